@@ -1,0 +1,192 @@
+"""Activation functions: elementwise ops with attributes, and the ones built from several functions."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ...dtypes import DType, from_numpy
+from ...tensor_ir import builder as t
+from ...tensor_ir.intrinsics import INTRINSICS
+from ...tensor_ir.nodes import Expr
+from ..logical_tensor import LogicalTensor
+from .elementwise import FLOAT, NUMBER, REQUIRED, Elementwise, Row, define
+from .elementwise_unary import absolute, sigmoid
+
+SELU_ALPHA = 1.6732632423543772
+SELU_GAMMA = 1.0507009873554805
+SQRT_HALF = math.sqrt(0.5)
+SQRT_TWO_OVER_PI = math.sqrt(2 / math.pi)
+GELU_CUBIC = 0.044715
+
+
+def _leaky_relu(x: Expr, alpha: float) -> Expr:
+    return prelu(x, t.const(alpha, x.dtype))
+
+
+def prelu(x: Expr, slope: Expr) -> Expr:
+    """X where x >= 0 (or NaN), else slope * x."""
+    return t.select(t.compare("lt", x, 0), t.mul(slope, x), x)
+
+
+def _elu(x: Expr, alpha: float) -> Expr:
+    return t.select(t.compare("lt", x, 0), t.mul(alpha, t.call("expm1", x)), x)
+
+
+def _selu(x: Expr, alpha: float, gamma: float) -> Expr:
+    return t.mul(gamma, _elu(x, alpha))
+
+
+def _hard_sigmoid(x: Expr, alpha: float, beta: float) -> Expr:
+    return t.maximum(t.minimum(t.add(t.mul(alpha, x), beta), 1), 0)
+
+
+def _hard_swish(x: Expr) -> Expr:
+    return t.mul(x, _hard_sigmoid(x, 1 / 6, 0.5))
+
+
+def _silu(x: Expr) -> Expr:
+    return t.mul(x, sigmoid(x))
+
+
+def _gelu(x: Expr, approximate: str) -> Expr:
+    if approximate == "tanh":
+        cubic = t.mul(t.mul(x, x), x)
+        inner = t.mul(t.add(x, t.mul(cubic, GELU_CUBIC)), SQRT_TWO_OVER_PI)
+        bell = t.call("tanh", inner)
+    else:
+        bell = t.call("erf", t.mul(x, SQRT_HALF))
+    return t.mul(t.mul(x, 0.5), t.add(bell, 1))
+
+
+def _softplus(x: Expr) -> Expr:
+    # log(1 + exp(x)) with the exponent kept below 0, so that it cannot overflow.
+    return t.add(t.maximum(x, 0), t.call("log1p", t.call("exp", t.unary("neg", absolute(x)))))
+
+
+def _mish(x: Expr) -> Expr:
+    return t.mul(x, t.call("tanh", _softplus(x)))
+
+
+def _softsign(x: Expr) -> Expr:
+    return t.div(x, t.add(absolute(x), 1))
+
+
+def clamp_limits(dtype: DType, lower: float | None, upper: float | None) -> tuple[Any, Any]:
+    """Bounds of a clamp as values of `dtype`, None where they exclude nothing.
+
+    Bounds of an integer clamp are moved to the nearest integers inside them, and into the range of the type.
+    """
+    low = None if lower is None or lower == -math.inf else lower
+    high = None if upper is None or upper == math.inf else upper
+    if dtype.is_float:
+        return low, high
+    limits = np.iinfo(dtype.numpy)
+    if low is not None:
+        low = (
+            int(limits.max) if low == math.inf else min(max(math.ceil(low), limits.min), limits.max)
+        )
+    if high is not None:
+        high = (
+            int(limits.min)
+            if high == -math.inf
+            else min(max(math.floor(high), limits.min), limits.max)
+        )
+    return low, high
+
+
+def _clamp(x: Expr, min: float | None, max: float | None) -> Expr:
+    low, high = clamp_limits(x.dtype, min, max)
+    raised = x if low is None else t.maximum(x, low)
+    return raised if high is None else t.minimum(raised, high)
+
+
+def _sigmoid_ref(x: Any) -> Any:
+    return 1 / (1 + np.exp(-x))
+
+
+def _prelu_ref(x: Any, slope: Any) -> Any:
+    return np.where(x < 0, slope * x, x)
+
+
+def _elu_ref(x: Any, alpha: float) -> Any:
+    return np.where(x < 0, alpha * np.expm1(x), x)
+
+
+def _gelu_ref(x: Any, approximate: str) -> Any:
+    if approximate == "tanh":
+        return 0.5 * x * (1 + np.tanh(SQRT_TWO_OVER_PI * (x + GELU_CUBIC * x**3)))
+    return 0.5 * x * (1 + INTRINSICS["erf"].meaning(x * SQRT_HALF))
+
+
+def _softplus_ref(x: Any) -> Any:
+    return np.logaddexp(x, 0)
+
+
+def _hard_sigmoid_ref(x: Any, alpha: float, beta: float) -> Any:
+    return np.maximum(np.minimum(alpha * x + beta, 1), 0)
+
+
+ROWS = (
+    Row("leaky_relu", "x where x >= 0, else alpha * x.", _leaky_relu, lambda x, alpha: _prelu_ref(x, alpha), FLOAT,
+        attrs={"alpha": 0.01}),
+    Row("elu", "x where x >= 0, else alpha * (exp(x) - 1).", _elu, _elu_ref, FLOAT, attrs={"alpha": 1.0}),
+    Row("selu", "gamma * elu(x, alpha).", _selu, lambda x, alpha, gamma: gamma * _elu_ref(x, alpha), FLOAT,
+        attrs={"alpha": SELU_ALPHA, "gamma": SELU_GAMMA}),
+    Row("hard_sigmoid", "alpha * x + beta clamped to [0, 1]. Frameworks differ in alpha, so it must be given.",
+        _hard_sigmoid, _hard_sigmoid_ref, FLOAT, attrs={"alpha": REQUIRED, "beta": 0.5}),
+    Row("hard_swish", "x * hard_sigmoid(x, 1/6, 1/2).", _hard_swish, lambda x: x * _hard_sigmoid_ref(x, 1 / 6, 0.5),
+        FLOAT),
+    Row("silu", "x * sigmoid(x), also called swish.", _silu, lambda x: x * _sigmoid_ref(x), FLOAT),
+    Row("softplus", "log(1 + exp(x)).", _softplus, _softplus_ref, FLOAT),
+    Row("mish", "x * tanh(softplus(x)).", _mish, lambda x: x * np.tanh(_softplus_ref(x)), FLOAT),
+    Row("softsign", "x / (1 + |x|).", _softsign, lambda x: x / (1 + np.abs(x)), FLOAT),
+    Row("prelu", "x where x >= 0, else slope * x; slope broadcasts.", prelu, _prelu_ref, FLOAT, ("x", "slope")),
+)  # fmt: skip
+
+ACTIVATIONS = {row.name: define(row) for row in ROWS}
+"""The class of each op of this family without attribute rules of its own."""
+
+
+def _clamp_ref(x: Any, min: float | None, max: float | None) -> Any:
+    low, high = clamp_limits(from_numpy(x.dtype), min, max)
+    raised = x if low is None else np.maximum(x, x.dtype.type(low))
+    return raised if high is None else np.minimum(raised, x.dtype.type(high))
+
+
+class _Gelu(Elementwise):
+    """Base of gelu: checks which formula is asked for."""
+
+    def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
+        """The input's shape and dtype."""
+        outputs = super().infer(inputs)
+        if self.attr("approximate") not in ("none", "tanh"):
+            raise self.rule("approximate must be 'none' or 'tanh'", f"'{self.attr('approximate')}'")
+        return outputs
+
+
+class _Clamp(Elementwise):
+    """Base of clamp: checks the bounds."""
+
+    def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
+        """The input's shape and dtype."""
+        outputs = super().infer(inputs)
+        for name in ("min", "max"):
+            bound = self.attr(name)
+            if bound is not None and math.isnan(bound):
+                raise self.rule(f"{name} must be a number or none", "nan")
+        return outputs
+
+
+Gelu = define(
+    Row("gelu", "x * P(X <= x) of the normal distribution; approximate: 'none' (erf) or 'tanh'.", _gelu, _gelu_ref,
+        FLOAT, attrs={"approximate": "none"}),
+    _Gelu,
+)  # fmt: skip
+Clamp = define(
+    Row("clamp", "min(max(x, min), max); a bound may be none; NaN stays NaN.", _clamp, _clamp_ref, NUMBER,
+        attrs={"min": None, "max": None}),
+    _Clamp,
+)  # fmt: skip

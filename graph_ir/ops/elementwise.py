@@ -1,0 +1,162 @@
+"""What all elementwise ops share: a row says what an op is, `define` makes its class.
+
+A family file (`elementwise_unary`, `activation`, ...) is a table of rows; nothing else is needed for a new op.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ...dtypes import DType
+from ...tensor_ir import builder as t
+from ...tensor_ir.nodes import Expr
+from ..computation import Computation, Index, Pointwise, Read
+from ..graph import Array
+from ..logical_tensor import LogicalTensor
+from ..op_kinds import FusibleOp
+from ..reference import narrow, widen
+from ..registry import register
+
+FLOAT = ("float",)
+NUMBER = ("float", "int", "uint")
+SIGNED = ("float", "int")
+INTEGER = ("int", "uint")
+BITS = ("int", "uint", "bool")
+ANY = ("float", "int", "uint", "bool")
+
+REQUIRED = object()
+"""Default of an attribute that has none."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One elementwise op.
+
+    `element(*operands, **attrs)` is the value of one output element, 16-bit floats being f32; `reference` the same on
+    arrays, floats being float64. `accepts` are the dtype kinds of the operands, which agree in dtype; the output has
+    that dtype, or `result`. `conditions` counts the leading operands that are bool instead. `attrs` holds defaults.
+    """
+
+    name: str
+    meaning: str
+    element: Callable[..., Expr]
+    reference: Callable[..., Any]
+    accepts: tuple[str, ...] = ANY
+    inputs: tuple[str, ...] = ("x",)
+    attrs: Mapping[str, Any] = field(default_factory=dict)
+    result: DType | None = None
+    conditions: int = 0
+
+
+class Elementwise(FusibleOp):
+    """An op whose output element i is a function of element i, or its broadcast, of every input."""
+
+    elementwise: ClassVar[bool] = True
+    row: ClassVar[Row]
+
+    def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
+        """The broadcast shape in the operands' dtype, or the row's own."""
+        self._check_attrs()
+        self._check_count(inputs)
+        dtype = self._operand_dtype(inputs)
+        return [LogicalTensor(self.row.result or dtype, self._shape(inputs))]
+
+    def attr(self, name: str) -> Any:
+        """The value of an attribute, or its default."""
+        return self.attrs.get(name, self.row.attrs[name])
+
+    def reference(self, inputs: list[Array]) -> list[Array]:
+        """The row's formula, floats computed in float64 and rounded once."""
+        with np.errstate(all="ignore"):
+            value = self.row.reference(*(widen(x) for x in inputs), **self._attr_values())
+        return [narrow(value, self.outputs[0].details.dtype)]
+
+    def computation(self) -> Computation:
+        """The row's expression on one element of each input."""
+        dims = [x.details.plain_dims for x in self.inputs]
+        row, attrs = self.row, self._attr_values()
+
+        def element(reads: Sequence[Read], index: Index) -> Expr:
+            operands = [
+                read(broadcast_index(index, d)) for read, d in zip(reads, dims, strict=True)
+            ]
+            return row.element(*operands, **attrs)
+
+        return Pointwise(element)
+
+    def _attr_values(self) -> dict[str, Any]:
+        return {name: self.attr(name) for name in self.row.attrs}
+
+    def _check_attrs(self) -> None:
+        known = self.row.attrs
+        for name in self.attrs:
+            if name not in known and not name.startswith("temp."):
+                raise self.rule(f"attributes are {', '.join(known) or 'not taken'}", f"'{name}'")
+        for name in known:
+            if self.attr(name) is REQUIRED:
+                raise self.rule(f"attribute '{name}' must be given", f"only {sorted(self.attrs)}")
+
+    def _check_count(self, inputs: Sequence[LogicalTensor]) -> None:
+        if len(inputs) != len(self.row.inputs):
+            raise self.rule(f"inputs must be {', '.join(self.row.inputs)}", f"{len(inputs)} inputs")
+
+    def _operand_dtype(self, inputs: Sequence[LogicalTensor]) -> DType:
+        row = self.row
+        for name, condition in zip(row.inputs[: row.conditions], inputs, strict=False):
+            if condition.dtype.kind != "bool":
+                raise self.rule(f"{name} must be bool", str(condition.dtype), "insert a cast")
+        operands = inputs[row.conditions :]
+        dtype = operands[0].dtype
+        if any(x.dtype != dtype for x in operands):
+            given = " and ".join(str(x.dtype) for x in operands)
+            raise self.rule("inputs must have one dtype", given, "insert a cast")
+        if dtype.kind not in row.accepts:
+            raise self.rule(
+                f"input dtype must be {kinds_text(row.accepts)}", str(dtype), "insert a cast"
+            )
+        return dtype
+
+    def _shape(self, inputs: Sequence[LogicalTensor]) -> tuple[int, ...]:
+        try:
+            return tuple(np.broadcast_shapes(*(x.plain_dims for x in inputs)))
+        except ValueError:
+            shapes = " and ".join(str(list(x.plain_dims)) for x in inputs)
+            raise self.rule("input shapes must broadcast", shapes) from None
+
+
+def define(row: Row, base: type[Elementwise] = Elementwise) -> type[Elementwise]:
+    """Make and register the class of a row; `base` adds rules of its own."""
+    name = "".join(part.capitalize() for part in row.name.split("_"))
+    members = {
+        "row": row,
+        "input_names": row.inputs,
+        "__doc__": row.meaning,
+        "__module__": __name__,
+    }
+    return register(row.name)(type(name, (base,), members))
+
+
+def broadcast_index(index: Index, dims: Sequence[int]) -> Index:
+    """Index into an input of shape `dims`: aligned right, 0 on the axes it is repeated along."""
+    own = index[len(index) - len(dims) :]
+    return tuple(t.as_expr(0) if size == 1 else i for i, size in zip(own, dims, strict=True))
+
+
+def kinds_text(kinds: Sequence[str]) -> str:
+    """Dtype kinds in the words of a message: `a float, signed or unsigned integer`."""
+    if tuple(kinds) == NUMBER:
+        return "a float or an integer"
+    words = {
+        "float": "a float",
+        "int": "a signed integer",
+        "uint": "an unsigned integer",
+        "bool": "bool",
+    }
+    if set(INTEGER) <= set(kinds):
+        words["int"] = "an integer"
+        kinds = [kind for kind in kinds if kind != "uint"]
+    return " or ".join(words[kind] for kind in kinds)

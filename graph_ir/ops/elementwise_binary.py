@@ -1,0 +1,183 @@
+"""Elementwise ops of two inputs that give the inputs' dtype: arithmetic, bits, shifts."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ...dtypes import F32, F64
+from ...tensor_ir import builder as t
+from ...tensor_ir.intrinsics import INTRINSICS
+from ...tensor_ir.nodes import Expr
+from ..logical_tensor import LogicalTensor
+from .elementwise import BITS, FLOAT, INTEGER, NUMBER, Elementwise, Row, define
+from .elementwise_unary import absolute
+
+
+def _element(op: str) -> Any:
+    return lambda a, b: t.binary(op, a, b)
+
+
+def _negative(x: Expr) -> Expr:
+    return t.compare("lt", x, 0)
+
+
+def _differ(a: Expr, b: Expr) -> Expr:
+    return t.binary("xor", a, b)
+
+
+# --- division ------------------------------------------------------------------------------------------------------
+
+
+def divide(a: Expr, b: Expr, rounding: str) -> Expr:
+    """a / b; integers rounded by `rounding`: "floor" or "trunc"."""
+    quotient = t.div(a, b)
+    if rounding == "floor" or a.dtype.kind != "int":
+        return quotient
+    # The floor is one below the truncation where the exact quotient is negative and not whole.
+    inexact = t.compare("ne", t.mod(a, b), 0)
+    negative = _differ(_negative(a), _negative(b))
+    return t.add(quotient, t.cast(t.binary("and", inexact, negative), a.dtype))
+
+
+def _div_ref(a: Any, b: Any, rounding: str) -> Any:
+    if a.dtype.kind == "f":
+        return a / b
+    quotient = np.floor_divide(a, b)
+    if rounding == "floor":
+        return quotient
+    inexact = np.remainder(a, b) != 0
+    return quotient + (inexact & ((a < 0) != (b < 0))).astype(a.dtype)
+
+
+def _mod(a: Expr, b: Expr, sign: str) -> Expr:
+    if a.dtype.is_float:
+        return _float_mod(a, b, sign)
+    remainder = t.mod(a, b)
+    if sign == "floor" or a.dtype.kind != "int":
+        return remainder
+    # A floored remainder has the sign of b; one step of b back gives it the sign of a.
+    wrong = t.binary("and", t.compare("ne", remainder, 0), _differ(_negative(a), _negative(b)))
+    return t.sub(remainder, t.select(wrong, b, 0))
+
+
+def _float_mod(a: Expr, b: Expr, sign: str) -> Expr:
+    dtype = a.dtype
+    a, b = (t.cast(x, F64) if dtype == F32 else x for x in (a, b))
+    size = absolute(b)
+    quotient = t.unary("trunc", t.div(a, b))
+    rest = t.fma(t.unary("neg", quotient), b, a)
+    # The quotient may have been rounded up past a whole number: then the rest has the wrong sign.
+    past = t.binary("and", t.compare("ne", rest, 0), _differ(_negative(rest), _negative(a)))
+    rest = t.select(past, t.add(rest, t.select(_negative(a), t.unary("neg", size), size)), rest)
+    endless = t.binary(
+        "and", t.compare("eq", size, math.inf), t.compare("lt", absolute(a), math.inf)
+    )
+    rest = t.select(endless, a, rest)
+    if sign == "floor":
+        wrong = t.binary("and", t.compare("ne", rest, 0), _differ(_negative(rest), _negative(b)))
+        rest = t.select(wrong, t.add(rest, b), rest)
+    return t.cast(rest, dtype)
+
+
+def _mod_ref(a: Any, b: Any, sign: str) -> Any:
+    if sign == "floor":
+        return np.remainder(a, b)
+    if a.dtype.kind == "f":
+        return np.fmod(a, b)
+    remainder = np.remainder(a, b)
+    wrong = (remainder != 0) & ((a < 0) != (b < 0))
+    return remainder - np.where(wrong, b, b.dtype.type(0))
+
+
+# --- power ---------------------------------------------------------------------------------------------------------
+
+
+def _pow(a: Expr, b: Expr) -> Expr:
+    if a.dtype.is_float:
+        return t.call("pow", a, b)
+    # base**n over n = bits factors: a larger exponent overflows for every base but -1, 0 and 1.
+    power = _product(a, b, 0, a.dtype.bits)
+    if a.dtype.kind == "uint":
+        return t.select(t.compare("eq", a, 1), 1, power)
+    power = t.select(_negative(b), 0, power)
+    odd = t.compare("ne", t.binary("and", b, 1), 0)
+    return t.select(t.compare("eq", absolute(a), 1), t.select(odd, a, 1), power)
+
+
+def _product(base: Expr, exponent: Expr, first: int, count: int) -> Expr:
+    """Product of `count` factors, number i being the base where i < exponent, else 1."""
+    if count == 1:
+        return t.select(t.compare("gt", exponent, first), base, 1)
+    half = count // 2
+    return t.mul(
+        _product(base, exponent, first, half), _product(base, exponent, first + half, count - half)
+    )
+
+
+def _pow_ref(a: Any, b: Any) -> Any:
+    if a.dtype.kind == "f":
+        return INTRINSICS["pow"].meaning(a, b)
+    one = a.dtype.type(1)
+    bits = a.dtype.type(a.dtype.itemsize * 8)
+    unit = (a == one) | (a == -1) if a.dtype.kind == "i" else a == one
+    exponent = np.where(unit, b & one, np.clip(b, a.dtype.type(0), bits))
+    power = np.power(a, exponent)
+    return np.where((b < 0) & ~unit, a.dtype.type(0), power)
+
+
+# --- table ---------------------------------------------------------------------------------------------------------
+
+AB = ("a", "b")
+
+ROWS = (
+    Row("add", "a + b.", _element("add"), np.add, NUMBER, AB),
+    Row("sub", "a - b.", _element("sub"), np.subtract, NUMBER, AB),
+    Row("mul", "a * b.", _element("mul"), np.multiply, NUMBER, AB),
+    Row("min", "The smaller operand; NaN if either is NaN.", _element("min"), np.minimum, NUMBER, AB),
+    Row("max", "The larger operand; NaN if either is NaN.", _element("max"), np.maximum, NUMBER, AB),
+    Row("pow",
+        "a to the power b. Integers wrap; exponents count up to the bits of the type, beyond which all bases but -1, 0 "
+        "and 1 have overflowed; a negative exponent truncates to 0 (0**-1 is 0 too) unless a is 1 or -1.",
+        _pow, _pow_ref, NUMBER, AB),
+    Row("atan2", "The angle of the point (b, a) in radians.", lambda a, b: t.call("atan2", a, b), np.arctan2,
+        FLOAT, AB),
+    Row("and", "Logical and of bools, bit by bit of integers.", _element("and"), np.bitwise_and, BITS, AB),
+    Row("or", "Logical or of bools, bit by bit of integers.", _element("or"), np.bitwise_or, BITS, AB),
+    Row("xor", "Exclusive or of bools, bit by bit of integers.", _element("xor"), np.bitwise_xor, BITS, AB),
+    Row("shl", "a shifted left by b bits; 0 for b >= the bits of the type or negative.", _element("shl"),
+        np.left_shift, INTEGER, AB),
+    Row("shr", "a shifted right by b bits, copies of the sign moving in; b >= the bits of the type or negative gives "
+        "the sign alone.", _element("shr"), np.right_shift, INTEGER, AB),
+)  # fmt: skip
+
+BINARY = {row.name: define(row) for row in ROWS}
+"""The class of each op of this family without attributes."""
+
+
+class _Rounded(Elementwise):
+    """Base of div and mod: checks which rounding is asked for."""
+
+    def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
+        """The broadcast shape in the inputs' dtype."""
+        outputs = super().infer(inputs)
+        (name,) = self.row.attrs
+        if self.attr(name) not in ("floor", "trunc"):
+            raise self.rule(f"{name} must be 'floor' or 'trunc'", f"'{self.attr(name)}'")
+        return outputs
+
+
+Div = define(
+    Row("div", "a / b; integers round to minus infinity, or to 0 with rounding='trunc'; x / 0 is 0 for integers.",
+        divide, _div_ref, NUMBER, AB, {"rounding": "floor"}),
+    _Rounded,
+)  # fmt: skip
+Mod = define(
+    Row("mod",
+        "What a / b leaves: with the sign of b, or of a with sign='trunc'; x mod 0 is 0 for integers, NaN for floats. "
+        "Floats are exact while the quotient is below 2**53.",
+        _mod, _mod_ref, NUMBER, AB, {"sign": "floor"}),
+    _Rounded,
+)  # fmt: skip

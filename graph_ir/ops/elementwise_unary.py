@@ -1,0 +1,89 @@
+"""Elementwise ops of one input and no attributes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ...dtypes import BOOL
+from ...tensor_ir import builder as t
+from ...tensor_ir.intrinsics import INTRINSICS
+from ...tensor_ir.nodes import Expr
+from .elementwise import BITS, FLOAT, NUMBER, Row, define
+
+TRANSCENDENTAL = {
+    "exp": "e to the power x.",
+    "expm1": "exp(x) - 1, exact near 0.",
+    "log": "Natural logarithm.",
+    "log1p": "log(1 + x), exact near 0.",
+    "tanh": "Hyperbolic tangent.",
+    "erf": "Error function.",
+    "sin": "Sine of radians.",
+    "cos": "Cosine of radians.",
+    "tan": "Tangent of radians.",
+    "asin": "Arc sine in radians.",
+    "acos": "Arc cosine in radians.",
+    "atan": "Arc tangent in radians.",
+    "sinh": "Hyperbolic sine.",
+    "cosh": "Hyperbolic cosine.",
+    "asinh": "Inverse hyperbolic sine.",
+    "acosh": "Inverse hyperbolic cosine.",
+    "atanh": "Inverse hyperbolic tangent.",
+}
+
+
+def absolute(x: Expr) -> Expr:
+    """|x|; an unsigned value is its own."""
+    return t.unary("abs", x) if x.dtype.is_signed else x
+
+
+def sigmoid(x: Expr) -> Expr:
+    """1 / (1 + exp(-x)): exp overflows to inf for very negative x, which gives the right 0."""
+    return t.div(1, t.add(t.call("exp", t.unary("neg", x)), 1))
+
+
+def _sign(x: Expr) -> Expr:
+    negative = t.select(t.compare("lt", x, 0), -1, x) if x.dtype.is_signed else x
+    return t.select(t.compare("gt", x, 0), 1, negative)
+
+
+def _node(op: str) -> Callable[[Expr], Expr]:
+    return lambda x: t.unary(op, x)
+
+
+def _call(name: str) -> Callable[[Expr], Expr]:
+    return lambda x: t.call(name, x)
+
+
+def _sigmoid(x: Any) -> Any:
+    return 1 / (1 + np.exp(-x))
+
+
+ROWS = (
+    *(Row(name, text, _call(name), INTRINSICS[name].meaning, FLOAT) for name, text in TRANSCENDENTAL.items()),
+    Row("neg", "-x; unsigned values wrap.", lambda x: t.sub(0, x) if x.dtype.kind == "uint" else t.unary("neg", x),
+        np.negative, NUMBER),
+    Row("abs", "|x|; the smallest signed integer stays itself.", absolute, np.abs, NUMBER),
+    Row("sqrt", "Square root.", _node("sqrt"), np.sqrt, FLOAT),
+    Row("rsqrt", "1 / sqrt(x).", lambda x: t.div(1, t.unary("sqrt", x)), lambda x: 1 / np.sqrt(x), FLOAT),
+    Row("reciprocal", "1 / x.", lambda x: t.div(1, x), lambda x: 1 / x, FLOAT),
+    Row("square", "x * x.", lambda x: t.mul(x, x), np.square, NUMBER),
+    Row("sign", "-1, 0 or 1; NaN stays NaN.", _sign, np.sign, NUMBER),
+    Row("relu", "max(x, 0); NaN stays NaN.", lambda x: t.maximum(x, 0),
+        lambda x: np.maximum(x, x.dtype.type(0)), NUMBER),
+    Row("sigmoid", "1 / (1 + exp(-x)).", sigmoid, _sigmoid, FLOAT),
+    Row("floor", "The largest whole number not above x.", _node("floor"), np.floor, FLOAT),
+    Row("ceil", "The smallest whole number not below x.", _node("ceil"), np.ceil, FLOAT),
+    Row("trunc", "The whole number next to x towards 0.", _node("trunc"), np.trunc, FLOAT),
+    Row("round", "The nearest whole number, halves to the even one.", _node("round_even"), np.rint, FLOAT),
+    Row("not", "Logical not of bools, every bit of integers.", _node("not"), np.invert, BITS),
+    Row("isnan", "Whether x is NaN.", lambda x: t.compare("ne", x, x), np.isnan, FLOAT, result=BOOL),
+    Row("isinf", "Whether x is an infinity.", lambda x: t.compare("eq", absolute(x), math.inf), np.isinf, FLOAT,
+        result=BOOL),
+)  # fmt: skip
+
+UNARY = {row.name: define(row) for row in ROWS}
+"""The class of each op of this family."""

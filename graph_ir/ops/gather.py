@@ -1,0 +1,70 @@
+"""gather: slices of a tensor picked by an index tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+
+from ...dtypes import S64
+from ...tensor_ir import builder as t
+from ...tensor_ir.nodes import Expr
+from ..computation import Computation, Index, Pointwise, Read
+from ..graph import Array
+from ..logical_tensor import LogicalTensor
+from ..registry import register
+from .axes import normal_axis
+from .movement import Movement
+
+
+@register("gather")
+class Gather(Movement):
+    """np.take: axis `axis` of x (default 0) replaced by the axes of `indices`.
+
+    Indices are integers, negative ones count from the back; those outside are clamped to the nearest valid one.
+    """
+
+    input_names: ClassVar[tuple[str, ...]] = ("x", "indices")
+    input_count: ClassVar[int | None] = 2
+
+    @property
+    def axis(self) -> int:
+        """The axis indices point into, not negative."""
+        return self._axis(self.inputs[0].details.rank)
+
+    def _axis(self, rank: int) -> int:
+        return normal_axis(self, self.attrs.get("axis", 0), rank)
+
+    def shape(self, inputs: Sequence[LogicalTensor]) -> tuple[int, ...]:
+        """x's shape with the shape of `indices` in place of the axis."""
+        x, indices = inputs
+        if indices.dtype.kind not in ("int", "uint"):
+            raise self.rule("indices must be integers", str(indices.dtype), "insert a cast")
+        axis = self._axis(x.rank)
+        if not x.plain_dims[axis] and indices.elements:
+            raise self.rule(
+                f"axis {axis} must have elements to gather", f"{x} and {indices.elements} indices"
+            )
+        return (*x.plain_dims[:axis], *indices.plain_dims, *x.plain_dims[axis + 1 :])
+
+    def reference(self, inputs: list[Array]) -> list[Array]:
+        """np.take on wrapped and clamped indices."""
+        x, indices = inputs
+        size = x.shape[self.axis]
+        wide = indices.astype(np.int64)
+        return [np.take(x, np.where(wide < 0, wide + size, wide), axis=self.axis, mode="clip")]
+
+    def computation(self) -> Computation:
+        """The element of x at the loaded index."""
+        axis = self.axis
+        size = self.inputs[0].details.plain_dims[axis]
+        rank = self.inputs[1].details.rank
+
+        def element(reads: Sequence[Read], index: Index) -> Expr:
+            raw = t.cast(reads[1](index[axis : axis + rank]), S64)
+            wrapped = t.select(t.compare("lt", raw, 0), t.add(raw, size), raw)
+            place = t.minimum(t.maximum(wrapped, 0), max(size - 1, 0))
+            return reads[0]((*index[:axis], place, *index[axis + rank :]))
+
+        return Pointwise(element)

@@ -1,0 +1,119 @@
+"""pad: elements added around a tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+
+from ...tensor_ir import builder as t
+from ...tensor_ir.nodes import Expr
+from ..computation import Computation, Index, Pointwise, Read
+from ..graph import Array
+from ..logical_tensor import LogicalTensor
+from ..registry import register
+from .movement import Movement
+
+MODES = ("constant", "reflect", "edge")
+
+
+@register("pad")
+class Pad(Movement):
+    """attrs: `before`, `after` (elements added per axis; negative ones crop), `mode`, `value` (default 0).
+
+    mode "constant" adds `value`, "edge" repeats the border, "reflect" mirrors at the border without repeating it.
+    """
+
+    input_names: ClassVar[tuple[str, ...]] = ("x",)
+
+    @property
+    def mode(self) -> str:
+        """What the added elements are."""
+        return str(self.attrs.get("mode", "constant"))
+
+    @property
+    def value(self) -> int | float | bool:
+        """The added element of mode "constant", rounded to the dtype."""
+        dtype = self.inputs[0].details.dtype
+        with np.errstate(all="ignore"):
+            given = np.asarray(self.attrs.get("value") or 0).astype(dtype.numpy)
+        return (
+            float(given) if dtype.is_float else bool(given) if dtype.kind == "bool" else int(given)
+        )
+
+    def shape(self, inputs: Sequence[LogicalTensor]) -> tuple[int, ...]:
+        """Every size plus what is added before and after."""
+        dims = inputs[0].plain_dims
+        before, after = self.integers("before", len(dims)), self.integers("after", len(dims))
+        if self.mode not in MODES:
+            raise self.rule(f"mode must be one of {', '.join(MODES)}", f"'{self.mode}'")
+        for axis, (size, b, a) in enumerate(zip(dims, before, after, strict=True)):
+            most = {"constant": None, "edge": None if size else 0, "reflect": max(size - 1, 0)}[
+                self.mode
+            ]
+            if size + b + a < 0 or (most is not None and max(a, b) > most):
+                raise self.rule(
+                    f"axis {axis} of {size} elements cannot be padded this way",
+                    f"{b} before, {a} after, {self.mode}",
+                )
+        return tuple(size + b + a for size, b, a in zip(dims, before, after, strict=True))
+
+    def reference(self, inputs: list[Array]) -> list[Array]:
+        """The element each output index comes from, or the value."""
+        (x,) = inputs
+        inside = np.ones((1,) * x.ndim, bool)
+        for axis, (size, out, before) in enumerate(self._axes()):
+            place = np.arange(out) - before
+            shape = [1] * x.ndim
+            shape[axis] = out
+            inside = inside & ((place >= 0) & (place < size)).reshape(shape)
+            if self.mode == "reflect" and size > 1:
+                place = (size - 1) - np.abs((size - 1) - np.abs(place))
+            if not size:
+                x = np.zeros((*x.shape[:axis], 1, *x.shape[axis + 1 :]), x.dtype)
+            x = x.take(place, axis=axis, mode="clip")
+        return [
+            np.where(inside, x, np.asarray(self.value).astype(x.dtype))
+            if self.mode == "constant"
+            else x
+        ]
+
+    def computation(self) -> Computation:
+        """The input at the index clamped or mirrored into it, or the value outside."""
+        axes, mode = self._axes(), self.mode
+        empty = any(not size for size, _, _ in axes)
+        value = t.const(self.value, self.inputs[0].details.dtype.accumulator)
+
+        def element(reads: Sequence[Read], index: Index) -> Expr:
+            if empty and mode == "constant":
+                return value
+            place, inside = [], []
+            for i, (size, out, before) in zip(index, axes, strict=True):
+                here = t.sub(i, before)
+                if before > 0:
+                    inside.append(t.compare("ge", here, 0))
+                if out - before > size:
+                    inside.append(t.compare("lt", here, size))
+                place.append(_clamped(here, size, out, before, mode))
+            result = reads[0](tuple(place))
+            for condition in inside if mode == "constant" else ():
+                result = t.select(condition, result, value)
+            return result
+
+        return Pointwise(element)
+
+    def _axes(self) -> list[tuple[int, int, int]]:
+        """(input size, output size, elements before) of each axis."""
+        source, result = self.inputs[0].details.plain_dims, self.outputs[0].details.plain_dims
+        return list(zip(source, result, self.integers("before", len(source)), strict=True))
+
+
+def _clamped(here: Expr, size: int, out: int, before: int, mode: str) -> Expr:
+    """Index `here` moved into [0, size), left alone where it cannot be outside."""
+    if mode == "reflect":
+        if before > 0:
+            here = t.maximum(here, t.sub(0, here))
+        return t.minimum(here, t.sub(2 * (size - 1), here)) if out - before > size else here
+    here = t.maximum(here, 0) if before > 0 else here
+    return t.minimum(here, size - 1) if out - before > size else here

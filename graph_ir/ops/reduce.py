@@ -1,0 +1,219 @@
+"""Reductions over axes: one table row per op."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ...dtypes import S64, U64, DType
+from ...tensor_ir import builder as t
+from ...tensor_ir.nodes import Expr
+from ..computation import Computation, Index, Pointwise, Read, Reduction
+from ..graph import Array
+from ..logical_tensor import LogicalTensor
+from ..op_kinds import FusibleOp
+from ..reference import narrow, widen
+from ..registry import register
+from .axes import normal_axes
+from .elementwise import ANY, FLOAT, NUMBER, kinds_text
+from .elementwise_binary import divide
+from .elementwise_unary import absolute
+
+Finish = Callable[[Expr, int], Expr]
+LOGICAL = ("bool",)
+
+
+def _keep(acc: Expr, count: int) -> Expr:
+    return acc
+
+
+def _same(x: Expr) -> Expr:
+    return x
+
+
+@dataclass(frozen=True)
+class ReduceRow:
+    """One reduction: `finish(combine over r of element(x_r), count)`; `reference(x, axes)` on arrays, keeping axes."""
+
+    name: str
+    meaning: str
+    combine: str
+    reference: Callable[[Array, tuple[int, ...]], Any]
+    accepts: tuple[str, ...] = NUMBER
+    element: Callable[[Expr], Expr] = _same
+    finish: Finish = _keep
+
+
+class Reduce(FusibleOp):
+    """attrs: `axes` (None or absent: all; (): none), `keep_dims` (default False). 16-bit floats accumulate in f32.
+
+    Over nothing the result is the identity of the operation: 0, 1, the smallest or largest value of the type.
+    """
+
+    row: ClassVar[ReduceRow]
+
+    @property
+    def axes(self) -> tuple[int, ...]:
+        """The reduced axes, sorted, none negative."""
+        return normal_axes(self, self.attrs.get("axes"), self.inputs[0].details.rank)
+
+    @property
+    def keep_dims(self) -> bool:
+        """Whether reduced axes stay, with size 1."""
+        return bool(self.attrs.get("keep_dims", False))
+
+    def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
+        """The input without the reduced axes, or with size 1 there; same dtype."""
+        if len(inputs) != 1:
+            raise self.rule("inputs must be x", f"{len(inputs)} inputs")
+        (x,) = inputs
+        if x.dtype.kind not in self.row.accepts:
+            raise self.rule(
+                f"input dtype must be {kinds_text(self.row.accepts)}", str(x.dtype), "insert a cast"
+            )
+        return [LogicalTensor(x.dtype, self._dims(x))]
+
+    def reference(self, inputs: list[Array]) -> list[Array]:
+        """The NumPy reduction, floats in float64 and rounded once."""
+        out = self.outputs[0].details
+        with np.errstate(all="ignore"):
+            value = np.asarray(self.row.reference(widen(inputs[0]), self.axes))
+        return [narrow(value.reshape(out.plain_dims), out.dtype)]
+
+    def get_gflop(self) -> float:
+        """One operation per input element."""
+        return self.inputs[0].details.elements / 1e9
+
+    def computation(self) -> Computation:
+        """The reduction over the box of reduced axes; pointwise when there are none."""
+        x, axes, row = self.inputs[0].details, self.axes, self.row
+        extents = tuple(x.plain_dims[axis] for axis in axes)
+        count, dtype = math.prod(extents), x.dtype.accumulator
+        place = self._place
+
+        def element(reads: Sequence[Read], index: Index, r: Index) -> Expr:
+            return row.element(reads[0](place(index, r)))
+
+        def finish(acc: Expr) -> Expr:
+            return t.cast(row.finish(acc, count), dtype)
+
+        if not axes:
+            return Pointwise(lambda reads, index: finish(element(reads, index, ())))
+        combine = (
+            {"min": "and", "max": "or"}.get(row.combine, row.combine)
+            if dtype.kind == "bool"
+            else row.combine
+        )
+        acc_dtype = row.element(t.const(0, dtype)).dtype
+        return Reduction(extents, combine, identity(combine, acc_dtype), element, finish)
+
+    def _dims(self, x: LogicalTensor) -> tuple[int, ...]:
+        axes = normal_axes(self, self.attrs.get("axes"), x.rank)
+        if self.keep_dims:
+            return tuple(1 if axis in axes else size for axis, size in enumerate(x.plain_dims))
+        return tuple(size for axis, size in enumerate(x.plain_dims) if axis not in axes)
+
+    def _place(self, index: Index, r: Index) -> Index:
+        """Input index of a term: `r` on the reduced axes, the output's index elsewhere."""
+        axes = self.axes
+        inner = iter(r)
+        outer = iter([i for axis, i in enumerate(index) if not (self.keep_dims and axis in axes)])
+        rank = self.inputs[0].details.rank
+        return tuple(next(inner) if axis in axes else next(outer) for axis in range(rank))
+
+
+def identity(combine: str, dtype: DType) -> int | float | bool:
+    """What `combine` starts from in a type: combining it with x gives x."""
+    if combine in ("min", "max"):
+        sign = 1 if combine == "min" else -1
+        if dtype.is_float:
+            return sign * math.inf
+        limits = np.iinfo(dtype.numpy)
+        return int(limits.max if combine == "min" else limits.min)
+    if dtype.kind == "bool":
+        return combine == "and"
+    return 1 if combine == "mul" else 0
+
+
+# --- mean of integers ----------------------------------------------------------------------------------------------
+
+
+def _mean_term(x: Expr) -> Expr:
+    # A sum in the type itself would wrap although the mean fits.
+    if x.dtype.is_float:
+        return x
+    return t.cast(x, S64 if x.dtype.is_signed else U64)
+
+
+def _mean_finish(acc: Expr, count: int) -> Expr:
+    return divide(acc, t.const(count, acc.dtype), "trunc")
+
+
+def _mean_ref(x: Array, axes: tuple[int, ...]) -> Any:
+    count = math.prod(x.shape[axis] for axis in axes)
+    if x.dtype.kind == "f":
+        return np.sum(x, axis=axes) / np.float64(count)
+    wide = np.int64 if x.dtype.kind == "i" else np.uint64
+    total = np.sum(x, axis=axes, dtype=wide)
+    if x.dtype.kind == "u":
+        return total // wide(count)
+    return np.sign(total) * (np.abs(total) // wide(count))
+
+
+# --- table ---------------------------------------------------------------------------------------------------------
+
+
+def _own(function: Callable[..., Any]) -> Callable[[Array, tuple[int, ...]], Any]:
+    """Sum or product in the array's own type."""
+    return lambda x, axes: function(x, axis=axes, dtype=x.dtype)
+
+
+def _extreme(function: Callable[..., Any], combine: str) -> Callable[[Array, tuple[int, ...]], Any]:
+    def reference(x: Array, axes: tuple[int, ...]) -> Any:
+        if x.dtype == np.bool_:
+            return function(x, axis=axes, initial=combine == "min")
+        kind = "float" if x.dtype.kind == "f" else "int"
+        return function(x, axis=axes, initial=identity(combine, DType("x", kind, 0, x.dtype)))
+
+    return reference
+
+
+def _square(x: Expr) -> Expr:
+    return t.mul(x, x)
+
+
+ROWS = (
+    ReduceRow("reduce_sum", "Sum; integers wrap.", "add", _own(np.sum)),
+    ReduceRow("reduce_mean", "Sum / count; of integers, summed in 64 bits and truncated.", "add", _mean_ref, NUMBER,
+              _mean_term, _mean_finish),
+    ReduceRow("reduce_max", "Largest element; NaN if any is NaN; `or` of bools.", "max", _extreme(np.max, "max"), ANY),
+    ReduceRow("reduce_min", "Smallest element; NaN if any is NaN; `and` of bools.", "min", _extreme(np.min, "min"),
+              ANY),
+    ReduceRow("reduce_prod", "Product; integers wrap.", "mul", _own(np.prod)),
+    ReduceRow("reduce_any", "Whether any element holds.", "or", lambda x, axes: np.any(x, axis=axes), LOGICAL),
+    ReduceRow("reduce_all", "Whether all elements hold.", "and", lambda x, axes: np.all(x, axis=axes), LOGICAL),
+    ReduceRow("reduce_l1", "Sum of absolute values.", "add", lambda x, axes: _own(np.sum)(np.abs(x), axes), NUMBER,
+              absolute),
+    ReduceRow("reduce_l2", "Square root of the sum of squares.", "add",
+              lambda x, axes: np.sqrt(np.sum(np.square(x), axis=axes)), FLOAT, _square,
+              lambda acc, _: t.unary("sqrt", acc)),
+    ReduceRow("reduce_sum_square", "Sum of squares; integers wrap.", "add",
+              lambda x, axes: _own(np.sum)(np.square(x), axes), NUMBER, _square),
+    ReduceRow("reduce_log_sum", "Logarithm of the sum.", "add", lambda x, axes: np.log(np.sum(x, axis=axes)), FLOAT,
+              _same, lambda acc, _: t.call("log", acc)),
+)  # fmt: skip
+
+
+def _define(row: ReduceRow) -> type[Reduce]:
+    name = "".join(part.capitalize() for part in row.name.split("_"))
+    return register(row.name)(
+        type(name, (Reduce,), {"row": row, "__doc__": row.meaning, "__module__": __name__})
+    )
+
+
+REDUCTIONS = {row.name: _define(row) for row in ROWS}
+"""The class of each reduction."""
