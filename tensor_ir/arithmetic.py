@@ -1,0 +1,115 @@
+"""The meaning of every operator on NumPy values, as `nodes` states it.
+
+The interpreter runs these on scalars and vectors; `simplify` folds constants with them. Both silence NumPy's warnings
+(`np.errstate`) once around many operations, as it costs more than an operation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..dtypes import BOOL, F32, DType, from_numpy
+from ..errors import InternalError
+
+Array = Any
+"""A NumPy scalar or array of one graphc dtype."""
+
+
+def _shift_left(a: Array, b: Array) -> Array:
+    bits = a.dtype.itemsize * 8
+    amount, fits = _amount(b, bits)
+    return np.where(fits, np.left_shift(a, amount.astype(a.dtype)), np.zeros_like(a))[()]
+
+
+def _shift_right(a: Array, b: Array) -> Array:
+    bits = a.dtype.itemsize * 8
+    amount, fits = _amount(b, bits)
+    beyond = (
+        np.right_shift(a, np.asarray(bits - 1, dtype=a.dtype))
+        if a.dtype.kind == "i"
+        else np.zeros_like(a)
+    )
+    return np.where(fits, np.right_shift(a, amount.astype(a.dtype)), beyond)[()]
+
+
+def _amount(b: Array, bits: int) -> tuple[Array, Array]:
+    """The shift amount where it is below `bits`, and where it is. A negative amount counts as a huge one."""
+    fits = (b >= 0) & (b < bits)
+    return np.where(fits, b, np.zeros_like(b)), fits
+
+
+def _divide(a: Array, b: Array) -> Array:
+    return a / b if a.dtype.kind == "f" else a // b
+
+
+BINARY: dict[str, Callable[[Array, Array], Array]] = {
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "div": _divide,
+    "mod": np.mod,
+    "min": np.minimum,
+    "max": np.maximum,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+    "shl": _shift_left,
+    "shr": _shift_right,
+}
+UNARY: dict[str, Callable[[Array], Array]] = {
+    "neg": np.negative,
+    "not": np.invert,
+    "abs": np.abs,
+    "sqrt": np.sqrt,
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "trunc": np.trunc,
+    "round_even": np.rint,
+}
+COMPARE: dict[str, Callable[[Array, Array], Array]] = {
+    "eq": np.equal,
+    "ne": np.not_equal,
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+}
+
+
+def cast(a: Array, dtype: DType) -> Array:
+    """Conversion by value; 16-bit floats convert from and to other types through f32."""
+    source = from_numpy(a.dtype)
+    if source == dtype:
+        return a
+    if source.is_float and dtype.kind in ("int", "uint"):
+        return _saturate(a, dtype)
+    if dtype is BOOL:
+        return (a.astype(F32.numpy) if source.bits == 16 else a) != 0
+    if dtype.is_float and dtype.bits == 16 and source != F32:
+        return a.astype(F32.numpy).astype(dtype.numpy)
+    return a.astype(dtype.numpy)
+
+
+def _saturate(a: Array, dtype: DType) -> Array:
+    wide = np.trunc(np.asarray(a).astype(np.float64))
+    limits = np.iinfo(dtype.numpy)
+    low, high = (
+        float(limits.min),
+        float(int(limits.max) + 1),
+    )  # exact, which the maximum of 64 bits is not
+    inside = (wide >= low) & (wide < high)
+    result = np.where(inside, wide, 0.0).astype(dtype.numpy)
+    result = np.where(wide >= high, dtype.numpy.type(limits.max), result)
+    return np.where(wide < low, dtype.numpy.type(limits.min), result)[()]
+
+
+def literal(value: int | float | bool, dtype: DType) -> Array:
+    """The NumPy scalar of a `Const`. InternalError when the value is no value of the dtype."""
+    try:
+        with np.errstate(all="ignore"):
+            return dtype.numpy.type(value)
+    except OverflowError as error:
+        raise InternalError(f"constant {value} does not fit {dtype}") from error

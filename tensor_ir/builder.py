@@ -1,0 +1,398 @@
+"""The readable way to write loop nests: expression helpers that fold trivial index arithmetic, and `LoopBuilder`.
+
+    b = LoopBuilder()
+    with b.loop("i", 0, 128, "parallel") as i:
+        with b.loop("j", 0, 64, "vector") as j:
+            b.store(c, (i, j), mul(load(a, (i, j)), 2.0))
+    function = b.function("double", (a, c))
+
+Wherever an expression is expected, a Python number may stand: it takes the type and lanes of the other operand, s64
+when there is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+
+from ..dtypes import BOOL, S64, DType
+from ..errors import InternalError
+from .nodes import (
+    Allocate,
+    Binary,
+    Block,
+    Brgemm,
+    Broadcast,
+    Buffer,
+    Call,
+    Cast,
+    Compare,
+    Const,
+    Epilogue,
+    Expr,
+    For,
+    Function,
+    If,
+    Invoke,
+    Let,
+    Load,
+    LoopKind,
+    ParallelInvoke,
+    Select,
+    Slice,
+    Stmt,
+    Store,
+    Unary,
+    Var,
+)
+
+Value = Expr | int | float | bool
+
+S64_MIN, S64_MAX = -(1 << 63), (1 << 63) - 1
+ZERO, ONE = Const(0, S64), Const(1, S64)
+
+
+def const(value: int | float | bool, dtype: DType = S64, lanes: int = 1) -> Expr:
+    """A literal of `dtype`, in every lane."""
+    if dtype.is_float:
+        literal = Const(float(value), dtype)
+    else:
+        literal = Const(bool(value) if dtype is BOOL else int(value), dtype)
+    return literal if lanes == 1 else Broadcast(literal, lanes)
+
+
+def as_expr(value: Value, dtype: DType = S64, lanes: int = 1) -> Expr:
+    """`value` itself when it is an expression, else the literal of `dtype` and `lanes`."""
+    if isinstance(value, bool | int | float):
+        return const(value, dtype, lanes)
+    return value
+
+
+def _agree(left: Value, right: Value) -> tuple[Expr, Expr]:
+    """Give a Python number the type and lanes of the other operand."""
+    if isinstance(left, bool | int | float):
+        if isinstance(right, bool | int | float):
+            return as_expr(left), as_expr(right)
+        return const(left, right.dtype, right.lanes), right
+    if isinstance(right, bool | int | float):
+        return left, const(right, left.dtype, left.lanes)
+    return left, right
+
+
+def wrap_s64(value: int) -> int:
+    """The s64 that the integer wraps to."""
+    return (
+        value
+        if S64_MIN <= value <= S64_MAX
+        else ((value - S64_MIN) & 0xFFFF_FFFF_FFFF_FFFF) + S64_MIN
+    )
+
+
+def is_index_const(expr: Expr) -> bool:
+    """Whether `expr` is an s64 literal."""
+    return type(expr) is Const and expr.dtype is S64
+
+
+def add(left: Value, right: Value) -> Expr:
+    """left + right."""
+    a, b = _agree(left, right)
+    if type(b) is Const and b.dtype is S64:
+        if type(a) is Const:
+            return Const(wrap_s64(int(a.value) + int(b.value)), S64)
+        if b.value == 0:
+            return a
+        if type(a) is Binary and a.op == "add" and type(a.right) is Const:
+            return add(a.left, Const(wrap_s64(int(a.right.value) + int(b.value)), S64))
+    elif type(a) is Const and a.dtype is S64:
+        return add(b, a)
+    return Binary("add", a, b)
+
+
+def sub(left: Value, right: Value) -> Expr:
+    """left - right."""
+    a, b = _agree(left, right)
+    if type(b) is Const and b.dtype is S64 and b.value != S64_MIN:
+        return add(a, Const(-int(b.value), S64))
+    return Binary("sub", a, b)
+
+
+def mul(left: Value, right: Value) -> Expr:
+    """left * right."""
+    a, b = _agree(left, right)
+    if type(b) is Const and b.dtype is S64:
+        if type(a) is Const:
+            return Const(wrap_s64(int(a.value) * int(b.value)), S64)
+        if b.value == 1:
+            return a
+        if b.value == 0:
+            return ZERO
+    elif type(a) is Const and a.dtype is S64:
+        return mul(b, a)
+    return Binary("mul", a, b)
+
+
+def floordiv(left: Value, right: Value) -> Expr:
+    """left / right: rounded towards minus infinity for integers, IEEE for floats."""
+    a, b = _agree(left, right)
+    if type(b) is Const and b.dtype is S64:
+        if b.value == 1:
+            return a
+        if type(a) is Const:
+            return Const(wrap_s64(int(a.value) // int(b.value)) if b.value else 0, S64)
+    return Binary("div", a, b)
+
+
+div = floordiv
+
+
+def mod(left: Value, right: Value) -> Expr:
+    """left - right * floor(left / right)."""
+    a, b = _agree(left, right)
+    if type(b) is Const and b.dtype is S64:
+        if b.value == 1:
+            return ZERO
+        if type(a) is Const:
+            return Const(int(a.value) % int(b.value) if b.value else 0, S64)
+    return Binary("mod", a, b)
+
+
+def minimum(left: Value, right: Value) -> Expr:
+    """The smaller operand, NaN if either is NaN."""
+    a, b = _agree(left, right)
+    if is_index_const(a) and is_index_const(b):
+        return a if a.value <= b.value else b  # type: ignore[union-attr]
+    return Binary("min", a, b)
+
+
+def maximum(left: Value, right: Value) -> Expr:
+    """The larger operand, NaN if either is NaN."""
+    a, b = _agree(left, right)
+    if is_index_const(a) and is_index_const(b):
+        return a if a.value >= b.value else b  # type: ignore[union-attr]
+    return Binary("max", a, b)
+
+
+_FOLDING = {
+    "add": add,
+    "sub": sub,
+    "mul": mul,
+    "div": floordiv,
+    "mod": mod,
+    "min": minimum,
+    "max": maximum,
+}
+
+
+def binary(op: str, left: Value, right: Value) -> Expr:
+    """`op` of `BINARY_OPS`, folded where it is trivial index arithmetic."""
+    folding = _FOLDING.get(op)
+    return folding(left, right) if folding else Binary(op, *_agree(left, right))
+
+
+def unary(op: str, operand: Expr) -> Expr:
+    """`op` of `UNARY_OPS`."""
+    return Unary(op, operand)
+
+
+def compare(op: str, left: Value, right: Value) -> Expr:
+    """`op` of `COMPARE_OPS`, giving bool."""
+    return Compare(op, *_agree(left, right))
+
+
+def select(condition: Expr, then: Value, otherwise: Value) -> Expr:
+    """`then` where `condition` holds, else `otherwise`."""
+    return Select(condition, *_agree(then, otherwise))
+
+
+def cast(operand: Expr, dtype: DType) -> Expr:
+    """`operand` converted to `dtype`; itself when it has that type already."""
+    return operand if operand.dtype == dtype else Cast(operand, dtype)
+
+
+def broadcast(operand: Expr, lanes: int) -> Expr:
+    """`operand` in every lane; itself when `lanes` is 1."""
+    return operand if lanes == 1 else Broadcast(operand, lanes)
+
+
+def call(name: str, *args: Expr) -> Expr:
+    """An intrinsic; `reduce_*` give a scalar, the others the lanes of their first argument."""
+    lanes = 1 if name.startswith("reduce_") else args[0].lanes
+    return Call(name, tuple(args), args[0].dtype, lanes)
+
+
+def fma(a: Expr, b: Expr, c: Expr) -> Expr:
+    """a * b + c, rounded once."""
+    return call("fma", a, b, c)
+
+
+def load(
+    buffer: Buffer, indices: Sequence[Value], lanes: int = 1, active: int | None = None
+) -> Load:
+    """`lanes` elements of `buffer` from the one at `indices`."""
+    return Load(buffer, tuple(as_expr(i) for i in indices), lanes, active)
+
+
+def slice_of(buffer: Buffer, indices: Sequence[Value] | None = None) -> Slice:
+    """The place of the element at `indices` (the first one when not given)."""
+    return Slice(
+        buffer,
+        tuple(as_expr(i) for i in indices) if indices is not None else (ZERO,) * len(buffer.shape),
+    )
+
+
+def block_of(statements: Iterable[Stmt]) -> Block:
+    """The statements as one block; a single block stays as it is."""
+    body = tuple(statements)
+    return body[0] if len(body) == 1 and isinstance(body[0], Block) else Block(body)
+
+
+class Names:
+    """Hands out names that were not used before."""
+
+    def __init__(self, taken: Iterable[str] = ()) -> None:
+        self._taken = set(taken)
+        self._next: dict[str, int] = {}
+
+    def fresh(self, wish: str) -> str:
+        """`wish`, or `wish_1`, `wish_2`, ... when it is taken."""
+        name, count = wish, self._next.get(wish, 0)
+        while name in self._taken:
+            count += 1
+            name = f"{wish}_{count}"
+        self._next[wish] = count
+        self._taken.add(name)
+        return name
+
+    def reserve(self, name: str) -> None:
+        """Never hand out `name`."""
+        self._taken.add(name)
+
+
+class LoopBuilder:
+    """Collects statements; `with` opens a loop or branch. Names it makes are unique in the builder.
+
+    `reserved` are names from elsewhere that must not be handed out, such as those of parameters.
+    """
+
+    def __init__(self, reserved: Iterable[str] = ()) -> None:
+        self._open: list[list[Stmt]] = [[]]
+        self.names = Names(reserved)
+
+    def emit(self, statement: Stmt) -> None:
+        """Append a statement made elsewhere."""
+        self._open[-1].append(statement)
+
+    @contextmanager
+    def loop(
+        self, name: str, begin: Value, end: Value, kind: LoopKind = "serial", step: int = 1
+    ) -> Iterator[Var]:
+        """for name in range(begin, end, step): the statements made inside `with`."""
+        var = Var(self.names.fresh(name))
+        self._open.append([])
+        yield var
+        body = block_of(self._open.pop())
+        self.emit(For(var, as_expr(begin), as_expr(end), body, kind, step))
+
+    @contextmanager
+    def when(self, condition: Expr) -> Iterator[None]:
+        """if condition: the statements made inside `with`."""
+        self._open.append([])
+        yield
+        self.emit(If(condition, block_of(self._open.pop())))
+
+    @contextmanager
+    def otherwise(self) -> Iterator[None]:
+        """else: of the `when` just closed. InternalError when the statement before is no `when`."""
+        self._open.append([])
+        yield
+        body = block_of(self._open.pop())
+        previous = self._open[-1].pop() if self._open[-1] else None
+        if not isinstance(previous, If) or previous.otherwise is not None:
+            raise InternalError("LoopBuilder: otherwise() must follow when() directly")
+        self.emit(If(previous.condition, previous.then, body))
+
+    @contextmanager
+    def block(self) -> Iterator[None]:
+        """A nested block: the lifetime of what is allocated and bound inside `with`."""
+        self._open.append([])
+        yield
+        self.emit(Block(tuple(self._open.pop())))
+
+    def store(
+        self, buffer: Buffer, indices: Sequence[Value], value: Value, active: int | None = None
+    ) -> None:
+        """buffer[indices] = value."""
+        self.emit(
+            Store(buffer, tuple(as_expr(i) for i in indices), as_expr(value, buffer.dtype), active)
+        )
+
+    def load(self, buffer: Buffer, indices: Sequence[Value], lanes: int = 1) -> Load:
+        """The same as `builder.load`."""
+        return load(buffer, indices, lanes)
+
+    def let(self, name: str, value: Value) -> Var:
+        """Bind a fresh name to `value`."""
+        expr = as_expr(value)
+        var = Var(self.names.fresh(name), expr.dtype, expr.lanes)
+        self.emit(Let(var, expr))
+        return var
+
+    def allocate(self, name: str, dtype: DType, shape: Sequence[int]) -> Buffer:
+        """A local buffer, undefined at first."""
+        buffer = Buffer(self.names.fresh(name), dtype, tuple(shape), "local")
+        self.emit(Allocate(buffer))
+        return buffer
+
+    def invoke(self, function: str, *args: Slice | Buffer | Value) -> None:
+        """Call a function of the module; a `Buffer` argument means its first element."""
+        self.emit(Invoke(function, tuple(_argument(a) for a in args)))
+
+    def parallel_invoke(self, function: str, count: int, *args: Slice | Buffer | Value) -> None:
+        """Call `function(*args, i)` for 0 <= i < count."""
+        self.emit(ParallelInvoke(function, tuple(_argument(a) for a in args), count))
+
+    def brgemm(
+        self,
+        c: Slice,
+        a: Slice,
+        b: Slice,
+        sizes: tuple[int, int, int],
+        *,
+        a_row: int,
+        b_row: int,
+        c_row: int,
+        a_col: int = 1,
+        batch: int = 1,
+        a_batch: int = 0,
+        b_batch: int = 0,
+        accumulate: bool = False,
+        n_padded: int = 1,
+        epilogue: Epilogue | None = None,
+        tile_rows: int = 4,
+    ) -> None:
+        """C (+)= sum of A_b x B_b for `sizes` = (m, n, k); strides in elements (see `nodes.Brgemm`)."""
+        m, n, k = sizes
+        self.emit(
+            Brgemm(
+                c, a, b, m, n, k, batch, a_batch, a_row, a_col, b_batch, b_row, c_row, accumulate, n_padded, epilogue,
+                tile_rows,
+            )
+        )  # fmt: skip
+
+    def body(self) -> Block:
+        """Everything made so far. InternalError while a loop or branch is open."""
+        if len(self._open) != 1:
+            raise InternalError("LoopBuilder: body() was asked for while a loop or branch is open")
+        return Block(tuple(self._open[0]))
+
+    def function(self, name: str, params: Sequence[Buffer | Var], note: str = "") -> Function:
+        """Everything made so far as a function."""
+        return Function(name, tuple(params), self.body(), note)
+
+
+def _argument(arg: Slice | Buffer | Value) -> Slice | Expr:
+    if isinstance(arg, Buffer):
+        return slice_of(arg)
+    if isinstance(arg, Slice):
+        return arg
+    return as_expr(arg)

@@ -1,0 +1,376 @@
+"""One reader (`walk`), one rewriter (`Rewriter`: the same object back where nothing changed), and substitution."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Union
+
+from .builder import Names
+from .nodes import (
+    Allocate,
+    Binary,
+    Block,
+    Brgemm,
+    Broadcast,
+    Buffer,
+    Call,
+    Cast,
+    Compare,
+    Const,
+    Epilogue,
+    Expr,
+    For,
+    Function,
+    If,
+    Invoke,
+    Let,
+    Load,
+    Module,
+    ParallelInvoke,
+    Ramp,
+    Select,
+    Slice,
+    Stmt,
+    Store,
+    Unary,
+    Var,
+)
+
+Node = Union[Expr, Stmt, Slice, Epilogue, Function, Module]
+
+_CHILDREN: dict[type, Callable[[Any], Iterable[Node]]] = {
+    Load: lambda n: n.indices,
+    Unary: lambda n: (n.operand,),
+    Binary: lambda n: (n.left, n.right),
+    Compare: lambda n: (n.left, n.right),
+    Select: lambda n: (n.condition, n.then, n.otherwise),
+    Cast: lambda n: (n.operand,),
+    Broadcast: lambda n: (n.operand,),
+    Ramp: lambda n: (n.base,),
+    Call: lambda n: n.args,
+    Store: lambda n: (*n.indices, n.value),
+    Let: lambda n: (n.value,),
+    Block: lambda n: n.body,
+    For: lambda n: (n.begin, n.end, n.body),
+    If: lambda n: (
+        (n.condition, n.then) if n.otherwise is None else (n.condition, n.then, n.otherwise)
+    ),
+    Slice: lambda n: n.indices,
+    Epilogue: lambda n: (*n.lets, n.value),
+    Brgemm: lambda n: (n.c, n.a, n.b) if n.epilogue is None else (n.c, n.a, n.b, n.epilogue),
+    Invoke: lambda n: n.args,
+    ParallelInvoke: lambda n: n.args,
+    Function: lambda n: (n.body,),
+    Module: lambda n: n.functions,
+}
+
+
+def children(node: Node) -> Iterable[Node]:
+    """The nodes directly inside `node`, in order. Bound variables (of loops, lets, epilogues) are not among them."""
+    below = _CHILDREN.get(type(node))
+    return below(node) if below else ()
+
+
+def walk(node: Node) -> Iterator[Node]:
+    """`node` and everything inside it, outside before inside, in order; no recursion."""
+    stack = [node]
+    while stack:
+        current = stack.pop()
+        yield current
+        below = _CHILDREN.get(type(current))
+        if below:
+            stack.extend(reversed(tuple(below(current))))
+
+
+def buffers_in(node: Node) -> dict[str, Buffer]:
+    """Every buffer read, written, passed or allocated inside `node`, by name, in order of appearance."""
+    found: dict[str, Buffer] = {}
+    for inner in walk(node):
+        if isinstance(inner, Load | Store | Slice | Allocate):
+            found.setdefault(inner.buffer.name, inner.buffer)
+    return found
+
+
+def vars_in(node: Node) -> dict[str, Var]:
+    """Every variable read inside `node`, by name, in order of appearance."""
+    return {inner.name: inner for inner in walk(node) if type(inner) is Var}
+
+
+def bound_names(node: Node) -> Iterator[str]:
+    """Names of the variables and buffers that `node` and what is inside it introduce."""
+    for inner in walk(node):
+        if isinstance(inner, For | Let):
+            yield inner.var.name
+        elif isinstance(inner, Allocate):
+            yield inner.buffer.name
+        elif isinstance(inner, Epilogue):
+            yield from (inner.row.name, inner.col.name, inner.acc.name)
+        elif isinstance(inner, Function):
+            yield from (param.name for param in inner.params)
+
+
+class Rewriter:
+    """Rebuilds a tree bottom-up. A subclass overrides `<kind>` methods (`binary`, `for_`, ...) or `expr`/`stmt`.
+
+    A statement may become a tuple of statements, spliced into the enclosing block; () removes it. What did not change
+    comes back as the same object.
+    """
+
+    def expr(self, e: Expr) -> Expr:
+        """Rewrite one expression."""
+        method = _EXPR_METHODS[type(e)]
+        return e if method is None else getattr(self, method)(e)
+
+    def stmt(self, s: Stmt) -> Stmt | tuple[Stmt, ...]:
+        """Rewrite one statement."""
+        return getattr(self, _STMT_METHODS[type(s)])(s)  # type: ignore[no-any-return]
+
+    def exprs(self, many: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        """Rewrite each."""
+        new = tuple([self.expr(e) for e in many])
+        return many if all(a is b for a, b in zip(new, many, strict=True)) else new
+
+    def body(self, s: Stmt) -> Stmt:
+        """Rewrite the body of a loop or branch, which is one statement before and after."""
+        new = self.stmt(s)
+        return Block(new) if isinstance(new, tuple) else new
+
+    def buffer(self, buffer: Buffer) -> Buffer:
+        """Rewrite a buffer where it is named."""
+        return buffer
+
+    def var(self, e: Var) -> Expr:
+        """Rewrite a variable that is read."""
+        return e
+
+    def load(self, e: Load) -> Expr:
+        """Rewrite a load."""
+        buffer, indices = self.buffer(e.buffer), self.exprs(e.indices)
+        same = buffer is e.buffer and indices is e.indices
+        return e if same else Load(buffer, indices, e.lanes, e.active)
+
+    def unary(self, e: Unary) -> Expr:
+        """Rewrite a unary operation."""
+        operand = self.expr(e.operand)
+        return e if operand is e.operand else Unary(e.op, operand)
+
+    def binary(self, e: Binary) -> Expr:
+        """Rewrite a binary operation."""
+        left, right = self.expr(e.left), self.expr(e.right)
+        return e if left is e.left and right is e.right else Binary(e.op, left, right)
+
+    def compare(self, e: Compare) -> Expr:
+        """Rewrite a comparison."""
+        left, right = self.expr(e.left), self.expr(e.right)
+        return e if left is e.left and right is e.right else Compare(e.op, left, right)
+
+    def select(self, e: Select) -> Expr:
+        """Rewrite a selection."""
+        parts = (self.expr(e.condition), self.expr(e.then), self.expr(e.otherwise))
+        same = parts[0] is e.condition and parts[1] is e.then and parts[2] is e.otherwise
+        return e if same else Select(*parts)
+
+    def cast(self, e: Cast) -> Expr:
+        """Rewrite a conversion."""
+        operand = self.expr(e.operand)
+        return e if operand is e.operand else Cast(operand, e.dtype)
+
+    def broadcast(self, e: Broadcast) -> Expr:
+        """Rewrite a broadcast."""
+        operand = self.expr(e.operand)
+        return e if operand is e.operand else Broadcast(operand, e.lanes)
+
+    def ramp(self, e: Ramp) -> Expr:
+        """Rewrite a ramp."""
+        base = self.expr(e.base)
+        return e if base is e.base else Ramp(base, e.lanes)
+
+    def call(self, e: Call) -> Expr:
+        """Rewrite the call of an intrinsic."""
+        args = self.exprs(e.args)
+        return e if args is e.args else Call(e.name, args, e.dtype, e.lanes)
+
+    def store(self, s: Store) -> Stmt | tuple[Stmt, ...]:
+        """Rewrite a store."""
+        buffer, indices, value = self.buffer(s.buffer), self.exprs(s.indices), self.expr(s.value)
+        same = buffer is s.buffer and indices is s.indices and value is s.value
+        return s if same else Store(buffer, indices, value, s.active)
+
+    def let(self, s: Let) -> Stmt | tuple[Stmt, ...]:
+        """Rewrite a binding."""
+        value = self.expr(s.value)
+        return s if value is s.value else Let(s.var, value)
+
+    def allocate(self, s: Allocate) -> Stmt | tuple[Stmt, ...]:
+        """Rewrite an allocation."""
+        buffer = self.buffer(s.buffer)
+        return s if buffer is s.buffer else Allocate(buffer)
+
+    def block(self, s: Block) -> Block:
+        """Rewrite the statements of a block."""
+        new: list[Stmt] = []
+        same = True
+        for inner in s.body:
+            result = self.stmt(inner)
+            same = same and result is inner
+            if isinstance(result, tuple):
+                new.extend(result)
+            else:
+                new.append(result)
+        return s if same else Block(tuple(new))
+
+    def for_(self, s: For) -> Stmt | tuple[Stmt, ...]:
+        """Rewrite a loop."""
+        begin, end, body = self.expr(s.begin), self.expr(s.end), self.body(s.body)
+        same = begin is s.begin and end is s.end and body is s.body
+        return s if same else For(s.var, begin, end, body, s.kind, s.step)
+
+    def if_(self, s: If) -> Stmt | tuple[Stmt, ...]:
+        """Rewrite a branch."""
+        condition, then = self.expr(s.condition), self.body(s.then)
+        otherwise = None if s.otherwise is None else self.body(s.otherwise)
+        same = condition is s.condition and then is s.then and otherwise is s.otherwise
+        return s if same else If(condition, then, otherwise)
+
+    def slice_(self, s: Slice) -> Slice:
+        """Rewrite a place in a buffer."""
+        buffer, indices = self.buffer(s.buffer), self.exprs(s.indices)
+        return s if buffer is s.buffer and indices is s.indices else Slice(buffer, indices)
+
+    def epilogue(self, e: Epilogue) -> Epilogue:
+        """Rewrite what a `Brgemm` does to each element."""
+        lets, value = [self.let(let) for let in e.lets], self.expr(e.value)
+        if value is e.value and all(a is b for a, b in zip(lets, e.lets, strict=True)):
+            return e
+        return Epilogue(
+            e.row, e.col, e.acc, value, tuple(let for let in lets if isinstance(let, Let))
+        )
+
+    def brgemm(self, s: Brgemm) -> Stmt | tuple[Stmt, ...]:
+        """Rewrite a batch-reduce matrix product."""
+        c, a, b = self.slice_(s.c), self.slice_(s.a), self.slice_(s.b)
+        epilogue = None if s.epilogue is None else self.epilogue(s.epilogue)
+        if c is s.c and a is s.a and b is s.b and epilogue is s.epilogue:
+            return s
+        return replace(s, c=c, a=a, b=b, epilogue=epilogue)
+
+    def arguments(self, many: tuple[Slice | Expr, ...]) -> tuple[Slice | Expr, ...]:
+        """Rewrite the arguments of a call."""
+        new = tuple([self.slice_(a) if isinstance(a, Slice) else self.expr(a) for a in many])
+        return many if all(a is b for a, b in zip(new, many, strict=True)) else new
+
+    def invoke(self, s: Invoke) -> Stmt | tuple[Stmt, ...]:
+        """Rewrite a call."""
+        args = self.arguments(s.args)
+        return s if args is s.args else Invoke(s.function, args)
+
+    def parallel_invoke(self, s: ParallelInvoke) -> Stmt | tuple[Stmt, ...]:
+        """Rewrite an outlined parallel loop."""
+        args = self.arguments(s.args)
+        return s if args is s.args else ParallelInvoke(s.function, args, s.count)
+
+    def function(self, f: Function) -> Function:
+        """Rewrite the body of a function."""
+        body = self.body(f.body)
+        if body is f.body:
+            return f
+        return Function(
+            f.name, f.params, body if isinstance(body, Block) else Block((body,)), f.note
+        )
+
+
+_EXPR_METHODS: dict[type, str | None] = {
+    Const: None,
+    Var: "var",
+    Load: "load",
+    Unary: "unary",
+    Binary: "binary",
+    Compare: "compare",
+    Select: "select",
+    Cast: "cast",
+    Broadcast: "broadcast",
+    Ramp: "ramp",
+    Call: "call",
+}
+_STMT_METHODS: dict[type, str] = {
+    Store: "store",
+    Let: "let",
+    Allocate: "allocate",
+    Block: "block",
+    For: "for_",
+    If: "if_",
+    Brgemm: "brgemm",
+    Invoke: "invoke",
+    ParallelInvoke: "parallel_invoke",
+}
+
+
+def map_functions(module: Module, rewrite: Callable[[Function], Function]) -> Module:
+    """The module with every function rewritten; the same object when none changed."""
+    functions = tuple([rewrite(f) for f in module.functions])
+    if all(new is old for new, old in zip(functions, module.functions, strict=True)):
+        return module
+    return Module(functions, module.entry)
+
+
+class _Substitution(Rewriter):
+    def __init__(self, values: Mapping[str, Expr], buffers: Mapping[str, Buffer]) -> None:
+        self.values = dict(values)
+        self.buffers = dict(buffers)
+
+    def var(self, e: Var) -> Expr:
+        return self.values.get(e.name, e)
+
+    def buffer(self, buffer: Buffer) -> Buffer:
+        return self.buffers.get(buffer.name, buffer)
+
+
+class _RenamedCopy(_Substitution):
+    """Substitution that also gives what is bound inside fresh names, scope by scope."""
+
+    def __init__(self, names: Names, values: Mapping[str, Expr]) -> None:
+        super().__init__(values, {})
+        self.names = names
+
+    def _bind(self, var: Var) -> Var:
+        new = Var(self.names.fresh(var.name), var.dtype, var.lanes)
+        self.values[var.name] = new
+        return new
+
+    def block(self, s: Block) -> Block:
+        values, buffers = dict(self.values), dict(self.buffers)
+        new = super().block(s)
+        self.values, self.buffers = values, buffers
+        return new
+
+    def let(self, s: Let) -> Let:
+        value = self.expr(s.value)
+        return Let(self._bind(s.var), value)
+
+    def for_(self, s: For) -> For:
+        begin, end = self.expr(s.begin), self.expr(s.end)
+        var = self._bind(s.var)
+        return For(var, begin, end, self.body(s.body), s.kind, s.step)
+
+    def allocate(self, s: Allocate) -> Allocate:
+        old = s.buffer
+        self.buffers[old.name] = Buffer(self.names.fresh(old.name), old.dtype, old.shape, old.scope)
+        return Allocate(self.buffers[old.name])
+
+
+def substitute_expr(e: Expr, values: Mapping[str, Expr]) -> Expr:
+    """`e` with variables replaced by expressions."""
+    return _Substitution(values, {}).expr(e)
+
+
+def substitute(
+    s: Stmt, values: Mapping[str, Expr], buffers: Mapping[str, Buffer] | None = None
+) -> Stmt:
+    """`s` with variables replaced by expressions and buffers by buffers, where they are used."""
+    return _Substitution(values, buffers or {}).body(s)
+
+
+def renamed_copy(s: Stmt, names: Names, values: Mapping[str, Expr] | None = None) -> Stmt:
+    """`s` with `values` put in and all it binds under fresh names: a copy to stand beside the original."""
+    return _RenamedCopy(names, values or {}).body(s)
