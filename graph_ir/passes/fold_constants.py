@@ -1,0 +1,70 @@
+"""Evaluate what is known at compile time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from ...errors import InternalError
+from ..context import LowerContext
+from ..graph import Array, Graph, Op
+from ..logical_tensor import LogicalTensor
+
+Evaluate = Callable[[Op, Sequence[Array]], list[Array]]
+
+GROWTH_BYTES = 1 << 20
+"""A result above this is folded only if it is no bigger than its inputs: a broadcast scalar is better left implicit."""
+
+
+def _reference(op: Op, arrays: Sequence[Array]) -> list[Array]:
+    with np.errstate(all="ignore"):
+        return op.reference(list(arrays))
+
+
+def fold_constants(graph: Graph, ctx: LowerContext, evaluate: Evaluate = _reference) -> bool:
+    """Replace ops whose inputs are all constant by their value, in the layout of the op's output.
+
+    %a = constant; %b = constant; %c = add(%a, %b); %d = mul(%x, %c)
+    ->
+    %c = constant; %d = mul(%x, %c)
+
+    Requires: topological order.
+    Ensures: topological order; an op that reads only constants would grow the constants by more than `GROWTH_BYTES`.
+    """
+    values = {
+        id(op.outputs[0]): op.reference([])[0] for op in graph.ops if op.op_name == "constant"
+    }
+    folded = []
+    for op in list(graph.ops):
+        if op.kind in ("source", "sink") or any(id(x) not in values for x in op.inputs):
+            continue
+        if not _worth_folding(op):
+            continue
+        for tensor, value in zip(
+            op.outputs, evaluate(op, [values[id(x)] for x in op.inputs]), strict=True
+        ):
+            array = _checked(op, tensor.details, np.asarray(value))
+            constant = graph.make_constant(array, f"{tensor.name}.folded", tensor.details.format)
+            values[id(constant)] = array
+            tensor.replace_uses(constant)
+        folded.append(op)
+    graph.remove(folded)
+    if folded:
+        graph.sort()
+    return bool(folded)
+
+
+def _worth_folding(op: Op) -> bool:
+    before = sum({id(x): x.details.size_bytes for x in op.inputs}.values())
+    after = sum(y.details.size_bytes for y in op.outputs)
+    return after <= max(before, GROWTH_BYTES)
+
+
+def _checked(op: Op, details: LogicalTensor, value: Array) -> Array:
+    if value.shape != details.plain_dims or value.dtype != details.dtype.numpy:
+        got = f"{value.dtype}{list(value.shape)}"
+        raise InternalError(
+            f"{op.op_name} '{op.name}': the reference must give {details}, got {got}"
+        )
+    return value

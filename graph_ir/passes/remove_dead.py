@@ -1,0 +1,30 @@
+"""Remove what no output depends on."""
+
+from __future__ import annotations
+
+from ..context import LowerContext
+from ..graph import Graph
+
+
+def remove_dead(graph: Graph, ctx: LowerContext) -> bool:
+    """Delete ops and constants that no graph output depends on. Graph inputs stay: they are the call's arguments.
+
+    %c = constant; %a = relu(%x); %b = exp(%x); return (%a)
+    ->
+    %a = relu(%x); return (%a)
+
+    Requires: nothing.
+    Ensures: topological order; every op but an input leads to an output.
+    """
+    live: set[int] = set()
+    pending = list(graph.outputs)
+    while pending:
+        op = pending.pop()
+        if id(op) not in live:
+            live.add(id(op))
+            pending.extend(tensor.producer_owner for tensor in op.inputs)
+    dead = [op for op in graph.ops if id(op) not in live and op.op_name != "input"]
+    if dead:
+        graph.remove(dead)
+        graph.sort()
+    return bool(dead)
