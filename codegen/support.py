@@ -1,0 +1,260 @@
+"""The thread pool as LLVM IR text: the support object that is loaded beside every model that runs parallel loops.
+
+`support_loop.py` holds the protocol of one parallel loop; here are the pool's memory, its start and its end. A pool
+runs one loop at a time.
+
+Fork. All mutable state lives in pages marked MADV_WIPEONFORK: a child finds them zero, which is the state of a pool
+whose workers were not started yet, and starts its own on its first loop. Where the kernel lacks that, the pool
+remembers its process and runs serially in any other.
+"""
+
+from __future__ import annotations
+
+from string import Template
+
+from .support_loop import LOOP_TEXT
+
+SPIN_NANOSECONDS = 70_000
+"""How long an idle thread spins before it sleeps: longer than the gap between two layers, far below 1 ms."""
+
+CHUNKS_PER_THREAD = 16
+"""Most chunks a thread owns: enough to even out unequal iterations, few enough that claiming stays cheap."""
+
+WORKER_STACK_BYTES = 8 << 20
+"""Stack of a worker: the same as a main thread's, since locals of kernels live there."""
+
+_SIGNALS_KEPT = (4, 5, 7, 8, 11, 27)
+"""Signals a worker does not block: its own faults (ILL, TRAP, BUS, FPE, SEGV) and the profiler's (PROF)."""
+
+_POOL = {"P_THREADS": 8, "P_STATE": 16, "P_STATE_BYTES": 24, "P_OWNER": 32}
+"""Byte offsets in the pool, which is what `rt` points to; offset 0 is `parallel_for`. Written once."""
+
+_STATE = {
+    "GENERATION": 0,  # i32, futex: the number of the newest loop; one line with the job it announces
+    "MXCSR": 4,
+    "CHUNK": 8,
+    "COUNT": 16,
+    "TASK": 24,
+    "CTX": 32,
+    "BASE": 40,
+    "EXTRA": 48,
+    "LOCK": 128,
+    "STARTED": 132,
+    "STOP": 136,
+    "DONE": 256,  # i32, futex: chunks finished by workers
+    "WAITER": 260,
+    "SLEEPERS": 384,
+    "SLOTS": 512,
+}
+"""Byte offsets in the wiped pages. Groups are 128 bytes apart: neighbouring cache lines are fetched in pairs."""
+
+_SLOT = {"SLOT_BYTES": 128, "S_POOL": 8, "S_INDEX": 16, "S_HANDLE": 24, "S_ALIVE": 32}
+"""Byte offsets in a thread's slot; offset 0 is its ticket."""
+
+_LINUX = {
+    "FUTEX": 202,  # system call number on x86-64
+    "WAIT": 128,  # FUTEX_WAIT | FUTEX_PRIVATE_FLAG
+    "WAKE": 129,
+    "MMAP_PROT": 3,
+    "MMAP_FLAGS": 0x22,
+    "WIPEONFORK": 18,
+    "MONOTONIC": 1,
+    "SETMASK": 2,
+}
+
+_DECLARATIONS = """
+target triple = "$TRIPLE"
+
+declare i64 @syscall(i64, ...)
+declare ptr @calloc(i64, i64)
+declare void @free(ptr)
+declare ptr @mmap(ptr, i64, i32, i32, i32, i64)
+declare i32 @munmap(ptr, i64)
+declare i32 @madvise(ptr, i64, i32)
+declare i32 @getpid()
+declare i32 @sched_yield()
+declare i32 @clock_gettime(i32, ptr)
+declare i32 @pthread_attr_init(ptr)
+declare i32 @pthread_attr_setstacksize(ptr, i64)
+declare i32 @pthread_attr_destroy(ptr)
+declare i32 @pthread_create(ptr, ptr, ptr, ptr)
+declare i32 @pthread_join(i64, ptr)
+declare i32 @pthread_sigmask(i32, ptr, ptr)
+declare void @llvm.x86.sse2.pause()
+declare void @llvm.x86.sse.stmxcsr(ptr)
+declare void @llvm.x86.sse.ldmxcsr(ptr)
+declare i64 @llvm.umin.i64(i64, i64)
+
+@blocked_signals = internal constant [16 x i64] [i64 $SIGNALS$ALL_SIGNALS]
+
+define internal i64 @now() nounwind {
+entry:
+  %time = alloca { i64, i64 }
+  %ignored = call i32 @clock_gettime(i32 $MONOTONIC, ptr %time)
+  %nanos_at = getelementptr i8, ptr %time, i64 8
+  %seconds = load i64, ptr %time
+  %nanos = load i64, ptr %nanos_at
+  %scaled = mul i64 %seconds, 1000000000
+  %sum = add i64 %scaled, %nanos
+  ret i64 %sum
+}
+"""
+
+_START = """
+; Starts the workers; fewer than asked for when the system refuses, since the caller can finish alone.
+define internal void @start_workers(ptr %pool, ptr %state, i64 %threads) nounwind {
+entry:
+  %attributes = alloca [16 x i64], align 16
+  %old_signals = alloca [16 x i64], align 16
+  %i0 = call i32 @pthread_attr_init(ptr %attributes)
+  %i1 = call i32 @pthread_attr_setstacksize(ptr %attributes, i64 $STACK)
+  %i2 = call i32 @pthread_sigmask(i32 $SETMASK, ptr @blocked_signals, ptr %old_signals)
+  %slots = getelementptr i8, ptr %state, i64 $SLOTS
+  br label %each
+each:
+  %t = phi i64 [ 1, %entry ], [ %t_next, %create ]
+  %more = icmp ult i64 %t, %threads
+  br i1 %more, label %create, label %finish
+create:
+  %offset = mul i64 %t, $SLOT_BYTES
+  %slot = getelementptr i8, ptr %slots, i64 %offset
+  %pool_at = getelementptr i8, ptr %slot, i64 $S_POOL
+  store ptr %pool, ptr %pool_at
+  %index_at = getelementptr i8, ptr %slot, i64 $S_INDEX
+  store i64 %t, ptr %index_at
+  %handle_at = getelementptr i8, ptr %slot, i64 $S_HANDLE
+  %code = call i32 @pthread_create(ptr %handle_at, ptr %attributes, ptr @worker, ptr %slot)
+  %created = icmp eq i32 %code, 0
+  %alive = zext i1 %created to i64
+  %alive_at = getelementptr i8, ptr %slot, i64 $S_ALIVE
+  store i64 %alive, ptr %alive_at
+  %t_next = add i64 %t, 1
+  br label %each
+finish:
+  %i3 = call i32 @pthread_sigmask(i32 $SETMASK, ptr %old_signals, ptr null)
+  %i4 = call i32 @pthread_attr_destroy(ptr %attributes)
+  %started_at = getelementptr i8, ptr %state, i64 $STARTED
+  store i32 1, ptr %started_at
+  ret void
+}
+"""
+
+_CREATE = """
+; A pool of %threads threads including the caller; null without memory. Workers start with the first loop.
+define ptr @graphc_pool_create(i64 %threads) nounwind {
+entry:
+  %slot_bytes = mul i64 %threads, $SLOT_BYTES
+  %exact = add i64 %slot_bytes, $SLOTS
+  %above = add i64 %exact, 4095
+  %bytes = and i64 %above, -4096
+  %state = call ptr @mmap(ptr null, i64 %bytes, i32 $MMAP_PROT, i32 $MMAP_FLAGS, i32 -1, i64 0)
+  %refused = icmp eq ptr %state, inttoptr (i64 -1 to ptr)
+  br i1 %refused, label %fail, label %mapped
+mapped:
+  %pool = call ptr @calloc(i64 1, i64 64)
+  %no_memory = icmp eq ptr %pool, null
+  br i1 %no_memory, label %unmap, label %fill
+unmap:
+  %i0 = call i32 @munmap(ptr %state, i64 %bytes)
+  br label %fail
+fill:
+  %advice = call i32 @madvise(ptr %state, i64 %bytes, i32 $WIPEONFORK)
+  %wipes = icmp eq i32 %advice, 0
+  %pid = call i32 @getpid()
+  %owner = select i1 %wipes, i32 -1, i32 %pid
+  store ptr @parallel_for, ptr %pool
+  %threads_at = getelementptr i8, ptr %pool, i64 $P_THREADS
+  store i64 %threads, ptr %threads_at
+  %state_at = getelementptr i8, ptr %pool, i64 $P_STATE
+  store ptr %state, ptr %state_at
+  %bytes_at = getelementptr i8, ptr %pool, i64 $P_STATE_BYTES
+  store i64 %bytes, ptr %bytes_at
+  %owner_at = getelementptr i8, ptr %pool, i64 $P_OWNER
+  store i32 %owner, ptr %owner_at
+  ret ptr %pool
+fail:
+  ret ptr null
+}
+"""
+
+_DESTROY = """
+; Stops the workers and frees the pool. No loop may be running or start any more.
+define void @graphc_pool_destroy(ptr %pool) nounwind {
+entry:
+  %threads_at = getelementptr i8, ptr %pool, i64 $P_THREADS
+  %threads = load i64, ptr %threads_at
+  %state_at = getelementptr i8, ptr %pool, i64 $P_STATE
+  %state = load ptr, ptr %state_at
+  %bytes_at = getelementptr i8, ptr %pool, i64 $P_STATE_BYTES
+  %bytes = load i64, ptr %bytes_at
+  %owner_at = getelementptr i8, ptr %pool, i64 $P_OWNER
+  %owner = load i32, ptr %owner_at
+  %pid = call i32 @getpid()
+  %wipes = icmp slt i32 %owner, 0
+  %same = icmp eq i32 %pid, %owner
+  %ours = or i1 %wipes, %same
+  %started_at = getelementptr i8, ptr %state, i64 $STARTED
+  %started = load i32, ptr %started_at
+  %running = icmp ne i32 %started, 0
+  %joinable = and i1 %ours, %running
+  br i1 %joinable, label %stop, label %release
+stop:
+  %stop_at = getelementptr i8, ptr %state, i64 $STOP
+  store atomic i32 1, ptr %stop_at release, align 4
+  %generation_at = getelementptr i8, ptr %state, i64 $GENERATION
+  %old = atomicrmw add ptr %generation_at, i32 1 seq_cst
+  %w = call i64 (i64, ...) @syscall(i64 $FUTEX, ptr %generation_at, i64 $WAKE, i64 2147483647)
+  %slots = getelementptr i8, ptr %state, i64 $SLOTS
+  br label %each
+each:
+  %t = phi i64 [ 1, %stop ], [ %t_next, %next ]
+  %more = icmp ult i64 %t, %threads
+  br i1 %more, label %look, label %release
+look:
+  %offset = mul i64 %t, $SLOT_BYTES
+  %slot = getelementptr i8, ptr %slots, i64 %offset
+  %alive_at = getelementptr i8, ptr %slot, i64 $S_ALIVE
+  %alive = load i64, ptr %alive_at
+  %exists = icmp ne i64 %alive, 0
+  br i1 %exists, label %join, label %next
+join:
+  %handle_at = getelementptr i8, ptr %slot, i64 $S_HANDLE
+  %handle = load i64, ptr %handle_at
+  %j = call i32 @pthread_join(i64 %handle, ptr null)
+  br label %next
+next:
+  %t_next = add i64 %t, 1
+  br label %each
+release:
+  %i0 = call i32 @munmap(ptr %state, i64 %bytes)
+  call void @free(ptr %pool)
+  ret void
+}
+"""
+
+_PARTS = (_DECLARATIONS, LOOP_TEXT, _START, _CREATE, _DESTROY)
+
+
+def thread_pool_module(triple: str) -> str:
+    """Return the LLVM IR text of the thread pool for a target triple, or "" where models run serially.
+
+    The module exports `ptr @graphc_pool_create(i64 threads)` and `void @graphc_pool_destroy(ptr)`; what the first
+    returns is passed to `graphc_entry` as `rt`. It needs x86-64 Linux and, from libc, only what it declares.
+    """
+    architecture, _, rest = triple.partition("-")
+    if architecture != "x86_64" or "linux" not in rest:
+        return ""
+    kept = sum(1 << (signal - 1) for signal in _SIGNALS_KEPT)
+    names: dict[str, object] = {
+        "TRIPLE": triple,
+        "SPIN": SPIN_NANOSECONDS,
+        "STACK": WORKER_STACK_BYTES,
+        "CHUNKS_PER_THREAD": CHUNKS_PER_THREAD,
+        "SIGNALS": ~kept,
+        "ALL_SIGNALS": ", i64 -1" * 15,
+        **_POOL,
+        **_STATE,
+        **_SLOT,
+        **_LINUX,
+    }
+    return Template("".join(_PARTS)).substitute(names).lstrip()

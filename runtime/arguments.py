@@ -1,0 +1,151 @@
+"""Checks of what a caller passes to a model: every mistake is one sentence that says what was expected."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..dtypes import BF16, from_numpy
+from ..errors import UserError
+from .metadata import TensorSpec
+
+DENSE = 0x101
+"""Bits of `array.flags.num`: C-contiguous and aligned to the element. Native code needs both."""
+
+
+def arrange_inputs(
+    model: str, specs: Sequence[TensorSpec], positional: Sequence[Any], named: Mapping[str, Any]
+) -> list[Any]:
+    """Return one value per input, in the model's order. UserError listing every missing and unknown name."""
+    if not positional and len(named) == len(specs) and all(s.name in named for s in specs):
+        return [named[spec.name] for spec in specs]  # the usual case, ten times as fast
+    if len(positional) > len(specs):
+        raise UserError(
+            f"model '{model}' takes {_listed(specs)}, got {len(positional)} positional arguments"
+        )
+    values = {spec.name: value for spec, value in zip(specs, positional, strict=False)}
+    twice = [name for name in named if name in values]
+    if twice:
+        raise UserError(
+            f"model '{model}': input '{twice[0]}' is given twice, by position and by name"
+        )
+    values.update(named)
+    names = [spec.name for spec in specs]
+    missing = [f"'{name}'" for name in names if name not in values]
+    unknown = [f"'{name}'" for name in values if name not in names]
+    if missing or unknown:
+        faults = [f"missing {', '.join(missing)}"] if missing else []
+        faults += [f"unknown {', '.join(unknown)}"] if unknown else []
+        raise UserError(f"model '{model}' takes {_listed(specs)}; {'; '.join(faults)}")
+    return [values[name] for name in names]
+
+
+def select_outputs(model: str, specs: Sequence[TensorSpec], names: Sequence[str]) -> list[int]:
+    """Return the positions of the outputs called `names`. UserError listing unknown names."""
+    positions = {spec.name: i for i, spec in enumerate(specs)}
+    unknown = [f"'{name}'" for name in names if name not in positions]
+    if unknown:
+        raise UserError(
+            f"model '{model}' has the outputs {', '.join(positions)}; unknown {', '.join(unknown)}"
+        )
+    return [positions[name] for name in names]
+
+
+def accept_input(spec: TensorSpec, value: Any) -> np.ndarray:
+    """Return `value` as a dense array of the input's type: itself, or a copy where the memory is laid out otherwise.
+
+    Takes arrays and whatever has `__array__`. Values are never cast. UserError saying what was expected.
+    """
+    array = _as_array("input", spec, value)
+    # NumPy's own layout change keeps values: byte order, strides and alignment only.
+    return np.require(array, dtype=spec.dtype.numpy, requirements=("C", "A"))
+
+
+def check_buffer(role: str, spec: TensorSpec, value: Any) -> np.ndarray:
+    """Return `value`, an array native code may use in place again and again. `role` is `input` or `output`.
+
+    UserError when its type is wrong, or when its memory would need a copy.
+    """
+    if not isinstance(value, np.ndarray):
+        raise _not_an_array(role, spec, value)
+    array = _as_array(role, spec, value)
+    faults = []
+    if not array.dtype.isnative:
+        faults.append("byte-swapped")
+    if not array.flags.c_contiguous:
+        faults.append("not C-contiguous")
+    if not array.flags.aligned:
+        faults.append("misaligned")
+    if role == "output" and not array.flags.writeable:
+        faults.append("read-only")
+    if faults:
+        raise UserError(
+            f"{role} '{spec.name}' is {' and '.join(faults)}, a bound buffer must be used in place; "
+            f"bind a fresh np.empty({spec.shape}, {_dtype_code(spec)})"
+        )
+    return array
+
+
+def check_apart(
+    specs: Sequence[TensorSpec], inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]
+) -> None:
+    """UserError when an output buffer shares memory with an input or another output."""
+    for i, output in enumerate(outputs):
+        for other in (*inputs, *outputs[:i]):
+            if np.may_share_memory(output, other):
+                raise UserError(
+                    f"output '{specs[i].name}' shares memory with another bound buffer; bind separate arrays"
+                )
+
+
+def _as_array(role: str, spec: TensorSpec, value: Any) -> np.ndarray:
+    if not isinstance(value, np.ndarray):
+        if not hasattr(value, "__array__"):
+            raise _not_an_array(role, spec, value)
+        value = np.asarray(value)
+    array: np.ndarray = value
+    if array.dtype.newbyteorder("=") != spec.dtype.numpy:
+        name = spec.name if spec.name.isidentifier() else "array"
+        raise UserError(
+            _expected(role, spec, array) + f"; convert with {name}.astype({_dtype_code(spec)})"
+        )
+    if array.shape != spec.shape:
+        raise UserError(_expected(role, spec, array) + f"; {_shape_remedy(spec, array)}")
+    return array
+
+
+def _shape_remedy(spec: TensorSpec, array: np.ndarray) -> str:
+    if array.size == math.prod(spec.shape):
+        name = spec.name if spec.name.isidentifier() else "array"
+        return f"if the order of the values is right, use {name}.reshape({spec.shape})"
+    return "shapes are fixed when a model is compiled"
+
+
+def _expected(role: str, spec: TensorSpec, array: np.ndarray) -> str:
+    dims = ",".join(map(str, array.shape))
+    try:
+        got = from_numpy(array.dtype).name
+    except UserError:
+        got = str(array.dtype)
+    return f"{role} '{spec.name}' must be {spec.type_text}, got {got}[{dims}]"
+
+
+def _not_an_array(role: str, spec: TensorSpec, value: Any) -> UserError:
+    return UserError(
+        f"{role} '{spec.name}' must be an array {spec.type_text}, got {type(value).__name__}; "
+        f"use np.array(..., {_dtype_code(spec)})"
+    )
+
+
+def _dtype_code(spec: TensorSpec) -> str:
+    """The dtype as a caller writes it in Python."""
+    return "ml_dtypes.bfloat16" if spec.dtype is BF16 else f"'{spec.dtype.numpy.name}'"
+
+
+def _listed(specs: Sequence[TensorSpec]) -> str:
+    if not specs:
+        return "no inputs"
+    return f"input{'s' * (len(specs) > 1)} " + ", ".join(f"{s.name} {s.type_text}" for s in specs)

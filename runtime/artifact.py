@@ -1,0 +1,79 @@
+"""A compiled model as data: what the compiler makes, a `.gcm` file holds and the executor runs."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from ..errors import UserError
+from .abi import ALIGNMENT
+from .container import read_container, write_container
+from .memory import aligned_copy, large_alignment
+from .metadata import Metadata, metadata_from_json
+
+_SECTIONS = ("constants", "object", "support")
+
+
+@dataclass(frozen=True, eq=False)
+class Artifact:
+    """One compiled model.
+
+    `constants` is u8[n], 64-byte aligned (copied when it is not), read-only. `object_code` is an object file that
+    exports `graphc_entry`; `support_code` one that exports the thread pool, empty where models run serially. `origin`
+    is how messages call it: the file it was read from.
+    """
+
+    metadata: Metadata
+    constants: np.ndarray = field(repr=False)
+    object_code: bytes = field(repr=False)
+    support_code: bytes = field(default=b"", repr=False)
+    origin: str = ""
+
+    def __post_init__(self) -> None:
+        constants = np.asarray(self.constants).reshape(-1).view(np.uint8)
+        aligned = aligned_copy(constants, _alignment_of(constants)).view()
+        aligned.flags.writeable = False
+        object.__setattr__(self, "constants", aligned)
+
+    @property
+    def label(self) -> str:
+        """The name for messages: `m.gcm`, or `model 'mlp'` when it never was a file."""
+        return self.origin or f"model '{self.metadata.model}'"
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write a `.gcm` file atomically. UserError when the system refuses it."""
+        write_container(
+            Path(path),
+            self.metadata.to_json(),
+            {
+                "constants": self.constants.data,
+                "object": memoryview(self.object_code),
+                "support": memoryview(self.support_code),
+            },
+        )
+
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> Artifact:
+        """Read a `.gcm` file: the constants stay mapped from it. UserError when anything in it is wrong."""
+        path = Path(path)
+        header, sections = read_container(path)
+        if set(sections) != set(_SECTIONS):
+            raise UserError(
+                f"{path.name}: must have the sections {', '.join(_SECTIONS)}, "
+                f"got {', '.join(sections) or 'none'}; compile the model again"
+            )
+        return Artifact(
+            metadata=metadata_from_json(header, path.name),
+            constants=np.frombuffer(sections["constants"], np.uint8),
+            object_code=bytes(sections["object"]),
+            support_code=bytes(sections["support"]),
+            origin=path.name,
+        )
+
+
+def _alignment_of(constants: np.ndarray) -> int:
+    # Mapped pages (read-only) cannot be moved to a huge page without the copy that mapping avoids.
+    return large_alignment(constants.nbytes) if constants.flags.writeable else ALIGNMENT

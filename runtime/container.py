@@ -1,0 +1,208 @@
+"""The file under an artifact: a checked JSON header and named, aligned sections of bytes.
+
+    offset  bytes
+    0       8      magic
+    8       4      format version, little endian like all numbers
+    12      4      ABI version (see abi.py)
+    16      8      bytes of the header
+    24      8      bytes of the file
+    32      32     SHA-256 of the header
+    64             header: JSON; its key "sections" lists name, offset, size, SHA-256 of each section
+    ...            sections, each at a multiple of 64 bytes, zeros between them
+
+Every byte of the file is covered by a check, so a flipped one is always found.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import mmap
+import os
+import secrets
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..errors import UserError
+from .abi import ABI_VERSION, ALIGNMENT
+
+MAGIC = b"\x89GCM\r\n\x1a\n"
+"""A byte above 127 and both line ends, so that a transfer in text mode is recognised as damage."""
+
+FORMAT_VERSION = 1
+MAX_HEADER_BYTES = 64 << 20
+
+_PRELUDE = struct.Struct("<8sIIQQ32s")
+_AGAIN = "compile the model again"
+
+
+@dataclass(frozen=True)
+class _Section:
+    name: str
+    offset: int
+    size: int
+    sha256: str
+
+
+def write_container(
+    path: Path, header: Mapping[str, Any], sections: Mapping[str, memoryview]
+) -> None:
+    """Write a container to `path` atomically: the old file or the whole new one, never a part of it.
+
+    UserError when the system refuses the file.
+    """
+    text, offsets, size = _lay_out(header, sections)
+    prelude = _PRELUDE.pack(
+        MAGIC, FORMAT_VERSION, ABI_VERSION, len(text), size, hashlib.sha256(text).digest()
+    )
+    path = Path(os.path.realpath(path))
+    if path.exists() and not path.is_file():
+        raise UserError(f"{path}: is not a regular file; choose another name for the artifact")
+    temporary = path.parent / f".graphc-{secrets.token_hex(8)}.tmp"
+    try:
+        with open(temporary, "xb") as file:
+            try:
+                file.write(prelude + text)
+                for name, data in sections.items():
+                    file.write(bytes(offsets[name] - file.tell()))
+                    file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+                os.replace(temporary, path)
+            except BaseException:
+                temporary.unlink()
+                raise
+        _sync_folder(path.parent)
+    except OSError as error:
+        raise UserError(f"{path}: cannot be written, {error.strerror}") from error
+
+
+def _lay_out(
+    header: Mapping[str, Any], sections: Mapping[str, memoryview]
+) -> tuple[bytes, dict[str, int], int]:
+    """Return the header's JSON, every section's offset and the file's size."""
+    digests = {name: hashlib.sha256(data).hexdigest() for name, data in sections.items()}
+    text = b""
+    # The offsets depend on the header's length and stand in it: grows at most a few times, then stays.
+    while True:
+        table, offsets = [], {}
+        end = _PRELUDE.size + len(text)
+        for name, data in sections.items():
+            offsets[name] = -(-end // ALIGNMENT) * ALIGNMENT
+            end = offsets[name] + data.nbytes
+            table.append(
+                {
+                    "name": name,
+                    "offset": offsets[name],
+                    "size": data.nbytes,
+                    "sha256": digests[name],
+                }
+            )
+        encoded = json.dumps({**header, "sections": table}, allow_nan=False).encode()
+        if len(encoded) <= len(text):
+            return encoded.ljust(len(text)), offsets, end
+        text = encoded.ljust(len(encoded) + 16)
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def read_container(path: Path) -> tuple[dict[str, Any], dict[str, memoryview]]:
+    """Return the header and the sections of a container, mapped read-only, after checking every byte of it.
+
+    UserError naming the file and what is wrong: no such file, not an artifact, another version, truncated, damaged.
+    """
+    where = path.name
+    view = _map(path)
+    header_size = _check_prelude(view, where)
+    text = bytes(view[_PRELUDE.size : _PRELUDE.size + header_size])
+    if hashlib.sha256(text).digest() != view[32:64]:
+        raise UserError(f"{where}: section 'header' is damaged, its SHA-256 differs; {_AGAIN}")
+    try:
+        header = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{where}: header is not valid JSON ({error}); {_AGAIN}") from error
+    if not isinstance(header, dict) or not isinstance(header.get("sections"), list):
+        raise UserError(f"{where}: header lacks the section table; {_AGAIN}")
+    table = [_section(entry, where) for entry in header.pop("sections")]
+    _check_layout(view, table, _PRELUDE.size + header_size, where)
+    sections = {s.name: view[s.offset : s.offset + s.size] for s in table}
+    for s in table:
+        if hashlib.sha256(sections[s.name]).hexdigest() != s.sha256:
+            raise UserError(
+                f"{where}: section '{s.name}' is damaged, its SHA-256 differs; {_AGAIN}"
+            )
+    return header, sections
+
+
+def _map(path: Path) -> memoryview:
+    try:
+        with open(path, "rb") as file:
+            if os.fstat(file.fileno()).st_size < _PRELUDE.size:
+                raise UserError(f"{path.name}: is not a graphc artifact; {_AGAIN} with -o")
+            return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read, {error.strerror}") from error
+
+
+def _check_prelude(view: memoryview, where: str) -> int:
+    """Return the header's size after checking everything the prelude says."""
+    magic, version, abi, header_size, file_size, _ = _PRELUDE.unpack(view[: _PRELUDE.size])
+    if magic != MAGIC:
+        raise UserError(f"{where}: is not a graphc artifact; {_AGAIN} with -o")
+    if version != FORMAT_VERSION:
+        raise UserError(
+            f"{where}: has artifact format {version}, this graphc reads {FORMAT_VERSION}; {_AGAIN}"
+        )
+    if abi != ABI_VERSION:
+        raise UserError(f"{where}: was made for ABI {abi}, this graphc has {ABI_VERSION}; {_AGAIN}")
+    if file_size != view.nbytes:
+        raise UserError(
+            f"{where}: is truncated or damaged, should have {file_size} bytes, has {view.nbytes}; {_AGAIN}"
+        )
+    if header_size > min(file_size - _PRELUDE.size, MAX_HEADER_BYTES):
+        raise UserError(f"{where}: header of {header_size} bytes does not fit; {_AGAIN}")
+    return int(header_size)
+
+
+def _section(entry: object, where: str) -> _Section:
+    keys = {"name": str, "offset": int, "size": int, "sha256": str}
+    if not isinstance(entry, dict) or any(type(entry.get(k)) is not t for k, t in keys.items()):
+        raise UserError(f"{where}: an entry of the section table is malformed; {_AGAIN}")
+    return _Section(*(entry[key] for key in keys))
+
+
+def _check_layout(view: memoryview, table: list[_Section], begin: int, where: str) -> None:
+    """Sections lie inside the file, aligned, in order, apart, with zeros between them and nothing after them."""
+    names = [s.name for s in table]
+    if len(set(names)) != len(names):
+        raise UserError(f"{where}: section names must differ, got {', '.join(names)}; {_AGAIN}")
+    end, before = begin, "header"
+    for s in table:
+        if s.size < 0 or s.offset < 0 or s.offset + s.size > view.nbytes:
+            raise UserError(
+                f"{where}: section '{s.name}' ({s.size} bytes at {s.offset}) lies outside "
+                f"the file of {view.nbytes} bytes; {_AGAIN}"
+            )
+        if s.offset < end:
+            raise UserError(f"{where}: sections '{before}' and '{s.name}' overlap; {_AGAIN}")
+        if s.offset % ALIGNMENT:
+            raise UserError(f"{where}: section '{s.name}' is not aligned; {_AGAIN}")
+        _check_gap(view, end, s.offset, where)
+        end, before = s.offset + s.size, s.name
+    _check_gap(view, end, view.nbytes, where)
+
+
+def _check_gap(view: memoryview, begin: int, end: int, where: str) -> None:
+    if end - begin >= ALIGNMENT or any(view[begin:end]):
+        raise UserError(
+            f"{where}: bytes {begin} to {end} belong to no section and are not padding; {_AGAIN}"
+        )

@@ -1,0 +1,141 @@
+"""A compiled model that runs: one native call per run, from any number of Python threads."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from ..errors import UserError
+from .arguments import arrange_inputs, check_apart, check_buffer, select_outputs
+from .artifact import Artifact
+from .loader import check_cpu
+from .memory import data_address
+from .metadata import TensorSpec
+from .native import Caller, NativeModel, make_caller
+
+
+class CompiledModel:
+    """A model ready to run; `graphc.compile` and `graphc.load` make it.
+
+    Calls may come from many Python threads at once. Call it with arrays by position or by input name: one output is
+    returned as an array, several as a tuple. Arrays of other strides, alignment or byte order are copied, values never
+    cast: UserError instead, naming the input, the type it must have and the type it got.
+    """
+
+    def __init__(self, artifact: Artifact, threads: int = 1) -> None:
+        check_cpu(artifact.metadata, artifact.label)
+        self.artifact = artifact
+        self._arity = len(artifact.metadata.inputs)
+        native = NativeModel(artifact, threads)
+        self.threads = 1 if native.pool is None else native.pool.threads
+        self._native: NativeModel | None = native
+        self._call: Caller = make_caller(native, artifact)
+
+    @property
+    def inputs(self) -> tuple[TensorSpec, ...]:
+        """Name, dtype and shape of every input, in the order of positional arguments."""
+        return self.artifact.metadata.inputs
+
+    @property
+    def outputs(self) -> tuple[TensorSpec, ...]:
+        """Name, dtype and shape of every output, in the order they are returned."""
+        return self.artifact.metadata.outputs
+
+    @property
+    def stats(self) -> dict[str, Any]:
+        """What the compiler counted: ops, kernels, bytes, GFLOP, times."""
+        return dict(self.artifact.metadata.stats)
+
+    def __call__(self, /, *arrays: Any, **named: Any) -> Any:
+        """Run once. Inputs by position or by name; returns one array, or a tuple of several."""
+        if named or len(arrays) != self._arity:
+            results = self._call(self._arrange(arrays, named))
+        else:
+            results = self._call(arrays)
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def run(
+        self, output_names: Sequence[str] | None, inputs: Mapping[str, Any]
+    ) -> list[np.ndarray]:
+        """Run once, with ONNX Runtime's signature: the outputs called `output_names` (None: all), as a list."""
+        if output_names is None:
+            return self._call(self._arrange((), inputs))
+        chosen = select_outputs(self.artifact.metadata.model, self.outputs, output_names)
+        results = self._call(self._arrange((), inputs))
+        return [results[i] for i in chosen]
+
+    def bind(self, inputs: Mapping[str, Any], outputs: Sequence[np.ndarray]) -> Callable[[], int]:
+        """Return a function without arguments that runs the model on these buffers, without checking anything.
+
+        Each run reads what the input arrays hold then and overwrites the output arrays. All must be dense arrays of
+        the exact type that share no memory. One bound call must not run in two threads at once; bind once per thread.
+        """
+        native, model = self._native, self.artifact.metadata.model
+        if native is None:
+            raise _closed(model)
+        values = self._arrange((), inputs)
+        sources = [check_buffer("input", s, v) for s, v in zip(self.inputs, values, strict=True)]
+        if len(outputs) != len(self.outputs):
+            raise UserError(
+                f"model '{model}' has {len(self.outputs)} outputs, got {len(outputs)} output buffers"
+            )
+        results = [check_buffer("output", s, v) for s, v in zip(self.outputs, outputs, strict=True)]
+        check_apart(self.outputs, sources, results)
+        frame = native.frames.new()
+        frame.inputs[:] = [data_address(a) for a in sources]
+        frame.outputs[:] = [data_address(a) for a in results]
+        inputs_pointer, outputs_pointer, arena = frame.pointers
+        call = partial(
+            native.entry,
+            native.rt,
+            inputs_pointer,
+            outputs_pointer,
+            native.constants_pointer,
+            arena,
+        )
+        call.keep_alive = (native, frame, sources, results)  # type: ignore[attr-defined]
+        return call
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to a `.gcm` file, atomically. UserError when the system refuses it."""
+        self.artifact.save(path)
+
+    def close(self) -> None:
+        """Release the code and scratch memory, once running and bound calls are gone. May be called again."""
+        self._native = None
+        self._call = _closed_caller(self.artifact.metadata.model)
+
+    def __enter__(self) -> CompiledModel:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        state = "" if self._native is not None else ", closed"
+        types = f"({', '.join(map(repr, self.inputs))}) -> ({', '.join(map(repr, self.outputs))})"
+        return f"<CompiledModel '{self.artifact.metadata.model}' {types}, {self.artifact.metadata.isa}{state}>"
+
+    def _arrange(self, arrays: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
+        return arrange_inputs(self.artifact.metadata.model, self.inputs, arrays, named)
+
+
+def _closed(model: str) -> UserError:
+    return UserError(f"model '{model}' is closed; compile or load it again")
+
+
+def _closed_caller(model: str) -> Caller:
+    def call(arrays: Sequence[Any]) -> list[np.ndarray]:
+        raise _closed(model)
+
+    return call

@@ -1,0 +1,84 @@
+"""Object code into the process, and what this CPU can run: the only file of the runtime that touches LLVM."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable
+from functools import cache
+
+import llvmlite.binding as llvm
+
+from ..errors import InternalError, UserError
+from ..target import ISA_FEATURES
+from .metadata import Metadata
+
+
+class LoadedCode:
+    """Object code mapped into the process.
+
+    The code is unmapped when the last reference to this object goes, so whoever keeps an address keeps the object too.
+    """
+
+    def __init__(self, object_code: bytes) -> None:
+        _initialize()
+        # A fresh engine per object: closing it frees everything; shared engines leak with every object.
+        module = llvm.parse_assembly("")
+        machine = llvm.Target.from_default_triple().create_target_machine()
+        self._engine = llvm.create_mcjit_compiler(module, machine)
+        # At exit other threads may still run the code: the system unmaps it then.
+        self._finalizer = weakref.finalize(self, self._engine.close)
+        self._finalizer.atexit = False
+        try:
+            self._engine.add_object_file(llvm.ObjectFileRef.from_data(object_code))
+        except RuntimeError as error:
+            raise InternalError(
+                f"object code of {len(object_code)} bytes cannot be loaded: {error}"
+            ) from error
+        self._engine.finalize_object()
+
+    def address(self, symbol: str) -> int:
+        """Return the address of an exported symbol. InternalError when the object lacks it."""
+        address = self._engine.get_function_address(symbol)
+        if not address:
+            raise InternalError(f"object code does not export '{symbol}'")
+        return int(address)
+
+    def keep_forever(self) -> None:
+        """Never unmap the code: threads that end with the process run in it."""
+        self._finalizer.detach()
+        self._engine.detach()
+
+
+def check_cpu(metadata: Metadata, label: str) -> None:
+    """UserError when this CPU lacks something the code of `label` needs; must be called before it is loaded."""
+    architecture = metadata.triple.partition("-")[0]
+    here = llvm.get_process_triple().partition("-")[0]
+    if architecture and architecture != here:
+        raise UserError(
+            f"{label}: is code for {architecture}, this CPU is {here}; recompile it here"
+        )
+    missing = [f for f in metadata.cpu_features if f not in host_features()]
+    if missing:
+        isa = best_isa(host_features())
+        raise UserError(
+            f"{label}: needs {metadata.isa} ({', '.join(missing)}), this CPU has {isa}; "
+            f"recompile with --target {isa}"
+        )
+
+
+def best_isa(features: Iterable[str]) -> str:
+    """Return the widest ISA of `target.ISA_TABLES` whose instructions a CPU with these LLVM features has."""
+    present = set(features)
+    return next(isa for isa, needed in ISA_FEATURES.items() if present.issuperset(needed))
+
+
+@cache
+def host_features() -> frozenset[str]:
+    """Return the LLVM names of the features of the running CPU that its system lets programs use."""
+    return frozenset(name for name, on in llvm.get_host_cpu_features().items() if on)
+
+
+@cache
+def _initialize() -> None:
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()

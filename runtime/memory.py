@@ -1,0 +1,121 @@
+"""Aligned memory: arrays, the address of an array's data, and the scratch memory of one call."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from ..errors import InternalError, UserError
+from .abi import ALIGNMENT, pointer
+
+HUGE_PAGE = 2 << 20
+"""Bytes of a transparent huge page: buffers of several of them start on one, so that all of it can be mapped so."""
+
+_HUGE_FROM = 2 * HUGE_PAGE
+_ALIGNED_FROM = 8 << 10
+
+DATA_POINTER_OFFSET = object.__basicsize__
+"""Where an array object keeps its data pointer: the first field after the object header, which is part of NumPy's
+frozen C interface (compiled extensions read it inline)."""
+
+
+def aligned_empty(shape: Sequence[int], dtype: np.dtype, alignment: int = ALIGNMENT) -> np.ndarray:
+    """Return an uninitialised C-contiguous array whose data starts at a multiple of `alignment` bytes.
+
+    `alignment` is any power of two. Raises MemoryError when the system has not that much.
+    """
+    size = math.prod(shape) * dtype.itemsize
+    raw = np.empty(size + alignment, np.uint8)
+    start = -raw.ctypes.data % alignment
+    array: np.ndarray = raw[start : start + size].view(dtype).reshape(tuple(shape))
+    return array
+
+
+def aligned_copy(array: np.ndarray, alignment: int = ALIGNMENT) -> np.ndarray:
+    """Return `array` itself when it is C-contiguous and aligned, else a copy that is."""
+    if array.flags.c_contiguous and array.ctypes.data % alignment == 0:
+        return array
+    copy = aligned_empty(array.shape, array.dtype, alignment)
+    copy[...] = array
+    return copy
+
+
+def large_alignment(size: int) -> int:
+    """Return the alignment in bytes for a buffer of `size` bytes: a huge page when it spans several."""
+    return HUGE_PAGE if size >= _HUGE_FROM else ALIGNMENT
+
+
+def output_allocator(shape: tuple[int, ...], dtype: np.dtype) -> Callable[[], np.ndarray]:
+    """Return a function that makes an uninitialised output array.
+
+    NumPy's own 16-byte alignment costs nothing to get and little to use on small arrays; on larger ones vector
+    stores that straddle cache lines cost more than aligning.
+    """
+    if math.prod(shape) * dtype.itemsize < _ALIGNED_FROM:
+        return partial(np.empty, shape, dtype)
+    return partial(aligned_empty, shape, dtype)
+
+
+def data_address(array: np.ndarray) -> int:
+    """Return the address of an array's first element.
+
+    Like `array.ctypes.data`, which takes ten times as long: more than all the rest of a call.
+    """
+    return ctypes.c_void_p.from_address(id(array) + DATA_POINTER_OFFSET).value or 0
+
+
+def _check_offset() -> None:
+    probe = np.zeros(3, np.float32)
+    if any(data_address(a) != a.ctypes.data for a in (probe, probe[1:], probe.reshape(3, 1))):
+        raise InternalError("this Python keeps NumPy arrays in another layout than CPython does")
+
+
+_check_offset()
+
+
+class Frame(NamedTuple):
+    """Scratch memory of one running call: two arrays of data pointers, and the arena.
+
+    `pointers` are the native arguments for inputs, outputs and arena, made once.
+    """
+
+    inputs: ctypes.Array[ctypes.c_void_p]
+    outputs: ctypes.Array[ctypes.c_void_p]
+    pointers: tuple[ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]
+    arena: np.ndarray
+
+
+def _make_frame(arena_bytes: int, inputs: int, outputs: int) -> Frame:
+    size = max(arena_bytes, ALIGNMENT)
+    arena = aligned_empty((size,), np.dtype(np.uint8), large_alignment(size))
+    sources = (ctypes.c_void_p * inputs)()
+    targets = (ctypes.c_void_p * outputs)()
+    pointers = (pointer(sources), pointer(targets), pointer(data_address(arena)))
+    return Frame(sources, targets, pointers, arena)
+
+
+class FrameList(deque[Frame]):
+    """Free frames of one model: as many as calls ever ran at the same time, so usually one.
+
+    `pop` (IndexError when empty: make a `new` one) and `append` are atomic: two threads never get the same frame.
+    """
+
+    def __init__(self, model: str, arena_bytes: int, inputs: int, outputs: int) -> None:
+        super().__init__()
+        self._model = model
+        self._sizes = (arena_bytes, inputs, outputs)
+
+    def new(self) -> Frame:
+        """Return a frame nobody else uses. UserError when memory is short."""
+        try:
+            return _make_frame(*self._sizes)
+        except MemoryError as error:
+            raise UserError(
+                f"model '{self._model}': no memory for the {self._sizes[0]} bytes of scratch memory one call needs"
+            ) from error
