@@ -2,6 +2,7 @@
 
 from . import (
     activation,
+    argreduce,
     cast,
     compare,
     copy,
@@ -11,14 +12,17 @@ from . import (
     gather,
     matmul,
     movement,
+    normalize,
     pad,
     reduce,
     select,
+    softmax,
     structure,
 )
 
 __all__ = [
     "activation",
+    "argreduce",
     "cast",
     "compare",
     "copy",
@@ -28,8 +32,10 @@ __all__ = [
     "gather",
     "matmul",
     "movement",
+    "normalize",
     "pad",
     "reduce",
     "select",
+    "softmax",
     "structure",
 ]

@@ -56,6 +56,8 @@ def fold_constants(graph: Graph, ctx: LowerContext, evaluate: Evaluate = _refere
 
 
 def _worth_folding(op: Op) -> bool:
+    if op.op_name == "reorder":
+        return True  # the weight prepack; padding may make it a little larger
     before = sum({id(x): x.details.size_bytes for x in op.inputs}.values())
     after = sum(y.details.size_bytes for y in op.outputs)
     return after <= max(before, GROWTH_BYTES)

@@ -1,0 +1,92 @@
+"""Interleaved timing of contenders in one process: every round runs each of them, so noise hits all alike."""
+
+from __future__ import annotations
+
+import gc
+import os
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+PAUSE_SECONDS = 0.004
+"""Idle time between two contenders, so that nobody's spinning threads disturb the next (they spin 1-2 ms)."""
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds of one call: median over rounds of the round's median, and the fastest call."""
+
+    median: float
+    best: float
+    calls: int
+
+
+def interleave(
+    contenders: Mapping[str, Callable[[], object]],
+    rounds: int,
+    seconds: float,
+    on_round: Callable[[int, int], None] | None = None,
+) -> dict[str, Timing]:
+    """Time each contender in `rounds` rounds of about `seconds` in all; the order rotates from round to round."""
+    names = list(contenders)
+    calls = {
+        name: _calls_per_round(contenders[name], seconds / rounds / len(names)) for name in names
+    }
+    samples: dict[str, list[list[float]]] = {name: [] for name in names}
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        for number in range(rounds):
+            turn = number % len(names)
+            for name in names[turn:] + names[:turn]:
+                time.sleep(PAUSE_SECONDS)
+                samples[name].append(_sample(contenders[name], calls[name]))
+            if on_round:
+                on_round(number + 1, rounds)
+    finally:
+        if collecting:
+            gc.enable()
+    return {name: _timing(samples[name]) for name in names}
+
+
+def _sample(run: Callable[[], object], calls: int) -> list[float]:
+    run()  # warm the caches this contender's rivals have just filled
+    clock = time.perf_counter
+    result = []
+    for _ in range(calls):
+        start = clock()
+        run()
+        result.append(clock() - start)
+    return result
+
+
+def _calls_per_round(run: Callable[[], object], seconds: float) -> int:
+    run()
+    start = time.perf_counter()
+    run()
+    once = max(time.perf_counter() - start, 1e-7)
+    return max(3, min(2000, int(seconds / once)))
+
+
+def _timing(samples: Sequence[Sequence[float]]) -> Timing:
+    return Timing(
+        statistics.median(statistics.median(s) for s in samples),
+        min(min(s) for s in samples),
+        sum(map(len, samples)),
+    )
+
+
+def pin_to(threads: int) -> None:
+    """Let this process, and every thread it starts from now on, run on the first `threads` of its CPUs only."""
+    allowed = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, set(allowed[:threads]))
+
+
+def load_warning(threads: int) -> str | None:
+    """A sentence if other processes keep the CPUs busy, which makes the figures worthless."""
+    busy = os.getloadavg()[0]
+    spare = (os.cpu_count() or 1) - threads
+    if busy > spare + 0.5:
+        return f"the machine is loaded (load average {busy:.1f} on {os.cpu_count()} CPUs): times are not reliable"
+    return None

@@ -1,0 +1,106 @@
+"""The command line: `graphc COMMAND ...`, the same as `python -m gc` and `python -m graphc`.
+
+Each command is one file here, with `NAME`, `HELP`, `add_arguments(parser)` and `run(args) -> exit code`. These files
+import what is heavy inside `run`, so that `--help` is quick.
+
+Exit codes: 0 done, 1 a result differs from its reference, 2 wrong use or input, 3 unsupported, 4 a fault of graphc.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Protocol, cast
+
+from .. import __version__
+from ..errors import GraphcError, InternalError
+
+COMMANDS = ("compile", "run", "verify", "bench", "version")
+
+EXIT_INTERRUPTED = 130  # as a shell reports a process ended by SIGINT
+EXIT_BROKEN_PIPE = 141  # and by SIGPIPE
+
+
+class Command(Protocol):
+    """What a module of this folder offers."""
+
+    NAME: str
+    HELP: str
+
+    @property
+    def add_arguments(self) -> Callable[[argparse.ArgumentParser], None]:
+        """Declare the arguments of the command."""
+
+    @property
+    def run(self) -> Callable[[argparse.Namespace], int]:
+        """Do the work; return the exit code."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command line (default: this process's) and return its exit code.
+
+    Wrong usage raises SystemExit(2), as argparse does.
+    """
+    words = list(sys.argv[1:] if argv is None else argv)
+    args = _parser(words).parse_args(words)
+    try:
+        code: int = args.run(args)
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        # The reader went away. What is still buffered must not raise again when the interpreter closes stdout.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_BROKEN_PIPE
+    except Exception as error:  # noqa: BLE001 - the last line of defence: no traceback reaches a user unasked
+        return _report(error, args.debug)
+    return code
+
+
+def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="graphc", description="Compile neural networks to native SIMD code for this CPU."
+    )
+    parser.add_argument("--version", action="version", version=f"graphc {__version__}")
+    _add_debug(parser, default=False)
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    for module in _modules(words):
+        command = commands.add_parser(module.NAME, help=module.HELP, description=module.HELP)
+        _add_debug(command, default=argparse.SUPPRESS)  # keep what was said before the command
+        module.add_arguments(command)
+        command.set_defaults(run=module.run)
+    return parser
+
+
+def _modules(words: Sequence[str]) -> list[Command]:
+    """The module of the command that is asked for; all of them when that is not clear (help, a typing error)."""
+    asked = next((word for word in words if not word.startswith("-")), None)
+    names = [asked] if asked in COMMANDS else COMMANDS
+    return [cast(Command, import_module(f".{name}", __name__)) for name in names]
+
+
+def _add_debug(parser: argparse.ArgumentParser, default: object) -> None:
+    parser.add_argument(
+        "--debug", action="store_true", default=default, help="show the traceback of an error"
+    )
+
+
+def _report(error: Exception, debug: bool) -> int:
+    if debug:
+        traceback.print_exception(error)
+    if isinstance(error, GraphcError):
+        code, message = error.exit_code, str(error)
+    else:
+        code = InternalError.exit_code
+        message = f"internal error, {type(error).__name__}: {error}"
+        if not debug:
+            message += "; run again with --debug for the traceback"
+    print(f"graphc: error: {message}", file=sys.stderr)
+    if not debug:
+        for note in getattr(error, "__notes__", ()):
+            print(note, file=sys.stderr)
+    return code

@@ -1,0 +1,113 @@
+"""`graphc bench`: a model or a suite, timed side by side with other engines in one process."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import UserError
+from .model_arguments import (
+    TARGETS,
+    add_input_argument,
+    add_threads_argument,
+    shapes_of_files,
+    split_inputs,
+)
+from .progress import progress
+
+if TYPE_CHECKING:
+    from ..benchmarks.compare_engines import Row
+
+NAME = "bench"
+HELP = "Time a model or a suite against other engines."
+SUITES = ("gemm", "mlp", "mha", "tiny")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of the command."""
+    parser.add_argument("model", nargs="?", help="ONNX model to time")
+    parser.add_argument("--suite", choices=SUITES, help="a suite of workloads instead of a model")
+    parser.add_argument(
+        "--only", metavar="TEXT", help="cases of the suite whose name contains TEXT"
+    )
+    parser.add_argument("--vs", default="", metavar="LIST", help="other engines: ort,openvino")
+    add_input_argument(parser)
+    parser.add_argument(
+        "--target", choices=TARGETS, default="native", help="instruction set for graphc"
+    )
+    add_threads_argument(parser)
+    parser.add_argument("--rounds", type=int, default=7, help="interleaved rounds (default 7)")
+    parser.add_argument("--seconds", type=float, default=2.0, help="time per case (default 2)")
+    parser.add_argument(
+        "--json",
+        nargs="?",
+        const="-",
+        metavar="FILE",
+        help="write the table as JSON to FILE or stdout",
+    )
+    parser.add_argument("-q", "--quiet", action="store_true", help="no progress")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Time every case; 1 if an engine disagrees with graphc."""
+    from ..benchmarks.compare_engines import compare
+    from ..benchmarks.measure import load_warning, pin_to
+    from ..runtime.threadpool import resolve_threads
+
+    if (args.model is None) == (args.suite is None):
+        raise UserError("bench takes a model file or --suite, one of the two")
+    threads = resolve_threads(args.threads)
+    os.environ["OMP_NUM_THREADS"] = str(threads)
+    warning = load_warning(threads)
+    if warning:
+        print(f"graphc: warning: {warning}", file=sys.stderr)
+    pin_to(threads)
+    peers = [name for name in args.vs.split(",") if name]
+    rows: list[Row] = []
+    with progress(args.quiet or args.json == "-") as report:
+        for case in _cases(args):
+            rows.append(
+                compare(case, peers, args.target, threads, args.rounds, args.seconds, report)
+            )
+    _write(rows, args, threads)
+    return 0 if all(row.agree for row in rows) else 1
+
+
+def _cases(args: argparse.Namespace) -> list[Any]:
+    from ..benchmarks.suites import Case, suite
+
+    if args.suite:
+        cases = [case for case in suite(args.suite) if args.only is None or args.only in case.name]
+        if not cases:
+            raise UserError(f"suite '{args.suite}' has no case with '{args.only}' in its name")
+        return cases
+    from ..frontend import load
+
+    specs, values = split_inputs(args.input)
+    graph = load(args.model, {**shapes_of_files(values), **specs})
+    shapes = {op.name: op.outputs[0].details.plain_dims for op in graph.inputs}
+    try:
+        return [Case(Path(args.model).name, Path(args.model).read_bytes(), shapes)]
+    except OSError as error:
+        raise UserError(f"cannot read '{args.model}' ({error.strerror})") from error
+
+
+def _write(rows: list[Row], args: argparse.Namespace, threads: int) -> None:
+    from ..benchmarks.compare_engines import table, to_json
+
+    if args.json:
+        text = json.dumps(to_json(rows, threads), indent=1)
+        if args.json == "-":
+            print(text)
+            return
+        try:
+            Path(args.json).write_text(text + "\n")
+        except OSError as error:
+            raise UserError(f"cannot write '{args.json}' ({error.strerror})") from error
+    from rich.console import Console
+
+    Console().print(table(rows, threads))

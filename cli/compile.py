@@ -1,0 +1,130 @@
+"""`graphc compile`: a model file to native code; run it, save it, or look at any stage."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import UserError
+from .model_arguments import (
+    add_compile_arguments,
+    add_output_arguments,
+    compile_options,
+    input_arrays,
+    shapes_of_files,
+    split_inputs,
+)
+from .progress import progress
+from .summary import Verdict, summary_lines
+
+if TYPE_CHECKING:
+    from ..compiler import Compilation
+
+NAME = "compile"
+HELP = "Compile a model to native code."
+STAGES = ("graph", "tensor-ir", "llvm", "asm", "obj")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of the command."""
+    add_compile_arguments(parser)
+    add_output_arguments(parser)
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", help="write the artifact (.gcm), or what --emit asks for"
+    )
+    parser.add_argument(
+        "--run", action="store_true", help="run once and check against the NumPy reference"
+    )
+    parser.add_argument("--emit", choices=STAGES, help="print a stage (to FILE with -o)")
+    parser.add_argument(
+        "--dump-ir", metavar="DIR", help="write the text of every stage that changed to DIR"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Compile; then emit, save and run as asked. 1 if the result differs from the reference."""
+    from ..compiler import compile_stages
+
+    specs, values = split_inputs(args.input)
+    options = compile_options(args, args.dump_ir)
+    with progress(args.quiet or args.json or bool(args.emit)) as report:
+        compilation = compile_stages(
+            args.model, args.target, options, {**shapes_of_files(values), **specs}, report
+        )
+    if args.emit:
+        return _emit(compilation, args.emit, args.output)
+    meta = compilation.artifact.metadata
+    if args.output:
+        compilation.artifact.save(args.output)
+    verdict = _run(compilation, values) if args.run else None
+    if args.json:
+        print(json.dumps({**meta.to_json(), "verdict": verdict.to_json() if verdict else None}))
+    else:
+        if not args.quiet:
+            print("\n".join(summary_lines(meta, args.verbose)))
+        if args.output and not args.quiet:
+            print(f"{'wrote':<9} {args.output}")
+        if verdict:
+            print(verdict)
+    return 0 if verdict is None or verdict.ok else 1
+
+
+def _emit(compilation: Compilation, stage: str, output: str | None) -> int:
+    from ..codegen.aot import assembly
+    from ..graph_ir.printer import print_graph
+    from ..tensor_ir.printer import print_module
+
+    if stage == "obj":
+        if output is None and sys.stdout.isatty():
+            raise UserError("--emit obj writes bytes; give a file with -o")
+        data = compilation.artifact.object_code
+    else:
+        text = {
+            "graph": lambda: print_graph(compilation.graph),
+            "tensor-ir": lambda: print_module(compilation.module),
+            "llvm": lambda: compilation.llvm_ir,
+            "asm": lambda: assembly(compilation.llvm_ir, compilation.target),
+        }[stage]()
+        data = text.encode()
+    if output is None:
+        sys.stdout.buffer.write(data)
+        return 0
+    try:
+        Path(output).write_bytes(data)
+    except OSError as error:
+        raise UserError(f"cannot write '{output}' ({error.strerror})") from error
+    return 0
+
+
+def _run(compilation: Compilation, values: dict[str, str]) -> Verdict:
+    """Run on the given or generated inputs, compare with the graph's NumPy reference, and time it."""
+    from ..benchmarks.measure import interleave
+    from ..codegen.host import cpu_name
+    from ..codegen.peak import measured_peak
+    from ..graph_ir.compare import difference
+    from ..runtime.executor import CompiledModel
+
+    meta = compilation.artifact.metadata
+    model = CompiledModel(compilation.artifact, compilation.options.threads)
+    arrays = input_arrays(meta.inputs, values)
+    results: list[Any] = model.run(None, arrays)
+    expected = compilation.source.evaluate([arrays[spec.name] for spec in meta.inputs])
+    differences = [difference(y, r) for y, r in zip(results, expected, strict=True)]
+    worst = max(differences, key=lambda d: (not d.ok, d.relative))
+    timing = interleave({"graphc": model.bind(arrays, results)}, rounds=3, seconds=0.2)["graphc"]
+    return Verdict(
+        versions=meta.versions,
+        cpu=cpu_name(),
+        isa=meta.isa,
+        threads=model.threads,
+        model=meta.model,
+        model_hash=meta.model_hash,
+        seconds=timing.median,
+        gflop=meta.stats["gflop"],
+        peak=measured_peak(compilation.target),
+        outcome=f"{worst} against NumPy",
+        ok=all(d.ok for d in differences),
+    )

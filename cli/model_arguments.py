@@ -1,0 +1,143 @@
+"""Arguments that several commands share, and the inputs a model is run on."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..errors import UserError
+from ..options import SWITCHES, CompileOptions
+
+if TYPE_CHECKING:
+    from ..runtime.metadata import TensorSpec
+
+Array = np.ndarray[Any, Any]
+TARGETS = ("native", "avx512", "avx2", "generic")
+
+
+def add_input_argument(parser: argparse.ArgumentParser) -> None:
+    """--input, for commands that run a model."""
+    parser.add_argument(
+        "--input", "-i", action="append", default=[], metavar="NAME=VALUE",
+        help="x=@x.npy (a file), x=random, or x=f32[8,13] to fix dimensions the model leaves open",
+    )  # fmt: skip
+
+
+def add_compile_arguments(parser: argparse.ArgumentParser) -> None:
+    """The model file and how to compile it."""
+    parser.add_argument("model", help="model file: .onnx or .pnnx.param")
+    add_input_argument(parser)
+    parser.add_argument(
+        "--target", choices=TARGETS, default="native", help="instruction set (default: this CPU's)"
+    )
+    add_threads_argument(parser)
+    parser.add_argument(
+        "-X", action="append", default=[], metavar="no-SWITCH", dest="switches",
+        help=f"leave an optimisation out: {', '.join('no-' + s for s in SWITCHES)}",
+    )  # fmt: skip
+
+
+def add_threads_argument(parser: argparse.ArgumentParser) -> None:
+    """--threads."""
+    parser.add_argument(
+        "--threads", type=int, help="threads to run with (default: the CPUs this process may use)"
+    )
+
+
+def add_output_arguments(parser: argparse.ArgumentParser) -> None:
+    """How much to print, and as what."""
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of text")
+    volume = parser.add_mutually_exclusive_group()
+    volume.add_argument("-v", "--verbose", action="store_true", help="print every kernel too")
+    volume.add_argument("-q", "--quiet", action="store_true", help="print the verdict only")
+
+
+def compile_options(args: argparse.Namespace, dump_dir: str | None = None) -> CompileOptions:
+    """The options the shared arguments say. UserError for a switch that does not exist."""
+    from ..runtime.threadpool import resolve_threads
+
+    for switch in args.switches:
+        if not switch.startswith("no-"):
+            raise UserError(
+                f"-X must be no-SWITCH, got '{switch}'; switches are {', '.join(SWITCHES)}"
+            )
+    disabled = frozenset(switch.removeprefix("no-") for switch in args.switches)
+    return CompileOptions(
+        resolve_threads(args.threads), disabled, Path(dump_dir) if dump_dir else None
+    )
+
+
+def split_inputs(texts: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
+    """(shape specs, values) of the --input texts by name. A .npy file also fixes the shape it has."""
+    specs: dict[str, str] = {}
+    values: dict[str, str] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name or not value:
+            raise UserError(
+                f"--input must be NAME=VALUE, got '{text}'; write x=@x.npy, x=random or x=f32[8,13]"
+            )
+        if value == "random" or value.startswith("@"):
+            values[name] = value
+        else:
+            specs[name] = value
+    return specs, values
+
+
+def shapes_of_files(values: Mapping[str, str]) -> dict[str, str]:
+    """The spec text of every input that comes from a file, for dimensions the model leaves open."""
+    from ..dtypes import from_numpy
+
+    specs = {}
+    for name, value in values.items():
+        if value.startswith("@"):
+            array = _read_npy(name, value[1:])
+            specs[name] = f"{from_numpy(array.dtype)}[{','.join(map(str, array.shape))}]"
+    return specs
+
+
+def input_arrays(tensors: Sequence[TensorSpec], values: Mapping[str, str]) -> dict[str, Array]:
+    """An array per input: from its file, or generated from a seed that is its name."""
+    unknown = sorted(set(values) - {tensor.name for tensor in tensors})
+    if unknown:
+        names = ", ".join(tensor.name for tensor in tensors)
+        raise UserError(
+            f"--input names '{unknown[0]}', which is no input of the model; its inputs are {names}"
+        )
+    return {
+        tensor.name: _read_npy(tensor.name, value[1:])
+        if (value := values.get(tensor.name, "random")).startswith("@")
+        else random_array(tensor)
+        for tensor in tensors
+    }
+
+
+def random_array(tensor: TensorSpec) -> Array:
+    """Values like a network's: standard normal floats, small integers, coin tosses; the same for the same name."""
+    seed = int.from_bytes(hashlib.sha256(tensor.name.encode()).digest()[:8], "little")
+    rng = np.random.default_rng(seed)
+    if tensor.dtype.is_float:
+        return rng.standard_normal(tensor.shape, dtype=np.float32).astype(tensor.dtype.numpy)
+    low, high = (
+        (-4, 5) if tensor.dtype.kind == "int" else (0, 5 if tensor.dtype.kind == "uint" else 2)
+    )
+    return rng.integers(low, high, tensor.shape).astype(tensor.dtype.numpy)
+
+
+def _read_npy(name: str, path: str) -> Array:
+    try:
+        array = np.load(path, allow_pickle=False)
+    except OSError as error:
+        raise UserError(
+            f"input '{name}': cannot read '{path}' ({error.strerror or error})"
+        ) from error
+    except (ValueError, EOFError) as error:
+        raise UserError(f"input '{name}': '{path}' is not a .npy file of numbers") from error
+    if not isinstance(array, np.ndarray):
+        raise UserError(f"input '{name}': '{path}' holds several arrays; give a .npy file of one")
+    return array

@@ -1,0 +1,61 @@
+"""Progress of long work: a bar on a terminal, plain lines elsewhere, nothing when quiet. All of it on stderr."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+HEADING_WIDTH = 9
+
+
+class Report(Protocol):
+    """Called when a phase starts (0 done), as it goes, and when it ends (done == total)."""
+
+    def __call__(self, phase: str, done: int, total: int) -> None:
+        """Show that `done` of `total` steps of `phase` are behind us."""
+
+
+@contextmanager
+def progress(quiet: bool) -> Iterator[Report]:
+    """A report that fits where stderr goes."""
+    if quiet:
+        yield lambda phase, done, total: None
+    elif sys.stderr.isatty():
+        with _bar() as report:
+            yield report
+    else:
+        yield _Lines()
+
+
+class _Lines:
+    """One line a phase, with its time."""
+
+    def __init__(self) -> None:
+        self._started: dict[str, float] = {}
+
+    def __call__(self, phase: str, done: int, total: int) -> None:
+        if done == 0:
+            self._started[phase] = time.perf_counter()
+        elif done >= total and phase in self._started:
+            seconds = time.perf_counter() - self._started.pop(phase)
+            print(f"{phase:<{HEADING_WIDTH}} {seconds * 1e3:8.1f} ms", file=sys.stderr)
+
+
+@contextmanager
+def _bar() -> Iterator[Report]:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(24), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        tasks: dict[str, int] = {}
+
+        def report(phase: str, done: int, total: int) -> None:
+            if phase not in tasks:
+                tasks[phase] = bar.add_task(f"{phase:<{HEADING_WIDTH}}", total=total)
+            bar.update(tasks[phase], completed=done, total=total)  # type: ignore[arg-type]
+
+        yield report

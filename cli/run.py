@@ -1,0 +1,82 @@
+"""`graphc run`: run a saved artifact on given inputs, without compiling."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import time
+from pathlib import Path
+
+import numpy as np
+
+from ..errors import UserError
+from .model_arguments import add_input_argument, add_threads_argument, input_arrays, split_inputs
+
+NAME = "run"
+HELP = "Run a compiled artifact (.gcm)."
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of the command."""
+    parser.add_argument("artifact", help="artifact written by `graphc compile -o`")
+    add_input_argument(parser)
+    add_threads_argument(parser)
+    parser.add_argument("--output-dir", metavar="DIR", help="write each output to DIR/NAME.npy")
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of text")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Load, run once, and write or describe the outputs."""
+    from ..runtime.artifact import Artifact
+    from ..runtime.executor import CompiledModel
+    from ..runtime.threadpool import resolve_threads
+
+    model = CompiledModel(Artifact.load(args.artifact), resolve_threads(args.threads))
+    specs, values = split_inputs(args.input)
+    for tensor in model.inputs:
+        wanted = specs.pop(tensor.name, tensor.type_text).replace(" ", "")
+        if wanted != tensor.type_text:
+            raise UserError(
+                f"input '{tensor.name}' was compiled as {tensor.type_text}, got {wanted}; compile again for that shape"
+            )
+    arrays = input_arrays(model.inputs, {**dict.fromkeys(specs, "random"), **values})
+    start = time.perf_counter()
+    results = model.run(None, arrays)
+    seconds = time.perf_counter() - start
+    files = (
+        _write(args.output_dir, [t.name for t in model.outputs], results) if args.output_dir else []
+    )
+    if args.json:
+        facts = {t.name: {"type": t.type_text} for t in model.outputs}
+        print(json.dumps({"seconds": seconds, "outputs": facts, "files": files}))
+        return 0
+    for tensor, array in zip(model.outputs, results, strict=True):
+        print(f"{tensor!r}  {_describe(array)}")
+    for file in files:
+        print(f"wrote {file}")
+    print(f"ran in {seconds * 1e3:.3g} ms")
+    return 0
+
+
+def _describe(array: np.ndarray) -> str:
+    if not array.size:
+        return "empty"
+    wide = array.astype(np.float64)
+    return f"min {wide.min():.6g}, max {wide.max():.6g}, mean {wide.mean():.6g}"
+
+
+def _write(folder: str, names: list[str], arrays: list[np.ndarray]) -> list[str]:
+    """Save each output. Characters a file name cannot hold become `_`; UserError when the system refuses."""
+    files = []
+    try:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        for number, (name, array) in enumerate(zip(names, arrays, strict=True)):
+            stem = re.sub(r"[^\w.-]", "_", name).lstrip(".") or f"output_{number}"
+            path = Path(folder) / f"{stem}.npy"
+            path = path if str(path) not in files else Path(folder) / f"{stem}_{number}.npy"
+            np.save(path, array, allow_pickle=False)
+            files.append(str(path))
+    except OSError as error:
+        raise UserError(f"cannot write to '{folder}' ({error.strerror})") from error
+    return files

@@ -1,0 +1,98 @@
+"""What a compilation made, as text and as JSON, and the closing verdict line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ..runtime.metadata import Metadata
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One run, in a line for a bug report. `peak` is the machine's measured multiply-add GFLOP/s on one core."""
+
+    versions: Mapping[str, str]
+    cpu: str
+    isa: str
+    threads: int
+    model: str
+    model_hash: str
+    seconds: float
+    gflop: float
+    peak: float
+    outcome: str
+    ok: bool
+
+    @property
+    def gflops(self) -> float:
+        """GFLOP/s of the run."""
+        return self.gflop / self.seconds if self.seconds else 0.0
+
+    @property
+    def share_of_peak(self) -> float:
+        """GFLOP/s over what the threads in use could do."""
+        return self.gflops / (self.peak * self.threads)
+
+    def __str__(self) -> str:
+        software = " ".join(f"{name} {version}" for name, version in self.versions.items())
+        return (
+            f"{'ok' if self.ok else 'MISMATCH'}: {self.model} {self.model_hash[:12]}, {self.seconds * 1e3:.4g} ms, "
+            f"{self.gflops:.1f} GFLOP/s, {self.share_of_peak:.0%} of {self.peak * self.threads:.0f}; {self.outcome}; "
+            f"{software}; {self.cpu}, {self.isa}, {self.threads} thread{'s' if self.threads > 1 else ''}"
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """The same as plain values."""
+        return {**asdict(self), "gflops": self.gflops, "share_of_peak": self.share_of_peak}
+
+
+def summary_lines(meta: Metadata, verbose: bool) -> list[str]:
+    """The summary of a compiled model; with `verbose`, a line per kernel call."""
+    stats = meta.stats
+    layouts = (
+        ", ".join(f"{name} x{count}" for name, count in _layout_counts(stats["layouts"]).items())
+        or "plain only"
+    )
+    phases = ", ".join(f"{name} {seconds * 1e3:.0f}" for name, seconds in stats["seconds"].items())
+    rows = [
+        (
+            "model",
+            f"{meta.model}: {', '.join(map(repr, meta.inputs))} -> {', '.join(map(repr, meta.outputs))}",
+        ),
+        (
+            "ops",
+            f"{stats['ops']} in, {len(stats['calls'])} calls of {stats['kernels']} kernels out",
+        ),
+        ("layouts", layouts),
+        ("constants", _bytes(stats["constants_bytes"])),
+        (
+            "arena",
+            f"{_bytes(stats['arena_bytes'])} (live at once: {_bytes(stats['arena_lower_bound'])})",
+        ),
+        ("work", f"{stats['gflop']:.4g} GFLOP"),
+        ("phases", f"{phases} ms"),
+    ]
+    lines = [f"{name:<9} {text}" for name, text in rows]
+    if verbose:
+        lines += [f"  {call['op']:<24} {call['kernel']}  {call['note']}" for call in stats["calls"]]
+    return lines
+
+
+def _layout_counts(layouts: list[dict[str, Any]]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for layout in layouts:
+        for name in layout["formats"]:
+            if any(ch.isdigit() for ch in name):
+                counts[name] = counts.get(name, 0) + 1
+    return counts
+
+
+def _bytes(count: int) -> str:
+    for unit in ("B", "KiB", "MiB"):
+        if count < 1024:
+            return f"{count:.4g} {unit}"
+        count /= 1024  # type: ignore[assignment]
+    return f"{count:.4g} GiB"

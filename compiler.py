@@ -1,0 +1,252 @@
+"""The driver: a model file to a `CompiledModel`, one call per arrow of docs/architecture.md. Nothing clever."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from . import __version__
+from .codegen.aot import compile_to_object
+from .codegen.host import target_for
+from .codegen.llvm_info import llvm_version
+from .codegen.module import emit_module
+from .codegen.support import thread_pool_module
+from .frontend import load as load_graph
+from .graph_ir import pipeline as graph_pipeline
+from .graph_ir.context import LowerContext
+from .graph_ir.graph import Graph, Op
+from .graph_ir.lower_graph import LoweredModel, lower_graph, total_gflop
+from .graph_ir.printer import print_graph
+from .options import CompileOptions
+from .runtime.artifact import Artifact
+from .runtime.executor import CompiledModel
+from .runtime.metadata import Metadata, TensorSpec
+from .runtime.threadpool import resolve_threads
+from .target import Target
+from .tensor_ir import pipeline as loop_pipeline
+from .tensor_ir.nodes import Module
+from .tensor_ir.printer import print_module
+
+if TYPE_CHECKING:
+    import onnx
+
+    Model = str | os.PathLike[str] | bytes | onnx.ModelProto | Graph
+
+OnPhase = Callable[[str, int, int], None]
+"""Progress: (phase, steps done, steps in all). Called when a phase starts (0 done) and as it goes."""
+
+
+@dataclass
+class Compilation:
+    """Everything one compilation made, stage by stage.
+
+    `source` is the graph as read, `graph` as optimised; `module` is the final Tensor IR, `llvm_ir` its LLVM text.
+    """
+
+    target: Target
+    options: CompileOptions
+    source: Graph
+    graph: Graph
+    lowered: LoweredModel
+    module: Module
+    llvm_ir: str
+    artifact: Artifact
+
+
+@dataclass
+class _Phases:
+    """Times phases and reports them."""
+
+    on_phase: OnPhase | None
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def __call__(self, name: str) -> Iterator[None]:
+        self.progress(name, 0, 1)
+        start = time.perf_counter()
+        yield
+        self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
+        self.progress(name, 1, 1)
+
+    def progress(self, name: str, done: int, total: int) -> None:
+        if self.on_phase:
+            self.on_phase(name, done, total)
+
+
+class _Dump:
+    """Writes every stage that changed to `NN_name.txt` in the dump folder."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self.folder = folder
+        self.number = 0
+        if folder:
+            folder.mkdir(parents=True, exist_ok=True)
+
+    def write(self, name: str, text: Callable[[], str], changed: bool = True) -> None:
+        """Count the stage; write its text if it changed anything."""
+        if self.folder and changed:
+            (self.folder / f"{self.number:02d}_{name}.txt").write_text(text())
+        self.number += 1
+
+
+def compile(  # noqa: A001 - the public name is graphc.compile
+    model: Model,
+    target: str | Target = "native",
+    threads: int | None = None,
+    inputs: Mapping[str, str] | None = None,
+    *,
+    disabled: Iterable[str] = (),
+    dump_dir: str | os.PathLike[str] | None = None,
+) -> CompiledModel:
+    """Compile a model for this machine and load it.
+
+    `model`: a path, the bytes of a file, an onnx.ModelProto or a Graph. `target`: native, avx512, avx2 or generic.
+    `threads`: None takes GRAPHC_NUM_THREADS, OMP_NUM_THREADS or the CPUs this process may use. `inputs`: shapes the
+    file leaves open, such as {"x": "f32[8,13]"}. `disabled`: optimisations to leave out (`options.SWITCHES`).
+    UserError, UnsupportedError.
+    """
+    options = CompileOptions(
+        threads=resolve_threads(threads),
+        disabled=frozenset(disabled),
+        dump_dir=Path(dump_dir) if dump_dir else None,
+    )
+    compilation = compile_stages(model, target, options, inputs)
+    return CompiledModel(compilation.artifact, options.threads)
+
+
+def load(path: str | os.PathLike[str], threads: int | None = None) -> CompiledModel:
+    """Load a `.gcm` artifact. UserError if it is damaged or made for another CPU."""
+    artifact = Artifact.load(path)
+    return CompiledModel(artifact, resolve_threads(threads))
+
+
+def compile_stages(
+    model: Model,
+    target: str | Target = "native",
+    options: CompileOptions | None = None,
+    inputs: Mapping[str, str] | None = None,
+    on_phase: OnPhase | None = None,
+) -> Compilation:
+    """Compile without loading, keeping every stage."""
+    phases = _Phases(on_phase)
+    ctx = LowerContext(
+        target_for(target) if isinstance(target, str) else target, options or CompileOptions()
+    )
+    dump = _Dump(ctx.options.dump_dir)
+    with phases("read"):
+        source = load_graph(model, inputs)
+        dump.write("read", lambda: print_graph(source))
+    with phases("optimise"):
+        graph = source.copy()
+        graph_pipeline.run(
+            graph,
+            ctx,
+            lambda _, name, g, changed: dump.write(name, lambda: print_graph(g), changed),
+        )
+    with phases("lower"):
+        lowered = lower_graph(graph, ctx, lambda done, total: phases.progress("lower", done, total))
+        dump.write("lower", lambda: print_module(lowered.module))
+    with phases("loops"):
+        module = loop_pipeline.run(
+            lowered.module,
+            ctx.target,
+            lambda _, name, m, changed: dump.write(name, lambda: print_module(m), changed),
+        )
+    with phases("emit"):
+        llvm_ir = emit_module(module, ctx.target)
+        dump.write("llvm", lambda: llvm_ir)
+    with phases("llvm"):
+        object_code = compile_to_object(llvm_ir, ctx.target)
+        support = _support_object() if ctx.options.threads > 1 else b""
+    stats = _stats(source, graph, lowered, phases.seconds)
+    artifact = _artifact(source, lowered, ctx, object_code, support, stats)
+    return Compilation(ctx.target, ctx.options, source, graph, lowered, module, llvm_ir, artifact)
+
+
+@cache
+def _support_object() -> bytes:
+    """The thread pool's object code: plain x86-64, the same for every model."""
+    target = target_for("generic")
+    return compile_to_object(thread_pool_module(sys.platform), target)
+
+
+def _stats(
+    source: Graph, graph: Graph, lowered: LoweredModel, seconds: dict[str, float]
+) -> dict[str, Any]:
+    plan = graph.attrs["temp.memory_plan"]
+    return {
+        "ops": len(_body(source)),
+        "kernels": len(lowered.module.functions) - 1,
+        "calls": [
+            {"op": call.op_name, "kernel": call.kernel, "note": call.note, "gflop": call.gflop}
+            for call in lowered.calls
+        ],
+        "layouts": [
+            {"op": d.op_name, "formats": [str(f) for f in d.candidates[d.chosen].inputs]}
+            for d in graph.attrs["temp.layout_decisions"]
+        ],
+        "constants_bytes": len(lowered.constants),
+        "arena_bytes": plan.arena_bytes,
+        "arena_lower_bound": plan.lower_bound,
+        "gflop": total_gflop(lowered.calls),
+        "seconds": dict(seconds),
+    }
+
+
+def _body(graph: Graph) -> list[Op]:
+    return [op for op in graph.ops if op.kind not in ("source", "sink")]
+
+
+def _artifact(
+    source: Graph,
+    lowered: LoweredModel,
+    ctx: LowerContext,
+    object_code: bytes,
+    support: bytes,
+    stats: dict[str, Any],
+) -> Artifact:
+    outputs = tuple(
+        TensorSpec(op.attrs.get("temp.result", op.name), x.dtype, x.plain_dims)
+        for op in source.outputs
+        for x in [op.inputs[0].details]
+    )
+    inputs = tuple(
+        TensorSpec(op.name, op.outputs[0].details.dtype, op.outputs[0].details.plain_dims)
+        for op in source.inputs
+    )
+    features = tuple(f[1:] for f in ctx.target.features.split(",") if f.startswith("+"))
+    metadata = Metadata(
+        model=source.name,
+        inputs=inputs,
+        outputs=outputs,
+        arena_bytes=lowered.arena_bytes,
+        isa=ctx.target.isa,
+        cpu_features=features,
+        threads=ctx.options.threads,
+        versions=versions(),
+        stats=stats,
+        model_hash=source.hash_contents(),
+    )
+    return Artifact(metadata, np.frombuffer(lowered.constants, np.uint8), object_code, support)
+
+
+def versions() -> dict[str, str]:
+    """Versions that decide what code comes out."""
+    import llvmlite
+
+    return {
+        "graphc": __version__,
+        "python": ".".join(map(str, sys.version_info[:3])),
+        "numpy": np.__version__,
+        "llvmlite": llvmlite.__version__,
+        "llvm": llvm_version(),
+    }

@@ -1,0 +1,57 @@
+"""Questions passes ask about ops: what a computation may be fused or laid out with. Read-only."""
+
+from __future__ import annotations
+
+from .computation import Pointwise, Reduction
+from .graph import Graph, GraphTensor, Op
+from .op_kinds import FusibleOp
+
+
+def is_pointwise(op: Op) -> bool:
+    """Whether each output element is a function of input elements alone (elementwise or movement)."""
+    return (
+        isinstance(op, FusibleOp)
+        and op.kind == "fusible"
+        and isinstance(op.computation(), Pointwise)
+    )
+
+
+def is_reduction(op: Op) -> bool:
+    """Whether the op combines many input elements into one output element."""
+    return (
+        isinstance(op, FusibleOp)
+        and op.kind == "fusible"
+        and isinstance(op.computation(), Reduction)
+    )
+
+
+def is_elementwise(op: Op) -> bool:
+    """Whether output element i reads only element i (or the broadcast of it) of every input."""
+    return isinstance(op, FusibleOp) and op.elementwise
+
+
+def is_view(op: Op) -> bool:
+    """Whether the output is the input's memory under another shape or name: no code runs for it."""
+    if op.op_name not in ("reshape", "reorder"):
+        return False
+    source, result = op.inputs[0].details, op.outputs[0].details
+    if op.op_name == "reshape":
+        return source.format.is_plain and result.format.is_plain
+    return source.format.is_view_of(result.format, source.plain_dims)
+
+
+def storage_root(tensor: GraphTensor) -> GraphTensor:
+    """The tensor whose memory this one lives in, looking through views."""
+    while is_view(tensor.producer_owner):
+        tensor = tensor.producer_owner.inputs[0]
+    return tensor
+
+
+def users(op: Op) -> list[Op]:
+    """The ops that read any output of `op`, each once, in no particular order."""
+    return list({id(user): user for y in op.outputs for _, user in y.uses}.values())
+
+
+def positions(graph: Graph) -> dict[Op, int]:
+    """Position of each op in topological order."""
+    return {op: i for i, op in enumerate(graph.ops)}

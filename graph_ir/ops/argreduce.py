@@ -1,0 +1,91 @@
+"""Where the largest or smallest element is: arg_max and arg_min."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ...dtypes import S64
+from ..graph import Array, Graph, GraphTensor
+from ..logical_tensor import LogicalTensor
+from ..op_kinds import CompositeOp
+from ..registry import register
+from .axes import normal_axis
+from .compose import Composer
+
+
+class _ArgReduce(CompositeOp):
+    """attrs: `axis` (default 0), `keep_dims`, `last` (the last of equal elements, not the first). s64 output.
+
+    NaN counts as the extreme, as in NumPy.
+    """
+
+    reduction: ClassVar[str]
+
+    @property
+    def axis(self) -> int:
+        """The searched axis, not negative."""
+        return normal_axis(self, self.attrs.get("axis", 0), self.inputs[0].details.rank)
+
+    @property
+    def last(self) -> bool:
+        """Whether the last of several equal elements is meant."""
+        return bool(self.attrs.get("last", False))
+
+    def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
+        """The input without the axis, or with size 1 there."""
+        if len(inputs) != 1:
+            raise self.rule("inputs must be x", f"{len(inputs)} inputs")
+        (x,) = inputs
+        axis = normal_axis(self, self.attrs.get("axis", 0), x.rank)
+        if not x.plain_dims[axis]:
+            raise self.rule(f"axis {axis} must have elements", str(x))
+        middle = (1,) if self.attrs.get("keep_dims", False) else ()
+        return [LogicalTensor(S64, (*x.plain_dims[:axis], *middle, *x.plain_dims[axis + 1 :]))]
+
+    def reference(self, inputs: list[Array]) -> list[Array]:
+        """np.argmax or np.argmin."""
+        (x,) = inputs
+        size = x.shape[self.axis]
+        function: Any = np.argmax if self.reduction == "reduce_max" else np.argmin
+        found = function(np.flip(x, self.axis) if self.last else x, axis=self.axis)
+        place = size - 1 - found if self.last else found
+        return [np.asarray(place, np.int64).reshape(self.outputs[0].details.plain_dims)]
+
+    def get_gflop(self) -> float:
+        """Two operations per input element."""
+        return 2 * self.inputs[0].details.elements / 1e9
+
+    def decompose(self, graph: Graph) -> list[GraphTensor]:
+        """The least (or greatest) position whose element equals the extreme of its row or is NaN."""
+        make = Composer(graph, self)
+        (x,), axis = self.inputs, self.axis
+        size = x.details.plain_dims[axis]
+        keep_dims = bool(self.attrs.get("keep_dims", False))
+        hit = make("eq", x, make(self.reduction, x, axes=(axis,), keep_dims=True))
+        if x.details.dtype.is_float:
+            hit = make("or", hit, make("isnan", x))
+        shape = [1] * x.details.rank
+        shape[axis] = size
+        positions = graph.make_constant(
+            np.arange(size, dtype=np.int64).reshape(shape), f"{self.name}.positions"
+        )
+        nowhere = make.scalar(-1 if self.last else size, S64)
+        places = make("select", hit, positions, nowhere)
+        search = "reduce_max" if self.last else "reduce_min"
+        return [make(search, places, axes=(axis,), keep_dims=keep_dims)]
+
+
+@register("arg_max")
+class ArgMax(_ArgReduce):
+    """Position of the largest element along `axis`."""
+
+    reduction: ClassVar[str] = "reduce_max"
+
+
+@register("arg_min")
+class ArgMin(_ArgReduce):
+    """Position of the smallest element along `axis`."""
+
+    reduction: ClassVar[str] = "reduce_min"

@@ -1,0 +1,36 @@
+"""What composite ops share: appending named ops to a graph, and f32 inside for 16-bit floats."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...dtypes import DType
+from ..graph import Graph, GraphTensor, Op
+
+
+class Composer:
+    """Appends the parts of a composite op to `graph`, named after it."""
+
+    def __init__(self, graph: Graph, owner: Op) -> None:
+        self.graph = graph
+        self.owner = owner
+
+    def __call__(self, op_name: str, *inputs: GraphTensor, **attrs: Any) -> GraphTensor:
+        """The output of a new op."""
+        name = f"{self.owner.name}.{op_name}"
+        return self.graph.make(op_name, inputs, attrs, name).outputs[0]
+
+    def scalar(self, value: float, dtype: DType) -> GraphTensor:
+        """A constant of rank 0."""
+        array = np.asarray(value).astype(dtype.numpy)
+        return self.graph.make_constant(array, f"{self.owner.name}.constant")
+
+    def widened(self, tensor: GraphTensor) -> GraphTensor:
+        """The tensor in the type it is computed with, so that the parts do not each round to 16 bits."""
+        return self.to(tensor, tensor.details.dtype.accumulator)
+
+    def to(self, tensor: GraphTensor, dtype: DType) -> GraphTensor:
+        """The tensor cast to `dtype`, itself if it has that type."""
+        return tensor if tensor.details.dtype == dtype else self("cast", tensor, dtype=dtype.name)

@@ -1,0 +1,36 @@
+"""copy: the same tensor in other memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from ...tensor_ir.nodes import Expr
+from ..computation import Computation, Index, Pointwise, Read
+from ..graph import Array
+from ..logical_tensor import LogicalTensor
+from ..op_kinds import FusibleOp
+from ..registry import register
+
+
+@register("copy")
+class Copy(FusibleOp):
+    """y = x, written to memory of its own. Inserted where the caller's buffer must not be shared."""
+
+    elementwise: ClassVar[bool] = True
+
+    def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
+        """The input's type and shape."""
+        return [LogicalTensor(inputs[0].dtype, inputs[0].plain_dims)]
+
+    def reference(self, inputs: list[Array]) -> list[Array]:
+        """A copy of the array."""
+        return [inputs[0].copy()]
+
+    def computation(self) -> Computation:
+        """out[i] = in[i]."""
+
+        def element(reads: Sequence[Read], index: Index) -> Expr:
+            return reads[0](index)
+
+        return Pointwise(element)

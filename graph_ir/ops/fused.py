@@ -1,0 +1,44 @@
+"""fused: a subgraph lowered as one function. Made by the pass `fuse`, never by a frontend."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from ..graph import Array, Graph, Op
+from ..logical_tensor import LogicalTensor
+from ..registry import register
+
+if TYPE_CHECKING:
+    from ...tensor_ir.nodes import Module
+    from ..context import LowerContext
+
+
+@register("fused")
+class Fused(Op):
+    """A group of ops that become one loop nest. attrs: `graph`, whose inputs and outputs are this op's, in order."""
+
+    kind: ClassVar[str] = "fused"
+
+    @property
+    def graph(self) -> Graph:
+        """The subgraph."""
+        graph: Graph = self.attrs["graph"]
+        return graph
+
+    def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
+        """The tensors the subgraph's outputs carry."""
+        return [op.inputs[0].details for op in self.graph.outputs]
+
+    def reference(self, inputs: list[Array]) -> list[Array]:
+        """The references of the subgraph, one after the other."""
+        return self.graph.evaluate(inputs)
+
+    def get_gflop(self) -> float:
+        """Work of the subgraph."""
+        return self.graph.get_gflop()
+
+    def get_func(self, ctx: LowerContext) -> Module:
+        """One function for the whole group."""
+        from ..lower_group import lower_group
+
+        return lower_group(self.graph, ctx)

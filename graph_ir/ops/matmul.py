@@ -1,0 +1,151 @@
+"""matmul_core: the batched matrix product, tuned for f32 and a vectorised reduction for every other type."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from ...dtypes import F32
+from ...tensor_ir import builder as t
+from ...tensor_ir.nodes import Cast, Expr
+from ..computation import Computation, Index, Read, Reduction
+from ..format import Format, plain
+from ..graph import Array, FormatChoice
+from ..logical_tensor import LogicalTensor
+from ..op_kinds import FusibleOp
+from ..registry import register
+
+if TYPE_CHECKING:
+    from ..context import LowerContext
+
+
+@register("matmul_core")
+class MatmulCore(FusibleOp):
+    """C[..., m, n] = sum over k of A[..., m, k] * B[..., k, n]; batch axes broadcast as in NumPy.
+
+    attrs: `transpose_a`, `transpose_b` (bool): the last two axes of that input are swapped before the product.
+    16-bit floats accumulate in f32, integers wrap in their own type.
+    """
+
+    kind: ClassVar[str] = "tunable"
+    input_names: ClassVar[tuple[str, ...]] = ("a", "b")
+
+    @property
+    def transpose_a(self) -> bool:
+        """Whether A is given as [..., k, m]."""
+        return bool(self.attrs.get("transpose_a", False))
+
+    @property
+    def transpose_b(self) -> bool:
+        """Whether B is given as [..., n, k]."""
+        return bool(self.attrs.get("transpose_b", False))
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        """(m, n, k)."""
+        a, b = (x.details.plain_dims for x in self.inputs)
+        m, k = (a[-1], a[-2]) if self.transpose_a else (a[-2], a[-1])
+        return m, b[-2] if self.transpose_b else b[-1], k
+
+    @property
+    def is_tuned(self) -> bool:
+        """Whether the register-tiled template runs this product (f32, nothing empty)."""
+        details = [x.details for x in self.inputs]
+        return all(d.dtype == F32 and d.elements for d in details)
+
+    def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
+        """[..., m, n] of the common dtype."""
+        a, b = inputs
+        if a.dtype != b.dtype:
+            raise self.rule(
+                "both inputs must have one dtype", f"{a.dtype} and {b.dtype}", "insert a cast"
+            )
+        if a.rank < 2 or b.rank < 2:
+            raise self.rule("inputs must have rank 2 or more", f"{a} and {b}", "reshape vectors")
+        m, k = a.plain_dims[-2:][:: -1 if self.transpose_a else 1]
+        k2, n = b.plain_dims[-2:][:: -1 if self.transpose_b else 1]
+        if k != k2:
+            raise self.rule(
+                "inner sizes must match", f"K={k} and K={k2}", "transpose B?" if k == n else ""
+            )
+        try:
+            batch = np.broadcast_shapes(a.plain_dims[:-2], b.plain_dims[:-2])
+        except ValueError:
+            raise self.rule("batch sizes must broadcast", f"{a} and {b}") from None
+        return [LogicalTensor(a.dtype, (*batch, m, n))]
+
+    def reference(self, inputs: list[Array]) -> list[Array]:
+        """np.matmul, in float64 for floats and rounded once."""
+        a, b = inputs
+        dtype = a.dtype
+        if self.inputs[0].details.dtype.is_float:
+            a, b = a.astype(np.float64), b.astype(np.float64)
+        elif dtype == np.bool_:
+            a, b = a.astype(np.int64), b.astype(np.int64)
+        a = a.swapaxes(-1, -2) if self.transpose_a else a
+        b = b.swapaxes(-1, -2) if self.transpose_b else b
+        with np.errstate(all="ignore"):
+            return [np.asarray(np.matmul(a, b)).astype(dtype)]
+
+    def query_format(self, ctx: LowerContext) -> list[FormatChoice]:
+        """Plain everywhere, or B in panels as wide as one of the ISA's register tiles: [..., N / nr][K][nr]."""
+        from ..templates.matmul_tile import extra_bytes
+
+        ranks = [x.details.rank for x in (*self.inputs, *self.outputs)]
+        a, b, c = (plain(rank) for rank in ranks)
+        if not self.is_tuned:
+            return [FormatChoice((a, b), (c,))]
+        m, n, k = self.sizes
+        batch = math.prod(self.outputs[0].details.plain_dims[:-2])
+        # Without panels the template copies B once per run, or reads it across pages: as many bytes again.
+        copied = float(self.inputs[1].details.size_bytes)
+        widths = {tile.columns(ctx.target): tile for tile in ctx.target.table.gemm_tiles}
+        packed = [
+            FormatChoice(
+                (a, self.panel_format(columns)),
+                (c,),
+                batch * extra_bytes(m, n, k, tile, ctx.target),
+            )
+            for columns, tile in widths.items()
+        ]
+        return [FormatChoice((a, b), (c,), copied), *packed]
+
+    def panel_format(self, columns: int) -> Format:
+        """B in panels of `columns`: outer n, then k, then n inside the panel, batch axes first."""
+        rank = self.inputs[1].details.rank
+        n_axis, k_axis = (rank - 2, rank - 1) if self.transpose_b else (rank - 1, rank - 2)
+        axes = ("NK" if self.transpose_b else "KN") if rank == 2 else plain(rank).axes
+        return Format(axes, (*range(rank - 2), n_axis, k_axis, n_axis), (0,) * rank + (columns,))
+
+    def get_gflop(self) -> float:
+        """Two operations per multiply-add."""
+        return 2.0 * self.outputs[0].details.elements * self.sizes[2] / 1e9
+
+    def computation(self) -> Computation:
+        """The product as a reduction over k: how untuned dtypes run."""
+        a, b = (x.details for x in self.inputs)
+        dtype = a.dtype.accumulator
+
+        def element(reads: Sequence[Read], index: Index, r: Index) -> Expr:
+            m, n, (k,) = index[-2], index[-1], r
+            left = reads[0](_batch(index, a.plain_dims) + ((k, m) if self.transpose_a else (m, k)))
+            right = reads[1](_batch(index, b.plain_dims) + ((n, k) if self.transpose_b else (k, n)))
+            return t.binary("and" if dtype.kind == "bool" else "mul", left, right)
+
+        def finish(acc: Expr) -> Expr:
+            return acc if acc.dtype == dtype else Cast(acc, dtype)
+
+        combine = "or" if dtype.kind == "bool" else "add"
+        return Reduction(
+            (self.sizes[2],), combine, False if combine == "or" else 0, element, finish
+        )
+
+
+def _batch(index: Index, dims: Sequence[int]) -> Index:
+    """Batch part of `index` for an input of shape `dims`: aligned right, 0 where the input broadcasts."""
+    count = len(dims) - 2
+    batch = index[len(index) - 2 - count : len(index) - 2]
+    return tuple(t.as_expr(0) if dims[i] == 1 else batch[i] for i in range(count))

@@ -1,0 +1,244 @@
+"""Normalisations: layer_norm, rms_norm, group_norm, instance_norm and batch_norm with given statistics."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..graph import Array, Graph, GraphTensor
+from ..logical_tensor import LogicalTensor
+from ..op_kinds import CompositeOp
+from ..reference import narrow, widen
+from ..registry import register
+from .axes import normal_axis
+from .compose import Composer
+
+
+class Normalization(CompositeOp):
+    """Base: (x - mean) / sqrt(variance + epsilon) * scale + bias, computed in f32 for 16-bit floats.
+
+    attrs: `epsilon` (default 1e-5). `inputs` after x must have x's dtype.
+    """
+
+    required: ClassVar[int] = 1
+    """How many of `input_names` must be there."""
+
+    @property
+    def epsilon(self) -> float:
+        """What is added to the variance."""
+        return float(self.attrs.get("epsilon", 1e-5))
+
+    def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
+        """x's dtype and shape."""
+        if not self.required <= len(inputs) <= len(self.input_names):
+            raise self.rule(
+                f"inputs must be {', '.join(self.input_names)}", f"{len(inputs)} inputs"
+            )
+        x = inputs[0]
+        if not x.dtype.is_float or any(other.dtype != x.dtype for other in inputs):
+            given = " and ".join(str(other.dtype) for other in inputs)
+            raise self.rule("inputs must have one float dtype", given, "insert a cast")
+        self.check_shapes(inputs)
+        return [LogicalTensor(x.dtype, x.plain_dims)]
+
+    def check_shapes(self, inputs: Sequence[LogicalTensor]) -> None:
+        """UserError unless the shapes fit."""
+
+    def get_gflop(self) -> float:
+        """Eight operations per element: two sums, subtract, square, multiply, scale, bias and the root."""
+        return 8 * self.inputs[0].details.elements / 1e9
+
+    def _narrowed(self, value: Any) -> list[Array]:
+        return [narrow(value, self.outputs[0].details.dtype)]
+
+
+def _mean(x: Array, axes: tuple[int, ...]) -> Any:
+    """np.mean that gives NaN over nothing without a warning."""
+    count = math.prod(x.shape[axis] for axis in axes)
+    return np.sum(x, axis=axes, keepdims=True) / np.float64(count)
+
+
+def _normalized(x: Array, axes: tuple[int, ...], epsilon: float) -> Any:
+    centered = x - _mean(x, axes)
+    return centered / np.sqrt(_mean(np.square(centered), axes) + epsilon)
+
+
+def _standardize(
+    make: Composer, x: GraphTensor, axes: tuple[int, ...], epsilon: float, center: bool = True
+) -> GraphTensor:
+    """(x - mean) * rsqrt(mean of squares + epsilon) over `axes`; without `center` the mean is not taken off."""
+    if center:
+        x = make("sub", x, make("reduce_mean", x, axes=axes, keep_dims=True))
+    variance = make("reduce_mean", make("square", x), axes=axes, keep_dims=True)
+    shifted = make("add", variance, make.scalar(epsilon, x.details.dtype))
+    return make("mul", x, make("rsqrt", shifted))
+
+
+def _affine(make: Composer, x: GraphTensor, parameters: Sequence[GraphTensor]) -> GraphTensor:
+    """x * scale + bias, as far as they are given."""
+    for op_name, tensor in zip(("mul", "add"), parameters, strict=False):
+        x = make(op_name, x, make.widened(tensor))
+    return x
+
+
+@register("layer_norm")
+class LayerNorm(Normalization):
+    """Mean and variance over the axes from `axis` (default -1) on; scale and bias broadcast to x, both optional."""
+
+    input_names: ClassVar[tuple[str, ...]] = ("x", "scale", "bias")
+    center: ClassVar[bool] = True
+
+    @property
+    def axes(self) -> tuple[int, ...]:
+        """The normalised axes."""
+        rank = self.inputs[0].details.rank
+        return tuple(range(normal_axis(self, self.attrs.get("axis", -1), rank), rank))
+
+    def check_shapes(self, inputs: Sequence[LogicalTensor]) -> None:
+        """The axis exists and the parameters broadcast to x."""
+        x = inputs[0]
+        normal_axis(self, self.attrs.get("axis", -1), x.rank)
+        for name, other in zip(self.input_names[1:], inputs[1:], strict=False):
+            if not _broadcasts(other.plain_dims, x.plain_dims):
+                raise self.rule(f"{name} must broadcast to x", f"{other} and {x}")
+
+    def reference(self, inputs: list[Array]) -> list[Array]:
+        """The formula in float64."""
+        x, *parameters = (widen(array) for array in inputs)
+        with np.errstate(all="ignore"):
+            if self.center:
+                value = _normalized(x, self.axes, self.epsilon)
+            else:
+                value = x / np.sqrt(_mean(np.square(x), self.axes) + self.epsilon)
+            value = value * parameters[0] if parameters else value
+            value = value + parameters[1] if len(parameters) > 1 else value
+        return self._narrowed(value)
+
+    def decompose(self, graph: Graph) -> list[GraphTensor]:
+        """Means, elementwise arithmetic and one rsqrt per row."""
+        make = Composer(graph, self)
+        x = make.widened(self.inputs[0])
+        value = _standardize(make, x, self.axes, self.epsilon, self.center)
+        value = _affine(make, value, self.inputs[1:])
+        return [make.to(value, self.outputs[0].details.dtype)]
+
+
+@register("rms_norm")
+class RmsNorm(LayerNorm):
+    """x / sqrt(mean(x**2) + epsilon) * scale over the axes from `axis` (default -1) on; scale optional."""
+
+    input_names: ClassVar[tuple[str, ...]] = ("x", "scale")
+    center: ClassVar[bool] = False
+
+
+@register("group_norm")
+class GroupNorm(Normalization):
+    """x [N, C, ...] normalised over each of `groups` runs of channels and all later axes; scale and bias [C]."""
+
+    input_names: ClassVar[tuple[str, ...]] = ("x", "scale", "bias")
+
+    def group_count(self, channels: int) -> int:
+        """Number of groups the channels are split into."""
+        return int(self.attrs.get("groups", 1))
+
+    def check_shapes(self, inputs: Sequence[LogicalTensor]) -> None:
+        """Channels split evenly; parameters have one element per channel."""
+        _check_channels(self, inputs, 1)
+        channels = inputs[0].plain_dims[1]
+        groups = self.group_count(channels)
+        if channels and (groups < 1 or channels % groups):
+            raise self.rule("channels must split evenly into groups", f"C={channels} and {groups}")
+
+    def reference(self, inputs: list[Array]) -> list[Array]:
+        """The formula in float64."""
+        x, *parameters = (widen(array) for array in inputs)
+        with np.errstate(all="ignore"):
+            value = _normalized(x.reshape(self._grouped()), (2,), self.epsilon).reshape(x.shape)
+        shape = _channel_shape(x.shape, 1)
+        value = value * parameters[0].reshape(shape) if parameters else value
+        value = value + parameters[1].reshape(shape) if len(parameters) > 1 else value
+        return self._narrowed(value)
+
+    def decompose(self, graph: Graph) -> list[GraphTensor]:
+        """A reshape to [N, groups, rest], layer norm of that, a reshape back, scale and bias."""
+        make = Composer(graph, self)
+        dims = self.inputs[0].details.plain_dims
+        grouped = make("reshape", make.widened(self.inputs[0]), shape=self._grouped())
+        value = make("reshape", _standardize(make, grouped, (2,), self.epsilon), shape=dims)
+        shape = _channel_shape(dims, 1)
+        parameters = [make("reshape", p, shape=shape) for p in self.inputs[1:]]
+        return [make.to(_affine(make, value, parameters), self.outputs[0].details.dtype)]
+
+    def _grouped(self) -> tuple[int, int, int]:
+        batch, channels, *space = self.inputs[0].details.plain_dims
+        groups = self.group_count(channels)
+        return batch, groups, (channels // groups if groups else 0) * math.prod(space)
+
+
+@register("instance_norm")
+class InstanceNorm(GroupNorm):
+    """x [N, C, ...] normalised over all axes after the channel; scale and bias [C], optional."""
+
+    def group_count(self, channels: int) -> int:
+        """Every channel is a group."""
+        return channels
+
+
+@register("batch_norm")
+class BatchNorm(Normalization):
+    """(x - mean) / sqrt(variance + epsilon) * scale + bias with given statistics [C] of `axis` (default 1)."""
+
+    input_names: ClassVar[tuple[str, ...]] = ("x", "scale", "bias", "mean", "variance")
+    required: ClassVar[int] = 5
+
+    @property
+    def axis(self) -> int:
+        """The channel axis, not negative."""
+        return normal_axis(self, self.attrs.get("axis", 1), self.inputs[0].details.rank)
+
+    def check_shapes(self, inputs: Sequence[LogicalTensor]) -> None:
+        """The statistics and parameters have one element per channel."""
+        _check_channels(self, inputs, normal_axis(self, self.attrs.get("axis", 1), inputs[0].rank))
+
+    def reference(self, inputs: list[Array]) -> list[Array]:
+        """The formula in float64."""
+        shape = _channel_shape(inputs[0].shape, self.axis)
+        x = widen(inputs[0])
+        scale, bias, mean, variance = (widen(array).reshape(shape) for array in inputs[1:])
+        with np.errstate(all="ignore"):
+            value = (x - mean) / np.sqrt(variance + self.epsilon) * scale + bias
+        return self._narrowed(value)
+
+    def decompose(self, graph: Graph) -> list[GraphTensor]:
+        """x * a + b with a = scale * rsqrt(variance + epsilon), b = bias - mean * a, which fold when constant."""
+        make = Composer(graph, self)
+        x = make.widened(self.inputs[0])
+        scale, bias, mean, variance = (make.widened(p) for p in self.inputs[1:])
+        shifted = make("add", variance, make.scalar(self.epsilon, x.details.dtype))
+        factor = make("mul", scale, make("rsqrt", shifted))
+        offset = make("sub", bias, make("mul", mean, factor))
+        shape = _channel_shape(x.details.plain_dims, self.axis)
+        value = _affine(make, x, [make("reshape", p, shape=shape) for p in (factor, offset)])
+        return [make.to(value, self.outputs[0].details.dtype)]
+
+
+def _check_channels(op: Normalization, inputs: Sequence[LogicalTensor], axis: int) -> None:
+    x = inputs[0]
+    if x.rank < 2:
+        raise op.rule("x must have a batch and a channel axis", str(x))
+    for name, other in zip(op.input_names[1:], inputs[1:], strict=False):
+        if other.plain_dims != (x.plain_dims[axis],):
+            raise op.rule(f"{name} must have shape [{x.plain_dims[axis]}]", str(other))
+
+
+def _channel_shape(dims: Sequence[int], axis: int) -> tuple[int, ...]:
+    """Shape that lines a vector of channels up with `axis`."""
+    return tuple(size if i == axis else 1 for i, size in enumerate(dims))
+
+
+def _broadcasts(dims: tuple[int, ...], target: tuple[int, ...]) -> bool:
+    tail = target[len(target) - len(dims) :]
+    return len(dims) <= len(target) and all(d in (1, s) for d, s in zip(dims, tail, strict=True))

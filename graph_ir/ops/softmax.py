@@ -1,0 +1,141 @@
+"""Ops on exp(x - max), composed so that exp cannot overflow: softmax, log_softmax, reduce_log_sum_exp."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..graph import Array, Graph, GraphTensor
+from ..logical_tensor import LogicalTensor
+from ..op_kinds import CompositeOp
+from ..reference import narrow, widen
+from ..registry import register
+from .axes import normal_axes, normal_axis
+from .compose import Composer
+
+
+class _AlongAxis(CompositeOp):
+    """Base of the softmax pair. attrs: `axis` (default -1). Floats only; 16-bit ones are computed in f32."""
+
+    @property
+    def axis(self) -> int:
+        """The normalised axis, not negative."""
+        return normal_axis(self, self.attrs.get("axis", -1), self.inputs[0].details.rank)
+
+    def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
+        """The input's dtype and shape."""
+        if len(inputs) != 1:
+            raise self.rule("inputs must be x", f"{len(inputs)} inputs")
+        (x,) = inputs
+        if not x.dtype.is_float:
+            raise self.rule("input dtype must be a float", str(x.dtype), "insert a cast")
+        normal_axis(self, self.attrs.get("axis", -1), x.rank)
+        return [LogicalTensor(x.dtype, x.plain_dims)]
+
+    def get_gflop(self) -> float:
+        """Five operations per element: max, subtract, exp, sum, divide."""
+        return 5 * self.inputs[0].details.elements / 1e9
+
+    def shifted(self, make: Composer) -> tuple[GraphTensor, GraphTensor, GraphTensor]:
+        """(x - max, exp of it, its sum along the axis)."""
+        x = make.widened(self.inputs[0])
+        largest = make("reduce_max", x, axes=(self.axis,), keep_dims=True)
+        shifted = make("sub", x, largest)
+        powers = make("exp", shifted)
+        return shifted, powers, make("reduce_sum", powers, axes=(self.axis,), keep_dims=True)
+
+
+def _shifted(x: Array, axis: int) -> tuple[Any, Any, Any]:
+    shifted = x - np.max(x, axis=axis, keepdims=True, initial=-np.inf)
+    powers = np.exp(shifted)
+    return shifted, powers, np.sum(powers, axis=axis, keepdims=True)
+
+
+@register("softmax")
+class Softmax(_AlongAxis):
+    """exp(x) / sum(exp(x)) along `axis`. A row with +inf or NaN, or of -inf alone, is NaN."""
+
+    def reference(self, inputs: list[Array]) -> list[Array]:
+        """The formula in float64."""
+        with np.errstate(all="ignore"):
+            _, powers, total = _shifted(widen(inputs[0]), self.axis)
+            return [narrow(powers / total, self.outputs[0].details.dtype)]
+
+    def decompose(self, graph: Graph) -> list[GraphTensor]:
+        """reduce_max, sub, exp, reduce_sum, div."""
+        make = Composer(graph, self)
+        _, powers, total = self.shifted(make)
+        return [make.to(make("div", powers, total), self.outputs[0].details.dtype)]
+
+
+@register("log_softmax")
+class LogSoftmax(_AlongAxis):
+    """x - log(sum(exp(x))) along `axis`."""
+
+    def reference(self, inputs: list[Array]) -> list[Array]:
+        """The formula in float64."""
+        with np.errstate(all="ignore"):
+            shifted, _, total = _shifted(widen(inputs[0]), self.axis)
+            return [narrow(shifted - np.log(total), self.outputs[0].details.dtype)]
+
+    def decompose(self, graph: Graph) -> list[GraphTensor]:
+        """reduce_max, sub, exp, reduce_sum, log, sub."""
+        make = Composer(graph, self)
+        shifted, _, total = self.shifted(make)
+        return [make.to(make("sub", shifted, make("log", total)), self.outputs[0].details.dtype)]
+
+
+@register("reduce_log_sum_exp")
+class ReduceLogSumExp(CompositeOp):
+    """log(sum(exp(x))) over `axes` (as the reductions: None all, () none), `keep_dims`. Floats only."""
+
+    input_names: ClassVar[tuple[str, ...]] = ("x",)
+
+    @property
+    def axes(self) -> tuple[int, ...]:
+        """The reduced axes, sorted, none negative."""
+        return normal_axes(self, self.attrs.get("axes"), self.inputs[0].details.rank)
+
+    def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
+        """The input without the reduced axes, or with size 1 there."""
+        if len(inputs) != 1:
+            raise self.rule("inputs must be x", f"{len(inputs)} inputs")
+        (x,) = inputs
+        if not x.dtype.is_float:
+            raise self.rule("input dtype must be a float", str(x.dtype), "insert a cast")
+        axes = normal_axes(self, self.attrs.get("axes"), x.rank)
+        kept = [1 if axis in axes else size for axis, size in enumerate(x.plain_dims)]
+        if self.attrs.get("keep_dims", False):
+            return [LogicalTensor(x.dtype, tuple(kept))]
+        return [LogicalTensor(x.dtype, tuple(s for axis, s in enumerate(kept) if axis not in axes))]
+
+    def reference(self, inputs: list[Array]) -> list[Array]:
+        """The formula in float64, shifted by the largest finite element."""
+        out = self.outputs[0].details
+        x = widen(inputs[0])
+        with np.errstate(all="ignore"):
+            largest = np.max(x, axis=self.axes, keepdims=True, initial=-np.inf)
+            shift = np.where(np.isinf(largest), 0.0, largest)
+            value = np.log(np.sum(np.exp(x - shift), axis=self.axes, keepdims=True)) + shift
+        return [narrow(value.reshape(out.plain_dims), out.dtype)]
+
+    def get_gflop(self) -> float:
+        """Four operations per input element."""
+        return 4 * self.inputs[0].details.elements / 1e9
+
+    def decompose(self, graph: Graph) -> list[GraphTensor]:
+        """log(reduce_sum(exp(x - max))) + max, an infinite max left out so that inf - inf does not arise."""
+        make = Composer(graph, self)
+        out = self.outputs[0].details
+        x = make.widened(self.inputs[0])
+        largest = make("reduce_max", x, axes=self.axes, keep_dims=True)
+        zero = make.scalar(0.0, x.details.dtype)
+        shift = make("select", make("isinf", largest), zero, largest)
+        total = make(
+            "reduce_sum", make("exp", make("sub", x, shift)), axes=self.axes, keep_dims=True
+        )
+        value = make("add", make("log", total), shift)
+        if value.details.plain_dims != out.plain_dims:
+            value = make("reshape", value, shape=out.plain_dims)
+        return [make.to(value, out.dtype)]

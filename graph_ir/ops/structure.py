@@ -1,0 +1,72 @@
+"""Sources and sinks of a graph: input, constant, output."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ...dtypes import from_numpy
+from ..graph import Array, Op
+from ..logical_tensor import LogicalTensor
+from ..registry import register
+
+
+@register("input")
+class Input(Op):
+    """A tensor the caller gives at each run. attrs: `details` (LogicalTensor)."""
+
+    kind: ClassVar[str] = "source"
+
+    def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
+        """The declared tensor."""
+        return [self.attrs["details"]]
+
+    def get_gflop(self) -> float:
+        """No work."""
+        return 0.0
+
+
+@register("constant")
+class Constant(Op):
+    """A tensor known at compile time. attrs: `value` (plain array), `format` (layout in memory, None for plain)."""
+
+    kind: ClassVar[str] = "source"
+
+    def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
+        """dtype and shape of the value, in the chosen format."""
+        value = self.value
+        return [LogicalTensor(from_numpy(value.dtype), value.shape, self.attrs.get("format"))]
+
+    @property
+    def value(self) -> np.ndarray[Any, Any]:
+        """The plain array."""
+        return np.asarray(self.attrs["value"])
+
+    def reference(self, inputs: list[Array]) -> list[Array]:
+        """The value itself."""
+        return [self.value]
+
+    def get_gflop(self) -> float:
+        """No work."""
+        return 0.0
+
+
+@register("output")
+class Output(Op):
+    """A tensor given back to the caller. attrs: `temp.result`, the name the caller knows it by."""
+
+    kind: ClassVar[str] = "sink"
+
+    @property
+    def result_name(self) -> str:
+        """The name the caller knows the result by, which an op of the graph may bear too."""
+        return str(self.attrs.get("temp.result", self.name))
+
+    def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
+        """No outputs of its own."""
+        return []
+
+    def get_gflop(self) -> float:
+        """No work."""
+        return 0.0

@@ -1,0 +1,152 @@
+"""Group ops into `fused` ops, each of which becomes one loop nest.
+
+before   %c = matmul_core(%a, %b)   %d = add(%c, %bias)   %e = relu(%d)
+after    %e = fused(%a, %b, %bias) with the three ops in its subgraph
+Requires: layouts chosen, composites decomposed. Ensures: the same values; every group has one escaping tensor.
+
+A group grows from an anchor (first tuned products, then reductions, then elementwise ops): forward over elementwise
+consumers of the anchor's shape, then backward over pointwise producers nobody else reads. What would be computed
+twice, or would make the group depend on itself, stays outside.
+"""
+
+from __future__ import annotations
+
+from ..context import LowerContext
+from ..graph import Graph, GraphTensor, Op
+from ..groups import is_elementwise, is_pointwise, is_reduction, is_view
+from ..ops.matmul import MatmulCore
+
+CHEAP_MOVEMENT = ("broadcast",)
+
+
+def fuse(graph: Graph, ctx: LowerContext) -> bool:
+    """Replace every group of two or more ops by a `fused` op."""
+    taken: set[Op] = set()
+    groups: list[list[Op]] = []
+    for accepts in (_is_tuned, is_reduction, is_elementwise):
+        for anchor in graph.ops:
+            if anchor not in taken and accepts(anchor):
+                group = _grow(anchor, taken)
+                if len(group) > 1:
+                    taken.update(group)
+                    groups.append(group)
+    for group in groups:
+        _replace(graph, group)
+    graph.sort()
+    return bool(groups)
+
+
+def _is_tuned(op: Op) -> bool:
+    return isinstance(op, MatmulCore) and op.is_tuned
+
+
+def _grow(anchor: Op, taken: set[Op]) -> list[Op]:
+    group = _grow_forward(anchor, taken)
+    if not _is_tuned(anchor) or len(group) > 1:
+        _grow_backward(group, taken)
+    return group
+
+
+def _grow_forward(anchor: Op, taken: set[Op]) -> list[Op]:
+    """The longest run of elementwise consumers after which exactly one tensor leaves the group."""
+    details = anchor.outputs[0].details
+    group, best = [anchor], 1
+    while True:
+        candidates = [
+            user
+            for op in group
+            for _, user in op.outputs[0].uses
+            if user not in group
+            and user not in taken
+            and is_elementwise(user)
+            and user.outputs[0].details.plain_dims == details.plain_dims
+            and user.outputs[0].details.format == details.format
+            and not _reaches_outside(user, group)
+        ]
+        if not candidates:
+            return group[:best]
+        group.append(candidates[0])
+        if len(_escaping(group)) == 1:
+            best = len(group)
+
+
+def _reaches_outside(op: Op, group: list[Op]) -> bool:
+    """Whether an input of `op` from outside the group depends on the group: fusing would close a cycle."""
+    inside = set(group)
+    stack = [x.producer_owner for x in op.inputs if x.producer_owner not in inside]
+    first = min(member.logical_op_id for member in group)
+    seen: set[Op] = set()
+    while stack:
+        current = stack.pop()
+        if current in seen or current.logical_op_id < first:
+            continue
+        seen.add(current)
+        if current in inside:
+            return True
+        stack.extend(x.producer_owner for x in current.inputs)
+    return False
+
+
+def _grow_backward(group: list[Op], taken: set[Op]) -> None:
+    """Add pointwise producers that only the group reads, unless they would be computed more than once an element."""
+    members = set(group)
+    work = list(group)
+    while work:
+        op = work.pop()
+        if op.kind == "tunable":
+            continue  # operands of a product are read many times
+        for tensor in op.inputs:
+            producer = tensor.producer_owner
+            if (
+                producer in members
+                or producer in taken
+                or is_view(producer)
+                or not is_pointwise(producer)
+            ):
+                continue
+            if any(user not in members for _, user in tensor.uses):
+                continue
+            if tensor.details.elements < _reads(op) and producer.op_name not in CHEAP_MOVEMENT:
+                continue
+            members.add(producer)
+            group.append(producer)
+            work.append(producer)
+
+
+def _reads(op: Op) -> int:
+    """How many elements the op computes from: a producer with fewer would be recomputed."""
+    if is_reduction(op):
+        return op.inputs[0].details.elements
+    return op.outputs[0].details.elements
+
+
+def _escaping(group: list[Op]) -> list[GraphTensor]:
+    members = set(group)
+    return [y for op in group for y in op.outputs if any(user not in members for _, user in y.uses)]
+
+
+def _replace(graph: Graph, group: list[Op]) -> None:
+    members = sorted(set(group), key=lambda op: op.logical_op_id)
+    (escaping,) = _escaping(members)
+    inside = set(members)
+    external = list(
+        dict.fromkeys(x for op in members for x in op.inputs if x.producer_owner not in inside)
+    )
+    subgraph = Graph("_".join(op.name for op in members)[:80])
+    mapping = {x: subgraph.make_input(x.details, x.name) for x in external}
+    for op in members:
+        copy = subgraph.make(op.op_name, [mapping[x] for x in op.inputs], op.attrs, op.name)
+        for old, new in zip(op.outputs, copy.outputs, strict=True):
+            new.details = old.details
+            mapping[old] = new
+    subgraph.make_output(mapping[escaping])
+    fused = graph.make(
+        "fused", external, {"graph": subgraph}, escaping.producer_owner.name + ".fused"
+    )
+    fused.outputs[0].details = escaping.details
+    fused.logical_op_id = escaping.producer_owner.logical_op_id
+    escaping.replace_uses(fused.outputs[0])
+    position = graph.ops.index(escaping.producer_owner)
+    graph.ops.remove(fused)
+    graph.ops.insert(position, fused)
+    graph.remove(members)

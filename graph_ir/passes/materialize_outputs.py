@@ -1,0 +1,29 @@
+"""Give every graph output memory of its own.
+
+before   output(%x) output(%x) with %x an input, a constant, or a view of either
+after    %c = copy(%x)  output(%c) ...
+Requires: layouts chosen. Ensures: each output is written by exactly one kernel, and is plain.
+"""
+
+from __future__ import annotations
+
+from ..context import LowerContext
+from ..graph import Graph, GraphTensor
+from ..groups import storage_root
+
+
+def materialize_outputs(graph: Graph, ctx: LowerContext) -> bool:
+    """Insert `copy` ops where a caller's buffer would otherwise share memory with something else."""
+    owned: set[GraphTensor] = set()
+    changed = False
+    for output in graph.outputs:
+        tensor = output.inputs[0]
+        root = storage_root(tensor)
+        if root.producer_owner.kind == "source" or root in owned:
+            output.set_input(0, graph.make("copy", (tensor,), {}, f"{tensor.name}.copy").outputs[0])
+            changed = True
+        else:
+            owned.add(root)
+    if changed:
+        graph.sort()
+    return changed

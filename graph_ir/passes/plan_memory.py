@@ -1,0 +1,136 @@
+"""Place every intermediate tensor in one arena, and every constant in one section.
+
+before   tensors without an address
+after    graph.attrs['temp.memory_plan']: byte offsets, 64-byte aligned; tensors that never live together share bytes
+Requires: the op order is final. Ensures: live ranges of tensors that overlap in the arena do not overlap in time.
+
+Largest tensors are placed first, each at the lowest offset free during its life (greedy by size). With `in-place`, an
+elementwise op whose input dies writes over it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..context import LowerContext
+from ..graph import Graph, GraphTensor, Op
+from ..groups import is_elementwise, is_view, storage_root
+
+ALIGNMENT = 64
+
+
+@dataclass(frozen=True)
+class Life:
+    """One block of memory: which tensor roots it holds, its size, and the ops (positions) it lives between."""
+
+    tensors: tuple[GraphTensor, ...]
+    size: int
+    begin: int
+    end: int
+
+
+@dataclass(frozen=True)
+class MemoryPlan:
+    """Offsets in the arena by storage root; `lower_bound` is the peak of live bytes no plan can beat."""
+
+    offsets: dict[GraphTensor, int]
+    arena_bytes: int
+    lower_bound: int
+    lives: tuple[Life, ...]
+
+
+def plan_memory(graph: Graph, ctx: LowerContext) -> bool:
+    """Compute the plan and keep it in `graph.attrs['temp.memory_plan']`. The ops stay as they are."""
+    lives = _lives(graph, ctx.options.enabled("in-place"))
+    offsets: dict[GraphTensor, int] = {}
+    placed: list[tuple[int, Life]] = []
+    for life in sorted(lives, key=lambda life: (-life.size, life.begin)):
+        offset = _lowest_gap(life, placed)
+        placed.append((offset, life))
+        offsets.update((tensor, offset) for tensor in life.tensors)
+    arena = max((offset + life.size for offset, life in placed), default=0)
+    graph.attrs["temp.memory_plan"] = MemoryPlan(offsets, arena, _peak(lives), tuple(lives))
+    return False
+
+
+def _lowest_gap(life: Life, placed: list[tuple[int, Life]]) -> int:
+    offset = 0
+    rivals = [(o, r) for o, r in placed if r.begin <= life.end and life.begin <= r.end]
+    for other, rival in sorted(rivals, key=lambda pair: pair[0]):
+        if offset + life.size <= other:
+            break
+        offset = max(offset, other + rival.size)
+    return offset
+
+
+def _peak(lives: list[Life]) -> int:
+    events = sorted(
+        [(life.begin, 1, life.size) for life in lives]
+        + [(life.end + 1, 0, -life.size) for life in lives]
+    )
+    now = peak = 0
+    for _, _, change in events:
+        now += change
+        peak = max(peak, now)
+    return peak
+
+
+def _lives(graph: Graph, in_place: bool) -> list[Life]:
+    """Blocks of memory in the arena. Tensors that belong to the caller (inputs, outputs) or are constant have none."""
+    callers = {storage_root(op.inputs[0]) for op in graph.outputs}
+    last_use: dict[GraphTensor, int] = {}
+    for position, op in enumerate(graph.ops):
+        for tensor in op.inputs:
+            last_use[storage_root(tensor)] = position
+    blocks: dict[GraphTensor, list[GraphTensor]] = {}
+    spans: dict[GraphTensor, tuple[int, int]] = {}
+    for position, op in enumerate(graph.ops):
+        if op.kind in ("source", "sink") or is_view(op):
+            continue
+        for tensor in op.outputs:
+            if tensor in callers:
+                continue
+            end = last_use.get(tensor, position)
+            host = _overwritten(op, tensor, position, blocks, spans) if in_place else None
+            if host is None:
+                blocks[tensor], spans[tensor] = [tensor], (position, end)
+            else:
+                blocks[host].append(tensor)
+                spans[host] = (spans[host][0], end)
+    return [
+        Life(tuple(members), _aligned(members[0].details.size_bytes), *spans[first])
+        for first, members in blocks.items()
+    ]
+
+
+def _overwritten(
+    op: Op,
+    tensor: GraphTensor,
+    position: int,
+    blocks: dict[GraphTensor, list[GraphTensor]],
+    spans: dict[GraphTensor, tuple[int, int]],
+) -> GraphTensor | None:
+    """The block an elementwise op may write over: that of an input of the same layout that dies here."""
+    if not _is_elementwise_kernel(op):
+        return None
+    for source in op.inputs:
+        same = (source.details.blocking_dims, source.details.format, source.details.dtype.size)
+        if same != (tensor.details.blocking_dims, tensor.details.format, tensor.details.dtype.size):
+            continue
+        root = storage_root(source)
+        host = next((first for first, members in blocks.items() if members[-1] is root), None)
+        if host is not None and spans[host][1] == position:
+            return host
+    return None
+
+
+def _is_elementwise_kernel(op: Op) -> bool:
+    """Whether the kernel reads element i of a same-shaped input only to write element i."""
+    if op.op_name == "fused":
+        body = [inner for inner in op.attrs["graph"].ops if inner.kind not in ("source", "sink")]
+        return all(map(is_elementwise, body))
+    return is_elementwise(op)
+
+
+def _aligned(size: int) -> int:
+    return -(-size // ALIGNMENT) * ALIGNMENT

@@ -1,0 +1,48 @@
+"""The passes over a graph, in order, read top to bottom."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from .context import LowerContext
+from .graph import Graph
+from .passes.decompose import decompose
+from .passes.eliminate_common import eliminate_common
+from .passes.fold_constants import fold_constants
+from .passes.fuse import fuse
+from .passes.materialize_outputs import materialize_outputs
+from .passes.plan_memory import plan_memory
+from .passes.propagate_layouts import propagate_layouts
+from .passes.remove_dead import remove_dead
+from .passes.simplify_algebra import simplify_algebra
+from .verifier import verify
+
+Pass = Callable[[Graph, LowerContext], bool]
+OnStage = Callable[[int, str, Graph, bool], None]
+
+# (pass, the switch of `options.SWITCHES` that turns it off, or "" if the program needs it)
+PIPELINE: tuple[tuple[Pass, str], ...] = (
+    (remove_dead, ""),
+    (fold_constants, "fold"),
+    (eliminate_common, "cse"),
+    (simplify_algebra, "simplify"),
+    (decompose, ""),
+    (eliminate_common, "cse"),  # decompositions of equal composites are equal
+    (propagate_layouts, ""),
+    (fold_constants, "fold"),  # the weight prepack: a reorder of a constant is a constant
+    (remove_dead, ""),
+    (materialize_outputs, ""),
+    (fuse, "fuse"),
+    (remove_dead, ""),
+    (plan_memory, ""),
+)
+
+
+def run(graph: Graph, ctx: LowerContext, on_stage: OnStage | None = None) -> None:
+    """Run every enabled pass in place; `on_stage(number, name, graph, changed)` sees each stage."""
+    for number, (step, switch) in enumerate(PIPELINE, start=1):
+        changed = step(graph, ctx) if not switch or ctx.options.enabled(switch) else False
+        if ctx.options.verify:
+            verify(graph)
+        if on_stage:
+            on_stage(number, step.__name__, graph, changed)

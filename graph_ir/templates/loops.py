@@ -1,0 +1,176 @@
+"""The generator of loop nests for groups of fusible ops, in any layout.
+
+pointwise group   for every index of the output in memory: out[i] = f(in[map(i)])
+reduction group   for every output index: acc = identity; for r: acc = combine(acc, f(in[map(i, r)])); out[i] = g(acc)
+
+The innermost loop that walks memory contiguously is the vector loop.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from ...tensor_ir import builder as t
+from ...tensor_ir.nodes import (
+    Allocate,
+    Block,
+    Buffer,
+    Const,
+    Expr,
+    For,
+    Function,
+    Load,
+    LoopKind,
+    Stmt,
+    Store,
+    Var,
+)
+from ...tensor_ir.visitor import vars_in, walk
+from ..computation import Index, Reduction
+from ..graph import GraphTensor
+from ..op_kinds import FusibleOp
+from .reader import GroupReader, narrow
+
+PARALLEL_ELEMENTS = 16384
+"""Below this many element computations a loop stays serial: waking the other threads would cost more."""
+
+
+def pointwise_loops(
+    name: str,
+    buffers: Mapping[GraphTensor, Buffer],
+    outputs: Sequence[GraphTensor],
+    threads: int,
+    note: str,
+) -> Function:
+    """The function of a pointwise group. `outputs` share one shape and format; params are `buffers` in order."""
+    details = outputs[0].details
+    dims = details.blocking_dims
+    index = tuple(Var(f"i{axis}") for axis in range(len(dims)))
+    reader = GroupReader({x: b for x, b in buffers.items() if x not in outputs})
+    plain = _clamped(
+        details.format.plain_index(index),
+        details.plain_dims,
+        details.format.is_padded(details.plain_dims),
+    )
+    stores = [
+        Store(buffers[y], index, narrow(reader.read(y)(plain), y.details.dtype)) for y in outputs
+    ]
+    body = Block((*reader.lets, *stores))
+    return Function(
+        name, tuple(buffers.values()), Block((_nest(index, dims, body, True, threads),)), note
+    )
+
+
+def reduction_loops(
+    name: str,
+    buffers: Mapping[GraphTensor, Buffer],
+    reduced: GraphTensor,
+    outputs: Sequence[GraphTensor],
+    threads: int,
+    note: str,
+) -> Function:
+    """The function of one reduction op with a pointwise prologue before it and a pointwise epilogue after it."""
+    details = outputs[0].details
+    dims = details.blocking_dims
+    index = tuple(Var(f"i{axis}") for axis in range(len(dims)))
+    plain = _clamped(
+        details.format.plain_index(index),
+        details.plain_dims,
+        details.format.is_padded(details.plain_dims),
+    )
+    in_memory = {x: b for x, b in buffers.items() if x not in outputs}
+    accumulate, finished, vector_on_output = _accumulation(reduced, in_memory, plain, index)
+    reader = GroupReader(in_memory, {reduced: lambda _: finished})
+    stores = [
+        Store(buffers[y], index, narrow(reader.read(y)(plain), y.details.dtype)) for y in outputs
+    ]
+    body = Block((*accumulate, *reader.lets, *stores))
+    work = math.prod(_reduction(reduced).extents)
+    nest = _nest(index, dims, body, vector_on_output, threads, work)
+    return Function(name, tuple(buffers.values()), Block((nest,)), note)
+
+
+def _reduction(tensor: GraphTensor) -> Reduction:
+    op = tensor.producer_owner
+    computation = op.computation() if isinstance(op, FusibleOp) else None
+    assert isinstance(computation, Reduction)
+    return computation
+
+
+def _accumulation(
+    reduced: GraphTensor,
+    in_memory: Mapping[GraphTensor, Buffer],
+    plain: Index,
+    index: tuple[Var, ...],
+) -> tuple[list[Stmt], Expr, bool]:
+    """(statements that reduce into a local, finished value, whether the output's last axis is the vector axis)."""
+    reduction = _reduction(reduced)
+    r = tuple(Var(f"r{axis}") for axis in range(len(reduction.extents)))
+    reader = GroupReader(in_memory)
+    inputs = [reader.read(x) for x in reduced.producer_owner.inputs]
+    value = reader.bind(reduction.element(inputs, plain, r), "term")
+    acc = Buffer("acc", value.dtype, (1,), "local")
+    here = (t.as_expr(0),)
+    update = Store(acc, here, t.binary(reduction.combine, Load(acc, here), value))
+    on_output = bool(index) and _walks(reader, index[-1])
+    loops = _nest(r, reduction.extents, Block((*reader.lets, update)), not on_output, 1)
+    start = Store(acc, here, Const(reduction.identity, value.dtype))
+    return [Allocate(acc), start, loops], reduction.finish(Load(acc, here)), on_output
+
+
+def _walks(reader: GroupReader, var: Var) -> bool:
+    """Whether some load of the term moves along memory with `var`."""
+    return any(
+        isinstance(expr, Load) and expr.indices and var.name in vars_in(expr.indices[-1])
+        for let in reader.lets
+        for expr in walk(let.value)
+    )
+
+
+def _clamped(index: Index, dims: Sequence[int], padded: bool) -> Index:
+    """Indices of padding elements moved onto the last real one, so that nothing is read out of bounds."""
+    if not padded:
+        return index
+    return tuple(
+        t.binary("min", i, t.as_expr(max(size - 1, 0))) for i, size in zip(index, dims, strict=True)
+    )
+
+
+def _nest(
+    index: Sequence[Var],
+    dims: Sequence[int],
+    body: Stmt,
+    innermost_vector: bool,
+    threads: int,
+    work: int = 1,
+) -> Stmt:
+    """Loops over `dims`; the outermost is split among threads when the whole is worth it."""
+    parallel = threads > 1 and math.prod(dims) * work >= PARALLEL_ELEMENTS
+    kinds: list[LoopKind] = ["serial"] * len(dims)
+    if innermost_vector and dims:
+        kinds[-1] = "vector"
+    split = next((axis for axis, size in enumerate(dims) if size > 1), None) if parallel else None
+    for axis in reversed(range(len(dims))):
+        var, size = index[axis], dims[axis]
+        if axis == split:
+            body = _split_loop(var, size, body, kinds[axis], threads)
+        else:
+            body = For(var, t.as_expr(0), t.as_expr(size), body, kinds[axis])
+    return body
+
+
+def _split_loop(var: Var, size: int, body: Stmt, kind: LoopKind, threads: int) -> Stmt:
+    """One contiguous piece of the loop per task; pieces are multiples of 64 so that vectors stay whole."""
+    unit = 64 if kind == "vector" else 1
+    piece = -(-size // (threads * unit)) * unit
+    task = Var(f"{var.name}_task")
+    begin = t.mul(task, piece)
+    end = t.binary("min", t.add(begin, piece), t.as_expr(size))
+    return For(
+        task,
+        t.as_expr(0),
+        t.as_expr(-(-size // piece)),
+        For(var, begin, end, body, kind),
+        "parallel",
+    )

@@ -1,0 +1,224 @@
+"""Loop nest of a batched f32 matrix product around the `brgemm` microkernel.
+
+    for each batch, block of rows, group of panels (parallel):
+      for each block of k:
+        for each panel of B (as wide as the register tile):
+          C[rows, panel] (+)= A[rows, k block] x B[k block, panel]        one Brgemm
+    the last block of k runs the epilogue on the accumulators.
+
+A is read in place. B comes packed in panels, is read in place when few rows share it, or is packed on the fly into a
+local panel.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ...dtypes import F32
+from ...tensor_ir import builder as t
+from ...tensor_ir.nodes import (
+    Allocate,
+    Block,
+    Brgemm,
+    Buffer,
+    Epilogue,
+    Expr,
+    For,
+    Function,
+    If,
+    Let,
+    LoopKind,
+    Slice,
+    Stmt,
+    Store,
+    Var,
+)
+from ..computation import Index
+from .matmul_tile import MatmulBlocking
+
+EpilogueValue = Callable[[Index, Expr], tuple[list[Let], Expr]]
+"""(plain output index, accumulated value) -> (bindings, value to store)."""
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A matrix per batch in a flat buffer: element (batch, i, j) is at sum(batch * strides) + i * row + j * col.
+
+    With `panel` > 0 the matrix lies in panels of that many columns: (batch, k, n) is at
+    batch part + (n // panel) * row_of_panels + k * panel + n % panel, where `row` is the size of one panel.
+    """
+
+    buffer: Buffer
+    batch_strides: tuple[int, ...]
+    row: int
+    col: int
+    panel: int = 0
+
+
+@dataclass(frozen=True)
+class MatmulProblem:
+    """Sizes and operands of one product; `batch` are the sizes of the output's batch axes."""
+
+    batch: tuple[int, ...]
+    m: int
+    n: int
+    k: int
+    a: Operand
+    b: Operand
+    c: Operand
+
+
+class MatmulTemplate:
+    """Builds the loop nest of one problem under one blocking."""
+
+    def __init__(
+        self,
+        problem: MatmulProblem,
+        blocking: MatmulBlocking,
+        columns: int,
+        epilogue: EpilogueValue | None,
+    ):
+        self.problem = problem
+        self.blocking = blocking
+        self.columns = columns
+        self.epilogue = epilogue
+        self.batch_vars = tuple(Var(f"b{axis}") for axis in range(len(problem.batch)))
+
+    def function(self, name: str, params: tuple[Buffer, ...], note: str) -> Function:
+        """The whole product as a function."""
+        body: Stmt = self._row_blocks()
+        for var, size in reversed(list(zip(self.batch_vars, self.problem.batch, strict=True))):
+            body = _loop(var, size, body, "parallel")
+        return Function(name, params, body if isinstance(body, Block) else Block((body,)), note)
+
+    def _row_blocks(self) -> Stmt:
+        m, m_block = self.problem.m, self.blocking.m_block
+        full, rest = divmod(m, m_block)
+        if full + bool(rest) == 1:
+            return self._panel_groups(t.as_expr(0), m)
+        var = Var("mb")
+        whole = self._panel_groups(t.mul(var, m_block), m_block)
+        if rest:
+            tail = self._panel_groups(t.as_expr(full * m_block), rest)
+            whole = If(t.compare("lt", var, t.as_expr(full)), whole, tail)
+        return _loop(var, full + bool(rest), whole, "parallel")
+
+    def _panel_groups(self, row: Expr, rows: int) -> Stmt:
+        full, rest = divmod(self.problem.n, self.columns)
+        groups = self.blocking.n_groups
+        size = math.ceil((full + bool(rest)) / groups)
+        if groups == 1:
+            return self._panels(row, rows, t.as_expr(0), t.as_expr(full), bool(rest), None)
+        group = Var("ng")
+        begin = t.mul(group, size)
+        end = t.binary("min", t.mul(t.add(group, 1), size), t.as_expr(full))
+        groups = math.ceil((full + bool(rest)) / size)
+        last = t.compare("eq", group, t.as_expr(groups - 1))
+        return _loop(
+            group, groups, self._panels(row, rows, begin, end, bool(rest), last), "parallel"
+        )
+
+    def _panels(
+        self, row: Expr, rows: int, begin: Expr, end: Expr, has_rest: bool, is_last: Expr | None
+    ) -> Stmt:
+        """All blocks of k over panels [begin, end), and the narrow last panel if this task has it."""
+        steps: list[Stmt] = []
+        for k0 in range(0, self.problem.k, self.blocking.k_block):
+            panel = Var("nb")
+            steps.append(For(panel, begin, end, self._product(row, rows, panel, self.columns, k0)))
+            if has_rest:
+                full, rest = divmod(self.problem.n, self.columns)
+                narrow = self._product(row, rows, t.as_expr(full), rest, k0)
+                steps.append(If(is_last, narrow) if is_last is not None else narrow)
+        return Block(tuple(steps))
+
+    def _product(self, row: Expr, rows: int, panel: Expr, columns: int, k0: int) -> Stmt:
+        p = self.problem
+        k = min(self.blocking.k_block, p.k - k0)
+        column = t.mul(panel, self.columns)
+        if p.b.panel:
+            place = t.add(t.mul(panel, p.b.row), k0 * p.b.panel)
+            return self._brgemm(
+                row, rows, column, columns, k0, k, self._slice(p.b, place), p.b.panel
+            )
+        start = t.add(t.mul(column, p.b.col), k0 * p.b.row)
+        if self._in_place(rows):
+            return self._brgemm(
+                row, rows, column, columns, k0, k, self._slice(p.b, start), p.b.row, columns
+            )
+        return self._packed_on_the_fly(row, rows, column, columns, k0, k, start)
+
+    def _in_place(self, rows: int) -> bool:
+        """Reading B where it lies costs cache and page misses per row tile; packing costs one copy per block."""
+        return self.problem.b.col == 1 and rows <= 4 * self.blocking.tile.rows
+
+    def _packed_on_the_fly(
+        self, row: Expr, rows: int, column: Expr, columns: int, k0: int, k: int, start: Expr
+    ) -> Stmt:
+        b = self.problem.b
+        local = Buffer("b_panel", F32, (k * self.columns,), "local")
+        i, j = Var("pk"), Var("pn")
+        source = t.add(start, t.add(t.mul(i, b.row), t.mul(j, b.col)))
+        value = t.load(b.buffer, self._place(b, source))
+        copy: Stmt = For(
+            i,
+            t.as_expr(0),
+            t.as_expr(k),
+            _loop(j, columns, Store(local, (t.add(t.mul(i, self.columns), j),), value), "vector"),
+        )
+        if columns < self.columns:  # so that whole vectors of the panel hold defined values
+            z = Var("pz")
+            copy = Block(
+                (_loop(z, k * self.columns, Store(local, (z,), t.const(0.0, F32)), "vector"), copy)
+            )
+        place = Slice(local, (t.as_expr(0),))
+        return Block(
+            (
+                Allocate(local),
+                copy,
+                self._brgemm(row, rows, column, columns, k0, k, place, self.columns),
+            )
+        )
+
+    def _brgemm(
+        self,
+        row: Expr,
+        rows: int,
+        column: Expr,
+        columns: int,
+        k0: int,
+        k: int,
+        b: Slice,
+        b_row: int,
+        n_padded: int | None = None,
+    ) -> Brgemm:
+        p = self.problem
+        is_last = k0 + k == p.k
+        a = self._slice(p.a, t.add(t.mul(row, p.a.row), k0 * p.a.col))
+        c = self._slice(p.c, t.add(t.mul(row, p.c.row), column))
+        return Brgemm(
+            c, a, b, rows, columns, k, 1, 0, p.a.row, p.a.col, 0, b_row, p.c.row, k0 > 0,
+            self.columns if n_padded is None else n_padded,
+            self._epilogue(row, column) if is_last and self.epilogue else None,
+            self.blocking.tile.rows,
+        )  # fmt: skip
+
+    def _epilogue(self, row: Expr, column: Expr) -> Epilogue:
+        assert self.epilogue is not None
+        i, j, acc = Var("er"), Var("ec"), Var("acc", F32)
+        lets, value = self.epilogue((*self.batch_vars, t.add(row, i), t.add(column, j)), acc)
+        return Epilogue(i, j, acc, value, tuple(lets))
+
+    def _place(self, operand: Operand, offset: Expr) -> Index:
+        for var, stride in zip(self.batch_vars, operand.batch_strides, strict=True):
+            offset = t.add(offset, t.mul(var, stride))
+        return (offset,)
+
+    def _slice(self, operand: Operand, offset: Expr) -> Slice:
+        return Slice(operand.buffer, self._place(operand, offset))
+
+
+def _loop(var: Var, size: int, body: Stmt, kind: LoopKind) -> For:
+    return For(var, t.as_expr(0), t.as_expr(size), body, kind)

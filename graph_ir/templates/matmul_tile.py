@@ -1,0 +1,101 @@
+"""Which register tile and blocks a matrix product uses: the cost model over the ISA's table."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from ...dtypes import F32
+from ...target import GemmTile, Target
+from ...tensor_ir.tiling import k_splits, split_rows
+
+FMA_PER_CYCLE = 2
+FMA_LATENCY = 4
+LOADS_PER_CYCLE = 2
+BYTES_PER_CYCLE = 8  # what a core streams from the shared cache while it computes
+
+
+def tile_cycles(rows: int, vectors: int) -> float:
+    """Cycles of one k step of a tile: bound by multiply-adds, by loads, or by the latency of few accumulators."""
+    return max(
+        rows * vectors / FMA_PER_CYCLE,
+        (rows + vectors) / LOADS_PER_CYCLE,
+        FMA_LATENCY / k_splits(rows, vectors),
+    )
+
+
+def product_cycles(m: int, n: int, tile: GemmTile, target: Target) -> float:
+    """Cycles per k step of the whole m x n product cut into `tile`s, per the model; lower is better."""
+    lanes = target.lanes(F32)
+    panels, rest = divmod(n, tile.columns(target))
+    widths = [(tile.vectors, panels), (math.ceil(rest / lanes), 1 if rest else 0)]
+    runs = split_rows(m, tile.rows)
+    cycles = sum(
+        count * times * tile_cycles(rows, vectors)
+        for _, count, rows in runs
+        for vectors, times in widths
+        if times
+    )
+    return cycles / tile.efficiency
+
+
+def pick_tile(m: int, n: int, target: Target) -> GemmTile:
+    """The tile of the ISA's table that wastes least on an m x n product."""
+    return min(target.table.gemm_tiles, key=lambda tile: product_cycles(m, n, tile, target))
+
+
+def extra_bytes(m: int, n: int, k: int, tile: GemmTile, target: Target) -> float:
+    """What a tile loses against the best one on m x n x k, as the bytes that could move meanwhile."""
+    best = product_cycles(m, n, pick_tile(m, n, target), target)
+    return k * (product_cycles(m, n, tile, target) - best) * BYTES_PER_CYCLE
+
+
+@dataclass(frozen=True)
+class MatmulBlocking:
+    """How one product is cut. `m_block` rows and `k_block` of k share a panel while it is in cache; `n_groups`
+    contiguous groups of panels are independent tasks."""
+
+    tile: GemmTile
+    m_block: int
+    k_block: int
+    n_groups: int
+
+    def __str__(self) -> str:
+        return f"mr{self.tile.rows}nv{self.tile.vectors} mc{self.m_block} kc{self.k_block} ng{self.n_groups}"
+
+
+def pick_blocking(
+    batch: int, m: int, n: int, k: int, tile: GemmTile, target: Target, threads: int
+) -> MatmulBlocking:
+    """Blocks from the cache sizes: a panel of B takes at most a quarter of L2, a block of A half of it."""
+    columns = tile.columns(target)
+    deepest = max(64, target.l2_bytes // 4 // (columns * 4))
+    k_block = math.ceil(k / math.ceil(k / deepest))
+    most_rows = max(tile.rows, target.l2_bytes // 2 // (k_block * 4))
+    wanted = math.ceil(m / most_rows)
+    if batch < threads:
+        wanted = max(wanted, min(threads, math.ceil(m / (2 * tile.rows))))
+    m_block = min(m, _round_up(math.ceil(m / wanted), tile.rows))
+    tasks = batch * math.ceil(m / m_block)
+    panels = math.ceil(n / columns)
+    n_groups = 1 if tasks >= threads else min(panels, math.ceil(threads / tasks))
+    return MatmulBlocking(tile, m_block, k_block, n_groups)
+
+
+def candidate_blockings(
+    batch: int, m: int, n: int, k: int, tile: GemmTile, target: Target, threads: int
+) -> list[MatmulBlocking]:
+    """Blockings worth trying for one tile: the model's pick first, then other block sizes of k and m."""
+    pick = pick_blocking(batch, m, n, k, tile, target, threads)
+    k_blocks = {pick.k_block, *(min(k, size) for size in (128, 256, 512, 1024))}
+    m_blocks = {pick.m_block, *(min(m, tile.rows * tiles) for tiles in (1, 4, 16, 32))}
+    others = [
+        MatmulBlocking(tile, m_block, k_block, pick.n_groups)
+        for k_block in sorted(k_blocks)
+        for m_block in sorted(m_blocks)
+    ]
+    return list(dict.fromkeys([pick, *others]))
+
+
+def _round_up(value: int, multiple: int) -> int:
+    return math.ceil(value / multiple) * multiple

@@ -1,0 +1,97 @@
+"""Turns tensors of a group of fusible ops into expressions: inputs become loads, ops inline into their consumers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from ...dtypes import DType
+from ...errors import InternalError
+from ...tensor_ir import builder as t
+from ...tensor_ir.nodes import Buffer, Cast, Const, Expr, Let, Var
+from ..computation import Index, Pointwise, Read
+from ..graph import GraphTensor
+from ..op_kinds import FusibleOp
+
+
+class GroupReader:
+    """Reads any tensor of a group at a plain index.
+
+    `buffers` holds the tensors in memory, `given` those computed by the loop nest around (a finished accumulator).
+    Every value is bound by a `Let` in `lets`, in order of need, so each is computed once.
+    """
+
+    def __init__(
+        self, buffers: Mapping[GraphTensor, Buffer], given: Mapping[GraphTensor, Read] | None = None
+    ) -> None:
+        self.buffers = buffers
+        self.given = dict(given or {})
+        self.lets: list[Let] = []
+        self._known: dict[tuple[GraphTensor, Index], Expr] = {}
+
+    def read(self, tensor: GraphTensor) -> Read:
+        """The function plain index -> value of `tensor`, 16-bit floats widened to f32."""
+
+        def at(index: Index) -> Expr:
+            key = (tensor, index)
+            if key not in self._known:
+                self._known[key] = self.bind(self._value(tensor, index), tensor.name)
+            return self._known[key]
+
+        return at
+
+    def bind(self, value: Expr, name: str) -> Expr:
+        """Name a value, so that using it twice computes it once."""
+        if isinstance(value, (Var, Const)):
+            return value
+        var = Var(f"{_identifier(name)}_{len(self.lets)}", value.dtype)
+        self.lets.append(Let(var, value))
+        return var
+
+    def _value(self, tensor: GraphTensor, index: Index) -> Expr:
+        if tensor in self.given:
+            return widen(self.given[tensor](index))
+        if tensor in self.buffers:
+            return widen(t.load(self.buffers[tensor], tensor.details.format.blocked_index(index)))
+        op = tensor.producer_owner
+        computation = op.computation() if isinstance(op, FusibleOp) else None
+        if not isinstance(computation, Pointwise):
+            raise InternalError(f"{op!r} was fused where only pointwise ops can be")
+        return self.bind_deep(
+            computation.element([self.read(x) for x in op.inputs], index), tensor.details.dtype
+        )
+
+    def bind_deep(self, value: Expr, dtype: DType) -> Expr:
+        """A value of storage type `dtype` in the type it is computed with."""
+        return widen(value if value.dtype in (dtype, dtype.accumulator) else Cast(value, dtype))
+
+
+def widen(value: Expr) -> Expr:
+    """16-bit floats as f32, which they are computed in; other types unchanged."""
+    return Cast(value, value.dtype.accumulator) if value.dtype != value.dtype.accumulator else value
+
+
+def narrow(value: Expr, dtype: DType) -> Expr:
+    """A computed value in its storage type."""
+    return value if value.dtype == dtype else Cast(value, dtype)
+
+
+def parameters(
+    inputs: Sequence[GraphTensor], outputs: Sequence[GraphTensor]
+) -> dict[GraphTensor, Buffer]:
+    """A buffer parameter for each tensor, in order: inputs `in0_<name>`, outputs `out0_<name>`."""
+    named = [(f"in{i}", x) for i, x in enumerate(inputs)] + [
+        (f"out{i}", y) for i, y in enumerate(outputs)
+    ]
+    return {
+        tensor: Buffer(
+            f"{prefix}_{_identifier(tensor.name)}",
+            tensor.details.dtype,
+            tensor.details.blocking_dims,
+        )
+        for prefix, tensor in named
+    }
+
+
+def _identifier(name: str) -> str:
+    return re.sub(r"\W", "_", name) or "v"

@@ -1,0 +1,368 @@
+"""The whole Tensor IR: loop nests over buffers, on one page.
+
+Semantics
+---------
+Types. Every expression has a `dtype` and a number of `lanes` (1 = scalar). Operands of one operation agree in
+both; `Broadcast`, `Ramp` and `Cast` convert. Index arithmetic is `s64`, loop variables are scalar `s64`.
+
+Arithmetic. Integers wrap. Integer division and remainder round towards minus infinity; x // 0 and x % 0 are 0 and
+MIN // -1 is MIN. Float division is IEEE. `min` and `max` return NaN when either operand is NaN. A shift by the bit
+width or more gives 0 (or the sign, for a signed right shift). Float to integer truncates and saturates, NaN becomes 0.
+Casting to bool tests for != 0. f32 arithmetic is never reordered or contracted; a fused multiply-add is written `fma`.
+16-bit floats are storage types: they are loaded, stored, cast and selected, and computed with as f32.
+
+Memory. A `Buffer` is a dense row-major array of static shape. Distinct parameters of one function may alias only if
+an op was planned in place: then each element is written at the same place it was last read. Indices are in bounds.
+`Load` and `Store` with `lanes` > 1 touch `lanes` consecutive elements from the indexed one. `active` (a constant, 0 <
+active <= lanes) limits that to the first `active`: the others are neither read nor written, and load as zero.
+A `Load` whose last index has lanes > 1 is a gather, a `Store` with such an index a scatter.
+Locals (`Allocate`) start undefined, live to the end of the enclosing block, and are private to a parallel iteration.
+
+Loops. `begin` and `end` are evaluated once; `step` is a positive constant. `serial` runs in order. `parallel`: the
+iterations are independent and may run at the same time. `unrolled`: bounds are constants; copied by the unroll pass.
+`vector`: iterations are independent except for accumulations of the form `x[c] = op(x[c], value)` into a local
+with an index free of the loop variable, op one of add, mul, min, max, and, or; those may be reassociated.
+
+A `Let` binds a name once; it is visible to the end of the enclosing block. Expressions have no side effects.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, Union
+
+from ..dtypes import BOOL, S64, DType
+
+UNARY_OPS = ("neg", "not", "abs", "sqrt", "floor", "ceil", "trunc", "round_even")
+BINARY_OPS = ("add", "sub", "mul", "div", "mod", "min", "max", "and", "or", "xor", "shl", "shr")
+COMPARE_OPS = ("eq", "ne", "lt", "le", "gt", "ge")
+REDUCE_OPS = ("add", "mul", "min", "max", "and", "or")
+
+Scope = Literal["param", "local"]
+LoopKind = Literal["serial", "parallel", "unrolled", "vector"]
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """A dense row-major array. Locals are 64-byte aligned."""
+
+    name: str
+    dtype: DType
+    shape: tuple[int, ...]
+    scope: Scope = "param"
+
+
+# --- expressions ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Const:
+    """A literal of a scalar type."""
+
+    value: int | float | bool
+    dtype: DType
+    lanes: int = field(default=1, init=False)
+
+
+@dataclass(frozen=True)
+class Var:
+    """A loop variable, a scalar parameter, or the name bound by a `Let`."""
+
+    name: str
+    dtype: DType = S64
+    lanes: int = 1
+
+
+@dataclass(frozen=True)
+class Load:
+    """Elements of a buffer, from the one at `indices` (one per axis)."""
+
+    buffer: Buffer
+    indices: tuple[Expr, ...]
+    lanes: int = 1
+    active: int | None = None
+
+    @property
+    def dtype(self) -> DType:
+        """The buffer's element type."""
+        return self.buffer.dtype
+
+
+@dataclass(frozen=True)
+class Unary:
+    """`op` of `UNARY_OPS`; `not` is bitwise (logical for bool); the rounding ops take floats."""
+
+    op: str
+    operand: Expr
+
+    @property
+    def dtype(self) -> DType:
+        """The operand's type."""
+        return self.operand.dtype
+
+    @property
+    def lanes(self) -> int:
+        """The operand's lanes."""
+        return self.operand.lanes
+
+
+@dataclass(frozen=True)
+class Binary:
+    """`op` of `BINARY_OPS`; `div` of integers is the floor division."""
+
+    op: str
+    left: Expr
+    right: Expr
+
+    @property
+    def dtype(self) -> DType:
+        """The operands' type."""
+        return self.left.dtype
+
+    @property
+    def lanes(self) -> int:
+        """The operands' lanes."""
+        return self.left.lanes
+
+
+@dataclass(frozen=True)
+class Compare:
+    """`op` of `COMPARE_OPS`, giving bool; every comparison with NaN is false but `ne`."""
+
+    op: str
+    left: Expr
+    right: Expr
+    dtype: DType = field(default=BOOL, init=False)
+
+    @property
+    def lanes(self) -> int:
+        """The operands' lanes."""
+        return self.left.lanes
+
+
+@dataclass(frozen=True)
+class Select:
+    """`then` where `condition` holds, else `otherwise`; both are evaluated."""
+
+    condition: Expr
+    then: Expr
+    otherwise: Expr
+
+    @property
+    def dtype(self) -> DType:
+        """The type of both arms."""
+        return self.then.dtype
+
+    @property
+    def lanes(self) -> int:
+        """The lanes of both arms."""
+        return self.then.lanes
+
+
+@dataclass(frozen=True)
+class Cast:
+    """Conversion by value, lane by lane."""
+
+    operand: Expr
+    dtype: DType
+
+    @property
+    def lanes(self) -> int:
+        """The operand's lanes."""
+        return self.operand.lanes
+
+
+@dataclass(frozen=True)
+class Broadcast:
+    """A scalar copied to every lane."""
+
+    operand: Expr
+    lanes: int
+
+    @property
+    def dtype(self) -> DType:
+        """The operand's type."""
+        return self.operand.dtype
+
+
+@dataclass(frozen=True)
+class Ramp:
+    """base, base + 1, ..., base + lanes - 1 of an integer scalar."""
+
+    base: Expr
+    lanes: int
+
+    @property
+    def dtype(self) -> DType:
+        """The base's type."""
+        return self.base.dtype
+
+
+@dataclass(frozen=True)
+class Call:
+    """An intrinsic of `tensor_ir.intrinsics`: vector math, `fma`, horizontal reductions, bit casts."""
+
+    name: str
+    args: tuple[Expr, ...]
+    dtype: DType
+    lanes: int = 1
+
+
+Expr = Union[Const, Var, Load, Unary, Binary, Compare, Select, Cast, Broadcast, Ramp, Call]
+
+# --- statements ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Store:
+    """Write `value` (its lanes say how many elements) to a buffer from the element at `indices` on."""
+
+    buffer: Buffer
+    indices: tuple[Expr, ...]
+    value: Expr
+    active: int | None = None
+
+
+@dataclass(frozen=True)
+class Let:
+    """Bind `var` to a value until the enclosing block ends."""
+
+    var: Var
+    value: Expr
+
+
+@dataclass(frozen=True)
+class Allocate:
+    """Make a local buffer until the enclosing block ends."""
+
+    buffer: Buffer
+
+
+@dataclass(frozen=True)
+class Block:
+    """Statements in order."""
+
+    body: tuple[Stmt, ...]
+
+
+@dataclass(frozen=True)
+class For:
+    """for var in range(begin, end, step)."""
+
+    var: Var
+    begin: Expr
+    end: Expr
+    body: Stmt
+    kind: LoopKind = "serial"
+    step: int = 1
+
+
+@dataclass(frozen=True)
+class If:
+    """Run `then` if the scalar bool holds, else `otherwise` (if given)."""
+
+    condition: Expr
+    then: Stmt
+    otherwise: Stmt | None = None
+
+
+@dataclass(frozen=True)
+class Slice:
+    """A place in a buffer, passed to a function or an intrinsic: the address of the element at `indices`.
+
+    The callee may see another shape, and another dtype where `buffer` is the u8 arena.
+    """
+
+    buffer: Buffer
+    indices: tuple[Expr, ...]
+
+
+@dataclass(frozen=True)
+class Epilogue:
+    """What a `Brgemm` does to each finished element before its store: C[row, col] = value.
+
+    `acc` stands for the accumulated element, `row` and `col` for its place relative to the slice of C. `lets` are
+    bound in order before `value`.
+    """
+
+    row: Var
+    col: Var
+    acc: Var
+    value: Expr
+    lets: tuple[Let, ...] = ()
+
+
+@dataclass(frozen=True)
+class Brgemm:
+    """Batch-reduce matrix product: C[i, j] = epilogue(C0 + sum over b < batch, l < k of A_b[i, l] * B_b[l, j]).
+
+    For 0 <= i < m, 0 <= j < n. `accumulate`: C0 is the old C[i, j], else 0. Strides are in elements:
+    A_b[i, l] is at a + b * a_batch + i * a_row + l * a_col, B_b[l, j] at b + b * b_batch + l * b_row + j, C[i, j] at
+    c + i * c_row + j. The slices are of 1-D buffers. Each row of B is readable for `n_padded` >= n columns, C is
+    written for n. `tile_rows` is the height of the register tile; it changes no value.
+    """
+
+    c: Slice
+    a: Slice
+    b: Slice
+    m: int
+    n: int
+    k: int
+    batch: int
+    a_batch: int
+    a_row: int
+    a_col: int
+    b_batch: int
+    b_row: int
+    c_row: int
+    accumulate: bool
+    n_padded: int
+    epilogue: Epilogue | None = None
+    tile_rows: int = 4
+
+
+@dataclass(frozen=True)
+class Invoke:
+    """Call a function of the module: slices for buffer parameters, scalar expressions for variables."""
+
+    function: str
+    args: tuple[Slice | Expr, ...]
+
+
+@dataclass(frozen=True)
+class ParallelInvoke:
+    """Call `function(*args, i)` for 0 <= i < count, iterations independent: an outlined parallel loop."""
+
+    function: str
+    args: tuple[Slice | Expr, ...]
+    count: int
+
+
+Stmt = Union[Store, Let, Allocate, Block, For, If, Brgemm, Invoke, ParallelInvoke]
+
+# --- program -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Function:
+    """A procedure. Parameters are buffers (passed as addresses) and scalar variables. `note` says what it computes."""
+
+    name: str
+    params: tuple[Buffer | Var, ...]
+    body: Block
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Module:
+    """Functions of unique names; `entry` is the one that runs the model, or "" for a part of a program."""
+
+    functions: tuple[Function, ...]
+    entry: str = ""
+
+    def function(self, name: str) -> Function:
+        """Return the function called `name`; KeyError when there is none."""
+        for function in self.functions:
+            if function.name == name:
+                return function
+        raise KeyError(name)

@@ -1,0 +1,203 @@
+"""Turn every Brgemm into register tiles: the microkernel as explicit vector statements.
+
+before   brgemm(C, A, B, m=8, n=16, k=64)
+after    for i in range(0, 8, 4): acc[4 x 16] = 0; for k: b = B[k, :]; acc[r, :] = fma(A[i + r, k], b, acc[r, :]) ...
+Requires: slices of 1-D buffers. Ensures: no Brgemm; the accumulators are locals indexed by constants, which LLVM keeps
+in registers; each C element sums its products in an order fixed by the sizes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from ...dtypes import F32
+from ...target import Target
+from .. import builder as t
+from ..nodes import (
+    Allocate,
+    Block,
+    Brgemm,
+    Broadcast,
+    Buffer,
+    Expr,
+    For,
+    Function,
+    Let,
+    Load,
+    Module,
+    Slice,
+    Stmt,
+    Store,
+    Var,
+)
+from ..tiling import k_splits, split_rows
+from ..visitor import Rewriter, bound_names, map_functions, substitute_expr
+
+K_UNROLL = 4
+"""k steps in one trip of the loop: hides its counter and branch behind 4 x 12 multiply-adds."""
+
+
+def expand_brgemm(module: Module, target: Target) -> Module:
+    """Expand every Brgemm of every function."""
+
+    def rewrite(function: Function) -> Function:
+        return _Expander(target.lanes(F32), t.Names(bound_names(function))).function(function)
+
+    return map_functions(module, rewrite)
+
+
+class _Expander(Rewriter):
+    def __init__(self, lanes: int, names: t.Names) -> None:
+        self.lanes = lanes
+        self.names = names
+
+    def brgemm(self, s: Brgemm) -> Stmt | tuple[Stmt, ...]:
+        tiles: list[Stmt] = []
+        for first, count, rows in split_rows(s.m, s.tile_rows):
+            if count == 1:
+                tiles.append(_Tile(s, t.as_expr(first), rows, self.lanes, self.names).statement())
+                continue
+            row = Var(self.names.fresh("row"))
+            tile = _Tile(s, row, rows, self.lanes, self.names).statement()
+            tiles.append(
+                For(row, t.as_expr(first), t.as_expr(first + count * rows), tile, "serial", rows)
+            )
+        return tuple(tiles)
+
+
+@dataclass
+class _Tile:
+    """`rows` x all columns of one Brgemm, from row `row0` on."""
+
+    g: Brgemm
+    row0: Expr
+    rows: int
+    lanes: int
+    names: t.Names
+
+    def __post_init__(self) -> None:
+        self.vectors = -(-self.g.n // self.lanes)
+        self.splits = k_splits(self.rows, self.vectors)
+        shape = (self.splits * self.rows, self.vectors * self.lanes)
+        self.acc = Buffer(self.names.fresh("acc"), F32, shape, "local")
+
+    def statement(self) -> Stmt:
+        """The whole tile."""
+        body: list[Stmt] = [Allocate(self.acc), *self._start(), *self._reduce()]
+        for r in range(self.rows):
+            for v in range(self.vectors):
+                body.extend(self._finish(r, v))
+        return Block(tuple(body))
+
+    def _start(self) -> list[Stmt]:
+        zero = Broadcast(t.const(0.0, F32), self.lanes)
+        return [
+            Store(
+                self.acc,
+                self._acc_index(r, v),
+                self._old_c(r, v) if self.g.accumulate and r < self.rows else zero,
+            )
+            for r in range(self.rows * self.splits)
+            for v in range(self.vectors)
+        ]
+
+    def _old_c(self, r: int, v: int) -> Expr:
+        return Load(
+            self.g.c.buffer,
+            self._c_index(r, t.as_expr(v * self.lanes)),
+            self.lanes,
+            self._active(v, self.g.n),
+        )
+
+    def _reduce(self) -> list[Stmt]:
+        """All products: loop over the batch, over k in steps of K_UNROLL, then the rest of k."""
+        batch = Var(self.names.fresh("batch")) if self.g.batch > 1 else t.as_expr(0)
+        whole = self.g.k - self.g.k % K_UNROLL
+        body: list[Stmt] = []
+        if whole:
+            k = Var(self.names.fresh("k"))
+            steps = [s for i in range(K_UNROLL) for s in self._step(batch, t.add(k, i), i)]
+            body.append(
+                For(k, t.as_expr(0), t.as_expr(whole), Block(tuple(steps)), "serial", K_UNROLL)
+            )
+        for i in range(whole, self.g.k):
+            body.extend(self._step(batch, t.as_expr(i), i))
+        if isinstance(batch, Var):
+            return [For(batch, t.as_expr(0), t.as_expr(self.g.batch), Block(tuple(body)))]
+        return body
+
+    def _step(self, batch: Expr, k: Expr, number: int) -> list[Stmt]:
+        """One k: the row of B once, each element of A once, rows x vectors multiply-adds."""
+        g, first = self.g, (number % self.splits) * self.rows
+        body: list[Stmt] = []
+        b_vectors: list[Expr] = []
+        for v in range(self.vectors):
+            offset = t.add(t.mul(batch, g.b_batch), t.add(t.mul(k, g.b_row), v * self.lanes))
+            b = Load(g.b.buffer, self._at(g.b, offset), self.lanes, self._active(v, g.n_padded))
+            b_vectors.append(self._let(body, f"b{v}", b))
+        for r in range(self.rows):
+            row = t.mul(t.add(self.row0, r), g.a_row)
+            offset = t.add(t.mul(batch, g.a_batch), t.add(row, t.mul(k, g.a_col)))
+            a = self._let(
+                body, f"a{r}", Broadcast(Load(g.a.buffer, self._at(g.a, offset)), self.lanes)
+            )
+            for v, b in enumerate(b_vectors):
+                index = self._acc_index(first + r, v)
+                old = Load(self.acc, index, self.lanes)
+                body.append(Store(self.acc, index, t.call("fma", a, b, old)))
+        return body
+
+    def _finish(self, r: int, v: int) -> list[Stmt]:
+        """Sum the accumulator sets of one vector, run the epilogue, store to C."""
+        total: Expr = Load(self.acc, self._acc_index(r, v), self.lanes)
+        for split in range(1, self.splits):
+            total = t.add(
+                total, Load(self.acc, self._acc_index(split * self.rows + r, v), self.lanes)
+            )
+        if self.g.epilogue is None:
+            index = self._c_index(r, t.as_expr(v * self.lanes))
+            return [Store(self.g.c.buffer, index, total, self._active(v, self.g.n))]
+        body: list[Stmt] = []
+        if self.splits > 1:
+            body.append(Store(self.acc, self._acc_index(r, v), total))
+        return [*body, self._epilogue(r, v)]
+
+    def _epilogue(self, r: int, v: int) -> Stmt:
+        """The epilogue of one vector as a vector loop, which `vectorize` turns into vector statements."""
+        epilogue = self.g.epilogue
+        assert epilogue is not None
+        begin, end = v * self.lanes, min((v + 1) * self.lanes, self.g.n)
+        col, acc = Var(self.names.fresh("col")), Var(self.names.fresh("sum"), F32)
+        values: dict[str, Expr] = {
+            epilogue.row.name: t.add(self.row0, r), epilogue.col.name: col, epilogue.acc.name: acc,
+        }  # fmt: skip
+        body: list[Stmt] = [Let(acc, Load(self.acc, (t.as_expr(r), col)))]
+        for let in epilogue.lets:
+            value = substitute_expr(let.value, values)
+            var = replace(let.var, name=self.names.fresh(let.var.name))
+            values[let.var.name] = var
+            body.append(Let(var, value))
+        body.append(
+            Store(self.g.c.buffer, self._c_index(r, col), substitute_expr(epilogue.value, values))
+        )
+        return For(col, t.as_expr(begin), t.as_expr(end), Block(tuple(body)), "vector")
+
+    def _let(self, body: list[Stmt], name: str, value: Expr) -> Expr:
+        var = Var(self.names.fresh(name), value.dtype, value.lanes)
+        body.append(Let(var, value))
+        return var
+
+    def _active(self, v: int, columns: int) -> int | None:
+        rest = columns - v * self.lanes
+        return rest if rest < self.lanes else None
+
+    def _acc_index(self, r: int, v: int) -> tuple[Expr, ...]:
+        return t.as_expr(r), t.as_expr(v * self.lanes)
+
+    def _c_index(self, r: int, column: Expr) -> tuple[Expr, ...]:
+        return self._at(self.g.c, t.add(t.mul(t.add(self.row0, r), self.g.c_row), column))
+
+    @staticmethod
+    def _at(place: Slice, offset: Expr) -> tuple[Expr, ...]:
+        (start,) = place.indices
+        return (t.add(start, offset),)

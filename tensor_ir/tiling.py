@@ -1,0 +1,31 @@
+"""How a Brgemm is cut into register tiles: shared by the pass that does it and the cost model that foresees it."""
+
+from __future__ import annotations
+
+
+def k_splits(rows: int, vectors: int) -> int:
+    """Sets of accumulators k is dealt out to: tiles of few accumulators would wait for the multiply-add's latency.
+
+    Eight independent accumulators keep two multiply-adds a cycle of latency 4 busy. A function of the tile alone, so
+    the order of the sum does not depend on anything else.
+    """
+    return min(4, max(1, 8 // (rows * vectors)))
+
+
+def split_rows(m: int, rows: int) -> list[tuple[int, int, int]]:
+    """Cut m rows into (first row, count of tiles, rows per tile) runs of tiles of at most `rows`.
+
+    A remainder is shared with the last full tile, so that no tile is left with too few accumulators to hide the
+    latency of its multiply-adds: 128 rows by 6 are 20 tiles of 6 and 2 of 4.
+    """
+    full, rest = divmod(m, rows)
+    if not rest:
+        return [(0, full, rows)]
+    if not full:
+        return [(0, 1, rest)]
+    runs = [(0, full - 1, rows)] if full > 1 else []
+    start, upper = (full - 1) * rows, (rows + rest + 1) // 2
+    lower = rows + rest - upper
+    if upper == lower:
+        return [*runs, (start, 2, upper)]
+    return [*runs, (start, 1, upper), (start + upper, 1, lower)]
