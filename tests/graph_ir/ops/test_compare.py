@@ -1,0 +1,21 @@
+import operator
+
+import numpy as np
+import pytest
+from graphc.errors import UserError
+from graphc.graph_ir.ops.compare import COMPARE
+from support.check_op import ALL, check_op, make_op, pairs, random_array
+
+
+@pytest.mark.parametrize("dtype", ALL)
+@pytest.mark.parametrize("name", COMPARE)
+def test_compare(name, dtype):
+    a, b = pairs(dtype)
+    compare = getattr(operator, name)
+    expected = [[compare(x, y) for y in b[0].tolist()] for x in a[:, 0].tolist()]
+    assert check_op(name, [a, b], expected=np.array(expected)).dtype == bool
+
+
+def test_rejects_mixed_dtypes():
+    with pytest.raises(UserError, match=r"^lt 'x': inputs must have one dtype, got s8 and u8; insert a cast$"):  # fmt: skip
+        make_op("lt", [random_array("s8", (2,)), random_array("u8", (2,))])
