@@ -1,0 +1,56 @@
+"""graphc: compiles neural networks to native SIMD code for the CPU they run on.
+
+    model = graphc.compile("model.onnx")
+    y = model(x)
+
+Names are loaded at their first use, so that `import graphc` costs no LLVM and no model format.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .compiler import compile, load
+    from .errors import GraphcError, InternalError, UnsupportedError, UserError
+    from .graph_ir.graph import Graph
+    from .runtime.executor import CompiledModel
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "CompiledModel": ".runtime.executor",
+    "Graph": ".graph_ir.graph",
+    "GraphcError": ".errors",
+    "InternalError": ".errors",
+    "UnsupportedError": ".errors",
+    "UserError": ".errors",
+    "compile": ".compiler",
+    "load": ".compiler",
+}
+
+__all__ = [
+    "CompiledModel",
+    "Graph",
+    "GraphcError",
+    "InternalError",
+    "UnsupportedError",
+    "UserError",
+    "__version__",
+    "compile",
+    "load",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name from the module it lives in."""
+    if name not in _HOME:
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    value = getattr(import_module(_HOME[name], __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

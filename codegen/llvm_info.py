@@ -1,0 +1,15 @@
+"""What the LLVM inside llvmlite says about itself and about this machine."""
+
+from __future__ import annotations
+
+from llvmlite import binding
+
+
+def llvm_version() -> str:
+    """The version of LLVM, `20.1.8`."""
+    return ".".join(map(str, binding.llvm_version_info))
+
+
+def host_cpu_name() -> str:
+    """LLVM's name of the CPU this process runs on: `sapphirerapids`, `znver3`."""
+    return str(binding.get_host_cpu_name())

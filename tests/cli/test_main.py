@@ -1,0 +1,124 @@
+"""The front of the command line: choice of the command, exit codes, what is shown of an error."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from importlib import import_module
+
+import graphc
+import pytest
+from graphc import cli
+from graphc.cli import version
+from graphc.errors import InternalError, UnsupportedError, UserError
+from support.process import run_cli, run_python
+
+
+@pytest.fixture
+def behave(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], int]], None]:
+    """`behave(action)`: the command `version` calls `action` instead."""
+    return lambda action: monkeypatch.setattr(version, "run", lambda args: action())
+
+
+def _raise(error: BaseException) -> Callable[[], int]:
+    def action() -> int:
+        raise error
+
+    return action
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "text"),
+    [
+        (UserError("no file 'x'"), 2, "graphc: error: no file 'x'\n"),
+        (UnsupportedError("op 'Foo' is not known"), 3, "graphc: error: op 'Foo' is not known\n"),
+        (InternalError("bad IR", "for i in x"), 4, "graphc: error: bad IR\nfor i in x\n"),
+        (
+            ZeroDivisionError("division by zero"),
+            4,
+            "graphc: error: internal error, ZeroDivisionError: division by zero; "
+            "run again with --debug for the traceback\n",
+        ),
+        (KeyboardInterrupt(), 130, ""),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else "",
+)
+def test_an_error_is_one_sentence_and_its_exit_code(error, code, text, behave, capsys) -> None:
+    behave(_raise(error))
+    assert cli.main(["version"]) == code
+    assert capsys.readouterr() == ("", text)
+
+
+@pytest.mark.parametrize("words", [["--debug", "version"], ["version", "--debug"]])
+def test_debug_shows_the_traceback_wherever_it_stands(words, behave, capsys) -> None:
+    behave(_raise(InternalError("bad IR", "for i in x")))
+    assert cli.main(words) == 4
+    err = capsys.readouterr().err
+    assert err.startswith("Traceback (most recent call last)")
+    assert err.count("for i in x") == 1
+    assert err.endswith("graphc: error: bad IR\n")
+
+
+def test_the_exit_code_is_that_of_the_command(behave) -> None:
+    behave(lambda: 1)
+    assert cli.main(["version"]) == 1
+
+
+@pytest.mark.parametrize("words", [[], ["nonsense"], ["version", "--nonsense"], ["--nonsense"]])
+def test_wrong_usage_exits_2(words: list[str], capsys) -> None:
+    with pytest.raises(SystemExit) as stop:
+        cli.main(words)
+    assert stop.value.code == 2
+    assert "graphc: error: " in capsys.readouterr().err or words == ["version", "--nonsense"]
+
+
+def test_help_lists_every_command_and_loads_nothing_heavy() -> None:
+    script = (
+        "import sys; from graphc.cli import main\n"
+        "try: main(['--help'])\n"
+        "finally: print([m for m in ('llvmlite', 'onnx', 'lark', 'rich') if m in sys.modules])"
+    )
+    done = run_python("-c", script)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "[]"
+    for name in cli.COMMANDS:
+        assert f"    {name} " in done.stdout
+
+
+@pytest.mark.parametrize("name", cli.COMMANDS)
+def test_every_command_is_complete(name: str) -> None:
+    module = import_module(f"graphc.cli.{name}")
+    assert name == module.NAME
+    assert module.HELP.endswith(".")
+    module.add_arguments(argparse.ArgumentParser())
+    assert callable(module.run)
+
+
+def test_version_as_text_and_as_json() -> None:
+    text, as_json = run_cli("version"), run_cli("version", "--json")
+    assert text.returncode == as_json.returncode == 0, text.stderr + as_json.stderr
+    facts = json.loads(as_json.stdout)
+    assert facts["graphc"] == graphc.__version__
+    assert set(facts) == {"graphc", "python", "numpy", "onnx", "llvmlite", "llvm", "cpu", "system"}
+    assert all(facts.values())
+    assert dict(line.split(maxsplit=1) for line in text.stdout.splitlines()) == facts
+    assert run_cli("--version").stdout == f"graphc {graphc.__version__}\n"
+
+
+def test_a_reader_that_goes_away_is_no_error() -> None:
+    script = (
+        "import sys; from graphc import cli; from graphc.cli import version\n"
+        "version.run = lambda args: print('x' * 1_000_000) or 0\n"
+        "sys.exit(cli.main(['version']))"
+    )
+    done = subprocess.Popen(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert done.stdout is not None and done.stderr is not None
+    done.stdout.close()
+    assert done.stderr.read() == b""
+    done.stderr.close()
+    assert done.wait(30) == 141

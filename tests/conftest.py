@@ -1,0 +1,70 @@
+"""Fixtures and options of the whole suite; the helpers they offer are in tests/support."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import random
+import zlib
+
+import numpy as np
+import pytest
+from hypothesis import settings
+
+if importlib.util.find_spec("graphc") is None:
+    pytest.exit("graphc is not installed here; run: pip install -e '.[test]'", returncode=4)
+
+import graphc
+from support import isa
+from support.golden import Golden
+
+# The same examples in every run: a failure in CI is a failure here.
+settings.register_profile("graphc", deadline=None, derandomize=True, max_examples=50)
+settings.load_profile("graphc")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--update-golden", action="store_true", help="write the golden files of the tests that run"
+    )
+    parser.addoption(
+        "--isa",
+        default=os.environ.get("GRAPHC_TEST_ISA", "native"),
+        choices=("native", *isa.LEVELS),
+        help="pretend a smaller CPU (also GRAPHC_TEST_ISA)",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    isa.pretend(config.getoption("--isa"))
+
+
+def pytest_report_header() -> str:
+    return f"graphc: {graphc.__version__} from {graphc.__path__[0]}, isa: {isa.level()}"
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    missing = {f for mark in item.iter_markers("isa") for f in mark.args} - isa.features()
+    if missing:
+        pytest.skip(f"needs {', '.join(sorted(missing))}")
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Golden:
+    """`golden(text)` compares with tests/golden/<test path>/<test name>.txt."""
+    return Golden(request.path, request.node.name, request.config.getoption("--update-golden"))
+
+
+@pytest.fixture(autouse=True)
+def seed(request: pytest.FixtureRequest) -> int:
+    """A seed that depends on the test's name only; Python's and NumPy's global generators start from it."""
+    value = zlib.crc32(request.node.nodeid.encode())
+    random.seed(value)
+    np.random.seed(value)
+    return value
+
+
+@pytest.fixture
+def rng(seed: int) -> np.random.Generator:
+    """The generator tests draw their data from."""
+    return np.random.default_rng(seed)

@@ -1,0 +1,118 @@
+"""House rules a linter does not know: sizes of files and functions, names, and a test file for every part."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+from support.process import ROOT
+
+MOST_LINES = 500
+MOST_FUNCTION_LINES = 60
+VAGUE_NAMES = ("utils", "util", "helpers", "misc", "common")
+NOT_OURS = ("build", "dist", "venv")
+
+# Each module here has its test at tests/<same folder>/test_<same name>.py.
+TESTED_ONE_BY_ONE = (
+    "tensor_ir/passes",
+    "graph_ir/ops",
+    "graph_ir/passes",
+    "graph_ir/templates",
+    "codegen/math",
+    "codegen/microkernel",
+)
+
+
+def long_pieces(root: Path) -> list[str]:
+    """Files and functions over the hard limits."""
+    found = []
+    for path in _sources(root):
+        file, source = path.relative_to(root).as_posix(), path.read_text(encoding="utf-8")
+        lines = len(source.splitlines())
+        if lines > MOST_LINES:
+            found.append(f"{file}: {lines} lines, at most {MOST_LINES}")
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                length = (node.end_lineno or node.lineno) - node.lineno + 1
+                if length > MOST_FUNCTION_LINES:
+                    found.append(
+                        f"{file}:{node.lineno}: {node.name} has {length} lines, at most {MOST_FUNCTION_LINES}"
+                    )
+    return found
+
+
+def vague_names(root: Path) -> list[str]:
+    """Modules and folders whose name does not say what is in them."""
+    sources = (path.relative_to(root) for path in _sources(root))
+    return [
+        f"{path.as_posix()}: a name that says what is in it, instead of '{part}'"
+        for path in sources
+        for part in path.with_suffix("").parts
+        if part in VAGUE_NAMES
+    ]
+
+
+def untested(root: Path) -> list[str]:
+    """Passes, ops, templates and kernels without a test file at the mirrored path."""
+    found = []
+    for folder in TESTED_ONE_BY_ONE:
+        for path in sorted((root / folder).glob("*.py")):
+            test = Path("tests", folder, f"test_{path.name}")
+            if not path.name.startswith("_") and not (root / test).exists():
+                found.append(f"{folder}/{path.name}: no test file {test.as_posix()}")
+    return found
+
+
+def _sources(root: Path) -> Iterator[Path]:
+    for path in sorted(root.glob("**/*.py")):
+        parts = path.relative_to(root).parts
+        if parts[0] not in NOT_OURS and not any(part.startswith(".") for part in parts):
+            yield path
+
+
+def test_files_and_functions_are_short() -> None:
+    assert long_pieces(ROOT) == []
+
+
+def test_names_say_what_is_inside() -> None:
+    assert vague_names(ROOT) == []
+
+
+def test_every_pass_op_and_kernel_has_its_test_file() -> None:
+    assert untested(ROOT) == []
+
+
+def test_the_limits_themselves(tmp_path: Path) -> None:
+    at_the_limit = "def f():\n" + "    x = 1\n" * (MOST_FUNCTION_LINES - 1)
+    (tmp_path / "good.py").write_text(at_the_limit.ljust(600) + "\n" * (MOST_LINES - 60))
+    assert long_pieces(tmp_path) == []
+    (tmp_path / "long.py").write_text("x = 1\n" * (MOST_LINES + 1))
+    (tmp_path / "deep.py").write_text(
+        "class A:\n" + "    " + at_the_limit.replace("\n", "\n    ") + "    y = 1\n"
+    )
+    assert long_pieces(tmp_path) == [
+        "deep.py:2: f has 61 lines, at most 60",
+        "long.py: 501 lines, at most 500",
+    ]
+
+
+def test_planted_names_and_missing_tests_are_found(tmp_path: Path) -> None:
+    for name in (
+        "runtime/utils.py",
+        "tests/helpers/x.py",
+        "graph_ir/ops/softmax.py",
+        "graph_ir/ops/_rule.py",
+    ):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("")
+    assert [line.split(":")[0] for line in vague_names(tmp_path)] == [
+        "runtime/utils.py",
+        "tests/helpers/x.py",
+    ]
+    assert untested(tmp_path) == [
+        "graph_ir/ops/softmax.py: no test file tests/graph_ir/ops/test_softmax.py"
+    ]
+    (tmp_path / "tests/graph_ir/ops").mkdir(parents=True)
+    (tmp_path / "tests/graph_ir/ops/test_softmax.py").write_text("")
+    assert untested(tmp_path) == []
