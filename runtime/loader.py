@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+import sys
 import weakref
 from collections.abc import Iterable
 from functools import cache
@@ -20,6 +22,7 @@ class LoadedCode:
     """
 
     def __init__(self, object_code: bytes) -> None:
+        _check_object(object_code)
         _initialize()
         # A fresh engine per object: closing it frees everything; shared engines leak with every object.
         module = llvm.parse_assembly("")
@@ -28,12 +31,7 @@ class LoadedCode:
         # At exit other threads may still run the code: the system unmaps it then.
         self._finalizer = weakref.finalize(self, self._engine.close)
         self._finalizer.atexit = False
-        try:
-            self._engine.add_object_file(llvm.ObjectFileRef.from_data(object_code))
-        except RuntimeError as error:
-            raise InternalError(
-                f"object code of {len(object_code)} bytes cannot be loaded: {error}"
-            ) from error
+        self._engine.add_object_file(llvm.ObjectFileRef.from_data(object_code))
         self._engine.finalize_object()
 
     def address(self, symbol: str) -> int:
@@ -76,6 +74,21 @@ def best_isa(features: Iterable[str]) -> str:
 def host_features() -> frozenset[str]:
     """Return the LLVM names of the features of the running CPU that its system lets programs use."""
     return frozenset(name for name, on in llvm.get_host_cpu_features().items() if on)
+
+
+def _check_object(code: bytes) -> None:
+    """InternalError when `code` is not a whole ELF object: LLVM would end the process instead of saying so."""
+    if not sys.platform.startswith("linux"):
+        return
+    fault = "has no ELF header"
+    if len(code) >= 64 and code.startswith(b"\x7fELF"):
+        (kind,) = struct.unpack_from("<H", code, 16)
+        (table,) = struct.unpack_from("<Q", code, 40)
+        entry, entries = struct.unpack_from("<HH", code, 58)
+        if kind == 1 and table + entry * entries <= len(code):
+            return
+        fault = "is truncated or not relocatable"
+    raise InternalError(f"object code of {len(code)} bytes cannot be loaded: it {fault}")
 
 
 @cache

@@ -33,8 +33,7 @@ def aligned_empty(shape: Sequence[int], dtype: np.dtype, alignment: int = ALIGNM
     size = math.prod(shape) * dtype.itemsize
     raw = np.empty(size + alignment, np.uint8)
     start = -raw.ctypes.data % alignment
-    array: np.ndarray = raw[start : start + size].view(dtype).reshape(tuple(shape))
-    return array
+    return np.ndarray(tuple(shape), dtype, buffer=raw, offset=start)
 
 
 def aligned_copy(array: np.ndarray, alignment: int = ALIGNMENT) -> np.ndarray:
