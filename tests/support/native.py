@@ -111,3 +111,27 @@ def add_artifact(shape: tuple[int, ...] = (8, 13), scale: float = 2.0) -> Artifa
         object_code=compile_ir(ADD_IR.format(n=n)),
         support_code=support_code(),
     )
+
+
+@cache
+def copy_artifact(*specs: TensorSpec) -> Artifact:
+    """A model whose outputs `<name>_out` are copies of its inputs."""
+    lines = ["declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)"]
+    lines.append(
+        "define i32 @graphc_entry(ptr %rt, ptr %inputs, ptr %outputs, ptr %c, ptr %arena) {"
+    )
+    for i, spec in enumerate(specs):
+        lines += [
+            f"  %s{i} = getelementptr ptr, ptr %inputs, i64 {i}",
+            f"  %t{i} = getelementptr ptr, ptr %outputs, i64 {i}",
+            f"  %x{i} = load ptr, ptr %s{i}",
+            f"  %y{i} = load ptr, ptr %t{i}",
+            f"  call void @llvm.memcpy.p0.p0.i64(ptr %y{i}, ptr %x{i}, i64 {spec.nbytes}, i1 0)",
+        ]
+    lines += ["  ret i32 0", "}"]
+    outputs = tuple(TensorSpec(f"{s.name}_out", s.dtype, s.shape) for s in specs)
+    return Artifact(
+        Metadata("copy", specs, outputs, arena_bytes=0, isa="generic"),
+        np.empty(0, np.uint8),
+        compile_ir("\n".join(lines)),
+    )
