@@ -1,0 +1,66 @@
+import numpy as np
+import pytest
+from graphc.errors import UserError
+from support.check_op import ALL, check_op, make_op, random_array
+
+
+@pytest.mark.parametrize("mode", ["constant", "reflect", "edge"])
+@pytest.mark.parametrize(
+    ("before", "after"), [((0, 0), (0, 0)), ((1, 2), (0, 3)), ((0, 3), (2, 0)), ((2, 3), (2, 3)), ((0, 0), (1, 1))]
+)  # fmt: skip
+def test_modes(mode, before, after):
+    x = random_array("f32", (3, 4))
+    expected = np.pad(x, list(zip(before, after, strict=True)), mode)
+    check_op("pad", [x], {"before": before, "after": after, "mode": mode}, expected)
+
+
+@pytest.mark.parametrize("dtype", ALL)
+def test_every_dtype_pads_with_its_value(dtype):
+    x = random_array(dtype, (2, 3))
+    expected = np.pad(x, [(1, 0), (0, 2)], constant_values=1)
+    check_op("pad", [x], {"before": (1, 0), "after": (0, 2), "value": 1.0}, expected)
+
+
+def test_infinity_pads_for_max_pooling():
+    x = random_array("f16", (2,))
+    result = check_op("pad", [x], {"before": (1,), "after": (0,), "value": -np.inf})
+    assert result[0] == -np.inf
+
+
+@pytest.mark.parametrize("mode", ["constant", "reflect", "edge"])
+def test_negative_pads_crop(mode):
+    x = random_array("s32", (6, 5))
+    attrs = {"before": (-1, 2), "after": (2, -3), "mode": mode}
+    expected = np.pad(x, [(0, 0), (2, 0)], mode)[1:, :-3]
+    expected = np.pad(expected, [(0, 2), (0, 0)], mode)
+    check_op("pad", [x], attrs, expected)
+
+
+@pytest.mark.parametrize("shape", [(0,), (2, 0)])
+def test_an_empty_tensor_pads_to_the_constant(shape):
+    x = random_array("f32", shape)
+    ones = (1,) * len(shape)
+    expected = np.pad(x, 1, constant_values=7)
+    check_op("pad", [x], {"before": ones, "after": ones, "value": 7}, expected)
+
+
+def test_a_scalar_has_nothing_to_pad():
+    check_op("pad", [np.float32(2.0)], {"before": (), "after": ()}, np.float32(2.0))
+
+
+@pytest.mark.parametrize(
+    ("attrs", "message"),
+    [
+        ({"before": (3,), "after": (0,), "mode": "reflect"},
+         "pad 'x': axis 0 of 3 elements cannot be padded this way, got 3 before, 0 after, reflect"),
+        ({"before": (-2,), "after": (-2,)},
+         "pad 'x': axis 0 of 3 elements cannot be padded this way, got -2 before, -2 after, constant"),
+        ({"before": (1,), "after": (1,), "mode": "wrap"},
+         "pad 'x': mode must be one of constant, reflect, edge, got 'wrap'"),
+        ({"before": (1, 1), "after": (1,)}, "pad 'x': before must have one entry for each of the 1 axes, got [1, 1]"),
+    ],
+)  # fmt: skip
+def test_rejects(attrs, message):
+    with pytest.raises(UserError) as error:
+        make_op("pad", [random_array("f32", (3,))], attrs)
+    assert str(error.value) == message
