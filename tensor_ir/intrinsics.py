@@ -75,7 +75,8 @@ _REDUCTIONS: dict[str, Meaning] = {
 
 INTRINSICS: dict[str, Intrinsic] = {
     **{n: Intrinsic(n, 1, _through_f64(f)) for n, f in _UNARY_MATH.items()},
-    "pow": Intrinsic("pow", 2, _through_f64(np.power)),
+    # Not np.power, which takes the root of a single number to the power 0.5 and so gives NaN for -inf.
+    "pow": Intrinsic("pow", 2, _through_f64(np.float_power)),
     "atan2": Intrinsic("atan2", 2, _through_f64(np.arctan2)),
     "fma": Intrinsic("fma", 3, _through_f64(_fma)),
     **{n: Intrinsic(n, 1, f, reduces=True, float_only=False) for n, f in _REDUCTIONS.items()},
