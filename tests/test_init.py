@@ -5,8 +5,9 @@ from __future__ import annotations
 import importlib.util
 import tomllib
 
-import graphc
 import pytest
+
+import graphc
 from support.process import ROOT, run_python
 
 PUBLIC = {

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from support.process import ROOT
 
 NOT_SHIPPED = ("tests", "docs", "benchmarks", "examples", "build", "build_backend")

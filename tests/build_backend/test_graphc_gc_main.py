@@ -6,6 +6,7 @@ import importlib.util
 from types import ModuleType
 
 import pytest
+
 from support.process import ROOT, run_python
 
 

@@ -9,8 +9,9 @@ import sys
 from collections.abc import Callable
 from importlib import import_module
 
-import graphc
 import pytest
+
+import graphc
 from graphc import cli
 from graphc.cli import version
 from graphc.errors import InternalError, UnsupportedError, UserError

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 import llvmlite.binding as llvm
 import numpy as np
 import pytest
+
 from graphc.codegen.support import thread_pool_module
 from graphc.runtime import abi
 from graphc.runtime.loader import LoadedCode

@@ -7,6 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+
 from graphc.codegen.numpy_vector_ops import NumpyVectorOps
 from graphc.codegen.vector_ops import LlvmVectorOps
 

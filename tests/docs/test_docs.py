@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
 from support.process import ROOT, run_python
 
 MARKER = "<!-- run -->"

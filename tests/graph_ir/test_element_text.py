@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from graphc.dtypes import ALL, BF16, BOOL, F16, F32, F64, S8, U8, U64, DType
 from graphc.errors import UserError
 from graphc.graph_ir.element_text import print_elements, read_elements

@@ -6,13 +6,14 @@ import math
 import ml_dtypes
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from graphc.dtypes import F32
 from graphc.errors import UserError
 from graphc.graph_ir.format import Format, parse_format, plain
 from graphc.graph_ir.printer import print_format
 from graphc.tensor_ir.nodes import Const, Expr
-from hypothesis import given
-from hypothesis import strategies as st
 
 
 def value(expr: Expr) -> int:

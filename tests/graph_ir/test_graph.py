@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from graphc.dtypes import F32, S32
 from graphc.errors import InternalError, UnsupportedError, UserError
 from graphc.graph_ir.format import parse_format, plain

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from graphc.dtypes import BF16, BOOL, F32, S8
 from graphc.errors import UserError
 from graphc.graph_ir.format import parse_format, plain

@@ -4,6 +4,9 @@ import string
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from graphc.dtypes import ALL, BOOL, F32
 from graphc.errors import UnsupportedError, UserError
 from graphc.graph_ir.format import parse_format
@@ -13,8 +16,6 @@ from graphc.graph_ir.parser import parse_graph
 from graphc.graph_ir.printer import print_graph
 from graphc.graph_ir.registry import register
 from graphc.graph_ir.verifier import verify
-from hypothesis import given
-from hypothesis import strategies as st
 from support.graphs import graph_of
 
 

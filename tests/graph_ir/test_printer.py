@@ -3,6 +3,7 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 import pytest
+
 import support.graphs  # noqa: F401  fills the registry
 from graphc.dtypes import F32, F64, S64
 from graphc.graph_ir.format import parse_format

@@ -3,6 +3,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+
 from graphc.dtypes import F32
 from graphc.errors import InternalError
 from graphc.graph_ir.format import parse_format

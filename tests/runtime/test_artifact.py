@@ -13,14 +13,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
 from graphc.dtypes import BF16, BOOL
 from graphc.errors import UserError
 from graphc.runtime.artifact import Artifact
 from graphc.runtime.container import MAGIC
 from graphc.runtime.executor import CompiledModel
 from graphc.runtime.metadata import TensorSpec
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from support.native import add_artifact
 from support.process import run_python
 

@@ -12,6 +12,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+
 from graphc import dtypes
 from graphc.dtypes import BF16, F32, F64, S64, DType
 from graphc.errors import InternalError, UserError

@@ -9,6 +9,7 @@ from pathlib import Path
 import llvmlite.binding as llvm
 import numpy as np
 import pytest
+
 from graphc.errors import InternalError, UserError
 from graphc.runtime.artifact import Artifact
 from graphc.runtime.executor import CompiledModel

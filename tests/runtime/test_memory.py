@@ -5,6 +5,7 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 import pytest
+
 from graphc.errors import UserError
 from graphc.runtime.memory import (
     HUGE_PAGE,

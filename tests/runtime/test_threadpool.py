@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from graphc.errors import UserError
 from graphc.runtime.executor import CompiledModel
 from graphc.runtime.threadpool import available_cpus, cgroup_cpus, resolve_threads, shared_pool

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
+
 from graphc.dtypes import DType
 
 Place = Literal["start", "end"]

@@ -6,8 +6,9 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import graphc.graph_ir.ops  # noqa: F401  fills the registry
 import numpy as np
+
+import graphc.graph_ir.ops  # noqa: F401  fills the registry
 from graphc.dtypes import DType, by_name, from_numpy
 from graphc.graph_ir.computation import Computation, Index, Read, Reduction
 from graphc.graph_ir.graph import Array, Graph, Op

@@ -5,8 +5,9 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Callable, Sequence
 
-import graphc.graph_ir.ops  # noqa: F401  fills the registry
 import numpy as np
+
+import graphc.graph_ir.ops  # noqa: F401  fills the registry
 from graphc.graph_ir.context import LowerContext
 from graphc.graph_ir.graph import Array, Graph
 from graphc.graph_ir.logical_tensor import LogicalTensor

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from graphc.target import Target
 from llvmlite import binding
+
+from graphc.target import Target
 
 LEVELS = ("generic", "avx2", "avx512")
 

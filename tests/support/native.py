@@ -6,6 +6,7 @@ from functools import cache
 
 import llvmlite.binding as llvm
 import numpy as np
+
 from graphc.codegen.support import thread_pool_module
 from graphc.dtypes import F32
 from graphc.runtime.artifact import Artifact

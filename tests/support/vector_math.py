@@ -11,6 +11,7 @@ from typing import Any
 
 import llvmlite.binding as llvm
 import numpy as np
+
 from graphc.codegen.math import MATH
 from graphc.codegen.numpy_vector_ops import NumpyVectorOps
 from graphc.codegen.vector_ops import LlvmVectorOps

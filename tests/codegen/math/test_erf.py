@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from support.vector_math import check, check_native, erf_f64, f32_inputs, near, through_numpy
 
 FMA = (True, False)

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+
 from graphc.errors import UserError
 from support.check_op import NUMBERS, check_op, make_op, random_array
 

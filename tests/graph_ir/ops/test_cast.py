@@ -2,6 +2,7 @@ import math
 
 import numpy as np
 import pytest
+
 from graphc.dtypes import F16, by_name
 from graphc.errors import UserError
 from support.check_op import ALL, FLOATS, INTEGERS, check_op, make_op, random_array, special_values

@@ -2,6 +2,7 @@ import itertools
 
 import numpy as np
 import pytest
+
 from graphc.errors import UserError
 from graphc.graph_ir.context import LowerContext
 from graphc.graph_ir.format import parse_format

@@ -2,6 +2,7 @@ import math
 
 import numpy as np
 import pytest
+
 from graphc.errors import UserError
 from graphc.graph_ir.computation import Pointwise
 from graphc.graph_ir.op_kinds import FusibleOp

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
+
 from graphc.errors import InternalError
 from graphc.graph_ir.graph import Array, Op
 from graphc.graph_ir.passes.fold_constants import GROWTH_BYTES, fold_constants
