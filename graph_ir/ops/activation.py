@@ -143,7 +143,7 @@ ROWS = (
     Row("softplus", "log(1 + exp(x)).", _softplus, _softplus_ref, FLOAT),
     Row("mish", "x * tanh(softplus(x)).", _mish, lambda x: x * np.tanh(_softplus_ref(x)), FLOAT),
     Row("softsign", "x / (1 + |x|).", _softsign, lambda x: x / (1 + np.abs(x)), FLOAT),
-    Row("prelu", "x where x >= 0, else slope * x; slope broadcasts.", prelu, _prelu_ref, FLOAT, ("x", "slope")),
+    Row("prelu", "x where x >= 0, else slope * x; slope broadcasts.", prelu, _prelu_ref, NUMBER, ("x", "slope")),
 )  # fmt: skip
 
 ACTIVATIONS = {row.name: define(row) for row in ROWS}

@@ -1,9 +1,8 @@
-"""Ops that move elements without computing: reorder, transpose, reshape, broadcast, concat, slice."""
+"""Ops that move elements without computing: reorder, transpose, broadcast, concat, slice."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -123,75 +122,6 @@ class Transpose(Movement):
         """The element whose axis perm[i] is at index i."""
         place = [self.perm.index(axis) for axis in range(len(self.perm))]
         return Pointwise(lambda reads, index: reads[0](tuple(index[i] for i in place)))
-
-
-@register("reshape")
-class Reshape(Movement):
-    """The same elements in row-major order under another shape. attrs: `shape`, all sizes known."""
-
-    def shape(self, inputs: Sequence[LogicalTensor]) -> tuple[int, ...]:
-        """The wanted shape, which has as many elements."""
-        shape = self.integers("shape")
-        if any(size < 0 for size in shape) or math.prod(shape) != inputs[0].elements:
-            raise self.rule(
-                "shape must have as many elements as the input",
-                f"{list(inputs[0].plain_dims)} and {list(shape)}",
-            )
-        return shape
-
-    def reference(self, inputs: list[Array]) -> list[Array]:
-        """np.reshape."""
-        return [inputs[0].reshape(self.outputs[0].details.plain_dims)]
-
-    def computation(self) -> Computation:
-        """Each group of axes that is split or merged on its own is linearised and split again."""
-        source, result = self.inputs[0].details.plain_dims, self.outputs[0].details.plain_dims
-        groups = list(_reshape_groups(source, result)) if math.prod(source) else []
-
-        def element(reads: Sequence[Read], index: Index) -> Expr:
-            place: list[Expr] = [t.as_expr(0)] * len(source)
-            for old, new in groups:
-                flat = _linear([index[axis] for axis in new], [result[axis] for axis in new])
-                sizes = [source[axis] for axis in old]
-                for axis, part in zip(old, _split(flat, sizes), strict=True):
-                    place[axis] = part
-            return reads[0](tuple(place))
-
-        return Pointwise(element)
-
-
-def _reshape_groups(
-    source: Sequence[int], result: Sequence[int]
-) -> Iterator[tuple[list[int], list[int]]]:
-    """Smallest runs of (source axes, result axes) with equal element counts; axes of size 1 are left out."""
-    olds = [axis for axis, size in enumerate(source) if size > 1]
-    news = [axis for axis, size in enumerate(result) if size > 1]
-    while olds:
-        old, new = [olds.pop(0)], [news.pop(0)]
-        left, right = source[old[0]], result[new[0]]
-        while left != right:
-            if left < right:
-                old.append(olds.pop(0))
-                left *= source[old[-1]]
-            else:
-                new.append(news.pop(0))
-                right *= result[new[-1]]
-        yield old, new
-
-
-def _linear(index: Sequence[Expr], sizes: Sequence[int]) -> Expr:
-    flat = index[0]
-    for i, size in zip(index[1:], sizes[1:], strict=True):
-        flat = t.add(t.mul(flat, size), i)
-    return flat
-
-
-def _split(flat: Expr, sizes: Sequence[int]) -> list[Expr]:
-    parts: list[Expr] = []
-    for size in reversed(sizes[1:]):
-        parts.append(t.mod(flat, size))
-        flat = t.floordiv(flat, size)
-    return [flat, *reversed(parts)]
 
 
 @register("broadcast")

@@ -80,7 +80,7 @@ def test_a_clamp_whose_bounds_cross_gives_the_upper_one():
     check_op("clamp", [np.array([-5, 5], np.float32)], {"min": 3.0, "max": 1.0}, expected=[1, 1])
 
 
-@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("dtype", NUMBERS)
 def test_prelu_broadcasts_its_slope(dtype):
     x, slope = random_array(dtype, (2, 3, 4)), random_array(dtype, (3, 1), 1)
     check_op("prelu", [x, slope], expected=lambda x, s: np.maximum(x, 0) + s * np.minimum(x, 0))

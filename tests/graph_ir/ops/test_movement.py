@@ -7,7 +7,6 @@ from graphc.errors import UserError
 from graphc.graph_ir.context import LowerContext
 from graphc.graph_ir.format import parse_format
 from graphc.target import Target
-from graphc.tensor_ir.nodes import Var
 from support.check_op import ALL, check_op, make_op, random_array
 
 
@@ -20,7 +19,6 @@ def counted(shape):
 def test_every_dtype_moves_unchanged(dtype):
     x = random_array(dtype, (2, 3))
     check_op("transpose", [x], {"perm": (1, 0)}, x.T)
-    check_op("reshape", [x], {"shape": (3, 2)}, x.reshape(3, 2))
     check_op("broadcast", [x], {"shape": (2, 2, 3)}, np.stack([x, x]))
     check_op("concat", [x, x], {"axis": 0}, np.vstack([x, x]))
     check_op("slice", [x], {"starts": (0, 2), "steps": (1, -2), "sizes": (2, 2)}, x[:, ::-2])
@@ -42,34 +40,6 @@ def test_transpose(perm):
 def test_transpose_corners(shape, perm):
     x = counted(shape)
     check_op("transpose", [x], {"perm": perm}, x.transpose(perm))
-
-
-# --- reshape -------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("source", "result"),
-    [
-        ((6,), (2, 3)), ((2, 3), (6,)), ((2, 3, 4), (6, 4)), ((2, 3, 4), (2, 12)), ((4, 6), (3, 8)), ((4, 6), (8, 3)),
-        ((2, 3, 5), (5, 3, 2)), ((), (1, 1)), ((1, 1), ()), ((1, 6, 1), (2, 1, 3)), ((2, 2, 2, 2), (4, 4)),
-        ((0, 3), (3, 0)), ((5, 0), (0,)), ((6, 4), (2, 3, 2, 2)), ((7, 11), (11, 7)), ((3, 4), (3, 1, 4)),
-    ],
-)  # fmt: skip
-def test_reshape(source, result):
-    x = counted(source)
-    check_op("reshape", [x], {"shape": result}, x.reshape(result))
-
-
-def test_reshape_keeps_untouched_axes_out_of_the_arithmetic():
-    op = make_op("reshape", [counted((8, 16, 12))], {"shape": (8, 16, 3, 4)})
-    seen = []
-    index = tuple(_variables(4))
-    op.computation().element([lambda place: seen.append(place) or place[0]], index)
-    assert seen[0][:2] == index[:2]
-
-
-def _variables(count):
-    return [Var(f"i{axis}") for axis in range(count)]
 
 
 # --- broadcast -----------------------------------------------------------------------------------------------------
@@ -147,10 +117,6 @@ def test_movement_costs_nothing():
         ("transpose", [(2, 3)], {"perm": (0,)},
          "transpose 'x': perm must have one entry for each of the 2 axes, got [0]"),
         ("transpose", [(2, 3)], {}, "transpose 'x': attribute 'perm' must be a list of integers, got None"),
-        ("reshape", [(2, 3)], {"shape": (4, 2)},
-         "reshape 'x': shape must have as many elements as the input, got [2, 3] and [4, 2]"),
-        ("reshape", [(2, 3)], {"shape": (-2, -3)},
-         "reshape 'x': shape must have as many elements as the input, got [2, 3] and [-2, -3]"),
         ("broadcast", [(2, 3)], {"shape": (2, 4)},
          "broadcast 'x': the input must broadcast to shape, got [2, 3] and [2, 4]"),
         ("broadcast", [(1, 3)], {"shape": (3,)},
