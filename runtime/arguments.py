@@ -20,8 +20,6 @@ def arrange_inputs(
     model: str, specs: Sequence[TensorSpec], positional: Sequence[Any], named: Mapping[str, Any]
 ) -> list[Any]:
     """Return one value per input, in the model's order. UserError listing every missing and unknown name."""
-    if not positional and len(named) == len(specs) and all(s.name in named for s in specs):
-        return [named[spec.name] for spec in specs]  # the usual case, ten times as fast
     if len(positional) > len(specs):
         raise UserError(
             f"model '{model}' takes {_listed(specs)}, got {len(positional)} positional arguments"

@@ -33,8 +33,11 @@ class Artifact:
     origin: str = ""
 
     def __post_init__(self) -> None:
-        constants = np.asarray(self.constants).reshape(-1).view(np.uint8)
-        aligned = aligned_copy(constants, _alignment_of(constants)).view()
+        constants = np.ascontiguousarray(self.constants).reshape(-1).view(np.uint8)
+        # What lies aligned stays where it is (mapped from the file); a copy may as well start on a huge page.
+        if constants.ctypes.data % ALIGNMENT:
+            constants = aligned_copy(constants, large_alignment(constants.nbytes))
+        aligned = constants.view()
         aligned.flags.writeable = False
         object.__setattr__(self, "constants", aligned)
 
@@ -72,8 +75,3 @@ class Artifact:
             support_code=bytes(sections["support"]),
             origin=path.name,
         )
-
-
-def _alignment_of(constants: np.ndarray) -> int:
-    # Mapped pages (read-only) cannot be moved to a huge page without the copy that mapping avoids.
-    return large_alignment(constants.nbytes) if constants.flags.writeable else ALIGNMENT

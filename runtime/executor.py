@@ -30,7 +30,8 @@ class CompiledModel:
     def __init__(self, artifact: Artifact, threads: int = 1) -> None:
         check_cpu(artifact.metadata, artifact.label)
         self.artifact = artifact
-        self._arity = len(artifact.metadata.inputs)
+        self._names = [spec.name for spec in artifact.metadata.inputs]
+        self._name_set = set(self._names)
         native = NativeModel(artifact, threads)
         self.threads = 1 if native.pool is None else native.pool.threads
         self._native: NativeModel | None = native
@@ -53,7 +54,7 @@ class CompiledModel:
 
     def __call__(self, /, *arrays: Any, **named: Any) -> Any:
         """Run once. Inputs by position or by name; returns one array, or a tuple of several."""
-        if named or len(arrays) != self._arity:
+        if named or len(arrays) != len(self._names):
             results = self._call(self._arrange(arrays, named))
         else:
             results = self._call(arrays)
@@ -127,6 +128,8 @@ class CompiledModel:
         return f"<CompiledModel '{self.artifact.metadata.model}' {types}, {self.artifact.metadata.isa}{state}>"
 
     def _arrange(self, arrays: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
+        if not arrays and named.keys() == self._name_set:  # the usual case, ten times as fast
+            return [named[name] for name in self._names]
         return arrange_inputs(self.artifact.metadata.model, self.inputs, arrays, named)
 
 
