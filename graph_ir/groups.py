@@ -55,3 +55,12 @@ def users(op: Op) -> list[Op]:
 def positions(graph: Graph) -> dict[Op, int]:
     """Position of each op in topological order."""
     return {op: i for i, op in enumerate(graph.ops)}
+
+
+def reduces_rows(op: Op) -> bool:
+    """Whether the op reduces exactly the last axis of a plain tensor, so that one row gives one value."""
+    if not is_reduction(op) or len(op.inputs) != 1:
+        return False
+    source, result = op.inputs[0].details, op.outputs[0].details
+    axes = getattr(op, "axes", None)
+    return axes == (source.rank - 1,) and source.format.is_plain and result.format.is_plain

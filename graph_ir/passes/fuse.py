@@ -11,9 +11,12 @@ twice, or would make the group depend on itself, stays outside.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ..context import LowerContext
 from ..graph import Graph, GraphTensor, Op
-from ..groups import is_elementwise, is_pointwise, is_reduction, is_view
+from ..groups import is_elementwise, is_pointwise, is_reduction, is_view, reduces_rows
+from ..attention import attention_group
 from ..ops.matmul import MatmulCore
 
 CHEAP_MOVEMENT = ("broadcast",)
@@ -21,8 +24,8 @@ CHEAP_MOVEMENT = ("broadcast",)
 
 def fuse(graph: Graph, ctx: LowerContext) -> bool:
     """Replace every group of two or more ops by a `fused` op."""
-    taken: set[Op] = set()
-    groups: list[list[Op]] = []
+    groups = [group for op in graph.ops if (group := attention_group(op))]
+    taken = {op for group in groups for op in group}
     for accepts in (_is_tuned, is_reduction, is_elementwise):
         for anchor in graph.ops:
             if anchor not in taken and accepts(anchor):
@@ -41,15 +44,46 @@ def _is_tuned(op: Op) -> bool:
 
 
 def _grow(anchor: Op, taken: set[Op]) -> list[Op]:
-    group = _grow_forward(anchor, taken)
+    if reduces_rows(anchor):
+        group = _grow_forward(anchor, taken, _fits_rows(anchor))
+    else:
+        group = _grow_forward(anchor, taken, _fits_elements(anchor))
     if not _is_tuned(anchor) or len(group) > 1:
         _grow_backward(group, taken)
     return group
 
 
-def _grow_forward(anchor: Op, taken: set[Op]) -> list[Op]:
-    """The longest run of elementwise consumers after which exactly one tensor leaves the group."""
+def _fits_elements(anchor: Op) -> Callable[[Op], bool]:
+    """Elementwise ops on tensors of the anchor's shape and layout."""
     details = anchor.outputs[0].details
+
+    def fits(op: Op) -> bool:
+        if not is_elementwise(op):
+            return False
+        found = op.outputs[0].details
+        return found.plain_dims == details.plain_dims and found.format == details.format
+
+    return fits
+
+
+def _fits_rows(anchor: Op) -> Callable[[Op], bool]:
+    """Ops on the rows that the anchor reduces, or on one value per row, and further reductions of such rows."""
+    rows = anchor.inputs[0].details.plain_dims
+    shapes = {rows, anchor.outputs[0].details.plain_dims, (*rows[:-1], 1)}
+
+    def fits(op: Op) -> bool:
+        if reduces_rows(op):
+            return op.inputs[0].details.plain_dims == rows
+        if not is_elementwise(op):
+            return False
+        found = op.outputs[0].details
+        return found.plain_dims in shapes and found.format.is_plain
+
+    return fits
+
+
+def _grow_forward(anchor: Op, taken: set[Op], fits: Callable[[Op], bool]) -> list[Op]:
+    """The longest run of fitting consumers after which exactly one tensor leaves the group."""
     group, best = [anchor], 1
     while True:
         candidates = [
@@ -58,9 +92,7 @@ def _grow_forward(anchor: Op, taken: set[Op]) -> list[Op]:
             for _, user in op.outputs[0].uses
             if user not in group
             and user not in taken
-            and is_elementwise(user)
-            and user.outputs[0].details.plain_dims == details.plain_dims
-            and user.outputs[0].details.format == details.format
+            and fits(user)
             and not _reaches_outside(user, group)
         ]
         if not candidates:

@@ -58,7 +58,7 @@ def pointwise_loops(
     ]
     body = Block((*reader.lets, *stores))
     return Function(
-        name, tuple(buffers.values()), Block((_nest(index, dims, body, True, threads),)), note
+        name, tuple(buffers.values()), Block((loop_nest(index, dims, body, True, threads),)), note
     )
 
 
@@ -86,12 +86,12 @@ def reduction_loops(
         Store(buffers[y], index, narrow(reader.read(y)(plain), y.details.dtype)) for y in outputs
     ]
     body = Block((*accumulate, *reader.lets, *stores))
-    work = math.prod(_reduction(reduced).extents)
-    nest = _nest(index, dims, body, vector_on_output, threads, work)
+    work = math.prod(reduction_of(reduced).extents)
+    nest = loop_nest(index, dims, body, vector_on_output, threads, work)
     return Function(name, tuple(buffers.values()), Block((nest,)), note)
 
 
-def _reduction(tensor: GraphTensor) -> Reduction:
+def reduction_of(tensor: GraphTensor) -> Reduction:
     op = tensor.producer_owner
     computation = op.computation() if isinstance(op, FusibleOp) else None
     assert isinstance(computation, Reduction)
@@ -105,7 +105,7 @@ def _accumulation(
     index: tuple[Var, ...],
 ) -> tuple[list[Stmt], Expr, bool]:
     """(statements that reduce into a local, finished value, whether the output's last axis is the vector axis)."""
-    reduction = _reduction(reduced)
+    reduction = reduction_of(reduced)
     r = tuple(Var(f"r{axis}") for axis in range(len(reduction.extents)))
     reader = GroupReader(in_memory)
     inputs = [reader.read(x) for x in reduced.producer_owner.inputs]
@@ -114,7 +114,7 @@ def _accumulation(
     here = (t.as_expr(0),)
     update = Store(acc, here, t.binary(reduction.combine, Load(acc, here), value))
     on_output = bool(index) and _walks(reader, index[-1])
-    loops = _nest(r, reduction.extents, Block((*reader.lets, update)), not on_output, 1)
+    loops = loop_nest(r, reduction.extents, Block((*reader.lets, update)), not on_output, 1)
     start = Store(acc, here, Const(reduction.identity, value.dtype))
     return [Allocate(acc), start, loops], reduction.finish(Load(acc, here)), on_output
 
@@ -137,7 +137,7 @@ def _clamped(index: Index, dims: Sequence[int], padded: bool) -> Index:
     )
 
 
-def _nest(
+def loop_nest(
     index: Sequence[Var],
     dims: Sequence[int],
     body: Stmt,

@@ -13,7 +13,7 @@ local panel.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ...dtypes import F32
@@ -88,9 +88,7 @@ class MatmulTemplate:
 
     def function(self, name: str, params: tuple[Buffer, ...], note: str) -> Function:
         """The whole product as a function."""
-        body: Stmt = self._row_blocks()
-        for var, size in reversed(list(zip(self.batch_vars, self.problem.batch, strict=True))):
-            body = _loop(var, size, body, "parallel")
+        body = nested(self.batch_vars, self.problem.batch, self._row_blocks())
         return Function(name, params, body if isinstance(body, Block) else Block((body,)), note)
 
     def _row_blocks(self) -> Stmt:
@@ -159,28 +157,11 @@ class MatmulTemplate:
     ) -> Stmt:
         b = self.problem.b
         local = Buffer("b_panel", F32, (k * self.columns,), "local")
-        i, j = Var("pk"), Var("pn")
-        source = t.add(start, t.add(t.mul(i, b.row), t.mul(j, b.col)))
-        value = t.load(b.buffer, self._place(b, source))
-        copy: Stmt = For(
-            i,
-            t.as_expr(0),
-            t.as_expr(k),
-            _loop(j, columns, Store(local, (t.add(t.mul(i, self.columns), j),), value), "vector"),
+        copy = pack_panels(b, offset_of(b, self.batch_vars, start), local, k, columns, self.columns)
+        product = self._brgemm(
+            row, rows, column, columns, k0, k, Slice(local, (t.as_expr(0),)), self.columns
         )
-        if columns < self.columns:  # so that whole vectors of the panel hold defined values
-            z = Var("pz")
-            copy = Block(
-                (_loop(z, k * self.columns, Store(local, (z,), t.const(0.0, F32)), "vector"), copy)
-            )
-        place = Slice(local, (t.as_expr(0),))
-        return Block(
-            (
-                Allocate(local),
-                copy,
-                self._brgemm(row, rows, column, columns, k0, k, place, self.columns),
-            )
-        )
+        return Block((Allocate(local), *copy, product))
 
     def _brgemm(
         self,
@@ -207,17 +188,56 @@ class MatmulTemplate:
 
     def _epilogue(self, row: Expr, column: Expr) -> Epilogue:
         assert self.epilogue is not None
-        i, j, acc = Var("er"), Var("ec"), Var("acc", F32)
-        lets, value = self.epilogue((*self.batch_vars, t.add(row, i), t.add(column, j)), acc)
-        return Epilogue(i, j, acc, value, tuple(lets))
-
-    def _place(self, operand: Operand, offset: Expr) -> Index:
-        for var, stride in zip(self.batch_vars, operand.batch_strides, strict=True):
-            offset = t.add(offset, t.mul(var, stride))
-        return (offset,)
+        return make_epilogue(self.epilogue, self.batch_vars, row, column)
 
     def _slice(self, operand: Operand, offset: Expr) -> Slice:
-        return Slice(operand.buffer, self._place(operand, offset))
+        return Slice(operand.buffer, (offset_of(operand, self.batch_vars, offset),))
+
+
+def make_epilogue(
+    value: EpilogueValue, batch: Sequence[Var], row: Expr, column: Expr
+) -> Epilogue:
+    """The epilogue of a Brgemm whose C starts at (batch, row, column) of the plain output."""
+    i, j, acc = Var("er"), Var("ec"), Var("acc", F32)
+    lets, result = value((*batch, t.add(row, i), t.add(column, j)), acc)
+    return Epilogue(i, j, acc, result, tuple(lets))
+
+
+def offset_of(operand: Operand, batch: Sequence[Var], offset: Expr) -> Expr:
+    """Where `offset` elements into the matrix of a batch index lie in the operand's buffer."""
+    for var, stride in zip(batch, operand.batch_strides, strict=True):
+        offset = t.add(offset, t.mul(var, stride))
+    return offset
+
+
+def pack_panels(
+    source: Operand, start: Expr, local: Buffer, k: int, n: int, columns: int
+) -> list[Stmt]:
+    """Copy the k x n matrix at `start` into panels of `columns`; unused columns of the last one become zero."""
+    full, rest = divmod(n, columns)
+    i, j, panel = Var("pk"), Var("pj"), Var("pp")
+
+    def copy(first: Expr, width: int) -> Stmt:
+        column = t.add(t.mul(first, columns), j)
+        value = t.load(source.buffer, (t.add(start, t.add(t.mul(i, source.row), t.mul(column, source.col))),))
+        place = t.add(t.mul(first, k * columns), t.add(t.mul(i, columns), j))
+        return _loop(i, k, _loop(j, width, Store(local, (place,), value), "vector"), "serial")
+
+    body: list[Stmt] = []
+    if full:
+        body.append(_loop(panel, full, copy(panel, columns), "serial"))
+    if rest:  # whole vectors of the last panel are read, so all of it must be defined
+        z = Var("pz")
+        zero = Store(local, (t.add(z, full * k * columns),), t.const(0.0, F32))
+        body += [_loop(z, k * columns, zero, "vector"), copy(t.as_expr(full), rest)]
+    return body
+
+
+def nested(batch: Sequence[Var], sizes: Sequence[int], body: Stmt) -> Stmt:
+    """Parallel loops over the batch axes around `body`."""
+    for var, size in reversed(list(zip(batch, sizes, strict=True))):
+        body = _loop(var, size, body, "parallel")
+    return body
 
 
 def _loop(var: Var, size: int, body: Stmt, kind: LoopKind) -> For:

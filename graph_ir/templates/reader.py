@@ -18,13 +18,15 @@ class GroupReader:
     """Reads any tensor of a group at a plain index.
 
     `buffers` holds the tensors in memory, `given` those computed by the loop nest around (a finished accumulator).
+    `suffix` keeps the names of several readers in one function apart.
     Every value is bound by a `Let` in `lets`, in order of need, so each is computed once.
     """
 
     def __init__(
-        self, buffers: Mapping[GraphTensor, Buffer], given: Mapping[GraphTensor, Read] | None = None
+        self, buffers: Mapping[GraphTensor, Buffer], given: Mapping[GraphTensor, Read] | None = None, suffix: str = ""
     ) -> None:
         self.buffers = buffers
+        self.suffix = suffix
         self.given = dict(given or {})
         self.lets: list[Let] = []
         self._known: dict[tuple[GraphTensor, Index], Expr] = {}
@@ -44,7 +46,7 @@ class GroupReader:
         """Name a value, so that using it twice computes it once."""
         if isinstance(value, (Var, Const)):
             return value
-        var = Var(f"{_identifier(name)}_{len(self.lets)}", value.dtype)
+        var = Var(f"{_identifier(name)}_{self.suffix}{len(self.lets)}", value.dtype)
         self.lets.append(Let(var, value))
         return var
 
@@ -79,8 +81,8 @@ def narrow(value: Expr, dtype: DType) -> Expr:
 def parameters(
     inputs: Sequence[GraphTensor], outputs: Sequence[GraphTensor]
 ) -> dict[GraphTensor, Buffer]:
-    """A buffer parameter for each tensor, in order: inputs `in0_<name>`, outputs `out0_<name>`."""
-    named = [(f"in{i}", x) for i, x in enumerate(inputs)] + [
+    """A buffer parameter for each tensor, in order: inputs `in0_<name>` (each once), outputs `out0_<name>`."""
+    named = [(f"in{i}", x) for i, x in enumerate(dict.fromkeys(inputs))] + [
         (f"out{i}", y) for i, y in enumerate(outputs)
     ]
     return {

@@ -1,0 +1,109 @@
+"""From a fused attention group (product, row work, product) to the numbers the attention template takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ..tensor_ir.nodes import Buffer, Expr, Function, Load, Stmt
+from .computation import Index
+from .context import LowerContext
+from .graph import GraphTensor, Op
+from .groups import reduces_rows
+from .lower_matmul import epilogue_value, flat, operand_of
+from .ops.matmul import MatmulCore
+from .templates.attention import AttentionProblem, AttentionTemplate
+from .templates.matmul import Operand
+from .templates.reader import parameters
+from .templates.row_panel import RowEmitter, RowGroup
+
+
+def attention_function(
+    ops: Sequence[Op], inputs: list[GraphTensor], outputs: list[GraphTensor], ctx: LowerContext
+) -> Function:
+    """Two tuned products with row work between them; the last op may be a transpose that keeps rows whole."""
+    first, second = (op for op in ops if isinstance(op, MatmulCore))
+    (output,) = outputs
+    scores, row_ops = split_row_work(ops, first, second)
+    buffers = parameters(inputs, outputs)
+    matrices = (*first.inputs, second.inputs[1], output)
+    memory = {x: flat(b) if x in matrices else b for x, b in buffers.items()}
+    problem = _problem(first, second, output, memory)
+    template = AttentionTemplate(problem, ctx.target)
+    sizes = "x".join(map(str, (*problem.batch, problem.rows, problem.columns, problem.depth)))
+    tiles = "_".join(f"{x.rows}x{x.columns(ctx.target)}" for x in template.tiles)
+    in_memory = {x: b for x, b in memory.items() if x is not output}
+    result = None if output is second.outputs[0] or _is_transpose(output) else output
+    return template.function(
+        f"f32_attention_{sizes}_{tiles}__{ctx.target.isa}",
+        tuple(memory.values()),
+        f"{' -> '.join(op.name for op in ops)} [rows {template.block}]",
+        None if scores is first.outputs[0] else epilogue_value(first.outputs[0], scores, in_memory),
+        _row_work(RowGroup(*row_ops), scores, in_memory, template.panel),
+        None if result is None else epilogue_value(second.outputs[0], result, in_memory),
+    )
+
+
+def split_row_work(
+    ops: Sequence[Op], first: Op, second: Op
+) -> tuple[GraphTensor, tuple[tuple[Op, ...], tuple[int, ...], tuple[Op, ...], GraphTensor]]:
+    """(scores, fields of the row group): where the first product's epilogue ends and the row work begins.
+
+    The epilogue takes the elementwise ops no reduction comes before, if one tensor alone leaves them.
+    """
+    between = ops[ops.index(first) + 1 : ops.index(second)]
+    late: set[Op] = set()
+    for op in between:
+        if reduces_rows(op) or any(x.producer_owner in late for x in op.inputs):
+            late.add(op)
+    leaving = {x for op in between if op in late for x in op.inputs if x.producer_owner not in late}
+    early = {y for op in (first, *between) if op not in late for y in op.outputs}
+    candidates = leaving & early
+    scores = candidates.pop() if len(candidates) == 1 else first.outputs[0]
+    body = tuple(op for op in between if op in late or len(candidates) > 0)
+    reductions = tuple(op for op in body if reduces_rows(op))
+    return scores, (body, scores.details.plain_dims, reductions, second.inputs[0])
+
+
+def _is_transpose(tensor: GraphTensor) -> bool:
+    return tensor.producer_owner.op_name == "transpose"
+
+
+def _problem(
+    first: MatmulCore, second: MatmulCore, output: GraphTensor, memory: dict[GraphTensor, Buffer]
+) -> AttentionProblem:
+    rows, columns, depth = first.sizes
+    batch = second.outputs[0].details.plain_dims[:-2]
+    rank = len(batch)
+    a, b, d = first.inputs[0], first.inputs[1], second.inputs[1]
+    return AttentionProblem(
+        batch, rows, columns, depth, second.sizes[1],
+        operand_of(a, memory[a], rank, first.transpose_a),
+        operand_of(b, memory[b], rank, first.transpose_b),
+        operand_of(d, memory[d], rank, second.transpose_b),
+        _output_operand(second, output, memory[output]),
+    )  # fmt: skip
+
+
+def _output_operand(second: MatmulCore, output: GraphTensor, buffer: Buffer) -> Operand:
+    """Strides of the result in the order of the second product's axes, through a final transpose if there is one."""
+    rank = second.outputs[0].details.rank
+    if not _is_transpose(output):
+        return operand_of(second.outputs[0], buffer, rank - 2, False)
+    dims = output.details.plain_dims
+    strides = [1] * rank
+    for axis in reversed(range(rank - 1)):
+        strides[axis] = strides[axis + 1] * dims[axis + 1]
+    perm = getattr(output.producer_owner, "perm")  # noqa: B009 - Op does not declare it
+    by_source = [strides[perm.index(axis)] for axis in range(rank)]
+    return Operand(buffer, tuple(by_source[:-2]), by_source[-2], by_source[-1])
+
+
+def _row_work(
+    group: RowGroup, scores: GraphTensor, in_memory: dict[GraphTensor, Buffer], panel: Buffer
+) -> Callable[[Index, Callable[[Expr], Index]], list[Stmt]]:
+    def work(outer: Index, at: Callable[[Expr], Index]) -> list[Stmt]:
+        given = {scores: lambda index: Load(panel, at(index[-1]))}
+        emitter = RowEmitter(group, outer, in_memory, given, panel, lambda index: at(index[-1]))
+        return emitter.row()
+
+    return work

@@ -1,0 +1,186 @@
+"""Two matrix products with row work between them, as one loop: attention without its score matrix in memory.
+
+    for each batch and head (parallel):
+      pack the right-hand sides of both products into local panels (unless they already are)
+      for each block of rows:
+        panel = epilogue(A x B)                    scores, scaled and masked in registers
+        for each row of the panel: row work        softmax, in place
+        C = epilogue(panel x D)                    written through the output's own strides
+
+The panel (rows x columns of the first product) stays in cache; rows are cut so that it takes `PANEL_BYTES` at most.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ...dtypes import F32
+from ...target import GemmTile, Target
+from ...tensor_ir import builder as t
+from ...tensor_ir.nodes import (
+    Allocate,
+    Block,
+    Brgemm,
+    Buffer,
+    Epilogue,
+    Expr,
+    For,
+    Function,
+    Slice,
+    Stmt,
+    Var,
+)
+from ..computation import Index
+from .matmul import EpilogueValue, Operand, make_epilogue, nested, offset_of, pack_panels
+from .matmul_tile import pick_tile
+
+PANEL_BYTES = 64 << 10
+"""Scores of one block: stays in half of a 512 KB L2 beside the packed keys and values."""
+
+RowWork = Callable[[Index, Callable[[Expr], Index]], Sequence[Stmt]]
+"""(plain index of the row, column -> index into the panel) -> statements that rewrite the row in place."""
+
+
+@dataclass(frozen=True)
+class AttentionProblem:
+    """Sizes: C[rows, width] = work(A[rows, depth] x B[depth, columns]) x D[columns, width], per batch index."""
+
+    batch: tuple[int, ...]
+    rows: int
+    columns: int
+    depth: int
+    width: int
+    a: Operand
+    b: Operand
+    d: Operand
+    c: Operand
+
+
+class AttentionTemplate:
+    """Builds the loop nest of one problem; `panel` is the local buffer that `row_work` reads and writes."""
+
+    def __init__(self, problem: AttentionProblem, target: Target) -> None:
+        self.problem = p = problem
+        self.target = target
+        most = max(4, PANEL_BYTES // (4 * p.columns))
+        self.block = min(p.rows, -(-math.ceil(p.rows / math.ceil(p.rows / most)) // 4) * 4)
+        self.panel = Buffer("panel", F32, (self.block * p.columns,), "local")
+        self.tiles = (
+            _tile_of(p.b, self.block, p.columns, target),
+            _tile_of(p.d, self.block, p.width, target),
+        )
+        self.batch_vars = tuple(Var(f"b{axis}") for axis in range(len(p.batch)))
+
+    def function(
+        self,
+        name: str,
+        params: tuple[Buffer, ...],
+        note: str,
+        scores: EpilogueValue | None,
+        row_work: RowWork,
+        result: EpilogueValue | None,
+    ) -> Function:
+        """The whole computation; `scores` and `result` are the epilogues of the two products."""
+        p = self.problem
+        right: list[Stmt] = []
+        b = self._packed(p.b, p.depth, p.columns, self.tiles[0], "keys", right)
+        d = self._packed(p.d, p.columns, p.width, self.tiles[1], "values", right)
+
+        def block(row: Expr, rows: int) -> list[Stmt]:
+            return [
+                *self._scores(row, rows, b, scores),
+                self._rows(row, rows, row_work),
+                *self._result(row, rows, d, result),
+            ]
+
+        full, rest = divmod(p.rows, self.block)
+        var = Var("mb")
+        body = [*right, Allocate(self.panel)]
+        if full:
+            inner = Block(tuple(block(t.mul(var, self.block), self.block)))
+            body.append(For(var, t.as_expr(0), t.as_expr(full), inner))
+        if rest:
+            body += block(t.as_expr(full * self.block), rest)
+        nest = nested(self.batch_vars, p.batch, Block(tuple(body)))
+        return Function(name, params, Block((nest,)), note)
+
+    def _packed(
+        self, operand: Operand, k: int, n: int, tile: GemmTile, name: str, body: list[Stmt]
+    ) -> Operand:
+        """The operand in panels: itself, or a local copy made by statements added to `body`."""
+        if operand.panel:
+            return operand
+        columns = tile.columns(self.target)
+        local = Buffer(name, F32, (math.ceil(n / columns) * k * columns,), "local")
+        start = offset_of(operand, self.batch_vars, t.as_expr(0))
+        body += [Allocate(local), *pack_panels(operand, start, local, k, n, columns)]
+        return Operand(local, (0,) * len(self.batch_vars), k * columns, 1, columns)
+
+    def _scores(
+        self, row: Expr, rows: int, b: Operand, epilogue: EpilogueValue | None
+    ) -> list[Stmt]:
+        p = self.problem
+        a = Slice(p.a.buffer, (offset_of(p.a, self.batch_vars, t.mul(row, p.a.row)),))
+
+        def product(panel: Expr, column: Expr, n: int) -> Brgemm:
+            c = Slice(self.panel, (column,))
+            finish = self._epilogue(epilogue, row, column)
+            return self._brgemm(c, a, b, panel, rows, n, p.depth, p.a, p.columns, finish, self.tiles[0])
+
+        return _panels(p.columns, b.panel, product)
+
+    def _result(
+        self, row: Expr, rows: int, d: Operand, epilogue: EpilogueValue | None
+    ) -> list[Stmt]:
+        p = self.problem
+        a = Slice(self.panel, (t.as_expr(0),))
+        strides = Operand(self.panel, (), p.columns, 1)
+
+        def product(panel: Expr, column: Expr, n: int) -> Brgemm:
+            place = t.add(t.mul(row, p.c.row), column)
+            c = Slice(p.c.buffer, (offset_of(p.c, self.batch_vars, place),))
+            finish = self._epilogue(epilogue, row, column)
+            return self._brgemm(c, a, d, panel, rows, n, p.columns, strides, p.c.row, finish, self.tiles[1])
+
+        return _panels(p.width, d.panel, product)
+
+    def _brgemm(
+        self, c: Slice, a: Slice, b: Operand, panel: Expr, m: int, n: int, k: int,
+        a_strides: Operand, c_row: int, epilogue: Epilogue | None, tile: GemmTile,
+    ) -> Brgemm:  # fmt: skip
+        place = Slice(b.buffer, (offset_of(b, self.batch_vars, t.mul(panel, b.row)),))
+        return Brgemm(
+            c, a, place, m, n, k, 1, 0, a_strides.row, a_strides.col, 0, b.panel, c_row, False, b.panel,
+            epilogue, tile.rows,
+        )  # fmt: skip
+
+    def _rows(self, row: Expr, rows: int, row_work: RowWork) -> Stmt:
+        var = Var("pr")
+        start = t.mul(var, self.problem.columns)
+        index = (*self.batch_vars, t.add(row, var))
+        body = Block(tuple(row_work(index, lambda column: (t.add(start, column),))))
+        return For(var, t.as_expr(0), t.as_expr(rows), body)
+
+    def _epilogue(self, value: EpilogueValue | None, row: Expr, column: Expr) -> Epilogue | None:
+        return None if value is None else make_epilogue(value, self.batch_vars, row, column)
+
+
+def _tile_of(operand: Operand, m: int, n: int, target: Target) -> GemmTile:
+    if not operand.panel:
+        return pick_tile(m, n, target)
+    return next(x for x in target.table.gemm_tiles if x.columns(target) == operand.panel)
+
+
+def _panels(n: int, columns: int, product: Callable[[Expr, Expr, int], Brgemm]) -> list[Stmt]:
+    """One product per panel of `columns`, the last one narrower."""
+    full, rest = divmod(n, columns)
+    var = Var("nb")
+    body: list[Stmt] = []
+    if full:
+        loop = product(var, t.mul(var, columns), columns)
+        body.append(For(var, t.as_expr(0), t.as_expr(full), loop))
+    if rest:
+        body.append(product(t.as_expr(full), t.as_expr(full * columns), rest))
+    return body

@@ -1,0 +1,200 @@
+"""Rows at a time: groups with reductions over the last axis and what reads their results (softmax, layer norm).
+
+    for each row (parallel):
+      for each reduction, in order: one vector loop over the row, then the row's scalars that depend on it
+      one vector loop that writes the output row
+
+A value that several of these loops need is computed again in each, or, if it is dear (an exponential), kept in a local
+row by the first. So a softmax reads its input twice from cache, and nothing else ever leaves the core.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from ...tensor_ir import builder as t
+from ...tensor_ir.nodes import (
+    Allocate,
+    Block,
+    Buffer,
+    Const,
+    Expr,
+    For,
+    Function,
+    Let,
+    Load,
+    Stmt,
+    Store,
+    Var,
+)
+from ..computation import Index, Read
+from ..graph import GraphTensor, Op
+from .loops import loop_nest, reduction_of
+from .reader import GroupReader, narrow
+
+DEAR = ("exp", "expm1", "log", "log1p", "tanh", "erf", "sigmoid", "pow", "div", "sqrt", "rsqrt")
+"""Ops whose recomputation costs more than a store and a load."""
+
+
+@dataclass(frozen=True)
+class RowGroup:
+    """Ops in order, `dims` of the tensors that span whole rows, the reductions among the ops, and the result."""
+
+    ops: tuple[Op, ...]
+    dims: tuple[int, ...]
+    reductions: tuple[Op, ...]
+    output: GraphTensor
+
+    def spans_row(self, tensor: GraphTensor) -> bool:
+        """Whether a tensor has an element per column (others have one per row)."""
+        dims = tensor.details.plain_dims
+        return dims == self.dims and (dims[-1] > 1 or tensor.producer_owner not in self.reductions)
+
+    def stages(self) -> list[GraphTensor]:
+        """What each loop over the row computes: the reductions' results, then the output if it spans rows."""
+        last = [self.output] if self.spans_row(self.output) else []
+        return [*(op.outputs[0] for op in self.reductions), *last]
+
+    def reads(self, stage: GraphTensor) -> set[GraphTensor]:
+        """Row-spanning tensors of the group that the loop of a stage needs, looking through pointwise ops."""
+        inside = set(self.ops)
+        found: set[GraphTensor] = set()
+        work = list(stage.producer_owner.inputs)
+        while work:
+            tensor = work.pop()
+            producer = tensor.producer_owner
+            if tensor in found or producer not in inside or not self.spans_row(tensor):
+                continue
+            found.add(tensor)
+            work.extend(producer.inputs)
+        return found
+
+    def kept(self) -> list[GraphTensor]:
+        """Row-spanning tensors worth a local row: dear, and needed by several loops."""
+        needs = [self.reads(stage) for stage in self.stages()]
+        return [
+            op.outputs[0]
+            for op in self.ops
+            if op.op_name in DEAR and sum(op.outputs[0] in need for need in needs) > 1
+        ]
+
+
+def row_panel_loops(
+    name: str, buffers: Mapping[GraphTensor, Buffer], group: RowGroup, threads: int, note: str
+) -> Function:
+    """The function of a row group; params are `buffers` in order."""
+    outer = tuple(Var(f"i{axis}") for axis in range(len(group.dims) - 1))
+    result = buffers[group.output]
+    in_memory = {x: b for x, b in buffers.items() if x is not group.output}
+    emitter = RowEmitter(group, outer, in_memory, {}, result, lambda index: index)
+    body = Block(tuple(emitter.row()))
+    nest = loop_nest(outer, group.dims[:-1], body, False, threads, group.dims[-1])
+    return Function(name, tuple(buffers.values()), Block((nest,)), note)
+
+
+class RowEmitter:
+    """Statements of the row at plain index `outer`.
+
+    Inputs are in memory or `given` by the nest around; the output goes to `result` at `place(its plain index)`.
+    """
+
+    def __init__(
+        self,
+        group: RowGroup,
+        outer: Index,
+        in_memory: Mapping[GraphTensor, Buffer],
+        given: Mapping[GraphTensor, Read],
+        result: Buffer,
+        place: Callable[[Index], Index],
+    ) -> None:
+        self.group = group
+        self.outer = outer
+        self.in_memory = in_memory
+        self.given = dict(given)
+        self.result = result
+        self.place = place
+        self.body: list[Stmt] = []
+
+    def row(self) -> list[Stmt]:
+        """Locals, a loop per stage with the row's scalars between them."""
+        waiting = {
+            tensor: Buffer(f"row{i}", tensor.details.dtype.accumulator, (self.group.dims[-1],), "local")
+            for i, tensor in enumerate(self.group.kept())
+        }
+        self.body += [Allocate(local) for local in waiting.values()]
+        for number, stage in enumerate(self.group.stages()):
+            self._scalars()
+            needs = self.group.reads(stage)
+            keep = {x: waiting.pop(x) for x in list(waiting) if x in needs}
+            if stage is self.group.output:
+                self._write(number, stage)
+            else:
+                self._reduce(number, stage, keep)
+            for tensor, local in keep.items():
+                self.given[tensor] = _reader_of(local)
+        if not self.group.spans_row(self.group.output):
+            self._scalars()
+            value = self.given[self.group.output](self._index(self.group.output, t.as_expr(0)))
+            index = self._index(self.group.output, t.as_expr(0))
+            dtype = self.group.output.details.dtype
+            self.body.append(Store(self.result, self.place(index), narrow(value, dtype)))
+        return self.body
+
+    def _index(self, tensor: GraphTensor, column: Expr) -> Index:
+        """Plain index of a tensor of the group at this row; a per-row tensor has no or one column."""
+        rank = tensor.details.rank
+        if self.group.spans_row(tensor):
+            return (*self.outer, column)
+        return (*self.outer, t.as_expr(0)) if rank == len(self.group.dims) else self.outer
+
+    def _scalars(self) -> None:
+        """Bind every per-row value that can be computed by now and is not yet."""
+        for op in self.group.ops:
+            tensor = op.outputs[0]
+            if tensor in self.given or op in self.group.reductions or self.group.spans_row(tensor):
+                continue
+            inside = [x for x in op.inputs if x.producer_owner in self.group.ops]
+            if all(x in self.given for x in inside):
+                reader = GroupReader(self.in_memory, self.given, f"r{len(self.given)}")
+                value = reader.read(tensor)(self._index(tensor, t.as_expr(0)))
+                self.body += reader.lets
+                self.given[tensor] = _constant(value)
+
+    def _reduce(self, number: int, stage: GraphTensor, keep: Mapping[GraphTensor, Buffer]) -> None:
+        op, reduction = stage.producer_owner, reduction_of(stage)
+        column = Var(f"c{number}")
+        reader = GroupReader(self.in_memory, self.given, f"s{number}")
+        inputs = [reader.read(x) for x in op.inputs]
+        value = reader.bind(reduction.element(inputs, self._index(stage, t.as_expr(0)), (column,)), "term")
+        stores = [
+            Store(local, (column,), reader.read(x)(self._index(x, column))) for x, local in keep.items()
+        ]
+        acc = Buffer(f"acc{number}", value.dtype, (1,), "local")
+        here = (t.as_expr(0),)
+        update = Store(acc, here, t.binary(reduction.combine, Load(acc, here), value))
+        self.body += [Allocate(acc), Store(acc, here, Const(reduction.identity, value.dtype))]
+        self._loop(column, [*reader.lets, *stores, update])
+        finished = reduction.finish(Load(acc, here))
+        var = Var(f"reduced{number}", finished.dtype)
+        self.body.append(Let(var, finished))
+        self.given[stage] = _constant(var)
+
+    def _write(self, number: int, output: GraphTensor) -> None:
+        column = Var(f"c{number}")
+        reader = GroupReader(self.in_memory, self.given, f"s{number}")
+        index = self._index(output, column)
+        value = narrow(reader.read(output)(index), output.details.dtype)
+        self._loop(column, [*reader.lets, Store(self.result, self.place(index), value)])
+
+    def _loop(self, column: Var, body: Sequence[Stmt]) -> None:
+        end = t.as_expr(self.group.dims[-1])
+        self.body.append(For(column, t.as_expr(0), end, Block(tuple(body)), "vector"))
+
+
+def _constant(value: Expr) -> Read:
+    return lambda index: value
+
+
+def _reader_of(local: Buffer) -> Read:
+    return lambda index: Load(local, (index[-1],))
