@@ -36,7 +36,7 @@ def _setuptools() -> int:
 
 
 pytestmark = pytest.mark.skipif(
-    _setuptools() < 71, reason="building without isolation needs setuptools 71 here"
+    _setuptools() < 77, reason="building without isolation needs setuptools 77 here"
 )
 
 
