@@ -1,0 +1,115 @@
+"""Nodes whose result is known at import: constants, shapes, ranges."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ...dtypes import from_numpy
+from ...graph_ir.graph import Array
+from ..shape_spec import check_size
+from .scope import Handler, NodeContext, Value
+from .tensors import to_dtype
+
+LARGEST_ARRAY = 1 << 16
+"""Elements up to which a computed constant is kept as an array; what is larger is computed by the graph."""
+
+
+def _constant(node: NodeContext) -> Value:
+    given = [attribute.name for attribute in node.node.attribute]
+    if len(given) != 1:
+        raise node.rule("one attribute must hold the value", str(given))
+    (name,) = given
+    if name in ("sparse_value", "value_string", "value_strings"):
+        raise node.unsupported(f"a constant of kind {name}")
+    if name == "value":
+        return node.attr_array(name)
+    if name == "value_float":
+        return np.array(node.attr_float(name), np.float32)
+    if name == "value_int":
+        return np.array(node.attr_int(name), np.int64)
+    if name == "value_floats":
+        return np.array(node.attr_floats(name), np.float32)
+    if name == "value_ints":
+        return np.array(node.attr_ints(name), np.int64)
+    raise node.rule("one attribute must hold the value", str(given))
+
+
+def _constant_of_shape(node: NodeContext) -> Value:
+    dims = node.ints(0, "a shape")
+    value = node.attr_array("value") if node.given("value") else np.zeros(1, np.float32)
+    if value.size != 1:
+        raise node.rule("value must have one element", f"shape {list(value.shape)}")
+    dtype = from_numpy(value.dtype)
+    check_size(f"ConstantOfShape '{node.name}'", dtype, dims)
+    scalar = value.reshape(())
+    if math.prod(dims) <= LARGEST_ARRAY:
+        return np.full(dims, scalar)
+    return node.make("broadcast", [node.constant(scalar, dtype)], {"shape": dims})
+
+
+def _shape(node: NodeContext) -> Value:
+    dims = node.details(0).plain_dims
+    if node.opset >= 15:
+        dims = dims[node.attr_int("start", 0) : node.attr_int("end", len(dims))]
+    return np.array(dims, np.int64)
+
+
+def _size(node: NodeContext) -> Value:
+    return np.array(node.details(0).elements, np.int64)
+
+
+def _range(node: NodeContext) -> Value:
+    start, limit, delta = (
+        _scalar(node, i, what) for i, what in enumerate(("start", "limit", "delta"))
+    )
+    if not start.dtype == limit.dtype == delta.dtype:
+        raise node.rule(
+            "inputs must have one dtype", f"{start.dtype}, {limit.dtype}, {delta.dtype}"
+        )
+    values = [v.astype(object).item() for v in (start, limit, delta)]
+    if not all(math.isfinite(v) for v in values) or values[2] == 0:
+        raise node.rule("start, limit and delta must be finite and delta not 0", str(values))
+    if start.dtype.kind in "iu":
+        count = max(-((values[0] - values[1]) // values[2]), 0)
+    else:
+        count = max(math.ceil((values[1] - values[0]) / values[2]), 0)
+    check_size(f"Range '{node.name}'", from_numpy(start.dtype), (count,))
+    return _steps(start, delta, count)
+
+
+def _steps(start: Array, delta: Array, count: int) -> Array:
+    numbers = np.arange(count, dtype=np.int64)
+    if start.dtype.kind in "iu":
+        return np.asarray(start + numbers.astype(start.dtype) * delta)
+    return (float(start) + numbers * float(delta)).astype(start.dtype)
+
+
+def _scalar(node: NodeContext, index: int, what: str) -> Array:
+    value = node.array(index, what)
+    if value.size != 1 or value.dtype.kind == "b":
+        raise node.rule(f"{what} must be one number", f"{value.dtype.name}{list(value.shape)}")
+    return value.reshape(())
+
+
+def _eye_like(node: NodeContext) -> Value:
+    like = node.details(0)
+    if like.rank != 2:
+        raise node.rule("the input must be a matrix", str(like))
+    dtype = like.dtype
+    if node.given("dtype"):
+        dtype = to_dtype(f"EyeLike '{node.name}'", node.attr_int("dtype"))
+    rows, columns = like.plain_dims
+    diagonal = max(-rows, min(node.attr_int("k", 0), columns))
+    return np.eye(rows, columns, diagonal).astype(dtype.numpy)
+
+
+HANDLERS: dict[str, Handler] = {
+    "Constant": _constant,
+    "ConstantOfShape": _constant_of_shape,
+    "Shape": _shape,
+    "Size": _size,
+    "Range": _range,
+    "EyeLike": _eye_like,
+}

@@ -1,0 +1,137 @@
+"""ONNX to Graph: check the file, fix the inputs, then import node by node."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Mapping
+
+from onnx import GraphProto, ModelProto, NodeProto
+
+from ...errors import GraphcError, InternalError, UnsupportedError
+from ...graph_ir import ops  # noqa: F401 - fills the registry
+from ...graph_ir.graph import Graph, GraphTensor
+from ..shape_spec import InputSpec, check_size
+from .constants import LARGEST_ARRAY
+from .inline import inline_functions, is_handled
+from .inputs import resolve_inputs
+from .op_table import HANDLERS
+from .reader import opset_of, read_model
+from .scope import NodeContext, Scope, Value, node_name
+from .tensors import to_array
+from .wiring import ordered_nodes
+
+
+def load_onnx(
+    source: str | os.PathLike[str] | bytes | ModelProto,
+    specs: Mapping[str, InputSpec] | None = None,
+) -> Graph:
+    """Read an ONNX model. `specs` fixes the shapes the file leaves open, by input name.
+
+    UserError for what is wrong with the file or the specs, UnsupportedError for what is not handled, all at once.
+    """
+    parsed = read_model(source)
+    opset_of(parsed)
+    ordered_nodes(
+        parsed.model.graph, parsed.label
+    )  # before inlining, so that messages are about the file
+    parsed = inline_functions(parsed)
+    graph_proto = parsed.model.graph
+    nodes = ordered_nodes(graph_proto, parsed.label)
+    _check_supported(nodes, parsed.label)
+    graph = Graph(graph_proto.name or "graph")
+    scope = Scope(graph, opset_of(parsed), parsed.folder)
+    _make_inputs(graph_proto, scope, specs or {}, parsed.label)
+    _read_weights(graph_proto, nodes, scope)
+    for node in nodes:
+        _import_node(node, scope)
+    for output in graph_proto.output:
+        graph.make_output(scope.tensor(output.name), output.name)
+    return graph
+
+
+def _check_supported(nodes: list[NodeProto], label: str) -> None:
+    unknown = Counter(
+        f"{node.domain}.{node.op_type}" if node.domain else str(node.op_type)
+        for node in nodes
+        if not is_handled(node)
+    )
+    if unknown:
+        counted = ", ".join(f"{name} ({count}x)" for name, count in sorted(unknown.items()))
+        raise UnsupportedError(f"{label}: these ops are not supported: {counted}")
+
+
+def _make_inputs(
+    proto: GraphProto, scope: Scope, specs: Mapping[str, InputSpec], label: str
+) -> None:
+    # Before IR version 4 the weights were listed among the inputs too: those are no arguments of the model.
+    weights = {tensor.name for tensor in proto.initializer}
+    infos = [info for info in proto.input if info.name not in weights]
+    for name, details in resolve_inputs(infos, specs, label).items():
+        check_size(f"{label}: input '{name}'", details.dtype, details.plain_dims)
+        scope.values[name] = scope.graph.make_input(details, name)
+
+
+def _read_weights(proto: GraphProto, nodes: list[NodeProto], scope: Scope) -> None:
+    used = {name for node in nodes for name in node.input} | {x.name for x in proto.output}
+    for tensor in proto.initializer:
+        if tensor.name in used:
+            scope.values[tensor.name] = to_array(
+                tensor, f"initializer '{tensor.name}'", scope.folder
+            )
+
+
+def _import_node(node: NodeProto, scope: Scope) -> None:
+    """Bind the node's outputs: to arrays where it works on small known arrays only, else to new tensors."""
+    try:
+        results: list[Value] | None = _fold(node, scope)
+        if results is None:
+            results = _run(node, scope)
+    except GraphcError as error:
+        if f"'{node_name(node)}" in str(error) or isinstance(error, InternalError):
+            raise
+        raise type(error)(f"{node.op_type} '{node_name(node)}': {error}") from error
+    for name, value in zip(node.output, results, strict=False):
+        if name:
+            scope.values[name] = value
+
+
+def _run(node: NodeProto, scope: Scope) -> list[Value]:
+    results = HANDLERS[node.op_type](NodeContext(node, scope))
+    if not isinstance(results, list):
+        results = [results]
+    who = f"{node.op_type} '{node_name(node)}'"
+    for value in results:
+        if isinstance(value, GraphTensor):
+            check_size(who, value.details.dtype, value.details.plain_dims)
+    missing = [name for name in node.output[len(results) :] if name]
+    if missing:
+        raise UnsupportedError(
+            f"{who}: its output {len(results)} ('{missing[0]}') is not supported"
+        )
+    return results
+
+
+def _fold(node: NodeProto, scope: Scope) -> list[Value] | None:
+    """Evaluate a node of small known arrays with the NumPy references of its graph ops; None for any other node.
+
+    This is how the shape computations of exporters (Shape, Gather, Concat, ...) become static shapes.
+    """
+    values: dict[str, Value] = {}
+    for name in filter(None, node.input):
+        known = scope.known(name)
+        if known is None or known.size > LARGEST_ARRAY:
+            return None
+        values[name] = known
+    if not values:
+        return None
+    scratch = Scope(Graph("scratch"), scope.opset, scope.folder, values)
+    results = _run(node, scratch)
+    sizes = (y.details.elements for op in scratch.graph.ops for y in op.outputs)
+    if any(size > LARGEST_ARRAY for size in sizes):
+        return None
+    tensors = [value for value in results if isinstance(value, GraphTensor)]
+    for tensor in tensors:
+        scratch.graph.make_output(tensor)
+    arrays = iter(scratch.graph.evaluate([]))
+    return [next(arrays) if isinstance(value, GraphTensor) else value for value in results]

@@ -1,0 +1,123 @@
+"""The inputs of the graph with all sizes fixed: what the file declares, completed by what the caller gives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from onnx import ValueInfoProto
+
+from ...dtypes import DType
+from ...errors import UnsupportedError, UserError
+from ...graph_ir.logical_tensor import LogicalTensor
+from ..shape_spec import InputSpec, check_size
+from .tensors import to_dtype
+
+_EXAMPLE_SIZE = 8  # what the example in the message puts for an open dimension
+
+
+@dataclass(frozen=True)
+class _Declared:
+    """An input as the file has it; an open dimension is a symbol (maybe "") instead of a number."""
+
+    name: str
+    dtype: DType
+    dims: tuple[int | str, ...] | None
+
+    def __str__(self) -> str:
+        dims = "..." if self.dims is None else ",".join(str(d) or "?" for d in self.dims)
+        return f"{self.dtype}[{dims}]"
+
+    @property
+    def example(self) -> str:
+        dims = (1, "") if self.dims is None else self.dims
+        sizes = ",".join(str(_EXAMPLE_SIZE if isinstance(d, str) else d) for d in dims)
+        return f"{self.name}={self.dtype}[{sizes}]"
+
+
+def resolve_inputs(
+    infos: list[ValueInfoProto], specs: Mapping[str, InputSpec], label: str
+) -> dict[str, LogicalTensor]:
+    """Static dtype and shape of every input, in the file's order.
+
+    A symbol fixed for one input holds for all. UserError for specs that contradict the file or each other, and, naming
+    all of them at once, for inputs that stay open.
+    """
+    declared = [_declaration(info, label) for info in infos]
+    names = [d.name for d in declared]
+    for name in specs:
+        if name not in names:
+            known = ", ".join(f"'{n}'" for n in names) or "none"
+            raise UserError(f"{label}: there is no input '{name}'; its inputs are {known}")
+    symbols: dict[str, tuple[int, str]] = {}
+    for d in declared:
+        if d.name in specs:
+            _match(d, specs[d.name], symbols, label)
+    resolved = {d.name: _resolve(d, specs.get(d.name), symbols) for d in declared}
+    still_open = [d for d in declared if resolved[d.name] is None]
+    if still_open:
+        given = ", ".join(f"'{d.name}' is {d}" for d in still_open)
+        example = " ".join(f"--input '{d.example}'" for d in still_open)
+        raise UserError(
+            f"{label}: the shape of every input must be given, but {given}; say {example}"
+        )
+    return {name: details for name, details in resolved.items() if details is not None}
+
+
+def _declaration(info: ValueInfoProto, label: str) -> _Declared:
+    who = f"{label}: input '{info.name}'"
+    kind = info.type.WhichOneof("value")
+    if kind != "tensor_type":
+        if kind is None:
+            raise UserError(f"{who} must have a type, but has none")
+        raise UnsupportedError(
+            f"{who}: only tensors are supported, got {kind.removesuffix('_type')}"
+        )
+    dtype = to_dtype(who, info.type.tensor_type.elem_type)
+    if not info.type.tensor_type.HasField("shape"):
+        return _Declared(info.name, dtype, None)
+    dims = tuple(
+        int(d.dim_value) if d.HasField("dim_value") else str(d.dim_param)
+        for d in info.type.tensor_type.shape.dim
+    )
+    check_size(who, dtype, [d for d in dims if isinstance(d, int)])
+    return _Declared(info.name, dtype, dims)
+
+
+def _match(
+    declared: _Declared, spec: InputSpec, symbols: dict[str, tuple[int, str]], label: str
+) -> None:
+    """Check a spec against the declaration and take over what it says of symbols."""
+    who = f"{label}: input '{declared.name}'"
+    given = f"{spec.dtype}[{','.join(map(str, spec.dims))}]"
+    if spec.dtype != declared.dtype:
+        raise UserError(f"{who}: the file declares {declared}, got {given}; the dtype must agree")
+    if declared.dims is None:
+        return
+    if len(declared.dims) != len(spec.dims):
+        raise UserError(
+            f"{who}: the file declares {declared}, got {given}; the number of axes must agree"
+        )
+    for dim, size in zip(declared.dims, spec.dims, strict=True):
+        if isinstance(dim, int) and dim != size:
+            raise UserError(
+                f"{who}: the file declares {declared}, got {given}; fixed sizes must agree"
+            )
+        if isinstance(dim, str) and dim:
+            fixed, other = symbols.setdefault(dim, (size, declared.name))
+            if fixed != size:
+                raise UserError(
+                    f"{who}: '{dim}' must have one size, got {size}, but {fixed} from input '{other}'"
+                )
+
+
+def _resolve(
+    declared: _Declared, spec: InputSpec | None, symbols: Mapping[str, tuple[int, str]]
+) -> LogicalTensor | None:
+    if spec is not None:
+        return LogicalTensor(spec.dtype, spec.dims)
+    if declared.dims is None:
+        return None
+    dims = [symbols[d][0] if d in symbols else d for d in declared.dims]
+    fixed = tuple(d for d in dims if isinstance(d, int))
+    return LogicalTensor(declared.dtype, fixed) if len(fixed) == len(dims) else None

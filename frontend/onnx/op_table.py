@@ -1,0 +1,17 @@
+"""Every kind of node that is imported; one table per family."""
+
+from __future__ import annotations
+
+from . import constants, elementwise, matmul, movement, normalize, reduce, slicing
+from .scope import Handler
+
+HANDLERS: dict[str, Handler] = {
+    **constants.HANDLERS,
+    **elementwise.HANDLERS,
+    **matmul.HANDLERS,
+    **movement.HANDLERS,
+    **normalize.HANDLERS,
+    **reduce.HANDLERS,
+    **slicing.HANDLERS,
+}
+"""ONNX op type (of the default domain) to its importer."""

@@ -1,0 +1,89 @@
+"""Get a ModelProto from whatever the caller has, and check what can be checked of the file as such."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import onnx
+from google.protobuf.message import DecodeError
+from onnx import ModelProto
+
+from ...errors import UnsupportedError, UserError
+
+OLDEST_OPSET = 7
+DEFAULT_DOMAINS = ("", "ai.onnx")
+
+
+@dataclass(frozen=True)
+class ModelSource:
+    """A parsed file: `label` names it in messages, `folder` (None for bytes) holds its external data."""
+
+    model: ModelProto
+    label: str
+    folder: Path | None = None
+
+
+def read_model(source: str | os.PathLike[str] | bytes | ModelProto) -> ModelSource:
+    """Parse and check the envelope: decodable, has a graph, nothing that is not handled. UserError otherwise."""
+    if isinstance(source, ModelProto):
+        parsed = ModelSource(source, "model")
+    elif isinstance(source, bytes):
+        parsed = ModelSource(_parse(source, "model"), "model")
+    else:
+        path = Path(source)
+        parsed = ModelSource(_parse(read_file(path), f"'{path}'"), f"'{path}'", path.parent)
+    _check_envelope(parsed)
+    return parsed
+
+
+def read_file(path: Path) -> bytes:
+    """The bytes of a model file. UserError where there is no readable file."""
+    try:
+        if path.is_dir():
+            raise UserError(f"'{path}' is a directory; give the model file in it")
+        return path.read_bytes()
+    except FileNotFoundError as error:
+        raise UserError(f"'{path}' does not exist") from error
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        reason = getattr(error, "strerror", None) or str(error)
+        raise UserError(f"'{path}' cannot be read: {reason}") from error
+
+
+def _parse(data: bytes, label: str) -> ModelProto:
+    if not data:
+        raise UserError(f"{label} is empty, so it is not an ONNX model")
+    try:
+        return ModelProto.FromString(data)
+    except (DecodeError, ValueError) as error:
+        raise UserError(
+            f"{label} is not an ONNX model, or is truncated: its {len(data)} bytes cannot be decoded"
+        ) from error
+
+
+def _check_envelope(source: ModelSource) -> None:
+    model, label = source.model, source.label
+    if not model.HasField("graph") or not model.ir_version:
+        raise UserError(f"{label} is not an ONNX model, or is truncated: it has no graph")
+    if not model.graph.output:
+        raise UserError(f"{label}: a graph must have outputs, but '{model.graph.name}' has none")
+    if model.graph.sparse_initializer:
+        names = ", ".join(f"'{s.values.name}'" for s in model.graph.sparse_initializer)
+        raise UnsupportedError(f"{label}: sparse initializers are not supported, it has {names}")
+    opset_of(source)
+
+
+def opset_of(source: ModelSource) -> int:
+    """The version of the default operator set. UnsupportedError outside what is handled."""
+    versions = [o.version for o in source.model.opset_import if o.domain in DEFAULT_DOMAINS]
+    if not versions:
+        raise UserError(
+            f"{source.label} must import the default operator set, but names no version of it"
+        )
+    newest = onnx.defs.onnx_opset_version()
+    if not OLDEST_OPSET <= versions[0] <= newest:
+        raise UnsupportedError(
+            f"{source.label}: opsets {OLDEST_OPSET} to {newest} are supported, it uses {versions[0]}"
+        )
+    return int(versions[0])

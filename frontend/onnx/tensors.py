@@ -1,0 +1,151 @@
+"""Weights: a TensorProto, its data raw, in typed fields or in a file beside the model, to a NumPy array."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from onnx import TensorProto
+
+from ... import dtypes
+from ...dtypes import DType
+from ...errors import UnsupportedError, UserError
+from ...graph_ir.graph import Array
+from ..shape_spec import check_size
+
+DTYPES: dict[int, DType] = {
+    TensorProto.DOUBLE: dtypes.F64,
+    TensorProto.FLOAT: dtypes.F32,
+    TensorProto.FLOAT16: dtypes.F16,
+    TensorProto.BFLOAT16: dtypes.BF16,
+    TensorProto.INT8: dtypes.S8,
+    TensorProto.INT16: dtypes.S16,
+    TensorProto.INT32: dtypes.S32,
+    TensorProto.INT64: dtypes.S64,
+    TensorProto.UINT8: dtypes.U8,
+    TensorProto.UINT16: dtypes.U16,
+    TensorProto.UINT32: dtypes.U32,
+    TensorProto.UINT64: dtypes.U64,
+    TensorProto.BOOL: dtypes.BOOL,
+}
+
+_TYPED_FIELDS = {
+    TensorProto.FLOAT: "float_data",
+    TensorProto.DOUBLE: "double_data",
+    TensorProto.INT64: "int64_data",
+    TensorProto.UINT32: "uint64_data",
+    TensorProto.UINT64: "uint64_data",
+}  # every other type is in int32_data
+
+
+def to_dtype(who: str, data_type: int) -> DType:
+    """The dtype of an element type number. UnsupportedError where graphc has none, UserError for no type at all."""
+    if data_type in DTYPES:
+        return DTYPES[data_type]
+    names = {number: name for name, number in TensorProto.DataType.items()}
+    if data_type == TensorProto.UNDEFINED or data_type not in names:
+        raise UserError(f"{who}: the element type must be given, got number {data_type}")
+    raise UnsupportedError(f"{who}: element type {names[data_type]} is not supported")
+
+
+def to_array(proto: TensorProto, who: str, folder: Path | None) -> Array:
+    """The tensor as an array.
+
+    `folder` is where the model file lies, None when it came as bytes. UserError where the data does not fit the shape.
+    """
+    dtype = to_dtype(who, proto.data_type)
+    dims = tuple(proto.dims)
+    check_size(who, dtype, dims)
+    if proto.HasField("segment"):
+        raise UnsupportedError(f"{who}: tensors stored in segments are not supported")
+    if proto.data_location == TensorProto.EXTERNAL:
+        data = _external_data(proto, who, folder, math.prod(dims) * dtype.size)
+        return _from_raw(data, dtype, dims, who)
+    if proto.HasField("raw_data"):
+        return _from_raw(proto.raw_data, dtype, dims, who)
+    return _from_fields(proto, dtype, dims, who)
+
+
+def _from_raw(data: bytes, dtype: DType, dims: tuple[int, ...], who: str) -> Array:
+    needed = math.prod(dims) * dtype.size
+    if len(data) != needed:
+        shape = ",".join(map(str, dims))
+        raise UserError(f"{who}: {dtype}[{shape}] takes {needed} bytes, got {len(data)}")
+    if dtype is dtypes.BOOL:  # any non-zero byte is true, but a NumPy bool must be 0 or 1
+        return np.frombuffer(data, np.uint8).reshape(dims) != 0
+    return np.frombuffer(data, dtype.numpy).reshape(dims)
+
+
+def _from_fields(proto: TensorProto, dtype: DType, dims: tuple[int, ...], who: str) -> Array:
+    field = getattr(proto, _TYPED_FIELDS.get(proto.data_type, "int32_data"))
+    count = math.prod(dims)
+    if len(field) != count:
+        shape = ",".join(map(str, dims))
+        raise UserError(f"{who}: {dtype}[{shape}] takes {count} elements, got {len(field)}")
+    if dtype in (dtypes.F16, dtypes.BF16):  # the bits, in an int32 each
+        bits = _checked_integers(field, np.dtype(np.uint16), who)
+        return bits.view(dtype.numpy).reshape(dims)
+    if dtype.is_float:
+        return np.array(field, dtype.numpy).reshape(dims)
+    if dtype is dtypes.BOOL:
+        return np.array(field, np.int32).reshape(dims) != 0
+    return _checked_integers(field, dtype.numpy, who).reshape(dims)
+
+
+def _checked_integers(field: Any, dtype: np.dtype[Any], who: str) -> Array:
+    wide = np.array(field, np.uint64 if dtype.name == "uint64" else np.int64)
+    limits = np.iinfo(dtype)
+    if wide.size and (wide.min() < limits.min or wide.max() > limits.max):
+        raise UserError(
+            f"{who}: every element must fit {dtype.name}, got {wide.min()}..{wide.max()}"
+        )
+    return wide.astype(dtype)
+
+
+def _external_data(proto: TensorProto, who: str, folder: Path | None, needed: int) -> bytes:
+    entries = {entry.key: entry.value for entry in proto.external_data}
+    if folder is None:
+        raise UserError(
+            f"{who}: its data is in another file, so the model must be given as a path, not as bytes"
+        )
+    location = entries.get("location", "")
+    path = _inside(folder, location, who)
+    offset = _file_position(entries, "offset", 0, who)
+    length = _file_position(entries, "length", needed, who)
+    if length != needed:
+        raise UserError(
+            f"{who}: its shape takes {needed} bytes, but the entry for '{location}' says {length}"
+        )
+    size = path.stat().st_size
+    if offset + needed > size:
+        raise UserError(
+            f"{who}: bytes {offset} to {offset + needed} of '{location}' are needed, but it has {size}; "
+            "the file is truncated or belongs to another model"
+        )
+    with path.open("rb") as stream:
+        stream.seek(offset)
+        return stream.read(needed)
+
+
+def _inside(folder: Path, location: str, who: str) -> Path:
+    """The file at `location`, which must not leave the model's folder, not even through a symbolic link."""
+    root = folder.resolve()
+    if not location or "\0" in location:
+        raise UserError(f"{who}: the name of its data file must be given, got {location!r}")
+    path = (root / location).resolve()
+    if not path.is_relative_to(root):
+        raise UserError(f"{who}: its data file must lie in the model's folder, got '{location}'")
+    if not path.is_file():
+        raise UserError(
+            f"{who}: its data file '{location}' must lie beside the model, but it is missing"
+        )
+    return path
+
+
+def _file_position(entries: dict[str, str], key: str, default: int, who: str) -> int:
+    text = entries.get(key, str(default))
+    if not (text.isascii() and text.isdigit()) or len(text) > 18:
+        raise UserError(f"{who}: {key} of its data file must be a number of bytes, got '{text}'")
+    return int(text)
