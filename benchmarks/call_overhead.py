@@ -14,6 +14,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -90,7 +91,7 @@ def measure_loops(threads: int) -> dict[str, float]:
     result = {}
     for tasks in (threads, 4 * threads, 64 * threads):
         # The median: a loop is quickest when the other core is taken and nobody helps.
-        rounds = [elapsed(lambda n=tasks: loops(pool.address, n, count)) for _ in range(15)]
+        rounds = [elapsed(partial(loops, pool.address, tasks, count)) for _ in range(15)]
         result[f"warm workers, {tasks} tasks"] = statistics.median(rounds) / count
     rounds = []
     for _ in range(100):
