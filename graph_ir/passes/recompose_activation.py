@@ -1,0 +1,104 @@
+"""Recognise activation functions in what exporters decomposed them into."""
+
+from __future__ import annotations
+
+import math
+
+from ..context import LowerContext
+from ..graph import Graph
+from ..pattern import Capture, either, make_instead, node, product, recipe
+from ..rewrite import Rule, rewrite
+
+
+def recompose_activation(graph: Graph, ctx: LowerContext) -> bool:
+    """Put sigmoid, silu, softplus, mish, softsign, hard_sigmoid, hard_swish and gelu (both forms) together again.
+
+    %e = erf(div(%x, 1.4142135)); %a = add(%e, 1); %m = mul(%x, %a); %y = mul(%m, 0.5)
+    ->
+    %y = gelu(%x)
+
+    Requires: topological order; folded constants.
+    Ensures: topological order; none of the patterns below is left. The parts' roundings are not kept.
+    """
+    return rewrite(graph, RULES)
+
+
+_X = Capture("x")
+_SQUARE = either(node("square", _X), node("mul", _X, _X), node("pow", _X, 2))
+_CUBE = either(node("mul", _SQUARE, _X), node("pow", _X, 3))
+
+_EXP_PLUS_1 = node("add", node("exp", node("neg", _X)), 1)
+_SIGMOID = either(node("div", 1, _EXP_PLUS_1), node("reciprocal", _EXP_PLUS_1))
+_SILU = either(node("mul", _X, either(node("sigmoid", _X), _SIGMOID)), node("div", _X, _EXP_PLUS_1))
+
+_SOFTPLUS = either(node("log1p", node("exp", _X)), node("log", node("add", node("exp", _X), 1)))
+_MISH = node("mul", _X, node("tanh", either(node("softplus", _X), _SOFTPLUS)))
+_SOFTSIGN = node("div", _X, node("add", node("abs", _X), 1))
+
+_SHIFTED = node("add", _X, 3)
+_RELU6 = either(
+    node("clamp", _SHIFTED, min=0, max=6),
+    node("min", either(node("relu", _SHIFTED), node("max", _SHIFTED, 0)), 6),
+    node("max", node("min", _SHIFTED, 6), 0),
+    node("relu", node("min", _SHIFTED, 6)),
+)
+_HARD_SIGMOID = either(node("div", _RELU6, 6), node("mul", _RELU6, 1 / 6))
+_HARD_SWISH = either(
+    node("mul", _X, either(_HARD_SIGMOID, node("hard_sigmoid", _X, alpha=1 / 6, beta=0.5))),
+    node("div", node("mul", _X, _RELU6), 6),
+    product(_X, _RELU6, 1 / 6),
+)
+
+_ERF = node("erf", either(node("div", _X, math.sqrt(2)), node("mul", _X, math.sqrt(0.5))))
+_GELU_ERF = either(
+    product(_X, 0.5, node("add", _ERF, 1)),
+    node("div", node("mul", _X, node("add", _ERF, 1)), 2),
+    node("mul", node("div", _X, 2), node("add", _ERF, 1)),
+)
+
+_CUBIC = 0.044715
+_SCALED_CUBE = either(node("mul", _CUBE, _CUBIC), product(_SQUARE, _X, _CUBIC))
+_SCALED_SQUARE = either(node("mul", _SQUARE, _CUBIC), product(_X, _X, _CUBIC))
+_BELL = node(
+    "tanh",
+    either(
+        node("mul", node("add", _X, _SCALED_CUBE), math.sqrt(2 / math.pi)),
+        product(_X, math.sqrt(2 / math.pi), node("add", _SCALED_SQUARE, 1)),
+    ),
+)
+_GELU_TANH = either(
+    product(_X, 0.5, node("add", _BELL, 1)),
+    node("div", node("mul", _X, node("add", _BELL, 1)), 2),
+    node("mul", node("div", _X, 2), node("add", _BELL, 1)),
+)
+
+_TO_SIGMOID = recipe(_SIGMOID, make_instead("sigmoid"))
+_TO_SILU = recipe(_SILU, make_instead("silu"))
+_TO_HARD_SIGMOID = recipe(_HARD_SIGMOID, make_instead("hard_sigmoid", alpha=1 / 6, beta=0.5))
+_TO_HARD_SWISH = recipe(_HARD_SWISH, make_instead("hard_swish"))
+_TO_GELU = (
+    recipe(_GELU_ERF, make_instead("gelu", approximate="none")),
+    recipe(_GELU_TANH, make_instead("gelu", approximate="tanh")),
+)
+_TO_SOFTPLUS = recipe(_SOFTPLUS, make_instead("softplus"))
+
+RULES: dict[str, tuple[Rule, ...]] = {
+    "reciprocal": (_TO_SIGMOID,),
+    "log": (_TO_SOFTPLUS,),
+    "log1p": (_TO_SOFTPLUS,),
+    "mul": (
+        *_TO_GELU,
+        _TO_SILU,
+        _TO_HARD_SWISH,
+        _TO_HARD_SIGMOID,
+        recipe(_MISH, make_instead("mish")),
+    ),
+    "div": (
+        *_TO_GELU,
+        _TO_SILU,
+        _TO_SIGMOID,
+        _TO_HARD_SWISH,
+        _TO_HARD_SIGMOID,
+        recipe(_SOFTSIGN, make_instead("softsign")),
+    ),
+}

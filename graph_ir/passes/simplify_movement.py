@@ -1,0 +1,164 @@
+"""Fewer movements: identities dropped, neighbours merged, transposes and broadcasts read in place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..context import LowerContext
+from ..graph import Graph, GraphTensor, Op
+from ..ops.elementwise import Elementwise
+from ..ops.movement import Slice, Transpose
+from ..ops.reduce import Reduce
+from ..registry import lookup, names
+from ..rewrite import Rule, rewrite
+
+_SINGLE_ELEMENT = ("reduce_sum", "reduce_mean", "reduce_max", "reduce_min", "reduce_prod")
+_SINGLE_BOOL = ("reduce_any", "reduce_all")
+
+
+def simplify_movement(graph: Graph, ctx: LowerContext) -> bool:
+    """Drop movements that move nothing, merge those that follow each other, and use what consumers can do themselves.
+
+    %t = transpose(%x, {1, 0}); %y = matmul_core(%t, %w); %r = reshape(reshape(%y)); %z = add(%r, broadcast(%b))
+    ->
+    %y = matmul_core(%x, %w, transpose_a=true); %r = reshape(%y); %z = add(%r, %b)
+
+    Requires: topological order; plain layouts (before `propagate_layouts`).
+    Ensures: topological order; none of the rules below fits any more.
+    """
+    rules: dict[str, tuple[Rule, ...]] = dict(RULES)
+    for name in names():
+        if issubclass(lookup(name), Elementwise):
+            rules[name] = (_read_before_broadcast,)
+    return rewrite(graph, rules)
+
+
+def _drop_identity(graph: Graph, op: Op) -> GraphTensor | None:
+    """reshape, broadcast, slice, pad or concat to the same shape: x."""
+    x = op.inputs[0]
+    if len(op.inputs) > 1 or x.details.plain_dims != op.outputs[0].details.plain_dims:
+        return None
+    if op.op_name == "pad" and any((*op.attrs["before"], *op.attrs["after"])):
+        return None  # cropped here, padded there
+    if op.op_name == "slice" and any(step < 0 for step in op.attrs.get("steps", ())):
+        return None  # reversed
+    return x
+
+
+def _merge(graph: Graph, op: Op) -> GraphTensor | None:
+    """reshape(reshape(x)), broadcast(broadcast(x)): the outer one alone."""
+    inner = op.inputs[0].producer_owner
+    if inner.op_name != op.op_name:
+        return None
+    op.set_input(0, inner.inputs[0])
+    return op.outputs[0]
+
+
+def _reshape_instead(graph: Graph, op: Op) -> GraphTensor | None:
+    """A broadcast that only adds axes of size 1: reshape."""
+    x, y = op.inputs[0].details, op.outputs[0].details
+    if x.elements != y.elements or not x.elements:
+        return None
+    return _reshape(graph, op, op.inputs[0])
+
+
+def _reduce_nothing(graph: Graph, op: Op) -> GraphTensor | None:
+    """A reduction over axes of size 1: reshape."""
+    dims = op.inputs[0].details.plain_dims
+    axes = op.axes if isinstance(op, Reduce) else range(len(dims))
+    return _reshape(graph, op, op.inputs[0]) if all(dims[axis] == 1 for axis in axes) else None
+
+
+def _reshape(graph: Graph, op: Op, x: GraphTensor) -> GraphTensor:
+    shape = op.outputs[0].details.plain_dims
+    if x.details.plain_dims == shape:
+        return x
+    return graph.make("reshape", [x], {"shape": shape}, f"{op.name}.reshape").outputs[0]
+
+
+def _simplify_transpose(graph: Graph, op: Op) -> GraphTensor | None:
+    """Identity: x; transpose of a transpose: one; where only axes of size 1 move: reshape."""
+    if not isinstance(op, Transpose):
+        return None
+    x = op.inputs[0]
+    if op.perm == tuple(range(len(op.perm))):
+        return x
+    inner = x.producer_owner
+    if isinstance(inner, Transpose):
+        op.attrs["perm"] = tuple(inner.perm[axis] for axis in op.perm)
+        op.set_input(0, inner.inputs[0])
+        return op.outputs[0]
+    moved = [axis for axis in op.perm if x.details.plain_dims[axis] != 1]
+    return _reshape(graph, op, x) if moved == sorted(moved) else None
+
+
+def _merge_slices(graph: Graph, op: Op) -> GraphTensor | None:
+    """slice(slice(x)): one slice."""
+    inner = op.inputs[0].producer_owner
+    if not isinstance(inner, Slice) or not op.outputs[0].details.elements:
+        return None
+    first, second = _starts_and_steps(inner), _starts_and_steps(op)
+    pairs = list(zip(first, second, strict=True))
+    op.attrs["starts"] = tuple(start + step * begin for (start, step), (begin, _) in pairs)
+    op.attrs["steps"] = tuple(step * stride for (_, step), (_, stride) in pairs)
+    op.set_input(0, inner.inputs[0])
+    return op.outputs[0]
+
+
+def _starts_and_steps(op: Op) -> list[tuple[int, int]]:
+    starts = op.attrs["starts"]
+    return list(zip(starts, op.attrs.get("steps", (1,) * len(starts)), strict=True))
+
+
+def _drop_empty_parts(graph: Graph, op: Op) -> GraphTensor | None:
+    """concat(x, y) where y has no elements: concat(x)."""
+    kept = [x for x in op.inputs if x.details.elements]
+    if not kept or len(kept) == len(op.inputs):
+        return None
+    return graph.make("concat", kept, op.attrs, f"{op.name}.concat").outputs[0]
+
+
+def _read_transposed(graph: Graph, op: Op) -> GraphTensor | None:
+    """matmul_core(transpose(x), y) where the last two axes are swapped: matmul_core(x, y, transpose_a)."""
+    for index, flag in enumerate(("transpose_a", "transpose_b")):
+        inner = op.inputs[index].producer_owner
+        if not isinstance(inner, Transpose):
+            continue
+        rank = len(inner.perm)
+        if inner.perm == (*range(rank - 2), rank - 1, rank - 2):
+            op.attrs[flag] = not op.attrs.get(flag, False)
+            op.set_input(index, inner.inputs[0])
+            return op.outputs[0]
+    return None
+
+
+def _read_before_broadcast(graph: Graph, op: Op) -> GraphTensor | None:
+    """add(x, broadcast(y)): add(x, y), where the result has the same shape without it."""
+    for index, tensor in enumerate(op.inputs):
+        inner = tensor.producer_owner
+        if inner.op_name != "broadcast":
+            continue
+        shapes = [x.details.plain_dims for x in op.inputs]
+        shapes[index] = inner.inputs[0].details.plain_dims
+        if _common_shape(shapes) == op.outputs[0].details.plain_dims:
+            op.set_input(index, inner.inputs[0])
+            return op.outputs[0]
+    return None
+
+
+def _common_shape(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+    return tuple(np.broadcast_shapes(*shapes))
+
+
+RULES: dict[str, tuple[Rule, ...]] = {
+    "reshape": (_drop_identity, _merge),
+    "broadcast": (_drop_identity, _merge, _reshape_instead),
+    "transpose": (_simplify_transpose,),
+    "slice": (_drop_identity, _merge_slices),
+    "pad": (_drop_identity,),
+    "concat": (_drop_identity, _drop_empty_parts),
+    "matmul_core": (_read_transposed,),
+    **dict.fromkeys((*_SINGLE_ELEMENT, *_SINGLE_BOOL), (_reduce_nothing,)),
+}

@@ -1,0 +1,156 @@
+from __future__ import annotations
+
+import pytest
+
+from graphc.graph_ir.passes.simplify_movement import simplify_movement
+from support.graphs import check_pass, graph_of, run_pass
+
+X = "%x = Node[type=input] () -> f32[2,3,4]\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("%y = Node[type=transpose] (inputs = (x=%x), attrs = {perm: {0, 1, -1}}) -> f32[2,3,4]\n"
+         "return (z=%y)",
+         "return (z=%x)"),
+        ("%t = Node[type=transpose] (inputs = (x=%x), attrs = {perm: {2, 0, 1}}) -> f32[4,2,3]\n"
+         "%y = Node[type=transpose] (inputs = (x=%t), attrs = {perm: {1, 2, 0}}) -> f32[2,3,4]\n"
+         "return (z=%y)",
+         "return (z=%x)"),
+        ("%t = Node[type=transpose] (inputs = (x=%x), attrs = {perm: {2, 0, 1}}) -> f32[4,2,3]\n"
+         "%y = Node[type=transpose] (inputs = (x=%t), attrs = {perm: {0, 2, 1}}) -> f32[4,3,2]\n"
+         "return (z=%y)",
+         "%y = Node[type=transpose] (inputs = (x=%x), attrs = {perm: {2, 1, 0}}) -> f32[4,3,2]\n"
+         "return (z=%y)"),
+        ("%r = Node[type=reshape] (inputs = (x=%x), attrs = {shape: {6, 4}}) -> f32[6,4]\n"
+         "%s = Node[type=reshape] (inputs = (x=%r), attrs = {shape: {24}}) -> f32[24]\n"
+         "%y = Node[type=reshape] (inputs = (x=%s), attrs = {shape: {2, 3, 4}}) -> f32[2,3,4]\n"
+         "return (z=%y, t=%s)",
+         "%s = Node[type=reshape] (inputs = (x=%x), attrs = {shape: {24}}) -> f32[24]\n"
+         "return (z=%x, t=%s)"),
+        ("%r = Node[type=reshape] (inputs = (x=%x), attrs = {shape: {2, 1, 12}}) -> f32[2,1,12]\n"
+         "%y = Node[type=transpose] (inputs = (x=%r), attrs = {perm: {0, 2, 1}}) -> f32[2,12,1]\n"
+         "return (z=%y)",
+         "%y.reshape = Node[type=reshape] (inputs = (x=%x), attrs = {shape: {2, 12, 1}}) -> f32[2,12,1]\n"
+         "return (z=%y.reshape)"),
+        ("%y = Node[type=slice] (inputs = (x=%x), attrs = {starts: {0, 0, 0}, sizes: {2, 3, 4}}) -> f32[2,3,4]\n"
+         "return (z=%y)",
+         "return (z=%x)"),
+        ("%s = Node[type=slice] (inputs = (x=%x), attrs = {starts: {1, 2, 0}, steps: {1, -1, 2}, sizes: {1, 3, 2}})"
+         " -> f32[1,3,2]\n"
+         "%y = Node[type=slice] (inputs = (x=%s), attrs = {starts: {0, 2, 1}, steps: {1, -2, 1}, sizes: {1, 2, 1}})"
+         " -> f32[1,2,1]\nreturn (z=%y)",
+         "%y = Node[type=slice] (inputs = (x=%x), attrs = {starts: {1, 0, 2}, steps: {1, 2, 2}, sizes: {1, 2, 1}})"
+         " -> f32[1,2,1]\nreturn (z=%y)"),
+        ("%y = Node[type=concat] (inputs = (x=%x), attrs = {axis: 1}) -> f32[2,3,4]\nreturn (z=%y)",
+         "return (z=%x)"),
+        ("%y = Node[type=pad] (inputs = (x=%x), attrs = {before: {0, 0, 0}, after: {0, 0, 0}}) -> f32[2,3,4]\n"
+         "return (z=%y)",
+         "return (z=%x)"),
+        ("%y = Node[type=broadcast] (inputs = (x=%x), attrs = {shape: {2, 3, 4}}) -> f32[2,3,4]\n"
+         "return (z=%y)",
+         "return (z=%x)"),
+        ("%y = Node[type=broadcast] (inputs = (x=%x), attrs = {shape: {1, 2, 3, 4}}) -> f32[1,2,3,4]\n"
+         "return (z=%y)",
+         "%y.reshape = Node[type=reshape] (inputs = (x=%x), attrs = {shape: {1, 2, 3, 4}}) -> f32[1,2,3,4]\n"
+         "return (z=%y.reshape)"),
+        ("%y = Node[type=reduce_max] (inputs = (x=%x), attrs = {axes: {}, keep_dims: false}) -> f32[2,3,4]\n"
+         "return (z=%y)",
+         "return (z=%x)"),
+    ],
+)  # fmt: skip
+def test_rules(before: str, after: str) -> None:
+    check_pass(simplify_movement, X + before, X + after)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "%y = Node[type=slice] (inputs = (x=%x), attrs = {starts: {0, 2, 0}, steps: {1, -1, 1}, sizes: {2, 3, 4}})"
+        " -> f32[2,3,4]",
+        "%y = Node[type=pad] (inputs = (x=%x), attrs = {before: {0, 1, 0}, after: {0, -1, 0}}) -> f32[2,3,4]",
+        "%y = Node[type=concat] (inputs = (x_0=%x, x_1=%x), attrs = {axis: 0}) -> f32[4,3,4]",
+        "%y = Node[type=reduce_l1] (inputs = (x=%x), attrs = {axes: {}, keep_dims: false}) -> f32[2,3,4]",
+        "%y = Node[type=reduce_sum] (inputs = (x=%x), attrs = {axes: {1}, keep_dims: true}) -> f32[2,1,4]",
+    ],
+)
+def test_what_moves_stays(body: str) -> None:
+    graph = graph_of(f"{X}{body}\nreturn (z=%y)")
+    assert not run_pass(simplify_movement, graph)
+
+
+def test_empty_parts_of_a_concat_go() -> None:
+    check_pass(
+        simplify_movement,
+        """
+        %x = Node[type=input] () -> f32[2,3]
+        %e = Node[type=input] () -> f32[0,3]
+        %y = Node[type=concat] (inputs = (x_0=%e, x_1=%x, x_2=%e), attrs = {axis: 0}) -> f32[2,3]
+        return (z=%y)
+        """,
+        """
+        %x = Node[type=input] () -> f32[2,3]
+        %e = Node[type=input] () -> f32[0,3]
+        return (z=%x)
+        """,
+    )
+
+
+def test_matmul_reads_transposed_operands() -> None:
+    check_pass(
+        simplify_movement,
+        """
+    %a = Node[type=input] () -> f32[5,3,2]
+    %b = Node[type=input] () -> f32[4,3]
+    %at = Node[type=transpose] (inputs = (x=%a), attrs = {perm: {0, 2, 1}}) -> f32[5,2,3]
+    %bt = Node[type=transpose] (inputs = (x=%b), attrs = {perm: {1, 0}}) -> f32[3,4]
+    %y = Node[type=matmul_core] (inputs = (a=%at, b=%bt)) -> f32[5,2,4]
+    %z = Node[type=matmul_core] (inputs = (a=%at, b=%b), attrs = {transpose_b: true}) -> f32[5,2,4]
+    return (u=%y, v=%z)
+        """,
+        """
+    %a = Node[type=input] () -> f32[5,3,2]
+    %b = Node[type=input] () -> f32[4,3]
+    %y = Node[type=matmul_core] (inputs = (a=%a, b=%b), attrs = {transpose_a: true, transpose_b: true}) -> f32[5,2,4]
+    %z = Node[type=matmul_core] (inputs = (a=%a, b=%b), attrs = {transpose_b: true, transpose_a: true}) -> f32[5,2,4]
+    return (u=%y, v=%z)
+        """,
+    )
+
+
+def test_a_transpose_of_batch_axes_stays_before_a_matmul() -> None:
+    graph = graph_of(
+        """
+        %a = Node[type=input] () -> f32[2,3,4,5]
+        %b = Node[type=input] () -> f32[5,6]
+        %t = Node[type=transpose] (inputs = (x=%a), attrs = {perm: {0, 2, 1, 3}}) -> f32[2,4,3,5]
+        %y = Node[type=matmul_core] (inputs = (a=%t, b=%b)) -> f32[2,4,3,6]
+        return (z=%y)
+        """
+    )
+    assert not run_pass(simplify_movement, graph)
+
+
+def test_elementwise_ops_broadcast_themselves() -> None:
+    check_pass(
+        simplify_movement,
+        """
+        %x = Node[type=input] () -> f32[2,3]
+        %b = Node[type=input] () -> f32[3]
+        %c = Node[type=broadcast] (inputs = (x=%b), attrs = {shape: {2, 3}}) -> f32[2,3]
+        %y = Node[type=add] (inputs = (a=%c, b=%x)) -> f32[2,3]
+        %z = Node[type=exp] (inputs = (x=%c)) -> f32[2,3]
+        %w = Node[type=add] (inputs = (a=%c, b=%c)) -> f32[2,3]
+        return (u=%y, v=%z, t=%w)
+        """,
+        """
+        %x = Node[type=input] () -> f32[2,3]
+        %b = Node[type=input] () -> f32[3]
+        %c = Node[type=broadcast] (inputs = (x=%b), attrs = {shape: {2, 3}}) -> f32[2,3]
+        %y = Node[type=add] (inputs = (a=%b, b=%x)) -> f32[2,3]
+        %z = Node[type=exp] (inputs = (x=%c)) -> f32[2,3]
+        %w = Node[type=add] (inputs = (a=%b, b=%c)) -> f32[2,3]
+        return (u=%y, v=%z, t=%w)
+        """,
+    )
