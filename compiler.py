@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from . import __version__
 from .codegen.aot import compile_to_object
 from .codegen.host import target_for
-from .codegen.llvm_info import llvm_version
+from .codegen.llvm_info import process_triple
 from .codegen.module import emit_module
 from .codegen.support import thread_pool_module
 from .frontend import load as load_graph
@@ -35,11 +33,10 @@ from .target import Target
 from .tensor_ir import pipeline as loop_pipeline
 from .tensor_ir.nodes import Module
 from .tensor_ir.printer import print_module
+from .versions import versions
 
-if TYPE_CHECKING:
-    import onnx
-
-    Model = str | os.PathLike[str] | bytes | onnx.ModelProto | Graph
+Model = Any
+"""A path, the bytes of a file, an onnx.ModelProto or a Graph."""
 
 OnPhase = Callable[[str, int, int], None]
 """Progress: (phase, steps done, steps in all). Called when a phase starts (0 done) and as it goes."""
@@ -166,7 +163,7 @@ def compile_stages(
         dump.write("llvm", lambda: llvm_ir)
     with phases("llvm"):
         object_code = compile_to_object(llvm_ir, ctx.target)
-        support = _support_object() if ctx.options.threads > 1 else b""
+        support = _support_object()
     stats = _stats(source, graph, lowered, phases.seconds)
     artifact = _artifact(source, lowered, ctx, object_code, support, stats)
     return Compilation(ctx.target, ctx.options, source, graph, lowered, module, llvm_ir, artifact)
@@ -174,9 +171,9 @@ def compile_stages(
 
 @cache
 def _support_object() -> bytes:
-    """The thread pool's object code: plain x86-64, the same for every model."""
-    target = target_for("generic")
-    return compile_to_object(thread_pool_module(sys.platform), target)
+    """The thread pool's object code, the same for every model; empty where models run serially."""
+    text = thread_pool_module(process_triple())
+    return compile_to_object(text, target_for("generic")) if text else b""
 
 
 def _stats(
@@ -223,30 +220,17 @@ def _artifact(
         TensorSpec(op.name, op.outputs[0].details.dtype, op.outputs[0].details.plain_dims)
         for op in source.inputs
     )
-    features = tuple(f[1:] for f in ctx.target.features.split(",") if f.startswith("+"))
     metadata = Metadata(
         model=source.name,
         inputs=inputs,
         outputs=outputs,
         arena_bytes=lowered.arena_bytes,
         isa=ctx.target.isa,
-        cpu_features=features,
+        cpu_features=tuple(f[1:] for f in ctx.target.features.split(",") if f.startswith("+")),
+        triple=process_triple(),
         threads=ctx.options.threads,
         versions=versions(),
         stats=stats,
         model_hash=source.hash_contents(),
     )
     return Artifact(metadata, np.frombuffer(lowered.constants, np.uint8), object_code, support)
-
-
-def versions() -> dict[str, str]:
-    """Versions that decide what code comes out."""
-    import llvmlite
-
-    return {
-        "graphc": __version__,
-        "python": ".".join(map(str, sys.version_info[:3])),
-        "numpy": np.__version__,
-        "llvmlite": llvmlite.__version__,
-        "llvm": llvm_version(),
-    }

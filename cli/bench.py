@@ -20,7 +20,7 @@ from .model_arguments import (
 from .progress import progress
 
 if TYPE_CHECKING:
-    from ..benchmarks.compare_engines import Row
+    from ..bench.engines import Row
 
 NAME = "bench"
 HELP = "Time a model or a suite against other engines."
@@ -54,8 +54,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Time every case; 1 if an engine disagrees with graphc."""
-    from ..benchmarks.compare_engines import compare
-    from ..benchmarks.measure import load_warning, pin_to
+    from ..bench.engines import compare
+    from ..bench.measure import load_warning, pin_to
     from ..runtime.threadpool import resolve_threads
 
     if (args.model is None) == (args.suite is None):
@@ -78,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _cases(args: argparse.Namespace) -> list[Any]:
-    from ..benchmarks.suites import Case, suite
+    from ..bench.suites import Case, suite
 
     if args.suite:
         cases = [case for case in suite(args.suite) if args.only is None or args.only in case.name]
@@ -97,7 +97,7 @@ def _cases(args: argparse.Namespace) -> list[Any]:
 
 
 def _write(rows: list[Row], args: argparse.Namespace, threads: int) -> None:
-    from ..benchmarks.compare_engines import table, to_json
+    from ..bench.engines import table, to_json
 
     if args.json:
         text = json.dumps(to_json(rows, threads), indent=1)

@@ -101,9 +101,9 @@ def _emit(compilation: Compilation, stage: str, output: str | None) -> int:
 
 def _run(compilation: Compilation, values: dict[str, str]) -> Verdict:
     """Run on the given or generated inputs, compare with the graph's NumPy reference, and time it."""
-    from ..benchmarks.measure import interleave
+    from ..bench.measure import interleave
     from ..codegen.host import cpu_name
-    from ..codegen.peak import measured_peak
+    from ..bench.peak import measured_peak
     from ..graph_ir.compare import difference
     from ..runtime.executor import CompiledModel
 

@@ -5,9 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import platform
-from importlib.metadata import version
-
-from .. import __version__
 
 NAME = "version"
 HELP = "Show the versions of graphc and of what it uses, and the CPU."
@@ -20,27 +17,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the versions."""
-    facts = versions()
+    found = facts()
     if args.json:
-        print(json.dumps(facts))
+        print(json.dumps(found))
     else:
-        width = max(map(len, facts))
-        for name, value in facts.items():
+        width = max(map(len, found))
+        for name, value in found.items():
             print(f"{name:<{width}}  {value}")
     return 0
 
 
-def versions() -> dict[str, str]:
-    """Name -> version, and `cpu` -> LLVM's name of this machine's CPU."""
-    from ..codegen.llvm_info import host_cpu_name, llvm_version
+def facts() -> dict[str, str]:
+    """Versions, LLVM's name of this machine's CPU, and the system."""
+    from ..codegen.llvm_info import host_cpu_name
+    from ..versions import versions
 
     return {
-        "graphc": __version__,
-        "python": platform.python_version(),
-        "numpy": version("numpy"),
-        "onnx": version("onnx"),
-        "llvmlite": version("llvmlite"),
-        "llvm": llvm_version(),
+        **versions(),
         "cpu": host_cpu_name(),
         "system": f"{platform.system()} {platform.machine()}",
     }

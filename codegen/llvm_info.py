@@ -13,3 +13,8 @@ def llvm_version() -> str:
 def host_cpu_name() -> str:
     """LLVM's name of the CPU this process runs on: `sapphirerapids`, `znver3`."""
     return str(binding.get_host_cpu_name())
+
+
+def process_triple() -> str:
+    """LLVM's name of the system this process runs on: `x86_64-unknown-linux-gnu`."""
+    return str(binding.get_process_triple())

@@ -15,7 +15,7 @@ NOT_SHIPPED = ("tests", "docs", "benchmarks", "examples", "build", "build_backen
 PACKAGING = ("setup.py",)
 
 LEAVES = ("errors", "dtypes", "target", "options")
-DRIVER = ("compiler", "cli", "__main__", "__init__")
+DRIVER = ("compiler", "versions", "bench", "cli", "__main__", "__init__")
 ROOMS = ("tensor_ir", "runtime", "graph_ir", "codegen", "frontend")
 
 # Room -> what it may import of graphc; a dotted name opens that one module and no other of its room.
@@ -38,7 +38,7 @@ OUTSIDE = {
     "codegen": ("numpy", "llvmlite"),
     "frontend": ("numpy", "lark", "onnx", "google"),  # google.protobuf: the errors onnx raises
     **dict.fromkeys(DRIVER, ("numpy", "rich")),
-    "cli": ("numpy", "rich", "onnxruntime", "openvino"),  # the contenders of `graphc bench`
+    "bench": ("numpy", "rich", "onnx", "onnxruntime", "openvino"),  # workloads and contenders
 }
 
 OBJECT_LOADER_LIBRARY = "llvmlite.binding"  # for one file of runtime

@@ -9,7 +9,7 @@ from functools import cache
 from ..dtypes import F32
 from ..runtime.loader import LoadedCode
 from ..target import Target
-from .aot import compile_to_object
+from ..codegen.aot import compile_to_object
 
 ACCUMULATORS = (
     12  # enough to hide the latency of two multiply-adds a cycle (8), within 16 registers

@@ -1,0 +1,61 @@
+"""Pointwise and reduction groups, interpreted, in plain and blocked layouts."""
+
+import pytest
+from support.lowered import build, check_interpreted, context, integers
+
+from graphc.dtypes import F32
+from graphc.graph_ir.format import parse_format
+from graphc.graph_ir.graph import Graph
+from graphc.graph_ir.logical_tensor import LogicalTensor
+from graphc.tensor_ir import interpreter
+
+SHAPES = [(), (1,), (7,), (8,), (9,), (3, 5), (2, 1, 33), (0, 4)]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_chain_becomes_one_loop_nest(shape: tuple[int, ...]) -> None:
+    graph = build(
+        {"a": shape, "b": shape},
+        lambda make, x: make("relu", make("add", make("mul", x["a"], x["b"]), x["a"])),
+    )
+    lowered = check_interpreted(graph, context(threads=2))
+    assert len(lowered.calls) == 1
+
+
+def test_broadcast_operands() -> None:
+    graph = build(
+        {"a": (4, 1, 5), "b": (3, 1)}, lambda make, x: make("sub", x["a"], x["b"])
+    )
+    check_interpreted(graph, context())
+
+
+@pytest.mark.parametrize("axes", [(0,), (1,), (2,), (0, 2), (0, 1, 2)])
+@pytest.mark.parametrize("keep_dims", [True, False])
+def test_reductions_over_any_axes(axes: tuple[int, ...], keep_dims: bool) -> None:
+    def body(make, x):  # type: ignore[no-untyped-def]
+        total = make("reduce_sum", make("neg", x["a"]), axes=axes, keep_dims=keep_dims)
+        return make("relu", total)
+
+    lowered = check_interpreted(build({"a": (3, 4, 9)}, body), context(threads=2))
+    assert len(lowered.calls) == 1, "prologue and epilogue belong to the reduction"
+
+
+def test_large_loops_are_split_among_threads_in_whole_vectors() -> None:
+    graph = build({"a": (40_000,)}, lambda make, x: make("neg", x["a"]))
+    check_interpreted(graph, context(threads=3))
+
+
+@pytest.mark.parametrize(
+    ("dims", "source", "result"),
+    [((5, 7), "MK", "MK4m"), ((5, 7), "MK4m2k", "MK"), ((8, 6), "MK4m2k", "MK2m3k"), ((3, 4), "MK", "KM")],
+)
+def test_reorders_between_layouts(dims: tuple[int, ...], source: str, result: str) -> None:
+    graph = Graph("reorder")
+    x = graph.make_input(LogicalTensor(F32, dims, parse_format(source, "MK")), "x")
+    op = graph.make("reorder", (x,), {"format": parse_format(result, "MK")})
+    value = integers(dims)
+    out = op.outputs[0].details
+    memory = out.format.pack(value) * 0 + 55
+    module = op.get_func(context())
+    interpreter.run(module, module.functions[0].name, [x.details.format.pack(value), memory])
+    assert (out.format.unpack(memory, dims) == value).all()

@@ -1,0 +1,81 @@
+"""The matmul template, interpreted: every size around the tile, layout of B, blocking and epilogue, exactly."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from support.lowered import build, check_interpreted, context, integers, interpret, lower
+
+from graphc.dtypes import F32
+from graphc.graph_ir.graph import Graph
+from graphc.graph_ir.logical_tensor import LogicalTensor
+from graphc.graph_ir.lower_matmul import matmul_blockings, problem_string
+from graphc.graph_ir.ops.matmul import MatmulCore
+
+
+def product(m: int, n: int, k: int, batch: tuple[int, ...] = (), **attrs: bool) -> Graph:
+    a = (*batch, k, m) if attrs.get("transpose_a") else (*batch, m, k)
+    b = (*batch, n, k) if attrs.get("transpose_b") else (*batch, k, n)
+    return build({"a": a, "b": b}, lambda make, x: make("matmul_core", x["a"], x["b"], **attrs))
+
+
+@pytest.mark.parametrize("isa", ["avx512", "avx2", "generic"])
+@pytest.mark.parametrize("m", [1, 3, 4, 5, 13])
+@pytest.mark.parametrize(("n", "k"), [(1, 1), (7, 4), (8, 5), (9, 3), (25, 2), (49, 1)])
+def test_sizes_around_the_tile(isa: str, m: int, n: int, k: int) -> None:
+    check_interpreted(product(m, n, k), context(isa))
+
+
+@pytest.mark.parametrize("attrs", [{"transpose_a": True}, {"transpose_b": True}])
+def test_transposed_operands(attrs: dict[str, bool]) -> None:
+    check_interpreted(product(7, 17, 5, **attrs), context())
+
+
+def test_many_rows_pack_a_plain_right_hand_side() -> None:
+    check_interpreted(product(61, 10, 3), context())
+
+
+@pytest.mark.parametrize("batch", [(2,), (2, 3), (1,)])
+def test_batches(batch: tuple[int, ...]) -> None:
+    check_interpreted(product(5, 9, 3, batch), context(threads=2))
+
+
+def test_batch_axes_broadcast() -> None:
+    graph = build(
+        {"a": (2, 1, 5, 3), "b": (4, 3, 9)}, lambda make, x: make("matmul_core", x["a"], x["b"])
+    )
+    check_interpreted(graph, context())
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_constant_weights_epilogue_and_threads(threads: int) -> None:
+    graph = Graph("layer")
+    source = graph.make_input(LogicalTensor(F32, (29, 7)), "x")
+    weight = graph.make_constant(integers((7, 26), 3), "w")
+    bias = graph.make_constant(integers((26,), 4), "b")
+    y = graph.make("matmul_core", (source, weight)).outputs[0]
+    y = graph.make("relu", graph.make("add", (y, bias)).outputs).outputs[0]
+    graph.make_output(graph.make("add", (y, y)).outputs[0])
+    lowered = check_interpreted(graph, context(threads=threads))
+    assert len(lowered.calls) == 1, "the whole layer is one kernel"
+
+
+def test_every_blocking_on_offer_gives_the_same_result() -> None:
+    graph = product(9, 26, 11)
+    ctx = context()
+    op = next(op for op in graph.ops if isinstance(op, MatmulCore))
+    blockings = matmul_blockings(op, ctx)
+    assert len({blocking.tile for blocking in blockings}) == 3
+    for blocking in [*blockings, replace(blockings[0], k_block=4, m_block=4, n_groups=2)]:
+        check_interpreted(graph, replace(ctx, blockings={problem_string(op): blocking}))
+
+
+def test_random_data_is_within_the_error_of_the_sum() -> None:
+    graph = product(6, 24, 64)
+    rng = np.random.default_rng(0)
+    a, b = (rng.standard_normal(s, dtype=np.float32) for s in ((6, 64), (64, 24)))
+    result = np.zeros((6, 24), np.float32)
+    interpret(lower(graph, context()), [a, b], [result])
+    exact = a.astype(np.float64) @ b.astype(np.float64)
+    bound = 8 * 2.0**-24 * (np.abs(a).astype(np.float64) @ np.abs(b).astype(np.float64))
+    assert np.all(np.abs(result - exact) <= bound)

@@ -1,0 +1,32 @@
+"""Names and types of what a group reads."""
+
+from support.lowered import build
+
+from graphc.dtypes import BF16, F32
+from graphc.graph_ir.templates.reader import GroupReader, narrow, parameters, widen
+from graphc.tensor_ir import builder as t
+from graphc.tensor_ir.nodes import Buffer, Cast, Load, Var
+
+
+def test_sixteen_bit_floats_are_widened_and_narrowed() -> None:
+    x = Var("x", BF16)
+    assert widen(x) == Cast(x, F32)
+    assert widen(Var("y", F32)) == Var("y", F32)
+    assert narrow(Var("y", F32), BF16) == Cast(Var("y", F32), BF16)
+
+
+def test_a_value_used_twice_is_computed_once() -> None:
+    graph = build({"a": (4,)}, lambda make, x: make("mul", *[make("neg", x["a"])] * 2))
+    a, y = graph.inputs[0].outputs[0], graph.outputs[0].inputs[0]
+    reader = GroupReader({a: Buffer("a", F32, (4,))})
+    reader.read(y)((t.as_expr(0),))
+    loads = [let for let in reader.lets if isinstance(let.value, Load)]
+    assert len(loads) == 1
+    assert len(reader.lets) == 3
+
+
+def test_parameters_are_named_after_tensors_and_appear_once() -> None:
+    graph = build({"a/b": (4,)}, lambda make, x: make("neg", x["a/b"]))
+    a, y = graph.inputs[0].outputs[0], graph.outputs[0].inputs[0]
+    names = [b.name for b in parameters([a, a], [y]).values()]
+    assert names == ["in0_a_b", "out0_neg"]
