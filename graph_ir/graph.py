@@ -176,7 +176,10 @@ class Graph:
         self, value: Array, name: str = "constant", format: Format | None = None
     ) -> GraphTensor:
         """Append a constant; `value` is the plain array, `format` how it will lie in memory."""
-        return self.make("constant", (), {"value": value, "format": format}, name).outputs[0]
+        layout = (
+            None if format is None or format.is_plain else format
+        )  # one spelling: equal constants merge
+        return self.make("constant", (), {"value": value, "format": layout}, name).outputs[0]
 
     def make_output(self, tensor: GraphTensor, name: str = "output") -> Op:
         """Append a graph output."""

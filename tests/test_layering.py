@@ -206,7 +206,7 @@ def test_what_the_design_allows_passes(tmp_path: Path) -> None:
         "graph_ir/ops/matmul.py": "from ...tensor_ir import nodes\nfrom ..graph import Op\n",
         "codegen/jit.py": "from llvmlite import binding\nfrom ..runtime.abi import ENTRY\n",
         "frontend/onnx/reader.py": "import lark, onnx\nfrom ...graph_ir.graph import Graph\n",
-        "cli/bench.py": "import openvino\nfrom rich.table import Table\nfrom .. import compiler, __version__\n",
+        "bench/peers.py": "import openvino\nfrom rich.table import Table\nfrom .. import compiler, __version__\n",
         "tests/test_all.py": "import anything\n",
         "setup.py": "import setuptools\n",
     }

@@ -5,15 +5,45 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..vector_ops import Value
+from .acos import acos
+from .acosh import acosh
+from .asin import asin
+from .asinh import asinh
+from .atan import atan
+from .atan2 import atan2
+from .atanh import atanh
+from .cos import cos
+from .cosh import cosh
 from .erf import erf
 from .exp import exp
+from .expm1 import expm1
 from .log import log
+from .log1p import log1p
+from .pow import pow
+from .sin import sin
+from .sinh import sinh
+from .tan import tan
 from .tanh import tanh
 
 MATH: dict[str, Callable[..., Value]] = {
     "exp": exp,
+    "expm1": expm1,
     "log": log,
+    "log1p": log1p,
+    "pow": pow,
     "tanh": tanh,
     "erf": erf,
+    "sin": sin,
+    "cos": cos,
+    "tan": tan,
+    "asin": asin,
+    "acos": acos,
+    "atan": atan,
+    "atan2": atan2,
+    "sinh": sinh,
+    "cosh": cosh,
+    "asinh": asinh,
+    "acosh": acosh,
+    "atanh": atanh,
 }
 """Intrinsic name -> function(ops, *arguments) for f32."""

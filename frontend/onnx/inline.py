@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 
 import onnx
-from onnx import ModelProto, NodeProto, inliner
+from onnx import AttributeProto, ModelProto, NodeProto, inliner
 
 from ...errors import UserError
 from .op_table import HANDLERS
@@ -17,19 +19,26 @@ FunctionId = tuple[str, str]
 
 
 def inline_functions(source: ModelSource) -> ModelSource:
-    """The model with every call inlined that is no op of the table. UserError where a function calls itself."""
+    """The model with every call expanded that is no op of the table and has a body.
+
+    UserError where a function of the model calls itself. What cannot be expanded stays, to be listed as unsupported.
+    """
+    opset = opset_of(source)
     model = source.model
     for _ in range(_ROUNDS):
-        wanted = _to_inline(model, opset_of(source))
-        if not wanted:
+        local = _called(model, {(f.domain, f.name) for f in model.functions})
+        standard = _called(model, _standard_functions(model, opset))
+        if local:
+            expanded = _expand_local(model, source.label)
+        elif standard:
+            expanded = _expand_standard(model, standard, opset)
+        else:
             break
-        expanded = _inlined(model, wanted, source.label)
-        if (
-            len(expanded.graph.node) == len(model.graph.node)
-            and _to_inline(expanded, opset_of(source)) == wanted
-        ):
+        if len(expanded.graph.node) == len(model.graph.node) and local:
             break  # the inliner declines, say for a function written for another opset
         model = expanded
+        if not local and _called(model, standard):
+            break
     return source if model is source.model else replace(source, model=model)
 
 
@@ -38,27 +47,51 @@ def is_handled(node: NodeProto) -> bool:
     return node.domain in DEFAULT_DOMAINS and node.op_type in HANDLERS
 
 
-def _to_inline(model: ModelProto, opset: int) -> list[FunctionId]:
-    local = {(f.domain, f.name) for f in model.functions}
-    found = {
-        (node.domain, node.op_type)
-        for node in model.graph.node
-        if (node.domain, node.op_type) in local
-        or (not is_handled(node) and _has_body(node.op_type, node.domain, opset))
+def _called(model: ModelProto, functions: Iterable[FunctionId]) -> list[FunctionId]:
+    wanted = set(functions)
+    return sorted({(n.domain, n.op_type) for n in model.graph.node} & wanted)
+
+
+def _standard_functions(model: ModelProto, opset: int) -> set[FunctionId]:
+    """Ops among the nodes that are not in the table, but defined by ONNX in terms of others."""
+    names = {
+        n.op_type for n in model.graph.node if n.domain in DEFAULT_DOMAINS and not is_handled(n)
     }
-    return sorted(found)
+    found: set[FunctionId] = set()
+    for name in names:
+        if onnx.defs.has(name, opset):
+            schema: Any = onnx.defs.get_schema(name, opset)  # the stubs lack what follows
+            if schema.has_function or schema.has_context_dependent_function:
+                found.update((domain, name) for domain in DEFAULT_DOMAINS)
+    return found
 
 
-def _has_body(op_type: str, domain: str, opset: int) -> bool:
-    if domain not in DEFAULT_DOMAINS or not onnx.defs.has(op_type, opset):
-        return False
-    schema = onnx.defs.get_schema(op_type, opset)
-    return bool(schema.has_function or schema.has_context_dependent_function)
-
-
-def _inlined(model: ModelProto, functions: list[FunctionId], label: str) -> ModelProto:
+def _expand_local(model: ModelProto, label: str) -> ModelProto:
     try:
-        return inliner.inline_selected_functions(model, functions, inline_schema_functions=True)
+        return inliner.inline_local_functions(model)
     except (RuntimeError, ValueError, onnx.checker.ValidationError) as error:
         reason = " ".join(str(error).split())
         raise UserError(f"{label}: its functions cannot be expanded: {reason}") from error
+
+
+def _expand_standard(model: ModelProto, functions: list[FunctionId], opset: int) -> ModelProto:
+    explicit = ModelProto()
+    explicit.CopyFrom(model)
+    for node in explicit.graph.node:
+        if (node.domain, node.op_type) in functions:
+            _write_defaults(node, opset)
+    try:
+        return inliner.inline_selected_functions(explicit, functions, inline_schema_functions=True)
+    except (RuntimeError, ValueError):
+        return model  # ONNX cannot write the body for these inputs; the op will be listed as unsupported
+
+
+def _write_defaults(node: NodeProto, opset: int) -> None:
+    """Add the attributes that are not given: the inliner would leave them out of the body, defaults or not."""
+    given = {attribute.name for attribute in node.attribute}
+    for name, attribute in onnx.defs.get_schema(node.op_type, opset).attributes.items():
+        default = attribute.default_value
+        if name not in given and default.type != AttributeProto.UNDEFINED:
+            copy = node.attribute.add()
+            copy.CopyFrom(default)
+            copy.name = name

@@ -118,6 +118,6 @@ def _resolve(
         return LogicalTensor(spec.dtype, spec.dims)
     if declared.dims is None:
         return None
-    dims = [symbols[d][0] if d in symbols else d for d in declared.dims]
+    dims = [symbols[d][0] if isinstance(d, str) and d in symbols else d for d in declared.dims]
     fixed = tuple(d for d in dims if isinstance(d, int))
     return LogicalTensor(declared.dtype, fixed) if len(fixed) == len(dims) else None

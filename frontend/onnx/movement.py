@@ -161,19 +161,26 @@ def _scalar(node: NodeContext, index: int, what: str, default: int) -> int:
 
 
 def _space_to_depth(node: NodeContext) -> Value:
-    x, block = node.tensor(0), node.attr_int("blocksize")
+    x, block, mode = node.tensor(0), node.attr_int("blocksize"), _depth_mode(node)
     if x.details.rank != 4 or block < 1 or any(d % block for d in x.details.plain_dims[2:]):
         raise node.rule(f"the input must be NCHW with sizes divisible by {block}", str(x.details))
     n, c, h, w = x.details.plain_dims
     apart = node.reshaped(x, (n, c, h // block, block, w // block, block))
-    moved = node.make("transpose", [apart], {"perm": (0, 3, 5, 1, 2, 4)})
+    perm = (0, 3, 5, 1, 2, 4) if mode == "DCR" else (0, 1, 3, 5, 2, 4)
+    moved = node.make("transpose", [apart], {"perm": perm})
     return node.reshaped(moved, (n, c * block * block, h // block, w // block))
 
 
-def _depth_to_space(node: NodeContext) -> Value:
-    x, block, mode = node.tensor(0), node.attr_int("blocksize"), node.attr_text("mode", "DCR")
+def _depth_mode(node: NodeContext) -> str:
+    """Whether the channels are depth-column-row or column-row-depth."""
+    mode = node.attr_text("mode", "DCR")
     if mode not in ("DCR", "CRD"):
         raise node.rule("mode must be DCR or CRD", f"'{mode}'")
+    return mode
+
+
+def _depth_to_space(node: NodeContext) -> Value:
+    x, block, mode = node.tensor(0), node.attr_int("blocksize"), _depth_mode(node)
     if x.details.rank != 4 or block < 1 or x.details.plain_dims[1] % (block * block):
         raise node.rule(
             f"the input must be NCHW with C divisible by {block * block}", str(x.details)

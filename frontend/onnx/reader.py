@@ -77,11 +77,13 @@ def _check_envelope(source: ModelSource) -> None:
 def opset_of(source: ModelSource) -> int:
     """The version of the default operator set. UnsupportedError outside what is handled."""
     versions = [o.version for o in source.model.opset_import if o.domain in DEFAULT_DOMAINS]
+    newest = int(onnx.defs.onnx_opset_version())
     if not versions:
+        if all(node.domain not in DEFAULT_DOMAINS for node in source.model.graph.node):
+            return newest
         raise UserError(
             f"{source.label} must import the default operator set, but names no version of it"
         )
-    newest = onnx.defs.onnx_opset_version()
     if not OLDEST_OPSET <= versions[0] <= newest:
         raise UnsupportedError(
             f"{source.label}: opsets {OLDEST_OPSET} to {newest} are supported, it uses {versions[0]}"

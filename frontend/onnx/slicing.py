@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from ...graph_ir.graph import GraphTensor
 from .scope import Handler, NodeContext, Value
@@ -118,7 +119,7 @@ def _pad(node: NodeContext) -> Value:
     mode = node.attr_text("mode", "constant")
     if mode == "wrap":
         return _wrap(node, x, before, after)
-    attrs = {"before": before, "after": after, "mode": mode}
+    attrs: dict[str, Any] = {"before": before, "after": after, "mode": mode}
     if mode == "constant":
         if node.opset < 11:
             attrs["value"] = node.attr_float("value", 0.0)

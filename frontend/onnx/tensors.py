@@ -31,7 +31,7 @@ DTYPES: dict[int, DType] = {
     TensorProto.BOOL: dtypes.BOOL,
 }
 
-_TYPED_FIELDS = {
+_TYPED_FIELDS: dict[int, str] = {
     TensorProto.FLOAT: "float_data",
     TensorProto.DOUBLE: "double_data",
     TensorProto.INT64: "int64_data",

@@ -127,7 +127,7 @@ class RowEmitter:
             self._scalars()
             needs = self.group.reads(stage)
             keep = {x: waiting.pop(x) for x in list(waiting) if x in needs}
-            if stage is self.group.output:
+            if stage.producer_owner not in self.group.reductions:
                 self._write(number, stage)
             else:
                 self._reduce(number, stage, keep)
