@@ -86,7 +86,7 @@ def cast(a: Array, dtype: DType) -> Array:
         return a
     if source.is_float and dtype.kind in ("int", "uint"):
         return _saturate(a, dtype)
-    if dtype is BOOL:
+    if dtype == BOOL:
         return (a.astype(F32.numpy) if source.bits == 16 else a) != 0
     if dtype.is_float and dtype.bits == 16 and source != F32:
         return a.astype(F32.numpy).astype(dtype.numpy)

@@ -12,10 +12,11 @@ when there is none.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
-from ..dtypes import BOOL, S64, DType
+from ..dtypes import S64, DType
 from ..errors import InternalError
 from .nodes import (
     Allocate,
@@ -55,9 +56,11 @@ ZERO, ONE = Const(0, S64), Const(1, S64)
 def const(value: int | float | bool, dtype: DType = S64, lanes: int = 1) -> Expr:
     """A literal of `dtype`, in every lane."""
     if dtype.is_float:
-        literal = Const(float(value), dtype)
+        literal = Const(
+            math.nan if value != value else float(value), dtype
+        )  # one NaN, so that it equals itself
     else:
-        literal = Const(bool(value) if dtype is BOOL else int(value), dtype)
+        literal = Const(bool(value) if dtype.kind == "bool" else int(value), dtype)
     return literal if lanes == 1 else Broadcast(literal, lanes)
 
 
@@ -240,10 +243,10 @@ def slice_of(buffer: Buffer, indices: Sequence[Value] | None = None) -> Slice:
     )
 
 
-def block_of(statements: Iterable[Stmt]) -> Block:
-    """The statements as one block; a single block stays as it is."""
+def block_of(statements: Iterable[Stmt]) -> Stmt:
+    """The statements as one: a single one stays as it is."""
     body = tuple(statements)
-    return body[0] if len(body) == 1 and isinstance(body[0], Block) else Block(body)
+    return body[0] if len(body) == 1 else Block(body)
 
 
 class Names:

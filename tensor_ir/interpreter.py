@@ -71,7 +71,7 @@ def poison(dtype: DType) -> Any:
     """What undefined memory reads as: NaN, the least signed, the greatest unsigned number, True."""
     if dtype.is_float:
         return dtype.numpy.type(math.nan)
-    if dtype is BOOL:
+    if dtype == BOOL:
         return np.True_
     limits = np.iinfo(dtype.numpy)
     return dtype.numpy.type(limits.min if dtype.is_signed else limits.max)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Union
 
-from .builder import Names
+from .builder import Names, block_of
 from .nodes import (
     Allocate,
     Binary,
@@ -124,7 +124,7 @@ class Rewriter:
 
     def stmt(self, s: Stmt) -> Stmt | tuple[Stmt, ...]:
         """Rewrite one statement."""
-        return getattr(self, _STMT_METHODS[type(s)])(s)  # type: ignore[no-any-return]
+        return getattr(self, _STMT_METHODS[type(s)])(s)
 
     def exprs(self, many: tuple[Expr, ...]) -> tuple[Expr, ...]:
         """Rewrite each."""
@@ -134,7 +134,7 @@ class Rewriter:
     def body(self, s: Stmt) -> Stmt:
         """Rewrite the body of a loop or branch, which is one statement before and after."""
         new = self.stmt(s)
-        return Block(new) if isinstance(new, tuple) else new
+        return block_of(new) if isinstance(new, tuple) else new
 
     def buffer(self, buffer: Buffer) -> Buffer:
         """Rewrite a buffer where it is named."""

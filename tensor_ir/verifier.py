@@ -1,0 +1,385 @@
+"""What legal Tensor IR is: one short rule per kind of node, checked after every pass in tests and in debug runs.
+
+The stage "any" admits everything `nodes` describes; "final" is what code generation takes: no Brgemm, serial loops
+only, 1-D buffers only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Literal
+
+from ..dtypes import BOOL, S64
+from ..errors import InternalError
+from .intrinsics import INTRINSICS
+from .nodes import (
+    BINARY_OPS,
+    COMPARE_OPS,
+    UNARY_OPS,
+    Allocate,
+    Binary,
+    Block,
+    Brgemm,
+    Broadcast,
+    Buffer,
+    Call,
+    Cast,
+    Compare,
+    Const,
+    Epilogue,
+    Expr,
+    For,
+    Function,
+    If,
+    Invoke,
+    Let,
+    Load,
+    Module,
+    ParallelInvoke,
+    Ramp,
+    Select,
+    Slice,
+    Stmt,
+    Store,
+    Unary,
+    Var,
+)
+from .printer import print_expr, print_function, print_stmt
+from .visitor import walk
+
+Stage = Literal["any", "final"]
+STATEMENT_WORDS = ("store", "brgemm", "parallel_invoke", "load")
+_LOOP_KINDS = {"any": ("serial", "parallel", "unrolled", "vector"), "final": ("serial",)}
+_FLOAT_OPS = ("sqrt", "floor", "ceil", "trunc", "round_even")
+_BIT_OPS = ("and", "or", "xor", "shl", "shr")
+
+
+def verify(module: Module, stage: Stage = "any") -> Module:
+    """The module itself, if it is legal. InternalError with the function's text, naming the first broken rule."""
+    names = [function.name for function in module.functions]
+    for name in names:
+        if not name.isidentifier() or name in STATEMENT_WORDS or names.count(name) > 1:
+            raise InternalError(
+                f"function '{name}': a name must be a unique identifier, and no word of the language"
+            )
+    if module.entry and module.entry not in names:
+        raise InternalError(f"module: entry '{module.entry}' is no function of it")
+    for function in module.functions:
+        try:
+            _Checker(module, stage).function(function)
+        except _Illegal as illegal:
+            raise InternalError(
+                f"function '{function.name}': {illegal}", print_function(function)
+            ) from None
+    return module
+
+
+class _Illegal(Exception):
+    """A broken rule, in words."""
+
+
+def _require(holds: bool, rule: str, where: Expr | Stmt | None = None) -> None:
+    if not holds:
+        if where is None:
+            raise _Illegal(rule)
+        text = print_stmt(where) if isinstance(where, _STATEMENTS) else print_expr(where)
+        raise _Illegal(f"{rule}, in `{text.splitlines()[0]}`")
+
+
+_STATEMENTS = (Store, Let, Allocate, Block, For, If, Brgemm, Invoke, ParallelInvoke)
+
+
+class _Checker:
+    """Walks one function with the names in scope."""
+
+    def __init__(self, module: Module, stage: Stage) -> None:
+        self.functions = {function.name: function for function in module.functions}
+        self.stage = stage
+        self.scope: dict[str, Var | Buffer] = {}
+
+    def function(self, function: Function) -> None:
+        """Every rule on one function."""
+        for param in function.params:
+            self._bind(param)
+            if isinstance(param, Buffer):
+                self._buffer(param, "param")
+            else:
+                _require(param.lanes == 1, f"parameter '{param.name}' must be scalar")
+        self.stmt(function.body)
+
+    def stmt(self, s: Stmt) -> None:
+        """The rules of one statement and what it holds."""
+        getattr(self, "_" + type(s).__name__.lower())(s)
+
+    def _bind(self, named: Var | Buffer) -> None:
+        _require(named.name.isidentifier(), f"name '{named.name}' must be an identifier")
+        _require(named.name not in self.scope, f"name '{named.name}' is bound twice")
+        self.scope[named.name] = named
+
+    def _buffer(self, buffer: Buffer, scope: str) -> None:
+        _require(buffer.scope == scope, f"buffer '{buffer.name}' must have scope {scope}")
+        _require(all(n >= 0 for n in buffer.shape), f"buffer '{buffer.name}' has a negative size")
+        if self.stage == "final":
+            _require(len(buffer.shape) == 1, f"buffer '{buffer.name}' must be 1-D at this stage")
+
+    # statements
+
+    def _block(self, s: Block) -> None:
+        before = dict(self.scope)
+        for inner in s.body:
+            self.stmt(inner)
+        self.scope = before
+
+    def _body(self, s: Stmt) -> None:
+        before = dict(self.scope)
+        self.stmt(s)
+        self.scope = before
+
+    def _let(self, s: Let) -> None:
+        self.expr(s.value)
+        agrees = s.var.dtype == s.value.dtype and s.var.lanes == s.value.lanes
+        _require(agrees, f"'{s.var.name}' is {_type(s.var)}, its value {_type(s.value)}", s)
+        self._bind(s.var)
+
+    def _allocate(self, s: Allocate) -> None:
+        self._buffer(s.buffer, "local")
+        self._bind(s.buffer)
+
+    def _store(self, s: Store) -> None:
+        self.expr(s.value)
+        self._access(s, s.value.lanes)
+        _require(
+            s.value.dtype == s.buffer.dtype,
+            f"a {s.value.dtype} is stored to a buffer of {s.buffer.dtype}",
+            s,
+        )
+
+    def _for(self, s: For) -> None:
+        _require(
+            s.kind in _LOOP_KINDS[self.stage],
+            f"loop '{s.var.name}' must not be {s.kind} at this stage",
+        )
+        _require(
+            s.var.dtype == S64 and s.var.lanes == 1,
+            f"loop variable '{s.var.name}' must be a scalar s64",
+        )
+        _require(s.step >= 1, f"loop '{s.var.name}' must have a step of at least 1, got {s.step}")
+        for bound in (s.begin, s.end):
+            self._index(bound)
+            _require(
+                s.kind != "unrolled" or isinstance(bound, Const),
+                f"bounds of '{s.var.name}' must be constants",
+            )
+        before = dict(self.scope)
+        self._bind(s.var)
+        self._body(s.body)
+        self.scope = before
+
+    def _if(self, s: If) -> None:
+        self.expr(s.condition)
+        _require(
+            s.condition.dtype == BOOL and s.condition.lanes == 1,
+            "a condition must be a scalar bool",
+            s,
+        )
+        self._body(s.then)
+        if s.otherwise is not None:
+            self._body(s.otherwise)
+
+    def _brgemm(self, s: Brgemm) -> None:
+        _require(self.stage != "final", "brgemm must be expanded at this stage", s)
+        for part in (s.c, s.a, s.b):
+            self._slice(part)
+            _require(
+                len(part.buffer.shape) == 1,
+                f"brgemm takes 1-D buffers, '{part.buffer.name}' is not",
+                s,
+            )
+        sizes_fit = min(s.m, s.n, s.k, s.batch) >= 0 and s.n_padded >= s.n and s.tile_rows >= 1
+        _require(sizes_fit, "brgemm sizes must not be negative, nor n_padded below n", s)
+        if s.epilogue is not None:
+            self._epilogue(s.epilogue, s)
+
+    def _epilogue(self, e: Epilogue, s: Brgemm) -> None:
+        before = dict(self.scope)
+        for var in (e.row, e.col, e.acc):
+            self._bind(var)
+        for let in e.lets:
+            self._let(let)
+        self.expr(e.value)
+        _require(
+            e.value.dtype == s.c.buffer.dtype and e.value.lanes == 1,
+            "an epilogue must give an element of C",
+            s,
+        )
+        self.scope = before
+
+    def _invoke(self, s: Invoke) -> None:
+        self._arguments(s, s.args)
+
+    def _parallelinvoke(self, s: ParallelInvoke) -> None:
+        _require(s.count >= 0, "a parallel call must not have a negative count", s)
+        self._arguments(s, (*s.args, Const(0, S64)))
+
+    def _arguments(self, s: Invoke | ParallelInvoke, args: Sequence[Slice | Expr]) -> None:
+        callee = self.functions.get(s.function)
+        _require(callee is not None, f"'{s.function}' is no function of the module", s)
+        assert callee is not None
+        takes = len(callee.params)
+        _require(len(args) == takes, f"'{s.function}' takes {takes} arguments, got {len(args)}", s)
+        for param, arg in zip(callee.params, args, strict=True):
+            if isinstance(arg, Slice):
+                self._slice(arg)
+                same = isinstance(param, Buffer) and arg.buffer.dtype.name in (
+                    param.dtype.name,
+                    "u8",
+                )
+            else:
+                self.expr(arg)
+                same = isinstance(param, Var) and (arg.dtype, arg.lanes) == (param.dtype, 1)
+            _require(same, f"the argument for '{param.name}' of '{s.function}' has another type", s)
+
+    # expressions
+
+    def expr(self, e: Expr) -> None:
+        """The rules of an expression and everything inside it."""
+        for inner in walk(e):
+            if isinstance(inner, Var):
+                bound = self.scope.get(inner.name)
+                _require(bound is not None, f"'{inner.name}' is not bound")
+                _require(
+                    bound == inner,
+                    f"'{inner.name}' is used as {_type(inner)} but is bound otherwise",
+                )
+            elif isinstance(inner, Load):
+                self._access(inner, inner.lanes)
+            else:
+                rule = _RULES.get(type(inner))
+                for broken in rule(inner) if rule else ():
+                    raise _Illegal(f"{broken}, in `{print_expr(inner)}`")  # type: ignore[arg-type]
+
+    def _index(self, e: Expr) -> None:
+        self.expr(e)
+        _require(
+            e.dtype == S64 and e.lanes == 1, f"an index must be a scalar s64, got {_type(e)}", e
+        )
+
+    def _slice(self, s: Slice) -> None:
+        self._declared(s.buffer, s.indices)
+        for index in s.indices:
+            self._index(index)
+
+    def _declared(self, buffer: Buffer, indices: Sequence[Expr]) -> None:
+        _require(buffer.name in self.scope, f"buffer '{buffer.name}' is not declared")
+        _require(self.scope[buffer.name] == buffer, f"buffer '{buffer.name}' is declared otherwise")
+        count, axes = len(indices), len(buffer.shape)
+        _require(count == axes, f"buffer '{buffer.name}' takes {axes} indices, got {count}")
+
+    def _access(self, at: Load | Store, lanes: int) -> None:
+        self._declared(at.buffer, at.indices)
+        for index in at.indices[:-1]:
+            self._index(index)
+        if at.indices:
+            last = at.indices[-1]
+            if isinstance(at, Store):
+                self.expr(last)
+            _require(
+                last.dtype == S64 and last.lanes in (1, lanes),
+                f"the last index is {_type(last)}",
+                at,
+            )
+        _require(
+            at.active is None or 0 < at.active <= lanes,
+            f"active must be 1 to {lanes}, got {at.active}",
+            at,
+        )
+
+
+def _type(e: Expr) -> str:
+    return f"{e.dtype}" if e.lanes == 1 else f"{e.dtype} x {e.lanes}"
+
+
+Broken = Iterator[str]
+
+
+def _agree(a: Expr, b: Expr) -> Broken:
+    if a.dtype != b.dtype or a.lanes != b.lanes:
+        yield f"operands must agree, got {_type(a)} and {_type(b)}"
+    if a.dtype.is_float and a.dtype.bits == 16:
+        yield f"{a.dtype} is computed with as f32"
+
+
+def _unary(e: Unary) -> Broken:
+    if e.op not in UNARY_OPS:
+        yield f"'{e.op}' is no unary operator"
+    if (e.op in _FLOAT_OPS and not e.dtype.is_float) or (e.op == "not" and e.dtype.is_float):
+        yield f"{e.op} does not take {e.dtype}"
+    if e.op != "not" and e.dtype == BOOL:
+        yield f"{e.op} does not take bool"
+    yield from _agree(e.operand, e.operand)
+
+
+def _binary(e: Binary) -> Broken:
+    if e.op not in BINARY_OPS:
+        yield f"'{e.op}' is no binary operator"
+    if e.op in _BIT_OPS and e.dtype.is_float:
+        yield f"{e.op} does not take {e.dtype}"
+    if e.op not in ("and", "or", "xor") and e.dtype == BOOL:
+        yield f"{e.op} does not take bool"
+    yield from _agree(e.left, e.right)
+
+
+def _compare(e: Compare) -> Broken:
+    if e.op not in COMPARE_OPS:
+        yield f"'{e.op}' is no comparison"
+    yield from _agree(e.left, e.right)
+
+
+def _select(e: Select) -> Broken:
+    if e.condition.dtype != BOOL or e.condition.lanes != e.then.lanes:
+        yield f"the condition of a select must be bool in {e.then.lanes} lanes, got {_type(e.condition)}"
+    if e.then.dtype != e.otherwise.dtype or e.then.lanes != e.otherwise.lanes:
+        yield f"arms must agree, got {_type(e.then)} and {_type(e.otherwise)}"
+
+
+def _broadcast(e: Broadcast) -> Broken:
+    if e.operand.lanes != 1 or e.lanes < 1:
+        yield f"a broadcast takes a scalar to at least 1 lane, got {_type(e.operand)} to {e.lanes}"
+
+
+def _ramp(e: Ramp) -> Broken:
+    if e.base.lanes != 1 or e.base.dtype.kind not in ("int", "uint") or e.lanes < 1:
+        yield f"a ramp starts at an integer scalar, got {_type(e.base)}"
+
+
+def _call(e: Call) -> Broken:
+    known = INTRINSICS.get(e.name)
+    if known is None or known.arity != len(e.args):
+        yield f"'{e.name}' is no intrinsic of {len(e.args)} arguments"
+    elif known.float_only and not e.dtype.is_float:
+        yield f"{e.name} does not take {e.dtype}"
+    elif any(a.dtype != e.dtype for a in e.args):
+        yield f"arguments of {e.name} must be {e.dtype}"
+    elif (e.lanes != 1) if known.reduces else any(a.lanes != e.lanes for a in e.args):
+        yield f"lanes of {e.name} do not agree"
+
+
+def _const(e: Const) -> Broken:
+    if e.dtype.kind in ("int", "uint"):
+        high = 1 << (e.dtype.bits - (e.dtype.kind == "int"))
+        low = -high if e.dtype.kind == "int" else 0
+        if not low <= e.value < high:
+            yield f"constant {e.value} does not fit {e.dtype}"
+
+
+_RULES: dict[type, Callable[[Any], Broken]] = {
+    Const: _const,
+    Unary: _unary,
+    Binary: _binary,
+    Compare: _compare,
+    Select: _select,
+    Broadcast: _broadcast,
+    Ramp: _ramp,
+    Call: _call,
+    Cast: lambda e: iter(()),
+}
