@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from support.vector_math import check, check_native, f32_inputs, near, through_numpy
+
+FMA = (True, False)
+
+
+@pytest.mark.parametrize("has_fma", FMA)
+def test_error_is_within_the_promised_bound(has_fma: bool) -> None:
+    x = np.concatenate([f32_inputs(16411), near(1e-30, 0.0625, 1.0, 0.3535534)])
+    check("asinh", np.arcsinh, 0.6, x, has_fma=has_fma)
+
+
+@pytest.mark.parametrize("has_fma", FMA)
+@pytest.mark.parametrize("lanes", [1, 4, 8, 16])
+def test_native_code_gives_the_same_bits(lanes: int, has_fma: bool) -> None:
+    check_native("asinh", lanes, has_fma, f32_inputs(65521))
+
+
+@pytest.mark.parametrize(
+    ("x", "expected"),
+    [
+        (0.0, 0.0),
+        (-0.0, -0.0),
+        (np.nan, np.nan),
+        (1e-45, 1e-45),
+        (-1e-45, -1e-45),
+        (np.inf, np.inf),
+        (-np.inf, -np.inf),
+    ],
+)
+def test_special_values(x: float, expected: float) -> None:
+    got = through_numpy("asinh", np.array([x], np.float32))
+    np.testing.assert_array_equal(got, np.array([expected], np.float32))
+    assert np.signbit(got[0]) == np.signbit(expected) or np.isnan(expected)

@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from support.vector_math import check, check_native, f32_inputs, near, through_numpy
+
+FMA = (True, False)
+
+
+@pytest.mark.parametrize("has_fma", FMA)
+def test_error_is_within_the_promised_bound(has_fma: bool) -> None:
+    x = np.concatenate(
+        [f32_inputs(), near(1e-30, 88.72284, 17.32868, 0.3465736, 1.0397208, 18.0, 1.0)]
+    )
+    check("expm1", np.expm1, 1.7, x, has_fma=has_fma)
+
+
+@pytest.mark.parametrize("has_fma", FMA)
+@pytest.mark.parametrize("lanes", [1, 4, 8, 16])
+def test_native_code_gives_the_same_bits(lanes: int, has_fma: bool) -> None:
+    check_native("expm1", lanes, has_fma, f32_inputs(65521))
+
+
+@pytest.mark.parametrize(
+    ("x", "expected"),
+    [
+        (0.0, 0.0),
+        (-0.0, -0.0),
+        (np.nan, np.nan),
+        (1e-45, 1e-45),
+        (-1e-45, -1e-45),
+        (-np.inf, -1.0),
+        (np.inf, np.inf),
+        (-18.5, -1.0),
+        (1e30, np.inf),
+    ],
+)
+def test_special_values(x: float, expected: float) -> None:
+    got = through_numpy("expm1", np.array([x], np.float32))
+    np.testing.assert_array_equal(got, np.array([expected], np.float32))
+    assert np.signbit(got[0]) == np.signbit(expected) or np.isnan(expected)
