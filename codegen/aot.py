@@ -1,0 +1,78 @@
+"""LLVM IR text to object code or assembly: the one way that compiled models and saved artifacts share.
+
+The code is position independent and in the small code model: what a shared library needs, and what the loader accepts,
+as it maps the sections of one object close together.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+from llvmlite import binding as llvm
+
+from ..errors import InternalError
+from ..target import Target
+
+OPT_LEVEL = 2
+_CONTEXT_LINES = 4
+
+
+def compile_to_object(llvm_text: str, target: Target) -> bytes:
+    """Return the object file of an LLVM IR module. InternalError when LLVM refuses it."""
+    machine = _machine(target.cpu, target.features)
+    code: bytes = machine.emit_object(_optimized(llvm_text, machine))
+    return code
+
+
+def assembly(llvm_text: str, target: Target) -> str:
+    """Return the assembly that `compile_to_object` encodes. InternalError when LLVM refuses the module."""
+    machine = _machine(target.cpu, target.features)
+    return str(machine.emit_assembly(_optimized(llvm_text, machine)))
+
+
+def optimized_ir(llvm_text: str, target: Target) -> str:
+    """Return the LLVM IR after LLVM's passes, from which code is selected. InternalError when LLVM refuses it."""
+    return str(_optimized(llvm_text, _machine(target.cpu, target.features)))
+
+
+def _machine(cpu: str, features: str) -> llvm.TargetMachine:
+    _initialize()
+    return llvm.Target.from_default_triple().create_target_machine(
+        cpu=cpu, features=features, opt=OPT_LEVEL, reloc="pic", codemodel="small"
+    )
+
+
+def _optimized(text: str, machine: llvm.TargetMachine) -> llvm.ModuleRef:
+    # A context of its own: the global one keeps every type and constant it has ever seen.
+    try:
+        module = llvm.parse_assembly(text, llvm.create_context())
+        module.verify()
+    except RuntimeError as error:
+        raise InternalError(
+            f"LLVM refuses the emitted code: {error}", _excerpt(text, str(error))
+        ) from error
+    module.triple = machine.triple
+    module.data_layout = str(machine.target_data)
+    options = llvm.create_pipeline_tuning_options(speed_level=OPT_LEVEL)
+    builder = llvm.create_pass_builder(machine, options)
+    passes = llvm.create_new_module_pass_manager()
+    passes.add_sroa_pass()
+    passes.run(module, builder)
+    return module
+
+
+def _excerpt(text: str, message: str) -> str:
+    """The lines around the one that the message names; the first ones when it names none."""
+    lines = text.splitlines()
+    found = re.search(r"<string>:(\d+):", message)
+    middle = int(found.group(1)) - 1 if found else 0
+    first = max(0, middle - _CONTEXT_LINES)
+    shown = lines[first : middle + _CONTEXT_LINES + 1]
+    return "\n".join(f"{number:5} | {line}" for number, line in enumerate(shown, first + 1))
+
+
+@cache
+def _initialize() -> None:
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()

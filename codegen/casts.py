@@ -1,0 +1,183 @@
+"""Conversion between element types, lane by lane, as `nodes` defines it."""
+
+from __future__ import annotations
+
+from ..dtypes import BF16, BOOL, F16, F32, F64, S16, S32, DType
+from .capabilities import Capabilities
+from .instruction_stream import InstructionStream
+from .llvm_types import constant, mangled, splat, type_of, vector_of
+
+
+class Casts:
+    """Emits conversions into one function."""
+
+    def __init__(self, stream: InstructionStream, can: Capabilities) -> None:
+        self._stream = stream
+        self._can = can
+
+    def cast(self, value: str, source: DType, target: DType, lanes: int) -> str:
+        """`value` of type `source` as `target`. 16-bit floats go through f32."""
+        if source == target:
+            return value
+        if source.is_float and source.bits == 16:
+            return self.cast(self._widen_half(value, source, lanes), F32, target, lanes)
+        if target.is_float and target.bits == 16:
+            single = self.cast(value, source, F32, lanes)
+            return self._to_f16(single, lanes) if target == F16 else self._to_bf16(single, lanes)
+        if target == BOOL:
+            compare = "fcmp une" if source.is_float else "icmp ne"
+            zero = constant(0, source, lanes)
+            return self._pure(f"{compare} {type_of(source, lanes)} {value}, {zero}", lanes, value)
+        if source.is_float and not target.is_float:
+            return self._float_to_int(value, source, target, lanes)
+        return self._convert(_instruction(source, target), value, source, target, lanes)
+
+    def _pure(self, instruction: str, lanes: int, *operands: str) -> str:
+        return self._stream.pure(instruction, lanes, *operands)
+
+    def _convert(self, name: str, value: str, source: DType, target: DType, lanes: int) -> str:
+        if not name:
+            return value
+        text = f"{name} {type_of(source, lanes)} {value} to {type_of(target, lanes)}"
+        return self._pure(text, lanes, value)
+
+    def _float_to_int(self, value: str, source: DType, target: DType, lanes: int) -> str:
+        """Saturating; below 32 bits by way of s32, for which there is a vector instruction."""
+        if target.bits >= 32:
+            name = "fptosi" if target.is_signed else "fptoui"
+            suffix = f"{mangled(target, lanes)}.{mangled(source, lanes)}"
+            return self._stream.intrinsic(
+                f"llvm.{name}.sat.{suffix}",
+                type_of(target, lanes),
+                (type_of(source, lanes), value),
+                movable=lanes == 1,
+            )
+        wide = self._float_to_int(value, source, S32, lanes)
+        low = -(1 << target.bits - 1) if target.is_signed else 0
+        for name, limit in (("smax", low), ("smin", low + (1 << target.bits) - 1)):
+            kind = type_of(S32, lanes)
+            bound = (kind, constant(limit, S32, lanes))
+            wide = self._stream.intrinsic(
+                f"llvm.{name}.{mangled(S32, lanes)}", kind, (kind, wide), bound, movable=lanes == 1
+            )
+        return self._convert("trunc", wide, S32, target, lanes)
+
+    def _widen_half(self, value: str, source: DType, lanes: int) -> str:
+        return self._from_f16(value, lanes) if source == F16 else self._from_bf16(value, lanes)
+
+    def _from_bf16(self, value: str, lanes: int) -> str:
+        """A bf16 is the upper half of an f32."""
+        wide = self._convert("zext", value, S16, S32, lanes)
+        high = self._int("shl", wide, 16, lanes)
+        return self._bits("float", high, lanes)
+
+    def _to_bf16(self, value: str, lanes: int) -> str:
+        """Round to nearest even by adding to the dropped half; a NaN keeps its upper half, made quiet."""
+        bits = self._bits("i32", value, lanes)
+        high = self._int("lshr", bits, 16, lanes)
+        odd = self._int("and", high, 1, lanes)
+        carry = self._int("add", odd, 0x7FFF, lanes)
+        sum_ = self._pure(f"add {type_of(S32, lanes)} {bits}, {carry}", lanes, bits, carry)
+        rounded = self._int("lshr", sum_, 16, lanes)
+        quiet = self._int("or", high, 0x40, lanes)
+        nan = self._compare("fcmp uno", type_of(F32, lanes), value, value, lanes)
+        return self._convert("trunc", self._choose(nan, quiet, rounded, lanes), S32, BF16, lanes)
+
+    def _from_f16(self, value: str, lanes: int) -> str:
+        if self._can.half_conversion:
+            half = vector_of("half", lanes)
+            pattern = self._pure(f"bitcast {type_of(F16, lanes)} {value} to {half}", lanes, value)
+            return self._pure(f"fpext {half} {pattern} to {type_of(F32, lanes)}", lanes, pattern)
+        return self._from_f16_by_integers(value, lanes)
+
+    def _from_f16_by_integers(self, value: str, lanes: int) -> str:
+        """Exponent and fraction land in place by a shift; a multiplication by 2**112 corrects the exponent.
+
+        That also makes denormals right. Infinity and NaN get their exponent by a second correction.
+        """
+        wide = self._convert("zext", value, S16, S32, lanes)
+        magnitude = self._int("shl", self._int("and", wide, 0x7FFF, lanes), 13, lanes)
+        sign = self._int("shl", self._int("and", wide, 0x8000, lanes), 16, lanes)
+        single = self._bits("float", magnitude, lanes)
+        scale = constant(2.0**112, F32, lanes)
+        scaled = self._pure(f"fmul {type_of(F32, lanes)} {single}, {scale}", lanes, single)
+        finite = self._bits("i32", scaled, lanes)
+        special = self._int("or", magnitude, 0x7F800000, lanes)
+        infinite = constant(0x7C00 << 13, S32, lanes)
+        is_special = self._compare("icmp uge", type_of(S32, lanes), magnitude, infinite, lanes)
+        chosen = self._choose(is_special, special, finite, lanes)
+        both = self._pure(f"or {type_of(S32, lanes)} {chosen}, {sign}", lanes, chosen, sign)
+        return self._bits("float", both, lanes)
+
+    def _to_f16(self, value: str, lanes: int) -> str:
+        if self._can.half_conversion:
+            half = vector_of("half", lanes)
+            rounded = self._pure(f"fptrunc {type_of(F32, lanes)} {value} to {half}", lanes, value)
+            return self._pure(f"bitcast {half} {rounded} to {type_of(F16, lanes)}", lanes, rounded)
+        return self._to_f16_by_integers(value, lanes)
+
+    def _to_f16_by_integers(self, value: str, lanes: int) -> str:
+        """Normal results round by an integer addition, denormal ones by the addition of 0.5; NaN becomes quiet."""
+        i32 = type_of(S32, lanes)
+        bits = self._bits("i32", value, lanes)
+        magnitude = self._int("and", bits, 0x7FFFFFFF, lanes)
+        sign = self._int("and", self._int("lshr", bits, 16, lanes), 0x8000, lanes)
+        odd = self._int("and", self._int("lshr", magnitude, 13, lanes), 1, lanes)
+        rebased = self._int("add", magnitude, 0xFFF - (112 << 23), lanes)
+        sum_ = self._pure(f"add {i32} {rebased}, {odd}", lanes, rebased, odd)
+        normal = self._int("lshr", sum_, 13, lanes)
+        # One unit of 0.5 in f32 is 2**-24, the smallest denormal of f16: the hardware rounds there.
+        single = self._bits("float", magnitude, lanes)
+        half = constant(0.5, F32, lanes)
+        shifted = self._pure(f"fadd {type_of(F32, lanes)} {single}, {half}", lanes, single)
+        denormal = self._int("sub", self._bits("i32", shifted, lanes), 0x3F000000, lanes)
+        small = self._below(magnitude, 113 << 23, lanes)
+        result = self._choose(small, denormal, normal, lanes)
+        fits = self._below(magnitude, 0x477FF000, lanes)
+        result = self._choose(fits, result, constant(0x7C00, S32, lanes), lanes)
+        quiet = self._int(
+            "or",
+            self._int("and", self._int("lshr", magnitude, 13, lanes), 0x3FF, lanes),
+            0x7E00,
+            lanes,
+        )
+        no_nan = self._below(magnitude, 0x7F800001, lanes)
+        result = self._choose(no_nan, result, quiet, lanes)
+        both = self._pure(f"or {i32} {result}, {sign}", lanes, result, sign)
+        return self._convert("trunc", both, S32, F16, lanes)
+
+    def _below(self, value: str, limit: int, lanes: int) -> str:
+        return self._compare(
+            "icmp ult", type_of(S32, lanes), value, constant(limit, S32, lanes), lanes
+        )
+
+    def _int(self, op: str, value: str, number: int, lanes: int) -> str:
+        signed = number - (1 << 32) if number >= 1 << 31 else number
+        other = splat("i32", str(signed), lanes)
+        return self._pure(f"{op} {type_of(S32, lanes)} {value}, {other}", lanes, value)
+
+    def _bits(self, to: str, value: str, lanes: int) -> str:
+        source = "float" if to == "i32" else "i32"
+        text = f"bitcast {vector_of(source, lanes)} {value} to {vector_of(to, lanes)}"
+        return self._pure(text, lanes, value)
+
+    def _compare(self, op: str, kind: str, left: str, right: str, lanes: int) -> str:
+        return self._pure(f"{op} {kind} {left}, {right}", lanes, left, right)
+
+    def _choose(self, condition: str, then: str, otherwise: str, lanes: int) -> str:
+        i32, i1 = type_of(S32, lanes), type_of(BOOL, lanes)
+        text = f"select {i1} {condition}, {i32} {then}, {i32} {otherwise}"
+        return self._pure(text, lanes, condition, then, otherwise)
+
+
+def _instruction(source: DType, target: DType) -> str:
+    """The LLVM conversion; "" where the bits stay as they are."""
+    if source.is_float:
+        return "fpext" if target == F64 else "fptrunc"
+    if target.is_float:
+        return "sitofp" if source.is_signed else "uitofp"
+    if source.bits == target.bits:
+        return ""
+    if source.bits > target.bits:
+        return "trunc"
+    return "sext" if source.is_signed else "zext"

@@ -1,0 +1,221 @@
+"""Tensor IR expressions to LLVM instructions: one short method per kind of node, each returning an operand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..dtypes import S64, DType
+from ..tensor_ir.nodes import (
+    Binary,
+    Broadcast,
+    Buffer,
+    Call,
+    Cast,
+    Compare,
+    Const,
+    Expr,
+    Load,
+    Ramp,
+    Select,
+    Slice,
+    Store,
+    Unary,
+    Var,
+)
+from .addresses import Addresses
+from .capabilities import Capabilities
+from .casts import Casts
+from .instruction_stream import InstructionStream
+from .integer_division import IntegerDivision
+from .intrinsic_calls import IntrinsicCalls
+from .llvm_types import constant, element_type, splat, type_of
+from .memory_access import MemoryAccess
+from .operators import Operators
+
+
+class Expressions:
+    """Emits the expressions of one function, and stores.
+
+    `names` maps a variable or buffer in scope to its operand; `natural` holds the variables known to be >= 0.
+    """
+
+    def __init__(self, stream: InstructionStream, can: Capabilities) -> None:
+        self.names: dict[str, str] = {}
+        self.natural: set[str] = set()
+        self._stream = stream
+        self._seen: dict[int, str] = {}
+        self._casts = Casts(stream, can)
+        self._operators = Operators(stream, can)
+        self._integers = IntegerDivision(stream)
+        self._calls = IntrinsicCalls(stream, can, self._casts, self._operators)
+        self._memory = MemoryAccess(stream, can)
+        self._addresses = Addresses(stream, self._operand)
+        self._emitters: dict[type, Callable[[Any], str]] = {
+            Const: self._const,
+            Var: self._var,
+            Load: self._load,
+            Unary: self._unary,
+            Binary: self._binary,
+            Compare: self._compare,
+            Select: self._select,
+            Cast: self._cast,
+            Broadcast: self._broadcast,
+            Ramp: self._ramp,
+            Call: self._call,
+        }
+
+    def value(self, e: Expr) -> str:
+        """The operand of `e`, one statement's worth: a node that occurs twice in it is emitted once."""
+        self._seen = {}
+        return self._operand(e)
+
+    def address(self, place: Slice) -> str:
+        """The pointer that a slice stands for."""
+        self._seen = {}
+        return self._addresses.address(self.names[place.buffer.name], place.buffer, place.indices)
+
+    def store(self, s: Store) -> None:
+        """Write to memory."""
+        value = self.value(s.value)
+        lanes, active = s.value.lanes, s.active or s.value.lanes
+        if s.indices and s.indices[-1].lanes > 1:
+            pointers = self._pointers(s.buffer, s.indices, lanes)
+            self._memory.scatter(pointers, value, s.buffer.dtype, lanes, active)
+            return
+        pointer = self._pointer(s.buffer, s.indices)
+        local = s.buffer.scope == "local"
+        self._memory.store(pointer, value, s.buffer.dtype, lanes, active, local)
+
+    def is_natural(self, e: Expr) -> bool:
+        """Whether an s64 scalar is known to be >= 0, taking index arithmetic not to overflow."""
+        if isinstance(e, Const):
+            return e.value >= 0
+        if isinstance(e, Var):
+            return e.name in self.natural
+        if isinstance(e, Binary) and e.op in ("add", "mul", "div", "mod", "min", "max"):
+            return self.is_natural(e.left) and self.is_natural(e.right)
+        return False
+
+    def _operand(self, e: Expr) -> str:
+        known = self._seen.get(id(e))
+        if known is None:
+            known = self._seen[id(e)] = self._emitters[type(e)](e)
+        return known
+
+    def _pointer(self, buffer: Buffer, indices: tuple[Expr, ...]) -> str:
+        return self._addresses.address(self.names[buffer.name], buffer, indices)
+
+    def _pointers(self, buffer: Buffer, indices: tuple[Expr, ...], lanes: int) -> str:
+        base = self.names[buffer.name]
+        return self._addresses.lane_addresses(base, buffer, indices, lanes)
+
+    def _const(self, e: Const) -> str:
+        return constant(e.value, e.dtype)
+
+    def _var(self, e: Var) -> str:
+        return self.names[e.name]
+
+    def _load(self, e: Load) -> str:
+        active = e.active or e.lanes
+        if e.indices and e.indices[-1].lanes > 1:
+            pointers = self._pointers(e.buffer, e.indices, e.lanes)
+            return self._memory.gather(pointers, e.dtype, e.lanes, active)
+        pointer = self._pointer(e.buffer, e.indices)
+        return self._memory.load(pointer, e.dtype, e.lanes, active, e.buffer.scope == "local")
+
+    def _unary(self, e: Unary) -> str:
+        value, dtype = self._computable(e.operand)
+        result = self._operators.unary(e.op, value, dtype, e.lanes)
+        return self._casts.cast(result, dtype, e.dtype, e.lanes)
+
+    def _binary(self, e: Binary) -> str:
+        if not e.dtype.is_float and e.op in ("div", "mod", "shl", "shr"):
+            return self._integer_binary(e)
+        left, dtype = self._computable(e.left)
+        right, _ = self._computable(e.right)
+        if dtype.is_float and e.op in ("min", "max"):
+            result = self._float_extreme(e, left, right, dtype)
+        else:
+            result = self._operators.binary(e.op, left, right, dtype, e.lanes)
+        return self._casts.cast(result, dtype, e.dtype, e.lanes)
+
+    def _float_extreme(self, e: Binary, left: str, right: str, dtype: DType) -> str:
+        """NaN must come through: with a literal on one side the cheap form does that already."""
+        if _is_ordered_literal(e.left):
+            return self._operators.extreme_of_ordered(e.op, left, right, dtype, e.lanes)
+        if _is_ordered_literal(e.right):
+            return self._operators.extreme_of_ordered(e.op, right, left, dtype, e.lanes)
+        return self._operators.binary(e.op, left, right, dtype, e.lanes)
+
+    def _integer_binary(self, e: Binary) -> str:
+        left, literal = self._operand(e.left), _literal(e.right)
+        if e.op in ("div", "mod"):
+            right, natural = self._operand(e.right), e.lanes == 1 and self.is_natural(e.left)
+            return self._integers.divide(
+                e.op, left, right, e.dtype, e.lanes, literal, natural and e.dtype == S64
+            )
+        if literal is not None:
+            return self._integers.shift_by_literal(e.op, left, literal, e.dtype, e.lanes)
+        return self._integers.shift(e.op, left, self._operand(e.right), e.dtype, e.lanes)
+
+    def _compare(self, e: Compare) -> str:
+        left, dtype = self._computable(e.left)
+        right, _ = self._computable(e.right)
+        return self._operators.compare(e.op, left, right, dtype, e.lanes)
+
+    def _select(self, e: Select) -> str:
+        condition, then, otherwise = (
+            self._operand(part) for part in (e.condition, e.then, e.otherwise)
+        )
+        return self._operators.select(condition, then, otherwise, e.dtype, e.lanes)
+
+    def _cast(self, e: Cast) -> str:
+        return self._casts.cast(self._operand(e.operand), e.operand.dtype, e.dtype, e.lanes)
+
+    def _broadcast(self, e: Broadcast) -> str:
+        if e.lanes == 1:
+            return self._operand(e.operand)
+        if isinstance(e.operand, Const):
+            return constant(e.operand.value, e.dtype, e.lanes)
+        value, element = self._operand(e.operand), element_type(e.dtype)
+        vector = type_of(e.dtype, e.lanes)
+        if not value.startswith("%"):
+            return splat(element, value, e.lanes)
+        first = self._stream.value(f"insertelement {vector} poison, {element} {value}, i64 0")
+        return self._stream.value(
+            f"shufflevector {vector} {first}, {vector} poison, <{e.lanes} x i32> zeroinitializer"
+        )
+
+    def _ramp(self, e: Ramp) -> str:
+        base = self._broadcast(Broadcast(e.base, e.lanes))
+        if e.lanes == 1:
+            return base
+        element = element_type(e.dtype)
+        steps = ", ".join(f"{element} {constant(i, e.dtype)}" for i in range(e.lanes))
+        return self._stream.value(f"add {type_of(e.dtype, e.lanes)} {base}, <{steps}>")
+
+    def _call(self, e: Call) -> str:
+        lanes = e.args[0].lanes
+        computed = [self._computable(arg) for arg in e.args]
+        dtype = computed[0][1]
+        result = self._calls.call(e.name, [value for value, _ in computed], dtype, lanes)
+        return self._casts.cast(result, dtype, e.dtype, e.lanes)
+
+    def _computable(self, e: Expr) -> tuple[str, DType]:
+        """The operand in the type it is computed with: f32 for a 16-bit float."""
+        wide = e.dtype.accumulator
+        return self._casts.cast(self._operand(e), e.dtype, wide, e.lanes), wide
+
+
+def _literal(e: Expr) -> int | None:
+    """The value of an integer literal in one or all lanes."""
+    if isinstance(e, Broadcast):
+        e = e.operand
+    return int(e.value) if isinstance(e, Const) else None
+
+
+def _is_ordered_literal(e: Expr) -> bool:
+    if isinstance(e, Broadcast):
+        e = e.operand
+    return isinstance(e, Const) and e.value == e.value

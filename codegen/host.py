@@ -1,0 +1,119 @@
+"""The CPU that graphc runs on, as a `Target`, and the targets that stand for an ISA level."""
+
+from __future__ import annotations
+
+import platform
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+from llvmlite import binding as llvm
+
+from ..errors import UserError
+from ..target import ISA_FEATURES, ISA_TABLES, Target
+
+# Instruction sets that our code can gain from. Whatever else the CPU has is left off, so that a compiled model asks for
+# no more than it uses.
+_USED = {
+    "avx2": ("avx2", "fma", "f16c", "bmi", "bmi2", "lzcnt", "popcnt", "movbe"),
+    "avx512": ("avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512cd"),
+}
+_OPTIONAL = ("avx512vnni", "avx512bf16", "avx512vbmi", "avxvnni")
+# What a CPU's name implies for LLVM and our code could come to use by accident.
+_UNWANTED = ("sse4a", "xop", "fma4", "tbm", "gfni")
+
+# Where the machine itself is of another level: the CPU that LLVM schedules for.
+_GENERIC_CPU = {"avx512": "x86-64-v4", "avx2": "x86-64-v3", "generic": "x86-64"}
+_CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
+_CPUINFO = Path("/proc/cpuinfo")
+_UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+
+
+def target_for(name: str) -> Target:
+    """Return the target called `native`, `avx512`, `avx2` or `generic`, with this machine's cache sizes.
+
+    `native` is the widest level this CPU runs, scheduled for it. A named level below that gives the code every CPU of
+    the level runs; one above it gives code that does not run here. UserError when there is no such target.
+    """
+    if name not in ("native", *ISA_TABLES):
+        raise UserError(f"target '{name}' is not known; known are native, {', '.join(ISA_TABLES)}")
+    native = _native_isa()
+    isa = native if name == "native" else name
+    return _with_caches(_native_target(isa) if isa == native else _level_target(isa))
+
+
+def host_supports(isa: str) -> bool:
+    """Whether this CPU runs code of an ISA level. UserError when there is no such level."""
+    needed = ISA_FEATURES[Target(isa).isa]
+    return all(_host_features().get(feature, False) for feature in needed)
+
+
+def cpu_name() -> str:
+    """The CPU's name as its maker spells it: `AMD EPYC 7763 64-Core Processor`."""
+    if _CPUINFO.exists():
+        for line in _CPUINFO.read_text(errors="replace").splitlines():
+            key, _, value = line.partition(":")
+            if key.strip() == "model name" and value.strip():
+                return " ".join(value.split())
+    return platform.processor() or str(llvm.get_host_cpu_name())
+
+
+def _native_isa() -> str:
+    return next(isa for isa in ISA_FEATURES if host_supports(isa))
+
+
+@cache
+def _host_features() -> dict[str, bool]:
+    return dict(llvm.get_host_cpu_features())
+
+
+def _native_target(isa: str) -> Target:
+    """Scheduled for this CPU by name; of its instruction sets, those of the level and no other."""
+    if isa == "generic":
+        return _level_target(isa)
+    host = _host_features()
+    wanted = [f for f in _level_features(isa) + _OPTIONAL if host.get(f, False)]
+    absent = [f for f in (*_level_features("avx512"), *_OPTIONAL) if f not in wanted]
+    flags = [f"+{f}" for f in wanted] + [f"-{f}" for f in (*absent, *_UNWANTED)]
+    return Target(isa, str(llvm.get_host_cpu_name()), ",".join(flags))
+
+
+def _level_target(isa: str) -> Target:
+    if not _is_x86():
+        return Target(isa, "generic", "")
+    return Target(isa, _GENERIC_CPU[isa], ",".join(f"+{f}" for f in _level_features(isa)))
+
+
+def _level_features(isa: str) -> tuple[str, ...]:
+    if isa == "generic":
+        return ()
+    return _USED["avx2"] + (_USED["avx512"] if isa == "avx512" else ())
+
+
+def _is_x86() -> bool:
+    return str(llvm.get_process_triple()).startswith(("x86_64", "i386", "i686"))
+
+
+def _with_caches(target: Target) -> Target:
+    found = _cache_sizes(_CACHES)
+    return replace(
+        target,
+        l1_bytes=found.get(1, target.l1_bytes),
+        l2_bytes=found.get(2, target.l2_bytes),
+        l3_bytes=found.get(3, target.l3_bytes),
+    )
+
+
+def _cache_sizes(folder: Path) -> dict[int, int]:
+    """Level -> bytes of the data caches that the system reports."""
+    sizes: dict[int, int] = {}
+    for entry in sorted(folder.glob("index*")):
+        try:
+            kind, level, size = ((entry / n).read_text().strip() for n in ("type", "level", "size"))
+            unit = _UNITS.get(size[-1:].upper())
+            number = int(size[:-1]) * unit if unit else int(size)
+            if kind != "Instruction" and number > 0:
+                sizes[int(level)] = number
+        except (OSError, ValueError):
+            continue  # a file that is missing or odd: the default stands
+    return sizes

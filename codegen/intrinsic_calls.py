@@ -1,0 +1,127 @@
+"""The intrinsics a `Call` may name: fused multiply-add, horizontal reductions, vector math."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..dtypes import BOOL, F32, F64, DType
+from ..errors import InternalError
+from .capabilities import Capabilities
+from .casts import Casts
+from .instruction_stream import InstructionStream
+from .llvm_types import element_type, lane_numbers, mangled, type_of
+from .math import MATH
+from .operators import Operators
+from .vector_ops import LlvmVectorOps
+
+_REDUCE = "reduce_"
+
+
+class IntrinsicCalls:
+    """Emits intrinsics into one function. 16-bit floats never come here but for `reduce_` names of one lane."""
+
+    def __init__(
+        self, stream: InstructionStream, can: Capabilities, casts: Casts, operators: Operators
+    ) -> None:
+        self._stream = stream
+        self._can = can
+        self._casts = casts
+        self._operators = operators
+
+    def call(self, name: str, args: Sequence[str], dtype: DType, lanes: int) -> str:
+        """The intrinsic on `args` of `dtype` and `lanes`."""
+        if name.startswith(_REDUCE):
+            return self._reduce(name.removeprefix(_REDUCE), args[0], dtype, lanes)
+        if not dtype.is_float:
+            raise InternalError(f"intrinsic '{name}' takes floats, got {dtype}")
+        if name == "fma":
+            return self._fma(args, dtype, lanes)
+        if dtype == F32 and name in MATH:
+            return self._vector_math(name, args, lanes)
+        if dtype == F32:
+            wide = [self._casts.cast(arg, F32, F64, lanes) for arg in args]
+            return self._casts.cast(self._lane_by_lane(name, wide, lanes), F64, F32, lanes)
+        return self._lane_by_lane(name, args, lanes)
+
+    def _fma(self, args: Sequence[str], dtype: DType, lanes: int) -> str:
+        """a * b + c in one instruction; without it, f32 in f64.
+
+        The product of two f32 is exact in f64; the sum is rounded to 53 bits and then to 24, which may differ in the
+        last place from rounding once, in one case out of some 2**28.
+        """
+        if dtype == F64 or self._can.fma:
+            kind = type_of(dtype, lanes)
+            operands = [(kind, arg) for arg in args]
+            return self._stream.intrinsic(
+                f"llvm.fma.{mangled(dtype, lanes)}", kind, *operands, movable=lanes == 1
+            )
+        a, b, c = (self._casts.cast(arg, F32, F64, lanes) for arg in args)
+        product = self._operators.binary("mul", a, b, F64, lanes)
+        total = self._operators.binary("add", product, c, F64, lanes)
+        return self._casts.cast(total, F64, F32, lanes)
+
+    def _vector_math(self, name: str, args: Sequence[str], lanes: int) -> str:
+        ops = LlvmVectorOps(
+            self._stream.emit,
+            self._stream.fresh_here,
+            lanes,
+            self._can.fma,
+            declares=self._stream.declares,
+        )
+        return str(MATH[name](ops, *args))
+
+    def _lane_by_lane(self, name: str, args: Sequence[str], lanes: int) -> str:
+        """libm's function of f64, one lane after the other."""
+        self._stream.declare(name, "double", ["double"] * len(args))
+        if lanes == 1:
+            return self._call_double(name, args)
+        vector = type_of(F64, lanes)
+        result = "poison"
+        for lane in range(lanes):
+            scalars = [
+                self._stream.value(f"extractelement {vector} {arg}, i64 {lane}") for arg in args
+            ]
+            value = self._call_double(name, scalars)
+            result = self._stream.value(
+                f"insertelement {vector} {result}, double {value}, i64 {lane}"
+            )
+        return result
+
+    def _call_double(self, name: str, args: Sequence[str]) -> str:
+        operands = ", ".join(f"double {arg}" for arg in args)
+        return self._stream.result(f"call double @{name}({operands})")
+
+    def _reduce(self, op: str, value: str, dtype: DType, lanes: int) -> str:
+        """All lanes into one. Integers in any order; floats as a tree of halves, so that the order is the shape's."""
+        if lanes == 1:
+            return value
+        if dtype.is_float:
+            return self._tree(op, value, dtype, lanes)
+        if dtype == BOOL:
+            op = {"min": "and", "max": "or"}.get(op, op)
+        elif op in ("min", "max"):
+            op = f"{'s' if dtype.is_signed else 'u'}{op}"
+        return self._stream.intrinsic(
+            f"llvm.vector.reduce.{op}.{mangled(dtype, lanes)}",
+            element_type(dtype),
+            (type_of(dtype, lanes), value),
+        )
+
+    def _tree(self, op: str, value: str, dtype: DType, lanes: int) -> str:
+        if lanes == 1:
+            return value
+        half = 1 << (lanes - 1).bit_length() - 1
+        if 2 * half != lanes:
+            low = self._tree(op, self._part(value, dtype, lanes, 0, half), dtype, half)
+            rest = lanes - half
+            high = self._tree(op, self._part(value, dtype, lanes, half, rest), dtype, rest)
+            return self._operators.binary(op, low, high, dtype, 1)
+        low, high = (self._part(value, dtype, lanes, at, half) for at in (0, half))
+        return self._tree(op, self._operators.binary(op, low, high, dtype, half), dtype, half)
+
+    def _part(self, value: str, dtype: DType, lanes: int, offset: int, size: int) -> str:
+        vector = type_of(dtype, lanes)
+        if size == 1:
+            return self._stream.value(f"extractelement {vector} {value}, i64 {offset}")
+        numbers = lane_numbers(list(range(offset, offset + size)))
+        return self._stream.value(f"shufflevector {vector} {value}, {vector} poison, {numbers}")

@@ -1,0 +1,243 @@
+"""Tensor IR functions to LLVM IR text: one short method per kind of statement.
+
+Every function takes the runtime pointer first, then its parameters: an address for a buffer, the value for a variable.
+Buffers are not `noalias`, since ops planned in place share one. Locals become stack slots of the whole function, which
+LLVM turns into registers where their indices are constants. Loops run serially whatever their kind.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from ..errors import InternalError
+from ..target import Target
+from ..tensor_ir.nodes import (
+    Allocate,
+    Block,
+    Buffer,
+    Const,
+    Expr,
+    For,
+    Function,
+    If,
+    Invoke,
+    Let,
+    Module,
+    ParallelInvoke,
+    Slice,
+    Stmt,
+    Store,
+    Var,
+)
+from .capabilities import capabilities
+from .expressions import Expressions
+from .instruction_stream import InstructionStream, Typed
+from .llvm_types import memory_type, plain_name, type_of
+from .parallel_calls import ParallelCalls
+from .symbols import symbol
+
+LOCAL_ALIGNMENT = 64
+MAX_LOCAL_BYTES = 4 << 20
+"""Most stack of one function: half of a worker's."""
+
+
+class FunctionEmitter:
+    """Emits the functions of one module. `declares` and `trampolines` collect what they need beside them."""
+
+    def __init__(self, module: Module, target: Target) -> None:
+        self.declares: set[str] = set()
+        self.trampolines: dict[str, str] = {}
+        self._module = module
+        self._can = capabilities(target)
+
+    def function(self, function: Function, linkage: str) -> str:
+        """The text of one function. `linkage` is `internal` or "" for a symbol that others may call."""
+        return _Body(self, function, self._module, linkage).text()
+
+    def stream(self) -> InstructionStream:
+        """An empty body."""
+        return InstructionStream(self.declares)
+
+    def expressions(self, stream: InstructionStream) -> Expressions:
+        """The emitter of its expressions."""
+        return Expressions(stream, self._can)
+
+
+class _Body:
+    def __init__(
+        self, emitter: FunctionEmitter, function: Function, module: Module, linkage: str
+    ) -> None:
+        self._function = function
+        self._module = module
+        self._linkage = linkage
+        self._local_bytes = 0
+        self._stream = emitter.stream()
+        self._expressions = emitter.expressions(self._stream)
+        self._names = self._expressions.names
+        self._parallel = ParallelCalls(self._stream, emitter.trampolines)
+        self._emitters: dict[type, Callable[[Any], None]] = {
+            Block: self._block,
+            Let: self._let,
+            Store: self._expressions.store,
+            Allocate: self._allocate,
+            For: self._for,
+            If: self._if,
+            Invoke: self._invoke,
+            ParallelInvoke: self._parallel_invoke,
+        }
+
+    def text(self) -> str:
+        """The whole definition."""
+        params = ["ptr %rt"]
+        for param in self._function.params:
+            name = self._stream.fresh(plain_name(param.name))
+            self._names[param.name] = name
+            params.append(f"{parameter_type(param)} {name}")
+        self._statement(self._function.body)
+        self._stream.end_block("ret void")
+        linkage = f"{self._linkage} " if self._linkage else ""
+        head = f"define {linkage}void {symbol(self._function.name)}({', '.join(params)}) #0 {{"
+        note = " ".join(self._function.note.split())
+        comment = f"; {note}\n" if note else ""
+        return f"{comment}{head}\n{self._stream.text()}\n}}\n"
+
+    def _statement(self, s: Stmt) -> None:
+        emitter = self._emitters.get(type(s))
+        if emitter is None:
+            raise InternalError(
+                f"function '{self._function.name}' still holds a {type(s).__name__}, which a pass should have expanded"
+            )
+        emitter(s)
+
+    @contextmanager
+    def _bindings(self) -> Iterator[None]:
+        """Names bound inside end with it."""
+        names, natural = dict(self._names), set(self._expressions.natural)
+        yield
+        self._names.clear()
+        self._names.update(names)
+        self._expressions.natural = natural
+
+    def _block(self, s: Block) -> None:
+        with self._bindings():
+            for inner in s.body:
+                self._statement(inner)
+
+    def _let(self, s: Let) -> None:
+        self._names[s.var.name] = self._expressions.value(s.value)
+        self._mark(s.var, s.var.lanes == 1 and self._expressions.is_natural(s.value))
+
+    def _mark(self, var: Var, natural: bool) -> None:
+        if natural:
+            self._expressions.natural.add(var.name)
+        else:
+            self._expressions.natural.discard(var.name)
+
+    def _allocate(self, s: Allocate) -> None:
+        count = math.prod(s.buffer.shape)
+        self._local_bytes += count * s.buffer.dtype.size
+        if self._local_bytes > MAX_LOCAL_BYTES:
+            raise InternalError(
+                f"function '{self._function.name}': locals up to '{s.buffer.name}' take {self._local_bytes} bytes of "
+                f"stack, at most {MAX_LOCAL_BYTES} are there"
+            )
+        name = self._stream.fresh(plain_name(s.buffer.name))
+        kind = f"[{count} x {memory_type(s.buffer.dtype)}]"
+        self._stream.allocate(name, kind, LOCAL_ALIGNMENT)
+        self._names[s.buffer.name] = name
+
+    def _for(self, s: For) -> None:
+        trips = _trip_count(s)
+        if trips == 0:
+            return
+        begin = self._expressions.value(s.begin)
+        with self._bindings():
+            self._mark(s.var, self._expressions.is_natural(s.begin))
+            if trips == 1:
+                self._names[s.var.name] = begin
+                self._statement(s.body)
+            else:
+                self._loop(s, begin, trips)
+
+    def _loop(self, s: For, begin: str, trips: int | None) -> None:
+        stream = self._stream
+        end = self._expressions.value(s.end)
+        head, exit_ = (stream.fresh_label(plain_name(s.var.name) + part) for part in ("", ".end"))
+        if trips is None:
+            enter = stream.value(f"icmp slt i64 {begin}, {end}", begin, end)
+            stream.end_block(f"br i1 {enter}, label %{head}, label %{exit_}")
+        else:
+            stream.end_block(f"br label %{head}")
+        before = stream.label
+        with stream.scope(conditional=False):
+            block = stream.begin_block(head)
+            var, following = stream.fresh_here(), stream.fresh_here()
+            self._names[s.var.name] = var
+            stream.emit("")
+            self._statement(s.body)
+            # The block that jumps back is only known now.
+            block[1] = f"  {var} = phi i64 [ {begin}, %{before} ], [ {following}, %{stream.label} ]"
+            stream.emit(f"{following} = add nsw i64 {var}, {s.step}")
+            again = stream.result(f"icmp slt i64 {following}, {end}")
+            stream.end_block(f"br i1 {again}, label %{head}, label %{exit_}")
+        stream.begin_block(exit_)
+
+    def _if(self, s: If) -> None:
+        stream = self._stream
+        condition = self._expressions.value(s.condition)
+        then, exit_ = stream.fresh_label("then"), stream.fresh_label("fi")
+        otherwise = stream.fresh_label("else") if s.otherwise else exit_
+        stream.end_block(f"br i1 {condition}, label %{then}, label %{otherwise}")
+        for label, arm in ((then, s.then), (otherwise, s.otherwise)):
+            if arm is not None:
+                with stream.scope(conditional=True), self._bindings():
+                    stream.begin_block(label)
+                    self._statement(arm)
+                    stream.end_block(f"br label %{exit_}")
+        stream.begin_block(exit_)
+
+    def _invoke(self, s: Invoke) -> None:
+        callee = self._callee(s.function)
+        args = self._arguments(callee, s.args, len(callee.params))
+        text = ", ".join(f"{kind} {operand}" for kind, operand in [("ptr", "%rt"), *args])
+        self._stream.emit(f"call void {symbol(callee.name)}({text})")
+
+    def _parallel_invoke(self, s: ParallelInvoke) -> None:
+        callee = self._callee(s.function)
+        args = self._arguments(callee, s.args, len(callee.params) - 1)
+        self._parallel.call(symbol(callee.name), args, s.count)
+
+    def _callee(self, name: str) -> Function:
+        try:
+            return self._module.function(name)
+        except KeyError as error:
+            raise InternalError(
+                f"function '{self._function.name}' calls '{name}', which is not in the module"
+            ) from error
+
+    def _arguments(
+        self, callee: Function, args: tuple[Slice | Expr, ...], expected: int
+    ) -> list[Typed]:
+        if len(args) != expected:
+            raise InternalError(f"'{callee.name}' takes {expected} arguments, got {len(args)}")
+        operands = [
+            self._expressions.address(a) if isinstance(a, Slice) else self._expressions.value(a)
+            for a in args
+        ]
+        kinds = [parameter_type(param) for param in callee.params]
+        return list(zip(kinds, operands, strict=False))
+
+
+def parameter_type(param: Buffer | Var) -> str:
+    """The type a parameter is passed as."""
+    return "ptr" if isinstance(param, Buffer) else type_of(param.dtype, param.lanes)
+
+
+def _trip_count(s: For) -> int | None:
+    """How often a loop of literal bounds runs."""
+    if isinstance(s.begin, Const) and isinstance(s.end, Const):
+        return len(range(int(s.begin.value), int(s.end.value), s.step))
+    return None

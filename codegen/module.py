@@ -1,0 +1,77 @@
+"""A whole Tensor IR module to LLVM IR text, with the exported entry that the runtime calls (runtime/abi.py)."""
+
+from __future__ import annotations
+
+import re
+
+from ..errors import InternalError
+from ..runtime.abi import ENTRY_NAME
+from ..target import Target
+from ..tensor_ir.nodes import Function, Module, Var
+from .llvm_emitter import FunctionEmitter
+from .symbols import symbol
+
+_INPUT, _OUTPUT = re.compile(r"x\d+"), re.compile(r"y\d+")
+_SECTIONS = {"constants": "%constants", "arena": "%arena"}
+
+
+def emit_module(module: Module, target: Target) -> str:
+    """Return the LLVM IR of `module`, which has gone through the pipeline, for `target`.
+
+    With an entry, only `graphc_entry` is exported. The entry's parameters are x0, x1, ... for the model's inputs,
+    y0, y1, ... for its outputs, `constants` and `arena`. Without an entry every function is exported under its name
+    and takes the runtime pointer first. InternalError where the module breaks a rule of Tensor IR.
+    """
+    emitter = FunctionEmitter(module, target)
+    linkage = "internal" if module.entry else ""
+    parts = [emitter.function(function, linkage) for function in module.functions]
+    parts.extend(emitter.trampolines.values())
+    if module.entry:
+        parts.append(_entry(module.function(module.entry)))
+    parts.extend(f"{line}\n" for line in sorted(emitter.declares))
+    parts.append(f"attributes #0 = {{ {_attributes(target)} }}\n")
+    return "\n".join(parts)
+
+
+def _attributes(target: Target) -> str:
+    # Without it LLVM would split 512-bit vectors on the CPUs that it thinks prefer 256 bits.
+    width = f'"prefer-vector-width"="{target.table.vector_bits}"'
+    return f"nounwind {width}"
+
+
+def _entry(main: Function) -> str:
+    """Fetch the data pointers from the arrays and call the entry function."""
+    lines, args, counts = [], ["ptr %rt"], {"%inputs": 0, "%outputs": 0}
+    for number, param in enumerate(main.params):
+        array = _array(main, param.name, isinstance(param, Var))
+        if array in counts:
+            lines.append(f"  %at.{number} = getelementptr ptr, ptr {array}, i64 {counts[array]}")
+            lines.append(f"  %data.{number} = load ptr, ptr %at.{number}")
+            args.append(f"ptr %data.{number}")
+            counts[array] += 1
+        else:
+            args.append(f"ptr {array}")
+    return "\n".join(
+        [
+            f"define i32 @{ENTRY_NAME}(ptr %rt, ptr %inputs, ptr %outputs, ptr %constants, ptr %arena) #0 {{",
+            *lines,
+            f"  call void {symbol(main.name)}({', '.join(args)})",
+            "  ret i32 0",
+            "}",
+            "",
+        ]
+    )
+
+
+def _array(main: Function, name: str, is_variable: bool) -> str:
+    """Where a parameter of the entry function comes from."""
+    if not is_variable:
+        if name in _SECTIONS:
+            return _SECTIONS[name]
+        if _INPUT.fullmatch(name):
+            return "%inputs"
+        if _OUTPUT.fullmatch(name):
+            return "%outputs"
+    raise InternalError(
+        f"entry '{main.name}': parameter '{name}' must be x<n>, y<n>, constants or arena, and a buffer"
+    )

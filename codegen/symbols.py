@@ -1,0 +1,28 @@
+"""Names of functions in LLVM IR: the kernel's own name, whatever characters it holds, as far as that is possible."""
+
+from __future__ import annotations
+
+import re
+
+from ..runtime import abi
+from ..tensor_ir.intrinsics import INTRINSICS
+
+_QUOTED = re.compile(r"[^ !#-\[\]-~]")
+
+# What LLVM or we call by these names are functions of libc and libm.
+_TAKEN = frozenset(
+    (abi.ENTRY_NAME, "memcpy", "memset", "memmove", "fmod", "fmodf", "fmaf", "sqrt", "sqrtf")
+) | frozenset(INTRINSICS)
+
+
+def symbol(name: str) -> str:
+    """A function of a module as an operand: `@"f32_gemm_6x16__avx2"`. What libm takes gets `.kernel` behind it."""
+    return quoted(f"{name}.kernel" if name in _TAKEN else name)
+
+
+def quoted(name: str) -> str:
+    """Any name as an operand."""
+    text = "".join(
+        f"\\{byte:02X}" if _QUOTED.match(chr(byte)) else chr(byte) for byte in name.encode()
+    )
+    return f'@"{text}"'
