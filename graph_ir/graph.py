@@ -176,10 +176,11 @@ class Graph:
         self, value: Array, name: str = "constant", format: Format | None = None
     ) -> GraphTensor:
         """Append a constant; `value` is the plain array, `format` how it will lie in memory."""
-        layout = (
-            None if format is None or format.is_plain else format
-        )  # one spelling: equal constants merge
-        return self.make("constant", (), {"value": value, "format": layout}, name).outputs[0]
+        # One spelling of the plain layout, so that equal constants are found to be equal.
+        layout = None if format is None or format.is_plain else format
+        return self.make(
+            "constant", (), {"value": np.asarray(value), "format": layout}, name
+        ).outputs[0]
 
     def make_output(self, tensor: GraphTensor, name: str = "output") -> Op:
         """Append a graph output."""

@@ -44,9 +44,7 @@ class _Maker:
             else:
                 self.add_node(line)
         for name, reference in self.record.results:
-            if name in self.ops:
-                raise UserError(f"graph text: output '{name}' has the name of another op")
-            self.ops[name] = self.graph.make_output(self.tensor(reference, "return"), name)
+            self.graph.make_output(self.tensor(reference, "return"), name)
         return self.graph
 
     def add_node(self, node: Node) -> None:

@@ -8,9 +8,9 @@
       return (y=%fc1)
 
 `#users` counts the outputs of the op, as in GE; an op with several outputs is followed by one `get_element` line each,
-and `return` names the `output` ops. Annotated text adds to GE's grammar: exact numbers, quoted names and escaped
-strings where the plain ones would be ambiguous, `none`, layouts and tensor types as attribute values, and attributes of
-the graph after its name. Attributes called `temp.` something are not printed.
+and `return` gives the names the caller knows the results by. Annotated text adds to GE's grammar: exact numbers, quoted
+names and escaped strings where the plain ones would be ambiguous, `none`, layouts and tensor types as attribute values,
+and attributes of the graph after its name. Attributes called `temp.` something are not printed.
 """
 
 from __future__ import annotations
@@ -110,9 +110,8 @@ class _Printer:
         if outputs:
             results = [f"%{self.reference(op.inputs[0])}" for op in outputs]
             if self.annotate:
-                results = [
-                    f"{self.key(op.name)}={y}" for op, y in zip(outputs, results, strict=True)
-                ]
+                names = [str(op.attrs.get("temp.result", op.name)) for op in outputs]
+                results = [f"{self.key(n)}={y}" for n, y in zip(names, results, strict=True)]
             elif len(outputs) > 1:
                 results = [f"output_{i}={y}" for i, y in enumerate(results)]
             yield from ("", f"  return ({', '.join(results)})")
@@ -135,7 +134,10 @@ class _Printer:
     def shown_attrs(self, op: Op) -> dict[str, Any]:
         """Attributes that are not already in the annotation."""
         hidden = {"input": ("details",), "constant": ("format",)}.get(op.op_name, ())
-        return {key: value for key, value in op.attrs.items() if key not in hidden}
+        shown = {key: value for key, value in op.attrs.items() if key not in hidden}
+        if op.op_name == "constant":
+            shown["value"] = np.asarray(shown["value"])  # a NumPy scalar is a tensor here
+        return shown
 
     def annotation(self, tensor: GraphTensor) -> str:
         return f" -> {print_tensor_type(tensor.details)}" if self.annotate else ""

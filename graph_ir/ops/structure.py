@@ -36,7 +36,8 @@ class Constant(Op):
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
         """dtype and shape of the value, in the chosen format."""
         value = self.value
-        return [LogicalTensor(from_numpy(value.dtype), value.shape, self.attrs.get("format"))]
+        layout: Any = self.attrs.get("format")
+        return [LogicalTensor(from_numpy(value.dtype), value.shape, layout)]
 
     @property
     def value(self) -> np.ndarray[Any, Any]:

@@ -212,8 +212,8 @@ def _direct(source: DType, middle: DType, target: DType) -> bool:
 
 
 def _same_type(tensor: GraphTensor, op: Op) -> bool:
-    details = op.outputs[0].details
-    return (tensor.details.dtype, tensor.details.plain_dims) == (details.dtype, details.plain_dims)
+    """Whether `tensor` can stand for the op's output: dtype, shape and layout."""
+    return tensor.details == op.outputs[0].details
 
 
 RULES: dict[str, tuple[Rule, ...]] = {

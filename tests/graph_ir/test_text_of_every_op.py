@@ -1,0 +1,97 @@
+"""Every op in the registry is printed and read back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphc.graph_ir.ops  # noqa: F401  fills the registry
+from graphc.dtypes import BOOL, F32, S32, S64, DType
+from graphc.graph_ir.format import parse_format
+from graphc.graph_ir.graph import Graph
+from graphc.graph_ir.logical_tensor import LogicalTensor
+from graphc.graph_ir.ops.elementwise import REQUIRED, Elementwise
+from graphc.graph_ir.ops.reduce import Reduce
+from graphc.graph_ir.parser import parse_graph
+from graphc.graph_ir.printer import print_graph
+from graphc.graph_ir.registry import lookup, names
+from graphc.graph_ir.verifier import verify
+
+SHAPE = (2, 4, 6)
+CHANNELS: list[tuple[DType, tuple[int, ...]]] = [(F32, (4,))]
+X: list[tuple[DType, tuple[int, ...]]] = [(F32, SHAPE)]
+
+
+def part() -> Graph:
+    graph = Graph("part")
+    x = graph.make_input(LogicalTensor(F32, SHAPE), "x")
+    graph.make_output(graph.make("relu", [x]).outputs[0])
+    graph.make_output(x)
+    return graph
+
+
+# Inputs and attributes of each op that is neither elementwise nor a reduction.
+EXAMPLES: dict[str, tuple[list[tuple[DType, tuple[int, ...]]], dict[str, Any]]] = {
+    "arg_max": (X, {"axis": 1, "keep_dims": True}),
+    "arg_min": (X, {"axis": -1, "last": True}),
+    "batch_norm": (X + CHANNELS * 4, {"epsilon": 1e-3}),
+    "broadcast": (X, {"shape": (3, *SHAPE)}),
+    "cast": (X, {"dtype": "bf16"}),
+    "concat": (X * 3, {"axis": -1}),
+    "copy": (X, {}),
+    "fused": (X, {"graph": part()}),
+    "gather": ([*X, (S64, (5, 1))], {"axis": 1}),
+    "group_norm": (X + CHANNELS * 2, {"groups": 2}),
+    "instance_norm": (X + CHANNELS * 2, {}),
+    "layer_norm": ([*X, (F32, (6,))], {"axis": -1, "epsilon": 1e-6}),
+    "log_softmax": (X, {"axis": 0}),
+    "matmul_core": ([*X, (F32, (6, 5))], {"transpose_b": False}),
+    "pad": (X, {"before": (0, 1, 0), "after": (0, -2, 3), "mode": "constant", "value": -np.inf}),
+    "reduce_log_sum_exp": (X, {"axes": None}),
+    "reorder": (X, {"format": parse_format("ABD4b", "ABD")}),
+    "reshape": (X, {"shape": (48,)}),
+    "rms_norm": (X, {}),
+    "slice": (X, {"starts": (1, 3, 0), "steps": (1, -1, 2), "sizes": (1, 4, 3)}),
+    "softmax": (X, {}),
+    "transpose": (X, {"perm": (2, 0, 1)}),
+}
+
+OURS = [
+    n for n in names() if not n.startswith("test_") and n not in ("input", "constant", "output")
+]
+
+
+def make(graph: Graph, name: str) -> None:
+    cls = lookup(name)
+    if issubclass(cls, Elementwise):
+        row = cls.row
+        dtype = next(d for d in (F32, S32, BOOL) if d.kind in row.accepts)
+        inputs = [(BOOL if i < row.conditions else dtype, SHAPE) for i in range(len(row.inputs))]
+        attrs = {k: 0.2 if v is REQUIRED else v for k, v in row.attrs.items()}
+    elif issubclass(cls, Reduce):
+        dtype = F32 if "float" in cls.row.accepts else BOOL
+        inputs, attrs = [(dtype, SHAPE)], {"axes": (0, -1), "keep_dims": True}
+    else:
+        assert name in EXAMPLES, f"give an example of {name} in EXAMPLES"
+        inputs, attrs = EXAMPLES[name]
+    tensors = [
+        graph.make_input(LogicalTensor(d, shape), f"in{i}") for i, (d, shape) in enumerate(inputs)
+    ]
+    op = graph.make(name, tensors, attrs, "op")
+    for tensor in op.outputs:
+        graph.make_output(tensor)
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_round_trip(name: str) -> None:
+    graph = Graph(f"one {name}")
+    make(graph, name)
+    verify(graph)
+    text = print_graph(graph, full=True)
+    read = parse_graph(text)
+    verify(read)
+    assert print_graph(read, full=True) == text
+    assert read.compare_contents(graph) and read.hash_contents() == graph.hash_contents()
+    assert print_graph(read, annotate=False) == print_graph(graph, annotate=False)
