@@ -3,7 +3,7 @@
     python benchmarks/math_ulp.py [--stride 16] [--no-fma] [name ...]
 
 Each function of one argument is compiled for this CPU and compared, chunk by chunk, with the f64 function of the C
-library. A chunk that does not fit the stride starts where the last one ended, so every stride-th pattern is met.
+library, on every stride-th bit pattern (but the last few NaN where the stride does not fill a vector).
 """
 
 from __future__ import annotations

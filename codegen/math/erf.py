@@ -41,7 +41,7 @@ def erf(ops: VectorOps, x: Value) -> Value:
     """The error function of every f32, error <= 1.85 ULP; odd, +-1 at the infinities.
 
     Method: for a = |x| >= 1, 1 - 2**q(a) with a polynomial q; below, an odd polynomial; chosen by a select.
-    28 instructions with FMA.
+    27 instructions with FMA.
     Coefficients: iteratively reweighted least squares on Chebyshev nodes, rounded to f32 one after the other.
     """
     a = ops.min(ops.const(_SATURATED), ops.abs(x))

@@ -14,7 +14,7 @@ def log(ops: VectorOps, x: Value) -> Value:
     """Natural logarithm of every f32, error <= 1.3 ULP; -inf at +-0, NaN below.
 
     Method: x = 2**e (1 + f) by integer arithmetic on the bits, denormals multiplied by 2**23 first; a polynomial for
-    log(1 + f); e ln 2 is added in two parts, of which the first is exact (_logarithm.py).
+    log(1 + f); e ln 2 is added in two parts, of which the first is exact (_logarithm.py). 24 instructions with FMA.
     """
     denormal = ops.compare("lt", x, ops.const(_SMALLEST_NORMAL))
     normal = ops.select(denormal, ops.mul(x, ops.const(2.0**23)), x)

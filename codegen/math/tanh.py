@@ -37,7 +37,7 @@ def tanh(ops: VectorOps, x: Value) -> Value:
 
     Method: 1 - 2 / (e**(2 a) + 1) on a = |x|, whose error is absolute, and below _SMALL an odd polynomial, chosen by
     a select. n <= 26 in the reduction 2 a = n ln 2 + 2 r, and what an error there does shrinks as a grows: ln 2 in one
-    part is enough. 25 instructions with FMA.
+    part is enough. 24 instructions with FMA.
     Coefficients: iteratively reweighted least squares on Chebyshev nodes, rounded to f32 one after the other.
     """
     a = ops.min(ops.const(_SATURATED), ops.abs(x))

@@ -28,7 +28,7 @@ def nearest(exact: Fraction, dtype: type) -> float:
 
 @pytest.mark.parametrize(("bits", "dtype"), [(32, np.float32), (64, np.float64)])
 def test_numpy_fma_rounds_once(bits: int, dtype: type, rng: np.random.Generator) -> None:
-    a, b = (rng.standard_normal(3000).astype(dtype) for _ in range(2))
+    a, b = rng.standard_normal((2, 3000)).astype(dtype)
     exponents = rng.integers(-bits * 2, bits // 4, 3000)
     c = -(a * b) * (1 + np.ldexp(dtype(1), exponents)).astype(dtype)
     c[::2] = np.ldexp(dtype(1), exponents[::2])  # next to halfway cases of every size

@@ -1,0 +1,48 @@
+"""What holds for every function of vector math: none is missing, none calls a library, the hot ones are short."""
+
+from __future__ import annotations
+
+import functools
+
+import llvmlite.binding as llvm
+import pytest
+
+from graphc.codegen.math import MATH
+from graphc.tensor_ir.intrinsics import INTRINSICS
+from support.vector_math import kernel_text
+
+# cpu, lanes, FMA: the oldest 128-bit code, and one natural vector of each later level.
+LEVELS = [("x86-64", 4, False), ("haswell", 8, True), ("skylake-avx512", 16, True)]
+
+# Instructions of one vector with AVX-512, where constants are operands; exp sits in softmax, erf and tanh in gelu.
+MOST_INSTRUCTIONS = {"exp": 18, "tanh": 24, "erf": 27, "log": 24}
+
+
+@functools.cache
+def assembly(name: str, cpu: str, lanes: int, has_fma: bool) -> str:
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    target = llvm.Target.from_triple("x86_64-unknown-linux-gnu")
+    machine = target.create_target_machine(cpu, "", opt=2)
+    text = kernel_text(name, 2 if name in ("pow", "atan2") else 1, lanes, has_fma)
+    return str(machine.emit_assembly(llvm.parse_assembly(text)))
+
+
+def test_every_transcendental_intrinsic_has_its_function() -> None:
+    others = {"fma"} | {name for name, intrinsic in INTRINSICS.items() if intrinsic.reduces}
+    assert set(MATH) >= {n for n in INTRINSICS if n not in others and INTRINSICS[n].float_only}
+
+
+@pytest.mark.parametrize(("cpu", "lanes", "has_fma"), LEVELS)
+@pytest.mark.parametrize("name", MATH)
+def test_no_library_is_called(name: str, cpu: str, lanes: int, has_fma: bool) -> None:
+    assert "call" not in assembly(name, cpu, lanes, has_fma)
+
+
+@pytest.mark.parametrize("name", MOST_INSTRUCTIONS)
+def test_hot_functions_are_short(name: str) -> None:
+    text = assembly(name, "skylake-avx512", 16, True)
+    loop = text.split(".LBB0_1:")[1].split("\tjl")[0]
+    vector = [line.split()[0] for line in loop.splitlines() if line.startswith("\tv")]
+    moves = ("vmovups", "vmovaps", "vbroadcastss", "vmovapd", "vmovdqa64")
+    assert len([i for i in vector if not i.startswith(moves)]) <= MOST_INSTRUCTIONS[name]
