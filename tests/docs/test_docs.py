@@ -1,11 +1,13 @@
 """The examples in README.md and docs/*.md run: fenced blocks right after a line `<!-- run -->`.
 
 All marked Python blocks of a file are one program, all marked sh blocks one script, in a folder of their own in which
-`examples` is that of the checkout.
+`examples` is that of the checkout. Programs of docs/ may import `support`, as tests do. A text block right after a line
+`<!-- output -->` is what the Python block before it prints; `pytest --update-golden` writes it anew.
 """
 
 from __future__ import annotations
 
+import difflib
 import os
 import subprocess
 import sys
@@ -17,16 +19,21 @@ import pytest
 from support.process import ROOT, run_python
 
 MARKER = "<!-- run -->"
-LANGUAGES = {"python": "python", "sh": "sh", "bash": "sh"}
+OUTPUT = "<!-- output -->"
+LANGUAGES = {
+    MARKER: {"python": "python", "sh": "sh", "bash": "sh"},
+    OUTPUT: {"text": "output"},
+}
+SEPARATOR = "\x1e"  # ASCII's record separator: printed after each Python block
 
 
 @dataclass(frozen=True)
 class Example:
-    """A marked block: its language, the line it starts on (from 1) and its text."""
+    """A marked block: its language (`output` for what is printed), the line it starts on (from 1) and its lines."""
 
     language: str
     line: int
-    text: str
+    lines: list[str]
 
 
 def examples(markdown: str) -> list[Example]:
@@ -34,42 +41,80 @@ def examples(markdown: str) -> list[Example]:
     found = []
     lines = markdown.splitlines()
     for number, line in enumerate(lines):
-        if line.strip() != MARKER:
+        marker = line.strip()
+        if marker not in LANGUAGES:
             continue
         fence = lines[number + 1] if number + 1 < len(lines) else ""
         language = fence.removeprefix("```").strip()
-        if not fence.startswith("```") or language not in LANGUAGES:
-            raise ValueError(f"line {number + 1}: {MARKER} needs a python or sh block after it")
+        if not fence.startswith("```") or language not in LANGUAGES[marker]:
+            wanted = " or ".join(LANGUAGES[marker])
+            raise ValueError(f"line {number + 1}: {marker} needs a {wanted} block after it")
         body = lines[number + 2 :]
         if "```" not in body:
             raise ValueError(f"line {number + 2}: the block does not end")
-        text = "\n".join(body[: body.index("```")])
-        found.append(Example(LANGUAGES[language], number + 3, text))
+        text = body[: body.index("```")]
+        found.append(Example(LANGUAGES[marker][language], number + 3, text))
     return found
 
 
-def program(blocks: list[Example]) -> str:
-    """The blocks as one text in which every line has the number it has in the document."""
+def program(blocks: list[Example], after_each: str = "") -> str:
+    """The blocks as one text in which every line has the number it has in the document.
+
+    `after_each` stands where the document has the fence that ends a block.
+    """
     lines: list[str] = []
     for block in blocks:
-        lines += [""] * (block.line - 1 - len(lines)) + block.text.splitlines()
+        lines += [""] * (block.line - 1 - len(lines)) + block.lines + [after_each]
     return "\n".join(lines) + "\n"
 
 
-def run_examples(document: Path, folder: Path) -> None:
-    """Run what is marked in a document; fail with the output of what went wrong."""
+def run_examples(document: Path, folder: Path, update: bool = False) -> None:
+    """Run what is marked in a document; fail with the output of what went wrong.
+
+    `update` writes what the blocks print into the document.
+    """
     blocks = examples(document.read_text(encoding="utf-8"))
     if (ROOT / "examples").exists():
         (folder / "examples").symlink_to(ROOT / "examples")
     shell = program([block for block in blocks if block.language == "sh"])
-    python = program([block for block in blocks if block.language == "python"])
+    python = [block for block in blocks if block.language == "python"]
     if shell.strip():
         _run_shell(document, shell, folder)
-    if python.strip():
-        script = folder / f"{document.stem}.py"
-        script.write_text(python, encoding="utf-8")
-        done = run_python("-W", "error", str(script), cwd=folder)
-        assert done.returncode == 0, f"{document.name}:\n{done.stdout}{done.stderr}"
+    if python:
+        printed = _run_program(document, python, folder)
+        _check_output(document, blocks, printed, update)
+
+
+def _run_program(document: Path, blocks: list[Example], folder: Path) -> list[list[str]]:
+    """Lines printed by each block."""
+    script = folder / f"{document.stem}.py"
+    script.write_text(program(blocks, f"print({SEPARATOR!r})"), encoding="utf-8")
+    env = {"PYTHONPATH": str(ROOT / "tests")} if document.parent.name == "docs" else {}
+    done = run_python("-W", "error", str(script), cwd=folder, env=env)
+    assert done.returncode == 0, f"{document.name}:\n{done.stdout}{done.stderr}"
+    return [text.splitlines() for text in done.stdout.split(SEPARATOR + "\n")]
+
+
+def _check_output(
+    document: Path, blocks: list[Example], printed: list[list[str]], update: bool
+) -> None:
+    """Compare what was printed with the document, or write it there."""
+    lines = document.read_text(encoding="utf-8").splitlines()
+    number = sum(block.language == "python" for block in blocks)
+    for block in reversed(blocks):  # from the end, so that line numbers before stay right
+        number -= block.language == "python"
+        if block.language == "output":
+            lines[block.line - 1 : block.line - 1 + len(block.lines)] = [
+                line.rstrip() for line in printed[number - 1]
+            ]
+    text = "\n".join(lines) + "\n"
+    if update:
+        document.write_text(text, encoding="utf-8")
+        return
+    old = document.read_text(encoding="utf-8").splitlines()
+    diff = "\n".join(difflib.unified_diff(old, lines, document.name, "this run", lineterm=""))
+    if diff:
+        raise AssertionError(f"{diff}\nread the difference, then write it with --update-golden")
 
 
 def _run_shell(document: Path, script: str, folder: Path) -> None:
@@ -91,8 +136,8 @@ DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
-def test_marked_examples_run(document: Path, tmp_path: Path) -> None:
-    run_examples(document, tmp_path)
+def test_marked_examples_run(document: Path, tmp_path: Path, pytestconfig: pytest.Config) -> None:
+    run_examples(document, tmp_path, pytestconfig.getoption("--update-golden"))
 
 
 def test_readme_holds_the_two_commands_ci_runs() -> None:
@@ -145,6 +190,53 @@ def test_a_failing_block_fails_at_its_line(block: str, message: str, tmp_path: P
     document.write_text(f"{MARKER}\n{block}\n")
     with pytest.raises(AssertionError, match=message):
         run_examples(document, tmp_path)
+
+
+PRINTING = """<!-- run -->
+```python
+print("one")
+print("two ")
+```
+<!-- output -->
+```text
+{}
+```
+prose
+<!-- run -->
+```python
+print("unseen")
+```
+<!-- run -->
+```python
+print("three")
+```
+<!-- output -->
+```text
+{}
+```
+"""
+
+
+def test_what_a_block_prints_is_what_the_document_says(tmp_path: Path) -> None:
+    document = tmp_path / "printing.md"
+    document.write_text(PRINTING.format("one\ntwo", "three"))
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    run_examples(document, folder)
+
+
+def test_other_output_fails_and_is_written_on_request(tmp_path: Path) -> None:
+    document = tmp_path / "printing.md"
+    document.write_text(PRINTING.format("one", "four\nfive"))
+    for number, update in enumerate((False, True)):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        if update:
+            run_examples(document, folder, update)
+        else:
+            with pytest.raises(AssertionError, match=r"(?s)\+two.*-four\n-five\n\+three"):
+                run_examples(document, folder)
+    assert document.read_text() == PRINTING.format("one\ntwo", "three")
 
 
 @pytest.mark.parametrize("text", ["", "prose", "```c\nx\n```", "```python\nx = 1"])
