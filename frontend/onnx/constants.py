@@ -75,7 +75,7 @@ def _range(node: NodeContext) -> Value:
         count = max(-((values[0] - values[1]) // values[2]), 0)
     else:
         count = max(math.ceil((values[1] - values[0]) / values[2]), 0)
-    check_size(f"Range '{node.name}'", from_numpy(start.dtype), (count,))
+    node.check_array((count,))
     return _steps(start, delta, count)
 
 
@@ -101,6 +101,7 @@ def _eye_like(node: NodeContext) -> Value:
     if node.given("dtype"):
         dtype = to_dtype(f"EyeLike '{node.name}'", node.attr_int("dtype"))
     rows, columns = like.plain_dims
+    node.check_array(like.plain_dims)
     diagonal = max(-rows, min(node.attr_int("k", 0), columns))
     return np.eye(rows, columns, diagonal).astype(dtype.numpy)
 

@@ -142,6 +142,7 @@ def _trilu(node: NodeContext) -> Value:
     dims = x.details.plain_dims
     if len(dims) < 2:
         raise node.rule("the input must be a matrix or a stack of them", str(x.details))
+    node.check_array(dims[-2:])
     diagonal = _scalar(node, 1, "k", 0)
     upper = node.attr_int("upper", 1)
     # Beyond the matrix the diagonal's place makes no difference, but could overflow NumPy's integers.

@@ -66,12 +66,28 @@ def _check_envelope(source: ModelSource) -> None:
     model, label = source.model, source.label
     if not model.HasField("graph") or not model.ir_version:
         raise UserError(f"{label} is not an ONNX model, or is truncated: it has no graph")
+    _check_texts(model, label)
     if not model.graph.output:
         raise UserError(f"{label}: a graph must have outputs, but '{model.graph.name}' has none")
     if model.graph.sparse_initializer:
         names = ", ".join(f"'{s.values.name}'" for s in model.graph.sparse_initializer)
         raise UnsupportedError(f"{label}: sparse initializers are not supported, it has {names}")
     opset_of(source)
+
+
+def _check_texts(model: ModelProto, label: str) -> None:
+    """Protobuf gives a damaged text as bytes; no reader after this one expects them."""
+    graph = model.graph
+    texts: list[object] = [graph.name, *(o.domain for o in model.opset_import)]
+    texts += [x.name for x in (*graph.initializer, *graph.input, *graph.output)]
+    texts += [d.dim_param for x in graph.input for d in x.type.tensor_type.shape.dim]
+    texts += [e.value for x in graph.initializer for e in x.external_data]
+    for node in graph.node:
+        texts += [node.name, node.op_type, node.domain, *node.input, *node.output]
+        texts += [attribute.name for attribute in node.attribute]
+    broken = next((text for text in texts if not isinstance(text, str)), None)
+    if broken is not None:
+        raise UserError(f"{label} is damaged: every name must be UTF-8 text, got {broken!r}")
 
 
 def opset_of(source: ModelSource) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,9 @@ from ...errors import UnsupportedError, UserError
 from ...graph_ir.graph import Array, Graph, GraphTensor
 from ...graph_ir.logical_tensor import LogicalTensor
 from .tensors import to_array
+
+_MOST_ELEMENTS = 1 << 27
+"""Of an array made at import: 1 GiB of the widest type."""
 
 Value = GraphTensor | Array
 """A tensor of the graph, or an array known at import that no op of the graph has needed yet."""
@@ -200,6 +204,13 @@ class NodeContext:
         return x if x.details.dtype == dtype else self.helper("cast", [x], {"dtype": dtype.name})
 
     # Checks and messages.
+
+    def check_array(self, dims: Sequence[int]) -> None:
+        """UnsupportedError where an array of these sizes is too large to be made while reading a model."""
+        if math.prod(dims) > _MOST_ELEMENTS:
+            raise self.unsupported(
+                f"a computed constant of more than {_MOST_ELEMENTS} elements ({list(dims)})"
+            )
 
     def axis(self, axis: int, rank: int, inclusive: bool = False) -> int:
         """`axis` counted from the front. UserError outside [-rank, rank), or [-rank, rank] if `inclusive`."""

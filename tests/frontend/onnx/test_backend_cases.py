@@ -1,0 +1,128 @@
+"""The node tests of the onnx package: its own models and expected results, for every op that is imported."""
+
+from __future__ import annotations
+
+import warnings
+from collections import defaultdict
+from functools import cache
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import numpy_helper
+
+from graphc.errors import UnsupportedError
+from graphc.frontend import load
+from graphc.frontend.onnx.op_table import HANDLERS
+from graphc.frontend.onnx.tensors import to_array
+from graphc.graph_ir.graph import Graph
+
+SEVERAL = "several nodes"  # functions, written out by the onnx package
+
+# What a refusal may say of a case whose ops are all in the table; nothing else may be refused.
+REFUSALS = (
+    "element type",
+    "training mode",
+    "depends on the model's inputs",
+    "a padding value",
+    "only tensors are supported",
+    "opsets 7 to",
+    "a constant of kind value_string",
+)
+
+
+@cache
+def cases() -> dict[str, list[Any]]:
+    """Cases by op type."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from onnx.backend.test.case.node import collect_testcases
+
+        found = collect_testcases(None)
+    by_op = defaultdict(list)
+    for case in found:
+        for opset in case.model.opset_import:  # those of unchanged ops, such as Not, say 1
+            opset.version = max(opset.version, 7) if not opset.domain else opset.version
+        nodes = case.model.graph.node
+        by_op[nodes[0].op_type if len(nodes) == 1 else SEVERAL].append(case)
+    return by_op
+
+
+def array(value: Any) -> Any:
+    """An input or output of a case; a proto where NumPy lacks the type."""
+    return to_array(value, "case", None) if isinstance(value, onnx.TensorProto) else value
+
+
+def import_case(case: Any, feeds: dict[str, Any]) -> Graph:
+    """Import the model; parameters that must be known, such as shapes, become initializers and leave `feeds`."""
+    try:
+        return load(case.model)
+    except UnsupportedError as error:
+        if "depends on the model's inputs" not in str(error):
+            raise
+    # Sources such as Range need all of their inputs; the others have their data first.
+    (node, *others) = case.model.graph.node
+    kept = 0 if node.op_type in ("Range", "ConstantOfShape") and not others else 1
+    frozen = onnx.ModelProto()
+    frozen.CopyFrom(case.model)
+    for name in list(feeds)[kept:]:
+        frozen.graph.initializer.append(numpy_helper.from_array(np.asarray(feeds.pop(name)), name))
+    return load(frozen)
+
+
+def check_case(case: Any) -> bool:
+    """Whether the case is imported; fails where it is and gives another result."""
+    ((inputs, outputs),) = case.data_sets
+    names = [info.name for info in case.model.graph.input]
+    try:
+        feeds = {name: array(value) for name, value in zip(names, inputs, strict=True)}
+        graph = import_case(case, feeds)
+    except UnsupportedError:
+        return False
+    results = graph.evaluate([feeds[op.name] for op in graph.inputs])
+    for result, output in zip(results, outputs, strict=True):
+        wanted = np.asarray(array(output))
+        assert result.shape == wanted.shape and result.dtype == wanted.dtype, case.name
+        # The package computes 16-bit floats step by step in 16 bits; the references round once.
+        rough = 1e-2 if result.dtype.itemsize == 2 else 0
+        np.testing.assert_allclose(
+            result.astype(np.float64),
+            wanted.astype(np.float64),
+            rtol=max(case.rtol, rough),
+            atol=max(case.atol, rough),
+            err_msg=case.name,
+        )
+    return True
+
+
+@cache
+def imported(op_type: str) -> int:
+    """How many cases of an op are imported, all with the right result."""
+    return sum(check_case(case) for case in cases()[op_type])
+
+
+@pytest.mark.parametrize("op_type", [*sorted(HANDLERS), SEVERAL])
+def test_cases_of(op_type: str) -> None:
+    assert imported(op_type) or not cases()[op_type]
+
+
+@pytest.mark.parametrize("op_type", sorted(HANDLERS))
+def test_refusals_have_a_reason(op_type: str) -> None:
+    for case in cases()[op_type]:
+        ((inputs, _),) = case.data_sets
+        names = [info.name for info in case.model.graph.input]
+        try:
+            import_case(case, dict(zip(names, inputs, strict=True)))
+        except UnsupportedError as error:
+            assert any(reason in str(error) for reason in REFUSALS), case.name
+
+
+def test_standard_functions_are_imported_by_their_bodies() -> None:
+    for op_type in ("MeanVarianceNormalization", "GroupNormalization", "SwiGLU"):
+        assert cases()[op_type] and all(check_case(case) for case in cases()[op_type]), op_type
+
+
+def test_most_of_the_package_s_cases_are_imported() -> None:
+    # Stands against a change that turns cases into refusals without anyone noticing.
+    assert sum(imported(op_type) for op_type in cases()) >= 1000

@@ -1,0 +1,77 @@
+"""Shapes the file leaves open."""
+
+from __future__ import annotations
+
+import pytest
+
+from graphc.errors import UserError
+from graphc.frontend import load
+from support.onnx_models import Dims, model, node
+
+
+def shapes(inputs: dict[str, Dims], specs: dict[str, str]) -> list[str]:
+    """The inputs of a model that adds them all, once `specs` are given."""
+    proto = model([node("Sum", " ".join(inputs))], inputs)
+    return [str(op.outputs[0].details) for op in load(proto, specs).inputs]
+
+
+def refusal(inputs: dict[str, Dims], specs: dict[str, str]) -> str:
+    with pytest.raises(UserError) as error:
+        shapes(inputs, specs)
+    return str(error.value)
+
+
+def test_specs_fix_open_dimensions() -> None:
+    assert shapes({"x": ["batch", 13]}, {"x": "f32[8,13]"}) == ["f32[8,13]"]
+    assert shapes({"x": [None, 13]}, {"x": "f32[8,13]"}) == ["f32[8,13]"]
+    assert shapes({"x": None}, {"x": "f32[8,13]"}) == ["f32[8,13]"]
+    assert shapes({"x": [8, 13]}, {"x": "f32[8,13]"}) == ["f32[8,13]"]
+
+
+def test_a_symbol_holds_for_every_input() -> None:
+    inputs: dict[str, Dims] = {"x": ["n", 13], "w": ["n", 1]}
+    assert shapes(inputs, {"w": "f32[8,1]"}) == ["f32[8,13]", "f32[8,1]"]
+
+
+def test_all_open_inputs_are_named_at_once() -> None:
+    inputs: dict[str, Dims] = {"x": ["batch", 13], "c": [1], "w": [None, "k"], "v": None}
+    assert refusal(inputs, {}) == (
+        "model: the shape of every input must be given, but 'x' is f32[batch,13], 'w' is f32[?,k], "
+        "'v' is f32[...]; say --input 'x=f32[8,13]' --input 'w=f32[8,8]' --input 'v=f32[1,8]'"
+    )
+
+
+@pytest.mark.parametrize(
+    ("inputs", "specs", "message"),
+    [
+        (
+            {"x": [8, 13]},
+            {"y": "f32[8,13]"},
+            "model: there is no input 'y'; its inputs are 'x'",
+        ),
+        (
+            {"x": ["n", 13]},
+            {"x": "f32[8,12]"},
+            "model: input 'x': the file declares f32[n,13], got f32[8,12]; fixed sizes must agree",
+        ),
+        (
+            {"x": ["n", 13]},
+            {"x": "f64[8,13]"},
+            "model: input 'x': the file declares f32[n,13], got f64[8,13]; the dtype must agree",
+        ),
+        (
+            {"x": ["n", 13]},
+            {"x": "f32[8]"},
+            "model: input 'x': the file declares f32[n,13], got f32[8]; the number of axes must agree",
+        ),
+        (
+            {"x": ["n", 13], "w": ["n", 1]},
+            {"x": "f32[8,13]", "w": "f32[9,1]"},
+            "model: input 'w': 'n' must have one size, got 9, but 8 from input 'x'",
+        ),
+    ],
+)
+def test_specs_that_contradict(
+    inputs: dict[str, Dims], specs: dict[str, str], message: str
+) -> None:
+    assert refusal(inputs, specs) == message

@@ -1,0 +1,158 @@
+"""Weights in every form a file can hold them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from graphc import dtypes
+from graphc.errors import GraphcError, UnsupportedError, UserError
+from graphc.frontend import load
+from graphc.frontend.onnx.tensors import DTYPES, to_array
+from support.onnx_models import model, node
+
+VALUES = [0, 1, 1, 0, 100, 7]
+
+
+@pytest.mark.parametrize("data_type", DTYPES)
+def test_raw_and_typed_fields_agree(data_type: int) -> None:
+    wanted = np.array(VALUES, np.float32).astype(DTYPES[data_type].numpy).reshape(2, 3)
+    typed = helper.make_tensor("t", data_type, [2, 3], VALUES)
+    raw = helper.make_tensor("t", data_type, [2, 3], wanted.tobytes(), raw=True)
+    for proto in (typed, raw):
+        array = to_array(proto, "t", None)
+        assert array.dtype == wanted.dtype
+        np.testing.assert_array_equal(array, wanted)
+
+
+@pytest.mark.parametrize("data_type", [TensorProto.FLOAT16, TensorProto.BFLOAT16])
+def test_16_bit_floats_in_int32_are_bits(data_type: int) -> None:
+    proto = TensorProto(data_type=data_type, dims=[2], int32_data=[0x3C00, 0xBF80])
+    wanted = np.array([0x3C00, 0xBF80], np.uint16).view(DTYPES[data_type].numpy)
+    np.testing.assert_array_equal(to_array(proto, "t", None), wanted)
+
+
+def test_empty_and_scalar() -> None:
+    assert to_array(TensorProto(data_type=1, dims=[0, 3]), "t", None).shape == (0, 3)
+    assert to_array(TensorProto(data_type=1, raw_data=b"\0\0\x80?"), "t", None) == 1
+    assert to_array(TensorProto(data_type=9, dims=[2], raw_data=b"\0\2"), "t", None).tolist() == [
+        False,
+        True,
+    ]
+
+
+BAD: list[tuple[TensorProto, type[GraphcError], str]] = [
+    (
+        TensorProto(data_type=1, dims=[2], float_data=[1]),
+        UserError,
+        "t: f32[2] takes 2 elements, got 1",
+    ),
+    (
+        TensorProto(data_type=1, dims=[2], raw_data=b"1"),
+        UserError,
+        "t: f32[2] takes 8 bytes, got 1",
+    ),
+    (
+        TensorProto(data_type=1, dims=[-2]),
+        UserError,
+        "t: dimensions must not be negative, got f32[-2]",
+    ),
+    (TensorProto(dims=[2]), UserError, "t: the element type must be given, got number 0"),
+    (TensorProto(data_type=999), UserError, "t: the element type must be given, got number 999"),
+    (TensorProto(data_type=8), UnsupportedError, "t: element type STRING is not supported"),
+    (TensorProto(data_type=14), UnsupportedError, "t: element type COMPLEX64 is not supported"),
+    (
+        TensorProto(data_type=2, dims=[1], int32_data=[300]),
+        UserError,
+        "t: every element must fit uint8, got 300..300",
+    ),
+    (
+        TensorProto(data_type=1, segment=TensorProto.Segment(begin=0, end=1)),
+        UnsupportedError,
+        "t: tensors stored in segments are not supported",
+    ),
+]
+
+
+@pytest.mark.parametrize(("proto", "error", "message"), BAD)
+def test_data_that_does_not_fit(proto: TensorProto, error: type[GraphcError], message: str) -> None:
+    with pytest.raises(error) as caught:
+        to_array(proto, "t", None)
+    assert str(caught.value) == message
+
+
+def external(**entries: str) -> TensorProto:
+    proto = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[2, 3])
+    proto.data_location = TensorProto.EXTERNAL
+    for key, value in entries.items():
+        proto.external_data.add(key=key, value=value)
+    return proto
+
+
+def test_data_beside_the_model(tmp_path: Path) -> None:
+    data = np.arange(8, dtype=np.float32)
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "w.bin").write_bytes(data.tobytes())
+    proto = model([node("Add", "x w")], {"x": [2, 3]})
+    proto.graph.initializer.append(external(location="data/w.bin", offset="8", length="24"))
+    (tmp_path / "m.onnx").write_bytes(proto.SerializeToString())
+    (y,) = load(tmp_path / "m.onnx").evaluate([np.zeros((2, 3), np.float32)])
+    np.testing.assert_array_equal(y, data[2:].reshape(2, 3))
+
+
+OUTSIDE = "w: its data file must lie in the model's folder, got "
+
+
+@pytest.mark.parametrize(
+    ("entries", "message"),
+    [
+        ({"location": "../w.bin"}, f"{OUTSIDE}'../w.bin'"),
+        ({"location": "a/../../w.bin"}, f"{OUTSIDE}'a/../../w.bin'"),
+        ({"location": "/etc/passwd"}, f"{OUTSIDE}'/etc/passwd'"),
+        ({"location": "link.bin"}, f"{OUTSIDE}'link.bin'"),
+        (
+            {"location": "none"},
+            "w: its data file 'none' must lie beside the model, but it is missing",
+        ),
+        ({"location": "."}, "w: its data file '.' must lie beside the model, but it is missing"),
+        ({}, "w: the name of its data file must be given, got ''"),
+        (
+            {"location": "w.bin", "offset": "8"},
+            "w: bytes 8 to 32 of 'w.bin' are needed, but it has 24; "
+            "the file is truncated or belongs to another model",
+        ),
+        (
+            {"location": "w.bin", "length": "20"},
+            "w: its shape takes 24 bytes, but the entry for 'w.bin' says 20",
+        ),
+        (
+            {"location": "w.bin", "offset": "-4"},
+            "w: offset of its data file must be a number of bytes, got '-4'",
+        ),
+    ],
+)
+def test_data_files_that_do_not_fit(entries: dict[str, str], message: str, tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    folder.mkdir()
+    for place in (tmp_path, folder):
+        (place / "w.bin").write_bytes(bytes(24))
+    (folder / "link.bin").symlink_to(tmp_path / "w.bin")
+    with pytest.raises(UserError) as error:
+        to_array(external(**entries), "w", folder)
+    assert str(error.value) == message
+
+
+def test_data_files_need_a_path() -> None:
+    with pytest.raises(UserError) as error:
+        to_array(external(location="w.bin"), "w", None)
+    assert str(error.value) == (
+        "w: its data is in another file, so the model must be given as a path, not as bytes"
+    )
+
+
+def test_every_dtype_has_an_element_type() -> None:
+    assert set(DTYPES.values()) == set(dtypes.ALL)
+    assert numpy_helper.to_array(helper.make_tensor("t", 1, [1], [1.0])) == 1

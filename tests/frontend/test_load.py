@@ -1,0 +1,63 @@
+"""Which reader a model goes to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from graphc.errors import UserError
+from graphc.frontend import load
+from support.onnx_models import model, node
+
+
+def relu() -> bytes:
+    return bytes(model([node("Relu", "x")], {"x": [2, 3]}).SerializeToString())
+
+
+def test_a_path_bytes_and_a_proto_give_the_same_graph(tmp_path: Path) -> None:
+    path = tmp_path / "relu.onnx"
+    path.write_bytes(relu())
+    proto = model([node("Relu", "x")], {"x": [2, 3]})
+    x = np.array([[-1, 2, -3], [4, -5, 6]], np.float32)
+    for source in (path, str(path), relu(), bytearray(relu()), proto):
+        (y,) = load(source).evaluate([x])  # type: ignore[arg-type]
+        np.testing.assert_array_equal(y, np.maximum(x, 0))
+
+
+def test_the_callers_proto_stays_as_it_was() -> None:
+    proto = model([node("MeanVarianceNormalization", "x")], {"x": [2, 3, 4, 5]})
+    before = proto.SerializeToString()
+    load(proto)
+    assert proto.SerializeToString() == before
+
+
+def test_a_graph_is_taken_as_it_is() -> None:
+    graph = load(relu())
+    assert load(graph) is graph
+    assert load(graph, {"x": "f32[2,3]"}) is graph
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        ({"z": "f32[2,3]"}, "there is no input 'z'; the graph's inputs are 'x'"),
+        ({"x": "f32[4,3]"}, "input 'x' is f32[2,3] in the graph, got x=f32[4,3]"),
+    ],
+)
+def test_specs_that_do_not_fit_a_graph(inputs: dict[str, str], message: str) -> None:
+    with pytest.raises(UserError) as error:
+        load(load(relu()), inputs)
+    assert str(error.value) == message
+
+
+def test_what_is_no_model() -> None:
+    with pytest.raises(UserError) as error:
+        load(42)  # type: ignore[arg-type]
+    assert str(error.value) == "model must be a path, bytes, an onnx.ModelProto or a Graph, got int"
+    with pytest.raises(UserError) as error:
+        load(b"7767517\n1 1\n")
+    assert str(error.value) == (
+        "a PNNX model must be given as the path of its .param file: its weights are in another"
+    )

@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import pytest
+
+from graphc import dtypes
+from graphc.errors import UserError
+from graphc.frontend.shape_spec import InputSpec, check_size, parse_inputs, parse_spec
+
+
+@pytest.mark.parametrize(
+    ("text", "spec"),
+    [
+        ("f32[8,13]", InputSpec("", dtypes.F32, (8, 13))),
+        ("x=f32[8,13]", InputSpec("x", dtypes.F32, (8, 13))),
+        (" x = bf16[ 1 , 2 ] ", InputSpec("x", dtypes.BF16, (1, 2))),
+        ("s64[]", InputSpec("", dtypes.S64, ())),
+        ("a=b:0=u8[0,7]", InputSpec("a=b:0", dtypes.U8, (0, 7))),
+    ],
+)
+def test_texts(text: str, spec: InputSpec) -> None:
+    assert parse_spec(text) == spec
+    assert parse_spec(str(spec)) == spec
+
+
+KNOWN = "known are f64, f32, f16, bf16, s8, s16, s32, s64, u8, u16, u32, u64, bool"
+LIKE = "like f32[8,13] or x=f32[8,13]"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", f"input spec '' must end with the shape in brackets, {LIKE}"),
+        ("f32", f"input spec 'f32' must end with the shape in brackets, {LIKE}"),
+        ("x=f32[8,13", f"input spec 'x=f32[8,13' must end with the shape in brackets, {LIKE}"),
+        ("f32[8]x", f"input spec 'f32[8]x' must end with the shape in brackets, {LIKE}"),
+        ("=f32[8]", f"input spec '=f32[8]' must have a name before '=', {LIKE}"),
+        ("x=[8]", f"input spec 'x=[8]' must name a dtype before '[', {LIKE}"),
+        ("i32[8]", f"input spec 'i32[8]': dtype 'i32' is not known; {KNOWN}"),
+        (
+            "f32[8,,13]",
+            "input spec 'f32[8,,13]': every dimension must be a number from 0 to 10^18, got ''; "
+            f"write it {LIKE}",
+        ),
+        (
+            "f32[-1]",
+            "input spec 'f32[-1]': every dimension must be a number from 0 to 10^18, got '-1'; "
+            f"write it {LIKE}",
+        ),
+        (
+            "f32[8]]",
+            "input spec 'f32[8]]': every dimension must be a number from 0 to 10^18, got '8]'; "
+            f"write it {LIKE}",
+        ),
+        (
+            "f32[1000000,1000000]",
+            "input spec 'f32[1000000,1000000]': a tensor must not exceed 1 TiB, got f32[1000000,1000000]",
+        ),
+        (5, f"input spec must be a text {LIKE}, got 5"),
+    ],
+)
+def test_malformed_texts(text: str, message: str) -> None:
+    with pytest.raises(UserError) as error:
+        parse_spec(text)
+    assert str(error.value) == message
+
+
+@pytest.mark.parametrize("digits", ["9" * 100_000, "٣", "1_0", "+1", "1e3", "²"])
+def test_dimensions_are_plain_short_numbers(digits: str) -> None:
+    with pytest.raises(UserError, match="every dimension must be a number from 0 to"):
+        parse_spec(f"f32[{digits}]")
+
+
+def test_inputs_by_name() -> None:
+    assert parse_inputs(None) == {}
+    specs = parse_inputs({"x": "f32[8,13]", "y": "y=s64[1]"})
+    assert specs == {
+        "x": InputSpec("x", dtypes.F32, (8, 13)),
+        "y": InputSpec("y", dtypes.S64, (1,)),
+    }
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        (["f32[8]"], "inputs must map input names to texts like 'f32[8,13]', got ['f32[8]']"),
+        ({"x": (8, 13)}, "input 'x': spec must be a text like 'f32[8,13]', got (8, 13)"),
+        ({"x": "y=f32[8]"}, "input 'x': its spec names another input, 'y'"),
+    ],
+)
+def test_inputs_of_the_wrong_kind(inputs: object, message: str) -> None:
+    with pytest.raises(UserError) as error:
+        parse_inputs(inputs)  # type: ignore[arg-type]
+    assert str(error.value) == message
+
+
+def test_sizes_are_computed_in_python_integers() -> None:
+    check_size("x", dtypes.F32, (1 << 38,))
+    for dims in ((1 << 62, 4), (0, 1 << 62), (1 << 40,)):
+        with pytest.raises(UserError, match="x: a tensor must not exceed 1 TiB"):
+            check_size("x", dtypes.F32, dims)
+    with pytest.raises(UserError, match=r"^x: dimensions must not be negative, got f32\[2,-1\]$"):
+        check_size("x", dtypes.F32, (2, -1))
