@@ -24,6 +24,7 @@ from .graph_ir.context import LowerContext
 from .graph_ir.graph import Graph, Op
 from .graph_ir.lower_graph import LoweredModel, lower_graph, total_gflop
 from .graph_ir.printer import print_graph
+from .graph_ir.templates.matmul_tile import MatmulBlocking
 from .options import CompileOptions
 from .runtime.artifact import Artifact
 from .runtime.executor import CompiledModel
@@ -95,7 +96,7 @@ class _Dump:
         self.number += 1
 
 
-def compile(  # noqa: A001 - the public name is graphc.compile
+def compile(
     model: Model,
     target: str | Target = "native",
     threads: int | None = None,
@@ -132,12 +133,12 @@ def compile_stages(
     options: CompileOptions | None = None,
     inputs: Mapping[str, str] | None = None,
     on_phase: OnPhase | None = None,
+    blockings: Mapping[str, MatmulBlocking] | None = None,
 ) -> Compilation:
-    """Compile without loading, keeping every stage."""
+    """Compile without loading, keeping every stage. `blockings` overrules the cost model, by problem string."""
     phases = _Phases(on_phase)
-    ctx = LowerContext(
-        target_for(target) if isinstance(target, str) else target, options or CompileOptions()
-    )
+    resolved = target_for(target) if isinstance(target, str) else target
+    ctx = LowerContext(resolved, options or CompileOptions(), blockings or {})
     dump = _Dump(ctx.options.dump_dir)
     with phases("read"):
         source = load_graph(model, inputs)

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..codegen.host import cpu_name, target_for
-from .peak import measured_peak
 from ..compiler import compile as compile_model
 from ..graph_ir.compare import difference
 from ..versions import versions
 from .measure import Timing, interleave
+from .peak import measured_peak
 from .peers import Contender, graphc_contender, make_peer
 from .suites import Case
 

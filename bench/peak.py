@@ -6,10 +6,10 @@ import ctypes
 import time
 from functools import cache
 
+from ..codegen.aot import compile_to_object
 from ..dtypes import F32
 from ..runtime.loader import LoadedCode
 from ..target import Target
-from ..codegen.aot import compile_to_object
 
 ACCUMULATORS = (
     12  # enough to hide the latency of two multiply-adds a cycle (8), within 16 registers

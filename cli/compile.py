@@ -102,8 +102,8 @@ def _emit(compilation: Compilation, stage: str, output: str | None) -> int:
 def _run(compilation: Compilation, values: dict[str, str]) -> Verdict:
     """Run on the given or generated inputs, compare with the graph's NumPy reference, and time it."""
     from ..bench.measure import interleave
-    from ..codegen.host import cpu_name
     from ..bench.peak import measured_peak
+    from ..codegen.host import cpu_name
     from ..graph_ir.compare import difference
     from ..runtime.executor import CompiledModel
 

@@ -13,7 +13,7 @@ from ..graph_ir.compare import Difference, difference
 from ..graph_ir.context import LowerContext
 from ..graph_ir.graph import FormatChoice, Graph, GraphTensor, Op
 from ..graph_ir.logical_tensor import LogicalTensor
-from ..graph_ir.lower_group import matmul_blockings, problem_string
+from ..graph_ir.lower_matmul import matmul_blockings
 from ..graph_ir.ops.matmul import MatmulCore
 from ..graph_ir.passes.decompose import decompose
 from ..tensor_ir import builder as t
@@ -81,7 +81,7 @@ def _contexts(op: Op, ctx: LowerContext) -> Iterator[tuple[str, LowerContext]]:
         yield "-", ctx
         return
     for blocking in matmul_blockings(op, ctx):
-        yield str(blocking), replace(ctx, blockings={problem_string(op): blocking})
+        yield str(blocking), replace(ctx, blockings={op.problem: blocking})
 
 
 def _alone(op: Op, choice: FormatChoice) -> Op:

@@ -15,6 +15,8 @@ def attention_group(second: Op) -> list[Op] | None:
     if not _is_plain_product(second) or second.attrs.get("transpose_a"):
         return None
     weights = second.inputs[0]
+    if second.inputs[1] is weights:
+        return None
     first, between = _row_work_before(weights)
     if first is None or not any(map(reduces_rows, between)):
         return None
@@ -43,7 +45,7 @@ def _packed_bytes(op: Op) -> int:
 def _row_work_before(weights: GraphTensor) -> tuple[Op | None, list[Op]]:
     """(the product, ops between it and `weights`) if those ops are read by nobody else and read no other product."""
     dims = weights.details.plain_dims
-    shapes = {dims, (*dims[:-1], 1), dims[:-1]}
+    shapes = {dims, (*dims[:-1], 1)}
     between: list[Op] = []
     product: Op | None = None
     work = [weights]

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import replace
 
-from ..dtypes import F32
-from ..tensor_ir.nodes import Buffer, Expr, Function, Let, Module
+from ..tensor_ir.nodes import Buffer, Function, Module
 from .computation import Reduction
 from .context import LowerContext
 from .graph import Graph, GraphTensor, Op
 from .groups import reduces_rows
-from .op_kinds import FusibleOp
-from .ops.matmul import MatmulCore
 from .lower_attention import attention_function
 from .lower_matmul import matmul_function
+from .op_kinds import FusibleOp
+from .ops.matmul import MatmulCore
 from .templates.loops import pointwise_loops, reduction_loops
+from .templates.reader import parameters
 from .templates.row_panel import RowGroup, row_panel_loops
-from .templates.reader import GroupReader, narrow, parameters
 
 
 def lower_op(op: Op, ctx: LowerContext) -> Module:

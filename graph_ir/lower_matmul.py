@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from ..dtypes import F32
 from ..tensor_ir.nodes import Buffer, Expr, Function, Let
-from .computation import Index, Read
+from .computation import Index
 from .context import LowerContext
 from .graph import GraphTensor, Op
 from .ops.matmul import MatmulCore
 from .templates.matmul import EpilogueValue, MatmulProblem, MatmulTemplate, Operand
 from .templates.matmul_tile import MatmulBlocking, candidate_blockings, product_cycles
 from .templates.reader import GroupReader, narrow, parameters
-
-
-def problem_string(op: MatmulCore) -> str:
-    """The name of a product in profiles, tuning files and `graphc kernel`: `matmul m128n768k768 f32`."""
-    m, n, k = op.sizes
-    batch = math.prod(op.outputs[0].details.plain_dims[:-2])
-    return f"matmul {f'b{batch}' if batch > 1 else ''}m{m}n{n}k{k} f32"
 
 
 def matmul_blockings(op: MatmulCore, ctx: LowerContext) -> list[MatmulBlocking]:
@@ -43,7 +36,7 @@ def matmul_blockings(op: MatmulCore, ctx: LowerContext) -> list[MatmulBlocking]:
 
 def matmul_blocking(op: MatmulCore, ctx: LowerContext) -> MatmulBlocking:
     """The blocking a product runs with: the one asked for, else the cost model's."""
-    return ctx.blockings.get(problem_string(op)) or matmul_blockings(op, ctx)[0]
+    return ctx.blockings.get(op.problem) or matmul_blockings(op, ctx)[0]
 
 
 def matmul_function(
@@ -75,10 +68,13 @@ def matmul_function(
     sizes = "x".join(map(str, (*batch, m, n, k)))
     name = f"f32_gemm{post}_{sizes}_{blocking.tile.rows}x{columns}__{ctx.target.isa}"
     template = MatmulTemplate(problem, blocking, columns, epilogue)
-    return template.function(name, tuple(memory.values()), f"{' -> '.join(o.name for o in ops)} [{blocking}]")
+    return template.function(
+        name, tuple(memory.values()), f"{' -> '.join(o.name for o in ops)} [{blocking}]"
+    )
 
 
 def flat(buffer: Buffer) -> Buffer:
+    """The same memory as one axis, which is how templates address matrices."""
     return Buffer(buffer.name, buffer.dtype, (math.prod(buffer.shape),), buffer.scope)
 
 
@@ -100,6 +96,7 @@ def operand_of(tensor: GraphTensor, buffer: Buffer, batch_rank: int, transposed:
 def epilogue_value(
     acc_tensor: GraphTensor, output: GraphTensor, buffers: dict[GraphTensor, Buffer]
 ) -> EpilogueValue:
+    """Value of `output` as a function of the product's accumulator; `buffers` holds what else it reads."""
     in_memory = {x: b for x, b in buffers.items() if x is not output}
 
     def value(index: Index, acc: Expr) -> tuple[list[Let], Expr]:

@@ -13,8 +13,12 @@ from .passes.fuse import fuse
 from .passes.materialize_outputs import materialize_outputs
 from .passes.plan_memory import plan_memory
 from .passes.propagate_layouts import propagate_layouts
+from .passes.recompose_activation import recompose_activation
+from .passes.recompose_normalization import recompose_normalization
+from .passes.recompose_softmax import recompose_softmax
 from .passes.remove_dead import remove_dead
 from .passes.simplify_algebra import simplify_algebra
+from .passes.simplify_movement import simplify_movement
 from .verifier import verify
 
 Pass = Callable[[Graph, LowerContext], bool]
@@ -26,6 +30,11 @@ PIPELINE: tuple[tuple[Pass, str], ...] = (
     (fold_constants, "fold"),
     (eliminate_common, "cse"),
     (simplify_algebra, "simplify"),
+    (simplify_movement, "simplify"),
+    (eliminate_common, "cse"),  # patterns need equal parts to be one
+    (recompose_activation, "recompose"),
+    (recompose_softmax, "recompose"),
+    (recompose_normalization, "recompose"),
     (decompose, ""),
     (eliminate_common, "cse"),  # decompositions of equal composites are equal
     (propagate_layouts, ""),

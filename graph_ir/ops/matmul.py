@@ -51,6 +51,15 @@ class MatmulCore(FusibleOp):
         return m, b[-2] if self.transpose_b else b[-1], k
 
     @property
+    def problem(self) -> str:
+        """The name of the product in profiles, tuning files and `graphc kernel`: `matmul m128n768k768 f32`."""
+        m, n, k = self.sizes
+        batch = math.prod(self.outputs[0].details.plain_dims[:-2])
+        return (
+            f"matmul {f'b{batch}' if batch > 1 else ''}m{m}n{n}k{k} {self.inputs[0].details.dtype}"
+        )
+
+    @property
     def is_tuned(self) -> bool:
         """Whether the register-tiled template runs this product (f32, nothing empty)."""
         details = [x.details for x in self.inputs]
@@ -102,7 +111,9 @@ class MatmulCore(FusibleOp):
         batch = math.prod(self.outputs[0].details.plain_dims[:-2])
         # Without panels the template copies B once per run, or reads it across pages: as many bytes again.
         copied = float(self.inputs[1].details.size_bytes)
-        widths = {tile.columns(ctx.target): tile for tile in ctx.target.table.gemm_tiles}
+        asked = ctx.blockings.get(self.problem)
+        tiles = (asked.tile,) if asked else ctx.target.table.gemm_tiles
+        widths = {tile.columns(ctx.target): tile for tile in tiles}
         packed = [
             FormatChoice(
                 (a, self.panel_format(columns)),

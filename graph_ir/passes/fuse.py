@@ -13,19 +13,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ..attention import attention_group
 from ..context import LowerContext
 from ..graph import Graph, GraphTensor, Op
 from ..groups import is_elementwise, is_pointwise, is_reduction, is_view, reduces_rows
-from ..attention import attention_group
 from ..ops.matmul import MatmulCore
 
 CHEAP_MOVEMENT = ("broadcast",)
+Fits = Callable[[Op, list[Op]], bool]
+"""Whether an op may join the group."""
 
 
 def fuse(graph: Graph, ctx: LowerContext) -> bool:
     """Replace every group of two or more ops by a `fused` op."""
-    groups = [group for op in graph.ops if (group := attention_group(op))]
-    taken = {op for group in groups for op in group}
+    groups: list[list[Op]] = []
+    taken: set[Op] = set()
+    for op in graph.ops:
+        group = attention_group(op) or []
+        if group and taken.isdisjoint(group):
+            taken.update(group)
+            groups.append(group)
     for accepts in (_is_tuned, is_reduction, is_elementwise):
         for anchor in graph.ops:
             if anchor not in taken and accepts(anchor):
@@ -49,15 +56,15 @@ def _grow(anchor: Op, taken: set[Op]) -> list[Op]:
     else:
         group = _grow_forward(anchor, taken, _fits_elements(anchor))
     if not _is_tuned(anchor) or len(group) > 1:
-        _grow_backward(group, taken)
+        _grow_backward(group, taken, by_rows=reduces_rows(anchor))
     return group
 
 
-def _fits_elements(anchor: Op) -> Callable[[Op], bool]:
+def _fits_elements(anchor: Op) -> Fits:
     """Elementwise ops on tensors of the anchor's shape and layout."""
     details = anchor.outputs[0].details
 
-    def fits(op: Op) -> bool:
+    def fits(op: Op, group: list[Op]) -> bool:
         if not is_elementwise(op):
             return False
         found = op.outputs[0].details
@@ -66,15 +73,15 @@ def _fits_elements(anchor: Op) -> Callable[[Op], bool]:
     return fits
 
 
-def _fits_rows(anchor: Op) -> Callable[[Op], bool]:
+def _fits_rows(anchor: Op) -> Fits:
     """Ops on the rows that the anchor reduces, or on one value per row, and further reductions of such rows."""
     rows = anchor.inputs[0].details.plain_dims
     shapes = {rows, anchor.outputs[0].details.plain_dims, (*rows[:-1], 1)}
 
-    def fits(op: Op) -> bool:
+    def fits(op: Op, group: list[Op]) -> bool:
         if reduces_rows(op):
             return op.inputs[0].details.plain_dims == rows
-        if not is_elementwise(op):
+        if not is_elementwise(op) or _reads_other_rows(op, group):
             return False
         found = op.outputs[0].details
         return found.plain_dims in shapes and found.format.is_plain
@@ -82,7 +89,14 @@ def _fits_rows(anchor: Op) -> Callable[[Op], bool]:
     return fits
 
 
-def _grow_forward(anchor: Op, taken: set[Op], fits: Callable[[Op], bool]) -> list[Op]:
+def _reads_other_rows(op: Op, group: list[Op]) -> bool:
+    """Whether values per row, their last axis dropped, spread over columns: x[i, j] - sum[j] of a square x."""
+    rank = op.outputs[0].details.rank
+    inside = [x.details for x in op.inputs if x.producer_owner in group]
+    return any(details.rank != rank and details.elements != 1 for details in inside)
+
+
+def _grow_forward(anchor: Op, taken: set[Op], fits: Fits) -> list[Op]:
     """The longest run of fitting consumers after which exactly one tensor leaves the group."""
     group, best = [anchor], 1
     while True:
@@ -92,7 +106,7 @@ def _grow_forward(anchor: Op, taken: set[Op], fits: Callable[[Op], bool]) -> lis
             for _, user in op.outputs[0].uses
             if user not in group
             and user not in taken
-            and fits(user)
+            and fits(user, group)
             and not _reaches_outside(user, group)
         ]
         if not candidates:
@@ -119,8 +133,11 @@ def _reaches_outside(op: Op, group: list[Op]) -> bool:
     return False
 
 
-def _grow_backward(group: list[Op], taken: set[Op]) -> None:
-    """Add pointwise producers that only the group reads, unless they would be computed more than once an element."""
+def _grow_backward(group: list[Op], taken: set[Op], by_rows: bool) -> None:
+    """Add pointwise producers that only the group reads, unless they would be computed more than once an element.
+
+    A loop over rows (`by_rows`) holds one row at a time, so nothing joins it that a movement reads at other places.
+    """
     members = set(group)
     work = list(group)
     while work:
@@ -138,11 +155,17 @@ def _grow_backward(group: list[Op], taken: set[Op]) -> None:
                 continue
             if any(user not in members for _, user in tensor.uses):
                 continue
+            if by_rows and any(_moves(user) for _, user in tensor.uses):
+                continue
             if tensor.details.elements < _reads(op) and producer.op_name not in CHEAP_MOVEMENT:
                 continue
             members.add(producer)
             group.append(producer)
             work.append(producer)
+
+
+def _moves(op: Op) -> bool:
+    return is_pointwise(op) and not is_elementwise(op)
 
 
 def _reads(op: Op) -> int:

@@ -38,7 +38,7 @@ class LayoutDecision:
 def propagate_layouts(graph: Graph, ctx: LowerContext) -> bool:
     """Assign formats; the decisions are kept in `graph.attrs['temp.layout_decisions']`."""
     options = {op: _candidates(op, ctx) for op in graph.ops if op.kind == "tunable"}
-    assignment = {op: 0 for op in options}
+    assignment = dict.fromkeys(options, 0)
     decisions: list[LayoutDecision] = []
     for region in _regions(graph, list(options)):
         costs = _search(graph, region, options, assignment)

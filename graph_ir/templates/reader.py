@@ -54,7 +54,7 @@ class GroupReader:
         if tensor in self.given:
             return widen(self.given[tensor](index))
         if tensor in self.buffers:
-            return widen(t.load(self.buffers[tensor], tensor.details.format.blocked_index(index)))
+            return widen(t.load(self.buffers[tensor], self._place(tensor, index)))
         op = tensor.producer_owner
         computation = op.computation() if isinstance(op, FusibleOp) else None
         if not isinstance(computation, Pointwise):
@@ -62,6 +62,16 @@ class GroupReader:
         return self.bind_deep(
             computation.element([self.read(x) for x in op.inputs], index), tensor.details.dtype
         )
+
+    def _place(self, tensor: GraphTensor, index: Index) -> Index:
+        """Where an element lies; operands of products are flat buffers, whatever else reads them."""
+        place = tensor.details.format.blocked_index(index)
+        if len(self.buffers[tensor].shape) == len(place):
+            return place
+        offset = t.as_expr(0)
+        for i, size in zip(place, tensor.details.blocking_dims, strict=True):
+            offset = t.add(t.mul(offset, size), i)
+        return (offset,)
 
     def bind_deep(self, value: Expr, dtype: DType) -> Expr:
         """A value of storage type `dtype` in the type it is computed with."""

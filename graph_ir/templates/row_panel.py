@@ -51,6 +51,21 @@ class RowGroup:
         dims = tensor.details.plain_dims
         return dims == self.dims and (dims[-1] > 1 or tensor.producer_owner not in self.reductions)
 
+    def is_per_row(self, op: Op) -> bool:
+        """Whether an op's result is one value per row. What else does not span a row is read where it is needed."""
+        tensor = op.outputs[0]
+        if self.spans_row(tensor):
+            return False
+        return tensor.details.plain_dims == (*self.dims[:-1], 1) or op in self.dependent()
+
+    def dependent(self) -> set[Op]:
+        """The reductions and all ops of the group that depend on them."""
+        found: set[Op] = set()
+        for op in self.ops:
+            if op in self.reductions or any(x.producer_owner in found for x in op.inputs):
+                found.add(op)
+        return found
+
     def stages(self) -> list[GraphTensor]:
         """What each loop over the row computes: the reductions' results, then the output if it spans rows."""
         last = [self.output] if self.spans_row(self.output) else []
@@ -152,7 +167,7 @@ class RowEmitter:
         """Bind every per-row value that can be computed by now and is not yet."""
         for op in self.group.ops:
             tensor = op.outputs[0]
-            if tensor in self.given or op in self.group.reductions or self.group.spans_row(tensor):
+            if tensor in self.given or op in self.group.reductions or not self.group.is_per_row(op):
                 continue
             inside = [x for x in op.inputs if x.producer_owner in self.group.ops]
             if all(x in self.given for x in inside):

@@ -9,7 +9,7 @@ from support.lowered import build, check_interpreted, context, integers, interpr
 from graphc.dtypes import F32
 from graphc.graph_ir.graph import Graph
 from graphc.graph_ir.logical_tensor import LogicalTensor
-from graphc.graph_ir.lower_matmul import matmul_blockings, problem_string
+from graphc.graph_ir.lower_matmul import matmul_blockings
 from graphc.graph_ir.ops.matmul import MatmulCore
 
 
@@ -67,7 +67,7 @@ def test_every_blocking_on_offer_gives_the_same_result() -> None:
     blockings = matmul_blockings(op, ctx)
     assert len({blocking.tile for blocking in blockings}) == 3
     for blocking in [*blockings, replace(blockings[0], k_block=4, m_block=4, n_groups=2)]:
-        check_interpreted(graph, replace(ctx, blockings={problem_string(op): blocking}))
+        check_interpreted(graph, replace(ctx, blockings={op.problem: blocking}))
 
 
 def test_random_data_is_within_the_error_of_the_sum() -> None:

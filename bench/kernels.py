@@ -1,0 +1,181 @@
+"""Single kernels for people who tune by hand: a problem string to a compiled, timed and inspected product."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..codegen.aot import assembly
+from ..compiler import Compilation, compile_stages
+from ..dtypes import F32
+from ..errors import UserError
+from ..graph_ir.compare import difference
+from ..graph_ir.graph import Graph
+from ..graph_ir.logical_tensor import LogicalTensor
+from ..graph_ir.lower_matmul import matmul_blocking
+from ..graph_ir.ops.matmul import MatmulCore
+from ..graph_ir.templates.matmul_tile import MatmulBlocking, candidate_blockings
+from ..options import CompileOptions
+from ..runtime.executor import CompiledModel
+from ..target import GemmTile, Target
+from .measure import Timing, interleave
+
+_PROBLEM = re.compile(
+    r"matmul (?:b([1-9]\d{0,8}))?m([1-9]\d{0,8})n([1-9]\d{0,8})k([1-9]\d{0,8}) f32"
+)
+MOST_BYTES = 8 << 30
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Sizes of one f32 product; with `batch` 1 the right-hand side is a constant, else both sides are inputs."""
+
+    batch: int
+    m: int
+    n: int
+    k: int
+
+    @property
+    def gflop(self) -> float:
+        """Work of one run in 1e9 operations."""
+        return 2.0 * self.batch * self.m * self.n * self.k / 1e9
+
+    def __str__(self) -> str:
+        return f"matmul {f'b{self.batch}' if self.batch > 1 else ''}m{self.m}n{self.n}k{self.k} f32"
+
+    def graph(self) -> Graph:
+        """A graph of the product alone."""
+        rng = np.random.default_rng(0)
+        graph = Graph(str(self))
+        batch = (self.batch,) if self.batch > 1 else ()
+        a = graph.make_input(LogicalTensor(F32, (*batch, self.m, self.k)), "a")
+        if batch:
+            b = graph.make_input(LogicalTensor(F32, (*batch, self.k, self.n)), "b")
+        else:
+            b = graph.make_constant(rng.standard_normal((self.k, self.n), dtype=np.float32), "b")
+        graph.make_output(graph.make("matmul_core", (a, b)).outputs[0], "c")
+        return graph
+
+
+def parse_problem(text: str) -> Problem:
+    """Read `matmul m128n768k768 f32`, or with a batch `matmul b16m128n128k64 f32`. UserError for anything else."""
+    match = _PROBLEM.fullmatch(" ".join(text.split()))
+    if not match:
+        raise UserError(
+            f"problem must look like 'matmul m128n768k768 f32' or 'matmul b8m64n64k64 f32', got '{text}'"
+        )
+    problem = Problem(*(int(group or 1) for group in match.groups()))
+    elements = problem.m * problem.n + problem.m * problem.k + problem.n * problem.k
+    if problem.batch * elements * 4 > MOST_BYTES:
+        raise UserError(f"problem '{problem}' needs more than {MOST_BYTES >> 30} GiB")
+    return problem
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One blocking of a problem, timed. `spills` counts vector registers saved to the stack in its innermost loop."""
+
+    blocking: MatmulBlocking
+    columns: int
+    timing: Timing
+    gflops: float
+    spills: int
+    inner_loop: tuple[str, ...]
+
+
+def default_blocking(problem: Problem, target: Target, threads: int) -> MatmulBlocking:
+    """What the cost model picks for a problem."""
+    from ..graph_ir import pipeline
+    from ..graph_ir.context import LowerContext
+
+    ctx = LowerContext(target, CompileOptions(threads))
+    graph = problem.graph()
+    pipeline.run(graph, ctx)
+    return matmul_blocking(next(op for op in graph.ops if isinstance(op, MatmulCore)), ctx)
+
+
+def override(
+    blocking: MatmulBlocking, settings: Mapping[str, int], target: Target
+) -> MatmulBlocking:
+    """A blocking with mr, nr, mc, kc or ng set by hand. UserError for sizes the template cannot run."""
+    lanes = target.lanes(F32)
+    unknown = sorted(set(settings) - {"mr", "nr", "mc", "kc", "ng"})
+    if unknown:
+        raise UserError(f"--set knows mr, nr, mc, kc and ng, got '{unknown[0]}'")
+    wrong = next((name for name, value in settings.items() if value < 1), None)
+    if wrong:
+        raise UserError(f"--set {wrong} must be at least 1, got {settings[wrong]}")
+    columns = settings.get("nr", blocking.tile.columns(target))
+    if columns % lanes:
+        raise UserError(f"--set nr must be a multiple of {lanes} on {target.isa}, got {columns}")
+    tile = GemmTile(settings.get("mr", blocking.tile.rows), columns // lanes)
+    return MatmulBlocking(
+        tile,
+        settings.get("mc", blocking.m_block),
+        settings.get("kc", blocking.k_block),
+        settings.get("ng", blocking.n_groups),
+    )
+
+
+def sweep(problem: Problem, target: Target, threads: int) -> Iterator[MatmulBlocking]:
+    """Every register tile that fits the register file, with the blockings worth trying for it."""
+    lanes, registers = target.lanes(F32), target.table.registers
+    for rows, vectors in itertools.product(range(1, 29), range(1, 7)):
+        fits = registers // 2 <= rows * vectors <= registers - vectors - 1
+        if fits and (vectors - 1) * lanes < problem.n and rows < problem.m + 4:
+            tile = GemmTile(rows, vectors)
+            sizes = (problem.batch, problem.m, problem.n, problem.k)
+            yield from candidate_blockings(*sizes, tile, target, threads)[:6]
+
+
+def trial(
+    problem: Problem, blocking: MatmulBlocking, target: Target, threads: int, seconds: float = 0.2
+) -> Trial:
+    """Compile a problem under a blocking, check it against NumPy, and time it. UserError if it is wrong."""
+    graph = problem.graph()
+    compilation = compile_stages(
+        graph, target, CompileOptions(threads), blockings={str(problem): blocking}
+    )
+    model = CompiledModel(compilation.artifact, threads)
+    rng = np.random.default_rng(1)
+    arrays = {t.name: rng.standard_normal(t.shape, dtype=np.float32) for t in model.inputs}
+    result = model.run(None, arrays)
+    found = difference(result[0], graph.evaluate(list(arrays.values()))[0])
+    if not found.ok:
+        raise UserError(f"kernel '{problem}' with {blocking} is wrong: {found}")
+    timing = interleave({"kernel": model.bind(arrays, result)}, 3, seconds)["kernel"]
+    loop, spills = inner_loop(compilation)
+    columns = blocking.tile.columns(target)
+    return Trial(blocking, columns, timing, problem.gflop / timing.median, spills, loop)
+
+
+def inner_loop(compilation: Compilation) -> tuple[tuple[str, ...], int]:
+    """(instructions of the loop with most multiply-adds, vector stores to the stack among them)."""
+    best: tuple[str, ...] = ()
+    most = 0
+    for block in _loops(assembly(compilation.llvm_ir, compilation.target).splitlines()):
+        count = sum("vfmadd" in line or "mulps" in line for line in block)
+        if count > most:
+            best, most = block, count
+    return best, sum(bool(_SPILL.search(line)) for line in best)
+
+
+_LABEL = re.compile(r"^(\.L\w+):")
+_JUMP = re.compile(r"^\s+j\w+\s+(\.L\w+)")
+_SPILL = re.compile(r"\sv?mov[au]p[sd]\s+%[xyz]mm\d+, -?\d*\(%r[sb]p\)")
+
+
+def _loops(lines: list[str]) -> Iterator[tuple[str, ...]]:
+    """Runs of lines from a label to the first jump back to it, with no other label inside."""
+    start: tuple[str, int] | None = None
+    for number, line in enumerate(lines):
+        label, jump = _LABEL.match(line), _JUMP.match(line)
+        if label:
+            start = (label[1], number)
+        elif jump and start and jump[1] == start[0]:
+            yield tuple(lines[start[1] : number + 1])
+            start = None

@@ -1,0 +1,107 @@
+"""`graphc kernel`: build and time one kernel, with the blocking chosen, set by hand, or swept."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+from ..errors import UserError
+from .model_arguments import TARGETS, add_threads_argument
+from .progress import progress
+
+if TYPE_CHECKING:
+    from ..bench.kernels import Trial
+
+NAME = "kernel"
+HELP = "Build and time one kernel, such as 'matmul m128n768k768 f32'."
+SHOWN = 10
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of the command."""
+    parser.add_argument(
+        "problem", help="problem string, as profiles print it: 'matmul m128n768k768 f32'"
+    )
+    parser.add_argument("--target", choices=TARGETS, default="native", help="instruction set")
+    add_threads_argument(parser)
+    parser.add_argument(
+        "--set", default="", metavar="LIST", help="sizes by hand: mr=4,nr=24,mc=64,kc=256,ng=1"
+    )
+    parser.add_argument(
+        "--sweep", action="store_true", help=f"try the space and print the best {SHOWN}"
+    )
+    parser.add_argument("--asm", action="store_true", help="print the inner loop")
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of text")
+    parser.add_argument("-q", "--quiet", action="store_true", help="no progress")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Time the kernel, or the best of a sweep."""
+    from ..bench import kernels
+    from ..bench.measure import pin_to
+    from ..bench.peak import measured_peak
+    from ..codegen.host import target_for
+    from ..runtime.threadpool import resolve_threads
+
+    problem = kernels.parse_problem(args.problem)
+    target, threads = target_for(args.target), resolve_threads(args.threads)
+    allowed = os.sched_getaffinity(0)
+    pin_to(threads)
+    try:
+        peak = measured_peak(target) * threads
+        chosen = kernels.default_blocking(problem, target, threads)
+        wanted = [kernels.override(chosen, _settings(args.set), target)]
+        if args.sweep:
+            wanted = list(dict.fromkeys([*wanted, *kernels.sweep(problem, target, threads)]))
+        trials: list[Trial] = []
+        with progress(args.quiet or args.json or not args.sweep) as report:
+            report("sweep", 0, len(wanted))
+            for blocking in wanted:
+                trials.append(kernels.trial(problem, blocking, target, threads))
+                report("sweep", len(trials), len(wanted))
+    finally:
+        os.sched_setaffinity(0, allowed)
+    trials.sort(key=lambda trial: -trial.gflops)
+    if args.json:
+        print(
+            json.dumps(
+                {"problem": str(problem), "peak": peak, "trials": [_facts(t, peak) for t in trials]}
+            )
+        )
+        return 0
+    for trial in trials[:SHOWN]:
+        print(_line(trial, peak, trial.blocking == chosen))
+    if args.asm:
+        print("\n".join(trials[0].inner_loop))
+    return 0
+
+
+def _settings(text: str) -> dict[str, int]:
+    settings: dict[str, int] = {}
+    for part in filter(None, text.split(",")):
+        name, equals, value = part.partition("=")
+        if not equals or not value.isdecimal() or len(value) > 9:
+            raise UserError(f"--set must be a list like mr=4,nr=24,kc=256, got '{part}'")
+        settings[name.strip()] = int(value)
+    return settings
+
+
+def _facts(trial: Trial, peak: float) -> dict[str, Any]:
+    tile = trial.blocking.tile
+    return {
+        "mr": tile.rows, "nr": trial.columns, "mc": trial.blocking.m_block, "kc": trial.blocking.k_block,
+        "ng": trial.blocking.n_groups, "seconds": trial.timing.median, "min": trial.timing.best,
+        "gflops": trial.gflops, "share_of_peak": trial.gflops / peak, "spills": trial.spills,
+        "inner_loop": list(trial.inner_loop),
+    }  # fmt: skip
+
+
+def _line(trial: Trial, peak: float, chosen: bool) -> str:
+    b = trial.blocking
+    return (
+        f"mr={b.tile.rows},nr={trial.columns},mc={b.m_block},kc={b.k_block},ng={b.n_groups}  "
+        f"{trial.timing.median * 1e3:.4g} ms  {trial.gflops:.1f} GFLOP/s  {trial.gflops / peak:.0%} of peak  "
+        f"{trial.spills} spills{'  (the model chose this)' if chosen else ''}"
+    )
