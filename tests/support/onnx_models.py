@@ -20,8 +20,8 @@ Dims = Sequence[int | str | None] | None
 
 def node(op_type: str, inputs: str, outputs: str = "y", **attrs: Any) -> NodeProto:
     """`node("Add", "a b")`; `-` stands for an input or output that is left out."""
-    named = [["" if n == "-" else n for n in names.split()] for names in (inputs, outputs)]
-    return helper.make_node(op_type, *named, **attrs)
+    reads, writes = (["" if n == "-" else n for n in names.split()] for names in (inputs, outputs))
+    return helper.make_node(op_type, reads, writes, **attrs)
 
 
 def model(

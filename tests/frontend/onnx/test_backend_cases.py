@@ -39,7 +39,7 @@ def cases() -> dict[str, list[Any]]:
         warnings.simplefilter("ignore")
         from onnx.backend.test.case.node import collect_testcases
 
-        found = collect_testcases(None)
+        found: list[Any] = collect_testcases(None)
     by_op = defaultdict(list)
     for case in found:
         for opset in case.model.opset_import:  # those of unchanged ops, such as Not, say 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -49,12 +50,16 @@ CASES: dict[str, tuple[int, NodeProto, dict[str, Array]]] = {
     "split attribute": (11, node("Split", "x", "y z", axis=2, split=[1, 3]), {}),
     "split equal": (11, node("Split", "x", "y z", axis=-1), {}),
     "split uneven": (18, node("Split", "x", "y z", axis=1, num_outputs=2), {}),
-    "pad input": (13, node("Pad", "x p v"), {"p": ints(0, 1, 0, 2, 0, 1), "v": np.float32(7)}),
+    "pad input": (
+        13,
+        node("Pad", "x p v"),
+        {"p": ints(0, 1, 0, 2, 0, 1), "v": np.array(7, np.float32)},
+    ),
     "pad reflect": (13, node("Pad", "x p", mode="reflect"), {"p": ints(0, 2, 1, 1, 0, 3)}),
     "pad wrap": (19, node("Pad", "x p", mode="wrap"), {"p": ints(0, 2, 0, 1, 0, 3)}),
     "reshape zero": (7, node("Reshape", "x s"), {"s": ints(0, -1)}),
     "flatten": (7, node("Flatten", "x", axis=2), {}),
-    "clip input": (13, node("Clip", "x - h"), {"h": np.float32(0.5)}),
+    "clip input": (13, node("Clip", "x - h"), {"h": np.array(0.5, np.float32)}),
     "gather scalar": (13, node("Gather", "x i", axis=1), {"i": np.array(-1)}),
     "gather matrix": (13, node("Gather", "x i", axis=2), {"i": np.array([[0, 3], [-4, 1]])}),
     "dropout": (7, node("Dropout", "x", ratio=0.9), {}),
@@ -63,7 +68,7 @@ CASES: dict[str, tuple[int, NodeProto, dict[str, Array]]] = {
     "transpose": (7, node("Transpose", "x"), {}),
     "expand both ways": (13, node("Expand", "x s"), {"s": ints(5, 1, 1, 4)}),
     "tile": (13, node("Tile", "x r"), {"r": ints(2, 1, 3)}),
-    "mean of three": (13, node("Mean", "x x w"), {"w": np.float32([[1], [2], [3]])}),
+    "mean of three": (13, node("Mean", "x x w"), {"w": np.array([[1], [2], [3]], np.float32)}),
     "swap by trilu": (14, node("Trilu", "x k", upper=0), {"k": np.array(-1)}),
     "layer norm statistics": (17, node("LayerNormalization", "x s b", "y m v", axis=1), {}),
 }
@@ -83,7 +88,7 @@ def test_spelling(name: str, rng: np.random.Generator) -> None:
 @pytest.mark.parametrize("axis", [None, 0, 1, 2, -1, -2])
 @pytest.mark.parametrize("opset", [7, 11, 12, 13])
 def test_softmax(op_type: str, axis: int | None, opset: int, rng: np.random.Generator) -> None:
-    attrs = {} if axis is None else {"axis": axis}
+    attrs: dict[str, Any] = {} if axis is None else {"axis": axis}
     x = rng.standard_normal((2, 3, 4)).astype(np.float32)
     proto = model([node(op_type, "x", **attrs)], X, opset=opset)
     matrix = x.astype(np.float64)
@@ -126,7 +131,7 @@ def test_gemm(
         "b": [5, 3] if trans_b else [3, 5],
     }
     weights = {} if c is None else {"c": rng.standard_normal(c, np.float32)}
-    attrs = {"transA": trans_a, "transB": trans_b, "alpha": 0.5, "beta": -2.0}
+    attrs: dict[str, Any] = {"transA": trans_a, "transB": trans_b, "alpha": 0.5, "beta": -2.0}
     names = "a b" if c is None else "a b c"
     check(model([node("Gemm", names, **attrs)], inputs, weights), rng)
     check(
@@ -136,11 +141,12 @@ def test_gemm(
 
 def test_clip_by_attributes(rng: np.random.Generator) -> None:
     x = np.linspace(-3, 3, 13, dtype=np.float32)
-    for attrs, low, high in (
+    bounds: list[tuple[dict[str, Any], float, float]] = [
         ({"min": -1.0}, -1, np.inf),
         ({"max": 2.0}, -np.inf, 2),
         ({}, -np.inf, np.inf),
-    ):
+    ]
+    for attrs, low, high in bounds:
         (y,) = evaluate(model([node("Clip", "x", **attrs)], {"x": [13]}, opset=7), {"x": x})
         np.testing.assert_array_equal(y, np.clip(x, low, high))
 
@@ -181,6 +187,6 @@ def test_integer_division_truncates_and_a_float_exponent_counts() -> None:
         model([node("Div", "a b")], {"a": [3], "b": [3]}, dtypes=kinds), {"a": a, "b": b}
     )
     np.testing.assert_array_equal(quotient, np.array([-3, -3, -2], np.int32))
-    power = model([node("Pow", "a e")], {"a": [3]}, {"e": np.float32(0.5)}, dtypes=kinds)
+    power = model([node("Pow", "a e")], {"a": [3]}, {"e": np.array(0.5, np.float32)}, dtypes=kinds)
     (root,) = evaluate(power, {"a": np.array([4, 8, 9], np.int32)})
     np.testing.assert_array_equal(root, np.array([2, 2, 3], np.int32))
