@@ -42,7 +42,7 @@ def _amount(b: Array, bits: int) -> tuple[Array, Array]:
 
 
 def _divide(a: Array, b: Array) -> Array:
-    return a / b if a.dtype.kind == "f" else a // b
+    return a // b if a.dtype.kind in "iu" else a / b
 
 
 BINARY: dict[str, Callable[[Array, Array], Array]] = {

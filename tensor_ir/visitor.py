@@ -326,7 +326,7 @@ class _Substitution(Rewriter):
         return self.buffers.get(buffer.name, buffer)
 
 
-class _RenamedCopy(_Substitution):
+class RenamedCopy(_Substitution):
     """Substitution that also gives what is bound inside fresh names, scope by scope."""
 
     def __init__(self, names: Names, values: Mapping[str, Expr]) -> None:
@@ -339,21 +339,25 @@ class _RenamedCopy(_Substitution):
         return new
 
     def block(self, s: Block) -> Block:
+        """Copy a block; its names end with it."""
         values, buffers = dict(self.values), dict(self.buffers)
         new = super().block(s)
         self.values, self.buffers = values, buffers
         return new
 
     def let(self, s: Let) -> Let:
+        """Copy a binding under a fresh name."""
         value = self.expr(s.value)
         return Let(self._bind(s.var), value)
 
     def for_(self, s: For) -> For:
+        """Copy a loop, its variable under a fresh name."""
         begin, end = self.expr(s.begin), self.expr(s.end)
         var = self._bind(s.var)
         return For(var, begin, end, self.body(s.body), s.kind, s.step)
 
     def allocate(self, s: Allocate) -> Allocate:
+        """Copy an allocation under a fresh name."""
         old = s.buffer
         self.buffers[old.name] = Buffer(self.names.fresh(old.name), old.dtype, old.shape, old.scope)
         return Allocate(self.buffers[old.name])
@@ -373,4 +377,4 @@ def substitute(
 
 def renamed_copy(s: Stmt, names: Names, values: Mapping[str, Expr] | None = None) -> Stmt:
     """`s` with `values` put in and all it binds under fresh names: a copy to stand beside the original."""
-    return _RenamedCopy(names, values or {}).body(s)
+    return RenamedCopy(names, values or {}).body(s)

@@ -1,0 +1,43 @@
+"""Removal of what nobody reads: bindings, locals, and stores to locals."""
+
+from __future__ import annotations
+
+from .nodes import Allocate, Block, Buffer, Expr, Function, Let, Load, Slice, Stmt, Store, Var
+from .visitor import Rewriter, walk
+
+
+def without_dead_code(function: Function) -> Function:
+    """`function` without Lets of unused names and without locals that are never read; itself if there are none."""
+    is_let_or_local = any(isinstance(s, Let | Allocate) for s in walk(function.body))
+    return _Sweep(function).function(function) if is_let_or_local else function
+
+
+class _Sweep(Rewriter):
+    """Goes through the statements backwards, so that what only dead code used is dead too."""
+
+    def __init__(self, function: Function) -> None:
+        read = {n.buffer.name for n in walk(function.body) if isinstance(n, Load | Slice)}
+        self.read = read | {p.name for p in function.params if isinstance(p, Buffer)}
+        self.used: set[str] = set()
+
+    def expr(self, e: Expr) -> Expr:
+        self.used.update(n.name for n in walk(e) if type(n) is Var)
+        return e
+
+    def block(self, s: Block) -> Block:
+        kept: list[Stmt] = []
+        same = True
+        for inner in reversed(s.body):
+            new = self.stmt(inner)
+            same = same and new is inner
+            kept.extend(reversed(new) if isinstance(new, tuple) else (new,))
+        return s if same else Block(tuple(reversed(kept)))
+
+    def let(self, s: Let) -> Stmt | tuple[Stmt, ...]:
+        return super().let(s) if s.var.name in self.used else ()
+
+    def store(self, s: Store) -> Stmt | tuple[Stmt, ...]:
+        return super().store(s) if s.buffer.name in self.read else ()
+
+    def allocate(self, s: Allocate) -> Stmt | tuple[Stmt, ...]:
+        return s if s.buffer.name in self.read else ()

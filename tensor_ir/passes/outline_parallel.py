@@ -1,0 +1,142 @@
+"""Move the body of each outermost `parallel` loop into a function of its own, called for every iteration.
+
+before   for i in parallel(0, 8): for j in parallel(0, 4): c[i * 4 + j] = a[i]
+after    def f__task0(a, c, i_j_task): i = i_j_task // 4; j = i_j_task % 4; c[i * 4 + j] = a[i]
+         parallel_invoke(32, f__task0, a, c)
+Directly nested parallel loops become one count; parallel loops further inside run serially within their task.
+Ensures: no `parallel` loops.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ...target import Target
+from .. import builder as t
+from ..analysis import IndexAlgebra
+from ..nodes import (
+    Allocate,
+    Block,
+    Buffer,
+    Const,
+    Expr,
+    For,
+    Function,
+    Let,
+    Module,
+    ParallelInvoke,
+    Scope,
+    Slice,
+    Stmt,
+    Var,
+)
+from ..visitor import Rewriter, bound_names, buffers_in, substitute, vars_in, walk
+
+
+def outline_parallel(module: Module, target: Target) -> Module:
+    """Outline in every function; tasks stand before the function they come from."""
+    functions: list[Function] = []
+    taken = t.Names(function.name for function in module.functions)
+    for function in module.functions:
+        if any(isinstance(s, For) and s.kind == "parallel" for s in walk(function.body)):
+            outliner = _Outliner(function, taken)
+            new = outliner.function(function)
+            functions.extend([*outliner.tasks, new])
+        else:
+            functions.append(function)
+    same = all(a is b for a, b in zip(functions, module.functions, strict=False))
+    return module if same else Module(tuple(functions), module.entry)
+
+
+class _Serial(Rewriter):
+    """Parallel loops inside a task: the threads are taken already."""
+
+    def for_(self, s: For) -> Stmt | tuple[Stmt, ...]:
+        new = super().for_(s)
+        return (
+            replace(new, kind="serial") if isinstance(new, For) and new.kind == "parallel" else new
+        )
+
+
+class _Outliner(Rewriter):
+    def __init__(self, function: Function, function_names: t.Names) -> None:
+        self.owner = function
+        self.function_names = function_names
+        self.names = t.Names(bound_names(function))
+        self.tasks: list[Function] = []
+
+    def for_(self, s: For) -> Stmt | tuple[Stmt, ...]:
+        if s.kind != "parallel":
+            return super().for_(s)
+        loops = _nest(s)
+        free = [var for var in vars_in(s).values() if var.name not in set(bound_names(s))]
+        if _trips(s) is None or any(var.lanes > 1 for var in free):
+            # Neither a count that varies nor a vector can be passed on: keep this loop here, look further inside.
+            return replace(s, kind="serial", body=self.body(s.body))
+        task, count = self._task(loops, free)
+        self.tasks.append(task)
+        args = [self._argument(param) for param in task.params[:-1]]
+        return ParallelInvoke(task.name, tuple(args), count)
+
+    def _task(self, loops: list[For], free: list[Var]) -> tuple[Function, int]:
+        """The function that runs one iteration of the nest, and how many there are."""
+        own = [loop.var.name for loop in loops]
+        plain = len(loops) == 1 and loops[0].begin == t.ZERO and loops[0].step == 1
+        index = loops[0].var if plain else Var(self.names.fresh("_".join([*own, "task"])))
+        lets, inner = [], 1
+        for loop in reversed(loops):
+            trips = _trips(loop) or 0
+            number = t.floordiv(index, inner)
+            if loop is not loops[0]:
+                number = t.mod(number, trips)
+            lets.append(Let(loop.var, t.add(loop.begin, t.mul(number, loop.step))))
+            inner *= trips
+        body = _Serial().body(loops[-1].body)
+        statements = [
+            *([] if plain else reversed(lets)),
+            *(body.body if isinstance(body, Block) else (body,)),
+        ]
+        block = Block(tuple(statements))
+        buffers = self._captured(block)
+        moved = substitute(block, {}, buffers)
+        name = self.function_names.fresh(f"{self.owner.name}__task{len(self.tasks)}")
+        params: tuple[Buffer | Var, ...] = (*buffers.values(), *free, index)
+        note = f"{' '.join(own)} of {self.owner.name}"
+        return Function(
+            name, params, moved if isinstance(moved, Block) else Block((moved,)), note
+        ), inner
+
+    def _captured(self, body: Block) -> dict[str, Buffer]:
+        """Buffers the body takes from outside, as parameters: those of the owner in their order, then its locals."""
+        inside = {s.buffer.name for s in walk(body) if isinstance(s, Allocate)}
+        used = {
+            name: replace(b, scope="param")
+            for name, b in buffers_in(body).items()
+            if name not in inside
+        }
+        first = [param.name for param in self.owner.params if param.name in used]
+        return {name: used[name] for name in dict.fromkeys([*first, *used])}
+
+    def _argument(self, param: Buffer | Var) -> Slice | Expr:
+        if isinstance(param, Var):
+            return param
+        scope: Scope = "param" if any(p.name == param.name for p in self.owner.params) else "local"
+        return t.slice_of(replace(param, scope=scope))
+
+
+def _nest(outer: For) -> list[For]:
+    """The loop and the parallel loops directly inside it, each with nothing else around and a fixed count."""
+    loops = [outer]
+    while isinstance(loops[-1].body, For) and loops[-1].body.kind == "parallel":
+        inner = loops[-1].body
+        fixed = isinstance(inner.begin, Const) and isinstance(inner.end, Const)
+        if not fixed:
+            break
+        loops.append(inner)
+    return loops
+
+
+def _trips(loop: For) -> int | None:
+    """How often the loop runs, when that is the same always."""
+    length = IndexAlgebra().constant(t.sub(loop.end, loop.begin))
+    return None if length is None else max(0, -(-length // loop.step))

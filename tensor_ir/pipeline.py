@@ -1,0 +1,38 @@
+"""The passes over Tensor IR, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..target import Target
+from .nodes import Module
+from .passes.expand_brgemm import expand_brgemm
+from .passes.flatten_index import flatten_index
+from .passes.outline_parallel import outline_parallel
+from .passes.simplify import simplify
+from .passes.unroll import unroll
+from .passes.vectorize import vectorize
+
+Pass = Callable[[Module, Target], Module]
+OnStage = Callable[[int, str, Module, bool], None]
+"""(position, name of the pass, module after it, whether it changed anything)."""
+
+PASSES: tuple[Pass, ...] = (
+    simplify,  # first, so that vectorize sees constant extents and unique names
+    expand_brgemm,
+    vectorize,  # before flatten_index: the last axis of an index says what is contiguous
+    unroll,
+    flatten_index,
+    simplify,
+    outline_parallel,  # last: a task no longer knows the ranges of the loops around it
+)
+
+
+def run(module: Module, target: Target, on_stage: OnStage | None = None) -> Module:
+    """Run all passes: the form that code generation takes."""
+    for position, one in enumerate(PASSES):
+        before = module
+        module = one(module, target)
+        if on_stage:
+            on_stage(position, one.__name__, module, module is not before)
+    return module
