@@ -15,7 +15,7 @@ from ..dtypes import U8
 from ..tensor_ir import builder as t
 from ..tensor_ir.nodes import Block, Buffer, Function, Invoke, Module, Slice
 from .context import LowerContext
-from .graph import Graph, GraphTensor, Op
+from .graph import Graph, GraphTensor, Op, attribute_tokens
 from .groups import is_view, storage_root
 from .passes.plan_memory import ALIGNMENT, MemoryPlan
 
@@ -53,7 +53,7 @@ def lower_graph(
     calls: list[KernelCall] = []
     steps = [op for op in graph.ops if op.kind not in ("source", "sink") and not is_view(op)]
     for done, op in enumerate(steps):
-        kernel = kernels.add(op.get_func(ctx).functions)
+        kernel = kernels.of(op, ctx)
         operands = [*dict.fromkeys(op.inputs), *op.outputs]
         invokes.append(Invoke(kernel.name, tuple(places.slice(x) for x in operands)))
         calls.append(KernelCall(op.name, kernel.name, kernel.note, op.get_gflop()))
@@ -69,8 +69,19 @@ class _Kernels:
 
     def __init__(self) -> None:
         self.functions: list[Function] = []
+        self._by_op: dict[tuple[object, ...], Function] = {}
         self._by_content: dict[Function, Function] = {}
         self._names: dict[str, int] = {}
+
+    def of(self, op: Op, ctx: LowerContext) -> Function:
+        """The function to call for an op; ops that differ in names only share it."""
+        operands = list(dict.fromkeys(op.inputs))
+        details = [x.details for x in (*operands, *op.outputs)]
+        wires = tuple(operands.index(x) for x in op.inputs)
+        key = (op.op_name, wires, *attribute_tokens(details), *attribute_tokens(op.attrs))
+        if key not in self._by_op:
+            self._by_op[key] = self.add(op.get_func(ctx).functions)
+        return self._by_op[key]
 
     def add(self, functions: tuple[Function, ...]) -> Function:
         """Take in the functions an op lowered to (one, today); returns the one to call."""
