@@ -34,6 +34,7 @@ from .target import Target
 from .tensor_ir import pipeline as loop_pipeline
 from .tensor_ir.nodes import Module
 from .tensor_ir.printer import print_module
+from .tuning import TuningFile, default_file
 from .versions import versions
 
 Model = Any
@@ -104,12 +105,14 @@ def compile(
     *,
     disabled: Iterable[str] = (),
     dump_dir: str | os.PathLike[str] | None = None,
+    tuning: str | os.PathLike[str] | None = None,
 ) -> CompiledModel:
     """Compile a model for this machine and load it.
 
     `model`: a path, the bytes of a file, an onnx.ModelProto or a Graph. `target`: native, avx512, avx2 or generic.
     `threads`: None takes GRAPHC_NUM_THREADS, OMP_NUM_THREADS or the CPUs this process may use. `inputs`: shapes the
     file leaves open, such as {"x": "f32[8,13]"}. `disabled`: optimisations to leave out (`options.SWITCHES`).
+    `tuning`: a file of measured blockings (default: the one `graphc tune` writes, if there is one).
     UserError, UnsupportedError.
     """
     options = CompileOptions(
@@ -117,8 +120,17 @@ def compile(
         disabled=frozenset(disabled),
         dump_dir=Path(dump_dir) if dump_dir else None,
     )
-    compilation = compile_stages(model, target, options, inputs)
+    resolved = target_for(target) if isinstance(target, str) else target
+    blockings = tuned_blockings(resolved, options.threads, tuning)
+    compilation = compile_stages(model, resolved, options, inputs, blockings=blockings)
     return CompiledModel(compilation.artifact, options.threads)
+
+
+def tuned_blockings(
+    target: Target, threads: int, path: str | os.PathLike[str] | None = None
+) -> dict[str, MatmulBlocking]:
+    """Measured blockings for a target, by problem string, from a tuning file; none where there is no file."""
+    return TuningFile(Path(path) if path else default_file(), target, threads).read()
 
 
 def load(path: str | os.PathLike[str], threads: int | None = None) -> CompiledModel:

@@ -29,7 +29,7 @@ def measured_peak(target: Target) -> float:
     return 2.0 * lanes * ACCUMULATORS * TRIPS / best / 1e9
 
 
-def _seconds(run: ctypes._CFunctionType, out: ctypes.Array[ctypes.c_char]) -> float:  # type: ignore[name-defined]
+def _seconds(run: ctypes._CFunctionType, out: ctypes.Array[ctypes.c_char]) -> float:
     start = time.perf_counter()
     run(TRIPS, out)
     return time.perf_counter() - start

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,7 @@ class Case:
 
     name: str
     model: bytes
-    inputs: dict[str, tuple[int, ...]]
+    inputs: Mapping[str, tuple[int, ...]]
 
     def arrays(self) -> dict[str, Array]:
         """Inputs with a fixed seed."""
@@ -82,7 +82,7 @@ def attention(name: str, batch: int, sequence: int, hidden: int, heads: int) -> 
 
 
 def _case(
-    name: str, nodes: Sequence[Any], weights: Sequence[Any], inputs: dict[str, tuple[int, ...]], result: str,
+    name: str, nodes: Sequence[Any], weights: Sequence[Any], inputs: Mapping[str, tuple[int, ...]], result: str,
     shape: tuple[int, ...],
 ) -> Case:  # fmt: skip
     from onnx import TensorProto, helper

@@ -46,14 +46,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Compile; then emit, save and run as asked. 1 if the result differs from the reference."""
-    from ..compiler import compile_stages
+    from ..codegen.host import target_for
+    from ..compiler import compile_stages, tuned_blockings
 
     specs, values = split_inputs(args.input)
     options = compile_options(args, args.dump_ir)
+    target = target_for(args.target)
+    blockings = tuned_blockings(target, options.threads, args.tuning)
+    shapes = {**shapes_of_files(values), **specs}
     with progress(args.quiet or args.json or bool(args.emit)) as report:
-        compilation = compile_stages(
-            args.model, args.target, options, {**shapes_of_files(values), **specs}, report
-        )
+        compilation = compile_stages(args.model, target, options, shapes, report, blockings)
     if args.emit:
         return _emit(compilation, args.emit, args.output)
     meta = compilation.artifact.metadata

@@ -109,7 +109,7 @@ def _operand(tensor: GraphTensor, rng: np.random.Generator) -> Array:
 
 
 def _distinct(op: Op, arrays: Sequence[Array]) -> tuple[Array, ...]:
-    return tuple({x: a for x, a in zip(op.inputs, arrays, strict=True)}.values())
+    return tuple(dict(zip(op.inputs, arrays, strict=True)).values())
 
 
 def _layout_text(choice: FormatChoice) -> str:

@@ -2,7 +2,22 @@
 
 from __future__ import annotations
 
-from .nodes import Allocate, Block, Buffer, Expr, Function, Let, Load, Slice, Stmt, Store, Var
+from dataclasses import replace
+
+from .nodes import (
+    Allocate,
+    Block,
+    Buffer,
+    Epilogue,
+    Expr,
+    Function,
+    Let,
+    Load,
+    Slice,
+    Stmt,
+    Store,
+    Var,
+)
 from .visitor import Rewriter, walk
 
 
@@ -32,6 +47,15 @@ class _Sweep(Rewriter):
             same = same and new is inner
             kept.extend(reversed(new) if isinstance(new, tuple) else (new,))
         return s if same else Block(tuple(reversed(kept)))
+
+    def epilogue(self, e: Epilogue) -> Epilogue:
+        self.expr(e.value)
+        kept = []
+        for let in reversed(e.lets):
+            if let.var.name in self.used:
+                self.expr(let.value)
+                kept.append(let)
+        return e if len(kept) == len(e.lets) else replace(e, lets=tuple(reversed(kept)))
 
     def let(self, s: Let) -> Stmt | tuple[Stmt, ...]:
         return super().let(s) if s.var.name in self.used else ()

@@ -92,6 +92,7 @@ def reduction_loops(
 
 
 def reduction_of(tensor: GraphTensor) -> Reduction:
+    """The computation of the reduction op that makes `tensor`."""
     op = tensor.producer_owner
     computation = op.computation() if isinstance(op, FusibleOp) else None
     assert isinstance(computation, Reduction)

@@ -133,7 +133,7 @@ class _Tile:
         b_vectors: list[Expr] = []
         for v in range(self.vectors):
             offset = t.add(t.mul(batch, g.b_batch), t.add(t.mul(k, g.b_row), v * self.lanes))
-            b = Load(g.b.buffer, self._at(g.b, offset), self.lanes, self._active(v, g.n_padded))
+            b: Expr = Load(g.b.buffer, self._at(g.b, offset), self.lanes, self._active(v, g.n_padded))
             b_vectors.append(self._let(body, f"b{v}", b))
         for r in range(self.rows):
             row = t.mul(t.add(self.row0, r), g.a_row)

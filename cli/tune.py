@@ -1,0 +1,104 @@
+"""`graphc tune`: measure the blockings of every product of a model and keep the best for `compile`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .model_arguments import add_compile_arguments, compile_options, shapes_of_files, split_inputs
+from .progress import progress
+
+if TYPE_CHECKING:
+    from ..bench.kernels import Trial
+
+NAME = "tune"
+HELP = "Measure the blockings of a model's products and keep the best for `compile`."
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of the command."""
+    add_compile_arguments(parser)
+    parser.add_argument("--seconds", type=float, default=60.0, help="time budget (default 60)")
+    parser.add_argument(
+        "--db", metavar="FILE", help="tuning file (default: GRAPHC_TUNING, or the user's cache)"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of text")
+    parser.add_argument("-q", "--quiet", action="store_true", help="no progress")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Tune every distinct product, the largest first, until the time is up."""
+    from ..bench.kernels import default_blocking, parse_problem
+    from ..bench.measure import pin_to
+    from ..codegen.host import target_for
+    from ..frontend import load
+    from ..tuning import TuningFile, default_file
+
+    specs, values = split_inputs(args.input)
+    options, target = compile_options(args), target_for(args.target)
+    graph = load(args.model, {**shapes_of_files(values), **specs})
+    problems = [parse_problem(text) for text in _problems(graph)]
+    problems.sort(key=lambda problem: -problem.gflop)
+    store = TuningFile(Path(args.db) if args.db else default_file(), target, options.threads)
+    allowed = os.sched_getaffinity(0)
+    pin_to(options.threads)
+    rows: list[dict[str, Any]] = []
+    deadline = time.monotonic() + args.seconds
+    try:
+        with progress(args.quiet or args.json) as report:
+            report("tune", 0, len(problems))
+            for done, problem in enumerate(problems):
+                share = (deadline - time.monotonic()) / (len(problems) - done)
+                chosen = default_blocking(problem, target, options.threads)
+                trials = _trials(problem, chosen, target, options.threads, share)
+                best = max(trials, key=lambda trial: trial.gflops)
+                store.write(str(problem), best.blocking, best.gflops)
+                rows.append(_row(problem, trials, best))
+                report("tune", done + 1, len(problems))
+    finally:
+        os.sched_setaffinity(0, allowed)
+    if args.json:
+        print(json.dumps({"file": str(store.path), "problems": rows}))
+        return 0
+    for row in rows:
+        print(
+            f"{row['problem']:<32} {row['before']:7.1f} -> {row['after']:7.1f} GFLOP/s  {row['blocking']}"
+        )
+    print(f"wrote {store.path}")
+    return 0
+
+
+def _problems(graph: Any) -> list[str]:
+    from ..graph_ir.ops.matmul import MatmulCore
+
+    return list(
+        dict.fromkeys(op.problem for op in graph.ops if isinstance(op, MatmulCore) and op.is_tuned)
+    )
+
+
+def _trials(problem: Any, chosen: Any, target: Any, threads: int, seconds: float) -> list[Trial]:
+    """The model's pick, then others of the sweep while time lasts."""
+    from ..bench.kernels import sweep, trial
+
+    deadline = time.monotonic() + seconds
+    trials = [trial(problem, chosen, target, threads)]
+    for blocking in sweep(problem, target, threads):
+        if time.monotonic() > deadline:
+            break
+        if blocking != chosen:
+            trials.append(trial(problem, blocking, target, threads))
+    return trials
+
+
+def _row(problem: Any, trials: list[Trial], best: Trial) -> dict[str, Any]:
+    return {
+        "problem": str(problem),
+        "tried": len(trials),
+        "before": trials[0].gflops,
+        "after": best.gflops,
+        "blocking": str(best.blocking),
+    }
