@@ -48,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     args = _parser(words).parse_args(words)
     try:
-        code: int = args.run(args)
+        code: int = args.command(args)
         sys.stdout.flush()
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
@@ -72,7 +72,7 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
         command = commands.add_parser(module.NAME, help=module.HELP, description=module.HELP)
         _add_debug(command, default=argparse.SUPPRESS)  # keep what was said before the command
         module.add_arguments(command)
-        command.set_defaults(run=module.run)
+        command.set_defaults(command=module.run)  # `compile` has a --run of its own
     return parser
 
 
