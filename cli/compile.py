@@ -40,6 +40,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--emit", choices=STAGES, help="print a stage (to FILE with -o)")
     parser.add_argument(
+        "--tuning", metavar="FILE", help="measured blockings (default: what `graphc tune` wrote)"
+    )
+    parser.add_argument(
         "--dump-ir", metavar="DIR", help="write the text of every stage that changed to DIR"
     )
 

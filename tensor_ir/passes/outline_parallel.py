@@ -69,7 +69,8 @@ class _Outliner(Rewriter):
         if s.kind != "parallel":
             return super().for_(s)
         loops = _nest(s)
-        free = [var for var in vars_in(s).values() if var.name not in set(bound_names(s))]
+        bound = set(bound_names(s))
+        free = [var for var in vars_in(s).values() if var.name not in bound]
         if _trips(s) is None or any(var.lanes > 1 for var in free):
             # Neither a count that varies nor a vector can be passed on: keep this loop here, look further inside.
             return replace(s, kind="serial", body=self.body(s.body))
