@@ -2,7 +2,7 @@
 
 before   %c = matmul_core(%a, %b)   %d = add(%c, %bias)   %e = relu(%d)
 after    %e = fused(%a, %b, %bias) with the three ops in its subgraph
-Requires: layouts chosen, composites decomposed. Ensures: the same values; every group has one escaping tensor.
+Requires: layouts chosen, composites decomposed, no dead ops. Ensures: the same values; every group has one escaping tensor.
 
 A group grows from an anchor (first tuned products, then reductions, then elementwise ops): forward over elementwise
 consumers of the anchor's shape, then backward over pointwise producers nobody else reads. What would be computed
@@ -142,8 +142,6 @@ def _grow_backward(group: list[Op], taken: set[Op], by_rows: bool) -> None:
     work = list(group)
     while work:
         op = work.pop()
-        if op.kind == "tunable":
-            continue  # operands of a product are read many times
         for tensor in op.inputs:
             producer = tensor.producer_owner
             if (
@@ -153,7 +151,8 @@ def _grow_backward(group: list[Op], taken: set[Op], by_rows: bool) -> None:
                 or not is_pointwise(producer)
             ):
                 continue
-            if any(user not in members for _, user in tensor.uses):
+            # Operands of a product are read many times, so they are computed before.
+            if any(user not in members or user.kind == "tunable" for _, user in tensor.uses):
                 continue
             if by_rows and any(_moves(user) for _, user in tensor.uses):
                 continue

@@ -1,0 +1,253 @@
+"""Which ops become one kernel, which stay apart, and that the groups compute what the ops did."""
+
+from __future__ import annotations
+
+import pytest
+
+from graphc.graph_ir.graph import Graph, GraphTensor
+from graphc.graph_ir.passes.fuse import fuse
+from graphc.graph_ir.passes.propagate_layouts import propagate_layouts
+from support.golden import Golden
+from support.graphs import CONTEXT, graph_of, run_pass, text_of
+from support.lowered import Make, build, check_interpreted, context
+
+Inputs = dict[str, GraphTensor]
+
+LAYER = """
+    %x = Node[type=input] () -> f32[4,8]
+    %w = Node[type=input] () -> f32[8,8]
+    %b = Node[type=input] () -> f32[8]
+    %fc = Node[type=matmul_core] (inputs = (a=%x, b=%w)) -> f32[4,8]
+    %biased = Node[type=add] (inputs = (a=%fc, b=%b)) -> f32[4,8]
+    %act = Node[type=relu] (inputs = (x=%biased)) -> f32[4,8]
+    %sum = Node[type=add] (inputs = (a=%act, b=%x)) -> f32[4,8]
+    return (y=%sum)
+"""
+SOFTMAX = """
+    %x = Node[type=input] () -> f32[4,8]
+    %scaled = Node[type=neg] (inputs = (x=%x)) -> f32[4,8]
+    %largest = Node[type=reduce_max] (inputs = (x=%scaled), attrs = {axes: {1}, keep_dims: true}) -> f32[4,1]
+    %shifted = Node[type=sub] (inputs = (a=%scaled, b=%largest)) -> f32[4,8]
+    %powers = Node[type=exp] (inputs = (x=%shifted)) -> f32[4,8]
+    %total = Node[type=reduce_sum] (inputs = (x=%powers), attrs = {axes: {1}, keep_dims: true}) -> f32[4,1]
+    %y = Node[type=div] (inputs = (a=%powers, b=%total)) -> f32[4,8]
+    return (y=%y)
+"""
+
+
+@pytest.mark.parametrize(("name", "text"), [("layer", LAYER), ("softmax", SOFTMAX)])
+def test_text_before_and_after(name: str, text: str, golden: Golden) -> None:
+    graph = graph_of(text)
+    golden(text_of(graph), "before")
+    assert run_pass(fuse, graph, exact=name == "layer")
+    golden(text_of(graph), "after")
+    assert not fuse(graph, CONTEXT), "a second run finds nothing more"
+
+
+def groups(body: str) -> list[str]:
+    """The kernels of a graph after the pass, each as the names of its ops."""
+    graph = graph_of(body)
+    run_pass(fuse, graph, exact=False)
+    return kernels(graph)
+
+
+def kernels(graph: Graph) -> list[str]:
+    steps = [op for op in graph.ops if op.kind not in ("source", "sink")]
+    return [
+        " ".join(o.name for o in op.attrs["graph"].ops if o.kind not in ("source", "sink"))
+        if op.op_name == "fused"
+        else op.name
+        for op in steps
+    ]
+
+
+X = "%x = Node[type=input] () -> f32[4,4]\n"
+
+
+def node(name: str, op: str, inputs: str, dims: str = "4,4", attrs: str = "") -> str:
+    tail = f", attrs = {{{attrs}}}" if attrs else ""
+    return f"%{name} = Node[type={op}] (inputs = ({inputs}){tail}) -> f32[{dims}]\n"
+
+
+def product(name: str, a: str, b: str) -> str:
+    return node(name, "matmul_core", f"a=%{a}, b=%{b}")
+
+
+def test_an_elementwise_chain_is_one_kernel() -> None:
+    body = X + node("a", "neg", "x=%x") + node("b", "abs", "x=%a") + node("c", "add", "a=%b, b=%x")
+    assert groups(body + "return (y=%c)") == ["a b c"]
+
+
+def test_one_op_alone_is_left_as_it_is() -> None:
+    graph = graph_of(X + node("a", "neg", "x=%x") + "return (y=%a)")
+    assert not run_pass(fuse, graph)
+    assert kernels(graph) == ["a"]
+
+
+def test_a_result_the_caller_wants_ends_a_group() -> None:
+    body = X + node("a", "neg", "x=%x") + node("b", "abs", "x=%a") + "return (y=%a, z=%b)"
+    assert groups(body) == ["a", "b"]
+
+
+def test_a_value_read_by_two_ops_that_meet_again_stays_inside() -> None:
+    body = X + product("p", "x", "x") + node("a", "neg", "x=%p") + node("b", "abs", "x=%p")
+    assert groups(body + node("c", "add", "a=%a, b=%b") + "return (y=%c)") == ["p a b c"]
+
+
+def test_a_value_read_by_two_ops_that_do_not_meet_is_stored_once() -> None:
+    body = X + product("p", "x", "x") + node("a", "neg", "x=%p") + node("b", "abs", "x=%p")
+    assert groups(body + "return (y=%a, z=%b)") == ["p", "a", "b"]
+
+
+def test_what_an_outside_op_computes_from_the_group_stays_outside() -> None:
+    """c reads p and a product of p: with c in p's group, the group would wait for itself."""
+    body = X + product("p", "x", "x") + product("q", "p", "x") + node("c", "add", "a=%p, b=%q")
+    assert groups(body + "return (y=%c)") == ["p", "q c"]
+
+
+def test_two_products_are_never_one_group_without_row_work() -> None:
+    body = X + product("p", "x", "x") + node("a", "relu", "x=%p") + product("q", "a", "x")
+    assert groups(body + node("b", "relu", "x=%q") + "return (y=%b)") == ["p a", "q b"]
+
+
+def test_operands_of_a_product_are_computed_before_it() -> None:
+    body = X + node("a", "neg", "x=%x") + product("p", "a", "x") + node("b", "neg", "x=%p")
+    assert groups(body + "return (y=%b)") == ["a", "p b"]
+
+
+def test_another_shape_ends_a_group() -> None:
+    body = X + node("a", "neg", "x=%x") + node("f", "reshape", "x=%a", "16", "shape: {16}")
+    assert groups(body + node("b", "abs", "x=%f", "16") + "return (y=%b)") == ["a", "f", "b"]
+
+
+def test_a_smaller_value_is_computed_once_and_not_for_every_element() -> None:
+    body = X + "%v = Node[type=input] () -> f32[4]\n" + node("e", "exp", "x=%v", "4")
+    assert groups(body + node("a", "add", "a=%x, b=%e") + "return (y=%a)") == ["e", "a"]
+
+
+def test_a_reduction_over_columns_takes_its_operand_and_what_follows() -> None:
+    body = X + node("a", "neg", "x=%x") + node("s", "reduce_sum", "x=%a", "4", "axes: {0}")
+    assert groups(body + node("b", "abs", "x=%s", "4") + "return (y=%b)") == ["a s b"]
+
+
+TRANSPOSE = {"attrs": "perm: {1, 0}"}
+SUM = {"attrs": "axes: {1}, keep_dims: true"}
+
+
+def test_a_row_group_takes_a_movement_but_nothing_behind_it() -> None:
+    """It holds one row at a time, and a transpose reads a column."""
+    body = X + node("e", "exp", "x=%x") + node("t", "transpose", "x=%e", **TRANSPOSE)
+    body += node("s", "reduce_sum", "x=%t", "4,1", **SUM) + node("d", "div", "a=%t, b=%s")
+    assert groups(body + "return (y=%d)") == ["e", "t s d"]
+
+
+def test_sums_of_rows_spread_over_columns_are_no_row_work() -> None:
+    """x[i, j] - sum[j] reads the sum of another row."""
+    body = X + node("s", "reduce_sum", "x=%x", "4", "axes: {1}") + node("d", "sub", "a=%x, b=%s")
+    assert groups(body + "return (y=%d)") == ["s", "d"]
+
+
+def attend(name: str, q: str, k: str, v: str) -> str:
+    """Softmax without its maximum, between two products."""
+    body = product(f"{name}p", q, k) + node(f"{name}e", "exp", f"x=%{name}p")
+    body += node(f"{name}s", "reduce_sum", f"x=%{name}e", "4,1", **SUM)
+    return (
+        body
+        + node(f"{name}d", "div", f"a=%{name}e, b=%{name}s")
+        + product(f"{name}o", f"{name}d", v)
+    )
+
+
+def test_attention_is_one_kernel() -> None:
+    assert groups(X + attend("h", "x", "x", "x") + "return (y=%ho)") == ["hp he hs hd ho"]
+
+
+def test_weights_someone_else_wants_are_no_attention() -> None:
+    assert groups(X + attend("h", "x", "x", "x") + "return (y=%ho, w=%hd)") == [
+        "hp he",
+        "hs hd",
+        "ho",
+    ]
+
+
+def test_weights_times_themselves_are_no_attention() -> None:
+    assert groups(X + attend("h", "x", "x", "hd") + "return (y=%ho)") == ["hp he", "hs hd", "ho"]
+
+
+def test_attention_after_attention_shares_no_op() -> None:
+    """The product between the two softmaxes could belong to either; the first has it."""
+    body = X + attend("a", "x", "x", "x") + node("e", "exp", "x=%ao")
+    body += node("s", "reduce_sum", "x=%e", "4,1", **SUM) + node("d", "div", "a=%e, b=%s")
+    found = groups(body + product("q", "d", "x") + "return (y=%q)")
+    assert found == ["ap ae as ad ao", "e s d", "q"]
+
+
+def _residual(make: Make, x: Inputs) -> GraphTensor:
+    return make("add", make("matmul_core", x["x"], x["w"]), x["x"])
+
+
+def _residual_of_an_activation(make: Make, x: Inputs) -> GraphTensor:
+    active = make("relu", x["x"])
+    return make("add", make("matmul_core", active, x["w"]), active)
+
+
+def _residual_of_both(make: Make, x: Inputs) -> GraphTensor:
+    return make("mul", _residual(make, x), make("transpose", x["w"], perm=(1, 0)))
+
+
+def _query_as_mask(make: Make, x: Inputs) -> GraphTensor:
+    scores = make("add", make("matmul_core", x["x"], x["w"]), x["x"])
+    return make("matmul_core", make("softmax", scores, axis=-1), x["w"])
+
+
+def _vector_after_softmax(make: Make, x: Inputs) -> GraphTensor:
+    weights = make("softmax", make("matmul_core", x["x"], x["w"]), axis=-1)
+    return make("matmul_core", make("mul", weights, make("exp", x["v"])), x["w"])
+
+
+def _vector_of_one_row(make: Make, x: Inputs) -> GraphTensor:
+    return make("softmax", make("add", x["row"], make("exp", x["v"])), axis=-1)
+
+
+def _broadcast_of_lower_rank(make: Make, x: Inputs) -> GraphTensor:
+    return make(
+        "softmax", make("add", x["box"], make("broadcast", x["row"], shape=(4, 4))), axis=-1
+    )
+
+
+def _value_and_its_transpose(make: Make, x: Inputs) -> GraphTensor:
+    e = make("exp", x["x"])
+    return make("softmax", make("add", e, make("transpose", e, perm=(1, 0))), axis=-1)
+
+
+def _slice_of_more(make: Make, x: Inputs) -> GraphTensor:
+    part = make("slice", make("exp", x["wide"]), starts=(0, 3), steps=(1, 2), sizes=(4, 4))
+    return make("softmax", part, axis=-1)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        *(
+            _residual,
+            _residual_of_an_activation,
+            _residual_of_both,
+            _query_as_mask,
+            _vector_after_softmax,
+            _vector_of_one_row,
+        ),
+        *(_broadcast_of_lower_rank, _value_and_its_transpose, _slice_of_more),
+    ],
+    ids=lambda body: body.__name__.strip("_"),
+)
+def test_groups_that_were_once_wrong(body) -> None:  # type: ignore[no-untyped-def]
+    shapes = {"x": (4, 4), "w": (4, 4), "v": (4,), "row": (1, 4), "box": (2, 4, 4), "wide": (4, 12)}
+    check_interpreted(build(shapes, body), context(), exact=False)
+
+
+def test_layouts_must_agree_in_a_group() -> None:
+    """A product of packed weights, its bias and activation: the reorder is no part of the group."""
+    graph = graph_of(LAYER)
+    propagate_layouts(graph, CONTEXT)
+    run_pass(fuse, graph)
+    assert [name for name in kernels(graph) if "fc" in name] == ["fc biased act sum"]
