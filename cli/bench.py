@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +36,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--only", metavar="TEXT", help="cases of the suite whose name contains TEXT"
     )
     parser.add_argument("--vs", default="", metavar="LIST", help="other engines: ort,openvino")
+    parser.add_argument(
+        "--ablate",
+        action="store_true",
+        help="time graphc alone, with each optimisation off in turn",
+    )
     add_input_argument(parser)
     parser.add_argument(
         "--target", choices=TARGETS, default="native", help="instruction set for graphc"
@@ -68,6 +74,8 @@ def run(args: argparse.Namespace) -> int:
     pin_to(threads)
     peers = [name for name in args.vs.split(",") if name]
     rows: list[Row] = []
+    if args.ablate:
+        return _ablate(args, threads)
     with progress(args.quiet or args.json == "-") as report:
         for case in _cases(args):
             rows.append(
@@ -75,6 +83,18 @@ def run(args: argparse.Namespace) -> int:
             )
     _write(rows, args, threads)
     return 0 if all(row.agree for row in rows) else 1
+
+
+def _ablate(args: argparse.Namespace, threads: int) -> int:
+    from ..bench.ablation import ablate, ablation_json, ablation_table
+
+    with progress(args.quiet or args.json == "-") as report:
+        rows = {
+            case.name: ablate(case, args.target, threads, args.rounds, args.seconds, report)
+            for case in _cases(args)
+        }
+    _output(lambda: ablation_json(rows), lambda: ablation_table(rows), args.json)
+    return 0
 
 
 def _cases(args: argparse.Namespace) -> list[Any]:
@@ -99,15 +119,19 @@ def _cases(args: argparse.Namespace) -> list[Any]:
 def _write(rows: list[Row], args: argparse.Namespace, threads: int) -> None:
     from ..bench.engines import table, to_json
 
-    if args.json:
-        text = json.dumps(to_json(rows, threads), indent=1)
-        if args.json == "-":
-            print(text)
-            return
+    _output(lambda: to_json(rows, threads), lambda: table(rows, threads), args.json)
+
+
+def _output(facts: Callable[[], Any], table: Callable[[], Any], file: str | None) -> None:
+    """JSON to stdout (`-`), or to a file and the table to the terminal."""
+    if file == "-":
+        print(json.dumps(facts(), indent=1))
+        return
+    if file:
         try:
-            Path(args.json).write_text(text + "\n")
+            Path(file).write_text(json.dumps(facts(), indent=1) + "\n")
         except OSError as error:
-            raise UserError(f"cannot write '{args.json}' ({error.strerror})") from error
+            raise UserError(f"cannot write '{file}' ({error.strerror})") from error
     from rich.console import Console
 
-    Console().print(table(rows, threads))
+    Console().print(table())
