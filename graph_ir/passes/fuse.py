@@ -2,7 +2,8 @@
 
 before   %c = matmul_core(%a, %b)   %d = add(%c, %bias)   %e = relu(%d)
 after    %e = fused(%a, %b, %bias) with the three ops in its subgraph
-Requires: layouts chosen, composites decomposed, no dead ops. Ensures: the same values; every group has one escaping tensor.
+Requires: layouts chosen, composites decomposed, no dead ops.
+Ensures: the same values; every group has one escaping tensor.
 
 A group grows from an anchor (first tuned products, then reductions, then elementwise ops): forward over elementwise
 consumers of the anchor's shape, then backward over pointwise producers nobody else reads. What would be computed
