@@ -8,6 +8,7 @@ from functools import cache, partial
 
 import numpy as np
 import pytest
+
 from graphc.dtypes import ALL, BF16, BOOL, F16, F32, F64, S32, S64, DType
 from graphc.tensor_ir import builder as t
 from graphc.tensor_ir import interpreter
@@ -107,16 +108,19 @@ def _select(x: Expr, y: Expr, lanes: int) -> Expr:
     return t.select(t.compare("lt", x, y), x, y)
 
 
+def _unsigned_zeros(values: Array) -> Array:
+    return np.where(values == 0, np.zeros_like(values), values)
+
+
 def _operators(dtype: DType) -> Iterator[Case]:
     one, (left, right) = singles(dtype), pairs(dtype)
     two = (dtype, dtype)
     for op in _unary_ops(dtype):
         yield Case(f"{op}_{dtype}", (one,), (dtype,), dtype, partial(_unary, op=op))
     for op in _binary_ops(dtype):
-        inputs = (left, right)
-        if op in ("min", "max"):
-            # Of two zeros of different sign either may be returned.
-            inputs = tuple(np.where(x == 0, np.zeros_like(x), x) for x in inputs)
+        # Of two zeros of different sign, min and max may return either.
+        plain = op in ("min", "max")
+        inputs = (_unsigned_zeros(left), _unsigned_zeros(right)) if plain else (left, right)
         yield Case(f"{op}_{dtype}", inputs, two, dtype, partial(_binary, op=op))
     for op in COMPARE_OPS:
         yield Case(f"{op}_{dtype}", (left, right), two, BOOL, partial(_compare, op=op))

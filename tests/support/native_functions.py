@@ -9,6 +9,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+
 from graphc.codegen.aot import compile_to_object
 from graphc.codegen.host import target_for
 from graphc.codegen.module import emit_module
@@ -49,7 +50,8 @@ class NativeModule:
     def call(self, name: str, args: Sequence[Array | int | float], rt: int | None = None) -> None:
         """Run a function in place on its parameters: an array per buffer, a number per variable."""
         params = self.module.function(name).params
-        types, values = [ctypes.c_void_p], [rt]
+        types: list[Any] = [ctypes.c_void_p]
+        values: list[Any] = [rt]
         for param, arg in zip(params, args, strict=True):
             if isinstance(param, Buffer):
                 assert isinstance(arg, np.ndarray) and arg.dtype == param.dtype.numpy

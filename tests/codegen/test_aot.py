@@ -1,0 +1,61 @@
+"""LLVM text to object code: what comes out, and what a refusal says."""
+
+from __future__ import annotations
+
+import pytest
+
+from graphc.codegen.aot import assembly, compile_to_object, optimized_ir
+from graphc.codegen.host import target_for
+from graphc.errors import InternalError
+
+GOOD = """
+define void @f(ptr %p) {
+  %local = alloca [4 x float]
+  store float 1.0, ptr %local
+  %x = load float, ptr %local
+  store float %x, ptr %p
+  ret void
+}
+"""
+# The text parses and only the verifier finds that %x does not dominate its use.
+UNDOMINATED = """
+define void @f(i1 %c, ptr %p) {
+entry:
+  br i1 %c, label %a, label %b
+a:
+  %x = load float, ptr %p
+  br label %b
+b:
+  store float %x, ptr %p
+  ret void
+}
+"""
+
+
+def test_locals_become_registers() -> None:
+    assert "alloca" not in optimized_ir(GOOD, target_for("native"))
+
+
+def test_equal_text_gives_equal_objects() -> None:
+    target = target_for("generic")
+    assert compile_to_object(GOOD, target) == compile_to_object(GOOD, target)
+
+
+def test_objects_hold_no_text_relocations() -> None:
+    """What a shared library and the loader need: constants are reached relative to the code."""
+    text = GOOD.replace("1.0", "0x3FD5555560000000")
+    assert "(%rip)" in assembly(text, target_for("generic")) or "$1051372203" in assembly(
+        text, target_for("generic")
+    )
+
+
+def test_a_syntax_error_shows_the_line() -> None:
+    with pytest.raises(InternalError, match="LLVM refuses the emitted code") as caught:
+        compile_to_object(GOOD.replace("store float %x", "store flaot %x"), target_for("generic"))
+    (excerpt,) = caught.value.__notes__
+    assert "    6 |   store flaot %x, ptr %p" in excerpt
+
+
+def test_what_the_verifier_finds_is_an_error_too() -> None:
+    with pytest.raises(InternalError, match="does not dominate"):
+        compile_to_object(UNDOMINATED, target_for("generic"))

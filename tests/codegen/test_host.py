@@ -1,0 +1,90 @@
+"""The targets that stand for this machine and for ISA levels."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from llvmlite import binding
+
+from graphc.codegen import host
+from graphc.codegen.aot import assembly
+from graphc.codegen.module import emit_module
+from graphc.dtypes import F32
+from graphc.errors import UserError
+from graphc.target import ISA_TABLES
+from graphc.tensor_ir import builder as t
+from graphc.tensor_ir.nodes import Buffer, Module
+from support.native_functions import NativeModule
+
+LEVELS = tuple(ISA_TABLES)
+REGISTERS = {"avx512": "%zmm", "avx2": "%ymm", "generic": "%xmm"}
+
+
+def vector_add(lanes: int) -> Module:
+    a, out = Buffer("a", F32, (lanes,)), Buffer("out", F32, (lanes,))
+    b = t.LoopBuilder()
+    x = b.load(a, (0,), lanes)
+    b.store(out, (0,), t.call("fma", x, x, x))
+    return Module((b.function("f", (a, out)),))
+
+
+@pytest.mark.parametrize("isa", LEVELS)
+def test_a_level_uses_its_registers_and_no_wider_ones(isa: str) -> None:
+    target = host.target_for(isa)
+    assert target.isa == isa
+    text = assembly(emit_module(vector_add(target.lanes(F32)), target), target)
+    used = {name for name in REGISTERS.values() if name in text}
+    assert used == {REGISTERS[isa]}
+    assert ("vfmadd" in text) == (isa != "generic")
+
+
+@pytest.mark.parametrize("isa", LEVELS)
+def test_native_is_the_widest_level_that_runs_here(isa: str) -> None:
+    native = host.target_for("native")
+    assert host.host_supports(native.isa)
+    if LEVELS.index(isa) < LEVELS.index(native.isa):
+        assert not host.host_supports(isa)
+    if host.host_supports(isa):
+        target = host.target_for(isa)
+        lanes = target.lanes(F32)
+        x, out = np.arange(lanes, dtype=np.float32), np.zeros(lanes, np.float32)
+        NativeModule(vector_add(lanes), target).call("f", [x, out])
+        np.testing.assert_array_equal(out, x * x + x)
+
+
+def test_features_asked_for_are_features_of_this_cpu() -> None:
+    wanted = {f[1:] for f in host.target_for("native").features.split(",") if f.startswith("+")}
+    present = {name for name, on in binding.get_host_cpu_features().items() if on}
+    assert wanted <= present
+
+
+def test_unknown_targets_are_refused() -> None:
+    with pytest.raises(
+        UserError, match="target 'avx3' is not known; known are native, avx512, avx2, generic"
+    ):
+        host.target_for("avx3")
+    with pytest.raises(UserError, match="target 'sse' is not known"):
+        host.host_supports("sse")
+
+
+def test_the_cpu_has_a_name() -> None:
+    assert host.cpu_name().strip()
+
+
+def test_cache_sizes_come_from_the_system(tmp_path: Path) -> None:
+    entries = (
+        ("Data", "1", "48K"), ("Instruction", "1", "32K"), ("Unified", "2", "2M"), ("Unified", "3", "36608K"),
+        ("Unified", "x", "1K"), ("Unified", "4", ""),
+    )  # fmt: skip
+    for number, values in enumerate(entries):
+        folder = tmp_path / f"index{number}"
+        folder.mkdir()
+        for name, value in zip(("type", "level", "size"), values, strict=True):
+            (folder / name).write_text(f"{value}\n")
+    (tmp_path / "index9").mkdir()
+    assert host._cache_sizes(tmp_path) == {1: 48 << 10, 2: 2 << 20, 3: 36608 << 10}
+    assert host._cache_sizes(tmp_path / "absent") == {}
+    target = host.target_for("native")
+    assert 0 < target.l1_bytes <= target.l2_bytes
