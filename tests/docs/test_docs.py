@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from graphc.cli import COMMANDS
 from support.process import ROOT, run_python
 
 MARKER = "<!-- run -->"
@@ -146,6 +148,11 @@ def test_readme_holds_the_two_commands_ci_runs() -> None:
     install, run = block.splitlines()
     assert install == "pip install ."
     assert run.startswith("python -m gc ")
+
+
+def test_readme_lists_every_command() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert tuple(re.findall(r"^\| `graphc (\w+)", text, re.MULTILINE)) == COMMANDS
 
 
 GOOD = """# Title
