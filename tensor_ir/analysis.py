@@ -88,6 +88,23 @@ class IndexAlgebra:
         """The value of `e` when it is the same for all values of the variables."""
         return self.affine(e).as_constant
 
+    def is_multiple(self, e: Expr, divisor: int) -> bool:
+        """Whether `e` is surely a multiple of a positive number."""
+        form = self.affine(e)
+        return form.constant % divisor == 0 and all(
+            coefficient % divisor == 0 or self._is_multiple_atom(atom, divisor)
+            for atom, coefficient in form.terms.values()
+        )
+
+    def _is_multiple_atom(self, e: Expr, divisor: int) -> bool:
+        if type(e) is not Binary:
+            return False
+        if e.op in ("min", "max"):
+            return self.is_multiple(e.left, divisor) and self.is_multiple(e.right, divisor)
+        return e.op == "mul" and (
+            self.is_multiple(e.left, divisor) or self.is_multiple(e.right, divisor)
+        )
+
     # to the normal form
 
     def affine(self, e: Expr) -> Affine:

@@ -20,9 +20,9 @@ OnStage = Callable[[int, str, Module, bool], None]
 PASSES: tuple[Pass, ...] = (
     simplify,  # first, so that vectorize sees constant extents and unique names
     expand_brgemm,
-    vectorize,  # before flatten_index: the last axis of an index says what is contiguous
-    unroll,
-    flatten_index,
+    flatten_index,  # before vectorize, which asks how the offset in memory moves from lane to lane
+    vectorize,
+    unroll,  # after vectorize: fewer statements to widen
     simplify,
     outline_parallel,  # last: a task no longer knows the ranges of the loops around it
 )

@@ -134,6 +134,8 @@ class Rewriter:
     def body(self, s: Stmt) -> Stmt:
         """Rewrite the body of a loop or branch, which is one statement before and after."""
         new = self.stmt(s)
+        if isinstance(new, Block) and new is not s:
+            new = new.body
         return block_of(new) if isinstance(new, tuple) else new
 
     def buffer(self, buffer: Buffer) -> Buffer:

@@ -178,10 +178,6 @@ class _Simplifier(Rewriter):
         same = len(body) == len(s.body) and all(a is b for a, b in zip(body, s.body, strict=True))
         return s if same else Block(tuple(body))
 
-    def body(self, s: Stmt) -> Stmt:
-        new = super().body(s)
-        return new.body[0] if isinstance(new, Block) and len(new.body) == 1 else new
-
     def function(self, f: Function) -> Function:
         body = self.block(f.body)
         return f if body is f.body else Function(f.name, f.params, body, f.note)

@@ -1,25 +1,332 @@
-"""Turn `vector` loops into vector statements.
+"""Turn `vector` loops into vector statements: a loop of whole vectors, then the rest of the iterations.
 
-before   for j in vector(0, 16): c[j] = a[j]
-after    for j in range(0, 16): c[j] = a[j]
-Ensures: no `vector` loops.
+before   for j in vector(0, 19): c[i * 19 + j] = a[j]
+after    for j_1 in range(0, 16, 8): c[i * 19 + j_1] = load(a[j_1], 8)
+         store(c[i * 19 + 16], load(a[16], 4, active=3), active=3)
+Accumulations into a local run on vectors of partial results, four of them in turn where the loop is long, which are
+combined after the loop in an order given by its extent.
+Requires: 1-D buffers. Ensures: no `vector` loops; one that has no vector form runs one element at a time.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
+from ...dtypes import BOOL, S64, DType
 from ...target import Target
-from ..nodes import For, Module, Stmt
-from ..visitor import Rewriter, map_functions
+from .. import builder as t
+from ..analysis import IndexAlgebra, key_of
+from ..nodes import (
+    Allocate,
+    Binary,
+    Block,
+    Broadcast,
+    Buffer,
+    Call,
+    Cast,
+    Const,
+    Expr,
+    For,
+    Function,
+    Let,
+    Load,
+    Module,
+    Stmt,
+    Store,
+    Var,
+)
+from ..visitor import (
+    Node,
+    Rewriter,
+    bound_names,
+    children,
+    map_functions,
+    renamed_copy,
+    vars_in,
+    walk,
+)
+from ..widen import LANE, TRIP, Accumulator, Chunk, NotVectorizable, Widener, accumulation, identity
+
+COPIES = 4  # independent accumulators: an add has a latency of four cycles
+MOST_SLOTS = 64  # a local of more elements is not accumulated into lane by lane
 
 
 def vectorize(module: Module, target: Target) -> Module:
-    """Run vector loops one element at a time."""
-    return map_functions(module, _Serial().function)
+    """Vectorize every function."""
+    return map_functions(module, lambda function: _vectorize_function(function, target))
 
 
-class _Serial(Rewriter):
+def _vectorize_function(function: Function, target: Target) -> Function:
+    if not any(isinstance(s, For) and s.kind == "vector" for s in walk(function.body)):
+        return function
+    return _Vectorizer(target, t.Names(bound_names(function))).function(function)
+
+
+class _Vectorizer(Rewriter):
+    """Finds the innermost vector loops; on the way in it learns the ranges of the loops around them."""
+
+    def __init__(self, target: Target, names: t.Names) -> None:
+        self.target = target
+        self.names = names
+        self.algebra = IndexAlgebra()
+
+    def let(self, s: Let) -> Stmt:
+        if s.var.dtype == S64 and s.var.lanes == 1:
+            self.algebra.ranges[s.var.name] = self.algebra.range_of(s.value)
+        return s
+
     def for_(self, s: For) -> Stmt | tuple[Stmt, ...]:
-        new = super().for_(s)
-        return replace(new, kind="serial") if isinstance(new, For) and new.kind == "vector" else new
+        self.algebra.bind_loop(s)
+        inner = any(isinstance(n, For) and n.kind == "vector" for n in walk(s.body))
+        if s.kind != "vector" or inner or s.step != 1:
+            kind = "serial" if s.kind == "vector" else s.kind
+            body = self.body(s.body)
+            return s if body is s.body and kind == s.kind else replace(s, body=body, kind=kind)
+        try:
+            return tuple(_VectorLoop(s, self.target, self.algebra, self.names).statements())
+        except NotVectorizable:
+            return replace(s, kind="serial")
+        finally:
+            self.algebra.values = {}
+
+
+@dataclass
+class _VectorLoop:
+    """One loop on its way."""
+
+    loop: For
+    target: Target
+    algebra: IndexAlgebra
+    names: t.Names
+
+    def statements(self) -> list[Stmt]:
+        """All that replaces the loop. NotVectorizable when it has no vector form."""
+        extent = self.algebra.constant(t.sub(self.loop.end, self.loop.begin))
+        lanes = self.target.lanes(_widest(self.loop.body))
+        if extent is not None:
+            lanes = min(lanes, _power_of_two(extent))
+        if lanes < 2:
+            raise NotVectorizable("a single iteration")
+        found = list(_accumulators(self.loop, lanes, self.names))
+        copies = 1
+        if (
+            found
+            and extent is not None
+            and extent >= COPIES * lanes
+            and not _has_loop(self.loop.body)
+        ):
+            copies = COPIES
+        found = [_with_copies(a, copies) for a in found]
+        self.accumulators = {a.buffer.name: a for a in found}
+        before = [s for a in found for s in _start(a, copies)]
+        after = [s for a in found for s in _combine(a, copies)]
+        if extent is None:
+            main, rest = self._varying_extent(lanes)
+        else:
+            main, rest = self._constant_extent(extent, lanes, copies), self._tail(extent, lanes)
+        if extent is None:  # what is left runs on the combined value
+            return [*before, *main, *after, *rest]
+        return [*before, *main, *rest, *after]
+
+    def _constant_extent(self, extent: int, lanes: int, copies: int) -> list[Stmt]:
+        """The whole vectors: groups of `copies`, then those left one by one."""
+        vectors = extent // lanes
+        groups, single = divmod(vectors, copies)
+        result = self._main_loop(groups, lanes, copies)
+        for number in range(single):
+            offset = (groups * copies + number) * lanes
+            result.append(self._chunk(t.add(self.loop.begin, offset), offset, lanes, None, number))
+        return result
+
+    def _main_loop(self, groups: int, lanes: int, copies: int) -> list[Stmt]:
+        step = lanes * copies
+        if groups <= 1:
+            return [
+                self._chunk(t.add(self.loop.begin, u * lanes), u * lanes, lanes, None, u)
+                for u in range(copies * groups)
+            ]
+        var = Var(self.names.fresh(self.loop.var.name))
+        end = t.add(self.loop.begin, groups * step)
+        self.algebra.bind_loop(For(var, self.loop.begin, end, Block(()), "serial", step))
+        body = [
+            self._chunk(t.add(var, u * lanes), u * lanes, lanes, None, u, (step, groups))
+            for u in range(copies)
+        ]
+        return [For(var, self.loop.begin, end, t.block_of(_spliced(body)), "serial", step)]
+
+    def _tail(self, extent: int, lanes: int) -> list[Stmt]:
+        """The last iterations, fewer than a vector."""
+        rest = extent % lanes
+        offset = extent - rest
+        if not rest:
+            return []
+        base = t.add(self.loop.begin, offset)
+        if not self.accumulators:
+            lanes = _power_of_two(rest)
+        if lanes == 1:
+            return [renamed_copy(self.loop.body, self.names, {self.loop.var.name: base})]
+        return [self._chunk(base, offset, lanes, rest if rest < lanes else None, 0)]
+
+    def _varying_extent(self, lanes: int) -> tuple[list[Stmt], list[Stmt]]:
+        """(loop of whole vectors, loop of the rest one by one) where the extent is known at run time only."""
+        s = self.loop
+        before: list[Stmt] = []
+        begin = self._bound("begin", s.begin, before)
+        length = self.algebra.simplify(t.sub(s.end, s.begin))
+        low, high = self.algebra.range_of(length)
+        if low < 0:
+            length = t.maximum(length, 0)
+        vectors = t.floordiv(length, lanes)
+        end = self._bound("whole", t.add(begin, t.mul(vectors, lanes)), before)
+        var = Var(self.names.fresh(s.var.name))
+        self.algebra.ranges[var.name] = self.algebra.ranges[s.var.name]
+        body = self._chunk(var, 0, lanes, None, 0, (lanes, max(1, high // lanes)))
+        main = [*before, For(var, begin, end, body, "serial", lanes)]
+        if self.algebra.is_multiple(t.sub(s.end, s.begin), lanes):
+            return main, []
+        rest = Var(self.names.fresh(s.var.name))
+        copy = renamed_copy(s.body, self.names, {s.var.name: rest})
+        return main, [For(rest, end, s.end, copy)]
+
+    def _bound(self, name: str, value: Expr, into: list[Stmt]) -> Expr:
+        """`value`, bound to a name unless it is one already."""
+        value = self.algebra.simplify(value)
+        if isinstance(value, Var | Const):
+            return value
+        var = Var(self.names.fresh(f"{self.loop.var.name}_{name}"))
+        self.algebra.ranges[var.name] = self.algebra.range_of(value)
+        into.append(Let(var, value))
+        return var
+
+    def _chunk(
+        self,
+        base: Expr,
+        offset: int,
+        lanes: int,
+        active: int | None,
+        copy: int,
+        steps: tuple[int, int] = (0, 1),
+    ) -> Stmt:
+        """The body for iterations base .. base + lanes: the loop's begin + offset + step * trip number."""
+        step, trips = steps
+        model = t.add(t.add(self.loop.begin, Var(LANE)), t.add(t.mul(Var(TRIP), step), offset))
+        ranges = {LANE: (0, (active or lanes) - 1), TRIP: (0, trips - 1)}
+        chunk = Chunk(self.loop.var, base, lanes, active, model, ranges, copy)
+        return Widener(chunk, self.algebra, self.names, self.accumulators).stmt(self.loop.body)
+
+
+def _spliced(statements: list[Stmt]) -> Iterator[Stmt]:
+    for s in statements:
+        if isinstance(s, Block):
+            yield from s.body
+        else:
+            yield s
+
+
+def _power_of_two(at_least: int) -> int:
+    return 1 << max(0, at_least - 1).bit_length()
+
+
+def _has_loop(body: Stmt) -> bool:
+    return any(isinstance(s, For) for s in walk(body))
+
+
+def _widest(body: Stmt) -> DType:
+    """The widest type of the data a body works on; indices do not count, 16-bit floats count as f32."""
+    widest = BOOL
+    stack: list[Node] = [body]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, Load | Store | Cast) or (
+            isinstance(node, Call) and node.dtype.is_float
+        ):
+            dtype = (
+                node.buffer.dtype if isinstance(node, Load | Store) else node.dtype
+            ).accumulator
+            widest = max(widest, dtype, key=lambda d: d.bits)
+        if isinstance(node, Store):
+            stack.append(node.value)
+        elif not isinstance(node, Load):
+            stack.extend(children(node))
+    return widest
+
+
+# --- accumulations -------------------------------------------------------------------------------------------------
+
+
+def _accumulators(loop: For, lanes: int, names: t.Names) -> Iterator[Accumulator]:
+    """The locals from outside the loop that its body accumulates into."""
+    inside = {s.buffer.name for s in walk(loop.body) if isinstance(s, Allocate)}
+    varying = _varying(loop)
+    updates: dict[str, list[Store]] = {}
+    for s in walk(loop.body):
+        if (
+            isinstance(s, Store)
+            and s.buffer.name not in inside
+            and varying.isdisjoint(vars_in(s.indices[0]))
+        ):
+            updates.setdefault(s.buffer.name, []).append(s)
+    for name, stores in updates.items():
+        _check_accumulation(loop, name, stores)
+        yield _accumulator(loop, stores, lanes, names)
+
+
+def _varying(loop: For) -> set[str]:
+    """Names that depend on the loop variable."""
+    varying = {loop.var.name}
+    for s in walk(loop.body):
+        if isinstance(s, Let) and not varying.isdisjoint(vars_in(s.value)):
+            varying.add(s.var.name)
+    return varying
+
+
+def _check_accumulation(loop: For, name: str, stores: list[Store]) -> None:
+    """NotVectorizable unless all the body does with the buffer is to accumulate, by one operator."""
+    ops = {found[0] if (found := accumulation(s)) else None for s in stores}
+    uses = sum(isinstance(n, Load | Store) and n.buffer.name == name for n in walk(loop.body))
+    if None in ops or len(ops) > 1 or uses != 2 * len(stores) or stores[0].buffer.scope != "local":
+        raise NotVectorizable(f"'{name}' carries a value from iteration to iteration")
+
+
+def _accumulator(loop: For, stores: list[Store], lanes: int, names: t.Names) -> Accumulator:
+    buffer = stores[0].buffer
+    inner = set(bound_names(loop.body))
+    slots: tuple[Expr, ...] | None = None
+    if all(inner.isdisjoint(vars_in(s.indices[0])) for s in stores):
+        slots = tuple({key_of(s.indices[0]): s.indices[0] for s in stores}.values())
+    elif buffer.shape[0] > MOST_SLOTS:
+        raise NotVectorizable(f"'{buffer.name}' has too many elements to accumulate into")
+    found = accumulation(stores[0])
+    assert found is not None
+    lanes_buffer = Buffer(names.fresh(f"{buffer.name}_lanes"), buffer.dtype, (0,), "local")
+    return Accumulator(buffer, found[0], slots, lanes_buffer, lanes)
+
+
+def _with_copies(a: Accumulator, copies: int) -> Accumulator:
+    return replace(a, lanes_buffer=replace(a.lanes_buffer, shape=(copies * a.count * a.lanes,)))
+
+
+def _slots(a: Accumulator) -> tuple[Expr, ...]:
+    return tuple(t.as_expr(i) for i in range(a.count)) if a.slots is None else a.slots
+
+
+def _start(a: Accumulator, copies: int) -> Iterator[Stmt]:
+    """Every lane starts with what changes nothing."""
+    yield Allocate(a.lanes_buffer)
+    for copy in range(copies):
+        for slot in _slots(a):
+            start = Broadcast(identity(a.op, a.buffer.dtype), a.lanes)
+            yield Store(a.lanes_buffer, (a.index(slot, copy),), start)
+
+
+def _combine(a: Accumulator, copies: int) -> Iterator[Stmt]:
+    """The copies in pairs, then the lanes, then the old element."""
+    for slot in _slots(a):
+        partial: list[Expr] = [
+            Load(a.lanes_buffer, (a.index(slot, copy),), a.lanes) for copy in range(copies)
+        ]
+        while len(partial) > 1:
+            partial = [Binary(a.op, partial[i], partial[i + 1]) for i in range(0, len(partial), 2)]
+        total = Call(f"reduce_{a.op}", (partial[0],), a.buffer.dtype)
+        yield Store(a.buffer, (slot,), Binary(a.op, Load(a.buffer, (slot,)), total))
