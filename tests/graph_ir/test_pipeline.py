@@ -115,14 +115,22 @@ def _draw_op(draw: st.DrawFn, graph: Graph, tensors: list[GraphTensor]) -> Graph
     def make(op_name: str, *inputs: GraphTensor, **attrs: object) -> GraphTensor:
         return graph.make(op_name, inputs, attrs).outputs[0]
 
+    def positive(x: GraphTensor) -> GraphTensor:  # 1 / 0 would ask for the sign of max(0, -0)
+        return make("add", make("abs", x), graph.make_constant(np.float32(1)))
+
     recent = st.sampled_from(tensors[-4:])
     square = [x for x in tensors if x.details.plain_dims == (N, N)]
-    kind = draw(st.sampled_from(["unary", "binary", "binary", "reduce", "reduce", "product", "move", "rows"]))
+    kind = draw(
+        st.sampled_from(
+            ["unary", "binary", "binary", "reduce", "reduce", "product", "move", "rows"]
+        )
+    )
     if kind == "unary":
         return make(draw(st.sampled_from(UNARY)), draw(recent))
     if kind == "binary":
         pair = draw(st.permutations([draw(recent), draw(st.sampled_from(tensors))]))
-        return make(draw(st.sampled_from(BINARY)), *pair)
+        op_name = draw(st.sampled_from(BINARY))
+        return make(op_name, pair[0], positive(pair[1]) if op_name == "div" else pair[1])
     x = draw(st.sampled_from(square[-3:]))
     if kind == "product":
         attrs = {"transpose_a": draw(st.booleans()), "transpose_b": draw(st.booleans())}
@@ -136,7 +144,7 @@ def _draw_op(draw: st.DrawFn, graph: Graph, tensors: list[GraphTensor]) -> Graph
         return make("slice", x, starts=tuple(starts), steps=tuple(steps), sizes=(N, N))
     if kind == "rows":  # what softmax is made of, but exact
         shifted = make("sub", x, make("reduce_max", x, axes=(1,), keep_dims=True))
-        scaled = make("div", shifted, draw(st.sampled_from(square)))
+        scaled = make("div", shifted, positive(draw(st.sampled_from(square))))
         total = make("reduce_max", scaled, axes=(1,), keep_dims=True)
         return make("add", scaled, total)
     axes, keep = (draw(st.sampled_from([0, 1, 1])),), draw(st.booleans())

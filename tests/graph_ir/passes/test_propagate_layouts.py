@@ -1,0 +1,215 @@
+"""Layouts: weights in panels, no reorder that does not pay, every decision kept with its alternatives."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from graphc.dtypes import F32
+from graphc.graph_ir.context import LowerContext
+from graphc.graph_ir.format import Format, parse_format
+from graphc.graph_ir.graph import FormatChoice, Graph, GraphTensor
+from graphc.graph_ir.logical_tensor import LogicalTensor
+from graphc.graph_ir.ops.elementwise_unary import UNARY
+from graphc.graph_ir.passes.fold_constants import fold_constants
+from graphc.graph_ir.passes.propagate_layouts import LayoutDecision, propagate_layouts
+from graphc.graph_ir.verifier import verify
+from support.graphs import graph_of, run_pass, text_of
+from support.lowered import Make, build, check_interpreted, context, integers
+
+
+def layer(n: int = 30, k: int = 8, m: int = 4, transpose_b: bool = False) -> Graph:
+    """x @ w with constant w."""
+    graph = Graph("layer")
+    x = graph.make_input(LogicalTensor(F32, (m, k)), "x")
+    w = graph.make_constant(integers((n, k) if transpose_b else (k, n)), "w")
+    fc = graph.make("matmul_core", (x, w), {"transpose_b": transpose_b}, "fc")
+    graph.make_output(fc.outputs[0], "y")
+    return graph
+
+
+def decisions(graph: Graph, ctx: LowerContext | None = None) -> list[LayoutDecision]:
+    propagate_layouts(graph, ctx or context())
+    verify(graph)
+    found: list[LayoutDecision] = graph.attrs["temp.layout_decisions"]
+    return found
+
+
+def layouts(graph: Graph) -> dict[str, str]:
+    return {y.name: str(y.details.format) for op in graph.ops for y in op.outputs}
+
+
+def test_constant_weights_lie_in_panels_after_folding() -> None:
+    graph = layer()
+    assert run_pass(propagate_layouts, graph)
+    assert layouts(graph) == {"x": "AB", "w": "AB", "w.reorder": "NK16n", "fc": "AB"}
+    assert run_pass(fold_constants, graph)
+    (weight,) = [op for op in graph.ops if op.op_name == "constant" and op.outputs[0].uses]
+    assert str(weight.outputs[0].details.format) == "NK16n"
+    assert graph.ops[-2].inputs[1] is weight.outputs[0]
+
+
+@pytest.mark.parametrize(
+    ("isa", "n", "transpose_b", "panels"),
+    [
+        *(("avx2", 24, False, "NK24n"), ("avx2", 24, True, "NK24n"), ("avx2", 8, False, "NK8n")),
+        *(("avx512", 48, False, "NK48n"), ("generic", 8, False, "NK8n")),
+    ],
+)
+def test_panels_are_as_wide_as_the_tile_that_wastes_least(
+    isa: str, n: int, transpose_b: bool, panels: str
+) -> None:
+    graph = layer(n, m=64, transpose_b=transpose_b)
+    decisions(graph, context(isa))
+    assert layouts(graph)["w.reorder"] == panels
+
+
+def test_a_dynamic_right_hand_side_stays_where_it_lies() -> None:
+    graph = build({"x": (4, 8), "w": (8, 30)}, lambda make, x: make("matmul_core", x["x"], x["w"]))
+    before = text_of(graph)
+    assert not run_pass(propagate_layouts, graph)
+    assert text_of(graph) == before
+
+
+def test_every_candidate_is_recorded_with_its_cost() -> None:
+    graph = layer()
+    (decision,) = decisions(graph)
+    assert decision.op_name == "fc"
+    rights = [str(choice.inputs[1]) for choice in decision.candidates]
+    assert rights == ["AB", "NK24n", "NK16n", "NK8n"]
+    assert len(decision.costs) == 4 and min(decision.costs) == decision.costs[decision.chosen]
+    assert decision.chosen == 2
+    assert decision.costs[0] == 8 * 30 * 4, "plain: copied into panels in every run"
+    assert decision.costs[2] == 0, "constant weights are packed once, and the tile is the best"
+
+
+def test_the_cost_of_a_dynamic_reorder_is_read_and_written_bytes() -> None:
+    graph = build({"x": (4, 8), "w": (8, 32)}, lambda make, x: make("matmul_core", x["x"], x["w"]))
+    (decision,) = decisions(graph)
+    by_format = {
+        str(c.inputs[1]): cost for c, cost in zip(decision.candidates, decision.costs, strict=True)
+    }
+    assert by_format["NK16n"] == pytest.approx(0.9 * 2 * 8 * 32 * 4)
+    assert decision.chosen == 0
+
+
+def test_without_blocked_layouts_everything_is_plain() -> None:
+    graph = layer()
+    (decision,) = decisions(graph, context(disabled=("blocked-layouts",)))
+    assert set(layouts(graph).values()) == {"AB"}
+    assert [str(c.inputs[1]) for c in decision.candidates] == ["AB"] and decision.chosen == 0
+
+
+def test_untuned_products_are_plain() -> None:
+    graph = graph_of(
+        """
+        %x = Node[type=input] () -> s32[4,8]
+        %w = Node[type=constant] (attrs = {value: [1 2 3 4 5 6 7 8]}) -> s32[8,1]
+        %fc = Node[type=matmul_core] (inputs = (a=%x, b=%w)) -> s32[4,1]
+        return (y=%fc)
+        """
+    )
+    (decision,) = decisions(graph)
+    assert len(decision.candidates) == 1
+    assert "reorder" not in text_of(graph)
+
+
+def test_one_weight_read_twice_is_reordered_once() -> None:
+    graph = Graph("shared")
+    w = graph.make_constant(integers((8, 8)), "w")
+    results = []
+    for name in "ab":
+        x = graph.make_input(LogicalTensor(F32, (4, 8)), name)
+        results.append(graph.make("matmul_core", (x, w)).outputs[0])
+    for result in results:
+        graph.make_output(result)
+    graph.sort()
+    assert len(decisions(graph)) == 2
+    assert sum(op.op_name == "reorder" for op in graph.ops) == 1
+
+
+@pytest.fixture
+def blocked_exp(monkeypatch: pytest.MonkeyPatch) -> Format:
+    fmt = parse_format("MK4k", "MK")
+    cls = UNARY["exp"]
+    monkeypatch.setattr(cls, "kind", "tunable")
+    plain_2d = parse_format("MK", "MK")
+    monkeypatch.setattr(cls, "query_format", lambda op, ctx: [FormatChoice((plain_2d,), (fmt,))])
+    return fmt
+
+
+def test_elementwise_chains_keep_the_layout_of_their_input(blocked_exp: Format) -> None:
+    def body(make: Make, x: dict[str, GraphTensor]) -> GraphTensor:
+        y = make("relu", make("exp", x["x"]))
+        return make("add", make("mul", y, x["z"]), x["row"])
+
+    graph = build({"x": (3, 6), "z": (3, 6), "row": (6,)}, body)
+    run_pass(propagate_layouts, graph, exact=False)
+    found = layouts(graph)
+    assert {name: found[name] for name in ("exp", "relu", "mul", "add")} == dict.fromkeys(
+        ("exp", "relu", "mul", "add"), "MK4k"
+    )
+    assert found["z.reorder"] == "MK4k", "operands of the same shape follow"
+    assert found["row"] == "A" and "row.reorder" not in found, "others stay plain"
+    assert found["add.reorder"] == "AB", "the caller's tensors are plain"
+
+
+def test_blocked_chains_compute_what_plain_ones_do() -> None:
+    """Padded blocks, in place, with a value per row and per column."""
+
+    def body(make: Make, x: dict[str, GraphTensor]) -> GraphTensor:
+        y = make("add", make("relu", x["x"]), x["row"])
+        return make("sub", make("max", y, x["column"]), x["x"])
+
+    graph = build({"x": (5, 7), "row": (7,), "column": (5, 1)}, body)
+    fmt = parse_format("KM4m2k", "MK")
+    blocked = graph.copy()
+    for op in blocked.ops:
+        for y in op.outputs:
+            if y.details.plain_dims == (5, 7) and op.op_name != "input":
+                y.details = y.details.with_format(fmt)
+    x = blocked.inputs[0].outputs[0]
+    users = [use for use in x.uses]
+    laid_out = blocked.make("reorder", (x,), {"format": fmt}).outputs[0]
+    for index, user in users:
+        user.set_input(index, laid_out)
+    (output,) = blocked.outputs
+    last = blocked.make("reorder", (output.inputs[0],), {"format": parse_format("MK", "MK")})
+    output.set_input(0, last.outputs[0])
+    blocked.sort()
+    verify(blocked)
+    arrays = [integers(op.outputs[0].details.plain_dims, i) for i, op in enumerate(graph.inputs)]
+    np.testing.assert_array_equal(blocked.evaluate(arrays)[0], graph.evaluate(arrays)[0])
+    for disabled in ((), ("fuse",), ("fuse", "in-place")):
+        _check_as_laid_out(blocked, disabled)
+
+
+def _check_as_laid_out(graph: Graph, disabled: tuple[str, ...]) -> None:
+    """Lower as the graph stands: the pipeline would choose the layouts anew."""
+    from graphc.graph_ir.lower_graph import lower_graph
+    from graphc.graph_ir.passes.fuse import fuse
+    from graphc.graph_ir.passes.plan_memory import plan_memory
+    from support.lowered import interpret
+
+    ctx, work = context(disabled=disabled), graph.copy()
+    if "fuse" not in disabled:
+        fuse(work, ctx)
+    plan_memory(work, ctx)
+    arrays = [integers(op.outputs[0].details.plain_dims, i) for i, op in enumerate(graph.inputs)]
+    (expected,) = graph.evaluate(arrays)
+    result = np.full_like(expected, 77)
+    interpret(lower_graph(work, ctx), arrays, [result])
+    np.testing.assert_array_equal(result, expected)
+
+
+def test_many_products_in_a_row_are_chosen_one_after_the_other() -> None:
+    """Four choices each: 4 ** 5 combinations are too many to try, and the answer is the same."""
+    graph = Graph("deep")
+    y = graph.make_input(LogicalTensor(F32, (4, 24)), "x")
+    for number in range(5):
+        w = graph.make_constant(integers((24, 24), number), f"w{number}")
+        y = graph.make("relu", graph.make("matmul_core", (y, w)).outputs).outputs[0]
+    graph.make_output(y)
+    found = decisions(graph)
+    assert [str(d.candidates[d.chosen].inputs[1]) for d in found] == ["NK24n"] * 5
+    check_interpreted(graph, context(), exact=False)
