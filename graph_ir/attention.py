@@ -32,7 +32,9 @@ def attention_group(second: Op) -> list[Op] | None:
 def _is_plain_product(op: Op) -> bool:
     """A tuned product whose operands are all plain."""
     return (
-        isinstance(op, MatmulCore) and op.is_tuned and all(x.details.format.is_plain for x in op.inputs)
+        isinstance(op, MatmulCore)
+        and op.is_tuned
+        and all(x.details.format.is_plain for x in op.inputs)
     )
 
 
@@ -55,7 +57,9 @@ def _row_work_before(weights: GraphTensor) -> tuple[Op | None, list[Op]]:
             continue
         if _is_plain_product(op) and op.outputs[0].details.plain_dims == dims and product is None:
             product = op
-        elif (is_elementwise(op) or reduces_rows(op)) and op.outputs[0].details.plain_dims in shapes:
+        elif (is_elementwise(op) or reduces_rows(op)) and op.outputs[
+            0
+        ].details.plain_dims in shapes:
             between.append(op)
             work.extend(x for x in op.inputs if x.details.plain_dims in shapes and _computed(x))
         else:
@@ -82,7 +86,10 @@ def _transpose_after(product: Op) -> Op | None:
     if len(readers) != 1:
         return None
     (reader,) = readers
-    if reader.op_name != "transpose" or reader.outputs[0].details.format != reader.inputs[0].details.format:
+    if (
+        reader.op_name != "transpose"
+        or reader.outputs[0].details.format != reader.inputs[0].details.format
+    ):
         return None
     perm = getattr(reader, "perm")  # noqa: B009 - Op does not declare it
     return reader if perm[-1] == len(perm) - 1 else None

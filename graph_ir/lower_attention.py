@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
-from ..tensor_ir.nodes import Buffer, Expr, Function, Load, Stmt
+from ..tensor_ir.nodes import Buffer, Expr, Function, Load, Stmt, Store
 from .computation import Index
 from .context import LowerContext
 from .graph import GraphTensor, Op
 from .groups import reduces_rows
 from .lower_matmul import epilogue_value, flat, operand_of
 from .ops.matmul import MatmulCore
-from .templates.attention import AttentionProblem, AttentionTemplate
+from .templates.attention import AttentionProblem, AttentionTemplate, RowWork
 from .templates.matmul import Operand
 from .templates.reader import parameters
 from .templates.row_panel import RowEmitter, RowGroup
@@ -23,7 +24,8 @@ def attention_function(
     """Two tuned products with row work between them; the last op may be a transpose that keeps rows whole."""
     first, second = (op for op in ops if isinstance(op, MatmulCore))
     (output,) = outputs
-    scores, row_ops = split_row_work(ops, first, second)
+    scores, group = split_row_work(ops, first, second)
+    group, divisor = _division_put_off(group)
     buffers = parameters(inputs, outputs)
     matrices = (*first.inputs, second.inputs[1], output)
     memory = {x: flat(b) if x in matrices else b for x, b in buffers.items()}
@@ -32,21 +34,38 @@ def attention_function(
     sizes = "x".join(map(str, (*problem.batch, problem.rows, problem.columns, problem.depth)))
     tiles = "_".join(f"{x.rows}x{x.columns(ctx.target)}" for x in template.tiles)
     in_memory = {x: b for x, b in memory.items() if x is not output}
-    result = None if output is second.outputs[0] or _is_transpose(output) else output
+    plain_result = output is second.outputs[0] or _is_transpose(output)
     return template.function(
         f"f32_attention_{sizes}_{tiles}__{ctx.target.isa}",
         tuple(memory.values()),
         f"{' -> '.join(op.name for op in ops)} [rows {template.block}]",
         None if scores is first.outputs[0] else epilogue_value(first.outputs[0], scores, in_memory),
-        _row_work(RowGroup(*row_ops), scores, in_memory, template.panel),
-        None if result is None else epilogue_value(second.outputs[0], result, in_memory),
+        _row_work(group, scores, in_memory, template, divisor),
+        None if plain_result else epilogue_value(second.outputs[0], output, in_memory),
+        divisor is not None,
     )
 
 
-def split_row_work(
-    ops: Sequence[Op], first: Op, second: Op
-) -> tuple[GraphTensor, tuple[tuple[Op, ...], tuple[int, ...], tuple[Op, ...], GraphTensor]]:
-    """(scores, fields of the row group): where the first product's epilogue ends and the row work begins.
+def _division_put_off(group: RowGroup) -> tuple[RowGroup, GraphTensor | None]:
+    """A softmax's last division left to the second product's epilogue: (the group without it, its divisor).
+
+    Only where exponentials are divided by their own sum: there neither side can overflow or lose its NaN.
+    """
+    last = group.output.producer_owner
+    if last.op_name != "div":
+        return group, None
+    powers, total = last.inputs
+    is_sum = (
+        total.producer_owner.op_name == "reduce_sum" and total.producer_owner.inputs[0] is powers
+    )
+    if powers.producer_owner.op_name != "exp" or not is_sum or group.spans_row(total):
+        return group, None
+    rest = tuple(op for op in group.ops if op is not last)
+    return replace(group, ops=rest, output=powers), total
+
+
+def split_row_work(ops: Sequence[Op], first: Op, second: Op) -> tuple[GraphTensor, RowGroup]:
+    """(scores, the row group): where the first product's epilogue ends and the row work begins.
 
     The epilogue takes the elementwise ops no reduction comes before, if one tensor alone leaves them.
     """
@@ -61,7 +80,7 @@ def split_row_work(
     scores = candidates.pop() if len(candidates) == 1 else first.outputs[0]
     body = tuple(op for op in between if op in late or len(candidates) > 0)
     reductions = tuple(op for op in body if reduces_rows(op))
-    return scores, (body, scores.details.plain_dims, reductions, second.inputs[0])
+    return scores, RowGroup(body, scores.details.plain_dims, reductions, second.inputs[0])
 
 
 def _is_transpose(tensor: GraphTensor) -> bool:
@@ -99,11 +118,20 @@ def _output_operand(second: MatmulCore, output: GraphTensor, buffer: Buffer) -> 
 
 
 def _row_work(
-    group: RowGroup, scores: GraphTensor, in_memory: dict[GraphTensor, Buffer], panel: Buffer
-) -> Callable[[Index, Callable[[Expr], Index]], list[Stmt]]:
-    def work(outer: Index, at: Callable[[Expr], Index]) -> list[Stmt]:
+    group: RowGroup,
+    scores: GraphTensor,
+    in_memory: dict[GraphTensor, Buffer],
+    template: AttentionTemplate,
+    divisor: GraphTensor | None,
+) -> RowWork:
+    panel = template.panel
+
+    def work(outer: Index, at: Callable[[Expr], Index], row: Index) -> list[Stmt]:
         given = {scores: lambda index: Load(panel, at(index[-1]))}
         emitter = RowEmitter(group, outer, in_memory, given, panel, lambda index: at(index[-1]))
-        return emitter.row()
+        body = emitter.row()
+        if divisor is not None:
+            body.append(Store(template.divisors, row, emitter.scalar(divisor)))
+        return body
 
     return work

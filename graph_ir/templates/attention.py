@@ -28,6 +28,7 @@ from ...tensor_ir.nodes import (
     Expr,
     For,
     Function,
+    Let,
     Slice,
     Stmt,
     Var,
@@ -39,8 +40,9 @@ from .matmul_tile import pick_tile
 PANEL_BYTES = 64 << 10
 """Scores of one block: stays in half of a 512 KB L2 beside the packed keys and values."""
 
-RowWork = Callable[[Index, Callable[[Expr], Index]], Sequence[Stmt]]
-"""(plain index of the row, column -> index into the panel) -> statements that rewrite the row in place."""
+RowWork = Callable[[Index, Callable[[Expr], Index], Index], Sequence[Stmt]]
+"""(plain index of the row, column -> index into the panel, index into the divisors) -> statements that rewrite the row
+in place, and store its divisor if rows are divided after the second product."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,7 @@ class AttentionTemplate:
             _tile_of(p.d, self.block, p.width, target),
         )
         self.batch_vars = tuple(Var(f"b{axis}") for axis in range(len(p.batch)))
+        self.divisors = Buffer("divisors", F32, (self.block,), "local")
 
     def function(
         self,
@@ -81,8 +84,13 @@ class AttentionTemplate:
         scores: EpilogueValue | None,
         row_work: RowWork,
         result: EpilogueValue | None,
+        divides: bool,
     ) -> Function:
-        """The whole computation; `scores` and `result` are the epilogues of the two products."""
+        """The whole computation; `scores` and `result` are the epilogues of the two products.
+
+        With `divides`, `row_work` leaves each row's divisor in `divisors`, and the second product's rows are divided:
+        the sum of (e / s) v is the sum of e v, divided by s once, in as many divisions as the row is wide.
+        """
         p = self.problem
         right: list[Stmt] = []
         b = self._packed(p.b, p.depth, p.columns, self.tiles[0], "keys", right)
@@ -92,12 +100,12 @@ class AttentionTemplate:
             return [
                 *self._scores(row, rows, b, scores),
                 self._rows(row, rows, row_work),
-                *self._result(row, rows, d, result),
+                *self._result(row, rows, d, self._divided(result, row) if divides else result),
             ]
 
         full, rest = divmod(p.rows, self.block)
         var = Var("mb")
-        body = [*right, Allocate(self.panel)]
+        body = [*right, Allocate(self.panel), Allocate(self.divisors)]
         if full:
             inner = Block(tuple(block(t.mul(var, self.block), self.block)))
             body.append(For(var, t.as_expr(0), t.as_expr(full), inner))
@@ -127,7 +135,9 @@ class AttentionTemplate:
         def product(panel: Expr, column: Expr, n: int) -> Brgemm:
             c = Slice(self.panel, (column,))
             finish = self._epilogue(epilogue, row, column)
-            return self._brgemm(c, a, b, panel, rows, n, p.depth, p.a, p.columns, finish, self.tiles[0])
+            return self._brgemm(
+                c, a, b, panel, rows, n, p.depth, p.a, p.columns, finish, self.tiles[0]
+            )
 
         return _panels(p.columns, b.panel, product)
 
@@ -142,7 +152,9 @@ class AttentionTemplate:
             place = t.add(t.mul(row, p.c.row), column)
             c = Slice(p.c.buffer, (offset_of(p.c, self.batch_vars, place),))
             finish = self._epilogue(epilogue, row, column)
-            return self._brgemm(c, a, d, panel, rows, n, p.columns, strides, p.c.row, finish, self.tiles[1])
+            return self._brgemm(
+                c, a, d, panel, rows, n, p.columns, strides, p.c.row, finish, self.tiles[1]
+            )
 
         return _panels(p.width, d.panel, product)
 
@@ -160,8 +172,17 @@ class AttentionTemplate:
         var = Var("pr")
         start = t.mul(var, self.problem.columns)
         index = (*self.batch_vars, t.add(row, var))
-        body = Block(tuple(row_work(index, lambda column: (t.add(start, column),))))
+        body = Block(tuple(row_work(index, lambda column: (t.add(start, column),), (var,))))
         return For(var, t.as_expr(0), t.as_expr(rows), body)
+
+    def _divided(self, result: EpilogueValue | None, row: Expr) -> EpilogueValue:
+        def value(index: Index, acc: Expr) -> tuple[list[Let], Expr]:
+            divisor = t.load(self.divisors, (t.sub(index[-2], row),))
+            quotient = Var("quotient", F32)
+            lets, final = result(index, quotient) if result else ([], quotient)
+            return [Let(quotient, t.div(acc, divisor)), *lets], final
+
+        return value
 
     def _epilogue(self, value: EpilogueValue | None, row: Expr, column: Expr) -> Epilogue | None:
         return None if value is None else make_epilogue(value, self.batch_vars, row, column)

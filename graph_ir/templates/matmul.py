@@ -194,9 +194,7 @@ class MatmulTemplate:
         return Slice(operand.buffer, (offset_of(operand, self.batch_vars, offset),))
 
 
-def make_epilogue(
-    value: EpilogueValue, batch: Sequence[Var], row: Expr, column: Expr
-) -> Epilogue:
+def make_epilogue(value: EpilogueValue, batch: Sequence[Var], row: Expr, column: Expr) -> Epilogue:
     """The epilogue of a Brgemm whose C starts at (batch, row, column) of the plain output."""
     i, j, acc = Var("er"), Var("ec"), Var("acc", F32)
     lets, result = value((*batch, t.add(row, i), t.add(column, j)), acc)
@@ -219,7 +217,9 @@ def pack_panels(
 
     def copy(first: Expr, width: int) -> Stmt:
         column = t.add(t.mul(first, columns), j)
-        value = t.load(source.buffer, (t.add(start, t.add(t.mul(i, source.row), t.mul(column, source.col))),))
+        value = t.load(
+            source.buffer, (t.add(start, t.add(t.mul(i, source.row), t.mul(column, source.col))),)
+        )
         place = t.add(t.mul(first, k * columns), t.add(t.mul(i, columns), j))
         return _loop(i, k, _loop(j, width, Store(local, (place,), value), "vector"), "serial")
 

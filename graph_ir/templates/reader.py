@@ -23,7 +23,10 @@ class GroupReader:
     """
 
     def __init__(
-        self, buffers: Mapping[GraphTensor, Buffer], given: Mapping[GraphTensor, Read] | None = None, suffix: str = ""
+        self,
+        buffers: Mapping[GraphTensor, Buffer],
+        given: Mapping[GraphTensor, Read] | None = None,
+        suffix: str = "",
     ) -> None:
         self.buffers = buffers
         self.suffix = suffix

@@ -133,28 +133,45 @@ class RowEmitter:
 
     def row(self) -> list[Stmt]:
         """Locals, a loop per stage with the row's scalars between them."""
-        waiting = {
-            tensor: Buffer(f"row{i}", tensor.details.dtype.accumulator, (self.group.dims[-1],), "local")
-            for i, tensor in enumerate(self.group.kept())
-        }
-        self.body += [Allocate(local) for local in waiting.values()]
+        output = self.group.output
+        waiting = self._kept_in()
+        locals_ = [local.buffer for local in waiting.values() if local.buffer.scope == "local"]
+        self.body += [Allocate(b) for b in locals_ if b is not self.result]
         for number, stage in enumerate(self.group.stages()):
             self._scalars()
+            if stage in self.given:
+                continue  # the output, written by a loop that needed it
             needs = self.group.reads(stage)
             keep = {x: waiting.pop(x) for x in list(waiting) if x in needs}
-            if stage.producer_owner not in self.group.reductions:
-                self._write(number, stage)
-            else:
+            if stage.producer_owner in self.group.reductions:
                 self._reduce(number, stage, keep)
+            else:
+                self._write(number, stage)
             for tensor, local in keep.items():
-                self.given[tensor] = _reader_of(local)
-        if not self.group.spans_row(self.group.output):
-            self._scalars()
-            value = self.given[self.group.output](self._index(self.group.output, t.as_expr(0)))
-            index = self._index(self.group.output, t.as_expr(0))
-            dtype = self.group.output.details.dtype
-            self.body.append(Store(self.result, self.place(index), narrow(value, dtype)))
+                self.given[tensor] = local.read
+        self._scalars()
+        if not self.group.spans_row(output):
+            index = self._index(output, t.as_expr(0))
+            value = narrow(self.scalar(output), output.details.dtype)
+            self.body.append(Store(self.result, self.place(index), value))
         return self.body
+
+    def scalar(self, tensor: GraphTensor) -> Expr:
+        """The value of a per-row tensor, once `row` has made the row's statements."""
+        return self.given[tensor](self._index(tensor, t.as_expr(0)))
+
+    def _kept_in(self) -> dict[GraphTensor, _Kept]:
+        """Where tensors that several loops need are stored by the first: a local row, or the output if it is one."""
+        columns = self.group.dims[-1]
+        kept = {
+            x: _Kept(Buffer(f"row{i}", x.details.dtype.accumulator, (columns,), "local"), _last)
+            for i, x in enumerate(self.group.kept())
+        }
+        output = self.group.output
+        needed = any(output in self.group.reads(stage) for stage in self.group.stages())
+        if needed and self.result.dtype == output.details.dtype.accumulator:
+            kept[output] = _Kept(self.result, self.place)
+        return kept
 
     def _index(self, tensor: GraphTensor, column: Expr) -> Index:
         """Plain index of a tensor of the group at this row; a per-row tensor has no or one column."""
@@ -176,15 +193,18 @@ class RowEmitter:
                 self.body += reader.lets
                 self.given[tensor] = _constant(value)
 
-    def _reduce(self, number: int, stage: GraphTensor, keep: Mapping[GraphTensor, Buffer]) -> None:
+    def _reduce(self, number: int, stage: GraphTensor, keep: Mapping[GraphTensor, _Kept]) -> None:
         op, reduction = stage.producer_owner, reduction_of(stage)
         column = Var(f"c{number}")
         reader = GroupReader(self.in_memory, self.given, f"s{number}")
         inputs = [reader.read(x) for x in op.inputs]
-        value = reader.bind(reduction.element(inputs, self._index(stage, t.as_expr(0)), (column,)), "term")
-        stores = [
-            Store(local, (column,), reader.read(x)(self._index(x, column))) for x, local in keep.items()
-        ]
+        value = reader.bind(
+            reduction.element(inputs, self._index(stage, t.as_expr(0)), (column,)), "term"
+        )
+        stores: list[Stmt] = []
+        for tensor, kept in keep.items():
+            index = self._index(tensor, column)
+            stores.append(Store(kept.buffer, kept.place(index), reader.read(tensor)(index)))
         acc = Buffer(f"acc{number}", value.dtype, (1,), "local")
         here = (t.as_expr(0),)
         update = Store(acc, here, t.binary(reduction.combine, Load(acc, here), value))
@@ -207,9 +227,20 @@ class RowEmitter:
         self.body.append(For(column, t.as_expr(0), end, Block(tuple(body)), "vector"))
 
 
+@dataclass(frozen=True)
+class _Kept:
+    """A row in memory: element `index` of the tensor is at `place(index)`."""
+
+    buffer: Buffer
+    place: Callable[[Index], Index]
+
+    def read(self, index: Index) -> Expr:
+        return Load(self.buffer, self.place(index))
+
+
+def _last(index: Index) -> Index:
+    return index[-1:]
+
+
 def _constant(value: Expr) -> Read:
     return lambda index: value
-
-
-def _reader_of(local: Buffer) -> Read:
-    return lambda index: Load(local, (index[-1],))
