@@ -86,10 +86,12 @@ class Operators:
         if not dtype.is_float:
             name = f"{'s' if dtype.is_signed else 'u'}{op}"
             return self._intrinsic(name, dtype, lanes, left, right)
-        chosen = self.extreme_of_ordered(op, left, right, dtype, lanes)
+        # The instruction returns its second operand when either is NaN, so that only the first one needs a look. That
+        # is the right one: the left one is the accumulator of a reduction, and the look would lengthen its chain.
+        chosen = self.extreme_of_ordered(op, right, left, dtype, lanes)
         kind = type_of(dtype, lanes)
-        nan = self._pure(f"fcmp uno {kind} {left}, {left}", lanes, left)
-        return self.select(nan, left, chosen, dtype, lanes)
+        nan = self._pure(f"fcmp uno {kind} {right}, {right}", lanes, right)
+        return self.select(nan, right, chosen, dtype, lanes)
 
     def _absolute(self, value: str, dtype: DType, lanes: int) -> str:
         if dtype.is_float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache, partial
@@ -9,6 +10,9 @@ from functools import cache, partial
 import numpy as np
 import pytest
 
+from graphc.codegen.aot import assembly
+from graphc.codegen.host import target_for
+from graphc.codegen.module import emit_module
 from graphc.dtypes import ALL, BF16, BOOL, F16, F32, F64, S32, S64, DType
 from graphc.tensor_ir import builder as t
 from graphc.tensor_ir import interpreter
@@ -229,3 +233,15 @@ def test_scalar_parameters_of_every_type() -> None:
     for dtype in types:
         for value in special_values(dtype):
             native.check(f"put_{dtype}", [np.zeros(2, dtype.numpy), value.item(), 1])
+
+
+@pytest.mark.parametrize("isa", SHAPES)
+def test_only_the_float_remainder_calls_a_library(isa: str) -> None:
+    """The conversions of 16-bit floats and the rounding of SSE2 would like to, and the symbols may not be there."""
+    target = target_for(isa)
+    cases = [*operator_cases().values(), *cast_cases().values()]
+    functions = [case.function(n) for case in cases for n in (1, target.lanes(case.dtypes[0]))]
+    unique = {function.name: function for function in functions}
+    text = assembly(emit_module(Module(tuple(unique.values())), target), target)
+    called = set(re.findall(r"\tcallq?\t\*?(\S+)", text))
+    assert called <= {"fmod@PLT", "fmodf@PLT"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -88,3 +89,10 @@ def test_cache_sizes_come_from_the_system(tmp_path: Path) -> None:
     assert host._cache_sizes(tmp_path / "absent") == {}
     target = host.target_for("native")
     assert 0 < target.l1_bytes <= target.l2_bytes
+
+
+@pytest.mark.parametrize("cpu", ["skylake-avx512", "sapphirerapids", "znver4"])
+def test_512_bits_stay_whole_where_llvm_prefers_256(cpu: str) -> None:
+    target = replace(host.target_for("avx512"), cpu=cpu)
+    text = assembly(emit_module(vector_add(16), target), target)
+    assert "%zmm" in text and "%ymm" not in text

@@ -271,7 +271,7 @@ def test_random_programs() -> None:
     x, y = Var("x"), Var("y")
     functions = [
         Function(f"f{seed}", (OUT, x, y), _RandomProgram(seed).block([x, y], 3))
-        for seed in range(80)
+        for seed in range(50)
     ]
     module = native(*functions)
     for function in functions:

@@ -7,6 +7,9 @@ from functools import cache
 import numpy as np
 import pytest
 
+from graphc.codegen.aot import assembly
+from graphc.codegen.host import target_for
+from graphc.codegen.module import emit_module
 from graphc.dtypes import ALL, BF16, BOOL, F32, F64, S8, S16, S32, S64, DType
 from graphc.tensor_ir import builder as t
 from graphc.tensor_ir.nodes import Allocate, Broadcast, Buffer, Function, Load, Module, Ramp, Store
@@ -167,3 +170,13 @@ def test_bool_memory_holds_zero_and_one_only() -> None:
 
 def test_every_type_has_a_width_that_is_tested() -> None:
     assert {dtype.size for dtype in ALL} == {dtype.size for dtype in SIZES}
+
+
+def test_avx512_moves_partial_vectors_of_every_type_by_a_mask() -> None:
+    target = target_for("avx512")
+    for dtype in SIZES:
+        lanes = target.lanes(dtype)
+        module = Module((partial_copy(dtype, lanes, lanes // 2 + 1),))
+        text = assembly(emit_module(module, target), target)
+        moves = [line for line in text.splitlines() if "{%k" in line and "(%r" in line]
+        assert len(moves) == 3, f"{dtype}: two masked loads and a masked store, got {moves}"
