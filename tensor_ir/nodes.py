@@ -355,7 +355,11 @@ class Function:
 
 @dataclass(frozen=True)
 class Module:
-    """Functions of unique names; `entry` is the one that runs the model, or "" for a part of a program."""
+    """Functions of unique names; `entry` is the one that runs the model, or "" for a part of a program.
+
+    The entry's parameters are buffers called x0, x1, ... (the model's inputs), y0, y1, ... (its outputs), `constants`
+    and `arena` (bytes).
+    """
 
     functions: tuple[Function, ...]
     entry: str = ""
