@@ -21,6 +21,8 @@ class Copy(FusibleOp):
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
         """The input's type and shape."""
+        if len(inputs) != 1:
+            raise self.rule("inputs must be x", f"{len(inputs)} inputs")
         return [LogicalTensor(inputs[0].dtype, inputs[0].plain_dims)]
 
     def reference(self, inputs: list[Array]) -> list[Array]:

@@ -67,6 +67,8 @@ class MatmulCore(FusibleOp):
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
         """[..., m, n] of the common dtype."""
+        if len(inputs) != 2:
+            raise self.rule("inputs must be a, b", f"{len(inputs)} inputs")
         a, b = inputs
         if a.dtype != b.dtype:
             raise self.rule(

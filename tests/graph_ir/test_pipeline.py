@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -93,7 +92,7 @@ def test_every_stage_is_reported_in_order() -> None:
 
 
 UNARY = ("relu", "neg", "abs", "sign")
-BINARY = ("add", "sub", "max", "min", "mul", "div")
+BINARY = ("add", "sub", "max", "min", "mul")
 
 
 @st.composite
@@ -115,8 +114,8 @@ def _draw_op(draw: st.DrawFn, graph: Graph, tensors: list[GraphTensor]) -> Graph
     def make(op_name: str, *inputs: GraphTensor, **attrs: object) -> GraphTensor:
         return graph.make(op_name, inputs, attrs).outputs[0]
 
-    def positive(x: GraphTensor) -> GraphTensor:  # 1 / 0 would ask for the sign of max(0, -0)
-        return make("add", make("abs", x), graph.make_constant(np.float32(1)))
+    def small(x: GraphTensor) -> GraphTensor:  # sums of products stay exact in f32
+        return make("clamp", x, min=-64.0, max=64.0)
 
     recent = st.sampled_from(tensors[-4:])
     square = [x for x in tensors if x.details.plain_dims == (N, N)]
@@ -129,12 +128,11 @@ def _draw_op(draw: st.DrawFn, graph: Graph, tensors: list[GraphTensor]) -> Graph
         return make(draw(st.sampled_from(UNARY)), draw(recent))
     if kind == "binary":
         pair = draw(st.permutations([draw(recent), draw(st.sampled_from(tensors))]))
-        op_name = draw(st.sampled_from(BINARY))
-        return make(op_name, pair[0], positive(pair[1]) if op_name == "div" else pair[1])
+        return small(make(draw(st.sampled_from(BINARY)), *pair))
     x = draw(st.sampled_from(square[-3:]))
     if kind == "product":
         attrs = {"transpose_a": draw(st.booleans()), "transpose_b": draw(st.booleans())}
-        return make("matmul_core", x, draw(st.sampled_from(square)), **attrs)
+        return small(make("matmul_core", x, draw(st.sampled_from(square)), **attrs))
     if kind == "move":
         if draw(st.booleans()):
             return make("transpose", x, perm=(1, 0))
@@ -144,7 +142,7 @@ def _draw_op(draw: st.DrawFn, graph: Graph, tensors: list[GraphTensor]) -> Graph
         return make("slice", x, starts=tuple(starts), steps=tuple(steps), sizes=(N, N))
     if kind == "rows":  # what softmax is made of, but exact
         shifted = make("sub", x, make("reduce_max", x, axes=(1,), keep_dims=True))
-        scaled = make("div", shifted, positive(draw(st.sampled_from(square))))
+        scaled = make("sqrt", make("square", small(shifted)))
         total = make("reduce_max", scaled, axes=(1,), keep_dims=True)
         return make("add", scaled, total)
     axes, keep = (draw(st.sampled_from([0, 1, 1])),), draw(st.booleans())
@@ -154,5 +152,4 @@ def _draw_op(draw: st.DrawFn, graph: Graph, tensors: list[GraphTensor]) -> Graph
 @given(graphs(), st.sampled_from([(), (), (), *((s,) for s in SWITCHES)]))
 @settings(max_examples=120)
 def test_random_graphs_keep_their_meaning(graph: Graph, disabled: tuple[str, ...]) -> None:
-    with np.errstate(all="ignore"):
-        check_interpreted(graph, context(disabled=disabled), exact=False)
+    check_interpreted(graph, context(disabled=disabled))

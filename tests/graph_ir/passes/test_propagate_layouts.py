@@ -169,7 +169,7 @@ def test_blocked_chains_compute_what_plain_ones_do() -> None:
             if y.details.plain_dims == (5, 7) and op.op_name != "input":
                 y.details = y.details.with_format(fmt)
     x = blocked.inputs[0].outputs[0]
-    users = [use for use in x.uses]
+    users = list(x.uses)
     laid_out = blocked.make("reorder", (x,), {"format": fmt}).outputs[0]
     for index, user in users:
         user.set_input(index, laid_out)
