@@ -1,0 +1,160 @@
+"""top_k: the largest or smallest elements of an axis, in order, and where they are."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from ...dtypes import BOOL, S64
+from ..graph import Array, Graph, GraphTensor
+from ..logical_tensor import LogicalTensor
+from ..op_kinds import CompositeOp
+from ..reference import widen
+from ..registry import register
+from .axes import normal_axis
+from .compose import Composer
+from .reduce import identity
+
+_MOST_ROUNDS = 16
+"""Up to this k the elements are taken out one by one; beyond, every element counts those that come before it."""
+
+
+@register("top_k")
+class TopK(CompositeOp):
+    """(values, indices s64) of the first `k` elements of `axis` (default -1) in descending order.
+
+    attrs: `k`, `axis`, `largest` (default True; False: in ascending order). Equal elements keep their order: the lowest
+    index first. NaN counts as the largest value.
+    """
+
+    input_names: ClassVar[tuple[str, ...]] = ("x",)
+
+    @property
+    def axis(self) -> int:
+        """The ordered axis, not negative."""
+        return normal_axis(self, self.attrs.get("axis", -1), self.inputs[0].details.rank)
+
+    @property
+    def largest(self) -> bool:
+        """Whether the largest elements come first."""
+        return bool(self.attrs.get("largest", True))
+
+    @property
+    def k(self) -> int:
+        """How many elements are kept."""
+        return int(self.attrs["k"])
+
+    def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
+        """x with size k on the axis, twice."""
+        if len(inputs) != 1:
+            raise self.rule("inputs must be x", f"{len(inputs)} inputs")
+        (x,) = inputs
+        axis = normal_axis(self, self.attrs.get("axis", -1), x.rank)
+        k = self.attrs.get("k")
+        if not isinstance(k, int) or not 0 <= k <= x.plain_dims[axis]:
+            raise self.rule(f"k must be in [0, {x.plain_dims[axis]}]", repr(k))
+        dims = (*x.plain_dims[:axis], k, *x.plain_dims[axis + 1 :])
+        return [LogicalTensor(x.dtype, dims), LogicalTensor(S64, dims)]
+
+    def reference(self, inputs: list[Array]) -> list[Array]:
+        """A stable np.argsort, which puts NaN last, read from the front or from the back."""
+        (x,) = inputs
+        axis, size = self.axis, x.shape[self.axis]
+        wide = widen(x)
+        if self.largest:
+            backwards = np.argsort(np.flip(wide, axis), axis=axis, kind="stable")
+            order = size - 1 - np.flip(backwards, axis)
+        else:
+            order = np.argsort(wide, axis=axis, kind="stable")
+        order = np.take(order, np.arange(self.k), axis=axis).astype(np.int64)
+        return [np.take_along_axis(x, order, axis), order]
+
+    def get_gflop(self) -> float:
+        """Four operations per element and round."""
+        return 4 * self.inputs[0].details.elements * self.k / 1e9
+
+    def decompose(self, graph: Graph) -> list[GraphTensor]:
+        """Rows of elements to the last axis, ordered there, and back."""
+        make = Composer(graph, self)
+        (x,), axis = self.inputs, self.axis
+        rank = x.details.rank
+        perm = tuple(i for i in range(rank) if i != axis) + (axis,)
+        rows = x if axis == rank - 1 else make("transpose", x, perm=perm)
+        if not self.outputs[0].details.elements:
+            return [
+                make("cast", self._first(make, x, axis), dtype=d.details.dtype.name)
+                for d in self.outputs
+            ]
+        if self.largest and self.k <= _MOST_ROUNDS:
+            indices = self._take_out(make, rows)
+        else:
+            indices = self._count_before(make, rows)
+        values = make("gather_elements", rows, indices, axis=rank - 1)
+        if axis == rank - 1:
+            return [values, indices]
+        back = tuple(perm.index(i) for i in range(rank))
+        return [make("transpose", y, perm=back) for y in (values, indices)]
+
+    def _first(self, make: Composer, x: GraphTensor, axis: int) -> GraphTensor:
+        """The first k elements as they are: a tensor of the right shape where there is nothing to order."""
+        dims = self.outputs[0].details.plain_dims
+        zeros, ones = (0,) * len(dims), (1,) * len(dims)
+        return make("slice", x, starts=zeros, steps=ones, sizes=dims)
+
+    def _take_out(self, make: Composer, rows: GraphTensor) -> GraphTensor:
+        """The largest of those behind the last one taken, k times."""
+        last, size = rows.details.rank - 1, rows.details.plain_dims[-1]
+        places = self._places(make, rows, size)
+        low = make.scalar(
+            identity("max", rows.details.dtype) if rows.details.dtype != BOOL else 0,
+            rows.details.dtype,
+        )
+        taken: list[GraphTensor] = []
+        rest: GraphTensor | None = None
+        for _ in range(self.k):
+            candidates = rows if rest is None else make("select", rest, rows, low)
+            value = make("reduce_max", candidates, axes=(last,), keep_dims=True)
+            hit = _same(make, rows, value)
+            hit = hit if rest is None else make("and", hit, rest)
+            where = make("select", hit, places, make.scalar(size, S64))
+            index = make("reduce_min", where, axes=(last,), keep_dims=True)
+            taken.append(index)
+            behind = make("and", _same(make, rows, value), make("gt", places, index))
+            rest = make("or", _before(make, value, rows, True), behind)
+        return taken[0] if len(taken) == 1 else make("concat", *taken, axis=last)
+
+    def _count_before(self, make: Composer, rows: GraphTensor) -> GraphTensor:
+        """Element i stands at the place given by the number of elements j that come before it."""
+        *outer, size = rows.details.plain_dims
+        one = make("reshape", rows, shape=(*outer, size, 1))
+        other = make("reshape", rows, shape=(*outer, 1, size))
+        mine = make("reshape", self._places(make, rows, size), shape=(size, 1))
+        theirs = make("reshape", self._places(make, rows, size), shape=(1, size))
+        earlier = make("and", _same(make, other, one), make("lt", theirs, mine))
+        before = make("or", _before(make, other, one, self.largest), earlier)
+        place = make("reduce_sum", make("cast", before, dtype="s64"), axes=(len(outer) + 1,))
+        slots = make("reshape", self._places(make, rows, self.k), shape=(self.k, 1))
+        here = make("eq", make("reshape", place, shape=(*outer, 1, size)), slots)
+        chosen = make("select", here, theirs, make.scalar(0, S64))
+        return make("reduce_sum", chosen, axes=(len(outer) + 1,))
+
+    def _places(self, make: Composer, rows: GraphTensor, count: int) -> GraphTensor:
+        steps = np.arange(count, dtype=np.int64)
+        return make.graph.make_constant(steps, f"{self.name}.positions")
+
+
+def _before(make: Composer, a: GraphTensor, b: GraphTensor, largest: bool) -> GraphTensor:
+    """Whether the value a comes before b in the order of values."""
+    first = make("gt" if largest else "lt", a, b)
+    if not a.details.dtype.is_float:
+        return first
+    nan, number = (a, b) if largest else (b, a)
+    return make("or", first, make("and", make("isnan", nan), make("not", make("isnan", number))))
+
+
+def _same(make: Composer, a: GraphTensor, b: GraphTensor) -> GraphTensor:
+    equal = make("eq", a, b)
+    if not a.details.dtype.is_float:
+        return equal
+    return make("or", equal, make("and", make("isnan", a), make("isnan", b)))
