@@ -62,12 +62,12 @@ def matmul_function(
     blocking = matmul_blocking(op, ctx)
     if output.details.dtype != F32:  # partial sums wait in C between blocks of k
         blocking = replace(blocking, k_block=k)
-    columns = problem.b.panel or blocking.tile.columns(ctx.target)
+    columns = blocking.tile.columns(ctx.target)
     epilogue = None if output is op.outputs[0] else epilogue_value(op.outputs[0], output, memory)
     post = "".join(f"_{name}" for name in dict.fromkeys(o.op_name for o in ops if o is not op))[:40]
     sizes = "x".join(map(str, (*batch, m, n, k)))
     name = f"f32_gemm{post}_{sizes}_{blocking.tile.rows}x{columns}__{ctx.target.isa}"
-    template = MatmulTemplate(problem, blocking, columns, epilogue)
+    template = MatmulTemplate(problem, blocking, ctx.target, epilogue)
     return template.function(
         name, tuple(memory.values()), f"{' -> '.join(o.name for o in ops)} [{blocking}]"
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from .context import LowerContext
+from .decisions import close_stage, names_of, start_log
 from .graph import Graph
 from .passes.decompose import decompose
 from .passes.eliminate_common import eliminate_common
@@ -49,8 +50,12 @@ PIPELINE: tuple[tuple[Pass, str], ...] = (
 
 def run(graph: Graph, ctx: LowerContext, on_stage: OnStage | None = None) -> None:
     """Run every enabled pass in place; `on_stage(number, name, graph, changed)` sees each stage."""
+    log = start_log(graph)
     for number, (step, switch) in enumerate(PIPELINE, start=1):
-        changed = step(graph, ctx) if not switch or ctx.options.enabled(switch) else False
+        log.current = (number, step.__name__)
+        before, enabled = names_of(graph), not switch or ctx.options.enabled(switch)
+        changed = step(graph, ctx) if enabled else False
+        close_stage(graph, log, enabled, changed, before)
         if ctx.options.verify:
             verify(graph)
         if on_stage:

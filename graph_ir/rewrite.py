@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 
 from ..errors import InternalError
+from .decisions import record
 from .graph import Graph, GraphTensor, Op
 
 Rule = Callable[[Graph, Op], GraphTensor | None]
@@ -64,13 +65,27 @@ class _Rewriting:
             result = rule(self.graph, op)
             if result is None:
                 continue
-            for made in self.graph.ops[count:]:
+            appended = self.graph.ops[count:]
+            for made in appended:
                 self.visit(made)
+            known = len(self.gone)
             self.replace(op, result)
             for producer in producers:
                 self.drop_unused(producer)
+            dropped = [one.name for one in list(self.gone.values())[known:]]
+            self.note(op, result, dropped, appended)
             return True
         return False
+
+    def note(self, op: Op, result: GraphTensor, dropped: list[str], appended: list[Op]) -> None:
+        """Record one application: the op and what went with it, and what took their place."""
+        subjects = dict.fromkeys((op.name, *dropped))
+        results = [made.name for made in appended if made.op_name != "constant"]
+        final = result.producer_owner
+        if final.name not in results:
+            results.append(final.name)
+        why = f"{op.op_name} is the same as {final.op_name} '{final.name}'"
+        record(self.graph, "rewritten", subjects, results, why)
 
     def replace(self, op: Op, result: GraphTensor) -> None:
         old = op.outputs[0]

@@ -299,7 +299,7 @@ class Brgemm:
     For 0 <= i < m, 0 <= j < n. `accumulate`: C0 is the old C[i, j], else 0. Strides are in elements:
     A_b[i, l] is at a + b * a_batch + i * a_row + l * a_col, B_b[l, j] at b + b * b_batch + l * b_row + j, C[i, j] at
     c + i * c_row + j. The slices are of 1-D buffers. Each row of B is readable for `n_padded` >= n columns, C is
-    written for n. `tile_rows` is the height of the register tile; it changes no value.
+    written for n. `tile_rows` is the height of the register tile, which decides how many partial sums each element has.
     """
 
     c: Slice

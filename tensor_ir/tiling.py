@@ -6,8 +6,8 @@ from __future__ import annotations
 def k_splits(rows: int, vectors: int) -> int:
     """Sets of accumulators k is dealt out to: tiles of few accumulators would wait for the multiply-add's latency.
 
-    Eight independent accumulators keep two multiply-adds a cycle of latency 4 busy. A function of the tile alone, so
-    the order of the sum does not depend on anything else.
+    Eight independent accumulators keep two multiply-adds a cycle of latency 4 busy. `rows` is the height the problem
+    is tiled with, not that of a remainder, so the order of each sum does not depend on how rows are dealt to threads.
     """
     return min(4, max(1, 8 // (rows * vectors)))
 

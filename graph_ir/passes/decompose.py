@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ...errors import InternalError
 from ..context import LowerContext
+from ..decisions import record
 from ..graph import Graph
 from ..op_kinds import CompositeOp
 
@@ -26,7 +27,9 @@ def decompose(graph: Graph, ctx: LowerContext, keep: frozenset[str] = frozenset(
             continue
         count = len(graph.ops)
         results = op.decompose(graph)
-        pending.extend(graph.ops[count:])
+        made = graph.ops[count:]
+        record(graph, "decomposed", [op.name], [part.name for part in made], op.op_name)
+        pending.extend(made)
         for old, new in zip(op.outputs, results, strict=True):
             if (old.details.dtype, old.details.plain_dims) != (
                 new.details.dtype,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 
 from ..context import LowerContext
+from ..decisions import record
 from ..graph import Graph, Op, attribute_tokens
 
 _Key = tuple[str, tuple[int, ...], bytes]
@@ -30,6 +31,8 @@ def eliminate_common(graph: Graph, ctx: LowerContext) -> bool:
             for mine, theirs in zip(op.outputs, kept.outputs, strict=True):
                 mine.replace_uses(theirs)
             doomed.append(op)
+            why = f"the same {op.op_name} of the same inputs"
+            record(graph, "merged", [op.name], [kept.name], why)
     graph.remove(doomed)
     if doomed:
         graph.renumber()

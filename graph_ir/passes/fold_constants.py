@@ -8,6 +8,7 @@ import numpy as np
 
 from ...errors import InternalError
 from ..context import LowerContext
+from ..decisions import record
 from ..graph import Array, Graph, Op
 from ..logical_tensor import LogicalTensor
 
@@ -41,14 +42,17 @@ def fold_constants(graph: Graph, ctx: LowerContext, evaluate: Evaluate = _refere
             continue
         if not _worth_folding(op):
             continue
+        made: list[str] = []
         for tensor, value in zip(
             op.outputs, evaluate(op, [values[id(x)] for x in op.inputs]), strict=True
         ):
             array = _checked(op, tensor.details, np.asarray(value))
             constant = graph.make_constant(array, f"{tensor.name}.folded", tensor.details.format)
             values[id(constant)] = array
+            made.append(constant.name)
             tensor.replace_uses(constant)
         folded.append(op)
+        record(graph, "folded", [op.name], made, f"{op.op_name} reads constants only")
     graph.remove(folded)
     if folded:
         graph.sort()

@@ -16,6 +16,7 @@ from collections.abc import Callable
 
 from ..attention import attention_group
 from ..context import LowerContext
+from ..fusion_reasons import record_fusion
 from ..graph import Graph, GraphTensor, Op
 from ..groups import is_elementwise, is_pointwise, is_reduction, is_view, reduces_rows
 from ..ops.matmul import MatmulCore
@@ -41,6 +42,7 @@ def fuse(graph: Graph, ctx: LowerContext) -> bool:
                 if len(group) > 1:
                     taken.update(group)
                     groups.append(group)
+    record_fusion(graph, groups)
     for group in groups:
         _replace(graph, group)
     graph.sort()

@@ -8,6 +8,7 @@ Requires: layouts chosen. Ensures: each output is written by exactly one kernel,
 from __future__ import annotations
 
 from ..context import LowerContext
+from ..decisions import record
 from ..graph import Graph, GraphTensor
 from ..groups import storage_root
 
@@ -21,6 +22,8 @@ def materialize_outputs(graph: Graph, ctx: LowerContext) -> bool:
         root = storage_root(tensor)
         if root.producer_owner.kind == "source" or root in owned:
             output.set_input(0, graph.make("copy", (tensor,), {}, f"{tensor.name}.copy").outputs[0])
+            why = "the caller's buffer would share memory with something else"
+            record(graph, "copied", [tensor.producer_owner.name], [f"{tensor.name}.copy"], why)
             changed = True
         else:
             owned.add(root)

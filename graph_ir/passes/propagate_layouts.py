@@ -17,6 +17,7 @@ import itertools
 from dataclasses import dataclass
 
 from ..context import LowerContext
+from ..decisions import record
 from ..format import Format, plain
 from ..graph import FormatChoice, Graph, GraphTensor, Op
 from ..groups import is_elementwise
@@ -156,6 +157,9 @@ def _apply(graph: Graph, choices: dict[Op, FormatChoice]) -> bool:
         ).outputs[0]
         for tensor, fmt in reorders
     }
+    for (tensor, fmt), reorder in made.items():
+        why = f"from {tensor.details.format} to {fmt}"
+        record(graph, "reordered", [tensor.producer_owner.name], [reorder.producer_owner.name], why)
     for op, wants in wanted.items():
         for index, (tensor, fmt) in enumerate(zip(list(op.inputs), wants, strict=True)):
             if (tensor, fmt) in made:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..context import LowerContext
+from ..decisions import record
 from ..graph import Graph
 
 
@@ -24,6 +25,8 @@ def remove_dead(graph: Graph, ctx: LowerContext) -> bool:
             live.add(id(op))
             pending.extend(tensor.producer_owner for tensor in op.inputs)
     dead = [op for op in graph.ops if id(op) not in live and op.op_name != "input"]
+    for op in dead:
+        record(graph, "removed", [op.name], (), f"no output depends on this {op.op_name}")
     if dead:
         graph.remove(dead)
         graph.sort()

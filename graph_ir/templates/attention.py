@@ -35,7 +35,7 @@ from ...tensor_ir.nodes import (
 )
 from ..computation import Index
 from .matmul import EpilogueValue, Operand, make_epilogue, nested, offset_of, pack_panels
-from .matmul_tile import pick_tile
+from .matmul_tile import pick_tile, rows_for
 
 PANEL_BYTES = 64 << 10
 """Scores of one block: stays in half of a 512 KB L2 beside the packed keys and values."""
@@ -165,7 +165,7 @@ class AttentionTemplate:
         place = Slice(b.buffer, (offset_of(b, self.batch_vars, t.mul(panel, b.row)),))
         return Brgemm(
             c, a, place, m, n, k, 1, 0, a_strides.row, a_strides.col, 0, b.panel, c_row, False, b.panel,
-            epilogue, tile.rows,
+            epilogue, min(self.block, rows_for(n, tile, self.target)),
         )  # fmt: skip
 
     def _rows(self, row: Expr, rows: int, row_work: RowWork) -> Stmt:

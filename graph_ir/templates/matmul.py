@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ...dtypes import F32
+from ...target import Target
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import (
     Allocate,
@@ -36,7 +37,7 @@ from ...tensor_ir.nodes import (
     Var,
 )
 from ..computation import Index
-from .matmul_tile import MatmulBlocking
+from .matmul_tile import MatmulBlocking, rows_for
 
 EpilogueValue = Callable[[Index, Expr], tuple[list[Let], Expr]]
 """(plain output index, accumulated value) -> (bindings, value to store)."""
@@ -77,12 +78,13 @@ class MatmulTemplate:
         self,
         problem: MatmulProblem,
         blocking: MatmulBlocking,
-        columns: int,
+        target: Target,
         epilogue: EpilogueValue | None,
     ):
         self.problem = problem
         self.blocking = blocking
-        self.columns = columns
+        self.target = target
+        self.columns = blocking.tile.columns(target)
         self.epilogue = epilogue
         self.batch_vars = tuple(Var(f"b{axis}") for axis in range(len(problem.batch)))
 
@@ -183,7 +185,7 @@ class MatmulTemplate:
             c, a, b, rows, columns, k, 1, 0, p.a.row, p.a.col, 0, b_row, p.c.row, k0 > 0,
             self.columns if n_padded is None else n_padded,
             self._epilogue(row, column) if is_last and self.epilogue else None,
-            self.blocking.tile.rows,
+            min(p.m, rows_for(columns, self.blocking.tile, self.target)),
         )  # fmt: skip
 
     def _epilogue(self, row: Expr, column: Expr) -> Epilogue:

@@ -24,24 +24,38 @@ def tile_cycles(rows: int, vectors: int) -> float:
     )
 
 
+def rows_for(columns: int, tile: GemmTile, target: Target) -> int:
+    """Tile height for a panel of which only `columns` are used: narrower tiles of the table are taller.
+
+    A last panel of one vector run four rows at a time would have too few accumulators.
+    """
+    vectors = math.ceil(columns / target.lanes(F32))
+    if vectors >= tile.vectors:
+        return tile.rows
+    heights = [other.rows for other in target.table.gemm_tiles if other.vectors == vectors]
+    return max([tile.rows, *heights])
+
+
 def product_cycles(m: int, n: int, tile: GemmTile, target: Target) -> float:
     """Cycles per k step of the whole m x n product cut into `tile`s, per the model; lower is better."""
-    lanes = target.lanes(F32)
     panels, rest = divmod(n, tile.columns(target))
-    widths = [(tile.vectors, panels), (math.ceil(rest / lanes), 1 if rest else 0)]
-    runs = split_rows(m, tile.rows)
-    cycles = sum(
-        count * times * tile_cycles(rows, vectors)
-        for _, count, rows in runs
-        for vectors, times in widths
-        if times
-    )
-    return cycles / tile.efficiency
+    widths = [(tile.columns(target), panels), (rest, 1 if rest else 0)]
+    cycles = 0.0
+    for columns, times in widths:
+        if times:
+            vectors = math.ceil(columns / target.lanes(F32))
+            runs = split_rows(m, rows_for(columns, tile, target))
+            cycles += times * sum(count * tile_cycles(rows, vectors) for _, count, rows in runs)
+    return cycles / (tile.efficiency if panels else 1.0)
 
 
 def pick_tile(m: int, n: int, target: Target) -> GemmTile:
-    """The tile of the ISA's table that wastes least on an m x n product."""
-    return min(target.table.gemm_tiles, key=lambda tile: product_cycles(m, n, tile, target))
+    """The tile of the ISA's table that wastes least on an m x n product; of equal ones the narrowest panel."""
+
+    def cost(tile: GemmTile) -> tuple[float, int]:
+        return product_cycles(m, n, tile, target), tile.columns(target)
+
+    return min(target.table.gemm_tiles, key=cost)
 
 
 def extra_bytes(m: int, n: int, k: int, tile: GemmTile, target: Target) -> float:

@@ -77,7 +77,7 @@ class _Tile:
 
     def __post_init__(self) -> None:
         self.vectors = -(-self.g.n // self.lanes)
-        self.splits = k_splits(self.rows, self.vectors)
+        self.splits = k_splits(self.g.tile_rows, self.vectors)
         shape = (self.splits * self.rows, self.vectors * self.lanes)
         self.acc = Buffer(self.names.fresh("acc"), F32, shape, "local")
 

@@ -23,9 +23,7 @@ def test_a_chain_becomes_one_loop_nest(shape: tuple[int, ...]) -> None:
 
 
 def test_broadcast_operands() -> None:
-    graph = build(
-        {"a": (4, 1, 5), "b": (3, 1)}, lambda make, x: make("sub", x["a"], x["b"])
-    )
+    graph = build({"a": (4, 1, 5), "b": (3, 1)}, lambda make, x: make("sub", x["a"], x["b"]))
     check_interpreted(graph, context())
 
 
@@ -47,7 +45,12 @@ def test_large_loops_are_split_among_threads_in_whole_vectors() -> None:
 
 @pytest.mark.parametrize(
     ("dims", "source", "result"),
-    [((5, 7), "MK", "MK4m"), ((5, 7), "MK4m2k", "MK"), ((8, 6), "MK4m2k", "MK2m3k"), ((3, 4), "MK", "KM")],
+    [
+        ((5, 7), "MK", "MK4m"),
+        ((5, 7), "MK4m2k", "MK"),
+        ((8, 6), "MK4m2k", "MK2m3k"),
+        ((3, 4), "MK", "KM"),
+    ],
 )
 def test_reorders_between_layouts(dims: tuple[int, ...], source: str, result: str) -> None:
     graph = Graph("reorder")

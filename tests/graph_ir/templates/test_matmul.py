@@ -79,3 +79,16 @@ def test_random_data_is_within_the_error_of_the_sum() -> None:
     exact = a.astype(np.float64) @ b.astype(np.float64)
     bound = 8 * 2.0**-24 * (np.abs(a).astype(np.float64) @ np.abs(b).astype(np.float64))
     assert np.all(np.abs(result - exact) <= bound)
+
+
+@pytest.mark.parametrize(("m", "n", "k"), [(9, 24, 64), (1, 24, 33), (5, 50, 9), (61, 7, 40)])
+def test_the_thread_count_changes_no_bit(m: int, n: int, k: int) -> None:
+    graph = product(m, n, k)
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal(s, dtype=np.float32) for s in ((m, k), (k, n))]
+    results = []
+    for threads in (1, 2, 3, 7):
+        result = np.zeros((m, n), np.float32)
+        interpret(lower(graph, context(threads=threads)), arrays, [result])
+        results.append(result)
+    assert all(np.array_equal(results[0], other) for other in results[1:])
