@@ -1,0 +1,189 @@
+"""The tokens of HLO text: one compiled `re`, matched on demand.
+
+On demand, because the text after `backend_config=` is JSON, not HLO: the parser asks for the next token or for a raw
+value, whichever the grammar wants at that place. A plain shape such as `f32[4,32]{1,0}` is one token, which is what
+makes the parser fast.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+
+from ...errors import UserError
+
+_TYPES = (
+    r"(?:pred|bf16|f16|f32|f64|[su](?:16|32|64|[1248])|c64|c128|token|opaque"
+    r"|f8e(?:5m2fnuz|5m2|4m3fnuz|4m3fn|4m3b11fnuz|4m3|3m4|8m0fnu)|f4e2m1fn|f6e2m3fn|f6e3m2fn)"
+)
+_PAD = r"-?[0-9]++_-?[0-9]++(?:_-?[0-9]++)?"
+_TOKEN = re.compile(
+    rf"""
+    (?:[\ \t\r\n]++|/\*(?:[^*]++|\*(?!/))*+\*/|//[^\n]*+)*+
+    (?:(?P<shape>{_TYPES}\[[0-9,]*+\](?:\{{[0-9,]++\}})?)
+    |(?P<type>{_TYPES}(?![A-Za-z0-9_.:=-]))
+    |(?P<labels>[0-9bf?]{{2,}}+_[0-9io?]{{2,}}+->[0-9bf?]{{2,}}+)
+    |(?P<word>[A-Za-z_][A-Za-z0-9_.-]*+(?![=:]))
+    |(?P<attr>[A-Za-z_][A-Za-z0-9_.-]*+=)
+    |(?P<label>[A-Za-z_][A-Za-z0-9_.-]*+:)
+    |(?P<name>%[A-Za-z0-9_.-]++)
+    |(?P<string>"(?:[^"\\]++|\\.)*+"|'(?:[^'\\]++|\\.)*+')
+    |(?P<pad>{_PAD}(?:x{_PAD})*+)
+    |(?P<sizes>[0-9]++(?:x[0-9]++)++)
+    |(?P<decimal>-?(?:[0-9]++\.[0-9]*+|\.[0-9]++)(?:[eE][+-]?[0-9]++)?|-?[0-9]++[eE][+-]?[0-9]++)
+    |(?P<int>-?[0-9]++|-(?:inf|nan))
+    |(?P<punct>->|<=|\.\.\.|[=,:*\#+~\[\]{{}}()?])
+    |(?P<end>\Z))
+    """,
+    re.VERBOSE | re.ASCII | re.DOTALL,
+)
+_SKIP = re.compile(r"(?:[ \t\r\n]++|/\*(?:[^*]++|\*(?!/))*+\*/|//[^\n]*+)*+", re.ASCII | re.DOTALL)
+_FLAT_BRACES = re.compile(r'\{(?:[^{}"\']++|"(?:[^"\\]++|\\.)*+")*+\}', re.DOTALL)
+_BALANCED = {
+    # HLO knows both quotes, JSON only the double one.
+    "hlo": re.compile(r'[\[\](){}]|"(?:[^"\\]++|\\.)*+"|\'(?:[^\'\\]++|\\.)*+\'', re.DOTALL),
+    "json": re.compile(r'[\[\](){}]|"(?:[^"\\]++|\\.)*+"', re.DOTALL),
+}
+_CLOSING = {"(": ")", "[": "]", "{": "}"}
+_MOST_DIGITS = 20  # those of the largest u64
+
+MOST_NESTED = 64
+"""How deep parentheses, braces and inline computations may be nested."""
+
+
+class Lexer:
+    """A text and the current token: `kind`, `text` and where it lies (`start`, `end`).
+
+    `kind` is the name of a group of the pattern above; of punctuation it is the text itself.
+    """
+
+    __slots__ = ("_lines", "_match", "end", "kind", "label", "source", "start", "text")
+
+    def __init__(self, source: str, label: str) -> None:
+        self.source = source
+        self.label = label
+        self._match = _TOKEN.match
+        self._lines: list[int] | None = None
+        self.kind = self.text = ""
+        self.start = self.end = 0
+        self.advance()
+
+    def advance(self) -> None:
+        """Go to the next token. UserError where there is none."""
+        found = self._match(self.source, self.end)
+        if found is None:
+            raise self._no_token()
+        kind = found.lastgroup
+        assert kind is not None
+        self.text = text = found[kind]
+        self.end = end = found.end()
+        self.start = end - len(text)
+        self.kind = text if kind == "punct" else kind
+
+    def move(self, place: int) -> None:
+        """Go to the token that starts at or after `place`."""
+        self.end = place
+        self.advance()
+
+    def take(self, kind: str, what: str = "") -> str:
+        """The text of the current token, which must be of this kind; then the next one is current."""
+        if self.kind != kind:
+            raise self.expected(what or f"'{kind}'")
+        text = self.text
+        self.advance()
+        return text
+
+    def accept(self, kind: str) -> bool:
+        """Whether the current token is of this kind; if so, it is consumed."""
+        if self.kind != kind:
+            return False
+        self.advance()
+        return True
+
+    def integer(self, what: str) -> int:
+        """The current token as an integer. UserError for anything else, a number beyond 64 bits included."""
+        if self.kind != "int" or self.text[-1] in "fn":
+            raise self.expected(what)
+        value = self.to_integer(self.text, self.start)
+        self.advance()
+        return value
+
+    def to_integer(self, text: str, place: int) -> int:
+        """The value of an integer's text. UserError beyond 64 bits."""
+        if len(text.lstrip("-")) > _MOST_DIGITS:
+            raise self.error(
+                f"a number must fit 64 bits, got one of {len(text.lstrip('-'))} digits", place
+            )
+        value = int(text)
+        if not -(1 << 63) <= value < 1 << 64:
+            raise self.error(f"a number must fit 64 bits, got {value}", place)
+        return value
+
+    def raw_group(self, place: int, rule: str = "hlo") -> str:
+        """The balanced group that starts at `place` with a bracket; no token is consumed.
+
+        `rule` says which strings hide brackets: "hlo" or "json". UserError where it does not end.
+        """
+        flat = _FLAT_BRACES.match(self.source, place)
+        if flat:
+            return flat[0]
+        open_: list[str] = []
+        for found in _BALANCED[rule].finditer(self.source, place):
+            text = found[0]
+            if text in _CLOSING:
+                open_.append(_CLOSING[text])
+                if len(open_) > MOST_NESTED:
+                    raise self.too_deep(found.start())
+            elif text[0] not in "\"'":
+                if text != open_.pop():
+                    raise self.error(
+                        f"brackets must match, got '{text}' in {_shown(self.source, place)}",
+                        found.start(),
+                    )
+                if not open_:
+                    return self.source[place : found.end()]
+        raise self.error(f"'{self.source[place]}' must be closed before the end of the text", place)
+
+    def skip_blanks(self) -> int:
+        """Where the next token starts, without reading it."""
+        found = _SKIP.match(self.source, self.end)
+        return found.end() if found else self.end
+
+    def position(self, place: int) -> tuple[int, int]:
+        """(line, column) of a place in the text, both from 1."""
+        if self._lines is None:
+            self._lines = [m.end() for m in re.finditer("\n", self.source)]
+        row = bisect_right(self._lines, place)
+        return row + 1, place - (self._lines[row - 1] if row else 0) + 1
+
+    def error(self, message: str, place: int) -> UserError:
+        """An error at a place in the text."""
+        line, column = self.position(place)
+        return UserError(f"{self.label}:{line}:{column}: {message}")
+
+    def expected(self, what: str) -> UserError:
+        """The error that the current token is not what the grammar wants."""
+        got = "the end of the text" if self.kind == "end" else _shown(self.source, self.start)
+        return self.error(f"expected {what}, got {got}", self.start)
+
+    def too_deep(self, place: int) -> UserError:
+        """The error that something is nested too deep."""
+        return self.error(f"nesting must not exceed {MOST_NESTED} levels", place)
+
+    def _no_token(self) -> UserError:
+        place = self.skip_blanks()
+        if self.source.startswith("/*", place):
+            return self.error("a comment must end with '*/', got the end of the text", place)
+        if self.source[place] in "\"'":
+            return self.error(
+                f"a string must end with {self.source[place]}, got the end of the text", place
+            )
+        return self.error(
+            f"no token of HLO text starts with {_shown(self.source, place, 1)}", place
+        )
+
+
+def _shown(source: str, place: int, most: int = 24) -> str:
+    """The first characters at `place` up to the end of the line, in quotes."""
+    line = source[place : place + most + 1].partition("\n")[0]
+    return repr(line if len(line) <= most else line[:most] + ("..." if most > 1 else ""))
