@@ -34,18 +34,26 @@ class IsaTable:
     vector_bits: int
     registers: int
     has_masks: bool
+    has_fma: bool
+    k_unroll: int
     gemm_tiles: tuple[GemmTile, ...]
 
 
 ISA_TABLES = {
+    # k_unroll: k steps in one trip of the innermost loop. With 24 multiply-adds a step its counter is hidden already,
+    # and LLVM's scheduler spills when it sees more steps at once; with 12, two steps hide it.
     # 32 registers: 8x3 = 24 accumulators + 3 B vectors + 1 broadcast = 28 (94-98 % of peak measured).
     # 14x2 = 28 + 2 + 1 = 31 suits N that is a multiple of 32 but not of 48.
-    "avx512": IsaTable(512, 32, True, (GemmTile(8, 3), GemmTile(14, 2), GemmTile(28, 1, 0.9))),
+    "avx512": IsaTable(
+        512, 32, True, True, 1, (GemmTile(8, 3), GemmTile(14, 2), GemmTile(28, 1, 0.9))
+    ),
     # 16 registers: 4x3 = 12 accumulators + 3 B vectors + 1 broadcast; 7 loads per 12 multiply-adds.
     # 6x2 = 12 + 2 + 1-2, 8 loads; 12x1 for at most 8 columns.
-    "avx2": IsaTable(256, 16, False, (GemmTile(4, 3), GemmTile(6, 2, 0.98), GemmTile(12, 1, 0.9))),
+    "avx2": IsaTable(
+        256, 16, False, True, 2, (GemmTile(4, 3), GemmTile(6, 2, 0.98), GemmTile(12, 1, 0.9))
+    ),
     # 128-bit vectors on any LLVM target: 4x2 = 8 accumulators leave room for separate multiply and add.
-    "generic": IsaTable(128, 16, False, (GemmTile(4, 2), GemmTile(8, 1))),
+    "generic": IsaTable(128, 16, False, False, 2, (GemmTile(4, 2), GemmTile(8, 1))),
 }
 
 # LLVM's names of the instruction sets each ISA's code uses; widest ISA first.

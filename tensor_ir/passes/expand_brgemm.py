@@ -33,32 +33,29 @@ from ..nodes import (
 from ..tiling import k_splits, split_rows
 from ..visitor import Rewriter, bound_names, map_functions, substitute_expr
 
-K_UNROLL = 4
-"""k steps in one trip of the loop: hides its counter and branch behind 4 x 12 multiply-adds."""
-
 
 def expand_brgemm(module: Module, target: Target) -> Module:
     """Expand every Brgemm of every function."""
 
     def rewrite(function: Function) -> Function:
-        return _Expander(target.lanes(F32), t.Names(bound_names(function))).function(function)
+        return _Expander(target, t.Names(bound_names(function))).function(function)
 
     return map_functions(module, rewrite)
 
 
 class _Expander(Rewriter):
-    def __init__(self, lanes: int, names: t.Names) -> None:
-        self.lanes = lanes
+    def __init__(self, target: Target, names: t.Names) -> None:
+        self.target = target
         self.names = names
 
     def brgemm(self, s: Brgemm) -> Stmt | tuple[Stmt, ...]:
         tiles: list[Stmt] = []
         for first, count, rows in split_rows(s.m, s.tile_rows):
             if count == 1:
-                tiles.append(_Tile(s, t.as_expr(first), rows, self.lanes, self.names).statement())
+                tiles.append(_Tile(s, t.as_expr(first), rows, self.target, self.names).statement())
                 continue
             row = Var(self.names.fresh("row"))
-            tile = _Tile(s, row, rows, self.lanes, self.names).statement()
+            tile = _Tile(s, row, rows, self.target, self.names).statement()
             tiles.append(
                 For(row, t.as_expr(first), t.as_expr(first + count * rows), tile, "serial", rows)
             )
@@ -72,10 +69,12 @@ class _Tile:
     g: Brgemm
     row0: Expr
     rows: int
-    lanes: int
+    target: Target
     names: t.Names
 
     def __post_init__(self) -> None:
+        self.table = self.target.table
+        self.lanes = self.target.lanes(F32)
         self.vectors = -(-self.g.n // self.lanes)
         self.splits = k_splits(self.g.tile_rows, self.vectors)
         shape = (self.splits * self.rows, self.vectors * self.lanes)
@@ -110,15 +109,16 @@ class _Tile:
         )
 
     def _reduce(self) -> list[Stmt]:
-        """All products: loop over the batch, over k in steps of K_UNROLL, then the rest of k."""
+        """All products: loop over the batch, over k in unrolled steps, then the rest of k."""
         batch = Var(self.names.fresh("batch")) if self.g.batch > 1 else t.as_expr(0)
-        whole = self.g.k - self.g.k % K_UNROLL
+        unroll = max(self.splits, self.table.k_unroll)
+        whole = self.g.k - self.g.k % unroll
         body: list[Stmt] = []
         if whole:
             k = Var(self.names.fresh("k"))
-            steps = [s for i in range(K_UNROLL) for s in self._step(batch, t.add(k, i), i)]
+            steps = [s for i in range(unroll) for s in self._step(batch, t.add(k, i), i)]
             body.append(
-                For(k, t.as_expr(0), t.as_expr(whole), Block(tuple(steps)), "serial", K_UNROLL)
+                For(k, t.as_expr(0), t.as_expr(whole), Block(tuple(steps)), "serial", unroll)
             )
         for i in range(whole, self.g.k):
             body.extend(self._step(batch, t.as_expr(i), i))
@@ -133,7 +133,9 @@ class _Tile:
         b_vectors: list[Expr] = []
         for v in range(self.vectors):
             offset = t.add(t.mul(batch, g.b_batch), t.add(t.mul(k, g.b_row), v * self.lanes))
-            b: Expr = Load(g.b.buffer, self._at(g.b, offset), self.lanes, self._active(v, g.n_padded))
+            b: Expr = Load(
+                g.b.buffer, self._at(g.b, offset), self.lanes, self._active(v, g.n_padded)
+            )
             b_vectors.append(self._let(body, f"b{v}", b))
         for r in range(self.rows):
             row = t.mul(t.add(self.row0, r), g.a_row)
@@ -144,8 +146,12 @@ class _Tile:
             for v, b in enumerate(b_vectors):
                 index = self._acc_index(first + r, v)
                 old = Load(self.acc, index, self.lanes)
-                body.append(Store(self.acc, index, t.call("fma", a, b, old)))
+                body.append(Store(self.acc, index, self._multiply_add(a, b, old)))
         return body
+
+    def _multiply_add(self, a: Expr, b: Expr, acc: Expr) -> Expr:
+        """One rounding where the ISA has the instruction; emulating it elsewhere would cost ten times as much."""
+        return t.call("fma", a, b, acc) if self.table.has_fma else t.add(acc, t.mul(a, b))
 
     def _finish(self, r: int, v: int) -> list[Stmt]:
         """Sum the accumulator sets of one vector, run the epilogue, store to C."""
