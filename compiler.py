@@ -176,14 +176,14 @@ def compile_stages(
         dump.write("llvm", lambda: llvm_ir)
     with phases("llvm"):
         object_code = compile_to_object(llvm_ir, ctx.target)
-        support = _support_object()
+        support = support_object()
     stats = _stats(source, graph, lowered, phases.seconds)
     artifact = _artifact(source, lowered, ctx, object_code, support, stats)
     return Compilation(ctx.target, ctx.options, source, graph, lowered, module, llvm_ir, artifact)
 
 
 @cache
-def _support_object() -> bytes:
+def support_object() -> bytes:
     """The thread pool's object code, the same for every model; empty where models run serially."""
     text = thread_pool_module(process_triple())
     return compile_to_object(text, target_for("generic")) if text else b""
