@@ -51,6 +51,15 @@ def random_module(seed: int) -> Module:
     return Module((callee, _Generator(rnd, "main").function([callee])), rnd.choice(["", "main"]))
 
 
+def random_expr(
+    seed: int, variables: list[Var], dtype: DType, lanes: int = 1, depth: int = 4
+) -> Expr:
+    """An expression over constants and `variables`, without loads."""
+    generator = _Generator(random.Random(seed), "")
+    generator.vars = list(variables)
+    return generator.expr(dtype, lanes, depth)
+
+
 class _Generator:
     def __init__(self, rnd: random.Random, name: str) -> None:
         self.rnd = rnd
