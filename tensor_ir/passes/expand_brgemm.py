@@ -50,6 +50,8 @@ class _Expander(Rewriter):
 
     def brgemm(self, s: Brgemm) -> Stmt | tuple[Stmt, ...]:
         tiles: list[Stmt] = []
+        if not s.n:
+            return ()
         for first, count, rows in split_rows(s.m, s.tile_rows):
             if count == 1:
                 tiles.append(_Tile(s, t.as_expr(first), rows, self.target, self.names).statement())
@@ -110,6 +112,8 @@ class _Tile:
 
     def _reduce(self) -> list[Stmt]:
         """All products: loop over the batch, over k in unrolled steps, then the rest of k."""
+        if self.g.batch < 1:
+            return []
         batch = Var(self.names.fresh("batch")) if self.g.batch > 1 else t.as_expr(0)
         unroll = max(self.splits, self.table.k_unroll)
         whole = self.g.k - self.g.k % unroll

@@ -1,0 +1,209 @@
+"""Register tiles: the text of one, and the same values as the Brgemm they replace, at every boundary."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from graphc.dtypes import F32, S64
+from graphc.target import Target
+from graphc.tensor_ir import builder as t
+from graphc.tensor_ir import interpreter
+from graphc.tensor_ir.nodes import (
+    Block,
+    Brgemm,
+    Buffer,
+    Epilogue,
+    Function,
+    Let,
+    Load,
+    Module,
+    Slice,
+    Store,
+    Var,
+)
+from graphc.tensor_ir.passes.expand_brgemm import expand_brgemm
+from graphc.tensor_ir.printer import print_module
+from graphc.tensor_ir.tiling import k_splits, split_rows
+from graphc.tensor_ir.verifier import verify
+from graphc.tensor_ir.visitor import walk
+from support.golden import Golden
+
+AVX2 = Target("avx2")
+GAP = 3  # elements before, between and after the rows, which nobody may touch
+
+
+def module_of(
+    m: int,
+    n: int,
+    k: int,
+    batch: int = 1,
+    accumulate: bool = False,
+    pad_to: int = 1,
+    bias: bool = False,
+    tile_rows: int = 4,
+    a_transposed: bool = False,
+) -> Module:
+    """One Brgemm whose operands have gaps between their rows."""
+    n_padded = -(-n // pad_to) * pad_to
+    a_row, a_col = (1, m + GAP) if a_transposed else (k + GAP, 1)
+    a_size = (k if a_transposed else m) * ((m if a_transposed else k) + GAP)
+    b_row, c_row = n_padded + GAP, n + GAP
+    a = Buffer("a", F32, (GAP + batch * (a_size + GAP),))
+    b = Buffer("b", F32, (GAP + batch * (k * b_row + GAP),))
+    c = Buffer("c", F32, (GAP + m * c_row,))
+    vector = Buffer("bias", F32, (max(n, 1),))
+    start = (t.as_expr(GAP),)
+    brgemm = Brgemm(
+        *(Slice(c, start), Slice(a, start), Slice(b, start), m, n, k, batch),
+        *(a_size + GAP, a_row, a_col, k * b_row + GAP, b_row, c_row, accumulate, n_padded),
+        _relu_of_bias(vector) if bias else None,
+        tile_rows,
+    )
+    return Module((Function("f", (a, b, vector, c), Block((brgemm,))),))
+
+
+def _relu_of_bias(vector: Buffer) -> Epilogue:
+    """max(acc + bias[col], 0) + row, the sum bound to a name."""
+    row, col, acc, total = Var("er"), Var("ec"), Var("acc", F32), Var("total", F32)
+    let = Let(total, t.add(acc, Load(vector, (col,))))
+    value = t.add(t.maximum(total, 0.0), t.cast(row, F32))
+    return Epilogue(row, col, acc, value, (let,))
+
+
+def run(module: Module, seed: int = 0) -> np.ndarray:
+    (function,) = module.functions
+    rng = np.random.default_rng(seed)
+    arrays = [
+        rng.integers(-4, 5, p.shape).astype(np.float32)
+        for p in function.params
+        if isinstance(p, Buffer)
+    ]
+    interpreter.run(module, "f", arrays)
+    return arrays[-1]
+
+
+def check(module: Module, target: Target = AVX2) -> Module:
+    expanded = expand_brgemm(module, target)
+    verify(expanded)
+    assert not any(isinstance(node, Brgemm) for node in walk(expanded))
+    np.testing.assert_array_equal(run(expanded), run(module))
+    return expanded
+
+
+def test_the_interpreter_is_no_accomplice() -> None:
+    """Brgemm itself against NumPy, so that both sides of the tests below cannot be wrong alike."""
+    m, n, k, batch = 3, 5, 4, 2
+    module = module_of(m, n, k, batch, accumulate=True, bias=True)
+    rng = np.random.default_rng(0)
+    a, b, bias, c = (
+        rng.integers(-4, 5, p.shape).astype(np.float32) for p in module.functions[0].params
+        if isinstance(p, Buffer)
+    )  # fmt: skip
+    left = (
+        a[GAP:]
+        .reshape(batch, m * (k + GAP) + GAP)[:, : m * (k + GAP)]
+        .reshape(batch, m, -1)[..., :k]
+    )
+    right = (
+        b[GAP:]
+        .reshape(batch, k * (n + GAP) + GAP)[:, : k * (n + GAP)]
+        .reshape(batch, k, -1)[..., :n]
+    )
+    expected = c.copy()
+    out = expected[GAP:].reshape(m, n + GAP)[:, :n]
+    out[...] = np.maximum((left @ right).sum(0) + out + bias, 0) + np.arange(m)[:, None]
+    np.testing.assert_array_equal(run(module), expected)
+
+
+@pytest.mark.parametrize("part", ["plain", "epilogue"])
+def test_text(part: str, golden: Golden) -> None:
+    module = module_of(3, 9, 5, tile_rows=2, bias=part == "epilogue", accumulate=part == "plain")
+    expanded = check(module)
+    golden(print_module(expanded))
+
+
+MS, NS, KS = (1, 3, 4, 5, 7), (1, 7, 8, 9, 17), (1, 3, 4, 5)
+
+
+@pytest.mark.parametrize(("m", "n"), [*itertools.product(MS, NS)])
+def test_boundary_sizes(m: int, n: int) -> None:
+    for k in KS:
+        check(module_of(m, n, k))
+
+
+@pytest.mark.parametrize("isa", ["generic", "avx2", "avx512"])
+@pytest.mark.parametrize("batch", [1, 2, 3])
+@pytest.mark.parametrize("accumulate", [False, True])
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("pad_to", [1, 24])
+def test_options(isa: str, batch: int, accumulate: bool, bias: bool, pad_to: int) -> None:
+    for m, n, k in ((1, 1, 1), (5, 19, 6), (2, 24, 9)):
+        check(module_of(m, n, k, batch, accumulate, pad_to, bias), Target(isa))
+
+
+@pytest.mark.parametrize("tile_rows", [1, 2, 3, 4, 6, 12, 28])
+def test_tile_height_changes_no_value(tile_rows: int) -> None:
+    for m in (1, tile_rows - 1 or 1, tile_rows, tile_rows + 1, 2 * tile_rows + 1):
+        module = check(module_of(m, 10, 5, bias=True, tile_rows=tile_rows))
+        np.testing.assert_array_equal(run(module), run(module_of(m, 10, 5, bias=True)))
+
+
+@pytest.mark.parametrize("accumulate", [False, True])
+@pytest.mark.parametrize("bias", [False, True])
+def test_sums_of_nothing(accumulate: bool, bias: bool) -> None:
+    check(module_of(5, 9, 0, accumulate=accumulate, bias=bias))
+    check(module_of(5, 9, 3, batch=0, accumulate=accumulate, bias=bias))
+
+
+@pytest.mark.parametrize(("m", "n"), [(0, 9), (5, 0), (0, 0)])
+def test_no_elements(m: int, n: int) -> None:
+    check(module_of(m, n, 3))
+
+
+def test_a_read_down_its_columns() -> None:
+    check(module_of(5, 9, 6, batch=2, a_transposed=True))
+
+
+def test_two_in_one_function_keep_their_names_apart() -> None:
+    module = module_of(2, 9, 5, bias=True)
+    (function,) = module.functions
+    twice = replace(function, body=Block(function.body.body * 2))
+    check(Module((twice,)))
+
+
+def test_what_has_no_brgemm_is_the_same_object() -> None:
+    c = Buffer("c", F32, (4,))
+    body = Block((Store(c, (t.as_expr(0),), t.const(1.0, F32)),))
+    module = Module((Function("f", (c, Var("n", S64)), body),))
+    assert expand_brgemm(module, AVX2) is module
+
+
+@pytest.mark.parametrize("m", range(1, 40))
+@pytest.mark.parametrize("rows", [1, 4, 6, 12])
+def test_rows_are_cut_into_tiles_of_at_most_the_height(m: int, rows: int) -> None:
+    covered: list[int] = []
+    for first, count, height in split_rows(m, rows):
+        assert 1 <= height <= rows and count >= 1
+        covered += range(first, first + count * height)
+    assert covered == list(range(m))
+    assert sum(count for _, count, _ in split_rows(m, rows)) == -(-m // rows), (
+        "no more tiles than needed"
+    )
+
+
+def test_small_tiles_deal_k_out_to_several_sums() -> None:
+    assert [k_splits(*tile) for tile in ((1, 1), (1, 2), (1, 3), (2, 2), (4, 3), (8, 1))] == [
+        4,
+        4,
+        2,
+        2,
+        1,
+        1,
+    ]
+    expanded = check(module_of(1, 8, 8, tile_rows=1))
+    (acc,) = [n.buffer for n in walk(expanded) if type(n).__name__ == "Allocate"]
+    assert acc.shape == (4, 8)
