@@ -81,11 +81,11 @@ class MatmulBlocking:
 def pick_blocking(
     batch: int, m: int, n: int, k: int, tile: GemmTile, target: Target, threads: int
 ) -> MatmulBlocking:
-    """Blocks from the cache sizes: a panel of B takes at most a quarter of L2, a block of A half of it."""
+    """Blocks from the cache sizes: a panel of B takes at most a quarter of L2, a block of A, which streams, all of it."""
     columns = tile.columns(target)
     deepest = max(64, target.l2_bytes // 4 // (columns * 4))
     k_block = math.ceil(k / math.ceil(k / deepest))
-    most_rows = max(tile.rows, target.l2_bytes // 2 // (k_block * 4))
+    most_rows = max(tile.rows, target.l2_bytes // (k_block * 4))
     wanted = math.ceil(m / most_rows)
     if batch < threads:
         wanted = max(wanted, min(threads, math.ceil(m / (2 * tile.rows))))
