@@ -18,6 +18,7 @@ from .codegen.host import target_for
 from .codegen.llvm_info import process_triple
 from .codegen.module import emit_module
 from .codegen.support import thread_pool_module
+from .errors import UserError
 from .frontend import load as load_graph
 from .graph_ir import pipeline as graph_pipeline
 from .graph_ir.context import LowerContext
@@ -88,12 +89,19 @@ class _Dump:
         self.folder = folder
         self.number = 0
         if folder:
-            folder.mkdir(parents=True, exist_ok=True)
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise UserError(f"cannot make '{folder}' ({error.strerror})") from error
 
     def write(self, name: str, text: Callable[[], str], changed: bool = True) -> None:
         """Count the stage; write its text if it changed anything."""
         if self.folder and changed:
-            (self.folder / f"{self.number:02d}_{name}.txt").write_text(text())
+            path = self.folder / f"{self.number:02d}_{name}.txt"
+            try:
+                path.write_text(text(), encoding="utf-8")
+            except OSError as error:
+                raise UserError(f"cannot write '{path}' ({error.strerror})") from error
         self.number += 1
 
 
@@ -157,6 +165,7 @@ def compile_stages(
         dump.write("read", lambda: print_graph(source))
     with phases("optimise"):
         graph = source.copy()
+        graph.sort()  # a graph built by hand may have an output before other ops
         graph_pipeline.run(
             graph,
             ctx,

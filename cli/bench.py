@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import sys
 from collections.abc import Callable
@@ -66,6 +67,10 @@ def run(args: argparse.Namespace) -> int:
 
     if (args.model is None) == (args.suite is None):
         raise UserError("bench takes a model file or --suite, one of the two")
+    if args.rounds < 1 or not 0 < args.seconds < math.inf:
+        raise UserError(
+            f"bench needs at least 1 round and a time above 0, got {args.rounds} and {args.seconds:g} s"
+        )
     threads = resolve_threads(args.threads)
     os.environ["OMP_NUM_THREADS"] = str(threads)
     warning = load_warning(threads)

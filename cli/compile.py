@@ -12,6 +12,7 @@ from ..errors import UserError
 from .model_arguments import (
     add_compile_arguments,
     add_output_arguments,
+    check_names,
     compile_options,
     input_arrays,
     shapes_of_files,
@@ -59,6 +60,7 @@ def run(args: argparse.Namespace) -> int:
     shapes = {**shapes_of_files(values), **specs}
     with progress(args.quiet or args.json or bool(args.emit)) as report:
         compilation = compile_stages(args.model, target, options, shapes, report, blockings)
+    check_names([spec.name for spec in compilation.artifact.metadata.inputs], values)
     if args.emit:
         return _emit(compilation, args.emit, args.output)
     meta = compilation.artifact.metadata

@@ -103,18 +103,23 @@ def shapes_of_files(values: Mapping[str, str]) -> dict[str, str]:
 
 def input_arrays(tensors: Sequence[TensorSpec], values: Mapping[str, str]) -> dict[str, Array]:
     """An array per input: from its file, or generated from a seed that is its name."""
-    unknown = sorted(set(values) - {tensor.name for tensor in tensors})
-    if unknown:
-        names = ", ".join(tensor.name for tensor in tensors)
-        raise UserError(
-            f"--input names '{unknown[0]}', which is no input of the model; its inputs are {names}"
-        )
+    check_names([tensor.name for tensor in tensors], values)
     return {
         tensor.name: _read_npy(tensor.name, value[1:])
         if (value := values.get(tensor.name, "random")).startswith("@")
         else random_array(tensor)
         for tensor in tensors
     }
+
+
+def check_names(names: Sequence[str], values: Mapping[str, str]) -> None:
+    """UserError if --input names what is no input of the model."""
+    unknown = sorted(set(values) - set(names))
+    if unknown:
+        known = ", ".join(names) or "none"
+        raise UserError(
+            f"--input names '{unknown[0]}', which is no input of the model; its inputs are {known}"
+        )
 
 
 def random_array(tensor: TensorSpec) -> Array:

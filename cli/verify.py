@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .model_arguments import add_compile_arguments, compile_options, shapes_of_files, split_inputs
+from .model_arguments import (
+    add_compile_arguments,
+    check_names,
+    compile_options,
+    shapes_of_files,
+    split_inputs,
+)
 from .progress import Report, progress
 
 if TYPE_CHECKING:
@@ -42,6 +48,7 @@ def run(args: argparse.Namespace) -> int:
     specs, values = split_inputs(args.input)
     ctx = LowerContext(target_for(args.target), compile_options(args))
     graph = load(args.model, {**shapes_of_files(values), **specs})
+    check_names([op.name for op in graph.inputs], values)
     variants = model_variants(graph, ctx)
     with progress(args.quiet or args.json) as report:
         rows = check(variants, ctx, report)
