@@ -8,9 +8,9 @@ makes the parser fast.
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 
-from ...errors import UserError
+from ...errors import GraphcError
+from .syntax import Origin
 
 _TYPES = (
     r"(?:pred|bf16|f16|f32|f64|[su](?:16|32|64|[1248])|c64|c128|token|opaque"
@@ -57,13 +57,12 @@ class Lexer:
     `kind` is the name of a group of the pattern above; of punctuation it is the text itself.
     """
 
-    __slots__ = ("_lines", "_match", "end", "kind", "label", "source", "start", "text")
+    __slots__ = ("_match", "end", "kind", "origin", "source", "start", "text")
 
-    def __init__(self, source: str, label: str) -> None:
-        self.source = source
-        self.label = label
+    def __init__(self, origin: Origin) -> None:
+        self.origin = origin
+        self.source = origin.source
         self._match = _TOKEN.match
-        self._lines: list[int] | None = None
         self.kind = self.text = ""
         self.start = self.end = 0
         self.advance()
@@ -149,28 +148,20 @@ class Lexer:
         found = _SKIP.match(self.source, self.end)
         return found.end() if found else self.end
 
-    def position(self, place: int) -> tuple[int, int]:
-        """(line, column) of a place in the text, both from 1."""
-        if self._lines is None:
-            self._lines = [m.end() for m in re.finditer("\n", self.source)]
-        row = bisect_right(self._lines, place)
-        return row + 1, place - (self._lines[row - 1] if row else 0) + 1
-
-    def error(self, message: str, place: int) -> UserError:
+    def error(self, message: str, place: int) -> GraphcError:
         """An error at a place in the text."""
-        line, column = self.position(place)
-        return UserError(f"{self.label}:{line}:{column}: {message}")
+        return self.origin.error(message, place)
 
-    def expected(self, what: str) -> UserError:
+    def expected(self, what: str) -> GraphcError:
         """The error that the current token is not what the grammar wants."""
         got = "the end of the text" if self.kind == "end" else _shown(self.source, self.start)
         return self.error(f"expected {what}, got {got}", self.start)
 
-    def too_deep(self, place: int) -> UserError:
+    def too_deep(self, place: int) -> GraphcError:
         """The error that something is nested too deep."""
         return self.error(f"nesting must not exceed {MOST_NESTED} levels", place)
 
-    def _no_token(self) -> UserError:
+    def _no_token(self) -> GraphcError:
         place = self.skip_blanks()
         if self.source.startswith("/*", place):
             return self.error("a comment must end with '*/', got the end of the text", place)

@@ -107,6 +107,8 @@ class _Braces:
             self.elided = True
         elif piece == ")":
             raise self.error("a ')'")
+        elif self.depth < self.shape.rank and self.shape.size:
+            raise self.error(f"'{piece[:24]}' inside {self.depth} braces")
         else:
             self.leaves.append(piece)
             if self.depth:
@@ -189,8 +191,8 @@ def _integers(leaves: list[str], shape: Shape) -> np.ndarray:
 
 def _floats(leaves: list[str], shape: Shape) -> np.ndarray:
     dtype = NUMPY[shape.type]
-    payloads = []
-    values = []
+    payloads: list[int] = []
+    values: list[float] = []
     for leaf in leaves:
         if leaf in _BOOLS:
             leaf = str(_BOOLS[leaf])

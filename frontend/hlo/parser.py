@@ -13,9 +13,10 @@ from ...errors import UserError
 from .attributes import COMPUTATION_VALUED, PARSERS, parse_raw, take_name, unescape
 from .lexer import MOST_NESTED, Lexer
 from .literals import parse_literal
+from .shape_check import check_shapes
 from .shape_parser import ShapeParser
 from .shapes import Shape
-from .syntax import Attribute, Called, Computation, Instruction, Literal, Module, Operand
+from .syntax import Attribute, Called, Computation, Instruction, Literal, Module, Operand, Origin
 
 _TABLES = ("FileNames", "FunctionNames", "FileLocations", "StackFrames")
 _CONSTANT = re.compile(r'[^()"\'/]*+\)', re.DOTALL)
@@ -23,11 +24,16 @@ _IMPLICIT_ENTRY = "entry"
 
 
 def parse_hlo(text: str, label: str = "text") -> Module:
-    """Parse HLO text. `label` names the file in messages.
+    """Parse HLO text and check every shape; shapes that are left out are filled in. `label` names the file in messages.
 
     UserError with label, line and column for whatever is wrong with the text.
     """
-    return _Parser(Lexer(text, label)).module()
+    return check_shapes(parse_syntax(text, label))
+
+
+def parse_syntax(text: str, label: str = "text") -> Module:
+    """`parse_hlo` without the check of shapes: those the text leaves out stay None."""
+    return _Parser(Lexer(Origin(text, label))).module()
 
 
 class _Body:
@@ -64,7 +70,7 @@ class _Parser:
         while lexer.kind != "end":
             self.top_level()
         entry = self.entry or next(reversed(self.computations))
-        return Module(name, self.computations, entry, attributes, tables)
+        return Module(name, self.computations, entry, attributes, tables, lexer.origin)
 
     def tables(self) -> dict[str, dict[int, str | dict[str, int]]]:
         """The stack-frame tables of newer dumps."""

@@ -2,13 +2,37 @@
 
 from __future__ import annotations
 
+import re
+from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 
+from ...errors import GraphcError, UserError
 from .shapes import Shape
+
+
+class Origin:
+    """The text a tree was read from: `label` names it in messages, offsets become lines and columns."""
+
+    def __init__(self, source: str, label: str) -> None:
+        self.source = source
+        self.label = label
+        self._lines: list[int] | None = None
+
+    def position(self, place: int) -> tuple[int, int]:
+        """(line, column) of a place in the text, both from 1."""
+        if self._lines is None:
+            self._lines = [found.end() for found in re.finditer("\n", self.source)]
+        row = bisect_right(self._lines, place)
+        return row + 1, place - (self._lines[row - 1] if row else 0) + 1
+
+    def error(self, message: str, place: int, kind: type[GraphcError] = UserError) -> GraphcError:
+        """An error at a place in the text."""
+        line, column = self.position(place)
+        return kind(f"{self.label}:{line}:{column}: {message}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,3 +202,4 @@ class Module:
     entry: str
     attributes: Mapping[str, Attribute] = field(default_factory=dict)
     tables: Mapping[str, Mapping[int, str | Mapping[str, int]]] = field(default_factory=dict)
+    origin: Origin = field(default_factory=lambda: Origin("", "text"), compare=False, repr=False)
