@@ -9,6 +9,12 @@ import numpy as np
 import onnx
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
+from graphc.dtypes import F32
+from graphc.frontend.pnnx import write_pnnx
+from graphc.graph_ir import ops  # noqa: F401 - fills the registry
+from graphc.graph_ir.graph import Graph
+from graphc.graph_ir.logical_tensor import LogicalTensor
+
 BATCH = 32
 MLP_SIZES = (13, 512, 256, 128)  # 13 features in, 128 out
 
@@ -46,9 +52,27 @@ def make_mlp() -> ModelProto:
     return model
 
 
+def make_linear() -> Graph:
+    """nn.Linear(32, 128) and F.sigmoid on a batch of 4."""
+    rng = np.random.default_rng(0)
+    fan_in, fan_out = 32, 128
+    bound = fan_in**-0.5
+    weight = rng.uniform(-bound, bound, (fan_out, fan_in)).astype(np.float32)
+    bias = rng.uniform(-bound, bound, fan_out).astype(np.float32)
+    graph = Graph("linear")
+    x = graph.make_input(LogicalTensor(F32, (4, fan_in)), "pnnx_input_0")
+    inputs = (x, graph.make_constant(weight, "linear.weight"))
+    product = graph.make("matmul_core", inputs, {"transpose_b": True}, "linear").outputs[0]
+    y = graph.make("add", (product, graph.make_constant(bias, "linear.bias"))).outputs[0]
+    result = graph.make("sigmoid", (y,), name="F.sigmoid_0").outputs[0]
+    graph.make_output(result, "pnnx_output_0")
+    return graph
+
+
 def make_examples(folder: Path) -> None:
     """Write every example model into `folder`."""
     (folder / "mlp.onnx").write_bytes(make_mlp().SerializeToString(deterministic=True))
+    write_pnnx(make_linear(), folder / "linear.pnnx.param")
 
 
 if __name__ == "__main__":

@@ -49,11 +49,20 @@ def load(
 
 
 def _load_path(path: Path, specs: dict[str, InputSpec]) -> Graph:
-    if path.suffix == ".param":
+    if path.suffix == ".param" or _starts_with(path, _PNNX_MAGIC):
         from .pnnx import load_pnnx
 
         return load_pnnx(path, specs)
     return _load_onnx(path, specs)
+
+
+def _starts_with(path: Path, magic: bytes) -> bool:
+    """Whether a file begins so; one that cannot be read does not, and its reader says why."""
+    try:
+        with path.open("rb") as stream:
+            return stream.read(len(magic)) == magic
+    except (OSError, ValueError):
+        return False
 
 
 def _load_onnx(model: Path | bytes | ModelProto, specs: dict[str, InputSpec]) -> Graph:

@@ -1,0 +1,339 @@
+"""Elementwise functions: one table for expressions, torch.* and Tensor.* operators alike.
+
+A function takes tensors and Python numbers; of numbers alone it gives a number, computed at once.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...dtypes import BOOL, F32
+from ...graph_ir.graph import GraphTensor
+from .builder import Builder
+from .program import WORD_DTYPES
+from .promotion import Number, Operand, result_dtype
+from .scope import Handler, Node, Value
+
+_MOST_BITS = 63
+
+
+@dataclass(frozen=True)
+class Function:
+    """`tensor(builder, *operands)` where one of them is a tensor, else `number(*numbers)`; `arity` operands."""
+
+    arity: int
+    tensor: Callable[..., GraphTensor]
+    number: Callable[..., Any]
+
+    def __call__(self, b: Builder, *args: Operand) -> Operand:
+        """Apply to operands; UserError where the numbers have no result."""
+        if any(isinstance(arg, GraphTensor) for arg in args):
+            return self.tensor(b, *args)
+        return _of_numbers(b, self.number, args)
+
+
+def _of_numbers(b: Builder, function: Callable[..., Any], args: tuple[Any, ...]) -> Number:
+    try:
+        with np.errstate(all="ignore"):
+            value = function(*args)
+    except (ArithmeticError, ValueError, TypeError) as error:
+        raise b.rule("the operands must have a result", f"{list(args)}: {error}") from error
+    value = value.item() if isinstance(value, np.generic) else value
+    if not isinstance(value, (int, float)):
+        raise b.rule("the operands must have a real result", str(list(args)))
+    if isinstance(value, int) and value.bit_length() > _MOST_BITS:
+        raise b.rule("an integer must fit 64 bits", f"one of {value.bit_length()} bits")
+    return value
+
+
+# Unary functions.
+
+
+def as_float(b: Builder, x: Operand) -> GraphTensor:
+    """The operand as a float tensor: integers and bools become f32."""
+    dtype = result_dtype((x,))
+    return b.tensor(x, dtype if dtype.is_float else F32)
+
+
+def _float_unary(op_name: str, number: Callable[..., Any]) -> Function:
+    return Function(1, lambda b, x: b.make(op_name, as_float(b, x)), lambda x: number(float(x)))
+
+
+def _any_unary(op_name: str, number: Callable[..., Any]) -> Function:
+    return Function(1, lambda b, x: b.make(op_name, x), number)
+
+
+def _rounding(op_name: str, number: Callable[..., Any]) -> Function:
+    def tensor(b: Builder, x: GraphTensor) -> GraphTensor:
+        return b.make(op_name, x) if x.details.dtype.is_float else x
+
+    return Function(1, tensor, lambda x: x if isinstance(x, int) else number(x))
+
+
+def _logarithm(base: float, number: Callable[..., Any]) -> Function:
+    def tensor(b: Builder, x: GraphTensor) -> GraphTensor:
+        natural = b.helper("log", as_float(b, x))
+        return b.make("mul", natural, b.constant(1 / math.log(base), natural.details.dtype))
+
+    return Function(1, tensor, lambda x: number(float(x)))
+
+
+def _cast(word: str) -> Function:
+    dtype = WORD_DTYPES[word]
+
+    def tensor(b: Builder, x: GraphTensor) -> GraphTensor:
+        return x if x.details.dtype == dtype else b.make("cast", x, dtype=dtype.name)
+
+    kinds: dict[str, Callable[..., Any]] = {"float": float, "int": int, "uint": int, "bool": bool}
+    return Function(1, tensor, kinds[dtype.kind])
+
+
+def logical(b: Builder, x: Operand) -> GraphTensor:
+    """Whether each element is not zero."""
+    return b.tensor(x, BOOL)
+
+
+# Binary functions.
+
+_ON_BOOLS = {"add": "or", "mul": "and", "max": "or", "min": "and"}
+
+
+def promoted(b: Builder, *args: Operand) -> list[GraphTensor]:
+    """All operands in the dtype PyTorch computes them in."""
+    dtype = result_dtype(args)
+    return [b.tensor(x, dtype) for x in args]
+
+
+def _binary(op_name: str, number: Callable[..., Any], **attrs: str) -> Function:
+    def tensor(b: Builder, x: Operand, y: Operand) -> GraphTensor:
+        left, right = promoted(b, x, y)
+        chosen = _ON_BOOLS.get(op_name, op_name) if left.details.dtype == BOOL else op_name
+        return b.make(chosen, left, right, **attrs)
+
+    return Function(2, tensor, number)
+
+
+def _float_binary(op_name: str, number: Callable[..., Any]) -> Function:
+    def tensor(b: Builder, x: Operand, y: Operand) -> GraphTensor:
+        return b.make(op_name, *(as_float(b, z) for z in promoted(b, x, y)))
+
+    return Function(2, tensor, number)
+
+
+def _floor_divide(b: Builder, x: Operand, y: Operand) -> GraphTensor:
+    """floor(x / y) without the error of a quotient that was rounded up to a whole number first."""
+    left, right = promoted(b, x, y)
+    dtype = left.details.dtype
+    if not dtype.is_float:
+        return b.make("div", left, right)
+    zero = b.constant(0, dtype)
+    rest = b.helper("mod", left, right, sign="trunc")
+    quotient = b.helper("div", b.helper("sub", left, rest), right)
+    signs = [b.helper("lt", z, zero) for z in (rest, right)]
+    below = b.helper("and", b.helper("ne", rest, zero), b.helper("xor", *signs))
+    whole = b.helper("round", b.helper("sub", quotient, b.cast(below, dtype)))
+    by_zero = b.helper("eq", right, zero)
+    return b.make("select", by_zero, b.helper("div", left, right), whole)
+
+
+def _log_add_exp(b: Builder, x: Operand, y: Operand) -> GraphTensor:
+    left, right = (as_float(b, z) for z in promoted(b, x, y))
+    gap = b.helper("abs", b.helper("sub", left, right))
+    tail = b.helper("log1p", b.helper("exp", b.helper("neg", gap)))
+    total = b.helper("add", b.helper("max", left, right), tail)
+    # inf - inf is NaN, but two equal infinities add up to themselves.
+    endless = b.helper("and", b.helper("isinf", left), b.helper("eq", left, right))
+    return b.make("select", endless, left, total)
+
+
+def _logical_binary(op_name: str) -> Function:
+    python = {"and": operator.and_, "or": operator.or_, "xor": operator.xor}[op_name]
+    return Function(
+        2,
+        lambda b, x, y: b.make(op_name, logical(b, x), logical(b, y)),
+        lambda x, y: python(bool(x), bool(y)),
+    )
+
+
+def _power(x: Number, y: Number) -> Any:
+    if isinstance(x, int) and isinstance(y, int) and y >= 0:
+        if y > _MOST_BITS and abs(x) > 1:
+            raise OverflowError("the power does not fit 64 bits")
+        return x**y
+    return np.float64(x) ** np.float64(y)
+
+
+def _shift(function: Callable[[int, int], int]) -> Callable[[int, int], int]:
+    def shifted(x: int, y: int) -> int:
+        if not 0 <= y <= _MOST_BITS:
+            raise ValueError(f"a shift must be from 0 to {_MOST_BITS}")
+        return function(x, y)
+
+    return shifted
+
+
+_FLOAT_UNARY: dict[str, Callable[..., Any]] = {
+    **{name: getattr(np, name) for name in ("exp", "expm1", "log", "log1p", "sqrt")},
+    **{name: getattr(np, name) for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh")},
+    **{f"a{name}": getattr(np, f"arc{name}") for name in ("sin", "cos", "tan")},
+    **{f"a{name}": getattr(np, f"arc{name}") for name in ("sinh", "cosh", "tanh")},
+    "erf": math.erf,
+    "rsqrt": lambda x: 1 / np.sqrt(np.float64(x)),
+    "reciprocal": lambda x: 1 / np.float64(x),
+    "sigmoid": lambda x: 1 / (1 + np.exp(-np.float64(x))),
+}
+
+FUNCTIONS: dict[str, Function] = {
+    **{name: _float_unary(name, number) for name, number in _FLOAT_UNARY.items()},
+    "log10": _logarithm(10, np.log10),
+    "log2": _logarithm(2, np.log2),
+    "abs": _any_unary("abs", abs),
+    "neg": _any_unary("neg", operator.neg),
+    "square": _any_unary("square", lambda x: x * x),
+    "sign": _any_unary("sign", np.sign),
+    **{name: _rounding(name, getattr(np, name)) for name in ("ceil", "floor", "trunc")},
+    "round": _rounding("round", np.rint),
+    **{word: _cast(word) for word in WORD_DTYPES},
+    "int": Function(1, _cast("torch.long").tensor, int),
+    "float": _cast("torch.float"),
+    "add": _binary("add", operator.add),
+    "sub": _binary("sub", operator.sub),
+    "mul": _binary("mul", operator.mul),
+    "div": _float_binary("div", lambda x, y: np.float64(x) / np.float64(y)),
+    "floor_divide": Function(2, _floor_divide, operator.floordiv),
+    "remainder": _binary("mod", operator.mod, sign="floor"),
+    "fmod": _binary("mod", np.fmod, sign="trunc"),
+    "pow": _binary("pow", _power),
+    "atan2": _float_binary("atan2", np.arctan2),
+    "max": _binary("max", max),
+    "maximum": _binary("max", max),
+    "min": _binary("min", min),
+    "minimum": _binary("min", min),
+    "logaddexp": Function(2, _log_add_exp, np.logaddexp),
+    "and": _binary("and", operator.and_),
+    "or": _binary("or", operator.or_),
+    "xor": _binary("xor", operator.xor),
+    "lshift": _binary("shl", _shift(operator.lshift)),
+    "rshift": _binary("shr", _shift(operator.rshift)),
+    **{name: _binary(name, getattr(operator, name)) for name in ("eq", "ne", "lt", "le", "gt", "ge")},
+    **{f"logical_{name}": _logical_binary(name) for name in ("and", "or", "xor")},
+    "logical_not": Function(1, lambda b, x: b.make("not", logical(b, x)), operator.not_),
+    "bitwise_not": _any_unary("not", operator.invert),
+}  # fmt: skip
+"""Name to function. Names with a dot are casts."""
+
+for _name in ("and", "or", "xor"):
+    FUNCTIONS[f"bitwise_{_name}"] = FUNCTIONS[_name]
+for _name, _long in (("lshift", "left_shift"), ("rshift", "right_shift")):
+    FUNCTIONS[f"bitwise_{_long}"] = FUNCTIONS[_name]
+
+
+# The same functions as operators of their own.
+
+
+def _function_handler(function: Function) -> Handler:
+    if function.arity == 1:
+        return Handler(lambda node: function(node, node.operand()))
+    return Handler(
+        lambda node: function(node, node.operand(), node.operand("other")), ("input", "other")
+    )
+
+
+def _scaled(function: Function) -> Handler:
+    """add and sub: the second operand may be multiplied by `alpha`."""
+
+    def run(node: Node) -> Value:
+        other = node.operand("other")
+        alpha = node.number("alpha", 1)
+        if alpha != 1:
+            other = FUNCTIONS["mul"](node.part(), other, alpha)
+        return function(node, node.operand(), other)
+
+    return Handler(run, ("input", "other"))
+
+
+def _div(node: Node) -> Value:
+    left, right = node.operand(), node.operand("other")
+    mode = node.argument("rounding_mode")
+    if mode is None:
+        return FUNCTIONS["div"](node, left, right)
+    if mode == "floor":
+        return FUNCTIONS["floor_divide"](node, left, right)
+    if mode != "trunc":
+        raise node.rule("rounding_mode must be None, floor or trunc", repr(mode))
+    x, y = promoted(node, left, right)
+    if not x.details.dtype.is_float:
+        return node.make("div", x, y, rounding="trunc")
+    return node.make("trunc", node.helper("div", x, y))
+
+
+def _pow(node: Node) -> Value:
+    slot = "exponent" if node.given("exponent") else "other"
+    return FUNCTIONS["pow"](node, node.operand(), node.operand(slot))
+
+
+def _floats(op_name: str) -> Handler:
+    return Handler(lambda node: node.make(op_name, as_float(node, node.operand())))
+
+
+def _where(node: Node) -> Value:
+    x, y = promoted(node, node.operand("input"), node.operand("other"))
+    return node.make("select", logical(node, node.operand("condition")), x, y)
+
+
+def _masked_fill(node: Node) -> Value:
+    x = node.tensor_of()
+    value = node.tensor(node.operand("value"), x.details.dtype)
+    return node.make("select", logical(node, node.operand("mask")), value, x)
+
+
+def _clamp(node: Node) -> Value:
+    """Bounds that are numbers become attributes; tensors are compared element by element."""
+    x = node.operand()
+    bounds = {name: node.argument(name) for name in ("min", "max")}
+    numbers = {
+        name: _bound(node, name) for name in bounds if not isinstance(bounds[name], GraphTensor)
+    }
+    if all(value is None for value in bounds.values()):
+        raise node.rule("min or max must be given", "neither")
+    dtype = result_dtype([x, *(value for value in numbers.values() if value is not None)])
+    result = node.tensor(x, dtype)
+    if len(numbers) == len(bounds):
+        return node.make("clamp", result, **numbers)
+    for name, op_name in (("min", "max"), ("max", "min")):
+        if bounds[name] is not None:
+            result = node.helper(op_name, *promoted(node, result, node.operand(name)))
+    return result
+
+
+def _bound(node: Node, name: str) -> float | None:
+    return node.number(name, 0) if node.given(name) else None
+
+
+_PLAIN = [
+    name for name in FUNCTIONS if "." not in name and name not in ("int", "float", "max", "min")
+]
+
+HANDLERS: dict[str, Handler] = {
+    f"{prefix}.{name}": handler
+    for prefix in ("torch", "Tensor")
+    for name, handler in {
+        **{name: _function_handler(FUNCTIONS[name]) for name in _PLAIN},
+        "add": _scaled(FUNCTIONS["add"]),
+        "sub": _scaled(FUNCTIONS["sub"]),
+        "div": Handler(_div, ("input", "other")),
+        "pow": Handler(_pow, ("input", "exponent", "other")),
+        "isnan": _floats("isnan"),
+        "isinf": _floats("isinf"),
+        "where": Handler(_where, ("condition", "input", "other")),
+        "masked_fill": Handler(_masked_fill, ("input", "mask", "value")),
+        "clamp": Handler(_clamp, ("input", "min", "max")),
+    }.items()
+}
+"""Operators of this family."""

@@ -1,0 +1,182 @@
+"""`pnnx.Expression`: prefix calls such as `add(@0,mul(@1,2.0))`, parsed without recursion into a postfix program."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from ...errors import UnsupportedError, UserError
+from ...graph_ir.graph import GraphTensor
+from .arithmetic import FUNCTIONS
+from .builder import Builder
+from .param_value import parse_scalar
+from .scope import Element, Value
+
+MAX_DEPTH = 1000
+"""Calls within calls: far above what any model has."""
+
+_TOKEN = re.compile(r"[@\w.+\-]+|[()\[\],]", re.ASCII)
+_INPUT = re.compile(r"@\d{1,9}", re.ASCII)
+_COMPLEX = re.compile(r"[-+.\de]+j", re.ASCII)
+_NAME = re.compile(r"[A-Za-z_][\w.]*", re.ASCII)
+_WORDS = {"inf": float("inf"), "-inf": float("-inf"), "nan": float("nan")}
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step: push a `literal` or `input`, or pop `count` values for a `call` or `list`."""
+
+    kind: str
+    value: Any = None
+    count: int = 0
+
+
+@dataclass
+class _Open:
+    """A call or list that is being read; `name` is "[" for a list."""
+
+    name: str
+    count: int = 0
+
+
+def parse_expression(text: str) -> list[Step]:
+    """The postfix program of an expression. UserError, showing the place, for text that is none."""
+    steps: list[Step] = []
+    stack: list[_Open] = [_Open("")]
+    tokens = _tokens(text)
+    position = 0
+    wants_value = True
+    while position < len(tokens):
+        token = tokens[position]
+        following = tokens[position + 1] if position + 1 < len(tokens) else ""
+        position += 1
+        if wants_value:
+            if token == "[" or (following == "(" and _NAME.fullmatch(token)):
+                stack.append(_Open(token))
+                position += token != "["
+                # An empty list closes at once; every call has operands.
+                wants_value = not (token == "[" and following == "]")
+            else:
+                steps.append(_leaf(token, text))
+                stack[-1].count += 1
+                wants_value = False
+        elif token == "," and len(stack) > 1:
+            wants_value = True
+        else:
+            _close(token, stack, steps, text)
+        if len(stack) > MAX_DEPTH:
+            raise UserError(
+                f"an expression must be nested at most {MAX_DEPTH} deep, got {_shown(text)}"
+            )
+    if wants_value or len(stack) > 1:
+        raise UserError(f"an expression must be complete, got {_shown(text)}")
+    return steps
+
+
+def _tokens(text: str) -> list[str]:
+    tokens = _TOKEN.findall(text)
+    if sum(map(len, tokens)) != len(text) or not tokens:
+        raise UserError(
+            f"an expression must be made of calls, numbers and @inputs, got {_shown(text)}"
+        )
+    return tokens
+
+
+def _close(token: str, stack: list[_Open], steps: list[Step], text: str) -> None:
+    opened = stack[-1]
+    if len(stack) == 1 or token != ("]" if opened.name == "[" else ")"):
+        raise UserError(
+            f"an expression must have matching brackets, got '{token}' in {_shown(text)}"
+        )
+    stack.pop()
+    if opened.name == "[":
+        steps.append(Step("list", count=opened.count))
+    else:
+        steps.append(Step("call", opened.name, opened.count))
+    stack[-1].count += 1
+
+
+def _leaf(token: str, text: str) -> Step:
+    if _INPUT.fullmatch(token):
+        return Step("input", int(token[1:]))
+    if token in _WORDS:
+        return Step("literal", _WORDS[token])
+    if _COMPLEX.fullmatch(token):
+        raise UnsupportedError(f"complex numbers are not supported, got '{token}'")
+    value = parse_scalar(token)
+    if isinstance(value, str) and not _NAME.fullmatch(value):
+        raise UserError(
+            f"an operand must be a number, a word or @input, got '{token[:32]}' in {_shown(text)}"
+        )
+    return Step("literal", value)
+
+
+def _shown(text: str) -> str:
+    return f"'{text}'" if len(text) <= 64 else f"'{text[:64]}...' ({len(text)} characters)"
+
+
+def unknown_functions(steps: list[Step]) -> list[str]:
+    """The functions a program calls that are not supported, in order, each as often as it is called."""
+    return [
+        s.value
+        for s in steps
+        if s.kind == "call" and s.value != "size" and s.value not in FUNCTIONS
+    ]
+
+
+def evaluate_expression(steps: list[Step], inputs: list[Value], b: Builder) -> Value:
+    """Run a program: what depends on tensors becomes ops, everything else is computed at once."""
+    stack: list[Value] = []
+    part = b.part()
+    for number, step in enumerate(steps, 1):
+        if step.kind == "literal":
+            stack.append(step.value)
+        elif step.kind == "input":
+            if step.value >= len(inputs):
+                raise b.rule(f"@{step.value} must be one of the inputs", f"{len(inputs)} inputs")
+            stack.append(inputs[step.value])
+        else:
+            args = stack[len(stack) - step.count :]
+            del stack[len(stack) - step.count :]
+            if step.kind == "list":
+                stack.append(_list(args, b))
+            else:
+                stack.append(_call(step.value, args, b if number == len(steps) else part))
+    return stack.pop()
+
+
+def _list(args: list[Value], b: Builder) -> Value:
+    items: list[Element] = []
+    for arg in args:
+        if isinstance(arg, list):
+            raise b.unsupported("a list of lists")
+        items.append(arg)
+    return items
+
+
+def _call(name: str, args: list[Value], b: Builder) -> Value:
+    if name == "size":
+        return _size(args, b)
+    function = FUNCTIONS[name]
+    if len(args) != function.arity:
+        raise b.rule(f"{name} must have {function.arity} operands", str(len(args)))
+    operands: list[GraphTensor | int | float | bool] = []
+    for arg in args:
+        if arg is None or isinstance(arg, (str, list)):
+            raise b.rule(f"operands of {name} must be tensors or numbers", repr(arg)[:64])
+        operands.append(arg)
+    return function(b, *operands)
+
+
+def _size(args: list[Value], b: Builder) -> Value:
+    if not args or len(args) > 2 or not isinstance(args[0], GraphTensor):
+        raise b.rule("size must have a tensor and maybe a dim", f"{len(args)} operands")
+    dims = args[0].details.plain_dims
+    if len(args) == 1:
+        return list(dims)
+    if type(args[1]) is not int:
+        raise b.rule("the dim of size must be an integer", repr(args[1])[:64])
+    if not dims:
+        raise b.rule("size with a dim must have a tensor with axes", "a scalar")
+    return dims[b.axis(args[1], len(dims))]

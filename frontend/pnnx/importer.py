@@ -1,0 +1,106 @@
+"""PNNX to Graph: check the file, fix the inputs, then import operator by operator."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+
+from ...errors import InternalError, UnsupportedError, UserError
+from ...graph_ir import ops  # noqa: F401 - fills the registry
+from ...graph_ir.graph import Graph, GraphTensor
+from ..shape_spec import InputSpec
+from .expression import parse_expression, unknown_functions
+from .inputs import resolve_inputs
+from .op_table import HANDLERS
+from .program import Operator, Program
+from .promotion import number_dtype
+from .reader import read_param
+from .scope import Node, Scope, Value
+from .weights import Weights
+
+_INPUT, _OUTPUT = "pnnx.Input", "pnnx.Output"
+
+
+def load_pnnx(path: str | os.PathLike[str], specs: Mapping[str, InputSpec] | None = None) -> Graph:
+    """Read `X.param` and the weights in `X.bin` beside it. `specs` fixes the sizes the file leaves open, by input name.
+
+    UserError for what is wrong with the files or the specs, UnsupportedError for what is not handled, all at once.
+    """
+    param = Path(path)
+    program = read_param(param)
+    _check_supported(program)
+    details = resolve_inputs(program, specs or {})
+    name = param.name.removesuffix(".param").removesuffix(".pnnx")
+    scope = Scope(Graph(name or "graph"), Weights(param.with_suffix(".bin")))
+    for op in program.operators:
+        try:
+            if op.type == _INPUT:
+                scope.values[op.outputs[0]] = scope.graph.make_input(details[op.name], op.name)
+            elif op.type == _OUTPUT:
+                _make_outputs(op, scope)
+            else:
+                _import_operator(op, scope)
+        except (UserError, UnsupportedError) as error:
+            raise type(error)(f"{program.label} line {op.line}: {_named(op, error)}") from error
+    if not scope.graph.outputs:
+        raise UserError(
+            f"{program.label}: a model must have an output, but no pnnx.Output has an input"
+        )
+    return scope.graph
+
+
+def _check_supported(program: Program) -> None:
+    unknown: Counter[str] = Counter()
+    for op in program.operators:
+        if op.type == "pnnx.Expression":
+            try:
+                steps = parse_expression(op.params.get("expr", ""))
+            except (UserError, UnsupportedError) as error:
+                raise type(error)(f"{program.label} line {op.line}: {op}: {error}") from error
+            unknown.update(f"{name} in pnnx.Expression" for name in unknown_functions(steps))
+        elif op.type not in HANDLERS and op.type not in (_INPUT, _OUTPUT):
+            unknown[op.type] += 1
+    if unknown:
+        counted = ", ".join(f"{name} ({count}x)" for name, count in sorted(unknown.items()))
+        raise UnsupportedError(f"{program.label}: these operators are not supported: {counted}")
+
+
+def _make_outputs(op: Operator, scope: Scope) -> None:
+    """One graph output per input; a tuple gives one for each of its members."""
+    if op.outputs:
+        raise UserError(f"{op} must have no outputs, got {len(op.outputs)}")
+    values: list[Value] = []
+    for operand in op.inputs:
+        value = scope.values[operand]
+        values.extend(value if isinstance(value, list) else [value])
+    for number, value in enumerate(values):
+        name = op.name if len(values) == 1 else f"{op.name}.{number}"
+        scope.graph.make_output(_tensor(op, value, scope), name)
+
+
+def _tensor(op: Operator, value: Value, scope: Scope) -> GraphTensor:
+    if isinstance(value, GraphTensor):
+        return value
+    if value is None or isinstance(value, (str, list)):
+        raise UnsupportedError(f"{op}: a result that is no tensor is not supported")
+    return Node(op, ("*",), scope).constant(value, number_dtype(value))
+
+
+def _import_operator(op: Operator, scope: Scope) -> None:
+    handler = HANDLERS[op.type]
+    node = Node(op, handler.slots, scope)
+    results = handler.run(node)
+    node.check_all_read()
+    outputs = results if isinstance(results, tuple) else (results,)
+    if len(outputs) != len(op.outputs):
+        raise UserError(f"{op} must have {len(outputs)} outputs, got {len(op.outputs)}")
+    scope.values.update(zip(op.outputs, outputs, strict=True))
+
+
+def _named(op: Operator, error: Exception) -> str:
+    """The message, with the operator's name unless it is there already."""
+    if isinstance(error, InternalError) or f"'{op.name}" in str(error):
+        return str(error)
+    return f"{op}: {error}"

@@ -1,0 +1,111 @@
+"""The inputs of a PNNX model with all sizes fixed: what the file annotates, completed by what the caller gives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ...dtypes import DType
+from ...errors import UnsupportedError, UserError
+from ...graph_ir.logical_tensor import LogicalTensor
+from ..shape_spec import InputSpec
+from .program import COMPLEX_SUFFIXES, Operator, Program, TensorType
+
+_EXAMPLE_SIZE = 8  # what the example in the message puts for an open size
+
+
+@dataclass(frozen=True)
+class _Declared:
+    """An input as the file has it: None where dtype or rank are not annotated, `?` for an open size."""
+
+    name: str
+    dtype: DType | None
+    dims: tuple[int | str, ...] | None
+
+    def __str__(self) -> str:
+        dims = "..." if self.dims is None else ",".join(map(str, self.dims))
+        return f"{self.dtype or '?'}[{dims}]"
+
+    @property
+    def example(self) -> str:
+        dims = (1, "?") if self.dims is None else self.dims
+        sizes = ",".join(str(_EXAMPLE_SIZE if isinstance(d, str) else d) for d in dims)
+        return f"{self.name}={self.dtype or 'f32'}[{sizes}]"
+
+    @property
+    def details(self) -> LogicalTensor | None:
+        if self.dtype is None or self.dims is None:
+            return None
+        fixed = tuple(dim for dim in self.dims if isinstance(dim, int))
+        return LogicalTensor(self.dtype, fixed) if len(fixed) == len(self.dims) else None
+
+
+def resolve_inputs(program: Program, specs: Mapping[str, InputSpec]) -> dict[str, LogicalTensor]:
+    """Static dtype and shape of every pnnx.Input by operator name, in the file's order.
+
+    UserError for specs that contradict the file, and, naming all of them at once, for inputs that stay open.
+    """
+    label = program.label
+    declared = [_declaration(op, program) for op in program.operators if op.type == "pnnx.Input"]
+    for name in specs:
+        if name not in [d.name for d in declared]:
+            known = ", ".join(f"'{d.name}'" for d in declared) or "none"
+            raise UserError(f"{label}: there is no input '{name}'; its inputs are {known}")
+    resolved: dict[str, LogicalTensor] = {}
+    still_open = []
+    for d in declared:
+        spec = specs.get(d.name)
+        details = d.details if spec is None else _match(d, spec, label)
+        if details is None:
+            still_open.append(d)
+        else:
+            resolved[d.name] = details
+    if still_open:
+        given = ", ".join(f"'{d.name}' is {d}" for d in still_open)
+        example = " ".join(f"--input '{d.example}'" for d in still_open)
+        raise UserError(
+            f"{label}: every size of the inputs must be fixed, but {given} in the file; give them, like {example}"
+        )
+    return resolved
+
+
+def _declaration(op: Operator, program: Program) -> _Declared:
+    annotation = _annotation(op, program)
+    if annotation is None:
+        return _Declared(op.name, None, None)
+    if annotation.suffix in COMPLEX_SUFFIXES:
+        raise UnsupportedError(
+            f"{program.label} line {op.line}: input '{op.name}': element type {annotation.suffix} is not supported"
+        )
+    return _Declared(op.name, annotation.dtype, annotation.dims)
+
+
+def _annotation(op: Operator, program: Program) -> TensorType | None:
+    """What is said of the operand, on its own line or on that of a reader."""
+    if len(op.outputs) != 1:
+        raise UserError(
+            f"{program.label} line {op.line}: {op} must have one output, got {len(op.outputs)}"
+        )
+    (operand,) = op.outputs
+    for other in (op, *program.operators):
+        if operand in other.types:
+            return other.types[operand]
+    return None
+
+
+def _match(declared: _Declared, spec: InputSpec, label: str) -> LogicalTensor:
+    who = f"{label}: input '{declared.name}'"
+    given = f"{spec.dtype}[{','.join(map(str, spec.dims))}]"
+    if declared.dtype not in (None, spec.dtype):
+        raise UserError(f"{who}: the file declares {declared}, got {given}; the dtype must agree")
+    if declared.dims is not None:
+        if len(declared.dims) != len(spec.dims):
+            raise UserError(
+                f"{who}: the file declares {declared}, got {given}; the number of axes must agree"
+            )
+        pairs = zip(declared.dims, spec.dims, strict=True)
+        if any(isinstance(dim, int) and dim != size for dim, size in pairs):
+            raise UserError(
+                f"{who}: the file declares {declared}, got {given}; fixed sizes must agree"
+            )
+    return LogicalTensor(spec.dtype, spec.dims)

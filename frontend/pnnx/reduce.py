@@ -1,0 +1,164 @@
+"""Reductions over axes, statistics, and where the largest and smallest elements are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...dtypes import F32, S64
+from ...graph_ir.graph import GraphTensor
+from .arithmetic import FUNCTIONS, logical
+from .scope import Handler, Node, Value
+
+
+def _axes(node: Node, rank: int) -> tuple[int, ...]:
+    """The reduced axes, sorted: all of them where dim is absent or empty."""
+    given = node.integers("dim", ())
+    axes = [node.axis(axis, rank) for axis in given]
+    if len(set(axes)) != len(axes):
+        raise node.rule("dims must be distinct", str(given))
+    if not rank:
+        return ()
+    return tuple(sorted(axes)) if axes else tuple(range(rank))
+
+
+def _reduced(node: Node, op_name: str, x: GraphTensor) -> GraphTensor:
+    axes = _axes(node, x.details.rank)
+    return node.make(op_name, x, axes=axes, keep_dims=node.flag("keepdim", False))
+
+
+def _reduce(op_name: str, widens: bool = False) -> Callable[[Node], Value]:
+    """`widens`: small integers and bools are added up as s64."""
+
+    def run(node: Node) -> Value:
+        x = node.tensor_of()
+        wanted = node.dtype()
+        if wanted is None and widens and not x.details.dtype.is_float:
+            wanted = S64
+        return _reduced(node, op_name, x if wanted is None else node.cast(x, wanted))
+
+    return run
+
+
+def _logical(op_name: str) -> Callable[[Node], Value]:
+    return lambda node: _reduced(node, op_name, logical(node, node.operand()))
+
+
+def _extreme(name: str) -> Callable[[Node], Value | tuple[Value, ...]]:
+    """torch.max and torch.min: of two tensors, of all elements, or along a dim with the places of the extremes."""
+    op_name, search = f"reduce_{name}", f"arg_{name}"
+
+    def run(node: Node) -> Value | tuple[Value, ...]:
+        if node.given("other"):
+            return FUNCTIONS[name](node, node.operand(), node.operand("other"))
+        x = node.tensor_of()
+        if node.count == 1:
+            return _reduced(node, op_name, x)
+        values = _reduced(node, op_name, x)
+        axis = node.axis(node.integer("dim"), x.details.rank)
+        keep = node.flag("keepdim", False)
+        return values, _places(node, search, x, axis, keep)
+
+    return run
+
+
+def _places(node: Node, search: str, x: GraphTensor, axis: int, keep: bool) -> GraphTensor:
+    if not x.details.rank:
+        return node.constant(0, S64)
+    return node.helper(search, x, axis=axis, keep_dims=keep)
+
+
+def _arg(search: str) -> Callable[[Node], Value]:
+    def run(node: Node) -> Value:
+        x = node.tensor_of()
+        if not x.details.rank:
+            return node.constant(0, S64)
+        keep = node.flag("keepdim", False)
+        if node.given("dim"):
+            return node.make(
+                search, x, axis=node.axis(node.integer("dim"), x.details.rank), keep_dims=keep
+            )
+        place = node.make(search, node.reshape(x, (x.details.elements,)), axis=0, keep_dims=False)
+        return node.reshape(place, (1,) * x.details.rank if keep else ())
+
+    return run
+
+
+def _norm(node: Node) -> Value:
+    power = node.argument("p", 2)
+    if power in (1, 1.0):
+        return _reduced(node, "reduce_l1", node.tensor_of())
+    if power not in (2, 2.0, "fro"):
+        raise node.unsupported(f"p={power}")
+    return _reduced(node, "reduce_l2", node.tensor_of())
+
+
+def _spread(is_root: bool) -> Callable[[Node], Value]:
+    """Variance or standard deviation, in f32 for 16-bit floats."""
+
+    def run(node: Node) -> Value:
+        x = node.tensor_of()
+        dtype = x.details.dtype
+        wide = node.cast(x, dtype.accumulator)
+        axes = _axes(node, x.details.rank)
+        correction = (
+            node.number("correction", 1)
+            if node.given("correction")
+            else node.flag("unbiased", True)
+        )
+        keep = node.flag("keepdim", False)
+        centered = node.helper(
+            "sub", wide, node.helper("reduce_mean", wide, axes=axes, keep_dims=True)
+        )
+        total = node.helper(
+            "reduce_sum", node.helper("square", centered), axes=axes, keep_dims=keep
+        )
+        count = 1
+        for axis in axes:
+            count *= x.details.plain_dims[axis]
+        divisor = node.constant(max(count - correction, 0), wide.details.dtype)
+        variance = node.helper("div", total, divisor)
+        return node.cast(node.make("sqrt", variance) if is_root else variance, dtype)
+
+    return run
+
+
+def _mean(node: Node) -> Value:
+    x = node.tensor_of()
+    wanted = node.dtype()
+    x = x if wanted is None else node.cast(x, wanted)
+    if not x.details.dtype.is_float:
+        raise node.rule("the input must be a float", str(x.details), "give dtype=torch.float")
+    return _reduced(node, "reduce_mean", x)
+
+
+def _log_sum_exp(node: Node) -> Value:
+    x = node.tensor_of()
+    return _reduced(
+        node, "reduce_log_sum_exp", x if x.details.dtype.is_float else node.cast(x, F32)
+    )
+
+
+_BY_NAME: dict[str, Handler] = {
+    "sum": Handler(_reduce("reduce_sum", widens=True)),
+    "prod": Handler(_reduce("reduce_prod", widens=True)),
+    "mean": Handler(_mean),
+    "amax": Handler(_reduce("reduce_max")),
+    "amin": Handler(_reduce("reduce_min")),
+    "any": Handler(_logical("reduce_any")),
+    "all": Handler(_logical("reduce_all")),
+    "logsumexp": Handler(_log_sum_exp),
+    "norm": Handler(_norm),
+    "std": Handler(_spread(is_root=True)),
+    "var": Handler(_spread(is_root=False)),
+    "max": Handler(_extreme("max"), ("input", "other")),
+    "min": Handler(_extreme("min"), ("input", "other")),
+    "argmax": Handler(_arg("arg_max")),
+    "argmin": Handler(_arg("arg_min")),
+}
+
+HANDLERS: dict[str, Handler] = {
+    f"{prefix}.{name}": handler
+    for prefix in ("torch", "Tensor")
+    for name, handler in _BY_NAME.items()
+}
+"""Operators of this family."""

@@ -1,0 +1,171 @@
+"""Operators about the graph itself: attributes, expressions, Python lists, sizes, casts, new tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...dtypes import F32, S64, DType
+from ...errors import UnsupportedError, UserError
+from ...graph_ir.graph import GraphTensor
+from .expression import evaluate_expression, parse_expression
+from .param_value import parse_scalar
+from .scope import Element, Handler, Node, Value
+
+MAX_ARANGE = 1 << 24
+"""Elements a torch.arange may have: it becomes a constant."""
+
+
+def _attribute(node: Node) -> Value:
+    if len(node.op.attributes) != 1:
+        raise node.rule("there must be one attribute", str(len(node.op.attributes)))
+    (key,) = node.op.attributes
+    return node.weight(key)
+
+
+def _expression(node: Node) -> Value:
+    try:
+        steps = parse_expression(node.text("expr") or "")
+    except (UserError, UnsupportedError) as error:
+        raise type(error)(f"{node.op}: {error}") from error
+    return evaluate_expression(steps, node.values, node)
+
+
+def _slice_indexes(node: Node) -> Value:
+    """A list such as (0,@0,2147483647)."""
+    text = node.text("indexes") or ""
+    items: list[Element] = []
+    for item in text.strip("()[]").split(","):
+        if not item.startswith("@"):
+            items.append(parse_scalar(item))
+            continue
+        number = item[1:]
+        if (
+            not (number.isascii() and number.isdigit())
+            or not len(number) < 9
+            or int(number) >= len(node.values)
+        ):
+            raise node.rule(
+                f"'{item[:16]}' must be one of the inputs", f"{len(node.values)} inputs"
+            )
+        value = node.values[int(number)]
+        if isinstance(value, list):
+            raise node.unsupported("a list of lists")
+        items.append(value)
+    return items
+
+
+def _construct(node: Node) -> Value:
+    items: list[Element] = []
+    for value in node.values:
+        if isinstance(value, list):
+            raise node.unsupported("a tuple of tuples")
+        items.append(value)
+    return items
+
+
+def _unpack(node: Node) -> tuple[Value, ...]:
+    value = node.argument("input")
+    if not isinstance(value, list):
+        raise node.rule("the input must be a tuple or a list", "one value")
+    return tuple(value)
+
+
+def _constant(node: Node) -> Value:
+    return node.argument("value")
+
+
+def _size(node: Node) -> Value:
+    dims = node.tensor_of().details.plain_dims
+    if not node.given("dim"):
+        return list(dims)
+    if not dims:
+        raise node.rule("the input must have axes", "a scalar")
+    return dims[node.axis(node.integer("dim"), len(dims))]
+
+
+# Casts.
+
+
+def _to(node: Node) -> Value:
+    x = node.tensor_of()
+    dtype = node.dtype()
+    return (
+        x if dtype is None or dtype == x.details.dtype else node.make("cast", x, dtype=dtype.name)
+    )
+
+
+def _type_as(node: Node) -> Value:
+    x, dtype = node.tensor_of(), node.tensor_of("other").details.dtype
+    return x if dtype == x.details.dtype else node.make("cast", x, dtype=dtype.name)
+
+
+# New tensors: a scalar repeated, so that nothing large is stored.
+
+
+def _filled(node: Node, dims: tuple[int, ...], dtype: DType, value: float) -> GraphTensor:
+    if min(dims, default=0) < 0:
+        raise node.rule("sizes must not be negative", str(list(dims)))
+    return node.make("broadcast", node.constant(value, dtype), shape=dims)
+
+
+def _full(value: float | None) -> Callable[[Node], Value]:
+    def run(node: Node) -> Value:
+        fill = node.number("fill_value", 0.0) if value is None else value
+        dtype = node.dtype() or F32
+        return _filled(node, tuple(node.integers("size")), dtype, fill)
+
+    return run
+
+
+def _full_like(value: float | None) -> Callable[[Node], Value]:
+    def run(node: Node) -> Value:
+        x = node.tensor_of()
+        fill = node.number("fill_value", 0.0) if value is None else value
+        dims = (
+            tuple(node.integers("size"))
+            if node.type.startswith("Tensor.new_")
+            else x.details.plain_dims
+        )
+        return _filled(node, dims, node.dtype() or x.details.dtype, fill)
+
+    return run
+
+
+def _arange(node: Node) -> Value:
+    start, end, step = (node.number(n, d) for n, d in (("start", 0), ("end", 0), ("step", 1)))
+    dtype = node.dtype()
+    span = (end - start) / step if step else -1.0
+    if not 0 <= span <= MAX_ARANGE:
+        raise node.rule(
+            f"there must be 0 to {MAX_ARANGE} elements", f"from {start} to {end} by {step}"
+        )
+    count = int(span) + (span != int(span))
+    values = [start + i * step for i in range(count)]
+    if dtype is None:
+        return node.constant(
+            values, F32 if any(isinstance(v, float) for v in (start, end, step)) else S64
+        )
+    return node.constant(values, dtype)
+
+
+_FILLED = (("zeros", 0.0), ("ones", 1.0), ("full", None), ("empty", 0.0))
+
+HANDLERS: dict[str, Handler] = {
+    "pnnx.Attribute": Handler(_attribute, ()),
+    "pnnx.Expression": Handler(_expression, ("*",)),
+    "pnnx.SliceIndexes": Handler(_slice_indexes, ("*",)),
+    "prim::Constant": Handler(_constant, ()),
+    **{f"prim::{kind}Construct": Handler(_construct, ("*",)) for kind in ("Tuple", "List")},
+    **{f"prim::{kind}Unpack": Handler(_unpack) for kind in ("Tuple", "List")},
+    "Tensor.size": Handler(_size, ("input", "dim")),
+    "Tensor.to": Handler(_to),
+    "Tensor.type_as": Handler(_type_as, ("input", "other")),
+    **{f"torch.{name}": Handler(_full(value), ("size",)) for name, value in _FILLED},
+    **{f"torch.{name}_like": Handler(_full_like(value)) for name, value in _FILLED},
+    **{
+        f"Tensor.new_{name}": Handler(_full_like(value), ("input", "size"))
+        for name, value in _FILLED
+    },
+    "torch.arange": Handler(_arange, ("start", "end", "step")),
+}
+"""Operators of this family."""

@@ -1,0 +1,79 @@
+"""Graph to PNNX files: the text of `X.param` and the archive `X.bin`."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+
+from ...errors import UserError
+from ...graph_ir.graph import Array, Graph
+from .export import export_graph
+from .program import MAGIC, Operator
+
+_COLUMN = 24  # the tool pads operator types and names to this width
+_EPOCH = (1980, 1, 1, 0, 0, 0)  # the same bytes for the same graph, whenever it is written
+
+
+def write_pnnx(graph: Graph, path: str | os.PathLike[str]) -> None:
+    """Write `path` (which must end in .param) and the weights in the .bin beside it.
+
+    UnsupportedError lists what PNNX cannot express; nothing is then written. UserError where files cannot be.
+    """
+    param = Path(path)
+    if param.suffix != ".param":
+        raise UserError(
+            f"'{param}': the name of a PNNX model must end in .param, like linear.pnnx.param"
+        )
+    operators, weights = export_graph(graph)
+    try:
+        _replace(param.with_suffix(".bin"), lambda stream: _write_archive(stream, weights))
+        _replace(param, lambda stream: stream.write(_text(operators).encode()))
+    except OSError as error:
+        raise UserError(f"'{param}' cannot be written: {error.strerror or error}") from error
+
+
+def _replace(path: Path, write: object) -> None:
+    """Write a file beside its place first, so that a failure leaves no half of it."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with draft.open("wb") as stream:
+            write(stream)  # type: ignore[operator]
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _write_archive(stream: IO[bytes], weights: dict[str, Array]) -> None:
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
+        for name, array in weights.items():
+            little = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
+            info = zipfile.ZipInfo(name, _EPOCH)
+            info.file_size = (
+                little.nbytes
+            )  # known in advance: no data descriptor, which the tool cannot read
+            with archive.open(info, "w") as entry:
+                entry.write(little.reshape(-1).view(np.uint8).data)
+
+
+def _text(operators: list[Operator]) -> str:
+    operands = {operand for op in operators for operand in op.outputs}
+    lines = [MAGIC, f"{len(operators)} {len(operands)}", *map(print_operator, operators)]
+    return "\n".join(lines) + "\n"
+
+
+def print_operator(op: Operator) -> str:
+    """The line of an operator, in the tool's order and columns."""
+    head = f"{op.type:<{_COLUMN}} {op.name:<{_COLUMN}} {len(op.inputs)} {len(op.outputs)}"
+    return " ".join((head, *op.inputs, *op.outputs, *_pairs(op)))
+
+
+def _pairs(op: Operator) -> Iterator[str]:
+    yield from (f"{key}={value}" for key, value in sorted(op.params.items()))
+    yield from (f"@{key}={value}" for key, value in sorted(op.attributes.items()))
+    yield from (f"${key}={operand}" for key, operand in op.keys)
+    yield from (f"#{operand}={tensor_type}" for operand, tensor_type in op.types.items())
