@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .errors import GraphcError, InternalError, UnsupportedError, UserError
     from .graph_ir.graph import Graph
     from .runtime.executor import CompiledModel
+    from .tools.debugger import debug
 
 __version__ = "0.1.0"
 
@@ -27,6 +28,7 @@ _HOME = {
     "UnsupportedError": ".errors",
     "UserError": ".errors",
     "compile": ".compiler",
+    "debug": ".tools.debugger",
     "load": ".compiler",
 }
 
@@ -39,6 +41,7 @@ __all__ = [
     "UserError",
     "__version__",
     "compile",
+    "debug",
     "load",
 ]
 

@@ -19,7 +19,7 @@ from typing import Protocol, cast
 from .. import __version__
 from ..errors import GraphcError, InternalError
 
-COMMANDS = ("compile", "run", "verify", "bench", "kernel", "tune", "version")
+COMMANDS = ("compile", "run", "verify", "bench", "kernel", "tune", "debug", "inspect", "version")
 
 EXIT_INTERRUPTED = 130  # as a shell reports a process ended by SIGINT
 EXIT_BROKEN_PIPE = 141  # and by SIGPIPE

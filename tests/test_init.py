@@ -19,6 +19,7 @@ PUBLIC = {
     "UserError",
     "__version__",
     "compile",
+    "debug",
     "load",
 }
 

@@ -1,0 +1,124 @@
+"""`graphc inspect`: what a dump of `graphc debug`, or any `.params` file of TVM, holds; two of them compared."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import UserError
+
+NAME = "inspect"
+HELP = "List, compare or extract the tensors of a debug dump or a .params file."
+
+Array = np.ndarray[Any, Any]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of the command."""
+    parser.add_argument("dump", help="dump folder of `graphc debug`, or a .params file")
+    parser.add_argument("nodes", nargs="?", default="*", help="glob of node names (default: all)")
+    parser.add_argument("--against", metavar="DUMP", help="show how far another dump's values are")
+    parser.add_argument("--save", metavar="DIR", help="write each tensor to DIR/NAME.npy")
+    parser.add_argument("--values", action="store_true", help="print the first and last elements")
+    parser.add_argument("--json", action="store_true", help="print one JSON object, no table")
+
+
+def run(args: argparse.Namespace) -> int:
+    """A line per tensor: name, type, least, greatest and mean value. 1 if `--against` finds a difference."""
+    other = dict(_chosen(_find(args.against), args.nodes)) if args.against else None
+    rows: list[dict[str, Any]] = []
+    for name, array in _chosen(_find(args.dump), args.nodes):
+        row = _facts(name, array)
+        if other is not None:
+            row |= _compared(array, other.get(name))
+        if args.save:
+            row["file"] = _save(Path(args.save), name, array)
+        if args.values:
+            row["values"] = np.array2string(array, threshold=12, edgeitems=3, precision=6)
+        rows.append(row)
+    if not rows:
+        raise UserError(f"no tensor of '{args.dump}' matches '{args.nodes}'")
+    if args.json:
+        print(json.dumps(rows))
+    else:
+        print(_table(rows))
+    return 1 if any(row.get("same") is False for row in rows) else 0
+
+
+def _find(path: str) -> Path:
+    """The params file that a path means: itself, or the one in a dump folder or its root."""
+    from ..tools.debug_dump import FOLDER, TENSORS_FILE
+
+    given = Path(path)
+    for file in (given, given / TENSORS_FILE, given / FOLDER / TENSORS_FILE):
+        if file.is_file():
+            return file
+    raise UserError(f"'{path}' is no .params file and no folder with one; `graphc debug` makes it")
+
+
+def _chosen(file: Path, pattern: str) -> Iterator[tuple[str, Array]]:
+    from ..frontend.tvm.params import iterate_params
+
+    for name, array in iterate_params(file):
+        if fnmatchcase(name, pattern) or fnmatchcase(name.split("____topo-index:")[0], pattern):
+            yield name, array
+
+
+def _facts(name: str, array: Array) -> dict[str, Any]:
+    from ..dtypes import from_numpy
+
+    dims = ",".join(map(str, array.shape))
+    facts: dict[str, Any] = {"name": name, "type": f"{from_numpy(array.dtype)}[{dims}]"}
+    wide = array.astype(np.float64)
+    finite = wide[np.isfinite(wide)]
+    if finite.size:
+        facts |= {"min": finite.min(), "max": finite.max(), "mean": finite.mean()}
+    if finite.size != wide.size:
+        facts |= {"nan": int(np.isnan(wide).sum()), "inf": int(np.isinf(wide).sum())}
+    return facts
+
+
+def _compared(array: Array, other: Array | None) -> dict[str, Any]:
+    from ..graph_ir.compare import difference
+
+    if other is None:
+        return {"same": False, "difference": "only in the first"}
+    found = difference(array, other)
+    return {"same": found.ok, "difference": f"{found.absolute:.3g}"}
+
+
+def _save(folder: Path, name: str, array: Array) -> str:
+    stem = "".join(ch if ch.isalnum() or ch in "._-" else "_" for ch in name).lstrip(".")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        np.save(folder / f"{stem}.npy", array, allow_pickle=False)
+    except OSError as error:
+        raise UserError(f"cannot write to '{folder}' ({error.strerror})") from error
+    return str(folder / f"{stem}.npy")
+
+
+def _table(rows: list[dict[str, Any]]) -> str:
+    keys = [
+        key
+        for key in ("name", "type", "min", "max", "mean", "nan", "inf", "difference", "file")
+        if any(key in row for row in rows)
+    ]
+    cells = [keys] + [[_text(row.get(key)) for key in keys] for row in rows]
+    widths = [max(len(line[i]) for line in cells) for i in range(len(keys))]
+    lines = []
+    for number, line in enumerate(cells):
+        padded = (text.ljust(width) for text, width in zip(line, widths, strict=True))
+        lines.append("  ".join(padded).rstrip())
+        if number and (values := rows[number - 1].get("values")):
+            lines.append(values)
+    return "\n".join(lines)
+
+
+def _text(value: object) -> str:
+    return "" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,1 @@
+"""TVM: graph JSON, parameter files and what its debug executor writes."""

@@ -1,0 +1,142 @@
+"""The debug executor: values of every node, times, and the dump in TVM's formats."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphc
+from graphc.dtypes import F32
+from graphc.errors import UserError
+from graphc.frontend.tvm.params import read_params
+from graphc.graph_ir.graph import Graph
+from graphc.graph_ir.logical_tensor import LogicalTensor
+from graphc.tools.debug_dump import FOLDER, tensor_key
+from graphc.tools.debugger import DebugExecutor
+from support.isa import host_target
+from support.lowered import integers
+
+X = integers((5, 9), 7)
+
+
+def network() -> Graph:
+    """Two layers with a residual, a view and two outputs; sums are exact."""
+    graph = Graph("net")
+    x = graph.make_input(LogicalTensor(F32, (5, 9)), "x")
+    y = x
+    for layer in range(2):
+        w = graph.make_constant(integers((9, 9), layer), f"w{layer}")
+        product = graph.make("matmul_core", (y, w), {}, f"product{layer}").outputs[0]
+        relu = graph.make("relu", (product,), {}, f"relu{layer}").outputs[0]
+        y = graph.make("add", (relu, x), {}, f"add{layer}").outputs[0]
+    view = graph.make("reshape", (relu,), {"shape": (9, 5)}, "view").outputs[0]
+    total = graph.make("reduce_sum", (view,), {"axes": (1,), "keep_dims": False}, "sum")
+    graph.make_output(y, "y")
+    graph.make_output(total.outputs[0], "total")
+    return graph
+
+
+def executor(**options: Any) -> DebugExecutor:
+    return graphc.debug(network(), host_target("avx2"), 2, **options)
+
+
+def reference() -> dict[str, np.ndarray]:
+    return {op.name: value for op, value in network().walk_reference([X])}
+
+
+@pytest.mark.parametrize("disabled", [(), ("fuse",)])
+def test_every_node_gives_its_ops_value(disabled: tuple[str, ...]) -> None:
+    debugger = executor(disabled=disabled)
+    debugger.set_input("x", X)
+    expected = reference()
+    seen = []
+    for node in debugger.program.nodes:
+        name = node.name.removesuffix(".fused")
+        if name in expected:
+            seen.append(name)
+            value = debugger.get_node_output(node.name)
+            np.testing.assert_array_equal(value, expected[name])
+    assert {"add0", "add1"} <= set(seen)
+
+
+def test_run_gives_outputs_and_a_row_per_node() -> None:
+    debugger = executor()
+    seen: list[tuple[int, int]] = []
+    rows = debugger.run(x=X, warmup=2, repeats=3, on_node=lambda *step: seen.append(step))
+    np.testing.assert_array_equal(debugger.get_output(0), reference()["y"])
+    np.testing.assert_array_equal(debugger.get_output(1), reference()["total"])
+    assert [row.name for row in rows] == [node.name for node in debugger.program.nodes]
+    assert all(len(row.time.samples) in (1, 3) for row in rows)
+    assert seen[0] == (0, len(rows)) and seen[-1] == (len(rows), len(rows))
+    assert any("gemm" in row.kernel for row in rows)
+    lines = debugger.table().splitlines()
+    assert lines[0].split("  ")[0] == "Node Name"
+    assert lines[1].startswith("---------")
+    assert len(lines) == len(rows) + 2
+
+
+def test_running_a_node_again_changes_nothing() -> None:
+    debugger = executor(disabled=("fuse",))
+    debugger.run(x=X, warmup=3, repeats=3)
+    np.testing.assert_array_equal(debugger.get_output(0), reference()["y"])
+
+
+def test_only_some_nodes() -> None:
+    debugger = executor()
+    rows = debugger.run(x=X, nodes="add*")
+    assert rows and all(row.name.startswith("add") for row in rows)
+    np.testing.assert_array_equal(debugger.get_output(0), reference()["y"])
+    with pytest.raises(UserError, match="no node matches 'nothing'"):
+        debugger.run(nodes="nothing")
+
+
+def test_the_dump_is_tvms(tmp_path: Path) -> None:
+    debugger = executor(dump_root=tmp_path)
+    debugger.run(x=X, repeats=1)
+    folder = tmp_path / FOLDER
+    graph = json.loads((folder / "_tvmdbg_graph_dump.json").read_text())
+    assert list(graph) == ["nodes", "arg_nodes", "node_row_ptr", "heads", "attrs"]
+    names = [node["name"] for node in graph["nodes"]]
+    entries = graph["node_row_ptr"][-1]
+    assert graph["node_row_ptr"] == list(range(len(names) + 1))
+    assert all(len(payload) == entries for _, payload in graph["attrs"].values())
+    for node in graph["nodes"]:
+        assert set(node["inputs"]) <= set(names)
+        assert all(isinstance(value, str) for value in node["attrs"].values())
+        assert (node["op"] == "param") == ("func_name" not in node["attrs"])
+    tensors = read_params(folder / "output_tensors.params")
+    assert set(tensors) == {tensor_key(name, i, 0) for i, name in enumerate(names)}
+    heads = [names[number] for number, _, _ in graph["heads"]]
+    value = tensors[tensor_key(heads[0], names.index(heads[0]), 0)]
+    np.testing.assert_array_equal(value, reference()["y"])
+    np.testing.assert_array_equal(tensors[tensor_key("x", names.index("x"), 0)], X)
+    events = json.loads((folder / "_tvmdbg_execution_trace.json").read_text())["traceEvents"]
+    assert [event["ph"] for event in events] == ["B", "E"] * len(names)
+    assert [event["ts"] for event in events] == sorted(event["ts"] for event in events)
+
+
+def test_a_view_shares_the_storage_of_what_it_views(tmp_path: Path) -> None:
+    executor(dump_root=tmp_path, disabled=("fuse", "simplify")).run(x=X, repeats=1)
+    graph = json.loads((tmp_path / FOLDER / "_tvmdbg_graph_dump.json").read_text())
+    names = [node["name"] for node in graph["nodes"]]
+    storage = dict(zip(names, graph["attrs"]["storage_id"][1], strict=True))
+    (view,) = [node for node in graph["nodes"] if node["op"] == "__nop"]
+    assert storage[view["name"]] == storage[view["inputs"][0]]
+
+
+def test_mistakes_are_told() -> None:
+    debugger = executor()
+    with pytest.raises(UserError, match="input 'x' is not set"):
+        debugger.run()
+    with pytest.raises(UserError, match="no input 'z'; the inputs are x"):
+        debugger.set_input("z", X)
+    debugger.set_input("x", X)
+    with pytest.raises(UserError, match="no node 'nobody' in the optimised graph"):
+        debugger.get_node_output("nobody")
+    with pytest.raises(UserError, match="no output 2"):
+        debugger.get_output(2)
+    debugger.close()

@@ -1,0 +1,1 @@
+"""Tools that look inside a compilation: the debug executor, explain and compare. Part of the driver."""

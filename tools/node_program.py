@@ -1,0 +1,152 @@
+"""A model compiled so that each of its nodes can be run alone, on memory that can be looked at.
+
+It is the fused program with two differences: `main` runs the one step that `select` names, and the arena is an
+argument. No node writes over its own input, so that it can be run again and again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ..codegen.aot import compile_to_object
+from ..codegen.module import emit_module
+from ..compiler import support_object
+from ..dtypes import S64, U8
+from ..errors import InternalError
+from ..graph_ir import pipeline as graph_pipeline
+from ..graph_ir.context import LowerContext
+from ..graph_ir.graph import Array, Graph, GraphTensor, Op
+from ..graph_ir.groups import is_view, storage_root
+from ..graph_ir.lower_graph import LoweredModel, lower_graph
+from ..runtime.artifact import Artifact
+from ..runtime.executor import CompiledModel
+from ..runtime.memory import aligned_empty
+from ..runtime.metadata import Metadata, TensorSpec
+from ..tensor_ir import builder as t
+from ..tensor_ir import pipeline as loop_pipeline
+from ..tensor_ir.nodes import Block, Buffer, Expr, Function, If, Invoke, Module, Slice, Stmt
+
+SELECT, ARENA = "graphc.select", "graphc.arena"
+
+
+class NodeProgram:
+    """The nodes of a model as native code, and the memory they work on.
+
+    `graph` is the optimised graph. Tensors hold a value from the run of their node until a later node reuses the
+    memory: read them right after.
+    """
+
+    def __init__(self, source: Graph, ctx: LowerContext) -> None:
+        disabled = ctx.options.disabled | {"in-place"}
+        self.ctx = replace(ctx, options=replace(ctx.options, disabled=disabled))
+        self.source = source
+        self.graph = source.copy()
+        graph_pipeline.run(self.graph, self.ctx)
+        self.lowered = lower_graph(self.graph, self.ctx)
+        self.nodes = [op for op in self.graph.ops if op.kind not in ("source", "sink")]
+        self.kernels = {call.op_name: call for call in self.lowered.calls}
+        self._steps = {call.op_name: i for i, call in enumerate(self.lowered.calls)}
+        self._model = CompiledModel(
+            _artifact(self.graph, self.lowered, self.ctx), ctx.options.threads
+        )
+        self._select = np.zeros(1, np.int64)
+        self._arena = aligned_empty((self.lowered.arena_bytes,), np.dtype(np.uint8))
+        self.inputs = self._model.inputs[:-2]
+        self.outputs = self._model.outputs
+        self._memory: dict[GraphTensor, Array] = {}
+        self._call: Callable[[], int] | None = None
+
+    def bind(self, arrays: Mapping[str, Any]) -> None:
+        """Use these input arrays (by name) from now on. UserError where they do not fit."""
+        results = [np.zeros(spec.shape, spec.dtype.numpy) for spec in self.outputs]
+        own = {SELECT: self._select, ARENA: self._arena}
+        values = {
+            name: np.require(array, requirements=["C", "A"]) for name, array in arrays.items()
+        }
+        self._call = self._model.bind({**values, **own}, results)
+        self._memory = {
+            op.outputs[0]: np.asarray(values[spec.name])
+            for op, spec in zip(self.graph.inputs, self.inputs, strict=True)
+        }
+        self._memory.update(
+            (storage_root(op.inputs[0]), array)
+            for op, array in zip(self.graph.outputs, results, strict=True)
+        )
+
+    def step(self, node: Op) -> Callable[[], int] | None:
+        """The native call that runs a node; None where no code runs for it (a view)."""
+        if self._call is None:
+            raise InternalError("a node program must be bound to inputs before it runs")
+        if node.name not in self._steps:
+            return None
+        self._select[0] = self._steps[node.name]
+        return self._call
+
+    def value(self, tensor: GraphTensor) -> Array:
+        """A copy of what a tensor holds now, in its plain shape."""
+        details, root = tensor.details, storage_root(tensor)
+        if root.producer_owner.op_name == "constant":
+            packed = root.details.format.pack(np.asarray(root.producer_owner.attrs["value"]))
+        elif root in self._memory:
+            packed = self._memory[root]
+        else:
+            offset = self.graph.attrs["temp.memory_plan"].offsets[root]
+            data = self._arena[offset : offset + root.details.size_bytes]
+            packed = data.view(root.details.dtype.numpy)
+        laid_out = np.ascontiguousarray(packed).reshape(details.blocking_dims)
+        return np.array(details.format.unpack(laid_out, details.plain_dims))
+
+    def close(self) -> None:
+        """Release the code."""
+        self._model.close()
+
+
+def is_free(node: Op) -> bool:
+    """Whether no code runs for a node: another shape of the same memory."""
+    return is_view(node)
+
+
+def select_step(module: Module, arena_bytes: int, inputs: int) -> Module:
+    """`main` with two more inputs: the number of the step to run, and the arena."""
+    main = module.function(module.entry)
+    old_arena = main.params[-1]
+    select, arena = Buffer(f"x{inputs}", S64, (1,)), Buffer(f"x{inputs + 1}", U8, (arena_bytes,))
+    none = Buffer("arena", U8, (0,))
+    params = (*main.params[:inputs], select, arena, *main.params[inputs:-1], none)
+
+    def moved(arg: Slice | Expr) -> Slice | Expr:
+        own = isinstance(arg, Slice) and arg.buffer == old_arena
+        return replace(arg, buffer=arena) if own else arg  # type: ignore[arg-type]
+
+    steps: list[Stmt] = [
+        If(
+            t.compare("eq", t.load(select, [0]), t.as_expr(number)),
+            replace(step, args=tuple(map(moved, step.args))),
+        )
+        for number, step in enumerate(main.body.body)
+        if isinstance(step, Invoke)
+    ]
+    selected = Function(main.name, params, Block(tuple(steps)), main.note)
+    return Module((*(f for f in module.functions if f is not main), selected), module.entry)
+
+
+def _artifact(graph: Graph, lowered: LoweredModel, ctx: LowerContext) -> Artifact:
+    inputs = tuple(
+        TensorSpec(op.name, op.outputs[0].details.dtype, op.outputs[0].details.plain_dims)
+        for op in graph.inputs
+    )
+    outputs = tuple(
+        TensorSpec(op.attrs.get("temp.result", op.name), x.dtype, x.plain_dims)
+        for op in graph.outputs
+        for x in [op.inputs[0].details]
+    )
+    own = (TensorSpec(SELECT, S64, (1,)), TensorSpec(ARENA, U8, (lowered.arena_bytes,)))
+    module = select_step(lowered.module, lowered.arena_bytes, len(inputs))
+    llvm_ir = emit_module(loop_pipeline.run(module, ctx.target), ctx.target)
+    metadata = Metadata(graph.name, (*inputs, *own), outputs, 0, ctx.target.isa)
+    constants = np.frombuffer(lowered.constants, np.uint8)
+    return Artifact(metadata, constants, compile_to_object(llvm_ir, ctx.target), support_object())
