@@ -219,19 +219,19 @@ def pack_panels(
 
     def copy(first: Expr, width: int) -> Stmt:
         column = t.add(t.mul(first, columns), j)
-        value = t.load(
-            source.buffer, (t.add(start, t.add(t.mul(i, source.row), t.mul(column, source.col))),)
-        )
+        offset = t.add(t.mul(i, source.row), t.mul(column, source.col))
+        value = t.load(source.buffer, (t.add(start, offset),))
         place = t.add(t.mul(first, k * columns), t.add(t.mul(i, columns), j))
-        return _loop(i, k, _loop(j, width, Store(local, (place,), value), "vector"), "serial")
+        return _loop(j, width, Store(local, (place,), value), "vector")
 
-    body: list[Stmt] = []
-    if full:
-        body.append(_loop(panel, full, copy(panel, columns), "serial"))
+    row: list[Stmt] = [_loop(panel, full, copy(panel, columns), "serial")] if full else []
+    row += [copy(t.as_expr(full), rest)] if rest else []
+    # Row by row, so that the source is read in the order it lies in memory, which is what prefetchers follow.
+    body: list[Stmt] = [_loop(i, k, Block(tuple(row)), "serial")]
     if rest:  # whole vectors of the last panel are read, so all of it must be defined
         z = Var("pz")
         zero = Store(local, (t.add(z, full * k * columns),), t.const(0.0, F32))
-        body += [_loop(z, k * columns, zero, "vector"), copy(t.as_expr(full), rest)]
+        body.insert(0, _loop(z, k * columns, zero, "vector"))
     return body
 
 
