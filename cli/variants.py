@@ -63,7 +63,8 @@ def model_variants(graph: Graph, ctx: LowerContext) -> list[Variant]:
 def op_variants(op: Op, ctx: LowerContext) -> Iterator[Variant]:
     """The op alone in every format choice and blocking it offers, on integer-filled inputs."""
     rng = np.random.default_rng(7)
-    arrays = [_operand(x, rng) for x in op.inputs]
+    given = {x: _operand(x, rng) for x in dict.fromkeys(op.inputs)}
+    arrays = [given[x] for x in op.inputs]
     (expected,) = op.reference(arrays)
     for choice in op.query_format(ctx):
         alone = _alone(op, choice)
@@ -105,7 +106,10 @@ def _operand(tensor: GraphTensor, rng: np.random.Generator) -> Array:
     dtype = tensor.details.dtype
     low = -4 if dtype.is_signed else 0
     high = 2 if dtype.kind == "bool" else 5
-    return rng.integers(low, high, tensor.details.plain_dims).astype(dtype.numpy)
+    values = rng.integers(low, high, tensor.details.elements)
+    first = rng.permutation(np.arange(low, high))[: values.size]
+    values[: first.size] = first  # so that small tensors have values of either sign too
+    return values.reshape(tensor.details.plain_dims).astype(dtype.numpy)
 
 
 def _distinct(op: Op, arrays: Sequence[Array]) -> tuple[Array, ...]:

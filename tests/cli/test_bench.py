@@ -1,0 +1,101 @@
+"""`graphc bench`: rows for a model or a suite, JSON, and exit code 1 when engines disagree. No times are judged."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from graphc import cli
+from graphc.bench import engines, measure, peers
+from support.cli_models import free, layer
+
+Capture = pytest.CaptureFixture[str]
+QUICK = ("--rounds", "1", "--seconds", "0.01", "--threads", "1", "-q")
+
+
+@pytest.fixture(autouse=True)
+def as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command pins its process and sets OMP_NUM_THREADS; here that is the tests' process."""
+    monkeypatch.setattr(measure, "pin_to", lambda threads: None)
+    monkeypatch.setattr(measure, "load_warning", lambda threads: None)
+    monkeypatch.setenv("OMP_NUM_THREADS", os.environ.get("OMP_NUM_THREADS", "1"))
+
+
+def plant_peer(monkeypatch: pytest.MonkeyPatch, factor: float) -> None:
+    """The engine "ort" computes `factor` times what graphc does."""
+
+    def make(model: bytes, inputs: peers.Arrays, threads: int) -> peers.Contender:
+        compiled = engines.compile_model(model, "native", threads)
+        run: Callable[[], list[np.ndarray]] = lambda: [
+            y * factor for y in compiled.run(None, dict(inputs))
+        ]
+        return peers.Contender("ort", run, run)
+
+    monkeypatch.setitem(peers.PEERS, "ort", make)
+
+
+def test_a_model(tmp_path: Path, capsys: Capture) -> None:
+    assert cli.main(["bench", layer(tmp_path), *QUICK]) == 0
+    out, err = capsys.readouterr()
+    words = [line.split() for line in out.splitlines() if line.strip()]
+    assert ["case", "graphc", "ms", "min", "ms", "GFLOP/s", "%", "peak", "ratio"] in words
+    assert any(line[0] == "layer.onnx" for line in words)
+    assert err == ""
+
+
+def test_free_sizes_from_the_command_line(tmp_path: Path, capsys: Capture) -> None:
+    assert cli.main(["bench", free(tmp_path), "--input", "x=f32[5,3]", "--json", *QUICK]) == 0
+    (row,) = json.loads(capsys.readouterr().out)["rows"]
+    assert row["gflop"] == 15e-9
+
+
+def test_a_suite_as_json_in_a_file(tmp_path: Path, capsys: Capture) -> None:
+    path = tmp_path / "t.json"
+    words = ["--suite", "tiny", "--only", "16x16", "--json", str(path)]
+    assert cli.main(["bench", *words, *QUICK]) == 0
+    assert "16x16" in capsys.readouterr().out
+    found = json.loads(path.read_text())
+    assert [row["case"] for row in found["rows"]] == ["16x16"]
+    assert set(found) == {"cpu", "threads", "versions", "geomean", "rows"}
+    assert found["threads"] == 1 and found["geomean"] is None
+    timing = found["rows"][0]["engines"]["graphc"]
+    assert 0 < timing["min"] <= timing["median"] and timing["calls"] >= 3
+
+
+@pytest.mark.parametrize(("factor", "code"), [(1.0, 0), (1.5, 1)])
+def test_engines_that_disagree_are_exit_code_1(
+    factor: float, code: int, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant_peer(monkeypatch, factor)
+    assert cli.main(["bench", layer(tmp_path), "--vs", "ort", "--json", *QUICK]) == code
+    found = json.loads(capsys.readouterr().out)
+    (row,) = found["rows"]
+    assert row["agree"] is (code == 0)
+    assert set(row["engines"]) == {"graphc", "ort"}
+    assert row["ratio"] == pytest.approx(found["geomean"]) and row["ratio"] > 0
+    assert cli.main(["bench", layer(tmp_path), "--vs", "ort", *QUICK]) == code
+    assert ("DIFFERS" in capsys.readouterr().out) is (code == 1)
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ([], "bench takes a model file or --suite, one of the two"),
+        (["{model}", "--suite", "tiny"], "bench takes a model file or --suite, one of the two"),
+        (["nope.onnx"], "'nope.onnx' does not exist"),
+        (["--suite", "tiny", "--only", "zzz"], "suite 'tiny' has no case with 'zzz' in its name"),
+        (["{model}", "--vs", "abacus"], "peer 'abacus' is not known; known are ort, openvino"),
+        (["{model}", "--rounds", "0"], "bench needs at least 1 round and a time above 0, got 0 and 0.01 s"),
+        (["{model}", "--seconds", "nan"], "bench needs at least 1 round and a time above 0, got 1 and nan s"),
+        (["{model}", "--json", "/dev/null/t"], "cannot write '/dev/null/t' (Not a directory)"),
+    ],
+)  # fmt: skip
+def test_bad_input(words: list[str], sentence: str, tmp_path: Path, capsys: Capture) -> None:
+    model = layer(tmp_path)
+    assert cli.main(["bench", *QUICK, *(word.format(model=model) for word in words)]) == 2
+    assert capsys.readouterr().err == f"graphc: error: {sentence}\n"

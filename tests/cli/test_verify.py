@@ -1,0 +1,84 @@
+"""`graphc verify`: a row per (op, layout, blocking), and exit code 1 when one is wrong."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from graphc import cli
+from graphc.cli import variants
+from support.cli_models import free, layer, plant_wrong_relu, tiny
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two blockings a product and no boundary sizes: the rest is tested by its templates' tests, and slow."""
+    offered = variants.matmul_blockings
+    monkeypatch.setattr(variants, "_boundary_products", lambda ctx: iter(()))
+    monkeypatch.setattr(variants, "matmul_blockings", lambda op, ctx: offered(op, ctx)[:2])
+
+
+def test_every_op_in_every_layout_and_blocking(few: None, tmp_path: Path, capsys: Capture) -> None:
+    assert cli.main(["verify", layer(tmp_path), "--target", "generic", "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    found = json.loads(out)
+    assert found["mismatches"] == 0
+    rows = [
+        (row["op"].split()[0], row["layout"], row["blocking"].split()[0]) for row in found["rows"]
+    ]
+    assert {(name, layout) for name, layout, _ in rows} == {
+        *(("matmul_core", layout) for layout in ("AB,AB->AB", "AB,NK8n->AB", "AB,NK4n->AB")),
+        *(("add", "AB,A->AB"), ("relu", "AB->AB")),
+    }
+    assert {blocking for name, _, blocking in rows if name == "matmul_core"} == {"mr4nv2", "mr8nv1"}
+    assert len(rows) == 6, "the small product has one blocking in panels"
+    assert all(row["ok"] and row["max_error"] == 0 for row in found["rows"])
+
+
+def test_an_op_that_reads_one_tensor_twice(tmp_path: Path, capsys: Capture) -> None:
+    assert cli.main(["verify", free(tmp_path), "-q", "--input", "x=f32[2,3]"]) == 0
+    assert capsys.readouterr().out.startswith("1 variants, 0 mismatches, ")
+
+
+def test_table_and_count(tmp_path: Path, capsys: Capture) -> None:
+    assert cli.main(["verify", tiny(tmp_path), "--target", "generic"]) == 0
+    out, err = capsys.readouterr()
+    lines = [line.split() for line in out.splitlines() if line.strip()]
+    assert lines[0] == ["op", "layout", "blocking", "max", "error"]
+    assert [line[0] for line in lines if line[-1] == "ok"] == ["neg", "relu"]
+    assert out.splitlines()[-1] == "2 variants, 0 mismatches, generic"
+    assert err.startswith("verify ")
+
+
+def test_quiet_prints_the_count_only(tmp_path: Path, capsys: Capture) -> None:
+    assert cli.main(["verify", tiny(tmp_path), "-q", "--target", "generic"]) == 0
+    assert capsys.readouterr() == ("2 variants, 0 mismatches, generic\n", "")
+
+
+def test_a_wrong_kernel_is_exit_code_1(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant_wrong_relu(monkeypatch)
+    assert cli.main(["verify", tiny(tmp_path), "-q"]) == 1
+    out = capsys.readouterr().out
+    assert "MISMATCH" in out and "relu" in out and "neg" not in out
+    assert "2 variants, 1 mismatches, " in out
+    assert cli.main(["verify", tiny(tmp_path), "--json"]) == 1
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert [(row["op"].split()[0], row["ok"]) for row in rows] == [("neg", True), ("relu", False)]
+
+
+def test_bad_input(tmp_path: Path, capsys: Capture) -> None:
+    for words, sentence in (
+        (["nope.onnx"], "'nope.onnx' does not exist"),
+        ([tiny(tmp_path), "-i", "z=random"], "--input names 'z', which is no input of the model; its inputs are x"),
+        ([tiny(tmp_path), "-X", "magic"], "-X must be no-SWITCH, got 'magic'; switches are fold, "),
+    ):  # fmt: skip
+        assert cli.main(["verify", *words]) == 2
+        out, err = capsys.readouterr()
+        assert out == "" and err.startswith(f"graphc: error: {sentence}")
