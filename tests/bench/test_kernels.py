@@ -1,7 +1,6 @@
 """Problem strings, settings by hand, and one real trial."""
 
 import pytest
-from support.isa import host_target
 
 from graphc.bench.kernels import (
     Problem,
@@ -12,6 +11,7 @@ from graphc.bench.kernels import (
     trial,
 )
 from graphc.errors import UserError
+from support.isa import host_target
 
 
 @pytest.mark.parametrize(

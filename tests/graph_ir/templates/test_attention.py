@@ -1,9 +1,9 @@
 """Attention as one kernel, interpreted; and what keeps it from being one."""
 
 import pytest
-from support.lowered import build, check_interpreted, context
 
 from graphc.graph_ir.graph import Graph
+from support.lowered import build, check_interpreted, context
 
 
 def attention(b: int, h: int, s: int, d: int, mask: bool = True, transpose: bool = True) -> Graph:

@@ -1,13 +1,13 @@
 """Pointwise and reduction groups, interpreted, in plain and blocked layouts."""
 
 import pytest
-from support.lowered import build, check_interpreted, context, integers
 
 from graphc.dtypes import F32
 from graphc.graph_ir.format import parse_format
 from graphc.graph_ir.graph import Graph
 from graphc.graph_ir.logical_tensor import LogicalTensor
 from graphc.tensor_ir import interpreter
+from support.lowered import build, check_interpreted, context, integers
 
 SHAPES = [(), (1,), (7,), (8,), (9,), (3, 5), (2, 1, 33), (0, 4)]
 

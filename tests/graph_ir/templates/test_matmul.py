@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from support.lowered import build, check_interpreted, context, integers, interpret, lower
 
 from graphc.dtypes import F32
 from graphc.graph_ir.graph import Graph
 from graphc.graph_ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.lower_matmul import matmul_blockings
 from graphc.graph_ir.ops.matmul import MatmulCore
+from support.lowered import build, check_interpreted, context, integers, interpret, lower
 
 
 def product(m: int, n: int, k: int, batch: tuple[int, ...] = (), **attrs: bool) -> Graph:

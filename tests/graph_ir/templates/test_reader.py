@@ -1,11 +1,10 @@
 """Names and types of what a group reads."""
 
-from support.lowered import build
-
 from graphc.dtypes import BF16, F32
 from graphc.graph_ir.templates.reader import GroupReader, narrow, parameters, widen
 from graphc.tensor_ir import builder as t
 from graphc.tensor_ir.nodes import Buffer, Cast, Load, Var
+from support.lowered import build
 
 
 def test_sixteen_bit_floats_are_widened_and_narrowed() -> None:

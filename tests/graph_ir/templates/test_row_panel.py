@@ -1,6 +1,7 @@
 """Row groups, interpreted: softmax, layer norm, log-softmax as one kernel each."""
 
 import pytest
+
 from support.lowered import build, check_interpreted, context
 
 SHAPES = [(1, 1), (3, 7), (2, 3, 8), (4, 1), (1, 33)]
