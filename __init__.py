@@ -8,6 +8,7 @@ Names are loaded at their first use, so that `import graphc` costs no LLVM and n
 
 from __future__ import annotations
 
+import logging
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from .tools.debugger import debug
 
 __version__ = "0.1.0"
+
+logging.getLogger("graphc").addHandler(logging.NullHandler())  # silent unless the program asks
 
 _HOME = {
     "CompiledModel": ".runtime.executor",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -45,6 +46,9 @@ OnPhase = Callable[[str, int, int], None]
 """Progress: (phase, steps done, steps in all). Called when a phase starts (0 done) and as it goes."""
 
 
+_LOG = logging.getLogger("graphc.compiler")
+
+
 @dataclass
 class Compilation:
     """Everything one compilation made, stage by stage.
@@ -74,7 +78,9 @@ class _Phases:
         self.progress(name, 0, 1)
         start = time.perf_counter()
         yield
-        self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
+        spent = time.perf_counter() - start
+        self.seconds[name] = self.seconds.get(name, 0.0) + spent
+        _LOG.info("%s: %.1f ms", name, spent * 1e3)
         self.progress(name, 1, 1)
 
     def progress(self, name: str, done: int, total: int) -> None:

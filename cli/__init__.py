@@ -19,7 +19,18 @@ from typing import Protocol, cast
 from .. import __version__
 from ..errors import GraphcError, InternalError
 
-COMMANDS = ("compile", "run", "verify", "bench", "kernel", "tune", "debug", "inspect", "version")
+COMMANDS = (
+    "compile",
+    "run",
+    "verify",
+    "bench",
+    "kernel",
+    "tune",
+    "debug",
+    "inspect",
+    "explain",
+    "version",
+)
 
 EXIT_INTERRUPTED = 130  # as a shell reports a process ended by SIGINT
 EXIT_BROKEN_PIPE = 141  # and by SIGPIPE
@@ -48,6 +59,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     args = _parser(words).parse_args(words)
     try:
+        if log := os.environ.get("GRAPHC_LOG"):
+            import_module(".log_levels", __name__).configure_logging(log)
         code: int = args.command(args)
         sys.stdout.flush()
     except KeyboardInterrupt:

@@ -6,6 +6,7 @@ as it maps the sections of one object close together.
 
 from __future__ import annotations
 
+import logging
 import re
 from functools import cache
 
@@ -16,12 +17,14 @@ from ..target import Target
 
 OPT_LEVEL = 2
 _CONTEXT_LINES = 4
+_LOG = logging.getLogger("graphc.codegen")
 
 
 def compile_to_object(llvm_text: str, target: Target) -> bytes:
     """Return the object file of an LLVM IR module. InternalError when LLVM refuses it."""
     machine = _machine(target.cpu, target.features)
     code: bytes = machine.emit_object(_optimized(llvm_text, machine))
+    _LOG.debug("%d characters of LLVM IR to %d bytes for %s", len(llvm_text), len(code), target.isa)
     return code
 
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -20,6 +21,7 @@ from .groups import is_view, storage_root
 from .passes.plan_memory import ALIGNMENT, MemoryPlan
 
 ENTRY = "main"
+_LOG = logging.getLogger("graphc.lower")
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,7 @@ def lower_graph(
         kernel = kernels.of(op, ctx)
         operands = [*dict.fromkeys(op.inputs), *op.outputs]
         invokes.append(Invoke(kernel.name, tuple(places.slice(x) for x in operands)))
+        _LOG.debug("%s runs as %s: %s", op.name, kernel.name, kernel.note)
         calls.append(KernelCall(op.name, kernel.name, kernel.note, op.get_gflop()))
         if on_op:
             on_op(done + 1, len(steps))

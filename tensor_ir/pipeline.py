@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 
 from ..target import Target
@@ -12,6 +13,8 @@ from .passes.outline_parallel import outline_parallel
 from .passes.simplify import simplify
 from .passes.unroll import unroll
 from .passes.vectorize import vectorize
+
+_LOG = logging.getLogger("graphc.loops")
 
 Pass = Callable[[Module, Target], Module]
 OnStage = Callable[[int, str, Module, bool], None]
@@ -33,6 +36,7 @@ def run(module: Module, target: Target, on_stage: OnStage | None = None) -> Modu
     for position, one in enumerate(PASSES):
         before = module
         module = one(module, target)
+        _LOG.debug("%s %s", one.__name__, "left it" if module is before else "changed it")
         if on_stage:
             on_stage(position, one.__name__, module, module is not before)
     return module

@@ -1,0 +1,44 @@
+"""`GRAPHC_LOG`: which of graphc's loggers print to stderr, and how much.
+
+`GRAPHC_LOG="fuse=debug,codegen"` is a list of NAME, NAME=LEVEL or LEVEL: a name is a graph
+pass, `compiler`, `lower`, `loops` or `codegen`, and means the logger `graphc.NAME`; without a level it is `debug`;
+a level alone is for all.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from ..errors import UserError
+
+VARIABLE = "GRAPHC_LOG"
+LEVELS = ("debug", "info", "warning", "error")
+FORMAT = "%(name)s: %(message)s"
+
+
+def parse_levels(text: str) -> dict[str, int]:
+    """Level by logger name. UserError for a level that does not exist."""
+    found: dict[str, int] = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        name, equals, level = part.partition("=")
+        if not equals:
+            name, level = ("", part) if part in LEVELS else (part, "debug")
+        if level not in LEVELS:
+            raise UserError(
+                f"{VARIABLE}: a level must be one of {', '.join(LEVELS)}, got '{part}'; "
+                'write for example GRAPHC_LOG="fuse=debug,codegen"'
+            )
+        found[f"graphc.{name}".rstrip(".")] = logging.getLevelNamesMapping()[level.upper()]
+    return found
+
+
+def configure_logging(text: str) -> None:
+    """Print the records that the text asks for to stderr; nothing is changed for an empty text."""
+    levels = parse_levels(text)
+    if not levels:
+        return
+    handler = logging.StreamHandler()  # stderr, as it is now
+    handler.setFormatter(logging.Formatter(FORMAT))
+    logging.getLogger("graphc").handlers = [handler]
+    for name, level in levels.items():
+        logging.getLogger(name).setLevel(level)

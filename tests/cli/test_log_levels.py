@@ -1,0 +1,50 @@
+"""GRAPHC_LOG, and that nothing is printed without it."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from graphc.cli.log_levels import parse_levels
+from graphc.errors import UserError
+from support.process import ROOT, run_cli, run_python
+
+MLP = str(ROOT / "examples" / "mlp.onnx")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", {}),
+        ("fuse=debug,codegen", {"graphc.fuse": logging.DEBUG, "graphc.codegen": logging.DEBUG}),
+        ("info", {"graphc": logging.INFO}),
+        (" fuse=error , ", {"graphc.fuse": logging.ERROR}),
+    ],
+)
+def test_names_and_levels(text: str, expected: dict[str, int]) -> None:
+    assert parse_levels(text) == expected
+
+
+@pytest.mark.parametrize("text", ["fuse=loud", "fuse=", "a=b=c"])
+def test_a_wrong_level_is_told(text: str) -> None:
+    with pytest.raises(UserError, match="level must be one of debug, info, warning, error"):
+        parse_levels(text)
+
+
+def test_only_what_is_asked_for_is_printed() -> None:
+    done = run_cli("compile", MLP, "-q", env={"GRAPHC_LOG": "fuse=debug,codegen"})
+    assert done.returncode == 0, done.stderr
+    assert {line.split(":")[0] for line in done.stderr.splitlines()} == {
+        "graphc.fuse",
+        "graphc.codegen",
+    }
+    assert "anchor fc1" in done.stderr
+    wrong = run_cli("version", env={"GRAPHC_LOG": "fuse=loud"})
+    assert (wrong.returncode, wrong.stdout) == (2, "")
+
+
+def test_the_library_prints_nothing_itself() -> None:
+    script = f"import graphc; graphc.compile({MLP!r}).close()"
+    done = run_python("-c", script, env={"GRAPHC_LOG": "debug"})
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

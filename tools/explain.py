@@ -1,0 +1,231 @@
+"""Why the compiler did what it did to a model, from the decision log, the layout decisions and the memory plan.
+
+All facts are plain values (dictionaries, lists, strings, numbers), so that they print as text and as JSON alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import UserError
+from ..graph_ir.context import LowerContext
+from ..graph_ir.decisions import Decision, DecisionLog, log_of
+from ..graph_ir.graph import Graph, GraphTensor, Op
+from ..graph_ir.groups import storage_root
+from ..graph_ir.lower_graph import KernelCall, LoweredModel
+from ..graph_ir.lower_matmul import matmul_blocking, matmul_blockings
+from ..graph_ir.ops.matmul import MatmulCore
+from ..graph_ir.passes.plan_memory import MemoryPlan
+from ..graph_ir.passes.propagate_layouts import LayoutDecision
+from ..graph_ir.templates.matmul_tile import product_cycles
+
+Facts = dict[str, Any]
+MOST_BLOCKINGS = 8
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """A compiled model to ask about: `source` as read, `graph` as optimised, and what it was lowered to."""
+
+    source: Graph
+    graph: Graph
+    lowered: LoweredModel
+    ctx: LowerContext
+
+    @property
+    def log(self) -> DecisionLog:
+        """What the passes decided."""
+        return log_of(self.graph)
+
+    def passes(self) -> list[Facts]:
+        """Each pass: ops before and after it, which it removed and added, and its decisions."""
+        return [
+            {
+                "number": stage.number,
+                "pass": stage.name,
+                "enabled": stage.enabled,
+                "changed": stage.changed,
+                "before": len(stage.before),
+                "after": len(stage.after),
+                "removed": list(stage.removed),
+                "added": list(stage.added),
+                "decisions": [str(d) for d in self.log.of_stage(stage.number)],
+            }
+            for stage in self.log.stages
+        ]
+
+    def kernels(self) -> list[Facts]:
+        """Each call of a kernel in the order they run: what it computes, in which layouts and blocking."""
+        return [self._kernel(call) for call in self.lowered.calls]
+
+    def not_fused(self) -> list[str]:
+        """Neighbouring ops in different kernels, with the rule that keeps them apart."""
+        return [str(d) for d in self.log.decisions if d.kind == "not fused"]
+
+    def memory(self) -> Facts:
+        """The arena: its size, the least any plan needs, and each block with its life and whose bytes it takes over."""
+        plan: MemoryPlan = self.graph.attrs["temp.memory_plan"]
+        return {
+            "arena_bytes": plan.arena_bytes,
+            "lower_bound": plan.lower_bound,
+            "blocks": [
+                self._block(plan, tensor) for life in plan.lives for tensor in life.tensors[:1]
+            ],
+        }
+
+    def node(self, name: str) -> Facts:
+        """All about one op of the model, of the optimised graph, or about a kernel. UserError if there is none."""
+        if any(call.kernel == name for call in self.lowered.calls):
+            same = [self._kernel(call) for call in self.lowered.calls if call.kernel == name]
+            return {"kernel": name, "calls": same}
+        names = self.log.became(name)
+        op = self._find(name, names)
+        story = self._story(op, name)
+        calls = [call for call in self.lowered.calls if self._members(call) & names]
+        facts: Facts = {
+            "node": name,
+            "op": op.op_name,
+            "inputs": [f"{x.name}: {x.details}" for x in op.inputs],
+            "outputs": [str(y.details) for y in op.outputs],
+            "gflop": op.get_gflop(),
+            "became": sorted(names - {name}),
+            "decisions": [f"{d.stage} {d.pass_name}: {d}" for d in story],
+            "layouts": [c for d in self._layouts(names) for c in _candidates(d)],
+            "blockings": [b for p in self._products(names) for b in self._blockings(p)],
+            "kernels": [self._kernel(call) for call in calls],
+        }
+        facts["memory"] = [self._place(call) for call in calls]
+        return facts
+
+    def _find(self, name: str, names: set[str]) -> Op:
+        ops = {op.name: op for op in [*_all_ops(self.graph), *_all_ops(self.source)]}
+        if name in ops:
+            return ops[name]
+        if len(names) == 1 and not self.log.story(name):
+            known = ", ".join(
+                [op.name for op in self.source.ops if op.kind not in ("source", "sink")][:20]
+            )
+            raise UserError(f"there is no node or kernel '{name}'; the model's nodes are {known}")
+        return next(ops[n] for n in sorted(names) if n in ops)
+
+    def _story(self, op: Op, name: str) -> list[Decision]:
+        """Decisions about the op and about the constants only it reads."""
+        names = [name, *(x.name for x in op.inputs if x.producer_owner.op_name == "constant")]
+        found = {id(d): d for n in names for d in self.log.story(n)}
+        return sorted(found.values(), key=lambda d: self.log.decisions.index(d))
+
+    def _members(self, call: KernelCall) -> set[str]:
+        node = next(op for op in self.graph.ops if op.name == call.op_name)
+        return {node.name, *(op.name for op in _body(node))}
+
+    def _layouts(self, names: set[str]) -> list[LayoutDecision]:
+        decisions: list[LayoutDecision] = self.graph.attrs.get("temp.layout_decisions", [])
+        return [d for d in decisions if d.op_name in names]
+
+    def _products(self, names: set[str]) -> list[MatmulCore]:
+        ops = _all_ops(self.graph)
+        return [op for op in ops if isinstance(op, MatmulCore) and op.is_tuned and op.name in names]
+
+    def _blockings(self, op: MatmulCore) -> list[Facts]:
+        """The blockings the template offers, the model's favourite first, with the cycles its tile would take."""
+        m, n, k = op.sizes
+        chosen = matmul_blocking(op, self.ctx)
+        offered = matmul_blockings(op, self.ctx)
+        listed = list(dict.fromkeys([chosen, *offered]))[:MOST_BLOCKINGS]
+        return [
+            {
+                "product": op.name,
+                "problem": op.problem,
+                "blocking": str(blocking),
+                "cycles": round(k * product_cycles(m, n, blocking.tile, self.ctx.target)),
+                "chosen": blocking == chosen,
+                "by": ("a tuning file" if op.problem in self.ctx.blockings else "the cost model")
+                if blocking == chosen
+                else "",
+                "offered": len(offered),
+            }
+            for blocking in listed
+        ]
+
+    def _kernel(self, call: KernelCall) -> Facts:
+        node = next(op for op in self.graph.ops if op.name == call.op_name)
+        names = {op.name for op in _body(node)}
+        chosen = [d.candidates[d.chosen] for d in self._layouts(names)]
+        blocked = [str(matmul_blocking(op, self.ctx)) for op in self._products(names)]
+        return {
+            "node": node.name,
+            "kernel": call.kernel,
+            "ops": [f"{op.op_name} {op.name}" for op in _body(node)],
+            "layouts": [",".join(map(str, (*c.inputs, *c.outputs))) for c in chosen],
+            "blockings": blocked,
+            "gflop": call.gflop,
+            "source": sorted(
+                op.name
+                for op in self.source.ops
+                if op.kind not in ("source", "sink")
+                and self.log.became(op.name) & (names | {node.name})
+            ),
+        }
+
+    def _place(self, call: KernelCall) -> str:
+        node = next(op for op in self.graph.ops if op.name == call.op_name)
+        plan: MemoryPlan = self.graph.attrs["temp.memory_plan"]
+        root = storage_root(node.outputs[0])
+        if root not in plan.offsets:
+            return f"{node.name} writes to the caller's output"
+        return str(self._block(plan, root)["text"])
+
+    def _block(self, plan: MemoryPlan, tensor: GraphTensor) -> Facts:
+        life = next(life for life in plan.lives if tensor in life.tensors)
+        begin = plan.offsets[life.tensors[0]]
+        ops = self.graph.ops
+        names = " then ".join(x.name for x in life.tensors)
+        before = [
+            other.tensors[-1].name
+            for other in plan.lives
+            if other is not life and other.end < life.begin
+            for start in [plan.offsets[other.tensors[0]]]
+            if start < begin + life.size and begin < start + other.size
+        ]
+        text = f"{names} in arena[{begin}:{begin + life.size}], from {ops[life.begin].name} to {ops[life.end].name}"
+        text += f"; takes over bytes of {', '.join(before)}" if before else ""
+        text += "; written in place" if len(life.tensors) > 1 else ""
+        return {
+            "tensors": [x.name for x in life.tensors],
+            "offset": begin,
+            "bytes": life.size,
+            "begin": life.begin,
+            "end": life.end,
+            "reuses": before,
+            "text": text,
+        }
+
+
+def _all_ops(graph: Graph) -> Iterator[Op]:
+    for op in graph.ops:
+        yield op
+        if op.op_name == "fused":
+            yield from _all_ops(op.attrs["graph"])
+
+
+def _body(node: Op) -> list[Op]:
+    if node.op_name != "fused":
+        return [node]
+    return [op for op in node.attrs["graph"].ops if op.kind not in ("source", "sink")]
+
+
+def _candidates(decision: LayoutDecision) -> list[Facts]:
+    return [
+        {
+            "op": decision.op_name,
+            "inputs": [str(f) for f in choice.inputs],
+            "outputs": [str(f) for f in choice.outputs],
+            "cost": cost,
+            "chosen": number == decision.chosen,
+        }
+        for number, (choice, cost) in enumerate(
+            zip(decision.candidates, decision.costs, strict=True)
+        )
+    ]
