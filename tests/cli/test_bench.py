@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -31,9 +30,10 @@ def plant_peer(monkeypatch: pytest.MonkeyPatch, factor: float) -> None:
 
     def make(model: bytes, inputs: peers.Arrays, threads: int) -> peers.Contender:
         compiled = engines.compile_model(model, "native", threads)
-        run: Callable[[], list[np.ndarray]] = lambda: [
-            y * factor for y in compiled.run(None, dict(inputs))
-        ]
+
+        def run() -> list[np.ndarray]:
+            return [y * factor for y in compiled.run(None, dict(inputs))]
+
         return peers.Contender("ort", run, run)
 
     monkeypatch.setitem(peers.PEERS, "ort", make)
