@@ -88,6 +88,20 @@ class IndexAlgebra:
         """The value of `e` when it is the same for all values of the variables."""
         return self.affine(e).as_constant
 
+    def difference(self, a: Expr, b: Expr) -> Range:
+        """Least and greatest value of a - b as whole numbers; everything where a or b could wrap."""
+        left, right = self.affine(a), self.affine(b)
+        return (
+            self.range(left.plus(right, -1)) if self._exact(left) and self._exact(right) else FULL
+        )
+
+    def trips(self, loop: For) -> int | None:
+        """How often a loop runs, when that is always the same."""
+        low, high = self.difference(loop.end, loop.begin)
+        if high <= 0:
+            return 0
+        return -(-low // loop.step) if low == high else None
+
     def is_multiple(self, e: Expr, divisor: int) -> bool:
         """Whether `e` is surely a multiple of a positive number."""
         form = self.affine(e)
@@ -151,9 +165,8 @@ class IndexAlgebra:
         return Affine({}, wrap_s64(dividend // divisor) if op == "div" else dividend % divisor)
 
     def _extreme(self, op: str, a: Affine, b: Affine) -> Affine:
-        difference = a.plus(b, -1)
-        if self._exact(a) and self._exact(b) and self._exact(difference):
-            low, high = self.range(difference)
+        if self._exact(a) and self._exact(b):
+            low, high = self.range(a.plus(b, -1))
             if high <= 0:
                 return a if op == "min" else b
             if low >= 0:
@@ -243,7 +256,10 @@ class IndexAlgebra:
         constant = wrap_s64(a.constant)
         if result is None:
             return Const(constant, S64)
-        return result if constant == 0 else Binary("add", result, Const(constant, S64))
+        if constant == 0:
+            return result
+        sign, size = ("sub", -constant) if S64_MIN < constant < 0 else ("add", constant)
+        return Binary(sign, result, Const(size, S64))
 
     # ranges
 

@@ -1,4 +1,4 @@
-"""Removal of what nobody reads: bindings, locals, and stores to locals."""
+"""Removal of what nobody reads (bindings, locals, stores to locals) and of loops and branches around nothing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from .nodes import (
     Buffer,
     Epilogue,
     Expr,
+    For,
     Function,
+    If,
     Let,
     Load,
     Slice,
@@ -22,9 +24,8 @@ from .visitor import Rewriter, walk
 
 
 def without_dead_code(function: Function) -> Function:
-    """`function` without Lets of unused names and without locals that are never read; itself if there are none."""
-    is_let_or_local = any(isinstance(s, Let | Allocate) for s in walk(function.body))
-    return _Sweep(function).function(function) if is_let_or_local else function
+    """`function` without what changes nothing; itself if there is nothing of the kind."""
+    return _Sweep(function).function(function)
 
 
 class _Sweep(Rewriter):
@@ -65,3 +66,15 @@ class _Sweep(Rewriter):
 
     def allocate(self, s: Allocate) -> Stmt | tuple[Stmt, ...]:
         return s if s.buffer.name in self.read else ()
+
+    def for_(self, s: For) -> Stmt | tuple[Stmt, ...]:
+        new = super().for_(s)
+        return () if isinstance(new, For) and new.body == Block(()) else new
+
+    def if_(self, s: If) -> Stmt | tuple[Stmt, ...]:
+        new = super().if_(s)
+        if isinstance(new, If) and new.otherwise == Block(()):
+            new = If(new.condition, new.then)
+        return (
+            () if isinstance(new, If) and new.otherwise is None and new.then == Block(()) else new
+        )

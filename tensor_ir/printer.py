@@ -219,7 +219,7 @@ def _expr(e: Expr) -> tuple[str, int]:
         if e.op == "div" and e.dtype.is_float:
             operator = "/"
         return f"{_at_least(e.left, level)} {operator} {_at_least(e.right, level + 1)}", level
-    if isinstance(e, Compare):
+    if isinstance(e, Compare) and e.op in COMPARE:
         level = _COMPARISON + 1
         return (
             f"{_at_least(e.left, level)} {COMPARE[e.op]} {_at_least(e.right, level)}",
@@ -290,6 +290,7 @@ _ATOMS: dict[type, Callable[[Any], str]] = {
     Load: _load,
     Unary: lambda e: _function_of(e.op, e.operand),
     Binary: lambda e: _function_of(e.op, e.left, e.right),
+    Compare: lambda e: _function_of(e.op, e.left, e.right),
     Select: lambda e: _function_of("select", e.condition, e.then, e.otherwise),
     Cast: _cast,
     Broadcast: lambda e: f"broadcast({print_expr(e.operand)}, {e.lanes})",

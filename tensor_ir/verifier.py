@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal
 
-from ..dtypes import BOOL, S64
+from ..dtypes import BOOL, S64, DType
 from ..errors import InternalError
 from .intrinsics import INTRINSICS
 from .nodes import (
@@ -356,12 +356,19 @@ def _call(e: Call) -> Broken:
     known = INTRINSICS.get(e.name)
     if known is None or known.arity != len(e.args):
         yield f"'{e.name}' is no intrinsic of {len(e.args)} arguments"
-    elif known.float_only and not e.dtype.is_float:
+    elif (known.float_only and not e.dtype.is_float) or not _reduces(e.name, e.dtype):
         yield f"{e.name} does not take {e.dtype}"
     elif any(a.dtype != e.dtype for a in e.args):
         yield f"arguments of {e.name} must be {e.dtype}"
     elif (e.lanes != 1) if known.reduces else any(a.lanes != e.lanes for a in e.args):
         yield f"lanes of {e.name} do not agree"
+
+
+def _reduces(name: str, dtype: DType) -> bool:
+    """Whether the operator of a reduction, if it is one, takes `dtype`."""
+    if name in ("reduce_and", "reduce_or"):
+        return not dtype.is_float
+    return not (name.startswith("reduce_") and dtype == BOOL)
 
 
 def _const(e: Const) -> Broken:

@@ -134,8 +134,8 @@ class Rewriter:
     def body(self, s: Stmt) -> Stmt:
         """Rewrite the body of a loop or branch, which is one statement before and after."""
         new = self.stmt(s)
-        if isinstance(new, Block) and new is not s:
-            new = new.body
+        if isinstance(new, Block) and isinstance(s, Block) and len(new.body) != len(s.body):
+            new = new.body  # so that a block that has shrunk to one statement goes
         return block_of(new) if isinstance(new, tuple) else new
 
     def buffer(self, buffer: Buffer) -> Buffer:

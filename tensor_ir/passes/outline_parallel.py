@@ -64,14 +64,16 @@ class _Outliner(Rewriter):
         self.function_names = function_names
         self.names = t.Names(bound_names(function))
         self.tasks: list[Function] = []
+        self.algebra = IndexAlgebra()
 
     def for_(self, s: For) -> Stmt | tuple[Stmt, ...]:
+        self.algebra.bind_loop(s)
         if s.kind != "parallel":
             return super().for_(s)
         loops = _nest(s)
         bound = set(bound_names(s))
         free = [var for var in vars_in(s).values() if var.name not in bound]
-        if _trips(s) is None or any(var.lanes > 1 for var in free):
+        if self.algebra.trips(s) is None or any(var.lanes > 1 for var in free):
             # Neither a count that varies nor a vector can be passed on: keep this loop here, look further inside.
             return replace(s, kind="serial", body=self.body(s.body))
         task, count = self._task(loops, free)
@@ -86,7 +88,7 @@ class _Outliner(Rewriter):
         index = loops[0].var if plain else Var(self.names.fresh("_".join([*own, "task"])))
         lets, inner = [], 1
         for loop in reversed(loops):
-            trips = _trips(loop) or 0
+            trips = self.algebra.trips(loop) or 0
             number = t.floordiv(index, inner)
             if loop is not loops[0]:
                 number = t.mod(number, trips)
@@ -135,9 +137,3 @@ def _nest(outer: For) -> list[For]:
             break
         loops.append(inner)
     return loops
-
-
-def _trips(loop: For) -> int | None:
-    """How often the loop runs, when that is the same always."""
-    length = IndexAlgebra().constant(t.sub(loop.end, loop.begin))
-    return None if length is None else max(0, -(-length // loop.step))

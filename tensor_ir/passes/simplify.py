@@ -123,7 +123,7 @@ class _Simplifier(Rewriter):
     def _compare_index(self, e: Compare) -> Expr:
         """Decide a comparison whose sides never overlap."""
         (a, b), (c, d) = self.algebra.range_of(e.left), self.algebra.range_of(e.right)
-        low, high = self.algebra.range_of(Binary("sub", e.left, e.right))
+        low, high = self.algebra.difference(e.left, e.right)
         below, above = b < c or high < 0, d < a or low > 0
         at_most, at_least = b <= c or high <= 0, d <= a or low >= 0
         same = low == high == 0
@@ -222,16 +222,14 @@ class _Simplifier(Rewriter):
 
     def for_(self, s: For) -> Stmt | tuple[Stmt, ...]:
         begin, end = self.expr(s.begin), self.expr(s.end)
-        low, high = self.algebra.range_of(Binary("sub", end, begin))
-        if high <= 0 or self.algebra.range_of(end)[1] <= self.algebra.range_of(begin)[0]:
+        low, high = self.algebra.difference(end, begin)
+        if high <= 0:
             return ()
         if low > 0 and high <= s.step:
             return self._single_trip(s, begin)
         var = self._bind(s.var)
         self.algebra.bind_loop(For(var, begin, end, s.body, s.kind, s.step))
         body = self.body(s.body)
-        if body == Block(()):
-            return ()
         same = begin is s.begin and end is s.end and body is s.body and var is s.var
         return s if same else For(var, begin, end, body, s.kind, s.step)
 
@@ -254,10 +252,6 @@ class _Simplifier(Rewriter):
             return () if taken is None else self.body(taken)
         then = self.body(s.then)
         otherwise = None if s.otherwise is None else self.body(s.otherwise)
-        if otherwise == Block(()):
-            otherwise = None
-        if then == Block(()) and otherwise is None:
-            return ()
         same = condition is s.condition and then is s.then and otherwise is s.otherwise
         return s if same else If(condition, then, otherwise)
 

@@ -102,7 +102,7 @@ class _VectorLoop:
 
     def statements(self) -> list[Stmt]:
         """All that replaces the loop. NotVectorizable when it has no vector form."""
-        extent = self.algebra.constant(t.sub(self.loop.end, self.loop.begin))
+        extent = self.algebra.trips(self.loop)
         lanes = self.target.lanes(_widest(self.loop.body))
         if extent is not None:
             lanes = min(lanes, _power_of_two(extent))
@@ -174,7 +174,7 @@ class _VectorLoop:
         before: list[Stmt] = []
         begin = self._bound("begin", s.begin, before)
         length = self.algebra.simplify(t.sub(s.end, s.begin))
-        low, high = self.algebra.range_of(length)
+        low, high = self.algebra.difference(s.end, s.begin)
         if low < 0:
             length = t.maximum(length, 0)
         vectors = t.floordiv(length, lanes)

@@ -282,7 +282,10 @@ class _Generator:
         fitting = [
             known
             for known in INTRINSICS.values()
-            if (dtype.is_float or not known.float_only) and (lanes == 1 or not known.reduces)
+            if (dtype.is_float or not known.float_only)
+            and (lanes == 1 or not known.reduces)
+            and (not known.reduces or (known.name in ("reduce_and", "reduce_or")) != dtype.is_float)
+            and (dtype != BOOL or known.name in ("reduce_and", "reduce_or"))
         ]
         if not fitting:
             return self.make_unary(dtype, lanes, depth)
