@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..errors import UserError
 from ..graph_ir.graph import Graph
@@ -14,6 +15,10 @@ from .shape_spec import InputSpec, parse_inputs
 if TYPE_CHECKING:
     from onnx import ModelProto
 
+_HEAD_BYTES = 1 << 16
+_GE_BEGIN = re.compile(
+    rb'(?:\A(?:\xef\xbb\xbf)?|\n(?:```|~~~)[^\n]*\n)\s*graph\("'
+)  # the file, or a Markdown fence
 _PNNX_MAGIC = b"7767517"  # the first line of a .param file
 
 Model = "str | os.PathLike[str] | bytes | ModelProto | Graph"
@@ -22,12 +27,15 @@ Model = "str | os.PathLike[str] | bytes | ModelProto | Graph"
 def load(
     model: str | os.PathLike[str] | bytes | ModelProto | Graph,
     inputs: Mapping[str, str] | None = None,
+    constants: Mapping[str, Any] | None = None,
+    attrs: Mapping[str, str] | None = None,
 ) -> Graph:
     """Read a model into a Graph in plain layouts.
 
-    `model`: a path (.onnx, .pnnx.param, .param), the bytes of an ONNX file, an onnx.ModelProto, or a Graph, which is
-    returned as it is. `inputs`: the shapes the file leaves open, such as {"x": "f32[8,13]"}. UserError,
-    UnsupportedError.
+    `model`: a path (.onnx, .pnnx.param, .param, a GE readable dump, a TVM graph JSON), the bytes of an ONNX file, a
+    dump or a graph JSON, an onnx.ModelProto, or a Graph, which is returned as it is. `inputs`: the shapes the file
+    leaves open, such as {"x": "f32[8,13]"}. `constants`: arrays the file leaves out, by name (GE and TVM). `attrs`:
+    attributes a fused TVM kernel does not tell, such as {"node.axis": "1"}. UserError, UnsupportedError.
     """
     specs = parse_inputs(inputs)
     if isinstance(model, Graph):
@@ -38,9 +46,9 @@ def load(
             raise UserError(
                 "a PNNX model must be given as the path of its .param file: its weights are in another"
             )
-        return _load_onnx(data, specs)
+        return _load_content(data, data[:_HEAD_BYTES], specs, constants, attrs)
     if isinstance(model, (str, os.PathLike)):
-        return _load_path(Path(model), specs)
+        return _load_path(Path(model), specs, constants, attrs)
     if type(model).__name__ == "ModelProto":
         return _load_onnx(model, specs)
     raise UserError(
@@ -48,12 +56,41 @@ def load(
     )
 
 
-def _load_path(path: Path, specs: dict[str, InputSpec]) -> Graph:
+def _load_path(
+    path: Path,
+    specs: dict[str, InputSpec],
+    constants: Mapping[str, Any] | None,
+    attrs: Mapping[str, str] | None,
+) -> Graph:
     if path.suffix == ".param" or _starts_with(path, _PNNX_MAGIC):
         from .pnnx import load_pnnx
 
         return load_pnnx(path, specs)
-    return _load_onnx(path, specs)
+    return _load_content(path, _head(path), specs, constants, attrs)
+
+
+def _head(path: Path) -> bytes:
+    """The first bytes of a file, none where it cannot be read: then its reader says why."""
+    try:
+        with path.open("rb") as file:
+            return file.read(_HEAD_BYTES)
+    except OSError:
+        return b""
+
+
+def _load_content(
+    source: Path | bytes,
+    head: bytes,
+    specs: dict[str, InputSpec],
+    constants: Mapping[str, Any] | None,
+    attrs: Mapping[str, str] | None,
+) -> Graph:
+    """Read what begins with `head` as what it looks like; ONNX where it looks like nothing else."""
+    if _GE_BEGIN.search(head):
+        from .ge import load_ge
+
+        return load_ge(source, specs, constants)
+    return _load_onnx(source, specs)
 
 
 def _starts_with(path: Path, magic: bytes) -> bool:

@@ -72,17 +72,18 @@ class ScatterElements(CompositeOp):
         data, indices, updates = inputs
         size = data.shape[self.axis]
         wide = indices.astype(np.int64)
-        place = list(np.indices(indices.shape))
+        place: list[Any] = list(np.indices(indices.shape))
         place[self.axis] = np.where(wide < 0, wide + size, wide)
         inside = (place[self.axis] >= 0) & (place[self.axis] < size)
         where = tuple(axis[inside] for axis in place)
         result: Any = np.array(widen(data))
+        changes: Any = widen(updates)
         with np.errstate(all="ignore"):
             if self.reduction == "none":
-                result[where] = widen(updates)[inside]
+                result[where] = changes[inside]
             else:
                 ufunc = np.add if self.reduction == "add" else np.multiply
-                ufunc.at(result, where, widen(updates)[inside])
+                ufunc.at(result, where, changes[inside])
         return [narrow(result, self.outputs[0].details.dtype)]
 
     def decompose(self, graph: Graph) -> list[GraphTensor]:

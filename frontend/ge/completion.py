@@ -1,0 +1,179 @@
+"""What a dump leaves out, completed by what the caller gives: shapes of inputs, elided constants."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...dtypes import from_numpy
+from ...errors import UnsupportedError, UserError
+from ...graph_ir.graph import Array
+from ...graph_ir.logical_tensor import LogicalTensor
+from ..shape_spec import InputSpec
+from .document import Dump, DumpGraph, GraphName, Node, TensorText
+from .liveness import live_nodes
+from .printer import print_value
+
+_CONSTANTS = ("Const", "Constant")
+_STATES = ("Variable", "RefData")
+
+
+@dataclass(frozen=True)
+class Completed:
+    """`inputs` in argument order; `constants` the caller gave, by (graph name, node name)."""
+
+    inputs: tuple[tuple[Node, LogicalTensor], ...]
+    constants: Mapping[tuple[str, str], Array]
+
+
+def is_source(node: Node) -> bool:
+    """Whether the node's value comes from the file or the caller."""
+    return node.type in (*_CONSTANTS, *_STATES, "Data")
+
+
+def data_index(node: Node) -> int:
+    """Which argument of its graph a Data node is."""
+    value = node.attrs.get("index", 0)
+    return value if isinstance(value, int) else 0
+
+
+def complete(
+    dump: Dump,
+    specs: Mapping[str, InputSpec],
+    constants: Mapping[str, Any],
+    supported: set[str],
+) -> Completed:
+    """The inputs with their types, and the constants by place.
+
+    UnsupportedError for all ops not in `supported`, UserError for names that do not exist and, naming all of it at
+    once, for what is still missing.
+    """
+    used = list(_used_graphs(dump))
+    _check_supported(dump, used, supported)
+    places = {
+        (graph.name, node.name): node
+        for graph in used
+        for node in graph.nodes
+        if is_source(node) and not (node.type == "Data" and graph is not dump.main)
+    }
+    given = _given_constants(dump, places, constants)
+    inputs = [node for node in dump.main.nodes if node.type == "Data"]
+    inputs.sort(key=data_index)
+    # What has no value in the text may be made an input of the model instead.
+    inputs += [node for node in _open(dump.main, given) if node.name in specs]
+    names = [node.name for node in inputs]
+    for name in specs:
+        if name not in names:
+            known = ", ".join(f"'{n}'" for n in names) or "none"
+            raise UserError(f"{dump.label}: there is no input '{name}'; its inputs are {known}")
+    _check_missing(dump, used, inputs, specs, given)
+    typed = tuple((n, LogicalTensor(specs[n.name].dtype, specs[n.name].dims)) for n in inputs)
+    return Completed(typed, given)
+
+
+def _used_graphs(dump: Dump) -> Iterator[DumpGraph]:
+    """The main graph and those its live nodes name, each once."""
+    pending, seen = [dump.main.name], set()
+    by_name = {graph.name: graph for graph in dump.graphs}
+    while pending:
+        name = pending.pop()
+        if name in seen:
+            continue
+        seen.add(name)
+        yield by_name[name]
+        for node in live_nodes(by_name[name]):
+            pending += [v.name for v in node.attrs.values() if isinstance(v, GraphName)]
+
+
+def _check_supported(dump: Dump, used: list[DumpGraph], supported: set[str]) -> None:
+    unknown = Counter(
+        node.type
+        for graph in used
+        for node in live_nodes(graph)
+        if node.type not in supported and not is_source(node)
+    )
+    if unknown:
+        counted = ", ".join(f"{name} ({count}x)" for name, count in sorted(unknown.items()))
+        raise UnsupportedError(f"{dump.label}: these ops are not supported: {counted}")
+
+
+def _given_constants(
+    dump: Dump, places: Mapping[tuple[str, str], Node], constants: Mapping[str, Any]
+) -> dict[tuple[str, str], Array]:
+    """The caller's arrays by place: `node` in the main graph or in the only graph that has it, else `graph/node`."""
+    given: dict[tuple[str, str], Array] = {}
+    for name, value in constants.items():
+        found = [place for place in places if f"{place[0]}/{place[1]}" == name]
+        found = found or [place for place in places if place == (dump.main.name, name)]
+        found = found or [place for place in places if place[1] == name]
+        if len(found) != 1:
+            known = ", ".join(f"'{_shown(dump, *place)}'" for place in list(places)[:20]) or "none"
+            what = "more than one constant" if found else "no constant"
+            raise UserError(f"{dump.label}: there is {what} '{name}'; its constants are {known}")
+        array = np.asarray(value)
+        try:
+            from_numpy(array.dtype)
+        except UserError as error:
+            raise UserError(f"{dump.label}: constant '{name}': {error}") from error
+        given[found[0]] = array
+    return given
+
+
+def _shown(dump: Dump, graph: str, node: str) -> str:
+    return node if graph == dump.main.name else f"{graph}/{node}"
+
+
+def _open(graph: DumpGraph, given: Mapping[tuple[str, str], Array]) -> list[Node]:
+    """Live constants and variables of a graph without a value."""
+    return [
+        node
+        for node in live_nodes(graph)
+        if node.type in (*_CONSTANTS, *_STATES)
+        and (graph.name, node.name) not in given
+        and not _has_value(node)
+    ]
+
+
+def _has_value(node: Node) -> bool:
+    value = node.attrs.get("value")
+    if isinstance(value, TensorText):
+        return not value.missing
+    return isinstance(value, (bool, int, float))
+
+
+def _check_missing(
+    dump: Dump,
+    used: list[DumpGraph],
+    inputs: list[Node],
+    specs: Mapping[str, InputSpec],
+    given: Mapping[tuple[str, str], Array],
+) -> None:
+    shapes = [node.name for node in inputs if node.name not in specs]
+    values = [
+        (_shown(dump, graph.name, node.name), node)
+        for graph in used
+        for node in _open(graph, given)
+        if not (graph is dump.main and node.name in specs)
+    ]
+    if not shapes and not values:
+        return
+    wanted, remedies = [], []
+    if shapes:
+        wanted.append("dtype and shape of " + ", ".join(f"'{name}'" for name in shapes))
+        remedies += [f"--input '{name}=f32[...]'" for name in shapes]
+    if values:
+        texts = [f"'{name}' ({_reason(node)})" for name, node in values]
+        wanted.append("the values of " + ", ".join(texts))
+        remedies += [f"--const '{name}=@file.npy'" for name, _ in values]
+    raise UserError(
+        f"{dump.label}: a readable dump does not hold {' and '.join(wanted)}; say {' '.join(remedies)}"
+    )
+
+
+def _reason(node: Node) -> str:
+    value = node.attrs.get("value")
+    return f"a {node.type} without value" if value is None else print_value(value)

@@ -1,0 +1,84 @@
+"""What a readable dump says, before anything is known of its ops: graphs, nodes, references, attribute values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...errors import UserError
+
+
+@dataclass(frozen=True)
+class Reference:
+    """Output `index` of the node called `node` in the same graph."""
+
+    node: str
+    index: int = 0
+
+
+@dataclass(frozen=True)
+class GraphName:
+    """A graph of the file as an attribute value."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class TypeName:
+    """A word as an attribute value, such as DT_FLOAT."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class TensorText:
+    """A tensor as an attribute value: flat, without shape and dtype.
+
+    `items` are numbers and bools. `missing` is "" where all elements are there, else what stands in their place:
+    `elided` (items are then the first and last ones), `<invalid>` or `<not_supported>`.
+    """
+
+    items: tuple[int | float | bool, ...]
+    missing: str = ""
+
+
+@dataclass(frozen=True)
+class Node:
+    """The line of a node. `inputs` are (input name, "" where it is positional; reference) pairs."""
+
+    name: str
+    type: str
+    inputs: tuple[tuple[str, Reference], ...] = ()
+    attrs: dict[str, Any] = field(default_factory=dict)
+    outputs: int = 1
+    line: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True)
+class DumpGraph:
+    """One graph; `results` are what it returns."""
+
+    name: str
+    nodes: tuple[Node, ...]
+    results: tuple[Reference, ...]
+    line: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True)
+class Dump:
+    """The graphs of a file, the main one first."""
+
+    label: str = field(compare=False)
+    graphs: tuple[DumpGraph, ...]
+
+    @property
+    def main(self) -> DumpGraph:
+        """The graph the others are used by."""
+        return self.graphs[0]
+
+    def graph(self, name: str) -> DumpGraph:
+        """The graph of that name. UserError where there is none."""
+        found = next((graph for graph in self.graphs if graph.name == name), None)
+        if found is None:
+            raise UserError(f"{self.label}: graph '{name}' is used but not defined")
+        return found

@@ -1,0 +1,177 @@
+"""Dump to Graph: ask for all that the text leaves out, then import node by node."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from ...errors import GraphcError, InternalError, UnsupportedError
+from ...graph_ir import ops  # noqa: F401 - fills the registry
+from ...graph_ir.graph import Array, Graph, GraphTensor
+from ..op_builder import Value
+from ..shape_spec import InputSpec, check_size
+from .completion import complete, data_index, is_source
+from .control import HANDLERS as CONTROL
+from .control import Call
+from .document import Dump, DumpGraph, Node, Reference, TensorText
+from .liveness import live_nodes
+from .movement import LARGEST_ARRAY
+from .op_table import HANDLERS
+from .reader import read_ge
+from .scope import NodeContext, Scope, Session
+
+_DEEPEST = 32
+
+
+def load_ge(
+    source: str | os.PathLike[str] | bytes | Dump,
+    specs: Mapping[str, InputSpec] | None = None,
+    constants: Mapping[str, Array] | None = None,
+) -> Graph:
+    """Read a GE readable dump. `specs` gives dtype and shape of every `Data` node of the main graph, by its name.
+
+    `constants` are the values the text elides, by node name (`graph/node` in a subgraph); the values it does hold may
+    be given too, where their dtype or rank matters. UserError names all that is missing at once, UnsupportedError all
+    ops that are not supported.
+    """
+    dump = source if isinstance(source, Dump) else read_ge(source)
+    completed = complete(dump, specs or {}, constants or {}, {*HANDLERS, *CONTROL})
+    graph = Graph(dump.main.name or "graph")
+    scope = Scope(Session(dump, completed.constants), dump.main, graph)
+    for node, details in completed.inputs:
+        check_size(f"{dump.label}: input '{node.name}'", details.dtype, details.plain_dims)
+        scope.values[Reference(node.name)] = graph.make_input(details, node.name)
+    _import_nodes(scope)
+    for index, reference in enumerate(dump.main.results):
+        name = "output" if len(dump.main.results) == 1 else f"output_{index}"
+        graph.make_output(scope.tensor(reference), name)
+    return graph
+
+
+def _import_nodes(scope: Scope) -> None:
+    for node in live_nodes(scope.source):
+        if Reference(node.name) in scope.values:
+            continue
+        scope.session.step(node)
+        if is_source(node):
+            _bind_constant(node, scope)
+        else:
+            _import_node(node, scope)
+
+
+def _bind_constant(node: Node, scope: Scope) -> None:
+    """The value the caller gave, or the one of the text: one element is [1], more are a vector."""
+    reference = Reference(node.name)
+    given = scope.session.constants.get((scope.source.name, node.name))
+    if given is not None:
+        scope.values[reference] = given
+        return
+    scope.values[reference] = text_value(node)
+    scope.guessed.add(reference)
+
+
+def text_value(node: Node) -> Array:
+    """The array of a constant's text: float32 where a number has a point, else int32 (int64 where it must be)."""
+    text = node.attrs["value"]
+    items: Sequence[int | float | bool]
+    items = text.items if isinstance(text, TensorText) else (text,)
+    if all(isinstance(item, bool) for item in items) and items:
+        return np.array(items, np.bool_)
+    if any(isinstance(item, float) for item in items):
+        with np.errstate(over="ignore"):
+            return np.array(items, np.float64).astype(np.float32)
+    wide = any(not -(2**31) <= item < 2**31 for item in items)
+    beyond = any(item >= 2**63 for item in items)
+    return np.array(items, np.uint64 if beyond else np.int64 if wide else np.int32)
+
+
+def _import_node(node: Node, scope: Scope) -> None:
+    """Bind the node's outputs: to arrays where it works on small known arrays only, else to new tensors."""
+    try:
+        results: list[Value] | None = None if node.type in CONTROL else _fold(node, scope)
+        if results is None:
+            results = _run(node, scope)
+    except GraphcError as error:
+        if f"'{scope.prefix}{node.name}" in str(error) or isinstance(error, InternalError):
+            raise
+        if scope.session.dump.label in str(error):
+            raise
+        raise type(error)(f"{node.type} '{scope.prefix}{node.name}': {error}") from error
+    loose = node.type in ("Identity", "Reshape", "Unsqueeze", "Squeeze", "ExpandDims") and all(
+        reference in scope.guessed for key, reference in node.inputs if key in ("x", "")
+    )
+    for index, value in enumerate(results):
+        reference = Reference(node.name, index)
+        scope.values[reference] = value
+        if loose and node.inputs:
+            scope.guessed.add(reference)
+
+
+def _run(node: Node, scope: Scope) -> list[Value]:
+    context = NodeContext(node, scope)
+    if node.type in CONTROL:
+        results = CONTROL[node.type](context, _caller(scope))
+    else:
+        made = HANDLERS[node.type](context)
+        results = made if isinstance(made, list) else [made]
+    if node.outputs > len(results):
+        raise UnsupportedError(
+            f"{node.type} '{context.name}': its output {len(results)} is not supported"
+        )
+    return results
+
+
+def _fold(node: Node, scope: Scope) -> list[Value] | None:
+    """Evaluate a node of small known arrays with the NumPy references of its graph ops; None for any other node.
+
+    This is how the shape computations of a dump (Shape, Pack, Fill, ...) become static shapes.
+    """
+    known = {reference: scope.values[reference] for _, reference in node.inputs}
+    if not all(isinstance(v, np.ndarray) and v.size <= LARGEST_ARRAY for v in known.values()):
+        return None
+    scratch = replace(scope, graph=Graph("scratch"), values=known, constants={})
+    results = _run(node, scratch)
+    sizes = (y.details.elements for op in scratch.graph.ops for y in op.outputs)
+    if any(size > LARGEST_ARRAY for size in sizes):
+        return None
+    for value in results:
+        if isinstance(value, GraphTensor):
+            scratch.graph.make_output(value)
+    arrays = iter(scratch.graph.evaluate([]))
+    return [next(arrays) if isinstance(value, GraphTensor) else value for value in results]
+
+
+def _caller(scope: Scope) -> Call:
+    """How a control-flow node imports a graph it names, with values for its Data nodes."""
+
+    def call(
+        source: DumpGraph, name: str, arguments: Mapping[int, tuple[Value, bool]]
+    ) -> list[tuple[Value, bool]]:
+        if scope.depth >= _DEEPEST:
+            raise UnsupportedError(
+                f"{scope.session.dump.label}: graph '{source.name}' is nested more than {_DEEPEST} deep, "
+                "which is not supported"
+            )
+        scope.session.step(Node(name, source.name))
+        inner = Scope(scope.session, source, scope.graph, f"{name}/", scope.depth + 1)
+        live = live_nodes(source)
+        for node in source.nodes:
+            if node.type != "Data":
+                continue
+            index, reference = data_index(node), Reference(node.name)
+            if index in arguments:
+                inner.values[reference], loose = arguments[index]
+                if loose:
+                    inner.guessed.add(reference)
+            elif any(node is other for other in live):
+                raise UnsupportedError(
+                    f"{scope.session.dump.label} line {node.line}: Data '{node.name}' of graph '{source.name}' has "
+                    f"index {index}, for which the caller has no input"
+                )
+        _import_nodes(inner)
+        return [(inner.values[r], r in inner.guessed) for r in source.results]
+
+    return call

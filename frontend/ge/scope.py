@@ -1,0 +1,293 @@
+"""What a node's importer works with: the values known so far, and one node of the dump."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ...dtypes import DType, from_numpy
+from ...errors import UnsupportedError
+from ...graph_ir.graph import Array, Graph, GraphTensor
+from ...graph_ir.logical_tensor import LogicalTensor
+from ..op_builder import OpBuilder, Value
+from .document import Dump, DumpGraph, GraphName, Node, Reference
+from .enumerations import to_dtype
+from .signatures import Signature, signatures
+
+Handler = Callable[["NodeContext"], "Value | list[Value]"]
+"""Imports one kind of node: the values of its outputs, in order (or the only one)."""
+
+_NO_SIGNATURE = Signature((), {}, ())
+_MOST_STEPS = 200_000
+
+
+@dataclass
+class Session:
+    """What all graphs of one import share. `constants` are given by (graph name, node name)."""
+
+    dump: Dump
+    constants: Mapping[tuple[str, str], Array]
+    steps: int = 0
+    """Nodes imported so far, those of unrolled loops counted each time."""
+
+    def step(self, node: Node) -> None:
+        """Count a node. UnsupportedError where calls and unrolled loops make too many of them."""
+        self.steps += 1
+        if self.steps > _MOST_STEPS:
+            raise UnsupportedError(
+                f"{self.dump.label}: more than {_MOST_STEPS} nodes after inlining calls and unrolling loops "
+                f"are not supported; the last one was {node.type} '{node.name}'"
+            )
+
+
+@dataclass
+class Scope:
+    """Values of one graph of the dump by reference, and the graph they are built into.
+
+    `guessed` are the values whose dtype the text did not give: int32 or float32 until something says otherwise.
+    """
+
+    session: Session
+    source: DumpGraph
+    graph: Graph
+    prefix: str = ""
+    depth: int = 0
+    values: dict[Reference, Value] = field(default_factory=dict)
+    guessed: set[Reference] = field(default_factory=set)
+    constants: dict[Reference, GraphTensor] = field(default_factory=dict)
+
+    def tensor(self, reference: Reference) -> GraphTensor:
+        """The value as a tensor of the graph; an array becomes one constant, however often it is read."""
+        value = self.values[reference]
+        if isinstance(value, GraphTensor):
+            return value
+        if reference not in self.constants:
+            name = self.prefix + reference.node
+            self.constants[reference] = self.graph.make_constant(value, name)
+        return self.constants[reference]
+
+
+class NodeContext(OpBuilder):
+    """One node: its inputs by name, its attributes with their types checked, and what to make of them."""
+
+    def __init__(self, node: Node, scope: Scope) -> None:
+        super().__init__(scope.graph, node.type, scope.prefix + node.name)
+        self.node = node
+        self.scope = scope
+        self.signature = signatures().get(node.type, _NO_SIGNATURE)
+        self.operands = self._named_operands()
+
+    def _named_operands(self) -> dict[str, Reference]:
+        """Inputs by name; those without one take the names of the signature in order."""
+        names = [name.rstrip("?*") for name in self.signature.inputs]
+        dynamic = next((name[:-1] for name in self.signature.inputs if name.endswith("*")), None)
+        first = names.index(dynamic) if dynamic in names else len(names)
+        found: dict[str, Reference] = {}
+        for index, (key, reference) in enumerate(self.node.inputs):
+            if not key:
+                after = len(self.node.inputs) - (len(names) - first - 1)
+                if index < first:
+                    key = names[index]
+                elif dynamic is None or index >= after:
+                    place = first + 1 + index - after
+                    key = names[place] if place < len(names) else f"_input_{index}"
+                else:
+                    key = f"{dynamic}_{index - first}"
+            if key in found:
+                raise self.rule("inputs must have different names", f"'{key}' twice")
+            found[key] = reference
+        return found
+
+    # Inputs.
+
+    def has(self, name: str) -> bool:
+        """Whether an optional input is given."""
+        return name in self.operands
+
+    def reference(self, name: str) -> Reference:
+        """Where input `name` comes from. UserError where it is not given."""
+        if name not in self.operands:
+            raise self.rule(f"input '{name}' must be given", f"only {sorted(self.operands)}")
+        return self.operands[name]
+
+    def dynamic(self, name: str) -> dict[int, Reference]:
+        """The inputs name_0, name_1, ... (or name0, name1) by number, in order; numbers may be missing."""
+        pattern = re.compile(re.escape(name) + r"_?(\d{1,6})\Z", re.ASCII)
+        found = {int(m[1]): ref for key, ref in self.operands.items() if (m := pattern.match(key))}
+        return dict(sorted(found.items()))
+
+    def tensors(self, name: str) -> list[GraphTensor]:
+        """All inputs of a dynamic one, at least one."""
+        found = [self.scope.tensor(reference) for reference in self.dynamic(name).values()]
+        if not found:
+            raise self.rule(f"inputs '{name}_0', ... must be given", "none")
+        return found
+
+    def tensor(self, name: str) -> GraphTensor:
+        """Input `name` as a tensor of the graph."""
+        return self.scope.tensor(self.reference(name))
+
+    def tensor_as(self, name: str, dtype: DType) -> GraphTensor:
+        """Input `name`, converted to `dtype` where the file did not say which one it has."""
+        reference = self.reference(name)
+        x = self.scope.tensor(reference)
+        return self.retyped(x, dtype) if reference in self.scope.guessed else x
+
+    def retyped(self, x: GraphTensor, dtype: DType) -> GraphTensor:
+        """A constant of guessed dtype in another one; UserError where a fraction would become an integer."""
+        if x.details.dtype == dtype:
+            return x
+        if x.details.dtype.is_float and not dtype.is_float:
+            raise self.rule("operands must have one dtype", f"{x.details.dtype} and {dtype}")
+        op = x.producer_owner
+        if op.op_name != "constant":
+            return self.converted(x, dtype)
+        return self.constant(op.attrs["value"], dtype)
+
+    def known(self, name: str) -> Array | None:
+        """Input `name` if it is given and known at import."""
+        value = self.scope.values[self.reference(name)] if self.has(name) else None
+        return None if isinstance(value, GraphTensor) else value
+
+    def details(self, name: str) -> LogicalTensor:
+        """dtype and shape of input `name`."""
+        value = self.scope.values[self.reference(name)]
+        if isinstance(value, GraphTensor):
+            return value.details
+        return LogicalTensor(from_numpy(value.dtype), value.shape)
+
+    def array(self, name: str) -> Array:
+        """Input `name`, which must be known at import. UnsupportedError where it depends on the model's inputs."""
+        reference = self.reference(name)
+        value = self.known(name)
+        if value is None:
+            raise self.unsupported(
+                f"{name} ('{reference.node}') that depends on the model's inputs"
+            )
+        return value
+
+    def ints(self, name: str) -> tuple[int, ...]:
+        """Input `name` as integers known at import: a shape, axes, positions; a scalar counts as one."""
+        value = self.array(name)
+        if value.dtype.kind not in "iu" or value.ndim > 2:
+            raise self.rule(f"{name} must be integers", f"{value.dtype.name}{list(value.shape)}")
+        return tuple(int(v) for v in value.reshape(-1))
+
+    def integer(self, name: str) -> int:
+        """Input `name` as one integer known at import."""
+        values = self.ints(name)
+        if len(values) != 1:
+            raise self.rule(f"{name} must be one integer", str(list(values)))
+        return values[0]
+
+    def scalar(self, name: str, dtype: DType | None = None) -> GraphTensor:
+        """Input `name` of one element as a tensor of rank 0."""
+        x = self.tensor(name) if dtype is None else self.tensor_as(name, dtype)
+        if x.details.elements != 1:
+            raise self.rule(f"{name} must have one element", str(x.details))
+        return self.reshaped(x, ())
+
+    # Attributes.
+
+    def attr(self, key: str) -> Any:
+        """An attribute or its default; UserError where it has none."""
+        if key in self.node.attrs:
+            return self.node.attrs[key]
+        if key in self.signature.defaults:
+            return self.signature.defaults[key]
+        raise self.rule(f"attribute '{key}' must be given", f"only {sorted(self.node.attrs)}")
+
+    def attr_int(self, key: str) -> int:
+        """An integer attribute."""
+        value = self.attr(key)
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise self.rule(f"attribute '{key}' must be an integer", repr(value))
+        return value
+
+    def attr_bool(self, key: str) -> bool:
+        """A bool attribute; 0 and 1 count as well."""
+        value = self.attr(key)
+        if not isinstance(value, (bool, int)):
+            raise self.rule(f"attribute '{key}' must be true or false", repr(value))
+        return bool(value)
+
+    def attr_float(self, key: str) -> float:
+        """A float attribute."""
+        value = self.attr(key)
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise self.rule(f"attribute '{key}' must be a number", repr(value))
+        return float(value)
+
+    def epsilon(self, key: str = "epsilon") -> float:
+        """A small positive number: with 6 decimals 1e-7 is printed 0.000000, which the default stands for."""
+        value = self.attr_float(key)
+        return value if value else float(self.signature.defaults.get(key, 1e-7))
+
+    def attr_text(self, key: str) -> str:
+        """A string attribute."""
+        value = self.attr(key)
+        if not isinstance(value, str):
+            raise self.rule(f"attribute '{key}' must be a string", repr(value))
+        return value
+
+    def attr_ints(self, key: str) -> tuple[int, ...]:
+        """A list of integers, nested ones flattened; one integer counts as a list of it."""
+        pending = [self.attr(key)]
+        found: list[int] = []
+        while pending:
+            value = pending.pop()
+            if isinstance(value, tuple):
+                pending.extend(reversed(value))
+            elif isinstance(value, int) and not isinstance(value, bool):
+                found.append(value)
+            else:
+                raise self.rule(f"attribute '{key}' must be integers", repr(self.attr(key)))
+        return tuple(found)
+
+    def attr_dtype(self, key: str) -> DType:
+        """An element type, given as GE's number or name."""
+        value = self.attr(key)
+        dtype = to_dtype(getattr(value, "text", value))
+        if dtype is None:
+            shown = getattr(value, "text", value)
+            raise self.unsupported(f"{key} {shown!r}")
+        return dtype
+
+    def attr_graph(self, key: str) -> DumpGraph:
+        """The graph an attribute names."""
+        value = self.attr(key)
+        if not isinstance(value, GraphName):
+            raise self.rule(f"attribute '{key}' must name a graph", repr(value))
+        return self.scope.session.dump.graph(value.name)
+
+    # Two operands.
+
+    def pair(self, first: str = "x1", second: str = "x2") -> tuple[GraphTensor, GraphTensor]:
+        """Two operands; one whose dtype or rank the text leaves open takes over what the other has."""
+        return self.matched(self.reference(first), self.reference(second))
+
+    def matched(self, first: Reference, second: Reference) -> tuple[GraphTensor, GraphTensor]:
+        """As `pair`, for two references."""
+        a, b = self.scope.tensor(first), self.scope.tensor(second)
+        guessed = (first in self.scope.guessed, second in self.scope.guessed)
+        if guessed == (True, False):
+            a = self._like(a, b)
+        elif guessed == (False, True):
+            b = self._like(b, a)
+        elif guessed == (True, True) and a.details.dtype != b.details.dtype:
+            wide = a.details.dtype if a.details.dtype.is_float else b.details.dtype
+            a, b = self.retyped(a, wide), self.retyped(b, wide)
+        return a, b
+
+    def _like(self, x: GraphTensor, other: GraphTensor) -> GraphTensor:
+        x = self.retyped(x, other.details.dtype)
+        return self.reshaped(x, ()) if not other.details.rank and x.details.elements == 1 else x
+
+
+def known_scalar(value: Array) -> Any:
+    """The only element of an array as a Python number."""
+    return np.asarray(value).reshape(-1)[0].item()

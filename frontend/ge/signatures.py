@@ -1,0 +1,184 @@
+"""Inputs, outputs and attributes of GE's ops, in the order of their IR, written as GE's documents write them.
+
+`x?` is optional, `x*` dynamic (printed x_0, x_1, ...), `key!` required, `key=value` has a default.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from .attribute_text import read_number
+
+_BINARY = (
+    "Add AddV2 Sub Mul RealDiv Div Maximum Minimum Pow FloorDiv FloorMod Mod SquaredDifference Atan2 DivNoNan Xdivy "
+    "Xlogy Equal NotEqual Greater GreaterEqual Less LessEqual LogicalAnd LogicalOr"
+)
+_UNARY = (
+    "Sigmoid Identity LogicalNot ZerosLike OnesLike Abs Neg Sqrt Rsqrt Reciprocal Square Erf Erfc Floor Ceil Sign Sin "
+    "Cos Tan Asin Acos Atan Sinh Cosh Asinh Acosh Atanh Tanh Relu Relu6 Gelu FastGelu HardSwish Mish Softplus Softsign "
+    "IsNan IsInf IsFinite Rint Expm1 Log1p Trunc TensorMove StopGradient PreventGradient Size Rank"
+)
+_REDUCTIONS = "ReduceSum ReduceMean ReduceMax ReduceMin ReduceProd ReduceLogSumExp"
+_MASKS = "begin_mask=0, end_mask=0, ellipsis_mask=0, new_axis_mask=0, shrink_axis_mask=0"
+
+_TABLE = f"""
+Data(x?) | index=0
+Const() | value
+Constant() | value
+Variable(x?) | index=0
+RefData(x?) | index=0
+IdentityN(x*)
+Reshape(x, shape) | axis=0, num_axes=-1
+Cast(x) | dst_type!
+Transpose(x, perm)
+TransposeD(x) | perm!
+Permute(x) | order!
+MatMul(x1, x2, bias?) | transpose_x1=false, transpose_x2=false
+MatMulV2(x1, x2, bias?, offset_w?) | transpose_x1=false, transpose_x2=false, offset_x=0
+BatchMatMul(x1, x2) | adj_x1=false, adj_x2=false
+BatchMatMulV2(x1, x2, bias?, offset_w?) | adj_x1=false, adj_x2=false, offset_x=0
+BatchMatMulV3(x1, x2, bias?, offset_w?) | adj_x1=false, adj_x2=false, offset_x=0, enable_hf32=false
+Unsqueeze(x) | axes={{}}
+Squeeze(x) | axis={{}}
+UnsqueezeV3(x, axes)
+SqueezeV3(x, axes?)
+ExpandDims(x, axis)
+TopKV2(x, k) | sorted=true, dim=-1, largest=true, indices_dtype=3
+TopK(x, k) | sorted=true, largest=true, dim=-1
+TopKD(x) | k!, sorted=true, dim=-1, largest=true
+ReduceAll(x, axes) | keep_dims=false
+ReduceAny(x, axes) | keep_dims=false
+ReduceAllD(x) | axes!, keep_dims=false
+ReduceAnyD(x) | axes!, keep_dims=false
+Shape(x) | dtype=3
+Fill(dims, value)
+FillV2(dims) | value=0.0
+BroadcastTo(x, shape)
+Expand(x, shape)
+Tile(x, multiples)
+ScatterElements(data, indices, updates) | axis=0, reduction=none
+GatherElements(x, index) | dim=0
+MaskedFill(x, mask, value)
+Gather(x, indices) | validate_indices=true, batch_dims=0
+GatherV2(x, indices, axis) | batch_dims=0
+GatherV2D(x, indices) | axis!
+Select(condition, x1, x2)
+SelectV2(condition, then, else)
+OneHot(x, depth, on_value, off_value) | axis=-1
+OneHotD(x, on_value, off_value) | depth!, axis=-1
+Concat(concat_dim, x*) | N=1
+ConcatV2(x*, concat_dim) | N=1
+ConcatD(x*) | concat_dim!, N=1
+ConcatV2D(x*) | concat_dim!, N=1
+Split(split_dim, x) | num_split!
+SplitD(x) | split_dim!, num_split!
+SplitV(x, size_splits, split_dim) | num_split!
+SplitVD(x) | size_splits!, split_dim!, num_split!
+Pack(x*) | axis=0, N=1
+Unpack(x) | num!, axis=0
+Flatten(x) | axis=1
+FlattenV2(x) | axis=1, end_axis=-1
+Slice(x, offsets, size)
+SliceD(x) | offsets!, size!
+StridedSlice(x, begin, end, strides?) | {_MASKS}
+StridedSliceV2(x, begin, end, axes?, strides?) | {_MASKS}
+Pad(x, paddings)
+PadV2(x, paddings, constant_values)
+PadD(x) | paddings!
+PadV3(x, paddings, constant_values?) | mode=constant, paddings_contiguous=true
+MirrorPad(x, paddings) | mode!
+Range(start, limit, delta) | is_closed=false
+ReverseV2(x, axis)
+Triu(x) | diagonal=0
+Tril(x) | diagonal=0
+TransData(src) | src_format!, dst_format!, groups=1
+ArgMaxV2(x, dimension) | dtype=DT_INT64
+ArgMaxD(x) | dimension!
+ArgMin(x, dimension) | dtype=DT_INT64
+ArgMinD(x) | dimension!
+ArgMaxWithValue(x) | dimension!, keep_dims=false
+Sort(x) | axis=-1, descending=false, stable=false
+Cumsum(x, axis) | exclusive=false, reverse=false
+Cumprod(x, axis) | exclusive=false, reverse=false
+CumsumD(x) | axis!, exclusive=false, reverse=false
+CumprodD(x) | axis!, exclusive=false, reverse=false
+BiasAdd(x, bias) | data_format=NHWC
+BatchNorm(x, scale, offset, mean?, variance?) | epsilon=0.0001, data_format=NHWC, is_training=true
+BNInfer(x, scale, offset, mean, variance) | epsilon!
+LayerNorm(x, gamma, beta) | begin_norm_axis=0, begin_params_axis=0, epsilon=0.0000001
+LayerNormV3(x, gamma, beta) | begin_norm_axis=0, begin_params_axis=0, epsilon=0.00001
+LayerNormV4(x, normalized_shape, gamma?, beta?) | epsilon=0.00001
+RmsNorm(x, gamma) | epsilon=0.000001
+AddRmsNorm(x1, x2, gamma) | epsilon=0.000001
+L2Normalize(x) | axis={{}}, eps=0.0001
+SoftmaxV2(x) | axes={{-1}}, half_to_float=false
+LogSoftmaxV2(logits) | axes={{-1}}
+Elu(x) | alpha=1.0, scale=1.0, input_scale=1.0
+Selu(x)
+LeakyRelu(x) | negative_slope=0.0
+PRelu(x, weight)
+GeluV2(x) | approximate=none
+Swish(x) | scale=1.0
+SwiGlu(x) | dim=-1
+HardSigmoid(input_x) | alpha=0.16666666, beta=0.5
+Round(x) | decimals=0
+Exp(x) | base=-1.0, scale=1.0, shift=0.0
+Log(x) | base=-1.0, scale=1.0, shift=0.0
+Adds(x) | value!
+Muls(x) | value!
+Axpy(x1, x2) | alpha!
+AddN(x*) | N!
+ClipByValue(x, clip_value_min, clip_value_max)
+GlobalAveragePool(x)
+If(cond, input*) | then_branch!, else_branch!
+StatelessIf(cond, input*) | then_branch!, else_branch!
+StatefulIf(cond, input*) | then_branch!, else_branch!
+Case(branch_index, input*) | branches*
+StatelessCase(branch_index, input*) | branches*
+While(input*) | cond!, body!, parallel_iterations=10
+StatelessWhile(input*) | cond!, body!, parallel_iterations=10
+StatefulWhile(input*) | cond!, body!, parallel_iterations=10
+For(start, limit, delta, input*) | body!
+PartitionedCall(args*) | f!, config="", config_proto="", executor_type=""
+StatefulPartitionedCall(args*) | f!, config="", config_proto="", executor_type=""
+"""
+
+
+@dataclass(frozen=True)
+class Signature:
+    """What an op takes; `inputs` keep their `?` and `*`, `required` attributes have no default."""
+
+    inputs: tuple[str, ...]
+    defaults: dict[str, Any]
+    required: tuple[str, ...]
+
+
+@cache
+def signatures() -> dict[str, Signature]:
+    """Every op with a known signature, by its type."""
+    lines = [line for line in _TABLE.splitlines() if line]
+    lines += [f"{name}(x1, x2)" for name in _BINARY.split()]
+    lines += [f"{name}(x)" for name in _UNARY.split()]
+    for name in _REDUCTIONS.split():
+        lines.append(f"{name}(x, axes) | keep_dims=false, noop_with_empty_axes=true")
+        lines.append(f"{name}D(x) | axes!, keep_dims=false")
+    return dict(_parse(line) for line in lines)
+
+
+def _parse(line: str) -> tuple[str, Signature]:
+    head, _, attrs = line.partition(" | ")
+    name, _, inputs = head.strip().rstrip(")").partition("(")
+    items = [item for item in attrs.split(", ") if item]
+    defaults = dict(_default(item) for item in items if "=" in item)
+    required = tuple(item[:-1] for item in items if item.endswith("!"))
+    return name, Signature(tuple(i for i in inputs.split(", ") if i), defaults, required)
+
+
+def _default(item: str) -> tuple[str, Any]:
+    key, _, text = item.partition("=")
+    if text.startswith("{"):
+        return key, tuple(int(part) for part in text[1:-1].split(",") if part)
+    number = read_number(text)
+    return key, (text.strip('"') if number is None else number)

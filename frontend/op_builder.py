@@ -1,0 +1,114 @@
+"""Appends the ops that one node of a model file becomes, named after it, with what is computed checked for size."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..dtypes import DType
+from ..errors import UnsupportedError, UserError
+from ..graph_ir.graph import Array, Graph, GraphTensor
+from .shape_spec import check_size
+
+_MOST_ELEMENTS = 1 << 27
+"""Of an array made at import: 1 GiB of the widest type."""
+
+_MOST_AXES = 32
+
+
+class OpBuilder:
+    """Builds into `graph`; `type` and `name` are those of the node, for messages and op names."""
+
+    def __init__(self, graph: Graph, type_name: str, name: str) -> None:
+        self.graph = graph
+        self.type = type_name
+        self.name = name
+
+    def make(self, op_name: str, *inputs: GraphTensor, **attrs: Any) -> GraphTensor:
+        """Append the node's main op, which takes its name; its first output."""
+        return self.outputs(op_name, *inputs, **attrs)[0]
+
+    def outputs(self, op_name: str, *inputs: GraphTensor, **attrs: Any) -> list[GraphTensor]:
+        """Append the node's main op; all its outputs."""
+        return self._append(op_name, inputs, attrs, self.name)
+
+    def helper(self, op_name: str, *inputs: GraphTensor, **attrs: Any) -> GraphTensor:
+        """Append an op that the main one needs, named after both."""
+        return self._append(op_name, inputs, attrs, f"{self.name}.{op_name}")[0]
+
+    def _append(
+        self, op_name: str, inputs: Sequence[GraphTensor], attrs: dict[str, Any], name: str
+    ) -> list[GraphTensor]:
+        op = self.graph.make(op_name, inputs, attrs, name)
+        for result in op.outputs:
+            details = result.details
+            check_size(f"{self.type} '{self.name}'", details.dtype, details.plain_dims)
+            if details.rank > _MOST_AXES:
+                raise self.rule(f"a tensor must have at most {_MOST_AXES} axes", str(details.rank))
+        return op.outputs
+
+    def constant(self, value: Any, dtype: DType) -> GraphTensor:
+        """A constant that is no input of the node, converted to `dtype`."""
+        with np.errstate(all="ignore"):
+            array = np.asarray(value).astype(dtype.numpy)
+        return self.graph.make_constant(array, f"{self.name}.constant")
+
+    def converted(self, x: GraphTensor, dtype: DType) -> GraphTensor:
+        """X in another dtype; x itself where that is its dtype."""
+        return x if x.details.dtype == dtype else self.helper("cast", x, dtype=dtype.name)
+
+    def reshaped(self, x: GraphTensor, dims: Sequence[int]) -> GraphTensor:
+        """X in another shape; x itself where that is its shape."""
+        same = x.details.plain_dims == tuple(dims)
+        return x if same else self.helper("reshape", x, shape=tuple(dims))
+
+    def transposed(self, x: GraphTensor, perm: Sequence[int]) -> GraphTensor:
+        """X with axis perm[i] as axis i; x itself where nothing moves."""
+        same = list(perm) == list(range(len(perm)))
+        return x if same else self.helper("transpose", x, perm=tuple(perm))
+
+    def sliced(
+        self, x: GraphTensor, axis: int, start: int, size: int, step: int = 1
+    ) -> GraphTensor:
+        """`size` elements of one axis from `start` on; x itself where that is all of it."""
+        dims = x.details.plain_dims
+        if (start, size, step) == (0, dims[axis], 1):
+            return x
+        here = range(len(dims))
+        return self.helper(
+            "slice",
+            x,
+            starts=tuple(start if size and i == axis else 0 for i in here),
+            steps=tuple(step if i == axis else 1 for i in here),
+            sizes=tuple(size if i == axis else dims[i] for i in here),
+        )
+
+    def axis(self, axis: int, rank: int, inclusive: bool = False) -> int:
+        """`axis` counted from the front. UserError outside [-rank, rank), or [-rank, rank] if `inclusive`."""
+        last = rank + 1 if inclusive else rank
+        if not -rank <= axis < last:
+            raise self.rule(f"axis must be in [{-rank}, {last})", str(axis))
+        return axis + rank if axis < 0 else axis
+
+    def check_array(self, dims: Sequence[int]) -> None:
+        """UnsupportedError where an array of these sizes is too large to be made while reading a model."""
+        if math.prod(dims) > _MOST_ELEMENTS:
+            raise self.unsupported(
+                f"a computed constant of more than {_MOST_ELEMENTS} elements ({list(dims)})"
+            )
+
+    def rule(self, rule: str, values: str, remedy: str = "") -> UserError:
+        """An error in the house form: who, rule, values, remedy."""
+        text = f"{self.type} '{self.name}': {rule}, got {values}"
+        return UserError(text + (f"; {remedy}" if remedy else ""))
+
+    def unsupported(self, what: str) -> UnsupportedError:
+        """The error for something valid that graphc does not handle."""
+        return UnsupportedError(f"{self.type} '{self.name}': {what} is not supported")
+
+
+Value = GraphTensor | Array
+"""A tensor of the graph, or an array known at import that no op of the graph has needed yet."""
