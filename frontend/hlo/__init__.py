@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .importer import import_module, load_hlo
 from .parser import parse_hlo
 
-__all__ = ["parse_hlo"]
+__all__ = ["import_module", "load_hlo", "parse_hlo"]

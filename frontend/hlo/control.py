@@ -1,0 +1,162 @@
+"""Opcodes of tuples and computations: tuple, call, fusion, map, while of known trip count, conditional, custom-call."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...dtypes import BOOL, S64, U32
+from ...graph_ir.graph import GraphTensor
+from .reduction import top_k
+from .scope import Handler, Step
+from .syntax import Called
+
+_MOST_ROUNDS = 4096
+_IDENTITY_TARGETS = (
+    "Sharding",
+    "SPMDFullToShardShape",
+    "SPMDShardToFullShape",
+    "annotate_device_placement",
+)
+
+
+def _identity(step: Step) -> Any:
+    return step.operands[0]
+
+
+def _one_or_all(step: Step) -> Any:
+    """Collectives of one replica: what goes in comes out."""
+    return tuple(step.operands) if step.shape.is_tuple else step.operands[0]
+
+
+def _tuple(step: Step) -> Any:
+    return tuple(step.operands)
+
+
+def _element(step: Step) -> Any:
+    return step.operands[0][step.typed("index", int)]
+
+
+def _token(step: Step) -> Any:
+    return ()
+
+
+def _zero(step: Step) -> GraphTensor:
+    return step.constant(0, U32)
+
+
+def _call(step: Step) -> Any:
+    inline = step.owner.inline_mapped if step.is_mapped else step.owner.inline
+    return inline(step.computation("to_apply"), step.operands)
+
+
+def _fusion(step: Step) -> Any:
+    inline = step.owner.inline_mapped if step.is_mapped else step.owner.inline
+    return inline(step.computation("calls"), step.operands)
+
+
+def _map(step: Step) -> Any:
+    result = step.owner.inline_mapped(step.computation("to_apply"), step.operands)
+    return step.broadcast(result, step.dims(0))
+
+
+def _while(step: Step) -> Any:
+    """Unrolled: the condition must not depend on the model's inputs."""
+    condition, body = step.computation("condition"), step.computation("body")
+    state = step.operands[0]
+    for _ in range(_MOST_ROUNDS):
+        going = step.owner.inline(condition, [state])
+        value = step.known(going)
+        if value is None:
+            raise step.unsupported("a condition that depends on the model's inputs")
+        if not value:
+            return state
+        state = step.owner.inline(body, [state])
+    raise step.unsupported(f"a loop of more than {_MOST_ROUNDS} rounds")
+
+
+def _conditional(step: Step) -> Any:
+    """All branches are computed (they have no effects) and one result is selected."""
+    names = step.attribute("branch_computations")
+    if names is None:
+        names = (step.typed("true_computation", Called), step.typed("false_computation", Called))
+    branches = [step.owner.module.computations[called.name] for called in names]
+    index = step.tensor(0)
+    if index.details.dtype == BOOL:
+        index = step.make("select", index, step.constant(0), step.constant(1))
+    index = step.cast(index, S64)
+    known = step.known(index)
+    if known is not None:
+        chosen = int(known) if 0 <= int(known) < len(branches) else len(branches) - 1
+        return step.owner.inline(branches[chosen], [step.operands[1 + chosen]])
+    results = [
+        step.owner.inline(branch, [operand])
+        for branch, operand in zip(branches, step.operands[1:], strict=True)
+    ]
+    result = results[-1]  # what an index outside selects too
+    for number in range(len(results) - 2, -1, -1):
+        is_it = step.make("eq", index, step.constant(number))
+        result = _chosen(step, is_it, results[number], result)
+    return result
+
+
+def _chosen(step: Step, condition: GraphTensor, yes: Any, no: Any) -> Any:
+    if isinstance(yes, tuple):
+        return tuple(_chosen(step, condition, a, b) for a, b in zip(yes, no, strict=True))
+    return yes if yes is no else step.make("select", condition, yes, no)
+
+
+def _custom_call(step: Step) -> Any:
+    target = step.attribute("custom_call_target", "")
+    if target in _IDENTITY_TARGETS and len(step.operands) == 1:
+        return step.operands[0]
+    if target in ("TopK", "mhlo.topk") and step.shape.is_tuple:
+        largest = "largest = false" not in str(step.attribute("frontend_attributes", ""))
+        largest = largest and "largest = false" not in str(step.attribute("backend_config", ""))
+        return top_k(step, step.tensor(0), step.shape.elements[0].dims[-1], largest)
+    if target == "mhlo.erf":
+        return step.make("erf", step.tensor(0))
+    raise step.unsupported(f"target '{target}'")
+
+
+def _dimension_size(step: Step) -> GraphTensor:
+    (axis,) = step.attribute("dimensions")
+    return step.constant(np.int32(step.dims(0)[axis]), step.dtype)
+
+
+def _batch_norm(step: Step) -> GraphTensor:
+    x, scale, offset, mean, variance = step.tensors()
+    rank, axis = x.details.rank, step.typed("feature_index", int)
+    shape = [1] * rank
+    shape[axis] = x.details.plain_dims[axis]
+    scale, offset, mean, variance = (
+        step.reshaped(t, shape) for t in (scale, offset, mean, variance)
+    )
+    epsilon = step.constant(step.typed("epsilon", float), x.details.dtype)
+    factor = step.make("mul", step.make("rsqrt", step.make("add", variance, epsilon)), scale)
+    return step.make("add", step.make("mul", step.make("sub", x, mean), factor), offset)
+
+
+_IDENTITIES = (
+    "copy opt-barrier domain add-dependency copy-start copy-done all-gather reduce-scatter collective-permute "
+    "collective-broadcast"
+)
+
+CONTROL: dict[str, Handler] = {
+    **dict.fromkeys(_IDENTITIES.split(), _identity),
+    **dict.fromkeys(("all-reduce", "all-to-all"), _one_or_all),
+    **dict.fromkeys(("partition-id", "replica-id"), _zero),
+    "tuple": _tuple,
+    "get-tuple-element": _element,
+    "after-all": _token,
+    "call": _call,
+    "fusion": _fusion,
+    "map": _map,
+    "while": _while,
+    "conditional": _conditional,
+    "custom-call": _custom_call,
+    "get-dimension-size": _dimension_size,
+    "batch-norm-inference": _batch_norm,
+}
+"""Opcode to handler."""

@@ -1,0 +1,275 @@
+"""HLO to Graph: calls are inlined, tuples taken apart, every instruction of the entry becomes ops of the Graph IR."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...errors import GraphcError, InternalError, UnsupportedError, UserError
+from ...graph_ir import ops  # noqa: F401 - fills the registry
+from ...graph_ir.graph import Array, Graph, GraphTensor
+from ...graph_ir.logical_tensor import LogicalTensor
+from ..shape_spec import check_size
+from .op_table import HANDLERS, MAPPABLE
+from .parser import parse_hlo
+from .scope import Known, Step
+from .shapes import DTYPES, UNBOUNDED, Shape
+from .syntax import Called, Computation, Instruction, Literal, Module
+
+MOST_INLINED = 2_000_000
+"""Instructions a module may have once every call is inlined."""
+
+_MOST_CALLS = 64  # computations called from one another
+_OWN = ("parameter", "constant")
+
+
+def load_hlo(path: str | os.PathLike[str], constants: Mapping[str, Array] | None = None) -> Graph:
+    """Read a file of HLO text. `constants`: arrays for constants the text leaves out, by instruction name.
+
+    UserError for what is wrong with the file, UnsupportedError for what is not handled, all at once.
+    """
+    return import_module(parse_hlo(read_text(Path(path)), f"'{path}'"), constants)
+
+
+def read_text(path: Path) -> str:
+    """The text of a file. UserError where it cannot be read or is no text."""
+    try:
+        if path.is_dir():
+            raise UserError(f"'{path}' is a directory; give the HLO file in it")
+        return path.read_bytes().decode()
+    except UnicodeDecodeError as error:
+        raise UserError(f"'{path}' is not HLO text: byte {error.start} is no UTF-8") from error
+    except FileNotFoundError as error:
+        raise UserError(f"'{path}' does not exist") from error
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        reason = getattr(error, "strerror", None) or str(error)
+        raise UserError(f"'{path}' cannot be read: {reason}") from error
+
+
+def import_module(module: Module, constants: Mapping[str, Array] | None = None) -> Graph:
+    """The graph of a module's entry. `constants` as in `load_hlo`."""
+    _check_supported(module)
+    importer = _Importer(module, dict(constants or {}))
+    entry = module.computations[module.entry]
+    arguments = [_argument(importer, p) for p in entry.parameters]
+    result = importer.inline(entry, arguments)
+    importer.raise_collected()
+    for name, tensor in _results(entry, result):
+        importer.graph.make_output(tensor, name)
+    return importer.graph
+
+
+def _argument(importer: _Importer, parameter: Instruction) -> Any:
+    """The graph's inputs for one parameter: several for a tuple."""
+
+    def make(shape: Shape, name: str) -> Any:
+        if shape.is_tuple:
+            return tuple(make(e, f"{name}.{i}") for i, e in enumerate(shape.elements))
+        if shape.type == "token":
+            return ()
+        who = f"parameter '{name}'"
+        check_size(who, DTYPES[shape.type], shape.dims)
+        return importer.graph.make_input(LogicalTensor(DTYPES[shape.type], shape.dims), name)
+
+    assert parameter.shape is not None
+    return make(parameter.shape, parameter.name)
+
+
+def _results(entry: Computation, result: Any) -> Iterator[tuple[str, GraphTensor]]:
+    """(name, tensor) of each output; those of a tuple are named after the root and their place."""
+
+    def walk(value: Any, name: str) -> Iterator[tuple[str, GraphTensor]]:
+        if isinstance(value, tuple):
+            for index, part in enumerate(value):
+                yield from walk(part, f"{name}.{index}")
+        else:
+            yield name, value
+
+    return walk(result, entry.root)
+
+
+def _reachable(module: Module) -> Iterator[Computation]:
+    """The entry and everything it calls, each once."""
+    waiting, seen = [module.entry], {module.entry}
+    while waiting:
+        computation = module.computations[waiting.pop()]
+        yield computation
+        for instruction in computation.instructions:
+            for value in instruction.attributes.values():
+                for called in value if isinstance(value, tuple) else (value,):
+                    if isinstance(called, Called) and called.name not in seen:
+                        seen.add(called.name)
+                        waiting.append(called.name)
+
+
+def _check_supported(module: Module) -> None:
+    """UnsupportedError with every opcode and element type that is not handled."""
+    opcodes: Counter[str] = Counter()
+    types: Counter[str] = Counter()
+    for computation in _reachable(module):
+        for instruction in computation.instructions:
+            if instruction.opcode not in HANDLERS and instruction.opcode not in _OWN:
+                opcodes[instruction.opcode] += 1
+            types.update(_foreign_types(instruction.shape))
+    found = [
+        f"these {what} are not supported: "
+        + ", ".join(f"{name} ({count}x)" for name, count in sorted(counted.items()))
+        for what, counted in (("opcodes", opcodes), ("element types", types))
+        if counted
+    ]
+    if found:
+        raise UnsupportedError(f"{module.origin.label}: {'; '.join(found)}")
+
+
+def _foreign_types(shape: Shape | None) -> Iterator[str]:
+    if shape is None:
+        return
+    if shape.is_tuple:
+        for element in shape.elements:
+            yield from _foreign_types(element)
+    elif shape.type not in DTYPES and shape.type != "token":
+        yield shape.type
+    elif UNBOUNDED in shape.dims:
+        yield shape.logical()
+
+
+class _Importer:
+    """Inlines computations into one graph; what is not supported is collected and raised together."""
+
+    def __init__(self, module: Module, constants: dict[str, Array]) -> None:
+        self.module = module
+        self.graph = Graph(module.name)
+        self.known = Known()
+        self.constants = constants
+        self.depth = 0
+        self.count = 0
+        self.unsupported: list[str] = []
+        self.elided: list[str] = []
+        self._shapes: dict[str, dict[str, Shape]] = {}
+
+    def inline(self, computation: Computation, arguments: Sequence[Any]) -> Any:
+        """The value of a computation for these arguments."""
+        return self._run(computation, arguments, is_mapped=False)
+
+    def inline_mapped(self, computation: Computation, arguments: Sequence[Any]) -> Any:
+        """The value of a scalar computation applied to every element of its arguments."""
+        for i in computation.instructions:
+            if i.opcode not in MAPPABLE and i.opcode not in _OWN:
+                raise self.module.origin.error(
+                    f"{i.opcode} '{i.name}': it is not supported in a scalar computation",
+                    i.place,
+                    UnsupportedError,
+                )
+        return self._run(computation, arguments, is_mapped=True)
+
+    def raise_collected(self) -> None:
+        """Raise what was met on the way."""
+        if self.elided:
+            names = ", ".join(f"'{name}'" for name in self.elided)
+            raise UserError(
+                f"{self.module.origin.label}: the text leaves out the elements of these constants: "
+                f"{names}; give arrays for them with constants="
+            )
+        if self.unsupported:
+            raise UnsupportedError("; ".join(dict.fromkeys(self.unsupported)))
+
+    def _run(self, computation: Computation, arguments: Sequence[Any], is_mapped: bool) -> Any:
+        self.depth += 1
+        self.count += len(computation.instructions)
+        if self.depth > _MOST_CALLS or self.count > MOST_INLINED:
+            what = (
+                f"calls nested deeper than {_MOST_CALLS}"
+                if self.depth > _MOST_CALLS
+                else f"more than {MOST_INLINED} instructions after inlining"
+            )
+            raise UserError(f"{self.module.origin.label}: a module must not have {what}")
+        shapes = self._shapes.get(computation.name)
+        if shapes is None:
+            shapes = {i.name: i.shape for i in computation.instructions if i.shape is not None}
+            self._shapes[computation.name] = shapes
+        values: dict[str, Any] = {}
+        for instruction in computation.instructions:
+            if instruction.opcode == "parameter":
+                values[instruction.name] = arguments[instruction.number]
+            elif instruction.literal is not None:
+                values[instruction.name] = self._constant(instruction)
+            else:
+                operands = [_operand(values, o.name, o.path) for o in instruction.operands]
+                step = Step(self, instruction, operands, shapes, is_mapped)
+                values[instruction.name] = self._import(step)
+        self.depth -= 1
+        return values[computation.root]
+
+    def _import(self, step: Step) -> Any:
+        instruction = step.instruction
+        try:
+            value = HANDLERS[instruction.opcode](step)
+            if not step.is_mapped and isinstance(value, GraphTensor):
+                self._check(instruction, value)
+            return value
+        except UnsupportedError as error:
+            # The rest is imported all the same, to find everything that is not supported at once.
+            self.unsupported.append(str(error))
+            return self._placeholder(step.shape)
+        except GraphcError as error:
+            if str(error).startswith(self.module.origin.label) or isinstance(error, InternalError):
+                raise
+            raise step.fail(str(error)) from error
+
+    def _check(self, instruction: Instruction, value: GraphTensor) -> None:
+        shape = instruction.shape
+        assert shape is not None
+        details = value.details
+        check_size(f"{instruction.opcode} '{instruction.name}'", details.dtype, details.plain_dims)
+        if details.plain_dims != shape.dims or details.dtype != DTYPES[shape.type]:
+            raise InternalError(
+                f"{instruction.opcode} '{instruction.name}' was imported as {details}, "
+                f"but is {shape.logical()}"
+            )
+
+    def _placeholder(self, shape: Shape) -> Any:
+        if shape.is_tuple:
+            return tuple(self._placeholder(element) for element in shape.elements)
+        if shape.type == "token":
+            return ()
+        zero = self.graph.make_constant(np.zeros((), DTYPES[shape.type].numpy))
+        return self.graph.make("broadcast", (zero,), {"shape": shape.dims}).outputs[0]
+
+    def _constant(self, instruction: Instruction) -> Any:
+        literal, shape = instruction.literal, instruction.shape
+        assert literal is not None and shape is not None
+        if literal.is_elided:
+            given = self.constants.get(instruction.name)
+            if given is None:
+                self.elided.append(instruction.name)
+                return self._placeholder(shape)
+            return self._supplied(instruction, np.asarray(given))
+        return self._literal(literal, instruction.name)
+
+    def _supplied(self, instruction: Instruction, array: Array) -> GraphTensor:
+        shape = instruction.shape
+        assert shape is not None
+        if shape.is_tuple or array.shape != shape.dims or array.dtype != DTYPES[shape.type].numpy:
+            raise UserError(
+                f"constant '{instruction.name}' must be {shape.logical()}, "
+                f"got an array {array.dtype}{list(array.shape)}"
+            )
+        return self.graph.make_constant(array, instruction.name)
+
+    def _literal(self, literal: Literal, name: str) -> Any:
+        if isinstance(literal.value, tuple):
+            return tuple(self._literal(part, f"{name}.{i}") for i, part in enumerate(literal.value))
+        assert literal.value is not None
+        return self.graph.make_constant(literal.value, name)
+
+
+def _operand(values: Mapping[str, Any], name: str, path: tuple[int, ...]) -> Any:
+    value = values[name]
+    for index in path:
+        value = value[index]
+    return value
