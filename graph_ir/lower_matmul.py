@@ -13,7 +13,7 @@ from .context import LowerContext
 from .graph import GraphTensor, Op
 from .ops.matmul import MatmulCore
 from .templates.matmul import EpilogueValue, MatmulProblem, MatmulTemplate, Operand
-from .templates.matmul_tile import MatmulBlocking, candidate_blockings, product_cycles
+from .templates.matmul_tile import MatmulBlocking, candidate_blockings, ranked_tiles
 from .templates.reader import GroupReader, narrow, parameters
 
 
@@ -21,11 +21,9 @@ def matmul_blockings(op: MatmulCore, ctx: LowerContext) -> list[MatmulBlocking]:
     """Every blocking the template offers for a product, given the layout its B has; the model's pick first."""
     m, n, k = op.sizes
     fmt = op.inputs[1].details.format
-    tiles = list(ctx.target.table.gemm_tiles)
+    tiles = ranked_tiles(m, n, ctx.target)
     if fmt.is_blocking:
         tiles = [tile for tile in tiles if tile.columns(ctx.target) == fmt.blocks[-1]]
-    else:
-        tiles.sort(key=lambda tile: product_cycles(m, n, tile, ctx.target))
     batch = math.prod(op.outputs[0].details.plain_dims[:-2])
     return [
         blocking

@@ -103,7 +103,7 @@ class MatmulCore(FusibleOp):
 
     def query_format(self, ctx: LowerContext) -> list[FormatChoice]:
         """Plain everywhere, or B in panels as wide as one of the ISA's register tiles: [..., N / nr][K][nr]."""
-        from ..templates.matmul_tile import extra_bytes
+        from ..templates.matmul_tile import extra_bytes, ranked_tiles
 
         ranks = [x.details.rank for x in (*self.inputs, *self.outputs)]
         a, b, c = (plain(rank) for rank in ranks)
@@ -114,7 +114,7 @@ class MatmulCore(FusibleOp):
         # Without panels the template copies B once per run, or reads it across pages: as many bytes again.
         copied = float(self.inputs[1].details.size_bytes)
         asked = ctx.blockings.get(self.problem)
-        tiles = (asked.tile,) if asked else ctx.target.table.gemm_tiles
+        tiles = (asked.tile,) if asked else ranked_tiles(m, n, ctx.target)
         widths = {tile.columns(ctx.target): tile for tile in tiles}
         packed = [
             FormatChoice(

@@ -49,13 +49,18 @@ def product_cycles(m: int, n: int, tile: GemmTile, target: Target) -> float:
     return cycles / (tile.efficiency if panels else 1.0)
 
 
-def pick_tile(m: int, n: int, target: Target) -> GemmTile:
-    """The tile of the ISA's table that wastes least on an m x n product; of equal ones the narrowest panel."""
+def ranked_tiles(m: int, n: int, target: Target) -> list[GemmTile]:
+    """The tiles of the ISA's table, least waste on an m x n product first; of equal ones the narrowest panel."""
 
     def cost(tile: GemmTile) -> tuple[float, int]:
         return product_cycles(m, n, tile, target), tile.columns(target)
 
-    return min(target.table.gemm_tiles, key=cost)
+    return sorted(target.table.gemm_tiles, key=cost)
+
+
+def pick_tile(m: int, n: int, target: Target) -> GemmTile:
+    """The tile that wastes least on an m x n product."""
+    return ranked_tiles(m, n, target)[0]
 
 
 def extra_bytes(m: int, n: int, k: int, tile: GemmTile, target: Target) -> float:
