@@ -86,7 +86,7 @@ class MatmulBlocking:
 def pick_blocking(
     batch: int, m: int, n: int, k: int, tile: GemmTile, target: Target, threads: int
 ) -> MatmulBlocking:
-    """Blocks from the cache sizes: a panel of B takes at most a quarter of L2, a block of A, which streams, all of it."""
+    """Blocks from the cache sizes: a panel of B takes at most a quarter of L2; a block of A streams, and may fill it."""
     columns = tile.columns(target)
     deepest = max(64, target.l2_bytes // 4 // (columns * 4))
     k_block = math.ceil(k / math.ceil(k / deepest))
