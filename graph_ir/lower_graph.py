@@ -93,7 +93,7 @@ class _Kernels:
         if content not in self._by_content:
             number = self._names.get(function.name, 0)
             self._names[function.name] = number + 1
-            named = replace(function, name=f"{function.name}.{number}") if number else function
+            named = replace(function, name=f"{function.name}_{number}") if number else function
             self._by_content[content] = named
             self.functions.append(named)
         return self._by_content[content]

@@ -64,6 +64,7 @@ class _Outliner(Rewriter):
         self.function_names = function_names
         self.names = t.Names(bound_names(function))
         self.tasks: list[Function] = []
+        self.locals: set[str] = set()
         self.algebra = IndexAlgebra()
 
     def for_(self, s: For) -> Stmt | tuple[Stmt, ...]:
@@ -101,7 +102,9 @@ class _Outliner(Rewriter):
         ]
         block = Block(tuple(statements))
         buffers = self._captured(block)
-        moved = substitute(block, {}, buffers)
+        moved = substitute(
+            block, {}, {name: b for name, b in buffers.items() if name in self.locals}
+        )
         name = self.function_names.fresh(f"{self.owner.name}__task{len(self.tasks)}")
         params: tuple[Buffer | Var, ...] = (*buffers.values(), *free, index)
         note = f"{' '.join(own)} of {self.owner.name}"
@@ -112,18 +115,16 @@ class _Outliner(Rewriter):
     def _captured(self, body: Block) -> dict[str, Buffer]:
         """Buffers the body takes from outside, as parameters: those of the owner in their order, then its locals."""
         inside = {s.buffer.name for s in walk(body) if isinstance(s, Allocate)}
-        used = {
-            name: replace(b, scope="param")
-            for name, b in buffers_in(body).items()
-            if name not in inside
-        }
-        first = [param.name for param in self.owner.params if param.name in used]
-        return {name: used[name] for name in dict.fromkeys([*first, *used])}
+        used = {name: b for name, b in buffers_in(body).items() if name not in inside}
+        self.locals |= {name for name, b in used.items() if b.scope == "local"}
+        captured = {name: replace(b, scope="param") for name, b in used.items()}
+        first = [param.name for param in self.owner.params if param.name in captured]
+        return {name: captured[name] for name in dict.fromkeys([*first, *captured])}
 
     def _argument(self, param: Buffer | Var) -> Slice | Expr:
         if isinstance(param, Var):
             return param
-        scope: Scope = "param" if any(p.name == param.name for p in self.owner.params) else "local"
+        scope: Scope = "local" if param.name in self.locals else "param"
         return t.slice_of(replace(param, scope=scope))
 
 
