@@ -74,7 +74,7 @@ def _head(path: Path) -> bytes:
     try:
         with path.open("rb") as file:
             return file.read(_HEAD_BYTES)
-    except OSError:
+    except (OSError, ValueError):  # ValueError: a NUL in the name
         return b""
 
 

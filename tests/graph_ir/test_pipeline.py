@@ -67,7 +67,7 @@ def test_switches_do_what_they_say() -> None:
     whole = len(lower(layers(), context()).calls)
     assert kernels["fuse"] > whole
     assert kernels["fold"] > whole
-    assert "NK16n" in lower_formats(()) and "NK" not in lower_formats(("blocked-layouts",))
+    assert "NK" in lower_formats(()) and "NK" not in lower_formats(("blocked-layouts",))
 
 
 def lower_formats(disabled: tuple[str, ...]) -> str:
