@@ -29,13 +29,14 @@ from ...tensor_ir.nodes import (
     For,
     Function,
     Let,
+    LoopKind,
     Slice,
     Stmt,
     Var,
 )
 from ..computation import Index
 from .matmul import EpilogueValue, Operand, make_epilogue, nested, offset_of, pack_panels
-from .matmul_tile import pick_tile, rows_for
+from .matmul_tile import pick_tile, rows_for, worth_threads
 
 PANEL_BYTES = 64 << 10
 """Scores of one block: stays in half of a 512 KB L2 beside the packed keys and values."""
@@ -111,7 +112,9 @@ class AttentionTemplate:
             body.append(For(var, t.as_expr(0), t.as_expr(full), inner))
         if rest:
             body += block(t.as_expr(full * self.block), rest)
-        nest = nested(self.batch_vars, p.batch, Block(tuple(body)))
+        work = math.prod(p.batch) * p.rows * p.columns * (p.depth + p.width)
+        kind: LoopKind = "parallel" if worth_threads(work) else "serial"
+        nest = nested(self.batch_vars, p.batch, Block(tuple(body)), kind)
         return Function(name, params, Block((nest,)), note)
 
     def _packed(

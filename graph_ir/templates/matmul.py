@@ -37,7 +37,7 @@ from ...tensor_ir.nodes import (
     Var,
 )
 from ..computation import Index
-from .matmul_tile import MatmulBlocking, rows_for
+from .matmul_tile import MatmulBlocking, rows_for, worth_threads
 
 EpilogueValue = Callable[[Index, Expr], tuple[list[Let], Expr]]
 """(plain output index, accumulated value) -> (bindings, value to store)."""
@@ -85,12 +85,14 @@ class MatmulTemplate:
         self.blocking = blocking
         self.target = target
         self.columns = blocking.tile.columns(target)
+        work = math.prod(problem.batch) * problem.m * problem.n * problem.k
+        self.kind: LoopKind = "parallel" if worth_threads(work) else "serial"
         self.epilogue = epilogue
         self.batch_vars = tuple(Var(f"b{axis}") for axis in range(len(problem.batch)))
 
     def function(self, name: str, params: tuple[Buffer, ...], note: str) -> Function:
         """The whole product as a function."""
-        body = nested(self.batch_vars, self.problem.batch, self._row_blocks())
+        body = nested(self.batch_vars, self.problem.batch, self._row_blocks(), self.kind)
         return Function(name, params, body if isinstance(body, Block) else Block((body,)), note)
 
     def _row_blocks(self) -> Stmt:
@@ -103,7 +105,7 @@ class MatmulTemplate:
         if rest:
             tail = self._panel_groups(t.as_expr(full * m_block), rest)
             whole = If(t.compare("lt", var, t.as_expr(full)), whole, tail)
-        return _loop(var, full + bool(rest), whole, "parallel")
+        return _loop(var, full + bool(rest), whole, self.kind)
 
     def _panel_groups(self, row: Expr, rows: int) -> Stmt:
         full, rest = divmod(self.problem.n, self.columns)
@@ -116,9 +118,8 @@ class MatmulTemplate:
         end = t.binary("min", t.mul(t.add(group, 1), size), t.as_expr(full))
         groups = math.ceil((full + bool(rest)) / size)
         last = t.compare("eq", group, t.as_expr(groups - 1))
-        return _loop(
-            group, groups, self._panels(row, rows, begin, end, bool(rest), last), "parallel"
-        )
+        panels = self._panels(row, rows, begin, end, bool(rest), last)
+        return _loop(group, groups, panels, self.kind)
 
     def _panels(
         self, row: Expr, rows: int, begin: Expr, end: Expr, has_rest: bool, is_last: Expr | None
@@ -235,10 +236,10 @@ def pack_panels(
     return body
 
 
-def nested(batch: Sequence[Var], sizes: Sequence[int], body: Stmt) -> Stmt:
-    """Parallel loops over the batch axes around `body`."""
+def nested(batch: Sequence[Var], sizes: Sequence[int], body: Stmt, kind: LoopKind) -> Stmt:
+    """Loops over the batch axes around `body`."""
     for var, size in reversed(list(zip(batch, sizes, strict=True))):
-        body = _loop(var, size, body, "parallel")
+        body = _loop(var, size, body, kind)
     return body
 
 

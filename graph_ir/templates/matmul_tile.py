@@ -11,6 +11,7 @@ from ...tensor_ir.tiling import k_splits, split_rows
 
 FMA_PER_CYCLE = 2
 FMA_LATENCY = 4
+PARALLEL_MULTIPLY_ADDS = 50_000  # about 1 us of one core; opening a parallel loop takes 0.3 to 1 us
 LOADS_PER_CYCLE = 2
 BYTES_PER_CYCLE = 8  # what a core streams from the shared cache while it computes
 
@@ -69,6 +70,11 @@ def extra_bytes(m: int, n: int, k: int, tile: GemmTile, target: Target) -> float
     return k * (product_cycles(m, n, tile, target) - best) * BYTES_PER_CYCLE
 
 
+def worth_threads(multiply_adds: int) -> bool:
+    """Whether a product takes long enough to share: below, waking the others costs more than it saves."""
+    return multiply_adds >= PARALLEL_MULTIPLY_ADDS
+
+
 @dataclass(frozen=True)
 class MatmulBlocking:
     """How one product is cut. `m_block` rows and `k_block` of k share a panel while it is in cache; `n_groups`
@@ -87,6 +93,8 @@ def pick_blocking(
     batch: int, m: int, n: int, k: int, tile: GemmTile, target: Target, threads: int
 ) -> MatmulBlocking:
     """Blocks from the cache sizes: a panel of B takes at most a quarter of L2; a block of A streams, and may fill it."""
+    if not worth_threads(batch * m * n * k):
+        threads = 1
     columns = tile.columns(target)
     deepest = max(64, target.l2_bytes // 4 // (columns * 4))
     k_block = math.ceil(k / math.ceil(k / deepest))
