@@ -29,6 +29,8 @@ COMMANDS = (
     "debug",
     "inspect",
     "explain",
+    "profile",
+    "roofline",
     "version",
 )
 

@@ -53,9 +53,12 @@ class FunctionEmitter:
         self._module = module
         self._can = capabilities(target)
 
-    def function(self, function: Function, linkage: str) -> str:
-        """The text of one function. `linkage` is `internal` or "" for a symbol that others may call."""
-        return _Body(self, function, self._module, linkage).text()
+    def function(self, function: Function, linkage: str, stamps: str = "") -> str:
+        """The text of one function. `linkage` is `internal` or "" for a symbol that others may call.
+
+        `stamps` names a parameter, s64[calls + 1], that receives the cycle counter at the start and after each call.
+        """
+        return _Body(self, function, self._module, linkage, stamps).text()
 
     def stream(self) -> InstructionStream:
         """An empty body."""
@@ -68,9 +71,16 @@ class FunctionEmitter:
 
 class _Body:
     def __init__(
-        self, emitter: FunctionEmitter, function: Function, module: Module, linkage: str
+        self,
+        emitter: FunctionEmitter,
+        function: Function,
+        module: Module,
+        linkage: str,
+        stamps: str = "",
     ) -> None:
         self._function = function
+        self._stamps = stamps
+        self._stamped = 0
         self._module = module
         self._linkage = linkage
         self._local_bytes = 0
@@ -96,6 +106,7 @@ class _Body:
             name = self._stream.fresh(plain_name(param.name))
             self._names[param.name] = name
             params.append(f"{parameter_type(param)} {name}")
+        self._stamp()
         self._statement(self._function.body)
         self._stream.end_block("ret void")
         linkage = f"{self._linkage} " if self._linkage else ""
@@ -204,6 +215,17 @@ class _Body:
         args = self._arguments(callee, s.args, len(callee.params))
         text = ", ".join(f"{kind} {operand}" for kind, operand in [("ptr", "%rt"), *args])
         self._stream.emit(f"call void {symbol(callee.name)}({text})")
+        self._stamp()
+
+    def _stamp(self) -> None:
+        """Store the cycle counter as the next time stamp, where stamps are wanted."""
+        if not self._stamps:
+            return
+        self._stream.declares.add("declare i64 @llvm.readcyclecounter()")
+        now = self._stream.result("call i64 @llvm.readcyclecounter()")
+        place = f"getelementptr i64, ptr {self._names[self._stamps]}, i64 {self._stamped}"
+        self._stream.emit(f"store i64 {now}, ptr {self._stream.result(place)}")
+        self._stamped += 1
 
     def _parallel_invoke(self, s: ParallelInvoke) -> None:
         callee = self._callee(s.function)

@@ -15,16 +15,21 @@ _INPUT, _OUTPUT = re.compile(r"x\d+"), re.compile(r"y\d+")
 _SECTIONS = {"constants": "%constants", "arena": "%arena"}
 
 
-def emit_module(module: Module, target: Target) -> str:
+def emit_module(module: Module, target: Target, stamps: str = "") -> str:
     """Return the LLVM IR of `module`, which has gone through the pipeline, for `target`.
 
     With an entry, only `graphc_entry` is exported. The entry's parameters are x0, x1, ... for the model's inputs,
     y0, y1, ... for its outputs, `constants` and `arena`. Without an entry every function is exported under its name
-    and takes the runtime pointer first. InternalError where the module breaks a rule of Tensor IR.
+    and takes the runtime pointer first. `stamps` (for profiling) names an output of the entry, s64[calls + 1]: it
+    receives the CPU's cycle counter at the start and after each call. InternalError where the module breaks a rule of
+    Tensor IR.
     """
     emitter = FunctionEmitter(module, target)
     linkage = "internal" if module.entry else ""
-    parts = [emitter.function(function, linkage) for function in module.functions]
+    parts = [
+        emitter.function(f, linkage, stamps if f.name == module.entry else "")
+        for f in module.functions
+    ]
     parts.extend(emitter.trampolines.values())
     if module.entry:
         parts.append(_entry(module.function(module.entry)))

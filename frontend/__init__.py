@@ -62,11 +62,23 @@ def _load_path(
     constants: Mapping[str, Any] | None,
     attrs: Mapping[str, str] | None,
 ) -> Graph:
+    if path.suffix == ".graph":  # our own text, as reproducers are written
+        return _checked_graph(_load_text(path), specs)
     if path.suffix == ".param" or _starts_with(path, _PNNX_MAGIC):
         from .pnnx import load_pnnx
 
         return load_pnnx(path, specs)
     return _load_content(path, _head(path), specs, constants, attrs)
+
+
+def _load_text(path: Path) -> Graph:
+    from ..graph_ir import ops  # noqa: F401 - fills the registry
+    from ..graph_ir.parser import parse_graph
+
+    try:
+        return parse_graph(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"cannot read '{path}' ({error})") from error
 
 
 def _head(path: Path) -> bytes:

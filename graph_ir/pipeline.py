@@ -48,10 +48,15 @@ PIPELINE: tuple[tuple[Pass, str], ...] = (
 )
 
 
-def run(graph: Graph, ctx: LowerContext, on_stage: OnStage | None = None) -> None:
-    """Run every enabled pass in place; `on_stage(number, name, graph, changed)` sees each stage."""
+def run(
+    graph: Graph, ctx: LowerContext, on_stage: OnStage | None = None, first: int | None = None
+) -> None:
+    """Run every enabled pass in place; `on_stage(number, name, graph, changed)` sees each stage.
+
+    `first`: run only that many passes, to see where a graph goes wrong.
+    """
     log = start_log(graph)
-    for number, (step, switch) in enumerate(PIPELINE, start=1):
+    for number, (step, switch) in enumerate(PIPELINE[:first], start=1):
         log.current = (number, step.__name__)
         before, enabled = names_of(graph), not switch or ctx.options.enabled(switch)
         changed = step(graph, ctx) if enabled else False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -70,11 +71,17 @@ class CompiledModel:
         results = self._call(self._arrange((), inputs))
         return [results[i] for i in chosen]
 
-    def bind(self, inputs: Mapping[str, Any], outputs: Sequence[np.ndarray]) -> Callable[[], int]:
+    def bind(
+        self,
+        inputs: Mapping[str, Any],
+        outputs: Sequence[np.ndarray],
+        rt: ctypes.c_void_p | None = None,
+    ) -> Callable[[], int]:
         """Return a function without arguments that runs the model on these buffers, without checking anything.
 
         Each run reads what the input arrays hold then and overwrites the output arrays. All must be dense arrays of
         the exact type that share no memory. One bound call must not run in two threads at once; bind once per thread.
+        `rt` runs the parallel loops in place of the model's own pool (see runtime/abi.py); the caller keeps it alive.
         """
         native, model = self._native, self.artifact.metadata.model
         if native is None:
@@ -93,7 +100,7 @@ class CompiledModel:
         inputs_pointer, outputs_pointer, arena = frame.pointers
         call = partial(
             native.entry,
-            native.rt,
+            native.rt if rt is None else rt,
             inputs_pointer,
             outputs_pointer,
             native.constants_pointer,
@@ -101,6 +108,13 @@ class CompiledModel:
         )
         call.keep_alive = (native, frame, sources, results)  # type: ignore[attr-defined]
         return call
+
+    @property
+    def pool_address(self) -> int | None:
+        """The `rt` of the model's thread pool; None where its loops run serially. UserError once closed."""
+        if self._native is None:
+            raise _closed(self.artifact.metadata.model)
+        return self._native.rt.value
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a `.gcm` file, atomically. UserError when the system refuses it."""

@@ -94,6 +94,8 @@ def _import_node(node: NodeProto, scope: Scope) -> None:
     for name, value in zip(node.output, results, strict=False):
         if name:
             scope.values[name] = value
+            if isinstance(value, GraphTensor):  # for tools that compare value by value
+                scope.graph.attrs.setdefault("temp.values", {})[name] = value.name
 
 
 def _run(node: NodeProto, scope: Scope) -> list[Value]:

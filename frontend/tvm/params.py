@@ -1,180 +1,159 @@
-"""TVM's parameter files: named arrays, little endian, read and written one array at a time.
-
-Layout: magic, reserved word, names (count, then length and UTF-8 bytes of each), count, then per array: magic, reserved
-word, device, rank, element type (code, bits, lanes), shape, byte count, bytes in C order.
-"""
+"""TVM's binary dictionary of tensors (`.params`), read without copying and written byte by byte the same."""
 
 from __future__ import annotations
 
 import math
 import os
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import Any, BinaryIO
+from typing import Any
 
+import ml_dtypes
 import numpy as np
 
-from ...dtypes import ALL, BOOL, DType, from_numpy
-from ...errors import InternalError, UserError
+from ...errors import UnsupportedError, UserError
+from ...graph_ir.graph import Array
 
-Array = np.ndarray[Any, Any]
+_LIST_MAGIC = 0xF7E58D4F05049CB7
+_ARRAY_MAGIC = 0xDD5E40F096B4A13F
+_MXNET_MAGIC = 0x112
 
-LIST_MAGIC = 0xF7E58D4F05049CB7
-ARRAY_MAGIC = 0xDD5E40F096B4A13F
-MXNET_MAGIC = 0x112  # of another format whose files are called .params too
-CPU = 1
+_DTYPES: dict[tuple[int, int], np.dtype] = {
+    **{(0, bits): np.dtype(f"int{bits}") for bits in (8, 16, 32, 64)},
+    **{(1, bits): np.dtype(f"uint{bits}") for bits in (8, 16, 32, 64)},
+    **{(2, bits): np.dtype(f"float{bits}") for bits in (16, 32, 64)},
+    (1, 1): np.dtype(np.bool_),
+    (6, 8): np.dtype(np.bool_),
+    (4, 16): np.dtype(ml_dtypes.bfloat16),
+}
+_CODES = {dtype: key for key, dtype in reversed(_DTYPES.items())}
+_CODES[np.dtype(np.bool_)] = (1, 1)
 
-_CODES = {"int": 0, "uint": 1, "float": 2, "bool": 1}
-_BFLOAT, _NEW_BOOL = 4, 6
-_MOST_RANK = 64
-
-
-class ParamsWriter:
-    """Writes a params file whose names are known beforehand, array by array. OSError when the system refuses."""
-
-    def __init__(self, path: str | os.PathLike[str], names: Sequence[str]) -> None:
-        self.names = tuple(names)
-        self.written = 0
-        self._stream: BinaryIO = open(path, "wb")  # noqa: SIM115 - closed by `close`
-        self._stream.write(struct.pack("<QQQ", LIST_MAGIC, 0, len(self.names)))
-        for name in self.names:
-            data = name.encode()
-            self._stream.write(struct.pack("<Q", len(data)) + data)
-        self._stream.write(struct.pack("<Q", len(self.names)))
-
-    def add(self, array: Array) -> None:
-        """Write the next array."""
-        if self.written == len(self.names):
-            raise InternalError(f"a params file of {len(self.names)} names got one more array")
-        self.written += 1
-        self._stream.write(_header(from_numpy(array.dtype), array.shape))
-        self._stream.write(np.ascontiguousarray(array).tobytes())
-
-    def close(self) -> None:
-        """Close the file; it is complete when every array was added."""
-        self._stream.close()
+_MOST_AXES = 32
 
 
-def write_params(path: str | os.PathLike[str], arrays: Mapping[str, Array]) -> None:
-    """Write a whole params file."""
-    writer = ParamsWriter(path, list(arrays))
+def read_params(source: str | os.PathLike[str] | bytes) -> dict[str, Array]:
+    """The tensors of a `.params` file, or of the bytes of one, by name in the file's order.
+
+    A file is mapped: its arrays are read-only views of it. Bytes after the last array are ignored, as TVM does.
+    UserError names file and byte.
+    """
+    if isinstance(source, (bytes, bytearray, memoryview)):
+        return _Reader(memoryview(bytes(source)), "params").read()
+    path = Path(source)
     try:
-        for array in arrays.values():
-            writer.add(array)
-    finally:
-        writer.close()
+        if not path.stat().st_size:
+            raise UserError(
+                f"{path}: a .params file must begin with its magic number, but it is empty"
+            )
+        mapped: Any = np.memmap(path, np.uint8, "r")
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror})") from error
+    return _Reader(memoryview(mapped), str(path)).read()
 
 
-def read_params(path: str | os.PathLike[str]) -> dict[str, Array]:
-    """All arrays of a params file by name. UserError where it is damaged."""
-    return dict(iterate_params(path))
+def write_params(arrays: Mapping[str, Array]) -> bytes:
+    """The bytes of a `.params` file in the mapping's order; for large ones see `params_chunks`."""
+    return b"".join(bytes(chunk) for chunk in params_chunks(arrays))
 
 
-def iterate_params(path: str | os.PathLike[str]) -> Iterator[tuple[str, Array]]:
-    """(name, array) in the order of the file, one in memory at a time. UserError where it is damaged."""
-    with _Reader(Path(path)) as reader:
-        names = reader.names()
-        count = reader.word("the number of arrays")
-        if count != len(names):
-            raise reader.wrong(f"{len(names)} names must have as many arrays", str(count))
-        for name in names:
-            yield name, reader.array(name)
-
-
-def _header(dtype: DType, shape: tuple[int, ...]) -> bytes:
-    code = _BFLOAT if dtype.name == "bf16" else _CODES[dtype.kind]
-    size = math.prod(shape) * dtype.size
-    return (
-        struct.pack("<QQ", ARRAY_MAGIC, 0)
-        + struct.pack("<iii", CPU, 0, len(shape))
-        + struct.pack("<BBH", code, dtype.bits, 1)
-        + struct.pack(f"<{len(shape)}q", *shape)
-        + struct.pack("<q", size)
-    )
-
-
-def _dtype_of(code: int, bits: int, lanes: int) -> DType | None:
-    if lanes != 1:
-        return None
-    if code == _NEW_BOOL or (code == _CODES["uint"] and bits == 1):
-        return BOOL
-    for dtype in ALL:
-        own = _BFLOAT if dtype.name == "bf16" else _CODES[dtype.kind]
-        if (own, dtype.bits) == (code, bits):
-            return dtype
-    return None
+def params_chunks(arrays: Mapping[str, Array]) -> Iterator[Any]:
+    """The parts of a `.params` file one after the other, for `file.writelines`; arrays are not copied."""
+    yield struct.pack("<QQQ", _LIST_MAGIC, 0, len(arrays))
+    for name in arrays:
+        encoded = name.encode()
+        yield struct.pack("<Q", len(encoded)) + encoded
+    yield struct.pack("<Q", len(arrays))
+    for name, value in arrays.items():
+        array = np.asarray(value, np.asarray(value).dtype.newbyteorder("<"), order="C")
+        if array.dtype not in _CODES:
+            raise UnsupportedError(
+                f"parameter '{name}': dtype {array.dtype} has no code in .params files"
+            )
+        code, bits = _CODES[array.dtype]
+        head = struct.pack("<QQiiiBBH", _ARRAY_MAGIC, 0, 1, 0, array.ndim, code, bits, 1)
+        yield head + struct.pack(f"<{array.ndim}qq", *array.shape, array.nbytes)
+        yield array.reshape(-1).view(np.uint8).data if array.size else b""
 
 
 class _Reader:
-    """Reads with every size checked against what is left of the file before memory is taken."""
+    def __init__(self, data: memoryview, label: str) -> None:
+        self.data, self.label, self.at = data, label, 0
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        try:
-            self._stream: BinaryIO = open(path, "rb")  # noqa: SIM115 - closed by __exit__
-            self._left = os.fstat(self._stream.fileno()).st_size
-        except OSError as error:
-            raise UserError(f"cannot read '{path}' ({error.strerror})") from error
-
-    def __enter__(self) -> _Reader:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._stream.close()
-
-    def names(self) -> list[str]:
-        """The magic and the names."""
-        magic = self.word("the magic number")
-        if magic != LIST_MAGIC:
-            remedy = "; it is MXNet's" if magic & 0xFFFFFFFF == MXNET_MAGIC else ""
-            raise self.wrong(
-                f"a TVM params file starts with {LIST_MAGIC:#x}", f"{magic:#x}{remedy}"
+    def read(self) -> dict[str, Array]:
+        (magic,) = self.unpack("<Q", "the magic number")
+        if magic == _MXNET_MAGIC:
+            raise UnsupportedError(
+                f"{self.label}: parameters of MXNet are not supported, only those of TVM"
             )
-        self.word("the reserved word")
-        found = []
-        for _ in range(self.word("the number of names")):
-            found.append(self.take(self.word("a name's length"), "a name").decode(errors="replace"))
-        return found
+        if magic != _LIST_MAGIC:
+            raise self.error(f"the magic number must be {_LIST_MAGIC:#x}, got {magic:#x}", 0)
+        _, count = self.unpack("<QQ", "the number of names")
+        names = [self.name() for _ in range(self.plausible(count, 8, "names"))]
+        repeated = (
+            next((name for i, name in enumerate(names) if name in names[:i]), None)
+            if len(set(names)) < len(names)
+            else None
+        )
+        if repeated is not None:
+            raise self.error(f"names must be unique, got '{repeated}' twice")
+        (arrays,) = self.unpack("<Q", "the number of arrays")
+        if arrays != count:
+            raise self.error(f"there must be as many arrays as names, got {arrays} and {count}")
+        return {name: self.array(name) for name in names}
+
+    def error(self, rule: str, at: int | None = None) -> UserError:
+        return UserError(f"{self.label} byte {self.at if at is None else at}: {rule}")
+
+    def plausible(self, count: int, size: int, what: str) -> int:
+        """`count`, where as many things of at least `size` bytes can follow."""
+        left = len(self.data) - self.at
+        if count * size > left:
+            raise self.error(f"{count} {what} do not fit in the {left} bytes that are left")
+        return count
+
+    def unpack(self, format: str, what: str) -> tuple[int, ...]:
+        size = struct.calcsize(format)
+        if self.at + size > len(self.data):
+            raise self.error(f"the file ends inside {what}")
+        values = struct.unpack_from(format, self.data, self.at)
+        self.at += size
+        return values
+
+    def name(self) -> str:
+        (size,) = self.unpack("<Q", "a name")
+        self.plausible(size, 1, "characters")
+        raw = bytes(self.data[self.at : self.at + size])
+        try:
+            text = raw.decode()
+        except UnicodeDecodeError as error:
+            raise self.error("names must be UTF-8") from error
+        self.at += size
+        return text
 
     def array(self, name: str) -> Array:
-        """The next array."""
-        if (magic := self.word("an array")) != ARRAY_MAGIC:
-            raise self.wrong(f"array '{name}' starts with {ARRAY_MAGIC:#x}", f"{magic:#x}")
-        self.word("the reserved word")
-        _, _, rank = struct.unpack("<iii", self.take(12, "a device and rank"))
-        code, bits, lanes = struct.unpack("<BBH", self.take(4, "an element type"))
-        dtype = _dtype_of(code, bits, lanes)
-        if dtype is None:
-            raise self.wrong(f"array '{name}' must have a known type", f"{code}/{bits}x{lanes}")
-        if not 0 <= rank <= _MOST_RANK:
-            raise self.wrong(f"array '{name}' must have at most {_MOST_RANK} axes", str(rank))
-        shape = struct.unpack(f"<{rank}q", self.take(8 * rank, "a shape"))
-        (size,) = struct.unpack("<q", self.take(8, "a byte count"))
-        if min(shape, default=0) < 0 or math.prod(shape) * dtype.size != size:
-            raise self.wrong(
-                f"array '{name}' {dtype}{list(shape)} must fit its byte count", str(size)
+        magic, _ = self.unpack("<QQ", f"array '{name}'")
+        if magic != _ARRAY_MAGIC:
+            raise self.error(
+                f"array '{name}' must begin with {_ARRAY_MAGIC:#x}, got {magic:#x}", self.at - 16
             )
-        data = self.take(size, f"array '{name}'")
-        return np.frombuffer(bytearray(data), dtype.numpy).reshape(shape)
-
-    def word(self, what: str) -> int:
-        """An unsigned 64-bit number."""
-        return int.from_bytes(self.take(8, what), "little")
-
-    def take(self, size: int, what: str) -> bytes:
-        """The next bytes."""
-        if size > self._left:
-            raise self.wrong(f"{what} needs {size} bytes", f"{self._left} to the end of the file")
-        self._left -= size
-        return self._stream.read(size)
-
-    def wrong(self, rule: str, got: str) -> UserError:
-        """A fault of the file."""
-        return UserError(f"'{self.path}': {rule}, got {got}")
+        _, _, rank, code, bits, lanes = self.unpack("<iiiBBH", f"array '{name}'")
+        if not 0 <= rank <= _MOST_AXES:
+            raise self.error(f"array '{name}' must have at most {_MOST_AXES} axes, got {rank}")
+        shape = self.unpack(f"<{rank}q", f"array '{name}'")
+        (size,) = self.unpack("<q", f"array '{name}'")
+        if (code, bits) not in _DTYPES or lanes != 1:
+            raise UnsupportedError(
+                f"{self.label}: array '{name}' has element type code {code} of {bits} bits and {lanes} lanes, "
+                "which is not supported"
+            )
+        dtype = _DTYPES[code, bits]
+        if min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize != size:
+            raise self.error(
+                f"array '{name}' of shape {list(shape)} and {dtype} cannot have {size} bytes"
+            )
+        self.plausible(size, 1, f"bytes of array '{name}'")
+        flat = np.frombuffer(self.data, np.uint8, size, self.at) if size else np.zeros(0, np.uint8)
+        self.at += size
+        return flat.view(dtype).reshape(shape)

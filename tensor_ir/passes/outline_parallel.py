@@ -30,7 +30,7 @@ from ..nodes import (
     Stmt,
     Var,
 )
-from ..visitor import Rewriter, bound_names, buffers_in, substitute, vars_in, walk
+from ..visitor import Rewriter, bound_names, buffers_in, substitute, vars_in, walk_statements
 
 
 def outline_parallel(module: Module, target: Target) -> Module:
@@ -38,7 +38,7 @@ def outline_parallel(module: Module, target: Target) -> Module:
     functions: list[Function] = []
     taken = t.Names(function.name for function in module.functions)
     for function in module.functions:
-        if any(isinstance(s, For) and s.kind == "parallel" for s in walk(function.body)):
+        if any(isinstance(s, For) and s.kind == "parallel" for s in walk_statements(function.body)):
             outliner = _Outliner(function, taken)
             new = outliner.function(function)
             functions.extend([*outliner.tasks, new])
@@ -114,7 +114,7 @@ class _Outliner(Rewriter):
 
     def _captured(self, body: Block) -> dict[str, Buffer]:
         """Buffers the body takes from outside, as parameters: those of the owner in their order, then its locals."""
-        inside = {s.buffer.name for s in walk(body) if isinstance(s, Allocate)}
+        inside = {s.buffer.name for s in walk_statements(body) if isinstance(s, Allocate)}
         used = {name: b for name, b in buffers_in(body).items() if name not in inside}
         self.locals |= {name for name, b in used.items() if b.scope == "local"}
         captured = {name: replace(b, scope="param") for name, b in used.items()}

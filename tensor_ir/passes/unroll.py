@@ -13,7 +13,7 @@ from ...errors import InternalError
 from ...target import Target
 from ..builder import Names, binary, const
 from ..nodes import Binary, Block, Const, Expr, For, Function, Module, Stmt
-from ..visitor import RenamedCopy, Rewriter, bound_names, map_functions, walk
+from ..visitor import RenamedCopy, Rewriter, bound_names, map_functions, walk_statements
 
 
 def unroll(module: Module, target: Target) -> Module:
@@ -22,7 +22,7 @@ def unroll(module: Module, target: Target) -> Module:
 
 
 def _unroll_function(function: Function) -> Function:
-    if not any(isinstance(s, For) and s.kind == "unrolled" for s in walk(function.body)):
+    if not any(isinstance(s, For) and s.kind == "unrolled" for s in walk_statements(function.body)):
         return function
     return _Unroller(Names(bound_names(function))).function(function)
 

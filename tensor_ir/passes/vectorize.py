@@ -45,6 +45,7 @@ from ..visitor import (
     renamed_copy,
     vars_in,
     walk,
+    walk_statements,
 )
 from ..widen import LANE, TRIP, Accumulator, Chunk, NotVectorizable, Widener, accumulation, identity
 
@@ -58,7 +59,7 @@ def vectorize(module: Module, target: Target) -> Module:
 
 
 def _vectorize_function(function: Function, target: Target) -> Function:
-    if not any(isinstance(s, For) and s.kind == "vector" for s in walk(function.body)):
+    if not any(isinstance(s, For) and s.kind == "vector" for s in walk_statements(function.body)):
         return function
     return _Vectorizer(target, t.Names(bound_names(function))).function(function)
 
@@ -78,7 +79,7 @@ class _Vectorizer(Rewriter):
 
     def for_(self, s: For) -> Stmt | tuple[Stmt, ...]:
         self.algebra.bind_loop(s)
-        inner = any(isinstance(n, For) and n.kind == "vector" for n in walk(s.body))
+        inner = any(isinstance(n, For) and n.kind == "vector" for n in walk_statements(s.body))
         if s.kind != "vector" or inner or s.step != 1:
             kind = "serial" if s.kind == "vector" else s.kind
             body = self.body(s.body)
@@ -229,7 +230,7 @@ def _power_of_two(at_least: int) -> int:
 
 
 def _has_loop(body: Stmt) -> bool:
-    return any(isinstance(s, For) for s in walk(body))
+    return any(isinstance(s, For) for s in walk_statements(body))
 
 
 def _widest(body: Stmt) -> DType:
@@ -257,10 +258,10 @@ def _widest(body: Stmt) -> DType:
 
 def _accumulators(loop: For, lanes: int, names: t.Names) -> Iterator[Accumulator]:
     """The locals from outside the loop that its body accumulates into."""
-    inside = {s.buffer.name for s in walk(loop.body) if isinstance(s, Allocate)}
+    inside = {s.buffer.name for s in walk_statements(loop.body) if isinstance(s, Allocate)}
     varying = _varying(loop)
     updates: dict[str, list[Store]] = {}
-    for s in walk(loop.body):
+    for s in walk_statements(loop.body):
         if (
             isinstance(s, Store)
             and s.buffer.name not in inside
@@ -275,7 +276,7 @@ def _accumulators(loop: For, lanes: int, names: t.Names) -> Iterator[Accumulator
 def _varying(loop: For) -> set[str]:
     """Names that depend on the loop variable."""
     varying = {loop.var.name}
-    for s in walk(loop.body):
+    for s in walk_statements(loop.body):
         if isinstance(s, Let) and not varying.isdisjoint(vars_in(s.value)):
             varying.add(s.var.name)
     return varying
