@@ -6,26 +6,17 @@ Types are not written where they follow: every name is declared with one, and op
 from __future__ import annotations
 
 import ast
-import math
-from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from collections.abc import Sequence
+from typing import Any
 
-from ..dtypes import ALL, BOOL, F32, S64, DType, by_name
 from ..errors import UserError
 from .builder import ZERO
+from .expression_parser import ExpressionParser, elements, fault, literal
 from .nodes import (
-    BINARY_OPS,
-    UNARY_OPS,
     Allocate,
-    Binary,
     Block,
     Brgemm,
-    Broadcast,
     Buffer,
-    Call,
-    Cast,
-    Compare,
-    Const,
     Epilogue,
     Expr,
     For,
@@ -33,35 +24,17 @@ from .nodes import (
     If,
     Invoke,
     Let,
-    Load,
     LoopKind,
     Module,
     ParallelInvoke,
-    Ramp,
     Scope,
-    Select,
     Slice,
     Stmt,
     Store,
-    Unary,
     Var,
 )
-from .printer import BRGEMM_NUMBERS, COMPARE, INFIX, call_type
+from .printer import BRGEMM_NUMBERS
 
-_OPERATORS = {
-    ast.BitOr: "|", ast.BitXor: "^", ast.BitAnd: "&", ast.LShift: "<<", ast.RShift: ">>", ast.Add: "+",
-    ast.Sub: "-", ast.Mult: "*", ast.FloorDiv: "//", ast.Div: "/", ast.Mod: "%",
-}  # fmt: skip
-_COMPARISONS = {
-    ast.Eq: "==",
-    ast.NotEq: "!=",
-    ast.Lt: "<",
-    ast.LtE: "<=",
-    ast.Gt: ">",
-    ast.GtE: ">=",
-}
-_INFIX_OPS = {sign: op for op, (sign, _) in INFIX.items()} | {"/": "div"}
-_COMPARE_OPS = {sign: op for op, sign in COMPARE.items()}
 _LOOP_KINDS: dict[str, LoopKind] = {
     "range": "serial", "parallel": "parallel", "unrolled": "unrolled", "vector": "vector",
 }  # fmt: skip
@@ -90,10 +63,6 @@ def parse_function(text: str) -> Function:
     return functions[0]
 
 
-def _fail(node: ast.AST, message: str) -> NoReturn:
-    raise UserError(f"Tensor IR text, line {getattr(node, 'lineno', '?')}: {message}")
-
-
 def _module(tree: ast.Module) -> Module:
     functions: list[Function] = []
     entry = ""
@@ -104,15 +73,12 @@ def _module(tree: ast.Module) -> Module:
             case ast.Assign(targets=[ast.Name(id="entry")], value=ast.Constant(value=str(name))):
                 entry = name
             case _:
-                _fail(node, "a function definition is expected")
+                raise fault(node, "a function definition is expected")
     return Module(tuple(functions), entry)
 
 
-class _Parser:
-    """Reads one function, knowing the names in scope."""
-
-    def __init__(self) -> None:
-        self.scope: dict[str, Var | Buffer] = {}
+class _Parser(ExpressionParser):
+    """Reads one function."""
 
     def function(self, node: ast.FunctionDef) -> Function:
         """A whole definition."""
@@ -131,26 +97,14 @@ class _Parser:
         named: Buffer | Var
         match kind:
             case ast.Name(id=dtype):
-                named = Var(name, self._dtype(dtype, at))
+                named = Var(name, self.dtype(dtype, at))
             case ast.Subscript(value=ast.Name(id=dtype), slice=shape):
-                sizes = tuple(self._integer(size) for size in _elements(shape))
-                named = Buffer(name, self._dtype(dtype, at), sizes, scope)
+                sizes = tuple(self.integer(size) for size in elements(shape))
+                named = Buffer(name, self.dtype(dtype, at), sizes, scope)
             case _:
-                _fail(at, f"'{name}' needs a type such as f32[4, 8] or s64")
+                raise fault(at, f"'{name}' needs a type such as f32[4, 8] or s64")
         self.scope[name] = named
         return named
-
-    def _dtype(self, name: str, at: ast.AST) -> DType:
-        try:
-            return by_name(name)
-        except UserError as error:
-            _fail(at, str(error))
-
-    def _integer(self, node: ast.expr) -> int:
-        value = _literal(node)
-        if not isinstance(value, int):
-            _fail(node, "a whole number is expected")
-        return value
 
     # statements
 
@@ -174,14 +128,12 @@ class _Parser:
                 self.scope[name] = var
                 return Let(var, value)
             case ast.Assign(targets=[ast.Subscript() as place]):
-                return Store(*self._place(place), self.expr(node.value))
+                return Store(*self.place(place), self.expr(node.value))
             case ast.AnnAssign(target=ast.Name(id=name), value=None):
                 buffer = self._declaration(name, node.annotation, "local", node)
-                return (
-                    Allocate(buffer)
-                    if isinstance(buffer, Buffer)
-                    else _fail(node, f"'{name}' needs a shape")
-                )
+                if not isinstance(buffer, Buffer):
+                    raise fault(node, f"'{name}' needs a shape")
+                return Allocate(buffer)
             case ast.Expr(value=ast.Call(func=ast.Name(id=name)) as call):
                 return self._call_statement(name, call)
             case ast.For(target=ast.Name(), iter=ast.Call(func=ast.Name()), orelse=[]):
@@ -191,7 +143,7 @@ class _Parser:
                 return If(self.expr(node.test), self._suite(node.body), otherwise)
             case ast.With(items=[item]):
                 return self._with(node, item)
-        _fail(node, f"{type(node).__name__} is no statement of Tensor IR")
+        raise fault(node, f"{type(node).__name__} is no statement of Tensor IR")
 
     def _for(self, node: ast.For) -> Stmt:
         call, target = node.iter, node.target
@@ -202,12 +154,12 @@ class _Parser:
         )
         kind = _LOOP_KINDS.get(call.func.id)
         if kind is None or len(call.args) not in (2, 3) or call.keywords:
-            _fail(
+            raise fault(
                 node,
                 f"a loop goes over one of {', '.join(_LOOP_KINDS)} with (begin, end) or (begin, end, step)",
             )
         begin, end = self.expr(call.args[0]), self.expr(call.args[1])
-        step = self._integer(call.args[2]) if len(call.args) == 3 else 1
+        step = self.integer(call.args[2]) if len(call.args) == 3 else 1
         outer, var = dict(self.scope), Var(target.id)
         self.scope[var.name] = var
         body = self._suite(node.body)
@@ -226,7 +178,7 @@ class _Parser:
                 optional_vars=ast.Tuple(elts=names),
             ):
                 return self._brgemm(call, names, node.body)
-        _fail(node, "with takes block, or brgemm(...) as (row, col, acc)")
+        raise fault(node, "with takes block, or brgemm(...) as (row, col, acc)")
 
     def _brgemm(
         self, call: ast.Call, names: Sequence[ast.expr], body: Sequence[ast.stmt]
@@ -234,9 +186,9 @@ class _Parser:
         given = {keyword.arg or "": keyword.value for keyword in call.keywords}
         missing = [name for name in BRGEMM_NUMBERS if name not in given]
         if len(call.args) != 3 or missing:
-            _fail(call, f"brgemm takes C, A, B and {', '.join(BRGEMM_NUMBERS)}")
+            raise fault(call, f"brgemm takes C, A, B and {', '.join(BRGEMM_NUMBERS)}")
         c, a, b = (self._slice(arg) for arg in call.args)
-        numbers: dict[str, Any] = {name: _literal(given[name]) for name in BRGEMM_NUMBERS}
+        numbers: dict[str, Any] = {name: literal(given[name]) for name in BRGEMM_NUMBERS}
         epilogue = self._epilogue(call, given.get("acc"), names, body) if names else None
         return Brgemm(c, a, b, **numbers, epilogue=epilogue)
 
@@ -255,18 +207,18 @@ class _Parser:
             or not isinstance(last, ast.Return)
             or not last.value
         ):
-            _fail(
+            raise fault(
                 call,
                 "an epilogue is `with brgemm(..., acc=f32) as (row, col, acc):` and ends in return",
             )
-        row, col, acc = Var(named[0]), Var(named[1]), Var(named[2], self._dtype(kind.id, call))
+        row, col, acc = Var(named[0]), Var(named[1]), Var(named[2], self.dtype(kind.id, call))
         outer = dict(self.scope)
         self.scope.update({var.name: var for var in (row, col, acc)})
         lets = [let for let in self._statements(body[:-1]) if isinstance(let, Let)]
         value = self.expr(last.value)
         self.scope = outer
         if len(lets) != len(body) - 1:
-            _fail(call, "an epilogue holds nothing but bindings and a return")
+            raise fault(call, "an epilogue holds nothing but bindings and a return")
         return Epilogue(row, col, acc, value, tuple(lets))
 
     def _call_statement(self, name: str, call: ast.Call) -> Stmt:
@@ -278,15 +230,15 @@ class _Parser:
                     args=[ast.Subscript() as place, value],
                     keywords=[ast.keyword(arg="active", value=n)],
                 ):
-                    return Store(*self._place(place), self.expr(value), self._integer(n))
-            _fail(call, "store takes a place, a value and active=")
+                    return Store(*self.place(place), self.expr(value), self.integer(n))
+            raise fault(call, "store takes a place, a value and active=")
         if call.keywords:
-            _fail(call, f"the arguments of '{name}' have no names")
+            raise fault(call, f"the arguments of '{name}' have no names")
         if name == "parallel_invoke":
             match call.args:
                 case [count, ast.Name(id=function), *args]:
-                    return ParallelInvoke(function, self._arguments(args), self._integer(count))
-            _fail(call, "parallel_invoke takes a count, a function and its arguments")
+                    return ParallelInvoke(function, self._arguments(args), self.integer(count))
+            raise fault(call, "parallel_invoke takes a count, a function and its arguments")
         return Invoke(name, self._arguments(call.args))
 
     def _arguments(self, nodes: Sequence[ast.expr]) -> tuple[Slice | Expr, ...]:
@@ -305,161 +257,12 @@ class _Parser:
     def _slice(self, node: ast.expr) -> Slice:
         match node:
             case ast.Name(id=name):
-                buffer = self._buffer(name, node)
+                buffer = self.buffer(name, node)
                 return Slice(buffer, (ZERO,) * len(buffer.shape))
             case ast.Call(
                 func=ast.Attribute(value=ast.Name(id=name), attr="at"), args=indices, keywords=[]
             ):
                 return Slice(
-                    self._buffer(name, node), tuple([self.expr(index) for index in indices])
+                    self.buffer(name, node), tuple([self.expr(index) for index in indices])
                 )
-        _fail(node, "a buffer or a place in it, such as x.at(4, 0), is expected")
-
-    def _buffer(self, name: str, at: ast.AST) -> Buffer:
-        buffer = self.scope.get(name)
-        if not isinstance(buffer, Buffer):
-            _fail(at, f"'{name}' is no buffer here")
-        return buffer
-
-    def _place(self, node: ast.Subscript) -> tuple[Buffer, tuple[Expr, ...]]:
-        if not isinstance(node.value, ast.Name):
-            _fail(node, "only a buffer is indexed")
-        indices = tuple([self.expr(index) for index in _elements(node.slice)])
-        return self._buffer(node.value.id, node), indices
-
-    # expressions
-
-    def expr(self, node: ast.expr) -> Expr:
-        """An expression; its type follows from the names and literals in it."""
-        value = _literal(node)
-        if value is not None:
-            dtype = BOOL if isinstance(value, bool) else S64 if isinstance(value, int) else F32
-            return _const(node, value, dtype)
-        match node:
-            case ast.Name(id=name):
-                var = self.scope.get(name)
-                return var if isinstance(var, Var) else _fail(node, f"'{name}' is no variable here")
-            case ast.Subscript():
-                buffer, indices = self._place(node)
-                return Load(buffer, indices, indices[-1].lanes if indices else 1)
-            case ast.BinOp():
-                return self._binary(node)
-            case ast.UnaryOp(op=ast.USub() | ast.Invert()):
-                return Unary(
-                    "neg" if isinstance(node.op, ast.USub) else "not", self.expr(node.operand)
-                )
-            case ast.Compare(ops=[op], comparators=[right]) if type(op) in _COMPARISONS:
-                return Compare(
-                    _COMPARE_OPS[_COMPARISONS[type(op)]], self.expr(node.left), self.expr(right)
-                )
-            case ast.Call(func=ast.Name(id=name)):
-                return self._call(name, node)
-        _fail(node, f"{type(node).__name__} is no expression of Tensor IR")
-
-    def _binary(self, node: ast.BinOp) -> Expr:
-        sign = _OPERATORS.get(type(node.op))
-        if sign is None:
-            _fail(node, f"operator {type(node.op).__name__} is not known")
-        left, right = self.expr(node.left), self.expr(node.right)
-        if sign in ("/", "//") and left.dtype.is_float != (sign == "/"):
-            _fail(node, "floats are divided by /, integers by //")
-        return Binary(_INFIX_OPS[sign], left, right)
-
-    def _call(self, name: str, node: ast.Call) -> Expr:
-        special = _SPECIAL.get(name)
-        if special is not None:
-            return special(self, node)
-        if name in _DTYPE_NAMES:
-            return self._typed(by_name(name), node)
-        args = tuple([self.expr(arg) for arg in node.args])
-        if name in UNARY_OPS and len(args) == 1 and not node.keywords:
-            return Unary(name, args[0])
-        if name in BINARY_OPS and len(args) == 2 and not node.keywords:
-            return Binary(name, *args)
-        return self._intrinsic(name, args, node)
-
-    def _intrinsic(self, name: str, args: tuple[Expr, ...], node: ast.Call) -> Expr:
-        dtype, lanes = call_type(name, args)
-        for keyword in node.keywords:
-            match keyword:
-                case ast.keyword(arg="dtype", value=ast.Name(id=kind)):
-                    dtype = self._dtype(kind, node)
-                case ast.keyword(arg="lanes", value=value):
-                    lanes = self._integer(value)
-                case _:
-                    _fail(node, f"'{keyword.arg}' is no argument of '{name}'")
-        return Call(name, args, dtype, lanes)
-
-    def _typed(self, dtype: DType, node: ast.Call) -> Expr:
-        """`s32(7)` is a literal, `s32(x)` a conversion."""
-        if len(node.args) != 1 or node.keywords:
-            _fail(node, f"{dtype} takes one value")
-        value = _literal(node.args[0])
-        return Cast(self.expr(node.args[0]), dtype) if value is None else _const(node, value, dtype)
-
-    def _cast(self, node: ast.Call) -> Expr:
-        match node:
-            case ast.Call(args=[ast.Name(id=kind), operand], keywords=[]):
-                return Cast(self.expr(operand), self._dtype(kind, node))
-        _fail(node, "cast takes a type and a value")
-
-    def _load(self, node: ast.Call) -> Expr:
-        match node:
-            case ast.Call(args=[ast.Subscript() as place, lanes], keywords=[]):
-                return Load(*self._place(place), self._integer(lanes))
-            case ast.Call(
-                args=[ast.Subscript() as place, lanes],
-                keywords=[ast.keyword(arg="active", value=active)],
-            ):
-                return Load(*self._place(place), self._integer(lanes), self._integer(active))
-        _fail(node, "load takes a place, lanes and perhaps active=")
-
-    def _select(self, node: ast.Call) -> Expr:
-        if len(node.args) != 3 or node.keywords:
-            _fail(node, "select takes a condition and two values")
-        condition, then, otherwise = (self.expr(arg) for arg in node.args)
-        return Select(condition, then, otherwise)
-
-    def _lanes(self, node: ast.Call) -> Expr:
-        if len(node.args) != 2 or node.keywords:
-            _fail(node, "broadcast and ramp take a scalar and a number of lanes")
-        assert isinstance(node.func, ast.Name)
-        made = Broadcast if node.func.id == "broadcast" else Ramp
-        return made(self.expr(node.args[0]), self._integer(node.args[1]))
-
-
-_SPECIAL: dict[str, Callable[[_Parser, ast.Call], Expr]] = {
-    "cast": _Parser._cast,
-    "load": _Parser._load,
-    "select": _Parser._select,
-    "broadcast": _Parser._lanes,
-    "ramp": _Parser._lanes,
-}
-_DTYPE_NAMES = frozenset(dtype.name for dtype in ALL)
-
-
-def _elements(node: ast.expr) -> list[ast.expr]:
-    return node.elts if isinstance(node, ast.Tuple) else [node]
-
-
-def _literal(node: ast.expr) -> int | float | bool | str | None:
-    """The value of a literal with its sign, None for anything else."""
-    match node:
-        case ast.Constant(value=bool() | int() | float() | str() as value):
-            return value
-        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as value)):
-            return None if isinstance(value, bool) else -value
-    return None
-
-
-def _const(node: ast.AST, value: int | float | bool | str, dtype: DType) -> Const:
-    """A literal of `dtype`. UserError when the text has no such value."""
-    try:
-        if dtype.is_float:
-            number = float(value)
-            return Const(math.nan if math.isnan(number) else number, dtype)
-        if isinstance(value, str) or (isinstance(value, float) and value != int(value)):
-            raise ValueError(f"{value!r} is no {dtype}")
-        return Const(bool(value) if dtype == BOOL else int(value), dtype)
-    except (ValueError, OverflowError) as error:
-        _fail(node, str(error))
+        raise fault(node, "a buffer or a place in it, such as x.at(4, 0), is expected")

@@ -6,16 +6,23 @@ from hypothesis import strategies as st
 from graphc.dtypes import F32, S64
 from graphc.tensor_ir.builder import Names
 from graphc.tensor_ir.nodes import (
+    Allocate,
     Block,
     Brgemm,
     Buffer,
     Const,
+    Epilogue,
     Expr,
+    For,
     Function,
+    If,
+    Invoke,
     Let,
     Load,
     Module,
+    ParallelInvoke,
     Slice,
+    Store,
     Var,
 )
 from graphc.tensor_ir.parser import parse_module
@@ -32,6 +39,7 @@ from graphc.tensor_ir.visitor import (
     substitute_expr,
     vars_in,
     walk,
+    walk_statements,
 )
 from support.random_loops import random_module
 
@@ -88,6 +96,27 @@ def test_walk_takes_long_blocks() -> None:
     lets = tuple(Let(Var(f"x{i}"), Const(i, S64)) for i in range(100_000))
     assert sum(isinstance(n, Let) for n in walk(Block(lets))) == 100_000
     assert Rewriter().stmt(Block(lets)) is not None
+
+
+@given(st.integers(0, 1 << 32))
+def test_statements_are_walked_in_the_same_order(seed: int) -> None:
+    module = random_module(seed)
+    kinds = (
+        Function,
+        Module,
+        Epilogue,
+        Store,
+        Let,
+        Allocate,
+        Block,
+        For,
+        If,
+        Brgemm,
+        Invoke,
+        ParallelInvoke,
+    )
+    everything = [n for n in walk(module) if isinstance(n, kinds)]
+    assert all(a is b for a, b in zip(walk_statements(module), everything, strict=True))
 
 
 def test_names_found() -> None:
