@@ -24,7 +24,7 @@ ROUNDS = 8
 
 @cache
 def measured_peak(target: Target, threads: int = 1) -> float:
-    """GFLOP/s of independent f32 multiply-adds in registers (multiplies and adds where the ISA does not fuse them) on `threads` cores together (about 30 ms)."""
+    """GFLOP/s of independent f32 multiply-adds in registers on `threads` cores together (about 30 ms)."""
     lanes = target.lanes(F32)
     code = LoadedCode(compile_to_object(_loop(lanes, target.table.has_fma), target))
     run = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_void_p)(code.address("fma_peak"))

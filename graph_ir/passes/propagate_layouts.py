@@ -14,6 +14,7 @@ their inputs; all others are plain.
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import dataclass
 
 from ..context import LowerContext
@@ -41,11 +42,11 @@ def propagate_layouts(graph: Graph, ctx: LowerContext) -> bool:
     options = {op: _candidates(op, ctx) for op in graph.ops if op.kind == "tunable"}
     assignment = dict.fromkeys(options, 0)
     decisions: list[LayoutDecision] = []
-    for region in _regions(graph, list(options)):
-        costs = _search(graph, region, options, assignment)
+    for region in _regions(graph, options):
+        costs = _search(region, options, assignment)
         decisions.extend(
             LayoutDecision(op.name, tuple(options[op]), tuple(costs[op]), assignment[op])
-            for op in region
+            for op in region.tunable
         )
     graph.attrs["temp.layout_decisions"] = decisions
     return _apply(graph, {op: options[op][assignment[op]] for op in options})
@@ -56,8 +57,17 @@ def _candidates(op: Op, ctx: LowerContext) -> list[FormatChoice]:
     return choices if ctx.options.enabled("blocked-layouts") else choices[:1]
 
 
-def _regions(graph: Graph, tunable: list[Op]) -> list[list[Op]]:
-    """Tunable ops joined through elementwise ops (or directly), whose layouts depend on each other."""
+@dataclass
+class _Region:
+    """Tunable ops whose layouts depend on each other, and all ops (in order) that their layouts can reach."""
+
+    tunable: list[Op]
+    scope: list[Op]
+
+
+def _regions(graph: Graph, options: dict[Op, list[FormatChoice]]) -> list[_Region]:
+    """Tunable ops joined by tensors that may be blocked; whoever reads such a tensor is in scope."""
+    may_block = _may_be_blocked(graph, options)
     parent: dict[Op, Op] = {op: op for op in graph.ops}
 
     def find(op: Op) -> Op:
@@ -69,31 +79,50 @@ def _regions(graph: Graph, tunable: list[Op]) -> list[list[Op]]:
     for op in graph.ops:
         for tensor in op.inputs:
             producer = tensor.producer_owner
-            if all(end.kind == "tunable" or is_elementwise(end) for end in (op, producer)):
+            if tensor in may_block and _has_layouts(op):
                 parent[find(op)] = find(producer)
-    regions: dict[Op, list[Op]] = {}
-    for op in tunable:
-        regions.setdefault(find(op), []).append(op)
+    regions = {find(op): _Region([], []) for op in options}
+    for op in options:
+        regions[find(op)].tunable.append(op)
+    for op in graph.ops:
+        touched = {find(op), *(find(x.producer_owner) for x in op.inputs if x in may_block)}
+        for root in touched & regions.keys():
+            regions[root].scope.append(op)
     return list(regions.values())
 
 
+def _may_be_blocked(graph: Graph, options: dict[Op, list[FormatChoice]]) -> set[GraphTensor]:
+    """Tensors that some choice of a tunable op makes blocked, directly or through elementwise ops."""
+    found: set[GraphTensor] = set()
+    for op in graph.ops:
+        for index, tensor in enumerate(op.outputs):
+            chosen = any(not choice.outputs[index].is_plain for choice in options.get(op, ()))
+            if chosen or (is_elementwise(op) and any(x in found for x in op.inputs)):
+                found.add(tensor)
+    return found
+
+
+def _has_layouts(op: Op) -> bool:
+    return op.kind == "tunable" or is_elementwise(op)
+
+
 def _search(
-    graph: Graph, region: list[Op], options: dict[Op, list[FormatChoice]], assignment: dict[Op, int]
+    region: _Region, options: dict[Op, list[FormatChoice]], assignment: dict[Op, int]
 ) -> dict[Op, list[float]]:
     """Set the best choice of each op of a region; returns, per op, the cost of each of its choices."""
-    ranges = [range(len(options[op])) for op in region]
-    count = 1
-    for r in ranges:
-        count *= len(r)
-    if count <= MOST_COMBINATIONS:
-        best = min(
-            itertools.product(*ranges),
-            key=lambda c: _cost(graph, options, {**assignment, **_zip(region, c)}),
-        )
-        assignment.update(_zip(region, best))
+
+    def cost(changes: dict[Op, int]) -> float:
+        numbers = {op: changes.get(op, assignment[op]) for op in region.tunable}
+        return _cost(region.scope, {op: options[op][i] for op, i in numbers.items()})
+
+    ranges = [range(len(options[op])) for op in region.tunable]
+    if math.prod(map(len, ranges)) <= MOST_COMBINATIONS:
+        combinations = itertools.product(*ranges)
+        best = min(combinations, key=lambda c: cost(_zip(region.tunable, c)))
+        assignment.update(_zip(region.tunable, best))
     costs: dict[Op, list[float]] = {}
-    for op in region:
-        costs[op] = [_cost(graph, options, {**assignment, op: i}) for i in range(len(options[op]))]
+    for op in region.tunable:
+        costs[op] = [cost({op: i}) for i in range(len(options[op]))]
         assignment[op] = costs[op].index(min(costs[op]))
     return costs
 
@@ -102,9 +131,8 @@ def _zip(region: list[Op], combination: tuple[int, ...]) -> dict[Op, int]:
     return dict(zip(region, combination, strict=True))
 
 
-def _cost(graph: Graph, options: dict[Op, list[FormatChoice]], assignment: dict[Op, int]) -> float:
-    choices = {op: options[op][i] for op, i in assignment.items()}
-    formats, reorders = _walk(graph, choices)
+def _cost(scope: list[Op], choices: dict[Op, FormatChoice]) -> float:
+    _, reorders = _walk(scope, choices)
     total = sum(
         2 * tensor.details.with_format(fmt).size_bytes
         for tensor, fmt in reorders
@@ -118,12 +146,17 @@ def _cost(graph: Graph, options: dict[Op, list[FormatChoice]], assignment: dict[
 
 
 def _walk(
-    graph: Graph, choices: dict[Op, FormatChoice]
+    ops: list[Op], choices: dict[Op, FormatChoice]
 ) -> tuple[dict[GraphTensor, Format], dict[tuple[GraphTensor, Format], None]]:
-    """Formats of all tensors under the given choices, and the (tensor, format) pairs that need a reorder."""
+    """Formats of all tensors under the given choices, and the (tensor, format) pairs that need a reorder.
+
+    Tensors from outside `ops` are plain: only tunable and elementwise ops, which a region holds, make other layouts.
+    """
     formats: dict[GraphTensor, Format] = {}
     reorders: dict[tuple[GraphTensor, Format], None] = {}
-    for op in graph.ops:
+    for op in ops:
+        for tensor in op.inputs:
+            formats.setdefault(tensor, plain(tensor.details.rank))
         wanted, outputs = _formats_of(op, formats, choices)
         for tensor, fmt in zip(op.inputs, wanted, strict=True):
             if formats[tensor] != fmt:
@@ -147,7 +180,7 @@ def _formats_of(
 
 
 def _apply(graph: Graph, choices: dict[Op, FormatChoice]) -> bool:
-    formats, reorders = _walk(graph, choices)
+    formats, reorders = _walk(graph.ops, choices)
     wanted = {op: _formats_of(op, formats, choices)[0] for op in graph.ops}
     for tensor, fmt in formats.items():
         tensor.details = tensor.details.with_format(fmt)

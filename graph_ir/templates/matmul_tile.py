@@ -92,7 +92,7 @@ class MatmulBlocking:
 def pick_blocking(
     batch: int, m: int, n: int, k: int, tile: GemmTile, target: Target, threads: int
 ) -> MatmulBlocking:
-    """Blocks from the cache sizes: a panel of B takes a quarter of L2 at most; a block of A streams, and may fill it."""
+    """Blocks from the cache sizes: a panel of B takes a quarter of L2 at most; a block of A may fill it."""
     if not worth_threads(batch * m * n * k):
         threads = 1
     columns = tile.columns(target)
