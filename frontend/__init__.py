@@ -19,6 +19,9 @@ _HEAD_BYTES = 1 << 16
 _GE_BEGIN = re.compile(
     rb'(?:\A(?:\xef\xbb\xbf)?|\n(?:```|~~~)[^\n]*\n)\s*graph\("'
 )  # the file, or a Markdown fence
+_HLO_BEGIN = re.compile(
+    rb"\A(?:\xef\xbb\xbf)?(?:\s++|/\*(?:[^*]++|\*(?!/))*+\*/|//[^\n]*+\n)*+HloModule\b"
+)  # after comments
 _PNNX_MAGIC = b"7767517"  # the first line of a .param file
 
 Model = "str | os.PathLike[str] | bytes | ModelProto | Graph"
@@ -32,10 +35,11 @@ def load(
 ) -> Graph:
     """Read a model into a Graph in plain layouts.
 
-    `model`: a path (.onnx, .pnnx.param, .param, a GE readable dump, a TVM graph JSON), the bytes of an ONNX file, a
-    dump or a graph JSON, an onnx.ModelProto, or a Graph, which is returned as it is. `inputs`: the shapes the file
-    leaves open, such as {"x": "f32[8,13]"}. `constants`: arrays the file leaves out, by name (GE and TVM). `attrs`:
-    attributes a fused TVM kernel does not tell, such as {"node.axis": "1"}. UserError, UnsupportedError.
+    `model`: a path (.onnx, .pnnx.param, .param, a GE readable dump, HLO text, a TVM graph JSON), the bytes of an ONNX
+    file, a dump, HLO text or a graph JSON, an onnx.ModelProto, or a Graph, which is returned as it is. `inputs`: the
+    shapes the file leaves open, such as {"x": "f32[8,13]"}. `constants`: arrays the file leaves out, by name (GE, HLO
+    and TVM). `attrs`: attributes a fused TVM kernel does not tell, such as {"node.axis": "1"}. UserError,
+    UnsupportedError.
     """
     specs = parse_inputs(inputs)
     if isinstance(model, Graph):
@@ -102,6 +106,10 @@ def _load_content(
         from .ge import load_ge
 
         return load_ge(source, specs, constants)
+    if _HLO_BEGIN.match(head) or (isinstance(source, Path) and source.suffix == ".hlo"):
+        from .hlo import load_hlo
+
+        return load_hlo(source, specs, constants)
     return _load_onnx(source, specs)
 
 

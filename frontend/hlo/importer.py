@@ -14,7 +14,7 @@ from ...errors import GraphcError, InternalError, UnsupportedError, UserError
 from ...graph_ir import ops  # noqa: F401 - fills the registry
 from ...graph_ir.graph import Array, Graph, GraphTensor
 from ...graph_ir.logical_tensor import LogicalTensor
-from ..shape_spec import check_size
+from ..shape_spec import InputSpec, check_size
 from .op_table import HANDLERS, MAPPABLE
 from .parser import parse_hlo
 from .scope import Known, Step
@@ -28,27 +28,43 @@ _MOST_CALLS = 64  # computations called from one another
 _OWN = ("parameter", "constant")
 
 
-def load_hlo(path: str | os.PathLike[str], constants: Mapping[str, Array] | None = None) -> Graph:
-    """Read a file of HLO text. `constants`: arrays for constants the text leaves out, by instruction name.
+def load_hlo(
+    source: str | os.PathLike[str] | bytes,
+    specs: Mapping[str, InputSpec] | None = None,
+    constants: Mapping[str, Array] | None = None,
+) -> Graph:
+    """Read HLO text, a file or its bytes. `constants`: arrays the text leaves out, by instruction name.
 
-    UserError for what is wrong with the file, UnsupportedError for what is not handled, all at once.
+    HLO carries every shape: `specs` can only repeat them. UserError for what is wrong with the text, UnsupportedError
+    for what is not handled, all at once.
     """
-    return import_module(parse_hlo(read_text(Path(path)), f"'{path}'"), constants)
+    text, label = read_text(source)
+    graph = import_module(parse_hlo(text, label), constants)
+    declared = {op.name: op.outputs[0].details for op in graph.inputs}
+    for name, spec in (specs or {}).items():
+        if name not in declared:
+            known = ", ".join(f"'{n}'" for n in declared) or "none"
+            raise UserError(f"{label}: there is no input '{name}'; the inputs are {known}")
+        if (spec.dtype, spec.dims) != (declared[name].dtype, declared[name].plain_dims):
+            raise UserError(f"{label}: input '{name}' is {declared[name]} in the file, got {spec}")
+    return graph
 
 
-def read_text(path: Path) -> str:
-    """The text of a file. UserError where it cannot be read or is no text."""
+def read_text(source: str | os.PathLike[str] | bytes) -> tuple[str, str]:
+    """(text, label for messages). UserError where the file cannot be read or is no text."""
+    label = "model" if isinstance(source, bytes) else f"'{os.fspath(source)}'"
     try:
-        if path.is_dir():
-            raise UserError(f"'{path}' is a directory; give the HLO file in it")
-        return path.read_bytes().decode()
+        if not isinstance(source, bytes) and Path(source).is_dir():
+            raise UserError(f"{label} is a directory; give the HLO file in it")
+        data = source if isinstance(source, bytes) else Path(source).read_bytes()
+        return data.decode("utf-8-sig"), label
     except UnicodeDecodeError as error:
-        raise UserError(f"'{path}' is not HLO text: byte {error.start} is no UTF-8") from error
+        raise UserError(f"{label} is not HLO text: byte {error.start} is no UTF-8") from error
     except FileNotFoundError as error:
-        raise UserError(f"'{path}' does not exist") from error
+        raise UserError(f"{label} does not exist") from error
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         reason = getattr(error, "strerror", None) or str(error)
-        raise UserError(f"'{path}' cannot be read: {reason}") from error
+        raise UserError(f"{label} cannot be read: {reason}") from error
 
 
 def import_module(module: Module, constants: Mapping[str, Array] | None = None) -> Graph:

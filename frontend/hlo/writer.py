@@ -1,0 +1,236 @@
+"""A graph as HLO text of the safe dialect: `%` names, shapes with layouts, full literals, one instruction a line."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+
+from ...dtypes import DType
+from ...errors import UnsupportedError
+from ...graph_ir.context import LowerContext
+from ...graph_ir.graph import Graph, GraphTensor, Op
+from ...graph_ir.ops.elementwise import Elementwise
+from ...graph_ir.ops.reduce import Reduce
+from ...graph_ir.passes.decompose import decompose
+from ...target import Target
+from .literal_text import write_literal
+from .shapes import HLO_NAMES
+
+_BODIES = {"add": "add", "mul": "multiply", "max": "maximum", "min": "minimum", "and": "and", "or": "or"}  # fmt: skip
+_NAME = re.compile(r"[^A-Za-z0-9_.-]")
+
+
+def write_hlo(graph: Graph) -> str:
+    """HLO text that computes what the graph computes. UnsupportedError with every op HLO is not written for.
+
+    The result is always a tuple. Names of inputs are kept as far as HLO allows; composite ops are written as their
+    parts.
+    """
+    from .writer_table import WRITERS
+
+    graph = graph.copy()
+    decompose(graph, LowerContext(Target("generic")))
+    unknown = Counter(
+        op.op_name
+        for op in graph.ops
+        if op.kind not in ("source", "sink")
+        and op.op_name not in WRITERS
+        and not isinstance(op, (Elementwise, Reduce))
+    )
+    if unknown:
+        counted = ", ".join(f"{name} ({count}x)" for name, count in sorted(unknown.items()))
+        raise UnsupportedError(
+            f"graph '{graph.name}': these ops cannot be written as HLO: {counted}"
+        )
+    return Writer(graph).text()
+
+
+def shape_text(dtype: DType, dims: Sequence[int]) -> str:
+    """`f32[2,3]{1,0}`."""
+    layout = f"{{{','.join(str(i) for i in reversed(range(len(dims))))}}}" if dims else ""
+    return f"{HLO_NAMES[dtype]}[{','.join(map(str, dims))}]{layout}"
+
+
+class Value:
+    """An instruction that has been written: its name, type and sizes."""
+
+    __slots__ = ("dims", "dtype", "name")
+
+    def __init__(self, name: str, dtype: DType, dims: Sequence[int]) -> None:
+        self.name = name
+        self.dtype = dtype
+        self.dims = tuple(dims)
+
+    @property
+    def shape(self) -> str:
+        """The shape with its layout."""
+        return shape_text(self.dtype, self.dims)
+
+
+class Writer:
+    """The lines of the entry and the bodies of its reductions."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.lines: list[str] = []
+        self.bodies: dict[str, str] = {}
+        self.values: dict[GraphTensor, Value] = {}
+        self._names: set[str] = set()
+        self._constants: dict[tuple[str, str], Value] = {}
+        self._numbers: Counter[str] = Counter()
+
+    def text(self) -> str:
+        """The whole module."""
+        parameters = [self.parameter(i, op) for i, op in enumerate(self.graph.inputs)]
+        for op in self.graph.ops:
+            if op.kind not in ("source", "sink"):
+                self.op(op)
+        results = [self.value(op.inputs[0]) for op in self.graph.outputs]
+        shapes = ", ".join(v.shape for v in results)
+        operands = ", ".join(f"{v.shape} %{v.name}" for v in results)
+        self.lines.append(f"  ROOT %{self.name('result')} = ({shapes}) tuple({operands})")
+        signature = ", ".join(f"{v.name}: {shape_text(v.dtype, v.dims)}" for v in parameters)
+        header = f"HloModule {_clean(self.graph.name)}"
+        entry = "\n".join([f"ENTRY %main ({signature}) -> ({shapes}) {{", *self.lines, "}"])
+        return "\n\n".join([header, *self.bodies.values(), entry]) + "\n"
+
+    def parameter(self, number: int, op: Op) -> Value:
+        """The instruction of a graph input."""
+        details = op.outputs[0].details
+        value = Value(self.name(op.name), details.dtype, details.plain_dims)
+        self.lines.append(f"  %{value.name} = {value.shape} parameter({number})")
+        self.values[op.outputs[0]] = value
+        return value
+
+    def op(self, op: Op) -> None:
+        """The instructions of an op."""
+        from .writer_elementwise import write_elementwise, write_reduction
+        from .writer_table import WRITERS
+
+        write = WRITERS.get(op.op_name)
+        if write is not None:
+            value = write(self, op)
+        elif isinstance(op, Reduce):
+            value = write_reduction(self, op)
+        else:
+            value = write_elementwise(self, op)
+        self.values[op.outputs[0]] = value
+
+    def value(self, tensor: GraphTensor) -> Value:
+        """What was written for a tensor; a constant is written when it is first read."""
+        if tensor not in self.values:
+            op = tensor.producer_owner
+            self.values[tensor] = self.constant(op.attrs["value"], tensor.details.dtype, op.name)
+        return self.values[tensor]
+
+    def constant(self, value: object, dtype: DType, name: str = "constant") -> Value:
+        """A constant; scalars of one value are written once."""
+        array = np.asarray(value).astype(dtype.numpy)
+        text = write_literal(array)
+        key = (shape_text(dtype, array.shape), text)
+        if array.ndim or key not in self._constants:
+            made = Value(self.name(name), dtype, array.shape)
+            self.lines.append(f"  %{made.name} = {made.shape} constant({text})")
+            if array.ndim:
+                return made
+            self._constants[key] = made
+        return self._constants[key]
+
+    def emit(
+        self,
+        opcode: str,
+        operands: Sequence[Value],
+        dtype: DType,
+        dims: Sequence[int],
+        attributes: str = "",
+        name: str = "",
+    ) -> Value:
+        """One instruction."""
+        made = Value(self.name(name or opcode), dtype, dims)
+        inside = ", ".join(f"{v.shape} %{v.name}" for v in operands)
+        tail = f", {attributes}" if attributes else ""
+        self.lines.append(f"  %{made.name} = {made.shape} {opcode}({inside}){tail}")
+        return made
+
+    def same(self, opcode: str, *operands: Value, attributes: str = "", name: str = "") -> Value:
+        """An instruction whose result has the type and sizes of its last operand."""
+        last = operands[-1]
+        return self.emit(opcode, operands, last.dtype, last.dims, attributes, name)
+
+    def cast(self, x: Value, dtype: DType, name: str = "") -> Value:
+        """X in another type."""
+        if x.dtype == dtype:
+            return x
+        return self.emit("convert", [x], dtype, x.dims, name=name)
+
+    def reshape(self, x: Value, dims: Sequence[int], name: str = "") -> Value:
+        """X in another shape."""
+        if x.dims == tuple(dims):
+            return x
+        return self.emit("reshape", [x], x.dtype, dims, name=name)
+
+    def broadcast(self, x: Value, dims: Sequence[int], name: str = "") -> Value:
+        """X repeated as NumPy does: axes of size 1 are taken out, the others keep their places."""
+        dims = tuple(dims)
+        if x.dims == dims:
+            return x
+        offset = len(dims) - len(x.dims)
+        kept = [i for i, size in enumerate(x.dims) if size == dims[i + offset]]
+        x = self.reshape(x, [x.dims[i] for i in kept])
+        axes = ",".join(str(i + offset) for i in kept)
+        return self.emit("broadcast", [x], x.dtype, dims, f"dimensions={{{axes}}}", name)
+
+    def take(self, x: Value, indices: Value, axis: int, name: str = "") -> Value:
+        """X with `axis` replaced by the axes of `indices`, which HLO clamps."""
+        count = len(indices.dims)
+        dims = (*x.dims[:axis], *indices.dims, *x.dims[axis + 1 :])
+        offsets = [i for i in range(len(dims)) if not axis <= i < axis + count]
+        sizes = [1 if i == axis else size for i, size in enumerate(x.dims)]
+        return self.emit(
+            "gather",
+            [x, indices],
+            x.dtype,
+            dims,
+            f"offset_dims={{{_list(offsets)}}}, collapsed_slice_dims={{{axis}}}, "
+            f"start_index_map={{{axis}}}, index_vector_dim={count}, slice_sizes={{{_list(sizes)}}}",
+            name,
+        )
+
+    def body(self, combine: str, dtype: DType) -> str:
+        """The name of the computation that combines two elements."""
+        opcode = _BODIES[combine]
+        name = f"{opcode}_{HLO_NAMES[dtype]}"
+        if name not in self.bodies:
+            scalar = f"{HLO_NAMES[dtype]}[]"
+            self.bodies[name] = "\n".join(
+                [
+                    f"%{name} (a: {scalar}, b: {scalar}) -> {scalar} {{",
+                    f"  %a = {scalar} parameter(0)",
+                    f"  %b = {scalar} parameter(1)",
+                    f"  ROOT %r = {scalar} {opcode}({scalar} %a, {scalar} %b)",
+                    "}",
+                ]
+            )
+        return name
+
+    def name(self, wanted: str) -> str:
+        """A name not used yet that HLO can read."""
+        base = _clean(wanted)
+        name = base
+        while name in self._names:
+            self._numbers[base] += 1
+            name = f"{base}.{self._numbers[base]}"
+        self._names.add(name)
+        return name
+
+
+def _clean(name: str) -> str:
+    cleaned = _NAME.sub("_", name)
+    return cleaned if cleaned[:1].isalpha() or cleaned[:1] == "_" else f"_{cleaned}"
+
+
+def _list(numbers: Sequence[int]) -> str:
+    return ",".join(map(str, numbers))

@@ -1,0 +1,165 @@
+"""Elementwise ops and reductions as HLO: common ones one to one, all others from their formulas."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ...dtypes import DType, by_name
+from ...errors import UnsupportedError
+from ...graph_ir.formula import Term, elementwise_formula, reduction_formula
+from ...graph_ir.graph import Op
+from ...graph_ir.ops.reduce import Reduce, identity
+
+if TYPE_CHECKING:
+    from .writer import Value, Writer
+
+_DIRECT = {
+    "add": "add", "sub": "subtract", "mul": "multiply", "max": "maximum", "min": "minimum", "and": "and", "or": "or",
+    "xor": "xor", "exp": "exponential", "log": "log", "sqrt": "sqrt", "rsqrt": "rsqrt", "tanh": "tanh",
+    "sigmoid": "logistic", "sin": "sine", "cos": "cosine", "tan": "tan", "floor": "floor", "ceil": "ceil",
+    "erf": "erf", "expm1": "exponential-minus-one", "log1p": "log-plus-one", "round": "round-nearest-even",
+    "neg": "negate", "abs": "abs", "not": "not", "atan2": "atan2", "sign": "sign",
+}  # fmt: skip
+_FLOAT_DIRECT = {"pow": "power", "div": "divide"}
+_UNARY = {
+    "neg": "negate", "not": "not", "abs": "abs", "sqrt": "sqrt", "floor": "floor", "ceil": "ceil",
+    "round_even": "round-nearest-even",
+}  # fmt: skip
+_CALLS = {
+    **_DIRECT,
+    "pow": "power",
+    **{n: n for n in ("sinh", "cosh", "asin", "acos", "asinh", "acosh", "atanh")},
+}
+_COMPARES = ("eq", "ne", "lt", "le", "gt", "ge")
+
+
+def write_elementwise(writer: Writer, op: Op) -> Value:
+    """The instructions of an elementwise op."""
+    details = op.outputs[0].details
+    operands = [writer.broadcast(writer.value(x), details.plain_dims) for x in op.inputs]
+    opcode = _DIRECT.get(op.op_name)
+    if op.op_name in _FLOAT_DIRECT and details.dtype.is_float:
+        opcode = _FLOAT_DIRECT[op.op_name]
+    if opcode:
+        return writer.emit(opcode, operands, details.dtype, details.plain_dims, name=op.name)
+    if op.op_name in _COMPARES:
+        return _compare(writer, op.op_name, operands, op.name)
+    if op.op_name == "select":
+        return writer.same("select", *operands, name=op.name)
+    wide = [writer.cast(v, v.dtype.accumulator) for v in operands]
+    result = _Formula(writer, wide, details.plain_dims).write(elementwise_formula(op))
+    return writer.cast(result, details.dtype)
+
+
+def write_reduction(writer: Writer, op: Op) -> Value:
+    """The instructions of a reduction."""
+    assert isinstance(op, Reduce)
+    x, out = op.inputs[0].details, op.outputs[0].details
+    count = math.prod(x.plain_dims[axis] for axis in op.axes)
+    formula = reduction_formula(op, count)
+    value = writer.cast(writer.value(op.inputs[0]), x.dtype.accumulator)
+    value = _Formula(writer, [value], x.plain_dims).write(formula.element)
+    kept = [size for axis, size in enumerate(x.plain_dims) if axis not in op.axes]
+    if op.axes:
+        combine = formula.combine
+        if value.dtype.kind == "bool":
+            combine = {"min": "and", "max": "or"}.get(combine, combine)
+        start = writer.constant(identity(combine, value.dtype), value.dtype, "identity")
+        axes = ",".join(map(str, op.axes))
+        attributes = f"dimensions={{{axes}}}, to_apply=%{writer.body(combine, value.dtype)}"
+        value = writer.emit("reduce", [value, start], value.dtype, kept, attributes, op.name)
+    value = _Formula(writer, [value], kept).write(formula.finish)
+    return writer.reshape(writer.cast(value, out.dtype), out.plain_dims)
+
+
+def _compare(writer: Writer, name: str, operands: Sequence[Value], wanted: str = "") -> Value:
+    direction = f"direction={name.upper()}"
+    return writer.emit(
+        "compare", operands, by_name("bool"), operands[0].dims, direction, wanted or "compare"
+    )
+
+
+class _Formula:
+    """Writes the terms of a formula over arrays of one shape, shared terms once."""
+
+    def __init__(self, writer: Writer, operands: Sequence[Value], dims: Sequence[int]) -> None:
+        self.writer = writer
+        self.operands = operands
+        self.dims = tuple(dims)
+        self.known: dict[int, Value] = {}
+
+    def write(self, term: Term) -> Value:
+        """The value of a term."""
+        if id(term) not in self.known:
+            self.known[id(term)] = self._term(term)
+        return self.known[id(term)]
+
+    def _term(self, term: Term) -> Value:
+        if term.kind == "operand":
+            return self.operands[int(term.name)]
+        if term.kind == "const":
+            return self.constant(term.value, term.dtype)
+        parts = [self.write(part) for part in term.parts]
+        if term.kind == "cast":
+            return self.writer.cast(parts[0], term.dtype)
+        if term.kind == "select":
+            return self.writer.same("select", *parts)
+        if term.kind == "compare":
+            return _compare(self.writer, term.name, parts)
+        if term.kind == "call":
+            return self._call(term, parts)
+        return self._unary(term, parts[0]) if term.kind == "unary" else self._binary(term, *parts)
+
+    def constant(self, value: float, dtype: DType) -> Value:
+        return self.writer.broadcast(self.writer.constant(value, dtype), self.dims)
+
+    def _call(self, term: Term, parts: list[Value]) -> Value:
+        if term.name == "fma":
+            return self.writer.same(
+                "add", self.writer.same("multiply", parts[0], parts[1]), parts[2]
+            )
+        if term.name == "atan":
+            return self.writer.same("atan2", parts[0], self.constant(1, term.dtype))
+        if term.name not in _CALLS:
+            raise UnsupportedError(f"'{term.name}' cannot be written as HLO")
+        return self.writer.same(_CALLS[term.name], *parts)
+
+    def _unary(self, term: Term, x: Value) -> Value:
+        if term.name == "trunc":
+            negative = _compare(self.writer, "lt", [x, self.constant(0, x.dtype)])
+            up, down = self.writer.same("ceil", x), self.writer.same("floor", x)
+            return self.writer.same("select", negative, up, down)
+        return self.writer.same(_UNARY[term.name], x)
+
+    def _binary(self, term: Term, a: Value, b: Value) -> Value:
+        writer = self.writer
+        if term.name in _DIRECT:
+            return writer.same(_DIRECT[term.name], a, b)
+        if term.name == "shl":
+            return writer.same("shift-left", a, b)
+        if term.name == "shr":
+            kind = "arithmetic" if a.dtype.is_signed else "logical"
+            return writer.same(f"shift-right-{kind}", a, b)
+        if a.dtype.is_float:
+            return writer.same("divide" if term.name == "div" else "remainder", a, b)
+        return self._floored(term.name, a, b)
+
+    def _floored(self, name: str, a: Value, b: Value) -> Value:
+        """Integer division and remainder round down here, to zero in HLO, and give 0 for b = 0."""
+        writer = self.writer
+        zero = self.constant(0, a.dtype)
+        rest = writer.same("remainder", a, b)
+        result = writer.same("divide", a, b) if name == "div" else rest
+        if a.dtype.is_signed:
+            inexact = _compare(writer, "ne", [rest, zero])
+            signs = [_compare(writer, "lt", [v, zero]) for v in (a, b)]
+            past = writer.same("and", inexact, writer.same("xor", *signs))
+            fixed = (
+                writer.same("subtract", result, self.constant(1, a.dtype))
+                if name == "div"
+                else writer.same("add", rest, b)
+            )
+            result = writer.same("select", past, fixed, result)
+        return writer.same("select", _compare(writer, "eq", [b, zero]), zero, result)
