@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 import os
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import ml_dtypes
 import numpy as np
 
-from ...errors import UnsupportedError, UserError
+from ...errors import InternalError, UnsupportedError, UserError
 from ...graph_ir.graph import Array
 
 _LIST_MAGIC = 0xF7E58D4F05049CB7
@@ -53,28 +53,68 @@ def read_params(source: str | os.PathLike[str] | bytes) -> dict[str, Array]:
     return _Reader(memoryview(mapped), str(path)).read()
 
 
-def write_params(arrays: Mapping[str, Array]) -> bytes:
-    """The bytes of a `.params` file in the mapping's order; for large ones see `params_chunks`."""
+def iterate_params(source: str | os.PathLike[str] | bytes) -> Iterator[tuple[str, Array]]:
+    """(name, array) in the order of the file; errors as `read_params`."""
+    yield from read_params(source).items()
+
+
+def pack_params(arrays: Mapping[str, Array]) -> bytes:
+    """The bytes of a `.params` file in the mapping's order; for large ones see `write_params`."""
     return b"".join(bytes(chunk) for chunk in params_chunks(arrays))
+
+
+def write_params(path: str | os.PathLike[str], arrays: Mapping[str, Array]) -> None:
+    """Write a whole `.params` file. OSError when the system refuses."""
+    with Path(path).open("wb") as file:
+        file.writelines(params_chunks(arrays))
+
+
+class ParamsWriter:
+    """Writes a `.params` file whose names are known beforehand, array by array. OSError when the system refuses."""
+
+    def __init__(self, path: str | os.PathLike[str], names: Sequence[str]) -> None:
+        self.names = tuple(names)
+        self.written = 0
+        self._stream: BinaryIO = open(path, "wb")  # noqa: SIM115 - closed by `close`
+        self._stream.writelines(_head(self.names))
+
+    def add(self, array: Array) -> None:
+        """Write the next array."""
+        if self.written == len(self.names):
+            raise InternalError(f"a params file of {len(self.names)} names got one more array")
+        self._stream.writelines(_array(self.names[self.written], array))
+        self.written += 1
+
+    def close(self) -> None:
+        """Close the file; it is complete when every array was added."""
+        self._stream.close()
 
 
 def params_chunks(arrays: Mapping[str, Array]) -> Iterator[Any]:
     """The parts of a `.params` file one after the other, for `file.writelines`; arrays are not copied."""
-    yield struct.pack("<QQQ", _LIST_MAGIC, 0, len(arrays))
-    for name in arrays:
+    yield from _head(tuple(arrays))
+    for name, value in arrays.items():
+        yield from _array(name, value)
+
+
+def _head(names: Sequence[str]) -> Iterator[bytes]:
+    yield struct.pack("<QQQ", _LIST_MAGIC, 0, len(names))
+    for name in names:
         encoded = name.encode()
         yield struct.pack("<Q", len(encoded)) + encoded
-    yield struct.pack("<Q", len(arrays))
-    for name, value in arrays.items():
-        array = np.asarray(value, np.asarray(value).dtype.newbyteorder("<"), order="C")
-        if array.dtype not in _CODES:
-            raise UnsupportedError(
-                f"parameter '{name}': dtype {array.dtype} has no code in .params files"
-            )
-        code, bits = _CODES[array.dtype]
-        head = struct.pack("<QQiiiBBH", _ARRAY_MAGIC, 0, 1, 0, array.ndim, code, bits, 1)
-        yield head + struct.pack(f"<{array.ndim}qq", *array.shape, array.nbytes)
-        yield array.reshape(-1).view(np.uint8).data if array.size else b""
+    yield struct.pack("<Q", len(names))
+
+
+def _array(name: str, value: Array) -> Iterator[Any]:
+    array = np.asarray(value, np.asarray(value).dtype.newbyteorder("<"), order="C")
+    if array.dtype not in _CODES:
+        raise UnsupportedError(
+            f"parameter '{name}': dtype {array.dtype} has no code in .params files"
+        )
+    code, bits = _CODES[array.dtype]
+    head = struct.pack("<QQiiiBBH", _ARRAY_MAGIC, 0, 1, 0, array.ndim, code, bits, 1)
+    yield head + struct.pack(f"<{array.ndim}qq", *array.shape, array.nbytes)
+    yield array.reshape(-1).view(np.uint8).data if array.size else b""
 
 
 class _Reader:

@@ -1,0 +1,72 @@
+"""What a graph JSON says: nodes, entries (tensors) and their types."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...dtypes import BF16, BOOL, F16, F32, F64, S8, S16, S32, S64, U8, U16, U32, U64
+
+DTYPES = {
+    "float64": F64, "float32": F32, "float16": F16, "bfloat16": BF16, "int8": S8, "int16": S16, "int32": S32,
+    "int64": S64, "uint8": U8, "uint16": U16, "uint32": U32, "uint64": U64, "bool": BOOL, "uint1": BOOL,
+}  # fmt: skip
+"""TVM's names of element types."""
+
+NAMES = {dtype: name for name, dtype in reversed(DTYPES.items())} | {BOOL: "bool"}
+"""The name of each element type."""
+
+OLD_FLAGS = {0: "float32", 1: "float64", 2: "float16", 3: "uint8", 4: "int32", 5: "int8", 6: "int64", 7: "int16",
+             8: "uint16", 9: "uint32", 10: "uint64"}  # fmt: skip
+"""Element types of old files, which had numbers."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Output `output` of node number `node`."""
+
+    node: int
+    output: int = 0
+
+
+@dataclass(frozen=True)
+class TensorType:
+    """Shape and TVM dtype of an entry."""
+
+    dtype: str
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Node:
+    """`op` is null, tvm_op or, in uncompiled files, an operator; `attrs` are strings."""
+
+    op: str
+    name: str
+    inputs: tuple[Entry, ...] = ()
+    attrs: dict[str, str] = field(default_factory=dict)
+    control_deps: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class TvmGraph:
+    """A graph JSON. `types` are those of all entries, None in an uncompiled file; `attrs` the other graph attributes,
+    each a [tag, payload] pair."""
+
+    label: str = field(compare=False)
+    nodes: tuple[Node, ...]
+    arg_nodes: tuple[int, ...]
+    heads: tuple[Entry, ...]
+    row_ptr: tuple[int, ...]
+    types: tuple[TensorType, ...] | None
+    storage_id: tuple[int, ...] | None = None
+    attrs: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def compiled(self) -> bool:
+        """Whether its nodes are calls of kernels, not operators."""
+        return self.types is not None
+
+    def type_of(self, entry: Entry) -> TensorType | None:
+        """Type of an entry, None in an uncompiled file."""
+        return None if self.types is None else self.types[self.row_ptr[entry.node] + entry.output]

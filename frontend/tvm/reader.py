@@ -1,0 +1,199 @@
+"""Reads graph JSON and checks it: ids in range, order, lengths."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ...errors import UnsupportedError, UserError
+from .document import OLD_FLAGS, Entry, Node, TensorType, TvmGraph
+from .json_text import parse_json
+
+MAX_BYTES = 1 << 30
+_TAGS = {"list_int": int, "list_str": str, "list_shape": list}
+_REQUIRED = ("nodes", "arg_nodes", "heads")
+
+
+def read_tvm(source: str | os.PathLike[str] | bytes) -> TvmGraph:
+    """The graph in a JSON file, or in the bytes of one. UserError for what is not a graph JSON."""
+    if isinstance(source, (bytes, bytearray, memoryview)):
+        return parse_tvm(_decoded(bytes(source), "graph json"), "graph json")
+    path = Path(source)
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise UserError(f"{path}: a graph JSON must not exceed {MAX_BYTES >> 30} GiB")
+        data = path.read_bytes()
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror})") from error
+    return parse_tvm(_decoded(data, str(path)), str(path))
+
+
+def _decoded(data: bytes, label: str) -> str:
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise UserError(f"{label} line {line}: a graph JSON must be UTF-8 text") from error
+
+
+def parse_tvm(text: str, label: str = "graph json") -> TvmGraph:
+    """The graph in a text; `label` is what messages call it."""
+    value = parse_json(text, label)
+    if not isinstance(value, dict) or any(key not in value for key in _REQUIRED):
+        keys = sorted(value)[:10] if isinstance(value, dict) else type(value).__name__
+        raise UserError(f"{label}: a graph JSON must have nodes, arg_nodes and heads, got {keys}")
+    return _Checker(label, value).graph()
+
+
+class _Checker:
+    def __init__(self, label: str, value: dict[str, Any]) -> None:
+        self.label, self.value = label, value
+        self.nodes: list[Node] = []
+        self.outputs: list[int] = []
+
+    def graph(self) -> TvmGraph:
+        for number, item in enumerate(self.items("nodes", self.value["nodes"])):
+            self.nodes.append(self.node(number, item))
+        arg_nodes = self.integers("arg_nodes", self.value["arg_nodes"])
+        for number in arg_nodes:
+            if not 0 <= number < len(self.nodes) or self.nodes[number].op != "null":
+                raise self.error(f"arg_nodes must be the numbers of null nodes, got {number}")
+        compiled = all(node.op in ("null", "tvm_op") for node in self.nodes)
+        row_ptr = self.row_ptr(compiled)
+        attrs = self.graph_attrs()
+        types = self.types(attrs, row_ptr[-1]) if compiled else None
+        heads = tuple(
+            self.entry("heads", head, len(self.nodes))
+            for head in self.items("heads", self.value["heads"])
+        )
+        storage = attrs.pop("storage_id")[1] if compiled else None
+        if compiled:
+            self.check_entries(heads, row_ptr)
+            for key in ("dltype", "shape", "dtype"):
+                attrs.pop(key, None)
+        return TvmGraph(
+            self.label,
+            tuple(self.nodes),
+            tuple(arg_nodes),
+            heads,
+            row_ptr,
+            types,
+            None if storage is None else tuple(storage),
+            attrs,
+        )
+
+    def error(self, rule: str) -> UserError:
+        return UserError(f"{self.label}: {rule}")
+
+    def items(self, what: str, value: Any) -> list[Any]:
+        if not isinstance(value, list):
+            raise self.error(f"{what} must be a list, got {type(value).__name__}")
+        return value
+
+    def integers(self, what: str, value: Any) -> list[int]:
+        items = self.items(what, value)
+        for item in items:
+            if isinstance(item, bool) or not isinstance(item, int) or abs(item) >= 2**62:
+                raise self.error(f"{what} must be integers, got {str(item)[:40]!r}")
+        return items
+
+    def node(self, number: int, item: Any) -> Node:
+        who = f"node {number}"
+        if not isinstance(item, dict) or not all(
+            isinstance(item.get(k), str) for k in ("op", "name")
+        ):
+            raise self.error(f"{who} must be an object with the strings op and name")
+        who = f"node {number} '{item['name']}'"
+        inputs = self.items(f"{who}: inputs", item.get("inputs", []))
+        if any(isinstance(x, str) for x in inputs):
+            raise UnsupportedError(
+                f"{self.label}: {who} names its inputs: this is a dump of TVM's debugger, give the graph JSON itself"
+            )
+        attrs: Any = next((item[key] for key in ("attrs", "attr", "param") if key in item), {})
+        if not isinstance(attrs, dict) or not all(isinstance(v, str) for v in attrs.values()):
+            raise self.error(f"{who}: attrs must be an object of strings")
+        entries = tuple(self.entry(f"{who}: inputs", x, number) for x in inputs)
+        if item["op"] == "tvm_op":
+            for key in ("func_name", "num_inputs", "num_outputs"):
+                if key not in attrs:
+                    raise self.error(f"{who}: attrs must have '{key}', got {sorted(attrs)}")
+            for key in ("num_inputs", "num_outputs"):
+                if not (attrs[key].isascii() and attrs[key].isdigit() and len(attrs[key]) < 7):
+                    raise self.error(f"{who}: {key} must be a number, got '{attrs[key][:40]}'")
+            if int(attrs["num_inputs"]) != len(entries):
+                raise self.error(
+                    f"{who}: num_inputs is {attrs['num_inputs']}, but it has {len(entries)} inputs"
+                )
+        deps = self.integers(f"{who}: control_deps", item.get("control_deps", []))
+        return Node(item["op"], item["name"], entries, attrs, tuple(deps))
+
+    def entry(self, what: str, value: Any, before: int) -> Entry:
+        parts = self.integers(what, value)
+        if len(parts) not in (2, 3):
+            raise self.error(f"{what} must be [node, output, version], got {parts}")
+        if not 0 <= parts[0] < before or parts[1] < 0:
+            raise self.error(f"{what} must point to one of the {before} nodes above, got {parts}")
+        return Entry(parts[0], parts[1])
+
+    def row_ptr(self, compiled: bool) -> tuple[int, ...]:
+        counts = [int(node.attrs.get("num_outputs", "1")) if compiled else 1 for node in self.nodes]
+        if not compiled:
+            return tuple(range(len(self.nodes) + 1))
+        given = self.integers("node_row_ptr", self.value.get("node_row_ptr"))
+        expected = [0]
+        for count in counts:
+            expected.append(expected[-1] + count)
+        if given != expected:
+            place = next(
+                (i for i, (a, b) in enumerate(zip(given, expected, strict=False)) if a != b), -1
+            )
+            raise self.error(
+                f"node_row_ptr must have {len(expected)} numbers that grow by the outputs of each node, "
+                f"got {len(given)}" + (f" with {given[place]} at {place}" if place >= 0 else "")
+            )
+        return tuple(given)
+
+    def graph_attrs(self) -> dict[str, Any]:
+        attrs = self.value.get("attrs", {})
+        if not isinstance(attrs, dict):
+            raise self.error(f"attrs must be an object, got {type(attrs).__name__}")
+        for key, pair in attrs.items():
+            if not isinstance(pair, list) or len(pair) != 2 or not isinstance(pair[0], str):
+                raise self.error(f"attrs '{key}' must be a pair of tag and value")
+        return dict(attrs)
+
+    def types(self, attrs: dict[str, Any], count: int) -> tuple[TensorType, ...]:
+        if "dltype" not in attrs and "dtype" in attrs:  # very old files have only the numbers
+            flags = self.integers("attrs 'dtype'", attrs["dtype"][1])
+            attrs["dltype"] = ["list_str", [OLD_FLAGS.get(flag, f"type {flag}") for flag in flags]]
+        for key, tag in (
+            ("storage_id", "list_int"),
+            ("dltype", "list_str"),
+            ("shape", "list_shape"),
+        ):
+            if key not in attrs:
+                raise self.error(f"attrs must have '{key}', got {sorted(attrs)}")
+            given, values = attrs[key]
+            if given != tag or not isinstance(values, list) or len(values) != count:
+                size = len(values) if isinstance(values, list) else type(values).__name__
+                raise self.error(
+                    f"attrs '{key}' must be a {tag} of {count} values, got {given} of {size}"
+                )
+            if any(not isinstance(v, _TAGS[tag]) or isinstance(v, bool) for v in values):
+                raise self.error(f"attrs '{key}' must be a {tag}")
+        shapes = [self.integers("attrs 'shape'", shape) for shape in attrs["shape"][1]]
+        if any(dim < 0 for shape in shapes for dim in shape):
+            raise self.error("attrs 'shape' must not have negative sizes")
+        dtypes = attrs["dltype"][1]
+        return tuple(TensorType(d, tuple(s)) for d, s in zip(dtypes, shapes, strict=True))
+
+    def check_entries(self, heads: Sequence[Entry], row_ptr: Sequence[int]) -> None:
+        used = [(f"node {i} '{n.name}'", e) for i, n in enumerate(self.nodes) for e in n.inputs]
+        for who, entry in [*used, *(("heads", head) for head in heads)]:
+            count = row_ptr[entry.node + 1] - row_ptr[entry.node]
+            if entry.output >= count:
+                raise self.error(
+                    f"{who}: node {entry.node} has {count} outputs, got output {entry.output}"
+                )
