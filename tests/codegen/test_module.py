@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ctypes
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from graphc.codegen.aot import assembly, compile_to_object
 from graphc.codegen.module import emit_module
-from graphc.dtypes import F32, U8, DType
+from graphc.dtypes import F32, S64, U8, DType
 from graphc.errors import InternalError
 from graphc.runtime import abi
 from graphc.runtime.loader import LoadedCode
@@ -101,3 +102,22 @@ def test_an_entry_without_tensors() -> None:
 
 def _bytes() -> DType:
     return U8
+
+
+def test_stamps_go_to_an_output_before_and_after_each_call() -> None:
+    plain = model()
+    main, stamps = plain.function("main"), Buffer("y2", S64, (4,))
+    stamped = replace(main, params=(*main.params[:-2], stamps, *main.params[-2:]))
+    module = Module((plain.functions[0], stamped), "main")
+    code = LoadedCode(compile_to_object(emit_module(module, TARGET, "y2"), TARGET))
+    entry = abi.EntryFunction(code.address(abi.ENTRY_NAME))
+    x0, x1, y0, y1 = (np.zeros(4, np.float32) for _ in range(4))
+    constants, arena, times = (
+        np.ones(8, np.float32),
+        np.zeros(16, np.float32),
+        np.zeros(4, np.int64),
+    )
+    data = (abi.pointer(a.ctypes.data) for a in (constants, arena))
+    assert entry(None, pointers(x0, x1), pointers(y0, y1, times), *data) == 0
+    np.testing.assert_array_equal(y1, [2, 2, 2, 2])
+    assert times[0] > 0 and (np.diff(times) >= 0).all()

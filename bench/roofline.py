@@ -1,0 +1,213 @@
+"""The roofs of this machine, measured: multiply-add peak, and read bandwidth of each level of memory.
+
+A kernel can be no faster than its operations at the compute peak, and no faster than its operands read once from the
+nearest level that holds all of them. Measured once per CPU, target and thread count, and kept in the user's cache.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from ..codegen.aot import compile_to_object
+from ..codegen.host import cpu_name
+from ..dtypes import F32
+from ..errors import UserError
+from ..runtime.loader import LoadedCode
+from ..runtime.memory import aligned_empty, large_alignment
+from ..target import Target
+from .peak import best_seconds, measured_peak
+
+VERSION = 1
+"""Raised when what is measured changes: older files are then measured again."""
+
+COMPUTE = "compute"
+LOADS = 8  # a trip: enough independent xors that only the loads take time
+SECONDS = 0.004  # of one sample
+ROUNDS = 5
+MOST_BYTES = 256 << 20
+
+
+@dataclass(frozen=True)
+class Level:
+    """One level of memory: what it holds (bytes, of all threads' caches; 0: everything) and how fast it is read."""
+
+    name: str
+    capacity: int
+    gbytes_per_second: float
+
+
+@dataclass(frozen=True)
+class Roofline:
+    """The roofs for `threads` threads. `gflops`: f32 operations in 1e9 a second, a multiply-add being two."""
+
+    cpu: str
+    isa: str
+    threads: int
+    gflops: float
+    levels: tuple[Level, ...]
+
+    def level_of(self, nbytes: float) -> Level:
+        """The nearest level that holds so many bytes."""
+        return next((x for x in self.levels if 0 < nbytes <= x.capacity), self.levels[-1])
+
+    def bound(self, gflop: float, nbytes: float) -> tuple[str, float]:
+        """(the roof that binds: `compute` or a level's name, least seconds) of a kernel."""
+        level = self.level_of(nbytes)
+        memory, compute = nbytes / 1e9 / level.gbytes_per_second, gflop / self.gflops
+        return (COMPUTE, compute) if compute >= memory else (level.name, memory)
+
+
+def roofline(
+    target: Target,
+    threads: int,
+    fresh: bool = False,
+    path: Path | None = None,
+    measure: Callable[[Target, int], Roofline] | None = None,
+) -> Roofline:
+    """The roofs of this machine from the file `path` (default: `default_file()`); measured when not there, or `fresh`.
+
+    UserError if the file cannot be written.
+    """
+    file = path or default_file()
+    key = f"{cpu_name()}, {target.cpu}, {target.isa}, {threads} threads"
+    known = _read(file)
+    if not fresh and key in known:
+        return known[key]
+    found = (measure or measure_roofline)(target, threads)
+    known[key] = found
+    _write(file, known)
+    return found
+
+
+def default_file(environ: Mapping[str, str] = os.environ) -> Path:
+    """GRAPHC_ROOFLINE, else graphc/roofline.json in the user's cache folder."""
+    if environ.get("GRAPHC_ROOFLINE"):
+        return Path(environ["GRAPHC_ROOFLINE"])
+    cache = environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(cache) / "graphc" / "roofline.json"
+
+
+def measure_roofline(target: Target, threads: int) -> Roofline:
+    """Measure all roofs, about 0.3 s."""
+    code = LoadedCode(compile_to_object(_read_loop(target.lanes(F32)), target))
+    # Half of a cache, so that what else is in it does not count; what no cache can hold for the memory itself.
+    sizes = {
+        "L1": (target.l1_bytes * threads, target.l1_bytes // 2),
+        "L2": (target.l2_bytes * threads, target.l2_bytes // 2),
+        "L3": (target.l3_bytes, target.l3_bytes // 2 // threads),
+        "DRAM": (0, min(4 * target.l3_bytes, MOST_BYTES) // threads),
+    }
+    levels = tuple(
+        Level(name, capacity, _bandwidth(code, target, threads, nbytes))
+        for name, (capacity, nbytes) in sizes.items()
+    )
+    return Roofline(cpu_name(), target.isa, threads, measured_peak(target, threads), levels)
+
+
+def _bandwidth(code: LoadedCode, target: Target, threads: int, nbytes: int) -> float:
+    """GB/s at which `threads` threads read `nbytes` each, again and again."""
+    step = LOADS * target.lanes(F32) * 4
+    nbytes = max(nbytes // step, 1) * step
+    run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)(
+        code.address("read_all")
+    )
+    buffers = [
+        aligned_empty((nbytes,), np.dtype(np.uint8), large_alignment(nbytes))
+        for _ in range(threads)
+    ]
+    out = [ctypes.create_string_buffer(step) for _ in range(threads)]
+    for buffer in buffers:
+        buffer.fill(1)
+
+    def calls(times: int) -> list[Callable[[], object]]:
+        return [
+            partial(run, b.ctypes.data, nbytes, times, o) for b, o in zip(buffers, out, strict=True)
+        ]
+
+    times = 1
+    while times < 1 << 20 and best_seconds(calls(times), 2) < SECONDS:
+        times *= 4
+    return threads * times * nbytes / best_seconds(calls(times), ROUNDS) / 1e9
+
+
+def _read_loop(lanes: int) -> str:
+    """`void read_all(ptr data, i64 bytes, i64 times, ptr out)`: xor of all vectors; bytes in whole trips."""
+    vector, size = f"<{lanes} x i32>", 4 * lanes
+    ids = range(LOADS)
+    body = []
+    for i in ids:
+        body += [
+            f"  %p{i} = getelementptr i8, ptr %at, i64 {size * i}",
+            f"  %v{i} = load {vector}, ptr %p{i}, align 4",
+            f"  %d{i} = xor {vector} %c{i}, %v{i}",
+        ]
+    outer = [f"  %s{i} = phi {vector} [zeroinitializer, %entry], [%d{i}, %again]" for i in ids]
+    inner = [f"  %c{i} = phi {vector} [%s{i}, %pass], [%d{i}, %loop]" for i in ids]
+    stores = [
+        f"  %o{i} = getelementptr i8, ptr %out, i64 {size * i}\n  store {vector} %d{i}, ptr %o{i}, align 1"
+        for i in ids
+    ]
+    return "\n".join(
+        [
+            "define void @read_all(ptr %data, i64 %bytes, i64 %times, ptr %out) {",
+            "entry:",
+            "  br label %pass",
+            "pass:",
+            "  %t = phi i64 [0, %entry], [%t.next, %again]",
+            *outer,
+            "  br label %loop",
+            "loop:",
+            "  %i = phi i64 [0, %pass], [%next, %loop]",
+            *inner,
+            "  %at = getelementptr i8, ptr %data, i64 %i",
+            *body,
+            f"  %next = add i64 %i, {size * LOADS}",
+            "  %more = icmp slt i64 %next, %bytes",
+            "  br i1 %more, label %loop, label %again",
+            "again:",
+            "  %t.next = add i64 %t, 1",
+            "  %rest = icmp slt i64 %t.next, %times",
+            "  br i1 %rest, label %pass, label %done",
+            "done:",
+            *stores,
+            "  ret void",
+            "}",
+            "",
+        ]
+    )
+
+
+def _read(path: Path) -> dict[str, Roofline]:
+    """What a file holds; nothing where there is none, or it is of another version or damaged: it is only a cache."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if content["version"] != VERSION:
+            return {}
+        return {key: _from_json(value) for key, value in content["rooflines"].items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return {}
+
+
+def _from_json(value: Mapping[str, object]) -> Roofline:
+    fields = dict(value)
+    levels = tuple(Level(**level) for level in fields.pop("levels"))  # type: ignore[attr-defined]
+    return Roofline(**fields, levels=levels)  # type: ignore[arg-type]
+
+
+def _write(path: Path, rooflines: Mapping[str, Roofline]) -> None:
+    content = {"version": VERSION, "rooflines": {k: asdict(r) for k, r in rooflines.items()}}
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_name(f"{path.name}.{os.getpid()}")
+        part.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+        part.replace(path)
+    except OSError as error:
+        raise UserError(f"roofline file '{path}' cannot be written ({error.strerror})") from error

@@ -1,0 +1,160 @@
+"""`graphc profile`: the fused program as it runs, kernel by kernel, against this machine's roofs."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import UserError
+from .model_arguments import (
+    add_compile_arguments,
+    compile_options,
+    input_arrays,
+    shapes_of_files,
+    split_inputs,
+)
+from .progress import progress
+
+if TYPE_CHECKING:
+    from ..tools.profile import KernelTime, Profile
+
+NAME = "profile"
+HELP = "Time every kernel of the compiled model as it runs, against this machine's roofs."
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of the command."""
+    add_compile_arguments(parser)
+    add_profile_arguments(parser)
+    parser.add_argument(
+        "--trace", metavar="FILE", help="write one run for chrome://tracing or Perfetto"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object, no table")
+    parser.add_argument("-q", "--quiet", action="store_true", help="no progress")
+
+
+def add_profile_arguments(parser: argparse.ArgumentParser) -> None:
+    """How long to measure, and with which blockings."""
+    parser.add_argument("--seconds", type=float, default=0.5, help="time to run (default 0.5)")
+    parser.add_argument(
+        "--tuning", metavar="FILE", help="measured blockings (default: what `graphc tune` wrote)"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Compile, run for a while, and print where the time went."""
+    from ..tools.profile import trace_events
+
+    with progress(args.quiet or args.json) as report:
+        _, found = profile_model(args, report)
+    if args.trace:
+        write_text(args.trace, json.dumps(trace_events(found)))
+    if args.json:
+        print(json.dumps(to_json(found)))
+        return 0
+    print("\n".join(lines(found)))
+    if args.trace:
+        print(f"wrote {args.trace}")
+    return 0
+
+
+def profile_model(args: argparse.Namespace, report: Any) -> tuple[Any, Profile]:
+    """(compilation, profile) of the model that the arguments name. UserError for a time that is none."""
+    from ..bench.roofline import roofline
+    from ..codegen.host import target_for
+    from ..compiler import compile_stages, tuned_blockings
+    from ..tools.profile import profile
+
+    if not 0 < args.seconds < math.inf:
+        raise UserError(f"--seconds must be a time above 0, got {args.seconds:g}")
+    specs, values = split_inputs(args.input)
+    target, options = target_for(args.target), compile_options(args)
+    blockings = tuned_blockings(target, options.threads, args.tuning)
+    compilation = compile_stages(
+        args.model, target, options, {**shapes_of_files(values), **specs}, report, blockings
+    )
+    arrays = input_arrays(compilation.artifact.metadata.inputs, values)
+    report("measure", 0, 1)
+    roofs = roofline(target, options.threads)
+    found = profile(compilation, arrays, roofs, blockings, args.seconds)
+    report("measure", 1, 1)
+    return compilation, found
+
+
+def write_text(path: str, text: str) -> None:
+    """Write a file. UserError when the system refuses it."""
+    try:
+        Path(path).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"cannot write '{path}' ({error.strerror})") from error
+
+
+def to_json(found: Profile) -> dict[str, Any]:
+    """The profile as plain values; iterations of parallel loops are only in the trace."""
+    from dataclasses import asdict, replace
+
+    facts = asdict(replace(found, tasks=()))
+    del facts["tasks"]
+    for fact, kernel in zip(facts["kernels"], found.kernels, strict=True):
+        fact["of_roof"] = kernel.of_roof
+    return facts
+
+
+COLUMNS = ("time us", "share", "GFLOP/s", "GB/s", "% of roof", "node", "kernel")
+
+
+def lines(found: Profile) -> list[str]:
+    """The table, the totals, and what each kernel is."""
+    rows = [COLUMNS, *(_row(k, found.seconds) for k in found.kernels)]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(COLUMNS))]
+    text = ["  ".join(c.rjust(w) for c, w in zip(r[:5], widths, strict=False)) for r in rows]
+    table = [
+        f"{left}  {row[5].ljust(widths[5])}  {row[6]}".rstrip()
+        for left, row in zip(text, rows, strict=True)
+    ]
+    details = [line for kernel in found.kernels for line in _details(kernel)]
+    return [*table, *_totals(found), "", *details]
+
+
+def _row(kernel: KernelTime, total: float) -> tuple[str, ...]:
+    seconds = max(kernel.seconds, 1e-12)
+    return (
+        f"{kernel.seconds * 1e6:.2f}",
+        f"{100 * kernel.seconds / total:.1f} %",
+        f"{kernel.gflop / seconds:.1f}",
+        f"{kernel.nbytes / 1e9 / seconds:.1f}",
+        f"{100 * kernel.of_roof:.0f} {kernel.roof}",
+        kernel.node,
+        kernel.kernel,
+    )
+
+
+def _totals(found: Profile) -> list[str]:
+    gflop = sum(k.gflop for k in found.kernels)
+    nbytes = sum(k.nbytes for k in found.kernels)
+    seconds, roofs = max(found.seconds, 1e-12), found.roofline
+    measured = found.stamped_seconds / max(found.plain_seconds, 1e-12) - 1
+    return [
+        f"total {seconds * 1e6:.2f} us a run on {found.threads} threads, median of {found.runs} runs: "
+        f"{gflop / seconds:.1f} GFLOP/s, {nbytes / 1e9 / seconds:.1f} GB/s",
+        f"outside kernels {found.outside * 1e6:.2f} us ({100 * found.outside / seconds:.1f} %)",
+        f"roofs: {roofs.gflops:.1f} GFLOP/s; "
+        + ", ".join(f"{x.name} {x.gbytes_per_second:.1f} GB/s" for x in roofs.levels),
+        f"overhead of the {len(found.kernels) + 1} time stamps {100 * found.overhead:.2f} %; "
+        f"with and without them in turns {100 * measured:+.1f} %",
+    ]
+
+
+def _details(kernel: KernelTime) -> list[str]:
+    rows = [
+        ("ops", " -> ".join(kernel.ops)),
+        ("from", ", ".join(kernel.source)),
+        ("problem", kernel.problem),
+        ("layouts", "; ".join(kernel.layouts)),
+        ("blocking", "; ".join(kernel.blockings)),
+        ("isa", kernel.isa),
+    ]
+    return [f"{kernel.node} = {kernel.kernel}"] + [f"  {n:<9} {t}" for n, t in rows if t]

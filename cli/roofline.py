@@ -1,0 +1,44 @@
+"""`graphc roofline`: the multiply-add peak and the bandwidth of each level of memory of this machine."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+from .model_arguments import TARGETS, add_threads_argument
+
+NAME = "roofline"
+HELP = "Measure this machine's compute peak and memory bandwidths (kept for `profile`)."
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of the command."""
+    parser.add_argument("--target", choices=TARGETS, default="native", help="instruction set")
+    add_threads_argument(parser)
+    parser.add_argument("--fresh", action="store_true", help="measure again, whatever is known")
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of text")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the roofs; measure them where they are not known yet."""
+    from dataclasses import asdict
+
+    from ..bench.roofline import default_file, roofline
+    from ..codegen.host import target_for
+    from ..runtime.threadpool import resolve_threads
+
+    found = roofline(target_for(args.target), resolve_threads(args.threads), args.fresh)
+    if args.json:
+        print(json.dumps(asdict(found)))
+        return 0
+    print(f"{found.cpu}, {found.isa}, {found.threads} threads")
+    print(f"{'compute':<8} {found.gflops:10.1f} GFLOP/s")
+    for level in found.levels:
+        held = f"up to {level.capacity >> 10} KiB" if level.capacity else "anything larger"
+        balance = found.gflops / level.gbytes_per_second
+        print(
+            f"{level.name:<8} {level.gbytes_per_second:10.1f} GB/s   {held}, "
+            f"binds below {balance:.2f} FLOP/byte"
+        )
+    print(f"kept in {default_file()}")
+    return 0

@@ -1,0 +1,95 @@
+"""Roofs: which one binds, and the file they are kept in."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from graphc.bench.roofline import (
+    Level,
+    Roofline,
+    default_file,
+    measure_roofline,
+    roofline,
+)
+from graphc.cli import main
+from graphc.codegen.host import target_for
+from graphc.errors import UserError
+from graphc.target import Target
+
+LEVELS = (Level("L1", 1000, 100.0), Level("L2", 8000, 50.0), Level("DRAM", 0, 10.0))
+ROOFS = Roofline("a CPU", "avx2", 2, 200.0, LEVELS)
+
+
+@pytest.mark.parametrize(
+    ("nbytes", "level"), [(0, "DRAM"), (1, "L1"), (1000, "L1"), (1001, "L2"), (8001, "DRAM")]
+)
+def test_operands_are_read_from_the_nearest_level_that_holds_them(nbytes: int, level: str) -> None:
+    assert ROOFS.level_of(nbytes).name == level
+
+
+def test_the_slower_of_work_and_traffic_binds() -> None:
+    assert ROOFS.bound(1.0, 1000) == ("compute", 1.0 / 200)
+    assert ROOFS.bound(0.0, 1000) == ("L1", 1e-6 / 100)
+    assert ROOFS.bound(1e-9, 1e9) == ("DRAM", 0.1)
+    assert ROOFS.bound(0.0, 0) == ("compute", 0.0)
+
+
+def test_measured_once_per_target_and_thread_count(tmp_path: Path) -> None:
+    file, asked = tmp_path / "new" / "roofs.json", []
+
+    def measure(target: Target, threads: int) -> Roofline:
+        asked.append((target.isa, threads))
+        return Roofline("a CPU", target.isa, threads, float(len(asked)), LEVELS)
+
+    def gflops(isa: str, threads: int, fresh: bool = False) -> float:
+        return roofline(Target(isa), threads, fresh, file, measure).gflops
+
+    assert [gflops("avx2", 1), gflops("avx2", 1), gflops("avx2", 2), gflops("generic", 1)] == [
+        1.0, 1.0, 2.0, 3.0,
+    ]  # fmt: skip
+    assert gflops("avx2", 1, fresh=True) == 4.0 and gflops("avx2", 1) == 4.0
+    assert asked == [("avx2", 1), ("avx2", 2), ("generic", 1), ("avx2", 1)]
+    kept = roofline(Target("avx2"), 2, path=file, measure=measure)
+    assert kept == Roofline("a CPU", "avx2", 2, 2.0, LEVELS)
+
+
+@pytest.mark.parametrize("content", ["", "{}", "[1]", '{"version": 0}', '{"version": 1}'])
+def test_a_damaged_or_old_file_is_measured_again(tmp_path: Path, content: str) -> None:
+    file = tmp_path / "roofs.json"
+    file.write_text(content)
+    assert roofline(Target("avx2"), 1, path=file, measure=lambda t, n: ROOFS) == ROOFS
+    assert json.loads(file.read_text())["version"] == 1
+
+
+def test_a_file_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    (tmp_path / "x").write_text("")
+    with pytest.raises(UserError, match="roofline file .* cannot be written"):
+        roofline(Target("avx2"), 1, path=tmp_path / "x" / "y", measure=lambda t, n: ROOFS)
+
+
+def test_the_file_is_the_users_or_the_caches() -> None:
+    assert default_file({"GRAPHC_ROOFLINE": "r.json"}) == Path("r.json")
+    assert default_file({"XDG_CACHE_HOME": "c"}) == Path("c/graphc/roofline.json")
+
+
+def test_real_roofs_are_positive_numbers() -> None:
+    found = measure_roofline(target_for("generic"), 2)
+    assert found.gflops > 0.1 and found.threads == 2
+    assert [level.name for level in found.levels] == ["L1", "L2", "L3", "DRAM"]
+    assert all(level.gbytes_per_second > 0.1 for level in found.levels)
+    assert found.levels[-1].capacity == 0
+
+
+def test_the_command_prints_all_roofs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("GRAPHC_ROOFLINE", str(tmp_path / "r.json"))
+    assert main(["roofline", "--threads", "1"]) == 0
+    out = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in out[1:6]] == ["compute", "L1", "L2", "L3", "DRAM"]
+    assert main(["roofline", "--threads", "1", "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert f"{facts['gflops']:.1f}" == out[1].split()[1]

@@ -1,0 +1,135 @@
+"""Profiles: stamps in order, results unchanged, facts of each kernel, the trace, and the command."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from graphc.bench.cycle_counter import cycle_counter
+from graphc.bench.roofline import Level, Roofline
+from graphc.cli import main
+from graphc.cli.model_arguments import input_arrays
+from graphc.codegen.module import emit_module
+from graphc.compiler import Compilation, compile_stages
+from graphc.options import CompileOptions
+from graphc.runtime.executor import CompiledModel
+from graphc.tools.profile import Profile, profile, trace_events
+from graphc.tools.stamped_program import StampedProgram
+from support.cli_models import free
+from support.process import ROOT
+
+MLP = str(ROOT / "examples" / "mlp.onnx")
+ROOFS = Roofline("a CPU", "avx2", 2, 1e9, (Level("DRAM", 0, 1e-3),))
+
+
+@pytest.fixture(scope="module", params=[1, 2])
+def compilation(request: pytest.FixtureRequest) -> Compilation:
+    return compile_stages(MLP, options=CompileOptions(request.param))
+
+
+@pytest.fixture(scope="module")
+def found(compilation: Compilation) -> Profile:
+    return profile(compilation, inputs(compilation), ROOFS, seconds=0.05)
+
+
+def inputs(compilation: Compilation) -> dict[str, np.ndarray]:
+    return input_arrays(compilation.artifact.metadata.inputs, {})
+
+
+def test_stamps_rise_and_results_are_those_of_the_plain_program(compilation: Compilation) -> None:
+    arrays = inputs(compilation)
+    wanted = CompiledModel(compilation.artifact, 1).run(None, arrays)
+    program = StampedProgram(compilation, arrays)
+    for run in (program.stamped, program.traced):
+        if run is None:  # one thread
+            continue
+        program.stamps[:] = 0
+        program.results[0][:] = 0
+        assert run() == 0
+        np.testing.assert_array_equal(program.results[0], wanted[0])
+        assert len(program.stamps) == 4 and program.stamps[0] > 0
+        assert (np.diff(program.stamps) > 0).all()
+    program.stamps[:] = 0
+    assert program.plain() == 0 and not program.stamps.any()
+    program.close()
+
+
+def test_without_stamps_the_code_has_none(compilation: Compilation) -> None:
+    assert "readcyclecounter" not in compilation.llvm_ir
+    assert emit_module(compilation.module, compilation.target) == compilation.llvm_ir
+
+
+def test_each_kernel_has_its_facts(found: Profile) -> None:
+    assert [k.node for k in found.kernels] == ["relu1.fused", "relu2.fused", "relu3.fused"]
+    first = found.kernels[0]
+    assert first.source == ("fc1", "fc1.add", "relu1")
+    assert first.problem == "matmul m32n512k13 f32"
+    assert first.gflop == pytest.approx((2 * 32 * 512 * 13 + 2 * 32 * 512) / 1e9)
+    assert first.nbytes >= 4 * (32 * 13 + 512 * 13 + 512 + 32 * 512)
+    # Against a machine of 1 MB/s everything is far beyond the roof of its memory.
+    assert first.roof == "DRAM" and first.of_roof > 1
+
+
+def test_times_add_up(found: Profile) -> None:
+    assert found.runs >= 5 and found.outside >= 0
+    assert all(k.seconds > 0 and k.duration > 0 for k in found.kernels)
+    assert found.kernels[0].begin == 0.0
+    for k, following in zip(found.kernels, found.kernels[1:], strict=False):
+        assert k.begin + k.duration == pytest.approx(following.begin)
+    assert 0 < found.overhead < 1
+
+
+def test_iterations_of_parallel_loops_lie_in_their_kernels(found: Profile) -> None:
+    spans = {k.node: (k.begin, k.begin + k.duration) for k in found.kernels}
+    assert bool(found.tasks) == (found.threads > 1)
+    for task in found.tasks:
+        begin, end = spans[task.node]
+        # Counters of two cores may differ by a hair.
+        assert begin - 1e-5 < task.begin and task.begin + task.duration < end + 1e-5
+        assert 0 <= task.thread < found.threads
+
+
+def test_the_trace_is_what_perfetto_reads(found: Profile) -> None:
+    events = json.loads(json.dumps(trace_events(found)))["traceEvents"]
+    kernels = [e for e in events if e.get("cat") == "kernel"]
+    assert [e["name"] for e in kernels] == [k.node for k in found.kernels]
+    assert all(e["ph"] == "X" and e["dur"] > 0 and e["tid"] == 0 for e in kernels)
+    assert sum(e.get("cat") == "iteration" for e in events) == len(found.tasks)
+    named = {e["tid"] for e in events if e["ph"] == "M"}
+    assert named == {e["tid"] for e in events}
+
+
+def test_the_counter_runs_at_a_constant_rate() -> None:
+    counter = cycle_counter()
+    assert 1e6 < counter.rate < 1e11 and 0 < counter.stamp_seconds < 1e-5
+
+
+def test_the_command_prints_a_row_per_kernel(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("GRAPHC_ROOFLINE", str(tmp_path / "r.json"))
+    file = tmp_path / "t.json"
+    words = ["profile", MLP, "-q", "--seconds", "0.02", "--threads", "1"]
+    assert main([*words, "--trace", str(file)]) == 0
+    out = capsys.readouterr().out.splitlines()
+    assert out[0].split()[:2] == ["time", "us"] and out[1].split()[-1].startswith(
+        "f32_gemm_add_relu_32x512x13"
+    )
+    assert out[4].startswith("total ") and out[5].startswith("outside kernels ")
+    assert out[7].startswith("overhead of the 4 time stamps ")
+    assert out[-1] == f"wrote {file}" and json.loads(file.read_text())["traceEvents"]
+    assert main([*words, "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["threads"] == 1 and len(facts["kernels"]) == 3
+    assert facts["kernels"][0]["of_roof"] > 0 and "tasks" not in facts
+
+
+def test_refusals(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["profile", MLP, "-q", "--seconds", "0"]) == 2
+    assert "--seconds must be a time above 0, got 0" in capsys.readouterr().err
+    words = ["profile", free(tmp_path), "-q", "--seconds", "0.01", "-i", "x=f32[4,3]"]
+    assert main([*words, "--trace", str(tmp_path / "no" / "t.json")]) == 2
+    assert "cannot write" in capsys.readouterr().err

@@ -1,0 +1,262 @@
+"""Where the time of a run goes: every kernel of the fused program, as it really runs, against the roof it is under."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..bench.cycle_counter import cycle_counter
+from ..bench.measure import interleave
+from ..bench.roofline import Roofline
+from ..compiler import Compilation
+from ..errors import InternalError
+from ..graph_ir.context import LowerContext
+from ..graph_ir.graph import Op
+from ..graph_ir.lower_graph import kernel_bytes
+from ..graph_ir.ops.matmul import MatmulCore
+from ..graph_ir.templates.matmul_tile import MatmulBlocking
+from .explain import Explanation
+from .stamped_program import StampedProgram
+
+SECONDS = 0.5
+FEWEST_RUNS, MOST_RUNS = 5, 2000
+TRACED_RUNS = 5
+ROUNDS = 5
+
+
+@dataclass(frozen=True)
+class KernelTime:
+    """One call of a kernel.
+
+    `ops` are the fused graph ops, `source` those of the model they came from; `problem` is what `graphc tune` calls
+    the products in it, else the type of the result. `nbytes`: every operand once.
+    `seconds` is the median over the runs, `begin` (s since the program's start) and `duration` are those of the
+    traced run. `roof` binds (`compute` or a memory level), `roof_seconds` is the least time it allows.
+    """
+
+    node: str
+    kernel: str
+    ops: tuple[str, ...]
+    source: tuple[str, ...]
+    problem: str
+    layouts: tuple[str, ...]
+    blockings: tuple[str, ...]
+    isa: str
+    gflop: float
+    nbytes: int
+    seconds: float
+    roof: str
+    roof_seconds: float
+    begin: float
+    duration: float
+
+    @property
+    def of_roof(self) -> float:
+        """The share of the roof that is reached."""
+        return self.roof_seconds / self.seconds if self.seconds else 0.0
+
+
+@dataclass(frozen=True)
+class TaskTime:
+    """One iteration of a parallel loop in the traced run: `thread` counts from 0, times are s since the start."""
+
+    thread: int
+    node: str
+    iteration: int
+    begin: float
+    duration: float
+
+
+@dataclass(frozen=True)
+class Profile:
+    """A profiled model.
+
+    `seconds` is one whole call, `outside` the part of it outside kernels (medians). `overhead` is the time the stamps
+    take as a share of the call; `plain_seconds` and `stamped_seconds` are calls without and with stamps, measured in
+    turns, which agree as far as the machine is quiet.
+    """
+
+    model: str
+    threads: int
+    runs: int
+    seconds: float
+    outside: float
+    overhead: float
+    plain_seconds: float
+    stamped_seconds: float
+    kernels: tuple[KernelTime, ...]
+    roofline: Roofline
+    tasks: tuple[TaskTime, ...] = field(default=(), repr=False)
+
+
+def profile(
+    compilation: Compilation,
+    inputs: Mapping[str, Any],
+    roofline: Roofline,
+    blockings: Mapping[str, MatmulBlocking] | None = None,
+    seconds: float = SECONDS,
+) -> Profile:
+    """Run a compiled model for about `seconds` on these inputs (arrays by name) and say where its time went.
+
+    `blockings`: the measured ones it was compiled with.
+    """
+    program = StampedProgram(compilation, inputs)
+    counter = cycle_counter()
+    try:
+        contenders = {"plain": program.plain, "stamped": program.stamped}
+        timing = interleave(contenders, ROUNDS, seconds / 2)
+        wall, stamps = _sample(program, seconds / 2 / max(timing["stamped"].median, 1e-7))
+        traced, records = _trace(program)
+    finally:
+        program.close()
+    spent = np.diff(stamps, axis=1) / counter.rate
+    medians = np.median(spent, axis=0)
+    inside = (stamps[:, -1] - stamps[:, 0]) / counter.rate
+    begins = (traced - traced[0]) / counter.rate
+    kernels = _kernels(compilation, blockings, roofline, medians, begins)
+    total = statistics.median(wall)
+    return Profile(
+        model=compilation.source.name,
+        threads=compilation.options.threads,
+        runs=len(wall),
+        seconds=total,
+        outside=max(float(np.median(wall - inside)), 0.0),
+        overhead=stamps.shape[1] * counter.stamp_seconds / timing["plain"].median,
+        plain_seconds=timing["plain"].median,
+        stamped_seconds=timing["stamped"].median,
+        kernels=kernels,
+        roofline=roofline,
+        tasks=_tasks(records, traced, counter.rate, [k.node for k in kernels]),
+    )
+
+
+def _sample(program: StampedProgram, runs: float) -> tuple[np.ndarray, np.ndarray]:
+    """(seconds of each call, its stamps)."""
+    count = int(min(max(runs, FEWEST_RUNS), MOST_RUNS))
+    wall, stamps = np.zeros(count), np.zeros((count, len(program.stamps)), np.int64)
+    call, clock = program.stamped, time.perf_counter
+    call()
+    for number in range(count):
+        start = clock()
+        call()
+        wall[number] = clock() - start
+        stamps[number] = program.stamps
+    return wall, stamps
+
+
+def _trace(program: StampedProgram) -> tuple[np.ndarray, np.ndarray]:
+    """(stamps, records of iterations) of the quickest of a few runs."""
+    best: tuple[np.ndarray, np.ndarray] | None = None
+    for _ in range(TRACED_RUNS):
+        if program.trace is not None and program.traced is not None:
+            program.trace.clear()
+            program.traced()
+            records = program.trace.records()
+        else:
+            program.stamped()
+            records = np.zeros((0, 4), np.int64)
+        stamps = program.stamps.copy()
+        if best is None or stamps[-1] - stamps[0] < best[0][-1] - best[0][0]:
+            best = stamps, records
+    if best is None:
+        raise InternalError("a profile needs at least one run")
+    return best
+
+
+def _kernels(
+    compilation: Compilation,
+    blockings: Mapping[str, MatmulBlocking] | None,
+    roofline: Roofline,
+    seconds: np.ndarray,
+    begins: np.ndarray,
+) -> tuple[KernelTime, ...]:
+    ctx = LowerContext(compilation.target, compilation.options, blockings or {})
+    facts = Explanation(compilation.source, compilation.graph, compilation.lowered, ctx).kernels()
+    nodes = {op.name: op for op in compilation.graph.ops}
+    found = []
+    for number, (fact, call) in enumerate(zip(facts, compilation.lowered.calls, strict=True)):
+        nbytes = kernel_bytes(nodes[call.op_name])
+        roof, least = roofline.bound(call.gflop, nbytes)
+        found.append(
+            KernelTime(
+                node=call.op_name,
+                kernel=call.kernel,
+                ops=tuple(fact["ops"]),
+                source=tuple(fact["source"]),
+                problem=_problem(nodes[call.op_name]),
+                layouts=tuple(fact["layouts"]),
+                blockings=tuple(fact["blockings"]),
+                isa=compilation.target.isa,
+                gflop=call.gflop,
+                nbytes=nbytes,
+                seconds=float(seconds[number]),
+                roof=roof,
+                roof_seconds=least,
+                begin=float(begins[number]),
+                duration=float(begins[number + 1] - begins[number]),
+            )
+        )
+    return tuple(found)
+
+
+def _problem(node: Op) -> str:
+    """The products of a kernel as `graphc kernel` and `graphc tune` spell them; what it computes where it has none."""
+    body = node.attrs["graph"].ops if node.op_name == "fused" else [node]
+    products = [op.problem for op in body if isinstance(op, MatmulCore) and op.is_tuned]
+    return "; ".join(products) or ", ".join(str(y.details) for y in node.outputs)
+
+
+def _tasks(
+    records: np.ndarray, stamps: np.ndarray, rate: float, nodes: list[str]
+) -> tuple[TaskTime, ...]:
+    """Iterations in the order they began, each with the kernel that was running."""
+    if not nodes:
+        return ()
+    threads = {thread: i for i, thread in enumerate(dict.fromkeys(records[:, 0].tolist()))}
+    ordered = records[np.argsort(records[:, 1], kind="stable")]
+    at = np.clip(np.searchsorted(stamps, ordered[:, 1], "right") - 1, 0, len(nodes) - 1)
+    return tuple(
+        TaskTime(
+            threads[thread],
+            nodes[at[i]],
+            iteration,
+            (begin - int(stamps[0])) / rate,
+            (end - begin) / rate,
+        )
+        for i, (thread, begin, end, iteration) in enumerate(ordered.tolist())
+    )
+
+
+def trace_events(profile: Profile) -> dict[str, Any]:
+    """The traced run as chrome://tracing and Perfetto read it: kernels in row 0, iterations in a row per thread."""
+    events: list[dict[str, Any]] = [_row_name(0, "kernels")]
+    for k in profile.kernels:
+        args = {
+            "kernel": k.kernel, "ops": list(k.ops), "source": list(k.source),
+            "gflop": k.gflop, "bytes": k.nbytes, "roof": k.roof,
+        }  # fmt: skip
+        events.append(_event(k.node, "kernel", 0, k.begin, k.duration, args))
+    for thread in sorted({task.thread for task in profile.tasks}):
+        events.append(_row_name(thread + 1, f"thread {thread}"))
+    for t in profile.tasks:
+        args = {"iteration": t.iteration}
+        events.append(_event(t.node, "iteration", t.thread + 1, t.begin, t.duration, args))
+    return {"traceEvents": events, "displayTimeUnit": "ns"}
+
+
+def _row_name(row: int, name: str) -> dict[str, Any]:
+    return {"name": "thread_name", "ph": "M", "pid": 1, "tid": row, "args": {"name": name}}
+
+
+def _event(
+    name: str, category: str, row: int, begin: float, duration: float, args: dict[str, Any]
+) -> dict[str, Any]:
+    return {
+        "name": name, "cat": category, "ph": "X", "pid": 1, "tid": row,
+        "ts": begin * 1e6, "dur": duration * 1e6, "args": args,
+    }  # fmt: skip
