@@ -57,7 +57,7 @@ def ablation_table(rows: dict[str, dict[str, Timing]]) -> Table:
     from rich.table import Table
 
     result = Table(title="slower by, with one optimisation off", box=box.SIMPLE_HEAD)
-    result.add_column("case")
+    result.add_column("case", no_wrap=True)
     result.add_column(f"{FULL}, ms", justify="right")
     names = [f"no-{switch}" for switch in SWITCHES]
     for name in names:

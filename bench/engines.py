@@ -86,15 +86,15 @@ def table(rows: Sequence[Row], threads: int) -> Table:
 
     engines = list(rows[0].timings) if rows else []
     title = (
-        f"{cpu_name()}, {threads} thread{'s' if threads > 1 else ''}, peak {rows[0].peak:.0f} GFLOP/s"
+        f"{cpu_name()}, {threads} thread{'s' if threads > 1 else ''}, peak {rows[0].peak:.0f} GFLOP/s, median ms"
         if rows
         else ""
     )
     result = Table(title=title, box=box.SIMPLE_HEAD)
-    result.add_column("case")
+    result.add_column("case", no_wrap=True)
     for engine in engines:
-        result.add_column(f"{engine} ms", justify="right")
-    for heading in ("min ms", "GFLOP/s", "% peak", "ratio"):
+        result.add_column(engine, justify="right", no_wrap=True)
+    for heading in ("min", "GFLOP/s", "% peak", "ratio"):
         result.add_column(heading, justify="right")
     for row in rows:
         cells = [f"{row.timings[e].median * 1e3:.4g}" for e in engines]
