@@ -188,9 +188,16 @@ class _Generator:
                 self.vars.append(lets[0].var)
             epilogue = Epilogue(row, col, acc, self.expr(F32, 1, 2), lets)
             self.vars = before
-        sizes = [self.rnd.randint(0, 9) for _ in range(10)]
+        names = ("m", "n", "k", "batch", "a_batch", "a_row", "a_col", "b_batch", "b_row", "c_row")
+        sizes = {name: self.rnd.randint(0, 9) for name in names}
         return Brgemm(
-            c, a, b, *sizes, self.rnd.random() < 0.5, sizes[1] + self.rnd.randint(0, 7), epilogue
+            c=c,
+            a=a,
+            b=b,
+            accumulate=self.rnd.random() < 0.5,
+            n_padded=sizes["n"] + self.rnd.randint(0, 7),
+            epilogue=epilogue,
+            **sizes,
         )
 
     # expressions
