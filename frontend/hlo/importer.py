@@ -12,7 +12,7 @@ import numpy as np
 
 from ...errors import GraphcError, InternalError, UnsupportedError, UserError
 from ...graph_ir import ops  # noqa: F401 - fills the registry
-from ...graph_ir.graph import Array, Graph, GraphTensor
+from ...graph_ir.graph import Array, Graph, GraphTensor, Op
 from ...graph_ir.logical_tensor import LogicalTensor
 from ..shape_spec import InputSpec, check_size
 from .op_table import HANDLERS, MAPPABLE
@@ -77,7 +77,28 @@ def import_module(module: Module, constants: Mapping[str, Array] | None = None) 
     importer.raise_collected()
     for name, tensor in _results(entry, result):
         importer.graph.make_output(tensor, name)
+    _tidy(importer.graph)
     return importer.graph
+
+
+def _tidy(graph: Graph) -> None:
+    """Drop what no output needs, and put each constant before its first user, which is where it is written."""
+    live: set[int] = set()
+    waiting: list[Op] = list(graph.outputs)
+    while waiting:
+        op = waiting.pop()
+        if id(op) not in live:
+            live.add(id(op))
+            waiting.extend(x.producer_owner for x in op.inputs)
+    graph.remove([op for op in graph.ops if id(op) not in live and op.op_name != "input"])
+    ordered: dict[int, Op] = {}
+    for op in graph.ops:
+        if op.op_name != "constant":
+            for tensor in op.inputs:
+                ordered.setdefault(id(tensor.producer_owner), tensor.producer_owner)
+            ordered[id(op)] = op
+    graph.ops = list(ordered.values())
+    graph.renumber()
 
 
 def _argument(importer: _Importer, parameter: Instruction) -> Any:
@@ -167,6 +188,7 @@ class _Importer:
         self.unsupported: list[str] = []
         self.elided: list[str] = []
         self._shapes: dict[str, dict[str, Shape]] = {}
+        self._scalars: dict[tuple[str, bytes], GraphTensor] = {}
 
     def inline(self, computation: Computation, arguments: Sequence[Any]) -> Any:
         """The value of a computation for these arguments."""
@@ -281,7 +303,16 @@ class _Importer:
         if isinstance(literal.value, tuple):
             return tuple(self._literal(part, f"{name}.{i}") for i, part in enumerate(literal.value))
         assert literal.value is not None
-        return self.graph.make_constant(literal.value, name)
+        return self.make_constant(literal.value, name)
+
+    def make_constant(self, array: Array, name: str) -> GraphTensor:
+        """A constant of the graph; scalars of one value are one."""
+        if array.ndim:
+            return self.graph.make_constant(array, name)
+        key = (array.dtype.name, array.tobytes())
+        if key not in self._scalars:
+            self._scalars[key] = self.graph.make_constant(array, name)
+        return self._scalars[key]
 
 
 def _operand(values: Mapping[str, Any], name: str, path: tuple[int, ...]) -> Any:

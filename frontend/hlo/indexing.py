@@ -24,6 +24,8 @@ def _starts(step: Step, first: int, rank: int) -> list[GraphTensor]:
 
 
 def _clamped(step: Step, x: GraphTensor, most: int) -> GraphTensor:
+    if step.is_clamped(x, most):
+        return x
     value = step.known(x)
     if value is not None:
         return step.constant(np.clip(value, 0, most))

@@ -19,9 +19,14 @@ def _broadcast(step: Step) -> GraphTensor:
     out = step.shape.dims
     order = sorted(range(len(axes)), key=lambda i: axes[i])
     dims = [1] * len(out)
+    if not axes:
+        return step.broadcast(x, out)
     for axis in axes:
         dims[axis] = out[axis]
-    return step.broadcast(step.reshaped(step.transposed(x, order), dims), out)
+    moved = step.transposed(x, order)
+    if len(axes) == len(out) or axes != tuple(range(len(out) - len(axes), len(out))):
+        moved = step.reshaped(moved, dims)
+    return step.broadcast(moved, out)
 
 
 def _reshape(step: Step) -> GraphTensor:

@@ -22,6 +22,7 @@ Handler = Callable[["Step"], Any]
 
 _MOST_KNOWN = 1 << 20  # elements of a value that is computed at import
 _MOST_WALKED = 4096  # ops looked at to find out whether a value is known
+_OWN_SHAPES = frozenset(("matmul_core", "gather", "gather_elements", "concat"))
 _Kind = TypeVar("_Kind")
 
 
@@ -31,6 +32,9 @@ class Inliner(Protocol):
     module: Module
     graph: Graph
     known: Known
+
+    def make_constant(self, array: Array, name: str) -> GraphTensor:
+        """A constant of the graph; scalars of one value are one."""
 
     def inline(self, computation: Computation, arguments: Sequence[Any]) -> Any:
         """The value of a computation for these arguments."""
@@ -176,7 +180,15 @@ class Step:
     # Building.
 
     def make(self, op_name: str, *inputs: GraphTensor, **attrs: Any) -> GraphTensor:
-        """Append an op named after the instruction."""
+        """Append an op named after the instruction; operands of elementwise ops are brought to one shape first.
+
+        HLO broadcasts nowhere but where it says so; with the same rule a graph that is written and read stays the same.
+        """
+        if len(inputs) > 1 and op_name not in _OWN_SHAPES:
+            first = inputs[0].details.plain_dims
+            if any(x.details.plain_dims != first for x in inputs):
+                dims = np.broadcast_shapes(*(x.details.plain_dims for x in inputs))
+                inputs = tuple(self.broadcast(x, dims) for x in inputs)
         return self.graph.make(op_name, inputs, attrs, self.instruction.name).outputs[0]
 
     def constant(self, value: Any, dtype: DType = S64) -> GraphTensor:
@@ -187,10 +199,12 @@ class Step:
             raise self.fail(
                 f"a constant must not exceed {MOST_ELEMENTS} elements, got {array.size}"
             )
-        return self.graph.make_constant(array, f"{self.instruction.name}.constant")
+        return self.owner.make_constant(array, f"{self.instruction.name}.constant")
 
     def reshaped(self, x: GraphTensor, dims: Sequence[int]) -> GraphTensor:
-        """X in another shape; x itself where that is its shape."""
+        """X in another shape; reshapes of reshapes are one, or none."""
+        if x.producer_owner.op_name == "reshape":
+            x = x.producer_owner.inputs[0]
         if x.details.plain_dims == tuple(dims):
             return x
         return self.make("reshape", x, shape=tuple(dims))
@@ -211,6 +225,14 @@ class Step:
         """X in another type; x itself where it has it."""
         return x if x.details.dtype == dtype else self.make("cast", x, dtype=dtype.name)
 
+    def is_clamped(self, x: GraphTensor, most: int) -> bool:
+        """Whether every element of x is known to lie in [0, most]."""
+        value = self.known(x)
+        if value is not None:
+            return not value.size or bool(value.min() >= 0 and value.max() <= most)
+        limits = clamp_limits(x, self.known)
+        return limits is not None and limits[0] >= 0 and limits[1] <= most
+
     def positions(self, axis: int, rank: int, size: int) -> GraphTensor:
         """0, 1, ... along an axis, s64, of size 1 along all others."""
         if size > MOST_ELEMENTS:
@@ -227,3 +249,19 @@ class Step:
         starts, steps, sizes = [0] * len(dims), [1] * len(dims), list(dims)
         starts[axis], steps[axis], sizes[axis] = start, step, size
         return self.make("slice", x, starts=tuple(starts), steps=tuple(steps), sizes=tuple(sizes))
+
+
+def clamp_limits(
+    x: GraphTensor, known: Callable[[GraphTensor], Array | None]
+) -> tuple[int, int] | None:
+    """(low, high) of a tensor that is min(max(.., low), high) of constants, None for any other."""
+    upper = x.producer_owner
+    if upper.op_name != "min":
+        return None
+    lower = upper.inputs[0].producer_owner
+    if lower.op_name != "max":
+        return None
+    high, low = known(upper.inputs[1]), known(lower.inputs[1])
+    if high is None or low is None or not high.size:
+        return None
+    return int(low.min()), int(high.max())

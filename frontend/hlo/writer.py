@@ -17,6 +17,7 @@ from ...graph_ir.ops.reduce import Reduce
 from ...graph_ir.passes.decompose import decompose
 from ...target import Target
 from .literal_text import write_literal
+from .scope import Known
 from .shapes import HLO_NAMES
 
 _BODIES = {"add": "add", "mul": "multiply", "max": "maximum", "min": "minimum", "and": "and", "or": "or"}  # fmt: skip
@@ -78,6 +79,7 @@ class Writer:
         self.lines: list[str] = []
         self.bodies: dict[str, str] = {}
         self.values: dict[GraphTensor, Value] = {}
+        self.known = Known()
         self._names: set[str] = set()
         self._constants: dict[tuple[str, str], Value] = {}
         self._numbers: Counter[str] = Counter()
@@ -86,7 +88,7 @@ class Writer:
         """The whole module."""
         parameters = [self.parameter(i, op) for i, op in enumerate(self.graph.inputs)]
         for op in self.graph.ops:
-            if op.kind not in ("source", "sink"):
+            if op.kind not in ("source", "sink") and not _only_spreads(op):
                 self.op(op)
         results = [self.value(op.inputs[0]) for op in self.graph.outputs]
         shapes = ", ".join(v.shape for v in results)
@@ -172,6 +174,17 @@ class Writer:
             return x
         return self.emit("reshape", [x], x.dtype, dims, name=name)
 
+    def spread(self, op: Op) -> Value:
+        """The instruction of a broadcast."""
+        tensor, dims = op.inputs[0], op.outputs[0].details.plain_dims
+        if not _only_spreads(tensor.producer_owner):
+            return self.broadcast(self.value(tensor), dims, op.name)
+        x = self.value(tensor.producer_owner.inputs[0])
+        offset = len(dims) - tensor.details.rank
+        kept = [i + offset for i, size in enumerate(tensor.details.plain_dims) if size != 1]
+        axes = ",".join(map(str, kept))
+        return self.emit("broadcast", [x], x.dtype, dims, f"dimensions={{{axes}}}", op.name)
+
     def broadcast(self, x: Value, dims: Sequence[int], name: str = "") -> Value:
         """X repeated as NumPy does: axes of size 1 are taken out, the others keep their places."""
         dims = tuple(dims)
@@ -225,6 +238,16 @@ class Writer:
             name = f"{base}.{self._numbers[base]}"
         self._names.add(name)
         return name
+
+
+def _only_spreads(op: Op) -> bool:
+    """Whether a reshape only adds axes of size 1 for broadcasts, which in HLO name their axes instead."""
+    if op.op_name != "reshape" or not op.outputs[0].uses:
+        return False
+    sizes = [[d for d in t.details.plain_dims if d != 1] for t in (op.inputs[0], op.outputs[0])]
+    return sizes[0] == sizes[1] == list(op.inputs[0].details.plain_dims) and all(
+        user.op_name == "broadcast" for _, user in op.outputs[0].uses
+    )
 
 
 def _clean(name: str) -> str:

@@ -7,13 +7,14 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ...dtypes import BOOL, S64
-from ...graph_ir.graph import Op
+from ...graph_ir.graph import GraphTensor, Op
 from ...graph_ir.ops.cast import Cast
 from ...graph_ir.ops.gather import Gather
 from ...graph_ir.ops.gather_elements import GatherElements
 from ...graph_ir.ops.matmul import MatmulCore
 from ...graph_ir.ops.movement import Concat, Slice, Transpose
 from ...graph_ir.ops.pad import Pad
+from .scope import clamp_limits
 from .writer import Value, Writer
 
 
@@ -39,7 +40,7 @@ def _reshape(writer: Writer, op: Op) -> Value:
 
 
 def _broadcast(writer: Writer, op: Op) -> Value:
-    return writer.broadcast(writer.value(op.inputs[0]), _dims(op), op.name)
+    return writer.spread(op)
 
 
 def _transpose(writer: Writer, op: Op) -> Value:
@@ -131,9 +132,13 @@ def _matmul(writer: Writer, op: Op) -> Value:
     return writer.cast(product, out.dtype)
 
 
-def _wrapped(writer: Writer, indices: Value, size: int) -> Value:
-    """Negative indices counted from the back, s64."""
-    indices = writer.cast(indices, S64)
+def _wrapped(writer: Writer, tensor: GraphTensor, size: int) -> Value:
+    """Negative indices counted from the back, s64; those that cannot be negative as they are."""
+    indices = writer.cast(writer.value(tensor), S64)
+    value = writer.known(tensor)
+    limits = clamp_limits(tensor, writer.known)
+    if (limits and limits[0] >= 0) or (value is not None and (value >= 0).all()):
+        return indices
     zero = writer.broadcast(writer.constant(0, S64), indices.dims)
     length = writer.broadcast(writer.constant(size, S64), indices.dims)
     negative = writer.emit("compare", [indices, zero], BOOL, indices.dims, "direction=LT")
@@ -142,15 +147,15 @@ def _wrapped(writer: Writer, indices: Value, size: int) -> Value:
 
 def _gather(writer: Writer, op: Op) -> Value:
     assert isinstance(op, Gather)
-    x, indices = (writer.value(t) for t in op.inputs)
-    return writer.take(x, _wrapped(writer, indices, x.dims[op.axis]), op.axis, op.name)
+    x = writer.value(op.inputs[0])
+    return writer.take(x, _wrapped(writer, op.inputs[1], x.dims[op.axis]), op.axis, op.name)
 
 
 def _gather_elements(writer: Writer, op: Op) -> Value:
     """A gather of single elements, whose index rows hold the element's own place on the other axes."""
     assert isinstance(op, GatherElements)
     x, indices = (writer.value(t) for t in op.inputs)
-    wrapped = _wrapped(writer, indices, x.dims[op.axis])
+    wrapped = _wrapped(writer, op.inputs[1], x.dims[op.axis])
     cells = (*indices.dims, 1)
     parts = [
         writer.reshape(wrapped, cells)
