@@ -30,6 +30,7 @@ COMMANDS = (
     "inspect",
     "explain",
     "profile",
+    "asm",
     "roofline",
     "version",
 )

@@ -40,5 +40,5 @@ class TaskTrace:
         self._runtime.next = 0
 
     def records(self) -> np.ndarray:
-        """Copy of the records since `clear`, at most `CAPACITY`: s64[n, 4] of thread, begin, end (cycles), iteration."""
+        """The records since `clear`, at most `CAPACITY`: s64[n, 4] of thread, begin, end (cycles), iteration."""
         return self._records[: min(self._runtime.next, CAPACITY)].copy()

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from ..bench.cycle_counter import cycle_counter
 from ..bench.measure import interleave
 from ..bench.roofline import Roofline
+from ..bench.stamp_cost import stamp_seconds
 from ..compiler import Compilation
 from ..errors import InternalError
 from ..graph_ir.context import LowerContext
@@ -106,18 +106,17 @@ def profile(
     `blockings`: the measured ones it was compiled with.
     """
     program = StampedProgram(compilation, inputs)
-    counter = cycle_counter()
     try:
         contenders = {"plain": program.plain, "stamped": program.stamped}
         timing = interleave(contenders, ROUNDS, seconds / 2)
-        wall, stamps = _sample(program, seconds / 2 / max(timing["stamped"].median, 1e-7))
+        wall, stamps, rate = _sample(program, seconds / 2 / max(timing["stamped"].median, 1e-7))
         traced, records = _trace(program)
     finally:
         program.close()
-    spent = np.diff(stamps, axis=1) / counter.rate
+    spent = np.diff(stamps, axis=1) / rate
     medians = np.median(spent, axis=0)
-    inside = (stamps[:, -1] - stamps[:, 0]) / counter.rate
-    begins = (traced - traced[0]) / counter.rate
+    inside = (stamps[:, -1] - stamps[:, 0]) / rate
+    begins = (traced - traced[0]) / rate
     kernels = _kernels(compilation, blockings, roofline, medians, begins)
     total = statistics.median(wall)
     return Profile(
@@ -126,27 +125,31 @@ def profile(
         runs=len(wall),
         seconds=total,
         outside=max(float(np.median(wall - inside)), 0.0),
-        overhead=stamps.shape[1] * counter.stamp_seconds / timing["plain"].median,
+        overhead=stamps.shape[1] * stamp_seconds() / timing["plain"].median,
         plain_seconds=timing["plain"].median,
         stamped_seconds=timing["stamped"].median,
         kernels=kernels,
         roofline=roofline,
-        tasks=_tasks(records, traced, counter.rate, [k.node for k in kernels]),
+        tasks=_tasks(records, traced, rate, [k.node for k in kernels]),
     )
 
 
-def _sample(program: StampedProgram, runs: float) -> tuple[np.ndarray, np.ndarray]:
-    """(seconds of each call, its stamps)."""
+def _sample(program: StampedProgram, runs: float) -> tuple[np.ndarray, np.ndarray, float]:
+    """(seconds of each call, its stamps, counts of the cycle counter in a second)."""
     count = int(min(max(runs, FEWEST_RUNS), MOST_RUNS))
-    wall, stamps = np.zeros(count), np.zeros((count, len(program.stamps)), np.int64)
+    stamps = np.zeros((count, len(program.stamps)), np.int64)
+    starts, wall = np.zeros(count), np.zeros(count)
     call, clock = program.stamped, time.perf_counter
     call()
     for number in range(count):
         start = clock()
         call()
         wall[number] = clock() - start
+        starts[number] = start
         stamps[number] = program.stamps
-    return wall, stamps
+    # From the first call to the last: what comes between reading clock and counter is small against that.
+    rate = int(stamps[-1, 0] - stamps[0, 0]) / (starts[-1] - starts[0])
+    return wall, stamps, float(rate)
 
 
 def _trace(program: StampedProgram) -> tuple[np.ndarray, np.ndarray]:

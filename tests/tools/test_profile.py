@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from graphc.bench.cycle_counter import cycle_counter
 from graphc.bench.roofline import Level, Roofline
+from graphc.bench.stamp_cost import stamp_seconds
 from graphc.cli import main
 from graphc.cli.model_arguments import input_arrays
 from graphc.codegen.module import emit_module
@@ -102,9 +102,8 @@ def test_the_trace_is_what_perfetto_reads(found: Profile) -> None:
     assert named == {e["tid"] for e in events}
 
 
-def test_the_counter_runs_at_a_constant_rate() -> None:
-    counter = cycle_counter()
-    assert 1e6 < counter.rate < 1e11 and 0 < counter.stamp_seconds < 1e-5
+def test_a_stamp_costs_less_than_a_call() -> None:
+    assert 0 < stamp_seconds() < 1e-5
 
 
 def test_the_command_prints_a_row_per_kernel(
