@@ -4,10 +4,13 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from graphc.dtypes import ALL, BF16, BOOL, F16, F32, F64, S8, S32, S64, U8, DType
 from graphc.target import Target
 from graphc.tensor_ir import builder as t
+from graphc.tensor_ir import pipeline
 from graphc.tensor_ir.builder import LoopBuilder
 from graphc.tensor_ir.nodes import Buffer, Const, For, Function, Load, Module, Store, Var
 from graphc.tensor_ir.passes.flatten_index import flatten_index
@@ -18,6 +21,7 @@ from graphc.tensor_ir.visitor import walk
 from support.golden import Golden
 from support.loop_programs import PROGRAMS, elementwise, module, reduction
 from support.loops import assert_same_meaning, random_arguments, results
+from support.random_vector_loops import random_vector_loop
 
 AVX2 = Target("avx2")
 EXTENTS = (0, 1, 2, 3, 7, 8, 9, 16, 17, 31, 32, 35, 64, 67, 131)
@@ -36,6 +40,14 @@ def test_meaning_is_kept(
 ) -> None:
     for isa in ("avx512", "avx2", "generic"):
         assert_same_meaning(program(n), vectorized(program(n), Target(isa)), rng)
+
+
+@given(st.integers(0, 1 << 32), st.sampled_from(["avx512", "avx2", "generic"]))
+def test_random_loops_keep_their_meaning(seed: int, isa: str) -> None:
+    before, target = random_vector_loop(seed), Target(isa)
+    rng = np.random.default_rng(seed)
+    assert_same_meaning(before, vectorized(before, target), rng)
+    assert_same_meaning(before, pipeline.run(before, target), rng)
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
