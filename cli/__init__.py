@@ -29,6 +29,7 @@ COMMANDS = (
     "debug",
     "inspect",
     "explain",
+    "compare",
     "profile",
     "asm",
     "roofline",

@@ -1,0 +1,149 @@
+"""Every value of an ONNX model as another engine computes it, a few in memory at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+
+from ..errors import UserError
+
+Array = np.ndarray[Any, Any]
+CHUNK = 16
+"""Values asked for in one run of an engine that cannot be stopped between nodes."""
+
+ENGINES = ("ort", "openvino", "onnx-reference")
+
+
+def engine_values(
+    engine: str, model: str | bytes, inputs: Mapping[str, Array]
+) -> Iterator[tuple[str, str, Array]]:
+    """(value name, `op_type 'node'` that makes it, array) of every node's outputs, in the order of the file.
+
+    UserError for an engine that is not known or not installed, and for a model that is no ONNX file.
+    """
+    if engine not in ENGINES:
+        raise UserError(f"engine '{engine}' is not known; known are numpy, {', '.join(ENGINES)}")
+    proto = _read(model)
+    try:
+        if engine == "onnx-reference":
+            yield from _node_by_node(proto, inputs)
+        else:
+            run = {"ort": _run_ort, "openvino": _run_openvino}[engine]
+            yield from _in_chunks(proto, inputs, run)
+    except ImportError as error:
+        raise UserError(
+            f"engine '{engine}' is not installed ({error}); pip install 'graphc[bench]'"
+        ) from error
+
+
+def _read(model: str | bytes) -> onnx.ModelProto:
+    try:
+        proto = onnx.load_from_string(model) if isinstance(model, bytes) else onnx.load(model)
+    except OSError as error:
+        raise UserError(f"cannot read '{model!r}' ({error.strerror})") from error
+    except Exception as error:
+        raise UserError(
+            "other engines take ONNX models only; compare this one against numpy"
+        ) from error
+    if not proto.graph.node:
+        raise UserError("other engines take ONNX models only; compare this one against numpy")
+    return proto
+
+
+def _who(node: onnx.NodeProto) -> str:
+    return f"{node.op_type} '{node.name or node.output[0]}'"
+
+
+def _node_by_node(
+    proto: onnx.ModelProto, inputs: Mapping[str, Array]
+) -> Iterator[tuple[str, str, Array]]:
+    """Models of one node each, so that a value is dropped after its last use."""
+    from onnx.reference import ReferenceEvaluator
+
+    values: dict[str, Array] = {
+        **{x.name: onnx.numpy_helper.to_array(x) for x in proto.graph.initializer},
+        **inputs,
+    }
+    last = {name: i for i, node in enumerate(proto.graph.node) for name in node.input}
+    for number, node in enumerate(proto.graph.node):
+        reads = [name for name in dict.fromkeys(node.input) if name]
+        writes = [name for name in node.output if name]
+        single = onnx.helper.make_graph([node], "node", _infos(reads), _infos(writes))
+        alone = onnx.helper.make_model(
+            single, opset_imports=proto.opset_import, functions=proto.functions
+        )
+        evaluator = ReferenceEvaluator(alone)
+        # Values that a subgraph of the node reads are not among its inputs.
+        feeds = {name: values[name] for name in reads} if not _nested(node) else dict(values)
+        with np.errstate(all="ignore"):
+            results = evaluator.run(None, feeds)
+        for name, result in zip(writes, results, strict=True):
+            values[name] = np.asarray(result)
+            yield name, _who(node), values[name]
+        for name in reads:
+            if (
+                last[name] <= number
+                and name not in inputs
+                and not any(map(_nested, proto.graph.node))
+            ):
+                values.pop(name, None)
+
+
+def _nested(node: onnx.NodeProto) -> bool:
+    return any(
+        a.type in (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS) for a in node.attribute
+    )
+
+
+def _infos(names: Sequence[str]) -> list[onnx.ValueInfoProto]:
+    return [onnx.ValueInfoProto(name=name) for name in names]
+
+
+Run = Callable[[onnx.ModelProto, Mapping[str, Array], Sequence[str]], list[Array]]
+
+
+def _in_chunks(
+    proto: onnx.ModelProto, inputs: Mapping[str, Array], run: Run
+) -> Iterator[tuple[str, str, Array]]:
+    """Runs of the model, each with a few more of its values as outputs."""
+    who = {name: _who(node) for node in proto.graph.node for name in node.output if name}
+    names = list(who)
+    for start in range(0, len(names), CHUNK):
+        wanted = names[start : start + CHUNK]
+        part = onnx.ModelProto()
+        part.CopyFrom(proto)
+        del part.graph.output[:]
+        part.graph.output.extend(_infos(wanted))
+        for name, array in zip(wanted, run(part, inputs, wanted), strict=True):
+            yield name, who[name], array
+
+
+def _run_ort(
+    proto: onnx.ModelProto, inputs: Mapping[str, Array], wanted: Sequence[str]
+) -> list[Array]:
+    import onnxruntime as ort
+
+    options = ort.SessionOptions()
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = 3
+    session = ort.InferenceSession(
+        proto.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
+    return [np.asarray(result) for result in session.run(list(wanted), dict(inputs))]
+
+
+def _run_openvino(
+    proto: onnx.ModelProto, inputs: Mapping[str, Array], wanted: Sequence[str]
+) -> list[Array]:
+    import openvino as ov
+
+    core = ov.Core()
+    network = core.read_model(proto.SerializeToString(), b"")
+    network.reshape({name: array.shape for name, array in inputs.items()})
+    compiled = core.compile_model(network, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+    request = compiled.create_infer_request()
+    request.infer(dict(inputs))
+    return [np.array(tensor.data) for tensor in request.output_tensors]

@@ -1,0 +1,180 @@
+"""`graphc compare`: where a compiled model first goes wrong, and which pass, kernel or importer is to blame."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import UserError
+from .model_arguments import (
+    add_compile_arguments,
+    compile_options,
+    input_arrays,
+    shapes_of_files,
+    split_inputs,
+)
+from .progress import Report, progress
+
+if TYPE_CHECKING:
+    from ..graph_ir.context import LowerContext
+    from ..graph_ir.graph import Graph
+    from ..tools.compare import Finding, Outcome
+
+NAME = "compare"
+HELP = "Find the first op that is wrong and the pass, kernel or importer to blame."
+ENGINES = ("numpy", "ort", "openvino", "onnx-reference")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of the command."""
+    add_compile_arguments(parser)
+    parser.add_argument(
+        "--against", choices=ENGINES, default="numpy",
+        help="compare what was read with this engine first (default: with our references only)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--passes", action="store_true", help="run the model after every pass of both pipelines too"
+    )
+    parser.add_argument(
+        "--reproducer", metavar="DIR", default="graphc-reproducer",
+        help="where to write the smallest model that is wrong (default: %(default)s)",
+    )  # fmt: skip
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of text")
+    parser.add_argument("-q", "--quiet", action="store_true", help="no progress")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the verdict; 1 if something is wrong, and then a reproducer is written."""
+    from ..codegen.host import target_for
+    from ..frontend import load
+    from ..graph_ir.context import LowerContext
+    from ..runtime.metadata import TensorSpec
+
+    specs, values = split_inputs(args.input)
+    ctx = LowerContext(target_for(args.target), compile_options(args))
+    source = load(args.model, {**shapes_of_files(values), **specs})
+    tensors = [
+        TensorSpec(op.name, op.outputs[0].details.dtype, op.outputs[0].details.plain_dims)
+        for op in source.inputs
+    ]
+    arrays = input_arrays(tensors, values)
+    with progress(args.quiet or args.json) as report:
+        outcomes = _outcomes(args, source, ctx, arrays, report)
+        prefixes = list(_prefixes(source, ctx, arrays)) if args.passes else []
+    finding = next((o.finding for o in outcomes.values() if o.finding), None)
+    command = _reproducer(args, finding) if finding else None
+    if args.json:
+        print(json.dumps(_facts(outcomes, prefixes, command)))
+    else:
+        print("\n".join(_lines(outcomes, prefixes, command)))
+    return 1 if finding or not all(prefix["ok"] for prefix in prefixes) else 0
+
+
+def _outcomes(
+    args: argparse.Namespace,
+    source: Graph,
+    ctx: LowerContext,
+    arrays: Mapping[str, Any],
+    report: Report,
+) -> dict[str, Outcome]:
+    """What was compared, by the side it was compared with; nothing more after the first finding."""
+    from ..tools.compare import compare_with_engine, compare_with_references
+
+    outcomes: dict[str, Outcome] = {}
+    if args.against != "numpy":
+        from ..bench.intermediates import engine_values
+
+        values = engine_values(args.against, args.model, arrays)
+        outcomes[args.against] = compare_with_engine(source, args.against, values, arrays, report)
+    if not any(outcome.finding for outcome in outcomes.values()):
+        outcomes["numpy"] = compare_with_references(source, ctx, arrays, report)
+    return outcomes
+
+
+def _prefixes(
+    source: Graph, ctx: LowerContext, arrays: Mapping[str, Any]
+) -> Iterator[dict[str, Any]]:
+    """Every prefix of both pipelines, run by the interpreters."""
+    from ..tools.bisect_passes import graph_prefixes, program_prefixes
+
+    ordered = [arrays[op.name] for op in source.inputs]
+    for pipeline, prefixes in (
+        ("graph", graph_prefixes(source, ctx, ordered)),
+        ("loops", program_prefixes(source, ctx, ordered)),
+    ):
+        for prefix in prefixes:
+            yield {
+                "pipeline": pipeline,
+                "number": prefix.number,
+                "pass": prefix.name,
+                "ok": prefix.error.ok,
+                "error": prefix.error.absolute,
+            }
+
+
+def _reproducer(args: argparse.Namespace, finding: Finding) -> str | None:
+    from ..tools.submodel import write_reproducer
+
+    if finding.model is None:
+        return None
+    if finding.stage == "frontend":
+        return f"graphc compare {args.model} --against {args.against}"
+    options = [f"-X {switch}" for switch in args.switches]
+    if args.target != "native":
+        options.append(f"--target {args.target}")
+    try:
+        return write_reproducer(Path(args.reproducer), finding.model, finding.arrays, options)
+    except UserError as error:
+        return f"none: {error}"
+
+
+def _lines(
+    outcomes: Mapping[str, Outcome], prefixes: Iterable[Mapping[str, Any]], command: str | None
+) -> Iterator[str]:
+    for prefix in prefixes:
+        verdict = "ok" if prefix["ok"] else "WRONG"
+        yield f"{prefix['pipeline']:<6} {prefix['number']:>2} {prefix['pass']:<24} {prefix['error']:.3g} {verdict}"
+    for side, outcome in outcomes.items():
+        finding = outcome.finding
+        if finding is None:
+            yield (
+                f"ok: {outcome.checked} values agree with {side}; "
+                f"worst is {outcome.worst} at {outcome.worst_share:.1%} of its bound"
+            )
+            continue
+        yield f"WRONG against {side} after {outcome.checked} right values"
+        yield f"stage     {finding.stage}"
+        yield f"culprit   {finding.culprit}"
+        yield f"op        {finding.op}: {finding.error}"
+        yield from (f"          {note}" for note in finding.notes)
+        if command:
+            yield f"again     {command}"
+
+
+def _facts(
+    outcomes: Mapping[str, Outcome], prefixes: list[dict[str, Any]], command: str | None
+) -> dict[str, Any]:
+    sides = {
+        side: {
+            "checked": outcome.checked,
+            "worst": outcome.worst,
+            "worst_share": outcome.worst_share,
+            "finding": _finding(outcome.finding) if outcome.finding else None,
+        }
+        for side, outcome in outcomes.items()
+    }
+    return {"against": sides, "passes": prefixes, "reproducer": command}
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    return {
+        "stage": finding.stage,
+        "culprit": finding.culprit,
+        "op": finding.op,
+        "error": finding.error.absolute,
+        "bound": finding.error.bound,
+        "notes": list(finding.notes),
+    }

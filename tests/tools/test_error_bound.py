@@ -1,0 +1,64 @@
+"""Bounds of correct results: wide enough for any order of summation, narrow enough to show a real fault."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from graphc.dtypes import S32
+from graphc.graph_ir.graph import Graph
+from graphc.graph_ir.logical_tensor import LogicalTensor
+from graphc.tools.error_bound import expected_outputs
+from support.lowered import build
+
+RNG = np.random.default_rng(5)
+
+
+@pytest.mark.parametrize("k", [1, 7, 64, 1000, 20000])
+def test_sums_in_any_order_are_within_the_bound(k: int) -> None:
+    graph = build({"a": (4, k), "b": (k, 3)}, lambda make, x: make("matmul_core", x["a"], x["b"]))
+    a, b = (RNG.standard_normal(s, np.float32) for s in ((4, k), (k, 3)))
+    (expected,) = expected_outputs(graph, [a, b])
+    one_by_one = np.zeros((4, 3), np.float32)
+    for i in range(k):
+        one_by_one += a[:, i : i + 1] * b[i]
+    for result in (a @ b, one_by_one, (a[:, ::-1] @ b[::-1])):
+        assert expected.error(result).ok, expected.error(result)
+    missing = one_by_one - a[:, :1] * b[0]  # one term of k lost
+    assert not expected.error(missing).ok
+
+
+def test_cancellation_is_not_an_error_but_a_lost_bit_elsewhere_is() -> None:
+    def body(make, x):
+        big = make("mul", x["x"], x["x"])
+        return make("sub", make("add", big, x["y"]), big)
+
+    graph = build({"x": (50,), "y": (50,)}, body)
+    x = (RNG.standard_normal(50) * 100).astype(np.float32)
+    y = RNG.standard_normal(50).astype(np.float32)
+    (expected,) = expected_outputs(graph, [x, y])
+    fused = ((x.astype(float) * x + y) - x.astype(float) * x).astype(np.float32)  # exact
+    assert expected.error(fused).ok
+    exact = build({"x": (50,)}, lambda make, t: make("exp", t["x"]))
+    (values,) = expected_outputs(exact, [y])
+    assert values.error(np.exp(y)).ok
+    assert not values.error(np.exp(y) * np.float32(1.00001)).ok
+
+
+def test_integers_are_exact_and_shapes_must_agree() -> None:
+    graph = Graph("g")
+    x = graph.make_input(LogicalTensor(S32, (3,)), "x")
+    graph.make_output(graph.make("add", (x, x)).outputs[0])
+    (expected,) = expected_outputs(graph, [np.array([1, 2, 3], np.int32)])
+    assert expected.error(np.array([2, 4, 6], np.int32)).ok
+    error = expected.error(np.array([2, 4, 7], np.int32))
+    assert (error.ok, error.absolute, error.position) == (False, 1.0, 2)
+    assert not expected.error(np.zeros(2, np.int32)).ok
+
+
+def test_nan_must_stand_where_the_reference_has_it() -> None:
+    graph = build({"x": (3,)}, lambda make, t: make("sqrt", t["x"]))
+    (expected,) = expected_outputs(graph, [np.array([-1.0, 4.0, np.inf], np.float32)])
+    assert expected.error(np.array([np.nan, 2.0, np.inf], np.float32)).ok
+    assert not expected.error(np.array([0.0, 2.0, np.inf], np.float32)).ok
+    assert not expected.error(np.array([np.nan, np.nan, np.inf], np.float32)).ok

@@ -1,0 +1,234 @@
+"""Which pass went wrong: prefixes of both pipelines, run through the interpreters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..errors import GraphcError
+from ..graph_ir import pipeline as graph_pipeline
+from ..graph_ir.context import LowerContext
+from ..graph_ir.decisions import log_of
+from ..graph_ir.graph import Array, Graph, Op
+from ..graph_ir.lower_graph import LoweredModel, lower_graph
+from ..tensor_ir import interpreter
+from ..tensor_ir import pipeline as loop_pipeline
+from ..tensor_ir.nodes import Module
+from .error_bound import Error, Expected, expected_outputs, walk_expected
+from .submodel import cut_rows, with_rows
+
+MOST_GFLOP = 0.02
+"""Work above which a kernel is not interpreted: it would take minutes."""
+
+QUICK_GFLOP = 2e-4
+"""Work that is interpreted in about a second."""
+
+FEW_ROWS = 2
+
+
+@dataclass(frozen=True)
+class Blame:
+    """What is to blame: the stage, the pass (or `""` for the kernel's code), the op, and how that was found."""
+
+    stage: str
+    culprit: str
+    op: str
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Prefix:
+    """The state after some passes: their number, the last one's name, and the worst error of the results."""
+
+    number: int
+    name: str
+    error: Error
+
+
+def blame_kernel(node: Op, inputs: Sequence[Array], expected: Expected, ctx: LowerContext) -> Blame:
+    """Interpret a node's Tensor IR as its template made it and after each pass: the first wrong stage is to blame."""
+    if node.get_gflop() > MOST_GFLOP:
+        note = f"not interpreted: {node.get_gflop():.3g} GFLOP are too many"
+        return Blame("kernel", "", node.name, (note,))
+    last = "the template"
+    for prefix in kernel_prefixes(node, inputs, expected, ctx):
+        if not prefix.error.ok:
+            stage = "lowering" if prefix.number == 0 else "loop pass"
+            culprit = _template_name(node) if prefix.number == 0 else prefix.name
+            return Blame(
+                stage, culprit, node.name, (f"right after {last}, wrong after {prefix.name}",)
+            )
+        last = prefix.name
+    note = "the Tensor IR is right when interpreted after every pass: its code is wrong"
+    return Blame("code generation", "", node.name, (note,))
+
+
+def kernel_prefixes(
+    node: Op, inputs: Sequence[Array], expected: Expected, ctx: LowerContext
+) -> Iterator[Prefix]:
+    """Interpret a node's kernel as lowered (number 0) and after each pass over Tensor IR."""
+    module = node.get_func(ctx).functions
+    stage = Module(module, module[0].name)
+    yield Prefix(0, "lowering", _interpreted(stage, node, inputs, expected))
+    for number, one in enumerate(loop_pipeline.PASSES, start=1):
+        before = stage
+        stage = one(stage, ctx.target)
+        if stage is not before:
+            yield Prefix(number, one.__name__, _interpreted(stage, node, inputs, expected))
+
+
+def _interpreted(module: Module, node: Op, inputs: Sequence[Array], expected: Expected) -> Error:
+    operands = list(dict.fromkeys(node.inputs))
+    arrays = [
+        np.ascontiguousarray(x.details.format.pack(a))
+        for x, a in zip(operands, inputs, strict=True)
+    ]
+    output = node.outputs[0].details
+    result = np.zeros(output.blocking_dims, output.dtype.numpy)
+    try:
+        interpreter.run(module, module.entry, [*arrays, result])
+    except GraphcError:  # out of bounds, undefined: as wrong as can be
+        return Error(float("inf"), 0.0, float("inf"), 0)
+    return expected.error(np.asarray(output.format.unpack(result, output.plain_dims)))
+
+
+def _template_name(node: Op) -> str:
+    return f"the template of {node.op_name} '{node.name}'"
+
+
+def graph_after(source: Graph, ctx: LowerContext, count: int) -> Graph:
+    """A copy of the model after the first `count` passes."""
+    graph = source.copy()
+    graph_pipeline.run(graph, ctx, first=count)
+    return graph
+
+
+def graph_prefixes(source: Graph, ctx: LowerContext, inputs: Sequence[Array]) -> Iterator[Prefix]:
+    """The references of the graph after each pass that changes it, against those of the model as read."""
+    expected = expected_outputs(source, inputs)
+    graph = source.copy()
+    states: list[tuple[int, str, Error]] = []
+
+    def see(number: int, name: str, stage: Graph, changed: bool) -> None:
+        if changed:
+            states.append((number, name, _worst(stage, inputs, expected)))
+
+    graph_pipeline.run(graph, ctx, see)
+    for number, name, error in states:
+        yield Prefix(number, name, error)
+
+
+def blame_graph_pass(source: Graph, ctx: LowerContext, inputs: Sequence[Array]) -> Blame | None:
+    """The first pass over the graph whose result no longer means the same; None if all do. Bisects."""
+    expected = expected_outputs(source, inputs)
+
+    def wrong(count: int) -> bool:
+        try:
+            return not _worst(graph_after(source, ctx, count), inputs, expected).ok
+        except GraphcError:
+            return True
+
+    low, high = 0, len(graph_pipeline.PIPELINE)
+    if not wrong(high):
+        return None
+    high = first_wrong(low, high, wrong)
+    name = graph_pipeline.PIPELINE[high - 1][0].__name__
+    op, notes = _touched(source, ctx, high, inputs)
+    return Blame(
+        "graph pass", name, op, (f"right after {high - 1} passes, wrong after {name}", *notes)
+    )
+
+
+def first_wrong(low: int, high: int, wrong: Callable[[int], bool]) -> int:
+    """The least number above `low` (which is right) that is wrong, given that `high` is."""
+    while high - low > 1:
+        middle = (low + high) // 2
+        if wrong(middle):
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+def _worst(graph: Graph, inputs: Sequence[Array], expected: Sequence[Expected]) -> Error:
+    with np.errstate(all="ignore"):
+        results = graph.evaluate(list(inputs))
+    errors = [e.error(np.asarray(r)) for e, r in zip(expected, results, strict=True)]
+    return max(errors, key=lambda error: error.share)
+
+
+def _touched(
+    source: Graph, ctx: LowerContext, count: int, inputs: Sequence[Array]
+) -> tuple[str, list[str]]:
+    """The first op whose value the pass changed, and what the pass decided about it (or decided at all)."""
+    try:
+        before, after = graph_after(source, ctx, count - 1), graph_after(source, ctx, count)
+    except GraphcError as error:
+        return "", [str(error)]
+    known = {
+        y.name: expected for _, pairs in walk_expected(before, inputs) for y, expected in pairs
+    }
+    op = ""
+    with np.errstate(all="ignore"):
+        for one, value in after.walk_reference(list(inputs)):
+            name = one.inputs[0].name if one.op_name == "output" else one.name
+            source_name = name.removesuffix(".fused")
+            expected = known.get(name) or known.get(source_name)
+            if expected is not None and not expected.error(np.asarray(value)).ok:
+                op = source_name
+                break
+    decisions = log_of(after).of_stage(count)
+    changed = [name for name in _names(after) if name not in set(_names(before))]
+    about = [d for d in decisions if op in (*d.subjects, *d.results)] or decisions
+    notes = [f"{d.pass_name}: {d}" for d in about[:5]]
+    stage = log_of(after).stages[-1]
+    for verb, names in (("removed", stage.removed), ("added", stage.added)):
+        if names:
+            notes.append(f"the pass {verb} {', '.join(names[:8])}")
+    return op or (changed[0] if changed else ""), notes
+
+
+def _names(graph: Graph) -> list[str]:
+    return [op.name for op in graph.ops]
+
+
+def program_prefixes(source: Graph, ctx: LowerContext, inputs: Sequence[Array]) -> Iterator[Prefix]:
+    """The whole lowered program, interpreted as lowered (number 0) and after each pass over Tensor IR.
+
+    A model that takes more than a second or so runs on fewer rows, if it can; nothing if it cannot and is too large.
+    """
+    small = with_rows(source, FEW_ROWS) if source.get_gflop() > QUICK_GFLOP else None
+    if small is not None:
+        fed = {op.name: x for op, x in zip(source.inputs, inputs, strict=True)}
+        source, inputs = small, list(cut_rows(small, fed).values())
+    if source.get_gflop() > MOST_GFLOP:
+        return
+    expected = expected_outputs(source, inputs)
+    graph = source.copy()
+    graph_pipeline.run(graph, ctx)
+    lowered = lower_graph(graph, ctx)
+    stage = lowered.module
+    yield Prefix(0, "lowering", _program_error(stage, lowered, inputs, expected))
+    for number, one in enumerate(loop_pipeline.PASSES, start=1):
+        before = stage
+        stage = one(stage, ctx.target)
+        if stage is not before:
+            error = _program_error(stage, lowered, inputs, expected)
+            yield Prefix(number, one.__name__, error)
+
+
+def _program_error(
+    module: Module, lowered: LoweredModel, inputs: Sequence[Array], expected: Sequence[Expected]
+) -> Error:
+    results = [np.zeros(e.value.shape, e.value.dtype) for e in expected]
+    constants = np.frombuffer(lowered.constants, np.uint8).copy()
+    arena = np.zeros(lowered.arena_bytes, np.uint8)
+    fed = [np.ascontiguousarray(x) for x in inputs]
+    try:
+        interpreter.run(module, module.entry, [*fed, *results, constants, arena])
+    except GraphcError:
+        return Error(float("inf"), 0.0, float("inf"), 0)
+    errors = [e.error(r) for e, r in zip(expected, results, strict=True)]
+    return max(errors, key=lambda error: error.share)

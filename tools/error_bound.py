@@ -1,0 +1,200 @@
+"""How far a correct implementation may be from the NumPy reference: a bound for every value, measured, not guessed.
+
+Next to the exact walk through the references (float64, rounded once per op), a few others run in which every float
+result is disturbed by as much rounding as its op may do: a few units in the last place, and for sums of K terms about
+sqrt(K) of them in the accumulator's precision, relative to what partial sums reach. How far the disturbed values drift
+from the exact ones is how much the graph amplifies rounding; a value further off than several times that is wrong.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from ..dtypes import DType
+from ..graph_ir.graph import Array, Graph, GraphTensor, Op
+from ..graph_ir.op_kinds import CompositeOp
+from ..graph_ir.ops.matmul import MatmulCore
+
+DISTURBED = 3
+"""How many disturbed walks there are."""
+
+MARGIN = 6.0
+"""Drifts this many times the measured one are taken to be errors."""
+
+UNITS = 4.0
+"""Units in the last place one op may be off: 2 for vector math, 1 for rounding, 1 to spare."""
+
+_SUMS = ("reduce_sum", "reduce_mean", "cum_sum")
+
+
+@dataclass(frozen=True)
+class Expected:
+    """The reference value of a tensor and how far each element may be from it (float64; 0 for integers)."""
+
+    value: Array
+    bound: Array
+
+    def error(self, actual: Array) -> Error:
+        """Compare a result with this."""
+        if actual.shape != self.value.shape or actual.dtype != self.value.dtype:
+            return Error(math.inf, 0.0, math.inf, 0)
+        if not actual.size:
+            return Error(0.0, 0.0, 0.0, 0)
+        a, e = actual.astype(np.float64), self.value.astype(np.float64)
+        with np.errstate(all="ignore"):
+            same = (a == e) | (np.isnan(a) & np.isnan(e))
+            off = np.where(same, 0.0, np.abs(a - e))
+            share = np.where(off == 0, 0.0, off / np.maximum(self.bound, np.finfo(float).tiny))
+        off[np.isnan(off)] = share[np.isnan(share)] = math.inf
+        worst = int(np.argmax(share))
+        bound = float(np.broadcast_to(self.bound, off.shape).reshape(-1)[worst])
+        return Error(float(off.reshape(-1)[worst]), bound, float(share.reshape(-1)[worst]), worst)
+
+
+@dataclass(frozen=True)
+class Error:
+    """The worst element of a result: its error, its bound, error / bound, and its flat position."""
+
+    absolute: float
+    bound: float
+    share: float
+    position: int
+
+    @property
+    def ok(self) -> bool:
+        """Whether every element is within its bound."""
+        return self.share <= 1.0
+
+    def __str__(self) -> str:
+        return f"error {self.absolute:.3g} where {self.bound:.3g} is allowed, at element {self.position}"
+
+
+def walk_expected(
+    graph: Graph, inputs: Sequence[Array]
+) -> Iterator[tuple[Op, list[tuple[GraphTensor, Expected]]]]:
+    """Run the references op by op, yielding each op with the expected values of its outputs.
+
+    For `output` ops the tensor is the one they read. An array is dropped after its last use.
+    """
+    rng = np.random.default_rng(11)
+    values: dict[GraphTensor, list[Array]] = {}
+    bounds: dict[GraphTensor, Array] = {}
+    left = {y: len(y.uses) for op in graph.ops for y in op.outputs}
+    fed = iter(inputs)
+    for op in graph.ops:
+        if op.op_name == "output":
+            tensor = op.inputs[0]
+            yield op, [(tensor, Expected(values[tensor][0], bounds[tensor]))]
+        else:
+            made = [np.asarray(next(fed))] if op.op_name == "input" else None
+            results = _walks(op, [values[x] for x in op.inputs], made, rng)
+            for tensor, walks, bound in zip(op.outputs, *results, strict=True):
+                values[tensor], bounds[tensor] = walks, bound
+            yield op, [(y, Expected(values[y][0], bounds[y])) for y in op.outputs]
+        for tensor in (*op.inputs, *(y for y in op.outputs if not left[y])):
+            left[tensor] -= 1
+            if left[tensor] <= 0:
+                values.pop(tensor, None)
+                bounds.pop(tensor, None)
+
+
+def expected_outputs(graph: Graph, inputs: Sequence[Array]) -> list[Expected]:
+    """What the graph's outputs must be."""
+    return [pairs[0][1] for op, pairs in walk_expected(graph, inputs) if op.op_name == "output"]
+
+
+def _walks(
+    op: Op, inputs: list[list[Array]], given: list[Array] | None, rng: np.random.Generator
+) -> tuple[list[list[Array]], list[Array]]:
+    """Per output: its value in every walk (the exact one first), and its bound."""
+    with np.errstate(all="ignore"):
+        if op.kind == "source":
+            exact = given if given is not None else op.reference([])
+            return [[y] * (DISTURBED + 1) for y in exact], [np.zeros(()) for _ in exact]
+        exact = op.reference([walks[0] for walks in inputs])
+        noises = _noises(op, [walks[0] for walks in inputs], exact)
+        disturbed = []
+        for number in range(1, DISTURBED + 1):
+            arrays = [walks[number] for walks in inputs]
+            if isinstance(op, CompositeOp):  # its parts round too: disturb what they read
+                arrays = [_disturb(x, _units(x), rng) for x in arrays]
+            results = op.reference(arrays)
+            disturbed.append([_disturb(y, n, rng) for y, n in zip(results, noises, strict=True)])
+        bounds = [
+            _bound(y, noise, [walk[i] for walk in disturbed])
+            for i, (y, noise) in enumerate(zip(exact, noises, strict=True))
+        ]
+    return [[y, *(walk[i] for walk in disturbed)] for i, y in enumerate(exact)], bounds
+
+
+def _bound(exact: Array, noise: Array, disturbed: list[Array]) -> Array:
+    wide = exact.astype(np.float64)
+    drift = np.zeros(wide.shape)
+    for walk in disturbed:
+        off = np.abs(walk.astype(np.float64) - wide)
+        drift = np.maximum(drift, np.where(np.isfinite(off), off, 0.0))
+    typical = math.sqrt(float(np.mean(np.square(drift)))) if drift.size else 0.0
+    return np.asarray(noise + MARGIN * np.maximum(drift, typical))
+
+
+def _noises(op: Op, inputs: list[Array], outputs: list[Array]) -> list[Array]:
+    """Rounding of the op itself, per output element."""
+    own = [_units(y) for y in outputs]
+    terms = _terms(op)
+    if terms <= 1 or not op.outputs[0].details.dtype.is_float:
+        return own
+    unit = _epsilon(op.outputs[0].details.dtype.accumulator)
+    magnitudes = op.reference([np.abs(x) for x in inputs])
+    noises = []
+    for y, noise, magnitude in zip(outputs, own, magnitudes, strict=True):
+        # Partial sums wander like sqrt(K) terms of either sign, or grow to the result: rounding follows them.
+        wander = _root_of_squares(op, inputs) + np.abs(y.astype(np.float64))
+        size = math.sqrt(terms) * wander + 2 * np.abs(magnitude.astype(np.float64))
+        noises.append(noise + unit * np.where(np.isfinite(size), size, 0.0))
+    return noises
+
+
+def _root_of_squares(op: Op, inputs: list[Array]) -> Array:
+    """sqrt(sum of squared terms), the inputs scaled so that squares neither overflow nor vanish."""
+    scales = [float(np.max(np.abs(x.astype(np.float64)), initial=0.0)) or 1.0 for x in inputs]
+    scaled = [
+        (x.astype(np.float64) / s).astype(x.dtype) for x, s in zip(inputs, scales, strict=True)
+    ]
+    (squares,) = op.reference([np.square(x) for x in scaled])
+    return np.asarray(np.sqrt(np.abs(squares.astype(np.float64))) * math.prod(scales))
+
+
+def _terms(op: Op) -> int:
+    """How many terms each sum of the op has: K of a product; 1 for an op that sums nothing."""
+    if isinstance(op, MatmulCore):
+        return op.sizes[2]
+    if op.op_name in _SUMS or op.op_name.startswith("conv"):
+        read = op.inputs[-1] if op.op_name.startswith("conv") else op.inputs[0]
+        return max(1, read.details.elements // max(1, op.outputs[0].details.elements)) + 1
+    return 1
+
+
+def _units(array: Array) -> Array:
+    if array.dtype.kind in "iub":
+        return np.zeros(())
+    size = np.abs(array.astype(np.float64))
+    return np.where(np.isfinite(size), size, 0.0) * _epsilon(array.dtype) * UNITS
+
+
+def _disturb(array: Array, noise: Array, rng: np.random.Generator) -> Array:
+    if not noise.ndim and not noise:
+        return array
+    sign = rng.integers(0, 2, array.shape) * 2 - 1
+    return (array.astype(np.float64) + sign * noise).astype(array.dtype)
+
+
+def _epsilon(dtype: Any) -> float:
+    numpy = dtype.numpy if isinstance(dtype, DType) else dtype
+    info: Any = ml_dtypes.finfo
+    return float(info(numpy).eps)

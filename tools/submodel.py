@@ -1,0 +1,154 @@
+"""Cuts small models out of graphs, and writes them with their inputs as a reproducer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from ..errors import GraphcError, UserError
+from ..graph_ir.format import plain
+from ..graph_ir.graph import Array, Graph, GraphTensor, Op
+from ..graph_ir.logical_tensor import LogicalTensor
+from ..graph_ir.printer import print_graph
+
+MODEL_FILE, COMMAND_FILE = "model.graph", "command.txt"
+
+
+def body(node: Op) -> list[Op]:
+    """The ops a node of the optimised graph computes."""
+    if node.op_name != "fused":
+        return [node]
+    return [op for op in node.attrs["graph"].ops if op.kind not in ("source", "sink")]
+
+
+def node_graph(node: Op) -> Graph:
+    """The ops of a node as a graph with the node's own layouts; its inputs are the node's, each once."""
+    if node.op_name == "fused":
+        graph: Graph = node.attrs["graph"]
+        return graph
+    graph = Graph(node.name)
+    mapping = {x: graph.make_input(x.details, x.name) for x in dict.fromkeys(node.inputs)}
+    twin = graph.make(node.op_name, [mapping[x] for x in node.inputs], node.attrs, node.name)
+    for new, old in zip(twin.outputs, node.outputs, strict=True):
+        new.details = old.details
+        graph.make_output(new)
+    return graph
+
+
+def node_model(node: Op) -> Graph:
+    """A model of one node: its ops in plain layouts, constants as constants, everything else an input."""
+    graph = Graph(node.name)
+    inner = node_graph(node)
+    mapping: dict[GraphTensor, GraphTensor] = {}
+    operands = list(dict.fromkeys(node.inputs))
+    for op, operand in zip(inner.inputs, operands, strict=True):
+        producer = operand.producer_owner
+        if producer.op_name == "constant":
+            made = graph.make_constant(np.asarray(producer.attrs["value"]), op.name)
+        else:
+            made = graph.make_input(_plain(operand), op.name)
+        mapping[op.outputs[0]] = made
+    return _filled(graph, inner, mapping)
+
+
+def cone(graph: Graph, target: GraphTensor, known: Iterable[GraphTensor]) -> Graph:
+    """The part of a graph that computes `target` from `known` tensors (and constants)."""
+    cut = set(known)
+    needed: set[Op] = set()
+    stack = [target.producer_owner]
+    while stack:
+        op = stack.pop()
+        if op not in needed:
+            needed.add(op)
+            stack += [x.producer_owner for x in op.inputs if x not in cut]
+    model = Graph(graph.name)
+    mapping: dict[GraphTensor, GraphTensor] = {}
+    inside = [op for op in graph.ops if op in needed]
+    read = dict.fromkeys(x for op in inside for x in op.inputs if x in cut)
+    for tensor in read:
+        if tensor.producer_owner.op_name != "constant":
+            mapping[tensor] = model.make_input(_plain(tensor), tensor.name)
+    for op in inside:
+        if op.op_name == "input":
+            mapping[op.outputs[0]] = model.make_input(_plain(op.outputs[0]), op.name)
+            continue
+        twin = model.make(op.op_name, [mapping[x] for x in op.inputs], op.attrs, op.name)
+        mapping.update(zip(op.outputs, twin.outputs, strict=True))
+    model.make_output(mapping[target], target.name)
+    model.sort()
+    return model
+
+
+def with_rows(graph: Graph, rows: int) -> Graph | None:
+    """The model on fewer rows: the largest first axis of an input cut down. None if it cannot be."""
+    inputs = [op.outputs[0].details for op in graph.inputs]
+    most = max((d.plain_dims[0] for d in inputs if d.rank > 1), default=0)
+    if most <= rows:
+        return None
+    small = Graph(graph.name)
+    mapping: dict[GraphTensor, GraphTensor] = {}
+    try:
+        for op in graph.ops:
+            details = op.outputs[0].details if op.outputs else None
+            if (
+                op.op_name == "input"
+                and details
+                and details.rank > 1
+                and details.plain_dims[0] == most
+            ):
+                dims = (rows, *details.plain_dims[1:])
+                mapping[op.outputs[0]] = small.make_input(
+                    LogicalTensor(details.dtype, dims), op.name
+                )
+                continue
+            twin = small.make(op.op_name, [mapping[x] for x in op.inputs], op.attrs, op.name)
+            mapping.update(zip(op.outputs, twin.outputs, strict=True))
+    except GraphcError:
+        return None  # an attribute holds the old size
+    return small
+
+
+def cut_rows(graph: Graph, arrays: Mapping[str, Array]) -> dict[str, Array]:
+    """The arrays that a model of fewer rows takes."""
+    return {
+        op.name: np.ascontiguousarray(arrays[op.name][: dims[0]] if dims else arrays[op.name])
+        for op in graph.inputs
+        for dims in [op.outputs[0].details.plain_dims]
+    }
+
+
+def write_reproducer(
+    folder: Path, graph: Graph, arrays: Mapping[str, Array], options: Sequence[str]
+) -> str:
+    """Write the model, its inputs and the command that shows the fault; returns the command."""
+    words = ["graphc", "compare", str(folder / MODEL_FILE)]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / MODEL_FILE).write_text(print_graph(graph, full=True), encoding="utf-8")
+        for number, op in enumerate(graph.inputs):
+            file = folder / f"input_{number}.npy"
+            np.save(file, arrays[op.name], allow_pickle=False)
+            words += ["--input", f"{op.name}=@{file}"]
+        command = " ".join([*words, *options])
+        (folder / COMMAND_FILE).write_text(command + "\n", encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"cannot write to '{folder}' ({error.strerror})") from error
+    return command
+
+
+def _filled(graph: Graph, inner: Graph, mapping: dict[GraphTensor, GraphTensor]) -> Graph:
+    for op in inner.ops:
+        if op.kind in ("source", "sink"):
+            continue
+        twin = graph.make(op.op_name, [mapping[x] for x in op.inputs], op.attrs, op.name)
+        mapping.update(zip(op.outputs, twin.outputs, strict=True))
+    for output in inner.outputs:
+        graph.make_output(mapping[output.inputs[0]], output.name)
+    graph.sort()
+    return graph
+
+
+def _plain(tensor: GraphTensor) -> LogicalTensor:
+    return tensor.details.with_format(plain(tensor.details.rank))
