@@ -22,6 +22,7 @@ _GE_BEGIN = re.compile(
 _HLO_BEGIN = re.compile(
     rb"\A(?:\xef\xbb\xbf)?(?:\s++|/\*(?:[^*]++|\*(?!/))*+\*/|//[^\n]*+\n)*+HloModule\b"
 )  # after comments
+_JSON_BEGIN = re.compile(rb"\A(?:\xef\xbb\xbf)?(?:\s++|(?:#|//)[^\n]*+\n)*+\{")  # after comments
 _PNNX_MAGIC = b"7767517"  # the first line of a .param file
 
 Model = "str | os.PathLike[str] | bytes | ModelProto | Graph"
@@ -110,6 +111,10 @@ def _load_content(
         from .hlo import load_hlo
 
         return load_hlo(source, specs, constants)
+    if _JSON_BEGIN.match(head):
+        from .tvm.importer import load_tvm
+
+        return load_tvm(source, specs, constants, attrs)
     return _load_onnx(source, specs)
 
 

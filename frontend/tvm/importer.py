@@ -1,0 +1,295 @@
+"""Graph JSON to Graph: kernels expanded into operators as far as name, attributes and shapes determine them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...dtypes import from_numpy
+from ...errors import GraphcError, InternalError, UnsupportedError, UserError
+from ...graph_ir import ops  # noqa: F401 - fills the registry
+from ...graph_ir.graph import Array, Graph, GraphTensor
+from ...graph_ir.logical_tensor import LogicalTensor
+from ..shape_spec import InputSpec, check_size
+from .document import DTYPES, Entry, Node, TvmGraph
+from .kernel_name import split_name
+from .operators import ELEMENTWISE, OPERATORS
+from .own_attrs import make_own, own_op
+from .params import read_params
+from .reader import read_tvm
+from .scope import OperatorContext, UndeterminedError
+
+_NOP = ("__nop", "__copy")
+
+
+def load_tvm(
+    source: str | os.PathLike[str] | bytes | TvmGraph,
+    specs: Mapping[str, InputSpec] | None = None,
+    constants: Mapping[str, Array] | None = None,
+    attrs: Mapping[str, str] | None = None,
+) -> Graph:
+    """Read a graph JSON. `constants` are its parameters by name; without them, those of the `.params` file of the same
+    name, if there is one.
+
+    `attrs` are attributes a kernel's name does not tell, such as {"node.axis": "1"} or, for one operator of a node,
+    {"node.nn_softmax.axis": "1"}. UserError for what is wrong, UnsupportedError for all that is not supported or not
+    determined, at once.
+    """
+    graph = source if isinstance(source, TvmGraph) else read_tvm(source)
+    if constants is None:
+        beside = (
+            Path(source).with_suffix(".params") if isinstance(source, (str, os.PathLike)) else None
+        )
+        constants = read_params(beside) if beside is not None and beside.is_file() else {}
+    return _Importer(graph, specs or {}, constants, attrs or {}).load()
+
+
+class _Importer:
+    def __init__(
+        self,
+        source: TvmGraph,
+        specs: Mapping[str, InputSpec],
+        constants: Mapping[str, Array],
+        hints: Mapping[str, str],
+    ) -> None:
+        self.source, self.specs, self.constants, self.hints = source, specs, constants, hints
+        self.graph = Graph(Path(source.label).stem or "graph")
+        self.values: dict[Entry, GraphTensor] = {}
+        self.problems: list[str] = []
+
+    def load(self) -> Graph:
+        self.check_names()
+        self.bind_arguments()
+        for number, node in enumerate(self.source.nodes):
+            if node.op != "null":
+                self.add(number, node)
+        if self.problems:
+            raise UnsupportedError(f"{self.source.label}: {'; '.join(self.problems)}")
+        for index, head in enumerate(self.source.heads):
+            name = "output" if len(self.source.heads) == 1 else f"output_{index}"
+            self.graph.make_output(self.values[head], name)
+        return self.graph
+
+    def check_names(self) -> None:
+        nulls = {node.name for node in self.source.nodes if node.op == "null"}
+        for name in self.specs:
+            if name not in nulls:
+                known = ", ".join(f"'{n}'" for n in sorted(nulls)[:20]) or "none"
+                raise UserError(
+                    f"{self.source.label}: there is no input '{name}'; its inputs are {known}"
+                )
+        names = {node.name for node in self.source.nodes}
+        for key in self.hints:
+            if not any(key.startswith(f"{name}.") for name in names):
+                raise UserError(
+                    f"{self.source.label}: attribute '{key}' must be written node.key=value, and there is no such node"
+                )
+
+    def bind_arguments(self) -> None:
+        """Inputs and parameters; in an uncompiled file the caller gives the inputs' types."""
+        missing = []
+        # The order of arg_nodes is that of the arguments; a null node it leaves out follows.
+        nulls = [i for i, node in enumerate(self.source.nodes) if node.op == "null"]
+        order = dict.fromkeys([*self.source.arg_nodes, *nulls])
+        for number in order:
+            node, entry = self.source.nodes[number], Entry(number)
+            declared = self.details(entry)
+            if node.name in self.constants:
+                array = np.asarray(self.constants[node.name])
+                details = LogicalTensor(from_numpy(array.dtype), array.shape)
+                self.check_type(node, declared, details)
+                self.values[entry] = self.graph.make_constant(array, node.name)
+                continue
+            spec = self.specs.get(node.name)
+            given = LogicalTensor(spec.dtype, spec.dims) if spec else None
+            self.check_type(node, declared, given)
+            details_or_none = given or declared
+            if details_or_none is None:
+                missing.append(node.name)
+                continue
+            check_size(
+                f"{self.source.label}: input '{node.name}'",
+                details_or_none.dtype,
+                details_or_none.plain_dims,
+            )
+            self.values[entry] = self.graph.make_input(details_or_none, node.name)
+        if missing:
+            names = ", ".join(f"'{name}'" for name in missing)
+            example = " ".join(f"--input '{name}=f32[...]'" for name in missing)
+            raise UserError(
+                f"{self.source.label}: an uncompiled graph does not hold dtype and shape of {names}; say {example}, "
+                "or give the .params file of the weights"
+            )
+
+    def check_type(
+        self, node: Node, declared: LogicalTensor | None, given: LogicalTensor | None
+    ) -> None:
+        if declared is not None and given is not None and declared != given:
+            raise UserError(
+                f"{self.source.label}: '{node.name}' is {declared} in the file, got {given}"
+            )
+
+    def details(self, entry: Entry) -> LogicalTensor | None:
+        kind = self.source.type_of(entry)
+        if kind is None:
+            return None
+        if kind.dtype not in DTYPES:
+            name = self.source.nodes[entry.node].name
+            raise UnsupportedError(
+                f"{self.source.label}: '{name}' has dtype {kind.dtype}, which is not supported"
+            )
+        return LogicalTensor(DTYPES[kind.dtype], kind.shape)
+
+    def add(self, number: int, node: Node) -> None:
+        results = self.outputs(number)
+        known = [details for details in results if details is not None]
+        for details in known:
+            check_size(
+                f"{self.source.label}: node '{node.name}'", details.dtype, details.plain_dims
+            )
+        try:
+            made = self.expand(node, [self.values[entry] for entry in node.inputs], known)
+            self.check_results(node, made, known)
+        except UndeterminedError as error:
+            func = node.attrs.get("func_name", node.op)
+            self.problems.append(
+                f"node '{node.name}' ({func}): attribute '{error.key}' is not determined, "
+                f"say --attr '{node.name}.{error.key}=...'"
+            )
+        except UnsupportedError as error:
+            self.problems.append(str(error))
+        except InternalError:
+            raise
+        except GraphcError as error:
+            raise type(error)(f"{self.source.label}: node '{node.name}': {error}") from error
+        else:
+            for index, tensor in enumerate(made):
+                self.values[Entry(number, index)] = tensor
+            return
+        if (
+            not known and self.source.types is None
+        ):  # nothing can follow a node whose type is unknown
+            raise UnsupportedError(f"{self.source.label}: {'; '.join(self.problems)}")
+        for index, details in enumerate(known):  # so that the faults of later nodes are found too
+            self.values[Entry(number, index)] = self.graph.make_input(details, "unknown")
+
+    def outputs(self, number: int) -> list[LogicalTensor | None]:
+        count = self.source.row_ptr[number + 1] - self.source.row_ptr[number]
+        return [self.details(Entry(number, index)) for index in range(count)]
+
+    def expand(
+        self, node: Node, operands: list[GraphTensor], results: Sequence[LogicalTensor]
+    ) -> list[GraphTensor]:
+        func = node.attrs.get("func_name", "")
+        if node.op != "tvm_op":
+            return self.symbol(node, operands)
+        if func in _NOP and operands and results:
+            x = operands[0]
+            dims = results[0].plain_dims
+            if x.details.plain_dims == dims:
+                return [x]
+            return self.graph.make("reshape", [x], {"shape": dims}, node.name).outputs
+        own = own_op(node)
+        if own is not None:
+            return make_own(self.graph, own, operands, node.name)
+        names = split_name(func, OPERATORS.keys())
+        if isinstance(names, str):
+            raise UnsupportedError(f"node '{node.name}' ({func}): {names}")
+        return self.kernel(node, names, operands, results)
+
+    def symbol(self, node: Node, operands: list[GraphTensor]) -> list[GraphTensor]:
+        """An operator of an uncompiled graph, with its attributes as the file has them."""
+        name = node.op.replace(".", "_")
+        if name not in OPERATORS:
+            raise UnsupportedError(f"node '{node.name}': operator '{node.op}' is not supported")
+        given = {**node.attrs, **self.hinted(node, name)}
+        context = OperatorContext(self.graph, name, node.name, operands, given, None, stored=True)
+        made = OPERATORS[name][1](context)
+        return made if isinstance(made, list) else [made]
+
+    def kernel(
+        self,
+        node: Node,
+        names: Sequence[str],
+        operands: list[GraphTensor],
+        results: Sequence[LogicalTensor],
+    ) -> list[GraphTensor]:
+        """A chain of operators: each takes the result before it and the kernel's next unused operands."""
+        unused = list(operands)
+        current: list[GraphTensor] = []
+        earlier: list[GraphTensor] = []
+        for place, name in enumerate(names):
+            arity, operator = OPERATORS[name]
+            last = place == len(names) - 1
+            taken = current[:1] if place else []
+            wanted = len(unused) + len(taken) if arity == -1 else arity
+            if name == "nn_dense" and last and not place and len(unused) == 3:
+                wanted = 3
+            while len(taken) < wanted and unused:
+                taken.append(unused.pop(0))
+            while (
+                len(taken) < wanted and earlier
+            ):  # x * sigmoid(x): an operand is a value of the body itself
+                taken.append(earlier[-1])
+            if len(taken) < wanted:
+                raise UnsupportedError(
+                    f"node '{node.name}' ({node.attrs['func_name']}): the second operand of {name} is a constant "
+                    "inside the kernel, which is not in the file"
+                )
+            result = self.result_of(names[place + 1 :], results)
+            step = node.name if last else f"{node.name}/{place}.{name}"
+            context = OperatorContext(
+                self.graph,
+                name,
+                step,
+                taken,
+                self.hinted(node, name),
+                result,
+                False,
+                results if last else (),
+            )
+            if current:
+                earlier.append(current[0])
+            elif taken:
+                earlier.append(taken[0])
+            made = operator(context)
+            current = made if isinstance(made, list) else [made]
+        if unused:
+            raise UnsupportedError(
+                f"node '{node.name}' ({node.attrs['func_name']}): its {len(operands)} operands cannot be matched "
+                "to its operators"
+            )
+        return current
+
+    def result_of(
+        self, rest: Sequence[str], results: Sequence[LogicalTensor]
+    ) -> LogicalTensor | None:
+        """What is known of a step's result: that of the kernel, where what follows keeps it."""
+        keeps = all(name in ELEMENTWISE and name != "cast" for name in rest)
+        return results[0] if keeps and len(results) == 1 else None
+
+    def hinted(self, node: Node, name: str) -> dict[str, str]:
+        """The caller's attributes of a node, and of one operator of it."""
+        found: dict[str, Any] = {}
+        for prefix in (f"{node.name}.", f"{node.name}.{name}."):
+            for key, value in self.hints.items():
+                if key.startswith(prefix) and "." not in key[len(prefix) :]:
+                    found[key[len(prefix) :]] = str(value)
+        return found
+
+    def check_results(
+        self, node: Node, made: Sequence[GraphTensor], known: Sequence[LogicalTensor]
+    ) -> None:
+        """What the operators give must be what the file says the kernel gives."""
+        if not known:
+            return
+        got = [tensor.details for tensor in made]
+        if [(d.dtype, d.plain_dims) for d in got] != [(d.dtype, d.plain_dims) for d in known]:
+            raise UnsupportedError(
+                f"node '{node.name}' ({node.attrs.get('func_name')}): its operators are read to give "
+                f"{', '.join(map(str, got))}, but the file says {', '.join(map(str, known))}"
+            )
