@@ -36,6 +36,7 @@ from .target import Target
 from .tensor_ir import pipeline as loop_pipeline
 from .tensor_ir.nodes import Module
 from .tensor_ir.printer import print_module
+from .tensor_ir.verifier import verify as verify_module
 from .tuning import TuningFile, default_file
 from .versions import versions
 
@@ -186,6 +187,8 @@ def compile_stages(
             ctx.target,
             lambda _, name, m, changed: dump.write(name, lambda: print_module(m), changed),
         )
+        if ctx.options.verify:
+            verify_module(module, "final")
     with phases("emit"):
         llvm_ir = emit_module(module, ctx.target)
         dump.write("llvm", lambda: llvm_ir)

@@ -23,7 +23,7 @@ class CompileOptions:
     """How to compile.
 
     `disabled` holds the kill switches that are off (`-X no-fuse`). `dump_dir` receives the text of
-    every stage that changed. `verify` runs the verifiers after every pass.
+    every stage that changed. `verify` checks the graph after every pass, and the final loops.
     """
 
     threads: int = 1

@@ -22,7 +22,8 @@ Locals (`Allocate`) start undefined, live to the end of the enclosing block, and
 Loops. `begin` and `end` are evaluated once; `step` is a positive constant. `serial` runs in order. `parallel`: the
 iterations are independent and may run at the same time. `unrolled`: bounds are constants; copied by the unroll pass.
 `vector`: iterations are independent except for accumulations of the form `x[c] = op(x[c], value)` into a local
-with an index free of the loop variable, op one of add, mul, min, max, and, or; those may be reassociated.
+with an index free of the loop variable, op one of add, mul, min, max, and, or, or fma(a, b, x[c]); those may be
+reassociated.
 
 A `Let` binds a name once; it is visible to the end of the enclosing block. Expressions have no side effects.
 """
