@@ -177,7 +177,7 @@ def _touched(
             source_name = name.removesuffix(".fused")
             expected = known.get(name) or known.get(source_name)
             if expected is not None and not expected.error(np.asarray(value)).ok:
-                op = source_name
+                op = _replaced_before(source_name, before, after)
                 break
     decisions = log_of(after).of_stage(count)
     changed = [name for name in _names(after) if name not in set(_names(before))]
@@ -188,6 +188,13 @@ def _touched(
         if names:
             notes.append(f"the pass {verb} {', '.join(names[:8])}")
     return op or (changed[0] if changed else ""), notes
+
+
+def _replaced_before(name: str, before: Graph, after: Graph) -> str:
+    """The op that `name` read and that the pass replaced, if there is one: its own name is gone with it."""
+    reads = [x.producer_owner.name for op in before.ops if op.name == name for x in op.inputs]
+    gone = [read for read in reads if read not in set(_names(after))]
+    return gone[0] if gone else name
 
 
 def _names(graph: Graph) -> list[str]:

@@ -76,10 +76,14 @@ class Explanation:
         }
 
     def node(self, name: str) -> Facts:
-        """All about one op of the model, of the optimised graph, or about a kernel. UserError if there is none."""
+        """All about an op of the model (by its name or that of its value in the file), a node, or a kernel.
+
+        UserError if there is none.
+        """
         if any(call.kernel == name for call in self.lowered.calls):
             same = [self._kernel(call) for call in self.lowered.calls if call.kernel == name]
             return {"kernel": name, "calls": same}
+        name = self._op_name(name)
         names = self.log.became(name)
         op = self._find(name, names)
         story = self._story(op, name)
@@ -98,6 +102,13 @@ class Explanation:
         }
         facts["memory"] = [self._place(call) for call in calls]
         return facts
+
+    def _op_name(self, name: str) -> str:
+        """The op a name of the model file stands for: its own name, or the value it makes there."""
+        if any(op.name == name for op in self.source.ops):
+            return name
+        values: dict[str, str] = self.source.attrs.get("temp.values", {})
+        return values.get(name, name)
 
     def _find(self, name: str, names: set[str]) -> Op:
         ops = {op.name: op for op in [*_all_ops(self.graph), *_all_ops(self.source)]}

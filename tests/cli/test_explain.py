@@ -67,6 +67,10 @@ def test_text(words: list[str], capsys: Capture) -> None:
     assert "f32_gemm" in capsys.readouterr().out
 
 
+def test_a_value_of_the_file_stands_for_the_op_that_makes_it(capsys: Capture) -> None:
+    assert explain(capsys, "relu1.out")["node"] == "relu1"
+
+
 def test_an_unknown_node_is_told(capsys: Capture) -> None:
     assert main(["explain", MLP, "nobody"]) == 2
     assert "the model's nodes are fc1, fc1.add" in capsys.readouterr().err

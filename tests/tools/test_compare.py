@@ -129,13 +129,12 @@ def test_a_bug_in_a_graph_pass(name: str, break_, monkeypatch: Patch) -> None:
 def test_the_reproducer_of_a_pass_is_smaller_and_shows_the_fault(monkeypatch: Patch) -> None:
     break_graph_pass(monkeypatch, "simplify_algebra", max_becomes_min)
     finding = found(run())
-    assert finding.op == "product2"  # the first value of an op of the model that is wrong
+    assert finding.op == "max1"
     assert "the pass removed max max1" in finding.notes
     assert "the pass added min wrong" in finding.notes
     assert finding.model is not None
-    assert {op.name for op in finding.model.ops} < {op.name for op in network().ops} | {
-        "product2_1"
-    }
+    names = {op.name.removesuffix("_1") for op in finding.model.ops}
+    assert names < {op.name for op in network().ops} and len(names) <= 4
     again = compare_with_references(finding.model, context(), finding.arrays)
     assert found(again).culprit == "simplify_algebra"
 

@@ -1,0 +1,48 @@
+"""Values of other engines: each value of each node, in order, the same from all of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from graphc.bench import intermediates
+from graphc.bench.intermediates import engine_values
+from graphc.errors import UserError
+from support.onnx_models import model, node
+
+NODES = [
+    node("MatMul", "x w", "m"),
+    node("Split", "m", "left right", num_outputs=2, axis=1),
+    node("Add", "left right", "s"),
+    node("Relu", "s", "y"),
+]
+X = np.random.default_rng(0).standard_normal((3, 4), np.float32)
+MODEL = model(
+    NODES, {"x": [3, 4]}, {"w": np.arange(16, dtype=np.float32).reshape(4, 4)}, opset=18
+).SerializeToString()
+MODULES = {"ort": "onnxruntime", "openvino": "openvino", "onnx-reference": "onnx"}
+
+
+@pytest.mark.parametrize("chunk", [2, 16])
+@pytest.mark.parametrize("engine", MODULES)
+def test_every_value_in_order(engine: str, chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip(MODULES[engine])
+    monkeypatch.setattr(intermediates, "CHUNK", chunk)
+    found = list(engine_values(engine, MODEL, {"x": X}))
+    assert [name for name, _, _ in found] == ["m", "left", "right", "s", "y"]
+    assert [who.split()[0] for _, who, _ in found] == ["MatMul", "Split", "Split", "Add", "Relu"]
+    values = {name: array for name, _, array in found}
+    product = X @ np.arange(16, dtype=np.float32).reshape(4, 4)
+    np.testing.assert_allclose(values["m"], product, rtol=1e-5)
+    expected = np.maximum(product[:, :2] + product[:, 2:], 0)
+    np.testing.assert_allclose(values["y"], expected, rtol=1e-4, atol=1e-4)
+
+
+def test_what_cannot_be_compared_is_told(tmp_path) -> None:
+    with pytest.raises(UserError, match="engine 'tvm' is not known"):
+        next(engine_values("tvm", MODEL, {}))
+    with pytest.raises(UserError, match="cannot read"):
+        next(engine_values("ort", str(tmp_path / "none.onnx"), {}))
+    (tmp_path / "text.param").write_text("7767517\n")
+    with pytest.raises(UserError, match="take ONNX models only"):
+        next(engine_values("ort", str(tmp_path / "text.param"), {}))
