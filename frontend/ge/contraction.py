@@ -158,7 +158,7 @@ def _global_average_pool(node: NodeContext) -> Value:
     return node.make("reduce_mean", x, axes=tuple(range(2, x.details.rank)), keep_dims=True)
 
 
-_REDUCTIONS = {
+REDUCTIONS = {
     "Sum": "reduce_sum",
     "Mean": "reduce_mean",
     "Max": "reduce_max",
@@ -170,8 +170,8 @@ _REDUCTIONS = {
 }
 
 HANDLERS: dict[str, Handler] = {
-    **{f"Reduce{name}": _reduce(op_name) for name, op_name in _REDUCTIONS.items()},
-    **{f"Reduce{name}D": _reduce(op_name) for name, op_name in _REDUCTIONS.items()},
+    **{f"Reduce{name}": _reduce(op_name) for name, op_name in REDUCTIONS.items()},
+    **{f"Reduce{name}D": _reduce(op_name) for name, op_name in REDUCTIONS.items()},
     "MatMul": _matmul("transpose_x1", "transpose_x2", 2),
     "MatMulV2": _matmul("transpose_x1", "transpose_x2", 2),
     "BatchMatMul": _matmul("adj_x1", "adj_x2", None),

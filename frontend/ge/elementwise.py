@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from ...dtypes import BOOL, F32, S64
 from ...graph_ir.graph import GraphTensor
 from ..op_builder import Value
-from .scope import Handler, NodeContext
+from .scope import Handler, NodeContext, known_scalar
 
-_UNARY = {
+UNARY = {
     "Sigmoid": "sigmoid", "LogicalNot": "not", "Abs": "abs", "Neg": "neg", "Sqrt": "sqrt", "Rsqrt": "rsqrt",
     "Reciprocal": "reciprocal", "Square": "square", "Erf": "erf", "Floor": "floor", "Ceil": "ceil", "Sign": "sign",
     "Sin": "sin", "Cos": "cos", "Tan": "tan", "Asin": "asin", "Acos": "acos", "Atan": "atan", "Sinh": "sinh",
@@ -17,7 +19,7 @@ _UNARY = {
     "HardSwish": "hard_swish", "Mish": "mish", "Softplus": "softplus", "Softsign": "softsign", "IsNan": "isnan",
     "IsInf": "isinf", "Rint": "round", "Expm1": "expm1", "Log1p": "log1p", "Trunc": "trunc", "Selu": "selu",
 }  # fmt: skip
-_BINARY = {
+BINARY = {
     "Add": "add", "AddV2": "add", "Sub": "sub", "Mul": "mul", "Maximum": "max", "Minimum": "min", "Pow": "pow",
     "Atan2": "atan2", "LogicalAnd": "and", "LogicalOr": "or", "Equal": "eq", "NotEqual": "ne", "Greater": "gt",
     "GreaterEqual": "ge", "Less": "lt", "LessEqual": "le", "FloorDiv": "div", "FloorMod": "mod",
@@ -213,6 +215,10 @@ def _add_n(node: NodeContext) -> Value:
 
 def _clip(node: NodeContext) -> Value:
     x = node.tensor("x")
+    bounds = [node.known(name) for name in ("clip_value_min", "clip_value_max")]
+    if all(bound is not None and bound.size == 1 and bound == bound for bound in bounds):
+        lower, upper = (known_scalar(np.asarray(bound)) for bound in bounds)
+        return node.make("clamp", x, min=lower, max=upper)
     low = node.tensor_as("clip_value_min", x.details.dtype)
     high = node.tensor_as("clip_value_max", x.details.dtype)
     return node.make("min", node.helper("max", x, low), high)
@@ -267,8 +273,8 @@ def _one_hot(node: NodeContext) -> Value:
 
 
 HANDLERS: dict[str, Handler] = {
-    **{name: _unary(op_name) for name, op_name in _UNARY.items()},
-    **{name: _binary(op_name) for name, op_name in _BINARY.items()},
+    **{name: _unary(op_name) for name, op_name in UNARY.items()},
+    **{name: _binary(op_name) for name, op_name in BINARY.items()},
     "RealDiv": _real_div,
     "Div": _div,
     "Mod": _mod,
