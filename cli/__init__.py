@@ -32,6 +32,7 @@ COMMANDS = (
     "compare",
     "profile",
     "asm",
+    "report",
     "roofline",
     "version",
 )
