@@ -1,0 +1,38 @@
+"""`graphc report`: everything about a compiled model on one HTML page that needs no network."""
+
+from __future__ import annotations
+
+import argparse
+
+from .model_arguments import add_compile_arguments
+from .profile import add_profile_arguments, profile_model, write_text
+from .progress import progress
+
+NAME = "report"
+HELP = "Write one HTML page: graph, kernels, roofline, memory, phases, decisions, code."
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of the command."""
+    add_compile_arguments(parser)
+    add_profile_arguments(parser)
+    parser.add_argument(
+        "-o", "--output", default="report.html", metavar="FILE", help="default: report.html"
+    )
+    parser.add_argument("-q", "--quiet", action="store_true", help="no progress")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Compile, profile and write the page."""
+    from ..codegen.host import target_for
+    from ..compiler import tuned_blockings
+    from ..tools.report.page import report_page
+
+    with progress(args.quiet) as report:
+        compilation, found = profile_model(args, report)
+        blockings = tuned_blockings(target_for(args.target), found.threads, args.tuning)
+        report("write", 0, 1)
+        write_text(args.output, report_page(compilation, found, blockings))
+        report("write", 1, 1)
+    print(f"wrote {args.output}")
+    return 0

@@ -1,0 +1,178 @@
+"""The report: all parts are there, it needs no network, and in a real browser it answers clicks."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from graphc.bench.roofline import Level, Roofline
+from graphc.cli import main
+from graphc.cli.model_arguments import input_arrays
+from graphc.compiler import compile_stages
+from graphc.dtypes import F32
+from graphc.graph_ir.graph import Graph
+from graphc.graph_ir.logical_tensor import LogicalTensor
+from graphc.options import CompileOptions
+from graphc.tools.profile import profile
+from graphc.tools.report.page import report_page
+from support.process import ROOT
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
+ROOFS = Roofline("a CPU", "avx2", 1, 100.0, (Level("L1", 1 << 15, 200.0), Level("DRAM", 0, 10.0)))
+
+
+def odd_model() -> Graph:
+    """Names that mean something to HTML, a branch, a constant and a view."""
+    graph = Graph("</script><b>")
+    x = graph.make_input(LogicalTensor(F32, (16, 24)), "x<&\"'>")
+    w = graph.make_constant(np.ones((24, 8), np.float32), "w</script>")
+    y = graph.make("matmul_core", (x, w), name="<fc>").outputs[0]
+    z = graph.make("exp", (x,), name="é").outputs[0]
+    flat = graph.make("reshape", (y,), {"shape": (128,)}, "flat").outputs[0]
+    graph.make_output(flat, "out")
+    graph.make_output(z, "z")
+    return graph
+
+
+def page_of(model: object) -> str:
+    compilation = compile_stages(model, options=CompileOptions(1))
+    arrays = input_arrays(compilation.artifact.metadata.inputs, {})
+    return report_page(compilation, profile(compilation, arrays, ROOFS, seconds=0.02))
+
+
+@pytest.fixture(scope="module")
+def mlp() -> str:
+    return page_of(str(ROOT / "examples" / "mlp.onnx"))
+
+
+def data_of(page: str) -> dict:  # type: ignore[type-arg]
+    (text,) = re.findall(r'<script type="application/json" id="data">(.*?)</script>', page, re.S)
+    found = json.loads(text)
+    assert isinstance(found, dict)
+    return found
+
+
+def test_every_node_pass_and_kernel_is_in(mlp: str) -> None:
+    data = data_of(mlp)
+    assert list(data["nodes"]) == ["x", "relu1.fused", "relu2.fused", "relu3.fused", "y"]
+    node = data["nodes"]["relu2.fused"]
+    assert ["from", "fc2, fc2.add, relu2"] in node["rows"]
+    assert any("fused" in line and "relu2.fused" in line for line in node["decisions"])
+    assert any(line.startswith("* matmul m32n256k512 f32: ") for line in node["asked"])
+    assert any("arena[" in line for line in node["asked"])
+    assert set(data["kernels"]) == {n["kernel"] for n in data["nodes"].values() if n["kernel"]}
+    assert len(data["passes"]) == mlp.count("<tr><td>") and data["passes"][0]
+
+
+def test_pictures_are_well_formed_and_hold_layouts_and_times(mlp: str) -> None:
+    pictures = [ElementTree.fromstring(text) for text in re.findall(r"<svg.*?</svg>", mlp, re.S)]
+    kinds = [picture.get("class") for picture in pictures]
+    assert kinds == ["graph", "chart roofline", "chart memory", "chart phases"]
+    graph, roofs, memory, _ = ("".join(picture.itertext()) for picture in pictures)
+    assert "f32 32x512 AB" in graph and "NK24n" in graph and " us" in graph
+    assert "L1 200 GB/s" in roofs and "FLOP / byte" in roofs
+    assert "relu1.fused: arena[0:65536]" in memory
+
+
+def test_nothing_is_asked_of_the_network(mlp: str) -> None:
+    without_namespace = mlp.replace("http://www.w3.org/2000/svg", "")
+    assert not re.search(r"https?:|//cdn|\bsrc=|\bhref=|url\(|@import", without_namespace)
+
+
+def test_names_cannot_break_the_page() -> None:
+    page = page_of(odd_model())
+    assert page.count("</script>") == 2 and "<b>" not in page and "<fc>" not in page
+    for text in re.findall(r"<svg.*?</svg>", page, re.S):
+        ElementTree.fromstring(text)
+    assert "x<&\"'>" in data_of(page)["nodes"]
+    assert "é" in page
+
+
+def test_a_model_without_kernels_has_a_page_too() -> None:
+    graph = Graph("empty")
+    graph.make_output(graph.make_input(LogicalTensor(F32, (0, 3)), "x"), "y")
+    assert "<svg" in page_of(graph)
+
+
+def test_the_command_writes_one_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("GRAPHC_ROOFLINE", str(tmp_path / "roofs.json"))
+    file = tmp_path / "r.html"
+    model = str(ROOT / "examples" / "linear.pnnx.param")
+    assert main(["report", model, "-q", "--seconds", "0.02", "-o", str(file)]) == 0
+    assert capsys.readouterr().out == f"wrote {file}\n"
+    assert file.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+    assert main(["report", model, "-q", "--seconds", "0.02", "-o", str(tmp_path / "a/b")]) == 2
+
+
+# Clicks as a user does, waits for what is unpacked meanwhile, and leaves what it saw in the document.
+CLICKS = """
+<script>
+(async () => {
+  const click = (e) => e.dispatchEvent(new MouseEvent("click", { bubbles: true }));
+  const wait = async (ready) => {
+    for (let i = 0; i < 500 && !ready(); i++) await new Promise((r) => setTimeout(r, 10));
+  };
+  const seen = {};
+  click(document.querySelector("svg.graph [data-node='relu2.fused'] text"));
+  await wait(() => document.querySelector("#panel [data-stage=asm]"));
+  const panel = document.getElementById("panel");
+  seen.shown = panel.dataset.shown;
+  seen.panel = panel.textContent;
+  seen.selected = document.querySelectorAll(".selected").length;
+  click(panel.querySelector("[data-stage=asm]"));
+  seen.asm = panel.querySelector("pre.code").textContent;
+  const times = () => [...document.querySelectorAll("#table tbody tr")].map((r) => r.cells[5].textContent);
+  const heads = document.querySelectorAll("#table th");
+  seen.before = times();
+  click(heads[5]);
+  seen.descending = times();
+  click(heads[5]);
+  seen.ascending = times();
+  click(document.querySelector("[data-pass]"));
+  const graph = document.getElementById("pass-text");
+  await wait(() => !graph.hidden);
+  seen.graph = graph.textContent;
+  click(document.querySelector("circle[data-node='relu3.fused']"));
+  seen.point = panel.dataset.shown;
+  document.body.appendChild(document.createElement("xmp")).textContent = JSON.stringify(seen);
+})();
+</script>
+"""
+
+
+def test_in_a_browser_a_click_shows_the_node_and_sorts_the_table(mlp: str, tmp_path: Path) -> None:
+    browser = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if browser is None:
+        pytest.skip("there is no Chromium here")
+    page = tmp_path / "report.html"
+    page.write_text(mlp.replace("</body>", CLICKS + "</body>"), encoding="utf-8")
+    done = subprocess.run(
+        [
+            browser, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+            "--host-resolver-rules=MAP * ~NOTFOUND", f"--user-data-dir={tmp_path / 'profile'}",
+            "--virtual-time-budget=20000", "--dump-dom", page.as_uri(),
+        ],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    outcome = re.search(r"<xmp>(.*?)</xmp>", done.stdout, re.S)
+    assert outcome, done.stderr
+    seen = json.loads(html.unescape(outcome[1]))
+    assert seen["shown"] == "relu2.fused" and seen["point"] == "relu3.fused"
+    assert "fc2, fc2.add, relu2" in seen["panel"] and "Decisions" in seen["panel"]
+    assert seen["selected"] >= 3  # in the graph, the table and the roofline plot
+    assert "f32_gemm_add_relu_32x256x512" in seen["asm"] and "ret" in seen["asm"]
+    numbers = [float(text) for text in seen["before"]]
+    assert [float(t) for t in seen["descending"]] == sorted(numbers, reverse=True)
+    assert [float(t) for t in seen["ascending"]] == sorted(numbers)
+    assert seen["graph"].startswith('graph("mlp")')

@@ -1,0 +1,1 @@
+"""One page that shows a compiled model: graph, kernels, roofline, memory, phases, decisions and code."""

@@ -1,0 +1,155 @@
+"""The plots of the report as SVG: kernels under the roofs, and the arena over the steps of the program."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from ...graph_ir.graph import Graph
+from ...graph_ir.passes.plan_memory import MemoryPlan
+from ..profile import Profile
+from .svg import element, heat, label, picture
+
+WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT = 760.0, 380.0, 70.0, 40.0, 16.0, 120.0
+Scale = Callable[[float], float]
+
+
+def roofline_chart(profile: Profile) -> str:
+    """Kernels as points, FLOP per byte against GFLOP/s, both logarithmic, under the roofs of compute and memory."""
+    roofs = profile.roofline
+    points = [
+        (k, max(k.gflop * 1e9 / k.nbytes, 1e-3) if k.nbytes else 1e-3, max(k.gflop / k.seconds, 1e-3))
+        for k in profile.kernels
+        if k.seconds > 0
+    ]  # fmt: skip
+    balances = [roofs.gflops / x.gbytes_per_second for x in roofs.levels]
+    x_of, x_ticks = _log_scale(
+        [*balances, *(x for _, x, _ in points), 0.1, 100], LEFT, WIDTH - RIGHT
+    )
+    y_of, y_ticks = _log_scale(
+        [roofs.gflops * 2, roofs.gflops / 100, *(y for *_, y in points)], HEIGHT - BOTTOM, TOP
+    )
+    lines = [
+        _line(x_of(min(balances)), y_of(roofs.gflops), WIDTH - RIGHT, y_of(roofs.gflops), "roof"),
+        label(f"{roofs.gflops:.0f} GFLOP/s", WIDTH - RIGHT + 6, y_of(roofs.gflops) + 4),
+    ]
+    for level, balance in zip(roofs.levels, balances, strict=True):
+        bottom = max(x_ticks[0], y_ticks[0] / level.gbytes_per_second)
+        rate = level.gbytes_per_second
+        lines += [
+            _line(x_of(bottom), y_of(bottom * rate), x_of(balance), y_of(roofs.gflops), "roof"),
+            label(
+                f"{level.name} {rate:.0f} GB/s", x_of(bottom * 1.3), y_of(bottom * 1.3 * rate) + 12
+            ),
+        ]
+    longest = max((k.seconds for k, _, _ in points), default=1.0)
+    dots = [
+        element(
+            "circle",
+            element("title", text=f"{k.node}: {y:.1f} GFLOP/s, {x:.2f} FLOP/byte, {100 * k.of_roof:.0f} % of {k.roof}"),
+            cx=x_of(x), cy=y_of(y), r=4 + 6 * math.sqrt(k.seconds / longest),
+            fill=heat(k.seconds / longest), class_="node", data_node=k.node, tabindex=0,
+        )
+        for k, x, y in points
+    ]  # fmt: skip
+    axes = _axes(x_of, x_ticks, y_of, y_ticks, "FLOP / byte", "GFLOP/s")
+    return picture(WIDTH, HEIGHT, *axes, *lines, *dots, class_="chart roofline")
+
+
+def memory_chart(graph: Graph) -> str:
+    """The arena: a block per tensor from the step that writes it to the last that reads it; live bytes as a line."""
+    plan: MemoryPlan = graph.attrs["temp.memory_plan"]
+    runs = [op.kind not in ("source", "sink") for op in graph.ops]
+    before = [sum(runs[:i]) for i in range(len(runs) + 1)]  # steps that run before an op
+    spans = {life: (before[life.begin], before[life.end + 1]) for life in plan.lives}
+    steps, top = before[-1], max(plan.arena_bytes, 1)
+    x_of = _linear_scale(0, max(steps, 1), LEFT, WIDTH - RIGHT)
+    y_of = _linear_scale(0, top, HEIGHT - BOTTOM, TOP)
+    biggest = max((life.size for life in plan.lives), default=1)
+    blocks = []
+    for life, (begin, end) in spans.items():
+        offset, names = plan.offsets[life.tensors[0]], ", ".join(x.name for x in life.tensors)
+        box = element(
+            "rect",
+            element("title", text=f"{names}: arena[{offset}:{offset + life.size}]"),
+            x=x_of(begin), y=y_of(offset + life.size), width=x_of(end) - x_of(begin),
+            height=y_of(offset) - y_of(offset + life.size), fill=heat(0.5 * life.size / biggest),
+            class_="node block", data_node=life.tensors[0].producer_owner.name, tabindex=0,
+        )  # fmt: skip
+        blocks += [box, label(names, x_of(begin) + 4, y_of(offset) - 4, class_="layout")]
+    live = [
+        sum(x.size for x, (begin, end) in spans.items() if begin <= i < end) for i in range(steps)
+    ]
+    path = "".join(
+        f"{'L' if i else 'M'}{x_of(i):.1f} {y_of(n):.1f}H{x_of(i + 1):.1f}"
+        for i, n in enumerate(live)
+    )
+    y_ticks = [top * part / 4 for part in range(5)]
+    texts = [
+        label(_bytes(tick), LEFT - 6, y_of(tick) + 4, text_anchor="end") for tick in y_ticks
+    ]  # fmt: skip
+    frame = [_line(LEFT, y_of(t), WIDTH - RIGHT, y_of(t), "grid") for t in y_ticks]
+    axis = label(
+        "steps of the program", (LEFT + WIDTH - RIGHT) / 2, HEIGHT - 6, text_anchor="middle"
+    )
+    line = element("path", d=path or "M0 0", class_="live")
+    return picture(WIDTH, HEIGHT, *frame, *blocks, line, *texts, axis, class_="chart memory")
+
+
+def phase_chart(phases: Sequence[tuple[str, float]]) -> str:
+    """The phases of the compilation as bars of (name, seconds)."""
+    total = max(sum(seconds for _, seconds in phases), 1e-9)
+    rows = []
+    for number, (name, seconds) in enumerate(phases):
+        y = 24.0 * number
+        rows += [
+            label(name, LEFT - 6, y + 16, text_anchor="end"),
+            element("rect", x=LEFT, y=y + 3, height=18, fill=heat(seconds / total),
+                    width=max((WIDTH - LEFT - RIGHT) * seconds / total, 1.0)),
+            label(f"{seconds * 1e3:.1f} ms",
+                  LEFT + (WIDTH - LEFT - RIGHT) * seconds / total + 6, y + 16),
+        ]  # fmt: skip
+    return picture(WIDTH, 24.0 * len(phases) + 4, *rows, class_="chart phases")
+
+
+def _log_scale(values: Sequence[float], begin: float, end: float) -> tuple[Scale, list[float]]:
+    """(value -> pixel, ticks at powers of ten)."""
+    low = math.floor(math.log10(min(values)))
+    high = max(math.ceil(math.log10(max(values))), low + 1)
+    pixels = _linear_scale(low, high, begin, end)
+    return lambda value: pixels(math.log10(value)), [10.0**e for e in range(low, high + 1)]
+
+
+def _linear_scale(low: float, high: float, begin: float, end: float) -> Scale:
+    return lambda value: begin + (value - low) / (high - low) * (end - begin)
+
+
+def _axes(
+    x_of: Scale, x_ticks: Sequence[float], y_of: Scale, y_ticks: Sequence[float], x_name: str, y_name: str
+) -> list[str]:  # fmt: skip
+    parts = []
+    for tick in x_ticks:
+        parts += [
+            _line(x_of(tick), TOP, x_of(tick), HEIGHT - BOTTOM, "grid"),
+            label(f"{tick:g}", x_of(tick), HEIGHT - BOTTOM + 15, text_anchor="middle"),
+        ]
+    for tick in y_ticks:
+        parts += [
+            _line(LEFT, y_of(tick), WIDTH - RIGHT, y_of(tick), "grid"),
+            label(f"{tick:g}", LEFT - 6, y_of(tick) + 4, text_anchor="end"),
+        ]
+    parts.append(label(x_name, (LEFT + WIDTH - RIGHT) / 2, HEIGHT - 6, text_anchor="middle"))
+    parts.append(label(y_name, LEFT + 6, TOP + 12))
+    return parts
+
+
+def _line(x1: float, y1: float, x2: float, y2: float, kind: str) -> str:
+    return element("line", x1=x1, y1=y1, x2=x2, y2=y2, class_=kind)
+
+
+def _bytes(count: float) -> str:
+    for unit in ("B", "KiB", "MiB"):
+        if count < 1024:
+            return f"{count:.4g} {unit}"
+        count /= 1024
+    return f"{count:.4g} GiB"

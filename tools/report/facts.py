@@ -1,0 +1,116 @@
+"""What the report shows of each node, kernel and pass, as plain values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...compiler import Compilation
+from ...graph_ir import pipeline
+from ...graph_ir.context import LowerContext
+from ...graph_ir.graph import Graph
+from ...graph_ir.printer import print_graph, print_op
+from ..explain import Explanation
+from ..kernel_code import CodeMap
+from ..profile import KernelTime, Profile
+
+Facts = dict[str, Any]
+
+
+def node_facts(explanation: Explanation, profile: Profile) -> dict[str, Facts]:
+    """By name of every node of the optimised graph but constants: what it is, why, and how fast."""
+    times = {k.node: k for k in profile.kernels}
+    return {
+        op.name: {
+            "text": print_op(op),
+            "rows": _rows(times[op.name]) if op.name in times else [],
+            "decisions": _decisions(explanation, op.name, times),
+            "kernel": times[op.name].kernel if op.name in times else "",
+            "asked": _asked(explanation, op.name) if op.name in times else [],
+        }
+        for op in explanation.graph.ops
+        if op.op_name != "constant"
+    }
+
+
+def kernel_texts(compilation: Compilation) -> dict[str, dict[str, str]]:
+    """By kernel, its code at every stage."""
+    code = CodeMap(compilation)
+    return {kernel: code.of(kernel).texts for kernel in code.kernels}
+
+
+def pass_facts(compilation: Compilation, ctx: LowerContext) -> list[Facts]:
+    """Each pass over the graph with what it removed and added, and the graph after it where it changed anything."""
+    graph = compilation.source.copy()
+    graph.sort()  # as the compiler does
+    texts: dict[int, str] = {0: print_graph(compilation.source)}
+
+    def keep(number: int, name: str, graph: Graph, changed: bool) -> None:
+        if changed:
+            texts[number] = print_graph(graph)
+
+    pipeline.run(graph, ctx, keep)
+    stages = Explanation(compilation.source, graph, compilation.lowered, ctx).passes()
+    count = len(compilation.source.ops)
+    read = {
+        "number": 0,
+        "pass": "read",
+        "before": count,
+        "after": count,
+        "removed": [],
+        "added": [],
+    }
+    return [
+        {
+            "number": stage["number"],
+            "pass": stage["pass"],
+            "before": stage["before"],
+            "after": stage["after"],
+            "removed": stage["removed"],
+            "added": stage["added"],
+            "text": texts.get(stage["number"], ""),
+        }
+        for stage in (read, *stages)
+    ]
+
+
+def _rows(kernel: KernelTime) -> list[tuple[str, str]]:
+    """Name and value of each figure of a kernel."""
+    seconds = max(kernel.seconds, 1e-12)
+    return [
+        ("kernel", kernel.kernel),
+        ("computes", " -> ".join(kernel.ops)),
+        ("from", ", ".join(kernel.source)),
+        ("problem", kernel.problem),
+        ("layouts", "; ".join(kernel.layouts)),
+        ("blocking", "; ".join(kernel.blockings)),
+        ("time", f"{kernel.seconds * 1e6:.2f} us"),
+        ("work", f"{kernel.gflop:.4g} GFLOP, {kernel.gflop / seconds:.1f} GFLOP/s"),
+        ("operands", f"{kernel.nbytes} bytes, {kernel.nbytes / 1e9 / seconds:.1f} GB/s"),
+        ("roof", f"{100 * kernel.of_roof:.0f} % of {kernel.roof}"),
+    ]
+
+
+def _decisions(explanation: Explanation, node: str, times: dict[str, KernelTime]) -> list[str]:
+    """What the passes did to a node and to the ops of the model it came from, in order."""
+    names = [node, *(times[node].source if node in times else ())]
+    found = {id(d) for name in names for d in explanation.log.story(name)}
+    return [f"{d.pass_name}: {d}" for d in explanation.log.decisions if id(d) in found]
+
+
+def _asked(explanation: Explanation, node: str) -> list[str]:
+    """Formats and blockings that were candidates, `*` for the chosen, and where in memory the result lies."""
+    facts = explanation.node(node)
+    names = sorted({op.split()[-1] for kernel in facts["kernels"] for op in kernel["ops"]})
+    lines = []
+    for name, asked in [(name, explanation.node(name)) for name in names]:
+        for choice in asked["layouts"]:
+            formats = f"{', '.join(choice['inputs'])} -> {', '.join(choice['outputs'])}"
+            lines.append(f"{_mark(choice)} {name}: {formats}, {choice['cost']:.0f} bytes")
+        for choice in asked["blockings"]:
+            blocking = f"{choice['blocking']}, {choice['cycles']} cycles"
+            lines.append(f"{_mark(choice)} {choice['problem']}: {blocking}")
+    return [*dict.fromkeys(lines), *facts["memory"]]
+
+
+def _mark(choice: Facts) -> str:
+    return "*" if choice["chosen"] else "-"

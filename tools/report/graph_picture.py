@@ -1,0 +1,139 @@
+"""The optimised graph as SVG: a box per node in layers from top to bottom, layouts on the edges, time as colour."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ...graph_ir.graph import Graph, GraphTensor, Op
+from ...graph_ir.printer import print_format, print_tensor_type
+from .svg import element, heat, label, picture
+
+BOX_WIDTH, LINE, PAD = 250.0, 15.0, 8.0
+GAP_X, GAP_Y, MARGIN = 30.0, 46.0, 12.0
+MOST_LETTERS = 36
+SWEEPS = 2
+
+
+@dataclass(frozen=True)
+class Box:
+    """A node in place: its lines of text and its upper left corner."""
+
+    op: Op
+    lines: tuple[str, ...]
+    x: float
+    y: float
+
+    @property
+    def height(self) -> float:
+        """Of the box in pixels."""
+        return len(self.lines) * LINE + 2 * PAD
+
+
+def graph_picture(graph: Graph, seconds: Mapping[str, float]) -> str:
+    """The drawing. `seconds` by node name: what has none (inputs, views) stays white."""
+    boxes = place_boxes(graph, seconds)
+    width = max((box.x for box in boxes.values()), default=0.0) + BOX_WIDTH + MARGIN
+    height = max((box.y + box.height for box in boxes.values()), default=0.0) + MARGIN
+    slowest = max(seconds.values(), default=0.0)
+    edges = [
+        _edge(boxes[tensor.producer_owner], boxes[op], tensor, number)
+        for op in boxes
+        for number, tensor in enumerate(dict.fromkeys(op.inputs))
+        if tensor.producer_owner in boxes
+    ]
+    nodes = [_node(box, seconds.get(box.op.name), slowest) for box in boxes.values()]
+    return picture(width, height, *edges, *nodes, class_="graph")
+
+
+def place_boxes(graph: Graph, seconds: Mapping[str, float]) -> dict[Op, Box]:
+    """Every op but constants, in layers by the longest way from an input; near what it reads within a layer."""
+    shown = [op for op in graph.ops if op.op_name != "constant"]
+    layers: list[list[Op]] = []
+    layer_of: dict[Op, int] = {}
+    for op in shown:
+        above = [layer_of[o] for x in op.inputs for o in [x.producer_owner] if o in layer_of]
+        layer_of[op] = 1 + max(above, default=-1)
+        while len(layers) <= layer_of[op]:
+            layers.append([])
+        layers[layer_of[op]].append(op)
+    _order(layers)
+    widest = max(map(len, layers), default=0) * (BOX_WIDTH + GAP_X)
+    boxes: dict[Op, Box] = {}
+    y = MARGIN
+    for layer in layers:
+        x = MARGIN + (widest - len(layer) * (BOX_WIDTH + GAP_X)) / 2
+        for op in layer:
+            boxes[op] = Box(op, _lines(op, seconds.get(op.name)), x, y)
+            x += BOX_WIDTH + GAP_X
+        y = max(boxes[op].y + boxes[op].height for op in layer) + GAP_Y
+    return boxes
+
+
+def _order(layers: Sequence[list[Op]]) -> None:
+    """Sort each layer by the mean place of what its ops read: fewer crossings."""
+    place = {op: i for layer in layers for i, op in enumerate(layer)}
+    for _ in range(SWEEPS):
+        for layer in layers[1:]:
+            means = {}
+            for op in layer:
+                above = [place[o] for x in op.inputs for o in [x.producer_owner] if o in place]
+                means[op] = sum(above) / len(above) if above else place[op]
+            layer.sort(key=lambda op: means[op])
+            place.update((op, i) for i, op in enumerate(layer))
+
+
+def _lines(op: Op, seconds: float | None) -> tuple[str, ...]:
+    lines = [op.name, _summary(op)]
+    lines += [f"{_layout(x)}  {x.name}" for x in dict.fromkeys(op.inputs) if _is_constant(x)]
+    if seconds is not None:
+        lines.append(f"{seconds * 1e6:.2f} us")
+    return tuple(_short(line) for line in lines)
+
+
+def _summary(op: Op) -> str:
+    if op.op_name != "fused":
+        return op.op_name
+    body = [inner for inner in op.attrs["graph"].ops if inner.kind not in ("source", "sink")]
+    return ", ".join(inner.op_name for inner in body)
+
+
+def _is_constant(tensor: GraphTensor) -> bool:
+    return tensor.producer_owner.op_name == "constant"
+
+
+def _layout(tensor: GraphTensor) -> str:
+    details = tensor.details
+    dims = "x".join(map(str, details.plain_dims)) or "1"
+    return f"{details.dtype} {dims} {print_format(details.format)}"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= MOST_LETTERS else f"{text[: MOST_LETTERS - 3]}..."
+
+
+def _node(box: Box, seconds: float | None, slowest: float) -> str:
+    fill = "#fff" if seconds is None else heat(seconds / slowest if slowest else 0.0)
+    lines = [
+        label(line, box.x + PAD, box.y + PAD + (i + 0.75) * LINE, class_="name" if not i else "")
+        for i, line in enumerate(box.lines)
+    ]
+    rect = element(
+        "rect", x=box.x, y=box.y, width=BOX_WIDTH, height=box.height, rx=5, fill=fill
+    )  # fmt: skip
+    title = element("title", text=box.op.name)
+    return element(
+        "g", title, rect, *lines, class_=f"node {box.op.kind}", data_node=box.op.name, tabindex=0
+    )
+
+
+def _edge(source: Box, target: Box, tensor: GraphTensor, number: int) -> str:
+    x1, y1 = source.x + BOX_WIDTH / 2, source.y + source.height
+    x2, y2 = target.x + BOX_WIDTH / 2 + 24 * min(number, 4), target.y
+    bend = (y2 - y1) / 2
+    path = f"M{x1:.1f} {y1:.1f}C{x1:.1f} {y1 + bend:.1f} {x2:.1f} {y2 - bend:.1f} {x2:.1f} {y2:.1f}"
+    text = label(
+        _layout(tensor), x2 + 4, y2 - 6 - 13 * min(number, 2), class_="layout"
+    )  # fmt: skip
+    title = element("title", text=f"{tensor.name}: {print_tensor_type(tensor.details)}")
+    return element("g", title, element("path", d=path), text, class_="edge")

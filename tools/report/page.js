@@ -1,0 +1,99 @@
+"use strict";
+(() => {
+  const data = JSON.parse(document.getElementById("data").textContent);
+  const panel = document.getElementById("panel");
+
+  async function unpack(text) {
+    const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
+    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+    return JSON.parse(await new Response(stream).text());
+  }
+
+  function add(parent, tag, text, className) {
+    const child = parent.appendChild(document.createElement(tag));
+    if (text !== undefined) child.textContent = text;
+    if (className) child.className = className;
+    return child;
+  }
+
+  function addList(heading, lines) {
+    if (!lines.length) return;
+    add(panel, "h3", heading);
+    add(panel, "pre", lines.join("\n"));
+  }
+
+  async function addCode(kernel) {
+    const packed = data.kernels[kernel];
+    if (!packed) return;
+    add(panel, "h3", "Code");
+    const bar = add(panel, "div");
+    const pre = add(panel, "pre", undefined, "code");
+    const texts = await unpack(packed);
+    const buttons = Object.keys(texts).map((stage) => {
+      const button = add(bar, "button", stage);
+      button.dataset.stage = stage;
+      button.addEventListener("click", () => {
+        buttons.forEach((b) => b.classList.toggle("on", b === button));
+        pre.textContent = texts[stage];
+      });
+      return button;
+    });
+    buttons[0].click();
+  }
+
+  function select(name) {
+    const node = data.nodes[name];
+    if (!node) return;
+    for (const e of document.querySelectorAll("[data-node]")) {
+      e.classList.toggle("selected", e.dataset.node === name);
+    }
+    panel.replaceChildren();
+    panel.dataset.shown = name;
+    add(panel, "h3", name);
+    const list = add(panel, "dl");
+    for (const [key, value] of node.rows) {
+      if (!value) continue;
+      add(list, "dt", key);
+      add(list, "dd", value);
+    }
+    add(panel, "pre", node.text);
+    addList("Candidates (* chosen) and memory", node.asked);
+    addList("Decisions", node.decisions);
+    addCode(node.kernel);
+  }
+
+  function sortBy(column) {
+    const table = document.getElementById("table");
+    const head = table.tHead.rows[0].cells;
+    const numeric = table.tBodies[0].rows[0]?.cells[column].classList.contains("number");
+    const first = numeric ? "descending" : "ascending";
+    const other = numeric ? "ascending" : "descending";
+    const order = head[column].ariaSort === first ? other : first;
+    for (const cell of head) cell.removeAttribute("aria-sort");
+    head[column].setAttribute("aria-sort", order);
+    const sign = order === "ascending" ? 1 : -1;
+    const value = (row) => row.cells[column].textContent;
+    const rows = [...table.tBodies[0].rows].sort((a, b) =>
+      sign * (numeric ? Number(value(a)) - Number(value(b)) : value(a).localeCompare(value(b))));
+    table.tBodies[0].append(...rows);
+  }
+
+  async function act(target) {
+    const node = target.closest("[data-node]");
+    const heading = target.closest("#table th");
+    const button = target.closest("[data-pass]");
+    if (heading) sortBy(heading.cellIndex);
+    else if (node) select(node.dataset.node);
+    else if (button) {
+      const pre = document.getElementById("pass-text");
+      pre.textContent = await unpack(data.passes[Number(button.dataset.pass)]);
+      pre.hidden = false;
+      pre.scrollIntoView({ block: "nearest" });
+    }
+  }
+
+  document.addEventListener("click", (event) => act(event.target));
+  document.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && event.target.tagName !== "BUTTON") act(event.target);
+  });
+})();

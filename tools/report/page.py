@@ -1,0 +1,137 @@
+"""The report itself: one HTML file that holds everything and asks the network for nothing."""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from collections.abc import Mapping
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from ...compiler import Compilation
+from ...graph_ir.context import LowerContext
+from ...graph_ir.templates.matmul_tile import MatmulBlocking
+from ..explain import Explanation
+from ..profile import KernelTime, Profile
+from .charts import memory_chart, phase_chart, roofline_chart
+from .facts import kernel_texts, node_facts, pass_facts
+from .graph_picture import graph_picture
+
+COLUMNS = (
+    *("node", "kernel", "problem", "layouts", "blocking", "time us", "share %"),
+    *("GFLOP/s", "GB/s", "% of roof", "roof"),
+)
+
+
+def report_page(
+    compilation: Compilation,
+    profile: Profile,
+    blockings: Mapping[str, MatmulBlocking] | None = None,
+) -> str:
+    """The HTML text of a compiled and profiled model. `blockings`: the measured ones it was compiled with."""
+    ctx = LowerContext(compilation.target, compilation.options, blockings or {})
+    explanation = Explanation(compilation.source, compilation.graph, compilation.lowered, ctx)
+    passes = pass_facts(compilation, ctx)
+    data = {
+        "nodes": node_facts(explanation, profile),
+        "kernels": {name: _packed(texts) for name, texts in kernel_texts(compilation).items()},
+        "passes": [_packed(stage["text"]) if stage["text"] else "" for stage in passes],
+    }
+    seconds = {k.node: k.seconds for k in profile.kernels}
+    phases = list(compilation.artifact.metadata.stats["seconds"].items())
+    picture = f'<div class="scroll">{graph_picture(compilation.graph, seconds)}</div>'
+    panel = '<div id="panel"><p>Click a node of the graph, a row, a point or a block.</p></div>'
+    sections = [
+        ("Graph", f'<div class="beside">{picture}{panel}</div>'),
+        ("Kernels", _kernel_table(profile)),
+        ("Roofline", roofline_chart(profile)),
+        ("Memory", memory_chart(compilation.graph)),
+        ("Phases", phase_chart(phases)),
+        ("Passes", _pass_table(passes)),
+    ]
+    title = escape(f"{profile.model or 'model'}: graphc report")
+    body = "".join(
+        f'<section id="{name.lower()}"><h2>{name}</h2>{content}</section>'
+        for name, content in sections
+    )
+    return (
+        f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
+        f"<style>{_asset('page.css')}</style></head><body><h1>{title}</h1>{_summary(profile)}"
+        f'{body}<script type="application/json" id="data">{_json(data)}</script>'
+        f"<script>{_asset('page.js')}</script></body></html>\n"
+    )
+
+
+def _summary(profile: Profile) -> str:
+    gflop = sum(k.gflop for k in profile.kernels)
+    texts = (
+        f"{profile.roofline.cpu}, {profile.roofline.isa}, {profile.threads} threads",
+        f"{profile.seconds * 1e6:.2f} us a run (median of {profile.runs}), "
+        f"{gflop / max(profile.seconds, 1e-12):.1f} GFLOP/s of {profile.roofline.gflops:.1f}",
+        f"{profile.outside * 1e6:.2f} us outside kernels",
+        f"time stamps cost {100 * profile.overhead:.2f} %",
+    )
+    return f'<p class="summary">{escape("; ".join(texts))}</p>'
+
+
+def _kernel_table(profile: Profile) -> str:
+    head = "".join(f'<th tabindex="0">{escape(name)}</th>' for name in COLUMNS)
+    rows = "".join(_kernel_row(k, profile.seconds) for k in profile.kernels)
+    return f'<div class="scroll"><table id="table"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
+
+
+def _kernel_row(kernel: KernelTime, total: float) -> str:
+    seconds = max(kernel.seconds, 1e-12)
+    texts = [
+        kernel.node, kernel.kernel, kernel.problem,
+        "; ".join(kernel.layouts), "; ".join(kernel.blockings),
+    ]  # fmt: skip
+    numbers = [
+        f"{kernel.seconds * 1e6:.2f}",
+        f"{100 * kernel.seconds / max(total, 1e-12):.1f}",
+        f"{kernel.gflop / seconds:.1f}",
+        f"{kernel.nbytes / 1e9 / seconds:.1f}",
+        f"{100 * kernel.of_roof:.0f}",
+    ]
+    cells = [f"<td>{escape(text)}</td>" for text in texts]
+    cells += [f'<td class="number">{text}</td>' for text in numbers]
+    node = escape(kernel.node, quote=True)
+    return (
+        f'<tr class="node" data-node="{node}">{"".join(cells)}<td>{escape(kernel.roof)}</td></tr>'
+    )
+
+
+def _pass_table(passes: list[dict[str, Any]]) -> str:
+    rows = []
+    for i, stage in enumerate(passes):
+        link = f'<button data-pass="{i}">show</button>' if stage["text"] else ""
+        removed, added = (escape(", ".join(stage[key])) for key in ("removed", "added"))
+        counts = (
+            f'<td class="number">{stage["before"]}</td><td class="number">{stage["after"]}</td>'
+        )
+        name = f"{stage['number']} {escape(stage['pass'])}"
+        rows.append(
+            f"<tr><td>{name}</td>{counts}<td>{link}</td>"
+            f'<td class="long">{removed}</td><td class="long">{added}</td></tr>'
+        )
+    head = "<tr><th>pass</th><th>ops before</th><th>after</th><th>graph</th><th>removed</th><th>added</th></tr>"
+    return (
+        f'<div class="scroll"><table><thead>{head}</thead><tbody>{"".join(rows)}</tbody></table></div>'
+        '<pre id="pass-text" hidden></pre>'
+    )
+
+
+def _packed(value: Any) -> str:
+    """JSON, compressed, as base64: code is long and says the same thing often."""
+    return base64.b64encode(zlib.compress(json.dumps(value).encode(), 9)).decode()
+
+
+def _json(value: Any) -> str:
+    """JSON that cannot end the script element it stands in."""
+    return json.dumps(value).replace("<", "\\u003c")
+
+
+def _asset(name: str) -> str:
+    return (Path(__file__).parent / name).read_text(encoding="utf-8")

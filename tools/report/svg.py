@@ -1,0 +1,38 @@
+"""Writing SVG: elements as text, everything escaped."""
+
+from __future__ import annotations
+
+from html import escape
+
+
+def element(tag: str, *inside: str, text: str = "", **attributes: object) -> str:
+    """One element. `class_` is `class`, and `_` in a name becomes `-`; numbers are rounded to 2 places."""
+    named = "".join(
+        f' {name.rstrip("_").replace("_", "-")}="{escape(_value(value))}"'
+        for name, value in attributes.items()
+    )
+    content = escape(text) + "".join(inside)
+    return f"<{tag}{named}>{content}</{tag}>"
+
+
+def label(text: str, x: float, y: float, **attributes: object) -> str:
+    """A line of text that starts (or has its `text_anchor`) at a point."""
+    return element("text", text=text, x=x, y=y, **attributes)
+
+
+def picture(width: float, height: float, *inside: str, class_: str) -> str:
+    """A whole drawing, as large in pixels as in its own units."""
+    return element(
+        "svg", *inside, xmlns="http://www.w3.org/2000/svg", width=width, height=height,
+        viewBox=f"0 0 {_value(width)} {_value(height)}", class_=class_,
+    )  # fmt: skip
+
+
+def heat(share: float) -> str:
+    """A colour from pale (0) to red (1)."""
+    share = min(max(share, 0.0), 1.0)
+    return f"hsl({48 - 43 * share:.0f} 95% {94 - 34 * share:.0f}%)"
+
+
+def _value(value: object) -> str:
+    return f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
