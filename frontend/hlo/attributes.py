@@ -20,7 +20,7 @@ from .syntax import (
     Word,
 )
 
-_INT_LIST = re.compile(r"[ \t]*+\{[ \t]*+((?:-?[0-9]{1,18}[ ,\t]*+)*+)\}", re.ASCII)
+_INT_LIST = re.compile(r"[ \t]*+\{[ \t]*+((?:-?[0-9]{1,18}(?![0-9])[ ,\t]*+)*+)\}", re.ASCII)
 _WINDOW_FIELDS = {
     "size": "size",
     "stride": "stride",

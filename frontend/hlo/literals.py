@@ -30,6 +30,8 @@ MOST_ELEMENTS = 1 << 27
 
 def parse_literal(text: str, shape: Shape) -> Literal:
     """The value of `text`, which must have this shape. UserError, without a position, where it has not."""
+    if shape.type in BITLESS:
+        raise UserError(f"a constant cannot be of type {shape.type}")
     if "/" in text:
         text = _COMMENT.sub(" ", text)
     if not shape.is_tuple and not shape.dims:
@@ -38,8 +40,6 @@ def parse_literal(text: str, shape: Shape) -> Literal:
             return Literal(_array([plain], shape))
     pieces = _PIECE.findall(_OLD_SHAPE.sub("", text) if "[" in text else text)
     pieces.reverse()
-    if shape.type in BITLESS:
-        raise UserError(f"a constant cannot be of type {shape.type}")
     literal = _tuple(pieces, shape) if shape.is_tuple else _value(pieces, shape)
     if pieces:
         raise UserError(f"a literal of {shape.logical()} must end here, got '{pieces[-1][:24]}'")

@@ -101,7 +101,9 @@ class _Parser:
         is_entry = lexer.kind == "word" and lexer.text == "ENTRY"
         if is_entry:
             lexer.advance()
-        elif self.shapes.at_shape or (lexer.kind == "word" and lexer.text == "ROOT"):
+        elif lexer.kind in ("shape", "type", "(") or (
+            lexer.kind == "word" and lexer.text == "ROOT"
+        ):
             return self.bare_instruction("")
         if is_entry and self.entry:
             raise lexer.error(f"there must be one ENTRY, '{self.entry}' is one already", place)
@@ -234,6 +236,7 @@ class _Parser:
     def operation(
         self, body: _Body, name: str, opcode: str, shape: Shape | None, place: int, bare: bool
     ) -> Instruction:
+        """An operation; a nested one, which has no name, has no attributes either."""
         lexer = self.lexer
         if lexer.kind != "(":
             raise lexer.expected(f"'(' after '{opcode}'")
@@ -247,7 +250,7 @@ class _Parser:
             lexer.take(")")
         else:
             operands = self.operands(body, bare)
-        attributes = self.attributes() if lexer.kind == "," else {}
+        attributes = self.attributes() if name and lexer.kind == "," else {}
         return Instruction(name, opcode, shape, operands, attributes, number, literal, place)
 
     def literal(self, shape: Shape | None, place: int) -> Literal:
