@@ -16,7 +16,7 @@ from ..graph_ir.lower_graph import LoweredModel, lower_graph
 from ..tensor_ir import interpreter
 from ..tensor_ir import pipeline as loop_pipeline
 from ..tensor_ir.nodes import Module
-from .error_bound import Error, Expected, expected_outputs, walk_expected
+from .error_bound import Error, Expected, expected_outputs, walk_expected, worst_error
 from .submodel import cut_rows, with_rows
 
 MOST_GFLOP = 0.02
@@ -47,7 +47,9 @@ class Prefix:
     error: Error
 
 
-def blame_kernel(node: Op, inputs: Sequence[Array], expected: Expected, ctx: LowerContext) -> Blame:
+def blame_kernel(
+    node: Op, inputs: Sequence[Array], expected: Sequence[Expected], ctx: LowerContext
+) -> Blame:
     """Interpret a node's Tensor IR as its template made it and after each pass: the first wrong stage is to blame."""
     if node.get_gflop() > MOST_GFLOP:
         note = f"not interpreted: {node.get_gflop():.3g} GFLOP are too many"
@@ -66,7 +68,7 @@ def blame_kernel(node: Op, inputs: Sequence[Array], expected: Expected, ctx: Low
 
 
 def kernel_prefixes(
-    node: Op, inputs: Sequence[Array], expected: Expected, ctx: LowerContext
+    node: Op, inputs: Sequence[Array], expected: Sequence[Expected], ctx: LowerContext
 ) -> Iterator[Prefix]:
     """Interpret a node's kernel as lowered (number 0) and after each pass over Tensor IR."""
     module = node.get_func(ctx).functions
@@ -79,19 +81,24 @@ def kernel_prefixes(
             yield Prefix(number, one.__name__, _interpreted(stage, node, inputs, expected))
 
 
-def _interpreted(module: Module, node: Op, inputs: Sequence[Array], expected: Expected) -> Error:
+def _interpreted(
+    module: Module, node: Op, inputs: Sequence[Array], expected: Sequence[Expected]
+) -> Error:
     operands = list(dict.fromkeys(node.inputs))
     arrays = [
         np.ascontiguousarray(x.details.format.pack(a))
         for x, a in zip(operands, inputs, strict=True)
     ]
-    output = node.outputs[0].details
-    result = np.zeros(output.blocking_dims, output.dtype.numpy)
+    details = [y.details for y in node.outputs]
+    results = [np.zeros(d.blocking_dims, d.dtype.numpy) for d in details]
     try:
-        interpreter.run(module, module.entry, [*arrays, result])
+        interpreter.run(module, module.entry, [*arrays, *results])
     except GraphcError:  # out of bounds, undefined: as wrong as can be
         return Error(float("inf"), 0.0, float("inf"), 0)
-    return expected.error(np.asarray(output.format.unpack(result, output.plain_dims)))
+    plain = [
+        np.asarray(d.format.unpack(r, d.plain_dims)) for d, r in zip(details, results, strict=True)
+    ]
+    return worst_error(expected, plain)
 
 
 def _template_name(node: Op) -> str:
@@ -155,8 +162,7 @@ def first_wrong(low: int, high: int, wrong: Callable[[int], bool]) -> int:
 def _worst(graph: Graph, inputs: Sequence[Array], expected: Sequence[Expected]) -> Error:
     with np.errstate(all="ignore"):
         results = graph.evaluate(list(inputs))
-    errors = [e.error(np.asarray(r)) for e, r in zip(expected, results, strict=True)]
-    return max(errors, key=lambda error: error.share)
+    return worst_error(expected, [np.asarray(r) for r in results])
 
 
 def _touched(
@@ -237,5 +243,4 @@ def _program_error(
         interpreter.run(module, module.entry, [*fed, *results, constants, arena])
     except GraphcError:
         return Error(float("inf"), 0.0, float("inf"), 0)
-    errors = [e.error(r) for e, r in zip(expected, results, strict=True)]
-    return max(errors, key=lambda error: error.share)
+    return worst_error(expected, results)

@@ -19,7 +19,7 @@ from ..graph_ir.context import LowerContext
 from ..graph_ir.graph import Array, Graph, Op
 from ..runtime.executor import CompiledModel
 from .bisect_passes import Blame, blame_graph_pass, blame_kernel
-from .error_bound import Error, expected_outputs, walk_expected
+from .error_bound import Error, expected_outputs, walk_expected, worst_error
 from .node_program import NodeProgram
 from .submodel import body, cone, cut_rows, node_graph, node_model, with_rows
 
@@ -169,10 +169,10 @@ def _check_kernels(
         call = program.step(node)
         if call is not None:
             call()
-        actual = program.value(node.outputs[0])
-        kept.keep(body(node)[-1].name if node.op_name == "fused" else node.name, actual)
-        (expected, *_) = expected_outputs(node_graph(node), inputs)
-        error = expected.error(actual)
+        actual = [program.value(y) for y in node.outputs]
+        for tensor, value in zip(node.outputs, actual, strict=True):
+            kept.keep(_name_in_model(node, tensor.name), value)
+        error = worst_error(expected_outputs(node_graph(node), inputs), actual)
         if not error.ok:
             return _kernel_finding(node, inputs, error, program)
         tally.add(node.name, error)
@@ -180,6 +180,14 @@ def _check_kernels(
         kept.keep(f"output {op.name}", program.value(op.inputs[0]))
     step("kernels", len(program.nodes), len(program.nodes))
     return None
+
+
+def _name_in_model(node: Op, name: str) -> str:
+    """The op of the model whose value a node gives: of a group, the one whose result leaves it."""
+    if node.op_name != "fused":
+        return name
+    result: str = node.attrs["graph"].outputs[0].inputs[0].name
+    return result
 
 
 def _kernel_finding(
@@ -223,8 +231,8 @@ def _blame_model(model: Graph, arrays: Mapping[str, Array], ctx: LowerContext) -
             call = program.step(node)
             if call is not None:
                 call()
-            expected = expected_outputs(node_graph(node), inputs)[0]
-            if not expected.error(program.value(node.outputs[0])).ok:
+            expected = expected_outputs(node_graph(node), inputs)
+            if not worst_error(expected, [program.value(y) for y in node.outputs]).ok:
                 return blame_kernel(node, inputs, expected, program.ctx)
     finally:
         program.close()

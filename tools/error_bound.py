@@ -109,6 +109,12 @@ def expected_outputs(graph: Graph, inputs: Sequence[Array]) -> list[Expected]:
     return [pairs[0][1] for op, pairs in walk_expected(graph, inputs) if op.op_name == "output"]
 
 
+def worst_error(expected: Sequence[Expected], actual: Sequence[Array]) -> Error:
+    """The error of the result that is furthest off, measured by its bound."""
+    errors = [e.error(a) for e, a in zip(expected, actual, strict=True)]
+    return max(errors, key=lambda error: error.share)
+
+
 def _walks(
     op: Op, inputs: list[list[Array]], given: list[Array] | None, rng: np.random.Generator
 ) -> tuple[list[list[Array]], list[Array]]:
