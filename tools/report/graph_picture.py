@@ -10,7 +10,9 @@ from ...graph_ir.printer import print_format, print_tensor_type
 from .svg import element, heat, label, picture
 
 BOX_WIDTH, LINE, PAD = 250.0, 15.0, 8.0
-GAP_X, GAP_Y, MARGIN = 30.0, 46.0, 12.0
+GAP_X, GAP_Y, MARGIN = 30.0, 26.0, 12.0
+LABEL = 13.0  # height of a layout; each edge into a box has a line of its own above it
+MOST_LABELS = 8
 MOST_LETTERS = 36
 SWEEPS = 2
 
@@ -39,8 +41,7 @@ def graph_picture(graph: Graph, seconds: Mapping[str, float]) -> str:
     edges = [
         _edge(boxes[tensor.producer_owner], boxes[op], tensor, number)
         for op in boxes
-        for number, tensor in enumerate(dict.fromkeys(op.inputs))
-        if tensor.producer_owner in boxes
+        for number, tensor in enumerate(_drawn(op))
     ]
     nodes = [_node(box, seconds.get(box.op.name), slowest) for box in boxes.values()]
     return picture(width, height, *edges, *nodes, class_="graph")
@@ -62,6 +63,7 @@ def place_boxes(graph: Graph, seconds: Mapping[str, float]) -> dict[Op, Box]:
     boxes: dict[Op, Box] = {}
     y = MARGIN
     for layer in layers:
+        y += LABEL * max(min(len(_drawn(op)), MOST_LABELS) for op in layer)
         x = MARGIN + (widest - len(layer) * (BOX_WIDTH + GAP_X)) / 2
         for op in layer:
             boxes[op] = Box(op, _lines(op, seconds.get(op.name)), x, y)
@@ -127,13 +129,19 @@ def _node(box: Box, seconds: float | None, slowest: float) -> str:
     )
 
 
+def _drawn(op: Op) -> list[GraphTensor]:
+    """Inputs that are edges; constants are lines in the box."""
+    return [x for x in dict.fromkeys(op.inputs) if not _is_constant(x)]
+
+
 def _edge(source: Box, target: Box, tensor: GraphTensor, number: int) -> str:
     x1, y1 = source.x + BOX_WIDTH / 2, source.y + source.height
-    x2, y2 = target.x + BOX_WIDTH / 2 + 24 * min(number, 4), target.y
+    x2 = target.x + BOX_WIDTH * (number + 1) / (len(_drawn(target.op)) + 1)
+    y2 = target.y
     bend = (y2 - y1) / 2
     path = f"M{x1:.1f} {y1:.1f}C{x1:.1f} {y1 + bend:.1f} {x2:.1f} {y2 - bend:.1f} {x2:.1f} {y2:.1f}"
     text = label(
-        _layout(tensor), x2 + 4, y2 - 6 - 13 * min(number, 2), class_="layout"
+        _layout(tensor), x2 + 4, y2 - 6 - LABEL * (number % MOST_LABELS), class_="layout"
     )  # fmt: skip
     title = element("title", text=f"{tensor.name}: {print_tensor_type(tensor.details)}")
     return element("g", title, element("path", d=path), text, class_="edge")
