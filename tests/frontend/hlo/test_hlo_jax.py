@@ -138,7 +138,7 @@ def xla_run(text: str, inputs: list[np.ndarray]) -> list[np.ndarray]:
     proto = hlo.hlo_module_from_text(text).as_serialized_hlo_module_proto()
     stable = xla_client._xla.mlir.hlo_to_stablehlo(proto)
     loaded = client.compile_and_load(stable, client.devices()[:1], xla_client.CompileOptions())
-    buffers = [client.buffer_from_pyval(x) for x in inputs]
+    buffers = [jax.device_put(x) for x in inputs]
     return [np.asarray(y) for y in loaded.execute(buffers)]
 
 

@@ -1,0 +1,181 @@
+"""Graphs as HLO text: the text, round trips, and every elementwise op and reduction against its reference."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graphc.dtypes import BF16, BOOL, F16, F32, S32, U8, DType
+from graphc.errors import UnsupportedError
+from graphc.frontend.hlo import import_module, parse_hlo, write_hlo
+from graphc.graph_ir.graph import Graph, GraphTensor
+from graphc.graph_ir.logical_tensor import LogicalTensor
+from graphc.graph_ir.ops.elementwise import REQUIRED, Elementwise
+from graphc.graph_ir.ops.reduce import REDUCTIONS
+from graphc.graph_ir.registry import lookup, names
+
+RNG = np.random.default_rng(5)
+GIVEN = {
+    "leaky_relu": {"alpha": 0.1}, "selu": {"alpha": 1.6, "gamma": 1.05}, "hard_sigmoid": {"alpha": 0.2, "beta": 0.5},
+    "clamp": {"min": -1, "max": 1},
+}  # fmt: skip
+ELEMENTWISE = [name for name in names() if issubclass(lookup(name), Elementwise)]
+
+
+def values(dtype: DType, *dims: int) -> np.ndarray:
+    if dtype == BOOL:
+        return RNG.integers(0, 2, dims).astype(bool)
+    return (
+        (RNG.standard_normal(dims) * 3)
+        .clip(0 if not dtype.is_signed else -9, 9)
+        .astype(dtype.numpy)
+    )
+
+
+def round_trip(graph: Graph, *inputs: np.ndarray) -> str:
+    """The text of a graph, which read again must compute the same."""
+    text = write_hlo(graph)
+    again = import_module(parse_hlo(text))
+    for got, wanted in zip(again.evaluate(inputs), graph.evaluate(inputs), strict=True):
+        assert (got.shape, got.dtype) == (wanted.shape, wanted.dtype)
+        tolerance = 2e-2 if wanted.dtype.itemsize == 2 else 1e-5
+        np.testing.assert_allclose(got.astype(float), wanted.astype(float), tolerance, tolerance)
+    return text
+
+
+def test_text() -> None:
+    graph = Graph("my model")
+    x = graph.make_input(LogicalTensor(F32, (2, 3)), "x:0")
+    bias = graph.make_constant(np.array([1, 2.5, -np.inf], np.float32), "bias")
+    total = graph.make("reduce_sum", [graph.make("add", [x, bias]).outputs[0]], {"axes": (1,)})
+    graph.make_output(total.outputs[0], "y")
+    assert write_hlo(graph) == (
+        "HloModule my_model\n\n"
+        "%add_f32 (a: f32[], b: f32[]) -> f32[] {\n"
+        "  %a = f32[] parameter(0)\n"
+        "  %b = f32[] parameter(1)\n"
+        "  ROOT %r = f32[] add(f32[] %a, f32[] %b)\n"
+        "}\n\n"
+        "ENTRY %main (x_0: f32[2,3]{1,0}) -> (f32[2]{0}) {\n"
+        "  %x_0 = f32[2,3]{1,0} parameter(0)\n"
+        "  %bias = f32[3]{0} constant({1, 2.5, -inf})\n"
+        "  %broadcast = f32[2,3]{1,0} broadcast(f32[3]{0} %bias), dimensions={1}\n"
+        "  %add = f32[2,3]{1,0} add(f32[2,3]{1,0} %x_0, f32[2,3]{1,0} %broadcast)\n"
+        "  %identity = f32[] constant(0)\n"
+        "  %reduce_sum = f32[2]{0} reduce(f32[2,3]{1,0} %add, f32[] %identity), dimensions={1}, to_apply=%add_f32\n"
+        "  ROOT %result = (f32[2]{0}) tuple(f32[2]{0} %reduce_sum)\n"
+        "}\n"
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", [F32, BF16, S32, U8, BOOL], ids=str)
+@pytest.mark.parametrize("name", ELEMENTWISE)
+def test_elementwise(name: str, dtype: DType) -> None:
+    row: Any = lookup(name).row  # type: ignore[attr-defined]
+    if dtype.kind not in row.accepts:
+        return
+    attrs = GIVEN.get(name, {})
+    assert all(value is not REQUIRED or key in attrs for key, value in row.attrs.items())
+    graph = Graph()
+    inputs = [values(BOOL if i < row.conditions else dtype, 5, 4) for i in range(len(row.inputs))]
+    tensors = [
+        graph.make_input(LogicalTensor(BOOL if x.dtype == bool else dtype, x.shape)) for x in inputs
+    ]
+    graph.make_output(graph.make(name, tensors, attrs).outputs[0])
+    with np.errstate(all="ignore"):
+        round_trip(graph, *inputs)
+
+
+@pytest.mark.parametrize("dtype", [F32, F16, S32, BOOL], ids=str)
+@pytest.mark.parametrize("name", REDUCTIONS)
+def test_reductions(name: str, dtype: DType) -> None:
+    if dtype.kind not in REDUCTIONS[name].row.accepts:
+        return
+    graph = Graph()
+    x = graph.make_input(LogicalTensor(dtype, (3, 4, 2)))
+    for axes, keep in (((0, 2), True), ((1,), False), ((), False)):
+        graph.make_output(graph.make(name, [x], {"axes": axes, "keep_dims": keep}).outputs[0])
+    with np.errstate(all="ignore"):
+        round_trip(graph, values(dtype, 3, 4, 2))
+
+
+def test_movement_products_and_indices() -> None:
+    graph = Graph()
+    x = graph.make_input(LogicalTensor(F32, (2, 3, 4)), "x")
+    index = graph.make_input(LogicalTensor(S32, (2,)), "i")
+
+    def out(op_name: str, *inputs: GraphTensor, **attrs: Any) -> GraphTensor:
+        result = graph.make(op_name, inputs, attrs).outputs[0]
+        graph.make_output(result)
+        return result
+
+    out("slice", x, starts=(1, 2, 0), steps=(-1, -2, 3), sizes=(2, 2, 2))
+    out("slice", x, starts=(0, 0, 0), sizes=(0, 3, 4))
+    out("pad", x, before=(1, -1, 0), after=(0, 2, 1), mode="constant", value=2)
+    out("pad", x, before=(1, 2, 0), after=(0, 1, 2), mode="reflect")
+    out("pad", x, before=(1, 2, 0), after=(0, 1, 2), mode="edge")
+    out("concat", x, x, axis=1)
+    y = out("transpose", x, perm=(0, 2, 1))
+    out("matmul_core", x, y)
+    out("matmul_core", x, x, transpose_b=True)
+    out("matmul_core", x, x, transpose_a=True)
+    out("gather", x, index, axis=1)
+    spots = graph.make_constant(np.array([[[0, -1, 3, 1]] * 3] * 2))
+    out("gather_elements", x, spots, axis=2)
+    out("softmax", x, axis=1)
+    out("cast", x, dtype="s8")
+    out(
+        "broadcast",
+        graph.make("reshape", [x], {"shape": (2, 1, 3, 4)}).outputs[0],
+        shape=(2, 5, 3, 4),
+    )
+    round_trip(graph, values(F32, 2, 3, 4), np.array([2, -3], np.int32))
+
+
+def test_what_cannot_be_written_is_listed() -> None:
+    graph = Graph("g")
+    x = graph.make_input(LogicalTensor(F32, (2,)), "x")
+    inner = Graph("inner")
+    inner.make_output(inner.make_input(LogicalTensor(F32, (2,))))
+    graph.make_output(graph.make("fused", [x], {"graph": inner}).outputs[0])
+    with pytest.raises(UnsupportedError) as caught:
+        write_hlo(graph)
+    assert str(caught.value) == "graph 'g': these ops cannot be written as HLO: fused (1x)"
+
+
+@st.composite
+def graphs(draw: st.DrawFn) -> Graph:
+    """Chains of ops over matrices, each reading any earlier value."""
+    graph = Graph()
+    tensors = [graph.make_input(LogicalTensor(F32, (4, 4)), f"x{i}") for i in range(2)]
+    for _ in range(draw(st.integers(1, 8))):
+        a, b = (draw(st.sampled_from(tensors)) for _ in range(2))
+        name, attrs = draw(
+            st.sampled_from(
+                [("add", {}), ("mul", {}), ("max", {}), ("tanh", {}), ("matmul_core", {}),
+                 ("transpose", {"perm": (1, 0)}), ("reduce_sum", {"axes": (0,)}), ("broadcast", {"shape": (4, 4)})]
+            )
+        )  # fmt: skip
+        if name == "reduce_sum":
+            a = graph.make(name, [a], attrs).outputs[0]
+            name, attrs = "broadcast", {"shape": (4, 4)}
+        if a.details.plain_dims == (4, 4) and name == "broadcast":
+            continue
+        count = 2 if name in ("add", "mul", "max", "matmul_core") else 1
+        tensors.append(graph.make(name, [a, b][:count], attrs).outputs[0])
+    graph.make_output(tensors[-1])
+    return graph
+
+
+@given(graphs())
+def test_written_read_and_written_again_is_the_same(graph: Graph) -> None:
+    first = import_module(parse_hlo(write_hlo(graph)))
+    second = import_module(parse_hlo(write_hlo(first)))
+    assert second.compare_contents(first)
+    inputs = [values(F32, 4, 4), values(F32, 4, 4)]
+    for got, wanted in zip(first.evaluate(inputs), graph.evaluate(inputs), strict=True):
+        np.testing.assert_array_equal(got, wanted)
