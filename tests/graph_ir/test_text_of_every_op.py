@@ -22,6 +22,7 @@ from graphc.graph_ir.verifier import verify
 SHAPE = (2, 4, 6)
 CHANNELS: list[tuple[DType, tuple[int, ...]]] = [(F32, (4,))]
 X: list[tuple[DType, tuple[int, ...]]] = [(F32, SHAPE)]
+POOL = (X, {"kernel": (2,), "strides": (2,), "before": (1,), "after": (0,), "ceil_mode": True})
 
 
 def part() -> Graph:
@@ -36,10 +37,13 @@ def part() -> Graph:
 EXAMPLES: dict[str, tuple[list[tuple[DType, tuple[int, ...]]], dict[str, Any]]] = {
     "arg_max": (X, {"axis": 1, "keep_dims": True}),
     "arg_min": (X, {"axis": -1, "last": True}),
+    "avg_pool": (X, {"kernel": (2,), "count_include_pad": True}),
     "batch_norm": (X + CHANNELS * 4, {"epsilon": 1e-3}),
     "broadcast": (X, {"shape": (3, *SHAPE)}),
     "cast": (X, {"dtype": "bf16"}),
     "concat": (X * 3, {"axis": -1}),
+    "convolution": ([*X, (F32, (6, 2, 3))], {"groups": 2, "before": (1,), "dilations": (2,)}),
+    "convolution_transpose": ([*X, (F32, (4, 3, 2))], {"strides": (2,), "output_padding": (1,)}),
     "copy": (X, {}),
     "fused": (X, {"graph": part()}),
     "gather": ([*X, (S64, (5, 1))], {"axis": 1}),
@@ -47,14 +51,27 @@ EXAMPLES: dict[str, tuple[list[tuple[DType, tuple[int, ...]]], dict[str, Any]]] 
     "instance_norm": (X + CHANNELS * 2, {}),
     "layer_norm": ([*X, (F32, (6,))], {"axis": -1, "epsilon": 1e-6}),
     "log_softmax": (X, {"axis": 0}),
+    "lp_pool": (X, {"kernel": (3,), "p": 3}),
+    "lrn": (X, {"size": 3, "alpha": 0.5}),
     "matmul_core": ([*X, (F32, (6, 5))], {"transpose_b": False}),
+    "max_pool": POOL,
+    "min_pool": POOL,
     "pad": (X, {"before": (0, 1, 0), "after": (0, -2, 3), "mode": "constant", "value": -np.inf}),
+    "patches": (X, {"kernel": (3,)}),
+    "prod_pool": POOL,
     "reduce_log_sum_exp": (X, {"axes": None}),
     "reorder": (X, {"format": parse_format("ABD4b", "ABD")}),
     "reshape": (X, {"shape": (48,)}),
+    "resize": (X, {"shape": (2, 4, 9), "mode": "cubic", "scales": (1.0, 1.0, 1.6)}),
     "rms_norm": (X, {}),
     "slice": (X, {"starts": (1, 3, 0), "steps": (1, -1, 2), "sizes": (1, 4, 3)}),
     "softmax": (X, {}),
+    "sum_pool": POOL,
+    "cum_prod": (X, {"axis": 1, "reverse": True}),
+    "cum_sum": (X, {"axis": -1, "exclusive": True}),
+    "gather_elements": ([*X, (S64, (2, 3, 6))], {"axis": 1}),
+    "scatter_elements": ([*X, (S64, (2, 3, 6)), (F32, (2, 3, 6))], {"axis": 1, "reduction": "add"}),
+    "top_k": (X, {"k": 2, "axis": 1, "largest": False}),
     "transpose": (X, {"perm": (2, 0, 1)}),
 }
 
