@@ -58,7 +58,7 @@ def complete(
         (graph.name, node.name): node
         for graph in used
         for node in graph.nodes
-        if is_source(node) and not (node.type == "Data" and graph is not dump.main)
+        if is_source(node) and node.type != "Data"
     }
     given = _given_constants(dump, places, constants)
     inputs = [node for node in dump.main.nodes if node.type == "Data"]

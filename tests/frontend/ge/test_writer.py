@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import graphc.graph_ir.ops  # noqa: F401 - fills the registry
 from graphc.dtypes import by_name
 from graphc.errors import UnsupportedError
 from graphc.frontend import load

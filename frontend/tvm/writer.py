@@ -1,0 +1,168 @@
+"""Graph to TVM graph JSON. Each op is a kernel call named after its operator; the exact op is in its attributes."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ...dtypes import DType
+from ...errors import UnsupportedError
+from ...graph_ir.graph import Array, Graph, GraphTensor, Op
+from .document import NAMES
+from .own_attrs import own_attrs
+
+_CPU = 1  # DLDevice
+
+_RELAY = {
+    "neg": "negative", "sub": "subtract", "mul": "multiply", "div": "divide", "pow": "power", "max": "maximum",
+    "min": "minimum", "relu": "nn_relu", "leaky_relu": "nn_leaky_relu", "prelu": "nn_prelu", "softmax": "nn_softmax",
+    "log_softmax": "nn_log_softmax", "clamp": "clip", "matmul_core": "nn_matmul", "eq": "equal", "ne": "not_equal",
+    "lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal", "select": "where",
+    "concat": "concatenate",
+    "broadcast": "broadcast_to", "slice": "strided_slice", "gather": "take", "reduce_sum": "sum", "reduce_mean": "mean",
+    "reduce_max": "max", "reduce_min": "min", "reduce_prod": "prod", "arg_max": "argmax", "arg_min": "argmin",
+    "not": "logical_not", "and": "logical_and", "or": "logical_or", "layer_norm": "nn_layer_norm",
+    "batch_norm": "nn_batch_norm", "pad": "nn_pad", "top_k": "topk",
+}  # fmt: skip
+
+
+def write_tvm(graph: Graph) -> tuple[str, dict[str, Array]]:
+    """The graph JSON and the parameters p0, p1, ... it reads, for `write_params`.
+
+    Storage ids share the memory of intermediate results as a run in this order allows; inputs, parameters and results
+    keep theirs. UnsupportedError names all ops that cannot be written (subgraphs, blocked layouts).
+    """
+    return _Writer(graph).write()
+
+
+class _Writer:
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.nodes: list[dict[str, Any]] = []
+        self.places: dict[GraphTensor, tuple[int, int]] = {}
+        self.entries: list[GraphTensor] = []
+        self.row_ptr = [0]
+        self.params: dict[str, Array] = {}
+        self.names: set[str] = {op.name for op in graph.inputs}
+        self.counters: dict[str, int] = {}
+
+    def write(self) -> tuple[str, dict[str, Array]]:
+        problems: list[str] = []
+        sources = [op for op in self.graph.ops if op.kind == "source"]
+        for op in sorted(
+            sources, key=lambda op: op.op_name != "input"
+        ):  # arguments first, in their order
+            self.add(op, self.source(op))
+        for op in self.graph.ops:
+            if op.kind in ("source", "sink"):
+                continue
+            try:
+                self.add(op, self.kernel(op))
+            except UnsupportedError as error:
+                problems.append(str(error))
+                self.add(op, {})
+        if problems:
+            raise UnsupportedError(f"graph '{self.graph.name}': {'; '.join(problems)}")
+        heads = [[*self.places[op.inputs[0]], 0] for op in self.graph.outputs]
+        value = {
+            "nodes": self.nodes,
+            "arg_nodes": list(range(len(sources))),
+            "heads": heads,
+            "attrs": self.attrs(),
+            "node_row_ptr": self.row_ptr,
+        }
+        return json.dumps(value, indent=2, ensure_ascii=False), self.params
+
+    def add(self, op: Op, node: dict[str, Any]) -> None:
+        number = len(self.nodes)
+        self.nodes.append(node)
+        for index, tensor in enumerate(op.outputs):
+            self.places[tensor] = (number, index)
+            self.entries.append(tensor)
+        self.row_ptr.append(len(self.entries))
+
+    def source(self, op: Op) -> dict[str, Any]:
+        if op.op_name == "input":
+            return {"op": "null", "name": op.name, "inputs": []}
+        number = len(self.params)
+        while f"p{number}" in self.names or f"p{number}" in self.params:
+            number += 1
+        name = f"p{number}"
+        self.params[name] = np.asarray(op.attrs["value"])
+        return {"op": "null", "name": name, "inputs": []}
+
+    def kernel(self, op: Op) -> dict[str, Any]:
+        if not all(x.details.format.is_plain for x in (*op.inputs, *op.outputs)):
+            raise UnsupportedError(
+                f"{op.op_name} '{op.name}': a blocked layout cannot be written to a TVM graph"
+            )
+        attrs = {
+            "num_inputs": str(len(op.inputs)),
+            "num_outputs": str(len(op.outputs)),
+            "flatten_data": "0",
+            "func_name": self.func_name(op),
+            **own_attrs(op),
+        }
+        inputs = [[*self.places[x], 0] for x in op.inputs]
+        return {"op": "tvm_op", "name": op.name, "attrs": attrs, "inputs": inputs}
+
+    def func_name(self, op: Op) -> str:
+        """The kernel's name; a counter tells those of one name apart."""
+        name = f"tvmgen_default_fused_{_RELAY.get(op.op_name, op.op_name)}"
+        count = self.counters.get(name, 0)
+        self.counters[name] = count + 1
+        return f"{name}_{count}" if count else name
+
+    def attrs(self) -> dict[str, Any]:
+        details = [tensor.details for tensor in self.entries]
+        return {
+            "storage_id": ["list_int", self.storage()],
+            "dltype": ["list_str", [NAMES[d.dtype] for d in details]],
+            "shape": ["list_shape", [list(d.plain_dims) for d in details]],
+            "device_index": ["list_int", [_CPU] * len(details)],
+        }
+
+    def storage(self) -> list[int]:
+        """A slot per entry: a result takes the smallest free one that is large enough, else one of its own."""
+        last = {tensor: self._last_use(tensor) for tensor in self.entries}
+        slots: list[int] = []  # bytes of each
+        free: list[int] = []
+        owner: dict[GraphTensor, int] = {}
+        for number in range(len(self.nodes)):
+            mine = self.entries[self.row_ptr[number] : self.row_ptr[number + 1]]
+            for tensor in mine:
+                size = _bytes(tensor.details.plain_dims, tensor.details.dtype)
+                private = tensor.producer_owner.kind == "source"
+                fitting = [] if private else [slot for slot in free if slots[slot] >= size]
+                if fitting:
+                    slot = min(fitting, key=lambda s: slots[s])
+                    free.remove(slot)
+                else:
+                    slot = len(slots)
+                    slots.append(size)
+                owner[tensor] = slot
+            used = [x for x in owner if last[x] == number and x.producer_owner.kind != "source"]
+            for tensor in used:
+                free.append(owner[tensor])
+                last[tensor] = -1
+        return [owner[tensor] for tensor in self.entries]
+
+    def _last_use(self, tensor: GraphTensor) -> int:
+        """Number of the last node that reads a tensor; beyond all of them for a result of the graph."""
+        users = [op for _, op in tensor.uses]
+        if not users:
+            return self.places[tensor][0]
+        if any(op.op_name == "output" for op in users):
+            return len(self.nodes)
+        return max(self._number(op) for op in users)
+
+    def _number(self, op: Op) -> int:
+        return self.places[op.outputs[0]][0]
+
+
+def _bytes(dims: Sequence[int], dtype: DType) -> int:
+    return math.prod(dims) * dtype.size

@@ -1,0 +1,140 @@
+"""Graphs written as graph JSON and read back."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import graphc.graph_ir.ops  # noqa: F401 - fills the registry
+from graphc.dtypes import F32, S64
+from graphc.errors import UnsupportedError
+from graphc.frontend import load
+from graphc.frontend.tvm.params import write_params
+from graphc.frontend.tvm.reader import parse_tvm
+from graphc.frontend.tvm.writer import write_tvm
+from graphc.graph_ir.format import parse_format
+from graphc.graph_ir.graph import Graph
+from graphc.graph_ir.logical_tensor import LogicalTensor
+
+
+def network() -> Graph:
+    """A layer, a chain, a split into two results, and one input that is a result."""
+    rng = np.random.default_rng(0)
+    graph = Graph("network")
+    x = graph.make_input(LogicalTensor(F32, (4, 6)), "p0")  # the name of a parameter, taken
+    index = graph.make_input(LogicalTensor(S64, (3,)), "index")
+    weight = graph.make_constant(rng.standard_normal((8, 6)).astype(np.float32), "w")
+    y = graph.make("matmul_core", [x, weight], {"transpose_b": True}, "fc").outputs[0]
+    for i in range(4):
+        y = graph.make("relu" if i % 2 else "sigmoid", [y], name=f"act{i}").outputs[0]
+    y = graph.make("clamp", [y], {"min": 0.55, "max": None}).outputs[0]
+    values, places = graph.make("top_k", [y], {"k": 3, "axis": -1, "largest": True}).outputs
+    picked = graph.make("gather", [values, index], {"axis": 0}).outputs[0]
+    halves = graph.make("cast", [picked], {"dtype": "f16"}).outputs[0]
+    for tensor in (halves, places, x):
+        graph.make_output(tensor)
+    return graph
+
+
+def test_reading_gives_the_graph_that_was_written(tmp_path):
+    graph = network()
+    text, params = write_tvm(graph)
+    assert list(params) == ["p1"]
+    (tmp_path / "m.json").write_text(text)
+    write_params(tmp_path / "m.params", params)
+    again = load(tmp_path / "m.json")
+    inputs = [
+        np.random.default_rng(1).standard_normal((4, 6)).astype(np.float32),
+        np.array([3, 0, 1]),
+    ]
+    for mine, wanted in zip(again.evaluate(inputs), graph.evaluate(inputs), strict=True):
+        np.testing.assert_array_equal(mine, wanted)
+    second, _ = write_tvm(again)
+    assert second == text
+    assert load(second.encode(), constants=params).compare_contents(again)
+
+
+def test_the_fields_of_the_format():
+    text, _ = write_tvm(network())
+    value = json.loads(text)
+    assert list(value) == ["nodes", "arg_nodes", "heads", "attrs", "node_row_ptr"]
+    assert list(value["attrs"]) == ["storage_id", "dltype", "shape", "device_index"]
+    names = [node["attrs"]["func_name"] for node in value["nodes"] if node["op"] == "tvm_op"]
+    assert names[:5] == [
+        "tvmgen_default_fused_nn_matmul",
+        "tvmgen_default_fused_sigmoid",
+        "tvmgen_default_fused_nn_relu",
+        "tvmgen_default_fused_sigmoid_1",
+        "tvmgen_default_fused_nn_relu_1",
+    ]
+    assert all(
+        isinstance(v, str) for node in value["nodes"] for v in node.get("attrs", {}).values()
+    )
+
+
+def test_storage_is_shared_only_where_nothing_is_still_read():
+    text, _ = write_tvm(network())
+    graph = parse_tvm(text)
+    assert graph.storage_id is not None and graph.types is not None
+    inside = [i for i, node in enumerate(graph.nodes) if node.op == "tvm_op"]
+    first = [graph.storage_id[graph.row_ptr[i]] for i in inside[:6]]
+    assert first == [3, 4, 3, 4, 3, 4]
+    last_use = {}
+    for number, node in enumerate(graph.nodes):
+        for entry in node.inputs:
+            last_use[graph.row_ptr[entry.node] + entry.output] = number
+    for head in graph.heads:
+        last_use[graph.row_ptr[head.node] + head.output] = len(graph.nodes)
+    made = {
+        e: n for n in range(len(graph.nodes)) for e in range(graph.row_ptr[n], graph.row_ptr[n + 1])
+    }
+    for a in made:
+        for b in made:
+            if a < b and graph.storage_id[a] == graph.storage_id[b]:
+                assert last_use[a] < made[b]
+                assert graph.nodes[made[a]].op == "tvm_op"
+
+
+def test_what_cannot_be_written_is_named_at_once():
+    graph = Graph("g")
+    x = graph.make_input(LogicalTensor(F32, (4, 6)), "x")
+    for name in ("a", "b"):
+        blocked = graph.make("reorder", [x], {"format": parse_format("MK2k", None)}, name).outputs[
+            0
+        ]
+        graph.make_output(blocked)
+    with pytest.raises(UnsupportedError) as error:
+        write_tvm(graph)
+    assert str(error.value) == (
+        "graph 'g': reorder 'a': a blocked layout cannot be written to a TVM graph; "
+        "reorder 'b': a blocked layout cannot be written to a TVM graph"
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"x_op": "what"}, "graph json: node 'act0': op 'what' is not in the registry"),
+        ({"x_attrs": "{"}, "graph json: node 'act0': attribute 'x_attrs' must be JSON"),
+        ({"x_attrs": "[]"}, "graph json: node 'act0': attribute 'x_attrs' must be a JSON object"),
+        (
+            {"x_op": "constant"},
+            "graph json: node 'act0': attribute 'x_op' must be an op that computes, got 'constant'",
+        ),
+        (
+            {"x_op": "fused"},
+            "graph json: node 'act0': attribute 'x_op' must be an op that computes, got 'fused'",
+        ),
+        ({"x_op": "top_k"}, "graph json: node 'act0': top_k 'act0': k must be in [0, 8], got None"),
+    ],
+)
+def test_damaged_own_attributes(changes, message):
+    text, params = write_tvm(network())
+    value = json.loads(text)
+    node = next(node for node in value["nodes"] if node["name"] == "act0")
+    node["attrs"] |= changes
+    with pytest.raises(Exception) as error:
+        load(json.dumps(value).encode(), constants=params)
+    assert str(error.value) == message
