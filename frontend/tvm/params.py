@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import ml_dtypes
 import numpy as np
 
+from ...dtypes import BF16
 from ...errors import InternalError, UnsupportedError, UserError
 from ...graph_ir.graph import Array
 
@@ -25,7 +25,7 @@ _DTYPES: dict[tuple[int, int], np.dtype] = {
     **{(2, bits): np.dtype(f"float{bits}") for bits in (16, 32, 64)},
     (1, 1): np.dtype(np.bool_),
     (6, 8): np.dtype(np.bool_),
-    (4, 16): np.dtype(ml_dtypes.bfloat16),
+    (4, 16): BF16.numpy,
 }
 _CODES = {dtype: key for key, dtype in reversed(_DTYPES.items())}
 _CODES[np.dtype(np.bool_)] = (1, 1)
