@@ -8,8 +8,9 @@ logger `graphc.<pass>` at debug level.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
 
 from .graph import Graph
 
@@ -79,6 +80,8 @@ class DecisionLog:
     stages: list[Stage] = field(default_factory=list)
     decisions: list[Decision] = field(default_factory=list)
     current: tuple[int, str] = (0, "")
+    _mentions: dict[str, list[int]] = field(default_factory=dict, repr=False, compare=False)
+    _indexed: int = field(default=0, repr=False, compare=False)
 
     def of_stage(self, number: int) -> list[Decision]:
         """The decisions of one pass."""
@@ -86,21 +89,46 @@ class DecisionLog:
 
     def story(self, name: str) -> list[Decision]:
         """Every decision about an op of the source graph and about what became of it, in order."""
-        names, found = {name}, []
-        for decision in self.decisions:
-            if names & {*decision.subjects, *decision.results}:
-                found.append(decision)
-            if names.intersection(decision.subjects):
-                names.update(decision.results)
-        return found
+        return [decision for decision, _ in self._follow(name)]
 
     def became(self, name: str) -> set[str]:
         """The names under which an op, or what replaced it, is known after all passes (its own name too)."""
         names = {name}
-        for decision in self.decisions:
-            if names.intersection(decision.subjects) and decision.kind != "not fused":
+        for decision, is_subject in self._follow(name, "not fused"):
+            if is_subject:
                 names.update(decision.results)
         return names
+
+    def _follow(self, name: str, without: str = "") -> Iterator[tuple[Decision, bool]]:
+        """Decisions that name an op or what it became so far, and whether it was their subject.
+
+        From one decision to the next that names it, so that asking about every op of a large model stays cheap.
+        """
+        self._index_mentions()
+        names, pending = {name}, list(self._mentions.get(name, ()))
+        last = -1
+        while pending:
+            number = heappop(pending)
+            decision = self.decisions[number]
+            if number == last or decision.kind == without:
+                continue
+            last = number
+            is_subject = not names.isdisjoint(decision.subjects)
+            yield decision, is_subject
+            for result in decision.results if is_subject else ():
+                if result not in names:
+                    names.add(result)
+                    for later in self._mentions[result]:
+                        if later > number:
+                            heappush(pending, later)
+
+    def _index_mentions(self) -> None:
+        """Positions of the decisions that name an op, for those made since it was last asked."""
+        for number in range(self._indexed, len(self.decisions)):
+            decision = self.decisions[number]
+            for name in {*decision.subjects, *decision.results}:
+                self._mentions.setdefault(name, []).append(number)
+        self._indexed = len(self.decisions)
 
 
 def log_of(graph: Graph) -> DecisionLog:

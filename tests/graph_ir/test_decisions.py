@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
+import random
 
 import numpy as np
 import pytest
 
 from graphc.dtypes import F32
 from graphc.graph_ir import pipeline
-from graphc.graph_ir.decisions import KINDS, DecisionLog, log_of, record
+from graphc.graph_ir.decisions import KINDS, Decision, DecisionLog, log_of, record
 from graphc.graph_ir.graph import Graph
 from graphc.graph_ir.logical_tensor import LogicalTensor
 from support.graphs import graph_of
@@ -115,3 +116,22 @@ def test_a_pass_that_runs_alone_may_record_too() -> None:
     graph = Graph("g")
     record(graph, "removed", ["x"])
     assert str(log_of(graph).decisions[0]) == "removed x"
+
+
+def test_following_mentions_is_the_same_as_reading_the_whole_log() -> None:
+    for seed in range(200):
+        rng, log = random.Random(seed), DecisionLog()
+        for _ in range(rng.randrange(12)):
+            kind = rng.choice(("fused", "not fused", "merged"))
+            subjects, results = (tuple(rng.sample("abcdef", rng.randrange(n))) for n in (4, 3))
+            log.decisions.append(Decision(1, "pass", kind, subjects, results, ""))
+            log.story("a")  # the index grows with the log
+        for name in "abcdef":
+            story, known, became = [], {name}, {name}
+            for d in log.decisions:
+                if known & {*d.subjects, *d.results}:
+                    story.append(d)
+                known.update(d.results if known & set(d.subjects) else ())
+                if d.kind != "not fused":
+                    became.update(d.results if became & set(d.subjects) else ())
+            assert (log.story(name), log.became(name)) == (story, became)

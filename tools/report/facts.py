@@ -7,7 +7,7 @@ from typing import Any
 from ...compiler import Compilation
 from ...graph_ir import pipeline
 from ...graph_ir.context import LowerContext
-from ...graph_ir.graph import Graph
+from ...graph_ir.graph import Graph, Op
 from ...graph_ir.printer import print_graph, print_op
 from ..explain import Explanation
 from ..kernel_code import CodeMap
@@ -25,7 +25,7 @@ def node_facts(explanation: Explanation, profile: Profile) -> dict[str, Facts]:
             "rows": _rows(times[op.name]) if op.name in times else [],
             "decisions": _decisions(explanation, op.name, times),
             "kernel": times[op.name].kernel if op.name in times else "",
-            "asked": _asked(explanation, op.name) if op.name in times else [],
+            "asked": _asked(explanation, op) if op.name in times else [],
         }
         for op in explanation.graph.ops
         if op.op_name != "constant"
@@ -97,19 +97,21 @@ def _decisions(explanation: Explanation, node: str, times: dict[str, KernelTime]
     return [f"{d.pass_name}: {d}" for d in explanation.log.decisions if id(d) in found]
 
 
-def _asked(explanation: Explanation, node: str) -> list[str]:
+def _asked(explanation: Explanation, op: Op) -> list[str]:
     """Formats and blockings that were candidates, `*` for the chosen, and where in memory the result lies."""
-    facts = explanation.node(node)
-    names = sorted({op.split()[-1] for kernel in facts["kernels"] for op in kernel["ops"]})
-    lines = []
-    for name, asked in [(name, explanation.node(name)) for name in names]:
-        for choice in asked["layouts"]:
+    body = op.attrs["graph"].ops if op.op_name == "fused" else [op]
+    tuned = [inner.name for inner in body if inner.kind == "tunable"]
+    lines, memory = [], []
+    for name in tuned or [op.name]:
+        facts = explanation.node(name)
+        for choice in facts["layouts"]:
             formats = f"{', '.join(choice['inputs'])} -> {', '.join(choice['outputs'])}"
             lines.append(f"{_mark(choice)} {name}: {formats}, {choice['cost']:.0f} bytes")
-        for choice in asked["blockings"]:
+        for choice in facts["blockings"]:
             blocking = f"{choice['blocking']}, {choice['cycles']} cycles"
             lines.append(f"{_mark(choice)} {choice['problem']}: {blocking}")
-    return [*dict.fromkeys(lines), *facts["memory"]]
+        memory += facts["memory"]
+    return [*lines, *dict.fromkeys(memory)]
 
 
 def _mark(choice: Facts) -> str:
