@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 import time
 
-from graphc.frontend.hlo import import_module, parse_hlo
+from graphc.frontend.hlo import import_hlo, parse_hlo
 
 SIZES = (1_000, 13_000, 50_000, 100_000, 200_000)
 OPCODES = ("add", "multiply", "maximum", "subtract")
@@ -46,7 +46,7 @@ def main() -> None:
         start = time.process_time()
         module = parse_hlo(text)
         parsed = time.process_time()
-        import_module(module)
+        import_hlo(module)
         done = time.process_time()
         parse, build = parsed - start, done - parsed
         print(

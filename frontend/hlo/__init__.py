@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from .dataflow import to_dfg
-from .importer import import_module, load_hlo
+from .importer import import_hlo, load_hlo
 from .parser import parse_hlo
 from .writer import write_hlo
 
-__all__ = ["import_module", "load_hlo", "parse_hlo", "to_dfg", "write_hlo"]
+__all__ = ["import_hlo", "load_hlo", "parse_hlo", "to_dfg", "write_hlo"]

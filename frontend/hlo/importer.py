@@ -39,7 +39,7 @@ def load_hlo(
     for what is not handled, all at once.
     """
     text, label = read_text(source)
-    graph = import_module(parse_hlo(text, label), constants)
+    graph = import_hlo(parse_hlo(text, label), constants)
     declared = {op.name: op.outputs[0].details for op in graph.inputs}
     for name, spec in (specs or {}).items():
         if name not in declared:
@@ -67,7 +67,7 @@ def read_text(source: str | os.PathLike[str] | bytes) -> tuple[str, str]:
         raise UserError(f"{label} cannot be read: {reason}") from error
 
 
-def import_module(module: Module, constants: Mapping[str, Array] | None = None) -> Graph:
+def import_hlo(module: Module, constants: Mapping[str, Array] | None = None) -> Graph:
     """The graph of a module's entry. `constants` as in `load_hlo`."""
     _check_supported(module)
     importer = _Importer(module, dict(constants or {}))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import ml_dtypes
 import numpy as np
 
 from ...dtypes import BF16, BOOL, F16, F32, F64, S8, S16, S32, S64, U8, U16, U32, U64, DType
@@ -23,15 +22,15 @@ DTYPES: dict[str, DType] = {
 
 NUMPY: dict[str, np.dtype] = {
     **{name: dtype.numpy for name, dtype in DTYPES.items()},
-    **{name.replace("float", "f").replace("_", ""): np.dtype(getattr(ml_dtypes, name)) for name in _SMALL_FLOATS},
-    **{f"u{b}": np.dtype(getattr(ml_dtypes, f"uint{b}")) for b in (2, 4)},
-    **{f"s{b}": np.dtype(getattr(ml_dtypes, f"int{b}")) for b in (2, 4)},
+    **{name.replace("float", "f").replace("_", ""): np.dtype(name) for name in _SMALL_FLOATS},
+    **{f"u{b}": np.dtype(f"uint{b}") for b in (2, 4)},
+    **{f"s{b}": np.dtype(f"int{b}") for b in (2, 4)},
     "s1": np.dtype(np.int8),
     "u1": np.dtype(np.uint8),
     "c64": np.dtype(np.complex64),
     "c128": np.dtype(np.complex128),
 }  # fmt: skip
-"""NumPy types that hold the values of every HLO element type."""
+"""NumPy types that hold the values of every HLO element type; the small ones have names once ml_dtypes is loaded."""
 
 BITLESS = ("token", "opaque")
 """Types without elements."""

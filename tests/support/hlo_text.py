@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from graphc.frontend.hlo import import_module, parse_hlo
+from graphc.frontend.hlo import import_hlo, parse_hlo
 
 ADD = "add_f32 {\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n  ROOT r = f32[] add(a, b)\n}\n\n"
 
@@ -19,7 +19,7 @@ def module(body: str, before: str = "") -> str:
 
 def run(text: str, *inputs: np.ndarray) -> list[np.ndarray]:
     """The results of a module's graph, by the references of its ops."""
-    return import_module(parse_hlo(text)).evaluate(inputs)
+    return import_hlo(parse_hlo(text)).evaluate(inputs)
 
 
 def one_op(shapes: Sequence[str], result: str, operation: str, before: str = "") -> str:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from graphc.errors import GraphcError, UnsupportedError, UserError
 from graphc.frontend import load
-from graphc.frontend.hlo import import_module, load_hlo, parse_hlo
+from graphc.frontend.hlo import import_hlo, load_hlo, parse_hlo
 from graphc.frontend.hlo.lexer import _TOKEN
 from support.hlo_text import ADD, module
 
@@ -22,7 +22,7 @@ DEEP = 100_000
 def message(text: str) -> str:
     """The error of a text that must not be read."""
     with pytest.raises(UserError) as caught:
-        import_module(parse_hlo(text, "m.hlo"))
+        import_hlo(parse_hlo(text, "m.hlo"))
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
@@ -133,7 +133,7 @@ def test_everything_unsupported_is_listed_at_once() -> None:
         ROOT r = f32[4] fft(x), fft_type=FFT, fft_length={4}"""
     )
     with pytest.raises(UnsupportedError) as caught:
-        import_module(parse_hlo(text, "m.hlo"))
+        import_hlo(parse_hlo(text, "m.hlo"))
     assert str(caught.value) == (
         "m.hlo: these opcodes are not supported: cholesky (2x), complex (1x), fft (1x); "
         "these element types are not supported: c64 (1x)"
@@ -144,7 +144,7 @@ def test_everything_unsupported_is_listed_at_once() -> None:
         ROOT r = f32[4] custom-call(a), custom_call_target="second" """
     )
     with pytest.raises(UnsupportedError) as caught:
-        import_module(parse_hlo(text, "m.hlo"))
+        import_hlo(parse_hlo(text, "m.hlo"))
     assert str(caught.value) == (
         "m.hlo:5:3: custom-call 'a': target 'first' is not supported; "
         "m.hlo:6:3: custom-call 'r': target 'second' is not supported"
@@ -212,7 +212,7 @@ SAMPLE = module(
 
 
 def test_sample_is_read() -> None:
-    assert len(import_module(parse_hlo(SAMPLE)).outputs) == 2
+    assert len(import_hlo(parse_hlo(SAMPLE)).outputs) == 2
 
 
 def test_truncation_at_every_token() -> None:
@@ -227,7 +227,7 @@ def test_truncation_at_every_token() -> None:
     for place in places:
         text = SAMPLE[:place]
         try:
-            import_module(parse_hlo(text, "m.hlo"))
+            import_hlo(parse_hlo(text, "m.hlo"))
         except GraphcError as error:
             assert re.match(r"m\.hlo:(\d+:\d+)?", str(error))
             assert "\n" not in str(error)
@@ -256,6 +256,6 @@ def test_soup(pieces: list[str]) -> None:
     text = "".join(pieces)
     for whole in (text, module(X + text)):
         try:
-            import_module(parse_hlo(whole))
+            import_hlo(parse_hlo(whole))
         except GraphcError:
             continue

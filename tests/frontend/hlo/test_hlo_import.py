@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import graphc
-from graphc.frontend.hlo import import_module, parse_hlo
+from graphc.frontend.hlo import import_hlo, parse_hlo
 from support.hlo_text import ADD, module, one_op, run
 
 RNG = np.random.default_rng(7)
@@ -204,7 +204,7 @@ def test_reductions_with_other_bodies() -> None:
     operation = "reduce(p0, f32[] constant({})), dimensions={{1}}, to_apply=m"
     check(["f32[3,7]"], "f32[3]", operation.format("-inf"), lambda x: x.max(1), MAX)
     check(["f32[3,7]"], "f32[3]", operation.format("0"), lambda x: np.prod(1 + x, 1) - 1, ODD)
-    tree = import_module(parse_hlo(one_op(["f32[3,7]"], "f32[3]", operation.format("-inf"), MAX)))
+    tree = import_hlo(parse_hlo(one_op(["f32[3,7]"], "f32[3]", operation.format("-inf"), MAX)))
     assert [op.op_name for op in tree.ops] == ["input", "reduce_max", "output"]
 
 
@@ -225,10 +225,10 @@ def test_arg_max_of_jax_is_recognised() -> None:
     largest, place = run(text, x)
     np.testing.assert_array_equal(largest, x.max(1))
     np.testing.assert_array_equal(place, np.argmax(x, 1))
-    names = [op.op_name for op in import_module(parse_hlo(text)).ops]
+    names = [op.op_name for op in import_hlo(parse_hlo(text)).ops]
     assert "arg_max" in names
     other = text.replace("constant(-inf)", "constant(-1e30)")  # the general way gives the same
-    assert "arg_max" not in [op.op_name for op in import_module(parse_hlo(other)).ops]
+    assert "arg_max" not in [op.op_name for op in import_hlo(parse_hlo(other)).ops]
     largest, place = run(other, value("f32[4,6]"))
     assert place.dtype == np.int32
 
@@ -286,7 +286,7 @@ def test_while_of_known_trip_count_conditional_and_nested_tuples() -> None:
         + "yes { v = f32[2] parameter(0) ROOT r = negate(v) }\nno { v = f32[2] parameter(0) ROOT r = copy(v) }\n",
     )
     x = value("f32[2]")
-    graph = import_module(parse_hlo(text))
+    graph = import_hlo(parse_hlo(text))
     assert [op.name for op in graph.inputs] == ["x.0.0", "x.0.1"]
     assert [op.attrs["temp.result"] for op in graph.outputs] == ["r.0.0", "r.1"]
     for flag, factor in ((True, -8), (False, 8)):
@@ -297,8 +297,7 @@ def test_while_of_known_trip_count_conditional_and_nested_tuples() -> None:
 
 def test_empty_tuple_root() -> None:
     assert (
-        import_module(parse_hlo(module("x = f32[2] parameter(0)\nROOT t = () tuple()"))).outputs
-        == []
+        import_hlo(parse_hlo(module("x = f32[2] parameter(0)\nROOT t = () tuple()"))).outputs == []
     )
 
 

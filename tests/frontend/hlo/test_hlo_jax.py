@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graphc.frontend.hlo import import_module, parse_hlo, write_hlo
+from graphc.frontend.hlo import import_hlo, parse_hlo, write_hlo
 
 jax = pytest.importorskip("jax")
 jnp = jax.numpy
@@ -123,11 +123,11 @@ def test_function(name: str) -> None:
     text = lowered.compiler_ir("hlo").get_hlo_module().to_string(options)
     inputs = [np.asarray(x) for x in jax.tree.leaves(arguments)]
     wanted = jax.tree.leaves(jax.jit(function)(*arguments))
-    graph = import_module(parse_hlo(text))
+    graph = import_hlo(parse_hlo(text))
     close(graph.evaluate(inputs), wanted)
     written = write_hlo(graph)
     hlo.hlo_module_from_text(written)
-    close(import_module(parse_hlo(written)).evaluate(inputs), wanted)
+    close(import_hlo(parse_hlo(written)).evaluate(inputs), wanted)
 
 
 def xla_run(text: str, inputs: list[np.ndarray]) -> list[np.ndarray]:
@@ -150,7 +150,7 @@ def test_written_text_computes_the_same_in_xla(name: str) -> None:
     if "{...}" in text:
         pytest.skip("XLA left constants out")
     inputs = [np.asarray(x) for x in jax.tree.leaves(arguments)]
-    graph = import_module(parse_hlo(text))
+    graph = import_hlo(parse_hlo(text))
     close(xla_run(write_hlo(graph), inputs), graph.evaluate(inputs))
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from graphc.dtypes import BF16, BOOL, F16, F32, S32, U8, DType
 from graphc.errors import UnsupportedError
-from graphc.frontend.hlo import import_module, parse_hlo, write_hlo
+from graphc.frontend.hlo import import_hlo, parse_hlo, write_hlo
 from graphc.graph_ir.graph import Graph, GraphTensor
 from graphc.graph_ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.ops.elementwise import REQUIRED, Elementwise
@@ -19,7 +19,7 @@ from graphc.graph_ir.ops.reduce import REDUCTIONS
 from graphc.graph_ir.registry import lookup, names
 
 RNG = np.random.default_rng(5)
-GIVEN = {
+GIVEN: dict[str, dict[str, Any]] = {
     "leaky_relu": {"alpha": 0.1}, "selu": {"alpha": 1.6, "gamma": 1.05}, "hard_sigmoid": {"alpha": 0.2, "beta": 0.5},
     "clamp": {"min": -1, "max": 1},
 }  # fmt: skip
@@ -39,7 +39,7 @@ def values(dtype: DType, *dims: int) -> np.ndarray:
 def round_trip(graph: Graph, *inputs: np.ndarray) -> str:
     """The text of a graph, which read again must compute the same."""
     text = write_hlo(graph)
-    again = import_module(parse_hlo(text))
+    again = import_hlo(parse_hlo(text))
     for got, wanted in zip(again.evaluate(inputs), graph.evaluate(inputs), strict=True):
         assert (got.shape, got.dtype) == (wanted.shape, wanted.dtype)
         tolerance = 2e-2 if wanted.dtype.itemsize == 2 else 1e-5
@@ -78,7 +78,7 @@ def test_elementwise(name: str, dtype: DType) -> None:
     row: Any = lookup(name).row  # type: ignore[attr-defined]
     if dtype.kind not in row.accepts:
         return
-    attrs = GIVEN.get(name, {})
+    attrs: dict[str, Any] = GIVEN.get(name, {})
     assert all(value is not REQUIRED or key in attrs for key, value in row.attrs.items())
     graph = Graph()
     inputs = [values(BOOL if i < row.conditions else dtype, 5, 4) for i in range(len(row.inputs))]
@@ -173,8 +173,8 @@ def graphs(draw: st.DrawFn) -> Graph:
 
 @given(graphs())
 def test_written_read_and_written_again_is_the_same(graph: Graph) -> None:
-    first = import_module(parse_hlo(write_hlo(graph)))
-    second = import_module(parse_hlo(write_hlo(first)))
+    first = import_hlo(parse_hlo(write_hlo(graph)))
+    second = import_hlo(parse_hlo(write_hlo(first)))
     assert second.compare_contents(first)
     inputs = [values(F32, 4, 4), values(F32, 4, 4)]
     for got, wanted in zip(first.evaluate(inputs), graph.evaluate(inputs), strict=True):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -54,7 +56,8 @@ def test_payloads_tuples_and_elided() -> None:
     assert isinstance(small, np.ndarray)
     assert small.view(np.uint16) == 0x7F81
     shape = tuple_shape((Shape("s32"), tuple_shape((Shape("f32", (2,)), Shape("pred")))))
-    (first, second) = parse_literal("(1, ({2, 3}, true))", shape).value  # type: ignore[misc]
+    pair: Any = parse_literal("(1, ({2, 3}, true))", shape).value
+    first, second = pair
     assert first.value == 1
     np.testing.assert_array_equal(second.value[0].value, [2, 3])
     assert parse_literal("{...}", Shape("f32", (3, 4))).is_elided
