@@ -9,8 +9,10 @@ from .decisions import close_stage, names_of, start_log
 from .graph import Graph
 from .passes.decompose import decompose
 from .passes.eliminate_common import eliminate_common
+from .passes.fold_batch_norm import fold_batch_norm
 from .passes.fold_constants import fold_constants
 from .passes.fuse import fuse
+from .passes.lower_windows import lower_windows
 from .passes.materialize_outputs import materialize_outputs
 from .passes.plan_memory import plan_memory
 from .passes.propagate_layouts import propagate_layouts
@@ -20,6 +22,7 @@ from .passes.recompose_softmax import recompose_softmax
 from .passes.remove_dead import remove_dead
 from .passes.simplify_algebra import simplify_algebra
 from .passes.simplify_movement import simplify_movement
+from .passes.sink_reshapes import sink_reshapes
 from .verifier import verify
 
 Pass = Callable[[Graph, LowerContext], bool]
@@ -36,7 +39,10 @@ PIPELINE: tuple[tuple[Pass, str], ...] = (
     (recompose_activation, "recompose"),
     (recompose_softmax, "recompose"),
     (recompose_normalization, "recompose"),
+    (fold_batch_norm, "simplify"),
     (decompose, ""),
+    (lower_windows, ""),
+    (sink_reshapes, ""),
     (eliminate_common, "cse"),  # decompositions of equal composites are equal
     (propagate_layouts, ""),
     (fold_constants, "fold"),  # the weight prepack: a reorder of a constant is a constant

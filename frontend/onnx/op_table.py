@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import constants, elementwise, matmul, movement, normalize, reduce, slicing
+from . import constants, elementwise, matmul, movement, normalize, reduce, resize, slicing, windows
 from .scope import Handler
 
 HANDLERS: dict[str, Handler] = {
@@ -12,6 +12,8 @@ HANDLERS: dict[str, Handler] = {
     **movement.HANDLERS,
     **normalize.HANDLERS,
     **reduce.HANDLERS,
+    **resize.HANDLERS,
     **slicing.HANDLERS,
+    **windows.HANDLERS,
 }
 """ONNX op type (of the default domain) to its importer."""

@@ -12,13 +12,16 @@ twice, or would make the group depend on itself, stays outside.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from ..attention import attention_group
+from ..computation import Reduction
 from ..context import LowerContext
 from ..fusion_reasons import record_fusion
 from ..graph import Graph, GraphTensor, Op
 from ..groups import is_elementwise, is_pointwise, is_reduction, is_view, reduces_rows
+from ..op_kinds import FusibleOp
 from ..ops.matmul import MatmulCore
 
 CHEAP_MOVEMENT = ("broadcast",)
@@ -172,9 +175,9 @@ def _moves(op: Op) -> bool:
 
 def _reads(op: Op) -> int:
     """How many elements the op computes from: a producer with fewer would be recomputed."""
-    if is_reduction(op):
-        return op.inputs[0].details.elements
-    return op.outputs[0].details.elements
+    count = op.outputs[0].details.elements
+    computation = op.computation() if isinstance(op, FusibleOp) and is_reduction(op) else None
+    return count * math.prod(computation.extents) if isinstance(computation, Reduction) else count
 
 
 def _escaping(group: list[Op]) -> list[GraphTensor]:

@@ -126,6 +126,8 @@ class MatmulTemplate:
     ) -> Stmt:
         """All blocks of k over panels [begin, end), and the narrow last panel if this task has it."""
         steps: list[Stmt] = []
+        if not (self.problem.b.panel or self._in_place(rows)):
+            steps.append(Allocate(self._local_panel()))  # one for all blocks: stacks are small
         for k0 in range(0, self.problem.k, self.blocking.k_block):
             panel = Var("nb")
             steps.append(For(panel, begin, end, self._product(row, rows, panel, self.columns, k0)))
@@ -159,12 +161,17 @@ class MatmulTemplate:
         self, row: Expr, rows: int, column: Expr, columns: int, k0: int, k: int, start: Expr
     ) -> Stmt:
         b = self.problem.b
-        local = Buffer("b_panel", F32, (k * self.columns,), "local")
+        local = self._local_panel()
         copy = pack_panels(b, offset_of(b, self.batch_vars, start), local, k, columns, self.columns)
         product = self._brgemm(
             row, rows, column, columns, k0, k, Slice(local, (t.as_expr(0),)), self.columns
         )
-        return Block((Allocate(local), *copy, product))
+        return Block((*copy, product))
+
+    def _local_panel(self) -> Buffer:
+        """Where a block of B is packed."""
+        depth = min(self.blocking.k_block, self.problem.k)
+        return Buffer("b_panel", F32, (depth * self.columns,), "local")
 
     def _brgemm(
         self,

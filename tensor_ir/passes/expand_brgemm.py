@@ -78,7 +78,8 @@ class _Tile:
         self.table = self.target.table
         self.lanes = self.target.lanes(F32)
         self.vectors = -(-self.g.n // self.lanes)
-        self.splits = k_splits(self.g.tile_rows, self.vectors)
+        # By the width of the panel, not of its rest, so that equal columns have equal sums.
+        self.splits = k_splits(self.g.tile_rows, -(-self.g.n_padded // self.lanes))
         shape = (self.splits * self.rows, self.vectors * self.lanes)
         self.acc = Buffer(self.names.fresh("acc"), F32, shape, "local")
 

@@ -1,0 +1,143 @@
+"""Resize and Upsample."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ...dtypes import F32
+from .scope import Handler, NodeContext, Value
+
+
+def _resize(node: NodeContext) -> Value:
+    x = node.tensor(0)
+    if node.opset < 11:
+        return _old_resize(node, _floats(node, 1, "scales"), node.attr_text("mode", "nearest"))
+    axes = _axes(node, x.details.rank)
+    attrs = {
+        "mode": node.attr_text("mode", "nearest"),
+        "coordinates": node.attr_text("coordinate_transformation_mode", "half_pixel"),
+        "nearest_mode": node.attr_text("nearest_mode", "round_prefer_floor"),
+        "cubic_coeff": node.attr_float("cubic_coeff_a", -0.75),
+        "exclude_outside": bool(node.attr_int("exclude_outside", 0)),
+        "extrapolation": node.attr_float("extrapolation_value", 0.0),
+        "antialias": bool(node.attr_int("antialias", 0)),
+        **_sizes(node, axes),
+    }
+    if attrs["coordinates"] == "tf_crop_and_resize":
+        attrs["roi"] = _region(node, axes)
+    return _made(node, attrs)
+
+
+def _made(node: NodeContext, attrs: dict[str, Any]) -> Value:
+    """The op; integers are interpolated as f32."""
+    x = node.tensor(0)
+    dtype = x.details.dtype
+    if attrs["mode"] == "nearest" or dtype.is_float:
+        return node.make("resize", [x], attrs)
+    return node.converted(node.make("resize", [node.converted(x, F32)], attrs), dtype)
+
+
+def _axes(node: NodeContext, rank: int) -> tuple[int, ...]:
+    given = node.attr_ints("axes")
+    axes = tuple(range(rank)) if given is None else tuple(node.axis(a, rank) for a in given)
+    if len(set(axes)) != len(axes):
+        raise node.rule("axes must be distinct", str(list(given or ())))
+    return axes
+
+
+def _floats(node: NodeContext, index: int, what: str) -> tuple[float, ...]:
+    return tuple(float(v) for v in node.array(index, what).reshape(-1))
+
+
+def _is_given(node: NodeContext, index: int) -> bool:
+    """Whether an input is there and not the empty tensor that opset 11 has for one that is not."""
+    return node.has(index) and node.details(index).elements > 0
+
+
+def _sizes(node: NodeContext, axes: tuple[int, ...]) -> dict[str, Any]:
+    """`shape`, and `scales` where they are not the ratio of the sizes."""
+    dims = node.details(0).plain_dims
+    if _is_given(node, 2) == _is_given(node, 3):
+        raise node.rule("scales or sizes must be given", "both" if _is_given(node, 2) else "none")
+    if _is_given(node, 2):
+        scales = _floats(node, 2, "scales")
+        _check_count(node, "scales", len(scales), len(axes))
+        return _scaled(node, _on_axes(scales, axes, (1.0,) * len(dims)))
+    sizes = node.ints(3, "sizes")
+    _check_count(node, "sizes", len(sizes), len(axes))
+    policy = node.attr_text("keep_aspect_ratio_policy", "stretch")
+    if policy == "stretch":
+        return {"shape": tuple(int(n) for n in _on_axes(sizes, axes, dims))}
+    if policy not in ("not_larger", "not_smaller"):
+        raise node.rule(
+            "keep_aspect_ratio_policy must be stretch, not_larger or not_smaller", f"'{policy}'"
+        )
+    ratios = [n / dims[axis] for n, axis in zip(sizes, axes, strict=True) if dims[axis]]
+    if not ratios:
+        raise node.rule("the input must have elements", str(node.details(0)))
+    ratio = min(ratios) if policy == "not_larger" else max(ratios)
+    shape = [math.floor(ratio * dims[axis] + 0.5) for axis in axes]
+    return {
+        "shape": tuple(int(n) for n in _on_axes(shape, axes, dims)),
+        "scales": _on_axes((ratio,) * len(axes), axes, (1.0,) * len(dims)),
+    }
+
+
+def _scaled(node: NodeContext, scales: tuple[float, ...]) -> dict[str, Any]:
+    """Sizes by scales, in f32 as other programs compute them."""
+    dims = node.details(0).plain_dims
+    if any(not 0 < scale < math.inf for scale in scales):
+        raise node.rule("scales must be positive", str(list(scales)))
+    shape = tuple(
+        int(np.floor(np.float32(n) * np.float32(s))) for n, s in zip(dims, scales, strict=True)
+    )
+    return {"shape": shape, "scales": scales}
+
+
+def _on_axes(
+    values: tuple[Any, ...] | list[Any], axes: tuple[int, ...], others: tuple[Any, ...]
+) -> tuple[Any, ...]:
+    result = list(others)
+    for axis, value in zip(axes, values, strict=True):
+        result[axis] = value
+    return tuple(result)
+
+
+def _check_count(node: NodeContext, what: str, count: int, wanted: int) -> None:
+    if count != wanted:
+        raise node.rule(f"{what} must have {wanted} entries", str(count))
+
+
+def _region(node: NodeContext, axes: tuple[int, ...]) -> tuple[float, ...]:
+    rank = node.details(0).rank
+    roi = _floats(node, 1, "roi") if _is_given(node, 1) else ()
+    _check_count(node, "roi", len(roi), 2 * len(axes))
+    starts = _on_axes(roi[: len(axes)], axes, (0.0,) * rank)
+    return (*starts, *_on_axes(roi[len(axes) :], axes, (1.0,) * rank))
+
+
+def _upsample(node: NodeContext) -> Value:
+    scales = _floats(node, 1, "scales") if node.opset >= 9 else node.attr_floats("scales")
+    return _old_resize(node, scales, node.attr_text("mode", "nearest"))
+
+
+def _old_resize(node: NodeContext, scales: tuple[float, ...], mode: str) -> Value:
+    """Before opset 11: element i lies at i / scale; nearest is the one before it, or behind where x shrinks."""
+    _check_count(node, "scales", len(scales), node.details(0).rank)
+    mode = "linear" if mode == "bilinear" else mode
+    shrinks, grows = any(s < 1 for s in scales), any(s > 1 for s in scales)
+    if mode == "nearest" and shrinks and grows:
+        raise node.unsupported("nearest that shrinks some axes and stretches others")
+    attrs = {
+        "mode": mode,
+        "coordinates": "asymmetric",
+        "nearest_mode": "ceil" if shrinks else "floor",
+        **_scaled(node, scales),
+    }
+    return _made(node, attrs)
+
+
+HANDLERS: dict[str, Handler] = {"Resize": _resize, "Upsample": _upsample}

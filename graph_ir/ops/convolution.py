@@ -1,0 +1,325 @@
+"""Convolution over any number of spatial axes, transposed convolution, and the patches a convolution reads."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ...tensor_ir import builder as t
+from ...tensor_ir.nodes import Cast, Expr
+from ..computation import Computation, Index, Pointwise, Read, Reduction
+from ..graph import Array, Graph, GraphTensor, Op
+from ..logical_tensor import LogicalTensor
+from ..op_kinds import CompositeOp, FusibleOp
+from ..reference import narrow, widen
+from ..registry import register
+from .compose import Composer
+from .movement import Movement
+from .window import Window, window_of
+
+
+@register("convolution")
+class Convolution(FusibleOp):
+    """y[n, o, p...] = sum over c, k... of x[n, group of o + c, p * stride + k * dilation - before] * w[o, c, k...].
+
+    x [N, C, sizes...], w [O, C / groups, kernel...] of one dtype; padding is zeros. attrs, all optional: `strides`,
+    `dilations`, `before`, `after` (one entry per spatial axis), `groups` (1). 16-bit floats accumulate in f32,
+    integers wrap.
+    """
+
+    input_names: ClassVar[tuple[str, ...]] = ("x", "w")
+
+    @property
+    def groups(self) -> int:
+        """Number of runs of channels that do not mix."""
+        return int(self.attrs.get("groups", 1))
+
+    @property
+    def window(self) -> Window:
+        """Geometry over the spatial axes."""
+        x, w = (i.details.plain_dims for i in self.inputs)
+        return window_of(self, w[2:], x[2:])
+
+    def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
+        """[N, O, places...]."""
+        x, w = _checked(self, inputs)
+        groups = self.groups
+        channels, outputs = x.plain_dims[1], w.plain_dims[0]
+        if groups < 1 or channels % groups or outputs % groups:
+            raise self.rule(
+                "groups must divide the channels of x and of the result",
+                f"{groups} groups of {channels} and {outputs} channels",
+            )
+        if w.plain_dims[1] * groups != channels:
+            raise self.rule(
+                "w must have the channels of one group of x on axis 1",
+                f"{w} for {channels} channels in {groups} groups",
+            )
+        window = window_of(self, w.plain_dims[2:], x.plain_dims[2:])
+        places = window.output_sizes(x.plain_dims[2:])
+        return [LogicalTensor(x.dtype, (x.plain_dims[0], outputs, *places))]
+
+    def reference(self, inputs: list[Array]) -> list[Array]:
+        """A matrix product of the weights and the patches of each image, floats in float64 and rounded once."""
+        x, w = (widen(array) for array in inputs)
+        out, groups, window = self.outputs[0].details, self.groups, self.window
+        terms = math.prod(w.shape[1:])
+        matrix = w.reshape(groups, w.shape[0] // groups, terms)
+        result = np.empty(out.plain_dims, np.result_type(x, w))
+        with np.errstate(all="ignore"):
+            for image, target in zip(x, result, strict=True):
+                view = window.view(image, 0)  # [C, places..., kernel...]
+                order = (0, *range(1 + window.rank, view.ndim), *range(1, 1 + window.rank))
+                patches = view.transpose(order).reshape(groups, terms, math.prod(target.shape[1:]))
+                target[...] = np.matmul(matrix, patches).reshape(target.shape)
+        return [narrow(result, out.dtype)]
+
+    def get_gflop(self) -> float:
+        """Two operations per multiply-add."""
+        terms = math.prod(self.inputs[1].details.plain_dims[1:])
+        return 2.0 * self.outputs[0].details.elements * terms / 1e9
+
+    def computation(self) -> Computation:
+        """The sum over the channels of a group and the window, zero outside the image."""
+        x, w = (i.details for i in self.inputs)
+        window, dtype = self.window, x.dtype.accumulator
+        inner = w.plain_dims[1]
+        per_group = w.plain_dims[0] // self.groups
+        op_name = "and" if dtype.kind == "bool" else "mul"
+
+        def element(reads: Sequence[Read], index: Index, r: Index) -> Expr:
+            batch, output, *places = index
+            channel = r[0]
+            if self.groups > 1:
+                channel = t.add(t.mul(t.floordiv(output, per_group), inner), channel)
+            zero = window.load(
+                reads[0], (batch, channel), tuple(places), r[1:], x.plain_dims[2:], _zero
+            )
+            return t.binary(op_name, zero, reads[1]((output, *r)))
+
+        def finish(acc: Expr) -> Expr:
+            return acc if acc.dtype == dtype else Cast(acc, dtype)
+
+        combine = "or" if dtype.kind == "bool" else "add"
+        identity = False if combine == "or" else 0
+        return Reduction(w.plain_dims[1:], combine, identity, element, finish)
+
+
+def _zero(value: Expr) -> Expr:
+    return t.const(0, value.dtype)
+
+
+def _checked(op: Op, inputs: Sequence[LogicalTensor]) -> tuple[LogicalTensor, LogicalTensor]:
+    """x and w, of one dtype and of one rank, which is at least 3."""
+    if len(inputs) != 2:
+        raise op.rule("inputs must be x, w", f"{len(inputs)} inputs")
+    x, w = inputs
+    if x.dtype != w.dtype:
+        raise op.rule(
+            "both inputs must have one dtype", f"{x.dtype} and {w.dtype}", "insert a cast"
+        )
+    if x.rank < 3 or w.rank != x.rank:
+        raise op.rule(
+            "x and w must have a common rank: two axes and at least one spatial axis",
+            f"{x} and {w}",
+        )
+    return x, w
+
+
+@register("convolution_transpose")
+class ConvolutionTranspose(CompositeOp):
+    """The adjoint of `convolution`: each element of x adds w, scaled by it, at `strides` times its place.
+
+    x [N, C, sizes...], w [C, O / groups, kernel...]; result [N, O, (size - 1) * stride + extent - before - after +
+    output_padding]. attrs as of `convolution`, and `output_padding` (0, below the stride or the dilation).
+    """
+
+    input_names: ClassVar[tuple[str, ...]] = ("x", "w")
+
+    @property
+    def groups(self) -> int:
+        """Number of runs of channels that do not mix."""
+        return int(self.attrs.get("groups", 1))
+
+    def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
+        """[N, O, sizes...]."""
+        x, w = _checked(self, inputs)
+        channels, groups = x.plain_dims[1], self.groups
+        if groups < 1 or channels % groups:
+            raise self.rule("groups must divide the channels", f"{groups} groups of {channels}")
+        if w.plain_dims[0] != channels:
+            raise self.rule("w must have the channels of x on axis 0", f"{w} for {channels}")
+        window, extra = self._geometry(x.plain_dims, w.plain_dims)
+        sizes = self._sizes(x.plain_dims, window, extra)
+        if min(sizes) < 1:
+            raise self.rule("the result must have elements", str(list(sizes)))
+        return [LogicalTensor(x.dtype, (x.plain_dims[0], w.plain_dims[1] * groups, *sizes))]
+
+    def reference(self, inputs: list[Array]) -> list[Array]:
+        """One product per tap of the window, added at its places, floats in float64 and rounded once."""
+        x, w = (widen(array) for array in inputs)
+        out, groups = self.outputs[0].details, self.groups
+        batch, channels, *sizes = x.shape
+        window, _ = self._geometry(x.shape, w.shape)
+        image = x.reshape(batch, groups, channels // groups, math.prod(sizes))
+        taps = w.reshape(groups, channels // groups, *w.shape[1:])
+        room = [
+            max((n - 1) * s + e, b + y)
+            for n, s, e, b, y in zip(
+                sizes,
+                window.strides,
+                window.extents,
+                window.before,
+                out.plain_dims[2:],
+                strict=True,
+            )
+        ]
+        total = np.zeros((*out.plain_dims[:2], *room), x.dtype)
+        with np.errstate(all="ignore"):
+            for k in np.ndindex(*window.kernel):
+                tap = taps[(..., *k)].swapaxes(-1, -2)  # [groups, O / groups, C / groups]
+                term = np.matmul(tap, image).reshape(*out.plain_dims[:2], *sizes)
+                places: tuple[Any, ...] = tuple(
+                    slice(i * d, i * d + (n - 1) * s + 1, s)
+                    for i, d, n, s in zip(k, window.dilations, sizes, window.strides, strict=True)
+                )
+                total[(Ellipsis, *places)] += term.astype(x.dtype)
+        crop: tuple[Any, ...] = tuple(
+            slice(b, b + y) for b, y in zip(window.before, out.plain_dims[2:], strict=True)
+        )
+        return [narrow(total[(..., *crop)], out.dtype)]
+
+    def get_gflop(self) -> float:
+        """Two operations per multiply-add."""
+        terms = math.prod(self.inputs[1].details.plain_dims[1:])
+        return 2.0 * self.inputs[0].details.elements * terms / 1e9
+
+    def decompose(self, graph: Graph) -> list[GraphTensor]:
+        """A convolution with the mirrored weights over x with zeros between its elements and around it."""
+        make = Composer(graph, self)
+        x, w = self.inputs
+        dims, sizes = x.details.plain_dims, self.outputs[0].details.plain_dims[2:]
+        window, _ = self._geometry(dims, w.details.plain_dims)
+        if not x.details.elements:
+            zero = make.scalar(0, x.details.dtype)
+            return [make("broadcast", zero, shape=self.outputs[0].details.plain_dims)]
+        spread = _spread(make, x, window.strides)
+        before = [e - 1 - b for e, b in zip(window.extents, window.before, strict=True)]
+        after = [
+            y + e - 1 - n - b
+            for y, e, n, b in zip(
+                sizes, window.extents, spread.details.plain_dims[2:], before, strict=True
+            )
+        ]
+        padded = make("pad", spread, before=(0, 0, *before), after=(0, 0, *after))
+        attrs = {"dilations": window.dilations, "groups": self.groups}
+        return [make("convolution", padded, self._mirrored(make, w), **attrs)]
+
+    def _mirrored(self, make: Composer, w: GraphTensor) -> GraphTensor:
+        """w [C, O / groups, kernel...] as [O, C / groups, kernel...] with every kernel axis turned round."""
+        channels, outputs, *kernel = w.details.plain_dims
+        groups, rank = self.groups, len(kernel)
+        dims = (groups, channels // groups, outputs, *kernel)
+        w = make("reshape", w, shape=dims)
+        w = make("transpose", w, perm=(0, 2, 1, *range(3, 3 + rank)))
+        dims = (groups * outputs, channels // groups, *kernel)
+        w = make("reshape", w, shape=dims)
+        starts = (0, 0, *(k - 1 for k in kernel))
+        return make("slice", w, starts=starts, steps=(1, 1) + (-1,) * rank, sizes=dims)
+
+    def _geometry(self, x: Sequence[int], w: Sequence[int]) -> tuple[Window, tuple[int, ...]]:
+        """The window, whose padding is taken off the result, and the output padding."""
+        kernel, one = tuple(w[2:]), [2**62] * len(w[2:])  # any window fits: there is no input yet
+        if min(x[2:]) < 1:
+            raise self.rule("the spatial axes must have elements", str(list(x[2:])))
+        window = window_of(self, kernel, one)
+        given = self.attrs.get("output_padding") or (0,) * len(kernel)
+        if len(given) != len(kernel) or any(
+            not 0 <= e < max(s, d)
+            for e, s, d in zip(given, window.strides, window.dilations, strict=False)
+        ):
+            raise self.rule(
+                "output_padding must be below the stride or the dilation on each spatial axis",
+                f"{list(given)} with strides {list(window.strides)}",
+            )
+        return window, tuple(int(e) for e in given)
+
+    def _sizes(self, x: Sequence[int], window: Window, extra: Sequence[int]) -> tuple[int, ...]:
+        return tuple(
+            (n - 1) * s + e - b - a + more
+            for n, s, e, b, a, more in zip(
+                x[2:],
+                window.strides,
+                window.extents,
+                window.before,
+                window.after,
+                extra,
+                strict=True,
+            )
+        )
+
+
+def _spread(make: Composer, x: GraphTensor, strides: Sequence[int]) -> GraphTensor:
+    """x with stride - 1 zeros behind each element, put there on an axis of its own."""
+    if all(step == 1 for step in strides):
+        return x
+    batch, channels, *sizes = x.details.plain_dims
+    pairs = [size for n in sizes for size in (n, 1)]
+    after = [size for step in strides for size in (0, step - 1)]
+    wide = [n * s for n, s in zip(sizes, strides, strict=True)]
+    x = make("reshape", x, shape=(batch, channels, *pairs))
+    x = make("pad", x, before=(0,) * (2 + len(pairs)), after=(0, 0, *after))
+    return make("reshape", x, shape=(batch, channels, *wide))
+
+
+@register("patches")
+class Patches(Movement):
+    """x [N, C, sizes...] as [N, C, kernel..., places...]: what each place of a window sees, window elements first.
+
+    attrs: `kernel`, and those of `convolution` but the groups; padding is zeros.
+    """
+
+    @property
+    def window(self) -> Window:
+        """Geometry over the spatial axes."""
+        return self._window(self.inputs[0].details)
+
+    def _window(self, x: LogicalTensor) -> Window:
+        kernel = self.integers("kernel")
+        if x.rank <= len(kernel):
+            raise self.rule("kernel must have fewer entries than x has axes", f"{list(kernel)}")
+        return window_of(self, kernel, x.plain_dims[x.rank - len(kernel) :])
+
+    def shape(self, inputs: Sequence[LogicalTensor]) -> tuple[int, ...]:
+        """Leading axes, window axes, places."""
+        (x,) = inputs
+        window = self._window(x)
+        lead = x.rank - window.rank
+        return (
+            *x.plain_dims[:lead],
+            *window.kernel,
+            *window.output_sizes(x.plain_dims[lead:]),
+        )
+
+    def reference(self, inputs: list[Array]) -> list[Array]:
+        """The strided view, copied."""
+        window = self.window
+        view = window.view(inputs[0], 0)
+        lead = view.ndim - 2 * window.rank
+        middle = lead + window.rank
+        order = (*range(lead), *range(middle, view.ndim), *range(lead, middle))
+        return [np.ascontiguousarray(view.transpose(order))]
+
+    def computation(self) -> Computation:
+        """The element the window sees, or zero."""
+        window, dims = self.window, self.inputs[0].details.plain_dims
+        lead = len(dims) - window.rank
+
+        def element(reads: Sequence[Read], index: Index) -> Expr:
+            r, places = index[lead : lead + window.rank], index[lead + window.rank :]
+            return window.load(reads[0], index[:lead], places, r, dims[lead:], _zero)
+
+        return Pointwise(element)

@@ -1,0 +1,311 @@
+"""Pooling: reductions over windows, averages and norms made of them, and local response normalisation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ...tensor_ir import builder as t
+from ...tensor_ir.nodes import Expr
+from ..computation import Computation, Index, Read, Reduction
+from ..graph import Array, Graph, GraphTensor, Op
+from ..logical_tensor import LogicalTensor
+from ..op_kinds import CompositeOp, FusibleOp
+from ..reference import narrow, widen
+from ..registry import register
+from .axes import normal_axis
+from .compose import Composer
+from .elementwise import ANY, FLOAT, NUMBER, kinds_text
+from .reduce import identity
+from .window import Window, window_of
+
+
+def _window(op: Op, x: LogicalTensor) -> Window:
+    """The window of `kernel` and its companions over the last axes of x."""
+    kernel: Any = op.attrs.get("kernel")
+    listed = isinstance(kernel, (tuple, list)) and len(kernel) > 0
+    if not listed or not all(isinstance(i, (int, np.integer)) for i in kernel):
+        raise op.rule("attribute 'kernel' must be a list of integers", repr(kernel))
+    if len(kernel) > x.rank:
+        raise op.rule("kernel must not have more entries than x has axes", f"{kernel} and {x}")
+    return window_of(op, [int(k) for k in kernel], x.plain_dims[x.rank - len(kernel) :])
+
+
+def _pooled(op: Op, inputs: Sequence[LogicalTensor], kinds: tuple[str, ...]) -> LogicalTensor:
+    """The one input, checked, with the window's places instead of its last axes."""
+    if len(inputs) != 1:
+        raise op.rule("inputs must be x", f"{len(inputs)} inputs")
+    (x,) = inputs
+    if x.dtype.kind not in kinds:
+        raise op.rule(f"input dtype must be {kinds_text(kinds)}", str(x.dtype), "insert a cast")
+    window = _window(op, x)
+    lead = x.rank - window.rank
+    return LogicalTensor(x.dtype, (*x.plain_dims[:lead], *window.output_sizes(x.plain_dims[lead:])))
+
+
+class WindowReduce(FusibleOp):
+    """Base: windows over the last len(kernel) axes of x, each reduced to one element.
+
+    attrs: `kernel`; `strides`, `dilations`, `before`, `after`, `ceil_mode` as in `window_of`. Padding is the identity
+    of the reduction. 16-bit floats accumulate in f32, integers wrap.
+    """
+
+    combine: ClassVar[str]
+    accepts: ClassVar[tuple[str, ...]] = NUMBER
+
+    @property
+    def window(self) -> Window:
+        """Geometry over the last axes."""
+        return _window(self, self.inputs[0].details)
+
+    @property
+    def fill(self) -> int | float | bool:
+        """What padding is."""
+        return identity(self._combine, self.inputs[0].details.dtype.accumulator)
+
+    @property
+    def _combine(self) -> str:
+        logical = self.inputs[0].details.dtype.kind == "bool"
+        return {"min": "and", "max": "or"}[self.combine] if logical else self.combine
+
+    def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
+        """The window's places instead of the last axes."""
+        return [_pooled(self, inputs, self.accepts)]
+
+    def reference(self, inputs: list[Array]) -> list[Array]:
+        """The reduction of the strided view, floats in float64 and rounded once."""
+        (x,) = (widen(array) for array in inputs)
+        view = self.window.view(x, self.fill)
+        axes = tuple(range(view.ndim - self.window.rank, view.ndim))
+        functions: dict[str, Any] = {"max": np.max, "min": np.min, "or": np.any, "and": np.all}
+        with np.errstate(all="ignore"):
+            if self.combine in ("add", "mul"):
+                function: Any = np.sum if self.combine == "add" else np.prod
+                value = function(view, axis=axes, dtype=x.dtype)
+            else:
+                value = functions[self._combine](view, axis=axes)
+        return [narrow(value, self.outputs[0].details.dtype)]
+
+    def get_gflop(self) -> float:
+        """One operation per element of each window."""
+        return self.outputs[0].details.elements * math.prod(self.window.kernel) / 1e9
+
+    def computation(self) -> Computation:
+        """The reduction over the box of the window."""
+        window, dims, value = self.window, self.inputs[0].details.plain_dims, self.fill
+        lead = len(dims) - window.rank
+
+        def fill(like: Expr) -> Expr:
+            return t.const(value, like.dtype)
+
+        def element(reads: Sequence[Read], index: Index, r: Index) -> Expr:
+            return window.load(reads[0], index[:lead], index[lead:], r, dims[lead:], fill)
+
+        return Reduction(window.kernel, self._combine, value, element, lambda acc: acc)
+
+
+@register("max_pool")
+class MaxPool(WindowReduce):
+    """The largest element of each window, NaN if any is NaN; `or` of bools."""
+
+    combine: ClassVar[str] = "max"
+    accepts: ClassVar[tuple[str, ...]] = ANY
+
+
+@register("min_pool")
+class MinPool(WindowReduce):
+    """The smallest element of each window, NaN if any is NaN; `and` of bools."""
+
+    combine: ClassVar[str] = "min"
+    accepts: ClassVar[tuple[str, ...]] = ANY
+
+
+@register("sum_pool")
+class SumPool(WindowReduce):
+    """The sum of each window."""
+
+    combine: ClassVar[str] = "add"
+
+
+@register("prod_pool")
+class ProdPool(WindowReduce):
+    """The product of each window."""
+
+    combine: ClassVar[str] = "mul"
+
+
+class FloatPool(CompositeOp):
+    """Base: a float function of window sums, computed in f32 for 16-bit floats; attrs as of `max_pool`."""
+
+    @property
+    def window(self) -> Window:
+        """Geometry over the last axes."""
+        return _window(self, self.inputs[0].details)
+
+    def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
+        """The window's places instead of the last axes."""
+        return [_pooled(self, inputs, FLOAT)]
+
+    def get_gflop(self) -> float:
+        """One operation per element of each window."""
+        return self.outputs[0].details.elements * math.prod(self.window.kernel) / 1e9
+
+    def window_attrs(self) -> dict[str, Any]:
+        """The attributes of the sum this is made of."""
+        names = ("kernel", "strides", "dilations", "before", "after", "ceil_mode")
+        return {name: self.attrs[name] for name in names if name in self.attrs}
+
+    def sums(self, x: Array) -> Array:
+        """Sum of each window of an array of x's shape."""
+        window = self.window
+        view = window.view(x, 0)
+        return np.asarray(view.sum(axis=tuple(range(view.ndim - window.rank, view.ndim))))
+
+
+@register("avg_pool")
+class AvgPool(FloatPool):
+    """The mean of each window. attrs also: `count_include_pad` (default False).
+
+    Divided by the elements inside x, or, with `count_include_pad`, inside x and its padding (what `ceil_mode` adds
+    behind that never counts). A window without any gives NaN.
+    """
+
+    def counts(self) -> Array:
+        """Elements that each window is divided by: float64 of the places' shape."""
+        window = self.window
+        sizes = self.inputs[0].details.plain_dims[-window.rank :]
+        if not self.attrs.get("count_include_pad", False):
+            return self.sums(np.ones(sizes))
+        padded = [b + n + a for b, n, a in zip(window.before, sizes, window.after, strict=True)]
+        none = (0,) * window.rank
+        inside = Window(
+            window.kernel, window.strides, window.dilations, none, none, window.ceil_mode
+        )
+        view = inside.view(np.ones(padded), 0)
+        places = tuple(slice(n) for n in window.output_sizes(sizes))
+        return np.asarray(view.sum(axis=tuple(range(window.rank, 2 * window.rank))))[places]
+
+    def reference(self, inputs: list[Array]) -> list[Array]:
+        """Sums over counts, in float64."""
+        with np.errstate(all="ignore"):
+            value = self.sums(widen(inputs[0])) / self.counts()
+        return [narrow(value, self.outputs[0].details.dtype)]
+
+    def decompose(self, graph: Graph) -> list[GraphTensor]:
+        """A sum, divided by a constant."""
+        make = Composer(graph, self)
+        total = make("sum_pool", make.widened(self.inputs[0]), **self.window_attrs())
+        counts, dtype = self.counts(), total.details.dtype
+        if counts.size and (counts == counts.flat[0]).all():
+            divisor = make.scalar(float(counts.flat[0]), dtype)
+        else:
+            name = f"{self.name}.counts"
+            divisor = graph.make_constant(counts.astype(dtype.numpy), name)
+        return [make.to(make("div", total, divisor), self.outputs[0].details.dtype)]
+
+
+@register("lp_pool")
+class LpPool(FloatPool):
+    """(sum of |x| ** p over each window) ** (1 / p). attrs also: `p` (default 2)."""
+
+    @property
+    def p(self) -> float:
+        """The exponent."""
+        return float(self.attrs.get("p", 2))
+
+    def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
+        """The window's places instead of the last axes."""
+        if not self.p > 0:
+            raise self.rule("p must be positive", str(self.p))
+        return super().infer(inputs)
+
+    def reference(self, inputs: list[Array]) -> list[Array]:
+        """The formula in float64."""
+        with np.errstate(all="ignore"):
+            value = self.sums(np.abs(widen(inputs[0])) ** self.p) ** (1 / self.p)
+        return [narrow(value, self.outputs[0].details.dtype)]
+
+    def decompose(self, graph: Graph) -> list[GraphTensor]:
+        """Powers, a sum, and the root."""
+        make = Composer(graph, self)
+        x, attrs = make.widened(self.inputs[0]), self.window_attrs()
+        dtype = x.details.dtype
+        if self.p == 2:
+            value = make("sqrt", make("sum_pool", make("square", x), **attrs))
+        elif self.p == 1:
+            value = make("sum_pool", make("abs", x), **attrs)
+        else:
+            powers = make("pow", make("abs", x), make.scalar(self.p, dtype))
+            total = make("sum_pool", powers, **attrs)
+            value = make("pow", total, make.scalar(1 / self.p, dtype))
+        return [make.to(value, self.outputs[0].details.dtype)]
+
+
+@register("lrn")
+class LocalResponseNorm(CompositeOp):
+    """x / (k + alpha / size * sum of squares of `size` channels around) ** beta, for x [N, C, ...].
+
+    attrs: `size`, `alpha` (1e-4), `beta` (0.75), `k` (1), `axis` of the channels (1). The window of channel c is
+    c - (size - 1) // 2 to c + size // 2.
+    """
+
+    @property
+    def axis(self) -> int:
+        """The channel axis, not negative."""
+        return normal_axis(self, self.attrs.get("axis", 1), self.inputs[0].details.rank)
+
+    def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
+        """x's dtype and shape."""
+        if len(inputs) != 1:
+            raise self.rule("inputs must be x", f"{len(inputs)} inputs")
+        (x,) = inputs
+        if not x.dtype.is_float:
+            raise self.rule("input dtype must be a float", str(x.dtype), "insert a cast")
+        size = self.attrs.get("size")
+        if not isinstance(size, int) or size < 1:
+            raise self.rule("size must be 1 or more", repr(size))
+        normal_axis(self, self.attrs.get("axis", 1), x.rank)
+        return [LogicalTensor(x.dtype, x.plain_dims)]
+
+    def reference(self, inputs: list[Array]) -> list[Array]:
+        """The formula in float64."""
+        x = widen(inputs[0])
+        size, axis = self.attrs["size"], self.axis
+        pads = [(0, 0)] * x.ndim
+        pads[axis] = ((size - 1) // 2, size // 2)
+        padded = np.pad(np.square(x), pads)
+        windows = np.lib.stride_tricks.sliding_window_view(padded, size, axis) if x.size else padded
+        with np.errstate(all="ignore"):
+            total = windows.sum(-1) if x.size else x
+            alpha, beta, k = self._numbers()
+            value = x / (k + alpha / size * total) ** beta
+        return [narrow(value, self.outputs[0].details.dtype)]
+
+    def get_gflop(self) -> float:
+        """`size` multiply-adds and four more operations per element."""
+        return self.inputs[0].details.elements * (2 * self.attrs["size"] + 4) / 1e9
+
+    def decompose(self, graph: Graph) -> list[GraphTensor]:
+        """Sums over a window of the squares, with all axes behind the channels as one, then a power."""
+        make = Composer(graph, self)
+        x = make.widened(self.inputs[0])
+        dims, size, axis = x.details.plain_dims, self.attrs["size"], self.axis
+        if not x.details.elements:
+            return [self.inputs[0]]
+        rows = (math.prod(dims[:axis]), dims[axis], math.prod(dims[axis + 1 :]))
+        squares = make("reshape", make("square", x), shape=rows)
+        pads = {"before": ((size - 1) // 2, 0), "after": (size // 2, 0)}
+        total = make("reshape", make("sum_pool", squares, kernel=(size, 1), **pads), shape=dims)
+        alpha, beta, k = (make.scalar(v, x.details.dtype) for v in self._numbers(size))
+        base = make("add", k, make("mul", alpha, total))
+        value = make("div", x, make("pow", base, beta))
+        return [make.to(value, self.outputs[0].details.dtype)]
+
+    def _numbers(self, size: int = 1) -> tuple[float, float, float]:
+        """alpha / size, beta, k."""
+        attrs = self.attrs
+        alpha = float(attrs.get("alpha", 1e-4)) / size
+        return alpha, float(attrs.get("beta", 0.75)), float(attrs.get("k", 1.0))

@@ -1,0 +1,265 @@
+"""resize: nearest, linear and cubic interpolation, one axis after the other."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..graph import Array, Graph, GraphTensor
+from ..logical_tensor import LogicalTensor
+from ..op_kinds import CompositeOp
+from ..reference import narrow, widen
+from ..registry import register
+from .compose import Composer
+
+MODES = ("nearest", "linear", "cubic")
+COORDINATES = (
+    "half_pixel",
+    "half_pixel_symmetric",
+    "pytorch_half_pixel",
+    "align_corners",
+    "asymmetric",
+    "tf_half_pixel_for_nn",
+    "tf_crop_and_resize",
+)
+NEAREST = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
+_MOST_TAPS = 4
+"""Elements weighted one by one; wider filters (antialiasing) are a product with a matrix of weights."""
+
+
+@dataclass(frozen=True)
+class Taps:
+    """What each element of one resized axis is made of: `weights[i, j]` times element `indices[i, j]`, summed over j.
+
+    `inside[i]`: whether element i lies in the input; else it is the extrapolation value.
+    """
+
+    indices: Array
+    weights: Array
+    inside: Array
+
+
+@register("resize")
+class Resize(CompositeOp):
+    """x sampled at other places. attrs, all but `shape` optional, `[...]` having one entry per axis:
+
+    - `shape` [...]: sizes of the result; `scales` [...]: result / input where it is not the ratio of the sizes;
+    - `mode`: nearest (default), linear, cubic; `nearest_mode`: round_prefer_floor (default), round_prefer_ceil, floor,
+      ceil; `cubic_coeff` (-0.75); `exclude_outside`: weights outside x are 0 and the others rescaled (False), else
+      they go to the border;
+    - `coordinates`: where element i lies, by the names of ONNX (default half_pixel);
+    - `antialias`: filters as wide as the step where the result is smaller (False);
+    - `roi`: starts, then ends, relative to x, and `extrapolation` (0), both for tf_crop_and_resize.
+
+    Linear and cubic take floats; 16-bit floats are computed in f32.
+    """
+
+    def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
+        """x's dtype in `shape`."""
+        if len(inputs) != 1:
+            raise self.rule("inputs must be x", f"{len(inputs)} inputs")
+        (x,) = inputs
+        for name, known in (
+            ("mode", MODES),
+            ("coordinates", COORDINATES),
+            ("nearest_mode", NEAREST),
+        ):
+            if self._choice(name) not in known:
+                raise self.rule(
+                    f"{name} must be one of {', '.join(known)}", f"'{self._choice(name)}'"
+                )
+        if self._choice("mode") != "nearest" and not x.dtype.is_float:
+            raise self.rule(
+                "input dtype of linear and cubic must be a float", str(x.dtype), "insert a cast"
+            )
+        shape = self._listed("shape", x.rank)
+        if shape is None or any(size < 1 for size in shape) or not x.elements:
+            raise self.rule("the input and the result must have elements", f"{x} and {shape}")
+        scales = self._listed("scales", x.rank)
+        if scales is not None and any(not 0 < scale < math.inf for scale in scales):
+            raise self.rule("scales must be positive", str(list(scales)))
+        crops = self._choice("coordinates") == "tf_crop_and_resize"
+        if crops and self._listed("roi", 2 * x.rank) is None:
+            raise self.rule("tf_crop_and_resize must have a roi", "none")
+        return [LogicalTensor(x.dtype, tuple(int(size) for size in shape))]
+
+    def reference(self, inputs: list[Array]) -> list[Array]:
+        """Weighted sums axis by axis, in float64."""
+        value = widen(inputs[0])
+        nearest = self._choice("mode") == "nearest"
+        for axis in self._order():
+            taps = self.taps(axis)
+            along = tuple(-1 if i == axis else 1 for i in range(value.ndim))
+            with np.errstate(all="ignore"):
+                parts: Any = (
+                    np.take(value, taps.indices[:, j], axis)
+                    * (1 if nearest else taps.weights[:, j].reshape(along))
+                    for j in range(taps.indices.shape[1])
+                )
+                value = sum(parts, start=next(parts))
+            fill = np.asarray(self._extrapolation()).astype(value.dtype)
+            value = np.where(taps.inside.reshape(along), value, fill)
+        return [narrow(value, self.outputs[0].details.dtype)]
+
+    def get_gflop(self) -> float:
+        """Two operations per weighted element."""
+        return 0.0 if self._choice("mode") == "nearest" else 8 * super().get_gflop()
+
+    def decompose(self, graph: Graph) -> list[GraphTensor]:
+        """Gathers along each axis, weighted and summed, or a product with a matrix of weights."""
+        make = Composer(graph, self)
+        value = self.inputs[0]
+        if self._choice("mode") != "nearest":
+            value = make.widened(value)
+        for axis in self._order():
+            value = self._resampled(make, value, axis)
+        return [make.to(value, self.outputs[0].details.dtype)]
+
+    def _resampled(self, make: Composer, x: GraphTensor, axis: int) -> GraphTensor:
+        """x with one axis resized."""
+        taps, dtype = self.taps(axis), x.details.dtype
+        along = tuple(-1 if i == axis else 1 for i in range(x.details.rank))
+        used = [j for j in range(taps.indices.shape[1]) if taps.weights[:, j].any()]
+
+        def constant(value: Array, what: str) -> GraphTensor:
+            return make.graph.make_constant(np.ascontiguousarray(value), f"{self.name}.{what}")
+
+        if len(used) > _MOST_TAPS:
+            value = self._product(make, x, axis, taps)
+        else:
+            parts = []
+            for j in used:
+                part = make("gather", x, constant(taps.indices[:, j], "indices"), axis=axis)
+                weights = taps.weights[:, j]
+                if not (weights == 1).all():
+                    column = weights.reshape(along).astype(dtype.numpy)
+                    part = make("mul", part, constant(column, "weights"))
+                parts.append(part)
+            value = parts[0]
+            for part in parts[1:]:
+                value = make("add", value, part)
+        if taps.inside.all():
+            return value
+        inside = constant(taps.inside.reshape(along), "inside")
+        return make("select", inside, value, make.scalar(self._extrapolation(), dtype))
+
+    def _product(self, make: Composer, x: GraphTensor, axis: int, taps: Taps) -> GraphTensor:
+        """The axis as the rows of matrices, multiplied by the weights as one matrix."""
+        dims, dtype = x.details.plain_dims, x.details.dtype
+        dense = np.zeros((len(taps.indices), dims[axis]))
+        np.add.at(dense, (np.arange(len(dense))[:, None], taps.indices), taps.weights)
+        matrix = make.graph.make_constant(dense.astype(dtype.numpy), f"{self.name}.weights")
+        before, after = math.prod(dims[:axis]), math.prod(dims[axis + 1 :])
+        rows = make("reshape", x, shape=(before, dims[axis], after))
+        result = make("matmul_core", matrix, rows)
+        return make("reshape", result, shape=(*dims[:axis], len(dense), *dims[axis + 1 :]))
+
+    def taps(self, axis: int) -> Taps:
+        """Elements and weights that one axis of the result is made of."""
+        size = self.inputs[0].details.plain_dims[axis]
+        scale = self._scale(axis)
+        place = self._coordinates(axis)
+        mode = self._choice("mode")
+        crops = self._choice("coordinates") == "tf_crop_and_resize"
+        inside = (place >= 0) & (place <= size - 1) if crops else np.ones(len(place), bool)
+        if mode == "nearest":
+            indices = _rounded(place, self._choice("nearest_mode"))[:, None]
+            weights = np.ones(indices.shape)
+        else:
+            step = min(scale, 1.0) if self.attrs.get("antialias", False) else 1.0
+            reach = 1 if mode == "linear" else 2
+            start = math.floor(-reach / step) + 1
+            base = np.floor(place)
+            offsets = np.arange(start, 2 - start)
+            distance = np.abs((offsets - (place - base)[:, None]) * step)
+            coeff = float(self.attrs.get("cubic_coeff", -0.75))
+            weights = np.clip(1 - distance, 0, 1) if mode == "linear" else _cubic(distance, coeff)
+            indices = base[:, None] + offsets
+            if self.attrs.get("exclude_outside", False):
+                weights = np.where((indices >= 0) & (indices < size), weights, 0.0)
+            weights = weights / weights.sum(1, keepdims=True)
+        return Taps(np.clip(indices, 0, size - 1).astype(np.int64), weights, inside)
+
+    def _coordinates(self, axis: int) -> Array:
+        """Where each element of the result lies on an axis of the input, as float64."""
+        size = self.inputs[0].details.plain_dims[axis]
+        count = self.outputs[0].details.plain_dims[axis]
+        scale, kind = self._scale(axis), self._choice("coordinates")
+        i = np.arange(count, dtype=np.float64)
+        # What ONNX's own tests take for the size of the result where a scale does not give a whole one.
+        length = size * scale
+        if kind == "tf_crop_and_resize":
+            roi = self._listed("roi", 2 * self.inputs[0].details.rank) or ()
+            start, end = roi[axis], roi[axis + len(roi) // 2]
+            if count == 1:
+                return np.full(1, 0.5 * (start + end) * (size - 1))
+            return (start + i * (end - start) / (length - 1)) * (size - 1)
+        if kind == "align_corners":
+            return i * ((size - 1) / (length - 1)) if count > 1 else i
+        if kind == "asymmetric":
+            return i / scale
+        if kind == "tf_half_pixel_for_nn":
+            return (i + 0.5) / scale
+        if kind == "pytorch_half_pixel" and count == 1:
+            return i
+        shift = size / 2 * (1 - count / length) if kind == "half_pixel_symmetric" else 0.0
+        return shift + (i + 0.5) / scale - 0.5
+
+    def _order(self) -> list[int]:
+        """The axes that are resampled, those that shrink first."""
+        dims, crops = self.inputs[0].details.plain_dims, self.attrs.get("roi") is not None
+        shape = self.outputs[0].details.plain_dims
+        moved = [
+            axis
+            for axis in range(len(dims))
+            if crops or shape[axis] != dims[axis] or self._scale(axis) != 1.0
+        ]
+        if crops:
+            moved = [axis for axis in moved if not self._is_identity(axis)]
+        return sorted(moved, key=lambda axis: shape[axis] / dims[axis])
+
+    def _is_identity(self, axis: int) -> bool:
+        place = self._coordinates(axis)
+        return np.array_equal(place, np.arange(self.inputs[0].details.plain_dims[axis]))
+
+    def _scale(self, axis: int) -> float:
+        scales = self._listed("scales", self.inputs[0].details.rank)
+        if scales is not None:
+            return float(scales[axis])
+        dims = self.inputs[0].details.plain_dims
+        return float((self._listed("shape", len(dims)) or dims)[axis]) / dims[axis]
+
+    def _choice(self, name: str) -> str:
+        defaults = {"mode": MODES[0], "coordinates": COORDINATES[0], "nearest_mode": NEAREST[0]}
+        return str(self.attrs.get(name, defaults[name]))
+
+    def _extrapolation(self) -> float:
+        return float(self.attrs.get("extrapolation", 0.0))
+
+    def _listed(self, name: str, count: int) -> tuple[float, ...] | None:
+        """A list attribute with `count` entries, None where it is not given."""
+        value: Sequence[float] | None = self.attrs.get(name)
+        if value is None:
+            return None
+        if not isinstance(value, (tuple, list)) or len(value) != count:
+            raise self.rule(f"{name} must have {count} entries", repr(value))
+        return tuple(value)
+
+
+def _rounded(place: Array, mode: str) -> Array:
+    if mode == "floor":
+        return np.floor(place)
+    if mode == "ceil":
+        return np.ceil(place)
+    return np.ceil(place - 0.5) if mode == "round_prefer_floor" else np.floor(place + 0.5)
+
+
+def _cubic(distance: Array, a: float) -> Array:
+    """The cubic convolution kernel of coefficient `a` (Keys 1981)."""
+    near = ((a + 2) * distance - (a + 3)) * distance**2 + 1
+    far = a * (((distance - 5) * distance + 8) * distance - 4)
+    return np.where(distance <= 1, near, np.where(distance < 2, far, 0.0))

@@ -1,0 +1,110 @@
+"""Fold factors and offsets per channel, such as batch norm's, into the weights of the convolution before them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..context import LowerContext
+from ..graph import Array, Graph, GraphTensor, Op
+from ..ops.compose import Composer
+from ..ops.normalize import BatchNorm
+from ..reference import narrow
+from ..rewrite import rewrite
+from ..values import constant_value
+
+Affine = tuple[Op, Any, Any]
+"""A convolution, and the factor and offset per channel (float64) of what is made of it."""
+
+
+def fold_batch_norm(graph: Graph, ctx: LowerContext) -> bool:
+    """Scale the weights instead of the result, and add all offsets at once.
+
+    %y = add(mul(add(convolution(%x, %w), %b), %factor), %offset)      factor and offset constant, one per channel
+    ->
+    %y = add(convolution(%x, %w * factor), %b * factor + offset)
+
+    Requires: topological order.
+    Ensures: topological order; no constant convolution followed by a batch norm or a factor per channel is left. The
+    weights are scaled in float64 and rounded once; other roundings are not kept.
+    """
+    return rewrite(graph, {"batch_norm": [_fold], "mul": [_fold], "add": [_fold]})
+
+
+def _fold(graph: Graph, op: Op) -> GraphTensor | None:
+    """One convolution and at most one add instead of what ends with `op`."""
+    found = _affine(op.outputs[0])
+    if found is None:
+        return None
+    conv, factor, offset = found
+    (source,) = conv.inputs[1:]
+    weights = constant_value(source)
+    # An add alone is what this rule makes, so only sums of two offsets are worth it.
+    if weights is None or (op.op_name == "add" and _conv_before(op.inputs[0]) is conv):
+        return None
+    if op.op_name == "add" and _conv_before(op.inputs[1]) is conv:
+        return None
+    dtype, make = op.outputs[0].details.dtype, Composer(graph, conv)
+    column = (-1,) + (1,) * (weights.ndim - 1)
+    scaled = weights.astype(np.float64) * factor.reshape(column)
+    w = source
+    if (factor != 1).any():
+        w = graph.make_constant(narrow(scaled, dtype), f"{source.name}.scaled")
+    result = make("convolution", conv.inputs[0], w, **conv.attrs)
+    if not offset.any():
+        return result
+    bias = narrow(offset.reshape(column[:-1]), dtype)
+    return make("add", result, graph.make_constant(bias, f"{conv.name}.bias"))
+
+
+def _conv_before(tensor: GraphTensor) -> Op | None:
+    op = tensor.producer_owner
+    return op if op.op_name == "convolution" else None
+
+
+def _affine(tensor: GraphTensor) -> Affine | None:
+    """`tensor` as factor * convolution + offset; None where it is something else, or others read what it is made of."""
+    op = tensor.producer_owner
+    if op.op_name == "convolution":
+        if not tensor.details.dtype.is_float:
+            return None
+        channels = tensor.details.plain_dims[1]
+        return op, np.ones(channels), np.zeros(channels)
+    if op.op_name not in ("batch_norm", "mul", "add"):
+        return None
+    for x, *others in (op.inputs, op.inputs[::-1])[: 1 if op.op_name == "batch_norm" else 2]:
+        if len(x.uses) != 1 or x.details.plain_dims != tensor.details.plain_dims:
+            continue
+        found = _affine(x) if x.producer_owner.op_name != "constant" else None
+        step = _step(op, others, tensor) if found else None
+        if found and step:
+            conv, factor, offset = found
+            return conv, factor * step[0], offset * step[0] + step[1]
+    return None
+
+
+def _step(op: Op, others: list[GraphTensor], result: GraphTensor) -> tuple[Any, Any] | None:
+    """Factor and offset of one op."""
+    values = [constant_value(x) for x in others]
+    if any(value is None or not np.isfinite(value.astype(np.float64)).all() for value in values):
+        return None
+    wide = [np.asarray(value).astype(np.float64) for value in values]
+    if isinstance(op, BatchNorm):
+        scale, bias, mean, variance = wide
+        if op.axis != 1 or (variance + op.epsilon <= 0).any():
+            return None
+        factor = scale / np.sqrt(variance + op.epsilon)
+        return factor, bias - mean * factor
+    channels = _per_channel(wide[0], result.details.plain_dims)
+    if channels is None:
+        return None
+    return (channels, 0.0) if op.op_name == "mul" else (1.0, channels)
+
+
+def _per_channel(value: Array, dims: tuple[int, ...]) -> Array | None:
+    """The value of each channel of a constant that is the same along all other axes; None for any other constant."""
+    shape = (1,) * (len(dims) - value.ndim) + value.shape
+    if len(shape) != len(dims) or any(size != 1 for i, size in enumerate(shape) if i != 1):
+        return None
+    return np.broadcast_to(value.reshape(-1), (dims[1],))

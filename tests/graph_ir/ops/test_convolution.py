@@ -1,0 +1,223 @@
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from graphc.errors import UserError
+from support.check_op import ALL, check_op, make_op, random_array
+from support.compiled import check_native
+
+
+def integers(shape, dtype=np.float32, seed=0):
+    return np.random.default_rng(seed).integers(-3, 4, shape).astype(dtype)
+
+
+def slow_convolution(x, w, strides=None, dilations=None, before=None, after=None, groups=1):
+    """The definition, one result at a time, on any number of spatial axes."""
+    rank = x.ndim - 2
+    strides, dilations = strides or (1,) * rank, dilations or (1,) * rank
+    before, after = before or (0,) * rank, after or (0,) * rank
+    padded = np.pad(x, [(0, 0), (0, 0), *zip(before, after, strict=True)])
+    extents = [(k - 1) * d + 1 for k, d in zip(w.shape[2:], dilations, strict=True)]
+    room = [n - e for n, e in zip(padded.shape[2:], extents, strict=True)]
+    places = [r // s + 1 for r, s in zip(room, strides, strict=True)]
+    inner, per_group = w.shape[1], w.shape[0] // groups
+    y = np.zeros((x.shape[0], w.shape[0], *places), x.dtype)
+    for o, *place in np.ndindex(*y.shape[1:]):
+        at = [p * s for p, s in zip(place, strides, strict=True)]
+        window = tuple(slice(a, a + e, d) for a, e, d in zip(at, extents, dilations, strict=True))
+        first = o // per_group * inner
+        seen = padded[(slice(None), slice(first, first + inner), *window)]
+        y[(slice(None), o, *place)] = (seen * w[o]).sum(tuple(range(1, x.ndim)))
+    return y
+
+
+def slow_transpose(x, w, strides, dilations, before, after, extra, groups):
+    """Every element of x adds the scaled weights to the result."""
+    rank, sizes = x.ndim - 2, x.shape[2:]
+    inner, outputs = w.shape[0] // groups, w.shape[1]
+    full = [
+        (n - 1) * s + (k - 1) * d + 1 + e
+        for n, s, k, d, e in zip(sizes, strides, w.shape[2:], dilations, extra, strict=True)
+    ]
+    y = np.zeros((x.shape[0], outputs * groups, *full), x.dtype)
+    for n, c, *i in np.ndindex(*x.shape):
+        for o, *k in np.ndindex(*w.shape[1:]):
+            at = tuple(i[a] * strides[a] + k[a] * dilations[a] for a in range(rank))
+            y[(n, c // inner * outputs + o, *at)] += x[(n, c, *i)] * w[(c, o, *k)]
+    crop = tuple(slice(b, f - a) for b, f, a in zip(before, full, after, strict=True))
+    return y[(slice(None), slice(None), *crop)]
+
+
+def cases(count: int, seed: int):
+    """Random points of the boundary grid: image 1..9, channels 1, 3, 8, 9, kernels 1..5, steps, pads, groups."""
+    rng = np.random.default_rng(seed)
+    while count:
+        groups = int(rng.choice([1, 1, 2, 3]))
+        inner, outer = (int(v) for v in rng.choice([1, 3, 8, 9], 2))
+        size, kernel = rng.integers(1, 10, 2), rng.integers(1, 6, 2)
+        strides, dilations = rng.integers(1, 4, 2), rng.integers(1, 3, 2)
+        before, after = rng.integers(0, 3, 2), rng.integers(0, 3, 2)
+        if ((kernel - 1) * dilations + 1 > size + before + after).any():
+            continue
+        count -= 1
+        attrs = {"strides": strides, "dilations": dilations, "before": before, "after": after}
+        attrs = {name: tuple(int(v) for v in value) for name, value in attrs.items()}
+        x = integers((int(rng.integers(1, 3)), groups * inner, *size), seed=count)
+        w = integers((groups * outer, inner, *kernel), seed=count + 1)
+        yield x, w, {**attrs, "groups": groups}
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_reference_is_the_definition(seed):
+    for x, w, attrs in cases(12, seed):
+        (result,) = make_op("convolution", [x, w], attrs).reference([x, w])
+        np.testing.assert_array_equal(result, slow_convolution(x, w, **attrs))
+
+
+def test_native_is_the_reference():
+    for x, w, attrs in cases(30, 100):
+        check_native("convolution", [x, w], attrs)
+
+
+@pytest.mark.parametrize("dtype", ALL)
+def test_dtypes(dtype):
+    x = random_array(dtype, (1, 2, 4))
+    w = random_array(dtype, (2, 2, 2), 1)
+    check_op("convolution", [x, w], {"before": (1,), "strides": (2,)}, factor=8)
+
+
+@pytest.mark.parametrize("dtype", ["s32", "u8", "bf16", "f64", "bool"])
+def test_native_dtypes(dtype):
+    arrays = [integers((2, 4, 5, 6)).clip(0), integers((6, 2, 3, 2), seed=1).clip(0)]
+    arrays = [a.astype(random_array(dtype, ()).dtype) for a in arrays]
+    check_native("convolution", arrays, {"before": (1, 0), "after": (0, 2), "groups": 2})
+
+
+@pytest.mark.parametrize("groups", [1, 2, 8])
+@pytest.mark.parametrize("rank", [1, 3])
+def test_ranks_and_depthwise(rank, groups):
+    x, w = (
+        integers((2, 8, *(4, 5, 6)[:rank])),
+        integers((8, 8 // groups, *(2, 3, 1)[:rank]), seed=1),
+    )
+    attrs = {"groups": groups, "before": (1,) * rank, "strides": (2, 1, 3)[:rank]}
+    expected = slow_convolution(x, w, **attrs)
+    np.testing.assert_array_equal(check_native("convolution", [x, w], attrs), expected)
+
+
+def test_padding_is_zeros_that_infinite_weights_turn_to_nan():
+    x, w = np.ones((1, 1, 1), np.float32), np.full((1, 1, 3), np.inf, np.float32)
+    result = check_op("convolution", [x, w], {"before": (1,), "after": (1,)})
+    assert np.isnan(result).all()
+
+
+@pytest.mark.parametrize(
+    "shapes", [((0, 2, 3), (4, 2, 2)), ((2, 0, 3), (4, 0, 2)), ((2, 2, 3), (0, 2, 2))]
+)
+def test_nothing_in_or_out(shapes):
+    arrays = [np.ones(s, np.float32) for s in shapes]
+    np.testing.assert_array_equal(
+        check_native("convolution", arrays, {}), slow_convolution(*arrays)
+    )
+
+
+def test_work():
+    op = make_op("convolution", [integers((1, 4, 9, 9)), integers((8, 2, 3, 3))], {"groups": 2})
+    assert op.get_gflop() == 2 * 8 * 7 * 7 * 2 * 9 / 1e9
+
+
+@pytest.mark.parametrize(
+    ("x", "w", "attrs", "message"),
+    [
+        ((1, 4, 5), (6, 1, 3), {"groups": 3},
+         "groups must divide the channels of x and of the result, got 3 groups of 4 and 6 channels"),
+        ((1, 4, 5), (6, 3, 3), {},
+         "w must have the channels of one group of x on axis 1, got f32[6,3,3] for 4 channels in 1 groups"),
+        ((1, 4, 5), (6, 4, 3), {"dilations": (3,), "before": (1,)},
+         "the window must fit into the padded input on axis 0 of 1, got 7 elements in 1 + 5 + 0"),
+        ((1, 4, 0), (6, 4, 3), {"before": (3,)}, "the axes a window slides over must have elements, got [0]"),
+        ((1, 4, 5), (6, 4, 3), {"strides": (0,)}, "strides must be 1 or more, got [0]"),
+        ((1, 4, 5), (6, 4, 3), {"after": (-1,)}, "after must be 0 or more, got [-1]"),
+        ((1, 4, 5), (6, 4, 3), {"after": (1, 1)},
+         "after must have one entry for each of the 1 window axes, got [1, 1]"),
+        ((1, 4, 5), (6, 4, 0), {}, "kernel must be 1 or more, got [0]"),
+        ((4, 5), (6, 4), {}, "x and w must have a common rank: two axes and at least one spatial axis, "
+         "got f32[4,5] and f32[6,4]"),
+    ],
+)  # fmt: skip
+def test_rejects(x, w, attrs, message):
+    with pytest.raises(UserError) as error:
+        make_op("convolution", [integers(x), integers(w)], attrs)
+    assert str(error.value) == f"convolution 'x': {message}"
+
+
+# --- convolution_transpose -----------------------------------------------------------------------------------------
+
+
+def transposed_cases():
+    for strides, dilations, groups, extra in itertools.product(
+        [(1, 1), (2, 3)], [(1, 1), (2, 1)], [1, 2], [(0, 0), (1, 0)]
+    ):
+        if any(e >= max(s, d) for e, s, d in zip(extra, strides, dilations, strict=True)):
+            continue
+        yield {
+            "strides": strides, "dilations": dilations, "before": (1, 0), "after": (0, 1),
+            "output_padding": extra, "groups": groups,
+        }  # fmt: skip
+
+
+@pytest.mark.parametrize("attrs", list(transposed_cases()))
+def test_transpose(attrs):
+    x, w = integers((2, 4, 3, 4)), integers((4, 3, 3, 2), seed=1)
+    expected = slow_transpose(
+        x, w, *(attrs[name] for name in ("strides", "dilations", "before", "after")),
+        attrs["output_padding"], attrs["groups"],
+    )  # fmt: skip
+    np.testing.assert_array_equal(check_native("convolution_transpose", [x, w], attrs), expected)
+
+
+@pytest.mark.parametrize("dtype", ["s32", "f16", "f64"])
+def test_transpose_dtypes(dtype):
+    x, w = random_array(dtype, (1, 2, 3)), random_array(dtype, (2, 1, 3), 1)
+    check_op("convolution_transpose", [x, w], {"strides": (2,), "before": (2,)}, factor=8)
+
+
+def test_transpose_of_no_channels_is_zero():
+    arrays = [np.ones(s, np.float32) for s in ((1, 0, 3), (0, 2, 2))]
+    assert not check_native("convolution_transpose", arrays, {}).any()
+
+
+@pytest.mark.parametrize(
+    ("w", "attrs", "message"),
+    [
+        ((3, 2, 3), {}, "w must have the channels of x on axis 0, got f32[3,2,3] for 4"),
+        ((4, 2, 3), {"groups": 3}, "groups must divide the channels, got 3 groups of 4"),
+        ((4, 2, 3), {"before": (7,)}, "the result must have elements, got [0]"),
+        ((4, 2, 3), {"output_padding": (1,)},
+         "output_padding must be below the stride or the dilation on each spatial axis, got [1] with strides [1]"),
+    ],
+)  # fmt: skip
+def test_transpose_rejects(w, attrs, message):
+    with pytest.raises(UserError) as error:
+        make_op("convolution_transpose", [integers((1, 4, 5)), integers(w)], attrs)
+    assert str(error.value) == f"convolution_transpose 'x': {message}"
+
+
+# --- patches -------------------------------------------------------------------------------------------------------
+
+
+def test_patches():
+    x = integers((1, 2, 5), np.int32)
+    attrs = {"kernel": (3,), "strides": (2,), "before": (1,)}
+    padded = np.pad(x, [(0, 0), (0, 0), (1, 0)])
+    expected = np.stack([padded[..., k : k + 4 : 2] for k in range(3)], 2)
+    check_op("patches", [x], attrs, expected)
+    check_native("patches", [x], attrs)
+
+
+def test_patches_reject_a_window_of_every_axis():
+    with pytest.raises(UserError, match="kernel must have fewer entries than x has axes"):
+        make_op("patches", [integers((3,))], {"kernel": (2,)})
