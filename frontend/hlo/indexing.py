@@ -13,6 +13,8 @@ from .bodies import sort_order
 from .reduction import top_k
 from .scope import Handler, Step
 
+_MOST_COMPARED = 2048  # elements of an axis that are all compared with one another
+
 
 def _starts(step: Step, first: int, rank: int) -> list[GraphTensor]:
     """One scalar s64 per axis; the old form gives all in one array."""
@@ -174,11 +176,11 @@ def _axis_start(
 
 def _sort(step: Step) -> Any:
     order = sort_order(step.computation("to_apply"))
-    if not order:
-        raise step.unsupported("a comparator other than < or > of the first array")
     arrays = step.tensors()
     dims = arrays[0].details.plain_dims
     axis: int = step.attribute("dimensions", (len(dims) - 1,))[0]
+    if not order:
+        return _ranked_sort(step, arrays, axis)
     attrs = {"k": dims[axis], "axis": axis, "largest": order == "GT"}
     keys = step.graph.make("top_k", arrays[:1], attrs, step.instruction.name)
     values, places = keys.outputs
@@ -186,6 +188,38 @@ def _sort(step: Step) -> Any:
         return values
     others = [step.make("gather_elements", x, places, axis=axis) for x in arrays[1:]]
     return (values, *others)
+
+
+def _ranked_sort(step: Step, arrays: list[GraphTensor], axis: int) -> Any:
+    """Any comparator, stable: each element counts those before it, which is its place."""
+    dims = arrays[0].details.plain_dims
+    size, rank = dims[axis], len(dims)
+    if size > _MOST_COMPARED:
+        raise step.unsupported(
+            f"a comparator other than < or > for more than {_MOST_COMPARED} elements"
+        )
+    # Pairs (j, i) lie on two axes in the place of the sorted one.
+    pairs = (*dims[:axis], size, size, *dims[axis + 1 :])
+    operands = []
+    for x in arrays:
+        for shape in (
+            (*dims[: axis + 1], 1, *dims[axis + 1 :]),
+            (*dims[:axis], 1, *dims[axis:]),
+        ):
+            operands.append(step.broadcast(step.reshaped(x, shape), pairs))
+    before = step.owner.inline_mapped(step.computation("to_apply"), operands)
+    swap = [*range(axis), axis + 1, axis, *range(axis + 2, rank + 1)]
+    after = step.transposed(before, swap)
+    j, i = (step.positions(axis + k, rank + 1, size) for k in range(2))
+    tied = step.make("and", step.make("not", after), step.make("lt", j, i))
+    count = step.cast(step.make("or", before, tied), S64)
+    place = step.make("reduce_sum", count, axes=(axis,), keep_dims=False)
+    # places[r] = the element whose place is r, found the same way.
+    wide = step.reshaped(place, (*dims[:axis], 1, *dims[axis:]))
+    hit = step.make("eq", wide, j)
+    found = step.make("reduce_sum", step.make("select", hit, i, step.constant(0)), axes=(axis + 1,))
+    results = tuple(step.make("gather_elements", x, found, axis=axis) for x in arrays)
+    return results if step.shape.is_tuple else results[0]
 
 
 def _top_k(step: Step) -> Any:

@@ -316,3 +316,21 @@ def test_fusion_in_a_column_major_dump_runs_natively(tmp_path: Any) -> None:
     got = compiled(x, w)
     result = got[0] if isinstance(got, (list, tuple)) else got
     np.testing.assert_allclose(result, np.maximum(x @ w, 0), rtol=1e-5, atol=1e-5)
+
+
+def test_sort_by_another_comparator() -> None:
+    before = (
+        "by_size { a = f32[] parameter(0) b = f32[] parameter(1) i = s32[] parameter(2) j = s32[] parameter(3) "
+        "c = abs(a) d = abs(b) ROOT r = pred[] compare(c, d), direction=GT }\n"
+    )
+    text = module(
+        """x = f32[3,5,2] parameter(0)
+        i = s32[3,5,2] iota(), iota_dimension=1
+        ROOT s = (f32[3,5,2], s32[3,5,2]) sort(x, i), dimensions={1}, is_stable=true, to_apply=by_size""",
+        before,
+    )
+    x = value("f32[3,5,2]").round()
+    ordered, places = run(text, x)
+    wanted = np.argsort(-np.abs(x), 1, kind="stable")
+    np.testing.assert_array_equal(places, wanted)
+    np.testing.assert_array_equal(ordered, np.take_along_axis(x, wanted, 1))
