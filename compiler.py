@@ -121,12 +121,15 @@ def compile(
     disabled: Iterable[str] = (),
     dump_dir: str | os.PathLike[str] | None = None,
     tuning: str | os.PathLike[str] | None = None,
+    constants: Mapping[str, np.ndarray] | None = None,
+    attrs: Mapping[str, str] | None = None,
 ) -> CompiledModel:
     """Compile a model for this machine and load it.
 
     `model`: a path, the bytes of a file, an onnx.ModelProto or a Graph. `target`: native, avx512, avx2 or generic.
     `threads`: None takes GRAPHC_NUM_THREADS, OMP_NUM_THREADS or the CPUs this process may use. `inputs`: shapes the
     file leaves open, such as {"x": "f32[8,13]"}. `disabled`: optimisations to leave out (`options.SWITCHES`).
+    `constants`: arrays the file leaves out; `attrs`: attributes it does not tell ({"node.axis": "1"}).
     `tuning`: a file of measured blockings (default: the one `graphc tune` writes, if there is one).
     UserError, UnsupportedError.
     """
@@ -137,7 +140,9 @@ def compile(
     )
     resolved = target_for(target) if isinstance(target, str) else target
     blockings = tuned_blockings(resolved, options.threads, tuning)
-    compilation = compile_stages(model, resolved, options, inputs, blockings=blockings)
+    compilation = compile_stages(
+        model, resolved, options, inputs, None, blockings, constants, attrs
+    )
     return CompiledModel(compilation.artifact, options.threads)
 
 
@@ -161,14 +166,19 @@ def compile_stages(
     inputs: Mapping[str, str] | None = None,
     on_phase: OnPhase | None = None,
     blockings: Mapping[str, MatmulBlocking] | None = None,
+    constants: Mapping[str, np.ndarray] | None = None,
+    attrs: Mapping[str, str] | None = None,
 ) -> Compilation:
-    """Compile without loading, keeping every stage. `blockings` overrules the cost model, by problem string."""
+    """Compile without loading, keeping every stage.
+
+    `blockings` overrules the cost model, by problem string; `constants` and `attrs` are `frontend.load`'s.
+    """
     phases = _Phases(on_phase)
     resolved = target_for(target) if isinstance(target, str) else target
     ctx = LowerContext(resolved, options or CompileOptions(), blockings or {})
     dump = _Dump(ctx.options.dump_dir)
     with phases("read"):
-        source = load_graph(model, inputs)
+        source = load_graph(model, inputs, constants, attrs)
         dump.write("read", lambda: print_graph(source))
     with phases("optimise"):
         graph = source.copy()

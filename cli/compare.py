@@ -13,8 +13,7 @@ from .model_arguments import (
     add_compile_arguments,
     compile_options,
     input_arrays,
-    shapes_of_files,
-    split_inputs,
+    read_model,
 )
 from .progress import Report, progress
 
@@ -49,13 +48,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the verdict; 1 if something is wrong, and then a reproducer is written."""
     from ..codegen.host import target_for
-    from ..frontend import load
     from ..graph_ir.context import LowerContext
     from ..runtime.metadata import TensorSpec
 
-    specs, values = split_inputs(args.input)
     ctx = LowerContext(target_for(args.target), compile_options(args))
-    source = load(args.model, {**shapes_of_files(values), **specs})
+    source, values = read_model(args)
     tensors = [
         TensorSpec(op.name, op.outputs[0].details.dtype, op.outputs[0].details.plain_dims)
         for op in source.inputs

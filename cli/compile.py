@@ -15,8 +15,7 @@ from .model_arguments import (
     check_names,
     compile_options,
     input_arrays,
-    shapes_of_files,
-    split_inputs,
+    model_texts,
 )
 from .progress import progress
 from .summary import Verdict, summary_lines
@@ -53,20 +52,28 @@ def run(args: argparse.Namespace) -> int:
     from ..codegen.host import target_for
     from ..compiler import compile_stages, tuned_blockings
 
-    specs, values = split_inputs(args.input)
+    texts = model_texts(args)
     options = compile_options(args, args.dump_ir)
     target = target_for(args.target)
     blockings = tuned_blockings(target, options.threads, args.tuning)
-    shapes = {**shapes_of_files(values), **specs}
     with progress(args.quiet or args.json or bool(args.emit)) as report:
-        compilation = compile_stages(args.model, target, options, shapes, report, blockings)
-    check_names([spec.name for spec in compilation.artifact.metadata.inputs], values)
+        compilation = compile_stages(
+            args.model,
+            target,
+            options,
+            texts.inputs,
+            report,
+            blockings,
+            texts.constants,
+            texts.attrs,
+        )
+    check_names([spec.name for spec in compilation.artifact.metadata.inputs], texts.values)
     if args.emit:
         return _emit(compilation, args.emit, args.output)
     meta = compilation.artifact.metadata
     if args.output:
         compilation.artifact.save(args.output)
-    verdict = _run(compilation, values) if args.run else None
+    verdict = _run(compilation, texts.values) if args.run else None
     if args.json:
         print(json.dumps({**meta.to_json(), "verdict": verdict.to_json() if verdict else None}))
     else:

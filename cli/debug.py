@@ -10,8 +10,7 @@ from .model_arguments import (
     add_compile_arguments,
     compile_options,
     input_arrays,
-    shapes_of_files,
-    split_inputs,
+    read_model,
 )
 from .progress import progress
 
@@ -37,17 +36,15 @@ def run(args: argparse.Namespace) -> int:
     from pathlib import Path
 
     from ..codegen.host import target_for
-    from ..frontend import load
     from ..graph_ir.context import LowerContext
     from ..tools.debug_dump import FOLDER
     from ..tools.debugger import DebugExecutor
 
-    specs, values = split_inputs(args.input)
     ctx = LowerContext(target_for(args.target), compile_options(args))
     root = Path(args.dump_root) if args.dump_root else None
     with progress(args.quiet or args.json) as report:
         report("compile", 0, 1)
-        source = load(args.model, {**shapes_of_files(values), **specs})
+        source, values = read_model(args)
         executor = DebugExecutor(source, ctx, root)
         report("compile", 1, 1)
         for name, array in input_arrays(executor.inputs, values).items():

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from .model_arguments import add_compile_arguments, compile_options, shapes_of_files, split_inputs
+from .model_arguments import add_compile_arguments, compile_options, read_model
 
 if TYPE_CHECKING:
     from ..tools.explain import Explanation
@@ -64,16 +64,14 @@ def run(args: argparse.Namespace) -> int:
 def _explanation(args: argparse.Namespace) -> Explanation:
     from ..codegen.host import target_for
     from ..compiler import tuned_blockings
-    from ..frontend import load
     from ..graph_ir import pipeline
     from ..graph_ir.context import LowerContext
     from ..graph_ir.lower_graph import lower_graph
     from ..tools.explain import Explanation
 
-    specs, values = split_inputs(args.input)
     target, options = target_for(args.target), compile_options(args)
     ctx = LowerContext(target, options, tuned_blockings(target, options.threads, args.tuning))
-    source = load(args.model, {**shapes_of_files(values), **specs})
+    source, _ = read_model(args)
     graph = source.copy()
     pipeline.run(graph, ctx)
     return Explanation(source, graph, lower_graph(graph, ctx), ctx)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from ..errors import UserError
 from ..options import SWITCHES, CompileOptions
 
 if TYPE_CHECKING:
+    from ..graph_ir.graph import Graph
     from ..runtime.metadata import TensorSpec
 
 Array = np.ndarray[Any, Any]
@@ -30,8 +32,18 @@ def add_input_argument(parser: argparse.ArgumentParser) -> None:
 
 def add_compile_arguments(parser: argparse.ArgumentParser) -> None:
     """The model file and how to compile it."""
-    parser.add_argument("model", help="model file: .onnx or .pnnx.param")
+    parser.add_argument(
+        "model", help="model file: .onnx, .pnnx.param, HLO text, GE dump, TVM graph JSON"
+    )
     add_input_argument(parser)
+    parser.add_argument(
+        "--const", action="append", default=[], metavar="NAME=@FILE",
+        help="a constant the file leaves out, as a .npy file",
+    )  # fmt: skip
+    parser.add_argument(
+        "--attr", action="append", default=[], metavar="NODE.KEY=VALUE",
+        help="an attribute a fused TVM kernel does not tell",
+    )  # fmt: skip
     parser.add_argument(
         "--target", choices=TARGETS, default="native", help="instruction set (default: this CPU's)"
     )
@@ -87,6 +99,47 @@ def split_inputs(texts: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
         else:
             specs[name] = value
     return specs, values
+
+
+@dataclass(frozen=True)
+class ModelTexts:
+    """What the command line says of a model file: arguments of `frontend.load`, and `values` of inputs to run on."""
+
+    inputs: dict[str, str]
+    constants: dict[str, Array]
+    attrs: dict[str, str]
+    values: dict[str, str]
+
+
+def model_texts(args: argparse.Namespace) -> ModelTexts:
+    """Read --input, --const and --attr. UserError naming the text that is malformed."""
+    specs, values = split_inputs(args.input)
+    constants = {}
+    for name, value in _pairs("--const", args.const, "NAME=@file.npy"):
+        if not value.startswith("@"):
+            raise UserError(f"--const must be NAME=@file.npy, got '{name}={value}'")
+        constants[name] = _read_npy(name, value[1:])
+    attrs = dict(_pairs("--attr", args.attr, "NODE.KEY=VALUE"))
+    return ModelTexts({**shapes_of_files(values), **specs}, constants, attrs, values)
+
+
+def read_model(args: argparse.Namespace) -> tuple[Graph, dict[str, str]]:
+    """(the graph of the model the command line names, values of its inputs). UserError, UnsupportedError."""
+    from ..frontend import load
+
+    texts = model_texts(args)
+    return load(args.model, texts.inputs, texts.constants, texts.attrs), texts.values
+
+
+def _pairs(option: str, texts: Sequence[str], form: str) -> list[tuple[str, str]]:
+    """(before, after) the first `=` of each text."""
+    found = []
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not (name and equals and value):
+            raise UserError(f"{option} must be {form}, got '{text}'")
+        found.append((name, value))
+    return found
 
 
 def shapes_of_files(values: Mapping[str, str]) -> dict[str, str]:

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .model_arguments import add_compile_arguments, compile_options, shapes_of_files, split_inputs
+from .model_arguments import add_compile_arguments, compile_options, read_model
 from .progress import progress
 
 if TYPE_CHECKING:
@@ -35,12 +35,10 @@ def run(args: argparse.Namespace) -> int:
     from ..bench.kernels import default_blocking, parse_problem
     from ..bench.measure import pin_to
     from ..codegen.host import target_for
-    from ..frontend import load
     from ..tuning import TuningFile, default_file
 
-    specs, values = split_inputs(args.input)
     options, target = compile_options(args), target_for(args.target)
-    graph = load(args.model, {**shapes_of_files(values), **specs})
+    graph, _ = read_model(args)
     problems = [parse_problem(text) for text in _problems(graph)]
     problems.sort(key=lambda problem: -problem.gflop)
     store = TuningFile(Path(args.db) if args.db else default_file(), target, options.threads)

@@ -13,8 +13,7 @@ from .model_arguments import (
     add_compile_arguments,
     check_names,
     compile_options,
-    shapes_of_files,
-    split_inputs,
+    read_model,
 )
 from .progress import Report, progress
 
@@ -41,13 +40,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print a row per (op, layout, blocking); 1 if any result is wrong."""
     from ..codegen.host import target_for
-    from ..frontend import load
     from ..graph_ir.context import LowerContext
     from .variants import model_variants
 
-    specs, values = split_inputs(args.input)
     ctx = LowerContext(target_for(args.target), compile_options(args))
-    graph = load(args.model, {**shapes_of_files(values), **specs})
+    graph, values = read_model(args)
     check_names([op.name for op in graph.inputs], values)
     variants = model_variants(graph, ctx)
     with progress(args.quiet or args.json) as report:

@@ -14,6 +14,7 @@ from graphc.cli.model_arguments import (
     check_names,
     compile_options,
     input_arrays,
+    model_texts,
     random_array,
     shapes_of_files,
     split_inputs,
@@ -110,3 +111,29 @@ def test_names_must_be_inputs() -> None:
         assert str(error.value) == (
             f"--input names 'w', which is no input of the model; its inputs are {known}"
         )
+
+
+def test_constants_and_attributes_of_the_command_line(tmp_path: Path) -> None:
+    np.save(tmp_path / "c.npy", np.arange(3, dtype=np.float32))
+    args = argparse.Namespace(
+        input=["x=f32[2]"], const=[f"w=@{tmp_path / 'c.npy'}"], attr=["fc.axis=1"]
+    )
+    texts = model_texts(args)
+    assert texts.inputs == {"x": "f32[2]"} and texts.attrs == {"fc.axis": "1"}
+    assert texts.constants["w"].tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("const", "attr", "message"),
+    [
+        (["w"], [], "--const must be NAME=@file.npy, got 'w'"),
+        (["w=3"], [], "--const must be NAME=@file.npy, got 'w=3'"),
+        ([], ["axis"], "--attr must be NODE.KEY=VALUE, got 'axis'"),
+    ],
+)
+def test_malformed_constants_and_attributes(
+    const: list[str], attr: list[str], message: str
+) -> None:
+    with pytest.raises(UserError) as caught:
+        model_texts(argparse.Namespace(input=[], const=const, attr=attr))
+    assert str(caught.value) == message
