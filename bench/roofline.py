@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from ..codegen.aot import compile_to_object
-from ..codegen.host import cpu_name
+from ..codegen.host import cpu_name, host_supports
 from ..dtypes import F32
 from ..errors import UserError
 from ..runtime.loader import LoadedCode
@@ -96,7 +96,11 @@ def default_file(environ: Mapping[str, str] = os.environ) -> Path:
 
 
 def measure_roofline(target: Target, threads: int) -> Roofline:
-    """Measure all roofs, about 0.3 s."""
+    """Measure all roofs, about 0.3 s. UserError where this CPU does not run the target's code."""
+    if not host_supports(target.isa):
+        raise UserError(
+            f"target '{target.isa}': this CPU does not run it, so it has no roofs; use --target native"
+        )
     code = LoadedCode(compile_to_object(_read_loop(target.lanes(F32)), target))
     # Half of a cache, so that what else is in it does not count; what no cache can hold for the memory itself.
     sizes = {

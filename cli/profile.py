@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -63,6 +64,7 @@ def run(args: argparse.Namespace) -> int:
 
 def profile_model(args: argparse.Namespace, report: Any) -> tuple[Any, Profile]:
     """(compilation, profile) of the model that the arguments name. UserError for a time that is none."""
+    from ..bench.measure import load_warning
     from ..bench.roofline import roofline
     from ..codegen.host import target_for
     from ..compiler import compile_stages, tuned_blockings
@@ -77,6 +79,8 @@ def profile_model(args: argparse.Namespace, report: Any) -> tuple[Any, Profile]:
         args.model, target, options, {**shapes_of_files(values), **specs}, report, blockings
     )
     arrays = input_arrays(compilation.artifact.metadata.inputs, values)
+    if warning := load_warning(options.threads):
+        print(f"graphc: warning: {warning}", file=sys.stderr)
     report("measure", 0, 1)
     roofs = roofline(target, options.threads)
     found = profile(compilation, arrays, roofs, blockings, args.seconds)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 
 from .model_arguments import TARGETS, add_threads_argument
 
@@ -23,11 +24,15 @@ def run(args: argparse.Namespace) -> int:
     """Print the roofs; measure them where they are not known yet."""
     from dataclasses import asdict
 
+    from ..bench.measure import load_warning
     from ..bench.roofline import default_file, roofline
     from ..codegen.host import target_for
     from ..runtime.threadpool import resolve_threads
 
-    found = roofline(target_for(args.target), resolve_threads(args.threads), args.fresh)
+    threads = resolve_threads(args.threads)
+    if warning := load_warning(threads):
+        print(f"graphc: warning: {warning}", file=sys.stderr)
+    found = roofline(target_for(args.target), threads, args.fresh)
     if args.json:
         print(json.dumps(asdict(found)))
         return 0

@@ -83,6 +83,12 @@ def test_real_roofs_are_positive_numbers() -> None:
     assert found.levels[-1].capacity == 0
 
 
+def test_a_target_this_cpu_does_not_run_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("graphc.bench.roofline.host_supports", lambda isa: isa != "avx512")
+    with pytest.raises(UserError, match="target 'avx512': this CPU does not run it"):
+        measure_roofline(Target("avx512"), 1)
+
+
 def test_the_command_prints_all_roofs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
