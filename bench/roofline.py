@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import logging
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
@@ -30,6 +31,7 @@ VERSION = 1
 
 COMPUTE = "compute"
 LOADS = 8  # a trip: enough independent xors that only the loads take time
+_LOG = logging.getLogger("graphc.roofline")
 SECONDS = 0.004  # of one sample
 ROUNDS = 5
 MOST_BYTES = 256 << 20
@@ -74,7 +76,7 @@ def roofline(
 ) -> Roofline:
     """The roofs of this machine from the file `path` (default: `default_file()`); measured when not there, or `fresh`.
 
-    UserError if the file cannot be written.
+    Where the file cannot be written, it is measured each time. UserError where this CPU does not run the target's code.
     """
     file = path or default_file()
     key = f"{cpu_name()}, {target.cpu}, {target.isa}, {threads} threads"
@@ -213,5 +215,5 @@ def _write(path: Path, rooflines: Mapping[str, Roofline]) -> None:
         part = path.with_name(f"{path.name}.{os.getpid()}")
         part.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
         part.replace(path)
-    except OSError as error:
-        raise UserError(f"roofline file '{path}' cannot be written ({error.strerror})") from error
+    except OSError as error:  # a home that is read-only: nothing is kept
+        _LOG.info("'%s' cannot be written (%s)", path, error.strerror)

@@ -102,28 +102,31 @@ def to_json(found: Profile) -> dict[str, Any]:
 
     facts = asdict(replace(found, tasks=()))
     del facts["tasks"]
+    busy = found.busy()
     for fact, kernel in zip(facts["kernels"], found.kernels, strict=True):
-        fact["of_roof"] = kernel.of_roof
+        fact["of_roof"], fact["busy"] = kernel.of_roof, busy.get(kernel.node, 0.0)
     return facts
 
 
-COLUMNS = ("time us", "share", "GFLOP/s", "GB/s", "% of roof", "node", "kernel")
+COLUMNS = ("time us", "share", "GFLOP/s", "GB/s", "% of roof", "busy", "node", "kernel")
+LEFT = 6  # columns of numbers
 
 
 def lines(found: Profile) -> list[str]:
     """The table, the totals, and what each kernel is."""
-    rows = [COLUMNS, *(_row(k, found.seconds) for k in found.kernels)]
+    busy = found.busy()
+    rows = [COLUMNS, *(_row(k, found.seconds, busy.get(k.node, 0.0)) for k in found.kernels)]
     widths = [max(len(row[i]) for row in rows) for i in range(len(COLUMNS))]
-    text = ["  ".join(c.rjust(w) for c, w in zip(r[:5], widths, strict=False)) for r in rows]
+    text = ["  ".join(c.rjust(w) for c, w in zip(r[:LEFT], widths, strict=False)) for r in rows]
     table = [
-        f"{left}  {row[5].ljust(widths[5])}  {row[6]}".rstrip()
+        f"{left}  {row[LEFT].ljust(widths[LEFT])}  {row[-1]}".rstrip()
         for left, row in zip(text, rows, strict=True)
     ]
     details = [line for kernel in found.kernels for line in _details(kernel)]
     return [*table, *_totals(found), "", *details]
 
 
-def _row(kernel: KernelTime, total: float) -> tuple[str, ...]:
+def _row(kernel: KernelTime, total: float, busy: float) -> tuple[str, ...]:
     seconds = max(kernel.seconds, 1e-12)
     return (
         f"{kernel.seconds * 1e6:.2f}",
@@ -131,6 +134,7 @@ def _row(kernel: KernelTime, total: float) -> tuple[str, ...]:
         f"{kernel.gflop / seconds:.1f}",
         f"{kernel.nbytes / 1e9 / seconds:.1f}",
         f"{100 * kernel.of_roof:.0f} {kernel.roof}",
+        f"{100 * busy:.0f} %",
         kernel.node,
         kernel.kernel,
     )

@@ -45,5 +45,6 @@ def run(args: argparse.Namespace) -> int:
             f"{level.name:<8} {level.gbytes_per_second:10.1f} GB/s   {held}, "
             f"binds below {balance:.2f} FLOP/byte"
         )
-    print(f"kept in {default_file()}")
+    kept = "kept" if default_file().exists() else "could not be kept"
+    print(f"{kept} in {default_file()}")
     return 0

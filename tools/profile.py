@@ -25,7 +25,7 @@ from .stamped_program import StampedProgram
 
 SECONDS = 0.5
 FEWEST_RUNS, MOST_RUNS = 5, 2000
-TRACED_RUNS = 5
+TRACED_RUNS, TRACED_SECONDS = 50, 0.1
 ROUNDS = 5
 
 
@@ -93,6 +93,20 @@ class Profile:
     roofline: Roofline
     tasks: tuple[TaskTime, ...] = field(default=(), repr=False)
 
+    def busy(self) -> dict[str, float]:
+        """By node, the share of all threads' time that its kernel kept them busy in the traced run.
+
+        A kernel without parallel loops keeps one thread busy.
+        """
+        spent: dict[str, float] = {}
+        for task in self.tasks:
+            spent[task.node] = spent.get(task.node, 0.0) + task.duration
+        return {
+            k.node: min(spent.get(k.node, k.duration) / (self.threads * k.duration), 1.0)
+            for k in self.kernels
+            if k.duration > 0
+        }
+
 
 def profile(
     compilation: Compilation,
@@ -153,9 +167,12 @@ def _sample(program: StampedProgram, runs: float) -> tuple[np.ndarray, np.ndarra
 
 
 def _trace(program: StampedProgram) -> tuple[np.ndarray, np.ndarray]:
-    """(stamps, records of iterations) of the quickest of a few runs."""
+    """(stamps, records of iterations) of the quickest of a few runs: one that nobody else disturbed."""
     best: tuple[np.ndarray, np.ndarray] | None = None
+    end = time.perf_counter() + TRACED_SECONDS
     for _ in range(TRACED_RUNS):
+        if best is not None and time.perf_counter() > end:
+            break
         if program.trace is not None and program.traced is not None:
             program.trace.clear()
             program.traced()

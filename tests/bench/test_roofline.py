@@ -64,10 +64,10 @@ def test_a_damaged_or_old_file_is_measured_again(tmp_path: Path, content: str) -
     assert json.loads(file.read_text())["version"] == 1
 
 
-def test_a_file_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_written_is_no_fault(tmp_path: Path) -> None:
     (tmp_path / "x").write_text("")
-    with pytest.raises(UserError, match="roofline file .* cannot be written"):
-        roofline(Target("avx2"), 1, path=tmp_path / "x" / "y", measure=lambda t, n: ROOFS)
+    path = tmp_path / "x" / "y"
+    assert roofline(Target("avx2"), 1, path=path, measure=lambda t, n: ROOFS) == ROOFS
 
 
 def test_the_file_is_the_users_or_the_caches() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ from graphc.codegen.module import emit_module
 from graphc.compiler import Compilation, compile_stages
 from graphc.options import CompileOptions
 from graphc.runtime.executor import CompiledModel
-from graphc.tools.profile import Profile, profile, trace_events
+from graphc.tools.profile import Profile, TaskTime, profile, trace_events
 from graphc.tools.stamped_program import StampedProgram
 from support.cli_models import free
 from support.process import ROOT
@@ -90,6 +91,14 @@ def test_iterations_of_parallel_loops_lie_in_their_kernels(found: Profile) -> No
         # Counters of two cores may differ by a hair.
         assert begin - 1e-5 < task.begin and task.begin + task.duration < end + 1e-5
         assert 0 <= task.thread < found.threads
+
+
+def test_threads_are_busy_while_iterations_run(found: Profile) -> None:
+    k = replace(found.kernels[0], node="k", begin=0.0, duration=2.0)
+    tasks = (TaskTime(0, "k", 0, 0.0, 2.0), TaskTime(1, "k", 1, 0.5, 1.0))
+    assert replace(found, threads=2, kernels=(k,), tasks=tasks).busy() == {"k": 0.75}
+    assert replace(found, threads=4, kernels=(k,), tasks=()).busy() == {"k": 0.25}
+    assert all(0 < share <= 1 for share in found.busy().values())
 
 
 def test_the_trace_is_what_perfetto_reads(found: Profile) -> None:

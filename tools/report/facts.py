@@ -18,11 +18,11 @@ Facts = dict[str, Any]
 
 def node_facts(explanation: Explanation, profile: Profile) -> dict[str, Facts]:
     """By name of every node of the optimised graph but constants: what it is, why, and how fast."""
-    times = {k.node: k for k in profile.kernels}
+    times, busy = {k.node: k for k in profile.kernels}, profile.busy()
     return {
         op.name: {
             "text": print_op(op),
-            "rows": _rows(times[op.name]) if op.name in times else [],
+            "rows": _rows(times[op.name], busy.get(op.name, 0.0)) if op.name in times else [],
             "decisions": _decisions(explanation, op.name, times),
             "kernel": times[op.name].kernel if op.name in times else "",
             "asked": _asked(explanation, op) if op.name in times else [],
@@ -73,7 +73,7 @@ def pass_facts(compilation: Compilation, ctx: LowerContext) -> list[Facts]:
     ]
 
 
-def _rows(kernel: KernelTime) -> list[tuple[str, str]]:
+def _rows(kernel: KernelTime, busy: float) -> list[tuple[str, str]]:
     """Name and value of each figure of a kernel."""
     seconds = max(kernel.seconds, 1e-12)
     return [
@@ -87,6 +87,7 @@ def _rows(kernel: KernelTime) -> list[tuple[str, str]]:
         ("work", f"{kernel.gflop:.4g} GFLOP, {kernel.gflop / seconds:.1f} GFLOP/s"),
         ("operands", f"{kernel.nbytes} bytes, {kernel.nbytes / 1e9 / seconds:.1f} GB/s"),
         ("roof", f"{100 * kernel.of_roof:.0f} % of {kernel.roof}"),
+        ("threads busy", f"{100 * busy:.0f} %"),
     ]
 
 
