@@ -211,15 +211,8 @@ class Resize(CompositeOp):
 
     def _order(self) -> list[int]:
         """The axes that are resampled, those that shrink first."""
-        dims, crops = self.inputs[0].details.plain_dims, self.attrs.get("roi") is not None
-        shape = self.outputs[0].details.plain_dims
-        moved = [
-            axis
-            for axis in range(len(dims))
-            if crops or shape[axis] != dims[axis] or self._scale(axis) != 1.0
-        ]
-        if crops:
-            moved = [axis for axis in moved if not self._is_identity(axis)]
+        dims, shape = self.inputs[0].details.plain_dims, self.outputs[0].details.plain_dims
+        moved = [axis for axis in range(len(dims)) if not self._is_identity(axis)]
         return sorted(moved, key=lambda axis: shape[axis] / dims[axis])
 
     def _is_identity(self, axis: int) -> bool:

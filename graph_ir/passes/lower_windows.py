@@ -14,7 +14,7 @@ from ..ops.pool import WindowReduce
 from ..ops.window import Window
 from ..rewrite import rewrite
 
-LEAST_ROWS = 4
+LEAST_ROWS = 8
 """Results per group below which a product leaves most of its register tile empty, and a loop is faster."""
 
 
