@@ -64,10 +64,10 @@ def cases(count: int, seed: int):
             continue
         count -= 1
         attrs = {"strides": strides, "dilations": dilations, "before": before, "after": after}
-        attrs = {name: tuple(int(v) for v in value) for name, value in attrs.items()}
+        geometry = {name: tuple(int(v) for v in value) for name, value in attrs.items()}
         x = integers((int(rng.integers(1, 3)), groups * inner, *size), seed=count)
         w = integers((groups * outer, inner, *kernel), seed=count + 1)
-        yield x, w, {**attrs, "groups": groups}
+        yield x, w, {**geometry, "groups": groups}
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -172,10 +172,8 @@ def transposed_cases():
 @pytest.mark.parametrize("attrs", list(transposed_cases()))
 def test_transpose(attrs):
     x, w = integers((2, 4, 3, 4)), integers((4, 3, 3, 2), seed=1)
-    expected = slow_transpose(
-        x, w, *(attrs[name] for name in ("strides", "dilations", "before", "after")),
-        attrs["output_padding"], attrs["groups"],
-    )  # fmt: skip
+    geometry = {name: value for name, value in attrs.items() if name != "output_padding"}
+    expected = slow_transpose(x, w, extra=attrs["output_padding"], **geometry)
     np.testing.assert_array_equal(check_native("convolution_transpose", [x, w], attrs), expected)
 
 

@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import pytest
+
+from graphc.dtypes import F32, S32
+from graphc.graph_ir.graph import Graph
+from graphc.graph_ir.logical_tensor import LogicalTensor
+from graphc.graph_ir.passes.lower_windows import LEAST_ROWS, lower_windows
+from support.graphs import run_pass
+
+
+def after(op_name, dtype, shapes, attrs):
+    """Names of the ops that one op became; the meaning is checked."""
+    graph = Graph("one")
+    inputs = [graph.make_input(LogicalTensor(dtype, shape)) for shape in shapes]
+    graph.make_output(graph.make(op_name, inputs, attrs).outputs[0])
+    changed = run_pass(lower_windows, graph)
+    assert not run_pass(lower_windows, graph)
+    names = [op.op_name for op in graph.ops if op.kind not in ("source", "sink")]
+    assert changed or names == [op_name]
+    return sorted(names)
+
+
+PRODUCT = ["matmul_core", "reshape", "reshape", "reshape"]
+
+
+@pytest.mark.parametrize(
+    ("w", "attrs", "names"),
+    [
+        ((8, 4, 1, 1), {}, PRODUCT),
+        ((8, 4, 1, 1), {"strides": (2, 1)}, [*PRODUCT[:1], "patches", *PRODUCT[1:]]),
+        ((8, 4, 2, 3), {}, [*PRODUCT[:1], "patches", *PRODUCT[1:]]),
+        ((8, 4, 2, 3), {"before": (1, 0)}, ["matmul_core", "pad", "patches", *PRODUCT[1:]]),
+        ((16, 2, 2, 3), {"groups": 2}, [*PRODUCT[:1], "patches", *PRODUCT[1:]]),
+        ((8, 1, 2, 3), {"groups": 4}, ["convolution"]),
+        ((8, 1, 2, 3), {"groups": 4, "after": (0, 2)}, ["convolution", "pad"]),
+        ((LEAST_ROWS - 1, 4, 2, 3), {}, ["convolution"]),
+    ],
+)
+def test_convolution(w, attrs, names):
+    assert after("convolution", F32, [(2, 4, 4, 5), w], attrs) == names
+
+
+def test_other_types_keep_their_loop():
+    assert after("convolution", S32, [(2, 4, 5), (8, 4, 3)], {"before": (1,)}) == [
+        "convolution",
+        "pad",
+    ]
+
+
+@pytest.mark.parametrize("op_name", ["max_pool", "min_pool", "sum_pool", "prod_pool"])
+@pytest.mark.parametrize("dtype", [F32, S32])
+def test_pools(op_name, dtype):
+    attrs = {"kernel": (3,), "strides": (2,)}
+    assert after(op_name, dtype, [(2, 7)], attrs) == [op_name]
+    padded = {**attrs, "before": (1,), "after": (1,)}
+    assert after(op_name, dtype, [(2, 7)], padded) == sorted([op_name, "pad"])
+
+
+def test_nothing_to_round_up_is_no_padding():
+    assert after(
+        "max_pool", F32, [(2, 7)], {"kernel": (3,), "strides": (2,), "ceil_mode": True}
+    ) == ["max_pool"]

@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+import pytest
+
+from graphc.graph_ir.passes.sink_reshapes import sink_reshapes
+from support.expressions import expression_of, graph_from
+from support.graphs import run_pass
+
+SHAPES = {"w": (3, 4), "p": (2, 4, 6), "b": (3, 1, 1), "r": (2, 3, 2, 3), "row": (1, 1, 1, 3)}
+C = "matmul_core(w, p)"
+Y = f"reshape({C}, shape=(2, 3, 2, 3))"
+B = "reshape(b, shape=(3, 1))"
+
+CASES = [
+    (f"relu({Y})", f"reshape(relu({C}), shape=(2, 3, 2, 3))"),
+    (f"relu(add({Y}, b))", f"reshape(relu(add({C}, {B})), shape=(2, 3, 2, 3))"),
+    (f"add(b, {Y})", f"reshape(add({B}, {C}), shape=(2, 3, 2, 3))"),
+    (f"add({Y}, c(1.0))", f"reshape(add({C}, c(1.0)), shape=(2, 3, 2, 3))"),
+    (f"add({Y}, r)", f"reshape(add({C}, reshape(r, shape=(2, 3, 6))), shape=(2, 3, 2, 3))"),
+    (f"add({Y}, {Y})", f"reshape(add({C}, {C}), shape=(2, 3, 2, 3))"),
+    (f"reshape({Y}, shape=(2, 3, 6))", C),
+    (f"add({Y}, row)", f"add({Y}, row)"),
+    ("relu(reshape(p, shape=(2, 4, 2, 3)))", "relu(reshape(p, shape=(2, 4, 2, 3)))"),
+    (f"relu(reshape({C}, shape=(6, 6)))", f"relu(reshape({C}, shape=(6, 6)))"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("before", "after"), CASES)
+def test_cases(before, after):
+    graph = graph_from(before, **SHAPES)
+    wanted = expression_of(graph_from(after, **SHAPES))
+    assert run_pass(sink_reshapes, graph) == (before != after)
+    assert expression_of(graph) == wanted
+    assert not run_pass(sink_reshapes, graph)
