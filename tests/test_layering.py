@@ -38,6 +38,7 @@ OUTSIDE = {
     "codegen": ("numpy", "llvmlite"),
     "frontend": ("numpy", "lark", "onnx", "google"),  # google.protobuf: the errors onnx raises
     **dict.fromkeys(DRIVER, ("numpy", "rich")),
+    "tools": ("numpy", "rich", "ml_dtypes"),  # the precision of each type
     "bench": ("numpy", "rich", "onnx", "onnxruntime", "openvino"),  # workloads and contenders
 }
 
