@@ -251,3 +251,12 @@ def test_layouts_must_agree_in_a_group() -> None:
     propagate_layouts(graph, CONTEXT)
     run_pass(fuse, graph)
     assert [name for name in kernels(graph) if "fc" in name] == ["fc biased act sum"]
+
+
+@pytest.mark.parametrize(("step", "together"), [(2, True), (1, False)])
+def test_what_overlapping_windows_read_is_computed_once(step: int, together: bool) -> None:
+    graph = build(
+        {"x": (3, 8)},
+        lambda make, x: make("max_pool", make("exp", x["x"]), kernel=(2,), strides=(step,)),
+    )
+    assert fuse(graph, CONTEXT) == together

@@ -10,6 +10,7 @@ from graphc.graph_ir.graph import Graph
 from graphc.graph_ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.lower_matmul import matmul_blockings
 from graphc.graph_ir.ops.matmul import MatmulCore
+from support.compiled import graph_of_op, run_native
 from support.lowered import build, check_interpreted, context, integers, interpret, lower
 
 
@@ -92,3 +93,20 @@ def test_the_thread_count_changes_no_bit(m: int, n: int, k: int) -> None:
         interpret(lower(graph, context(threads=threads)), arrays, [result])
         results.append(result)
     assert all(np.array_equal(results[0], other) for other in results[1:])
+
+
+def test_equal_columns_have_equal_sums_in_the_narrow_last_panel_too(
+    rng: np.random.Generator,
+) -> None:
+    a = rng.random((1, 999), np.float32) * 1e6
+    graph = graph_of_op("matmul_core", [a, np.empty((40, 999), np.float32)], {"transpose_b": True})
+    (result,) = run_native(graph, [a, np.full((40, 999), 0.3, np.float32)])
+    assert len(np.unique(result)) == 1
+
+
+def test_blocks_of_k_share_the_place_they_are_packed_in() -> None:
+    shapes = [(64, 1 << 15), (1 << 15, 30)]
+    graph = graph_of_op("matmul_core", [np.empty(shape, np.float32) for shape in shapes], {})
+    arrays = [np.ones(shape, np.float32) for shape in shapes]
+    (result,) = run_native(graph, arrays)
+    assert (result == 1 << 15).all()
