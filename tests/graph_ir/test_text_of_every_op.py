@@ -82,6 +82,7 @@ OURS = [
 
 def make(graph: Graph, name: str) -> None:
     cls = lookup(name)
+    inputs: list[tuple[DType, tuple[int, ...]]]
     if issubclass(cls, Elementwise):
         row = cls.row
         dtype = next(d for d in (F32, S32, BOOL) if d.kind in row.accepts)
@@ -89,7 +90,8 @@ def make(graph: Graph, name: str) -> None:
         attrs = {k: 0.2 if v is REQUIRED else v for k, v in row.attrs.items()}
     elif issubclass(cls, Reduce):
         dtype = F32 if "float" in cls.row.accepts else BOOL
-        inputs, attrs = [(dtype, SHAPE)], {"axes": (0, -1), "keep_dims": True}
+        inputs = [(dtype, SHAPE)]
+        attrs = {"axes": (0, -1), "keep_dims": True}
     else:
         assert name in EXAMPLES, f"give an example of {name} in EXAMPLES"
         inputs, attrs = EXAMPLES[name]

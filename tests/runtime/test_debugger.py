@@ -28,7 +28,20 @@ def test_the_table_has_tvms_columns_and_widths() -> None:
     ]
     heading, dashes, first, second = node_table(rows).splitlines()
     assert heading.split() == (
-        ["Node", "Name", "Ops", "Time(us)", "Time(%)", "Start", "Time", "End", "Time", "Shape", "Inputs", "Outputs"]
+        [
+            "Node",
+            "Name",
+            "Ops",
+            "Time(us)",
+            "Time(%)",
+            "Start",
+            "Time",
+            "End",
+            "Time",
+            "Shape",
+            "Inputs",
+            "Outputs",
+        ]
     )
     assert [len(word) for word in dashes.split()] == [9, 3, 8, 7, 10, 8, 5, 6, 7]
     starts = [heading.index(name) for name in ("Ops", "Time(us)", "Shape")]

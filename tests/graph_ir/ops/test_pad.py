@@ -46,7 +46,8 @@ def test_an_empty_tensor_pads_to_the_constant(shape):
 
 
 def test_a_scalar_has_nothing_to_pad():
-    check_op("pad", [np.float32(2.0)], {"before": (), "after": ()}, np.float32(2.0))
+    two = np.array(2.0, np.float32)
+    check_op("pad", [two], {"before": (), "after": ()}, two)
 
 
 @pytest.mark.parametrize(

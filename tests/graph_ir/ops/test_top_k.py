@@ -6,6 +6,7 @@ from graphc.dtypes import from_numpy
 from graphc.errors import UserError
 from graphc.graph_ir.graph import Graph
 from graphc.graph_ir.logical_tensor import LogicalTensor
+from graphc.graph_ir.op_kinds import CompositeOp
 from support.check_op import ALL, make_op, random_array
 
 
@@ -30,7 +31,9 @@ def check(x, k, axis=-1, largest=True):
     np.testing.assert_array_equal(np.moveaxis(indices, axis, -1).reshape(count, k), wanted)
     graph = Graph()
     made = graph.make_input(LogicalTensor(from_numpy(x.dtype), x.shape))
-    for part in graph.make("top_k", [made], attrs, "x").decompose(graph):
+    op = graph.make("top_k", [made], attrs, "x")
+    assert isinstance(op, CompositeOp)
+    for part in op.decompose(graph):
         graph.make_output(part)
     graph.ops = [o for o in graph.ops if o.op_name != "top_k"]
     got_values, got_indices = graph.evaluate([x])
