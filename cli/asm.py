@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from ..errors import UserError
-from .model_arguments import add_compile_arguments, compile_options, shapes_of_files, split_inputs
+from .model_arguments import add_compile_arguments, compile_options, read_model
 
 NAME = "asm"
 HELP = "Show the code of a node or kernel: Tensor IR, loops, LLVM IR, assembly."
@@ -68,11 +68,10 @@ def _compile(args: argparse.Namespace) -> tuple[Any, Any]:
     from ..graph_ir.context import LowerContext
     from ..tools.explain import Explanation
 
-    specs, values = split_inputs(args.input)
+    source, _ = read_model(args)
     target, options = target_for(args.target), compile_options(args)
     blockings = tuned_blockings(target, options.threads, args.tuning)
-    shapes = {**shapes_of_files(values), **specs}
-    c = compile_stages(args.model, target, options, shapes, blockings=blockings)
+    c = compile_stages(source, target, options, blockings=blockings)
     ctx = LowerContext(target, options, blockings)
     return c, Explanation(c.source, c.graph, c.lowered, ctx)
 

@@ -14,8 +14,7 @@ from .model_arguments import (
     add_compile_arguments,
     compile_options,
     input_arrays,
-    shapes_of_files,
-    split_inputs,
+    read_model,
 )
 from .progress import progress
 
@@ -72,12 +71,10 @@ def profile_model(args: argparse.Namespace, report: Any) -> tuple[Any, Profile]:
 
     if not 0 < args.seconds < math.inf:
         raise UserError(f"--seconds must be a time above 0, got {args.seconds:g}")
-    specs, values = split_inputs(args.input)
+    source, values = read_model(args)
     target, options = target_for(args.target), compile_options(args)
     blockings = tuned_blockings(target, options.threads, args.tuning)
-    compilation = compile_stages(
-        args.model, target, options, {**shapes_of_files(values), **specs}, report, blockings
-    )
+    compilation = compile_stages(source, target, options, None, report, blockings)
     arrays = input_arrays(compilation.artifact.metadata.inputs, values)
     if warning := load_warning(options.threads):
         print(f"graphc: warning: {warning}", file=sys.stderr)
