@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .computation import Pointwise, Reduction
-from .graph import Graph, GraphTensor, Op
+from .graph import GraphTensor, Op
 from .op_kinds import FusibleOp
 
 
@@ -45,16 +45,6 @@ def storage_root(tensor: GraphTensor) -> GraphTensor:
     while is_view(tensor.producer_owner):
         tensor = tensor.producer_owner.inputs[0]
     return tensor
-
-
-def users(op: Op) -> list[Op]:
-    """The ops that read any output of `op`, each once, in no particular order."""
-    return list({id(user): user for y in op.outputs for _, user in y.uses}.values())
-
-
-def positions(graph: Graph) -> dict[Op, int]:
-    """Position of each op in topological order."""
-    return {op: i for i, op in enumerate(graph.ops)}
 
 
 def reduces_rows(op: Op) -> bool:
