@@ -31,6 +31,7 @@ from ..tensor_ir.nodes import (
     Stmt,
     Store,
     Var,
+    While,
 )
 from .capabilities import capabilities
 from .expressions import Expressions
@@ -95,6 +96,7 @@ class _Body:
             Allocate: self._allocate,
             For: self._for,
             If: self._if,
+            While: self._while,
             Invoke: self._invoke,
             ParallelInvoke: self._parallel_invoke,
         }
@@ -208,6 +210,20 @@ class _Body:
                     stream.begin_block(label)
                     self._statement(arm)
                     stream.end_block(f"br label %{exit_}")
+        stream.begin_block(exit_)
+
+    def _while(self, s: While) -> None:
+        stream = self._stream
+        head, body, exit_ = (stream.fresh_label(stem) for stem in ("while", "do", "done"))
+        stream.end_block(f"br label %{head}")
+        with stream.scope(conditional=False):
+            stream.begin_block(head)
+            condition = self._expressions.value(s.condition)
+            stream.end_block(f"br i1 {condition}, label %{body}, label %{exit_}")
+            with stream.scope(conditional=True), self._bindings():
+                stream.begin_block(body)
+                self._statement(s.body)
+                stream.end_block(f"br label %{head}")
         stream.begin_block(exit_)
 
     def _invoke(self, s: Invoke) -> None:

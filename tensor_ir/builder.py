@@ -45,6 +45,7 @@ from .nodes import (
     Store,
     Unary,
     Var,
+    While,
 )
 
 Value = Expr | int | float | bool
@@ -302,6 +303,13 @@ class LoopBuilder:
         self._open.append([])
         yield
         self.emit(If(condition, block_of(self._open.pop())))
+
+    @contextmanager
+    def repeat(self, condition: Expr) -> Iterator[None]:
+        """while condition: the statements made inside `with`."""
+        self._open.append([])
+        yield
+        self.emit(While(condition, block_of(self._open.pop())))
 
     @contextmanager
     def otherwise(self) -> Iterator[None]:

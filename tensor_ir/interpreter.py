@@ -38,6 +38,7 @@ from .nodes import (
     Stmt,
     Store,
     Var,
+    While,
 )
 
 Run = Callable[[Env], None]
@@ -190,6 +191,15 @@ class _Runner:
                 otherwise(env)
 
         return branch
+
+    def _while(self, s: While) -> Run:
+        condition, body = compile_expr(s.condition), self.stmt(s.body)
+
+        def loop(env: Env) -> None:
+            while condition(env):
+                body(env)
+
+        return loop
 
     def _invoke(self, s: Invoke) -> Run:
         bind, name = self._binding(s.function, s.args), s.function

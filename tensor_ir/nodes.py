@@ -25,6 +25,8 @@ iterations are independent and may run at the same time. `unrolled`: bounds are 
 with an index free of the loop variable, op one of add, mul, min, max, and, or, or fma(a, b, x[c]); those may be
 reassociated.
 
+`While` evaluates its condition, loads included, before every round; it ends when the body makes it false.
+
 A `Let` binds a name once; it is visible to the end of the enclosing block. Expressions have no side effects.
 """
 
@@ -269,6 +271,14 @@ class If:
 
 
 @dataclass(frozen=True)
+class While:
+    """Run `body` as long as the scalar bool, looked at before every round, holds."""
+
+    condition: Expr
+    body: Stmt
+
+
+@dataclass(frozen=True)
 class Slice:
     """A place in a buffer, passed to a function or an intrinsic: the address of the element at `indices`.
 
@@ -340,7 +350,7 @@ class ParallelInvoke:
     count: int
 
 
-Stmt = Union[Store, Let, Allocate, Block, For, If, Brgemm, Invoke, ParallelInvoke]
+Stmt = Union[Store, Let, Allocate, Block, For, If, While, Brgemm, Invoke, ParallelInvoke]
 
 # --- program -------------------------------------------------------------------------------------------------------
 

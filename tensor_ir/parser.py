@@ -32,6 +32,7 @@ from .nodes import (
     Stmt,
     Store,
     Var,
+    While,
 )
 from .printer import BRGEMM_NUMBERS
 
@@ -141,6 +142,8 @@ class _Parser(ExpressionParser):
             case ast.If():
                 otherwise = self._suite(node.orelse) if node.orelse else None
                 return If(self.expr(node.test), self._suite(node.body), otherwise)
+            case ast.While(orelse=[]):
+                return While(self.expr(node.test), self._suite(node.body))
             case ast.With(items=[item]):
                 return self._with(node, item)
         raise fault(node, f"{type(node).__name__} is no statement of Tensor IR")

@@ -47,6 +47,7 @@ from .nodes import (
     Store,
     Unary,
     Var,
+    While,
 )
 
 INFIX = {
@@ -144,6 +145,9 @@ def _lines(stmt: Stmt, depth: int) -> Iterator[str]:
         yield from _suite(stmt.body, depth + 1)
     elif isinstance(stmt, If):
         yield from _if_lines(stmt, depth)
+    elif isinstance(stmt, While):
+        yield f"{pad}while {print_expr(stmt.condition)}:"
+        yield from _suite(stmt.body, depth + 1)
     elif isinstance(stmt, Brgemm):
         yield from _brgemm_lines(stmt, depth)
 

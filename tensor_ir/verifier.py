@@ -43,6 +43,7 @@ from .nodes import (
     Store,
     Unary,
     Var,
+    While,
 )
 from .printer import print_expr, print_function, print_stmt
 from .visitor import walk
@@ -86,7 +87,7 @@ def _require(holds: bool, rule: str, where: Expr | Stmt | None = None) -> None:
         raise _Illegal(f"{rule}, in `{text.splitlines()[0]}`")
 
 
-_STATEMENTS = (Store, Let, Allocate, Block, For, If, Brgemm, Invoke, ParallelInvoke)
+_STATEMENTS = (Store, Let, Allocate, Block, For, If, While, Brgemm, Invoke, ParallelInvoke)
 
 
 class _Checker:
@@ -176,15 +177,22 @@ class _Checker:
         self.scope = before
 
     def _if(self, s: If) -> None:
+        self._condition(s)
+        self._body(s.then)
+        if s.otherwise is not None:
+            self._body(s.otherwise)
+
+    def _while(self, s: While) -> None:
+        self._condition(s)
+        self._body(s.body)
+
+    def _condition(self, s: If | While) -> None:
         self.expr(s.condition)
         _require(
             s.condition.dtype == BOOL and s.condition.lanes == 1,
             "a condition must be a scalar bool",
             s,
         )
-        self._body(s.then)
-        if s.otherwise is not None:
-            self._body(s.otherwise)
 
     def _brgemm(self, s: Brgemm) -> None:
         _require(self.stage != "final", "brgemm must be expanded at this stage", s)

@@ -35,6 +35,7 @@ from .nodes import (
     Store,
     Unary,
     Var,
+    While,
 )
 
 Node = Union[Expr, Stmt, Slice, Epilogue, Function, Module]
@@ -56,6 +57,7 @@ _CHILDREN: dict[type, Callable[[Any], Iterable[Node]]] = {
     If: lambda n: (
         (n.condition, n.then) if n.otherwise is None else (n.condition, n.then, n.otherwise)
     ),
+    While: lambda n: (n.condition, n.body),
     Slice: lambda n: n.indices,
     Epilogue: lambda n: (*n.lets, n.value),
     Brgemm: lambda n: (n.c, n.a, n.b) if n.epilogue is None else (n.c, n.a, n.b, n.epilogue),
@@ -87,6 +89,7 @@ _STATEMENTS_IN: dict[type, Callable[[Any], Iterable[Node]]] = {
     Block: lambda n: n.body,
     For: lambda n: (n.body,),
     If: lambda n: (n.then,) if n.otherwise is None else (n.then, n.otherwise),
+    While: lambda n: (n.body,),
     Brgemm: lambda n: () if n.epilogue is None else (n.epilogue,),
     Epilogue: lambda n: n.lets,
     Function: lambda n: (n.body,),
@@ -257,6 +260,12 @@ class Rewriter:
         same = condition is s.condition and then is s.then and otherwise is s.otherwise
         return s if same else If(condition, then, otherwise)
 
+    def while_(self, s: While) -> Stmt | tuple[Stmt, ...]:
+        """Rewrite a loop of unknown length."""
+        condition, body = self.expr(s.condition), self.body(s.body)
+        same = condition is s.condition and body is s.body
+        return s if same else While(condition, body)
+
     def slice_(self, s: Slice) -> Slice:
         """Rewrite a place in a buffer."""
         buffer, indices = self.buffer(s.buffer), self.exprs(s.indices)
@@ -324,6 +333,7 @@ _STMT_METHODS: dict[type, str] = {
     Block: "block",
     For: "for_",
     If: "if_",
+    While: "while_",
     Brgemm: "brgemm",
     Invoke: "invoke",
     ParallelInvoke: "parallel_invoke",

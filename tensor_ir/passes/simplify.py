@@ -37,6 +37,7 @@ from ..nodes import (
     Stmt,
     Unary,
     Var,
+    While,
 )
 from ..visitor import Rewriter, bound_names, map_functions
 
@@ -254,6 +255,13 @@ class _Simplifier(Rewriter):
         otherwise = None if s.otherwise is None else self.body(s.otherwise)
         same = condition is s.condition and then is s.then and otherwise is s.otherwise
         return s if same else If(condition, then, otherwise)
+
+    def while_(self, s: While) -> Stmt | tuple[Stmt, ...]:
+        condition = self.expr(s.condition)
+        if _known(condition) is not None and not _known(condition):
+            return ()
+        body = self.body(s.body)
+        return s if condition is s.condition and body is s.body else While(condition, body)
 
 
 def _known(e: Expr) -> Any:

@@ -105,6 +105,38 @@ def test_branches_with_and_without_else() -> None:
         module.check("f", [out(), value])
 
 
+def test_a_while_loop_looks_at_memory_before_every_round() -> None:
+    n, many = Var("n"), Var("many")
+    b = t.LoopBuilder()
+    b.store(OUT, (0,), n)
+    with b.repeat(t.compare("ne", t.load(OUT, (0,)), 1)):
+        value = b.let("value", t.load(OUT, (0,)))
+        odd = t.compare("eq", t.mod(value, 2), 1)
+        with b.when(odd):
+            b.store(OUT, (0,), t.add(t.mul(value, 3), 1))
+        with b.otherwise():
+            b.store(OUT, (0,), t.floordiv(value, 2))
+        b.store(OUT, (1,), t.add(t.load(OUT, (1,)), t.mul(many, 3)))  # the product leaves the loop
+    b.store(OUT, (2,), t.mul(many, 3))
+    module = native(b.function("f", (OUT, n, many)))
+    for value in (1, 2, 27):
+        module.check("f", [out(), value, 5])
+
+
+def test_while_loops_inside_each_other() -> None:
+    n = Var("n")
+    b = t.LoopBuilder()
+    with b.repeat(t.compare("lt", t.load(OUT, (0,)), n)):
+        b.store(OUT, (1,), 0)
+        with b.repeat(t.compare("lt", t.load(OUT, (1,)), t.load(OUT, (0,)))):
+            b.store(OUT, (1,), t.add(t.load(OUT, (1,)), 1))
+            b.store(OUT, (2,), t.add(t.load(OUT, (2,)), t.load(OUT, (1,))))
+        b.store(OUT, (0,), t.add(t.load(OUT, (0,)), 1))
+    module = native(b.function("f", (OUT, n)))
+    for value in (0, 1, 5):
+        module.check("f", [out(), value])
+
+
 def test_a_name_may_be_bound_again_in_another_block() -> None:
     n = Var("n")
     x, y, z = Var("x"), Var("y"), Var("z")

@@ -148,6 +148,31 @@ def selects(n: int) -> Module:
     return module(b, a, c, d)
 
 
+def while_loop(n: int) -> Module:
+    """Halves a row until its sum is below one: the number of rounds depends on the data."""
+    a, c, rounds = (
+        Buffer("a", F32, (n + 1,)),
+        Buffer("c", F32, (n + 1,)),
+        Buffer("rounds", S64, (1,)),
+    )
+    b = LoopBuilder()
+    total = b.allocate("total", F32, (1,))
+    b.store(total, (0,), 1.0)
+    b.store(rounds, (0,), 0)
+    with b.loop("i", 0, n + 1, "vector") as i:
+        b.store(c, (i,), t.minimum(t.maximum(t.load(a, (i,)), -100.0), 100.0))
+    running = t.compare("ge", t.load(total, (0,)), 1.0)
+    with b.repeat(t.Binary("and", running, t.compare("lt", t.load(rounds, (0,)), 40))):
+        b.store(total, (0,), 0.0)
+        with b.loop("j", 0, n + 1, "vector") as j:
+            half = b.let("half", t.mul(t.load(c, (j,)), 0.5))
+            b.store(c, (j,), half)
+        with b.loop("k", 0, n + 1) as k:
+            b.store(total, (0,), t.add(t.load(total, (0,)), t.load(c, (k,))))
+        b.store(rounds, (0,), t.add(t.load(rounds, (0,)), 1))
+    return module(b, a, c, rounds)
+
+
 PROGRAMS: tuple[Callable[[int], Module], ...] = (
     elementwise,
     strided,
@@ -158,4 +183,5 @@ PROGRAMS: tuple[Callable[[int], Module], ...] = (
     branches,
     split_among_tasks,
     selects,
+    while_loop,
 )

@@ -34,6 +34,7 @@ from graphc.tensor_ir.nodes import (
     Store,
     Unary,
     Var,
+    While,
 )
 from graphc.tensor_ir.verifier import verify
 from support.loop_programs import PROGRAMS
@@ -122,6 +123,7 @@ ILLEGAL: dict[str, Stmt] = {
     "bounds of 'i' must be constants": For(Var("i"), zero, n, empty, "unrolled"),
     "loop 'i' must not be sideways": For(Var("i"), zero, one, empty, "sideways"),  # type: ignore[arg-type]
     "a condition must be a scalar bool": If(n, empty),
+    "a condition must be a scalar bool, in `while n:`": While(n, empty),
     "'g' is no function of the module": Invoke("g", ()),
     "'callee' takes 2 arguments, got 1": Invoke("callee", (n,)),
     "the argument for 'p' of 'callee' has another type": Invoke("callee", (Slice(b16, (n,)), n)),
