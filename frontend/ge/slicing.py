@@ -175,7 +175,13 @@ def _reverse(node: NodeContext) -> Value:
     return x
 
 
-_MODES = {"constant": "constant", "reflect": "reflect", "REFLECT": "reflect", "edge": "edge"}
+_MODES = {
+    "constant": "constant",
+    "reflect": "reflect",
+    "REFLECT": "reflect",
+    "edge": "edge",
+    "circular": "wrap",
+}
 
 
 def _pad(node: NodeContext) -> Value:

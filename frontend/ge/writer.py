@@ -258,7 +258,7 @@ def _pad(builder: DumpBuilder, op: Op) -> None:
     if mode == "constant":
         value = np.asarray(op.attrs.get("value", 0)).astype(op.inputs[0].details.dtype.numpy)
         inputs["constant_values"] = builder.const(value, op, "value")
-    builder.emit(op, "PadV3", inputs, mode=mode)
+    builder.emit(op, "PadV3", inputs, mode="circular" if mode == "wrap" else mode)
 
 
 def _gather(builder: DumpBuilder, op: Op) -> None:

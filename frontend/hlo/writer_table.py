@@ -96,7 +96,7 @@ def _pad(writer: Writer, op: Op) -> Value:
 def _bordered(
     writer: Writer, x: Value, before: Sequence[int], after: Sequence[int], mode: str
 ) -> Value:
-    """Edges and reflections are picked axis by axis."""
+    """Edges, reflections and the other end's elements are picked axis by axis."""
     for axis, (b, a) in enumerate(zip(before, after, strict=True)):
         size = x.dims[axis]
         if not (a or b) or not size:
@@ -104,6 +104,8 @@ def _bordered(
         place = np.arange(-b, size + a)
         if mode == "reflect" and size > 1:
             place = (size - 1) - np.abs((size - 1) - np.abs(place))
+        if mode == "wrap":
+            place = place % size
         x = writer.take(x, writer.constant(place.clip(0, size - 1), S64), axis)
     return x
 

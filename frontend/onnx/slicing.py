@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ...graph_ir.graph import GraphTensor
 from .scope import Handler, NodeContext, Value
 
 
@@ -117,8 +116,6 @@ def _pad(node: NodeContext) -> Value:
     rank = x.details.rank
     before, after = _pad_widths(node, rank)
     mode = node.attr_text("mode", "constant")
-    if mode == "wrap":
-        return _wrap(node, x, before, after)
     attrs: dict[str, Any] = {"before": before, "after": after, "mode": mode}
     if mode == "constant":
         if node.opset < 11:
@@ -144,29 +141,6 @@ def _pad_widths(node: NodeContext, rank: int) -> tuple[tuple[int, ...], tuple[in
     for number, axis in enumerate(axes):
         before[axis], after[axis] = pads[number], pads[number + len(axes)]
     return tuple(before), tuple(after)
-
-
-def _wrap(
-    node: NodeContext, x: GraphTensor, before: Sequence[int], after: Sequence[int]
-) -> GraphTensor:
-    """Pad with the elements of the opposite end, axis by axis."""
-    for axis, (left, right) in enumerate(zip(before, after, strict=True)):
-        dims = x.details.plain_dims
-        size = dims[axis]
-        if max(abs(left), abs(right)) > size:
-            raise node.unsupported(f"wrapping more than the {size} elements of axis {axis}")
-        # The last `left` elements, the axis without what is cropped, the first `right` elements.
-        pieces = [(size - left, size)] if left > 0 else []
-        pieces.append((max(-left, 0), size - max(-right, 0)))
-        pieces += [(0, right)] if right > 0 else []
-        parts = []
-        for begin, end in pieces:
-            starts = [begin if i == axis else 0 for i in range(len(dims))]
-            sizes = [max(end - begin, 0) if i == axis else d for i, d in enumerate(dims)]
-            whole = tuple(sizes) == dims
-            parts.append(x if whole else node.helper("slice", [x], _part(starts, sizes)))
-        x = parts[0] if len(parts) == 1 else node.helper("concat", parts, {"axis": axis})
-    return x
 
 
 HANDLERS: dict[str, Handler] = {"Slice": _slice, "Split": _split, "Gather": _gather, "Pad": _pad}

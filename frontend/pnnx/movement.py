@@ -201,7 +201,7 @@ def _stack(node: Node) -> Value:
 
 # Borders.
 
-_MODES = {"constant": "constant", "reflect": "reflect", "replicate": "edge"}
+_MODES = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
 
 
 def _pad(node: Node) -> Value:
@@ -223,10 +223,10 @@ def _padded(node: Node, widths: list[int], mode: str) -> Value:
     before, after = [0] * rank, [0] * rank
     for number in range(len(widths) // 2):
         before[rank - 1 - number], after[rank - 1 - number] = widths[2 * number : 2 * number + 2]
-    if mode == "circular":
-        return _wrapped(node, x, before, after)
     if mode not in _MODES:
-        raise node.rule(f"mode must be circular, {', '.join(_MODES)}", mode)
+        raise node.rule(f"mode must be {', '.join(_MODES)}", mode)
+    if mode == "circular" and min(widths, default=0) < 0:
+        raise node.unsupported("mode=circular with negative widths")
     attrs: dict[str, object] = {
         "before": tuple(before),
         "after": tuple(after),
@@ -236,22 +236,6 @@ def _padded(node: Node, widths: list[int], mode: str) -> Value:
     if mode == "constant":
         attrs["value"] = value
     return node.make("pad", x, **attrs)
-
-
-def _wrapped(node: Node, x: GraphTensor, before: list[int], after: list[int]) -> Value:
-    for axis, (left, right) in enumerate(zip(before, after, strict=True)):
-        size = x.details.plain_dims[axis]
-        if min(left, right) < 0 or max(left, right) > size:
-            raise node.rule(
-                f"axis {axis} of {size} elements cannot wrap this far", f"{left} and {right}"
-            )
-        parts = [x]
-        if left:
-            parts.insert(0, node.part().part_of(x, axis, size - left, left))
-        if right:
-            parts.append(node.part().part_of(x, axis, 0, right))
-        x = x if len(parts) == 1 else node.helper("concat", *parts, axis=axis)
-    return x
 
 
 # Channels and pixels.

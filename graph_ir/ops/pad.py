@@ -15,14 +15,15 @@ from ..logical_tensor import LogicalTensor
 from ..registry import register
 from .movement import Movement
 
-MODES = ("constant", "reflect", "edge")
+MODES = ("constant", "reflect", "edge", "wrap")
 
 
 @register("pad")
 class Pad(Movement):
     """attrs: `before`, `after` (elements added per axis; negative ones crop), `mode`, `value` (default 0).
 
-    mode "constant" adds `value`, "edge" repeats the border, "reflect" mirrors at the border without repeating it.
+    mode "constant" adds `value`, "edge" repeats the border, "reflect" mirrors at the border without repeating it,
+    "wrap" continues at the other end.
     """
 
     input_names: ClassVar[tuple[str, ...]] = ("x",)
@@ -49,9 +50,8 @@ class Pad(Movement):
         if self.mode not in MODES:
             raise self.rule(f"mode must be one of {', '.join(MODES)}", f"'{self.mode}'")
         for axis, (size, b, a) in enumerate(zip(dims, before, after, strict=True)):
-            most = {"constant": None, "edge": None if size else 0, "reflect": max(size - 1, 0)}[
-                self.mode
-            ]
+            most = None if self.mode == "constant" or size else 0
+            most = max(size - 1, 0) if self.mode == "reflect" else most
             if size + b + a < 0 or (most is not None and max(a, b) > most):
                 raise self.rule(
                     f"axis {axis} of {size} elements cannot be padded this way",
@@ -70,6 +70,8 @@ class Pad(Movement):
             inside = inside & ((place >= 0) & (place < size)).reshape(shape)
             if self.mode == "reflect" and size > 1:
                 place = (size - 1) - np.abs((size - 1) - np.abs(place))
+            if self.mode == "wrap" and size:
+                place = place % size
             if not size:
                 x = np.zeros((*x.shape[:axis], 1, *x.shape[axis + 1 :]), x.dtype)
             x = x.take(place, axis=axis, mode="clip")
@@ -80,7 +82,7 @@ class Pad(Movement):
         ]
 
     def computation(self) -> Computation:
-        """The input at the index clamped or mirrored into it, or the value outside."""
+        """The input at the index clamped, mirrored or wrapped into it, or the value outside."""
         axes, mode = self._axes(), self.mode
         empty = any(not size for size, _, _ in axes)
         value = t.const(self.value, self.inputs[0].details.dtype.accumulator)
@@ -115,5 +117,14 @@ def _clamped(here: Expr, size: int, out: int, before: int, mode: str) -> Expr:
         if before > 0:
             here = t.maximum(here, t.sub(0, here))
         return t.minimum(here, t.sub(2 * (size - 1), here)) if out - before > size else here
+    if mode == "wrap":
+        behind = out - before - size
+        if max(before, behind) > size:
+            return t.mod(here, size)
+        if before > 0:
+            here = t.select(t.compare("lt", here, 0), t.add(here, size), here)
+        return (
+            t.select(t.compare("ge", here, size), t.sub(here, size), here) if behind > 0 else here
+        )
     here = t.maximum(here, 0) if before > 0 else here
     return t.minimum(here, size - 1) if out - before > size else here

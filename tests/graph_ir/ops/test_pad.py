@@ -3,9 +3,10 @@ import pytest
 
 from graphc.errors import UserError
 from support.check_op import ALL, check_op, make_op, random_array
+from support.compiled import check_native
 
 
-@pytest.mark.parametrize("mode", ["constant", "reflect", "edge"])
+@pytest.mark.parametrize("mode", ["constant", "reflect", "edge", "wrap"])
 @pytest.mark.parametrize(
     ("before", "after"), [((0, 0), (0, 0)), ((1, 2), (0, 3)), ((0, 3), (2, 0)), ((2, 3), (2, 3)), ((0, 0), (1, 1))]
 )  # fmt: skip
@@ -13,6 +14,17 @@ def test_modes(mode, before, after):
     x = random_array("f32", (3, 4))
     expected = np.pad(x, list(zip(before, after, strict=True)), mode)
     check_op("pad", [x], {"before": before, "after": after, "mode": mode}, expected)
+
+
+@pytest.mark.parametrize(("before", "after"), [((7, 0), (0, 9)), ((-1, 5), (6, -2))])
+def test_wrapping_more_than_once(before, after):
+    x = random_array("f32", (3, 4))
+    rows, columns = (
+        np.arange(-b, size + a) % size for b, size, a in zip(before, x.shape, after, strict=True)
+    )
+    attrs = {"before": before, "after": after, "mode": "wrap"}
+    check_op("pad", [x], attrs, x[rows][:, columns])
+    check_native("pad", [x], attrs)
 
 
 @pytest.mark.parametrize("dtype", ALL)
@@ -57,8 +69,8 @@ def test_a_scalar_has_nothing_to_pad():
          "pad 'x': axis 0 of 3 elements cannot be padded this way, got 3 before, 0 after, reflect"),
         ({"before": (-2,), "after": (-2,)},
          "pad 'x': axis 0 of 3 elements cannot be padded this way, got -2 before, -2 after, constant"),
-        ({"before": (1,), "after": (1,), "mode": "wrap"},
-         "pad 'x': mode must be one of constant, reflect, edge, got 'wrap'"),
+        ({"before": (1,), "after": (1,), "mode": "round"},
+         "pad 'x': mode must be one of constant, reflect, edge, wrap, got 'round'"),
         ({"before": (1, 1), "after": (1,)}, "pad 'x': before must have one entry for each of the 1 axes, got [1, 1]"),
     ],
 )  # fmt: skip
