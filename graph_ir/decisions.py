@@ -21,6 +21,7 @@ KINDS = (
     "removed",  # nothing depended on it
     "rewritten",  # replaced by ops that compute the same
     "decomposed",  # a composite replaced by its parts
+    "form",  # which of several templates runs an op, and what the others would take
     "reordered",  # a change of layout was inserted
     "copied",  # a copy was inserted
     "fused",  # runs in one kernel with others

@@ -7,8 +7,14 @@ from collections.abc import Sequence
 from .attention import attention_group
 from .decisions import record
 from .graph import Graph, GraphTensor, Op
-from .groups import is_elementwise, is_pointwise, is_reduction, is_view, reduces_rows
-from .ops.matmul import MatmulCore
+from .groups import (
+    is_elementwise,
+    is_pointwise,
+    is_reduction,
+    is_tuned,
+    is_view,
+    reduces_rows,
+)
 
 
 def record_fusion(graph: Graph, groups: Sequence[Sequence[Op]]) -> None:
@@ -32,7 +38,7 @@ def record_fusion(graph: Graph, groups: Sequence[Sequence[Op]]) -> None:
 
 def anchor_text(op: Op) -> str:
     """What a group grew from."""
-    if isinstance(op, MatmulCore) and op.is_tuned:
+    if is_tuned(op):
         return "a product: the others run on its accumulators, before the store"
     if reduces_rows(op):
         return "a reduction of rows: the others run while the row is in cache"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .computation import Pointwise, Reduction
 from .graph import GraphTensor, Op
-from .op_kinds import FusibleOp
+from .op_kinds import FusibleOp, TunableOp
 
 
 def is_pointwise(op: Op) -> bool:
@@ -28,6 +28,11 @@ def is_reduction(op: Op) -> bool:
 def is_elementwise(op: Op) -> bool:
     """Whether output element i reads only element i (or the broadcast of it) of every input."""
     return isinstance(op, FusibleOp) and op.elementwise
+
+
+def is_tuned(op: Op) -> bool:
+    """Whether a loop template of its own runs the op, and the elementwise ops after it on its accumulators."""
+    return isinstance(op, TunableOp) and op.is_tuned
 
 
 def is_view(op: Op) -> bool:

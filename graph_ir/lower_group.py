@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from ..tensor_ir.nodes import Buffer, Function, Module
 from .computation import Reduction
 from .context import LowerContext
 from .graph import Graph, GraphTensor, Op
-from .groups import reduces_rows
+from .groups import is_tuned, reduces_rows
 from .lower_attention import attention_function
 from .lower_matmul import matmul_function
 from .op_kinds import FusibleOp
-from .ops.matmul import MatmulCore
 from .templates.loops import pointwise_loops, reduction_loops
 from .templates.reader import parameters
 from .templates.row_panel import RowGroup, row_panel_loops
+
+Lowering = Callable[
+    [Any, Sequence[Op], list[GraphTensor], list[GraphTensor], LowerContext], Function
+]
+"""(the tuned op, it and the elementwise ops after it, what they read, the one tensor they make) -> the function, whose
+parameters are the inputs, each once, then the output."""
+
+LOWERINGS: Mapping[str, Lowering] = {
+    "matmul_core": matmul_function,
+}
+"""How the group around a tuned op is lowered, by the op's name."""
 
 
 def lower_op(op: Op, ctx: LowerContext) -> Module:
@@ -38,11 +49,11 @@ def _module(function: Function) -> Module:
 def _function(
     ops: Sequence[Op], inputs: list[GraphTensor], outputs: list[GraphTensor], ctx: LowerContext
 ) -> Function:
-    tuned = [op for op in ops if isinstance(op, MatmulCore) and op.is_tuned]
+    tuned = [op for op in ops if is_tuned(op)]
     if len(tuned) == 2:
         return attention_function(ops, inputs, outputs, ctx)
     if tuned:
-        return matmul_function(tuned[0], ops, inputs, outputs, ctx)
+        return LOWERINGS[tuned[0].op_name](tuned[0], ops, inputs, outputs, ctx)
     return _loops(ops, parameters(inputs, outputs), outputs, ctx)
 
 

@@ -31,6 +31,17 @@ class FusibleOp(Op):
         return lower_op(self, ctx)
 
 
+class TunableOp(FusibleOp):
+    """An op with a loop template of its own (`lower_group.LOWERINGS`)."""
+
+    kind: ClassVar[str] = "tunable"
+
+    @property
+    def is_tuned(self) -> bool:
+        """Whether the template runs this one; else its computation does."""
+        return True
+
+
 class CompositeOp(Op):
     """An op defined by smaller ones. The pass `decompose` replaces it, unless fusion has a loop for it."""
 

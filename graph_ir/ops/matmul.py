@@ -15,7 +15,7 @@ from ..computation import Computation, Index, Read, Reduction
 from ..format import Format, plain
 from ..graph import Array, FormatChoice
 from ..logical_tensor import LogicalTensor
-from ..op_kinds import FusibleOp
+from ..op_kinds import TunableOp
 from ..registry import register
 
 if TYPE_CHECKING:
@@ -23,14 +23,13 @@ if TYPE_CHECKING:
 
 
 @register("matmul_core")
-class MatmulCore(FusibleOp):
+class MatmulCore(TunableOp):
     """C[..., m, n] = sum over k of A[..., m, k] * B[..., k, n]; batch axes broadcast as in NumPy.
 
     attrs: `transpose_a`, `transpose_b` (bool): the last two axes of that input are swapped before the product.
     16-bit floats accumulate in f32, integers wrap in their own type.
     """
 
-    kind: ClassVar[str] = "tunable"
     input_names: ClassVar[tuple[str, ...]] = ("a", "b")
 
     @property

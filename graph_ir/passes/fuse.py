@@ -20,9 +20,15 @@ from ..computation import Reduction
 from ..context import LowerContext
 from ..fusion_reasons import record_fusion
 from ..graph import Graph, GraphTensor, Op
-from ..groups import is_elementwise, is_pointwise, is_reduction, is_view, reduces_rows
+from ..groups import (
+    is_elementwise,
+    is_pointwise,
+    is_reduction,
+    is_tuned,
+    is_view,
+    reduces_rows,
+)
 from ..op_kinds import FusibleOp
-from ..ops.matmul import MatmulCore
 
 CHEAP_MOVEMENT = ("broadcast",)
 Fits = Callable[[Op, list[Op]], bool]
@@ -38,7 +44,7 @@ def fuse(graph: Graph, ctx: LowerContext) -> bool:
         if group and taken.isdisjoint(group):
             taken.update(group)
             groups.append(group)
-    for accepts in (_is_tuned, is_reduction, is_elementwise):
+    for accepts in (is_tuned, is_reduction, is_elementwise):
         for anchor in graph.ops:
             if anchor not in taken and accepts(anchor):
                 group = _grow(anchor, taken)
@@ -52,16 +58,12 @@ def fuse(graph: Graph, ctx: LowerContext) -> bool:
     return bool(groups)
 
 
-def _is_tuned(op: Op) -> bool:
-    return isinstance(op, MatmulCore) and op.is_tuned
-
-
 def _grow(anchor: Op, taken: set[Op]) -> list[Op]:
     if reduces_rows(anchor):
         group = _grow_forward(anchor, taken, _fits_rows(anchor))
     else:
         group = _grow_forward(anchor, taken, _fits_elements(anchor))
-    if not _is_tuned(anchor) or len(group) > 1:
+    if not is_tuned(anchor) or len(group) > 1:
         _grow_backward(group, taken, by_rows=reduces_rows(anchor))
     return group
 

@@ -1,36 +1,47 @@
-"""Bring windows into the forms that have fast loops: padding stored once, convolution as a matrix product."""
+"""Bring windows into the forms that have fast loops: convolutions by template, padding of others stored once."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from functools import partial
 
-from ...dtypes import F32
 from ..context import LowerContext
+from ..convolution_forms import padded, ranked_forms
+from ..decisions import record
 from ..graph import Graph, GraphTensor, Op
 from ..ops.compose import Composer
 from ..ops.convolution import Convolution
 from ..ops.pool import WindowReduce
-from ..ops.window import Window
 from ..rewrite import rewrite
-
-LEAST_ROWS = 8
-"""Results per group below which a product leaves most of its register tile empty, and a loop is faster."""
 
 
 def lower_windows(graph: Graph, ctx: LowerContext) -> bool:
-    """Store padding, so that windows read memory in order, and multiply the weights by what the windows see.
+    """Give each convolution its fastest form, and store padding where loops would have to ask for it.
 
     %y = convolution(%x, %w, before=(1, 1), after=(1, 1))
     ->
-    %p = patches(pad(%x)); %y = reshape(matmul_core(reshape(%w), reshape(%p)))
+    %p = patches(pad(%x)); %y = reshape(matmul_core(reshape(%w), reshape(%p)))     the form "patches"
 
     Requires: composites decomposed, plain layouts, topological order.
-    Ensures: topological order; no window is padded; f32 convolutions of `LEAST_ROWS` results a group are products.
+    Ensures: topological order; no window but that of a template is padded; f32 convolutions have the form that the
+    cost model of `convolution_forms` foresees the fewest cycles for.
     """
-    rules = {"convolution": [_product, _without_padding]}
+    rules = {"convolution": [partial(_best_form, ctx), _without_padding]}
     rules.update((f"{kind}_pool", [_without_padding]) for kind in ("max", "min", "sum", "prod"))
     return rewrite(graph, rules)
+
+
+def _best_form(ctx: LowerContext, graph: Graph, op: Op) -> GraphTensor | None:
+    assert isinstance(op, Convolution)
+    ranked = ranked_forms(op, ctx)
+    if not ranked:
+        return None
+    (form, cycles), *others = ranked
+    result = form.build(Composer(graph, op), op)
+    text = f"{form.name}, {cycles:.3g} cycles foreseen"
+    for other, more in others:
+        text += f"; {other.name} {more:.3g} ({more / cycles:.2f} times)"
+    record(graph, "form", [op.name], [result.producer_owner.name], text)
+    return result
 
 
 def _without_padding(graph: Graph, op: Op) -> GraphTensor | None:
@@ -38,47 +49,7 @@ def _without_padding(graph: Graph, op: Op) -> GraphTensor | None:
         return None
     fill = op.fill if isinstance(op, WindowReduce) else 0
     make = Composer(graph, op)
-    stored = _padded(make, op.inputs[0], op.window, fill)
+    stored = padded(make, op.inputs[0], op.window, fill)
     attrs = {**op.attrs, "before": None, "after": None, "ceil_mode": False}
     attrs = {name: value for name, value in attrs.items() if value not in (None, False)}
     return make(op.op_name, stored, *op.inputs[1:], **attrs)
-
-
-def _padded(
-    make: Composer, x: GraphTensor, window: Window, fill: int | float | bool
-) -> GraphTensor:
-    """x with the padding that windows read."""
-    dims = x.details.plain_dims
-    lead = (0,) * (len(dims) - window.rank)
-    after = tuple(max(end, 0) for end in window.ends(dims[len(lead) :]))
-    if not any((*window.before, *after)):
-        return x
-    return make("pad", x, before=(*lead, *window.before), after=(*lead, *after), value=fill)
-
-
-def _product(graph: Graph, op: Op) -> GraphTensor | None:
-    """Weights [groups, O / groups, C / groups * kernel] times patches [N, groups, C / groups * kernel, places]."""
-    if not isinstance(op, Convolution) or op.inputs[0].details.dtype != F32:
-        return None
-    x, w = op.inputs
-    groups, window = op.groups, op.window
-    rows, terms = w.details.plain_dims[0] // groups, math.prod(w.details.plain_dims[1:])
-    batch, channels, *sizes = x.details.plain_dims
-    out = op.outputs[0].details.plain_dims
-    if rows < LEAST_ROWS or not terms or not math.prod(out):
-        return None
-    make = Composer(graph, op)
-    patches = _padded(make, x, window, 0)
-    if not _reads_all(window, sizes):
-        geometry = {"strides": window.strides, "dilations": window.dilations}
-        patches = make("patches", patches, kernel=window.kernel, **geometry)
-    place = (groups,) if groups > 1 else ()
-    columns = make("reshape", patches, shape=(batch, *place, terms, math.prod(out[2:])))
-    matrix = make("reshape", w, shape=(*place, rows, terms))
-    return make("reshape", make("matmul_core", matrix, columns), shape=out)
-
-
-def _reads_all(window: Window, sizes: Sequence[int]) -> bool:
-    """Whether the windows are the elements themselves, in order."""
-    single = all(k == 1 for k in window.kernel) and all(s == 1 for s in window.strides)
-    return single and not window.is_padded

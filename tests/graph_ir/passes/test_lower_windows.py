@@ -3,9 +3,10 @@ from __future__ import annotations
 import pytest
 
 from graphc.dtypes import F32, S32
+from graphc.graph_ir.convolution_forms import LEAST_ROWS
 from graphc.graph_ir.graph import Graph
 from graphc.graph_ir.logical_tensor import LogicalTensor
-from graphc.graph_ir.passes.lower_windows import LEAST_ROWS, lower_windows
+from graphc.graph_ir.passes.lower_windows import lower_windows
 from support.graphs import run_pass
 
 

@@ -1,0 +1,125 @@
+"""The forms a convolution can run in, and the cost model that ranks them.
+
+A form is the op a convolution is rewritten to, with the cycles its template would take. To add one: write the template,
+an op of kind `tunable` derived from `Convolution` (its layouts in `query_format`), its function in
+`lower_group.LOWERINGS`, and a row in `FORMS`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ..dtypes import F32
+from ..target import Target
+from .context import LowerContext
+from .graph import GraphTensor
+from .ops.compose import Composer
+from .ops.convolution import Convolution
+from .ops.window import Window
+from .templates.convolution_geometry import ConvolutionGeometry
+from .templates.matmul_tile import BYTES_PER_CYCLE, pick_tile, product_cycles
+
+LEAST_ROWS = 8
+"""Results per group below which a product leaves most of its register tile empty, and a loop is faster."""
+
+Build = Callable[[Composer, Convolution], GraphTensor]
+Cycles = Callable[[ConvolutionGeometry, Target], float | None]
+
+
+@dataclass(frozen=True)
+class ConvolutionForm:
+    """One way to run an f32 convolution.
+
+    `build` makes the ops that compute the same as the convolution. `cycles` foresees what they take on one core, None
+    where the form cannot run it. `switches` (of `options.SWITCHES`) each turn the form off. `constant_weights`:
+    whether it prepares the weights at compile time, and so needs them constant. `spatial_axes`: the most it runs.
+    """
+
+    name: str
+    build: Build
+    cycles: Cycles
+    switches: tuple[str, ...] = ()
+    constant_weights: bool = False
+    spatial_axes: int = 2
+
+
+def ranked_forms(op: Convolution, ctx: LowerContext) -> list[tuple[ConvolutionForm, float]]:
+    """The forms that can run a convolution, each with its cycles foreseen, the best first; none if no template can."""
+    if op.inputs[0].details.dtype != F32 or not op.outputs[0].details.elements:
+        return []
+    geometry = geometry_of(op)
+    if not geometry.terms:
+        return []
+    found = []
+    for form in FORMS:
+        constant = op.inputs[1].producer_owner.op_name == "constant"
+        if (form.constant_weights and not constant) or op.window.rank > form.spatial_axes:
+            continue
+        cycles = form.cycles(geometry, ctx.target)
+        if cycles is not None and all(map(ctx.options.enabled, form.switches)):
+            found.append((form, cycles))
+    return sorted(found, key=lambda pair: pair[1])
+
+
+def geometry_of(op: Convolution) -> ConvolutionGeometry:
+    """The numbers of a convolution; of more than two spatial axes all but the last count as rows."""
+    x, w = (i.details.plain_dims for i in op.inputs)
+    window, groups = op.window, op.groups
+    places = op.outputs[0].details.plain_dims[2:]
+    return ConvolutionGeometry(
+        x[0], groups, w[1], w[0] // groups, _pair(x[2:]), _pair(places), _pair(window.kernel),
+        _pair(window.strides), _pair(window.dilations), _pair(window.before, 0),
+    )  # fmt: skip
+
+
+def _pair(sizes: tuple[int, ...], missing: int = 1) -> tuple[int, int]:
+    *outer, last = sizes
+    return (math.prod(outer) if outer else missing), last
+
+
+def padded(make: Composer, x: GraphTensor, window: Window, fill: int | float | bool) -> GraphTensor:
+    """x with the padding that windows read."""
+    dims = x.details.plain_dims
+    lead = (0,) * (len(dims) - window.rank)
+    after = tuple(max(end, 0) for end in window.ends(dims[len(lead) :]))
+    if not any((*window.before, *after)):
+        return x
+    return make("pad", x, before=(*lead, *window.before), after=(*lead, *after), value=fill)
+
+
+def _patches(make: Composer, op: Convolution) -> GraphTensor:
+    """Weights [groups, O / groups, C / groups * kernel] times patches [N, groups, C / groups * kernel, places]."""
+    x, w = op.inputs
+    groups, window = op.groups, op.window
+    rows, terms = w.details.plain_dims[0] // groups, math.prod(w.details.plain_dims[1:])
+    batch, _, *sizes = x.details.plain_dims
+    out = op.outputs[0].details.plain_dims
+    patches = padded(make, x, window, 0)
+    if not _reads_all(window):
+        geometry = {"strides": window.strides, "dilations": window.dilations}
+        patches = make("patches", patches, kernel=window.kernel, **geometry)
+    place = (groups,) if groups > 1 else ()
+    columns = make("reshape", patches, shape=(batch, *place, terms, math.prod(out[2:])))
+    matrix = make("reshape", w, shape=(*place, rows, terms))
+    return make("reshape", make("matmul_core", matrix, columns), shape=out)
+
+
+def _reads_all(window: Window) -> bool:
+    """Whether the windows are the elements themselves, in order."""
+    single = all(k == 1 for k in window.kernel) and all(s == 1 for s in window.strides)
+    return single and not window.is_padded
+
+
+def _patches_cycles(g: ConvolutionGeometry, target: Target) -> float | None:
+    """The product, and writing and reading the patches."""
+    if g.outputs < LEAST_ROWS:
+        return None
+    places = math.prod(g.result)
+    product = product_cycles(g.outputs, places, pick_tile(g.outputs, places, target), target)
+    copies = 0 if g.kernel == (1, 1) == g.strides else 2 * 4 * g.terms * places
+    return g.batch * g.groups * (g.terms * product + copies / BYTES_PER_CYCLE)
+
+
+FORMS = (ConvolutionForm("patches", _patches, _patches_cycles, spatial_axes=99),)

@@ -1,0 +1,63 @@
+"""The sizes of a convolution over at most two spatial axes, as the plain numbers that templates take."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class ConvolutionGeometry:
+    """Pairs are (rows, columns); an image of one spatial axis has one row.
+
+    `channels` and `outputs` are those of one group. Padding is zeros: `before` in front of the image, and behind it
+    what the last window reaches.
+    """
+
+    batch: int
+    groups: int
+    channels: int
+    outputs: int
+    image: tuple[int, int]
+    result: tuple[int, int]
+    kernel: tuple[int, int] = (1, 1)
+    strides: tuple[int, int] = (1, 1)
+    dilations: tuple[int, int] = (1, 1)
+    before: tuple[int, int] = (0, 0)
+
+    @property
+    def terms(self) -> int:
+        """Products that are summed to one element of the result."""
+        return self.channels * math.prod(self.kernel)
+
+    @property
+    def multiply_adds(self) -> int:
+        """Multiply-adds of the whole convolution."""
+        return self.batch * self.groups * self.outputs * math.prod(self.result) * self.terms
+
+    def span(self, axis: int, places: int) -> int:
+        """Elements of the padded image that `places` windows next to each other on an axis reach over."""
+        reach = (self.kernel[axis] - 1) * self.dilations[axis] + 1
+        return (places - 1) * self.strides[axis] + reach
+
+    @property
+    def is_padded(self) -> bool:
+        """Whether some window reaches over the border of the image."""
+        ends = (self.span(axis, self.result[axis]) for axis in (0, 1))
+        return any(
+            before > 0 or end > before + size
+            for before, end, size in zip(self.before, ends, self.image, strict=True)
+        )
+
+    def __str__(self) -> str:
+        pairs = {"k": self.kernel, "s": self.strides, "d": self.dilations, "p": self.before}
+        parts = [
+            f"{letter}{a}x{b}"
+            for letter, (a, b) in pairs.items()
+            if letter == "k" or (a, b) != ((0, 0) if letter == "p" else (1, 1))
+        ]
+        lead = (f"b{self.batch}",) if self.batch > 1 else ()
+        groups = (f"g{self.groups}",) if self.groups > 1 else ()
+        sizes = (f"c{self.channels}i{self.image[0]}x{self.image[1]}",
+                 f"o{self.outputs}r{self.result[0]}x{self.result[1]}")  # fmt: skip
+        return "".join((*lead, *groups, *sizes, *parts))
