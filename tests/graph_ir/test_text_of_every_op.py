@@ -70,6 +70,7 @@ EXAMPLES: dict[str, tuple[list[tuple[DType, tuple[int, ...]]], dict[str, Any]]] 
     "cum_prod": (X, {"axis": 1, "reverse": True}),
     "cum_sum": (X, {"axis": -1, "exclusive": True}),
     "gather_elements": ([*X, (S64, (2, 3, 6))], {"axis": 1}),
+    "scatter": ([(S64, (4, 2)), *X, (F32, (4, 6))], {"run": 3, "reduction": "max"}),
     "scatter_elements": ([*X, (S64, (2, 3, 6)), (F32, (2, 3, 6))], {"axis": 1, "reduction": "add"}),
     "top_k": (X, {"k": 2, "axis": 1, "largest": False}),
     "transpose": (X, {"perm": (2, 0, 1)}),

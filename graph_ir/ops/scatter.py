@@ -1,0 +1,201 @@
+"""scatter: elements at computed places replaced by, or combined with, updates, one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from ...tensor_ir import builder as t
+from ...tensor_ir.nodes import Buffer, Expr, Let
+from ..graph import Array, Graph, Op
+from ..logical_tensor import LogicalTensor
+from ..registry import register
+
+if TYPE_CHECKING:
+    from ...tensor_ir.nodes import Module
+    from ..context import LowerContext
+
+NUMBERS_ONLY = ("add", "mul", "min", "max")
+BITS_ONLY = ("and", "or", "xor")
+_UFUNCS: dict[str, Any] = {
+    "add": np.add, "mul": np.multiply, "min": np.minimum, "max": np.maximum,
+    "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
+}  # fmt: skip
+
+
+@register("scatter")
+class Scatter(Op):
+    """data with updates combined in at flat places, in the order of the updates.
+
+    inputs: `places` (integers), then the data arrays, of one shape, then an `updates` array for each. places[i] is the
+    row-major position in data of updates[i]; with the attribute `run` (default 1) of the first of `run` consecutive
+    updates, which lie contiguously in data too. A run that does not lie inside data as a whole changes nothing.
+    attrs: `reduction`: "none" (the last update wins), add, mul, min, max, and, or, xor; or `body`, a graph of
+    elementwise ops from scalars (the old elements, then the updates) to the new elements. Each new element is rounded.
+    """
+
+    kind: ClassVar[str] = "loop"
+
+    def input_name(self, index: int) -> str:
+        """`places`, `data`, `updates`, numbered if there are several."""
+        if not index:
+            return "places"
+        name, number = (
+            ("data", index - 1) if index <= self.count else ("updates", index - 1 - self.count)
+        )
+        return f"{name}_{number}" if self.count > 1 else name
+
+    @property
+    def count(self) -> int:
+        """Number of scattered arrays."""
+        return (len(self.inputs) - 1) // 2
+
+    @property
+    def run(self) -> int:
+        """Consecutive elements one place stands for."""
+        return int(self.attrs.get("run", 1))
+
+    @property
+    def reduction(self) -> str:
+        """What happens to the old element, where no body says it."""
+        return str(self.attrs.get("reduction", "none"))
+
+    @property
+    def body(self) -> Graph | None:
+        """The graph that combines scalars."""
+        return self.attrs.get("body")
+
+    def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
+        """The data's types and shape."""
+        if len(inputs) < 3 or not len(inputs) % 2:
+            raise self.rule("inputs must be places, data and updates", f"{len(inputs)} inputs")
+        count = len(inputs) // 2
+        places, data, updates = inputs[0], inputs[1 : 1 + count], inputs[1 + count :]
+        if places.dtype.kind not in ("int", "uint"):
+            raise self.rule("places must be integers", str(places.dtype), "insert a cast")
+        for x, u in zip(data, updates, strict=True):
+            if x.plain_dims != data[0].plain_dims or u.dtype != x.dtype:
+                raise self.rule(
+                    "data must be of one shape and updates of the data's dtype", f"{x} and {u}"
+                )
+            if self.run < 1 or u.elements != places.elements * self.run:
+                raise self.rule(
+                    f"there must be {self.run} updates for each place",
+                    f"{u} for {places.elements} places",
+                )
+        self._check_combination(data)
+        return [LogicalTensor(x.dtype, x.plain_dims) for x in data]
+
+    def _check_combination(self, data: Sequence[LogicalTensor]) -> None:
+        if self.body is not None:
+            wanted = [x.dtype for x in (*data, *data)]
+            found = [op.outputs[0].details for op in self.body.inputs]
+            results = [op.inputs[0].details.dtype for op in self.body.outputs]
+            scalar = all(not details.plain_dims for details in found)
+            if [d.dtype for d in found] != wanted or results != wanted[: len(data)] or not scalar:
+                raise self.rule(
+                    "the body must map two scalars of each data array to one",
+                    f"{', '.join(map(str, found))} to {', '.join(map(str, results))}",
+                )
+            return
+        kinds: tuple[str, ...] = NUMBERS_ONLY if data[0].dtype.kind != "bool" else ()
+        kinds += BITS_ONLY if not data[0].dtype.is_float else ()
+        if len(data) > 1 or self.reduction not in ("none", *kinds):
+            raise self.rule(
+                f"reduction of {data[0].dtype} must be one of {', '.join(('none', *kinds))}",
+                f"'{self.reduction}' of {len(data)} arrays",
+                "give a body" if len(data) > 1 else "",
+            )
+
+    def reference(self, inputs: list[Array]) -> list[Array]:
+        """One assignment or `ufunc.at` over all updates; a body is evaluated for one update after the other."""
+        places, data, updates = inputs[0], inputs[1 : 1 + self.count], inputs[1 + self.count :]
+        size, run = data[0].size, self.run
+        first = places.reshape(-1).astype(np.int64)
+        # A u64 beyond the signed range lies outside; wrapped to a negative place it still does.
+        kept = (first >= 0) & (first <= size - run)
+        where = (first[kept, None] + np.arange(run)).reshape(-1)
+        changes = [u.reshape(first.size, run)[kept].reshape(-1) for u in updates]
+        with np.errstate(all="ignore"):
+            if self.body is not None:
+                return self._by_body(self.body, data, where, changes)
+            result = data[0].reshape(-1).copy()
+            if self.reduction == "none":
+                result[where] = changes[0]
+            else:
+                _UFUNCS[self.reduction].at(result, where, changes[0])
+        return [result.reshape(data[0].shape)]
+
+    def _by_body(
+        self, body: Graph, data: Sequence[Array], where: Array, changes: Sequence[Array]
+    ) -> list[Array]:
+        results = [x.reshape(-1).copy() for x in data]
+        for number, place in enumerate(where):
+            old = [np.asarray(x[place]) for x in results]
+            new = body.evaluate([*old, *(np.asarray(u[number]) for u in changes)])
+            for x, value in zip(results, new, strict=True):
+                x[place] = value
+        return [x.reshape(y.shape) for x, y in zip(results, data, strict=True)]
+
+    def get_gflop(self) -> float:
+        """One operation for each update and op of the body."""
+        ops = 1 if self.body is None else len(self.body.ops)
+        return ops * sum(x.details.elements for x in self.inputs[1 + self.count :]) / 1e9
+
+    def get_func(self, ctx: LowerContext) -> Module:
+        """One function: parameters inputs, then outputs, all flat."""
+        from ...tensor_ir.nodes import Module
+        from ..templates.reader import parameters
+        from ..templates.scatter import ScatterProblem, scatter_function
+
+        named = parameters(self.inputs, self.outputs)
+        flat = {
+            tensor: Buffer(b.name, b.dtype, (tensor.details.elements,))
+            for tensor, b in named.items()
+        }
+        data, updates = self.inputs[1 : 1 + self.count], self.inputs[1 + self.count :]
+        arrays = [
+            (flat[x], flat[u], flat[y]) for x, u, y in zip(data, updates, self.outputs, strict=True)
+        ]
+        places = self.inputs[0].details.elements
+        problem = ScatterProblem(data[0].details.elements, places, self.run)
+        dims = "x".join(map(str, data[0].details.plain_dims)) or "scalar"
+        name = f"{data[0].details.dtype}_scatter_{dims}__{ctx.target.isa}"
+        function = scatter_function(
+            name,
+            tuple(flat.values()),
+            arrays,
+            flat[self.inputs[0]],
+            problem,
+            self._combined,
+            ctx.options.threads,
+            self.name,
+        )
+        return Module((function,))
+
+    def _combined(self, old: Sequence[Expr], new: Sequence[Expr]) -> tuple[list[Let], list[Expr]]:
+        if self.body is not None:
+            return _inlined(self.body, [*old, *new])
+        if self.reduction == "none":
+            return [], [new[0]]
+        return [], [t.binary(self.reduction, old[0], new[0])]
+
+
+def _inlined(body: Graph, operands: Sequence[Expr]) -> tuple[list[Let], list[Expr]]:
+    """The body's results for these scalars, computed by the bindings."""
+    from ..templates.reader import GroupReader
+
+    given: dict[Any, Any] = {
+        op.outputs[0]: lambda _, value=value: value
+        for op, value in zip(body.inputs, operands, strict=True)
+    }
+    for op in body.ops:
+        if op.op_name == "constant":
+            details = op.outputs[0].details
+            value = t.const(np.asarray(op.attrs["value"]).item(), details.dtype)
+            given[op.outputs[0]] = lambda _, value=value: value
+    reader = GroupReader({}, given, "body")
+    results = [reader.read(op.inputs[0])(()) for op in body.outputs]
+    return reader.lets, results

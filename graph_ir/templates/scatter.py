@@ -1,0 +1,79 @@
+"""Loop nest of scatter: the data copied, then each run of updates combined into its place, in order.
+
+out = data
+for each run u of updates:
+  if its place lies inside: for j in the run: out[place + j] = combine(out[place + j], updates[u, j])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ...dtypes import S64
+from ...tensor_ir import builder as t
+from ...tensor_ir.nodes import Buffer, Expr, Function, Let, LoopKind
+from .loops import PARALLEL_ELEMENTS
+from .reader import narrow, widen
+
+Combine = Callable[[Sequence[Expr], Sequence[Expr]], tuple[list[Let], list[Expr]]]
+"""(old elements, updates), 16-bit floats as f32 -> (bindings, new elements)."""
+
+_PIECE = 4096  # elements one task copies
+
+
+@dataclass(frozen=True)
+class ScatterProblem:
+    """Sizes in elements: `size` of each data array, `runs` of updates, `run` elements each."""
+
+    size: int
+    runs: int
+    run: int
+
+
+def scatter_function(
+    name: str,
+    params: Sequence[Buffer],
+    arrays: Sequence[tuple[Buffer, Buffer, Buffer]],
+    places: Buffer,
+    problem: ScatterProblem,
+    combine: Combine,
+    threads: int,
+    note: str,
+) -> Function:
+    """The function with parameters `params`. `arrays`: (data, updates, result) of each scattered array, all flat."""
+    b = t.LoopBuilder(buffer.name for buffer in params)
+    for data, _, out in arrays:
+        _copy(b, data, out, problem.size, threads)
+    if problem.size and problem.run:
+        kind: LoopKind = "vector" if problem.run > 1 else "serial"
+        with b.loop("u", 0, problem.runs) as u:
+            place = b.let("place", t.cast(b.load(places, (u,)), S64))
+            last = problem.size - problem.run
+            inside = t.binary("and", t.compare("ge", place, 0), t.compare("le", place, last))
+            with b.when(inside), b.loop("j", 0, problem.run, kind) as j:
+                target = t.add(place, j)
+                old = [widen(b.load(out, (target,))) for _, _, out in arrays]
+                source = t.add(t.mul(u, problem.run), j)
+                new = [widen(b.load(updates, (source,))) for _, updates, _ in arrays]
+                lets, values = combine(old, new)
+                for let in lets:
+                    b.emit(let)
+                named = [
+                    b.let("new", value) for value in values
+                ]  # all are read before one is written
+                for (_, _, out), value in zip(arrays, named, strict=True):
+                    b.store(out, (target,), narrow(value, out.dtype))
+    return b.function(name, params, note)
+
+
+def _copy(b: t.LoopBuilder, data: Buffer, out: Buffer, size: int, threads: int) -> None:
+    if threads > 1 and size >= PARALLEL_ELEMENTS:
+        with b.loop("task", 0, -(-size // _PIECE), "parallel") as task:
+            begin = t.mul(task, _PIECE)
+            end = t.minimum(t.add(begin, _PIECE), size)
+            with b.loop("i", begin, end, "vector") as i:
+                b.store(out, (i,), b.load(data, (i,)))
+    else:
+        with b.loop("i", 0, size, "vector") as i:
+            b.store(out, (i,), b.load(data, (i,)))
