@@ -8,10 +8,10 @@ from ..compiler import compile as compile_model
 from ..errors import InternalError
 from ..graph_ir.compare import difference
 from ..options import SWITCHES
+from .cases import Case
 from .engines import OnStep
 from .measure import Timing, interleave
 from .peers import graphc_contender
-from .suites import Case
 
 if TYPE_CHECKING:
     from rich.table import Table

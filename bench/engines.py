@@ -11,10 +11,10 @@ from ..codegen.host import cpu_name, target_for
 from ..compiler import compile as compile_model
 from ..graph_ir.compare import difference
 from ..versions import versions
+from .cases import Case
 from .measure import Timing, interleave
 from .peak import measured_peak
 from .peers import Contender, graphc_contender, make_peer
-from .suites import Case
 
 if TYPE_CHECKING:
     from rich.table import Table

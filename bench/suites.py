@@ -2,31 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 import numpy as np
 
-Array = np.ndarray[Any, Any]
-IR_VERSION, OPSET = 9, 17  # what every engine of the last years reads
-
-
-@dataclass(frozen=True)
-class Case:
-    """One row of a table: an ONNX model as bytes, and the shape of each input (f32)."""
-
-    name: str
-    model: bytes
-    inputs: Mapping[str, tuple[int, ...]]
-
-    def arrays(self) -> dict[str, Array]:
-        """Inputs with a fixed seed."""
-        rng = np.random.default_rng(1)
-        return {
-            name: rng.standard_normal(shape, dtype=np.float32)
-            for name, shape in self.inputs.items()
-        }
+from .cases import Case, case_of
+from .networks import NETWORKS
+from .networks.net import ConvLayer, one_layer
 
 
 def mlp(name: str, batch: int, sizes: Sequence[int], relu: bool = True) -> Case:
@@ -50,7 +33,7 @@ def mlp(name: str, batch: int, sizes: Sequence[int], relu: bool = True) -> Case:
             )
             nodes.append(helper.make_node("Relu", [f"add{layer}"], [f"relu{layer}"], f"act{layer}"))
             current = f"relu{layer}"
-    return _case(name, nodes, weights, {"x": (batch, sizes[0])}, current, (batch, sizes[-1]))
+    return case_of(name, nodes, weights, {"x": (batch, sizes[0])}, current, (batch, sizes[-1]))
 
 
 def matmul(m: int, n: int, k: int) -> Case:
@@ -78,26 +61,7 @@ def attention(name: str, batch: int, sequence: int, hidden: int, heads: int) -> 
         "mask": (batch, 1, 1, sequence),
         "v": (batch, heads, sequence, d),
     }
-    return _case(name, nodes, [scale], inputs, "y", (batch, sequence, heads, d))
-
-
-def _case(
-    name: str, nodes: Sequence[Any], weights: Sequence[Any], inputs: Mapping[str, tuple[int, ...]], result: str,
-    shape: tuple[int, ...],
-) -> Case:  # fmt: skip
-    from onnx import TensorProto, helper
-
-    graph = helper.make_graph(
-        list(nodes),
-        name,
-        [helper.make_tensor_value_info(i, TensorProto.FLOAT, s) for i, s in inputs.items()],
-        [helper.make_tensor_value_info(result, TensorProto.FLOAT, shape)],
-        list(weights),
-    )
-    model = helper.make_model(
-        graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION
-    )
-    return Case(name, model.SerializeToString(), inputs)
+    return case_of(name, nodes, [scale], inputs, "y", (batch, sequence, heads, d))
 
 
 BATCHES = (32, 64, 128, 256, 512)
@@ -112,25 +76,72 @@ MHAS = {
     "MHA_3": (384, 1024, 8),
     "MHA_4": (512, 1024, 16),
 }
+LAYERS_OF = ("resnet50", "mobilenet_v2")
 
 
-def suite(name: str) -> list[Case]:
-    """The cases of `gemm` (m x n x k), `mlp`, `mha` or `tiny`; KeyError for another name."""
-    makers = {
-        "gemm": lambda: [matmul(*sizes) for sizes in GEMMS],
-        "mlp": lambda: [
-            mlp(f"{label} b{batch}", batch, sizes)
-            for label, sizes in (("MLP_1", MLP_1), ("MLP_2", MLP_2))
-            for batch in BATCHES
-        ],
-        "mha": lambda: [
-            attention(f"{label} b{batch}", batch, *sizes) for label, sizes in MHAS.items() for batch in (1, 8, 32)
-        ],
-        "tiny": lambda: [
-            mlp("16x16", 16, (16, 16)), mlp("64x3 b1", 1, (64,) * 4), mlp("256x3 b1", 1, (256,) * 4),
-        ],
-    }  # fmt: skip
-    return makers[name]()
+Maker = Callable[[], Case]
 
 
-SUITES = ("gemm", "mlp", "mha", "tiny")
+def suite(name: str, only: str = "") -> Iterator[Case]:
+    """The cases of a suite whose names contain `only`, each made when it is its turn: they are large.
+
+    KeyError for a name that is not in `SUITES`.
+    """
+    return (make() for label, make in SUITES[name]().items() if only in label)
+
+
+def _gemm() -> dict[str, Maker]:
+    return {"x".join(map(str, sizes)): partial(matmul, *sizes) for sizes in GEMMS}
+
+
+def _mlp() -> dict[str, Maker]:
+    stacks = {"MLP_1": MLP_1, "MLP_2": MLP_2}
+    labels = {f"{name} b{batch}": (batch, name) for name in stacks for batch in BATCHES}
+    return {
+        label: partial(mlp, label, batch, stacks[name]) for label, (batch, name) in labels.items()
+    }
+
+
+def _mha() -> dict[str, Maker]:
+    labels = {f"{name} b{batch}": (batch, name) for name in MHAS for batch in (1, 8, 32)}
+    return {
+        label: partial(attention, label, batch, *MHAS[name])
+        for label, (batch, name) in labels.items()
+    }
+
+
+def _tiny() -> dict[str, Maker]:
+    sizes = {
+        "16x16": (16, (16, 16)),
+        "64x3 b1": (1, (64,) * 4),
+        "256x3 b1": (1, (256,) * 4),
+    }
+    return {label: partial(mlp, label, *size) for label, size in sizes.items()}
+
+
+def _conv() -> dict[str, Maker]:
+    """The distinct layers of two networks, each with bias and ReLU."""
+    layers = [layer for name in LAYERS_OF for layer in NETWORKS[name]().layers]
+    return {str(layer): partial(_layer_case, layer) for layer in layers}
+
+
+def _layer_case(layer: ConvLayer) -> Case:
+    return one_layer(layer).case()
+
+
+def _networks() -> dict[str, Maker]:
+    return {name: partial(_network_case, name) for name in NETWORKS}
+
+
+def _network_case(name: str) -> Case:
+    return NETWORKS[name]().case()
+
+
+SUITES = {
+    "gemm": _gemm,
+    "mlp": _mlp,
+    "mha": _mha,
+    "tiny": _tiny,
+    "conv": _conv,
+    "networks": _networks,
+}

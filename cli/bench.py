@@ -7,7 +7,8 @@ import json
 import math
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,11 +23,12 @@ from .model_arguments import (
 from .progress import progress
 
 if TYPE_CHECKING:
+    from ..bench.cases import Case
     from ..bench.engines import Row
 
 NAME = "bench"
 HELP = "Time a model or a suite against other engines."
-SUITES = ("gemm", "mlp", "mha", "tiny")
+SUITES = ("gemm", "mlp", "mha", "tiny", "conv", "networks")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -102,21 +104,29 @@ def _ablate(args: argparse.Namespace, threads: int) -> int:
     return 0
 
 
-def _cases(args: argparse.Namespace) -> list[Any]:
-    from ..bench.suites import Case, suite
-
+def _cases(args: argparse.Namespace) -> Iterator[Case]:
+    """The cases one after the other: no two networks are in memory at once."""
     if args.suite:
-        cases = [case for case in suite(args.suite) if args.only is None or args.only in case.name]
-        if not cases:
+        from ..bench.suites import suite
+
+        cases = suite(args.suite, args.only or "")
+        first = next(cases, None)
+        if first is None:
             raise UserError(f"suite '{args.suite}' has no case with '{args.only}' in its name")
-        return cases
+        yield from chain([first], cases)
+    else:
+        yield _model_case(args)
+
+
+def _model_case(args: argparse.Namespace) -> Case:
+    from ..bench.cases import Case
     from ..frontend import load
 
     specs, values = split_inputs(args.input)
     graph = load(args.model, {**shapes_of_files(values), **specs})
     shapes = {op.name: op.outputs[0].details.plain_dims for op in graph.inputs}
     try:
-        return [Case(Path(args.model).name, Path(args.model).read_bytes(), shapes)]
+        return Case(Path(args.model).name, Path(args.model).read_bytes(), shapes)
     except OSError as error:
         raise UserError(f"cannot read '{args.model}' ({error.strerror})") from error
 

@@ -1,0 +1,209 @@
+"""A convolutional network written down layer by layer: ONNX nodes, random weights of a fixed seed, and shapes.
+
+Values are names; every method adds a node and returns the name of its result. Weights are scaled by the number of terms
+they are summed over, so that activations keep their size through any number of layers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..cases import Array, Case, case_of
+
+CLASSES = 1000
+LEAST_CHANNELS = 8
+RESIDUAL_GAIN = 0.3
+
+
+@dataclass(frozen=True)
+class ConvLayer:
+    """The geometry of one convolution: what makes two layers of a network the same work."""
+
+    channels: int
+    height: int
+    width: int
+    outputs: int
+    kernel: int
+    stride: int
+    groups: int
+
+    def __str__(self) -> str:
+        kind = " dw" if self.groups == self.channels else f" g{self.groups}"
+        suffix = "" if self.groups == 1 else kind
+        sizes = f"{self.channels}x{self.height}x{self.width}"
+        return f"{sizes} to {self.outputs} k{self.kernel} s{self.stride}{suffix}"
+
+
+class Net:
+    """One network under construction: images of `channels`, as high and wide as `image`, batch 1.
+
+    `result` is the value the network returns. `width` scales the channels that `wide` is asked for: small networks are
+    for tests.
+    """
+
+    def __init__(
+        self, name: str, image: int | tuple[int, int], width: float = 1.0, channels: int = 3
+    ) -> None:
+        sizes = (image, image) if isinstance(image, int) else image
+        self.name = name
+        self.layers: list[ConvLayer] = []
+        self.result = "x"
+        self._width = width
+        self._rng = np.random.default_rng(0)
+        self._nodes: list[Any] = []
+        self._weights: list[Any] = []
+        self._shapes: dict[str, tuple[int, ...]] = {"x": (1, channels, *sizes)}
+
+    def case(self) -> Case:
+        """The finished model."""
+        inputs = {"x": self._shapes["x"]}
+        shape = self.shape(self.result)
+        return case_of(self.name, self._nodes, self._weights, inputs, self.result, shape)
+
+    def shape(self, x: str) -> tuple[int, ...]:
+        """The shape of a value."""
+        return self._shapes[x]
+
+    def wide(self, channels: int) -> int:
+        """A number of channels under this network's width: a multiple of 8."""
+        if self._width == 1:
+            return channels
+        return max(LEAST_CHANNELS, int(channels * self._width) // 8 * 8)
+
+    def node(self, op_type: str, inputs: Sequence[str], shape: Sequence[int], **attrs: Any) -> str:
+        """A node with one result of `shape`."""
+        return self.nodes(op_type, inputs, [shape], **attrs)[0]
+
+    def nodes(
+        self, op_type: str, inputs: Sequence[str], shapes: Sequence[Sequence[int]], **attrs: Any
+    ) -> list[str]:
+        """A node with a result of each shape."""
+        from onnx import helper
+
+        name = f"{op_type.lower()}{len(self._nodes)}"
+        results = [name] if len(shapes) == 1 else [f"{name}_{i}" for i in range(len(shapes))]
+        self._nodes.append(helper.make_node(op_type, list(inputs), results, name, **attrs))
+        self._shapes.update((r, tuple(s)) for r, s in zip(results, shapes, strict=True))
+        return results
+
+    def constant(self, value: Array) -> str:
+        """An initialiser."""
+        from onnx import numpy_helper
+
+        name = f"w{len(self._weights)}"
+        self._weights.append(numpy_helper.from_array(value, name))
+        return name
+
+    def random(self, *shape: int, scale: float = 0.1, offset: float = 0.0) -> str:
+        """An initialiser of normal values around `offset`."""
+        values = self._rng.standard_normal(shape, dtype=np.float32) * np.float32(scale)
+        return self.constant(values + np.float32(offset))
+
+    def conv(
+        self, x: str, outputs: int, kernel: int = 1, stride: int = 1, pad: int | None = None,
+        groups: int = 1, bias: bool = True,
+    ) -> str:  # fmt: skip
+        """A convolution; padded so that stride 1 keeps the size, unless `pad` is given."""
+        _, channels, height, width = self.shape(x)
+        pad = kernel // 2 if pad is None else pad
+        terms = channels // groups * kernel * kernel
+        inputs = [x, self.random(outputs, channels // groups, kernel, kernel, scale=terms**-0.5)]
+        if bias:
+            inputs.append(self.random(outputs))
+        self.layers.append(ConvLayer(channels, height, width, outputs, kernel, stride, groups))
+        sizes = (places(size, kernel, stride, 2 * pad) for size in (height, width))
+        shape = (1, outputs, *sizes)
+        geometry = {"kernel_shape": [kernel] * 2, "strides": [stride] * 2, "pads": [pad] * 4}
+        return self.node("Conv", inputs, shape, group=groups, **geometry)
+
+    def norm(self, x: str, gain: float = 1.4) -> str:
+        """Batch normalisation, as it is saved before anybody folds it; `gain` makes up for a ReLU.
+
+        A branch that is added to what it was made from takes a small one, or the sums would grow with depth.
+        """
+        channels = self.shape(x)[1]
+        moments = [self.random(channels, offset=offset) for offset in (gain, 0, 0)]
+        variance = self.constant(self._rng.uniform(0.8, 1.2, channels).astype(np.float32))
+        return self.node("BatchNormalization", [x, *moments, variance], self.shape(x))
+
+    def act(self, x: str, op_type: str, **attrs: Any) -> str:
+        """An activation: the same shape."""
+        return self.node(op_type, [x], self.shape(x), **attrs)
+
+    def relu(self, x: str) -> str:
+        """max(x, 0)."""
+        return self.act(x, "Relu")
+
+    def relu6(self, x: str) -> str:
+        """min(max(x, 0), 6)."""
+        bounds = [self.constant(np.array(bound, np.float32)) for bound in (0, 6)]
+        return self.node("Clip", [x, *bounds], self.shape(x))
+
+    def conv_norm_relu(
+        self, x: str, outputs: int, kernel: int = 1, stride: int = 1, pad: int | None = None
+    ) -> str:
+        """Convolution without bias, batch normalisation, ReLU."""
+        return self.relu(self.norm(self.conv(x, outputs, kernel, stride, pad, bias=False)))
+
+    def pool(
+        self, x: str, op_type: str, kernel: int, stride: int, pads: tuple[int, int] = (0, 0),
+        **attrs: Any,
+    ) -> str:  # fmt: skip
+        """MaxPool or AveragePool; `pads` before and after each axis."""
+        batch, channels, *sizes = self.shape(x)
+        shape = (batch, channels, *(places(size, kernel, stride, sum(pads)) for size in sizes))
+        geometry = {"kernel_shape": [kernel] * 2, "strides": [stride] * 2}
+        edges = [pads[0], pads[0], pads[1], pads[1]]
+        return self.node(op_type, [x], shape, pads=edges, **geometry, **attrs)
+
+    def global_pool(self, x: str) -> str:
+        """The mean of each channel."""
+        return self.node("GlobalAveragePool", [x], (*self.shape(x)[:2], 1, 1))
+
+    def pair(self, op_type: str, a: str, b: str) -> str:
+        """Add, Mul and the like; the result has the shape of `a`."""
+        return self.node(op_type, [a, b], self.shape(a))
+
+    def concat(self, parts: Sequence[str], axis: int = 1) -> str:
+        """The parts one after the other."""
+        shape = list(self.shape(parts[0]))
+        shape[axis] = sum(self.shape(part)[axis] for part in parts)
+        return self.node("Concat", parts, shape, axis=axis)
+
+    def reshape(self, x: str, shape: Sequence[int]) -> str:
+        """The same elements under another shape."""
+        return self.node("Reshape", [x, self.constant(np.array(shape, np.int64))], shape)
+
+    def transpose(self, x: str, perm: Sequence[int]) -> str:
+        """The axes in another order."""
+        return self.node("Transpose", [x], [self.shape(x)[axis] for axis in perm], perm=list(perm))
+
+    def dense(self, x: str, outputs: int) -> str:
+        """A fully connected layer on the flattened x."""
+        terms = math.prod(self.shape(x)[1:])
+        flat = self.node("Flatten", [x], (1, terms), axis=1)
+        weight = self.random(outputs, terms, scale=terms**-0.5)
+        inputs = [flat, weight, self.random(outputs)]
+        return self.node("Gemm", inputs, (1, outputs), transB=1)
+
+    def classify(self, x: str) -> str:
+        """Global average, a fully connected layer and softmax."""
+        return self.act(self.dense(self.global_pool(x), CLASSES), "Softmax", axis=1)
+
+
+def one_layer(layer: ConvLayer) -> Net:
+    """A network of one convolution with bias and ReLU."""
+    net = Net(str(layer), (layer.height, layer.width), channels=layer.channels)
+    geometry = (layer.outputs, layer.kernel, layer.stride)
+    net.result = net.relu(net.conv("x", *geometry, groups=layer.groups))
+    return net
+
+
+def places(size: int, kernel: int, stride: int, padding: int) -> int:
+    """Places a window has along an axis."""
+    return (size + padding - kernel) // stride + 1
