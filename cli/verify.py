@@ -1,4 +1,4 @@
-"""`graphc verify`: every op of a model in every layout and blocking it offers, native code against NumPy."""
+"""`graphc verify`: every op of a model in every layout and blocking it offers, native code against NumPy, and timed."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import argparse
 import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from .model_arguments import (
     add_compile_arguments,
@@ -19,11 +17,14 @@ from .progress import Report, progress
 
 if TYPE_CHECKING:
     from ..graph_ir.context import LowerContext
-    from .variants import Variant
+    from ..tools.grade import Grade
+    from ..tools.variant_program import Trial
+    from ..tools.variants import Variant
 
 NAME = "verify"
-HELP = "Check every op of a model in every layout and blocking against NumPy."
+HELP = "Check every op of a model in every layout and blocking, and grade the cost model."
 BATCH = 64  # variants compiled at once
+WIDTH = 120  # of the table where there is no terminal
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,79 +34,90 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--json", action="store_true", help="print one JSON object instead of a table"
     )
     parser.add_argument(
-        "-q", "--quiet", action="store_true", help="print mismatches and the count only"
+        "-q", "--quiet", action="store_true", help="print mismatches, the count and the grade only"
     )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print a row per (op, layout, blocking); 1 if any result is wrong."""
+    """Print a row per (op, layout, blocking) and how well its time was predicted; 1 if any result is wrong."""
     from ..codegen.host import target_for
     from ..graph_ir.context import LowerContext
-    from .variants import model_variants
+    from ..tools.grade import grades
+    from ..tools.variants import model_variants
 
     ctx = LowerContext(target_for(args.target), compile_options(args))
     graph, values = read_model(args)
     check_names([op.name for op in graph.inputs], values)
     variants = model_variants(graph, ctx)
     with progress(args.quiet or args.json) as report:
-        rows = check(variants, ctx, report)
-    wrong = sum(not row["ok"] for row in rows)
+        trials = check(variants, ctx, report)
+    wrong = sum(not trial.difference.ok for trial in trials)
+    found = grades(trials)
     if args.json:
-        print(json.dumps({"rows": rows, "mismatches": wrong}))
+        print(json.dumps(_facts(trials, found, wrong, ctx.options.threads)))
     else:
-        _print_table([row for row in rows if not (args.quiet and row["ok"])])
-        print(f"{len(rows)} variants, {wrong} mismatches, {ctx.target.isa}")
+        _print_table([trial for trial in trials if not (args.quiet and trial.difference.ok)])
+        print(f"{len(trials)} variants, {wrong} mismatches, {ctx.target.isa}")
+        _print_grades(found, ctx.options.threads)
     return 1 if wrong else 0
 
 
-def check(variants: Sequence[Variant], ctx: LowerContext, report: Report) -> list[dict[str, Any]]:
-    """Compile and run the variants in batches; a row of plain values for each."""
-    rows: list[dict[str, Any]] = []
+def check(variants: Sequence[Variant], ctx: LowerContext, report: Report) -> list[Trial]:
+    """Compile and run the variants in batches."""
+    from ..tools.variant_program import try_variants
+
+    trials: list[Trial] = []
     report("verify", 0, len(variants))
     for start in range(0, len(variants), BATCH):
-        batch = variants[start : start + BATCH]
-        for variant, result in zip(batch, _results(batch, ctx), strict=True):
-            found = variant.check(result)
-            rows.append(
-                {
-                    "op": variant.op, "layout": variant.layout, "blocking": variant.blocking,
-                    "max_error": found.absolute, "ok": found.ok,
-                }
-            )  # fmt: skip
-        report("verify", len(rows), len(variants))
-    return rows
+        trials += try_variants(variants[start : start + BATCH], ctx)
+        report("verify", len(trials), len(variants))
+    return trials
 
 
-def _results(variants: Sequence[Variant], ctx: LowerContext) -> list[np.ndarray[Any, Any]]:
-    from ..codegen.aot import compile_to_object
-    from ..codegen.module import emit_module
-    from ..runtime.artifact import Artifact
-    from ..runtime.executor import CompiledModel
-    from ..runtime.metadata import Metadata, TensorSpec
-    from ..tensor_ir import pipeline
-    from .variants import program
+def _facts(
+    trials: Sequence[Trial], found: Sequence[Grade], wrong: int, threads: int
+) -> dict[str, Any]:
+    from ..bench.measure import load_warning
+    from ..tools.grade import overall
 
-    arrays = [a for variant in variants for a in variant.inputs]
-    module = pipeline.run(program(variants), ctx.target)
-    inputs = tuple(
-        TensorSpec(f"x{i}", p.dtype, a.shape)
-        for i, (p, a) in enumerate(zip(_params(variants), arrays, strict=True))
-    )
-    outputs = tuple(
-        TensorSpec(f"y{i}", v.output.dtype, v.output.blocking_dims) for i, v in enumerate(variants)
-    )
-    metadata = Metadata("verify", inputs, outputs, 0, ctx.target.isa)
-    code = compile_to_object(emit_module(module, ctx.target), ctx.target)
-    with CompiledModel(Artifact(metadata, np.empty(0, np.uint8), code)) as model:
-        return model.run(None, {spec.name: a for spec, a in zip(inputs, arrays, strict=True)})
+    correlation, lost = overall(found)
+    return {
+        "rows": [_row(trial) for trial in trials],
+        "mismatches": wrong,
+        "grades": [
+            {
+                "problem": grade.problem,
+                "variants": grade.variants,
+                "rank_correlation": _number(grade.correlation),
+                "chosen_seconds": grade.chosen,
+                "best_seconds": grade.best,
+                "best": grade.best_variant,
+                "time_lost": grade.lost,
+            }
+            for grade in found
+        ],
+        "rank_correlation": _number(correlation),
+        "time_lost": lost,
+        "load_warning": load_warning(threads),
+    }
 
 
-def _params(variants: Sequence[Variant]) -> list[Any]:
-    return [p for variant in variants for p in variant.function.params[:-1]]
+def _number(value: float) -> float | None:
+    """NaN is not JSON."""
+    return None if value != value else value
 
 
-def _print_table(rows: Sequence[dict[str, Any]]) -> None:
-    if not rows:
+def _row(trial: Trial) -> dict[str, Any]:
+    variant = trial.variant
+    return {
+        "op": variant.op, "layout": variant.layout, "blocking": variant.blocking,
+        "max_error": trial.difference.absolute, "ok": trial.difference.ok,
+        "predicted_cycles": variant.predicted, "seconds": trial.seconds, "chosen": variant.chosen,
+    }  # fmt: skip
+
+
+def _print_table(trials: Sequence[Trial]) -> None:
+    if not trials:
         return
     from rich import box
     from rich.console import Console
@@ -114,9 +126,41 @@ def _print_table(rows: Sequence[dict[str, Any]]) -> None:
     table = Table(box=box.SIMPLE_HEAD)
     for heading in ("op", "layout", "blocking"):
         table.add_column(heading, overflow="fold")
-    table.add_column("max error", justify="right")
+    for heading in ("predicted", "us", "max error"):
+        table.add_column(heading, justify="right")
     table.add_column("")
-    for row in rows:
-        verdict = "ok" if row["ok"] else "MISMATCH"
-        table.add_row(row["op"], row["layout"], row["blocking"], f"{row['max_error']:.2g}", verdict)
-    Console().print(table)
+    for trial in trials:
+        variant = trial.variant
+        table.add_row(
+            variant.op,
+            variant.layout,
+            f"{'* ' if variant.chosen else ''}{variant.blocking}",
+            "" if variant.predicted is None else f"{variant.predicted:.0f}",
+            "" if trial.seconds is None else f"{trial.seconds * 1e6:.2f}",
+            f"{trial.difference.absolute:.2g}",
+            "ok" if trial.difference.ok else "MISMATCH",
+        )
+    console = Console()
+    console.print(table, width=None if console.is_terminal else WIDTH)
+
+
+def _print_grades(found: Sequence[Grade], threads: int) -> None:
+    """A line per problem, then all of them together."""
+    from ..bench.measure import load_warning
+    from ..tools.grade import overall
+
+    if not found:
+        return
+    width = max(len(grade.problem) for grade in found)
+    for grade in found:
+        print(
+            f"{grade.problem:<{width}}  {grade.variants:>3} timed, rank correlation {grade.correlation:5.2f}, "
+            f"chosen {grade.chosen * 1e6:.2f} us, {100 * grade.lost:.0f} % over {grade.best_variant}"
+        )
+    correlation, lost = overall(found)
+    print(
+        f"cost model on {threads} threads: median rank correlation {correlation:.2f}, "
+        f"its choices lose {100 * lost:.1f} % against the best measured"
+    )
+    if warning := load_warning(threads):
+        print(warning)

@@ -13,6 +13,7 @@ from .context import LowerContext
 from .graph import GraphTensor, Op
 from .ops.matmul import MatmulCore
 from .templates.matmul import EpilogueValue, MatmulProblem, MatmulTemplate, Operand
+from .templates.matmul_cost import blocking_cycles
 from .templates.matmul_tile import MatmulBlocking, candidate_blockings, ranked_tiles
 from .templates.reader import GroupReader, narrow, parameters
 
@@ -35,6 +36,13 @@ def matmul_blockings(op: MatmulCore, ctx: LowerContext) -> list[MatmulBlocking]:
 def matmul_blocking(op: MatmulCore, ctx: LowerContext) -> MatmulBlocking:
     """The blocking a product runs with: the one asked for, else the cost model's."""
     return ctx.blockings.get(op.problem) or matmul_blockings(op, ctx)[0]
+
+
+def matmul_cycles(op: MatmulCore, blocking: MatmulBlocking, ctx: LowerContext) -> float:
+    """What the cost model says a product takes under a blocking, given the layout its B has."""
+    batch = math.prod(op.outputs[0].details.plain_dims[:-2])
+    packed = op.inputs[1].details.format.is_blocking
+    return blocking_cycles(batch, *op.sizes, blocking, ctx.target, ctx.options.threads, packed)
 
 
 def matmul_function(

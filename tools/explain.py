@@ -12,14 +12,13 @@ from typing import Any
 from ..errors import UserError
 from ..graph_ir.context import LowerContext
 from ..graph_ir.decisions import Decision, DecisionLog, log_of
-from ..graph_ir.graph import Graph, GraphTensor, Op
+from ..graph_ir.graph import Graph, Op, subgraphs_of
 from ..graph_ir.groups import storage_root
 from ..graph_ir.lower_graph import KernelCall, LoweredModel
-from ..graph_ir.lower_matmul import matmul_blocking, matmul_blockings
+from ..graph_ir.lower_matmul import matmul_blocking, matmul_blockings, matmul_cycles
 from ..graph_ir.ops.matmul import MatmulCore
-from ..graph_ir.passes.plan_memory import MemoryPlan
+from ..graph_ir.passes.plan_memory import Life, MemoryPlan
 from ..graph_ir.passes.propagate_layouts import LayoutDecision
-from ..graph_ir.templates.matmul_tile import product_cycles
 
 Facts = dict[str, Any]
 MOST_BLOCKINGS = 8
@@ -70,9 +69,7 @@ class Explanation:
         return {
             "arena_bytes": plan.arena_bytes,
             "lower_bound": plan.lower_bound,
-            "blocks": [
-                self._block(plan, tensor) for life in plan.lives for tensor in life.tensors[:1]
-            ],
+            "blocks": [self._block(plan, life) for life in plan.lives],
         }
 
     def node(self, name: str) -> Facts:
@@ -140,8 +137,7 @@ class Explanation:
         return [op for op in ops if isinstance(op, MatmulCore) and op.is_tuned and op.name in names]
 
     def _blockings(self, op: MatmulCore) -> list[Facts]:
-        """The blockings the template offers, the model's favourite first, with the cycles its tile would take."""
-        m, n, k = op.sizes
+        """The blockings the template offers, the model's favourite first, with the cycles it predicts."""
         chosen = matmul_blocking(op, self.ctx)
         offered = matmul_blockings(op, self.ctx)
         listed = list(dict.fromkeys([chosen, *offered]))[:MOST_BLOCKINGS]
@@ -150,7 +146,7 @@ class Explanation:
                 "product": op.name,
                 "problem": op.problem,
                 "blocking": str(blocking),
-                "cycles": round(k * product_cycles(m, n, blocking.tile, self.ctx.target)),
+                "cycles": round(matmul_cycles(op, blocking, self.ctx)),
                 "chosen": blocking == chosen,
                 "by": ("a tuning file" if op.problem in self.ctx.blockings else "the cost model")
                 if blocking == chosen
@@ -186,21 +182,19 @@ class Explanation:
         root = storage_root(node.outputs[0])
         if root not in plan.offsets:
             return f"{node.name} writes to the caller's output"
-        return str(self._block(plan, root)["text"])
+        life = next(life for life in plan.lives if root in life.tensors)
+        return str(self._block(plan, life)["text"])
 
-    def _block(self, plan: MemoryPlan, tensor: GraphTensor) -> Facts:
-        life = next(life for life in plan.lives if tensor in life.tensors)
-        begin = plan.offsets[life.tensors[0]]
-        ops = self.graph.ops
-        names = " then ".join(x.name for x in life.tensors)
+    def _block(self, plan: MemoryPlan, life: Life) -> Facts:
+        begin, ops = plan.offset(life), self.graph.ops
         before = [
-            other.tensors[-1].name
+            other.tensors[-1].name if other.tensors else other.name
             for other in plan.lives
             if other is not life and other.end < life.begin
-            for start in [plan.offsets[other.tensors[0]]]
+            for start in [plan.offset(other)]
             if start < begin + life.size and begin < start + other.size
         ]
-        text = f"{names} in arena[{begin}:{begin + life.size}], from {ops[life.begin].name} to {ops[life.end].name}"
+        text = f"{life.name} in arena[{begin}:{begin + life.size}], from {ops[life.begin].name} to {ops[life.end].name}"
         text += f"; takes over bytes of {', '.join(before)}" if before else ""
         text += "; written in place" if len(life.tensors) > 1 else ""
         return {
@@ -217,8 +211,8 @@ class Explanation:
 def _all_ops(graph: Graph) -> Iterator[Op]:
     for op in graph.ops:
         yield op
-        if op.op_name == "fused":
-            yield from _all_ops(op.attrs["graph"])
+        for inner in subgraphs_of(op):
+            yield from _all_ops(inner)
 
 
 def _body(node: Op) -> list[Op]:

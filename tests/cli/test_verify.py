@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from graphc import cli
-from graphc.cli import variants
 from graphc.target import Target
+from graphc.tools import variants
 from support.cli_models import free, layer, plant_wrong_relu, tiny
 
 GENERIC = Target("generic")
@@ -41,6 +41,14 @@ def test_every_op_in_every_layout_and_blocking(few: None, tmp_path: Path, capsys
     assert {blocking[:2] for name, _, blocking in rows if name == "matmul_core"} == {"mr"}
     assert len(rows) == len({tuple(row.values()) for row in found["rows"]}), "no row twice"
     assert all(row["ok"] and row["max_error"] == 0 for row in found["rows"])
+    products = [row for row in found["rows"] if row["op"].startswith("matmul_core")]
+    assert all((row["seconds"] is not None) == (row in products) for row in found["rows"])
+    assert all(row["predicted_cycles"] > 0 and row["seconds"] > 0 for row in products)
+    assert sum(row["chosen"] for row in found["rows"]) == 1
+    (grade,) = found["grades"]
+    assert grade["problem"] == "matmul m4n5k8 f32" and grade["variants"] == len(products)
+    assert grade["best_seconds"] == min(row["seconds"] for row in products)
+    assert grade["time_lost"] >= 0 and grade["time_lost"] == found["time_lost"]
 
 
 def test_an_op_that_reads_one_tensor_twice(tmp_path: Path, capsys: Capture) -> None:
@@ -52,10 +60,18 @@ def test_table_and_count(tmp_path: Path, capsys: Capture) -> None:
     assert cli.main(["verify", tiny(tmp_path), "--target", "generic"]) == 0
     out, err = capsys.readouterr()
     lines = [line.split() for line in out.splitlines() if line.strip()]
-    assert lines[0] == ["op", "layout", "blocking", "max", "error"]
+    assert lines[0] == ["op", "layout", "blocking", "predicted", "us", "max", "error"]
     assert [line[0] for line in lines if line[-1] == "ok"] == ["neg", "relu"]
     assert out.splitlines()[-1] == "2 variants, 0 mismatches, generic"
     assert err.startswith("verify ")
+
+
+def test_grades_follow_the_count(few: None, tmp_path: Path, capsys: Capture) -> None:
+    assert cli.main(["verify", layer(tmp_path), "--target", "generic", "-q", "--threads", "1"]) == 0
+    count, grade, model = capsys.readouterr().out.splitlines()[:3]
+    assert count.endswith(" 0 mismatches, generic")
+    assert grade.startswith("matmul m4n5k8 f32 ") and " over A" in grade
+    assert model.startswith("cost model on 1 threads: median rank correlation ")
 
 
 def test_quiet_prints_the_count_only(tmp_path: Path, capsys: Capture) -> None:

@@ -1,30 +1,38 @@
-"""Every way an op of a model can run: one kernel per (op, layout, blocking), all in one program, against NumPy."""
+"""Every way an op of a model can run: one kernel per (op, layout, blocking), with what it must compute."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from ..dtypes import F32, U8
+from ..dtypes import F32
 from ..graph_ir.compare import Difference, difference
 from ..graph_ir.context import LowerContext
 from ..graph_ir.graph import FormatChoice, Graph, GraphTensor, Op
 from ..graph_ir.logical_tensor import LogicalTensor
-from ..graph_ir.lower_matmul import matmul_blockings
+from ..graph_ir.lower_matmul import matmul_blocking, matmul_blockings, matmul_cycles
 from ..graph_ir.ops.matmul import MatmulCore
 from ..graph_ir.passes.decompose import decompose
-from ..tensor_ir import builder as t
-from ..tensor_ir.nodes import Block, Buffer, Function, Invoke, Module, Slice
+from ..graph_ir.passes.propagate_layouts import LayoutDecision, propagate_layouts
+from ..graph_ir.templates.matmul_tile import MatmulBlocking
+from ..tensor_ir.nodes import Block, Function
 
 Array = np.ndarray[Any, Any]
+
+MOST_BLOCKINGS = 20
+"""So many blockings of a layout are tried: those the cost model ranks highest, and the one the compiler takes."""
 
 
 @dataclass(frozen=True)
 class Variant:
-    """One way to run one op: its kernel, what to feed it (laid out), and what must come out (plain)."""
+    """One way to run one op: its kernel, what to feed it (laid out), and what must come out (plain).
+
+    `problem` and `predicted` (cycles) only where the op has blockings to choose from; `chosen`: the compiler takes
+    this one.
+    """
 
     op: str
     layout: str
@@ -34,6 +42,9 @@ class Variant:
     output: LogicalTensor
     expected: Array
     exact: bool
+    problem: str = ""
+    predicted: float | None = None
+    chosen: bool = False
 
     def check(self, result: Array) -> Difference:
         """Compare the kernel's output, in its layout, with the reference."""
@@ -46,6 +57,7 @@ def model_variants(graph: Graph, ctx: LowerContext) -> list[Variant]:
     work = graph.copy()
     decompose(work, ctx)
     work.sort()
+    chosen = _chosen_layouts(work, ctx)
     seen: set[object] = set()
     variants: list[Variant] = []
     for op in work.ops:
@@ -54,35 +66,64 @@ def model_variants(graph: Graph, ctx: LowerContext) -> list[Variant]:
         key = (op.op_name, repr(op.attrs), tuple(str(x.details) for x in op.inputs))
         if key not in seen:
             seen.add(key)
-            variants += list(op_variants(op, ctx))
+            variants += list(op_variants(op, ctx, chosen.get(op.name)))
     if any(isinstance(op, MatmulCore) and op.is_tuned for op in work.ops):
         variants += list(_boundary_products(ctx))
     return variants
 
 
-def op_variants(op: Op, ctx: LowerContext) -> Iterator[Variant]:
-    """The op alone in every format choice and blocking it offers, on integer-filled inputs."""
+def _chosen_layouts(graph: Graph, ctx: LowerContext) -> Mapping[str, int]:
+    """The number of the format choice that each tunable op of a graph gets."""
+    copy = graph.copy()
+    propagate_layouts(copy, ctx)
+    decisions: list[LayoutDecision] = copy.attrs["temp.layout_decisions"]
+    return {decision.op_name: decision.chosen for decision in decisions}
+
+
+def op_variants(op: Op, ctx: LowerContext, chosen: int | None = None) -> Iterator[Variant]:
+    """The op alone in every format choice and blocking it offers, on integer-filled inputs.
+
+    `chosen` is the number of the format choice that the compiler takes.
+    """
     rng = np.random.default_rng(7)
     given = {x: _operand(x, rng) for x in dict.fromkeys(op.inputs)}
     arrays = [given[x] for x in op.inputs]
     (expected,) = op.reference(arrays)
-    for choice in op.query_format(ctx):
+    for number, choice in enumerate(op.query_format(ctx)):
         alone = _alone(op, choice)
         packed = tuple(x.details.format.pack(a) for x, a in zip(alone.inputs, arrays, strict=True))
-        for blocking, context in _contexts(alone, ctx):
-            (function,) = alone.get_func(context).functions
-            yield Variant(
-                f"{op.op_name} {op.name}", _layout_text(choice), blocking, function,
-                _distinct(alone, packed), alone.outputs[0].details, expected, op.op_name == "matmul_core",
-            )  # fmt: skip
+        base = Variant(
+            f"{op.op_name} {op.name}", _layout_text(choice), "-", Function("", (), Block(())),
+            _distinct(alone, packed), alone.outputs[0].details, expected, op.op_name == "matmul_core",
+        )  # fmt: skip
+        if not (isinstance(alone, MatmulCore) and alone.is_tuned):
+            yield replace(base, function=_function(alone, ctx))
+            continue
+        for blocking, cycles in ranked_blockings(alone, ctx):
+            yield replace(
+                base,
+                blocking=str(blocking),
+                function=_function(alone, replace(ctx, blockings={alone.problem: blocking})),
+                problem=alone.problem,
+                predicted=cycles,
+                chosen=number == chosen and blocking == matmul_blocking(alone, ctx),
+            )
 
 
-def _contexts(op: Op, ctx: LowerContext) -> Iterator[tuple[str, LowerContext]]:
-    if not (isinstance(op, MatmulCore) and op.is_tuned):
-        yield "-", ctx
-        return
-    for blocking in matmul_blockings(op, ctx):
-        yield str(blocking), replace(ctx, blockings={op.problem: blocking})
+def ranked_blockings(op: MatmulCore, ctx: LowerContext) -> list[tuple[MatmulBlocking, float]]:
+    """The best blockings by the cost model, with their cycles; the one the compiler takes is always among them."""
+    offered = [
+        (blocking, matmul_cycles(op, blocking, ctx)) for blocking in matmul_blockings(op, ctx)
+    ]
+    taken = matmul_blocking(op, ctx)
+    ranked = sorted(offered, key=lambda pair: pair[1])
+    best, others = ranked[:MOST_BLOCKINGS], ranked[MOST_BLOCKINGS:]
+    return [*best, *(pair for pair in others if pair[0] == taken)]
+
+
+def _function(op: Op, ctx: LowerContext) -> Function:
+    (function,) = op.get_func(ctx).functions
+    return function
 
 
 def _alone(op: Op, choice: FormatChoice) -> Op:
@@ -130,10 +171,10 @@ def _boundary_products(ctx: LowerContext) -> Iterator[Variant]:
                 op = _product(m, n, k, {})
                 for variant in op_variants(op, ctx):
                     if variant.blocking.startswith(f"mr{tile.rows}nv{tile.vectors} "):
-                        yield variant
+                        yield replace(variant, predicted=None)
                         break
     for attrs in ({"transpose_a": True}, {"transpose_b": True}):
-        yield next(op_variants(_product(7, 17, 5, attrs), ctx))
+        yield replace(next(op_variants(_product(7, 17, 5, attrs), ctx)), predicted=None)
 
 
 def _product(m: int, n: int, k: int, attrs: dict[str, bool]) -> Op:
@@ -144,33 +185,3 @@ def _product(m: int, n: int, k: int, attrs: dict[str, bool]) -> Op:
         graph.make_input(LogicalTensor(F32, dims), name) for name, dims in (("a", a), ("b", b))
     ]
     return graph.make("matmul_core", operands, attrs, f"{m}x{n}x{k}")
-
-
-def program(variants: Sequence[Variant]) -> Module:
-    """One module that runs every variant: inputs of all of them in order, then an output each."""
-    functions: dict[Function, Function] = {}
-    inputs: list[Buffer] = []
-    outputs: list[Buffer] = []
-    steps: list[Invoke] = []
-    for number, variant in enumerate(variants):
-        anonymous = replace(variant.function, name="", note="")
-        function = functions.setdefault(
-            anonymous, replace(variant.function, name=f"v{number}_{variant.function.name}")
-        )
-        own = [
-            Buffer(f"x{len(inputs) + i}", p.dtype, p.shape)
-            for i, p in enumerate(function.params[:-1])
-            if isinstance(p, Buffer)
-        ]
-        result = function.params[-1]
-        assert isinstance(result, Buffer)
-        inputs += own
-        outputs.append(Buffer(f"y{number}", result.dtype, result.shape))
-        steps.append(Invoke(function.name, tuple(_start(b) for b in (*own, outputs[-1]))))
-    sections = (Buffer("constants", U8, (0,)), Buffer("arena", U8, (0,)))
-    main = Function("main", (*inputs, *outputs, *sections), Block(tuple(steps)))
-    return Module((*functions.values(), main), "main")
-
-
-def _start(buffer: Buffer) -> Slice:
-    return Slice(buffer, tuple(t.as_expr(0) for _ in buffer.shape))

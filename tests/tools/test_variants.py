@@ -1,0 +1,61 @@
+"""The decision space of an op: each layout, the blockings ranked highest in it, and the compiler's own choice."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from graphc.dtypes import F32
+from graphc.graph_ir import pipeline
+from graphc.graph_ir.context import LowerContext
+from graphc.graph_ir.graph import Graph
+from graphc.graph_ir.logical_tensor import LogicalTensor
+from graphc.graph_ir.lower_matmul import matmul_blocking
+from graphc.graph_ir.ops.matmul import MatmulCore
+from graphc.options import CompileOptions
+from graphc.target import Target
+from graphc.tools import variants
+from graphc.tools.variants import MOST_BLOCKINGS, Variant, model_variants
+
+
+def product(m: int, n: int, k: int) -> Graph:
+    graph = Graph("g")
+    a, b = (
+        graph.make_input(LogicalTensor(F32, dims), x) for x, dims in (("a", (m, k)), ("b", (k, n)))
+    )
+    graph.make_output(graph.make("matmul_core", (a, b), {}, "product").outputs[0])
+    return graph
+
+
+def own(found: list[Variant]) -> list[Variant]:
+    """Those of the model's op, without the products of boundary sizes."""
+    return [variant for variant in found if variant.op == "matmul_core product"]
+
+
+@pytest.mark.parametrize("isa", ["avx2", "avx512"])
+def test_every_layout_with_its_best_blockings(isa: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(variants, "_boundary_products", lambda ctx: iter(()))
+    ctx = LowerContext(Target(isa), CompileOptions(2))
+    found = own(model_variants(product(100, 96, 600), ctx))
+    counts = Counter(variant.layout for variant in found)
+    assert len(counts) == 1 + len(ctx.target.table.gemm_tiles)
+    assert max(counts.values()) >= MOST_BLOCKINGS and min(counts.values()) > 5
+    assert len({(v.layout, v.blocking) for v in found}) == len(found)
+    for layout in counts:
+        cycles = [v.predicted or 0.0 for v in found if v.layout == layout][:MOST_BLOCKINGS]
+        assert cycles == sorted(cycles) and cycles[0] > 0
+
+
+@pytest.mark.parametrize("sizes", [(32, 256, 512), (7, 16, 5), (256, 96, 2000)])
+def test_the_compilers_choice_is_marked(
+    sizes: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(variants, "_boundary_products", lambda ctx: iter(()))
+    ctx = LowerContext(Target("avx512"), CompileOptions(2))
+    graph = product(*sizes)
+    (chosen,) = [v for v in own(model_variants(graph, ctx)) if v.chosen]
+    pipeline.run(graph, ctx)
+    (op,) = [op for op in graph.ops if isinstance(op, MatmulCore)]
+    assert chosen.blocking == str(matmul_blocking(op, ctx))
+    assert chosen.layout == ",".join(str(x.details.format) for x in op.inputs) + "->AB"

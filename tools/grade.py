@@ -1,0 +1,77 @@
+"""How good the cost model's choices are: its ranking against measured times, and what its picks lose."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from .variant_program import Trial
+
+
+@dataclass(frozen=True)
+class Grade:
+    """One problem: how many variants were measured, the rank correlation of predicted with measured times (-1 to 1;
+    NaN where one of both says that all are equal), and the seconds of the compiler's choice and of the best."""
+
+    problem: str
+    variants: int
+    correlation: float
+    chosen: float
+    best: float
+    best_variant: str
+
+    @property
+    def lost(self) -> float:
+        """Time the choice loses against the best, as a share of the best."""
+        return self.chosen / self.best - 1
+
+
+def grades(trials: Sequence[Trial]) -> list[Grade]:
+    """A grade for every problem of which the compiler's choice and another variant were timed."""
+    problems: dict[str, list[Trial]] = {}
+    for trial in trials:
+        if trial.seconds is not None:
+            problems.setdefault(trial.variant.problem, []).append(trial)
+    return [
+        _grade(problem, found)
+        for problem, found in problems.items()
+        if len(found) > 1 and any(trial.variant.chosen for trial in found)
+    ]
+
+
+def _grade(problem: str, trials: Sequence[Trial]) -> Grade:
+    times = [trial.seconds or 0.0 for trial in trials]
+    best = trials[times.index(min(times))]
+    return Grade(
+        problem,
+        len(trials),
+        rank_correlation([trial.variant.predicted or 0.0 for trial in trials], times),
+        min(s for s, trial in zip(times, trials, strict=True) if trial.variant.chosen),
+        min(times),
+        f"{best.variant.layout} {best.variant.blocking}",
+    )
+
+
+def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float:
+    """Spearman's: the correlation of the ranks of two samples, equal values sharing their mean rank."""
+    a, b = (_ranks(x) - (len(x) - 1) / 2 for x in (first, second))
+    size = math.sqrt(float(np.dot(a, a) * np.dot(b, b)))
+    return float(np.dot(a, b)) / size if size else math.nan
+
+
+def _ranks(values: Sequence[float]) -> np.ndarray:
+    _, places, counts = np.unique(np.asarray(values), return_inverse=True, return_counts=True)
+    means = np.cumsum(counts) - (counts + 1) / 2
+    return np.asarray(means[places], np.float64)
+
+
+def overall(found: Sequence[Grade]) -> tuple[float, float]:
+    """(median rank correlation, time lost by all choices together as a share of the best ones' time)."""
+    known = [grade.correlation for grade in found if not math.isnan(grade.correlation)]
+    best = sum(grade.best for grade in found)
+    lost = sum(grade.chosen for grade in found) / best - 1 if best else 0.0
+    return (statistics.median(known) if known else math.nan), lost

@@ -1,0 +1,145 @@
+"""Variants of ops as one native program: each is run, compared and timed alone."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ..codegen.aot import compile_to_object
+from ..codegen.module import emit_module
+from ..compiler import support_object
+from ..dtypes import S64, U8
+from ..graph_ir.compare import Difference
+from ..graph_ir.context import LowerContext
+from ..runtime.artifact import Artifact
+from ..runtime.executor import CompiledModel
+from ..runtime.metadata import Metadata, TensorSpec
+from ..tensor_ir import builder as t
+from ..tensor_ir import pipeline
+from ..tensor_ir.nodes import Block, Buffer, Function, If, Invoke, Module, Slice, Stmt
+from .variants import Variant
+
+SELECT = "graphc.select"
+NONE = -1  # selects no variant: what is timed then is the call itself
+ROUNDS = 5
+SAMPLE_SECONDS = 2e-4
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A variant that was run: its difference to the reference, and the seconds of a call (None: not timed)."""
+
+    variant: Variant
+    difference: Difference
+    seconds: float | None
+
+
+def try_variants(variants: Sequence[Variant], ctx: LowerContext) -> list[Trial]:
+    """Compile the variants together, run each once to compare it, and time those that have a predicted cost."""
+    inputs, outputs = _arrays(variants)
+    select = np.full(1, NONE, np.int64)
+    with CompiledModel(artifact(variants, ctx), ctx.options.threads) as model:
+        fed = {spec.name: a for spec, a in zip(model.inputs, (*inputs, select), strict=True)}
+        call = model.bind(fed, outputs)
+        differences = []
+        for number, (variant, result) in enumerate(zip(variants, outputs, strict=True)):
+            select[0] = number
+            call()
+            differences.append(variant.check(result))
+        timed = [i for i, variant in enumerate(variants) if variant.predicted is not None]
+        seconds = _seconds(call, select, timed) if timed else {}
+    return [
+        Trial(variant, found, seconds.get(i))
+        for i, (variant, found) in enumerate(zip(variants, differences, strict=True))
+    ]
+
+
+def _arrays(variants: Sequence[Variant]) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    inputs = [np.asarray(a, order="C") for variant in variants for a in variant.inputs]
+    outputs = [np.zeros(v.output.blocking_dims, v.output.dtype.numpy) for v in variants]
+    return inputs, outputs
+
+
+def _seconds(
+    call: Callable[[], int], select: np.ndarray[Any, Any], numbers: Sequence[int]
+) -> dict[int, float]:
+    """Seconds of each variant, without those of a call that does nothing: the best of rounds that take turns."""
+    repeats: dict[int, int] = {}
+    best: dict[int, float] = {}
+    for turn in range(ROUNDS):
+        for number in (NONE, *numbers):
+            select[0] = number
+            if turn == 0:
+                once = _sample(call, 1)
+                repeats[number] = max(1, min(500, int(SAMPLE_SECONDS / max(once, 1e-8))))
+            taken = _sample(call, repeats[number])
+            best[number] = min(taken, best.get(number, taken))
+    return {number: max(best[number] - best[NONE], 1e-9) for number in numbers}
+
+
+def _sample(call: Callable[[], int], repeats: int) -> float:
+    start = time.perf_counter()
+    for _ in range(repeats):
+        call()
+    return (time.perf_counter() - start) / repeats
+
+
+def artifact(variants: Sequence[Variant], ctx: LowerContext) -> Artifact:
+    """The program of all variants, compiled."""
+    module = pipeline.run(program(variants), ctx.target)
+    main = module.function(module.entry)
+    specs = [TensorSpec(p.name, p.dtype, p.shape) for p in main.params if isinstance(p, Buffer)]
+    count = len(specs) - len(variants) - 2
+    select = TensorSpec(SELECT, S64, (1,))
+    inputs = (*_plain(variants, specs[: count - 1]), select)
+    outputs = tuple(
+        TensorSpec(f"y{i}", v.output.dtype, v.output.blocking_dims) for i, v in enumerate(variants)
+    )
+    metadata = Metadata("verify", inputs, outputs, 0, ctx.target.isa)
+    code = compile_to_object(emit_module(module, ctx.target), ctx.target)
+    return Artifact(metadata, np.empty(0, np.uint8), code, support_object())
+
+
+def _plain(variants: Sequence[Variant], specs: Sequence[TensorSpec]) -> list[TensorSpec]:
+    """Inputs with the shapes of their arrays: kernels see matrices as one axis."""
+    arrays = [a for variant in variants for a in variant.inputs]
+    return [replace(spec, shape=a.shape) for spec, a in zip(specs, arrays, strict=True)]
+
+
+def program(variants: Sequence[Variant]) -> Module:
+    """One module that runs the variant `select` names: inputs of all in order, `select`, then an output each."""
+    functions: dict[Function, Function] = {}
+    inputs: list[Buffer] = []
+    outputs: list[Buffer] = []
+    calls: list[Invoke] = []
+    for number, variant in enumerate(variants):
+        anonymous = replace(variant.function, name="", note="")
+        function = functions.setdefault(
+            anonymous, replace(variant.function, name=f"v{number}_{variant.function.name}")
+        )
+        own = [
+            Buffer(f"x{len(inputs) + i}", p.dtype, p.shape)
+            for i, p in enumerate(function.params[:-1])
+            if isinstance(p, Buffer)
+        ]
+        result = function.params[-1]
+        assert isinstance(result, Buffer)
+        inputs += own
+        outputs.append(Buffer(f"y{number}", result.dtype, result.shape))
+        calls.append(Invoke(function.name, tuple(_start(b) for b in (*own, outputs[-1]))))
+    select = Buffer(f"x{len(inputs)}", S64, (1,))
+    sections = (Buffer("constants", U8, (0,)), Buffer("arena", U8, (0,)))
+    steps: list[Stmt] = [
+        If(t.compare("eq", t.load(select, [0]), t.as_expr(number)), call)
+        for number, call in enumerate(calls)
+    ]
+    main = Function("main", (*inputs, select, *outputs, *sections), Block(tuple(steps)))
+    return Module((*functions.values(), main), "main")
+
+
+def _start(buffer: Buffer) -> Slice:
+    return Slice(buffer, tuple(t.as_expr(0) for _ in buffer.shape))
