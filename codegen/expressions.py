@@ -197,10 +197,19 @@ class Expressions:
 
     def _call(self, e: Call) -> str:
         lanes = e.args[0].lanes
+        if e.name == "bitcast":
+            return self._bitcast(e)
         computed = [self._computable(arg) for arg in e.args]
         dtype = computed[0][1]
         result = self._calls.call(e.name, [value for value, _ in computed], dtype, lanes)
         return self._casts.cast(result, dtype, e.dtype, e.lanes)
+
+    def _bitcast(self, e: Call) -> str:
+        source, target = (type_of(x.dtype, e.lanes) for x in (e.args[0], e))
+        value = self._operand(e.args[0])
+        if source == target:  # LLVM has one integer for both signs, and for the 16-bit floats
+            return value
+        return self._stream.value(f"bitcast {source} {value} to {target}")
 
     def _computable(self, e: Expr) -> tuple[str, DType]:
         """The operand in the type it is computed with: f32 for a 16-bit float."""

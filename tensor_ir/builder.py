@@ -224,6 +224,11 @@ def call(name: str, *args: Expr) -> Expr:
     return Call(name, tuple(args), args[0].dtype, lanes)
 
 
+def bitcast(operand: Expr, dtype: DType) -> Expr:
+    """The bits of `operand` as a `dtype` of as many bits; itself when it has that type already."""
+    return operand if operand.dtype == dtype else Call("bitcast", (operand,), dtype, operand.lanes)
+
+
 def fma(a: Expr, b: Expr, c: Expr) -> Expr:
     """a * b + c, rounded once."""
     return call("fma", a, b, c)

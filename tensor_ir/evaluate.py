@@ -228,6 +228,8 @@ def _call(e: Call) -> Evaluate:
     )
     if INTRINSICS[e.name].reduces and e.args[0].lanes == 1:
         return args[0]
+    if INTRINSICS[e.name].retypes:
+        meaning = _to_dtype(meaning, e.args[0].dtype.numpy, dtype)
 
     def call(env: Env) -> Any:
         result = np.asarray(meaning(*[a(env) for a in args])).astype(dtype)
@@ -236,6 +238,13 @@ def _call(e: Call) -> Evaluate:
     if _is_index(e):
         return lambda env: int(call(env))
     return call
+
+
+def _to_dtype(
+    meaning: Callable[..., Any], source: np.dtype, target: np.dtype
+) -> Callable[..., Any]:
+    """The meaning of a retyping intrinsic; an index, which is a Python integer, gets its dtype first."""
+    return lambda x: meaning(np.asarray(x, source), target)
 
 
 _COMPILERS: dict[type, Callable[[Any], Evaluate]] = {

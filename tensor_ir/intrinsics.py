@@ -18,13 +18,17 @@ Meaning = Callable[..., Any]
 
 @dataclass(frozen=True)
 class Intrinsic:
-    """One callable: `arity` arguments, all of the result's dtype and lanes unless `reduces` (vector to scalar)."""
+    """One callable: `arity` arguments, all of the result's dtype and lanes unless `reduces` (vector to scalar).
+
+    `retypes`: the argument has another dtype of as many bits, and the meaning gets the result's NumPy dtype as well.
+    """
 
     name: str
     arity: int
     meaning: Meaning
     reduces: bool = False
     float_only: bool = True
+    retypes: bool = False
 
 
 def _through_f64(function: Meaning) -> Meaning:
@@ -42,6 +46,10 @@ _erf = np.vectorize(math.erf, otypes=[np.float64])
 
 def _fma(a: Any, b: Any, c: Any) -> Any:
     return a * b + c
+
+
+def _bitcast(x: Any, dtype: np.dtype) -> Any:
+    return np.asarray(x).view(dtype)
 
 
 _UNARY_MATH: dict[str, Meaning] = {
@@ -80,4 +88,5 @@ INTRINSICS: dict[str, Intrinsic] = {
     "atan2": Intrinsic("atan2", 2, _through_f64(np.arctan2)),
     "fma": Intrinsic("fma", 3, _through_f64(_fma)),
     **{n: Intrinsic(n, 1, f, reduces=True, float_only=False) for n, f in _REDUCTIONS.items()},
+    "bitcast": Intrinsic("bitcast", 1, _bitcast, float_only=False, retypes=True),
 }

@@ -366,6 +366,10 @@ def _call(e: Call) -> Broken:
         yield f"'{e.name}' is no intrinsic of {len(e.args)} arguments"
     elif (known.float_only and not e.dtype.is_float) or not _reduces(e.name, e.dtype):
         yield f"{e.name} does not take {e.dtype}"
+    elif known.retypes:
+        pair = (e.args[0].dtype, e.dtype)
+        if BOOL in pair or pair[0].bits != pair[1].bits or e.args[0].lanes != e.lanes:
+            yield f"{e.name} takes as many bits as it gives, got {_type(e.args[0])} and {e.dtype}"
     elif any(a.dtype != e.dtype for a in e.args):
         yield f"arguments of {e.name} must be {e.dtype}"
     elif (e.lanes != 1) if known.reduces else any(a.lanes != e.lanes for a in e.args):

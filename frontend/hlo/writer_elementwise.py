@@ -20,7 +20,8 @@ _DIRECT = {
     "xor": "xor", "exp": "exponential", "log": "log", "sqrt": "sqrt", "rsqrt": "rsqrt", "tanh": "tanh",
     "sigmoid": "logistic", "sin": "sine", "cos": "cosine", "tan": "tan", "floor": "floor", "ceil": "ceil",
     "erf": "erf", "expm1": "exponential-minus-one", "log1p": "log-plus-one", "round": "round-nearest-even",
-    "neg": "negate", "abs": "abs", "not": "not", "atan2": "atan2", "sign": "sign",
+    "neg": "negate", "abs": "abs", "not": "not", "atan2": "atan2", "sign": "sign", "popcount": "popcnt",
+    "count_leading_zeros": "count-leading-zeros",
 }  # fmt: skip
 _FLOAT_DIRECT = {"pow": "power", "div": "divide"}
 _UNARY = {
@@ -122,6 +123,8 @@ class _Formula:
             )
         if term.name == "atan":
             return self.writer.same("atan2", parts[0], self.constant(1, term.dtype))
+        if term.name == "bitcast":
+            return self.writer.emit("bitcast-convert", parts, term.dtype, self.dims)
         if term.name not in _CALLS:
             raise UnsupportedError(f"'{term.name}' cannot be written as HLO")
         return self.writer.same(_CALLS[term.name], *parts)

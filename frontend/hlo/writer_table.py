@@ -35,6 +35,12 @@ def _cast(writer: Writer, op: Op) -> Value:
     return writer.cast(writer.value(op.inputs[0]), op.dtype, op.name)
 
 
+def _bitcast(writer: Writer, op: Op) -> Value:
+    details = op.outputs[0].details
+    x = writer.value(op.inputs[0])
+    return writer.emit("bitcast-convert", [x], details.dtype, details.plain_dims, name=op.name)
+
+
 def _reshape(writer: Writer, op: Op) -> Value:
     return writer.reshape(writer.value(op.inputs[0]), _dims(op), op.name)
 
@@ -183,6 +189,7 @@ WRITERS: dict[str, Callable[[Writer, Op], Value]] = {
     "copy": _identity,
     "reorder": _identity,
     "cast": _cast,
+    "bitcast": _bitcast,
     "reshape": _reshape,
     "broadcast": _broadcast,
     "transpose": _transpose,

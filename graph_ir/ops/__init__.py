@@ -3,6 +3,7 @@
 from . import (
     activation,
     argreduce,
+    bitcast,
     cast,
     compare,
     convolution,
@@ -32,6 +33,7 @@ from . import (
 __all__ = [
     "activation",
     "argreduce",
+    "bitcast",
     "cast",
     "compare",
     "convolution",

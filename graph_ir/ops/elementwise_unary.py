@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from ...dtypes import BOOL
+from ...dtypes import BOOL, by_name
 from ...tensor_ir import builder as t
 from ...tensor_ir.intrinsics import INTRINSICS
 from ...tensor_ir.nodes import Expr
-from .elementwise import BITS, FLOAT, NUMBER, Row, define
+from .elementwise import BITS, FLOAT, INTEGER, NUMBER, Row, define
 
 TRANSCENDENTAL = {
     "exp": "e to the power x.",
@@ -50,6 +50,44 @@ def _sign(x: Expr) -> Expr:
     return t.select(t.compare("gt", x, 0), 1, negative)
 
 
+def _popcount(x: Expr) -> Expr:
+    """Neighbouring fields of 1, 2, 4, ... bits are added to fields of twice the width."""
+    dtype = x.dtype
+    word = by_name(f"u{dtype.bits}")
+    total, width = t.bitcast(x, word), 1
+    while width < dtype.bits:
+        mask = _mask(width, dtype.bits)
+        upper = t.binary("shr", total, width)
+        total = t.add(t.binary("and", total, mask), t.binary("and", upper, mask))
+        width *= 2
+    return t.bitcast(total, dtype)
+
+
+def _mask(width: int, bits: int) -> int:
+    """The lower half of every field of twice `width` bits."""
+    return sum(((1 << width) - 1) << at for at in range(0, bits, 2 * width))
+
+
+def _leading_zeros(x: Expr) -> Expr:
+    """The highest 1 is copied to all places below it; what is not covered is counted."""
+    dtype = x.dtype
+    covered, step = t.bitcast(x, by_name(f"u{dtype.bits}")), 1
+    while step < dtype.bits:
+        covered = t.binary("or", covered, t.binary("shr", covered, step))
+        step *= 2
+    return t.bitcast(_popcount(t.unary("not", covered)), dtype)
+
+
+def _popcount_ref(x: Any) -> Any:
+    return np.bitwise_count(x.view(f"u{x.itemsize}")).astype(x.dtype)
+
+
+def _leading_zeros_ref(x: Any) -> Any:
+    word, bits = x.view(f"u{x.itemsize}"), 8 * x.itemsize
+    length = sum(((word >> np.asarray(k, word.dtype)) != 0).astype(x.dtype) for k in range(bits))
+    return np.asarray(bits, x.dtype) - length
+
+
 def _node(op: str) -> Callable[[Expr], Expr]:
     return lambda x: t.unary(op, x)
 
@@ -80,6 +118,9 @@ ROWS = (
     Row("trunc", "The whole number next to x towards 0.", _node("trunc"), np.trunc, FLOAT),
     Row("round", "The nearest whole number, halves to the even one.", _node("round_even"), np.rint, FLOAT),
     Row("not", "Logical not of bools, every bit of integers.", _node("not"), np.invert, BITS),
+    Row("popcount", "The number of bits that are 1.", _popcount, _popcount_ref, INTEGER),
+    Row("count_leading_zeros", "The number of 0 bits above the highest 1.", _leading_zeros,
+        _leading_zeros_ref, INTEGER),
     Row("isnan", "Whether x is NaN.", lambda x: t.compare("ne", x, x), np.isnan, FLOAT, result=BOOL),
     Row("isinf", "Whether x is an infinity.", lambda x: t.compare("eq", absolute(x), math.inf), np.isinf, FLOAT,
         result=BOOL),

@@ -8,17 +8,20 @@ import numpy as np
 import pytest
 
 from graphc.codegen.module import emit_module
-from graphc.dtypes import ALL, BF16, BOOL, F16, F32, F64, DType
+from graphc.dtypes import ALL, BF16, BOOL, F16, F32, F64, S8, S16, S32, U8, U16, U64, DType
 from graphc.errors import InternalError
 from graphc.tensor_ir import builder as t
 from graphc.tensor_ir.intrinsics import INTRINSICS
 from graphc.tensor_ir.nodes import Buffer, Function, Module
+from graphc.tensor_ir.parser import parse_module
+from graphc.tensor_ir.printer import print_module
+from graphc.tensor_ir.verifier import verify
 from support.native_functions import SHAPES, NativeModule, assert_same, runnable_target
 from support.tolerance import assert_close
 
 REDUCTIONS = ("add", "mul", "min", "max", "and", "or")
 TERNARY = "fma"
-MATH_NAMES = [name for name, i in INTRINSICS.items() if not i.reduces and name != TERNARY]
+MATH_NAMES = [name for name, i in INTRINSICS.items() if i.float_only and name != TERNARY]
 
 
 def reductions_of(dtype: DType) -> tuple[str, ...]:
@@ -145,6 +148,35 @@ def test_fma_rounds_once(shape: str, rng: np.random.Generator) -> None:
         exact = a.astype(np.float64) ** 2 - (a * a).astype(np.float64)
         assert_same(out, exact.astype(np.float32))
         assert out.any()
+
+
+BITS = ((F32, S32), (F64, U64), (BF16, U16), (F16, S16), (U8, S8))
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_bit_patterns_change_their_type(shape: str, rng: np.random.Generator) -> None:
+    for pair in BITS:
+        for source, target in (pair, pair[::-1]):
+            for lanes in (1, 4):
+                x, out = Buffer("x", source, (8,)), Buffer("out", target, (8,))
+                b = t.LoopBuilder()
+                with b.loop("i", 0, 8, step=lanes) as i:
+                    b.store(out, (i,), t.bitcast(b.load(x, (i,), lanes), target))
+                module = verify(Module((b.function("f", (x, out)),)))
+                assert parse_module(print_module(module)) == module
+                patterns = rng.integers(0, 255, 8 * source.size, np.uint8).view(source.numpy)
+                NativeModule(module, runnable_target(shape)).check(
+                    "f", [patterns, np.zeros(8, target.numpy)]
+                )
+
+
+@pytest.mark.parametrize("target", [F64, U64, BOOL])
+def test_bit_patterns_of_other_widths_are_refused(target: DType) -> None:
+    x, out = Buffer("x", F32, (1,)), Buffer("out", target, (1,))
+    b = t.LoopBuilder()
+    b.store(out, (0,), t.bitcast(b.load(x, (0,)), target))
+    with pytest.raises(InternalError, match=f"as many bits as it gives, got f32 and {target}"):
+        verify(Module((b.function("f", (x, out)),)))
 
 
 def test_integers_have_no_math() -> None:

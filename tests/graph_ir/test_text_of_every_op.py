@@ -39,6 +39,7 @@ EXAMPLES: dict[str, tuple[list[tuple[DType, tuple[int, ...]]], dict[str, Any]]] 
     "arg_min": (X, {"axis": -1, "last": True}),
     "avg_pool": (X, {"kernel": (2,), "count_include_pad": True}),
     "batch_norm": (X + CHANNELS * 4, {"epsilon": 1e-3}),
+    "bitcast": (X, {"dtype": "u32"}),
     "broadcast": (X, {"shape": (3, *SHAPE)}),
     "cast": (X, {"dtype": "bf16"}),
     "concat": (X * 3, {"axis": -1}),

@@ -50,8 +50,19 @@ NUMBER_FORMULAS = {
 }
 
 
+def _pattern(value):
+    return np.binary_repr(int(value), 8 * value.itemsize)
+
+
+BIT_COUNTS = {
+    "popcount": lambda v: _pattern(v).count("1"),
+    "count_leading_zeros": lambda v: len(_pattern(v)) - len(_pattern(v).lstrip("0")),
+}
+
+
 def test_every_op_of_the_family_is_checked():
-    assert set(FLOAT_FORMULAS) | set(NUMBER_FORMULAS) | {"not"} == set(UNARY)
+    tested = set(FLOAT_FORMULAS) | set(NUMBER_FORMULAS) | set(BIT_COUNTS) | {"not"}
+    assert tested == set(UNARY)
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
@@ -70,6 +81,14 @@ def test_float(name, dtype):
 @pytest.mark.parametrize("name", NUMBER_FORMULAS)
 def test_integer(name, dtype):
     check_op(name, [special_values(dtype)], expected=NUMBER_FORMULAS[name])
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+@pytest.mark.parametrize("name", BIT_COUNTS)
+def test_bits_are_counted(name, dtype):
+    values = special_values(dtype)
+    expected = np.array([BIT_COUNTS[name](v) for v in values], values.dtype)
+    check_op(name, [values], expected=expected)
 
 
 @pytest.mark.parametrize("dtype", [*INTEGERS, "bool"])

@@ -1,0 +1,56 @@
+"""bitcast: the bits of each element read as another dtype of the same width."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from ...dtypes import BOOL, DType, by_name
+from ...tensor_ir import builder as t
+from ...tensor_ir.nodes import Expr
+from ..computation import Computation, Index, Pointwise, Read
+from ..graph import Array
+from ..logical_tensor import LogicalTensor
+from ..op_kinds import FusibleOp
+from ..registry import register
+
+
+@register("bitcast")
+class Bitcast(FusibleOp):
+    """x with its bits read as `dtype`, a name such as "u32", of as many bits; bool takes no part.
+
+    A NaN of a 16-bit float may lose its payload on the way.
+    """
+
+    elementwise: ClassVar[bool] = True
+
+    @property
+    def dtype(self) -> DType:
+        """The output's element type."""
+        given = self.attrs.get("dtype")
+        if not isinstance(given, str):
+            raise self.rule("attribute 'dtype' must name a dtype", repr(given))
+        return by_name(given)
+
+    def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
+        """The input's shape in the new dtype."""
+        if len(inputs) != 1:
+            raise self.rule("inputs must be x", f"{len(inputs)} inputs")
+        source, target = inputs[0].dtype, self.dtype
+        if BOOL in (source, target) or source.bits != target.bits:
+            raise self.rule("dtype must have as many bits as x", f"{source} and {target}")
+        return [LogicalTensor(target, inputs[0].plain_dims)]
+
+    def reference(self, inputs: list[Array]) -> list[Array]:
+        """A NumPy view, copied."""
+        return [inputs[0].view(self.dtype.numpy).copy()]
+
+    def computation(self) -> Computation:
+        """The element's bits."""
+        source, target = self.inputs[0].details.dtype, self.dtype
+
+        def element(reads: Sequence[Read], index: Index) -> Expr:
+            # 16-bit floats arrive as f32, which holds each of them exactly.
+            return t.bitcast(t.cast(reads[0](index), source), target)
+
+        return Pointwise(element)

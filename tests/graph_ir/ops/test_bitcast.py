@@ -1,0 +1,49 @@
+import numpy as np
+import pytest
+
+import graphc
+from graphc.dtypes import from_numpy
+from graphc.errors import UserError
+from graphc.graph_ir.graph import Graph
+from graphc.graph_ir.logical_tensor import LogicalTensor
+from support.check_op import NUMBERS, check_op, make_op, random_array, special_values
+
+
+def width(dtype: str) -> int:
+    return int(dtype.lstrip("bfsu"))
+
+
+@pytest.mark.parametrize("source", NUMBERS)
+def test_every_pair_of_one_width(source: str) -> None:
+    for target in NUMBERS:
+        if width(source) == width(target):
+            x = special_values(source)
+            x = x[~np.isnan(x.astype(np.float64))]
+            name = make_op("bitcast", [x], {"dtype": target}).outputs[0].details.dtype.numpy
+            check_op("bitcast", [x], {"dtype": target}, np.frombuffer(x.tobytes(), name))
+
+
+@pytest.mark.parametrize(("source", "target"), [("f32", "u32"), ("s64", "f64"), ("bf16", "s16")])
+def test_compiled_and_fused(source: str, target: str) -> None:
+    x = random_array(source, (3, 21))
+    graph = Graph("bits")
+    tensor = graph.make_input(LogicalTensor(from_numpy(x.dtype), x.shape), "x")
+    one = graph.make("bitcast", [graph.make("neg", [tensor]).outputs[0]], {"dtype": target})
+    graph.make_output(graph.make("neg", [one.outputs[0]]).outputs[0])
+    model = graphc.compile(graph)
+    assert len(model.stats["calls"]) == 1
+    np.testing.assert_array_equal(model(x), -(-x).view(one.outputs[0].details.dtype.numpy))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "message"),
+    [
+        (None, "attribute 'dtype' must name a dtype, got None"),
+        ("u16", "dtype must have as many bits as x, got f32 and u16"),
+        ("bool", "dtype must have as many bits as x, got f32 and bool"),
+    ],
+)
+def test_rejects(dtype: str | None, message: str) -> None:
+    with pytest.raises(UserError) as error:
+        make_op("bitcast", [random_array("f32", (2,))], {"dtype": dtype})
+    assert str(error.value) == f"bitcast 'x': {message}"
