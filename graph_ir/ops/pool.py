@@ -137,8 +137,10 @@ class ProdPool(WindowReduce):
     combine: ClassVar[str] = "mul"
 
 
-class FloatPool(CompositeOp):
-    """Base: a float function of window sums, computed in f32 for 16-bit floats; attrs as of `max_pool`."""
+class PooledOp(CompositeOp):
+    """Base: an op made of others over the windows of `max_pool`, whose attrs it has."""
+
+    accepts: ClassVar[tuple[str, ...]]
 
     @property
     def window(self) -> Window:
@@ -147,16 +149,22 @@ class FloatPool(CompositeOp):
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
         """The window's places instead of the last axes."""
-        return [_pooled(self, inputs, FLOAT)]
+        return [_pooled(self, inputs, self.accepts)]
 
     def get_gflop(self) -> float:
         """One operation per element of each window."""
         return self.outputs[0].details.elements * math.prod(self.window.kernel) / 1e9
 
     def window_attrs(self) -> dict[str, Any]:
-        """The attributes of the sum this is made of."""
+        """The attributes of the pool this is made of."""
         names = ("kernel", "strides", "dilations", "before", "after", "ceil_mode")
         return {name: self.attrs[name] for name in names if name in self.attrs}
+
+
+class FloatPool(PooledOp):
+    """Base: a float function of window sums, computed in f32 for 16-bit floats."""
+
+    accepts: ClassVar[tuple[str, ...]] = FLOAT
 
     def sums(self, x: Array) -> Array:
         """Sum of each window of an array of x's shape."""

@@ -56,6 +56,7 @@ EXAMPLES: dict[str, tuple[list[tuple[DType, tuple[int, ...]]], dict[str, Any]]] 
     "lrn": (X, {"size": 3, "alpha": 0.5}),
     "matmul_core": ([*X, (F32, (6, 5))], {"transpose_b": False}),
     "max_pool": POOL,
+    "max_pool_indices": POOL,
     "min_pool": POOL,
     "pad": (X, {"before": (0, 1, 0), "after": (0, -2, 3), "mode": "constant", "value": -np.inf}),
     "patches": (X, {"kernel": (3,)}),

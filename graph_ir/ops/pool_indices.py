@@ -1,0 +1,72 @@
+"""max_pool_indices: where in its image the largest element of each window is."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ...dtypes import S64
+from ..graph import Array, Graph, GraphTensor
+from ..logical_tensor import LogicalTensor
+from ..reference import widen
+from ..registry import register
+from .compose import Composer
+from .elementwise import FLOAT, NUMBER
+from .pool import PooledOp
+
+
+@register("max_pool_indices")
+class MaxPoolIndices(PooledOp):
+    """The places (s64) that `max_pool` takes its elements from, counted over the window axes of x as one axis.
+
+    attrs: those of `max_pool`. Of equal elements the first one counts; NaN is larger than any number. Padding is
+    never taken.
+    """
+
+    accepts = NUMBER
+
+    def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
+        """s64 in the shape of the pool."""
+        (pooled,) = super().infer(inputs)
+        return [LogicalTensor(S64, pooled.plain_dims)]
+
+    def places(self) -> Array:
+        """s64 [places..., kernel...]: the place of each element of each window, beyond all where it is padding."""
+        window = self.window
+        sizes = self.inputs[0].details.plain_dims[-window.rank :]
+        count = math.prod(sizes)
+        return window.view(np.arange(count, dtype=np.int64).reshape(sizes), count)
+
+    def reference(self, inputs: list[Array]) -> list[Array]:
+        """The least place whose element is the largest of the window, padding aside."""
+        x, places, rank = widen(inputs[0]), self.places(), self.window.rank
+        inside = places < math.prod(x.shape[-rank:])
+        view = self.window.view(x, 0)
+        axes = tuple(range(view.ndim - rank, view.ndim))
+        low = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
+        largest = np.where(inside, view, np.asarray(low, x.dtype)).max(axis=axes, keepdims=True)
+        hit = ((view == largest) | ((view != view) & (largest != largest))) & inside
+        return [np.where(hit, places, math.prod(x.shape[-rank:])).min(axis=axes)]
+
+    def decompose(self, graph: Graph) -> list[GraphTensor]:
+        """The least place among the elements of the window that equal its largest one."""
+        make, window = Composer(graph, self), self.window
+        (x,), rank, places = self.inputs, self.window.rank, self.places()
+        out = self.outputs[0].details.plain_dims
+        lead = len(out) - rank
+        order = (*range(rank, 2 * rank), *range(rank))
+        table = graph.make_constant(
+            np.ascontiguousarray(places.transpose(order)), f"{self.name}.places"
+        )
+        attrs = self.window_attrs()
+        largest = make("max_pool", x, **attrs)
+        largest = make("reshape", largest, shape=(*out[:lead], *(1,) * rank, *out[lead:]))
+        seen = make("patches", x, **attrs)
+        hit = make("eq", seen, largest)
+        if x.details.dtype.kind in FLOAT:
+            both = make("and", make("isnan", seen), make("isnan", largest))
+            hit = make("or", hit, both)
+        beyond = make.scalar(math.prod(x.details.plain_dims[lead:]), S64)
+        found = make("select", hit, table, beyond)
+        return [make("reduce_min", found, axes=tuple(range(lead, lead + window.rank)))]
