@@ -183,14 +183,14 @@ _CAPITALIZED = (
     *("sinh", "cosh", "asinh", "acosh", "atanh"),
 )  # graph ops that ONNX spells the same but for the capital
 
-_SAME_UNARY = {
+SAME_UNARY = {
     **{name.capitalize(): name for name in _CAPITALIZED},
     "BitwiseNot": "not",
     "HardSwish": "hard_swish",
     "IsNaN": "isnan",
 }
 
-_SAME_BINARY = {
+SAME_BINARY = {
     "Add": "add",
     "Sub": "sub",
     "Mul": "mul",
@@ -209,8 +209,8 @@ _SAME_BINARY = {
 }
 
 HANDLERS: dict[str, Handler] = {
-    **{name: _unary(op_name) for name, op_name in _SAME_UNARY.items()},
-    **{name: _binary(op_name) for name, op_name in _SAME_BINARY.items()},
+    **{name: _unary(op_name) for name, op_name in SAME_UNARY.items()},
+    **{name: _binary(op_name) for name, op_name in SAME_BINARY.items()},
     "LeakyRelu": _with_floats("leaky_relu", alpha=0.01),
     "Elu": _with_floats("elu", alpha=1.0),
     "HardSigmoid": _with_floats("hard_sigmoid", alpha=0.2, beta=0.5),

@@ -71,11 +71,13 @@ def _rms_norm(node: NodeContext) -> Value:
     x = node.tensor(0)
     axis = node.axis(node.attr_int("axis", -1), x.details.rank)
     wide = F32 if node.attr_int("stash_type", 1) == 1 else x.details.dtype
-    dtype = x.details.dtype
+    dtype, epsilon = x.details.dtype, node.attr_float("epsilon", 1e-5)
+    if wide == dtype == node.details(1).dtype:
+        return node.make("rms_norm", [x, node.tensor(1)], {"axis": axis, "epsilon": epsilon})
     x = node.converted(x, wide)
     over = {"axes": tuple(range(axis, x.details.rank)), "keep_dims": True}
     mean = node.helper("reduce_mean", [node.helper("square", [x])], over)
-    shifted = node.helper("add", [mean, node.constant(node.attr_float("epsilon", 1e-5), wide)])
+    shifted = node.helper("add", [mean, node.constant(epsilon, wide)])
     normal = node.helper("mul", [x, node.helper("rsqrt", [shifted])])
     return node.make("mul", [node.converted(normal, dtype), node.tensor(1)])
 
@@ -95,9 +97,17 @@ def _batch_norm(node: NodeContext) -> Value:
         if node.details(index).plain_dims != (dims[1],):
             raise node.rule(f"{what} must have shape [{dims[1]}]", str(node.details(index)))
     per_channel = (dims[1],) + (1,) * (len(dims) - 2)
-    factor, offset = _affine(node, x.details.dtype, node.attr_float("epsilon", 1e-5))
+    epsilon = node.attr_float("epsilon", 1e-5)
+    if any(node.known(i) is None for i in range(1, 5)) and _is_uniform(node):
+        return node.make("batch_norm", [node.tensor(i) for i in range(5)], {"epsilon": epsilon})
+    factor, offset = _affine(node, x.details.dtype, epsilon)
     factor, offset = (node.reshaped(v, per_channel) for v in (factor, offset))
     return node.make("add", [node.helper("mul", [x, factor]), offset])
+
+
+def _is_uniform(node: NodeContext) -> bool:
+    """Whether the input and all statistics have one dtype."""
+    return len({node.details(i).dtype for i in range(5)}) == 1
 
 
 def _affine(node: NodeContext, dtype: DType, epsilon: float) -> tuple[GraphTensor, GraphTensor]:
@@ -120,20 +130,30 @@ def _as_f64(value: Array | None) -> Array:
 
 
 def _instance_norm(node: NodeContext) -> Value:
-    x = node.tensor(0)
-    dims = x.details.plain_dims
-    if len(dims) < 3:
-        raise node.rule("the input must have batch, channel and spatial axes", str(x.details))
-    axes = tuple(range(2, len(dims)))
-    mean, inverse = _statistics(node, x, axes, node.attr_float("epsilon", 1e-5))
-    normal = node.helper("mul", [node.helper("sub", [x, mean]), inverse])
-    return _scaled_channels(node, normal)
+    if node.details(0).rank < 3:
+        raise node.rule("the input must have batch, channel and spatial axes", str(node.details(0)))
+    attrs = {"epsilon": node.attr_float("epsilon", 1e-5)}
+    return node.make("instance_norm", [node.tensor(i) for i in range(3)], attrs)
 
 
-def _scaled_channels(node: NodeContext, x: GraphTensor) -> GraphTensor:
-    per_channel = (x.details.plain_dims[1],) + (1,) * (x.details.rank - 2)
-    scale, bias = (node.reshaped(node.tensor(i), per_channel) for i in (1, 2))
-    return node.make("add", [node.helper("mul", [x, scale]), bias])
+def _group_norm(node: NodeContext) -> Value:
+    x, parameters = node.tensor(0), [node.tensor(1), node.tensor(2)]
+    groups = node.attr_int("num_groups")
+    if node.opset < 21 and groups > 0:  # one scale and one bias per group, not per channel
+        channels = x.details.plain_dims[1] if x.details.rank > 1 else 0
+        parameters = [_spread(node, p, groups, channels) for p in parameters]
+    attrs = {"groups": groups, "epsilon": node.attr_float("epsilon", 1e-5)}
+    return node.make("group_norm", [x, *parameters], attrs)
+
+
+def _spread(node: NodeContext, x: GraphTensor, groups: int, channels: int) -> GraphTensor:
+    """One element per group, repeated for each channel of the group."""
+    if x.details.plain_dims != (groups,) or channels % groups:
+        values = f"{x.details} for {channels} channels in {groups} groups"
+        raise node.rule("scale and bias must have one element per group", values)
+    wide = (groups, channels // groups)
+    column = node.helper("reshape", [x], {"shape": (groups, 1)})
+    return node.reshaped(node.helper("broadcast", [column], {"shape": wide}), (channels,))
 
 
 HANDLERS: dict[str, Handler] = {
@@ -143,4 +163,5 @@ HANDLERS: dict[str, Handler] = {
     "RMSNormalization": _rms_norm,
     "BatchNormalization": _batch_norm,
     "InstanceNormalization": _instance_norm,
+    "GroupNormalization": _group_norm,
 }

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
-from . import constants, elementwise, matmul, movement, normalize, reduce, resize, slicing, windows
+from . import (
+    constants,
+    elementwise,
+    indexing,
+    matmul,
+    movement,
+    normalize,
+    reduce,
+    resize,
+    slicing,
+    windows,
+)
 from .scope import Handler
 
 HANDLERS: dict[str, Handler] = {
     **constants.HANDLERS,
     **elementwise.HANDLERS,
+    **indexing.HANDLERS,
     **matmul.HANDLERS,
     **movement.HANDLERS,
     **normalize.HANDLERS,

@@ -1,0 +1,79 @@
+"""Graph to an ONNX model: nodes of the default domain, weights as initializers, large ones in a file beside."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+from onnx import ModelProto, TensorProto, helper
+
+from ...errors import UserError
+from ...graph_ir.graph import Array, Graph
+from .export import export_graph, value_info
+from .tensors import DTYPES
+
+MOST_BYTES_INSIDE = 1 << 30
+"""Bytes of weights up to which they lie in the model file; protobuf reads no message of 2 GiB."""
+
+_DTYPES = {dtype.numpy: number for number, dtype in DTYPES.items()}
+
+
+def to_onnx(graph: Graph) -> ModelProto:
+    """The model that computes what the graph computes, of the opset `export.OPSET` or the first that has all its ops.
+
+    Attributes are float32 in ONNX, so an epsilon or a slope may lose digits; NumPy's expm1 and log1p become exp(x) - 1
+    and log(x + 1). UnsupportedError lists all that ONNX has no form for.
+    """
+    exporter = export_graph(graph)
+    results = exporter.results()
+    weights = [_tensor(name, array) for name, array in exporter.initializers.items()]
+    inputs = [value_info(op.name, op.outputs[0].details) for op in graph.inputs]
+    proto = helper.make_graph(exporter.nodes, graph.name or "graph", inputs, results, weights)
+    opsets = [helper.make_opsetid("", exporter.opset)]
+    return helper.make_model(
+        proto,
+        opset_imports=opsets,
+        ir_version=helper.find_min_ir_version_for(opsets),
+        producer_name="graphc",
+    )
+
+
+def write_onnx(graph: Graph, path: str | os.PathLike[str]) -> None:
+    """Write the model to `path`, and more than `MOST_BYTES_INSIDE` of weights to PATH.data.
+
+    Errors as `to_onnx`; UserError where the files cannot be written.
+    """
+    model, target = to_onnx(graph), Path(path)
+    try:
+        if sum(len(t.raw_data) for t in model.graph.initializer) > MOST_BYTES_INSIDE:
+            _move_weights(model, target.with_name(f"{target.name}.data"))
+        target.write_bytes(model.SerializeToString(deterministic=True))
+    except OSError as error:
+        raise UserError(f"'{target}' cannot be written: {error.strerror or error}") from error
+
+
+def _tensor(name: str, array: Array) -> TensorProto:
+    little = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
+    return TensorProto(
+        name=name,
+        data_type=_DTYPES[array.dtype.newbyteorder("=")],
+        dims=array.shape,
+        raw_data=little.tobytes(),
+    )
+
+
+def _move_weights(model: ModelProto, path: Path) -> None:
+    """Put the data of all initializers into a file of their own, one after the other."""
+    with path.open("wb") as stream:
+        for tensor in model.graph.initializer:
+            place = {
+                "location": path.name,
+                "offset": str(stream.tell()),
+                "length": str(len(tensor.raw_data)),
+            }
+            stream.write(tensor.raw_data)
+            tensor.ClearField("raw_data")
+            tensor.data_location = TensorProto.EXTERNAL
+            for key, value in place.items():
+                tensor.external_data.add(key=key, value=value)

@@ -1,0 +1,188 @@
+"""Graphs written as ONNX: checked by onnx, run by its evaluator, and read back."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from hypothesis import given, settings
+from onnx import ModelProto
+from onnx.reference import ReferenceEvaluator
+
+from graphc.dtypes import BF16, F32, F64, S8, S32, U8, DType
+from graphc.errors import UnsupportedError, UserError
+from graphc.frontend import load
+from graphc.frontend.onnx import to_onnx, write_onnx
+from graphc.graph_ir.format import parse_format
+from graphc.graph_ir.graph import Array, Graph
+from graphc.graph_ir.logical_tensor import LogicalTensor
+from support.graphs import random_input
+from support.op_cases import CASES, Types, graph_of, inputs_of
+from support.random_graphs import graphs
+from support.tolerance import assert_close
+
+X: Types = [("f32", (2, 4, 6))]
+IMAGE: Types = [("f32", (1, 4, 5, 6))]
+C: Types = [("f32", (4,))]
+MORE: list[tuple[str, Types, dict[str, Any]]] = [
+    ("convolution", [*IMAGE, ("f32", (6, 2, 3, 3))], {"groups": 2, "before": (1, 0), "after": (1, 2)}),
+    ("convolution", [*X, ("f32", (3, 4, 2))], {"strides": (2,), "dilations": (3,)}),
+    ("convolution_transpose", [*IMAGE, ("f32", (4, 3, 2, 2))], {"strides": (2, 1), "output_padding": (1, 0)}),
+    ("max_pool", IMAGE, {"kernel": (2, 3), "before": (1, 1), "after": (1, 1)}),
+    ("max_pool", [("f32", (5, 6))], {"kernel": (2, 3), "strides": (2, 1)}),
+    ("min_pool", IMAGE, {"kernel": (2, 2)}), ("lp_pool", IMAGE, {"kernel": (2, 2), "p": 3}),
+    ("avg_pool", IMAGE, {"kernel": (2, 2), "before": (1, 1), "count_include_pad": True}),
+    ("lrn", IMAGE, {"size": 3, "alpha": 0.5, "beta": 0.75, "k": 2.0}),
+    ("resize", IMAGE, {"shape": (1, 4, 10, 9), "mode": "linear"}),
+    ("resize", IMAGE, {"shape": (1, 4, 10, 3), "scales": (1.0, 1.0, 2.0, 0.5), "coordinates": "asymmetric"}),
+    ("layer_norm", X, {"axis": 1}), ("rms_norm", X, {}),
+    ("group_norm", IMAGE, {"groups": 2}), ("group_norm", [*IMAGE, *C, *C], {"groups": 4}),
+    ("instance_norm", [*IMAGE, *C], {}), ("reduce_sum_square", X, {"axes": ()}), ("reduce_l2", X, {"axes": ()}),
+    ("square", X, {}), ("rsqrt", [("f32", (0, 2))], {}), ("reduce_l1", X, {"axes": (1,)}), ("reduce_prod", X, {}),
+    ("arg_max", X, {"axis": 1, "last": True, "keep_dims": True}), ("shr", [("u8", (2, 3))] * 2, {}),
+    ("xor", [("s32", (2, 3))] * 2, {}), ("not", [("s32", (2, 3))], {}), ("mod", X * 2, {}),
+    ("mod", X * 2, {"sign": "trunc"}),
+    ("reduce_all", [("bool", (2, 3))], {"axes": (0,)}), ("gather", [*X, ("u8", (2,))], {"axis": 1}),
+    ("prelu", [("f32", (4,)), ("f32", (2, 4))], {}), ("clamp", X, {"max": 0.5}), ("clamp", X, {}),
+    ("slice", [("f32", ())], {"starts": (), "sizes": ()}), ("transpose", [("f32", ())], {"perm": ()}),
+]  # fmt: skip
+ABSENT = ("atan2", "cum_prod")
+ROUNDED = (
+    *(
+        "expm1",
+        "rsqrt",
+        "mod",
+        "reduce_log_sum_exp",
+        "resize",
+        "group_norm",
+        "rms_norm",
+        "layer_norm",
+    ),
+    *("hard_sigmoid", "elu", "selu", "leaky_relu", "lrn"),
+)
+"""Written as several nodes, or with an attribute that is no float32: bits may differ."""
+
+
+def reference_of(proto: ModelProto, inputs: list[Array]) -> list[Array]:
+    """What onnx's evaluator computes."""
+    names = [info.name for info in proto.graph.input]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        results = ReferenceEvaluator(proto).run(None, dict(zip(names, inputs, strict=True)))
+    return [np.asarray(result) for result in results]
+
+
+@pytest.mark.parametrize(
+    ("name", "types", "attrs"), [c for c in CASES + MORE if c[0] not in ABSENT]
+)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_every_op(name: str, types: Types, attrs: dict[str, Any]) -> None:
+    graph = graph_of(name, types, attrs)
+    proto = to_onnx(graph)
+    onnx.checker.check_model(proto, full_check=True)
+    inputs = inputs_of(name, types)
+    if "gather" in name or "scatter" in name:  # ONNX's evaluator takes no index beyond the end
+        inputs = [x % 2 if x.dtype.kind in "iu" else x for x in inputs]
+    again = load(proto.SerializeToString())
+    expected = graph.evaluate(inputs)
+    for mine, wanted in zip(again.evaluate(inputs), expected, strict=True):
+        assert (mine.dtype, mine.shape) == (wanted.dtype, wanted.shape)
+        if name in ROUNDED:
+            assert_close(mine, wanted)
+        else:
+            np.testing.assert_array_equal(mine, wanted)
+    if name != "lrn":  # onnx's evaluator takes the batch for the channels
+        for theirs, wanted in zip(reference_of(proto, inputs), expected, strict=True):
+            assert_close(np.asarray(theirs, wanted.dtype), wanted, 8)
+    settled = load(to_onnx(again))
+    assert load(to_onnx(settled)).compare_contents(settled)
+
+
+@given(graphs())
+@settings(max_examples=60)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_random_graphs(graph: Graph) -> None:
+    rng = np.random.default_rng(0)
+    inputs = [random_input(rng, op.outputs[0].details) for op in graph.inputs]
+    try:
+        proto = to_onnx(graph)
+    except UnsupportedError as error:
+        assert "of u8" in str(error) or "of bf16" in str(error) or "of s32" in str(error)
+        return
+    onnx.checker.check_model(proto, full_check=True)
+    again = load(proto)
+    for mine, wanted in zip(again.evaluate(inputs), graph.evaluate(inputs), strict=True):
+        np.testing.assert_array_equal(mine.astype(float), wanted.astype(float))
+    assert load(to_onnx(again)).compare_contents(again)
+
+
+def test_names_opsets_and_weights() -> None:
+    graph = Graph("network")
+    x = graph.make_input(LogicalTensor(F32, (2, 3)), "x")
+    weight = graph.make_constant(np.ones((3, 4), np.float32), "w")
+    product = graph.make("matmul_core", [x, weight], {}, "fc").outputs[0]
+    y = graph.make("relu", [product], {}, "act").outputs[0]
+    for tensor, name in ((y, "y"), (y, "again"), (x, "same"), (product, "act")):
+        graph.make_output(tensor, name)
+    proto = to_onnx(graph)
+    assert [info.name for info in proto.graph.output] == ["y", "again", "same", "act"]
+    nodes = [(n.op_type, n.name, list(n.input), list(n.output)) for n in proto.graph.node]
+    assert nodes == [
+        ("MatMul", "fc", ["x", "w"], ["act"]),
+        ("Relu", "act", ["act"], ["y"]),
+        ("Identity", "again", ["y"], ["again"]),
+        ("Identity", "same", ["x"], ["same"]),
+    ]
+    assert (proto.opset_import[0].version, proto.ir_version) == (22, 10)
+    back = load(proto)
+    assert [op.name for op in back.ops] == [op.name for op in graph.ops]
+    assert back.compare_contents(graph)
+    graph = graph_of("silu", X, {})
+    assert to_onnx(graph).opset_import[0].version == 24
+
+
+def test_all_that_onnx_cannot_express_is_listed() -> None:
+    graph = Graph("g")
+    x = graph.make_input(LogicalTensor(F32, (4, 16)), "x")
+    i = graph.make_input(LogicalTensor(S8, (4,)), "i")
+    y = graph.make("atan2", [x, graph.make("atan2", [x, x]).outputs[0]]).outputs[0]
+    panels = graph.make("reorder", [y], {"format": parse_format("AB8b", "AB")}).outputs[0]
+    total = graph.make("reduce_sum", [i], {}).outputs[0]
+    for tensor in (graph.make("relu", [panels]).outputs[0], total):
+        graph.make_output(tensor)
+    with pytest.raises(UnsupportedError) as error:
+        to_onnx(graph)
+    assert str(error.value) == (
+        "graph 'g': ONNX cannot express: atan2 (2x), reduce_sum of s8 (1x), "
+        "reorder in a blocked layout (1x)"
+    )
+
+
+@pytest.mark.parametrize("dtype", [F64, BF16, S32, U8], ids=str)
+def test_weights_of_any_type_inside_and_beside_the_file(
+    dtype: DType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph = Graph("g")
+    x = graph.make_input(LogicalTensor(dtype, (3,)), "x")
+    for value in (np.arange(3), np.arange(6).reshape(2, 3)):
+        weight = graph.make_constant(value.astype(dtype.numpy), "w")
+        graph.make_output(graph.make("max", [x, weight]).outputs[0], "y")
+    graph.sort()
+    write_onnx(graph, tmp_path / "m.onnx")
+    monkeypatch.setattr("graphc.frontend.onnx.writer.MOST_BYTES_INSIDE", 4)
+    write_onnx(graph, tmp_path / "large.onnx")
+    assert (tmp_path / "large.onnx.data").stat().st_size == 9 * dtype.size
+    inside, beside = load(tmp_path / "m.onnx"), load(tmp_path / "large.onnx")
+    assert inside.compare_contents(graph) and beside.compare_contents(graph)
+
+
+def test_a_file_that_cannot_be_written(tmp_path: Path) -> None:
+    with pytest.raises(UserError) as error:
+        write_onnx(graph_of("relu", X, {}), tmp_path / "no" / "m.onnx")
+    assert str(error.value) == (
+        f"'{tmp_path}/no/m.onnx' cannot be written: No such file or directory"
+    )
