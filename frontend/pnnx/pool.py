@@ -1,0 +1,224 @@
+"""Pooling over windows of fixed and of adaptive sizes, and local response normalisation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...dtypes import BOOL, S64
+from ...graph_ir.graph import GraphTensor
+from .scope import Handler, Node, Value
+from .windows import per_axis, with_batch
+
+Pool = Callable[[Node], Value | tuple[Value, ...]]
+
+
+def _window(node: Node, spatial: int) -> dict[str, Any]:
+    """kernel, strides (the kernel where none are given), padding and ceil_mode."""
+    kernel = per_axis(node, "kernel_size", spatial, None)
+    has_stride = node.given("stride") and node.argument("stride") != []
+    padding = per_axis(node, "padding", spatial, 0)
+    if any(2 * p > k for p, k in zip(padding, kernel, strict=True)):
+        raise node.rule(
+            "padding must be at most half of kernel_size", f"{list(padding)} and {list(kernel)}"
+        )
+    return {
+        "kernel": kernel,
+        "strides": per_axis(node, "stride", spatial, 1) if has_stride else kernel,
+        "before": padding,
+        "after": padding,
+        "ceil_mode": node.flag("ceil_mode", False),
+    }
+
+
+def _unbatched(node: Node, y: GraphTensor, is_single: bool) -> GraphTensor:
+    return node.reshape(y, y.details.plain_dims[1:]) if is_single else y
+
+
+def _max_pool(spatial: int) -> Pool:
+    def run(node: Node) -> Value | tuple[Value, ...]:
+        x, is_single = with_batch(node, node.tensor_of(), spatial)
+        attrs = _window(node, spatial)
+        attrs["dilations"] = per_axis(node, "dilation", spatial, 1)
+        return _largest(node, x, attrs, is_single)
+
+    return run
+
+
+def _largest(
+    node: Node, x: GraphTensor, attrs: dict[str, Any], is_single: bool
+) -> Value | tuple[Value, ...]:
+    """The largest elements, and where they are if the file wants that."""
+    y = _unbatched(node, node.make("max_pool", x, **attrs), is_single)
+    if not node.flag("return_indices", False):
+        return y
+    return y, _unbatched(node, node.helper("max_pool_indices", x, **attrs), is_single)
+
+
+def _avg_pool(spatial: int) -> Pool:
+    def run(node: Node) -> Value:
+        x, is_single = with_batch(node, node.tensor_of(), spatial)
+        attrs = _window(node, spatial)
+        include = node.flag("count_include_pad", True)
+        if not node.given("divisor_override"):
+            y = node.make("avg_pool", x, **attrs, count_include_pad=include)
+            return _unbatched(node, y, is_single)
+        divisor = node.integer("divisor_override")
+        if not divisor:
+            raise node.rule("divisor_override must not be 0", "0")
+        dtype = x.details.dtype
+        total = node.helper("sum_pool", node.cast(x, dtype.accumulator), **attrs)
+        y = node.make("div", total, node.constant(divisor, total.details.dtype))
+        return _unbatched(node, node.cast(y, dtype), is_single)
+
+    return run
+
+
+def _lp_pool(spatial: int) -> Pool:
+    """(sum of x ** p) ** (1 / p); where ceil_mode cuts a window off, its mean counts for the whole window."""
+
+    def run(node: Node) -> Value:
+        x, is_single = with_batch(node, node.tensor_of(), spatial)
+        attrs, power = _window(node, spatial), node.number("norm_type", 2.0)
+        dtype = x.details.dtype
+        if power > 0 and power % 2 == 0 and not attrs["ceil_mode"]:
+            return _unbatched(node, node.make("lp_pool", x, **attrs, p=float(power)), is_single)
+        wide = node.cast(x, dtype.accumulator)
+
+        def constant(value: float) -> GraphTensor:
+            return node.constant(value, wide.details.dtype)
+
+        powers = node.helper("pow", wide, constant(power))
+        mean = node.helper("avg_pool", powers, **attrs, count_include_pad=True)
+        total = node.helper("mul", mean, constant(math.prod(attrs["kernel"])))
+        positive = node.helper("relu", total)
+        y = node.make("pow", positive, constant(1 / power))
+        return _unbatched(node, node.cast(y, dtype), is_single)
+
+    return run
+
+
+# Adaptive pools: the size of the result is given, the windows follow.
+
+
+def _adaptive(op_name: str, spatial: int) -> Pool:
+    def run(node: Node) -> Value | tuple[Value, ...]:
+        x, is_single = with_batch(node, node.tensor_of(), spatial)
+        sizes = x.details.plain_dims[2:]
+        wanted = _output_sizes(node, sizes)
+        if op_name == "avg_pool":
+            return _unbatched(node, adaptive_mean(node, x, wanted), is_single)
+        if all(size % out == 0 for size, out in zip(sizes, wanted, strict=True)):
+            kernel = tuple(size // out for size, out in zip(sizes, wanted, strict=True))
+            return _largest(node, x, {"kernel": kernel, "strides": kernel}, is_single)
+        if node.flag("return_indices", False):
+            raise node.unsupported("return_indices=True with windows of several sizes")
+        y = _uneven(node, op_name, x, wanted)
+        return _unbatched(node, y, is_single)
+
+    return run
+
+
+def adaptive_mean(node: Node, x: GraphTensor, wanted: Sequence[int]) -> GraphTensor:
+    """The means of windows that share the spatial axes of x [N, C, sizes...] among `wanted` places."""
+    sizes = x.details.plain_dims[2:]
+    if min((*sizes, *wanted)) < 1:
+        raise node.rule("the input and the result must have elements", f"{x.details} and {wanted}")
+    if any(size % out for size, out in zip(sizes, wanted, strict=True)):
+        return _uneven(node, "avg_pool", x, wanted)
+    kernel = tuple(size // out for size, out in zip(sizes, wanted, strict=True))
+    return _mean_pool(node, x, {"kernel": kernel, "strides": kernel})
+
+
+def _mean_pool(node: Node, x: GraphTensor, attrs: dict[str, Any]) -> GraphTensor:
+    """The mean of all elements where one window covers them."""
+    if attrs["kernel"] == x.details.plain_dims[2:]:
+        axes = tuple(range(2, x.details.rank))
+        return node.make("reduce_mean", x, axes=axes, keep_dims=True)
+    return node.make("avg_pool", x, **attrs)
+
+
+def _output_sizes(node: Node, sizes: Sequence[int]) -> tuple[int, ...]:
+    """`output_size`; None or 0 keep a size."""
+    value = node.argument("output_size")
+    given = list(value) if isinstance(value, list) else [value]
+    given = given * len(sizes) if len(given) == 1 else given
+    words = [0 if entry in (None, "None") else entry for entry in given]
+    if len(words) != len(sizes) or any(type(n) is not int or n < 0 for n in words):
+        raise node.rule(f"output_size must have {len(sizes)} sizes", repr(value)[:64])
+    if min(sizes) < 1:
+        raise node.rule("the spatial axes must have elements", str(list(sizes)))
+    return tuple(
+        int(out) or size  # type: ignore[arg-type]
+        for size, out in zip(sizes, words, strict=True)
+    )
+
+
+def _uneven(node: Node, op_name: str, x: GraphTensor, wanted: Sequence[int]) -> GraphTensor:
+    """Axis by axis: window i goes from floor(i * size / out) to ceil((i + 1) * size / out)."""
+    dtype = x.details.dtype
+    is_mean = op_name == "avg_pool"
+    x = node.cast(x, dtype.accumulator) if is_mean else x
+    for axis, out in enumerate(wanted, 2):
+        dims = x.details.plain_dims
+        size = dims[axis]
+        starts = np.arange(out) * size // out
+        ends = -(-(np.arange(out) + 1) * size // out)
+        steps = np.arange((ends - starts).max())
+        inside = starts[:, None] + steps < ends[:, None]
+        # Elements behind a shorter window repeat its last one, which changes no maximum.
+        places = np.minimum(starts[:, None] + steps, ends[:, None] - 1)
+        seen = node.helper("gather", x, node.constant(places, S64), axis=axis)
+        if not is_mean:
+            x = node.helper("reduce_max", seen, axes=(axis + 1,), keep_dims=False)
+            continue
+        behind = (1,) * (len(dims) - axis - 1)
+        kept = node.constant(inside.reshape(*inside.shape, *behind), BOOL)
+        seen = node.helper("select", kept, seen, node.constant(0, x.details.dtype))
+        total = node.helper("reduce_sum", seen, axes=(axis + 1,), keep_dims=False)
+        counts = node.constant((ends - starts).reshape(out, *behind), x.details.dtype)
+        x = node.helper("div", total, counts)
+    return node.cast(x, dtype)
+
+
+# Local response normalisation.
+
+
+def _response_norm(node: Node) -> Value:
+    """PyTorch's window of an even size has its odd channel before; the op's behind: channels are turned round."""
+    x = node.tensor_of()
+    size = node.integer("size")
+    attrs = {"size": size, "alpha": node.number("alpha", 1e-4), "beta": node.number("beta", 0.75)}
+    attrs["k"] = node.number("k", 1.0)
+    if x.details.rank < 2:
+        raise node.rule("the input must have a batch and a channel axis", str(x.details))
+    if size % 2:
+        return node.make("lrn", x, **attrs)
+    return _reversed(node, node.make("lrn", _reversed(node, x), **attrs))
+
+
+def _reversed(node: Node, x: GraphTensor) -> GraphTensor:
+    count = x.details.plain_dims[1]
+    return node.part().part_of(x, 1, count - 1, count, -1) if count > 1 else x
+
+
+HANDLERS: dict[str, Handler] = {
+    **{
+        f"{prefix}{n}d": Handler(make(n))
+        for make, *prefixes in (
+            (_max_pool, "nn.MaxPool", "F.max_pool"),
+            (_avg_pool, "nn.AvgPool", "F.avg_pool"),
+            (_lp_pool, "nn.LPPool", "F.lp_pool"),
+            (lambda n: _adaptive("avg_pool", n), "nn.AdaptiveAvgPool", "F.adaptive_avg_pool"),
+            (lambda n: _adaptive("max_pool", n), "nn.AdaptiveMaxPool", "F.adaptive_max_pool"),
+        )
+        for prefix in prefixes
+        for n in (1, 2, 3)
+    },
+    "nn.LocalResponseNorm": Handler(_response_norm),
+    "F.local_response_norm": Handler(_response_norm),
+}
+"""Operators of this family."""
