@@ -27,6 +27,7 @@ from ..tensor_ir.nodes import (
     Let,
     Module,
     ParallelInvoke,
+    Prefetch,
     Slice,
     Stmt,
     Store,
@@ -97,6 +98,7 @@ class _Body:
             For: self._for,
             If: self._if,
             While: self._while,
+            Prefetch: self._prefetch,
             Invoke: self._invoke,
             ParallelInvoke: self._parallel_invoke,
         }
@@ -225,6 +227,12 @@ class _Body:
                 self._statement(s.body)
                 stream.end_block(f"br label %{head}")
         stream.begin_block(exit_)
+
+    def _prefetch(self, s: Prefetch) -> None:
+        """Into the second level: what is prefetched is more than the first one holds."""
+        self._stream.declares.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
+        place = self._expressions.address(s.place)
+        self._stream.emit(f"call void @llvm.prefetch.p0(ptr {place}, i32 0, i32 2, i32 1)")
 
     def _invoke(self, s: Invoke) -> None:
         callee = self._callee(s.function)

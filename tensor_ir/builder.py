@@ -385,13 +385,14 @@ class LoopBuilder:
         n_padded: int = 1,
         epilogue: Epilogue | None = None,
         tile_rows: int = 4,
+        b_next: int = 0,
     ) -> None:
         """C (+)= sum of A_b x B_b for `sizes` = (m, n, k); strides in elements (see `nodes.Brgemm`)."""
         m, n, k = sizes
         self.emit(
             Brgemm(
                 c, a, b, m, n, k, batch, a_batch, a_row, a_col, b_batch, b_row, c_row, accumulate, n_padded, epilogue,
-                tile_rows,
+                tile_rows, b_next,
             )
         )  # fmt: skip
 

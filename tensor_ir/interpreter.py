@@ -34,6 +34,7 @@ from .nodes import (
     Let,
     Module,
     ParallelInvoke,
+    Prefetch,
     Slice,
     Stmt,
     Store,
@@ -233,6 +234,9 @@ class _Runner:
             raise InternalError(f"'{function}' takes {len(params)} arguments, got {len(args)}")
         binders = [(p.name, _binder(function, p, a)) for p, a in zip(params, args, strict=True)]
         return lambda env: {name: binder(env) for name, binder in binders}
+
+    def _prefetch(self, s: Prefetch) -> Run:
+        return lambda env: None
 
     def _brgemm(self, s: Brgemm) -> Run:
         return _compile_brgemm(s)

@@ -312,6 +312,7 @@ class Brgemm:
     A_b[i, l] is at a + b * a_batch + i * a_row + l * a_col, B_b[l, j] at b + b * b_batch + l * b_row + j, C[i, j] at
     c + i * c_row + j. The slices are of 1-D buffers. Each row of B is readable for `n_padded` >= n columns, C is
     written for n. `tile_rows` is the height of the register tile, which decides how many partial sums each element has.
+    `b_next`, if not 0, is how far behind B the matrix lies that the next product reads: a hint to fetch it meanwhile.
     """
 
     c: Slice
@@ -331,6 +332,17 @@ class Brgemm:
     n_padded: int
     epilogue: Epilogue | None = None
     tile_rows: int = 4
+    b_next: int = 0
+
+
+@dataclass(frozen=True)
+class Prefetch:
+    """A hint that the cache line at `place` will be read soon; it has no other effect.
+
+    The place may lie outside its buffer: nothing is read.
+    """
+
+    place: Slice
 
 
 @dataclass(frozen=True)
@@ -350,7 +362,7 @@ class ParallelInvoke:
     count: int
 
 
-Stmt = Union[Store, Let, Allocate, Block, For, If, While, Brgemm, Invoke, ParallelInvoke]
+Stmt = Union[Store, Let, Allocate, Block, For, If, While, Brgemm, Prefetch, Invoke, ParallelInvoke]
 
 # --- program -------------------------------------------------------------------------------------------------------
 

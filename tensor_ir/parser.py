@@ -27,6 +27,7 @@ from .nodes import (
     LoopKind,
     Module,
     ParallelInvoke,
+    Prefetch,
     Scope,
     Slice,
     Stmt,
@@ -192,6 +193,7 @@ class _Parser(ExpressionParser):
             raise fault(call, f"brgemm takes C, A, B and {', '.join(BRGEMM_NUMBERS)}")
         c, a, b = (self._slice(arg) for arg in call.args)
         numbers: dict[str, Any] = {name: literal(given[name]) for name in BRGEMM_NUMBERS}
+        numbers["b_next"] = literal(given["b_next"]) if "b_next" in given else 0
         epilogue = self._epilogue(call, given.get("acc"), names, body) if names else None
         return Brgemm(c, a, b, **numbers, epilogue=epilogue)
 
@@ -237,6 +239,10 @@ class _Parser(ExpressionParser):
             raise fault(call, "store takes a place, a value and active=")
         if call.keywords:
             raise fault(call, f"the arguments of '{name}' have no names")
+        if name == "prefetch":
+            if len(call.args) != 1:
+                raise fault(call, "prefetch takes one place")
+            return Prefetch(self._slice(call.args[0]))
         if name == "parallel_invoke":
             match call.args:
                 case [count, ast.Name(id=function), *args]:

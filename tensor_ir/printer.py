@@ -40,6 +40,7 @@ from .nodes import (
     Load,
     Module,
     ParallelInvoke,
+    Prefetch,
     Ramp,
     Select,
     Slice,
@@ -168,6 +169,7 @@ def _brgemm_lines(stmt: Brgemm, depth: int) -> Iterator[str]:
     pad = INDENT * depth
     args = [_slice(stmt.c), _slice(stmt.a), _slice(stmt.b)]
     args += [f"{name}={getattr(stmt, name)}" for name in BRGEMM_NUMBERS]
+    args += [f"b_next={stmt.b_next}"] if stmt.b_next else []
     end = stmt.epilogue
     if end is None:
         yield f"{pad}brgemm({', '.join(args)})"
@@ -198,6 +200,7 @@ _SIMPLE: dict[type, Callable[[Any], str]] = {
     Store: _store,
     Let: lambda s: f"{s.var.name} = {print_expr(s.value)}",
     Allocate: lambda s: _declaration(s.buffer),
+    Prefetch: lambda s: f"prefetch({_slice(s.place)})",
     Invoke: lambda s: f"{s.function}({', '.join(_arguments(s.args))})",
     ParallelInvoke: _parallel_invoke,
 }

@@ -36,6 +36,7 @@ from .nodes import (
     Load,
     Module,
     ParallelInvoke,
+    Prefetch,
     Ramp,
     Select,
     Slice,
@@ -49,7 +50,7 @@ from .printer import print_expr, print_function, print_stmt
 from .visitor import walk
 
 Stage = Literal["any", "final"]
-STATEMENT_WORDS = ("store", "brgemm", "parallel_invoke", "load")
+STATEMENT_WORDS = ("store", "brgemm", "parallel_invoke", "load", "prefetch")
 _LOOP_KINDS = {"any": ("serial", "parallel", "unrolled", "vector"), "final": ("serial",)}
 _FLOAT_OPS = ("sqrt", "floor", "ceil", "trunc", "round_even")
 _BIT_OPS = ("and", "or", "xor", "shl", "shr")
@@ -87,7 +88,19 @@ def _require(holds: bool, rule: str, where: Expr | Stmt | None = None) -> None:
         raise _Illegal(f"{rule}, in `{text.splitlines()[0]}`")
 
 
-_STATEMENTS = (Store, Let, Allocate, Block, For, If, While, Brgemm, Invoke, ParallelInvoke)
+_STATEMENTS = (
+    Store,
+    Let,
+    Allocate,
+    Block,
+    For,
+    If,
+    While,
+    Brgemm,
+    Prefetch,
+    Invoke,
+    ParallelInvoke,
+)
 
 
 class _Checker:
@@ -221,6 +234,9 @@ class _Checker:
             s,
         )
         self.scope = before
+
+    def _prefetch(self, s: Prefetch) -> None:
+        self._slice(s.place)
 
     def _invoke(self, s: Invoke) -> None:
         self._arguments(s, s.args)

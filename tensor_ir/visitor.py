@@ -28,6 +28,7 @@ from .nodes import (
     Load,
     Module,
     ParallelInvoke,
+    Prefetch,
     Ramp,
     Select,
     Slice,
@@ -61,6 +62,7 @@ _CHILDREN: dict[type, Callable[[Any], Iterable[Node]]] = {
     Slice: lambda n: n.indices,
     Epilogue: lambda n: (*n.lets, n.value),
     Brgemm: lambda n: (n.c, n.a, n.b) if n.epilogue is None else (n.c, n.a, n.b, n.epilogue),
+    Prefetch: lambda n: (n.place,),
     Invoke: lambda n: n.args,
     ParallelInvoke: lambda n: n.args,
     Function: lambda n: (n.body,),
@@ -288,6 +290,11 @@ class Rewriter:
             return s
         return replace(s, c=c, a=a, b=b, epilogue=epilogue)
 
+    def prefetch(self, s: Prefetch) -> Stmt | tuple[Stmt, ...]:
+        """Rewrite a hint."""
+        place = self.slice_(s.place)
+        return s if place is s.place else Prefetch(place)
+
     def arguments(self, many: tuple[Slice | Expr, ...]) -> tuple[Slice | Expr, ...]:
         """Rewrite the arguments of a call."""
         new = tuple([self.slice_(a) if isinstance(a, Slice) else self.expr(a) for a in many])
@@ -335,6 +342,7 @@ _STMT_METHODS: dict[type, str] = {
     If: "if_",
     While: "while_",
     Brgemm: "brgemm",
+    Prefetch: "prefetch",
     Invoke: "invoke",
     ParallelInvoke: "parallel_invoke",
 }

@@ -92,19 +92,22 @@ class MatmulBlocking:
 def pick_blocking(
     batch: int, m: int, n: int, k: int, tile: GemmTile, target: Target, threads: int
 ) -> MatmulBlocking:
-    """Blocks from the cache sizes: a panel of B takes a quarter of L2 at most; a block of A may fill it."""
+    """Blocks from the cache sizes: a panel of B takes an eighth of L2 at most; a block of A may fill it.
+
+    Threads share the rows, or the panels where B is the larger side: what is not shared is read by each of them.
+    """
     if not worth_threads(batch * m * n * k):
         threads = 1
     columns = tile.columns(target)
-    deepest = max(64, target.l2_bytes // 4 // (columns * 4))
+    deepest = max(64, target.l2_bytes // 8 // (columns * 4))
     k_block = math.ceil(k / math.ceil(k / deepest))
     most_rows = max(tile.rows, target.l2_bytes // (k_block * 4))
     wanted = math.ceil(m / most_rows)
-    if batch < threads:
+    panels = math.ceil(n / columns)
+    if batch < threads and not (m < n and panels >= 4 * threads):
         wanted = max(wanted, min(threads, math.ceil(m / (2 * tile.rows))))
     m_block = min(m, _round_up(math.ceil(m / wanted), tile.rows))
     tasks = batch * math.ceil(m / m_block)
-    panels = math.ceil(n / columns)
     n_groups = 1 if tasks >= threads else min(panels, math.ceil(threads / tasks))
     return MatmulBlocking(tile, m_block, k_block, n_groups)
 

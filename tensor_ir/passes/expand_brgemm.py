@@ -25,6 +25,7 @@ from ..nodes import (
     Let,
     Load,
     Module,
+    Prefetch,
     Slice,
     Stmt,
     Store,
@@ -32,6 +33,8 @@ from ..nodes import (
 )
 from ..tiling import k_splits, split_rows
 from ..visitor import Rewriter, bound_names, map_functions, substitute_expr
+
+CACHE_LINE = 64
 
 
 def expand_brgemm(module: Module, target: Target) -> Module:
@@ -152,7 +155,24 @@ class _Tile:
                 index = self._acc_index(first + r, v)
                 old = Load(self.acc, index, self.lanes)
                 body.append(Store(self.acc, index, self._multiply_add(a, b, old)))
-        return body
+        return [*body, *self._prefetch(k)]
+
+    def _prefetch(self, k: Expr) -> list[Stmt]:
+        """This step's share of the next B: every row of the product fetches as much, so that memory is asked evenly.
+
+        A step may name a line twice: that costs a load slot, which these loops have to spare.
+        """
+        g = self.g
+        if not g.b_next:
+            return []
+        line = CACHE_LINE // F32.size
+        per_row = -(-g.k * g.n_padded // g.m)
+        per_step = -(-self.rows * g.n_padded // g.m)
+        first = t.add(t.mul(self.row0, per_row), t.add(t.mul(k, per_step), g.b_next))
+        return [
+            Prefetch(Slice(g.b.buffer, self._at(g.b, t.add(first, at))))
+            for at in range(0, per_step, line)
+        ]
 
     def _multiply_add(self, a: Expr, b: Expr, acc: Expr) -> Expr:
         """One rounding where the ISA has the instruction; emulating it elsewhere would cost ten times as much."""

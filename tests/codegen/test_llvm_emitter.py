@@ -24,8 +24,10 @@ from graphc.tensor_ir.nodes import (
     Invoke,
     Let,
     Module,
+    Prefetch,
     Slice,
     Stmt,
+    Store,
     Var,
 )
 from support.native_functions import NativeModule, runnable_target
@@ -309,3 +311,13 @@ def test_random_programs() -> None:
     for function in functions:
         for values in ((0, 0), (1, -2), (5, 7)):
             module.check(function.name, [out(), *values])
+
+
+def test_a_hint_is_an_instruction_and_nothing_else() -> None:
+    """A place far outside its buffer is no fault."""
+    far = Prefetch(Slice(OUT, (t.as_expr(1 << 40),)))
+    one = Store(OUT, (t.as_expr(0),), t.as_expr(1))
+    module = Module((Function("f", (OUT,), Block((far, one))),))
+    result = out()
+    NativeModule(module, TARGET).call("f", [result])
+    assert result[0] == 1 and "llvm.prefetch" in emit_module(module, TARGET)

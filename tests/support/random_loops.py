@@ -30,6 +30,7 @@ from graphc.tensor_ir.nodes import (
     Load,
     Module,
     ParallelInvoke,
+    Prefetch,
     Ramp,
     Select,
     Slice,
@@ -160,6 +161,8 @@ class _Generator:
             if not fitting:
                 return self.make_store(depth)
             args.append(self.slice(self.rnd.choice(fitting)))
+        if self.rnd.random() < 0.1:
+            return Prefetch(next(arg for arg in args if isinstance(arg, Slice)))
         if self.rnd.random() < 0.5:
             return ParallelInvoke(callee.name, tuple(args[:-1]), self.rnd.randint(0, 9))
         return Invoke(callee.name, tuple(args))

@@ -21,6 +21,7 @@ from graphc.tensor_ir.nodes import (
     Load,
     Module,
     ParallelInvoke,
+    Prefetch,
     Slice,
     Store,
     Var,
@@ -112,6 +113,7 @@ def test_statements_are_walked_in_the_same_order(seed: int) -> None:
         For,
         If,
         Brgemm,
+        Prefetch,
         Invoke,
         ParallelInvoke,
     )

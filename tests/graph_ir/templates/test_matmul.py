@@ -10,6 +10,8 @@ from graphc.graph_ir.graph import Graph
 from graphc.graph_ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.lower_matmul import matmul_blockings
 from graphc.graph_ir.ops.matmul import MatmulCore
+from graphc.tensor_ir.nodes import Brgemm
+from graphc.tensor_ir.visitor import walk
 from support.compiled import graph_of_op, run_native
 from support.lowered import build, check_interpreted, context, integers, interpret, lower
 
@@ -110,3 +112,17 @@ def test_blocks_of_k_share_the_place_they_are_packed_in() -> None:
     arrays = [np.ones(shape, np.float32) for shape in shapes]
     (result,) = run_native(graph, arrays)
     assert (result == 1 << 15).all()
+
+
+@pytest.mark.parametrize(
+    ("k", "rows", "fetches"), [(64, 64, False), (1024, 64, True), (1024, 2, False)]
+)
+def test_panels_from_far_away_are_fetched_ahead(k: int, rows: int, fetches: bool) -> None:
+    rng = np.random.default_rng(0)
+    graph = Graph("far")
+    a = graph.make_input(LogicalTensor(F32, (rows, k)), "a")
+    b = graph.make_constant(rng.standard_normal((k, 512), dtype=np.float32), "b")
+    graph.make_output(graph.make("matmul_core", (a, b)).outputs[0], "c")
+    module = lower(graph, context("avx512")).module
+    nexts = {node.b_next for node in walk(module) if isinstance(node, Brgemm)}
+    assert any(nexts) == fetches

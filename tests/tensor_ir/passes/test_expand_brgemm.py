@@ -21,7 +21,9 @@ from graphc.tensor_ir.nodes import (
     Let,
     Load,
     Module,
+    Prefetch,
     Slice,
+    Stmt,
     Store,
     Var,
 )
@@ -29,7 +31,7 @@ from graphc.tensor_ir.passes.expand_brgemm import expand_brgemm
 from graphc.tensor_ir.printer import print_module
 from graphc.tensor_ir.tiling import k_splits, split_rows
 from graphc.tensor_ir.verifier import verify
-from graphc.tensor_ir.visitor import walk
+from graphc.tensor_ir.visitor import Rewriter, map_functions, walk
 from support.golden import Golden
 
 AVX2 = Target("avx2")
@@ -207,3 +209,36 @@ def test_small_tiles_deal_k_out_to_several_sums() -> None:
     expanded = check(module_of(1, 8, 8, tile_rows=1))
     (acc,) = [n.buffer for n in walk(expanded) if type(n).__name__ == "Allocate"]
     assert acc.shape == (4, 8)
+
+
+class _MarkPrefetched(Rewriter):
+    """Hints turned into stores, so that the interpreter shows where they point."""
+
+    def __init__(self, marks: Buffer) -> None:
+        self.marks = marks
+
+    def prefetch(self, s: Prefetch) -> Stmt:
+        return Store(self.marks, s.place.indices, t.const(1.0, F32))
+
+
+@pytest.mark.parametrize(("m", "rows"), [(9, 4), (7, 11), (1, 4), (33, 11)])
+@pytest.mark.parametrize("n", [16, 32, 48])
+def test_every_line_of_the_next_matrix_is_fetched(m: int, rows: int, n: int) -> None:
+    k, line = 6, 16
+    a, b, c = Buffer("a", F32, (m * k,)), Buffer("b", F32, (2 * k * n,)), Buffer("c", F32, (m * n,))
+    marks = Buffer("marks", F32, (4 * k * n,))
+    start = (t.as_expr(0),)
+    product = Brgemm(
+        *(Slice(c, start), Slice(a, start), Slice(b, start), m, n, k, 1),
+        *(0, k, 1, 0, n, n, False, n, None, rows, k * n),
+    )
+    module = expand_brgemm(
+        Module((Function("f", (a, b, c, marks), Block((product,))),)), Target("avx512")
+    )
+    module = map_functions(module, _MarkPrefetched(marks).function)
+    arrays = [np.zeros(x.shape, np.float32) for x in (a, b, c, marks)]
+    interpreter.run(module, "f", arrays)
+    lines = arrays[-1].reshape(-1, line).any(1)
+    assert lines[k * n // line : 2 * k * n // line].all()
+    assert not lines[: k * n // line].any()
+    assert lines[2 * k * n // line :].sum() <= m + n // line  # a little beyond, by rounding up
