@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from ...graph_ir.graph import GraphTensor
 from .arithmetic import promoted
+from .builder import Builder
 from .scope import Handler, Node, Value
 
 
@@ -205,16 +206,25 @@ _MODES = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "ci
 
 
 def _pad(node: Node) -> Value:
-    return _padded(node, node.integers("pad"), node.word("mode", "constant"))
+    value = node.number("value", 0.0)
+    return padded(
+        node, node.tensor_of(), node.integers("pad"), node.word("mode", "constant"), value
+    )
 
 
-def _pad_module(mode: str) -> Handler:
-    return Handler(lambda node: _padded(node, node.integers("padding"), mode))
+def _pad_module(mode: str, spatial: int) -> Handler:
+    def run(node: Node) -> Value:
+        widths = node.integers("padding")
+        widths = widths * (2 * spatial) if len(widths) == 1 else widths
+        return padded(node, node.tensor_of(), widths, mode, node.number("value", 0.0))
+
+    return Handler(run)
 
 
-def _padded(node: Node, widths: list[int], mode: str) -> Value:
+def padded(
+    node: Builder, x: GraphTensor, widths: list[int], mode: str, value: float = 0.0
+) -> GraphTensor:
     """`widths` are (before, after) of the last axis, then of the one before it, and so on."""
-    x = node.tensor_of()
     rank = x.details.rank
     if len(widths) % 2 or len(widths) > 2 * rank:
         raise node.rule(
@@ -232,7 +242,6 @@ def _padded(node: Node, widths: list[int], mode: str) -> Value:
         "after": tuple(after),
         "mode": _MODES[mode],
     }
-    value = node.number("value", 0.0)
     if mode == "constant":
         attrs["value"] = value
     return node.make("pad", x, **attrs)
@@ -282,6 +291,7 @@ def _image(node: Node, x: GraphTensor) -> tuple[int, ...]:
 
 
 _PADS = {
+    "Zero": "constant",
     "Constant": "constant",
     "Reflection": "reflect",
     "Replication": "replicate",
@@ -315,8 +325,9 @@ HANDLERS: dict[str, Handler] = {
     "nn.Identity": Handler(_identity),
     "nn.Flatten": Handler(_flatten),
     "F.pad": Handler(_pad, ("input", "pad")),
-    **{f"nn.{kind}Pad{n}d": _pad_module(mode) for kind, mode in _PADS.items() for n in (1, 2, 3)},
-    **{f"nn.ZeroPad{n}d": _pad_module("constant") for n in (1, 2, 3)},
+    **{
+        f"nn.{kind}Pad{n}d": _pad_module(mode, n) for kind, mode in _PADS.items() for n in (1, 2, 3)
+    },
     "nn.PixelShuffle": Handler(_pixel_shuffle),
     "F.pixel_shuffle": Handler(_pixel_shuffle),
     "nn.PixelUnshuffle": Handler(_pixel_unshuffle),
