@@ -66,7 +66,8 @@ class Op:
     """A node. Subclasses say what it means: shapes, reference, layouts, cost and code.
 
     `kind`: `source`, `sink`, `tunable` (own loop template), `fusible` (a computation over indices), `composite`
-    (decomposed into others before lowering), `fused` (a subgraph lowered as one function).
+    (decomposed into others before lowering), `fused` (a subgraph lowered as one function), `control` (subgraphs that
+    run or not, and how often, as the data says).
     """
 
     kind: ClassVar[str] = "fusible"
@@ -335,6 +336,19 @@ class Graph:
             yield f"{op.op_name}({wires})".encode()
             yield from attribute_tokens([y.details for y in op.outputs])
             yield from attribute_tokens(op.attrs)
+
+
+def subgraphs_of(op: Op) -> list[Graph]:
+    """Every graph among an op's attributes, those in lists too, in order."""
+    found: list[Graph] = []
+    pending = list(op.attrs.values())[::-1]
+    while pending:
+        value = pending.pop()
+        if isinstance(value, Graph):
+            found.append(value)
+        elif isinstance(value, (list, tuple)):
+            pending.extend(reversed(value))
+    return found
 
 
 def attribute_tokens(value: Any) -> Iterator[bytes]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from .context import LowerContext
-from .decisions import close_stage, names_of, start_log
+from .decisions import close_stage, log_of, names_of, start_log
 from .graph import Graph
 from .passes.decompose import decompose
 from .passes.eliminate_common import eliminate_common
@@ -21,6 +22,7 @@ from .passes.recompose_normalization import recompose_normalization
 from .passes.recompose_softmax import recompose_softmax
 from .passes.remove_dead import remove_dead
 from .passes.simplify_algebra import simplify_algebra
+from .passes.simplify_control import simplify_control
 from .passes.simplify_movement import simplify_movement
 from .passes.sink_reshapes import sink_reshapes
 from .verifier import verify
@@ -28,10 +30,35 @@ from .verifier import verify
 Pass = Callable[[Graph, LowerContext], bool]
 OnStage = Callable[[int, str, Graph, bool], None]
 
+
+def optimize_subgraphs(graph: Graph, ctx: LowerContext) -> bool:
+    """Replace the subgraphs of control ops by optimised copies: every pass runs on each, innermost last."""
+    control = [op for op in graph.ops if op.kind == "control"]
+    for op in control:
+        for key, value in op.attrs.items():
+            if isinstance(value, tuple):
+                op.attrs[key] = tuple(_optimized(graph, inner, ctx) for inner in value)
+            elif isinstance(value, Graph):
+                op.attrs[key] = _optimized(graph, value, ctx)
+    return bool(control)
+
+
+def _optimized(outer: Graph, inner: Graph, ctx: LowerContext) -> Graph:
+    made = inner.copy()
+    made.sort()
+    run(made, ctx)
+    for decision in log_of(made).decisions:
+        log_of(outer).decisions.append(replace(decision, stage=log_of(outer).current[0]))
+    return made
+
+
 # (pass, the switch of `options.SWITCHES` that turns it off, or "" if the program needs it)
 PIPELINE: tuple[tuple[Pass, str], ...] = (
     (remove_dead, ""),
     (fold_constants, "fold"),
+    (simplify_control, "simplify"),
+    (fold_constants, "fold"),  # what a branch or an unrolled loop computes from constants
+    (optimize_subgraphs, ""),  # when constants have moved into them, long before memory is planned
     (eliminate_common, "cse"),
     (simplify_algebra, "simplify"),
     (simplify_movement, "simplify"),

@@ -18,7 +18,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,7 +27,7 @@ import numpy as np
 from ..dtypes import BF16, DType, from_numpy
 from .element_text import print_elements
 from .format import Format, parse_format
-from .graph import Graph, GraphTensor, Op
+from .graph import Graph, GraphTensor, Op, subgraphs_of
 from .logical_tensor import LogicalTensor
 
 SHOWN = 6
@@ -51,9 +51,7 @@ def print_graph(graph: Graph, *, full: bool = False, annotate: bool = True) -> s
         if id(current) not in printer.printed:
             printer.printed.add(id(current))
             texts.append("\n".join(printer.graph_lines(current)) + "\n")
-            pending.extend(
-                reversed([g for op in current.ops for g in _subgraphs(op.attrs.values())])
-            )
+            pending.extend(reversed([g for op in current.ops for g in subgraphs_of(op)]))
     return "\n".join(texts)
 
 
@@ -209,16 +207,6 @@ class _Printer:
         if self.annotate or value.dtype.kind != "f":
             return print_elements(value)
         return [_fixed(float(item)) for item in value.reshape(-1)]
-
-
-def _subgraphs(values: Iterable[Any]) -> Iterator[Graph]:
-    pending = list(values)[::-1]
-    while pending:
-        value = pending.pop()
-        if isinstance(value, Graph):
-            yield value
-        elif isinstance(value, (list, tuple)):
-            pending.extend(reversed(value))
 
 
 def _ret_names(taken: set[str]) -> Iterator[str]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 
 from ..errors import InternalError, UserError
 from .format import Format
-from .graph import Graph, Op
+from .graph import Graph, Op, subgraphs_of
 from .logical_tensor import LogicalTensor
 from .printer import print_op
 
@@ -28,10 +28,10 @@ def verify(graph: Graph) -> None:
                 who = f"op '{op.name}'" if op is not None else "it"
                 raise InternalError(f"graph '{current.name}': {who} {fault}", _excerpt(op))
         for op in current.ops:
-            for value in op.attrs.values():
-                if isinstance(value, Graph) and id(value) not in seen:
-                    seen.add(id(value))
-                    pending.append(value)
+            for inner in subgraphs_of(op):
+                if id(inner) not in seen:
+                    seen.add(id(inner))
+                    pending.append(inner)
 
 
 def _ids_are_dense(graph: Graph) -> Iterator[Fault]:

@@ -12,12 +12,12 @@ from typing import Any
 from ..errors import UserError
 from ..graph_ir.context import LowerContext
 from ..graph_ir.decisions import Decision, DecisionLog, log_of
-from ..graph_ir.graph import Graph, GraphTensor, Op
+from ..graph_ir.graph import Graph, Op, subgraphs_of
 from ..graph_ir.groups import storage_root
 from ..graph_ir.lower_graph import KernelCall, LoweredModel
 from ..graph_ir.lower_matmul import matmul_blocking, matmul_blockings, matmul_cycles
 from ..graph_ir.ops.matmul import MatmulCore
-from ..graph_ir.passes.plan_memory import MemoryPlan
+from ..graph_ir.passes.plan_memory import Life, MemoryPlan
 from ..graph_ir.passes.propagate_layouts import LayoutDecision
 
 Facts = dict[str, Any]
@@ -69,9 +69,7 @@ class Explanation:
         return {
             "arena_bytes": plan.arena_bytes,
             "lower_bound": plan.lower_bound,
-            "blocks": [
-                self._block(plan, tensor) for life in plan.lives for tensor in life.tensors[:1]
-            ],
+            "blocks": [self._block(plan, life) for life in plan.lives],
         }
 
     def node(self, name: str) -> Facts:
@@ -184,21 +182,19 @@ class Explanation:
         root = storage_root(node.outputs[0])
         if root not in plan.offsets:
             return f"{node.name} writes to the caller's output"
-        return str(self._block(plan, root)["text"])
+        life = next(life for life in plan.lives if root in life.tensors)
+        return str(self._block(plan, life)["text"])
 
-    def _block(self, plan: MemoryPlan, tensor: GraphTensor) -> Facts:
-        life = next(life for life in plan.lives if tensor in life.tensors)
-        begin = plan.offsets[life.tensors[0]]
-        ops = self.graph.ops
-        names = " then ".join(x.name for x in life.tensors)
+    def _block(self, plan: MemoryPlan, life: Life) -> Facts:
+        begin, ops = plan.offset(life), self.graph.ops
         before = [
-            other.tensors[-1].name
+            other.tensors[-1].name if other.tensors else other.name
             for other in plan.lives
             if other is not life and other.end < life.begin
-            for start in [plan.offsets[other.tensors[0]]]
+            for start in [plan.offset(other)]
             if start < begin + life.size and begin < start + other.size
         ]
-        text = f"{names} in arena[{begin}:{begin + life.size}], from {ops[life.begin].name} to {ops[life.end].name}"
+        text = f"{life.name} in arena[{begin}:{begin + life.size}], from {ops[life.begin].name} to {ops[life.end].name}"
         text += f"; takes over bytes of {', '.join(before)}" if before else ""
         text += "; written in place" if len(life.tensors) > 1 else ""
         return {
@@ -215,8 +211,8 @@ class Explanation:
 def _all_ops(graph: Graph) -> Iterator[Op]:
     for op in graph.ops:
         yield op
-        if op.op_name == "fused":
-            yield from _all_ops(op.attrs["graph"])
+        for inner in subgraphs_of(op):
+            yield from _all_ops(inner)
 
 
 def _body(node: Op) -> list[Op]:

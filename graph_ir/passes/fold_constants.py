@@ -17,6 +17,9 @@ Evaluate = Callable[[Op, Sequence[Array]], list[Array]]
 GROWTH_BYTES = 1 << 20
 """A result above this is folded only if it is no bigger than its inputs: a broadcast scalar is better left implicit."""
 
+PREPACKS = ("reorder", "winograd_weights")
+"""Ops that prepare weights for a template, and so may make them larger."""
+
 
 def _reference(op: Op, arrays: Sequence[Array]) -> list[Array]:
     with np.errstate(all="ignore"):
@@ -30,6 +33,8 @@ def fold_constants(graph: Graph, ctx: LowerContext, evaluate: Evaluate = _refere
     ->
     %c = constant; %d = mul(%x, %c)
 
+    A loop is left alone, for it may be long or have no end: `simplify_control` unrolls the short ones.
+
     Requires: topological order.
     Ensures: topological order; an op that reads only constants would grow the constants by more than `GROWTH_BYTES`.
     """
@@ -38,7 +43,7 @@ def fold_constants(graph: Graph, ctx: LowerContext, evaluate: Evaluate = _refere
     }
     folded = []
     for op in list(graph.ops):
-        if op.kind in ("source", "sink") or any(id(x) not in values for x in op.inputs):
+        if op.kind in ("source", "sink", "control") or any(id(x) not in values for x in op.inputs):
             continue
         if not _worth_folding(op):
             continue
@@ -60,8 +65,8 @@ def fold_constants(graph: Graph, ctx: LowerContext, evaluate: Evaluate = _refere
 
 
 def _worth_folding(op: Op) -> bool:
-    if op.op_name == "reorder":
-        return True  # the weight prepack; padding may make it a little larger
+    if op.op_name in PREPACKS:
+        return True
     before = sum({id(x): x.details.size_bytes for x in op.inputs}.values())
     after = sum(y.details.size_bytes for y in op.outputs)
     return after <= max(before, GROWTH_BYTES)

@@ -4,29 +4,52 @@ before   tensors without an address
 after    graph.attrs['temp.memory_plan']: byte offsets, 64-byte aligned; tensors that never live together share bytes
 Requires: the op order is final. Ensures: live ranges of tensors that overlap in the arena do not overlap in time.
 
+A control op has a block of its own while it runs: the arenas of its subgraphs, which do not run at the same time and so
+share it, after a second copy of what a loop carries from round to round.
+
 Largest tensors are placed first, each at the lowest offset free during its life (greedy by size). With `in-place`, an
 elementwise op whose input dies writes over it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 from ..context import LowerContext
-from ..graph import Graph, GraphTensor, Op
+from ..graph import Graph, GraphTensor, Op, subgraphs_of
 from ..groups import is_elementwise, is_view, storage_root
+from ..ops.control import ControlOp, While
 
 ALIGNMENT = 64
 
 
 @dataclass(frozen=True)
 class Life:
-    """One block of memory: which tensor roots it holds, its size, and the ops (positions) it lives between."""
+    """One block of memory: which tensor roots it holds, its size, and the ops (positions) it lives between.
+
+    It holds no tensors where it is the workspace of the control op `owner`.
+    """
 
     tensors: tuple[GraphTensor, ...]
     size: int
     begin: int
     end: int
+    owner: Op
+
+    @property
+    def name(self) -> str:
+        """What is in it, for people."""
+        return " then ".join(x.name for x in self.tensors) or f"workspace of {self.owner.name}"
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """The block of a control op: a second place for each value a loop carries, and the subgraphs' arena after them."""
+
+    spares: tuple[int, ...]
+    arena: int
+    size: int
 
 
 @dataclass(frozen=True)
@@ -37,20 +60,42 @@ class MemoryPlan:
     arena_bytes: int
     lower_bound: int
     lives: tuple[Life, ...]
+    workspaces: dict[Op, int] = field(default_factory=dict)
+
+    def offset(self, life: Life) -> int:
+        """Where a block begins."""
+        return self.offsets[life.tensors[0]] if life.tensors else self.workspaces[life.owner]
 
 
 def plan_memory(graph: Graph, ctx: LowerContext) -> bool:
     """Compute the plan and keep it in `graph.attrs['temp.memory_plan']`. The ops stay as they are."""
     lives = _lives(graph, ctx.options.enabled("in-place"))
     offsets: dict[GraphTensor, int] = {}
+    workspaces: dict[Op, int] = {}
     placed: list[tuple[int, Life]] = []
     for life in sorted(lives, key=lambda life: (-life.size, life.begin)):
         offset = _lowest_gap(life, placed)
         placed.append((offset, life))
         offsets.update((tensor, offset) for tensor in life.tensors)
+        if not life.tensors:
+            workspaces[life.owner] = offset
     arena = max((offset + life.size for offset, life in placed), default=0)
-    graph.attrs["temp.memory_plan"] = MemoryPlan(offsets, arena, _peak(lives), tuple(lives))
+    graph.attrs["temp.memory_plan"] = MemoryPlan(
+        offsets, arena, _peak(lives), tuple(lives), workspaces
+    )
     return False
+
+
+def workspace_of(op: ControlOp) -> Workspace:
+    """How a control op lays out its block; its subgraphs must have been planned."""
+    spares: list[int] = []
+    at = 0
+    if isinstance(op, While):
+        for tensor in op.outputs:
+            spares.append(at)
+            at += _aligned(tensor.details.size_bytes)
+    plans: list[MemoryPlan] = [graph.attrs["temp.memory_plan"] for graph in subgraphs_of(op)]
+    return Workspace(tuple(spares), at, at + max(plan.arena_bytes for plan in plans))
 
 
 def _lowest_gap(life: Life, placed: list[tuple[int, Life]]) -> int:
@@ -97,10 +142,22 @@ def _lives(graph: Graph, in_place: bool) -> list[Life]:
             else:
                 blocks[host].append(tensor)
                 spans[host] = (spans[host][0], end)
-    return [
-        Life(tuple(members), _aligned(members[0].details.size_bytes), *spans[first])
+    lives = [
+        Life(
+            tuple(members),
+            _aligned(members[0].details.size_bytes),
+            *spans[first],
+            first.producer_owner,
+        )
         for first, members in blocks.items()
     ]
+    return [*lives, *_workspaces(graph)]
+
+
+def _workspaces(graph: Graph) -> Iterator[Life]:
+    for position, op in enumerate(graph.ops):
+        if isinstance(op, ControlOp):
+            yield Life((), workspace_of(op).size, position, position, op)
 
 
 def _overwritten(

@@ -33,6 +33,12 @@ def part() -> Graph:
     return graph
 
 
+def same() -> Graph:
+    graph = Graph("same")
+    graph.make_output(graph.make_input(LogicalTensor(BOOL, ()), "x"))
+    return graph
+
+
 # Inputs and attributes of each op that is neither elementwise nor a reduction.
 EXAMPLES: dict[str, tuple[list[tuple[DType, tuple[int, ...]]], dict[str, Any]]] = {
     "arg_max": (X, {"axis": 1, "keep_dims": True}),
@@ -41,6 +47,7 @@ EXAMPLES: dict[str, tuple[list[tuple[DType, tuple[int, ...]]], dict[str, Any]]] 
     "batch_norm": (X + CHANNELS * 4, {"epsilon": 1e-3}),
     "bitcast": (X, {"dtype": "u32"}),
     "broadcast": (X, {"shape": (3, *SHAPE)}),
+    "case": ([(S64, ()), *X], {"branches": (part(), part())}),
     "cast": (X, {"dtype": "bf16"}),
     "concat": (X * 3, {"axis": -1}),
     "convolution": ([*X, (F32, (6, 2, 3))], {"groups": 2, "before": (1,), "dilations": (2,)}),
@@ -76,6 +83,7 @@ EXAMPLES: dict[str, tuple[list[tuple[DType, tuple[int, ...]]], dict[str, Any]]] 
     "scatter_elements": ([*X, (S64, (2, 3, 6)), (F32, (2, 3, 6))], {"axis": 1, "reduction": "add"}),
     "top_k": (X, {"k": 2, "axis": 1, "largest": False}),
     "transpose": (X, {"perm": (2, 0, 1)}),
+    "while": ([(BOOL, ())], {"condition": same(), "body": same()}),
 }
 
 OURS = [

@@ -83,7 +83,7 @@ ERRORS = {
     "def f(a: f33[4]):\n    pass": "line 1: dtype 'f33' is not known",
     "def f():\n    x = y + 1": "line 2: 'y' is no variable here",
     "def f():\n    x[0] = 1": "line 2: 'x' is no buffer here",
-    "def f(a: f32[4]):\n    while True:\n        pass\n    else:\n        pass": "line 2: While is no statement of Tensor IR",
+    "def f(a: f32[4]):\n    while 1 < 2:\n     pass\n    else: pass": "line 2: While is no statement of Tensor IR",
     "def f(a: f32[4]):\n    for i in over(0, 1):\n        pass": "line 2: a loop goes over one of range, parallel",
     "def f(a: f32[4]):\n    for i in range(0, 4):\n        x = i\n    y = x": "line 4: 'x' is no variable here",
     "def f(n: s64):\n    x = n / 2": "line 2: floats are divided by /, integers by //",

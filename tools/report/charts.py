@@ -68,13 +68,13 @@ def memory_chart(graph: Graph) -> str:
     biggest = max((life.size for life in plan.lives), default=1)
     blocks = []
     for life, (begin, end) in spans.items():
-        offset, names = plan.offsets[life.tensors[0]], ", ".join(x.name for x in life.tensors)
+        offset, names = plan.offset(life), ", ".join(x.name for x in life.tensors) or life.name
         box = element(
             "rect",
             element("title", text=f"{names}: arena[{offset}:{offset + life.size}]"),
             x=x_of(begin), y=y_of(offset + life.size), width=x_of(end) - x_of(begin),
             height=y_of(offset) - y_of(offset + life.size), fill=heat(0.5 * life.size / biggest),
-            class_="node block", data_node=life.tensors[0].producer_owner.name, tabindex=0,
+            class_="node block", data_node=life.owner.name, tabindex=0,
         )  # fmt: skip
         blocks += [box, label(names, x_of(begin) + 4, y_of(offset) - 4, class_="layout")]
     live = [
