@@ -125,19 +125,6 @@ def _dimension_size(step: Step) -> GraphTensor:
     return step.constant(np.int32(step.dims(0)[axis]), step.dtype)
 
 
-def _batch_norm(step: Step) -> GraphTensor:
-    x, scale, offset, mean, variance = step.tensors()
-    rank, axis = x.details.rank, step.typed("feature_index", int)
-    shape = [1] * rank
-    shape[axis] = x.details.plain_dims[axis]
-    scale, offset, mean, variance = (
-        step.reshaped(t, shape) for t in (scale, offset, mean, variance)
-    )
-    epsilon = step.constant(step.typed("epsilon", float), x.details.dtype)
-    factor = step.make("mul", step.make("rsqrt", step.make("add", variance, epsilon)), scale)
-    return step.make("add", step.make("mul", step.make("sub", x, mean), factor), offset)
-
-
 _IDENTITIES = (
     "copy opt-barrier domain add-dependency copy-start copy-done all-gather reduce-scatter collective-permute "
     "collective-broadcast"
@@ -157,6 +144,5 @@ CONTROL: dict[str, Handler] = {
     "conditional": _conditional,
     "custom-call": _custom_call,
     "get-dimension-size": _dimension_size,
-    "batch-norm-inference": _batch_norm,
 }
 """Opcode to handler."""

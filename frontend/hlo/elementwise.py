@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from ...dtypes import F16, DType, by_name
+from ...dtypes import DType, by_name
 from ...graph_ir.graph import GraphTensor
 from .scope import Handler, Step
 from .syntax import Word
@@ -17,6 +17,7 @@ _UNARY = {
     "exponential-minus-one": "expm1", "log-plus-one": "log1p", "round-nearest-even": "round", "not": "not",
     "negate": "neg", "abs": "abs", "sign": "sign", "sinh": "sinh", "cosh": "cosh", "asin": "asin", "acos": "acos",
     "atan": "atan", "asinh": "asinh", "acosh": "acosh", "atanh": "atanh",
+    "popcnt": "popcount", "count-leading-zeros": "count_leading_zeros",
 }  # fmt: skip
 _BINARY = {
     "add": "add", "subtract": "sub", "multiply": "mul", "maximum": "max", "minimum": "min", "power": "pow",
@@ -25,7 +26,6 @@ _BINARY = {
 LOGICAL = {"add": "or", "maximum": "or", "multiply": "and", "minimum": "and", "subtract": "xor"}
 """What arithmetic means for pred."""
 _DIRECTIONS = {"EQ": "eq", "NE": "ne", "LT": "lt", "LE": "le", "GT": "gt", "GE": "ge"}
-_PRECISIONS = {(8, 7): "bf16", (5, 10): "f16", (8, 23): "f32", (11, 52): "f64"}
 
 
 def _unary(step: Step) -> GraphTensor:
@@ -152,18 +152,6 @@ def _shift_right(step: Step) -> GraphTensor:
     return step.cast(step.make("shr", step.cast(a, other), step.cast(b, other)), dtype)
 
 
-def _reduce_precision(step: Step) -> GraphTensor:
-    x = step.tensor(0)
-    kept = step.typed("exponent_bits", int), step.typed("mantissa_bits", int)
-    name = _PRECISIONS.get(kept)
-    if name is None:
-        raise step.unsupported(f"rounding to {kept[0]} exponent and {kept[1]} mantissa bits")
-    target = by_name(name)
-    if target.bits >= x.details.dtype.bits and x.details.dtype != F16:
-        return x
-    return step.cast(step.cast(x, target), x.details.dtype)
-
-
 def _identity(step: Step) -> GraphTensor:
     return step.tensor(0)
 
@@ -182,7 +170,6 @@ ELEMENTWISE: dict[str, Handler] = {
     "cbrt": _cube_root,
     "shift-right-logical": _shift_right,
     "shift-right-arithmetic": _shift_right,
-    "reduce-precision": _reduce_precision,
     "real": _identity,
 }
 """Opcode to handler."""

@@ -205,6 +205,19 @@ class _Importer:
                 )
         return self._run(computation, arguments, is_mapped=True)
 
+    def scalar_graph(self, computation: Computation) -> Graph:
+        """A scalar computation as a graph of its own."""
+        outer = self.graph, self._scalars
+        self.graph, self._scalars = Graph(computation.name), {}
+        try:
+            arguments = [_argument(self, p) for p in computation.parameters]
+            for name, tensor in _results(computation, self.inline_mapped(computation, arguments)):
+                self.graph.make_output(tensor, name)
+            _tidy(self.graph)
+            return self.graph
+        finally:
+            self.graph, self._scalars = outer
+
     def raise_collected(self) -> None:
         """Raise what was met on the way."""
         if self.elided:

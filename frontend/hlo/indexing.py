@@ -81,9 +81,9 @@ def _gather(step: Step) -> GraphTensor:
     return _general_gather(step) if taken is None else taken
 
 
-def _index_rows(step: Step) -> tuple[GraphTensor, tuple[int, ...]]:
+def index_rows(step: Step, indices: GraphTensor) -> tuple[GraphTensor, tuple[int, ...]]:
     """(indices with the vector axis last, s64; sizes of the batch axes)."""
-    indices = step.cast(step.tensor(1), S64)
+    indices = step.cast(indices, S64)
     dims = indices.details.plain_dims
     vector = step.attribute("index_vector_dim")
     if vector == len(dims):
@@ -109,7 +109,7 @@ def _take(step: Step) -> GraphTensor | None:
         return None
     if not dims[axis]:
         return None
-    rows, batch = _index_rows(step)
+    rows, batch = index_rows(step, step.tensor(1))
     places = _clamped(step, step.reshaped(rows, batch), dims[axis] - 1)
     found = step.make("gather", x, places, axis=axis)
     offsets = step.attribute("offset_dims", ())
@@ -127,7 +127,7 @@ def _general_gather(step: Step) -> GraphTensor:
     out = step.shape.dims
     if not math.prod(out):
         return step.broadcast(step.constant(0, x.details.dtype), out)
-    rows, batch = _index_rows(step)
+    rows, batch = index_rows(step, step.tensor(1))
     offsets = step.attribute("offset_dims", ())
     batch_axes = [i for i in range(len(out)) if i not in offsets]
     kept = iter(offsets)

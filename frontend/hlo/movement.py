@@ -141,7 +141,9 @@ def _bitcast(step: Step) -> GraphTensor:
     """The physical buffer read anew: logical axes are brought into memory order, reshaped, and back."""
     x = step.tensor(0)
     if x.details.dtype != step.dtype:
-        raise step.unsupported(f"reading {x.details.dtype} as {step.shape.type}")
+        if BOOL in (x.details.dtype, step.dtype) or x.details.dtype.bits != step.dtype.bits:
+            raise step.unsupported(f"reading {x.details.dtype} as {step.shape.type}")
+        x = step.make("bitcast", x, dtype=step.dtype.name)
     if step.is_mapped:
         return x
     source = step.operand_shape(0)
@@ -149,13 +151,6 @@ def _bitcast(step: Step) -> GraphTensor:
     order = step.shape.minor_to_major[::-1]
     flat = step.reshaped(memory, [step.shape.dims[axis] for axis in order])
     return step.transposed(flat, [order.index(axis) for axis in range(len(order))])
-
-
-def _bitcast_convert(step: Step) -> GraphTensor:
-    x = step.tensor(0)
-    if x.details.dtype != step.dtype:
-        raise step.unsupported(f"reading {x.details.dtype} as {step.shape.type}")
-    return x
 
 
 MOVEMENT: dict[str, Handler] = {
@@ -169,6 +164,5 @@ MOVEMENT: dict[str, Handler] = {
     "pad": _pad,
     "iota": _iota,
     "bitcast": _bitcast,
-    "bitcast-convert": _bitcast_convert,
 }
 """Opcode to handler."""

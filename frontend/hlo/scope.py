@@ -39,6 +39,9 @@ class Inliner(Protocol):
     def inline(self, computation: Computation, arguments: Sequence[Any]) -> Any:
         """The value of a computation for these arguments."""
 
+    def scalar_graph(self, computation: Computation) -> Graph:
+        """A scalar computation as a graph of its own."""
+
     def inline_mapped(self, computation: Computation, arguments: Sequence[Any]) -> Any:
         """The value of a scalar computation applied to every element of its arguments."""
 
@@ -115,6 +118,10 @@ class Step:
         shape = self.instruction.shape
         assert shape is not None
         return shape
+
+    def element_type(self, shape: Shape) -> DType:
+        """The element type of a shape."""
+        return DTYPES[shape.type]
 
     @property
     def dtype(self) -> DType:

@@ -315,6 +315,42 @@ def _top_k(site: Site) -> Shape:
     return tuple_shape((Shape(x.type, dims), Shape("s32", dims)))
 
 
+def _batch_norm(count: int) -> Rule:
+    """x, then `count` arrays of one value a feature, and dy for the gradient."""
+
+    def rule(site: Site) -> Shape:
+        is_gradient = site.instruction.opcode == "batch-norm-grad"
+        site.count(count + 1 + is_gradient)
+        x, axis = site.array(0), site.attribute("feature_index", int)
+        if not 0 <= axis < x.rank:
+            raise site.fail(f"feature_index must be an axis of {x.logical()}, got {axis}")
+        feature = Shape(x.type, (x.dims[axis],))
+        for index in range(1, len(site.operands)):
+            wanted = x if is_gradient and index == count + 1 else feature
+            if not site.array(index).matches(wanted):
+                raise site.fail(
+                    f"operand {index} must be {wanted.logical()}, got {site.array(index).logical()}"
+                )
+        is_inference = site.instruction.opcode == "batch-norm-inference"
+        return x if is_inference else tuple_shape((x, feature, feature))
+
+    return rule
+
+
+def _random_bits(site: Site) -> Shape | None:
+    """The shape of the bits is free, that of the state goes through."""
+    site.count(1)
+    out = site.written()
+    if out.is_tuple and (len(out.elements) != 2 or not out.elements[0].matches(site.array(0))):
+        raise site.fail(
+            f"its result must be ({site.array(0).logical()}, bits), got {out.logical()}"
+        )
+    bits = out.elements[1] if out.is_tuple else out
+    if bits.type[0] not in "su":
+        raise site.fail(f"its bits must be integers, got {bits.logical()}")
+    return None
+
+
 def _dimension_size(site: Site) -> Shape:
     site.axes("dimensions", _unary(site).rank)
     return Shape("s32")
@@ -335,13 +371,15 @@ RULES: dict[str, Rule] = {
     **dict.fromkeys(_TWO_OF_ONE_SHAPE.split(), _binary),
     **dict.fromkeys(("abs", "real", "imag"), _absolute),
     **dict.fromkeys(("copy", "opt-barrier", "domain"), _identity),
-    **dict.fromkeys(("add-dependency", "set-dimension-size", "batch-norm-inference"), _first),
+    **dict.fromkeys(("add-dependency", "set-dimension-size"), _first),
     "is-finite": _finite, "compare": _compare, "complex": _complex, "select": _select, "clamp": _clamp,
     "convert": _convert, "broadcast": _broadcast, "reshape": _reshape, "dynamic-reshape": _reshape,
     "transpose": _transpose, "reverse": _reverse, "slice": _slice, "concatenate": _concatenate, "pad": _pad,
     "iota": _iota, "tuple": _tuple, "get-tuple-element": _element, "call": _call("to_apply"),
     "fusion": _call("calls"), "map": _map, "while": _while, "conditional": _conditional, "bitcast": _bits,
     "bitcast-convert": _bits, "reduce": _reduce, "sort": _sort, "topk": _top_k,
-    "get-dimension-size": _dimension_size, **WINDOW_RULES,
+    "get-dimension-size": _dimension_size, "batch-norm-inference": _batch_norm(4),
+    "batch-norm-training": _batch_norm(2), "batch-norm-grad": _batch_norm(3), "rng-bit-generator": _random_bits,
+    **WINDOW_RULES,
 }  # fmt: skip
 """Opcode to rule; what is not here has the shape that is written."""

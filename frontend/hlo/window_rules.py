@@ -159,15 +159,66 @@ def _scatter(site: Site) -> Shape:
     if not len(site.operands) % 2:
         raise site.fail(f"it must have an odd number of operands, got {len(site.operands)}")
     count = len(site.operands) // 2
-    shapes = tuple(site.array(i) for i in range(count))
-    _, result = site.called("to_apply")
-    return tuple_shape(shapes) if result.is_tuple else shapes[0]
+    data, updates = ([site.array(first + i) for i in range(count)] for first in (0, count + 1))
+    for x, update in zip(data, updates, strict=True):
+        if x.dims != data[0].dims or update.dims != updates[0].dims or update.type != x.type:
+            raise site.fail(
+                f"its arrays must have one shape, got {x.logical()}, {update.logical()}"
+            )
+    _check_scatter_axes(site, data[0], site.array(count), updates[0])
+    parameters, result = site.called("to_apply")
+    site.takes("to_apply", parameters, [Shape(x.type) for x in (*data, *data)])
+    wanted = [Shape(x.type) for x in data]
+    found = list(result.elements) if result.is_tuple else [result]
+    if len(found) != count or not all(f.matches(w) for f, w in zip(found, wanted, strict=True)):
+        raise site.fail(f"to_apply must give a scalar of each array, got {result.logical()}")
+    return tuple_shape(tuple(data)) if result.is_tuple else data[0]
+
+
+def _check_scatter_axes(site: Site, x: Shape, indices: Shape, update: Shape) -> None:
+    """The window axes of the updates are those of x that are neither inserted nor batching, and fit in them."""
+    window = site.axes("update_window_dims", update.rank, ())
+    batching = site.axes("input_batching_dims", x.rank, ())
+    dropped = {*site.axes("inserted_window_dims", x.rank, ()), *batching}
+    kept = [axis for axis in range(x.rank) if axis not in dropped]
+    sizes = [update.dims[axis] for axis in window]
+    if len(window) != len(kept) or any(s > x.dims[a] for s, a in zip(sizes, kept, strict=True)):
+        raise site.fail(
+            f"update_window_dims must name {len(kept)} axes that fit axes {kept} of {x.logical()}, "
+            f"got sizes {sizes}"
+        )
+    vector = site.attribute("index_vector_dim", int)
+    if not 0 <= vector <= indices.rank:
+        raise site.fail(f"index_vector_dim must be in [0, {indices.rank}], got {vector}")
+    mapped = site.axes("scatter_dims_to_operand_dims", x.rank, ())
+    count = indices.dims[vector] if vector < indices.rank else 1
+    batch = [size for axis, size in enumerate(indices.dims) if axis != vector]
+    scattered = [size for axis, size in enumerate(update.dims) if axis not in window]
+    if len(mapped) != count or batch != scattered:
+        raise site.fail(
+            f"{indices.logical()} must hold {len(mapped)} indices for each of the updates' "
+            f"{scattered}, got {count} for each of {batch}"
+        )
+    if len(batching) != len(site.axes("scatter_indices_batching_dims", indices.rank, ())):
+        raise site.fail("input_batching_dims and scatter_indices_batching_dims must be as many")
 
 
 def _select_and_scatter(site: Site) -> Shape:
     site.count(3)
-    _window(site, site.array(0).rank)
-    return site.array(0)
+    x, source, initial = (site.array(i) for i in range(3))
+    windows = _window(site, x.rank)
+    dims = tuple(window_size(size, w) for size, w in zip(x.dims, windows, strict=True))
+    if not source.matches(Shape(x.type, dims)) or not initial.matches(Shape(x.type)):
+        raise site.fail(
+            f"its source must be {Shape(x.type, dims).logical()} and its initial value {x.type}[], "
+            f"got {source.logical()} and {initial.logical()}"
+        )
+    for name, wanted in (("select", Shape("pred")), ("scatter", Shape(x.type))):
+        parameters, result = site.called(name)
+        site.takes(name, parameters, [Shape(x.type)] * 2)
+        if not result.matches(wanted):
+            raise site.fail(f"{name} must give {wanted.logical()}, got {result.logical()}")
+    return x
 
 
 WINDOW_RULES: dict[str, Callable[[Site], Any]] = {

@@ -1,0 +1,93 @@
+"""batch-norm-inference, -training and -grad, as the arithmetic they stand for."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ...graph_ir.graph import GraphTensor
+from .scope import Handler, Step
+
+
+class _Features:
+    """The operand of a batch norm and the axis whose positions are normalised apart from one another."""
+
+    def __init__(self, step: Step) -> None:
+        self.step = step
+        self.x = step.tensor(0)
+        self.axis = step.typed("feature_index", int)
+        dims = self.x.details.plain_dims
+        self.others = tuple(i for i in range(len(dims)) if i != self.axis)
+        self.shape = tuple(size if i == self.axis else 1 for i, size in enumerate(dims))
+        self.count = math.prod(dims[i] for i in self.others)
+
+    def wide(self, x: GraphTensor) -> GraphTensor:
+        """One value for each feature, in a shape that broadcasts to the operand's."""
+        return self.step.reshaped(x, self.shape)
+
+    def sum(self, x: GraphTensor) -> GraphTensor:
+        """The sum over all axes but the features'."""
+        return self.step.make("reduce_sum", x, axes=self.others, keep_dims=False)
+
+    def mean(self, x: GraphTensor) -> GraphTensor:
+        """The mean over all axes but the features'."""
+        return self.step.make("reduce_mean", x, axes=self.others, keep_dims=False)
+
+    def scalar(self, value: float) -> GraphTensor:
+        """A constant of the operand's type."""
+        return self.step.constant(value, self.x.details.dtype)
+
+    def inverse_deviation(self, variance: GraphTensor) -> GraphTensor:
+        """1 / sqrt(variance + epsilon)."""
+        epsilon = self.scalar(self.step.typed("epsilon", float))
+        return self.step.make("rsqrt", self.step.make("add", variance, epsilon))
+
+    def normal(
+        self, scale: GraphTensor, offset: GraphTensor, mean: GraphTensor, variance: GraphTensor
+    ) -> GraphTensor:
+        """(x - mean) / sqrt(variance + epsilon) * scale + offset."""
+        make = self.step.make
+        factor = make("mul", self.inverse_deviation(variance), scale)
+        centred = make("sub", self.x, self.wide(mean))
+        return make("add", make("mul", centred, self.wide(factor)), self.wide(offset))
+
+
+def _inference(step: Step) -> GraphTensor:
+    scale, offset, mean, variance = step.tensors()[1:]
+    return _Features(step).normal(scale, offset, mean, variance)
+
+
+def _training(step: Step) -> Any:
+    """(y, mean, biased variance)."""
+    features = _Features(step)
+    mean = features.mean(features.x)
+    centred = step.make("sub", features.x, features.wide(mean))
+    variance = features.mean(step.make("mul", centred, centred))
+    scale, offset = step.tensors()[1:]
+    return features.normal(scale, offset, mean, variance), mean, variance
+
+
+def _gradient(step: Step) -> Any:
+    """(gradient of x, of scale, of offset)."""
+    features = _Features(step)
+    scale, mean, variance, dy = step.tensors()[1:]
+    inverse = features.inverse_deviation(variance)
+    centred = step.make("sub", features.x, features.wide(mean))
+    product = features.sum(step.make("mul", dy, centred))
+    d_offset = features.sum(dy)
+    count = features.scalar(features.count)
+    # What of dy moves the mean and what moves the deviation has no effect on y.
+    square = step.make("mul", inverse, inverse)
+    lean = step.make("mul", centred, features.wide(step.make("mul", square, product)))
+    rest = step.make("sub", step.make("mul", dy, count), features.wide(d_offset))
+    factor = step.make("div", step.make("mul", scale, inverse), count)
+    dx = step.make("mul", step.make("sub", rest, lean), features.wide(factor))
+    return dx, step.make("mul", product, inverse), d_offset
+
+
+NORMALIZATION: dict[str, Handler] = {
+    "batch-norm-inference": _inference,
+    "batch-norm-training": _training,
+    "batch-norm-grad": _gradient,
+}
+"""Opcode to handler."""
