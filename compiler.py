@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from .codegen.host import target_for
 from .codegen.llvm_info import process_triple
 from .codegen.module import emit_module
 from .codegen.support import thread_pool_module
+from .compile_cache import CompileCache, cache_key, default_cache
 from .errors import UserError
 from .frontend import load as load_graph
 from .graph_ir import pipeline as graph_pipeline
@@ -65,6 +66,17 @@ class Compilation:
     module: Module
     llvm_ir: str
     artifact: Artifact
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A graph as read, and its artifact: compiled, or `from_cache`."""
+
+    target: Target
+    options: CompileOptions
+    source: Graph
+    artifact: Artifact
+    from_cache: bool
 
 
 @dataclass
@@ -123,6 +135,7 @@ def compile(
     tuning: str | os.PathLike[str] | None = None,
     constants: Mapping[str, np.ndarray] | None = None,
     attrs: Mapping[str, str] | None = None,
+    cache: bool = True,
 ) -> CompiledModel:
     """Compile a model for this machine and load it.
 
@@ -131,6 +144,7 @@ def compile(
     file leaves open, such as {"x": "f32[8,13]"}. `disabled`: optimisations to leave out (`options.SWITCHES`).
     `constants`: arrays the file leaves out; `attrs`: attributes it does not tell ({"node.axis": "1"}).
     `tuning`: a file of measured blockings (default: the one `graphc tune` writes, if there is one).
+    `cache`: whether to look in the compile cache first and to keep there what is made (`graphc cache status`).
     UserError, UnsupportedError.
     """
     options = CompileOptions(
@@ -140,10 +154,11 @@ def compile(
     )
     resolved = target_for(target) if isinstance(target, str) else target
     blockings = tuned_blockings(resolved, options.threads, tuning)
-    compilation = compile_stages(
-        model, resolved, options, inputs, None, blockings, constants, attrs
+    kept = default_cache() if cache and options.dump_dir is None else None
+    outcome = compile_cached(
+        model, resolved, options, inputs, None, blockings, constants, attrs, kept
     )
-    return CompiledModel(compilation.artifact, options.threads)
+    return CompiledModel(outcome.artifact, options.threads)
 
 
 def tuned_blockings(
@@ -174,12 +189,59 @@ def compile_stages(
     `blockings` overrules the cost model, by problem string; `constants` and `attrs` are `frontend.load`'s.
     """
     phases = _Phases(on_phase)
-    resolved = target_for(target) if isinstance(target, str) else target
-    ctx = LowerContext(resolved, options or CompileOptions(), blockings or {})
-    dump = _Dump(ctx.options.dump_dir)
+    ctx = _context(target, options, blockings)
     with phases("read"):
         source = load_graph(model, inputs, constants, attrs)
-        dump.write("read", lambda: print_graph(source))
+    return _compile(source, ctx, phases)
+
+
+def compile_cached(
+    model: Model,
+    target: str | Target = "native",
+    options: CompileOptions | None = None,
+    inputs: Mapping[str, str] | None = None,
+    on_phase: OnPhase | None = None,
+    blockings: Mapping[str, MatmulBlocking] | None = None,
+    constants: Mapping[str, np.ndarray] | None = None,
+    attrs: Mapping[str, str] | None = None,
+    kept: CompileCache | None = None,
+) -> Outcome:
+    """As `compile_stages`, but from the cache `kept` where it is there; what is compiled is put there."""
+    phases = _Phases(on_phase)
+    ctx = _context(target, options, blockings)
+    with phases("read"):
+        source = load_graph(model, inputs, constants, attrs)
+    if kept is None:
+        return Outcome(
+            ctx.target, ctx.options, source, _compile(source, ctx, phases).artifact, False
+        )
+    with phases("cache"):
+        key = cache_key(source, ctx)
+        artifact = kept.get(key)
+    _LOG.info("%s in the cache as %s", "found" if artifact else "not found", key)
+    if artifact is not None:
+        stats = {**artifact.metadata.stats, "seconds": dict(phases.seconds)}
+        artifact = replace(artifact, metadata=replace(artifact.metadata, stats=stats))
+        return Outcome(ctx.target, ctx.options, source, artifact, True)
+    made = _compile(source, ctx, phases).artifact
+    with phases("keep"):
+        kept.put(key, made)
+    return Outcome(ctx.target, ctx.options, source, made, False)
+
+
+def _context(
+    target: str | Target,
+    options: CompileOptions | None,
+    blockings: Mapping[str, MatmulBlocking] | None,
+) -> LowerContext:
+    resolved = target_for(target) if isinstance(target, str) else target
+    return LowerContext(resolved, options or CompileOptions(), blockings or {})
+
+
+def _compile(source: Graph, ctx: LowerContext, phases: _Phases) -> Compilation:
+    """Everything after reading."""
+    dump = _Dump(ctx.options.dump_dir)
+    dump.write("read", lambda: print_graph(source))
     with phases("optimise"):
         graph = source.copy()
         graph.sort()  # a graph built by hand may have an output before other ops

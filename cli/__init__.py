@@ -34,6 +34,7 @@ COMMANDS = (
     "asm",
     "report",
     "roofline",
+    "cache",
     "version",
 )
 

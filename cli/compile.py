@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import UserError
 from .model_arguments import (
+    ModelTexts,
     add_compile_arguments,
     add_output_arguments,
     check_names,
@@ -21,7 +22,7 @@ from .progress import progress
 from .summary import Verdict, summary_lines
 
 if TYPE_CHECKING:
-    from ..compiler import Compilation
+    from ..compiler import Outcome
 
 NAME = "compile"
 HELP = "Compile a model to native code."
@@ -43,42 +44,33 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--tuning", metavar="FILE", help="measured blockings (default: what `graphc tune` wrote)"
     )
     parser.add_argument(
+        "--no-cache", action="store_true", help="compile even what the compile cache holds"
+    )
+    parser.add_argument(
         "--dump-ir", metavar="DIR", help="write the text of every stage that changed to DIR"
     )
 
 
 def run(args: argparse.Namespace) -> int:
     """Compile; then emit, save and run as asked. 1 if the result differs from the reference."""
-    from ..codegen.host import target_for
-    from ..compiler import compile_stages, tuned_blockings
-
     texts = model_texts(args)
-    options = compile_options(args, args.dump_ir)
-    target = target_for(args.target)
-    blockings = tuned_blockings(target, options.threads, args.tuning)
-    with progress(args.quiet or args.json or bool(args.emit)) as report:
-        compilation = compile_stages(
-            args.model,
-            target,
-            options,
-            texts.inputs,
-            report,
-            blockings,
-            texts.constants,
-            texts.attrs,
-        )
-    check_names([spec.name for spec in compilation.artifact.metadata.inputs], texts.values)
     if args.emit:
-        return _emit(compilation, args.emit, args.output)
-    meta = compilation.artifact.metadata
+        return _emit(args, texts)
+    outcome = _compile(args, texts)
+    meta = outcome.artifact.metadata
+    check_names([spec.name for spec in meta.inputs], texts.values)
     if args.output:
-        compilation.artifact.save(args.output)
-    verdict = _run(compilation, texts.values) if args.run else None
+        outcome.artifact.save(args.output)
+    verdict = _run(outcome, texts.values) if args.run else None
     if args.json:
-        print(json.dumps({**meta.to_json(), "verdict": verdict.to_json() if verdict else None}))
+        facts = {
+            "from_cache": outcome.from_cache,
+            "verdict": verdict.to_json() if verdict else None,
+        }
+        print(json.dumps({**meta.to_json(), **facts}))
     else:
         if not args.quiet:
-            print("\n".join(summary_lines(meta, args.verbose)))
+            print("\n".join(summary_lines(meta, args.verbose, outcome.from_cache)))
         if args.output and not args.quiet:
             print(f"{'wrote':<9} {args.output}")
         if verdict:
@@ -86,11 +78,33 @@ def run(args: argparse.Namespace) -> int:
     return 0 if verdict is None or verdict.ok else 1
 
 
-def _emit(compilation: Compilation, stage: str, output: str | None) -> int:
+def _compile(args: argparse.Namespace, texts: ModelTexts) -> Outcome:
+    """The artifact, from the cache where it is; a dump needs every stage, which the cache has not."""
+    from ..codegen.host import target_for
+    from ..compile_cache import default_cache
+    from ..compiler import compile_cached, tuned_blockings
+
+    options, target = compile_options(args, args.dump_ir), target_for(args.target)
+    blockings = tuned_blockings(target, options.threads, args.tuning)
+    kept = None if args.no_cache or args.dump_ir else default_cache()
+    with progress(args.quiet or args.json) as report:
+        words = (args.model, target, options, texts.inputs, report, blockings)
+        return compile_cached(*words, texts.constants, texts.attrs, kept)
+
+
+def _emit(args: argparse.Namespace, texts: ModelTexts) -> int:
     from ..codegen.aot import assembly
+    from ..codegen.host import target_for
+    from ..compiler import compile_stages, tuned_blockings
     from ..graph_ir.printer import print_graph
     from ..tensor_ir.printer import print_module
 
+    stage, output = args.emit, args.output
+    options, target = compile_options(args, args.dump_ir), target_for(args.target)
+    blockings = tuned_blockings(target, options.threads, args.tuning)
+    words = (args.model, target, options, texts.inputs, None, blockings)
+    compilation = compile_stages(*words, texts.constants, texts.attrs)
+    check_names([spec.name for spec in compilation.artifact.metadata.inputs], texts.values)
     if stage == "obj":
         if output is None and sys.stdout.isatty():
             raise UserError("--emit obj writes bytes; give a file with -o")
@@ -113,7 +127,7 @@ def _emit(compilation: Compilation, stage: str, output: str | None) -> int:
     return 0
 
 
-def _run(compilation: Compilation, values: dict[str, str]) -> Verdict:
+def _run(outcome: Outcome, values: dict[str, str]) -> Verdict:
     """Run on the given or generated inputs, compare with the graph's NumPy reference, and time it."""
     from ..bench.measure import interleave
     from ..bench.peak import measured_peak
@@ -121,11 +135,11 @@ def _run(compilation: Compilation, values: dict[str, str]) -> Verdict:
     from ..graph_ir.compare import difference
     from ..runtime.executor import CompiledModel
 
-    meta = compilation.artifact.metadata
-    model = CompiledModel(compilation.artifact, compilation.options.threads)
+    meta = outcome.artifact.metadata
+    model = CompiledModel(outcome.artifact, outcome.options.threads)
     arrays = input_arrays(meta.inputs, values)
     results: list[Any] = model.run(None, arrays)
-    expected = compilation.source.evaluate([arrays[spec.name] for spec in meta.inputs])
+    expected = outcome.source.evaluate([arrays[spec.name] for spec in meta.inputs])
     differences = [difference(y, r) for y, r in zip(results, expected, strict=True)]
     worst = max(differences, key=lambda d: (not d.ok, d.relative))
     timing = interleave({"graphc": model.bind(arrays, results)}, rounds=3, seconds=0.2)["graphc"]
@@ -138,7 +152,7 @@ def _run(compilation: Compilation, values: dict[str, str]) -> Verdict:
         model_hash=meta.model_hash,
         seconds=timing.median,
         gflop=meta.stats["gflop"],
-        peak=measured_peak(compilation.target),
+        peak=measured_peak(outcome.target),
         outcome=f"{worst} against NumPy",
         ok=all(d.ok for d in differences),
     )

@@ -49,7 +49,7 @@ class Verdict:
         return {**asdict(self), "gflops": self.gflops, "share_of_peak": self.share_of_peak}
 
 
-def summary_lines(meta: Metadata, verbose: bool) -> list[str]:
+def summary_lines(meta: Metadata, verbose: bool, from_cache: bool = False) -> list[str]:
     """The summary of a compiled model; with `verbose`, a line per kernel call."""
     stats = meta.stats
     layouts = (
@@ -75,6 +75,8 @@ def summary_lines(meta: Metadata, verbose: bool) -> list[str]:
         ("work", f"{stats['gflop']:.4g} GFLOP"),
         ("phases", f"{phases} ms"),
     ]
+    if from_cache:
+        rows.append(("cache", "had it; --no-cache compiles it anew"))
     lines = [f"{name:<9} {text}" for name, text in rows]
     if verbose:
         lines += [f"  {call['op']:<24} {call['kernel']}  {call['note']}" for call in stats["calls"]]

@@ -13,6 +13,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -196,6 +197,7 @@ def parse_format(text: str, axes: str | None = None) -> Format:
     return Format(axes, tuple(axes.index(a) for a, _ in letters), tuple(b for _, b in letters))
 
 
+@cache
 def plain(rank: int, axes: str | None = None) -> Format:
     """Row-major format of `rank` axes."""
     letters = axes or _GENERIC[:rank]

@@ -33,6 +33,9 @@ MAGIC = b"\x89GCM\r\n\x1a\n"
 """A byte above 127 and both line ends, so that a transfer in text mode is recognised as damage."""
 
 FORMAT_VERSION = 1
+TEMPORARY_FILES = ".graphc-*.tmp"
+"""What a file is called in its folder until it is whole."""
+
 MAX_HEADER_BYTES = 64 << 20
 
 _PRELUDE = struct.Struct("<8sIIQQ32s")
@@ -61,7 +64,7 @@ def write_container(
     path = Path(os.path.realpath(path))
     if path.exists() and not path.is_file():
         raise UserError(f"{path}: is not a regular file; choose another name for the artifact")
-    temporary = path.parent / f".graphc-{secrets.token_hex(8)}.tmp"
+    temporary = path.parent / TEMPORARY_FILES.replace("*", secrets.token_hex(8))
     try:
         with open(temporary, "xb") as file:
             try:

@@ -36,6 +36,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # Tests compile what they test, and leave nothing in the cache of whoever runs them.
+    os.environ["GRAPHC_CACHE_DIR"] = ""
     isa.pretend(config.getoption("--isa"))
 
 

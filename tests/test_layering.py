@@ -15,7 +15,17 @@ NOT_SHIPPED = ("tests", "docs", "benchmarks", "examples", "build", "build_backen
 PACKAGING = ("setup.py",)
 
 LEAVES = ("errors", "dtypes", "target", "options")
-DRIVER = ("compiler", "tuning", "versions", "bench", "tools", "cli", "__main__", "__init__")
+DRIVER = (
+    "compiler",
+    "compile_cache",
+    "tuning",
+    "versions",
+    "bench",
+    "tools",
+    "cli",
+    "__main__",
+    "__init__",
+)
 ROOMS = ("tensor_ir", "runtime", "graph_ir", "codegen", "frontend")
 
 # Room -> what it may import of graphc; a dotted name opens that one module and no other of its room.

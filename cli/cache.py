@@ -1,0 +1,60 @@
+"""`graphc cache`: what the compile cache holds, and how to empty it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+
+from ..errors import UserError
+
+NAME = "cache"
+HELP = "Show or empty the cache of compiled models."
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of the command."""
+    parser.add_argument(
+        "action", choices=("status", "clear"), help="list what it holds, or delete all of it"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of text")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Show or clear. UserError where the cache is turned off or must not be used."""
+    from ..compile_cache import LIMIT_BYTES, default_cache
+
+    found = default_cache()
+    if found is None:
+        raise UserError("the compile cache is off: GRAPHC_CACHE_DIR is set to nothing")
+    if args.action == "clear":
+        count, size = found.clear()
+        facts = {"folder": str(found.folder), "models": count, "bytes": size}
+        lines = [f"deleted {count} models, {size / 1e6:.1f} MB, from {found.folder}"]
+    else:
+        entries = found.entries()
+        size = sum(entry.size_bytes for entry in entries)
+        facts = {
+            "folder": str(found.folder),
+            "limit_bytes": LIMIT_BYTES,
+            "bytes": size,
+            "models": [vars(entry) for entry in entries],
+        }
+        lines = [
+            f"{entry.key[:12]}  {entry.size_bytes / 1e6:9.1f} MB  {_ago(entry.used):>9}  {entry.model}"
+            for entry in entries
+        ]
+        lines.append(
+            f"{len(entries)} models, {size / 1e6:.1f} of {LIMIT_BYTES / 1e6:.0f} MB, in {found.folder}"
+        )
+    print(json.dumps(facts) if args.json else "\n".join(lines))
+    return 0
+
+
+def _ago(moment: float) -> str:
+    """How long ago, in the largest unit that fits."""
+    seconds = max(0.0, time.time() - moment)
+    for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= size:
+            return f"{seconds / size:.0f} {unit} ago"
+    return f"{seconds:.0f} s ago"
