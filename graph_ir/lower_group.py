@@ -12,6 +12,7 @@ from .graph import Graph, GraphTensor, Op
 from .groups import is_tuned, reduces_rows
 from .lower_attention import attention_function
 from .lower_matmul import matmul_function
+from .lower_winograd import winograd_function
 from .op_kinds import FusibleOp
 from .templates.loops import pointwise_loops, reduction_loops
 from .templates.reader import parameters
@@ -25,6 +26,7 @@ parameters are the inputs, each once, then the output."""
 
 LOWERINGS: Mapping[str, Lowering] = {
     "matmul_core": matmul_function,
+    "winograd_convolution": winograd_function,
 }
 """How the group around a tuned op is lowered, by the op's name."""
 

@@ -30,6 +30,7 @@ from . import (
     softmax,
     structure,
     top_k,
+    winograd,
 )
 
 __all__ = [
@@ -62,4 +63,5 @@ __all__ = [
     "softmax",
     "structure",
     "top_k",
+    "winograd",
 ]

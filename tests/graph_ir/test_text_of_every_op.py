@@ -84,6 +84,11 @@ EXAMPLES: dict[str, tuple[list[tuple[DType, tuple[int, ...]]], dict[str, Any]]] 
     "top_k": (X, {"k": 2, "axis": 1, "largest": False}),
     "transpose": (X, {"perm": (2, 0, 1)}),
     "while": ([(BOOL, ())], {"condition": same(), "body": same()}),
+    "winograd_convolution": (
+        [(F32, (1, 2, 5, 6)), (F32, (16, 2, 3))],
+        {"results": 2, "before": (1, 1), "after": (0, 1)},
+    ),
+    "winograd_weights": ([(F32, (3, 2, 3, 3))], {"results": 4}),
 }
 
 OURS = [

@@ -1,0 +1,184 @@
+"""Winograd's form of a 3 x 3 convolution with stride 1: transformed weights, and the convolution with them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from ...dtypes import F32
+from ...tensor_ir import builder as t
+from ...tensor_ir.nodes import Expr
+from ..computation import Computation, Index, Read, Reduction
+from ..format import Format, plain
+from ..graph import Array, FormatChoice, Op
+from ..logical_tensor import LogicalTensor
+from ..op_kinds import FusibleOp, TunableOp
+from ..reference import narrow
+from ..registry import register
+from ..templates.winograd_transforms import FORMS, WinogradForm
+
+if TYPE_CHECKING:
+    from ..context import LowerContext
+
+CHANNELS_LAST = Format("NCHW", (0, 2, 3, 1), (0, 0, 0, 0))
+
+
+def _form(op: Op) -> WinogradForm:
+    """The form of attribute `results`: 2 for F(2x2, 3x3), 4 for F(4x4, 3x3)."""
+    results = op.attrs.get("results")
+    if results not in FORMS:
+        raise op.rule("attribute 'results' must be 2 or 4", repr(results))
+    return FORMS[results]
+
+
+@register("winograd_weights")
+class WinogradWeights(FusibleOp):
+    """w f32[O, C, 3, 3] as u[points, C, O], u[:, c, o] = G w[o, c] G^T. attrs: `results` (2 or 4).
+
+    A constant: the pass `fold_constants` computes it in float64 and rounds once.
+    """
+
+    input_names: ClassVar[tuple[str, ...]] = ("w",)
+
+    def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
+        """[points, C, O]."""
+        if len(inputs) != 1:
+            raise self.rule("inputs must be w", f"{len(inputs)} inputs")
+        (w,) = inputs
+        if w.dtype != F32 or w.rank != 4 or w.plain_dims[2:] != (3, 3):
+            raise self.rule("w must be f32[O, C, 3, 3]", str(w))
+        return [LogicalTensor(F32, (_form(self).products, w.plain_dims[1], w.plain_dims[0]))]
+
+    def reference(self, inputs: list[Array]) -> list[Array]:
+        """G w G^T, in float64 and rounded once."""
+        (w,) = inputs
+        g = _form(self).weight_matrix()
+        product = np.kron(g, g)
+        taps = w.astype(np.float64).transpose(2, 3, 1, 0).reshape(9, w.shape[1], w.shape[0])
+        with np.errstate(all="ignore"):
+            return [narrow(np.tensordot(product, taps, 1), F32)]
+
+    def computation(self) -> Computation:
+        """The sum over the nine taps, each with the coefficient of its row and column."""
+        g = _form(self).weight_matrix()
+        size = len(g)
+
+        def element(reads: Sequence[Read], index: Index, r: Index) -> Expr:
+            point, channel, output = index
+            factor = t.mul(
+                _entry(g, t.floordiv(point, size), r[0]), _entry(g, t.mod(point, size), r[1])
+            )
+            return t.mul(factor, reads[0]((output, channel, *r)))
+
+        return Reduction((3, 3), "add", 0.0, element, lambda acc: acc)
+
+
+def _entry(matrix: Array, row: Expr, column: Expr) -> Expr:
+    """matrix[row, column], f32: a chain of selections, for code that is not hot."""
+    width = matrix.shape[1]
+    at = t.add(t.mul(row, width), column)
+    value = t.const(float(matrix.flat[0]), F32)
+    for i in range(1, matrix.size):
+        value = t.select(t.compare("eq", at, i), t.const(float(matrix.flat[i]), F32), value)
+    return value
+
+
+@register("winograd_convolution")
+class WinogradConvolution(TunableOp):
+    """y[N, O, H', W'], the convolution of x f32[N, C, H, W] with the 3 x 3 weights that u was made of; stride 1.
+
+    u f32[points, C, O] as of `winograd_weights`. attrs: `results` (2 or 4), `before`, `after` (two entries each,
+    default 0): padding with zeros. Rounding errors are larger than those of the direct form, see
+    `templates.winograd_transforms`, and a NaN or infinity reaches all results of its tile.
+    """
+
+    input_names: ClassVar[tuple[str, ...]] = ("x", "u")
+
+    @property
+    def form(self) -> WinogradForm:
+        """Which of the forms this is."""
+        return _form(self)
+
+    @property
+    def padding(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """(before, after), each for rows and columns."""
+        pads = []
+        for name in ("before", "after"):
+            value = self.attrs.get(name) or (0, 0)
+            if len(value) != 2 or min(value) < 0:
+                raise self.rule(f"{name} must have two entries, 0 or more", repr(value))
+            pads.append((int(value[0]), int(value[1])))
+        return pads[0], pads[1]
+
+    def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
+        """[N, O, H', W']."""
+        if len(inputs) != 2:
+            raise self.rule("inputs must be x, u", f"{len(inputs)} inputs")
+        x, u = inputs
+        if x.dtype != F32 or x.rank != 4:
+            raise self.rule("x must be f32[N, C, H, W]", str(x))
+        if (
+            u.dtype != F32 or u.rank != 3 or u.plain_dims[:2] != (self.form.products, x.plain_dims[1])
+        ):  # fmt: skip
+            raise self.rule(f"u must be f32[{self.form.products}, C, O]", f"{u} for x {x}")
+        before, after = self.padding
+        places = tuple(
+            n + b + a - 2 for n, b, a in zip(x.plain_dims[2:], before, after, strict=True)
+        )
+        if min(places) < 1 or min(x.plain_dims[2:]) < 1:
+            raise self.rule("the 3 x 3 window must fit into the padded image", str(x))
+        return [LogicalTensor(F32, (x.plain_dims[0], u.plain_dims[2], *places))]
+
+    def reference(self, inputs: list[Array]) -> list[Array]:
+        """The transforms and products in float64, rounded once."""
+        x, u = (array.astype(np.float64) for array in inputs)
+        matrices = self.form.input_matrix(), self.form.output_matrix()
+        with np.errstate(all="ignore"):
+            return [narrow(self._evaluate(x, u, *matrices), F32)]
+
+    def error_scale(self, x: Array, u: Array) -> Array:
+        """What rounding errors are relative to, float64: the same sums with everything in them positive.
+
+        Each element of a result computed in f32 is within (C + 24) * 2^-24 times this of the exact one: C roundings in
+        a product, one of u, at most 8 in the transform of the input and 14 in that of the result, without fma.
+        """
+        matrices = self.form.input_matrix(), self.form.output_matrix()
+        wide = (np.abs(array.astype(np.float64)) for array in (x, u, *matrices))
+        return self._evaluate(*wide)
+
+    def _evaluate(self, x: Array, u: Array, bt: Array, at: Array) -> Array:
+        """A^T [U * (B^T d B)] A over all tiles, cut to the image."""
+        out, (m, n) = self.outputs[0].details.plain_dims, at.shape
+        (top, left), _ = self.padding
+        down, across = -(-out[2] // m), -(-out[3] // m)
+        padded = np.zeros((*x.shape[:2], down * m + 2, across * m + 2))
+        inside = padded[:, :, top : top + x.shape[2], left : left + x.shape[3]]
+        inside[...] = x[:, :, : inside.shape[2], : inside.shape[3]]
+        tiles = np.lib.stride_tricks.sliding_window_view(padded, (n, n), (2, 3))[:, :, ::m, ::m]
+        v = (bt @ tiles @ bt.T).transpose(4, 5, 0, 2, 3, 1).reshape(n * n, -1, x.shape[1])
+        products = np.matmul(v, u).reshape(n, n, x.shape[0], down, across, out[1])
+        y = at @ products.transpose(2, 5, 3, 4, 0, 1) @ at.T  # [N, O, down, across, m, m]
+        y = y.transpose(0, 1, 2, 4, 3, 5).reshape(*out[:2], down * m, across * m)
+        return np.asarray(y[:, :, : out[2], : out[3]])
+
+    def query_format(self, ctx: LowerContext) -> list[FormatChoice]:
+        """Channels last, u in panels as wide as one of the ISA's register tiles: [points, O / nr][C][nr]."""
+        from ..lower_winograd import ranked_tiles
+
+        return [
+            FormatChoice(
+                (CHANNELS_LAST, self.panel_format(tile.columns(ctx.target))), (CHANNELS_LAST,), cost
+            )
+            for tile, cost in ranked_tiles(self, ctx)
+        ]
+
+    def panel_format(self, columns: int) -> Format:
+        """u in panels of `columns` channels of the result."""
+        return Format(plain(3).axes, (0, 2, 1, 2), (0, 0, 0, columns))
+
+    def get_gflop(self) -> float:
+        """Those of the direct form, two per multiply-add, so that rates can be compared."""
+        x, _ = (i.details.plain_dims for i in self.inputs)
+        return 2.0 * self.outputs[0].details.elements * x[1] * 9 / 1e9

@@ -1,0 +1,314 @@
+"""Winograd's convolution of 3 x 3 windows with stride 1: few products, in blocks of tiles that stay in cache.
+
+    for each block of tiles, group of panels of U (parallel):
+      for each tile: V[point][tile] = B^T d B             vectors over channels; padding is zeros, nothing is copied
+      for each chunk of the panels:
+        for each point, panel: M[point] = V[point] x U[point]                                      one Brgemm
+        for each tile: y = epilogue(A^T M A)              results outside the image are left out
+
+F(4 x 4) does 36 multiply-adds a channel for 16 results, where the direct form does 144; F(2 x 2) does 16 for 4.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from ...dtypes import F32
+from ...target import Target
+from ...tensor_ir import builder as t
+from ...tensor_ir.nodes import Buffer, Expr, Function, LoopKind, Slice, Var
+from .matmul import EpilogueValue
+from .matmul_tile import rows_for
+from .winograd_tile import WinogradBlocking
+
+
+@dataclass(frozen=True)
+class Image:
+    """An image per batch index, channels last, in a flat buffer: [batch][height][width][channels]."""
+
+    buffer: Buffer
+    height: int
+    width: int
+    channels: int
+
+    def offset(self, batch: Expr, row: Expr, column: Expr) -> Expr:
+        """Where channel 0 of a pixel lies."""
+        line = t.add(t.mul(batch, self.height), row)
+        return t.mul(t.add(t.mul(line, self.width), column), self.channels)
+
+
+@dataclass(frozen=True)
+class WinogradProblem:
+    """Sizes and operands of one convolution. `top` and `left` are the rows and columns of padding before the image.
+
+    `u` holds the transformed weights [points, channels / panel of y][channels of x][panel of y].
+    """
+
+    batch: int
+    x: Image
+    u: Buffer
+    y: Image
+    top: int
+    left: int
+
+
+class WinogradTemplate:
+    """Builds the loop nest of one problem under one blocking."""
+
+    def __init__(
+        self,
+        problem: WinogradProblem,
+        blocking: WinogradBlocking,
+        target: Target,
+        kind: LoopKind,
+        epilogue: EpilogueValue | None,
+    ) -> None:
+        self.problem = problem
+        self.blocking = blocking
+        self.form = blocking.form
+        self.target = target
+        self.kind = kind
+        self.epilogue = epilogue
+        self.panel = blocking.tile.columns(target)
+        m = self.form.results
+        self.tiles = (-(-problem.y.height // m), -(-problem.y.width // m))
+        self.total = problem.batch * math.prod(self.tiles)
+        self.panels = -(-problem.y.channels // self.panel)
+        self.group_panels = -(-self.panels // blocking.groups)
+        u_bytes = self.form.products * problem.x.channels * problem.y.channels * F32.size
+        self.is_far = (
+            u_bytes > target.l2_bytes // 2
+        )  # the next panel of U comes from afar: fetch it ahead
+        self.chunk = min(blocking.chunk, self.group_panels)
+        self.b = t.LoopBuilder([problem.x.buffer.name, problem.u.name, problem.y.buffer.name])
+
+    def function(self, name: str, params: tuple[Buffer, ...], note: str) -> Function:
+        """The whole convolution as a function."""
+        for param in params:
+            self.b.names.reserve(param.name)
+        full, rest = divmod(self.total, self.blocking.block)
+        with (
+            self.b.loop("block", 0, full + bool(rest), self.kind) as block,
+            self.b.loop("group", 0, -(-self.panels // self.group_panels), self.kind) as group,
+        ):
+            self._task(block, group, full, rest)
+        return self.b.function(name, params, note)
+
+    def _task(self, block: Var, group: Var, full: int, rest: int) -> None:
+        """A block of tiles and a group of panels, from image to image."""
+        b, size, p = self.b, self.blocking.block, self.problem
+        v = _Planes.allocate(b, "v", self.form.products, size, p.x.channels)
+        m = _Planes.allocate(b, "m", self.form.products, size, self.chunk * self.panel)
+        first = b.let("first", t.mul(block, size))
+        count = b.let("count", t.minimum(t.sub(self.total, first), size))
+        with b.loop("tile", 0, count) as tile:
+            self._load_tile(t.add(first, tile), tile, v)
+        begin = t.mul(group, self.group_panels)
+        end = t.minimum(t.add(begin, self.group_panels), self.panels)
+        with b.loop("chunk", begin, end, step=self.chunk) as chunk:
+            last = b.let("last", t.minimum(t.add(chunk, self.chunk), end))
+            if rest and full:
+                with b.when(t.compare("lt", block, full)):
+                    self._products(chunk, last, size, v, m)
+                with b.otherwise():
+                    self._products(chunk, last, rest, v, m)
+            else:
+                self._products(chunk, last, size if full else rest, v, m)
+            start = b.let("start", t.mul(chunk, self.panel))
+            columns = b.let(
+                "columns", t.sub(t.minimum(t.mul(last, self.panel), p.y.channels), start)
+            )
+            with b.loop("tile", 0, count) as tile:
+                self._store_tile(t.add(first, tile), tile, start, columns, m)
+
+    # image -> V
+
+    def _load_tile(self, number: Expr, tile: Expr, v: _Planes) -> None:
+        b, x, n = self.b, self.problem.x, self.form.elements
+        batch, ty, tx = self._place(number)
+        row = b.let("row", t.sub(t.mul(ty, self.form.results), self.problem.top))
+        column = b.let("column", t.sub(t.mul(tx, self.form.results), self.problem.left))
+        inside = [t.compare("ge", row, 0), t.compare("le", row, x.height - n)]
+        inside += [t.compare("ge", column, 0), t.compare("le", column, x.width - n)]
+        if x.height < n or x.width < n:
+            self._transform_input(batch, row, column, tile, v, clip=True)
+            return
+        with b.when(_all(inside)):
+            self._transform_input(batch, row, column, tile, v, clip=False)
+        with b.otherwise():
+            self._transform_input(batch, row, column, tile, v, clip=True)
+
+    def _transform_input(
+        self, batch: Expr, row: Expr, column: Expr, tile: Expr, v: _Planes, clip: bool
+    ) -> None:
+        """One tile, all channels; with `clip`, elements outside the image are read inside it and made zero."""
+        b, x, n = self.b, self.problem.x, self.form.elements
+        rows = [_Line.make(b, t.add(row, i), x.height, clip) for i in range(n)]
+        columns = [_Line.make(b, t.add(column, i), x.width, clip) for i in range(n)]
+        with b.loop("c", 0, x.channels, "vector") as c:
+            middle = []
+            for at in columns:
+                d = []
+                for line in rows:
+                    place = t.add(x.offset(batch, line.index, at.index), c)
+                    value: Expr = t.load(x.buffer, (place,))
+                    if clip:
+                        exists = t.binary("and", line.exists, at.exists)
+                        value = t.select(exists, value, t.const(0.0, F32))
+                    d.append(b.let("d", value))
+                middle.append(self.form.transform_input(d, self._madd, self._bind))
+            for i in range(n):
+                across = [of_column[i] for of_column in middle]
+                for j, value in enumerate(
+                    self.form.transform_input(across, self._madd, self._bind)
+                ):
+                    b.store(v.buffer, (v.place(i * n + j, tile, c),), value)
+
+    # V x U -> M
+
+    def _products(self, begin: Expr, end: Expr, count: int, v: _Planes, m: _Planes) -> None:
+        """M[point] = V[point] x U[point] for the panels [begin, end); the last of all may be narrower."""
+        b = self.b
+        full, rest = divmod(self.problem.y.channels, self.panel)
+        with b.loop("point", 0, self.form.products) as point:
+            with b.loop("panel", begin, t.minimum(end, full) if rest else end) as panel:
+                self._product(point, panel, begin, self.panel, count, v, m)
+            if rest:
+                with b.when(t.compare("eq", end, self.panels)):
+                    self._product(point, t.as_expr(full), begin, rest, count, v, m)
+
+    def _product(
+        self, point: Expr, panel: Expr, begin: Expr, n: int, count: int, v: _Planes, m: _Planes
+    ) -> None:
+        k, zero = self.problem.x.channels, t.as_expr(0)
+        number = t.add(t.mul(point, self.panels), panel)
+        column = t.mul(t.sub(panel, begin), self.panel)
+        self.b.brgemm(
+            Slice(m.buffer, (m.place(point, zero, column),)),
+            Slice(v.buffer, (v.place(point, zero, zero),)),
+            Slice(self.problem.u, (t.mul(number, k * self.panel),)),
+            (count, n, k),
+            a_row=v.row,
+            b_row=self.panel,
+            c_row=m.row,
+            n_padded=self.panel,
+            tile_rows=min(self.blocking.block, rows_for(n, self.blocking.tile, self.target)),
+            b_next=k * self.panel if self.is_far else 0,
+        )
+
+    # M -> image
+
+    def _store_tile(self, number: Expr, tile: Expr, start: Expr, columns: Expr, m: _Planes) -> None:
+        b, y, size = self.b, self.problem.y, self.form.results
+        batch, ty, tx = self._place(number)
+        row, column = b.let("row", t.mul(ty, size)), b.let("column", t.mul(tx, size))
+        rows = b.let("rows", t.minimum(t.sub(y.height, row), size))
+        with b.loop("o", 0, columns, "vector") as o:
+            middle = b.allocate("middle", F32, (size, self.form.elements))
+            for j in range(self.form.elements):
+                places = [
+                    (m.place(i * self.form.elements + j, tile, o),)
+                    for i in range(self.form.elements)
+                ]
+                products = [b.let("p", t.load(m.buffer, place)) for place in places]
+                sums = self.form.transform_output(products, self._madd, self._bind)
+                for i, value in enumerate(sums):
+                    b.store(middle, (i, j), value)
+            with b.loop("i", 0, rows) as down:
+                line = [b.let("s", t.load(middle, (down, j))) for j in range(self.form.elements)]
+                results = self.form.transform_output(line, self._madd, self._bind)
+                for j, value in enumerate(results):
+                    exists = t.compare("lt", t.add(column, j), y.width)
+                    with self._if(exists, bool(y.width % size) and j > 0):
+                        index = (batch, t.add(start, o), t.add(row, down), t.add(column, j))
+                        self._store(index, value)
+
+    def _store(self, index: tuple[Expr, ...], value: Expr) -> None:
+        """y[index] = epilogue(value) for a plain index [batch, channel, row, column]."""
+        b, y = self.b, self.problem.y
+        batch, channel, row, column = index
+        with b.block():
+            if self.epilogue is not None:
+                lets, value = self.epilogue(index, value)
+                for let in lets:
+                    b.emit(let)
+            b.store(y.buffer, (t.add(y.offset(batch, row, column), channel),), value)
+
+    # helpers
+
+    def _place(self, number: Expr) -> tuple[Expr, Expr, Expr]:
+        """(image, row of tiles, column of tiles) of a tile."""
+        b, (down, across) = self.b, self.tiles
+        line = b.let("line", t.floordiv(number, across))
+        tx = b.let("tx", t.mod(number, across))
+        if self.problem.batch == 1:
+            return t.as_expr(0), line, tx
+        return b.let("image", t.floordiv(line, down)), b.let("ty", t.mod(line, down)), tx
+
+    @contextmanager
+    def _if(self, condition: Expr, is_needed: bool) -> Iterator[None]:
+        if not is_needed:
+            yield
+            return
+        with self.b.when(condition):
+            yield
+
+    def _bind(self, value: Expr) -> Expr:
+        return value if isinstance(value, Var) else self.b.let("w", value)
+
+    def _madd(self, factor: float, x: Expr, y: Expr | None) -> Expr:
+        if y is None:
+            return x if factor == 1.0 else t.mul(x, factor)
+        if abs(factor) == 1.0:
+            return t.add(y, x) if factor > 0 else t.sub(y, x)
+        if self.target.table.has_fma:
+            return t.fma(t.const(factor, F32), x, y)
+        return t.add(y, t.mul(x, factor))
+
+
+@dataclass(frozen=True)
+class _Planes:
+    """A matrix [tiles, columns] per point in a local. Strides keep the points, and rows, in different cache sets."""
+
+    buffer: Buffer
+    plane: int
+    row: int
+
+    @staticmethod
+    def allocate(b: t.LoopBuilder, name: str, points: int, tiles: int, columns: int) -> _Planes:
+        line = 16  # f32 in a cache line
+        row = (
+            -(-columns // line) | 1
+        ) * line  # odd numbers of lines, so that powers of 2 share no set
+        plane = (tiles * row // line | 1) * line
+        return _Planes(b.allocate(name, F32, (points * plane,)), plane, row)
+
+    def place(self, point: Expr | int, tile: Expr, column: Expr) -> Expr:
+        """Index of an element."""
+        start = t.mul(t.as_expr(point), self.plane)
+        return t.add(t.add(start, t.mul(tile, self.row)), column)
+
+
+@dataclass(frozen=True)
+class _Line:
+    """A row or column of the image: the index to read, and whether it is the one that was asked for."""
+
+    index: Expr
+    exists: Expr
+
+    @staticmethod
+    def make(b: t.LoopBuilder, at: Expr, size: int, clip: bool) -> _Line:
+        if not clip:
+            return _Line(at, t.const(True))
+        index = b.let("at", t.minimum(t.maximum(at, 0), size - 1))
+        return _Line(index, b.let("exists", t.compare("eq", at, index)))
+
+
+def _all(conditions: Sequence[Expr]) -> Expr:
+    result = conditions[0]
+    for condition in conditions[1:]:
+        result = t.binary("and", result, condition)
+    return result

@@ -1,0 +1,133 @@
+"""The Winograd template: integers exactly where the form allows it, else within the bound; sizes around its tiles."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphc
+from graphc.dtypes import F32
+from graphc.graph_ir.graph import Array, Graph
+from graphc.graph_ir.logical_tensor import LogicalTensor
+from graphc.graph_ir.ops.winograd import WinogradConvolution
+from support.lowered import check_interpreted, context, integers
+
+# (batch, channels, outputs, height, width, before, after)
+SIZES: tuple[tuple[Any, ...], ...] = (
+    (1, 1, 1, 1, 1, (1, 1), (1, 1)),
+    (2, 3, 5, 3, 2, (1, 1), (1, 1)),
+    (1, 16, 17, 4, 5, (1, 1), (1, 1)),
+    (1, 15, 33, 7, 9, (0, 1), (2, 0)),
+    (2, 17, 16, 10, 6, (1, 1), (1, 1)),
+    (1, 33, 49, 17, 13, (0, 0), (0, 0)),
+    (1, 8, 70, 8, 8, (2, 3), (1, 4)),
+)
+
+
+def layer(size: tuple[Any, ...], results: int, seed: int = 0, with_post: bool = False) -> Graph:
+    """A 3 x 3 convolution in a Winograd form, integers as weights; with `with_post` bias, residual and relu too."""
+    batch, channels, outputs, height, width, before, after = size
+    graph = Graph("layer")
+    x = graph.make_input(LogicalTensor(F32, (batch, channels, height, width)), "x")
+    w = graph.make_constant(integers((outputs, channels, 3, 3), seed), "w")
+    u = graph.make("winograd_weights", [w], {"results": results}, "u").outputs[0]
+    attrs = {"results": results, "before": before, "after": after}
+    y = graph.make("winograd_convolution", [x, u], attrs, "conv").outputs[0]
+    if with_post:
+        bias = graph.make_constant(integers((1, outputs, 1, 1), seed + 1), "bias")
+        other = graph.make_input(y.details, "other")
+        y = graph.make("add", [y, bias], {}, "biased").outputs[0]
+        y = graph.make("add", [y, other], {}, "sum").outputs[0]
+        y = graph.make("relu", [y], {}, "relu").outputs[0]
+    graph.make_output(y)
+    return graph
+
+
+def arrays_of(graph: Graph) -> list[Array]:
+    return [integers(op.outputs[0].details.plain_dims, 7 + i) for i, op in enumerate(graph.inputs)]
+
+
+def convolution(x: Array, w: Array, before: tuple[int, int], after: tuple[int, int]) -> Array:
+    pads = [(0, 0), (0, 0), *zip(before, after, strict=True)]
+    windows = np.lib.stride_tricks.sliding_window_view(np.pad(x, pads), (3, 3), (2, 3))
+    return np.asarray(np.einsum("nchwij,ocij->nohw", windows, w, optimize=True))
+
+
+@pytest.mark.parametrize("isa", ["avx512", "avx2", "generic"])
+@pytest.mark.parametrize("size", SIZES[1:3], ids=str)
+def test_interpreted(isa: str, size: tuple[Any, ...]) -> None:
+    lowered = check_interpreted(layer(size, 2, with_post=True), context(isa))
+    (call,) = [call for call in lowered.calls if "winograd" in call.kernel]
+    assert "conv -> biased ->" in call.note and "-> relu" in call.note, (
+        "the epilogue runs on the results of the tile"
+    )
+
+
+@pytest.mark.parametrize("target", ["native", "avx2"])
+@pytest.mark.parametrize("size", SIZES, ids=str)
+def test_f2_is_exact_on_integers(target: str, size: tuple[Any, ...]) -> None:
+    graph = layer(size, 2, with_post=True)
+    arrays = arrays_of(graph)
+    (expected,) = graph.evaluate(arrays)
+    result = np.asarray(graphc.compile(graph, target, threads=1)(*arrays))
+    np.testing.assert_array_equal(result, expected)
+
+
+@pytest.mark.parametrize("target", ["native", "avx2"])
+@pytest.mark.parametrize("size", SIZES, ids=str)
+def test_f4_is_within_its_bound(target: str, size: tuple[Any, ...]) -> None:
+    check_bound(size, 4, target)
+
+
+@pytest.mark.parametrize("results", [2, 4])
+def test_many_channels_are_within_the_bound(results: int) -> None:
+    check_bound((1, 300, 40, 6, 6, (1, 1), (1, 1)), results, "native")
+
+
+def check_bound(size: tuple[Any, ...], results: int, target: str) -> None:
+    graph = layer(size, results)
+    op = next(op for op in graph.ops if isinstance(op, WinogradConvolution))
+    rng = np.random.default_rng(3)
+    x = rng.standard_normal(op.inputs[0].details.plain_dims).astype(np.float32)
+    w, u = (i.producer_owner for i in (op.inputs[1].producer_owner.inputs[0], op.inputs[1]))
+    exact = convolution(x.astype(np.float64), w.attrs["value"].astype(np.float64), *size[5:])
+    result = np.asarray(graphc.compile(graph, target, threads=1)(x))
+    scale = op.error_scale(x, u.reference([w.attrs["value"]])[0])
+    bound = (size[1] + 24) * 2.0**-24 * scale
+    assert np.all(np.abs(result - exact) <= bound)
+    # What is found is far below what is possible: nearly all roundings cancel.
+    largest = convolution(np.abs(x), np.abs(w.attrs["value"]), *size[5:]).max()
+    assert np.abs(result - exact).max() <= {2: 4, 4: 24}[results] * 2.0**-24 * largest
+
+
+@pytest.mark.parametrize(
+    "size", [(1, 40, 70, 20, 18, (1, 1), (1, 1)), (3, 64, 64, 4, 4, (1, 1), (1, 1))], ids=str
+)
+@pytest.mark.parametrize("results", [2, 4])
+def test_the_thread_count_changes_no_bit(size: tuple[Any, ...], results: int) -> None:
+    graph = layer(size, results)
+    x = np.random.default_rng(4).standard_normal(graph.inputs[0].outputs[0].details.plain_dims)
+    found = [graphc.compile(graph, threads=n)(x.astype(np.float32)) for n in (1, 2, 3)]
+    assert all(np.array_equal(found[0], other) for other in found[1:])
+
+
+def test_an_infinity_stays_in_its_tiles() -> None:
+    graph = layer((1, 2, 2, 12, 12, (1, 1), (1, 1)), 4)
+    x = np.ones((1, 2, 12, 12), np.float32)
+    x[0, 1, 1, 1] = np.inf
+    result = np.asarray(graphc.compile(graph, threads=1)(x))
+    assert not np.isfinite(result[:, :, :3, :3]).any()
+    assert np.isfinite(result[:, :, 4:]).all() and np.isfinite(result[:, :, :, 4:]).all()
+
+
+def test_weights_that_are_not_constant_are_transformed_when_it_runs() -> None:
+    graph = Graph("layer")
+    x = graph.make_input(LogicalTensor(F32, (1, 5, 6, 6)), "x")
+    w = graph.make_input(LogicalTensor(F32, (7, 5, 3, 3)), "w")
+    u = graph.make("winograd_weights", [w], {"results": 2}, "u").outputs[0]
+    graph.make_output(graph.make("winograd_convolution", [x, u], {"results": 2}, "y").outputs[0])
+    arrays = arrays_of(graph)
+    result = graphc.compile(graph, threads=1)(*arrays)
+    np.testing.assert_array_equal(result, convolution(*arrays, (0, 0), (0, 0)))
