@@ -20,7 +20,9 @@ from .literal_text import write_literal
 from .scope import Known
 from .shapes import HLO_NAMES
 
-_BODIES = {"add": "add", "mul": "multiply", "max": "maximum", "min": "minimum", "and": "and", "or": "or"}  # fmt: skip
+_BODIES = {
+    "add": "add", "mul": "multiply", "max": "maximum", "min": "minimum", "and": "and", "or": "or", "xor": "xor",
+}  # fmt: skip
 _NAME = re.compile(r"[^A-Za-z0-9_.-]")
 
 
@@ -86,18 +88,22 @@ class Writer:
 
     def text(self) -> str:
         """The whole module."""
+        parameters, results = self.instructions()
+        shapes = ", ".join(v.shape for v in results)
+        operands = ", ".join(f"{v.shape} %{v.name}" for v in results)
+        self.lines.append(f"  ROOT %{self.name('result')} = ({shapes}) tuple({operands})")
+        signature = ", ".join(f"{v.name}: {v.shape}" for v in parameters)
+        header = f"HloModule {_clean(self.graph.name)}"
+        entry = "\n".join([f"ENTRY %main ({signature}) -> ({shapes}) {{", *self.lines, "}"])
+        return "\n\n".join([header, *self.bodies.values(), entry]) + "\n"
+
+    def instructions(self) -> tuple[list[Value], list[Value]]:
+        """Write every op; the parameters and the results."""
         parameters = [self.parameter(i, op) for i, op in enumerate(self.graph.inputs)]
         for op in self.graph.ops:
             if op.kind not in ("source", "sink") and not _only_spreads(op):
                 self.op(op)
-        results = [self.value(op.inputs[0]) for op in self.graph.outputs]
-        shapes = ", ".join(v.shape for v in results)
-        operands = ", ".join(f"{v.shape} %{v.name}" for v in results)
-        self.lines.append(f"  ROOT %{self.name('result')} = ({shapes}) tuple({operands})")
-        signature = ", ".join(f"{v.name}: {shape_text(v.dtype, v.dims)}" for v in parameters)
-        header = f"HloModule {_clean(self.graph.name)}"
-        entry = "\n".join([f"ENTRY %main ({signature}) -> ({shapes}) {{", *self.lines, "}"])
-        return "\n\n".join([header, *self.bodies.values(), entry]) + "\n"
+        return parameters, [self.value(op.inputs[0]) for op in self.graph.outputs]
 
     def parameter(self, number: int, op: Op) -> Value:
         """The instruction of a graph input."""
@@ -213,20 +219,36 @@ class Writer:
         )
 
     def body(self, combine: str, dtype: DType) -> str:
-        """The name of the computation that combines two elements."""
-        opcode = _BODIES[combine]
+        """The name of the computation that combines two elements; "none" gives the second."""
+        opcode = _BODIES.get(combine, "second")
         name = f"{opcode}_{HLO_NAMES[dtype]}"
-        if name not in self.bodies:
-            scalar = f"{HLO_NAMES[dtype]}[]"
-            self.bodies[name] = "\n".join(
-                [
-                    f"%{name} (a: {scalar}, b: {scalar}) -> {scalar} {{",
-                    f"  %a = {scalar} parameter(0)",
-                    f"  %b = {scalar} parameter(1)",
-                    f"  ROOT %r = {scalar} {opcode}({scalar} %a, {scalar} %b)",
-                    "}",
-                ]
-            )
+        scalar = f"{HLO_NAMES[dtype]}[]"
+        last = [
+            f"  %b = {scalar} parameter(1)",
+            f"  ROOT %r = {scalar} {opcode}({scalar} %a, {scalar} %b)",
+        ]
+        if combine == "none":
+            last = [f"  ROOT %b = {scalar} parameter(1)"]
+        head = f"%{name} (a: {scalar}, b: {scalar}) -> {scalar} {{"
+        self.bodies[name] = "\n".join([head, f"  %a = {scalar} parameter(0)", *last, "}"])
+        return name
+
+    def scalar_body(self, graph: Graph) -> str:
+        """The name of the computation that a graph of scalars becomes; of several results it makes a tuple."""
+        inner = Writer(graph)
+        parameters, results = inner.instructions()
+        if len(results) == 1:
+            shape, root = results[0].shape, f"  %{results[0].name} = "
+            lines = [
+                x.replace("  %", "  ROOT %", 1) if x.startswith(root) else x for x in inner.lines
+            ]
+        else:
+            shape = f"({', '.join(v.shape for v in results)})"
+            operands = ", ".join(f"{v.shape} %{v.name}" for v in results)
+            lines = [*inner.lines, f"  ROOT %{inner.name('result')} = {shape} tuple({operands})"]
+        name = f"body.{len(self.bodies)}"
+        signature = ", ".join(f"{v.name}: {v.shape}" for v in parameters)
+        self.bodies[name] = "\n".join([f"%{name} ({signature}) -> {shape} {{", *lines, "}"])
         return name
 
     def name(self, wanted: str) -> str:

@@ -16,6 +16,7 @@ from ...graph_ir.ops.movement import Concat, Slice, Transpose
 from ...graph_ir.ops.pad import Pad
 from .scope import clamp_limits
 from .writer import Value, Writer
+from .writer_scatter import write_scatter
 
 
 def _list(numbers: Sequence[int]) -> str:
@@ -199,5 +200,6 @@ WRITERS: dict[str, Callable[[Writer, Op], Value]] = {
     "matmul_core": _matmul,
     "gather": _gather,
     "gather_elements": _gather_elements,
+    "scatter": write_scatter,
 }
 """Op name to what writes it; elementwise ops and reductions are written from their formulas."""

@@ -102,6 +102,55 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "einsum": (lambda a, b: jnp.einsum("abcd,cbed->bace", a, b), (f32(2, 3, 4, 5), f32(4, 3, 6, 5))),
     "bools": (lambda x: ((x > 0).any(0), (x > -9).all(), (x > 0).sum()), (f32(4, 5),)),
     "general_reduce": (lambda x: lax.reduce(x, np.float32(0), lambda a, b: a + b + a * b, (0,)), (f32(4, 5),)),
+    "put": (lambda x, i, u: (x.at[i].set(u), x.at[i].add(u), x.at[:, i].multiply(u[:, :4].T[:1])),
+            (f32(5, 6), s32(0, 3, -1, 9), f32(4, 6))),
+    "put_apart": (lambda x, i, j, u: (x.at[i, :, j].max(u), x.at[i].apply(jnp.tanh)),
+                  (f32(5, 6, 7), s32(0, 3, 4, 1), s32(6, 5, 0, 9), f32(4, 6))),
+    "put_windows": (
+        lambda x, i, u: lax.scatter_add(
+            x, i, u, lax.ScatterDimensionNumbers((1, 2), (), (0, 1)), mode=lax.GatherScatterMode.FILL_OR_DROP
+        ),
+        (f32(7, 8), s32(3, 4, 5, 7, -1, 0, 0, 0).reshape(4, 2), f32(4, 3, 2)),
+    ),
+    "put_batched": (jax.vmap(lambda x, i, u: x.at[i].add(u)),
+                    (f32(3, 7, 2), s32(1, 2, 3, 4, 0, 9).reshape(3, 2), f32(3, 2, 2))),
+    "segments": (lambda x, i: jax.ops.segment_sum(x, i, 4), (f32(9, 3), s32(0, 1, 1, 3, 3, 0, 2, 2, 5))),
+    "pool_gradient": (
+        jax.grad(lambda x: (lax.reduce_window(x, -jnp.inf, lax.max, (1, 3, 2, 1), (1, 2, 2, 1), "SAME") ** 2).sum()),
+        (f32(2, 7, 6, 3),),
+    ),
+    "gradient": (jax.grad(lambda w, x: jax.nn.softmax(jax.nn.relu(x @ w))[:, 0].sum()), (f32(6, 5), f32(3, 6))),
+    "convolution_gradient": (
+        jax.grad(lambda w, x: (lax.conv_general_dilated(x, w, (2, 2), "SAME") ** 2).sum()),
+        (f32(4, 2, 3, 3), f32(2, 2, 7, 8)),
+    ),
+    "bits": (
+        lambda x, i: (
+            lax.bitcast_convert_type(x, jnp.int32), lax.bitcast_convert_type(x, jnp.uint16),
+            lax.bitcast_convert_type(lax.bitcast_convert_type(x, jnp.uint8), jnp.float32),
+            lax.bitcast_convert_type(x.astype(jnp.bfloat16), jnp.int16), lax.population_count(i), lax.clz(i),
+        ),
+        (f32(3, 4), s32(0, 1, -1, 5, 1 << 30)),
+    ),
+    "fewer_bits": (
+        lambda x: [
+            lax.reduce_precision(y, e, m) for y in (x, x.astype(jnp.float16), x.astype(jnp.bfloat16))
+            for e, m in ((8, 7), (5, 10), (5, 2), (4, 3), (8, 10), (8, 0), (2, 5))
+        ],
+        (np.array([0, -0.0, 1e-40, 1e38, -np.inf, np.nan, 65519, 65520, 6.1e-5, 6.103e-5, 2.98e-8, 1.0009765, 0.1])
+         .astype(np.float32),),
+    ),
+    "random_bits": (
+        lambda k: [
+            lax.rng_bit_generator(k, s, dtype=d, algorithm=lax.RandomAlgorithm.RNG_THREE_FRY)
+            for s in ((), (4,), (3, 5), (5, 6), (2, 3, 4)) for d in (jnp.uint32, jnp.uint8)
+        ],
+        (np.array([1, 2, 3, 4], np.uint32),),
+    ),
+    "random_floats": (
+        lambda k, x: (jax.random.normal(k, (33,)), jax.random.categorical(k, x), jax.random.uniform(k, (3, 5))),
+        (np.array([0, 7], np.uint32), f32(4, 9)),
+    ),
     "pytree": (lambda d: {"z": d["a"] @ d["b"], "y": (d["a"][::-1],)}, ({"a": f32(2, 3), "b": f32(3, 2)},)),
 }  # fmt: skip
 
@@ -130,6 +179,22 @@ def test_function(name: str) -> None:
     close(import_hlo(parse_hlo(written)).evaluate(inputs), wanted)
 
 
+IN_XLA = [
+    "mlp",
+    "block",
+    "take",
+    "pool",
+    "integers",
+    "special",
+    "put",
+    "put_apart",
+    "put_batched",
+    "pool_gradient",
+    "bits",
+    "fewer_bits",
+]
+
+
 def xla_run(text: str, inputs: list[np.ndarray]) -> list[np.ndarray]:
     """The results of HLO text, compiled and run by XLA."""
     from jax._src.lib import xla_client
@@ -143,7 +208,7 @@ def xla_run(text: str, inputs: list[np.ndarray]) -> list[np.ndarray]:
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", ["mlp", "block", "take", "pool", "integers", "special"])
+@pytest.mark.parametrize("name", IN_XLA)
 def test_written_text_computes_the_same_in_xla(name: str) -> None:
     function, arguments = CASES[name]
     text = jax.jit(function).lower(*arguments).compiler_ir("hlo").as_hlo_text()

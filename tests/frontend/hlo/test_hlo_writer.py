@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphc.dtypes import BF16, BOOL, F16, F32, S32, U8, DType
+from graphc.dtypes import BF16, BOOL, F16, F32, S32, S64, U8, DType
 from graphc.errors import UnsupportedError
 from graphc.frontend.hlo import import_hlo, parse_hlo, write_hlo
 from graphc.graph_ir.graph import Graph, GraphTensor
@@ -179,3 +179,49 @@ def test_written_read_and_written_again_is_the_same(graph: Graph) -> None:
     inputs = [values(F32, 4, 4), values(F32, 4, 4)]
     for got, wanted in zip(first.evaluate(inputs), graph.evaluate(inputs), strict=True):
         np.testing.assert_array_equal(got, wanted)
+
+
+def scattered(attrs: dict[str, Any], dtype: DType, count: int = 1) -> Graph:
+    graph = Graph("scatter")
+    places = graph.make_input(LogicalTensor(S64, (5,)), "places")
+    data = [graph.make_input(LogicalTensor(dtype, (4, 3)), f"x{i}") for i in range(count)]
+    dims = (5, attrs.get("run", 1))
+    updates = [graph.make_input(LogicalTensor(dtype, dims), f"u{i}") for i in range(count)]
+    op = graph.make("scatter", [places, *data, *updates], attrs)
+    for i, y in enumerate(op.outputs):
+        graph.make_output(y, f"y{i}")
+    return graph
+
+
+@pytest.mark.parametrize("run", [1, 2])
+@pytest.mark.parametrize(
+    ("reduction", "dtype"),
+    [("none", F32), ("add", F32), ("mul", BF16), ("max", S32), ("xor", U8), ("or", BOOL)],
+)
+def test_scatter(reduction: str, dtype: DType, run: int) -> None:
+    places = np.array([3, 11, -1, 0, 3])
+    round_trip(
+        scattered({"reduction": reduction, "run": run}, dtype),
+        places, values(dtype, 4, 3), values(dtype, 5, run),
+    )  # fmt: skip
+
+
+def test_scatter_of_two_arrays_by_a_body() -> None:
+    body = Graph("swap")
+    a, b, c, d = (body.make_input(LogicalTensor(F32, ()), name) for name in "abcd")
+    half = body.make_constant(np.float32(0.5))
+    first = body.make("add", [a, body.make("mul", [d, half]).outputs[0]]).outputs[0]
+    body.make_output(first)
+    body.make_output(body.make("max", [b, c]).outputs[0])
+    arrays = [values(F32, *dims) for dims in ((4, 3), (4, 3), (5, 1), (5, 1))]
+    text = round_trip(scattered({"body": body}, F32, 2), np.array([3, 11, -1, 0, 3]), *arrays)
+    assert "%body.0 (a: f32[], b: f32[], c: f32[], d: f32[]) -> (f32[], f32[]) {" in text
+
+
+def test_a_scatter_of_nothing() -> None:
+    graph = Graph("none")
+    places = graph.make_input(LogicalTensor(S64, (0,)), "places")
+    x = graph.make_input(LogicalTensor(F32, (3,)), "x")
+    u = graph.make_input(LogicalTensor(F32, (0,)), "u")
+    graph.make_output(graph.make("scatter", [places, x, u]).outputs[0], "y")
+    round_trip(graph, np.zeros(0, np.int64), values(F32, 3), values(F32, 0))

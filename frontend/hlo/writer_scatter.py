@@ -1,0 +1,62 @@
+"""scatter as HLO: flat arrays, one index a run, with the reduction or the body as a computation."""
+
+from __future__ import annotations
+
+from ...dtypes import S64
+from ...graph_ir.graph import Op
+from ...graph_ir.ops.scatter import Scatter
+from .writer import Value, Writer, shape_text
+
+
+def write_scatter(writer: Writer, op: Op) -> Value:
+    """HLO drops a window that does not lie inside the array as a whole, as the op does with a run."""
+    assert isinstance(op, Scatter)
+    count, run, details = op.count, op.run, op.outputs[0].details
+    size, runs = details.elements, op.inputs[0].details.elements
+    if not size or not runs or not run:
+        return _unchanged(writer, op)
+    places = writer.reshape(writer.cast(writer.value(op.inputs[0]), S64), (runs, 1))
+    data = [writer.reshape(writer.value(x), (size,)) for x in op.inputs[1 : 1 + count]]
+    updates = [writer.reshape(writer.value(x), (runs, run)) for x in op.inputs[1 + count :]]
+    attributes = (
+        "update_window_dims={1}, inserted_window_dims={}, scatter_dims_to_operand_dims={0}, "
+        f"index_vector_dim=1, to_apply=%{_body(writer, op)}"
+    )
+    operands = [*data, places, *updates]
+    if count == 1:
+        flat = [writer.emit("scatter", operands, details.dtype, (size,), attributes)]
+    else:
+        flat = _several(writer, operands, data, attributes)
+    for tensor, value in zip(op.outputs, flat, strict=True):
+        writer.values[tensor] = writer.reshape(value, tensor.details.plain_dims, op.name)
+    return writer.values[op.outputs[0]]
+
+
+def _unchanged(writer: Writer, op: Scatter) -> Value:
+    for tensor, x in zip(op.outputs, op.inputs[1:], strict=False):
+        writer.values[tensor] = writer.value(x)
+    return writer.values[op.outputs[0]]
+
+
+def _body(writer: Writer, op: Scatter) -> str:
+    dtype = op.outputs[0].details.dtype
+    if op.body is not None:
+        return writer.scalar_body(op.body)
+    return writer.body(op.reduction, dtype)
+
+
+def _several(
+    writer: Writer, operands: list[Value], data: list[Value], attributes: str
+) -> list[Value]:
+    """The elements of the tuple that a scatter of several arrays gives."""
+    shape = f"({', '.join(v.shape for v in data)})"
+    inside = ", ".join(f"{v.shape} %{v.name}" for v in operands)
+    name = writer.name("scatter")
+    writer.lines.append(f"  %{name} = {shape} scatter({inside}), {attributes}")
+    parts = []
+    for index, v in enumerate(data):
+        part = Value(writer.name("element"), v.dtype, v.dims)
+        text = f"get-tuple-element({shape} %{name}), index={index}"
+        writer.lines.append(f"  %{part.name} = {shape_text(v.dtype, v.dims)} {text}")
+        parts.append(part)
+    return parts
