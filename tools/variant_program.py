@@ -82,6 +82,7 @@ def _seconds(
 
 
 def _sample(call: Callable[[], int], repeats: int) -> float:
+    call()  # wakes the threads and warms the caches
     start = time.perf_counter()
     for _ in range(repeats):
         call()

@@ -7,7 +7,13 @@ import math
 
 from ...target import Target
 from ...tensor_ir.tiling import split_rows
-from .matmul_tile import BYTES_PER_CYCLE, MatmulBlocking, product_cycles, rows_for, worth_threads
+from .matmul_tile import (
+    BYTES_PER_CYCLE,
+    MatmulBlocking,
+    product_cycles,
+    rows_for,
+    worth_threads,
+)
 
 L2_BYTES_PER_CYCLE = 32
 """What a core reads from its own L2 while it computes."""
@@ -15,13 +21,16 @@ L2_BYTES_PER_CYCLE = 32
 STRIDED_BYTES_PER_CYCLE = 1.5
 """The same where each row of a panel lies on another page: no prefetcher foresees it (measured on Zen 5)."""
 
+UNHIDDEN = 1 / 16
+"""The part of the shorter of work and traffic that does not run beside the longer one."""
+
 TILE_CYCLES = 30
 """To begin and end a register tile: load and store of its accumulators, the latency of its last multiply-adds."""
 
 MOST_TASKS = 64
 """So many tasks are dealt out one by one."""
 
-OPEN_CYCLES = 2000
+OPEN_CYCLES = 1000
 """To wake the other threads for a parallel loop and wait for the last."""
 
 
@@ -76,12 +85,18 @@ def _row_block_cycles(
     b_bytes = 4 * n * k
     extra = (k_blocks - 1) * 8 * rows * n / L2_BYTES_PER_CYCLE  # partial sums wait in C
     extra += k_blocks * row_tiles * math.ceil(n / columns) * TILE_CYCLES
+    far = 4 * rows * blocking.k_block > target.l2_bytes * 3 // 4
+    traffic = 4 * rows * k * math.ceil(n / columns) / _rate(far)  # each panel reads the block of A
     if packed:
-        traffic = b_bytes / (
-            L2_BYTES_PER_CYCLE if b_bytes <= target.l2_bytes // 2 else BYTES_PER_CYCLE
-        )
+        traffic += b_bytes / _rate(b_bytes > target.l2_bytes // 2)
     elif rows <= 4 * tile.rows:  # read where it lies
-        traffic = b_bytes / STRIDED_BYTES_PER_CYCLE
+        traffic += b_bytes / STRIDED_BYTES_PER_CYCLE
     else:  # copied into a panel first
-        traffic, extra = 0.0, extra + b_bytes / BYTES_PER_CYCLE
-    return max(k * product_cycles(rows, n, tile, target), traffic) + extra
+        extra += b_bytes / BYTES_PER_CYCLE
+    work = k * product_cycles(rows, n, tile, target)
+    return max(work, traffic) + UNHIDDEN * min(work, traffic) + extra
+
+
+def _rate(far: bool) -> float:
+    """Bytes a cycle from the cache that cores share, or from a core's own L2."""
+    return BYTES_PER_CYCLE if far else L2_BYTES_PER_CYCLE

@@ -119,8 +119,13 @@ def candidate_blockings(
     pick = pick_blocking(batch, m, n, k, tile, target, threads)
     k_blocks = {pick.k_block, *(min(k, size) for size in (128, 256, 512, 1024))}
     m_blocks = {pick.m_block, *(min(m, tile.rows * tiles) for tiles in (1, 4, 16, 32))}
+    groups = [pick.n_groups]
+    if threads > 1 and worth_threads(batch * m * n * k):
+        m_blocks |= {math.ceil(m / threads), math.ceil(m / (2 * threads))}
+        groups += [1, min(threads, math.ceil(n / tile.columns(target)))]
     others = [
-        MatmulBlocking(tile, m_block, k_block, pick.n_groups)
+        MatmulBlocking(tile, m_block, k_block, n_groups)
+        for n_groups in dict.fromkeys(groups)
         for k_block in sorted(k_blocks)
         for m_block in sorted(m_blocks)
     ]

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from graphc.graph_ir.templates.matmul_cost import OPEN_CYCLES, blocking_cycles
-from graphc.graph_ir.templates.matmul_tile import MatmulBlocking, product_cycles
+from graphc.graph_ir.templates.matmul_cost import (
+    OPEN_CYCLES,
+    blocking_cycles,
+)
+from graphc.graph_ir.templates.matmul_tile import (
+    MatmulBlocking,
+    product_cycles,
+)
 from graphc.target import GemmTile, Target
 
 AVX512 = Target("avx512", l1_bytes=48 << 10, l2_bytes=1 << 20)

@@ -52,7 +52,8 @@ def test_blocks_fit_the_cache_and_the_threads() -> None:
     tile = pick_tile(1024, 1024, AVX2)
     blocking = pick_blocking(1, 1024, 1024, 8192, tile, AVX2, 1)
     assert blocking.k_block * tile.columns(AVX2) * 4 <= AVX2.l2_bytes // 4
-    assert blocking.m_block * blocking.k_block * 4 <= AVX2.l2_bytes
+    rounded = tile.rows - 1  # whole register tiles
+    assert (blocking.m_block - rounded) * blocking.k_block * 4 <= AVX2.l2_bytes
     skinny = pick_blocking(1, 4, 1024, 64, tile, AVX2, 2)
     assert skinny.n_groups == 2, "one block of rows: the panels are split instead"
 
@@ -62,3 +63,10 @@ def test_candidates_start_with_the_pick_and_do_not_repeat() -> None:
     found = candidate_blockings(1, 64, 64, 300, tile, AVX2, 1)
     assert found[0] == pick_blocking(1, 64, 64, 300, tile, AVX2, 1)
     assert len(set(found)) == len(found) > 3
+
+
+def test_two_threads_have_halves_to_choose() -> None:
+    tile = pick_tile(32, 256, AVX512)
+    found = candidate_blockings(1, 32, 256, 512, tile, AVX512, 2)
+    assert {16, 32} <= {blocking.m_block for blocking in found}
+    assert {1, 2} == {blocking.n_groups for blocking in found}
