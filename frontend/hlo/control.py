@@ -1,4 +1,4 @@
-"""Opcodes of tuples and computations: tuple, call, fusion, map, while of known trip count, conditional, custom-call."""
+"""Opcodes of tuples and computations: tuple, call, fusion, map, while, conditional, custom-call."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ import numpy as np
 
 from ...dtypes import BOOL, S64, U32
 from ...graph_ir.graph import GraphTensor
+from ...graph_ir.ops.control import While
+from ...graph_ir.trip_count import short_trip_count
 from .reduction import top_k
-from .scope import Handler, Step
+from .scope import Handler, Step, flattened, restored
 from .syntax import Called
 
-_MOST_ROUNDS = 4096
 _IDENTITY_TARGETS = (
     "Sharding",
     "SPMDFullToShardShape",
@@ -62,22 +63,29 @@ def _map(step: Step) -> Any:
 
 
 def _while(step: Step) -> Any:
-    """Unrolled: the condition must not depend on the model's inputs."""
+    """A loop in the graph; a short one of known length is unrolled, so that more is known about its values."""
     condition, body = step.computation("condition"), step.computation("body")
     state = step.operands[0]
-    for _ in range(_MOST_ROUNDS):
-        going = step.owner.inline(condition, [state])
-        value = step.known(going)
-        if value is None:
-            raise step.unsupported("a condition that depends on the model's inputs")
-        if not value:
-            return state
+    flat = list(flattened(state))
+    if not flat:
+        raise step.unsupported("a loop without a state")
+    attrs = {
+        "condition": step.owner.subgraph(condition, [state]),
+        "body": step.owner.subgraph(body, [state]),
+    }
+    loop = step.graph.make("while", flat, attrs, step.instruction.name)
+    assert isinstance(loop, While)
+    trips = short_trip_count(loop, step.known)
+    if trips is None:
+        return restored(state, loop.outputs)
+    step.graph.remove([loop])
+    for _ in range(trips):
         state = step.owner.inline(body, [state])
-    raise step.unsupported(f"a loop of more than {_MOST_ROUNDS} rounds")
+    return state
 
 
 def _conditional(step: Step) -> Any:
-    """All branches are computed (they have no effects) and one result is selected."""
+    """A choice in the graph; a branch known beforehand is inlined."""
     names = step.attribute("branch_computations")
     if names is None:
         names = (step.typed("true_computation", Called), step.typed("false_computation", Called))
@@ -90,21 +98,13 @@ def _conditional(step: Step) -> Any:
     if known is not None:
         chosen = int(known) if 0 <= int(known) < len(branches) else len(branches) - 1
         return step.owner.inline(branches[chosen], [step.operands[1 + chosen]])
-    results = [
-        step.owner.inline(branch, [operand])
-        for branch, operand in zip(branches, step.operands[1:], strict=True)
-    ]
-    result = results[-1]  # what an index outside selects too
-    for number in range(len(results) - 2, -1, -1):
-        is_it = step.make("eq", index, step.constant(number))
-        result = _chosen(step, is_it, results[number], result)
-    return result
-
-
-def _chosen(step: Step, condition: GraphTensor, yes: Any, no: Any) -> Any:
-    if isinstance(yes, tuple):
-        return tuple(_chosen(step, condition, a, b) for a, b in zip(yes, no, strict=True))
-    return yes if yes is no else step.make("select", condition, yes, no)
+    operands = step.operands[1:]
+    graphs = tuple(
+        step.owner.subgraph(branch, operands, number) for number, branch in enumerate(branches)
+    )
+    inputs = [index, *flattened(tuple(operands))]
+    choice = step.graph.make("case", inputs, {"branches": graphs}, step.instruction.name)
+    return restored(step.shape, choice.outputs)
 
 
 def _custom_call(step: Step) -> Any:

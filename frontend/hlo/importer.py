@@ -17,7 +17,7 @@ from ...graph_ir.logical_tensor import LogicalTensor
 from ..shape_spec import InputSpec, check_size
 from .op_table import HANDLERS, MAPPABLE
 from .parser import parse_hlo
-from .scope import Known, Step
+from .scope import Known, Step, flattened, restored
 from .shapes import DTYPES, UNBOUNDED, Shape
 from .syntax import Called, Computation, Instruction, Literal, Module
 
@@ -204,6 +204,23 @@ class _Importer:
                     UnsupportedError,
                 )
         return self._run(computation, arguments, is_mapped=True)
+
+    def subgraph(
+        self, computation: Computation, arguments: Sequence[Any], number: int = 0
+    ) -> Graph:
+        """A computation as a graph whose inputs are like all arguments, of which it takes `number`."""
+        outer = self.graph, self._scalars
+        self.graph, self._scalars = Graph(computation.name), {}
+        try:
+            inputs = [self.graph.make_input(x.details, x.name) for x in flattened(tuple(arguments))]
+            inner = restored(tuple(arguments), inputs)
+            for name, tensor in _results(computation, self.inline(computation, [inner[number]])):
+                self.graph.make_output(tensor, name)
+            _tidy(self.graph)
+            self.graph.sort()
+            return self.graph
+        finally:
+            self.graph, self._scalars = outer
 
     def scalar_graph(self, computation: Computation) -> Graph:
         """A scalar computation as a graph of its own."""

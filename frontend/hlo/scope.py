@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -42,6 +42,11 @@ class Inliner(Protocol):
     def scalar_graph(self, computation: Computation) -> Graph:
         """A scalar computation as a graph of its own."""
 
+    def subgraph(
+        self, computation: Computation, arguments: Sequence[Any], number: int = 0
+    ) -> Graph:
+        """A computation as a graph whose inputs are like all arguments, of which it takes one."""
+
     def inline_mapped(self, computation: Computation, arguments: Sequence[Any]) -> Any:
         """The value of a scalar computation applied to every element of its arguments."""
 
@@ -73,7 +78,8 @@ class Known:
                 continue
             seen.add(id(op))
             sizes = [y.details.elements for y in (*op.inputs, *op.outputs)]
-            if len(seen) > _MOST_WALKED or op.op_name == "input" or max(sizes) > _MOST_KNOWN:
+            unknown = op.op_name == "input" or op.kind == "control"
+            if unknown or len(seen) > _MOST_WALKED or max(sizes) > _MOST_KNOWN:
                 self._values[tensor] = None
                 return []
             stack.append((op, True))
@@ -256,6 +262,28 @@ class Step:
         starts, steps, sizes = [0] * len(dims), [1] * len(dims), list(dims)
         starts[axis], steps[axis], sizes[axis] = start, step, size
         return self.make("slice", x, starts=tuple(starts), steps=tuple(steps), sizes=tuple(sizes))
+
+
+def flattened(value: Any) -> Iterator[GraphTensor]:
+    """The tensors in a value, depth first."""
+    if isinstance(value, tuple):
+        for part in value:
+            yield from flattened(part)
+    else:
+        yield value
+
+
+def restored(like: Any, tensors: Iterable[GraphTensor]) -> Any:
+    """The value of the form of `like` (a value or a shape) that `flattened` gives these tensors of."""
+    left = iter(tensors)
+
+    def take(form: Any) -> Any:
+        parts = form.elements if isinstance(form, Shape) and form.is_tuple else form
+        if isinstance(parts, (tuple, list)):
+            return tuple(take(part) for part in parts)
+        return () if isinstance(form, Shape) and form.type == "token" else next(left)
+
+    return take(like)
 
 
 def clamp_limits(

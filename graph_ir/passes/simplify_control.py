@@ -7,26 +7,25 @@ after    %n = while(%n0, %v0){%c, %d}, with %v0 the same for all rounds (inside,
 Requires: topological order, plain layouts. Ensures: topological order; a subgraph has no input that is constant
 outside, or that none of the op's subgraphs reads.
 
-A loop is unrolled when its length follows from constants and the copies are at most `MOST_UNROLLED` ops.
+A loop is unrolled when its length follows from constants and the copies are few (`graph_ir/trip_count.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-
-import numpy as np
+from dataclasses import dataclass
 
 from ..context import LowerContext
 from ..decisions import record
-from ..graph import Array, Graph, GraphTensor
+from ..graph import Graph, GraphTensor
 from ..ops.control import Case, ControlOp, While
-from ..subgraph import Argument, inline, needed_inputs, needed_ops, with_arguments
+from ..subgraph import Argument, inline, needed_inputs, with_arguments
+from ..trip_count import short_trip_count
 from ..values import constant_value
 
-MOST_UNROLLED = 256
-"""Ops an unrolled loop may have: what is saved a round is a few calls, while every copy is compiled."""
-
-_MOST_COUNTED = 4096  # elements of a value that decides how long a loop is
+_SMALLER = (
+    "constants move inside; what is not read, or given twice, or never changes is not passed on"
+)
 
 
 def simplify_control(graph: Graph, ctx: LowerContext) -> bool:
@@ -36,28 +35,33 @@ def simplify_control(graph: Graph, ctx: LowerContext) -> bool:
     while pending:
         op = pending.pop()
         count = len(graph.ops)
-        results = _replacement(graph, op)
-        if results is None:
+        found = _replacement(graph, op)
+        if found is None:
             continue
         changed = True
         made = graph.ops[count:]
-        for old, new in zip(op.outputs, results, strict=True):
+        for old, new in zip(op.outputs, found.results, strict=True):
             if new is not None:
                 old.replace_uses(new)
         graph.remove([op])
         pending.extend(made_op for made_op in made if isinstance(made_op, ControlOp))
         names = [part.name for part in made if part.op_name != "constant"]
-        record(graph, "rewritten", [op.name], names, f"what this {op.op_name} decides is known")
+        record(graph, "rewritten", [op.name], names, found.why)
     if changed:
         graph.sort()
     return changed
 
 
-Results = Sequence[GraphTensor | None] | None
-"""What replaces each output (None: nobody reads it), or None where no rule fits."""
+@dataclass(frozen=True)
+class _Replacement:
+    """What takes the place of each output (None: nobody reads it), and why."""
+
+    results: Sequence[GraphTensor | None]
+    why: str
 
 
-def _replacement(graph: Graph, op: ControlOp) -> Results:
+def _replacement(graph: Graph, op: ControlOp) -> _Replacement | None:
+    """None where no rule fits."""
     if not any(y.uses for y in op.outputs):
         return None
     if isinstance(op, Case):
@@ -65,12 +69,13 @@ def _replacement(graph: Graph, op: ControlOp) -> Results:
     return _while(graph, op) if isinstance(op, While) else None
 
 
-def _case(graph: Graph, op: Case) -> Results:
+def _case(graph: Graph, op: Case) -> _Replacement | None:
     index = constant_value(op.inputs[0])
     if index is not None:
         inside = 0 <= int(index) < len(op.branches)
         branch = op.branches[int(index) if inside else -1]
-        return inline(graph, branch, dict(enumerate(op.inputs[1:])))
+        results = inline(graph, branch, dict(enumerate(op.inputs[1:])))
+        return _Replacement(results, f"it always takes branch '{branch.name}'")
     wanted = [i for i, y in enumerate(op.outputs) if y.uses]
     read = set().union(*(needed_inputs(branch, wanted) for branch in op.branches))
     arguments, kept = _arguments(op.inputs[1:], read)
@@ -78,13 +83,13 @@ def _case(graph: Graph, op: Case) -> Results:
         return None
     branches = tuple(with_arguments(branch, arguments, wanted) for branch in op.branches)
     made = graph.make("case", [op.inputs[0], *kept], {**op.attrs, "branches": branches}, op.name)
-    return _spread(made.outputs, wanted, len(op.outputs))
+    return _Replacement(_spread(made.outputs, wanted, len(op.outputs)), _SMALLER)
 
 
-def _while(graph: Graph, op: While) -> Results:
-    trips = _trip_count(op)
+def _while(graph: Graph, op: While) -> _Replacement | None:
+    trips = short_trip_count(op)
     if trips is not None:
-        return _unrolled(graph, op, trips)
+        return _Replacement(_unrolled(graph, op, trips), f"it always runs {trips} times")
     state = _live_state(op)
     fixed = [i for i in state if _is_returned(op, i)]
     if len(fixed) == len(state):
@@ -101,7 +106,7 @@ def _while(graph: Graph, op: While) -> Results:
     results = list(_spread(graph.make("while", inputs, attrs, op.name).outputs, kept, op.carried))
     for i in fixed:
         results[i] = op.inputs[i]
-    return results
+    return _Replacement(results, _SMALLER)
 
 
 def _spread(
@@ -154,59 +159,8 @@ def _is_returned(op: While, i: int) -> bool:
     return op.body.outputs[i].inputs[0] is op.body.inputs[i].outputs[0]
 
 
-def _unrolled(graph: Graph, op: While, trips: int) -> Results:
+def _unrolled(graph: Graph, op: While, trips: int) -> list[GraphTensor]:
     state, fixed = list(op.inputs[: op.carried]), op.inputs[op.carried :]
     for _ in range(trips):
         state = inline(graph, op.body, dict(enumerate([*state, *fixed])))
     return state
-
-
-def _trip_count(op: While) -> int | None:
-    """How often the body runs, if that follows from constants and the copies would not be too many."""
-    copied = sum(inner.kind not in ("source", "sink") for inner in op.body.ops)
-    most = MOST_UNROLLED // max(copied, 1)
-    state, parts = _deciding_state(op), [op.condition, op.body]
-    values = {i: constant_value(op.inputs[i]) for i in (*state, *_deciding_inputs(op, state))}
-    deciding = [needed_ops(parts[0], [0]), needed_ops(parts[1], state)]
-    if any(isinstance(inner, ControlOp) for ops in deciding for inner in ops):
-        return None
-    arrays: dict[int, Array] = {}
-    for i, value in values.items():
-        if value is None or value.size > _MOST_COUNTED:
-            return None
-        arrays[i] = value
-    return _count(op, state, arrays, most)
-
-
-def _deciding_inputs(op: While, state: Sequence[int]) -> set[int]:
-    return needed_inputs(op.condition, [0]) | needed_inputs(op.body, state)
-
-
-def _deciding_state(op: While) -> list[int]:
-    """The part of the state the condition depends on, through any number of rounds."""
-    found: set[int] = set()
-    pending = needed_inputs(op.condition, [0])
-    while pending:
-        i = pending.pop()
-        if i < op.carried and i not in found:
-            found.add(i)
-            pending |= needed_inputs(op.body, [i])
-    return sorted(found)
-
-
-def _count(op: While, state: Sequence[int], values: dict[int, Array], most: int) -> int | None:
-    """Run the part of the loop that decides its length; None where there are more than `most` rounds."""
-    order = sorted(values)
-    numbers: dict[int, Argument] = {i: number for number, i in enumerate(order)}
-
-    def part(graph: Graph, results: Sequence[int]) -> Graph:
-        return with_arguments(graph, numbers, results)
-
-    condition, body = part(op.condition, [0]), part(op.body, state)
-    with np.errstate(all="ignore"):
-        for trips in range(most + 1):
-            arrays = [values[i] for i in order]
-            if not bool(condition.evaluate(arrays)[0]):
-                return trips
-            values.update(zip(state, body.evaluate(arrays), strict=True))
-    return None

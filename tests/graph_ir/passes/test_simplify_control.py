@@ -10,7 +10,8 @@ from graphc.graph_ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.ops.control import Case, While
 from graphc.graph_ir.passes.fold_constants import fold_constants
 from graphc.graph_ir.passes.remove_dead import remove_dead
-from graphc.graph_ir.passes.simplify_control import MOST_UNROLLED, simplify_control
+from graphc.graph_ir.passes.simplify_control import simplify_control
+from graphc.graph_ir.trip_count import MOST_UNROLLED
 from support.control import (
     RandomControl,
     constant,
