@@ -13,6 +13,7 @@ SWITCHES = (
     "simplify",  # algebraic rewrites
     "recompose",  # recognise softmax, layer norm, gelu, ... in what exporters decomposed
     "blocked-layouts",  # let propagate_layouts choose blocked formats
+    "direct-convolution",  # convolve tap by tap, channels last, instead of multiplying patches
     "fuse",  # fuse elementwise chains into each other and into matmul epilogues
     "in-place",  # let the memory planner reuse buffers
 )

@@ -17,9 +17,11 @@ from .context import LowerContext
 from .graph import GraphTensor
 from .ops.compose import Composer
 from .ops.convolution import Convolution
+from .ops.convolution_direct import geometry_of, offered
 from .ops.window import Window
+from .templates.convolution_blocking import COPY_BYTES_PER_CYCLE
 from .templates.convolution_geometry import ConvolutionGeometry
-from .templates.matmul_tile import BYTES_PER_CYCLE, pick_tile, product_cycles
+from .templates.matmul_tile import pick_tile, product_cycles
 
 LEAST_ROWS = 8
 """Results per group below which a product leaves most of its register tile empty, and a loop is faster."""
@@ -63,22 +65,6 @@ def ranked_forms(op: Convolution, ctx: LowerContext) -> list[tuple[ConvolutionFo
     return sorted(found, key=lambda pair: pair[1])
 
 
-def geometry_of(op: Convolution) -> ConvolutionGeometry:
-    """The numbers of a convolution; of more than two spatial axes all but the last count as rows."""
-    x, w = (i.details.plain_dims for i in op.inputs)
-    window, groups = op.window, op.groups
-    places = op.outputs[0].details.plain_dims[2:]
-    return ConvolutionGeometry(
-        x[0], groups, w[1], w[0] // groups, _pair(x[2:]), _pair(places), _pair(window.kernel),
-        _pair(window.strides), _pair(window.dilations), _pair(window.before, 0),
-    )  # fmt: skip
-
-
-def _pair(sizes: tuple[int, ...], missing: int = 1) -> tuple[int, int]:
-    *outer, last = sizes
-    return (math.prod(outer) if outer else missing), last
-
-
 def padded(make: Composer, x: GraphTensor, window: Window, fill: int | float | bool) -> GraphTensor:
     """x with the padding that windows read."""
     dims = x.details.plain_dims
@@ -113,13 +99,25 @@ def _reads_all(window: Window) -> bool:
 
 
 def _patches_cycles(g: ConvolutionGeometry, target: Target) -> float | None:
-    """The product, and writing and reading the patches."""
+    """The product, the copy of its right-hand side into panels, and writing and reading the patches."""
     if g.outputs < LEAST_ROWS:
         return None
     places = math.prod(g.result)
     product = product_cycles(g.outputs, places, pick_tile(g.outputs, places, target), target)
-    copies = 0 if g.kernel == (1, 1) == g.strides else 2 * 4 * g.terms * places
-    return g.batch * g.groups * (g.terms * product + copies / BYTES_PER_CYCLE)
+    copies = (1 if g.is_product else 3) * g.terms * places * 4 / COPY_BYTES_PER_CYCLE
+    return g.batch * g.groups * (g.terms * product + copies)
 
 
-FORMS = (ConvolutionForm("patches", _patches, _patches_cycles, spatial_axes=99),)
+def _direct(make: Composer, op: Convolution) -> GraphTensor:
+    return make("direct_convolution", *op.inputs, **op.attrs)
+
+
+def _direct_cycles(g: ConvolutionGeometry, target: Target) -> float | None:
+    """The best of its layouts, bands and tiles."""
+    return min((choice.cycles for choice in offered(g, LowerContext(target))), default=None)
+
+
+FORMS = (
+    ConvolutionForm("direct", _direct, _direct_cycles, ("direct-convolution", "blocked-layouts")),
+    ConvolutionForm("patches", _patches, _patches_cycles, spatial_axes=99),
+)

@@ -30,6 +30,23 @@ def is_elementwise(op: Op) -> bool:
     return isinstance(op, FusibleOp) and op.elementwise
 
 
+FOLLOWERS = ("concat", "pad", "slice", "max_pool", "min_pool", "sum_pool", "prod_pool")
+
+
+def follows_layout(op: Op) -> bool:
+    """Whether the op runs as well in any layout as in the plain one, its result then lying like what it reads.
+
+    Elementwise ops, and those that look at other elements but leave every axis what it is.
+    """
+    if is_elementwise(op) or op.op_name in FOLLOWERS:
+        return True
+    if op.op_name == "gather":  # along one axis, as resize does
+        return op.inputs[1].details.rank == 1
+    kept = is_reduction(op) and bool(op.attrs.get("keep_dims", False))
+    # Rows of a plain tensor have a loop of their own, which keeps them in cache.
+    return kept and getattr(op, "axes", None) != (op.inputs[0].details.rank - 1,)
+
+
 def is_tuned(op: Op) -> bool:
     """Whether a loop template of its own runs the op, and the elementwise ops after it on its accumulators."""
     return isinstance(op, TunableOp) and op.is_tuned

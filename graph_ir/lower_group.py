@@ -11,6 +11,7 @@ from .context import LowerContext
 from .graph import Graph, GraphTensor, Op
 from .groups import is_tuned, reduces_rows
 from .lower_attention import attention_function
+from .lower_convolution import convolution_function
 from .lower_matmul import matmul_function
 from .lower_winograd import winograd_function
 from .op_kinds import FusibleOp
@@ -27,6 +28,7 @@ parameters are the inputs, each once, then the output."""
 LOWERINGS: Mapping[str, Lowering] = {
     "matmul_core": matmul_function,
     "winograd_convolution": winograd_function,
+    "direct_convolution": convolution_function,
 }
 """How the group around a tuned op is lowered, by the op's name."""
 

@@ -41,6 +41,11 @@ class TunableOp(FusibleOp):
         """Whether the template runs this one; else its computation does."""
         return True
 
+    @property
+    def result_holds_sums(self) -> bool:
+        """Whether partial sums wait in the result, which must then be of the accumulator's type."""
+        return False
+
 
 class CompositeOp(Op):
     """An op defined by smaller ones. The pass `decompose` replaces it, unless fusion has a loop for it."""

@@ -28,7 +28,7 @@ from ..groups import (
     is_view,
     reduces_rows,
 )
-from ..op_kinds import FusibleOp
+from ..op_kinds import FusibleOp, TunableOp
 
 CHEAP_MOVEMENT = ("broadcast",)
 Fits = Callable[[Op, list[Op]], bool]
@@ -71,11 +71,14 @@ def _grow(anchor: Op, taken: set[Op]) -> list[Op]:
 def _fits_elements(anchor: Op) -> Fits:
     """Elementwise ops on tensors of the anchor's shape and layout."""
     details = anchor.outputs[0].details
+    one_type = isinstance(anchor, TunableOp) and anchor.result_holds_sums
 
     def fits(op: Op, group: list[Op]) -> bool:
         if not is_elementwise(op):
             return False
         found = op.outputs[0].details
+        if one_type and found.dtype != details.dtype:
+            return False
         return found.plain_dims == details.plain_dims and found.format == details.format
 
     return fits

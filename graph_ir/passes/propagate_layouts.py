@@ -5,23 +5,25 @@ after    %r = reorder(%b){NK24n}   %c = matmul_core(%a, %r)
 Requires: composites decomposed, all formats plain. Ensures: every op's inputs and outputs form one of its choices;
 graph inputs and outputs stay plain.
 
-Every combination of the tunable ops' choices is tried (per connected region, up to 64, then greedily). A combination
-costs the bytes of the reorders it inserts, one per (tensor, format), none for constants, which are reordered at
-compile time, plus what an op itself pays for a choice; blocked choices count 0.9. Elementwise ops take the layout of
-their inputs; all others are plain.
+Every combination of the tunable ops' choices is tried per connected region, up to 64. A larger region starts from the
+best of the combinations in which all of its activations have one layout, and then each op may change its mind. A
+combination costs the bytes of the reorders it inserts, one per (tensor, format), none for constants, which are
+reordered at compile time, and none where the bytes stay as they are, plus what an op itself pays for a choice; blocked
+choices count 0.9. Ops that follow (`groups.follows_layout`) take the layout of their inputs; all others are plain.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from ..context import LowerContext
 from ..decisions import record
 from ..format import Format, plain
 from ..graph import FormatChoice, Graph, GraphTensor, Op
-from ..groups import is_elementwise
+from ..groups import follows_layout, is_elementwise
 
 MOST_COMBINATIONS = 64
 BLOCKED_DISCOUNT = 0.9
@@ -41,9 +43,10 @@ def propagate_layouts(graph: Graph, ctx: LowerContext) -> bool:
     """Assign formats; the decisions are kept in `graph.attrs['temp.layout_decisions']`."""
     options = {op: _candidates(op, ctx) for op in graph.ops if op.kind == "tunable"}
     assignment = dict.fromkeys(options, 0)
+    leaders = {op: _leaders(op, choices) for op, choices in options.items()}
     decisions: list[LayoutDecision] = []
     for region in _regions(graph, options):
-        costs = _search(region, options, assignment)
+        costs = _search(region, options, leaders, assignment)
         decisions.extend(
             LayoutDecision(op.name, tuple(options[op]), tuple(costs[op]), assignment[op])
             for op in region.tunable
@@ -92,51 +95,89 @@ def _regions(graph: Graph, options: dict[Op, list[FormatChoice]]) -> list[_Regio
 
 
 def _may_be_blocked(graph: Graph, options: dict[Op, list[FormatChoice]]) -> set[GraphTensor]:
-    """Tensors that some choice of a tunable op makes blocked, directly or through elementwise ops."""
+    """Tensors that some choice of a tunable op makes blocked, directly or through ops that follow."""
     found: set[GraphTensor] = set()
     for op in graph.ops:
         for index, tensor in enumerate(op.outputs):
             chosen = any(not choice.outputs[index].is_plain for choice in options.get(op, ()))
-            if chosen or (is_elementwise(op) and any(x in found for x in op.inputs)):
+            if chosen or (follows_layout(op) and any(x in found for x in op.inputs)):
                 found.add(tensor)
     return found
 
 
 def _has_layouts(op: Op) -> bool:
-    return op.kind == "tunable" or is_elementwise(op)
+    return op.kind == "tunable" or follows_layout(op)
+
+
+def _leaders(op: Op, choices: list[FormatChoice]) -> list[int]:
+    """For each choice, the cheapest one that differs from it in the layout of constants only: the one worth trying."""
+    dynamic = [i for i, x in enumerate(op.inputs) if x.producer_owner.op_name != "constant"]
+    best: dict[tuple[object, ...], int] = {}
+    keys = [(*(choice.inputs[i] for i in dynamic), *choice.outputs) for choice in choices]
+    for number, (key, choice) in enumerate(zip(keys, choices, strict=True)):
+        if key not in best or choice.cost < choices[best[key]].cost:
+            best[key] = number
+    return [best[key] for key in keys]
 
 
 def _search(
-    region: _Region, options: dict[Op, list[FormatChoice]], assignment: dict[Op, int]
-) -> dict[Op, list[float]]:
+    region: _Region, options: dict[Op, list[FormatChoice]], leaders: dict[Op, list[int]],
+    assignment: dict[Op, int],
+) -> dict[Op, list[float]]:  # fmt: skip
     """Set the best choice of each op of a region; returns, per op, the cost of each of its choices."""
 
-    def cost(changes: dict[Op, int]) -> float:
+    def cost(changes: Mapping[Op, int]) -> float:
         numbers = {op: changes.get(op, assignment[op]) for op in region.tunable}
         return _cost(region.scope, {op: options[op][i] for op, i in numbers.items()})
 
-    ranges = [range(len(options[op])) for op in region.tunable]
-    if math.prod(map(len, ranges)) <= MOST_COMBINATIONS:
-        combinations = itertools.product(*ranges)
-        best = min(combinations, key=lambda c: cost(_zip(region.tunable, c)))
-        assignment.update(_zip(region.tunable, best))
+    tried = [sorted(set(leaders[op])) for op in region.tunable]
+    if math.prod(map(len, tried)) <= MOST_COMBINATIONS:
+        combinations: Iterable[tuple[int, ...]] = itertools.product(*tried)
+    else:
+        combinations = _uniform(region.tunable, options, leaders)
+    starts = [_zip(region.tunable, combination) for combination in combinations]
+    assignment.update(min(starts, key=cost))
     costs: dict[Op, list[float]] = {}
     for op in region.tunable:
-        costs[op] = [cost({op: i}) for i in range(len(options[op]))]
-        assignment[op] = costs[op].index(min(costs[op]))
+        found = {i: cost({op: i}) for i in set(leaders[op])}
+        own = [
+            choice.cost - options[op][i].cost
+            for choice, i in zip(options[op], leaders[op], strict=True)
+        ]
+        costs[op] = [found[i] + extra for i, extra in zip(leaders[op], own, strict=True)]
+        assignment[op] = min(found, key=lambda i: (found[i], i))
     return costs
 
 
-def _zip(region: list[Op], combination: tuple[int, ...]) -> dict[Op, int]:
+def _uniform(
+    ops: list[Op], options: dict[Op, list[FormatChoice]], leaders: dict[Op, list[int]]
+) -> Iterator[tuple[int, ...]]:
+    """For each kind of layout that some op offers for its result, the choices nearest to having it everywhere."""
+    kinds = {_kind(choice.outputs[0]): None for op in ops for choice in options[op]}
+    for kind in kinds:
+        yield tuple(min(leaders[op], key=lambda i: _distance(options[op][i], kind)) for op in ops)
+
+
+def _kind(fmt: Format) -> tuple[bool, tuple[int, ...]]:
+    """What layouts of tensors of different ranks have in common."""
+    return fmt.is_plain, tuple(block for block in fmt.blocks if block)
+
+
+def _distance(choice: FormatChoice, kind: tuple[bool, tuple[int, ...]]) -> tuple[bool, bool, float]:
+    return _kind(choice.outputs[0]) != kind, _kind(choice.inputs[0]) != kind, choice.cost
+
+
+def _zip(region: Iterable[Op], combination: Iterable[int]) -> dict[Op, int]:
     return dict(zip(region, combination, strict=True))
 
 
 def _cost(scope: list[Op], choices: dict[Op, FormatChoice]) -> float:
-    _, reorders = _walk(scope, choices)
+    formats, reorders = _walk(scope, choices)
     total = sum(
         2 * tensor.details.with_format(fmt).size_bytes
         for tensor, fmt in reorders
         if tensor.producer_owner.op_name != "constant"
+        and not fmt.is_view_of(formats[tensor], tensor.details.plain_dims)
     )
     blocked = any(
         f.is_blocking for choice in choices.values() for f in (*choice.inputs, *choice.outputs)
@@ -150,7 +191,8 @@ def _walk(
 ) -> tuple[dict[GraphTensor, Format], dict[tuple[GraphTensor, Format], None]]:
     """Formats of all tensors under the given choices, and the (tensor, format) pairs that need a reorder.
 
-    Tensors from outside `ops` are plain: only tunable and elementwise ops, which a region holds, make other layouts.
+    Tensors from outside `ops` are plain: only tunable ops and those that follow, which a region holds, make
+    other layouts.
     """
     formats: dict[GraphTensor, Format] = {}
     reorders: dict[tuple[GraphTensor, Format], None] = {}
@@ -171,9 +213,14 @@ def _formats_of(
     """(format wanted of each input, format of each output)."""
     if op in choices:
         return list(choices[op].inputs), list(choices[op].outputs)
-    if is_elementwise(op):
+    if follows_layout(op):
         dims = op.outputs[0].details.plain_dims
-        same = [x for x in op.inputs if x.details.plain_dims == dims]
+        whole = is_elementwise(op)
+        same = [
+            x
+            for x in op.inputs
+            if (x.details.plain_dims == dims if whole else x.details.rank == len(dims))
+        ]
         chosen = next((formats[x] for x in same if not formats[x].is_plain), plain(len(dims)))
         return [chosen if x in same else plain(x.details.rank) for x in op.inputs], [chosen]
     return [plain(x.details.rank) for x in op.inputs], [plain(y.details.rank) for y in op.outputs]

@@ -49,6 +49,11 @@ class ConvolutionGeometry:
             for before, end, size in zip(self.before, ends, self.image, strict=True)
         )
 
+    @property
+    def is_product(self) -> bool:
+        """Whether each pixel of the result is made of the same pixel of the image."""
+        return self.kernel == (1, 1) == self.strides and not self.is_padded
+
     def __str__(self) -> str:
         pairs = {"k": self.kernel, "s": self.strides, "d": self.dilations, "p": self.before}
         parts = [

@@ -1,22 +1,26 @@
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+
 import pytest
 
 from graphc.dtypes import F32, S32
 from graphc.graph_ir.convolution_forms import LEAST_ROWS
+from graphc.graph_ir.decisions import log_of
 from graphc.graph_ir.graph import Graph
 from graphc.graph_ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.passes.lower_windows import lower_windows
 from support.graphs import run_pass
 
 
-def after(op_name, dtype, shapes, attrs):
+def after(op_name, dtype, shapes, attrs, step=lower_windows):
     """Names of the ops that one op became; the meaning is checked."""
     graph = Graph("one")
     inputs = [graph.make_input(LogicalTensor(dtype, shape)) for shape in shapes]
     graph.make_output(graph.make(op_name, inputs, attrs).outputs[0])
-    changed = run_pass(lower_windows, graph)
-    assert not run_pass(lower_windows, graph)
+    changed = run_pass(step, graph)
+    assert not run_pass(step, graph)
     names = [op.op_name for op in graph.ops if op.kind not in ("source", "sink")]
     assert changed or names == [op_name]
     return sorted(names)
@@ -38,8 +42,43 @@ PRODUCT = ["matmul_core", "reshape", "reshape", "reshape"]
         ((LEAST_ROWS - 1, 4, 2, 3), {}, ["convolution"]),
     ],
 )
-def test_convolution(w, attrs, names):
-    assert after("convolution", F32, [(2, 4, 4, 5), w], attrs) == names
+def test_patches(w, attrs, names):
+    assert after("convolution", F32, [(2, 4, 4, 5), w], attrs, without_direct) == names
+
+
+def without_direct(graph, ctx):
+    options = replace(ctx.options, disabled=frozenset({"direct-convolution"}))
+    return lower_windows(graph, replace(ctx, options=options))
+
+
+@pytest.mark.parametrize(
+    ("x", "w", "attrs"),
+    [
+        ((2, 4, 4, 5), (8, 4, 1, 1), {}),
+        ((2, 4, 4, 5), (8, 4, 2, 3), {"before": (1, 0), "strides": (2, 1)}),
+        ((2, 32, 4, 5), (32, 16, 2, 3), {"groups": 2}),
+        ((2, 4, 5), (8, 4, 3), {"after": (1,)}),
+    ],
+)
+def test_direct(x, w, attrs):
+    assert after("convolution", F32, [x, w], attrs) == ["direct_convolution"]
+
+
+def test_more_than_two_spatial_axes_are_patches():
+    names = after("convolution", F32, [(2, 4, 3, 4, 5), (8, 4, 2, 2, 2)], {})
+    assert "patches" in names and "matmul_core" in names
+
+
+def test_the_choice_is_recorded_with_what_the_others_would_take():
+    graph = Graph("one")
+    inputs = [graph.make_input(LogicalTensor(F32, s)) for s in ((1, 8, 9, 9), (16, 8, 3, 3))]
+    graph.make_output(graph.make("convolution", inputs, name="conv").outputs[0])
+    run_pass(lower_windows, graph)
+    (decision,) = [d for d in log_of(graph).decisions if d.kind == "form"]
+    assert decision.subjects == ("conv",)
+    assert re.fullmatch(
+        r"direct, [\d.e+]+ cycles foreseen; patches [\d.e+]+ \([\d.]+ times\)", decision.text
+    )
 
 
 def test_other_types_keep_their_loop():

@@ -1,0 +1,172 @@
+"""From a direct convolution and its epilogue ops to the numbers the convolution template takes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ..tensor_ir import builder as t
+from ..tensor_ir.nodes import Buffer, Expr, Function, Let
+from .computation import Index
+from .context import LowerContext
+from .format import Format
+from .graph import GraphTensor, Op
+from .groups import is_elementwise
+from .lower_matmul import epilogue_value, flat
+from .ops.convolution_direct import LAST_BANDS, DirectConvolution, offered
+from .templates.convolution import ConvolutionProblem, ConvolutionTemplate
+from .templates.convolution_band import BANDS, ImageOperand
+from .templates.convolution_blocking import ConvolutionChoice
+from .templates.convolution_geometry import ConvolutionGeometry
+from .templates.matmul import EpilogueValue, MatmulProblem, MatmulTemplate, Operand
+from .templates.reader import parameters
+
+
+def convolution_choices(op: DirectConvolution, ctx: LowerContext) -> list[ConvolutionChoice]:
+    """Every band and blocking the template offers for the layouts its operands have; the model's pick first."""
+    x, w = (i.details.format for i in op.inputs)
+    choices = offered(op.geometry, ctx)
+    if op.outputs[0].details.format.is_plain:
+        return [c for c in choices if c.band == "product"]
+    bands = ("planes",) if x.is_plain else LAST_BANDS
+    return [
+        c
+        for c in choices
+        if c.band in bands and c.blocking.tile.columns(ctx.target) == w.blocks[-1]
+    ]
+
+
+def convolution_choice(op: DirectConvolution, ctx: LowerContext) -> ConvolutionChoice:
+    """How a convolution runs: under the blocking asked for, else by the cost model."""
+    choices = convolution_choices(op, ctx)
+    asked = ctx.blockings.get(op.problem)
+    same = [c for c in choices if asked and c.blocking.tile == asked.tile]
+    return replace(same[0], blocking=asked) if asked and same else choices[0]
+
+
+def convolution_function(
+    op: DirectConvolution,
+    ops: Sequence[Op],
+    inputs: list[GraphTensor],
+    outputs: list[GraphTensor],
+    ctx: LowerContext,
+) -> Function:
+    """A direct convolution and the elementwise ops after it; parameters are `inputs` (each once), then the output."""
+    (output,) = outputs
+    memory = {x: flat(b) for x, b in parameters(inputs, outputs).items()}
+    choice = convolution_choice(op, ctx)
+    others = [o for o in ops if o is not op]
+    reads = [x for x in memory if x not in (*op.inputs, output)]
+    by_pixel = _reads_by_pixel(output, reads, others)
+    value = None
+    if output is not op.outputs[0]:
+        value = epilogue_value(op.outputs[0], output, memory)
+    operands = [memory[x] for x in (*op.inputs, output)]
+    make = _product if choice.band == "product" else _taps
+    template = make(op, choice, operands, output, value, by_pixel, ctx)
+    post = "".join(f"_{name}" for name in dict.fromkeys(o.op_name for o in others))[:40]
+    tile = f"{choice.blocking.tile.rows}x{choice.blocking.tile.columns(ctx.target)}"
+    name = f"f32_conv_{choice.band}{post}_{op.geometry}_{tile}__{ctx.target.isa}"
+    note = f"{' -> '.join(o.name for o in ops)} [{choice.band} {choice.blocking}]"
+    return template.function(name, tuple(memory.values()), note)
+
+
+def _taps(
+    op: DirectConvolution, choice: ConvolutionChoice, operands: Sequence[Buffer], output: GraphTensor,
+    value: EpilogueValue | None, by_pixel: bool, ctx: LowerContext,
+) -> ConvolutionTemplate:  # fmt: skip
+    """Channels last, tap by tap."""
+    x, w, y = operands
+    geometry = op.geometry
+    if choice.band == "place" and by_pixel and geometry.is_product:
+        geometry = _one_line(geometry)
+    problem = ConvolutionProblem(
+        geometry, image_operand(op.inputs[0], x), w, image_operand(output, y), choice.band
+    )
+    if value is not None:
+        split = BANDS[choice.band].flat and not by_pixel
+        value = _indexed(value, output.details.rank, geometry.result[1] if split else 0)
+    return ConvolutionTemplate(problem, choice.blocking, ctx.target, value)
+
+
+def _product(
+    op: DirectConvolution, choice: ConvolutionChoice, operands: Sequence[Buffer], output: GraphTensor,
+    value: EpilogueValue | None, by_pixel: bool, ctx: LowerContext,
+) -> MatmulTemplate:  # fmt: skip
+    """Weights [outputs, channels] times image [channels, pixels], all plain."""
+    x, w, y = operands
+    g, pixels = op.geometry, math.prod(op.geometry.result)
+    problem = MatmulProblem(
+        (g.batch, g.groups), g.outputs, pixels, g.channels,
+        Operand(w, (0, g.outputs * g.channels), g.channels, 1),
+        Operand(x, (g.groups * g.channels * pixels, g.channels * pixels), pixels, 1),
+        Operand(y, (g.groups * g.outputs * pixels, g.outputs * pixels), pixels, 1),
+    )  # fmt: skip
+    if value is None:
+        return MatmulTemplate(problem, choice.blocking, ctx.target, None)
+    inner = _indexed(value, output.details.rank, 0 if by_pixel else g.result[1])
+
+    def of_index(index: Index, acc: Expr) -> tuple[list[Let], Expr]:
+        image, group, number, pixel = index
+        return inner((image, t.add(t.mul(group, g.outputs), number), t.as_expr(0), pixel), acc)
+
+    return MatmulTemplate(problem, choice.blocking, ctx.target, of_index)
+
+
+def _one_line(g: ConvolutionGeometry) -> ConvolutionGeometry:
+    """The same product over pixels in one line, so that register tiles do not end with each row."""
+    line = (1, math.prod(g.image))
+    return ConvolutionGeometry(g.batch, g.groups, g.channels, g.outputs, line, line)
+
+
+def image_operand(tensor: GraphTensor, buffer: Buffer) -> ImageOperand:
+    """Strides of an image of one or two spatial axes, in a layout without blocks."""
+    details = tensor.details
+    strides = strides_of(details.format, details.plain_dims)
+    row = strides[2] if details.rank == 4 else 0
+    return ImageOperand(buffer, strides[0], row, strides[-1], strides[1])
+
+
+def strides_of(fmt: Format, dims: Sequence[int]) -> list[int]:
+    """Elements between neighbours on each plain axis, in a layout without blocks."""
+    strides, stride = [0] * len(dims), 1
+    for axis in reversed(fmt.order):
+        strides[axis] = stride
+        stride *= dims[axis]
+    return strides
+
+
+def _reads_by_pixel(output: GraphTensor, reads: Sequence[GraphTensor], ops: Sequence[Op]) -> bool:
+    """Whether a pixel may be named by its number alone: what the epilogue reads has each pixel, in order, or one value
+    for all."""
+    if not all(map(is_elementwise, ops)):
+        return False
+    rank = output.details.rank
+    pixels = output.details.plain_dims[2:]
+    for tensor in reads:
+        dims, fmt = tensor.details.plain_dims, tensor.details.format
+        own = dims[2 - rank :] if len(dims) > rank - 3 else dims
+        if all(size == 1 for size in own):
+            continue
+        axes = [i for i, axis in enumerate(fmt.order) if axis >= len(dims) - len(pixels)]
+        in_order = axes == list(range(axes[0], axes[0] + len(axes))) if axes else False
+        if own != pixels or fmt.is_blocking or not in_order:
+            return False
+    return True
+
+
+def _indexed(value: EpilogueValue, rank: int, columns: int) -> EpilogueValue:
+    """The epilogue of a plain index of `rank` axes for one of (image, output, row, column).
+
+    `columns`: pixels come as one number, which is to be split by that many in a row; 0 if not.
+    """
+
+    def of_index(index: Index, acc: Expr) -> tuple[list[Let], Expr]:
+        image, output, row, column = index
+        if columns:
+            row, column = t.add(row, t.floordiv(column, columns)), t.mod(column, columns)
+        places = (row, column) if rank == 4 else (column,)
+        return value((image, output, *places), acc)
+
+    return of_index

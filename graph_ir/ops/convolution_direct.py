@@ -1,0 +1,107 @@
+"""direct_convolution: an f32 convolution that reads the image tap by tap, the result channels last."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from ..format import Format, plain
+from ..graph import FormatChoice
+from ..op_kinds import TunableOp
+from ..registry import register
+from ..templates.convolution_blocking import (
+    ConvolutionChoice,
+    ranked_choices,
+    ranked_products,
+)
+from ..templates.convolution_geometry import ConvolutionGeometry
+from ..templates.matmul_tile import BYTES_PER_CYCLE
+from .convolution import Convolution
+
+if TYPE_CHECKING:
+    from ...target import Target
+    from ..context import LowerContext
+
+LAST_BANDS = ("place", "rows", "patches")
+"""Bands for an image channels last."""
+PLAIN_BANDS = ("planes", "product")
+
+
+@register("direct_convolution")
+class DirectConvolution(Convolution, TunableOp):
+    """A `convolution` of f32 over one or two spatial axes, run by `templates.convolution`."""
+
+    @property
+    def geometry(self) -> ConvolutionGeometry:
+        """Its numbers."""
+        return geometry_of(self)
+
+    @property
+    def problem(self) -> str:
+        """The name of the convolution in profiles and tuning files: `conv c64i56x56o64r56x56k3x3p1x1 f32`."""
+        return f"conv {self.geometry} {self.inputs[0].details.dtype}"
+
+    @property
+    def result_holds_sums(self) -> bool:
+        """Steps of the sum wait in the result."""
+        return True
+
+    def query_format(self, ctx: LowerContext) -> list[FormatChoice]:
+        """Channels last with the weights in panels; the image may be plain if it has few channels, and everything if it
+        is a product of weights and image."""
+        g, rank = self.geometry, self.inputs[0].details.rank
+        asked = ctx.blockings.get(self.problem)
+        last = channels_last(rank)
+        cycles: dict[tuple[Format, Format, Format], float] = {}
+        for choice in offered(g, ctx):
+            if asked is None or choice.blocking.tile == asked.tile:
+                image = plain(rank) if choice.band in PLAIN_BANDS else last
+                formats = (image, panel_format(rank, choice, ctx.target), last)
+                if choice.band == "product":
+                    formats = (plain(rank),) * 3
+                cycles.setdefault(formats, choice.cycles)
+        best = min(cycles.values())
+        return [
+            FormatChoice((image, panels), (result,), (found - best) * BYTES_PER_CYCLE)
+            for (image, panels, result), found in cycles.items()
+        ]
+
+
+def offered(g: ConvolutionGeometry, ctx: LowerContext) -> list[ConvolutionChoice]:
+    """Every way the template offers, the fastest foreseen first for each layout of the image."""
+    target, threads = ctx.target, ctx.options.threads
+    return [
+        *ranked_choices(g, target, threads, LAST_BANDS),
+        *ranked_choices(g, target, threads, ("planes",)),
+        *ranked_products(g, target, threads),
+    ]
+
+
+def geometry_of(op: Convolution) -> ConvolutionGeometry:
+    """The numbers of a convolution; of more than two spatial axes all but the last count as rows."""
+    x, w = (i.details.plain_dims for i in op.inputs)
+    window, groups = op.window, op.groups
+    places = op.outputs[0].details.plain_dims[2:]
+    return ConvolutionGeometry(
+        x[0], groups, w[1], w[0] // groups, _pair(x[2:]), _pair(places), _pair(window.kernel),
+        _pair(window.strides), _pair(window.dilations), _pair(window.before, 0),
+    )  # fmt: skip
+
+
+def _pair(sizes: tuple[int, ...], missing: int = 1) -> tuple[int, int]:
+    *outer, last = sizes
+    return (math.prod(outer) if outer else missing), last
+
+
+def channels_last(rank: int) -> Format:
+    """NHWC and its like: the second axis behind all others."""
+    return Format("NC" + "DHW"[5 - rank :], (0, *range(2, rank), 1), (0,) * rank)
+
+
+def panel_format(rank: int, choice: ConvolutionChoice, target: Target) -> Format:
+    """Weights [O, C, kernel...] in panels of outputs: kernel then channels inside, for "planes" the channels before the
+    last axis of the kernel."""
+    planes = choice.band == "planes"
+    inner = (*range(2, rank - 1), 1, rank - 1) if planes else (*range(2, rank), 1)
+    columns = choice.blocking.tile.columns(target)
+    return Format("OI" + "DHW"[5 - rank :], (0, *inner, 0), (0,) * rank + (columns,))

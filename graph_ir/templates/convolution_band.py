@@ -1,0 +1,269 @@
+"""Where a direct convolution reads the image: in place, or from a copy of a band of rows with its padding.
+
+All give the microkernel rows of A: one pixel of the result each, `pixel` elements apart, and the sum over the terms as
+a few steps of equal strides. A copy costs one load and store for each element; every element is then multiplied by all
+the outputs of its group and, but for `PatchBand`, by every tap of the kernel.
+
+    PlaceBand    image channels last, no padding           nothing is copied
+    RowBand      image channels last                       [rows][columns + padding][channels]
+    PlaneBand    image plain, for few channels             [rows][channels][columns + padding]
+    PatchBand    image channels last, for narrow results   [pixels][kernel rows][kernel columns][channels]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ...dtypes import F32
+from ...tensor_ir import builder as t
+from ...tensor_ir.nodes import Block, Buffer, Expr, For, If, LoopKind, Slice, Stmt, Store, Var
+from .convolution_geometry import ConvolutionGeometry
+
+
+@dataclass(frozen=True)
+class ImageOperand:
+    """An image in a flat buffer: element (n, c, y, x) is at n * image + c * channel + y * row + x * column."""
+
+    buffer: Buffer
+    image: int
+    row: int
+    column: int
+    channel: int
+
+
+@dataclass(frozen=True)
+class Step:
+    """One microkernel of the sum: `batch` runs of `k` terms.
+
+    Run i begins `a + i * a_batch` elements into a pixel's place and at row `b + i * b_batch` of the panel of weights.
+    """
+
+    a: int
+    b: int
+    k: int
+    batch: int
+    a_batch: int
+    b_batch: int
+
+
+class PlaceBand:
+    """The image itself; with copies of rows, what `RowBand` adds."""
+
+    flat = False
+    """Whether all pixels of a band are one line; otherwise each row of the result is."""
+
+    def __init__(self, geometry: ConvolutionGeometry, x: ImageOperand, rows: int) -> None:
+        self.geometry = geometry
+        self.x = x
+        self.rows = rows
+        self.row, self.tap = x.row, x.column
+        self.term = 1
+        self.scratch: Buffer | None = None
+
+    @property
+    def pixel(self) -> int:
+        """Distance of the pixels of a line."""
+        return self.tap * self.geometry.strides[1]
+
+    def pack(self, image: Expr, y: Expr) -> list[Stmt]:
+        """Copy what the rows from `y` on need of the image at offset `image`."""
+        return []
+
+    def line(self, image: Expr, y: Expr, number: Expr) -> Slice:
+        """The first pixel of row `number` of the band that begins at row `y` of the result."""
+        place = t.mul(t.add(y, number), self.geometry.strides[0] * self.row)
+        return Slice(self.x.buffer, (t.add(image, place),))
+
+    def steps(self, k_block: int) -> list[Step]:
+        """The sum in steps of about `k_block` terms."""
+        (kernel_rows, kernel_columns), channels = self.geometry.kernel, self.geometry.channels
+        below = self.geometry.dilations[0] * self.row
+        beside = self.geometry.dilations[1] * self.tap
+        run = kernel_columns * channels
+        if kernel_columns == 1 or beside == channels:
+            if k_block >= run:
+                at_once = min(kernel_rows, k_block // run)
+                return [
+                    Step(i * below, i * run, run, min(at_once, kernel_rows - i), below, run)
+                    for i in range(0, kernel_rows, at_once)
+                ]
+            return [
+                Step(i * below + k, i * run + k, min(k_block, run - k), 1, 0, 0)
+                for i in range(kernel_rows)
+                for k in range(0, run, k_block)
+            ]
+        block = max(1, min(channels, k_block // kernel_columns))
+        return [
+            Step(i * below + c, i * run + c, min(block, channels - c), kernel_columns, beside, channels)
+            for i in range(kernel_rows)
+            for c in range(0, channels, block)
+        ]  # fmt: skip
+
+
+class RowBand(PlaceBand):
+    """A copy of the rows a band needs, with their padding, channels last."""
+
+    def __init__(self, geometry: ConvolutionGeometry, x: ImageOperand, rows: int) -> None:
+        super().__init__(geometry, x, rows)
+        self.tap = geometry.channels
+        self.row = geometry.span(1, geometry.result[1]) * self.tap
+        self.scratch = Buffer("band", F32, (geometry.span(0, rows) * self.row,), "local")
+
+    def pack(self, image: Expr, y: Expr) -> list[Stmt]:
+        """Row by row: zeros where it lies outside the image, else zeros, the row, zeros."""
+        g, band, r = self.geometry, self._scratch(), Var("pr")
+        source = t.sub(t.add(t.mul(y, g.strides[0]), r), g.before[0])
+        left, width, right = _columns(g)
+        start = t.mul(r, self.row)
+        from_ = t.add(image, t.mul(source, self.x.row))
+        if self.x.column == self.tap:
+            copy = [
+                _copy(band, t.add(start, left * self.tap), self.x.buffer, from_, width * self.tap)
+            ]
+        else:
+            p = Var("pp")
+            to = t.add(start, t.mul(t.add(p, left), self.tap))
+            pixel = _copy(band, to, self.x.buffer, t.add(from_, t.mul(p, self.x.column)), self.tap)
+            copy = [_loop(p, width, pixel)]
+        end = t.add(start, (left + width) * self.tap)
+        inside = Block(
+            (*_zero(band, start, left * self.tap), *copy, *_zero(band, end, right * self.tap))
+        )
+        outside = Block(tuple(_zero(band, start, self.row)))
+        return [_loop(r, g.span(0, self.rows), _where_inside(source, g.image[0], inside, outside))]
+
+    def line(self, image: Expr, y: Expr, number: Expr) -> Slice:
+        """The row of the copy."""
+        return Slice(self._scratch(), (t.mul(number, self.geometry.strides[0] * self.row),))
+
+    def _scratch(self) -> Buffer:
+        assert self.scratch is not None
+        return self.scratch
+
+
+class PlaneBand(RowBand):
+    """A copy of the rows a band needs of a plain image: a line of each channel, then the next row."""
+
+    def __init__(self, geometry: ConvolutionGeometry, x: ImageOperand, rows: int) -> None:
+        super().__init__(geometry, x, rows)
+        self.tap = 1
+        self.columns = geometry.span(1, geometry.result[1])
+        self.term = geometry.dilations[1]
+
+    def pack(self, image: Expr, y: Expr) -> list[Stmt]:
+        """Line by line: zeros where it lies outside the image, else zeros, the line, zeros."""
+        g, band, r, c = self.geometry, self._scratch(), Var("pr"), Var("pc")
+        source = t.sub(t.add(t.mul(y, g.strides[0]), r), g.before[0])
+        left, width, right = _columns(g)
+        start = t.add(t.mul(r, self.row), t.mul(c, self.columns))
+        from_ = t.add(image, t.add(t.mul(source, self.x.row), t.mul(c, self.x.channel)))
+        line = [
+            *_zero(band, start, left),
+            _copy(band, t.add(start, left), self.x.buffer, from_, width),
+            *_zero(band, t.add(start, left + width), right),
+        ]
+        inside = _loop(c, g.channels, Block(tuple(line)))
+        outside = Block(tuple(_zero(band, t.mul(r, self.row), self.row)))
+        return [_loop(r, g.span(0, self.rows), _where_inside(source, g.image[0], inside, outside))]
+
+    def steps(self, k_block: int) -> list[Step]:
+        """Runs of one line of the kernel: those of all channels and of as many rows as have one stride."""
+        (rows, columns), channels = self.geometry.kernel, self.geometry.channels
+        below = self.geometry.dilations[0] * self.row
+        at_once = min(rows, max(1, k_block // (columns * channels)))
+        if self.geometry.dilations[0] > 1:
+            at_once = 1
+        return [
+            Step(i * below, i * columns * channels, columns, min(at_once, rows - i) * channels, self.columns, columns)
+            for i in range(0, rows, at_once)
+        ]  # fmt: skip
+
+
+class PatchBand(PlaceBand):
+    """All that each pixel is made of, one after the other: for results too narrow to fill a register tile by rows."""
+
+    flat = True
+
+    def __init__(self, geometry: ConvolutionGeometry, x: ImageOperand, rows: int) -> None:
+        super().__init__(geometry, x, rows)
+        self.scratch = Buffer("band", F32, (rows * geometry.result[1] * geometry.terms,), "local")
+
+    @property
+    def pixel(self) -> int:
+        """Distance of the pixels of a line."""
+        return self.geometry.terms
+
+    def pack(self, image: Expr, y: Expr) -> list[Stmt]:
+        """Tap by tap: the channels of the pixel it sees, zeros where that lies outside the image."""
+        g = self.geometry
+        assert self.scratch is not None
+        index = [Var(name) for name in ("py", "px", "pi", "pj")]
+        sizes = (self.rows, g.result[1], *g.kernel)
+        first = t.add(index[0], y)
+        place = [
+            t.sub(t.add(t.mul(at, g.strides[axis]), t.mul(tap, g.dilations[axis])), g.before[axis])
+            for axis, (at, tap) in enumerate(((first, index[2]), (index[1], index[3])))
+        ]
+        to: Expr = t.as_expr(0)
+        for var, size in zip(index, sizes, strict=True):
+            to = t.add(t.mul(to, size), var)
+        to = t.mul(to, g.channels)
+        from_ = t.add(t.mul(place[0], self.x.row), t.mul(place[1], self.x.column))
+        body: Stmt = _copy(self.scratch, to, self.x.buffer, t.add(image, from_), g.channels)
+        if g.is_padded:
+            for axis in (1, 0):
+                outside = Block(tuple(_zero(self.scratch, to, g.channels)))
+                body = _where_inside(place[axis], g.image[axis], body, outside)
+        for var, size in reversed(list(zip(index, sizes, strict=True))):
+            body = _loop(var, size, body)
+        return [body]
+
+    def line(self, image: Expr, y: Expr, number: Expr) -> Slice:
+        """The first pixel: a band is one line."""
+        assert self.scratch is not None
+        return Slice(self.scratch, (t.as_expr(0),))
+
+    def steps(self, k_block: int) -> list[Step]:
+        """Runs of `k_block` terms."""
+        terms = self.geometry.terms
+        return [Step(k, k, min(k_block, terms - k), 1, 0, 0) for k in range(0, terms, k_block)]
+
+
+Band = PlaceBand | RowBand | PlaneBand | PatchBand
+BANDS: dict[str, type[PlaceBand]] = {
+    "place": PlaceBand,
+    "rows": RowBand,
+    "planes": PlaneBand,
+    "patches": PatchBand,
+}
+
+
+def _columns(g: ConvolutionGeometry) -> tuple[int, int, int]:
+    """Of the columns of a padded row: zeros before the image, of the image, zeros behind it."""
+    columns = g.span(1, g.result[1])
+    left = min(g.before[1], columns)
+    width = max(0, min(g.image[1], columns - left))
+    return left, width, columns - left - width
+
+
+def _where_inside(place: Expr, size: int, inside: Stmt, outside: Stmt) -> Stmt:
+    behind = If(t.compare("lt", place, size), inside, outside)
+    return If(t.compare("ge", place, 0), behind, outside)
+
+
+def _copy(to: Buffer, start: Expr, source: Buffer, from_: Expr, count: int) -> Stmt:
+    i = Var("pe")
+    value = t.load(source, (t.add(from_, i),))
+    return _loop(i, count, Store(to, (t.add(start, i),), value), "vector")
+
+
+def _zero(to: Buffer, start: Expr, count: int) -> Sequence[Stmt]:
+    if not count:
+        return ()
+    i = Var("pz")
+    return (_loop(i, count, Store(to, (t.add(start, i),), t.const(0.0, F32)), "vector"),)
+
+
+def _loop(var: Var, size: int, body: Stmt, kind: LoopKind = "serial") -> For:
+    return For(var, t.as_expr(0), t.as_expr(size), body, kind)
