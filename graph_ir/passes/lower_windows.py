@@ -11,7 +11,7 @@ from ..graph import Graph, GraphTensor, Op
 from ..ops.compose import Composer
 from ..ops.convolution import Convolution
 from ..ops.pool import WindowReduce
-from ..rewrite import rewrite
+from ..rewrite import Rule, rewrite
 
 
 def lower_windows(graph: Graph, ctx: LowerContext) -> bool:
@@ -25,7 +25,7 @@ def lower_windows(graph: Graph, ctx: LowerContext) -> bool:
     Ensures: topological order; no window but that of a template is padded; f32 convolutions have the form that the
     cost model of `convolution_forms` foresees the fewest cycles for.
     """
-    rules = {"convolution": [partial(_best_form, ctx), _without_padding]}
+    rules: dict[str, list[Rule]] = {"convolution": [partial(_best_form, ctx), _without_padding]}
     rules.update((f"{kind}_pool", [_without_padding]) for kind in ("max", "min", "sum", "prod"))
     return rewrite(graph, rules)
 

@@ -136,7 +136,8 @@ def _search(
     else:
         combinations = _uniform(region.tunable, options, leaders)
     starts = [_zip(region.tunable, combination) for combination in combinations]
-    assignment.update(min(starts, key=cost))
+    best = min(starts, key=cost)
+    assignment.update(best)
     costs: dict[Op, list[float]] = {}
     for op in region.tunable:
         found = {i: cost({op: i}) for i in set(leaders[op])}
@@ -167,7 +168,7 @@ def _distance(choice: FormatChoice, kind: tuple[bool, tuple[int, ...]]) -> tuple
     return _kind(choice.outputs[0]) != kind, _kind(choice.inputs[0]) != kind, choice.cost
 
 
-def _zip(region: Iterable[Op], combination: Iterable[int]) -> dict[Op, int]:
+def _zip(region: Iterable[Op], combination: Iterable[int]) -> Mapping[Op, int]:
     return dict(zip(region, combination, strict=True))
 
 
