@@ -11,6 +11,7 @@ from ..context import LowerContext
 from ..decisions import record
 from ..graph import Array, Graph, Op
 from ..logical_tensor import LogicalTensor
+from ..ops.elementwise import Elementwise
 
 Evaluate = Callable[[Op, Sequence[Array]], list[Array]]
 
@@ -33,7 +34,8 @@ def fold_constants(graph: Graph, ctx: LowerContext, evaluate: Evaluate = _refere
     ->
     %c = constant; %d = mul(%x, %c)
 
-    A loop is left alone, for it may be long or have no end: `simplify_control` unrolls the short ones.
+    A broadcast that only elementwise ops read stays, for `simplify_movement` to drop. A loop is left alone, for it may
+    be long or have no end: `simplify_control` unrolls the short ones.
 
     Requires: topological order.
     Ensures: topological order; an op that reads only constants would grow the constants by more than `GROWTH_BYTES`.
@@ -47,10 +49,12 @@ def fold_constants(graph: Graph, ctx: LowerContext, evaluate: Evaluate = _refere
             continue
         if not _worth_folding(op):
             continue
+        results = evaluate(op, [values[id(x)] for x in op.inputs])
+        if _is_implicit(op):  # users that are folded themselves need its value all the same
+            values[id(op.outputs[0])] = results[0]
+            continue
         made: list[str] = []
-        for tensor, value in zip(
-            op.outputs, evaluate(op, [values[id(x)] for x in op.inputs]), strict=True
-        ):
+        for tensor, value in zip(op.outputs, results, strict=True):
             array = _checked(op, tensor.details, np.asarray(value))
             constant = graph.make_constant(array, f"{tensor.name}.folded", tensor.details.format)
             values[id(constant)] = array
@@ -70,6 +74,16 @@ def _worth_folding(op: Op) -> bool:
     before = sum({id(x): x.details.size_bytes for x in op.inputs}.values())
     after = sum(y.details.size_bytes for y in op.outputs)
     return after <= max(before, GROWTH_BYTES)
+
+
+def _is_implicit(op: Op) -> bool:
+    """Whether a broadcast is read by ops only that repeat their inputs themselves."""
+    x, y = op.inputs[0].details, op.outputs[0].details
+    return (
+        op.op_name == "broadcast"
+        and x.elements < y.elements
+        and all(isinstance(user, Elementwise) for _, user in op.outputs[0].uses)
+    )
 
 
 def _checked(op: Op, details: LogicalTensor, value: Array) -> Array:

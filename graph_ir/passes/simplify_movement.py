@@ -11,6 +11,7 @@ from ..graph import Graph, GraphTensor, Op
 from ..ops.elementwise import Elementwise
 from ..ops.movement import Slice, Transpose
 from ..ops.reduce import Reduce
+from ..ops.softmax import ReduceLogSumExp
 from ..registry import lookup, names
 from ..rewrite import Rule, rewrite
 
@@ -62,6 +63,21 @@ def _reshape_instead(graph: Graph, op: Op) -> GraphTensor | None:
     if x.elements != y.elements or not x.elements:
         return None
     return _reshape(graph, op, op.inputs[0])
+
+
+def _keep_reduced_axes(graph: Graph, op: Op) -> GraphTensor | None:
+    """reshape(reduce_sum(x)) that only puts the reduced axes back: reduce_sum(x, keep_dims)."""
+    (x,) = op.inputs
+    inner = x.producer_owner
+    if not isinstance(inner, (Reduce, ReduceLogSumExp)) or inner.attrs.get("keep_dims", False):
+        return None
+    dims = enumerate(inner.inputs[0].details.plain_dims)
+    kept = tuple(1 if axis in inner.axes else size for axis, size in dims)
+    if kept != op.outputs[0].details.plain_dims or len(x.uses) > 1:
+        return None
+    attrs = {**inner.attrs, "keep_dims": True}
+    name = f"{inner.name}.{inner.op_name}"
+    return graph.make(inner.op_name, inner.inputs, attrs, name).outputs[0]
 
 
 def _reduce_nothing(graph: Graph, op: Op) -> GraphTensor | None:
@@ -153,7 +169,7 @@ def _common_shape(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
 
 
 RULES: dict[str, tuple[Rule, ...]] = {
-    "reshape": (_drop_identity, _merge),
+    "reshape": (_drop_identity, _merge, _keep_reduced_axes),
     "broadcast": (_drop_identity, _merge, _reshape_instead),
     "transpose": (_simplify_transpose,),
     "slice": (_drop_identity, _merge_slices),

@@ -95,3 +95,25 @@ def test_invalid_arithmetic_folds_without_warnings() -> None:
     )
     assert run_pass(fold_constants, graph)
     assert np.isnan(graph.outputs[0].inputs[0].producer_owner.attrs["value"][0])
+
+
+def test_a_broadcast_that_its_readers_repeat_themselves_stays_though_its_value_is_used() -> None:
+    check_pass(
+        fold_constants,
+        """
+        %x = Node[type=input] () -> f32[2,2]
+        %c = Node[type=constant] (attrs = {value: [3.0]}) -> f32[]
+        %b = Node[type=broadcast] (inputs = (x=%c), attrs = {shape: {2, 2}}) -> f32[2,2]
+        %n = Node[type=neg] (inputs = (x=%b)) -> f32[2,2]
+        %y = Node[type=mul] (inputs = (a=%x, b=%b)) -> f32[2,2]
+        return (y=%y, z=%n)
+        """,
+        """
+        %x = Node[type=input] () -> f32[2,2]
+        %c = Node[type=constant] (attrs = {value: [3.0]}) -> f32[]
+        %b = Node[type=broadcast] (inputs = (x=%c), attrs = {shape: {2, 2}}) -> f32[2,2]
+        %y = Node[type=mul] (inputs = (a=%x, b=%b)) -> f32[2,2]
+        %n.folded = Node[type=constant] (attrs = {value: [-3.0 -3.0 -3.0 -3.0]}) -> f32[2,2]
+        return (y=%y, z=%n.folded)
+        """,
+    )

@@ -154,3 +154,26 @@ def test_elementwise_ops_broadcast_themselves() -> None:
         return (u=%y, v=%z, t=%w)
         """,
     )
+
+
+def test_a_reduction_keeps_the_axes_that_a_reshape_puts_back() -> None:
+    check_pass(
+        simplify_movement,
+        """
+        %x = Node[type=input] () -> f32[2,3,4]
+        %s = Node[type=reduce_sum] (inputs = (x=%x), attrs = {axes: {0, -1}, keep_dims: false}) -> f32[3]
+        %y = Node[type=reshape] (inputs = (x=%s), attrs = {shape: {1, 3, 1}}) -> f32[1,3,1]
+        %m = Node[type=reduce_max] (inputs = (x=%x), attrs = {axes: {1}}) -> f32[2,4]
+        %z = Node[type=reshape] (inputs = (x=%m), attrs = {shape: {2, 1, 4}}) -> f32[2,1,4]
+        %o = Node[type=reshape] (inputs = (x=%m), attrs = {shape: {2, 4, 1}}) -> f32[2,4,1]
+        return (y=%y, z=%z, o=%o)
+        """,
+        """
+        %x = Node[type=input] () -> f32[2,3,4]
+        %m = Node[type=reduce_max] (inputs = (x=%x), attrs = {axes: {1}}) -> f32[2,4]
+        %z = Node[type=reshape] (inputs = (x=%m), attrs = {shape: {2, 1, 4}}) -> f32[2,1,4]
+        %o = Node[type=reshape] (inputs = (x=%m), attrs = {shape: {2, 4, 1}}) -> f32[2,4,1]
+        %s.reduce_sum = Node[type=reduce_sum] (inputs = (x=%x), attrs = {axes: {0, -1}, keep_dims: true}) -> f32[1,3,1]
+        return (y=%s.reduce_sum, z=%z, o=%o)
+        """,
+    )
