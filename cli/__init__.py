@@ -27,6 +27,7 @@ COMMANDS = (
     "kernel",
     "tune",
     "debug",
+    "convert",
     "inspect",
     "explain",
     "compare",

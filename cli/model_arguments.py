@@ -30,20 +30,30 @@ def add_input_argument(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
-def add_compile_arguments(parser: argparse.ArgumentParser) -> None:
-    """The model file and how to compile it."""
+def add_model_argument(parser: argparse.ArgumentParser) -> None:
+    """The model file."""
     parser.add_argument(
         "model", help="model file: .onnx, .pnnx.param, HLO text, GE dump, TVM graph JSON"
     )
+
+
+def add_reading_arguments(parser: argparse.ArgumentParser) -> None:
+    """What a model file may leave open."""
     add_input_argument(parser)
     parser.add_argument(
         "--const", action="append", default=[], metavar="NAME=@FILE",
-        help="a constant the file leaves out, as a .npy file",
+        help="a constant the file leaves out, as a .npy file; @FILE.params: all that are in there",
     )  # fmt: skip
     parser.add_argument(
         "--attr", action="append", default=[], metavar="NODE.KEY=VALUE",
         help="an attribute a fused TVM kernel does not tell",
     )  # fmt: skip
+
+
+def add_compile_arguments(parser: argparse.ArgumentParser) -> None:
+    """The model file and how to compile it."""
+    add_model_argument(parser)
+    add_reading_arguments(parser)
     parser.add_argument(
         "--target", choices=TARGETS, default="native", help="instruction set (default: this CPU's)"
     )
@@ -114,8 +124,14 @@ class ModelTexts:
 def model_texts(args: argparse.Namespace) -> ModelTexts:
     """Read --input, --const and --attr. UserError naming the text that is malformed."""
     specs, values = split_inputs(args.input)
-    constants = {}
-    for name, value in _pairs("--const", args.const, "NAME=@file.npy"):
+    constants: dict[str, Array] = {}
+    for text in args.const:
+        if text.startswith("@"):
+            from ..frontend.tvm.params import read_params
+
+            constants.update(read_params(text[1:]))
+            continue
+        ((name, value),) = _pairs("--const", [text], "NAME=@file.npy")
         if not value.startswith("@"):
             raise UserError(f"--const must be NAME=@file.npy, got '{name}={value}'")
         constants[name] = _read_npy(name, value[1:])

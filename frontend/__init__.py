@@ -51,9 +51,9 @@ def load(
             raise UserError(
                 "a PNNX model must be given as the path of its .param file: its weights are in another"
             )
-        return _load_content(data, data[:_HEAD_BYTES], specs, constants, attrs)
+        return _load_as(_format_of_text(data[:_HEAD_BYTES]), data, specs, constants, attrs)
     if isinstance(model, (str, os.PathLike)):
-        return _load_path(Path(model), specs, constants, attrs)
+        return _load_as(format_of(Path(model)), Path(model), specs, constants, attrs)
     if type(model).__name__ == "ModelProto":
         return _load_onnx(model, specs)
     raise UserError(
@@ -61,19 +61,23 @@ def load(
     )
 
 
-def _load_path(
-    path: Path,
-    specs: dict[str, InputSpec],
-    constants: Mapping[str, Any] | None,
-    attrs: Mapping[str, str] | None,
-) -> Graph:
+def format_of(path: Path) -> str:
+    """What a file is read as, by its name and its first bytes: graph, pnnx, ge, hlo, tvm, else onnx."""
     if path.suffix == ".graph":  # our own text, as reproducers are written
-        return _checked_graph(_load_text(path), specs)
-    if path.suffix == ".param" or _starts_with(path, _PNNX_MAGIC):
-        from .pnnx import load_pnnx
+        return "graph"
+    head = _head(path)
+    if path.suffix == ".param" or head.startswith(_PNNX_MAGIC):
+        return "pnnx"
+    return "hlo" if path.suffix == ".hlo" and not _GE_BEGIN.search(head) else _format_of_text(head)
 
-        return load_pnnx(path, specs)
-    return _load_content(path, _head(path), specs, constants, attrs)
+
+def _format_of_text(head: bytes) -> str:
+    """What begins so; ONNX where it looks like nothing else."""
+    if _GE_BEGIN.search(head):
+        return "ge"
+    if _HLO_BEGIN.match(head):
+        return "hlo"
+    return "tvm" if _JSON_BEGIN.match(head) else "onnx"
 
 
 def _load_text(path: Path) -> Graph:
@@ -95,36 +99,32 @@ def _head(path: Path) -> bytes:
         return b""
 
 
-def _load_content(
+def _load_as(
+    kind: str,
     source: Path | bytes,
-    head: bytes,
     specs: dict[str, InputSpec],
     constants: Mapping[str, Any] | None,
     attrs: Mapping[str, str] | None,
 ) -> Graph:
-    """Read what begins with `head` as what it looks like; ONNX where it looks like nothing else."""
-    if _GE_BEGIN.search(head):
+    if kind == "graph" and isinstance(source, Path):
+        return _checked_graph(_load_text(source), specs)
+    if kind == "pnnx" and isinstance(source, Path):
+        from .pnnx import load_pnnx
+
+        return load_pnnx(source, specs)
+    if kind == "ge":
         from .ge import load_ge
 
         return load_ge(source, specs, constants)
-    if _HLO_BEGIN.match(head) or (isinstance(source, Path) and source.suffix == ".hlo"):
+    if kind == "hlo":
         from .hlo import load_hlo
 
         return load_hlo(source, specs, constants)
-    if _JSON_BEGIN.match(head):
+    if kind == "tvm":
         from .tvm.importer import load_tvm
 
         return load_tvm(source, specs, constants, attrs)
     return _load_onnx(source, specs)
-
-
-def _starts_with(path: Path, magic: bytes) -> bool:
-    """Whether a file begins so; one that cannot be read does not, and its reader says why."""
-    try:
-        with path.open("rb") as stream:
-            return stream.read(len(magic)) == magic
-    except (OSError, ValueError):
-        return False
 
 
 def _load_onnx(model: Path | bytes | ModelProto, specs: dict[str, InputSpec]) -> Graph:

@@ -39,18 +39,21 @@ def to_onnx(graph: Graph) -> ModelProto:
     )
 
 
-def write_onnx(graph: Graph, path: str | os.PathLike[str]) -> None:
-    """Write the model to `path`, and more than `MOST_BYTES_INSIDE` of weights to PATH.data.
+def write_onnx(graph: Graph, path: str | os.PathLike[str]) -> list[Path]:
+    """Write the model to `path`, and more than `MOST_BYTES_INSIDE` of weights to PATH.data; returns the files.
 
     Errors as `to_onnx`; UserError where the files cannot be written.
     """
     model, target = to_onnx(graph), Path(path)
+    files = [target]
     try:
         if sum(len(t.raw_data) for t in model.graph.initializer) > MOST_BYTES_INSIDE:
-            _move_weights(model, target.with_name(f"{target.name}.data"))
+            files.append(target.with_name(f"{target.name}.data"))
+            _move_weights(model, files[1])
         target.write_bytes(model.SerializeToString(deterministic=True))
     except OSError as error:
         raise UserError(f"'{target}' cannot be written: {error.strerror or error}") from error
+    return files
 
 
 def _tensor(name: str, array: Array) -> TensorProto:

@@ -32,20 +32,29 @@ def load_tvm(
     constants: Mapping[str, Array] | None = None,
     attrs: Mapping[str, str] | None = None,
 ) -> Graph:
-    """Read a graph JSON. `constants` are its parameters by name; without them, those of the `.params` file of the same
-    name, if there is one.
+    """Read a graph JSON. `constants` are its parameters by name; those not given are taken from the `.params` file of
+    the same name, if there is one.
 
     `attrs` are attributes a kernel's name does not tell, such as {"node.axis": "1"} or, for one operator of a node,
     {"node.nn_softmax.axis": "1"}. UserError for what is wrong, UnsupportedError for all that is not supported or not
     determined, at once.
     """
     graph = source if isinstance(source, TvmGraph) else read_tvm(source)
-    if constants is None:
-        beside = (
-            Path(source).with_suffix(".params") if isinstance(source, (str, os.PathLike)) else None
+    beside = Path(source).with_suffix(".params") if isinstance(source, (str, os.PathLike)) else None
+    stored = read_params(beside) if beside is not None and beside.is_file() else {}
+    given = constants or {}
+    _check_constants(graph, given)
+    return _Importer(graph, specs or {}, {**stored, **given}, attrs or {}).load()
+
+
+def _check_constants(graph: TvmGraph, given: Mapping[str, Array]) -> None:
+    known = [node.name for node in graph.nodes if node.op == "null"]
+    unknown = next((name for name in given if name not in known), None)
+    if unknown is not None:
+        names = ", ".join(f"'{name}'" for name in known[:20]) or "none"
+        raise UserError(
+            f"{graph.label}: there is no constant '{unknown}'; its parameters are {names}"
         )
-        constants = read_params(beside) if beside is not None and beside.is_file() else {}
-    return _Importer(graph, specs or {}, constants, attrs or {}).load()
 
 
 class _Importer:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from ...graph_ir.graph import Graph, GraphTensor, Op
 from ...graph_ir.printer import print_format, print_tensor_type
@@ -45,6 +46,18 @@ def graph_picture(graph: Graph, seconds: Mapping[str, float]) -> str:
     ]
     nodes = [_node(box, seconds.get(box.op.name), slowest) for box in boxes.values()]
     return picture(width, height, *edges, *nodes, class_="graph")
+
+
+def standalone_picture(graph: Graph) -> str:
+    """The drawing as a file of its own, without times."""
+    body = graph_picture(graph, {})
+    opened = body.index(">") + 1
+    return f"{body[:opened]}{element('style', stylesheet())}{body[opened:]}\n"
+
+
+def stylesheet() -> str:
+    """What the classes of the drawing look like."""
+    return Path(__file__).with_name("picture.css").read_text(encoding="utf-8")
 
 
 def place_boxes(graph: Graph, seconds: Mapping[str, float]) -> dict[Op, Box]:

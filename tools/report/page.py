@@ -17,7 +17,7 @@ from ..explain import Explanation
 from ..profile import KernelTime, Profile
 from .charts import memory_chart, phase_chart, roofline_chart
 from .facts import kernel_texts, node_facts, pass_facts
-from .graph_picture import graph_picture
+from .graph_picture import graph_picture, stylesheet
 
 COLUMNS = (
     *("node", "kernel", "problem", "layouts", "blocking", "time us", "share %"),
@@ -58,7 +58,7 @@ def report_page(
     )
     return (
         f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
-        f"<style>{_asset('page.css')}</style></head><body><h1>{title}</h1>{_summary(profile)}"
+        f"<style>{_asset('page.css')}{stylesheet()}</style></head><body><h1>{title}</h1>{_summary(profile)}"
         f'{body}<script type="application/json" id="data">{_json(data)}</script>'
         f"<script>{_asset('page.js')}</script></body></html>\n"
     )

@@ -1,0 +1,75 @@
+"""`graphc convert`: a model file in another format."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..errors import UserError
+from .model_arguments import add_model_argument, add_reading_arguments, model_texts
+
+if TYPE_CHECKING:
+    from ..tools.convert import Conversion
+
+NAME = "convert"
+HELP = "Write a model in another format, or as a picture."
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of the command."""
+    add_model_argument(parser)
+    add_reading_arguments(parser)
+    parser.add_argument(
+        "--to", metavar="FORMAT",
+        help="onnx, hlo, pnnx, tvm, ge, dfg, graph, dot or svg (default: what -o ends in)",
+    )  # fmt: skip
+    parser.add_argument(
+        "-o", "--output", metavar="FILE",
+        help="the file to write (default: the model's name in the current folder)",
+    )  # fmt: skip
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of text")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Read, write, and say what was written."""
+    from ..tools.convert import TARGETS, convert, target_of
+
+    if not args.to and not args.output:
+        raise UserError("give the format with --to, or the file to write with -o")
+    target = target_of(args.to or Path(args.output).name)
+    output = Path(args.output or Path(args.model).stem + TARGETS[target].suffix)
+    if output.exists() and output.samefile(args.model):
+        raise UserError(f"'{output}' is the model itself; give another file with -o")
+    texts = model_texts(args)
+    done = convert(args.model, target, output, texts.inputs, texts.constants, texts.attrs)
+    print(json.dumps(_facts(done)) if args.json else _lines(args.model, done))
+    return 0
+
+
+def _facts(done: Conversion) -> dict[str, object]:
+    facts: dict[str, object] = {
+        "from": done.source,
+        "to": done.target,
+        "files": [str(file) for file in done.files],
+        "arguments": list(done.arguments),
+    }
+    if done.graph is not None:
+        facts["inputs"] = {op.name: str(op.outputs[0].details) for op in done.graph.inputs}
+        facts["outputs"] = [str(op.inputs[0].details) for op in done.graph.outputs]
+        facts["ops"] = sum(op.kind not in ("source", "sink") for op in done.graph.ops)
+    return facts
+
+
+def _lines(model: str, done: Conversion) -> str:
+    facts = _facts(done)
+    ops = f", {facts['ops']} ops" if done.graph is not None else ""
+    lines = [
+        f"{'read':<9} {model} ({done.source}{ops})",
+        f"{'wrote':<9} {', '.join(map(str, done.files))}",
+    ]
+    if done.arguments:
+        lines.append(f"{'read it':<9} {shlex.join([str(done.files[0]), *done.arguments])}")
+    return "\n".join(lines)

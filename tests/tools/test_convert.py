@@ -1,0 +1,161 @@
+"""Conversions: any format to any other, the same network through all of them, and what cannot be written."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from graphc.dtypes import F32
+from graphc.errors import UnsupportedError, UserError
+from graphc.frontend import format_of, load
+from graphc.frontend.tvm.params import read_params
+from graphc.graph_ir.graph import Graph
+from graphc.graph_ir.logical_tensor import LogicalTensor
+from graphc.graph_ir.printer import print_graph
+from graphc.tools.convert import TARGETS, Conversion, convert, target_of
+from support.compiled import run_native
+from support.networks import NETWORKS, arrays_of, attention, perceptron
+from support.process import ROOT
+
+READABLE = ("onnx", "hlo", "pnnx", "tvm", "ge", "graph")
+
+
+def written(graph: Graph, folder: Path, *targets: str) -> Path:
+    """The file at the end of a chain of conversions."""
+    path = folder / "start.graph"
+    path.write_text(print_graph(graph, full=True))
+    done: Conversion | None = None
+    for number, target in enumerate(targets):
+        output = folder / f"{number}{TARGETS[target].suffix}"
+        done = convert(path, target, output, *read_with(done))
+        assert done.files[0] == output and all(file.exists() for file in done.files)
+        path = output
+    return path
+
+
+def read_with(done: Conversion | None) -> tuple[dict[str, str], dict[str, np.ndarray]]:
+    """The arguments a conversion says its file needs."""
+    words = done.arguments if done else ()
+    pairs = list(zip(words[::2], words[1::2], strict=True))
+    inputs = dict(text.split("=", 1) for option, text in pairs if option == "--input")
+    files = [text[1:] for option, text in pairs if option == "--const"]
+    return inputs, dict(item for file in files for item in read_params(file).items())
+
+
+def reread(graph: Graph, folder: Path, target: str) -> Graph:
+    start = folder / "start.graph"
+    start.write_text(print_graph(graph, full=True))
+    done = convert(start, target, folder / f"m{TARGETS[target].suffix}")
+    assert (done.source, format_of(done.files[0])) == ("graph", target)
+    return load(done.files[0], *read_with(done))
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+def test_the_same_network_through_every_format_gives_the_same_bits(
+    network: str, tmp_path: Path
+) -> None:
+    graph = NETWORKS[network]()
+    inputs = arrays_of(graph)
+    expected = run_native(graph, inputs)
+    for target in READABLE:
+        results = run_native(reread(graph, tmp_path, target), inputs)
+        for result, wanted in zip(results, expected, strict=True):
+            assert result.tobytes() == wanted.tobytes(), target
+
+
+@pytest.mark.parametrize("pair", [*itertools.permutations(READABLE, 2)], ids="-".join)
+def test_from_any_format_to_any_other(pair: tuple[str, str], tmp_path: Path) -> None:
+    graph = perceptron()
+    path = written(graph, tmp_path, *pair)
+    inputs = {"x": "f32[4,13]"} if pair[1] == "ge" else {}
+    constants = read_params(f"{path}.params") if pair[1] == "ge" else {}
+    again = load(path, inputs, constants)
+    for result, wanted in zip(
+        again.evaluate(arrays_of(graph)), graph.evaluate(arrays_of(graph)), strict=True
+    ):
+        np.testing.assert_array_equal(result, wanted)
+
+
+@pytest.mark.parametrize("source", READABLE)
+def test_pictures_and_the_data_flow_of_any_format(source: str, tmp_path: Path) -> None:
+    graph = perceptron()
+    svg = ElementTree.parse(written(graph, tmp_path, source, "svg"))
+    assert svg.getroot().get("class") == "graph"
+    dfg = json.loads(written(graph, tmp_path, source, "dfg").read_text())
+    labels = [node["label"] for node in dfg["nodes"]]
+    assert labels.count("dot") == 2 and dfg["edges"]
+    dot = written(graph, tmp_path, source, "dot").read_text()
+    assert dot.startswith("digraph ") and dot.count("matmul_core") == 2
+
+
+def test_the_data_flow_of_hlo_that_cannot_be_run(tmp_path: Path) -> None:
+    path = tmp_path / "m.hlo"
+    path.write_text(
+        "HloModule m\nENTRY e { x = c64[4] parameter(0) "
+        "ROOT y = c64[4] fft(x), fft_type=FFT, fft_length={4} }"
+    )
+    done = convert(path, "dfg", tmp_path / "m.dfg.json")
+    dfg = json.loads(done.files[0].read_text())
+    assert [node["label"] for node in dfg["nodes"]] == ["parameter", "fft"]
+    assert done.graph is None
+
+
+def test_what_a_target_cannot_express_is_listed_and_nothing_is_written(tmp_path: Path) -> None:
+    graph = Graph("g")
+    x = graph.make_input(LogicalTensor(F32, (2, 4)), "x")
+    y = graph.make("prod_pool", [x], {"kernel": (2,)}).outputs[0]
+    graph.make_output(graph.make("patches", [y], {"kernel": (2,)}).outputs[0])
+    start = tmp_path / "start.graph"
+    start.write_text(print_graph(graph, full=True))
+    for target, message in (
+        ("onnx", "graph 'g': ONNX cannot express: patches (1x), prod_pool (1x)"),
+        ("pnnx", "graph 'g': PNNX cannot express: patches (1x), prod_pool (1x)"),
+        ("ge", "graph 'g': GE has no node for these ops: patches (1x), prod_pool (1x)"),
+    ):
+        with pytest.raises(UnsupportedError) as error:
+            convert(start, target, tmp_path / f"m{TARGETS[target].suffix}")
+        assert str(error.value) == message
+    assert [path.name for path in tmp_path.iterdir()] == ["start.graph"]
+
+
+def test_files_that_cannot_be_written(tmp_path: Path) -> None:
+    model = ROOT / "examples" / "mlp.onnx"
+    for target in TARGETS:
+        output = tmp_path / "no" / f"m{TARGETS[target].suffix}"
+        with pytest.raises(UserError) as error:
+            convert(model, target, output)
+        assert str(error.value) == f"'{output}' cannot be written: No such file or directory"
+
+
+@pytest.mark.parametrize(
+    ("name", "target"),
+    [("onnx", "onnx"), ("m.onnx", "onnx"), ("dfg.json", "dfg"), ("a.dfg.json", "dfg"), ("a.json", "tvm"),
+     ("json", "tvm"), ("m.pnnx.param", "pnnx"), ("ge", "ge"), ("dump.txt", "ge"), ("svg", "svg"), ("x.hlo", "hlo")],
+)  # fmt: skip
+def test_the_target_by_name_or_suffix(name: str, target: str) -> None:
+    assert target_of(name) == target
+
+
+def test_an_unknown_target() -> None:
+    with pytest.raises(UserError) as error:
+        target_of("m.caffemodel")
+    assert str(error.value) == (
+        "'m.caffemodel' is no format that is written; known are onnx (.onnx), hlo (.hlo), pnnx (.param), "
+        "tvm (.json), ge (.txt), dfg (.dfg.json), graph (.graph), dot (.dot), svg (.svg)"
+    )
+
+
+def test_a_dump_says_what_it_takes_to_read_it(tmp_path: Path) -> None:
+    start = tmp_path / "start.graph"
+    start.write_text(print_graph(attention(), full=True))
+    done = convert(start, "ge", tmp_path / "m.txt")
+    assert done.files == (tmp_path / "m.txt", tmp_path / "m.txt.params")
+    assert done.arguments == (
+        *("--input", "x=f32[6,16]"),
+        *("--const", f"@{tmp_path}/m.txt.params"),
+    )
