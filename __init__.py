@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from . import jax_functions as jax
     from .compiler import compile, load
     from .errors import GraphcError, InternalError, UnsupportedError, UserError
     from .graph_ir.graph import Graph
@@ -35,6 +36,9 @@ _HOME = {
     "load": ".compiler",
 }
 
+_MODULES = {"jax": ".jax_functions"}
+"""Public modules, by the names they are known by here."""
+
 __all__ = [
     "CompiledModel",
     "Graph",
@@ -45,15 +49,19 @@ __all__ = [
     "__version__",
     "compile",
     "debug",
+    "jax",
     "load",
 ]
 
 
 def __getattr__(name: str) -> Any:
     """Load a public name from the module it lives in."""
-    if name not in _HOME:
+    if name in _MODULES:
+        value: Any = import_module(_MODULES[name], __name__)
+    elif name in _HOME:
+        value = getattr(import_module(_HOME[name], __name__), name)
+    else:
         raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
-    value = getattr(import_module(_HOME[name], __name__), name)
     globals()[name] = value
     return value
 

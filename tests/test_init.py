@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
 import tomllib
 
 import pytest
@@ -20,6 +21,7 @@ PUBLIC = {
     "__version__",
     "compile",
     "debug",
+    "jax",
     "load",
 }
 
@@ -40,7 +42,7 @@ def test_public_names() -> None:
     assert set(dir(graphc)) >= PUBLIC
 
 
-@pytest.mark.parametrize("name", sorted(PUBLIC - {"__version__"}))
+@pytest.mark.parametrize("name", sorted(PUBLIC - {"__version__", *graphc._MODULES}))
 def test_a_public_name_is_what_its_home_holds(name: str) -> None:
     home = graphc._HOME[name]
     if importlib.util.find_spec(home, "graphc") is None:
@@ -48,6 +50,22 @@ def test_a_public_name_is_what_its_home_holds(name: str) -> None:
     value = getattr(graphc, name)
     assert value.__module__ == f"graphc{home}"
     assert getattr(graphc, name) is value
+
+
+@pytest.mark.parametrize("name", sorted(graphc._MODULES))
+def test_a_public_module_has_another_name_in_the_checkout(name: str) -> None:
+    """A file called jax.py in the root would be what `import jax` finds for a program that is started there."""
+    module = getattr(graphc, name)
+    assert module.__name__ == f"graphc{graphc._MODULES[name]}"
+    assert not (ROOT / f"{name}.py").exists() and not (ROOT / name).exists()
+
+
+def test_jax_says_so_where_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "jax", None)
+    with pytest.raises(
+        graphc.UserError, match=r"^graphc\.jax needs the package jax, which is miss"
+    ):
+        graphc.jax.jit(lambda x: x)
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:

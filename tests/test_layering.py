@@ -18,6 +18,7 @@ LEAVES = ("errors", "dtypes", "target", "options")
 DRIVER = (
     "compiler",
     "compile_cache",
+    "jax_functions",
     "tuning",
     "versions",
     "bench",
@@ -48,6 +49,7 @@ OUTSIDE = {
     "codegen": ("numpy", "llvmlite"),
     "frontend": ("numpy", "lark", "onnx", "google"),  # google.protobuf: the errors onnx raises
     **dict.fromkeys(DRIVER, ("numpy", "rich")),
+    "jax_functions": ("numpy", "jax"),
     "tools": ("numpy", "rich", "ml_dtypes"),  # the precision of each type
     "bench": ("numpy", "rich", "onnx", "onnxruntime", "openvino"),  # workloads and contenders
 }

@@ -2,7 +2,8 @@
 
 All marked Python blocks of a file are one program, all marked sh blocks one script, in a folder of their own in which
 `examples` is that of the checkout. Programs of docs/ may import `support`, as tests do. A text block right after a line
-`<!-- output -->` is what the Python block before it prints; `pytest --update-golden` writes it anew.
+`<!-- output -->` is what the Python block before it prints; `pytest --update-golden` writes it anew. A document with a
+line `<!-- needs PACKAGE -->` is skipped where the package is missing.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from support.process import ROOT, run_python
 
 MARKER = "<!-- run -->"
 OUTPUT = "<!-- output -->"
+NEEDS = re.compile(r"^<!-- needs (\w+) -->$", re.MULTILINE)
 LANGUAGES = {
     MARKER: {"python": "python", "sh": "sh", "bash": "sh"},
     OUTPUT: {"text": "output"},
@@ -139,6 +141,8 @@ DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_marked_examples_run(document: Path, tmp_path: Path, pytestconfig: pytest.Config) -> None:
+    for package in NEEDS.findall(document.read_text(encoding="utf-8")):
+        pytest.importorskip(package)
     run_examples(document, tmp_path, pytestconfig.getoption("--update-golden"))
 
 
