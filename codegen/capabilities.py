@@ -17,7 +17,8 @@ _IMPLIED = {
 @dataclass(frozen=True)
 class Capabilities:
     """`fma`: fused multiply-add; `half_conversion`: f16 <-> f32; `rounding`: floor, ceil, trunc, round in one
-    instruction; `masked_load`: of 32- and 64-bit elements; `masks`: loads and stores of any element.
+    instruction; `masked_load`: of 32- and 64-bit elements; `masks`: loads and stores of any element;
+    `scalef`: multiplication by a power of two in one instruction, for vectors.
     """
 
     fma: bool
@@ -25,6 +26,7 @@ class Capabilities:
     rounding: bool
     masked_load: bool
     masks: bool
+    scalef: bool
 
 
 def capabilities(target: Target) -> Capabilities:
@@ -37,4 +39,5 @@ def capabilities(target: Target) -> Capabilities:
         rounding="sse4.1" in has,
         masked_load="avx2" in has,
         masks=target.table.has_masks,
+        scalef={"avx512f", "avx512vl"} <= named,
     )

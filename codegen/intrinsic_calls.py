@@ -67,6 +67,7 @@ class IntrinsicCalls:
             lanes,
             self._can.fma,
             declares=self._stream.declares,
+            has_scalef=self._can.scalef,
         )
         return str(MATH[name](ops, *args))
 

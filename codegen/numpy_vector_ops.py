@@ -28,8 +28,9 @@ class NumpyVectorOps:
     elsewhere it rounds twice. Call inside `np.errstate(all="ignore")`: lanes whose result is not used may overflow.
     """
 
-    def __init__(self, has_fma: bool = True, bits: int = 32) -> None:
+    def __init__(self, has_fma: bool = True, bits: int = 32, has_scalef: bool = False) -> None:
         self.has_fma = has_fma
+        self.has_scalef = has_scalef
         self.bits = bits
         self._float = np.dtype(f"float{bits}")
         self._int = np.dtype(f"int{bits}")
@@ -69,6 +70,12 @@ class NumpyVectorOps:
         if not self.has_fma:
             return np.add(np.multiply(a, b), c)
         return _fma32(a, b, c) if self.bits == 32 else _fma64(a, b, c)
+
+    def scalef(self, a: Value, n: Value) -> Value:
+        """a * 2**n."""
+        known = np.isfinite(n)
+        scaled = np.ldexp(a, np.where(known, n, 0).astype(np.int32))
+        return np.where(known, scaled, np.multiply(a, n)).astype(self._float)
 
     def neg(self, a: Value) -> Value:
         """The sign bit flipped."""

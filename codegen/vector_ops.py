@@ -24,6 +24,7 @@ class VectorOps(Protocol):
 
     bits: int
     has_fma: bool
+    has_scalef: bool
 
     @property
     def wide(self) -> VectorOps:
@@ -56,6 +57,10 @@ class VectorOps(Protocol):
 
     def fma(self, a: Value, b: Value, c: Value) -> Value:
         """a * b + c, see the class for the rounding."""
+        ...
+
+    def scalef(self, a: Value, n: Value) -> Value:
+        """a * 2**n for an integral n, rounded once; only where `has_scalef`, and in f32."""
         ...
 
     def neg(self, a: Value) -> Value:
@@ -161,6 +166,8 @@ class VectorOps(Protocol):
 
 _FLOAT_TYPES = {32: "float", 64: "double"}
 _UNORDERED = "ne"
+# lanes: type of the mask, and the operand that asks for the current rounding mode
+_SCALEF = {16: ("i16", ", i32 4"), 8: ("i8", ""), 4: ("i8", "")}
 
 
 class LlvmVectorOps:
@@ -180,9 +187,11 @@ class LlvmVectorOps:
         has_fma: bool,
         bits: int = 32,
         declares: set[str] | None = None,
+        has_scalef: bool = False,
     ) -> None:
         self.lanes = lanes
         self.has_fma = has_fma
+        self.has_scalef = has_scalef and bits == 32 and lanes in _SCALEF
         self.bits = bits
         self.declares: set[str] = set() if declares is None else declares
         self._emit = emit
@@ -226,6 +235,16 @@ class LlvmVectorOps:
     def fma(self, a: Value, b: Value, c: Value) -> Value:
         """a * b + c, fused where the target can."""
         return self._intrinsic("fma", a, b, c) if self.has_fma else self.add(self.mul(a, b), c)
+
+    def scalef(self, a: Value, n: Value) -> Value:
+        """a * 2**n: one `vscalefps`."""
+        mask, rounding = _SCALEF[self.lanes]
+        function = f"{self._float} @llvm.x86.avx512.mask.scalef.ps.{32 * self.lanes}"
+        self.declares.add(
+            f"declare {function}({', '.join([self._float] * 3)}, {mask}{', i32' if rounding else ''})"
+        )
+        operands = f"{self._float} {a}, {self._float} {n}, {self._float} zeroinitializer, {mask} -1{rounding}"
+        return self._value(f"call {function}({operands})")
 
     def neg(self, a: Value) -> Value:
         """The sign bit flipped."""

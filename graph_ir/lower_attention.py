@@ -126,12 +126,12 @@ def _row_work(
 ) -> RowWork:
     panel = template.panel
 
-    def work(outer: Index, at: Callable[[Expr], Index], row: Index) -> list[Stmt]:
+    def work(outer: Index, at: Callable[[Expr], Index], row: Index) -> list[list[Stmt]]:
         given = {scores: lambda index: Load(panel, at(index[-1]))}
         emitter = RowEmitter(group, outer, in_memory, given, panel, lambda index: at(index[-1]))
-        body = emitter.row()
+        parts = emitter.phases(lambda number, dtype: (template.row_values(number, dtype), row))
         if divisor is not None:
-            body.append(Store(template.divisors, row, emitter.scalar(divisor)))
-        return body
+            parts[-1].append(Store(template.divisors, row, emitter.scalar(divisor)))
+        return parts
 
     return work

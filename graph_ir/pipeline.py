@@ -9,6 +9,7 @@ from .context import LowerContext
 from .decisions import close_stage, log_of, names_of, start_log
 from .graph import Graph
 from .passes.decompose import decompose
+from .passes.divide_by_constants import divide_by_constants
 from .passes.eliminate_common import eliminate_common
 from .passes.fold_batch_norm import fold_batch_norm
 from .passes.fold_constants import fold_constants
@@ -69,6 +70,7 @@ PIPELINE: tuple[tuple[Pass, str], ...] = (
     (fold_batch_norm, "simplify"),
     (decompose, ""),
     (lower_windows, ""),
+    (divide_by_constants, "simplify"),  # after the patterns, which know divisions
     (sink_reshapes, ""),
     (eliminate_common, "cse"),  # decompositions of equal composites are equal
     (propagate_layouts, ""),

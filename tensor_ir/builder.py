@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from ..dtypes import S64, DType
 from ..errors import InternalError
 from .nodes import (
+    Ahead,
     Allocate,
     Binary,
     Block,
@@ -385,14 +386,14 @@ class LoopBuilder:
         n_padded: int = 1,
         epilogue: Epilogue | None = None,
         tile_rows: int = 4,
-        b_next: int = 0,
+        ahead: tuple[Ahead, ...] = (),
     ) -> None:
         """C (+)= sum of A_b x B_b for `sizes` = (m, n, k); strides in elements (see `nodes.Brgemm`)."""
         m, n, k = sizes
         self.emit(
             Brgemm(
                 c, a, b, m, n, k, batch, a_batch, a_row, a_col, b_batch, b_row, c_row, accumulate, n_padded, epilogue,
-                tile_rows, b_next,
+                tile_rows, ahead,
             )
         )  # fmt: skip
 

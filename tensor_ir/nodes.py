@@ -305,6 +305,14 @@ class Epilogue:
 
 
 @dataclass(frozen=True)
+class Ahead:
+    """A hint: `elements` from `place` on will be needed soon. They may lie outside the buffer: nothing is read."""
+
+    place: Slice
+    elements: int
+
+
+@dataclass(frozen=True)
 class Brgemm:
     """Batch-reduce matrix product: C[i, j] = epilogue(C0 + sum over b < batch, l < k of A_b[i, l] * B_b[l, j]).
 
@@ -312,7 +320,7 @@ class Brgemm:
     A_b[i, l] is at a + b * a_batch + i * a_row + l * a_col, B_b[l, j] at b + b * b_batch + l * b_row + j, C[i, j] at
     c + i * c_row + j. The slices are of 1-D buffers. Each row of B is readable for `n_padded` >= n columns, C is
     written for n. `tile_rows` is the height of the register tile, which decides how many partial sums each element has.
-    `b_next`, if not 0, is how far behind B the matrix lies that the next product reads: a hint to fetch it meanwhile.
+    What is `ahead` is fetched meanwhile, a line here and a line there.
     """
 
     c: Slice
@@ -332,7 +340,7 @@ class Brgemm:
     n_padded: int
     epilogue: Epilogue | None = None
     tile_rows: int = 4
-    b_next: int = 0
+    ahead: tuple[Ahead, ...] = ()
 
 
 @dataclass(frozen=True)

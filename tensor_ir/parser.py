@@ -13,6 +13,7 @@ from ..errors import UserError
 from .builder import ZERO
 from .expression_parser import ExpressionParser, elements, fault, literal
 from .nodes import (
+    Ahead,
     Allocate,
     Block,
     Brgemm,
@@ -193,9 +194,19 @@ class _Parser(ExpressionParser):
             raise fault(call, f"brgemm takes C, A, B and {', '.join(BRGEMM_NUMBERS)}")
         c, a, b = (self._slice(arg) for arg in call.args)
         numbers: dict[str, Any] = {name: literal(given[name]) for name in BRGEMM_NUMBERS}
-        numbers["b_next"] = literal(given["b_next"]) if "b_next" in given else 0
+        ahead = self._ahead(given.get("ahead"))
         epilogue = self._epilogue(call, given.get("acc"), names, body) if names else None
-        return Brgemm(c, a, b, **numbers, epilogue=epilogue)
+        return Brgemm(c, a, b, **numbers, epilogue=epilogue, ahead=ahead)
+
+    def _ahead(self, node: ast.expr | None) -> tuple[Ahead, ...]:
+        match node:
+            case None:
+                return ()
+            case ast.Dict(keys=keys, values=values):
+                places = [self._slice(key) for key in keys if key is not None]
+                sizes = [self.integer(value) for value in values]
+                return tuple([Ahead(*pair) for pair in zip(places, sizes, strict=True)])
+        raise fault(node, "ahead takes places and how many elements: {x.at(64): 32}")
 
     def _epilogue(
         self,

@@ -169,7 +169,9 @@ def _brgemm_lines(stmt: Brgemm, depth: int) -> Iterator[str]:
     pad = INDENT * depth
     args = [_slice(stmt.c), _slice(stmt.a), _slice(stmt.b)]
     args += [f"{name}={getattr(stmt, name)}" for name in BRGEMM_NUMBERS]
-    args += [f"b_next={stmt.b_next}"] if stmt.b_next else []
+    if stmt.ahead:
+        parts = [f"{_slice(one.place)}: {one.elements}" for one in stmt.ahead]
+        args.append(f"ahead={{{', '.join(parts)}}}")
     end = stmt.epilogue
     if end is None:
         yield f"{pad}brgemm({', '.join(args)})"

@@ -209,6 +209,9 @@ class _Checker:
 
     def _brgemm(self, s: Brgemm) -> None:
         _require(self.stage != "final", "brgemm must be expanded at this stage", s)
+        for one in s.ahead:
+            self._slice(one.place)
+            _require(one.elements >= 1, "a hint must name at least one element", s)
         for part in (s.c, s.a, s.b):
             self._slice(part)
             _require(

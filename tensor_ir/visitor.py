@@ -8,6 +8,7 @@ from typing import Any, Union
 
 from .builder import Names, block_of
 from .nodes import (
+    Ahead,
     Allocate,
     Binary,
     Block,
@@ -39,7 +40,7 @@ from .nodes import (
     While,
 )
 
-Node = Union[Expr, Stmt, Slice, Epilogue, Function, Module]
+Node = Union[Expr, Stmt, Slice, Epilogue, Ahead, Function, Module]
 
 _CHILDREN: dict[type, Callable[[Any], Iterable[Node]]] = {
     Load: lambda n: n.indices,
@@ -61,7 +62,8 @@ _CHILDREN: dict[type, Callable[[Any], Iterable[Node]]] = {
     While: lambda n: (n.condition, n.body),
     Slice: lambda n: n.indices,
     Epilogue: lambda n: (*n.lets, n.value),
-    Brgemm: lambda n: (n.c, n.a, n.b) if n.epilogue is None else (n.c, n.a, n.b, n.epilogue),
+    Ahead: lambda n: (n.place,),
+    Brgemm: lambda n: (n.c, n.a, n.b, *n.ahead, *(() if n.epilogue is None else (n.epilogue,))),
     Prefetch: lambda n: (n.place,),
     Invoke: lambda n: n.args,
     ParallelInvoke: lambda n: n.args,
@@ -286,9 +288,16 @@ class Rewriter:
         """Rewrite a batch-reduce matrix product."""
         c, a, b = self.slice_(s.c), self.slice_(s.a), self.slice_(s.b)
         epilogue = None if s.epilogue is None else self.epilogue(s.epilogue)
-        if c is s.c and a is s.a and b is s.b and epilogue is s.epilogue:
+        ahead = tuple([self.ahead(one) for one in s.ahead])
+        same = all(x is y for x, y in zip(ahead, s.ahead, strict=True))
+        if same and c is s.c and a is s.a and b is s.b and epilogue is s.epilogue:
             return s
-        return replace(s, c=c, a=a, b=b, epilogue=epilogue)
+        return replace(s, c=c, a=a, b=b, epilogue=epilogue, ahead=ahead)
+
+    def ahead(self, s: Ahead) -> Ahead:
+        """Rewrite a hint of a `Brgemm`."""
+        place = self.slice_(s.place)
+        return s if place is s.place else Ahead(place, s.elements)
 
     def prefetch(self, s: Prefetch) -> Stmt | tuple[Stmt, ...]:
         """Rewrite a hint."""

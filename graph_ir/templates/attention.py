@@ -7,7 +7,8 @@
         for each row of the panel: row work        softmax, in place
         C = epilogue(panel x D)                    written through the output's own strides
 
-The panel (rows x columns of the first product) stays in cache; rows are cut so that it takes `PANEL_BYTES` at most.
+The panel (rows x columns of the first product) stays in cache; rows are cut so that it takes a quarter of L2 at most,
+which it shares with the packed keys and values.
 """
 
 from __future__ import annotations
@@ -16,10 +17,11 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ...dtypes import F32
+from ...dtypes import F32, DType
 from ...target import GemmTile, Target
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import (
+    Ahead,
     Allocate,
     Block,
     Brgemm,
@@ -38,12 +40,9 @@ from ..computation import Index
 from .matmul import EpilogueValue, Operand, make_epilogue, nested, offset_of, pack_panels
 from .matmul_tile import pick_tile, rows_for, worth_threads
 
-PANEL_BYTES = 64 << 10
-"""Scores of one block: stays in half of a 512 KB L2 beside the packed keys and values."""
-
-RowWork = Callable[[Index, Callable[[Expr], Index], Index], Sequence[Stmt]]
+RowWork = Callable[[Index, Callable[[Expr], Index], Index], Sequence[Sequence[Stmt]]]
 """(plain index of the row, column -> index into the panel, index into the divisors) -> statements that rewrite the row
-in place, and store its divisor if rows are divided after the second product."""
+in place, and store its divisor if rows are divided after the second product: parts, each run for all rows at once."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +66,7 @@ class AttentionTemplate:
     def __init__(self, problem: AttentionProblem, target: Target) -> None:
         self.problem = p = problem
         self.target = target
-        most = max(4, PANEL_BYTES // (4 * p.columns))
+        most = max(4, target.l2_bytes // 4 // (4 * p.columns))
         self.block = min(p.rows, -(-math.ceil(p.rows / math.ceil(p.rows / most)) // 4) * 4)
         self.panel = Buffer("panel", F32, (self.block * p.columns,), "local")
         self.tiles = (
@@ -76,6 +75,12 @@ class AttentionTemplate:
         )
         self.batch_vars = tuple(Var(f"b{axis}") for axis in range(len(p.batch)))
         self.divisors = Buffer("divisors", F32, (self.block,), "local")
+        self.per_row: dict[int, Buffer] = {}
+
+    def row_values(self, number: int, dtype: DType) -> Buffer:
+        """A local of one element per row of the panel, the same for the same number."""
+        local = Buffer(f"row_values{number}", dtype, (self.block,), "local")
+        return self.per_row.setdefault(number, local)
 
     def function(
         self,
@@ -100,18 +105,20 @@ class AttentionTemplate:
         def block(row: Expr, rows: int) -> list[Stmt]:
             return [
                 *self._scores(row, rows, b, scores),
-                self._rows(row, rows, row_work),
+                *self._rows(row, rows, row_work),
                 *self._result(row, rows, d, self._divided(result, row) if divides else result),
             ]
 
         full, rest = divmod(p.rows, self.block)
         var = Var("mb")
-        body = [*right, Allocate(self.panel), Allocate(self.divisors)]
+        blocks: list[Stmt] = []
         if full:
             inner = Block(tuple(block(t.mul(var, self.block), self.block)))
-            body.append(For(var, t.as_expr(0), t.as_expr(full), inner))
+            blocks.append(For(var, t.as_expr(0), t.as_expr(full), inner))
         if rest:
-            body += block(t.as_expr(full * self.block), rest)
+            blocks += block(t.as_expr(full * self.block), rest)
+        locals_ = (self.panel, self.divisors, *self.per_row.values())
+        body = [*right, *(Allocate(local) for local in locals_), *blocks]
         work = math.prod(p.batch) * p.rows * p.columns * (p.depth + p.width)
         kind: LoopKind = "parallel" if worth_threads(work) else "serial"
         nest = nested(self.batch_vars, p.batch, Block(tuple(body)), kind)
@@ -138,8 +145,9 @@ class AttentionTemplate:
         def product(panel: Expr, column: Expr, n: int) -> Brgemm:
             c = Slice(self.panel, (column,))
             finish = self._epilogue(epilogue, row, column)
+            ahead = self._ahead(row, panel, p.columns, b.panel, (p.b, p.depth * p.columns))
             return self._brgemm(
-                c, a, b, panel, rows, n, p.depth, p.a, p.columns, finish, self.tiles[0]
+                c, a, b, panel, rows, n, p.depth, p.a, p.columns, finish, self.tiles[0], ahead
             )
 
         return _panels(p.columns, b.panel, product)
@@ -155,28 +163,54 @@ class AttentionTemplate:
             place = t.add(t.mul(row, p.c.row), column)
             c = Slice(p.c.buffer, (offset_of(p.c, self.batch_vars, place),))
             finish = self._epilogue(epilogue, row, column)
+            ahead = self._ahead(
+                row, panel, p.width, d.panel, (p.d, p.columns * p.width), (p.a, p.rows * p.depth)
+            )
             return self._brgemm(
-                c, a, d, panel, rows, n, p.columns, strides, p.c.row, finish, self.tiles[1]
+                c, a, d, panel, rows, n, p.columns, strides, p.c.row, finish, self.tiles[1], ahead
             )
 
         return _panels(p.width, d.panel, product)
 
     def _brgemm(
         self, c: Slice, a: Slice, b: Operand, panel: Expr, m: int, n: int, k: int,
-        a_strides: Operand, c_row: int, epilogue: Epilogue | None, tile: GemmTile,
+        a_strides: Operand, c_row: int, epilogue: Epilogue | None, tile: GemmTile, ahead: tuple[Ahead, ...],
     ) -> Brgemm:  # fmt: skip
         place = Slice(b.buffer, (offset_of(b, self.batch_vars, t.mul(panel, b.row)),))
         return Brgemm(
             c, a, place, m, n, k, 1, 0, a_strides.row, a_strides.col, 0, b.panel, c_row, False, b.panel,
-            epilogue, min(self.block, rows_for(n, tile, self.target)),
+            epilogue, min(self.block, rows_for(n, tile, self.target)), ahead,
         )  # fmt: skip
 
-    def _rows(self, row: Expr, rows: int, row_work: RowWork) -> Stmt:
+    def _ahead(
+        self, row: Expr, panel: Expr, columns: int, width: int, *matrices: tuple[Operand, int]
+    ) -> tuple[Ahead, ...]:
+        """The next head's matrices, in equal parts to the products of this one.
+
+        Heads lie one after the other in memory, but nothing reads ahead from one into the next: without the hints
+        every head starts with a wait for memory.
+        """
+        p = self.problem
+        panels = -(-columns // width)
+        parts = math.ceil(p.rows / self.block) * panels
+        # Row blocks and panels number the products: row is a multiple of the block, so this is the number times block.
+        hints = []
+        for matrix, elements in matrices:
+            if not (p.batch and matrix.batch_strides[-1]):
+                continue
+            part = -(-elements // (parts * self.block)) * self.block
+            number = t.add(t.mul(row, panels), t.mul(panel, self.block))
+            place = t.add(t.mul(number, part // self.block), matrix.batch_strides[-1])
+            offset = offset_of(matrix, self.batch_vars, place)
+            hints.append(Ahead(Slice(matrix.buffer, (offset,)), part))
+        return tuple(hints)
+
+    def _rows(self, row: Expr, rows: int, row_work: RowWork) -> list[Stmt]:
         var = Var("pr")
         start = t.mul(var, self.problem.columns)
         index = (*self.batch_vars, t.add(row, var))
-        body = Block(tuple(row_work(index, lambda column: (t.add(start, column),), (var,))))
-        return For(var, t.as_expr(0), t.as_expr(rows), body)
+        parts = row_work(index, lambda column: (t.add(start, column),), (var,))
+        return [For(var, t.as_expr(0), t.as_expr(rows), Block(tuple(part))) for part in parts]
 
     def _divided(self, result: EpilogueValue | None, row: Expr) -> EpilogueValue:
         def value(index: Index, acc: Expr) -> tuple[list[Let], Expr]:

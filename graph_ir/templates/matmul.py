@@ -20,6 +20,7 @@ from ...dtypes import F32
 from ...target import Target
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import (
+    Ahead,
     Allocate,
     Block,
     Brgemm,
@@ -193,18 +194,20 @@ class MatmulTemplate:
             c, a, b, rows, columns, k, 1, 0, p.a.row, p.a.col, 0, b_row, p.c.row, k0 > 0,
             self.columns if n_padded is None else n_padded,
             self._epilogue(row, column) if is_last and self.epilogue else None,
-            min(p.m, rows_for(columns, self.blocking.tile, self.target)), self._next_panel(rows),
+            min(p.m, rows_for(columns, self.blocking.tile, self.target)), self._ahead(rows, b, k),
         )  # fmt: skip
 
-    def _next_panel(self, rows: int) -> int:
-        """Where the following panel lies, if it has to come from further than the second cache and there is time.
+    def _ahead(self, rows: int, b: Slice, k: int) -> tuple[Ahead, ...]:
+        """The following panel, if it has to come from further than the second cache and there is time.
 
         Without the hint the first tile of a panel asks for all of it and the others for nothing: 5 % on 128x1024x1024.
         With few rows memory is asked all the time, and the hardware's own prefetchers do as well.
         """
         p = self.problem
         far = p.k * p.n * F32.size > self.target.l2_bytes // 2
-        return p.b.row if far and p.b.panel and rows >= self.blocking.tile.rows else 0
+        if not (far and p.b.panel and rows >= self.blocking.tile.rows):
+            return ()
+        return (Ahead(Slice(b.buffer, (t.add(b.indices[0], p.b.row),)), k * p.b.panel),)
 
     def _epilogue(self, row: Expr, column: Expr) -> Epilogue:
         assert self.epilogue is not None

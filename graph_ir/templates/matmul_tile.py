@@ -101,7 +101,7 @@ def pick_blocking(
     columns = tile.columns(target)
     deepest = max(64, target.l2_bytes // 8 // (columns * 4))
     k_block = math.ceil(k / math.ceil(k / deepest))
-    most_rows = max(tile.rows, target.l2_bytes // (k_block * 4))
+    most_rows = max(1, target.l2_bytes // (k_block * 4 * tile.rows)) * tile.rows
     wanted = math.ceil(m / most_rows)
     panels = math.ceil(n / columns)
     if batch < threads and not (m < n and panels >= 4 * threads):

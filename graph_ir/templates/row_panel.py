@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from ...dtypes import DType
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import (
     Allocate,
@@ -35,6 +36,10 @@ from .reader import GroupReader, narrow
 
 DEAR = ("exp", "expm1", "log", "log1p", "tanh", "erf", "sigmoid", "pow", "div", "sqrt", "rsqrt")
 """Ops whose recomputation costs more than a store and a load."""
+
+
+Carried = Callable[[int, DType], tuple[Buffer, Index]]
+"""(number of a reduction, its dtype) -> where its result for this row is stored."""
 
 
 @dataclass(frozen=True)
@@ -130,14 +135,31 @@ class RowEmitter:
         self.result = result
         self.place = place
         self.body: list[Stmt] = []
+        self.scalars: set[GraphTensor] = set()
 
     def row(self) -> list[Stmt]:
         """Locals, a loop per stage with the row's scalars between them."""
+        (body,) = self._phases(None)
+        return body
+
+    def phases(self, carried: Carried) -> list[list[Stmt]]:
+        """The statements of `row`, cut behind each reduction, to be run for many rows before the next part is.
+
+        A reduction is a chain of dependent instructions, and what follows in its row waits for its end; the same part
+        of other rows does not. Results of reductions are carried from part to part in memory. A row with local rows of
+        its own is one part.
+        """
+        return self._phases(carried)
+
+    def _phases(self, carried: Carried | None) -> list[list[Stmt]]:
         output = self.group.output
         waiting = self._kept_in()
         locals_ = [local.buffer for local in waiting.values() if local.buffer.scope == "local"]
-        self.body += [Allocate(b) for b in locals_ if b is not self.result]
-        for number, stage in enumerate(self.group.stages()):
+        own = [b for b in locals_ if b is not self.result]
+        self.body += [Allocate(b) for b in own]
+        done: list[list[Stmt]] = []
+        stages = self.group.stages()
+        for number, stage in enumerate(stages):
             self._scalars()
             if stage in self.given:
                 continue  # the output, written by a loop that needed it
@@ -149,12 +171,27 @@ class RowEmitter:
                 self._write(number, stage)
             for tensor, local in keep.items():
                 self.given[tensor] = local.read
+            is_reduction = stage.producer_owner in self.group.reductions
+            if carried and not own and is_reduction and number + 1 < len(stages):
+                done.append(
+                    self._end_phase(stage, *carried(number, stage.details.dtype.accumulator))
+                )
         self._scalars()
         if not self.group.spans_row(output):
             index = self._index(output, t.as_expr(0))
             value = narrow(self.scalar(output), output.details.dtype)
             self.body.append(Store(self.result, self.place(index), value))
-        return self.body
+        return [*done, self.body]
+
+    def _end_phase(self, stage: GraphTensor, buffer: Buffer, place: Index) -> list[Stmt]:
+        """Store a reduction's result, and forget what was computed from it: the next part computes that again."""
+        done = [*self.body, Store(buffer, place, self.scalar(stage))]
+        for tensor in self.scalars:
+            del self.given[tensor]
+        self.scalars.clear()
+        self.body = []
+        self.given[stage] = lambda index: Load(buffer, place)
+        return done
 
     def scalar(self, tensor: GraphTensor) -> Expr:
         """The value of a per-row tensor, once `row` has made the row's statements."""
@@ -192,6 +229,7 @@ class RowEmitter:
                 value = reader.read(tensor)(self._index(tensor, t.as_expr(0)))
                 self.body += reader.lets
                 self.given[tensor] = _constant(value)
+                self.scalars.add(tensor)
 
     def _reduce(self, number: int, stage: GraphTensor, keep: Mapping[GraphTensor, _Kept]) -> None:
         op, reduction = stage.producer_owner, reduction_of(stage)

@@ -155,24 +155,24 @@ class _Tile:
                 index = self._acc_index(first + r, v)
                 old = Load(self.acc, index, self.lanes)
                 body.append(Store(self.acc, index, self._multiply_add(a, b, old)))
-        return [*body, *self._prefetch(k)]
+        return [*body, *self._prefetch(t.add(t.mul(batch, g.k), k))]
 
-    def _prefetch(self, k: Expr) -> list[Stmt]:
-        """This step's share of the next B: every row of the product fetches as much, so that memory is asked evenly.
+    def _prefetch(self, step: Expr) -> list[Stmt]:
+        """This step's share of what is ahead: each row of the product fetches as much, so memory is asked evenly.
 
         A step may name a line twice: that costs a load slot, which these loops have to spare.
         """
-        g = self.g
-        if not g.b_next:
-            return []
         line = CACHE_LINE // F32.size
-        per_row = -(-g.k * g.n_padded // g.m)
-        per_step = -(-self.rows * g.n_padded // g.m)
-        first = t.add(t.mul(self.row0, per_row), t.add(t.mul(k, per_step), g.b_next))
-        return [
-            Prefetch(Slice(g.b.buffer, self._at(g.b, t.add(first, at))))
-            for at in range(0, per_step, line)
-        ]
+        hints: list[Stmt] = []
+        for one in self.g.ahead:
+            per_row = -(-one.elements // self.g.m)
+            per_step = -(-self.rows * one.elements // (self.g.m * self.g.k * self.g.batch))
+            first = t.add(t.mul(self.row0, per_row), t.mul(step, per_step))
+            hints += [
+                Prefetch(Slice(one.place.buffer, self._at(one.place, t.add(first, at))))
+                for at in range(0, per_step, line)
+            ]
+        return hints
 
     def _multiply_add(self, a: Expr, b: Expr, acc: Expr) -> Expr:
         """One rounding where the ISA has the instruction; emulating it elsewhere would cost ten times as much."""

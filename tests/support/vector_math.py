@@ -63,9 +63,9 @@ def ulp_error(got: Array, exact: Array) -> Array:
         return np.where(same & special, 0.0, np.where(special, np.inf, error))
 
 
-def through_numpy(name: str, *args: Array, has_fma: bool = True) -> Array:
+def through_numpy(name: str, *args: Array, has_fma: bool = True, has_scalef: bool = False) -> Array:
     """MATH[name] with NumPy."""
-    ops = NumpyVectorOps(has_fma)
+    ops = NumpyVectorOps(has_fma, has_scalef=has_scalef)
     result = np.empty(args[0].size, np.float32)
     with np.errstate(all="ignore"):
         for begin in range(0, args[0].size, _CHUNK):

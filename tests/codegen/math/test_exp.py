@@ -20,6 +20,12 @@ def test_native_code_gives_the_same_bits(lanes: int, has_fma: bool) -> None:
     check_native("exp", lanes, has_fma, f32_inputs(65521))
 
 
+def test_scaling_in_one_instruction_gives_the_same_bits() -> None:
+    x = np.concatenate([f32_inputs(), near(1e-30, 88.72284, 87.33655, 103.97208)])
+    ours, theirs = (through_numpy("exp", x, has_scalef=has) for has in (True, False))
+    np.testing.assert_array_equal(ours.view(np.int32), theirs.view(np.int32))
+
+
 @pytest.mark.parametrize(
     ("x", "expected"),
     [

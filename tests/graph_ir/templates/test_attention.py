@@ -1,9 +1,13 @@
 """Attention as one kernel, interpreted; and what keeps it from being one."""
 
+import math
+
 import pytest
 
 from graphc.graph_ir.graph import Graph
-from support.lowered import build, check_interpreted, context
+from graphc.tensor_ir.nodes import Brgemm, For
+from graphc.tensor_ir.visitor import walk
+from support.lowered import build, check_interpreted, context, lower
 
 
 def attention(b: int, h: int, s: int, d: int, mask: bool = True, transpose: bool = True) -> Graph:
@@ -46,3 +50,53 @@ def test_weights_that_somebody_else_reads_stay_in_memory() -> None:
 def test_fuse_can_be_switched_off() -> None:
     lowered = check_interpreted(attention(1, 1, 5, 4), context(disabled=["fuse"]), exact=False)
     assert len(lowered.calls) > 4
+
+
+def test_the_next_head_is_fetched_while_this_one_is_computed() -> None:
+    """The hints of a head's products add up to its keys, values and queries, and little more."""
+    b, h, s, d = 1, 2, 48, 16
+    module = lower(attention(b, h, s, d), context("avx512")).module
+    products = [node for node in walk(module) if isinstance(node, Brgemm)]
+    hinted: dict[str, int] = {}
+    for product in products:
+        for one in product.ahead:
+            name = one.place.buffer.name
+            hinted[name] = hinted.get(name, 0) + one.elements * _times(module, product)
+    assert len(hinted) == 3 and all(s * d <= count <= s * d + 4 * s for count in hinted.values())
+
+
+def _times(module, product) -> int:  # type: ignore[no-untyped-def]
+    """How often a product runs per head: the trips of the loops over panels around it."""
+    around = [n for n in walk(module) if isinstance(n, For) and n.body is product]
+    return math.prod(n.end.value - n.begin.value for n in around)
+
+
+def test_heads_that_share_their_keys_ask_for_nothing_twice() -> None:
+    shapes = {"q": (2, 3, 20, 8), "k": (8, 20), "v": (20, 8)}
+
+    def body(make, x):  # type: ignore[no-untyped-def]
+        weights = make("softmax", make("matmul_core", x["q"], x["k"]), axis=-1)
+        return make("matmul_core", weights, x["v"])
+
+    lowered = check_interpreted(build(shapes, body), context("avx512"), exact=False)
+    names = {
+        one.place.buffer.name
+        for node in walk(lowered.module)
+        if isinstance(node, Brgemm)
+        for one in node.ahead
+    }
+    assert len(names) == 1, "the queries"
+
+
+def test_reductions_of_a_row_that_depend_on_another() -> None:
+    """The variance needs the mean: three parts, each for all rows, with per-row values carried between them."""
+    shapes = {"q": (1, 2, 19, 5), "k": (1, 2, 5, 18), "v": (1, 2, 18, 5)}
+
+    def body(make, x):  # type: ignore[no-untyped-def]
+        scores = make("matmul_core", x["q"], x["k"])
+        mean = make("reduce_mean", scores, axes=(-1,), keep_dims=True)
+        centred = make("sub", scores, mean)
+        spread = make("reduce_max", make("abs", centred), axes=(-1,), keep_dims=True)
+        return make("matmul_core", make("div", centred, spread), x["v"])
+
+    check_interpreted(build(shapes, body), context("avx512"), exact=False)

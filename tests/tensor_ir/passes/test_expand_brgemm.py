@@ -13,6 +13,7 @@ from graphc.target import Target
 from graphc.tensor_ir import builder as t
 from graphc.tensor_ir import interpreter
 from graphc.tensor_ir.nodes import (
+    Ahead,
     Block,
     Brgemm,
     Buffer,
@@ -230,7 +231,8 @@ def test_every_line_of_the_next_matrix_is_fetched(m: int, rows: int, n: int) -> 
     start = (t.as_expr(0),)
     product = Brgemm(
         *(Slice(c, start), Slice(a, start), Slice(b, start), m, n, k, 1),
-        *(0, k, 1, 0, n, n, False, n, None, rows, k * n),
+        *(0, k, 1, 0, n, n, False, n, None, rows),
+        (Ahead(Slice(b, (t.as_expr(k * n),)), k * n),),
     )
     module = expand_brgemm(
         Module((Function("f", (a, b, c, marks), Block((product,))),)), Target("avx512")

@@ -1,0 +1,41 @@
+"""Divisions by one constant become multiplications."""
+
+from __future__ import annotations
+
+import math
+
+from ...dtypes import F32
+from ..context import LowerContext
+from ..graph import Graph, GraphTensor, Op
+from ..rewrite import rewrite
+from ..values import uniform_value
+
+LARGEST = 2.0**100
+"""Divisors up to it, and down to its inverse, have a reciprocal whose both parts are normal numbers."""
+
+
+def divide_by_constants(graph: Graph, ctx: LowerContext) -> bool:
+    """Replace f32 divisions by a constant that is the same everywhere, where the ISA has a fused multiply-add.
+
+    %y = div(%x, 11.3137)
+    ->
+    %y = div_constant(%x, divisor=11.3137)
+
+    Powers of two are left to `simplify_algebra`. Where the quotient is compared bit by bit with a division's, it may
+    differ in the last place once in some 2**22 (see the op).
+    Requires: topological order.
+    Ensures: topological order.
+    """
+    return ctx.target.table.has_fma and rewrite(graph, {"div": (_by_constant,)})
+
+
+def _by_constant(graph: Graph, op: Op) -> GraphTensor | None:
+    x, divisor = op.inputs[0], uniform_value(op.inputs[1])
+    result = op.outputs[0].details
+    if divisor is None or result.dtype != F32 or x.details.plain_dims != result.plain_dims:
+        return None
+    value = float(divisor)
+    if not 1 / LARGEST <= abs(value) <= LARGEST or abs(math.frexp(value)[0]) == 0.5:
+        return None
+    name = f"{op.name}.by_constant"
+    return graph.make("div_constant", [x], {"divisor": value}, name=name).outputs[0]
