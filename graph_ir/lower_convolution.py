@@ -78,16 +78,21 @@ def _taps(
 ) -> ConvolutionTemplate:  # fmt: skip
     """Channels last, tap by tap."""
     x, w, y = operands
-    geometry = op.geometry
-    if choice.band == "place" and by_pixel and geometry.is_product:
-        geometry = _one_line(geometry)
-    problem = ConvolutionProblem(
-        geometry, image_operand(op.inputs[0], x), w, image_operand(output, y), choice.band
-    )
+    geometry, blocking = op.geometry, choice.blocking
+    image, result = image_operand(op.inputs[0], x), image_operand(output, y)
+    columns = 0  # of pixels that the epilogue gets by number
+    if BANDS[choice.band].flat:
+        columns = geometry.result[1]
+    elif choice.band == "place" and by_pixel and geometry.is_product:
+        geometry = _lines(geometry, -(-geometry.result[0] // blocking.m_block))
+        blocking = replace(blocking, m_block=1)
+        columns = geometry.result[1]
+        image = replace(image, row=columns * image.column)
+        result = replace(result, row=columns * result.column)
+    problem = ConvolutionProblem(geometry, image, w, result, choice.band)
     if value is not None:
-        split = BANDS[choice.band].flat and not by_pixel
-        value = _indexed(value, output.details.rank, geometry.result[1] if split else 0)
-    return ConvolutionTemplate(problem, choice.blocking, ctx.target, value)
+        value = _indexed(value, output.details.rank, columns, by_pixel)
+    return ConvolutionTemplate(problem, blocking, ctx.target, value)
 
 
 def _product(
@@ -105,7 +110,7 @@ def _product(
     )  # fmt: skip
     if value is None:
         return MatmulTemplate(problem, choice.blocking, ctx.target, None)
-    inner = _indexed(value, output.details.rank, 0 if by_pixel else g.result[1])
+    inner = _indexed(value, output.details.rank, g.result[1], by_pixel)
 
     def of_index(index: Index, acc: Expr) -> tuple[list[Let], Expr]:
         image, group, number, pixel = index
@@ -114,9 +119,11 @@ def _product(
     return MatmulTemplate(problem, choice.blocking, ctx.target, of_index)
 
 
-def _one_line(g: ConvolutionGeometry) -> ConvolutionGeometry:
-    """The same product over pixels in one line, so that register tiles do not end with each row."""
-    line = (1, math.prod(g.image))
+def _lines(g: ConvolutionGeometry, wanted: int) -> ConvolutionGeometry:
+    """The same product over equal lines of pixels, about as many as wanted: register tiles do not end with each row."""
+    pixels = math.prod(g.image)
+    count = next(n for n in range(min(wanted, pixels), 0, -1) if pixels % n == 0)
+    line = (count, pixels // count)
     return ConvolutionGeometry(g.batch, g.groups, g.channels, g.outputs, line, line)
 
 
@@ -156,15 +163,18 @@ def _reads_by_pixel(output: GraphTensor, reads: Sequence[GraphTensor], ops: Sequ
     return True
 
 
-def _indexed(value: EpilogueValue, rank: int, columns: int) -> EpilogueValue:
-    """The epilogue of a plain index of `rank` axes for one of (image, output, row, column).
+def _indexed(value: EpilogueValue, rank: int, columns: int, by_pixel: bool) -> EpilogueValue:
+    """The epilogue of a plain index of `rank` axes for one of (image, output, line, pixel of it).
 
-    `columns`: pixels come as one number, which is to be split by that many in a row; 0 if not.
+    `columns`: pixels in a line of the template, 0 where that is a row of the result. With `by_pixel` a pixel of a line
+    is named by its number in the image.
     """
 
     def of_index(index: Index, acc: Expr) -> tuple[list[Let], Expr]:
         image, output, row, column = index
-        if columns:
+        if columns and by_pixel:
+            row, column = t.as_expr(0), t.add(t.mul(row, columns), column)
+        elif columns:
             row, column = t.add(row, t.floordiv(column, columns)), t.mod(column, columns)
         places = (row, column) if rank == 4 else (column,)
         return value((image, output, *places), acc)

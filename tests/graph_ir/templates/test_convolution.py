@@ -20,6 +20,7 @@ from support.lowered import check_interpreted, context, integers
 
 SIZES, CHANNELS = range(1, 18), (1, 3, 15, 16, 17, 33)
 NATIVE_ISAS = [isa for isa in ("avx512", "avx2") if host_supports(isa)]
+OTHERS = ("winograd", "depthwise-convolution")
 Shapes = tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]
 
 
@@ -52,19 +53,21 @@ def convolution(
     ],
 )
 def test_interpreted(isa: str, x: tuple[int, ...], w: tuple[int, ...], attrs: Any) -> None:
-    lowered = check_interpreted(convolution(x, w, **attrs), context(isa))
+    lowered = check_interpreted(convolution(x, w, **attrs), context(isa, disabled=OTHERS))
     assert any("_conv_" in call.kernel for call in lowered.calls)
 
 
 def test_weights_given_at_run_time() -> None:
-    check_interpreted(convolution((1, 17, 4, 5), (9, 17, 3, 3), False, before=(1, 1)), context())
+    check_interpreted(
+        convolution((1, 17, 4, 5), (9, 17, 3, 3), False, before=(1, 1)), context(disabled=OTHERS)
+    )
 
 
 @pytest.mark.parametrize("threads", [2, 3])
 @pytest.mark.parametrize(("size", "outputs"), [(5, 26), (2, 90)])
 def test_tasks(threads: int, size: int, outputs: int) -> None:
     graph = convolution((1, 17, size, size), (outputs, 17, 3, 3), before=(1, 1), after=(1, 1))
-    check_interpreted(graph, context(threads=threads))
+    check_interpreted(graph, context(threads=threads, disabled=OTHERS))
 
 
 def direct(graph: Graph, layouts: int = 0) -> DirectConvolution:
@@ -87,7 +90,7 @@ def direct(graph: Graph, layouts: int = 0) -> DirectConvolution:
 
 def test_every_band_and_block_on_offer_gives_the_same_result() -> None:
     graph = convolution((1, 5, 5, 3), (26, 5, 3, 3), before=(1, 1), after=(1, 1))
-    ctx = context()
+    ctx = context(disabled=OTHERS)
     op = direct(graph)
     assert {c.band for c in convolution_choices(op, ctx)} == {"rows", "patches"}
     blocking = convolution_choice(op, ctx).blocking
@@ -112,7 +115,7 @@ def test_epilogues_run_on_the_accumulators(residual: str, kernel: int, size: int
         added = graph.make_input(LogicalTensor(F32, other), "residual")
         y = graph.make("add", (y, added)).outputs[0]
     graph.make_output(graph.make("relu", (y,)).outputs[0])
-    lowered = check_interpreted(graph, context())
+    lowered = check_interpreted(graph, context(disabled=OTHERS))
     kernels = [call.kernel for call in lowered.calls if "_conv_" in call.kernel]
     assert len(kernels) == 1 and "relu" in kernels[0]
     assert not any("relu" in call.kernel for call in lowered.calls if call.kernel != kernels[0])
@@ -149,7 +152,7 @@ def test_boundary_grid_natively_between_guard_pages(isa: str) -> None:
         graph.make_output(graph.make("convolution", (image, weights), attrs).outputs[0])
         arrays.append(integers(x, number + 1))
     wanted = graph.evaluate(arrays)
-    model = compile_model(graph, target=isa)
+    model = compile_model(graph, target=isa, disabled=OTHERS)
     places: tuple[Place, ...] = ("start", "end")
     for at in places:
         inputs = {t.name: guarded_copy(a, at) for t, a in zip(model.inputs, arrays, strict=True)}
@@ -165,6 +168,6 @@ def test_what_is_not_finite_stays_where_it_is(value: float) -> None:
     graph = convolution((1, 17, 6, 5), (9, 17, 3, 3), before=(1, 1), after=(1, 1))
     x: Array = integers((1, 17, 6, 5))
     x[0, 0, 0, 0] = value
-    result = compile_model(graph)(x)
+    result = compile_model(graph, disabled=OTHERS)(x)
     assert not np.isfinite(result[0, :, :2, :2]).any()
     assert np.isfinite(result[0, :, 2:]).all() and np.isfinite(result[0, :, :, 2:]).all()
