@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from ...dtypes import F32
 from ...target import Target
 from ...tensor_ir import builder as t
-from ...tensor_ir.nodes import Buffer, Expr, Function, LoopKind, Slice, Var
+from ...tensor_ir.nodes import Ahead, Buffer, Expr, Function, LoopKind, Slice, Var
 from .matmul import EpilogueValue
 from .matmul_tile import rows_for
 from .winograd_tile import WinogradBlocking
@@ -186,17 +186,19 @@ class WinogradTemplate:
         k, zero = self.problem.x.channels, t.as_expr(0)
         number = t.add(t.mul(point, self.panels), panel)
         column = t.mul(t.sub(panel, begin), self.panel)
+        place, size = t.mul(number, k * self.panel), k * self.panel
+        ahead = (Ahead(Slice(self.problem.u, (t.add(place, size),)), size),)
         self.b.brgemm(
             Slice(m.buffer, (m.place(point, zero, column),)),
             Slice(v.buffer, (v.place(point, zero, zero),)),
-            Slice(self.problem.u, (t.mul(number, k * self.panel),)),
+            Slice(self.problem.u, (place,)),
             (count, n, k),
             a_row=v.row,
             b_row=self.panel,
             c_row=m.row,
             n_padded=self.panel,
             tile_rows=min(self.blocking.block, rows_for(n, self.blocking.tile, self.target)),
-            b_next=k * self.panel if self.is_far else 0,
+            ahead=ahead if self.is_far else (),
         )
 
     # M -> image
