@@ -14,6 +14,7 @@ from ...errors import GraphcError, InternalError, UnsupportedError, UserError
 from ...graph_ir import ops  # noqa: F401 - fills the registry
 from ...graph_ir.graph import Array, Graph, GraphTensor, Op
 from ...graph_ir.logical_tensor import LogicalTensor
+from ..collector import collector_paused
 from ..shape_spec import InputSpec, check_size
 from .op_table import HANDLERS, MAPPABLE
 from .parser import parse_hlo
@@ -67,6 +68,7 @@ def read_text(source: str | os.PathLike[str] | bytes) -> tuple[str, str]:
         raise UserError(f"{label} cannot be read: {reason}") from error
 
 
+@collector_paused()
 def import_hlo(module: Module, constants: Mapping[str, Array] | None = None) -> Graph:
     """The graph of a module's entry. `constants` as in `load_hlo`."""
     _check_supported(module)

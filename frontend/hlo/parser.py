@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 
 from ...errors import UserError
+from ..collector import collector_paused
 from .attributes import COMPUTATION_VALUED, PARSERS, parse_raw, take_name, unescape
 from .lexer import MOST_NESTED, Lexer
 from .literals import parse_literal
@@ -23,6 +24,7 @@ _CONSTANT = re.compile(r'[^()"\'/]*+\)', re.DOTALL)
 _IMPLICIT_ENTRY = "entry"
 
 
+@collector_paused()
 def parse_hlo(text: str, label: str = "text") -> Module:
     """Parse HLO text and check every shape; shapes that are left out are filled in. `label` names the file in messages.
 
