@@ -27,6 +27,7 @@ from .graph_ir.context import LowerContext
 from .graph_ir.graph import Graph, Op
 from .graph_ir.lower_graph import LoweredModel, lower_graph, total_gflop
 from .graph_ir.printer import print_graph
+from .graph_ir.reorders import has_layouts, remaining_reorders
 from .graph_ir.templates.matmul_tile import MatmulBlocking
 from .options import CompileOptions
 from .runtime.artifact import Artifact
@@ -294,11 +295,28 @@ def _stats(
             {"op": d.op_name, "formats": [str(f) for f in d.candidates[d.chosen].inputs]}
             for d in graph.attrs["temp.layout_decisions"]
         ],
+        "reorders": _reorders(graph),
         "constants_bytes": len(lowered.constants),
         "arena_bytes": plan.arena_bytes,
         "arena_lower_bound": plan.lower_bound,
         "gflop": total_gflop(lowered.calls),
         "seconds": dict(seconds),
+    }
+
+
+def _reorders(graph: Graph) -> dict[str, int] | None:
+    """Changes of layout left in the program and their bytes; None where every activation is plain."""
+    if not has_layouts(graph):
+        return None
+    edges, inside = (
+        [one.bytes for one in remaining_reorders(graph) if one.at_edge == at]
+        for at in (True, False)
+    )
+    return {
+        "inside": len(inside),
+        "inside_bytes": sum(inside),
+        "edges": len(edges),
+        "edge_bytes": sum(edges),
     }
 
 

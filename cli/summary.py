@@ -67,6 +67,7 @@ def summary_lines(meta: Metadata, verbose: bool, from_cache: bool = False) -> li
             f"{stats['ops']} in, {len(stats['calls'])} calls of {stats['kernels']} kernels out",
         ),
         ("layouts", layouts),
+        *(("reorders", _reorders(moved)) for moved in [stats.get("reorders")] if moved),
         ("constants", _bytes(stats["constants_bytes"])),
         (
             "arena",
@@ -81,6 +82,13 @@ def summary_lines(meta: Metadata, verbose: bool, from_cache: bool = False) -> li
     if verbose:
         lines += [f"  {call['op']:<24} {call['kernel']}  {call['note']}" for call in stats["calls"]]
     return lines
+
+
+def _reorders(moved: dict[str, int]) -> str:
+    return (
+        f"{moved['inside']} inside ({_bytes(moved['inside_bytes'])}), "
+        f"{moved['edges']} at the edges ({_bytes(moved['edge_bytes'])})"
+    )
 
 
 def _layout_counts(layouts: list[dict[str, Any]]) -> dict[str, int]:

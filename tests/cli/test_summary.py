@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -46,6 +47,12 @@ VERDICT = Verdict(
     outcome="max error 0 against NumPy",
     ok=True,
 )
+
+
+def test_reorders_are_told_where_layouts_are() -> None:
+    moved = {"inside": 0, "inside_bytes": 0, "edges": 1, "edge_bytes": 2048}
+    lines = summary_lines(replace(META, stats={**STATS, "reorders": moved}), verbose=False)
+    assert lines[3] == "reorders  0 inside (0 B), 1 at the edges (2 KiB)"
 
 
 def test_lines() -> None:
