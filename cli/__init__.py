@@ -28,6 +28,7 @@ COMMANDS = (
     "tune",
     "debug",
     "convert",
+    "diff",
     "inspect",
     "explain",
     "compare",

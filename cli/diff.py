@@ -1,0 +1,131 @@
+"""`graphc diff`: whether two model files, of any formats, hold the same graph, and where they part."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import TYPE_CHECKING, Any
+
+from .model_arguments import add_reading_arguments, model_texts, random_array
+
+if TYPE_CHECKING:
+    from ..graph_ir.graph import Graph
+    from ..tools.diff import GraphDifference
+
+NAME = "diff"
+HELP = "Say whether two model files hold the same graph, and where they part."
+SHOWN = 10
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of the command."""
+    parser.add_argument("first", help="model file, of any format that is read")
+    parser.add_argument("second", help="the other one, maybe of another format")
+    add_reading_arguments(parser)
+    parser.add_argument(
+        "--simplified", action="store_true",
+        help="compare what both are after composite ops are taken apart and the rest is simplified",
+    )  # fmt: skip
+    parser.add_argument(
+        "--values", action="store_true", help="also run both on the same random inputs, with NumPy"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of text")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Read both and print what differs; 1 if anything does."""
+    from ..tools.diff import diff
+
+    first, second = (_load(args, path) for path in (args.first, args.second))
+    if args.simplified:
+        first, second = _simplified(first), _simplified(second)
+    found = diff(first, second)
+    values = _compare_values(first, second, found) if args.values else None
+    facts: dict[str, Any] = {
+        "same": found.same,
+        "only_first": found.only_first,
+        "only_second": found.only_second,
+        "parts": [vars(part) for part in found.parts],
+        "renamed": found.renamed,
+    }
+    if values is not None:
+        facts["values"] = values
+    print(json.dumps(facts) if args.json else _text(args, found, values))
+    return 0 if found.same else 1
+
+
+def _load(args: argparse.Namespace, path: str) -> Graph:
+    """One of the files. What --const and --attr give goes to the formats that leave such things out."""
+    from pathlib import Path
+
+    from ..frontend import format_of, load
+
+    texts = model_texts(args)
+    kind = format_of(Path(path))
+    constants = texts.constants if kind in ("ge", "hlo") else None
+    return load(path, texts.inputs, constants, texts.attrs if kind == "tvm" else None)
+
+
+def _simplified(graph: Graph) -> Graph:
+    """A copy after every pass up to the one that takes composite ops apart."""
+    from ..graph_ir import pipeline
+    from ..graph_ir.context import LowerContext
+    from ..graph_ir.passes.decompose import decompose
+    from ..target import Target
+
+    graph, ctx = graph.copy(), LowerContext(Target("generic"))
+    for step, _ in pipeline.PIPELINE:
+        step(graph, ctx)
+        if step is decompose:
+            break
+    return graph
+
+
+def _compare_values(first: Graph, second: Graph, found: GraphDifference) -> list[dict[str, Any]]:
+    """How far the results of each pair of outputs are from each other; nothing where inputs have no counterpart."""
+    from ..graph_ir.compare import difference
+    from ..runtime.metadata import TensorSpec
+
+    twins = dict(found.pairs)
+    if any(op not in twins for op in first.inputs) or len(first.inputs) != len(second.inputs):
+        return []
+    fed = {}
+    for op in first.inputs:
+        details = op.outputs[0].details
+        fed[op] = fed[twins[op]] = random_array(
+            TensorSpec(op.name, details.dtype, details.plain_dims)
+        )
+    results = {
+        op: value
+        for graph in (first, second)
+        for op, value in zip(
+            graph.outputs, graph.evaluate([fed[x] for x in graph.inputs]), strict=True
+        )
+    }
+    rows = []
+    for a, b in found.pairs:
+        if a.op_name == "output":
+            apart = difference(results[b], results[a])
+            rows.append({"output": a.name, "max_error": apart.absolute, "ok": apart.ok})
+    return rows
+
+
+def _text(
+    args: argparse.Namespace, found: GraphDifference, values: list[dict[str, Any]] | None
+) -> str:
+    lines = []
+    for side, names in ((args.first, found.only_first), (args.second, found.only_second)):
+        lines += [f"only in {side}: {name}" for name in names[:SHOWN]]
+        if len(names) > SHOWN:
+            lines.append(f"only in {side}: {len(names) - SHOWN} more")
+    for number, part in enumerate(found.parts[:SHOWN]):
+        where = "they part at" if not number else "and at"
+        lines += [f"{where} {part.reason}", f"  < {part.first}", f"  > {part.second}"]
+    if len(found.parts) > SHOWN:
+        lines.append(f"and at {len(found.parts) - SHOWN} more places")
+    lines += [f"input '{a}' is called '{b}' in {args.second}" for a, b in found.renamed]
+    for row in values or ():
+        verdict = "agree" if row["ok"] else "differ"
+        lines.append(f"values of {row['output']} {verdict}: max error {row['max_error']:.3g}")
+    lines.append("the graphs are the same" if found.same else "the graphs differ")
+    return "\n".join(lines)

@@ -1,0 +1,229 @@
+"""Whether two graphs are the same, and where they part: ops are paired from the results upwards."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..graph_ir.graph import Array, Graph, GraphTensor, Op, attribute_tokens
+from ..graph_ir.ops.elementwise import Elementwise
+from ..graph_ir.printer import print_op
+
+_PROPERTIES = ("axis", "axes", "perm", "epsilon", "mode", "value")
+"""Attributes whose meaning is a property of the op: negative axes counted from the front, defaults filled in."""
+
+_NEUTRAL: dict[str, Any] = {
+    **dict.fromkeys(("steps", "strides", "dilations", "groups"), 1),
+    **dict.fromkeys(("before", "after", "output_padding"), 0),
+    "reduction": "none",
+    "largest": True,
+}
+"""What an attribute says where it is left out (every element, in a list); others say False or None."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One place where the graphs differ: both sides as lines, and what about them differs."""
+
+    first: str
+    second: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class GraphDifference:
+    """What of either graph has no counterpart, by name, and the places they part, the earliest in the first first.
+
+    `renamed` inputs are no difference: they are at the same place and of the same type.
+    """
+
+    only_first: tuple[str, ...] = ()
+    only_second: tuple[str, ...] = ()
+    parts: tuple[Part, ...] = ()
+    renamed: tuple[tuple[str, str], ...] = ()
+    pairs: tuple[tuple[Op, Op], ...] = field(default=(), compare=False)
+    """Inputs, then outputs, that belong together."""
+
+    @property
+    def same(self) -> bool:
+        """Whether nothing differs."""
+        return not (self.only_first or self.only_second or self.parts)
+
+
+def diff(first: Graph, second: Graph) -> GraphDifference:
+    """Compare inputs and outputs by name, else by place; ops by kind, attributes and operands; constants by value.
+
+    Names of ops and constants, the order of ops that do not depend on each other, and `temp.` attributes do not count.
+    """
+    return _Comparison(first, second).run()
+
+
+class _Comparison:
+    def __init__(self, first: Graph, second: Graph) -> None:
+        self.first, self.second = first, second
+        self.inputs = _paired(first.inputs, second.inputs, typed=True)
+        self.outputs = _paired(first.outputs, second.outputs, typed=False)
+        same = {b: a for a, b in self.inputs}
+        self.digests = {**_digests(first, {}), **_digests(second, same)}
+        self.differing: dict[
+            Op, tuple[Op, str]
+        ] = {}  # an op of the first graph, that of the second, why
+
+    def run(self) -> GraphDifference:
+        """The whole comparison."""
+        self._walk([(a.inputs[0], b.inputs[0]) for a, b in self.outputs])
+        self._compare_places()
+        order = {op: number for number, op in enumerate(self.first.ops)}
+        found = sorted(self.differing.items(), key=lambda item: order[item[0]])
+        pairs = (*self.inputs, *self.outputs)
+        return GraphDifference(
+            tuple(self._alone(self.first, {a for a, _ in pairs}, {a for a, _ in found})),
+            tuple(self._alone(self.second, {b for _, b in pairs}, {b for _, (b, _) in found})),
+            tuple(Part(_line(a), _line(b), reason) for a, (b, reason) in found),
+            tuple((a.name, b.name) for a, b in self.inputs if a.name != b.name),
+            pairs,
+        )
+
+    def _walk(self, pending: list[tuple[GraphTensor, GraphTensor]]) -> None:
+        """Note the ops that differ although what they read was paired, or that cannot be paired at all."""
+        seen = set()
+        while pending:
+            a, b = pending.pop()
+            if (a, b) in seen or self.digests[a] == self.digests[b]:
+                continue
+            seen.add((a, b))
+            mine, theirs = a.producer_owner, b.producer_owner
+            reason = self._reason(mine, theirs)
+            if not reason and a.index != b.index:
+                reason = f"output {a.index} and output {b.index} are read"
+            if reason:
+                self.differing.setdefault(mine, (theirs, reason))
+            else:
+                pending += zip(mine.inputs, theirs.inputs, strict=True)
+
+    def _reason(self, a: Op, b: Op) -> str:
+        """What differs about two ops themselves, "" if nothing does."""
+        if a.op_name != b.op_name:
+            return f"{a.op_name} and {b.op_name}"
+        if a.op_name == "input":
+            return _types(a, b) or "another input"
+        if a.op_name == "constant":
+            return _types(a, b) or _values(a.attrs["value"], b.attrs["value"])
+        if len(a.inputs) != len(b.inputs):
+            return f"{len(a.inputs)} and {len(b.inputs)} operands"
+        mine, theirs = _attributes(a), _attributes(b)
+        for key in (*mine, *theirs):
+            if list(attribute_tokens(mine.get(key))) != list(attribute_tokens(theirs.get(key))):
+                return f"{key} is {_shown(mine.get(key))} and {_shown(theirs.get(key))}"
+        return ""
+
+    def _compare_places(self) -> None:
+        """Types of inputs and outputs, and the order of the arguments."""
+        for a, b in self.inputs:
+            if a not in self.differing and (reason := _types(a, b)):
+                self.differing[a] = (b, reason)
+        for ops, twins, pairs in (
+            (self.first.inputs, self.second.inputs, self.inputs),
+            (self.first.outputs, self.second.outputs, self.outputs),
+        ):
+            for a, b in pairs:
+                if len(ops) == len(twins) and ops.index(a) != twins.index(b):
+                    reason = f"number {ops.index(a)} and number {twins.index(b)}"
+                    self.differing.setdefault(a, (b, reason))
+
+    def _alone(self, graph: Graph, paired: set[Op], differing: set[Op]) -> Iterator[str]:
+        """Inputs, outputs and constants without a counterpart."""
+        other = self.second if graph is self.first else self.first
+        known = {self.digests[y] for op in other.ops for y in op.outputs}
+        for op in graph.ops:
+            if op.op_name in ("input", "output") and op not in paired:
+                details = (op.outputs or op.inputs)[0].details
+                yield f"{op.op_name} '{_name(op)}' {details}"
+            alone = op.op_name == "constant" and self.digests[op.outputs[0]] not in known
+            if alone and op not in differing:
+                yield f"constant '{op.name}' {op.outputs[0].details}"
+
+
+def _paired(first: Sequence[Op], second: Sequence[Op], typed: bool) -> list[tuple[Op, Op]]:
+    """Ops of one name, then those left over in their order; `typed`: only if they are at one place and of one type."""
+    named: dict[str, list[Op]] = {}
+    for op in reversed(second):
+        named.setdefault(_name(op), []).append(op)
+    pairs = [(op, named[_name(op)].pop()) for op in first if named.get(_name(op))]
+    taken = {op for pair in pairs for op in pair}
+    mine, theirs = ([op for op in ops if op not in taken] for ops in (first, second))
+    for a, b in zip(mine, theirs, strict=False):
+        if not typed or (first.index(a) == second.index(b) and not _types(a, b)):
+            pairs.append((a, b))
+    return pairs
+
+
+def _name(op: Op) -> str:
+    return str(op.attrs.get("temp.result", op.name)) if op.op_name == "output" else op.name
+
+
+def _digests(graph: Graph, same_input: dict[Op, Op]) -> dict[GraphTensor, bytes]:
+    """What each tensor is computed as, down to the inputs, which are known by the op of the first graph."""
+    found: dict[GraphTensor, bytes] = {}
+    for op in graph.ops:
+        digest = hashlib.sha256(op.op_name.encode())
+        if op.op_name == "input":
+            digest.update(str(id(same_input.get(op, op))).encode())
+        for token in attribute_tokens(_attributes(op)):
+            digest.update(len(token).to_bytes(8, "little") + token)
+        for tensor in op.inputs:
+            digest.update(found[tensor])
+        for index, tensor in enumerate(op.outputs):
+            details = f"{index} {tensor.details.dtype}{tensor.details.plain_dims}"
+            found[tensor] = digest.digest() + hashlib.sha256(details.encode()).digest()
+    return found
+
+
+def _attributes(op: Op) -> dict[str, Any]:
+    """Attributes in one spelling: defaults and what says nothing left out."""
+    given = {key: value for key, value in op.attrs.items() if not key.startswith("temp.")}
+    if isinstance(op, Elementwise):
+        given = {**op.row.attrs, **given}
+    if op.kind != "source":
+        given |= {key: getattr(op, key) for key in _PROPERTIES if hasattr(type(op), key)}
+    return {key: value for key, value in given.items() if not _is_neutral(key, value)}
+
+
+def _is_neutral(key: str, value: Any) -> bool:
+    if isinstance(value, np.ndarray):
+        return False
+    if key in _NEUTRAL and isinstance(value, (tuple, list)):
+        return all(item == _NEUTRAL[key] for item in value)
+    return value is None or (bool(value == _NEUTRAL[key]) if key in _NEUTRAL else value is False)
+
+
+def _types(a: Op, b: Op) -> str:
+    mine, theirs = ((op.outputs or op.inputs)[0].details for op in (a, b))
+    return "" if mine == theirs else f"{mine} and {theirs}"
+
+
+def _values(mine: Array, theirs: Array) -> str:
+    """How many elements differ, and by how much at most."""
+    a, b = np.asarray(mine), np.asarray(theirs)
+    same = (a == b) | ((a != a) & (b != b))
+    with np.errstate(all="ignore"):
+        apart = np.abs(a.astype(np.float64) - b.astype(np.float64))
+    most = np.max(apart, initial=0.0, where=np.isfinite(apart))
+    return f"{np.count_nonzero(~same)} of {a.size} elements, by at most {most:.3g}"
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, Graph):
+        counted = Counter(op.op_name for op in value.ops if op.kind not in ("source", "sink"))
+        return f"a graph of {', '.join(f'{name} ({n}x)' for name, n in sorted(counted.items()))}"
+    return "not given" if value is None else str(value)
+
+
+def _line(op: Op) -> str:
+    """The op as the text of a graph has it."""
+    return print_op(op)
