@@ -29,23 +29,29 @@ class Builder:
         return Builder(self.graph, self.type, self.name, False)
 
     def make(self, op_name: str, *inputs: GraphTensor, **attrs: Any) -> GraphTensor:
-        """Append the operator's main op."""
+        """Append the operator's main op; its only output."""
+        (result,) = self.outputs(op_name, *inputs, **attrs)
+        return result
+
+    def outputs(self, op_name: str, *inputs: GraphTensor, **attrs: Any) -> list[GraphTensor]:
+        """Append the operator's main op; all its outputs."""
         return self._append(op_name, inputs, attrs, self.name if self.is_main else "")
 
     def helper(self, op_name: str, *inputs: GraphTensor, **attrs: Any) -> GraphTensor:
         """Append an op that the main one needs."""
-        return self._append(op_name, inputs, attrs, "")
+        (result,) = self._append(op_name, inputs, attrs, "")
+        return result
 
     def _append(
         self, op_name: str, inputs: Sequence[GraphTensor], attrs: dict[str, Any], name: str
-    ) -> GraphTensor:
+    ) -> list[GraphTensor]:
         op = self.graph.make(op_name, inputs, attrs, name or f"{self.name}.{op_name}")
-        (result,) = op.outputs
-        details = result.details
-        check_size(f"{self.type} '{self.name}'", details.dtype, details.plain_dims)
-        if details.rank > MAX_RANK:
-            raise self.rule(f"a tensor must have at most {MAX_RANK} axes", str(details.rank))
-        return result
+        for result in op.outputs:
+            details = result.details
+            check_size(f"{self.type} '{self.name}'", details.dtype, details.plain_dims)
+            if details.rank > MAX_RANK:
+                raise self.rule(f"a tensor must have at most {MAX_RANK} axes", str(details.rank))
+        return op.outputs
 
     def constant(self, value: Any, dtype: DType) -> GraphTensor:
         """A constant converted to `dtype`; an integer too large for it wraps, as in PyTorch."""

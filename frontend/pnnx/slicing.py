@@ -1,15 +1,12 @@
-"""Operators that take parts of a tensor: slices, splits, rows picked by an index tensor."""
+"""Operators that take parts of a tensor at places the file says: slices, rolls, splits."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
-from ...dtypes import S64
 from ...graph_ir.graph import GraphTensor
-from .expression import evaluate_expression, parse_expression
 from .param_value import OPEN_END
 from .scope import Handler, Node, Value
 
@@ -46,8 +43,16 @@ def _narrow(node: Node) -> Value:
 
 
 def _slice(node: Node) -> Value:
-    """One axis (dim, start, end, step), or several at once, where selecting one element drops the axis."""
     x = node.tensor_of()
+    taken, dropped = sliced_ranges(node, x)
+    return node.reshape(_taken(node, x, taken), kept_sizes(taken, dropped))
+
+
+def sliced_ranges(node: Node, x: GraphTensor) -> tuple[list[range], set[int]]:
+    """The elements that a slice takes of each axis of x, and the axes that are dropped as one was selected.
+
+    One axis (dim, start, end, step, select), or several at once (dims, starts, ...).
+    """
     is_single = "dims" not in node.op.params
     names = ("dim", "start", "end", "step", "select")
     dims, *fields = (_field(node, name if is_single else f"{name}s") for name in names)
@@ -71,8 +76,12 @@ def _slice(node: Node) -> Value:
             dropped.add(axis)
         else:
             taken[axis] = _range(node, old[axis], start, end, step)
-    result = _taken(node, x, taken)
-    return node.reshape(result, [len(r) for axis, r in enumerate(taken) if axis not in dropped])
+    return taken, dropped
+
+
+def kept_sizes(taken: Sequence[range], dropped: set[int]) -> list[int]:
+    """The shape of a slice."""
+    return [len(r) for axis, r in enumerate(taken) if axis not in dropped]
 
 
 def _field(node: Node, name: str) -> list[int | None] | None:
@@ -116,9 +125,17 @@ def _flip(node: Node) -> Value:
 
 def _roll(node: Node) -> Value:
     x = node.tensor_of()
-    shifts, dims = node.integers("shifts"), node.integers("dims")
+    shifts, dims = node.integers("shifts"), node.integers("dims", ())
+    if not dims:  # the elements in order, as one axis
+        dims = [0]
+        whole = node.reshape(x, (x.details.elements,))
+        return node.reshape(_rolled(node, whole, shifts, dims), x.details.plain_dims)
+    return _rolled(node, x, shifts, dims)
+
+
+def _rolled(node: Node, x: GraphTensor, shifts: Sequence[int], dims: Sequence[int]) -> GraphTensor:
     if len(shifts) != len(dims):
-        raise node.rule("shifts and dims must have one length", f"{shifts} and {dims}")
+        raise node.rule("shifts and dims must have one length", f"{list(shifts)} and {list(dims)}")
     for shift, dim in zip(shifts, dims, strict=True):
         axis = node.axis(dim, x.details.rank)
         size = x.details.plain_dims[axis] if x.details.rank else 0
@@ -198,77 +215,6 @@ def _unbind(node: Node) -> tuple[Value, ...]:
     return tuple(node.reshape(node.part_of(x, axis, i, 1), rest) for i in range(size))
 
 
-# Picking by index tensors.
-
-
-def _index_select(node: Node) -> Value:
-    x, axis, _ = _sized(node)
-    index = node.tensor_of("index")
-    if index.details.rank > 1:
-        raise node.rule("index must be a vector", str(index.details))
-    return node.make("gather", x, node.reshape(index, (index.details.elements,)), axis=axis)
-
-
-def _gather(node: Node) -> Value:
-    """out[i][j] = x[index[i][j]][j] for dim 0: one flat index for each element."""
-    x, axis, _ = _sized(node)
-    index = node.tensor_of("index", S64)
-    dims, wanted = x.details.plain_dims, index.details.plain_dims
-    if len(dims) != len(wanted) or any(
-        w > d for i, (w, d) in enumerate(zip(wanted, dims, strict=True)) if i != axis
-    ):
-        raise node.rule(
-            "index must have the axes of input, none larger but dim",
-            f"{index.details} for {x.details}",
-        )
-    flat: GraphTensor | None = None
-    for i in range(len(dims)):
-        stride = math.prod(dims[i + 1 :])
-        shape = [1] * len(dims)
-        shape[i] = wanted[i]
-        if i == axis:
-            term = node.helper("mul", index, node.constant(stride, S64))
-        else:
-            term = node.constant((np.arange(wanted[i]) * stride).reshape(shape), S64)
-        flat = term if flat is None else node.helper("add", flat, term)
-    assert flat is not None  # _sized refuses scalars
-    return node.make("gather", node.reshape(x, (x.details.elements,)), flat, axis=0)
-
-
-def _tensor_index(node: Node) -> Value:
-    """x[:, index]: one index tensor, the rest whole."""
-    x = node.tensor_of()
-    text = node.text("expr")
-    if text is not None:
-        others = [node.scope.values[operand] for operand in node.op.inputs[1:]]
-        node.argument("indices")
-        index: Value = evaluate_expression(parse_expression(text), others, node.part())
-    else:
-        index = node.argument("indices")
-    items = index if isinstance(index, list) else [index]
-    places = [axis for axis, item in enumerate(items) if item is not None]
-    if len(items) > x.details.rank or len(places) != 1:
-        raise node.unsupported(
-            f"an index of {len(places)} tensors for {len(items)} axes of {x.details}"
-        )
-    (axis,) = places
-    picked = items[axis]
-    if not isinstance(picked, GraphTensor) or picked.details.dtype.kind == "bool":
-        raise node.unsupported("an index that is no tensor of integers")
-    return node.make("gather", x, picked, axis=axis)
-
-
-def _embedding(is_module: bool) -> Callable[[Node], Value]:
-    def run(node: Node) -> Value:
-        ids = node.tensor_of()
-        table = node.weight("weight") if is_module else node.tensor_of("weight")
-        if table.details.rank != 2:
-            raise node.rule("weight must be a matrix", str(table.details))
-        return node.make("gather", table, ids, axis=0)
-
-    return run
-
-
 _BY_NAME: dict[str, Handler] = {
     "select": Handler(_select, ("input", "dim", "index")),
     "narrow": Handler(_narrow),
@@ -279,14 +225,9 @@ _BY_NAME: dict[str, Handler] = {
     "split": Handler(_split),
     "tensor_split": Handler(_tensor_split),
     "unbind": Handler(_unbind),
-    "index_select": Handler(_index_select, ("input", "index")),
-    "gather": Handler(_gather, ("input", "index")),
 }
 
 HANDLERS: dict[str, Handler] = {
-    **{f"{prefix}.{name}": h for prefix in ("torch", "Tensor") for name, h in _BY_NAME.items()},
-    "Tensor.index": Handler(_tensor_index, ("input", "indices", "others")),
-    "nn.Embedding": Handler(_embedding(is_module=True)),
-    "F.embedding": Handler(_embedding(is_module=False), ("input", "weight")),
+    f"{prefix}.{name}": h for prefix in ("torch", "Tensor") for name, h in _BY_NAME.items()
 }
 """Operators of this family."""

@@ -1,0 +1,145 @@
+"""Indexing, ordering, assignment and arithmetic against PyTorch itself; skipped where it is not installed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from graphc.errors import UnsupportedError
+from graphc.frontend import load
+from graphc.graph_ir.graph import Array
+from support.pnnx_models import annotation, load_operator, run_operator, write_model
+from support.tolerance import assert_close
+
+torch = pytest.importorskip("torch")
+F = torch.nn.functional
+
+
+def floats(*shape: int, seed: int = 0) -> Array:
+    return (np.random.default_rng(seed).random(shape) * 4 - 2).astype(np.float32)
+
+
+def check(folder: Path, line: str, inputs: list[Array], result: Any) -> None:
+    """Every output of a model of one operator is what PyTorch gives, in its dtype."""
+    expected = list(result) if isinstance(result, (tuple, list)) else [result]
+    found = run_operator(folder, line, inputs, outputs=len(expected))
+    for mine, theirs in zip(found, expected, strict=True):
+        assert mine.dtype == theirs.numpy().dtype
+        assert_close(mine, theirs.numpy(), 8)
+
+
+X, Y = floats(2, 6, 4), floats(2, 6, 4, seed=1)
+PLACES = np.random.default_rng(2).integers(0, 4, (2, 6, 4))
+ROWS = np.array([0, 5, -2])
+COLUMNS = np.array([[1], [-1]])
+
+ORDERING: dict[str, tuple[list[Array], Callable[..., Any]]] = {
+    "torch.topk k=3 dim=1 largest=True sorted=True": ([X], lambda x: x.topk(3, 1)),
+    "torch.topk k=2 largest=False": ([X], lambda x: x.topk(2, largest=False)),
+    "torch.sort dim=1 descending=True": ([X], lambda x: x.sort(1, True)),
+    "torch.sort": ([PLACES], lambda x: x.sort(stable=True)),
+    "torch.argsort dim=0 descending=False": ([X], lambda x: x.argsort(0)),
+    "aten::kthvalue k=2 dim=1 keepdim=True": ([X], lambda x: x.kthvalue(2, 1, True)),
+    "torch.cumsum dim=-1": ([X], lambda x: x.cumsum(-1)),
+    "torch.cumsum dim=1 dtype=torch.float": ([PLACES], lambda x: x.cumsum(1, dtype=torch.float)),
+    "torch.cumsum dim=0": ([PLACES > 1], lambda x: x.cumsum(0)),
+    "torch.cumprod dim=1": ([X], lambda x: x.cumprod(1)),
+}
+
+INDEXING: dict[str, tuple[list[Array], Callable[..., Any]]] = {
+    "torch.gather dim=2": ([X, PLACES], lambda x, i: x.gather(2, i)),
+    "torch.take_along_dim dim=1": ([X, PLACES[:, :1]], lambda x, i: torch.take_along_dim(x, i, 1)),
+    "torch.take_along_dim": ([X, PLACES], lambda x, i: torch.take_along_dim(x, i)),
+    "Tensor.index expr=[None,@0]": ([X, ROWS], lambda x, i: x[:, i]),
+    "Tensor.index expr=[None,@0,@1]": ([X, ROWS, COLUMNS], lambda x, i, j: x[:, i, j]),
+    "Tensor.index expr=[@0,None,@1]": ([X, np.array([1]), COLUMNS], lambda x, i, j: x[i, :, j]),
+    "Tensor.index expr=[@0]": ([X, COLUMNS], lambda x, i: x[i]),
+    "aten::unfold dim=1 size=3 step=2": ([X], lambda x: x.unfold(1, 3, 2)),
+    "aten::diagonal offset=1 dim1=1 dim2=2": ([X], lambda x: x.diagonal(1, 1, 2)),
+    "aten::diagonal offset=-2 dim1=2 dim2=1": ([X], lambda x: x.diagonal(-2, 2, 1)),
+    "torch.tril diagonal=1": ([X], lambda x: x.tril(1)),
+    "aten::triu diagonal=-1": ([X], lambda x: x.triu(-1)),
+    "torch.roll shifts=(3) dims=None": ([X], lambda x: x.roll(3)),
+}
+
+ASSIGNMENT: dict[str, tuple[list[Array], Callable[..., Any]]] = {
+    "aten::scatter dim=2 $input=a $index=b $src=c": (
+        [X, PLACES[:, :2, :1], Y],
+        lambda x, i, y: x.scatter(2, i, y),
+    ),
+    "aten::scatter dim=2 value=1.5": ([X, PLACES], lambda x, i: x.scatter(2, i, 1.5)),
+    "torch.scatter_add dim=2": ([X, PLACES, Y], lambda x, i, y: x.scatter_add(2, i, y)),
+    "torch.scatter_reduce dim=2 reduce=prod": (
+        [X, PLACES, Y],
+        lambda x, i, y: x.scatter_reduce(2, i, y, "prod"),
+    ),
+    "torch.index_add dim=1 alpha=2.0": (
+        [X, ROWS % 6, Y[:, :3]],
+        lambda x, i, y: x.index_add(1, i, y, alpha=2),
+    ),
+    "torch.index_copy dim=1": ([X, ROWS % 6, Y[:, :3]], lambda x, i, y: x.index_copy(1, i, y)),
+    "torch.index_fill dim=2 value=3.0": (
+        [X, np.array([3, 1])],
+        lambda x, i: x.index_fill(2, i, 3.0),
+    ),
+    "Tensor.slice_copy dim=1 start=1 end=5 step=2": (
+        [X, Y[:, :2]],
+        lambda x, y: torch.slice_scatter(x, y, 1, 1, 5, 2),
+    ),
+    "torch.slice_scatter dim=0 start=1 end=2147483647 step=1": (
+        [X, Y[:1]],
+        lambda x, y: torch.slice_scatter(x, y, 0, 1),
+    ),
+    "Tensor.slice_copy dim=1 start=0 end=0 step=0 select=2": (
+        [X, Y[:, 0]],
+        lambda x, y: torch.select_scatter(x, y, 1, 2),
+    ),
+    "torch.select_scatter dim=2 index=-1": (
+        [X, Y[..., 0]],
+        lambda x, y: torch.select_scatter(x, y, 2, -1),
+    ),
+    "Tensor.copy": ([X, Y[:, :1]], lambda x, y: y.expand_as(x)),
+    "Tensor.fill value=2": ([X], lambda x: torch.full_like(x, 2)),
+}
+
+
+@pytest.mark.parametrize("line", [*ORDERING, *INDEXING, *ASSIGNMENT])
+def test_operator(line: str, tmp_path: Path) -> None:
+    inputs, function = {**ORDERING, **INDEXING, **ASSIGNMENT}[line]
+    inputs = [np.ascontiguousarray(x) for x in inputs]
+    check(tmp_path, line, inputs, function(*map(torch.from_numpy, inputs)))
+
+
+@pytest.mark.parametrize("accumulate", [True, False])
+def test_index_put(accumulate: bool, tmp_path: Path) -> None:
+    """The list of indices comes from an expression, as the tool writes it."""
+    i, j = np.array([1, 0, 1]), np.array([0, 3, 0 if accumulate else 5])
+    lines = [
+        *(f"pnnx.Input in_{n} 0 1 {n} #{n}={annotation(a)}"
+          for n, a in zip("xijv", (X, i, j, Y[0, 0]), strict=True)),
+        "pnnx.Expression e 2 1 i j e expr=[@0,@1]",
+        f"Tensor.index_put p 3 1 x e v y accumulate={accumulate} $input=x $indices=e $values=v",
+        "pnnx.Expression f 1 1 i f expr=[None,@0]",
+        "Tensor.index q 2 1 x f z $input=x $expr=f",
+        "pnnx.Output out_y 1 0 y", "pnnx.Output out_z 1 0 z",
+    ]  # fmt: skip
+    put, picked = load(write_model(tmp_path, lines)).evaluate([X, i, j, Y[0, 0]])
+    x, v = torch.from_numpy(X), torch.from_numpy(Y[0, 0].copy())
+    indices = (torch.from_numpy(i), torch.from_numpy(j))
+    np.testing.assert_array_equal(put, torch.index_put(x, indices, v, accumulate).numpy())
+    np.testing.assert_array_equal(picked, X[:, i])
+
+
+def test_assignment_by_a_mask(tmp_path: Path) -> None:
+    mask = X > 0
+    (y,) = run_operator(tmp_path, "Tensor.index_put values=1.5", [X, mask])
+    np.testing.assert_array_equal(y, np.where(mask, np.float32(1.5), X))
+    with pytest.raises(UnsupportedError) as error:
+        load_operator(tmp_path, "Tensor.index expr=[@0]", [X, mask])
+    assert str(error.value).endswith(
+        "picking by a mask, whose number of elements the data decides, is not supported"
+    )
