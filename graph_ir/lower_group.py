@@ -15,6 +15,7 @@ from .lower_convolution import convolution_function
 from .lower_matmul import matmul_function
 from .lower_winograd import winograd_function
 from .op_kinds import FusibleOp
+from .templates.joined import joined_concat, joined_loops
 from .templates.loops import pointwise_loops, reduction_loops
 from .templates.reader import parameters
 from .templates.row_panel import RowGroup, row_panel_loops
@@ -71,6 +72,9 @@ def _loops(
     note, name, threads = group_note(ops), _loop_name(ops, outputs, ctx), ctx.options.threads
     reductions = tuple(op for op in ops if _is_reduction(op))
     if not reductions:
+        concat = joined_concat(ops, outputs[0]) if len(outputs) == 1 else None
+        if concat is not None:
+            return joined_loops(name, buffers, concat, outputs[0], threads, note)
         return pointwise_loops(name, buffers, outputs, threads, note)
     first = reductions[0]
     rows = first.inputs[0].details.plain_dims
