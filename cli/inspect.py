@@ -1,36 +1,50 @@
-"""`graphc inspect`: what a dump of `graphc debug`, or any `.params` file of TVM, holds; two of them compared."""
+"""`graphc inspect`: the tensors of a dump of `graphc debug`, or of any `.params` file; the operators of a model."""
 
 from __future__ import annotations
 
 import argparse
 import json
 from collections.abc import Iterator
+from dataclasses import asdict
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..errors import UserError
+from .model_arguments import add_reading_arguments, model_texts
+
+if TYPE_CHECKING:
+    from ..tools.operators import Operand, Operator
 
 NAME = "inspect"
-HELP = "List, compare or extract the tensors of a debug dump or a .params file."
+HELP = "List, compare or extract the tensors of a debug dump or a .params file; list the operators of a model."
 
 Array = np.ndarray[Any, Any]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
-    parser.add_argument("dump", help="dump folder of `graphc debug`, or a .params file")
+    parser.add_argument(
+        "dump", help="dump folder of `graphc debug`, a .params file, or with --operators a model"
+    )
     parser.add_argument("nodes", nargs="?", default="*", help="glob of node names (default: all)")
     parser.add_argument("--against", metavar="DUMP", help="show how far another dump's values are")
     parser.add_argument("--save", metavar="DIR", help="write each tensor to DIR/NAME.npy")
     parser.add_argument("--values", action="store_true", help="print the first and last elements")
     parser.add_argument("--json", action="store_true", help="print one JSON object, no table")
+    parser.add_argument(
+        "--operators", action="store_true",
+        help="list a model's operators: type, parameters, weights, operands, producers and consumers",
+    )  # fmt: skip
+    add_reading_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """A line per tensor: name, type, least, greatest and mean value. 1 if `--against` finds a difference."""
+    if args.operators:
+        return _list_operators(args)
     other = dict(_chosen(_find(args.against), args.nodes)) if args.against else None
     rows: list[dict[str, Any]] = []
     for name, array in _chosen(_find(args.dump), args.nodes):
@@ -49,6 +63,40 @@ def run(args: argparse.Namespace) -> int:
     else:
         print(_table(rows))
     return 1 if any(row.get("same") is False for row in rows) else 0
+
+
+def _list_operators(args: argparse.Namespace) -> int:
+    from ..tools.operators import list_operators
+
+    if args.against or args.save or args.values:
+        raise UserError("--against, --save and --values are for dumps; --operators lists a model")
+    texts = model_texts(args)
+    found = list_operators(args.dump, texts.inputs, texts.constants, texts.attrs)
+    chosen = [op for op in found if fnmatchcase(op.name, args.nodes)]
+    if not chosen:
+        raise UserError(f"no operator of '{args.dump}' matches '{args.nodes}'")
+    if args.json:
+        print(json.dumps([asdict(op) for op in chosen]))
+    else:
+        print("\n".join(line for op in chosen for line in _operator_lines(op)))
+    return 0
+
+
+def _operator_lines(op: Operator) -> Iterator[str]:
+    yield f"{op.type} {op.name}"
+    if op.params:
+        yield "  params      " + " ".join(f"{key}={value}" for key, value in op.params.items())
+    for key, text in op.attributes.items():
+        yield f"  attribute   @{key} {text}"
+    for key, operand in zip(op.keys, op.inputs, strict=True):
+        yield f"  input       {f'${key}=' if key else ''}{_operand(operand)} from {operand.producer}"
+    for operand in op.outputs:
+        consumers = ", ".join(operand.consumers) or "nobody"
+        yield f"  output      {_operand(operand)} to {consumers}"
+
+
+def _operand(operand: Operand) -> str:
+    return f"{operand.name} {operand.type}".rstrip()
 
 
 def _find(path: str) -> Path:

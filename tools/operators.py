@@ -1,0 +1,123 @@
+"""The operators of a model file, each with its parameters, weights and operands: the view of a PNNX runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..frontend import format_of, load
+from ..graph_ir.graph import Array, Graph, GraphTensor, Op, subgraphs_of
+from ..graph_ir.printer import print_tensor_type
+
+if TYPE_CHECKING:
+    from ..frontend.pnnx.program import Program
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A value between operators: its type as text ("" if the file does not say it), who makes it and who reads it."""
+
+    name: str
+    type: str
+    producer: str
+    consumers: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Operator:
+    """One operator. `attributes` are the types of its weights, `keys` the names its inputs go by ("" without one)."""
+
+    type: str
+    name: str
+    params: Mapping[str, str]
+    attributes: Mapping[str, str]
+    inputs: tuple[Operand, ...]
+    keys: tuple[str, ...]
+    outputs: tuple[Operand, ...]
+
+
+def list_operators(
+    model: str | Path,
+    inputs: Mapping[str, str] | None = None,
+    constants: Mapping[str, Array] | None = None,
+    attrs: Mapping[str, str] | None = None,
+) -> list[Operator]:
+    """The operators of a file in its order: of PNNX those of the file itself, else the ops it is imported as.
+
+    The arguments and errors are those of `frontend.load`; a PNNX file is only read, so its operators may be any.
+    """
+    path = Path(model)
+    if format_of(path) == "pnnx":
+        from ..frontend.pnnx.reader import read_param
+
+        return list(_of_program(read_param(path)))
+    return list(_of_graph(load(path, inputs, constants, attrs), ""))
+
+
+def _of_program(program: Program) -> Iterator[Operator]:
+    types = {name: str(t) for op in program.operators for name, t in op.types.items()}
+    producers = {name: op.name for op in program.operators for name in op.outputs}
+    consumers: dict[str, list[str]] = {}
+    for op in program.operators:
+        for name in dict.fromkeys(op.inputs):
+            consumers.setdefault(name, []).append(op.name)
+
+    def operand(name: str) -> Operand:
+        return Operand(name, types.get(name, ""), producers[name], tuple(consumers.get(name, ())))
+
+    for op in program.operators:
+        named = {name: key for key, name in op.keys}
+        yield Operator(
+            op.type,
+            op.name,
+            op.params,
+            {key: str(value) for key, value in op.attributes.items()},
+            tuple(map(operand, op.inputs)),
+            tuple(named.get(name, "") for name in op.inputs),
+            tuple(map(operand, op.outputs)),
+        )
+
+
+def _of_graph(graph: Graph, prefix: str) -> Iterator[Operator]:
+    """Constants are attributes of who reads them; the ops of subgraphs follow the op that has them."""
+
+    def operand(tensor: GraphTensor) -> Operand:
+        users = dict.fromkeys(prefix + user.name for _, user in tensor.uses)
+        owner = prefix + tensor.producer_owner.name
+        return Operand(prefix + tensor.name, print_tensor_type(tensor.details), owner, tuple(users))
+
+    for op in graph.ops:
+        if op.op_name == "constant":
+            continue
+        read = list(enumerate(op.inputs))
+        weights = [(i, x) for i, x in read if x.producer_owner.op_name == "constant"]
+        values = [(i, x) for i, x in read if x.producer_owner.op_name != "constant"]
+        yield Operator(
+            op.op_name,
+            prefix + op.name,
+            _params(op),
+            {op.input_name(i): f"{print_tensor_type(x.details)} {x.name}" for i, x in weights},
+            tuple(operand(x) for _, x in values),
+            tuple(op.input_name(i) for i, _ in values),
+            tuple(map(operand, op.outputs)),
+        )
+        for inner in subgraphs_of(op):
+            yield from _of_graph(inner, f"{prefix}{op.name}/{inner.name}/")
+
+
+def _params(op: Op) -> dict[str, str]:
+    shown = {}
+    for key, value in op.attrs.items():
+        if not key.startswith("temp.") and op.op_name != "input":
+            shown[key] = _text(value)
+    return shown
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, Graph):
+        return value.name
+    if isinstance(value, (tuple, list)):
+        return f"({','.join(map(_text, value))})"
+    return str(value)
