@@ -5,6 +5,7 @@ from __future__ import annotations
 from .bits import BITS
 from .contraction import CONTRACTION
 from .control import CONTROL
+from .convolution import CONVOLUTION
 from .elementwise import ELEMENTWISE
 from .indexing import INDEXING
 from .movement import MOVEMENT
@@ -18,6 +19,7 @@ HANDLERS: dict[str, Handler] = {
     **ELEMENTWISE,
     **MOVEMENT,
     **CONTRACTION,
+    **CONVOLUTION,
     **REDUCTION,
     **INDEXING,
     **SCATTER,

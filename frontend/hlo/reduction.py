@@ -25,6 +25,8 @@ _REDUCTIONS = {
     "maximum": ("reduce_max", -math.inf),
     "minimum": ("reduce_min", math.inf),
 }
+_POOLS = {"add": "sum_pool", "multiply": "prod_pool", "maximum": "max_pool", "minimum": "min_pool"}
+_MOST_POOLED = 128  # elements of a window; larger ones share the work of their parts
 _LOGICAL = {"and": ("reduce_all", True), "or": ("reduce_any", False)}
 
 
@@ -143,10 +145,13 @@ def _tree(
 
 
 def _reduce_window(step: Step) -> Any:
-    """Axis by axis, each window put together from windows whose sizes are powers of two."""
+    """Small windows of known bodies as pools, all others axis by axis, put together from powers of two."""
     count = len(step.operands) // 2
     arrays, initial = step.tensors()[:count], step.tensors()[count:]
     windows = step.typed("window", Window).dimensions
+    pooled = _pooled(step, arrays[0], initial[0], windows) if count == 1 else None
+    if pooled is not None:
+        return pooled
     edges = tuple(PadRange(w.low, w.high, w.base_dilation - 1) for w in windows)
     parts = [pad(step, x, i, edges) for x, i in zip(arrays, initial, strict=True)]
     elements = step.shape.elements if step.shape.is_tuple else (step.shape,)
@@ -158,6 +163,31 @@ def _reduce_window(step: Step) -> Any:
             parts = _windowed(step, parts, axis, window, sizes[axis])
         results = _apply(step, initial, parts)
     return tuple(results) if step.shape.is_tuple else results[0]
+
+
+def _pooled(
+    step: Step, x: GraphTensor, initial: GraphTensor, windows: Sequence[WindowDimension]
+) -> GraphTensor | None:
+    opcode = single_opcode(step.computation("to_apply"))
+    op_name = _POOLS.get(opcode)
+    has_gaps = any(w.base_dilation > 1 or min(w.low, w.high) < 0 for w in windows)
+    size = math.prod(w.size for w in windows)
+    empty = not windows or not x.details.elements or not step.shape.size
+    if not op_name or x.details.dtype.kind == "bool" or has_gaps or empty or size > _MOST_POOLED:
+        return None
+    if not _is(step, initial, _REDUCTIONS[opcode][1]):
+        return None
+    first = next((i for i, w in enumerate(windows) if w != WindowDimension(1)), len(windows) - 1)
+    inner = windows[first:]
+    return step.make(
+        op_name,
+        x,
+        kernel=tuple(w.size for w in inner),
+        strides=tuple(w.stride for w in inner),
+        dilations=tuple(w.window_dilation for w in inner),
+        before=tuple(w.low for w in inner),
+        after=tuple(w.high for w in inner),
+    )
 
 
 def _windowed(

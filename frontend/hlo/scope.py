@@ -22,7 +22,7 @@ Handler = Callable[["Step"], Any]
 
 _MOST_KNOWN = 1 << 20  # elements of a value that is computed at import
 _MOST_WALKED = 4096  # ops looked at to find out whether a value is known
-_OWN_SHAPES = frozenset(("matmul_core", "gather", "gather_elements", "concat"))
+_OWN_SHAPES = frozenset(("matmul_core", "convolution", "gather", "gather_elements", "concat"))
 _Kind = TypeVar("_Kind")
 
 

@@ -17,6 +17,7 @@ from ...graph_ir.ops.pad import Pad
 from .scope import clamp_limits
 from .writer import Value, Writer
 from .writer_scatter import write_scatter
+from .writer_window import write_convolution, write_cumulative, write_pool
 
 
 def _list(numbers: Sequence[int]) -> str:
@@ -201,5 +202,8 @@ WRITERS: dict[str, Callable[[Writer, Op], Value]] = {
     "gather": _gather,
     "gather_elements": _gather_elements,
     "scatter": write_scatter,
+    "convolution": write_convolution,
+    **dict.fromkeys(("max_pool", "min_pool", "sum_pool", "prod_pool"), write_pool),
+    **dict.fromkeys(("cum_sum", "cum_prod"), write_cumulative),
 }
 """Op name to what writes it; elementwise ops and reductions are written from their formulas."""

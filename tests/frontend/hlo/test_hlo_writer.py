@@ -225,3 +225,34 @@ def test_a_scatter_of_nothing() -> None:
     u = graph.make_input(LogicalTensor(F32, (0,)), "u")
     graph.make_output(graph.make("scatter", [places, x, u]).outputs[0], "y")
     round_trip(graph, np.zeros(0, np.int64), values(F32, 3), values(F32, 0))
+
+
+WINDOWS: list[tuple[str, tuple[int, ...], dict[str, Any]]] = [
+    ("convolution", (4, 3, 3, 2), {"strides": (2, 1), "before": (1, 0), "after": (2, 1), "dilations": (1, 2)}),
+    ("convolution", (6, 1, 2, 2), {"groups": 3}),
+    ("max_pool", (), {"kernel": (3, 2), "strides": (2, 2), "before": (1, 0), "after": (1, 1)}),
+    ("sum_pool", (), {"kernel": (2, 3), "dilations": (2, 1), "strides": (2, 3), "ceil_mode": True}),
+    ("prod_pool", (), {"kernel": (3,)}),
+    ("min_pool", (), {"kernel": (2, 2)}),
+    ("avg_pool", (), {"kernel": (2, 2), "before": (1, 1), "after": (0, 1)}),
+    ("cum_sum", (), {"axis": 2}),
+    ("cum_sum", (), {"axis": 3, "reverse": True, "exclusive": True}),
+    ("cum_prod", (), {"axis": 1, "exclusive": True}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", [F32, BF16, S32], ids=str)
+@pytest.mark.parametrize(("name", "kernel", "attrs"), WINDOWS)
+def test_windows(name: str, kernel: tuple[int, ...], attrs: dict[str, Any], dtype: DType) -> None:
+    if name == "avg_pool" and not dtype.is_float:
+        return
+    arrays = [RNG.integers(-2, 3, dims).astype(dtype.numpy) for dims in ((2, 3, 6, 7), kernel) if dims]  # fmt: skip
+    graph = Graph("windows")
+    inputs = [
+        graph.make_input(LogicalTensor(dtype, a.shape), f"x{i}") for i, a in enumerate(arrays)
+    ]
+    graph.make_output(graph.make(name, inputs, attrs).outputs[0], "y")
+    text = round_trip(graph, *arrays)
+    if name in ("convolution", "max_pool", "sum_pool", "prod_pool", "min_pool") and dtype == F32:
+        again = import_hlo(parse_hlo(text))
+        assert [op.op_name for op in again.ops if op.op_name == name] == [name]
