@@ -1,0 +1,120 @@
+"""An example of every op in the registry, for tests that go through all of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import graphc.graph_ir.ops  # noqa: F401  fills the registry
+from graphc.dtypes import BOOL, F32, S32, S64, DType
+from graphc.graph_ir.format import parse_format
+from graphc.graph_ir.graph import Graph
+from graphc.graph_ir.logical_tensor import LogicalTensor
+from graphc.graph_ir.ops.elementwise import REQUIRED, Elementwise
+from graphc.graph_ir.ops.reduce import Reduce
+from graphc.graph_ir.registry import lookup, names
+
+SHAPE = (2, 4, 6)
+CHANNELS: list[tuple[DType, tuple[int, ...]]] = [(F32, (4,))]
+X: list[tuple[DType, tuple[int, ...]]] = [(F32, SHAPE)]
+POOL = (X, {"kernel": (2,), "strides": (2,), "before": (1,), "after": (0,), "ceil_mode": True})
+
+
+def part() -> Graph:
+    """A subgraph of one input and two results."""
+    graph = Graph("part")
+    x = graph.make_input(LogicalTensor(F32, SHAPE), "x")
+    graph.make_output(graph.make("relu", [x]).outputs[0])
+    graph.make_output(x)
+    return graph
+
+
+def same() -> Graph:
+    """A subgraph that gives its flag back."""
+    graph = Graph("same")
+    graph.make_output(graph.make_input(LogicalTensor(BOOL, ()), "x"))
+    return graph
+
+
+# Inputs and attributes of each op that is neither elementwise nor a reduction.
+EXAMPLES: dict[str, tuple[list[tuple[DType, tuple[int, ...]]], dict[str, Any]]] = {
+    "arg_max": (X, {"axis": 1, "keep_dims": True}),
+    "arg_min": (X, {"axis": -1, "last": True}),
+    "avg_pool": (X, {"kernel": (2,), "count_include_pad": True}),
+    "batch_norm": (X + CHANNELS * 4, {"epsilon": 1e-3}),
+    "bitcast": (X, {"dtype": "u32"}),
+    "broadcast": (X, {"shape": (3, *SHAPE)}),
+    "case": ([(S64, ()), *X], {"branches": (part(), part())}),
+    "cast": (X, {"dtype": "bf16"}),
+    "concat": (X * 3, {"axis": -1}),
+    "convolution": ([*X, (F32, (6, 2, 3))], {"groups": 2, "before": (1,), "dilations": (2,)}),
+    "convolution_transpose": ([*X, (F32, (4, 3, 2))], {"strides": (2,), "output_padding": (1,)}),
+    "copy": (X, {}),
+    "direct_convolution": ([*X, (F32, (8, 4, 3))], {"before": (1,), "after": (1,)}),
+    "fused": (X, {"graph": part()}),
+    "gather": ([*X, (S64, (5, 1))], {"axis": 1}),
+    "group_norm": (X + CHANNELS * 2, {"groups": 2}),
+    "instance_norm": (X + CHANNELS * 2, {}),
+    "layer_norm": ([*X, (F32, (6,))], {"axis": -1, "epsilon": 1e-6}),
+    "log_softmax": (X, {"axis": 0}),
+    "lp_pool": (X, {"kernel": (3,), "p": 3}),
+    "lrn": (X, {"size": 3, "alpha": 0.5}),
+    "matmul_core": ([*X, (F32, (6, 5))], {"transpose_b": False}),
+    "max_pool": POOL,
+    "max_pool_indices": POOL,
+    "min_pool": POOL,
+    "pad": (X, {"before": (0, 1, 0), "after": (0, -2, 3), "mode": "constant", "value": -np.inf}),
+    "patches": (X, {"kernel": (3,)}),
+    "prod_pool": POOL,
+    "reduce_log_sum_exp": (X, {"axes": None}),
+    "reorder": (X, {"format": parse_format("ABD4b", "ABD")}),
+    "reshape": (X, {"shape": (48,)}),
+    "resize": (X, {"shape": (2, 4, 9), "mode": "cubic", "scales": (1.0, 1.0, 1.6)}),
+    "rms_norm": (X, {}),
+    "slice": (X, {"starts": (1, 3, 0), "steps": (1, -1, 2), "sizes": (1, 4, 3)}),
+    "softmax": (X, {}),
+    "sum_pool": POOL,
+    "cum_prod": (X, {"axis": 1, "reverse": True}),
+    "cum_sum": (X, {"axis": -1, "exclusive": True}),
+    "gather_elements": ([*X, (S64, (2, 3, 6))], {"axis": 1}),
+    "scatter": ([(S64, (4, 2)), *X, (F32, (4, 6))], {"run": 3, "reduction": "max"}),
+    "scatter_elements": ([*X, (S64, (2, 3, 6)), (F32, (2, 3, 6))], {"axis": 1, "reduction": "add"}),
+    "top_k": (X, {"k": 2, "axis": 1, "largest": False}),
+    "transpose": (X, {"perm": (2, 0, 1)}),
+    "while": ([(BOOL, ())], {"condition": same(), "body": same()}),
+    "winograd_convolution": (
+        [(F32, (1, 2, 5, 6)), (F32, (16, 2, 3))],
+        {"results": 2, "before": (1, 1), "after": (0, 1)},
+    ),
+    "winograd_weights": ([(F32, (3, 2, 3, 3))], {"results": 4}),
+}
+
+OURS = [
+    n for n in names() if not n.startswith("test_") and n not in ("input", "constant", "output")
+]
+"""Every op but the sources and sinks of a graph."""
+
+
+def make(graph: Graph, name: str) -> None:
+    """The op of that name between inputs and outputs of the graph."""
+    cls = lookup(name)
+    inputs: list[tuple[DType, tuple[int, ...]]]
+    if issubclass(cls, Elementwise):
+        row = cls.row
+        dtype = next(d for d in (F32, S32, BOOL) if d.kind in row.accepts)
+        inputs = [(BOOL if i < row.conditions else dtype, SHAPE) for i in range(len(row.inputs))]
+        attrs = {k: 0.2 if v is REQUIRED else v for k, v in row.attrs.items()}
+    elif issubclass(cls, Reduce):
+        dtype = F32 if "float" in cls.row.accepts else BOOL
+        inputs = [(dtype, SHAPE)]
+        attrs = {"axes": (0, -1), "keep_dims": True}
+    else:
+        assert name in EXAMPLES, f"give an example of {name} in EXAMPLES"
+        inputs, attrs = EXAMPLES[name]
+    tensors = [
+        graph.make_input(LogicalTensor(d, shape), f"in{i}") for i, (d, shape) in enumerate(inputs)
+    ]
+    op = graph.make(name, tensors, attrs, "op")
+    for tensor in op.outputs:
+        graph.make_output(tensor)
