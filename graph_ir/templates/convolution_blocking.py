@@ -13,6 +13,7 @@ from .convolution_band import BANDS
 from .convolution_geometry import ConvolutionGeometry
 from .matmul_tile import (
     BYTES_PER_CYCLE,
+    FMA_PER_CYCLE,
     MatmulBlocking,
     product_cycles,
     ranked_tiles,
@@ -26,6 +27,10 @@ L2_BYTES_PER_CYCLE = (
     32  # what a panel that is bigger than L1 streams at, hidden behind the multiply-adds
 )
 COPY_BYTES_PER_CYCLE = 16  # of a band: a load and a store of a vector, short rows
+UNEVEN_COST = (
+    0.2  # of a tile whose panels leave one of two threads waiting, which one thread does not mind
+)
+TASK_CYCLES = 500  # to begin a band: loops, and the first panel comes from behind L1
 MOST_PLANES = 16  # channels of the image above which its lines are too many streams
 MOST_PATCH_BYTES = 1 << 20
 
@@ -98,9 +103,19 @@ def cycles(g: ConvolutionGeometry, band: str, tile: GemmTile, target: Target) ->
         "patches": math.prod(g.result) * g.terms,
     }[band]
     weights = g.terms * g.outputs * 4 / BYTES_PER_CYCLE / 8  # mostly hidden: prefetchers follow it
-    return g.batch * g.groups * (
-        lines * g.terms * per_term / tile.efficiency + copied * 4 / COPY_BYTES_PER_CYCLE
-    ) + g.groups * weights  # fmt: skip
+    one = lines * g.terms * per_term / tile.efficiency + copied * 4 / COPY_BYTES_PER_CYCLE
+    uneven = 1 + UNEVEN_COST * (_halves(g, tile.columns(target)) - 1)
+    return g.batch * g.groups * one * uneven + g.groups * weights
+
+
+def _halves(g: ConvolutionGeometry, columns: int) -> float:
+    """Twice the larger half over the whole, where rows or panels are halved; 1 if either number is even.
+
+    Small images have few rows, often an odd number, and are shared among threads by panels.
+    """
+    panels = math.ceil(g.outputs / columns)
+    rows = math.ceil(g.result[0] / 2) * 2 / g.result[0]
+    return min(rows, max(1.0, math.ceil(panels / 2) * 2 * columns / g.outputs))
 
 
 def _line_cycles(
@@ -116,42 +131,54 @@ def _line_cycles(
 def pick_blocking(
     g: ConvolutionGeometry, band: str, tile: GemmTile, target: Target, threads: int
 ) -> MatmulBlocking:
-    """Blocks from the cache sizes: a band of the image takes a quarter of L2 at most, a block of a panel half of it."""
+    """Blocks of the sum that leave half of L2 to the image, and the bands and groups of panels that finish first.
+
+    The blocks of the sum, and so its order, do not depend on the number of threads.
+    """
     columns = tile.columns(target)
     k_block = min(g.terms, max(64, target.l2_bytes // 2 // (columns * 4)))
     if g.terms > k_block and g.kernel[0] > 1:
-        run = g.terms // g.kernel[0]  # equal steps of whole rows of the kernel, if one fits
+        run = g.terms // g.kernel[0]  # steps of whole rows of the kernel, if one fits
         k_block = max(run, k_block // run * run) if run <= k_block else k_block
-    if BANDS[band].flat:
-        return MatmulBlocking(tile, g.result[0], k_block, _panel_groups(g, columns, threads))
-    row_bytes = g.span(1, g.result[1]) * g.channels * 4
+    if not worth_threads(g.multiply_adds):
+        threads = 1
     rows = g.result[0]
-    while rows > 1 and g.span(0, rows) * row_bytes > target.l2_bytes // 4:
-        rows -= 1
-    least = math.ceil(g.result[0] / rows)
-    if not worth_threads(g.multiply_adds) or threads == 1:
-        return MatmulBlocking(tile, math.ceil(g.result[0] / least), k_block, 1)
-    bands, groups = _split(g, columns, least, threads)
-    return MatmulBlocking(tile, math.ceil(g.result[0] / bands), k_block, groups)
-
-
-def _panel_groups(g: ConvolutionGeometry, columns: int, threads: int) -> int:
-    tasks = g.batch * g.groups
-    panels = math.ceil(g.outputs / columns)
-    return 1 if tasks >= threads else min(panels, math.ceil(threads / tasks))
-
-
-def _split(g: ConvolutionGeometry, columns: int, least: int, threads: int) -> tuple[int, int]:
-    """(bands of rows, groups of panels) that finish first, each band being copied for every group of panels."""
-    panels, rows = math.ceil(g.outputs / columns), g.result[0]
-
-    def time(split: tuple[int, int]) -> tuple[float, int]:
-        bands, groups = split
-        tasks = math.ceil(g.batch * g.groups * bands * groups / threads)
-        most = math.ceil(rows / bands) * (math.ceil(panels / groups) + 0.1)
-        return tasks * most, bands * groups
-
-    splits = product(
-        range(least, min(rows, least + 2 * threads) + 1), range(1, min(panels, threads) + 1)
+    heights = (
+        [rows] if BANDS[band].flat else sorted({math.ceil(rows / n) for n in range(1, rows + 1)})
     )
-    return min(splits, key=time)
+    splits = product(heights, range(1, min(math.ceil(g.outputs / columns), threads) + 1))
+    height, groups = min(
+        (split for split in splits if _even(g, band, split[0])),
+        key=lambda split: (_split_cycles(g, band, columns, target, threads, *split), -split[0]),
+    )
+    return MatmulBlocking(tile, height, k_block, groups)
+
+
+def _even(g: ConvolutionGeometry, band: str, height: int) -> bool:
+    """Whether bands of that many rows are as many lines of pixels as single-tap convolutions are cut into."""
+    lines = math.ceil(g.result[0] / height)
+    return band != "place" or not g.is_product or math.prod(g.result) % lines == 0
+
+
+def _split_cycles(
+    g: ConvolutionGeometry, band: str, columns: int, target: Target, threads: int, height: int, groups: int
+) -> float:  # fmt: skip
+    """Cycles until the last thread is done with bands of `height` rows and `groups` groups of panels."""
+    panels = math.ceil(math.ceil(g.outputs / columns) / groups)
+    pixels = height * g.result[1]
+    task = pixels * panels * columns / target.lanes(F32) * g.terms / FMA_PER_CYCLE
+    image = _touched(g, 0, height) * _touched(g, 1, g.result[1]) * g.channels * 4
+    if band != "place":
+        task += image / COPY_BYTES_PER_CYCLE
+    panel = g.terms * columns * 4
+    # What does not stay in L2 comes from behind it again: panels for every band, the image for every panel.
+    again = panel * panels if panel * panels > target.l2_bytes // 2 else 0
+    again += image * panels if image > target.l2_bytes // 2 else 0
+    task += again / BYTES_PER_CYCLE / 2 + TASK_CYCLES
+    tasks = g.batch * g.groups * math.ceil(g.result[0] / height) * groups
+    return math.ceil(tasks / threads) * task
+
+
+def _touched(g: ConvolutionGeometry, axis: int, places: int) -> int:
+    """Elements on an axis that so many windows next to each other read: strides may skip some."""
+    return min(g.span(axis, places), places * g.kernel[axis])

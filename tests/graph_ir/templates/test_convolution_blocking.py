@@ -54,12 +54,14 @@ def test_bands_and_panels_fit_the_caches() -> None:
         g = square(channels, size, 64)
         blocking = best(g).blocking
         rows = g.span(0, blocking.m_block) * (size + 2) * channels * 4
-        assert rows <= TARGET.l2_bytes // 4 or blocking.m_block == 1
+        weights = g.terms * g.outputs * 4
+        assert rows <= TARGET.l2_bytes // 2 or weights > TARGET.l2_bytes // 2
         assert blocking.k_block * blocking.tile.columns(TARGET) * 4 <= TARGET.l2_bytes // 2
 
 
-def test_a_split_sum_has_equal_steps_of_whole_kernel_rows() -> None:
-    assert best(square(512, 7, 512)).blocking.k_block == 3 * 512
+def test_a_split_sum_has_steps_of_whole_kernel_rows() -> None:
+    k_block = best(square(512, 7, 512)).blocking.k_block
+    assert k_block < 9 * 512 and k_block % (3 * 512) == 0
 
 
 @pytest.mark.parametrize("threads", [1, 2, 4])
@@ -74,6 +76,13 @@ def test_every_thread_has_as_much_to_do() -> None:
     assert 56 % rows.m_block == 0 and 56 // rows.m_block % 2 == 0
     few = best(square(512, 7, 512), 2).blocking
     assert (few.m_block, few.n_groups) == (7, 2), "seven rows are not halved, but the panels are"
+    assert 512 // few.tile.columns(TARGET) % 2 == 0
+
+
+def test_weights_that_leave_l2_are_read_once() -> None:
+    """One band for the last stage of ResNet-50, though the image takes half of L2."""
+    sizes = replace(square(512, 14, 512), strides=(2, 2), result=(7, 7))
+    assert best(sizes).blocking.m_block == 7
 
 
 def test_groups_have_whole_panels() -> None:
