@@ -1,9 +1,9 @@
 """How far a correct implementation may be from the NumPy reference: a bound for every value, measured, not guessed.
 
 Next to the exact walk through the references (float64, rounded once per op), a few others run in which every float
-result is disturbed by as much rounding as its op may do: a few units in the last place, and for sums of K terms about
-sqrt(K) of them in the accumulator's precision, relative to what partial sums reach. How far the disturbed values drift
-from the exact ones is how much the graph amplifies rounding; a value further off than several times that is wrong.
+result is disturbed as its op rounds: a few units in the last place, and what partial sums of K terms add to that
+(`sum_rounding`). How far the disturbed values drift from the exact ones is how much the graph amplifies rounding; a
+value further off than several times that is wrong.
 """
 
 from __future__ import annotations
@@ -16,21 +16,16 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from ..dtypes import DType
 from ..graph_ir.graph import Array, Graph, GraphTensor, Op
 from ..graph_ir.op_kinds import CompositeOp
-from ..graph_ir.ops.matmul import MatmulCore
+from ..graph_ir.ops.control import Case, While
+from .sum_rounding import DEVIATIONS, sum_noise
 
 DISTURBED = 3
 """How many disturbed walks there are."""
 
-MARGIN = 6.0
-"""Drifts this many times the measured one are taken to be errors."""
-
 UNITS = 4.0
 """Units in the last place one op may be off: 2 for vector math, 1 for rounding, 1 to spare."""
-
-_SUMS = ("reduce_sum", "reduce_mean", "cum_sum")
 
 
 @dataclass(frozen=True)
@@ -125,18 +120,56 @@ def _walks(
             return [[y] * (DISTURBED + 1) for y in exact], [np.zeros(()) for _ in exact]
         exact = op.reference([walks[0] for walks in inputs])
         noises = _noises(op, [walks[0] for walks in inputs], exact)
-        disturbed = []
-        for number in range(1, DISTURBED + 1):
-            arrays = [walks[number] for walks in inputs]
-            if isinstance(op, CompositeOp):  # its parts round too: disturb what they read
-                arrays = [_disturb(x, _units(x), rng) for x in arrays]
-            results = op.reference(arrays)
-            disturbed.append([_disturb(y, n, rng) for y, n in zip(results, noises, strict=True)])
+        disturbed = [
+            _disturbed(op, [walks[number] for walks in inputs], noises, rng)
+            for number in range(1, DISTURBED + 1)
+        ]
         bounds = [
             _bound(y, noise, [walk[i] for walk in disturbed])
             for i, (y, noise) in enumerate(zip(exact, noises, strict=True))
         ]
     return [[y, *(walk[i] for walk in disturbed)] for i, y in enumerate(exact)], bounds
+
+
+def _disturbed(
+    op: Op, arrays: list[Array], noises: list[Array] | None, rng: np.random.Generator
+) -> list[Array]:
+    """The op's results, each off by one standard deviation of its noise; `noises`: None to find them here."""
+    if isinstance(op, (Case, While)):
+        return _disturbed_control(op, arrays, rng)
+    if isinstance(op, CompositeOp):  # its parts round too: disturb what they read
+        arrays = [_disturb(x, _units(x), rng) for x in arrays]
+    results = op.reference(arrays)
+    noises = _noises(op, arrays, results) if noises is None else noises
+    return [_disturb(y, n / DEVIATIONS, rng) for y, n in zip(results, noises, strict=True)]
+
+
+def _disturbed_control(
+    op: Case | While, arrays: list[Array], rng: np.random.Generator
+) -> list[Array]:
+    """The subgraphs that run, with every op in them disturbed."""
+    if isinstance(op, Case):
+        index = int(arrays[0])
+        chosen = index if 0 <= index < len(op.branches) else -1
+        return _disturbed_graph(op.branches[chosen], arrays[1:], rng)
+    state, fixed = arrays[: op.carried], arrays[op.carried :]
+    while bool(op.condition.evaluate([*state, *fixed])[0]):
+        state = _disturbed_graph(op.body, [*state, *fixed], rng)
+    return state
+
+
+def _disturbed_graph(graph: Graph, arrays: list[Array], rng: np.random.Generator) -> list[Array]:
+    values: dict[GraphTensor, Array] = {}
+    fed = iter(arrays)
+    for op in graph.ops:
+        if op.op_name == "input":
+            values[op.outputs[0]] = next(fed)
+        elif op.kind != "sink":
+            source = op.kind == "source"
+            own = [values[x] for x in op.inputs]
+            made = op.reference(own) if source else _disturbed(op, own, None, rng)
+            values.update(zip(op.outputs, made, strict=True))
+    return [values[op.inputs[0]] for op in graph.outputs]
 
 
 def _bound(exact: Array, noise: Array, disturbed: list[Array]) -> Array:
@@ -146,44 +179,13 @@ def _bound(exact: Array, noise: Array, disturbed: list[Array]) -> Array:
         off = np.abs(walk.astype(np.float64) - wide)
         drift = np.maximum(drift, np.where(np.isfinite(off), off, 0.0))
     typical = math.sqrt(float(np.mean(np.square(drift)))) if drift.size else 0.0
-    return np.asarray(noise + MARGIN * np.maximum(drift, typical))
+    return np.asarray(noise + DEVIATIONS * np.maximum(drift, typical))
 
 
 def _noises(op: Op, inputs: list[Array], outputs: list[Array]) -> list[Array]:
-    """Rounding of the op itself, per output element."""
-    own = [_units(y) for y in outputs]
-    terms = _terms(op)
-    if terms <= 1 or not op.outputs[0].details.dtype.is_float:
-        return own
-    unit = _epsilon(op.outputs[0].details.dtype.accumulator)
-    magnitudes = op.reference([np.abs(x) for x in inputs])
-    noises = []
-    for y, noise, magnitude in zip(outputs, own, magnitudes, strict=True):
-        # Partial sums wander like sqrt(K) terms of either sign, or grow to the result: rounding follows them.
-        wander = _root_of_squares(op, inputs) + np.abs(y.astype(np.float64))
-        size = math.sqrt(terms) * wander + 2 * np.abs(magnitude.astype(np.float64))
-        noises.append(noise + unit * np.where(np.isfinite(size), size, 0.0))
-    return noises
-
-
-def _root_of_squares(op: Op, inputs: list[Array]) -> Array:
-    """sqrt(sum of squared terms), the inputs scaled so that squares neither overflow nor vanish."""
-    scales = [float(np.max(np.abs(x.astype(np.float64)), initial=0.0)) or 1.0 for x in inputs]
-    scaled = [
-        (x.astype(np.float64) / s).astype(x.dtype) for x, s in zip(inputs, scales, strict=True)
-    ]
-    (squares,) = op.reference([np.square(x) for x in scaled])
-    return np.asarray(np.sqrt(np.abs(squares.astype(np.float64))) * math.prod(scales))
-
-
-def _terms(op: Op) -> int:
-    """How many terms each sum of the op has: K of a product; 1 for an op that sums nothing."""
-    if isinstance(op, MatmulCore):
-        return op.sizes[2]
-    if op.op_name in _SUMS or op.op_name.startswith("conv"):
-        read = op.inputs[-1] if op.op_name.startswith("conv") else op.inputs[0]
-        return max(1, read.details.elements // max(1, op.outputs[0].details.elements)) + 1
-    return 1
+    """How far the op's own rounding may take each output element."""
+    sums = sum_noise(op, inputs, outputs)
+    return [np.asarray(_units(y) + noise) for y, noise in zip(outputs, sums, strict=True)]
 
 
 def _units(array: Array) -> Array:
@@ -201,6 +203,5 @@ def _disturb(array: Array, noise: Array, rng: np.random.Generator) -> Array:
 
 
 def _epsilon(dtype: Any) -> float:
-    numpy = dtype.numpy if isinstance(dtype, DType) else dtype
     info: Any = ml_dtypes.finfo
-    return float(info(numpy).eps)
+    return float(info(dtype).eps)

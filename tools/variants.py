@@ -11,7 +11,7 @@ import numpy as np
 from ..dtypes import F32
 from ..graph_ir.compare import Difference, difference
 from ..graph_ir.context import LowerContext
-from ..graph_ir.graph import FormatChoice, Graph, GraphTensor, Op
+from ..graph_ir.graph import FormatChoice, Graph, GraphTensor, Op, subgraphs_of
 from ..graph_ir.logical_tensor import LogicalTensor
 from ..graph_ir.lower_matmul import matmul_blocking, matmul_blockings, matmul_cycles
 from ..graph_ir.ops.matmul import MatmulCore
@@ -54,22 +54,29 @@ class Variant:
 
 def model_variants(graph: Graph, ctx: LowerContext) -> list[Variant]:
     """All variants of the distinct ops of a model, then of products of boundary sizes if it has products."""
-    work = graph.copy()
-    decompose(work, ctx)
-    work.sort()
-    chosen = _chosen_layouts(work, ctx)
     seen: set[object] = set()
     variants: list[Variant] = []
-    for op in work.ops:
-        if op.kind in ("source", "sink"):
-            continue
-        key = (op.op_name, repr(op.attrs), tuple(str(x.details) for x in op.inputs))
-        if key not in seen:
-            seen.add(key)
-            variants += list(op_variants(op, ctx, chosen.get(op.name)))
-    if any(isinstance(op, MatmulCore) and op.is_tuned for op in work.ops):
-        variants += list(_boundary_products(ctx))
-    return variants
+    has_products = False
+    for work in _scopes(graph, ctx):
+        chosen = _chosen_layouts(work, ctx)
+        for op in work.ops:
+            key = (op.op_name, repr(op.attrs), tuple(str(x.details) for x in op.inputs))
+            if op.kind not in ("source", "sink", "control") and key not in seen:
+                seen.add(key)
+                variants += list(op_variants(op, ctx, chosen.get(op.name)))
+                has_products |= isinstance(op, MatmulCore) and op.is_tuned
+    return [*variants, *(_boundary_products(ctx) if has_products else ())]
+
+
+def _scopes(graph: Graph, ctx: LowerContext) -> Iterator[Graph]:
+    """The graph and those inside its choices and loops, each without composite ops."""
+    pending = [graph]
+    while pending:
+        work = pending.pop().copy()
+        decompose(work, ctx)
+        work.sort()
+        yield work
+        pending += [inner for op in work.ops if op.kind == "control" for inner in subgraphs_of(op)]
 
 
 def _chosen_layouts(graph: Graph, ctx: LowerContext) -> Mapping[str, int]:

@@ -178,6 +178,18 @@ def test_a_bug_in_the_lowering_of_an_op(monkeypatch: Patch) -> None:
     assert finding.model.inputs[0].outputs[0].details.plain_dims[0] == compare.SMALL_ROWS
 
 
+def test_a_relative_error_of_1e_5_in_a_kernel_is_found(monkeypatch: Patch) -> None:
+    whole = lower_matmul.narrow
+
+    def broken(value: Any, dtype: Any) -> Any:
+        return t.mul(whole(value, dtype), t.const(1.00001, F32))
+
+    monkeypatch.setattr(lower_matmul, "narrow", broken)
+    finding = found(run())
+    assert (finding.stage, finding.op) == ("lowering", "max0.fused")
+    assert "the template of" in finding.culprit
+
+
 def test_a_bug_in_code_generation_names_the_kernel(monkeypatch: Patch) -> None:
     emit = node_program.emit_module
 

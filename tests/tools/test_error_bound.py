@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from graphc.dtypes import S32
+from graphc.dtypes import F32, S32
 from graphc.graph_ir.graph import Graph
 from graphc.graph_ir.logical_tensor import LogicalTensor
 from graphc.tools.error_bound import expected_outputs
+from support.control import counted, made
 from support.lowered import build
 
 RNG = np.random.default_rng(5)
@@ -62,3 +63,16 @@ def test_nan_must_stand_where_the_reference_has_it() -> None:
     assert expected.error(np.array([np.nan, 2.0, np.inf], np.float32)).ok
     assert not expected.error(np.array([0.0, 2.0, np.inf], np.float32)).ok
     assert not expected.error(np.array([np.nan, np.nan, np.inf], np.float32)).ok
+
+
+def test_what_runs_inside_a_loop_may_round_in_each_round() -> None:
+    square = LogicalTensor(F32, (40, 40))
+    graph = counted([square], lambda g, x, w: [made(g, "matmul_core", x, w)], fixed=[square])
+    x, w = (RNG.standard_normal((40, 40)).astype(np.float32) for _ in range(2))
+    once, thrice = (expected_outputs(graph, [np.int64(n), x, w])[0] for n in (1, 3))
+    assert float(np.mean(thrice.bound / np.abs(thrice.value))) > 1.2 * float(
+        np.mean(once.bound / np.abs(once.value))
+    )
+    result = x @ w @ w @ w
+    assert thrice.error(result).ok
+    assert not thrice.error(result * np.float32(1.0001)).ok

@@ -1,0 +1,88 @@
+"""Noise of sums: correct results stay below it in any usual order, and use a good part of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from graphc.tools.error_bound import expected_outputs
+from graphc.tools.sum_rounding import DEVIATIONS, sum_noise, unit_roundoff
+from support.lowered import build
+
+RNG = np.random.default_rng(9)
+Feed = Callable[[tuple[int, ...]], np.ndarray]
+FEEDS: dict[str, Feed] = {
+    "normal": lambda shape: RNG.standard_normal(shape, np.float32),
+    "positive": lambda shape: RNG.random(shape, np.float32),
+    "offset": lambda shape: RNG.standard_normal(shape, np.float32) + np.float32(100),
+    "sorted": lambda shape: np.sort(RNG.standard_normal(shape, np.float32)),
+    "alternating": lambda shape: (
+        RNG.random(shape, np.float32)
+        * np.where(np.arange(shape[-1]) % 2, np.float32(1), np.float32(-1))
+    ),
+}
+
+
+def one_by_one(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """A product summed term by term in f32, as kernels do."""
+    total = np.zeros((a.shape[0], b.shape[1]), np.float32)
+    for i in range(a.shape[1]):
+        total += a[:, i : i + 1] * b[i]
+    return total
+
+
+@pytest.mark.parametrize("feed", FEEDS.values(), ids=FEEDS)
+@pytest.mark.parametrize("k", [2, 40, 600])
+def test_products_are_within_the_bound_and_a_fault_of_1e_5_is_not(k: int, feed: Feed) -> None:
+    graph = build({"a": (30, k), "b": (k, 30)}, lambda make, x: make("matmul_core", x["a"], x["b"]))
+    a, b = feed((30, k)), feed((30, k)).T.copy()
+    (expected,) = expected_outputs(graph, [a, b])
+    right = one_by_one(a, b)
+    assert expected.error(right).ok
+    assert not expected.error(right * np.float32(1.00001)).ok
+
+
+def test_a_good_part_of_the_bound_is_used() -> None:
+    graph = build(
+        {"a": (64, 512), "b": (512, 64)}, lambda make, x: make("matmul_core", x["a"], x["b"])
+    )
+    a, b = (FEEDS["normal"](shape) for shape in ((64, 512), (512, 64)))
+    (expected,) = expected_outputs(graph, [a, b])
+    assert 0.15 < expected.error(one_by_one(a, b)).share < 0.8
+
+
+@pytest.mark.parametrize("lanes", [1, 8, 16])
+@pytest.mark.parametrize("feed", FEEDS.values(), ids=FEEDS)
+@pytest.mark.parametrize("name", ["reduce_sum", "reduce_mean", "reduce_sum_square"])
+def test_reductions_in_lanes_are_within_the_bound(name: str, feed: Feed, lanes: int) -> None:
+    graph = build({"x": (50, 1024)}, lambda make, x: make(name, x["x"], axes=(1,)))
+    x = feed((50, 1024))
+    (expected,) = expected_outputs(graph, [x])
+    terms = np.square(x) if name == "reduce_sum_square" else x
+    running = np.zeros((50, lanes), np.float32)
+    for i in range(0, 1024, lanes):
+        running += terms[:, i : i + lanes]
+    total = np.zeros(50, np.float32)
+    for lane in range(lanes):
+        total += running[:, lane]
+    result = total / np.float32(1024) if name == "reduce_mean" else total
+    assert expected.error(result).ok, expected.error(result)
+
+
+def test_an_op_without_sums_has_no_noise() -> None:
+    graph = build({"x": (4,)}, lambda make, x: make("exp", x["x"]))
+    op, x = graph.ops[1], np.ones(4, np.float32)
+    (noise,) = sum_noise(op, [x], op.reference([x]))
+    assert not noise.any()
+
+
+def test_few_terms_round_at_worst_each() -> None:
+    graph = build({"a": (1, 2), "b": (2, 1)}, lambda make, x: make("matmul_core", x["a"], x["b"]))
+    op = graph.ops[2]
+    inputs = [np.ones((1, 2), np.float32), np.ones((2, 1), np.float32)]
+    (noise,) = sum_noise(op, inputs, op.reference(inputs))
+    unit = unit_roundoff(graph.ops[0].outputs[0].details.dtype)
+    assert unit == 2.0**-24
+    assert 2 * unit < noise.item() < DEVIATIONS * 4 * unit

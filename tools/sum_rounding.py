@@ -1,0 +1,135 @@
+"""How far the rounding of partial sums may carry an op that sums many terms.
+
+Each addition rounds the partial sum it makes, by at most u (half a unit in the last place) of it, and to either side.
+K of them end up sqrt(K) * u * (root mean square of the partial sums) off, a normal distribution. For a matrix product
+the partial sums are measured: the product is made in blocks of K. For other sums they are taken from the result, from
+the squares of the terms (how far partial sums of either sign wander) and from their sizes, because vector lanes may
+gather terms of one sign each.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..dtypes import F64, DType
+from ..graph_ir.computation import Reduction
+from ..graph_ir.graph import Array, Op
+from ..graph_ir.op_kinds import FusibleOp
+from ..graph_ir.ops.convolution import Convolution
+from ..graph_ir.ops.matmul import MatmulCore
+from ..graph_ir.ops.winograd import WinogradConvolution
+
+DEVIATIONS = 6.0
+"""Rounding errors so many standard deviations off do not happen by chance."""
+
+BLOCKS = 16
+"""Partial sums of a product that are looked at."""
+
+LANES = 8
+"""So many partial sums at least run beside each other where the order of summation is free."""
+
+_LINEAR = ("reduce_sum", "reduce_mean", "cum_sum", "sum_pool")
+
+
+def sum_noise(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> list[Array]:
+    """Six standard deviations of the rounding of the op's sums, per output element; 0 for an op that sums nothing."""
+    details = op.outputs[0].details
+    if not details.dtype.is_float or not isinstance(op, FusibleOp):
+        return [np.zeros(()) for _ in outputs]
+    with np.errstate(all="ignore"):
+        found = _noise(op, list(inputs), outputs[0].astype(np.float64))
+    noise = np.where(np.isfinite(found), found, 0.0)
+    # The reference sums in float64 itself: an op that does so too is as far off again.
+    return [noise * 2 if details.dtype.accumulator == F64 else noise]
+
+
+def _noise(op: FusibleOp, inputs: list[Array], y: Array) -> Array:
+    unit = unit_roundoff(op.outputs[0].details.dtype.accumulator)
+    if isinstance(op, WinogradConvolution):
+        scale = op.error_scale(
+            *inputs
+        )  # everything in it positive: what errors are relative to at worst
+        return np.asarray(unit * math.sqrt(inputs[0].shape[1] + 24) * scale)
+    terms = _terms(op)
+    if terms <= 1:
+        return np.zeros(())
+    deviation = DEVIATIONS / math.sqrt(3) * unit  # of an error even between -u and u
+    if isinstance(op, MatmulCore):
+        wander = _root_of_squares(op, inputs)
+        sums = _partial_sums(op, inputs) + wander / math.sqrt(BLOCKS)
+    elif _is_linear(op):
+        wander = _root_of_squares(op, inputs)
+        size = np.abs(op.reference([np.abs(x) for x in inputs])[0].astype(np.float64)) / LANES
+        sums = np.sqrt((np.square(wander) / 2 + np.square(y) / 3) + np.square(size) / 3)
+    else:  # powers, which are positive: partial sums rise to the result
+        return np.asarray(deviation * math.sqrt(terms) * np.abs(y))
+    worst = min(deviation * math.sqrt(terms), terms * unit)
+    products = deviation * wander  # rounded too where there is no fused multiply-add
+    return np.asarray(_winograd_factor(op) * (worst * sums + products))
+
+
+def unit_roundoff(dtype: DType) -> float:
+    """Half a unit in the last place of 1."""
+    import ml_dtypes
+
+    info: Any = ml_dtypes.finfo
+    return float(info(dtype.numpy).eps) / 2
+
+
+def _terms(op: FusibleOp) -> int:
+    """How many terms each sum of the op has: K of a product, channels times taps of a convolution."""
+    if isinstance(op, MatmulCore):
+        return op.sizes[2]
+    if isinstance(op, Convolution):
+        return math.prod(op.inputs[1].details.plain_dims[1:])
+    computation = op.computation()
+    summed = isinstance(computation, Reduction) and computation.combine == "add"
+    return math.prod(computation.extents) if summed else 1
+
+
+def _is_linear(op: Op) -> bool:
+    return op.op_name in _LINEAR or isinstance(op, Convolution)
+
+
+def _partial_sums(op: MatmulCore, inputs: list[Array]) -> Array:
+    """Root mean square of the product's partial sums over its blocks of K."""
+    a, b = (x.astype(np.float64) for x in inputs)
+    a = a.swapaxes(-1, -2) if op.transpose_a else a
+    b = b.swapaxes(-1, -2) if op.transpose_b else b
+    k = a.shape[-1]
+    block = math.ceil(k / BLOCKS)
+    running: Array = np.zeros(())
+    squares: Array = np.zeros(())
+    starts = range(0, k, block)
+    for start in starts:
+        running = running + a[..., start : start + block] @ b[..., start : start + block, :]
+        squares = squares + np.square(running)
+    return np.asarray(np.sqrt(squares / len(starts)))
+
+
+def _root_of_squares(op: Op, inputs: list[Array]) -> Array:
+    """sqrt(sum of squared terms), the inputs scaled so that squares neither overflow nor vanish."""
+    scales = [float(np.max(np.abs(x.astype(np.float64)), initial=0.0)) or 1.0 for x in inputs]
+    scaled = [
+        (x.astype(np.float64) / s).astype(x.dtype) for x, s in zip(inputs, scales, strict=True)
+    ]
+    (squares,) = op.reference([np.square(x) for x in scaled])
+    root = np.sqrt(np.abs(squares.astype(np.float64))) * math.prod(scales)
+    if op.op_name == "reduce_mean":  # the reference has divided squares by K once, not twice
+        root = root / math.sqrt(_terms(op)) if isinstance(op, FusibleOp) else root
+    return np.asarray(root)
+
+
+def _winograd_factor(op: Op) -> float:
+    """3 x 3 convolutions may run in Winograd's form, whose transforms add what they later subtract."""
+    if isinstance(op, Convolution) and op.inputs[1].details.plain_dims[2:] == (3, 3):
+        return WINOGRAD
+    return 1.0
+
+
+WINOGRAD = 12.0
+"""Errors of F(4x4, 3x3) against those of the direct sum (measured: up to 9)."""
