@@ -87,8 +87,9 @@ def _terms(op: FusibleOp) -> int:
     if isinstance(op, Convolution):
         return math.prod(op.inputs[1].details.plain_dims[1:])
     computation = op.computation()
-    summed = isinstance(computation, Reduction) and computation.combine == "add"
-    return math.prod(computation.extents) if summed else 1
+    if isinstance(computation, Reduction) and computation.combine == "add":
+        return math.prod(computation.extents)
+    return 1
 
 
 def _is_linear(op: Op) -> bool:
