@@ -11,7 +11,8 @@ from ...graph_ir.graph import GraphTensor
 from .builder import Builder
 from .scope import Handler, Node, Value
 
-_EQUATION = re.compile(r"([A-Za-z]*(?:,[A-Za-z]*)?)(?:->([A-Za-z]*))?", re.ASCII)
+_TERM = r"[A-Za-z]*(?:\.\.\.)?[A-Za-z]*"
+_EQUATION = re.compile(rf"({_TERM}(?:,{_TERM})*)(?:->({_TERM}))?", re.ASCII)
 
 
 def _linear_module(node: Node) -> Value:
@@ -132,34 +133,75 @@ def scaled(b: Builder, x: GraphTensor, factor: float) -> GraphTensor:
 
 
 def _einsum(node: Node) -> Value:
-    """One or two operands, every letter at most once in each, no ellipsis."""
+    """Any number of operands, every letter at most once in each; they are multiplied from left to right."""
     equation = node.text("equation")
     if not equation:
         raise node.rule("equation must be given", "nothing")
     match = _EQUATION.fullmatch(equation)
-    terms = match[1].split(",") if match else []
     operands = [x for x in node.values if isinstance(x, GraphTensor)]
+    terms = match[1].split(",") if match else []
+    if len(operands) != len(node.values) or (match and len(operands) != len(terms)):
+        raise node.rule(f"there must be {len(terms)} tensors", f"{len(node.values)} inputs")
+    wanted = match[2] if match else None
+    terms, wanted = _without_ellipsis(node, operands, terms, wanted)
     if any(len(set(term)) != len(term) for term in terms) or not match:
         raise node.unsupported(f"equation={equation[:64]}")
-    if len(operands) != len(node.values) or len(operands) != len(terms):
-        raise node.rule(f"there must be {len(terms)} tensors", f"{len(node.values)} inputs")
     letters = "".join(terms)
-    result = (
-        match[2]
-        if match[2] is not None
-        else "".join(sorted(c for c in letters if letters.count(c) == 1))
-    )
+    alone = "".join(sorted(c for c in letters if letters.count(c) == 1))
+    result = alone if wanted is None else wanted
     if not set(result) <= set(letters) or len(set(result)) != len(result):
         raise node.rule("letters after -> must be distinct and stand before it", equation[:64])
     sizes = _letter_sizes(node, operands, terms)
-    parts = [
-        _reduced(node, x, term, set(result).union(*(t for t in terms if t is not term)))
+    parts = list(zip(operands, terms, strict=True))
+    while len(parts) > 2:
+        kept = set(result).union(*(term for _, term in parts[2:]))
+        order = "".join(dict.fromkeys(c for _, term in parts[:2] for c in term if c in kept))
+        parts = [(_multiplied(node, parts[:2], order, kept, sizes), order), *parts[2:]]
+    return _multiplied(node, parts, result, set(result), sizes)
+
+
+def _without_ellipsis(
+    node: Node, operands: list[GraphTensor], terms: list[str], result: str | None
+) -> tuple[list[str], str | None]:
+    """`...` as letters that the equation has not, the last ones where an operand has fewer axes for it."""
+    if not any("..." in term for term in terms):
+        return terms, result
+    used = set("".join(terms)) | set(result or "")
+    spare = [c for c in "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz" if c not in used]
+    counts = [
+        x.details.rank - len(term.replace("...", "")) if "..." in term else 0
         for x, term in zip(operands, terms, strict=True)
     ]
-    if len(parts) == 1:
-        ((x, term),) = parts
+    if min(counts) < 0 or max(counts) > len(spare):
+        raise node.rule("each operand must have an axis for every letter", ",".join(terms)[:64])
+    names = "".join(spare[: max(counts)])
+    full = [
+        term.replace("...", names[len(names) - count :])
+        for term, count in zip(terms, counts, strict=True)
+    ]
+    if result is None:
+        letters = "".join(full)
+        alone = sorted(c for c in letters if letters.count(c) == 1 and c not in names)
+        return full, names + "".join(alone)
+    return full, result.replace("...", names)
+
+
+def _multiplied(
+    node: Node,
+    parts: list[tuple[GraphTensor, str]],
+    result: str,
+    kept: set[str],
+    sizes: dict[str, int],
+) -> GraphTensor:
+    """One operand, or the product of two, with the axes `result`; letters outside `kept` are summed."""
+    reduced = [
+        _reduced(node, x, term, kept.union(*(t for i, (_, t) in enumerate(parts) if i != place)))
+        for place, (x, term) in enumerate(parts)
+    ]
+    if len(reduced) == 1:
+        ((x, term),) = reduced
         return node.transpose(x, [term.index(c) for c in result])
-    return _contract(node, parts, result, sizes)
+    return _contract(node, reduced, result, sizes)
 
 
 def _letter_sizes(node: Node, operands: list[GraphTensor], terms: list[str]) -> dict[str, int]:

@@ -120,6 +120,24 @@ def _t(node: Node) -> Value:
     return node.make("transpose", x, perm=tuple(reversed(range(x.details.rank))))
 
 
+def _move_axes(node: Node) -> Value:
+    """The axes `source` to the places `destination`, the others in order."""
+    x = node.tensor_of()
+    rank = x.details.rank
+    sources, places = (
+        [node.axis(axis, rank) for axis in node.integers(name)]
+        for name in ("source", "destination")
+    )
+    if len(set(sources)) != len(sources) or sorted({*places}) != sorted(places):
+        raise node.rule("axes must be distinct", f"{sources} to {places}")
+    if len(sources) != len(places):
+        raise node.rule("source and destination must have one length", f"{sources} and {places}")
+    rest = iter(axis for axis in range(rank) if axis not in sources)
+    target = dict(zip(places, sources, strict=True))
+    perm = tuple(target[i] if i in target else next(rest) for i in range(rank))
+    return node.make("transpose", x, perm=perm)
+
+
 # Copies.
 
 
@@ -163,6 +181,21 @@ def _repeat(key: str) -> Callable[[Node], Value]:
         return node.reshape(repeated, [count * dim for count, dim in pairs])
 
     return run
+
+
+def _repeat_each(node: Node) -> Value:
+    """Every element of an axis `repeats` times in a row; of all elements in order without one."""
+    x, count = node.tensor_of(), node.integer("repeats")
+    node.argument("output_size")
+    if count < 0:
+        raise node.rule("repeats must not be negative", str(count))
+    if not node.given("dim"):
+        x = node.reshape(x, (x.details.elements,))
+    axis = node.axis(node.integer("dim"), x.details.rank) if node.given("dim") else 0
+    dims = x.details.plain_dims
+    apart = node.reshape(x, (*dims[: axis + 1], 1, *dims[axis + 1 :]))
+    wide = node.broadcast(apart, (*dims[: axis + 1], count, *dims[axis + 1 :]))
+    return node.reshape(wide, (*dims[:axis], dims[axis] * count, *dims[axis + 1 :]))
 
 
 # Several tensors.
@@ -314,6 +347,10 @@ _BY_NAME: dict[str, Handler] = {
     "expand_as": Handler(_expand_as, ("input", "other")),
     "repeat": Handler(_repeat("sizes"), ("input", "sizes")),
     "tile": Handler(_repeat("dims"), ("input", "dims")),
+    "repeat_interleave": Handler(_repeat_each, ("input", "repeats", "dim", "output_size")),
+    "movedim": Handler(_move_axes, ("input", "source", "destination")),
+    "swapaxes": Handler(_transpose, ("input", "dim0", "dim1")),
+    "broadcast_to": Handler(_expand, ("input", "sizes")),
     "cat": Handler(_cat, ("*",)),
     "concat": Handler(_cat, ("*",)),
     "stack": Handler(_stack, ("*",)),
@@ -322,6 +359,8 @@ _BY_NAME: dict[str, Handler] = {
 
 HANDLERS: dict[str, Handler] = {
     **{f"{prefix}.{name}": h for prefix in ("torch", "Tensor") for name, h in _BY_NAME.items()},
+    **{f"aten::{n}": _BY_NAME[n] for n in ("movedim", "repeat_interleave", "swapaxes")},
+    "nn.Unflatten": Handler(_unflatten, ("input", "dim", "sizes")),
     "nn.Identity": Handler(_identity),
     "nn.Flatten": Handler(_flatten),
     "F.pad": Handler(_pad, ("input", "pad")),

@@ -11,6 +11,7 @@ from ...dtypes import DType
 from ...graph_ir.graph import GraphTensor
 from .builder import Builder
 from .promotion import promote
+from .reduce import power_norm
 from .scope import Handler, Node, Value
 
 DEFAULT_EPSILON = 1e-5
@@ -144,9 +145,11 @@ def _normalize(node: Node) -> Value:
     x = node.tensor_of()
     axis = node.axis(node.integer("dim", 1), x.details.rank)
     power = node.number("p", 2.0)
-    if power not in (1, 2):
-        raise node.unsupported(f"p={power}")
-    norm = node.helper("reduce_l1" if power == 1 else "reduce_l2", x, axes=(axis,), keep_dims=True)
+    if power in (1, 2):
+        name = "reduce_l1" if power == 1 else "reduce_l2"
+        norm = node.helper(name, x, axes=(axis,), keep_dims=True)
+    else:
+        norm = power_norm(node, x, power, (axis,), keep=True)
     return node.make("div", x, node.helper("clamp", norm, min=node.number("eps", 1e-12), max=None))
 
 

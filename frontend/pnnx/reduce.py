@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from ...dtypes import F32, S64
@@ -87,9 +88,34 @@ def _norm(node: Node) -> Value:
     power = node.argument("p", 2)
     if power in (1, 1.0):
         return _reduced(node, "reduce_l1", node.tensor_of())
-    if power not in (2, 2.0, "fro"):
-        raise node.unsupported(f"p={power}")
-    return _reduced(node, "reduce_l2", node.tensor_of())
+    if power in (2, 2.0, "fro"):
+        return _reduced(node, "reduce_l2", node.tensor_of())
+    if power == "nuc":
+        raise node.unsupported("p=nuc")
+    x = node.tensor_of()
+    axes, keep = _axes(node, x.details.rank), node.flag("keepdim", False)
+    return power_norm(node, x, node.number("p", 2.0), axes, keep)
+
+
+def power_norm(
+    node: Node, x: GraphTensor, power: float, axes: tuple[int, ...], keep: bool
+) -> GraphTensor:
+    """(sum of |x| ** power) ** (1 / power), in f32 for 16-bit floats; the extreme of |x| for +-inf, a count for 0."""
+    dtype = x.details.dtype
+    if not dtype.is_float:
+        raise node.rule("the input must be a float", str(x.details))
+    size = node.helper("abs", node.cast(x, dtype.accumulator))
+    wide, over = size.details.dtype, {"axes": axes, "keep_dims": keep}
+    if math.isinf(power):
+        return node.cast(
+            node.make("reduce_max" if power > 0 else "reduce_min", size, **over), dtype
+        )
+    if not power:
+        other = node.cast(node.helper("ne", size, node.constant(0, wide)), wide)
+        return node.cast(node.make("reduce_sum", other, **over), dtype)
+    powers = node.helper("pow", size, node.constant(power, wide))
+    total = node.helper("reduce_sum", powers, **over)
+    return node.cast(node.make("pow", total, node.constant(1 / power, wide)), dtype)
 
 
 def _spread(is_root: bool) -> Callable[[Node], Value]:
@@ -122,6 +148,24 @@ def _spread(is_root: bool) -> Callable[[Node], Value]:
     return run
 
 
+def _spread_and_mean(is_root: bool) -> Callable[[Node], tuple[Value, ...]]:
+    spread = _spread(is_root)
+
+    def run(node: Node) -> tuple[Value, ...]:
+        x = node.tensor_of()
+        over = {"axes": _axes(node, x.details.rank), "keep_dims": node.flag("keepdim", False)}
+        value = spread(node)
+        return value, node.helper("reduce_mean", x, **over)
+
+    return run
+
+
+def _both_extremes(node: Node) -> tuple[Value, ...]:
+    x = node.tensor_of()
+    over = {"axes": _axes(node, x.details.rank), "keep_dims": node.flag("keepdim", False)}
+    return tuple(node.helper(f"reduce_{name}", x, **over) for name in ("min", "max"))
+
+
 def _mean(node: Node) -> Value:
     x = node.tensor_of()
     wanted = node.dtype()
@@ -138,6 +182,8 @@ def _log_sum_exp(node: Node) -> Value:
     )
 
 
+_SPREAD = ("input", "dim", "unbiased", "keepdim")
+
 _BY_NAME: dict[str, Handler] = {
     "sum": Handler(_reduce("reduce_sum", widens=True)),
     "prod": Handler(_reduce("reduce_prod", widens=True)),
@@ -150,6 +196,9 @@ _BY_NAME: dict[str, Handler] = {
     "norm": Handler(_norm),
     "std": Handler(_spread(is_root=True)),
     "var": Handler(_spread(is_root=False)),
+    "std_mean": Handler(_spread_and_mean(is_root=True), _SPREAD),
+    "var_mean": Handler(_spread_and_mean(is_root=False), _SPREAD),
+    "aminmax": Handler(_both_extremes, ("input", "dim", "keepdim")),
     "max": Handler(_extreme("max"), ("input", "other")),
     "min": Handler(_extreme("min"), ("input", "other")),
     "argmax": Handler(_arg("arg_max")),
@@ -160,5 +209,5 @@ HANDLERS: dict[str, Handler] = {
     f"{prefix}.{name}": handler
     for prefix in ("torch", "Tensor")
     for name, handler in _BY_NAME.items()
-}
+} | {f"aten::{name}": _BY_NAME[name] for name in ("std_mean", "var_mean", "aminmax")}
 """Operators of this family."""

@@ -85,7 +85,8 @@ class Node(Builder):
         """An argument, from an input or a parameter; `default` where it is absent."""
         self._read.add(name)
         if name in self._inputs:
-            return self.scope.values[self._inputs[name]]
+            given = self.scope.values[self._inputs[name]]
+            return default if given is None else given
         if name in self.op.params:
             value: ParamValue = parse_param_value(self.op.params[name])
             return default if value is None else value  # type: ignore[return-value]

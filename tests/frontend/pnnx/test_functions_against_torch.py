@@ -134,6 +134,57 @@ def test_index_put(accumulate: bool, tmp_path: Path) -> None:
     np.testing.assert_array_equal(picked, X[:, i])
 
 
+V, W = floats(5, 3), floats(5, 3, seed=1)
+ODD = np.array([np.nan, np.inf, -np.inf, 2.5, -1e30], np.float32)
+COMPOSITE: dict[str, tuple[list[Array], Callable[..., Any]]] = {
+    "aten::addcmul value=0.5": ([X, Y, X], lambda x, y, z: torch.addcmul(x, y, z, value=0.5)),
+    "torch.addcdiv value=2": ([X, X, Y], lambda x, y, z: torch.addcdiv(x, y, z, value=2)),
+    "aten::lerp weight=0.3": ([X, Y], lambda x, y: torch.lerp(x, y, 0.3)),
+    "torch.lerp": ([X, Y, Y], torch.lerp),
+    "aten::rsub other=2.0 alpha=3": ([X], lambda x: torch.rsub(x, 2.0, alpha=3)),
+    "aten::hypot": ([np.append(ODD, [0, 3e38]).astype(np.float32)] * 2, torch.hypot),
+    "aten::exp2": ([X], torch.exp2),
+    "aten::isfinite": ([ODD], torch.isfinite),
+    "aten::nan_to_num": ([ODD], torch.nan_to_num),
+    "torch.nan_to_num nan=1.0 posinf=2.0 neginf=-3.0": (
+        [ODD], lambda x: torch.nan_to_num(x, 1.0, 2.0, -3.0)),
+    "aten::one_hot num_classes=4": ([PLACES], lambda x: F.one_hot(x, 4)),
+    "torch.cross dim=1": ([V, W], lambda x, y: torch.cross(x, y, dim=1)),
+    "aten::cosine_similarity dim=1 eps=1e-8": ([X, Y], lambda x, y: F.cosine_similarity(x, y, 1)),
+    "aten::cdist p=2.0 compute_mode=None": ([X, Y], torch.cdist),
+    "aten::clamp_min min=0.3": ([X], lambda x: x.clamp_min(0.3)),
+    "torch.clamp_max": ([X, Y], lambda x, y: x.clamp_max(y)),
+    "F.bilinear": ([V, floats(5, 4), floats(2, 3, 4), floats(2)], F.bilinear),
+    "torch.var_mean dim=1 unbiased=True": ([X], lambda x: torch.var_mean(x, 1)),
+    "aten::std_mean dim=(0,2) unbiased=False keepdim=True": (
+        [X], lambda x: torch.std_mean(x, (0, 2), False, True)),
+    "aten::aminmax dim=1": ([X], lambda x: torch.aminmax(x, dim=1)),
+    "torch.norm p=3 dim=1": ([X], lambda x: x.norm(3, 1)),
+    "torch.norm p=inf dim=(0,1) keepdim=True": ([X], lambda x: x.norm(np.inf, (0, 1), True)),
+    "torch.norm p=-inf dim=1": ([X], lambda x: x.norm(-np.inf, 1)),
+    "torch.norm p=0 dim=1": ([X * (X > 0)], lambda x: x.norm(0, 1)),
+    "F.normalize p=3 dim=-1": ([X], lambda x: F.normalize(x, 3, -1)),
+    "torch.repeat_interleave repeats=2 dim=1": ([X], lambda x: x.repeat_interleave(2, 1)),
+    "torch.repeat_interleave repeats=3": ([X], lambda x: x.repeat_interleave(3)),
+    "aten::movedim source=(0,2) destination=(2,1)": ([X], lambda x: x.movedim((0, 2), (2, 1))),
+    "torch.einsum equation=bij,bkj,bkl->bil": (
+        [X, Y, X], lambda *a: torch.einsum("bij,bkj,bkl->bil", *a)),
+    "torch.einsum equation=...ij,...kj->...ik": (
+        [X, Y], lambda *a: torch.einsum("...ij,...kj->...ik", *a)),
+    "torch.einsum equation=i...,i": (
+        [V, floats(5)], lambda *a: torch.einsum("i...,i", *a)),
+    "torch.einsum equation=ij,jk,kl,lm->im": (
+        [V, W.T.copy(), V, W.T.copy()], lambda *a: torch.einsum("ij,jk,kl,lm->im", *a)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("line", COMPOSITE)
+def test_composite(line: str, tmp_path: Path) -> None:
+    inputs, function = COMPOSITE[line]
+    inputs = [np.ascontiguousarray(x) for x in inputs]
+    check(tmp_path, line, inputs, function(*map(torch.from_numpy, inputs)))
+
+
 def test_assignment_by_a_mask(tmp_path: Path) -> None:
     mask = X > 0
     (y,) = run_operator(tmp_path, "Tensor.index_put values=1.5", [X, mask])
