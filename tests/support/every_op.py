@@ -110,7 +110,7 @@ def make(graph: Graph, name: str) -> None:
         inputs = [(dtype, SHAPE)]
         attrs = {"axes": (0, -1), "keep_dims": True}
     else:
-        assert name in EXAMPLES, f"give an example of {name} in EXAMPLES"
+        assert name in EXAMPLES, f"give an example of {name} in EXAMPLES of support/every_op.py"
         inputs, attrs = EXAMPLES[name]
     tensors = [
         graph.make_input(LogicalTensor(d, shape), f"in{i}") for i, (d, shape) in enumerate(inputs)
