@@ -15,6 +15,7 @@ from ..shape_spec import InputSpec, check_size
 from .constants import LARGEST_ARRAY
 from .inline import inline_functions, is_handled
 from .inputs import resolve_inputs
+from .nesting import every_node, graphs_of, reads
 from .op_table import HANDLERS
 from .reader import opset_of, read_model
 from .scope import NodeContext, Scope, Value, node_name
@@ -37,23 +38,29 @@ def load_onnx(
     )  # before inlining, so that messages are about the file
     parsed = inline_functions(parsed)
     graph_proto = parsed.model.graph
-    nodes = ordered_nodes(graph_proto, parsed.label)
-    _check_supported(nodes, parsed.label)
+    _check_supported(ordered_nodes(graph_proto, parsed.label), parsed.label)
     graph = Graph(graph_proto.name or "graph")
-    scope = Scope(graph, opset_of(parsed), parsed.folder)
+
+    def import_graph(proto: GraphProto, scope: Scope) -> list[Value]:
+        nodes = ordered_nodes(proto, parsed.label, scope.values)
+        _read_weights(proto, nodes, scope)
+        for node in nodes:
+            _import_node(node, scope)
+        return [scope.values[output.name] for output in proto.output]
+
+    scope = Scope(graph, opset_of(parsed), parsed.folder, import_graph)
     _make_inputs(graph_proto, scope, specs or {}, parsed.label)
-    _read_weights(graph_proto, nodes, scope)
-    for node in nodes:
-        _import_node(node, scope)
+    import_graph(graph_proto, scope)
     for output in graph_proto.output:
         graph.make_output(scope.tensor(output.name), output.name)
     return graph
 
 
 def _check_supported(nodes: list[NodeProto], label: str) -> None:
+    inside = (inner for node in nodes for graph in graphs_of(node) for inner in every_node(graph))
     unknown = Counter(
         f"{node.domain}.{node.op_type}" if node.domain else str(node.op_type)
-        for node in nodes
+        for node in (*nodes, *inside)
         if not is_handled(node)
     )
     if unknown:
@@ -73,7 +80,7 @@ def _make_inputs(
 
 
 def _read_weights(proto: GraphProto, nodes: list[NodeProto], scope: Scope) -> None:
-    used = {name for node in nodes for name in node.input} | {x.name for x in proto.output}
+    used = {name for node in nodes for name in reads(node)} | {x.name for x in proto.output}
     for tensor in proto.initializer:
         if tensor.name in used:
             scope.values[tensor.name] = to_array(
@@ -120,6 +127,8 @@ def _fold(node: NodeProto, scope: Scope) -> list[Value] | None:
     This is how the shape computations of exporters (Shape, Gather, Concat, ...) become static shapes.
     """
     values: dict[str, Value] = {}
+    if graphs_of(node):
+        return None  # its graphs read more than its inputs, and may run for ever
     for name in filter(None, node.input):
         known = scope.known(name)
         if known is None or known.size > LARGEST_ARRAY:
@@ -127,7 +136,7 @@ def _fold(node: NodeProto, scope: Scope) -> list[Value] | None:
         values[name] = known
     if not values:
         return None
-    scratch = Scope(Graph("scratch"), scope.opset, scope.folder, values)
+    scratch = Scope(Graph("scratch"), scope.opset, scope.folder, scope.import_graph, values)
     results = _run(node, scratch)
     sizes = (y.details.elements for op in scratch.graph.ops for y in op.outputs)
     if any(size > LARGEST_ARRAY for size in sizes):

@@ -10,6 +10,7 @@ import onnx
 from onnx import AttributeProto, ModelProto, NodeProto, inliner
 
 from ...errors import UserError
+from .nesting import every_node
 from .op_table import HANDLERS
 from .reader import DEFAULT_DOMAINS, ModelSource, opset_of
 
@@ -34,7 +35,7 @@ def inline_functions(source: ModelSource) -> ModelSource:
             expanded = _expand_standard(model, standard, opset)
         else:
             break
-        if len(expanded.graph.node) == len(model.graph.node) and local:
+        if _count(expanded) == _count(model) and local:
             break  # the inliner declines, say for a function written for another opset
         model = expanded
         if not local and _called(model, standard):
@@ -47,15 +48,21 @@ def is_handled(node: NodeProto) -> bool:
     return node.domain in DEFAULT_DOMAINS and node.op_type in HANDLERS
 
 
+def _count(model: ModelProto) -> int:
+    return sum(1 for _ in every_node(model.graph))
+
+
 def _called(model: ModelProto, functions: Iterable[FunctionId]) -> list[FunctionId]:
     wanted = set(functions)
-    return sorted({(n.domain, n.op_type) for n in model.graph.node} & wanted)
+    return sorted({(n.domain, n.op_type) for n in every_node(model.graph)} & wanted)
 
 
 def _standard_functions(model: ModelProto, opset: int) -> set[FunctionId]:
     """Ops among the nodes that are not in the table, but defined by ONNX in terms of others."""
     names = {
-        n.op_type for n in model.graph.node if n.domain in DEFAULT_DOMAINS and not is_handled(n)
+        n.op_type
+        for n in every_node(model.graph)
+        if n.domain in DEFAULT_DOMAINS and not is_handled(n)
     }
     found: set[FunctionId] = set()
     for name in names:
@@ -77,7 +84,7 @@ def _expand_local(model: ModelProto, label: str) -> ModelProto:
 def _expand_standard(model: ModelProto, functions: list[FunctionId], opset: int) -> ModelProto:
     explicit = ModelProto()
     explicit.CopyFrom(model)
-    for node in explicit.graph.node:
+    for node in every_node(explicit.graph):
         if (node.domain, node.op_type) in functions:
             _write_defaults(node, opset)
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from . import (
     constants,
+    control,
     elementwise,
     indexing,
     matmul,
@@ -11,6 +12,7 @@ from . import (
     normalize,
     reduce,
     resize,
+    scan,
     slicing,
     windows,
 )
@@ -18,6 +20,7 @@ from .scope import Handler
 
 HANDLERS: dict[str, Handler] = {
     **constants.HANDLERS,
+    **control.HANDLERS,
     **elementwise.HANDLERS,
     **indexing.HANDLERS,
     **matmul.HANDLERS,
@@ -25,6 +28,7 @@ HANDLERS: dict[str, Handler] = {
     **normalize.HANDLERS,
     **reduce.HANDLERS,
     **resize.HANDLERS,
+    **scan.HANDLERS,
     **slicing.HANDLERS,
     **windows.HANDLERS,
 }

@@ -11,6 +11,7 @@ from google.protobuf.message import DecodeError
 from onnx import ModelProto
 
 from ...errors import UnsupportedError, UserError
+from .nesting import every_graph
 
 OLDEST_OPSET = 7
 DEFAULT_DOMAINS = ("", "ai.onnx")
@@ -77,14 +78,14 @@ def _check_envelope(source: ModelSource) -> None:
 
 def _check_texts(model: ModelProto, label: str) -> None:
     """Protobuf gives a damaged text as bytes; no reader after this one expects them."""
-    graph = model.graph
-    texts: list[object] = [graph.name, *(o.domain for o in model.opset_import)]
-    texts += [x.name for x in (*graph.initializer, *graph.input, *graph.output)]
-    texts += [d.dim_param for x in graph.input for d in x.type.tensor_type.shape.dim]
-    texts += [e.value for x in graph.initializer for e in x.external_data]
-    for node in graph.node:
-        texts += [node.name, node.op_type, node.domain, *node.input, *node.output]
-        texts += [attribute.name for attribute in node.attribute]
+    texts: list[object] = [o.domain for o in model.opset_import]
+    for graph in every_graph(model.graph):
+        texts += [graph.name, *(x.name for x in (*graph.initializer, *graph.input, *graph.output))]
+        texts += [d.dim_param for x in graph.input for d in x.type.tensor_type.shape.dim]
+        texts += [e.value for x in graph.initializer for e in x.external_data]
+        for node in graph.node:
+            texts += [node.name, node.op_type, node.domain, *node.input, *node.output]
+            texts += [attribute.name for attribute in node.attribute]
     broken = next((text for text in texts if not isinstance(text, str)), None)
     if broken is not None:
         raise UserError(f"{label} is damaged: every name must be UTF-8 text, got {broken!r}")

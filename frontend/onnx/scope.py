@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from onnx import AttributeProto, NodeProto
+from onnx import AttributeProto, GraphProto, NodeProto
 
 from ...dtypes import DType, from_numpy
 from ...errors import UnsupportedError, UserError
@@ -22,21 +22,45 @@ _MOST_ELEMENTS = 1 << 27
 Value = GraphTensor | Array
 """A tensor of the graph, or an array known at import that no op of the graph has needed yet."""
 
+ImportGraph = Callable[[GraphProto, "Scope"], list[Value]]
+
 Handler = Callable[["NodeContext"], "Value | list[Value]"]
 """Imports one kind of node: the values of its outputs, in order (or the only one)."""
 
 
 class Scope:
-    """Values by their ONNX names, and the graph they are built into."""
+    """Values by their ONNX names, and the graph they are built into.
+
+    `import_graph(proto, scope)` imports the nodes of a graph into a scope that has its inputs; what it returns.
+    """
 
     def __init__(
-        self, graph: Graph, opset: int, folder: Path | None, values: dict[str, Value] | None = None
+        self,
+        graph: Graph,
+        opset: int,
+        folder: Path | None,
+        import_graph: ImportGraph,
+        values: dict[str, Value] | None = None,
     ) -> None:
         self.graph = graph
         self.opset = opset
         self.folder = folder
+        self.import_graph = import_graph
         self.values: dict[str, Value] = values if values is not None else {}
         self._constants: dict[str, GraphTensor] = {}
+
+    def inside(self, graph: Graph, values: Mapping[str, Value] | None = None) -> Scope:
+        """A scope for a graph of one of the nodes, which sees all that is known here; it is built into `graph`."""
+        known = {**self.values, **(values or {})}
+        return Scope(graph, self.opset, self.folder, self.import_graph, known)
+
+    def inline(self, proto: GraphProto, values: Mapping[str, Value]) -> list[Value]:
+        """What a graph of one of the nodes returns for these inputs, imported into the same graph."""
+        return self.import_graph(proto, self.inside(self.graph, values))
+
+    def as_tensor(self, value: Value) -> GraphTensor:
+        """A value as a tensor of the graph."""
+        return value if isinstance(value, GraphTensor) else self.graph.make_constant(value)
 
     def tensor(self, name: str) -> GraphTensor:
         """The value as a tensor of the graph; an array becomes one constant, however often it is read."""
@@ -82,6 +106,10 @@ class NodeContext:
     def tensor(self, index: int) -> GraphTensor:
         """Input `index` as a tensor of the graph."""
         return self.scope.tensor(self._input(index))
+
+    def value(self, index: int) -> Value:
+        """Input `index`, as it is known."""
+        return self.scope.values[self._input(index)]
 
     def tensors(self) -> list[GraphTensor]:
         """All inputs, at least one."""
@@ -156,6 +184,11 @@ class NodeContext:
         return to_array(
             proto, f"{self.op_type} '{self.name}', attribute '{name}'", self.scope.folder
         )
+
+    def attr_graph(self, name: str) -> GraphProto:
+        """A graph attribute."""
+        graph: GraphProto = self._attribute(name, AttributeProto.GRAPH, "g", None)
+        return graph
 
     def _attribute(self, name: str, kind: int, field: str, default: Any) -> Any:
         attribute = self._attributes.get(name)

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from graphlib import CycleError, TopologicalSorter
 
 from onnx import GraphProto, NodeProto
 
 from ...errors import UserError
+from .nesting import reads
 from .scope import node_name
 
 _SHOWN = 8  # names a message lists before it counts the rest
 
 
-def ordered_nodes(graph: GraphProto, label: str) -> list[NodeProto]:
+def ordered_nodes(graph: GraphProto, label: str, outside: Collection[str] = ()) -> list[NodeProto]:
     """The nodes that the outputs depend on, each after those it reads.
 
-    UserError for a value written twice, read but never written, or depending on itself.
+    `outside`: names that a graph inside a node may read from those around it. UserError for a value written twice,
+    read but never written, or depending on itself.
     """
-    sources = [x.name for x in graph.initializer] + [x.name for x in graph.input]
-    producer = _producers(graph.node, set(sources), label)
-    _check_reads(graph, set(sources), producer, label)
+    sources = {x.name for x in graph.initializer} | {x.name for x in graph.input}
+    producer = _producers(graph.node, sources, label)
+    _check_reads(graph, sources | set(outside), producer, label)
     return [graph.node[i] for i in _order(graph, producer, label)]
 
 
@@ -50,7 +52,7 @@ def _check_reads(
     missing = [
         f"'{name}' (read by {node.op_type} '{node_name(node)}')"
         for node in graph.node
-        for name in filter(None, node.input)
+        for name in reads(node)
         if name not in producer and name not in sources
     ]
     missing += [
@@ -65,33 +67,33 @@ def _check_reads(
 
 
 def _order(graph: GraphProto, producer: dict[str, int], label: str) -> list[int]:
-    reads = [[producer[name] for name in node.input if name in producer] for node in graph.node]
-    needed = _reachable((producer[x.name] for x in graph.output if x.name in producer), reads)
+    sources = [[producer[name] for name in reads(node) if name in producer] for node in graph.node]
+    needed = _reachable((producer[x.name] for x in graph.output if x.name in producer), sources)
     try:
         # The whole graph, so that a cycle in a part nobody needs is reported like any other.
-        order = list(TopologicalSorter(dict(enumerate(reads))).static_order())
+        order = list(TopologicalSorter(dict(enumerate(sources))).static_order())
     except CycleError as error:
         loop = [f"'{node_name(graph.node[i])}'" for i in error.args[1][1:]]
         raise UserError(
             f"{label}: a graph must be acyclic, but nodes {listed(loop)} depend on each other"
         ) from error
-    if _is_ordered(reads):  # keep the file's own order, which readers of the dumps know
-        return [i for i in range(len(reads)) if i in needed]
+    if _is_ordered(sources):  # keep the file's own order, which readers of the dumps know
+        return [i for i in range(len(sources)) if i in needed]
     return [i for i in order if i in needed]
 
 
-def _is_ordered(reads: list[list[int]]) -> bool:
-    return all(source < number for number, sources in enumerate(reads) for source in sources)
+def _is_ordered(sources: list[list[int]]) -> bool:
+    return all(source < number for number, those in enumerate(sources) for source in those)
 
 
-def _reachable(roots: Iterable[int], reads: list[list[int]]) -> set[int]:
+def _reachable(roots: Iterable[int], sources: list[list[int]]) -> set[int]:
     found: set[int] = set()
     waiting = list(roots)
     while waiting:
         number = waiting.pop()
         if number not in found:
             found.add(number)
-            waiting.extend(reads[number])
+            waiting.extend(sources[number])
     return found
 
 

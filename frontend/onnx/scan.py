@@ -1,0 +1,87 @@
+"""Scan: a loop over the rows of some inputs. It becomes a `while`; a short one is unrolled by the graph passes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...graph_ir.graph import GraphTensor
+from .scope import Handler, NodeContext, Scope, Value
+from .while_loop import Round, WhileLoop
+
+
+def _scan(node: NodeContext) -> list[Value]:
+    if node.opset < 9:
+        raise node.unsupported("the batched form of opset 8")
+    body = node.attr_graph("body")
+    many = node.attr_int("num_scan_inputs")
+    carried = node.count - many
+    collected = len(body.output) - carried
+    if not 1 <= many <= node.count or len(body.input) != node.count or collected < 0:
+        raise node.rule(
+            f"the body must take {node.count} inputs, num_scan_inputs of them rows, and return its state",
+            f"{len(body.input)} inputs, {many} of them rows, and {len(body.output)} values",
+        )
+    tensors = node.tensors()
+    rows, length = _rows(node, tensors[carried:])
+    reverse = _flags(node, "scan_input_directions", many)
+    names = [x.name for x in body.input]
+
+    def step(
+        scope: Scope, trip: GraphTensor, state: list[GraphTensor], fixed: list[GraphTensor]
+    ) -> Round:
+        taken = [_row(scope, x, trip, length, flag) for x, flag in zip(fixed, reverse, strict=True)]
+        scope.values.update(zip(names, (*state, *taken), strict=True))
+        results = [scope.as_tensor(value) for value in scope.import_graph(body, scope)]
+        return Round(None, results[:carried], results[carried:])
+
+    loop = WhileLoop(node, body, tensors[:carried], rows, np.array(length), None)
+    made = loop.make(step, _flags(node, "scan_output_directions", collected))
+    axes = _axes(node, "scan_output_axes", [x.details.rank for x in made[carried:]])
+    placed = [_first_to(node, x, axis) for x, axis in zip(made[carried:], axes, strict=True)]
+    return [*made[:carried], *placed]
+
+
+def _rows(node: NodeContext, tensors: list[GraphTensor]) -> tuple[list[GraphTensor], int]:
+    """The scan inputs with the axis they are scanned along first, and its length."""
+    axes = _axes(node, "scan_input_axes", [x.details.rank for x in tensors])
+    rows = []
+    for x, axis in zip(tensors, axes, strict=True):
+        perm = (axis, *(a for a in range(x.details.rank) if a != axis))
+        rows.append(x if axis == 0 else node.helper("transpose", [x], {"perm": perm}))
+    lengths = {x.details.plain_dims[0] for x in rows}
+    if len(lengths) != 1:
+        raise node.rule("all scan inputs must have one length", str(sorted(lengths)))
+    return rows, lengths.pop()
+
+
+def _row(
+    scope: Scope, x: GraphTensor, trip: GraphTensor, length: int, backwards: bool
+) -> GraphTensor:
+    if backwards:
+        last = scope.graph.make_constant(np.array(length - 1, np.int64))
+        trip = scope.graph.make("sub", (last, trip)).outputs[0]
+    return scope.graph.make("gather", (x, trip), {"axis": 0}).outputs[0]
+
+
+def _first_to(node: NodeContext, x: GraphTensor, axis: int) -> GraphTensor:
+    """X with its first axis at another place."""
+    rest = list(range(1, x.details.rank))
+    perm = (*rest[:axis], 0, *rest[axis:])
+    return x if axis == 0 else node.helper("transpose", [x], {"perm": perm})
+
+
+def _axes(node: NodeContext, name: str, ranks: list[int]) -> list[int]:
+    given = node.attr_ints(name) or (0,) * len(ranks)
+    if len(given) != len(ranks):
+        raise node.rule(f"{name} must give {len(ranks)} axes", str(list(given)))
+    return [node.axis(axis, rank) for axis, rank in zip(given, ranks, strict=True)]
+
+
+def _flags(node: NodeContext, name: str, many: int) -> list[bool]:
+    given = node.attr_ints(name) or (0,) * many
+    if len(given) != many or not set(given) <= {0, 1}:
+        raise node.rule(f"{name} must be {many} times 0 or 1", str(list(given)))
+    return [bool(flag) for flag in given]
+
+
+HANDLERS: dict[str, Handler] = {"Scan": _scan}
