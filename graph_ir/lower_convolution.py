@@ -17,7 +17,7 @@ from .lower_matmul import epilogue_value, flat
 from .ops.convolution_direct import LAST_BANDS, DirectConvolution, offered
 from .templates.convolution import ConvolutionProblem, ConvolutionTemplate
 from .templates.convolution_band import BANDS, ImageOperand
-from .templates.convolution_blocking import ConvolutionChoice
+from .templates.convolution_blocking import ConvolutionChoice, candidate_choices
 from .templates.convolution_geometry import ConvolutionGeometry
 from .templates.matmul import EpilogueValue, MatmulProblem, MatmulTemplate, Operand
 from .templates.reader import parameters
@@ -34,6 +34,23 @@ def convolution_choices(op: DirectConvolution, ctx: LowerContext) -> list[Convol
         c
         for c in choices
         if c.band in bands and c.blocking.tile.columns(ctx.target) == w.blocks[-1]
+    ]
+
+
+def convolution_candidates(op: DirectConvolution, ctx: LowerContext) -> list[ConvolutionChoice]:
+    """The choices worth trying for the layouts a convolution has, with the cycles foreseen; the model's pick first."""
+    picks = convolution_choices(op, ctx)
+    if picks[0].band == "product":
+        return picks
+    width = picks[0].blocking.tile.columns(ctx.target)
+    bands = tuple(dict.fromkeys(choice.band for choice in picks))
+    found = candidate_choices(op.geometry, ctx.target, ctx.options.threads, bands)
+    # A blocking asked for runs with the best band of its tile, so only that one can be tried.
+    band_of = {choice.blocking.tile: choice.band for choice in reversed(picks)}
+    return [
+        c
+        for c in found
+        if c.blocking.tile.columns(ctx.target) == width and c.band == band_of[c.blocking.tile]
     ]
 
 

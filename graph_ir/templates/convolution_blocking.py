@@ -13,7 +13,6 @@ from .convolution_band import BANDS
 from .convolution_geometry import ConvolutionGeometry
 from .matmul_tile import (
     BYTES_PER_CYCLE,
-    FMA_PER_CYCLE,
     MatmulBlocking,
     product_cycles,
     ranked_tiles,
@@ -31,6 +30,7 @@ UNEVEN_COST = (
     0.2  # of a tile whose panels leave one of two threads waiting, which one thread does not mind
 )
 TASK_CYCLES = 500  # to begin a band: loops, and the first panel comes from behind L1
+HIDDEN = 4  # of so many bytes that stream from behind L2, prefetchers hide all but one
 MOST_PLANES = 16  # channels of the image above which its lines are too many streams
 MOST_PATCH_BYTES = 1 << 20
 
@@ -47,13 +47,44 @@ class ConvolutionChoice:
 def ranked_choices(
     g: ConvolutionGeometry, target: Target, threads: int, bands: tuple[str, ...]
 ) -> list[ConvolutionChoice]:
-    """All ways of the given bands that can run the geometry, the fastest foreseen first."""
-    found = [
-        ConvolutionChoice(band, pick_blocking(g, band, tile, target, threads), cycles(g, band, tile, target))
-        for band, tile in product(bands, target.table.gemm_tiles)
-        if _fits(g, band) and (g.groups == 1 or g.outputs % tile.columns(target) == 0)
-    ]  # fmt: skip
+    """The best blocking of each band and tile that can run the geometry, the fastest on one core first.
+
+    The order of the tiles, and with it that of each sum, does not depend on the number of threads.
+    """
+    found = []
+    for band, tile in product(bands, target.table.gemm_tiles):
+        columns = tile.columns(target)
+        if _fits(g, band) and (g.groups == 1 or g.outputs % columns == 0):
+            alone = pick_blocking(g, band, tile, target, 1)
+            cycles = blocking_cycles(g, band, alone, target, 1)
+            uneven = 1 + UNEVEN_COST * (_halves(g, columns) - 1)
+            blocking = pick_blocking(g, band, tile, target, threads) if threads > 1 else alone
+            found.append(ConvolutionChoice(band, blocking, cycles * uneven))
     return sorted(found, key=lambda choice: choice.cycles)
+
+
+def candidate_choices(
+    g: ConvolutionGeometry, target: Target, threads: int, bands: tuple[str, ...]
+) -> list[ConvolutionChoice]:
+    """Choices worth trying: the best of each band and tile first, then other bands of rows, steps and groups of panels.
+
+    Cycles are those foreseen for the threads.
+    """
+    picks = ranked_choices(g, target, threads, bands)
+    rows, run = g.result[0], g.terms // g.kernel[0]
+    found: dict[tuple[str, MatmulBlocking], None] = {(c.band, c.blocking): None for c in picks}
+    for choice in picks:
+        pick = choice.blocking
+        heights = {pick.m_block, *(math.ceil(rows / n) for n in (1, 2, 4, 7))}
+        steps = {pick.k_block, min(g.terms, max(64, run)), g.terms}
+        groups = {pick.n_groups, 1, min(threads, math.ceil(g.outputs / pick.tile.columns(target)))}
+        for height, k_block, count in product(*map(sorted, (heights, steps, groups))):
+            if height == rows or not BANDS[choice.band].flat:
+                found[choice.band, MatmulBlocking(pick.tile, height, k_block, count)] = None
+    return [
+        ConvolutionChoice(band, blocking, blocking_cycles(g, band, blocking, target, threads))
+        for band, blocking in found
+    ]
 
 
 def ranked_products(
@@ -87,25 +118,40 @@ def _fits(g: ConvolutionGeometry, band: str) -> bool:
     return True
 
 
-def cycles(g: ConvolutionGeometry, band: str, tile: GemmTile, target: Target) -> float:
-    """Cycles of the whole convolution on one core: register tiles, the copies of bands, the weights from memory."""
-    flat = BANDS[band].flat
-    pixels = math.prod(g.result) if flat else g.result[1]
-    lines = 1 if flat else g.result[0]
-    streamed = g.terms * tile.columns(target) * 4 > target.l1_bytes // 2
-    panels, rest = divmod(g.outputs, tile.columns(target))
-    per_term = panels * _line_cycles(pixels, tile.columns(target), tile, target, streamed)
-    per_term += _line_cycles(pixels, rest, tile, target, streamed) if rest else 0.0
-    copied = {
-        "place": 0,
-        "rows": math.prod(g.image) * g.channels,
-        "planes": math.prod(g.image) * g.channels,
-        "patches": math.prod(g.result) * g.terms,
-    }[band]
-    weights = g.terms * g.outputs * 4 / BYTES_PER_CYCLE / 8  # mostly hidden: prefetchers follow it
-    one = lines * g.terms * per_term / tile.efficiency + copied * 4 / COPY_BYTES_PER_CYCLE
-    uneven = 1 + UNEVEN_COST * (_halves(g, tile.columns(target)) - 1)
-    return g.batch * g.groups * one * uneven + g.groups * weights
+def blocking_cycles(
+    g: ConvolutionGeometry, band: str, blocking: MatmulBlocking, target: Target, threads: int
+) -> float:
+    """Cycles until the last thread is done: register tiles, copies of bands, and what comes from behind L2 again."""
+    columns, height = blocking.tile.columns(target), blocking.m_block
+    panels = math.ceil(math.ceil(g.outputs / columns) / blocking.n_groups)
+    line = height * g.result[1] if BANDS[band].flat else g.result[1]
+    if band == "place" and g.is_product:
+        line = math.ceil(math.prod(g.result) / math.ceil(g.result[0] / height))
+    lines = math.ceil(height * g.result[1] / line)
+    panel = g.terms * columns * 4
+    steps = math.ceil(g.terms / blocking.k_block)
+    widths = [columns] * min(panels, g.outputs // columns)
+    widths += [g.outputs % columns] if len(widths) < panels else []
+    per_term = sum(
+        _line_cycles(line, width, blocking.tile, target, panel > target.l1_bytes // 2)
+        for width in widths
+    )
+    task = lines * (g.terms * per_term / blocking.tile.efficiency)
+    task += (
+        lines * (steps - 1) * line * sum(widths) * 8 / COPY_BYTES_PER_CYCLE
+    )  # sums wait in the result
+    image = _touched(g, 0, height) * _touched(g, 1, g.result[1]) * g.channels * 4
+    if band != "place":
+        copied = line * g.terms * 4 if band == "patches" else image
+        task += copied / COPY_BYTES_PER_CYCLE
+    # What does not stay in L2 comes from behind it again: panels for every band, the image for every panel.
+    room = target.l2_bytes // 2
+    again = panel * panels if panel * panels > room else 0
+    again += image * panels if image > room else 0
+    again += panel * panels * (lines - 1) if blocking.k_block * columns * 4 > room else 0
+    task += again / BYTES_PER_CYCLE / HIDDEN + TASK_CYCLES
+    tasks = g.batch * g.groups * math.ceil(g.result[0] / height) * blocking.n_groups
+    return math.ceil(tasks / threads) * task
 
 
 def _halves(g: ConvolutionGeometry, columns: int) -> float:
@@ -147,36 +193,18 @@ def pick_blocking(
         [rows] if BANDS[band].flat else sorted({math.ceil(rows / n) for n in range(1, rows + 1)})
     )
     splits = product(heights, range(1, min(math.ceil(g.outputs / columns), threads) + 1))
-    height, groups = min(
-        (split for split in splits if _even(g, band, split[0])),
-        key=lambda split: (_split_cycles(g, band, columns, target, threads, *split), -split[0]),
+    choices = (
+        MatmulBlocking(tile, height, k_block, groups)
+        for height, groups in splits
+        if _even(g, band, height)
     )
-    return MatmulBlocking(tile, height, k_block, groups)
+    return min(choices, key=lambda b: (blocking_cycles(g, band, b, target, threads), -b.m_block))
 
 
 def _even(g: ConvolutionGeometry, band: str, height: int) -> bool:
     """Whether bands of that many rows are as many lines of pixels as single-tap convolutions are cut into."""
     lines = math.ceil(g.result[0] / height)
     return band != "place" or not g.is_product or math.prod(g.result) % lines == 0
-
-
-def _split_cycles(
-    g: ConvolutionGeometry, band: str, columns: int, target: Target, threads: int, height: int, groups: int
-) -> float:  # fmt: skip
-    """Cycles until the last thread is done with bands of `height` rows and `groups` groups of panels."""
-    panels = math.ceil(math.ceil(g.outputs / columns) / groups)
-    pixels = height * g.result[1]
-    task = pixels * panels * columns / target.lanes(F32) * g.terms / FMA_PER_CYCLE
-    image = _touched(g, 0, height) * _touched(g, 1, g.result[1]) * g.channels * 4
-    if band != "place":
-        task += image / COPY_BYTES_PER_CYCLE
-    panel = g.terms * columns * 4
-    # What does not stay in L2 comes from behind it again: panels for every band, the image for every panel.
-    again = panel * panels if panel * panels > target.l2_bytes // 2 else 0
-    again += image * panels if image > target.l2_bytes // 2 else 0
-    task += again / BYTES_PER_CYCLE / 2 + TASK_CYCLES
-    tasks = g.batch * g.groups * math.ceil(g.result[0] / height) * groups
-    return math.ceil(tasks / threads) * task
 
 
 def _touched(g: ConvolutionGeometry, axis: int, places: int) -> int:
