@@ -1,6 +1,6 @@
 """Loop nest of a batched f32 matrix product around the `brgemm` microkernel.
 
-    for each batch, block of rows, group of panels (parallel):
+    for each batch, group of panels, block of rows (parallel):
       for each block of k:
         for each panel of B (as wide as the register tile):
           C[rows, panel] (+)= A[rows, k block] x B[k block, panel]        one Brgemm
@@ -93,34 +93,35 @@ class MatmulTemplate:
 
     def function(self, name: str, params: tuple[Buffer, ...], note: str) -> Function:
         """The whole product as a function."""
-        body = nested(self.batch_vars, self.problem.batch, self._row_blocks(), self.kind)
+        body = nested(self.batch_vars, self.problem.batch, self._panel_groups(), self.kind)
         return Function(name, params, body if isinstance(body, Block) else Block((body,)), note)
 
-    def _row_blocks(self) -> Stmt:
-        m, m_block = self.problem.m, self.blocking.m_block
-        full, rest = divmod(m, m_block)
-        if full + bool(rest) == 1:
-            return self._panel_groups(t.as_expr(0), m)
-        var = Var("mb")
-        whole = self._panel_groups(t.mul(var, m_block), m_block)
-        if rest:
-            tail = self._panel_groups(t.as_expr(full * m_block), rest)
-            whole = If(t.compare("lt", var, t.as_expr(full)), whole, tail)
-        return _loop(var, full + bool(rest), whole, self.kind)
-
-    def _panel_groups(self, row: Expr, rows: int) -> Stmt:
+    def _panel_groups(self) -> Stmt:
         full, rest = divmod(self.problem.n, self.columns)
         groups = self.blocking.n_groups
         size = math.ceil((full + bool(rest)) / groups)
         if groups == 1:
-            return self._panels(row, rows, t.as_expr(0), t.as_expr(full), bool(rest), None)
+            return self._row_blocks(t.as_expr(0), t.as_expr(full), bool(rest), None)
         group = Var("ng")
         begin = t.mul(group, size)
         end = t.binary("min", t.mul(t.add(group, 1), size), t.as_expr(full))
         groups = math.ceil((full + bool(rest)) / size)
         last = t.compare("eq", group, t.as_expr(groups - 1))
-        panels = self._panels(row, rows, begin, end, bool(rest), last)
-        return _loop(group, groups, panels, self.kind)
+        # Outside the blocks of rows: those are a nest only with what comes directly before them.
+        return _loop(group, groups, self._row_blocks(begin, end, bool(rest), last), self.kind)
+
+    def _row_blocks(self, begin: Expr, end: Expr, has_rest: bool, is_last: Expr | None) -> Stmt:
+        m, m_block = self.problem.m, self.blocking.m_block
+        full, rest = divmod(m, m_block)
+        panels = (begin, end, has_rest, is_last)
+        if full + bool(rest) == 1:
+            return self._panels(t.as_expr(0), m, *panels)
+        var = Var("mb")
+        whole = self._panels(t.mul(var, m_block), m_block, *panels)
+        if rest:
+            tail = self._panels(t.as_expr(full * m_block), rest, *panels)
+            whole = If(t.compare("lt", var, t.as_expr(full)), whole, tail)
+        return _loop(var, full + bool(rest), whole, self.kind)
 
     def _panels(
         self, row: Expr, rows: int, begin: Expr, end: Expr, has_rest: bool, is_last: Expr | None

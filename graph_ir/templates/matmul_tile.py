@@ -104,11 +104,16 @@ def pick_blocking(
     most_rows = max(1, target.l2_bytes // (k_block * 4 * tile.rows)) * tile.rows
     wanted = math.ceil(m / most_rows)
     panels = math.ceil(n / columns)
-    if batch < threads and not (m < n and panels >= 4 * threads):
-        wanted = max(wanted, min(threads, math.ceil(m / (2 * tile.rows))))
-    m_block = min(m, _round_up(math.ceil(m / wanted), tile.rows))
-    tasks = batch * math.ceil(m / m_block)
-    n_groups = 1 if tasks >= threads else min(panels, math.ceil(threads / tasks))
+    n_groups = 1
+    if batch % threads:
+        if m < n and panels >= 4 * threads:
+            n_groups = threads
+        else:  # as many blocks for each thread, unless tiles would become shallow
+            wanted = max(wanted, min(_round_up(wanted, threads), math.ceil(m / (2 * tile.rows))))
+    m_block = math.ceil(m / wanted)
+    tasks = batch * wanted * n_groups
+    if tasks < threads:
+        n_groups = min(panels, math.ceil(threads / tasks))
     return MatmulBlocking(tile, m_block, k_block, n_groups)
 
 

@@ -10,7 +10,8 @@ from graphc.graph_ir.graph import Graph
 from graphc.graph_ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.lower_matmul import matmul_blockings
 from graphc.graph_ir.ops.matmul import MatmulCore
-from graphc.tensor_ir.nodes import Brgemm
+from graphc.graph_ir.templates.matmul_tile import worth_threads
+from graphc.tensor_ir.nodes import Brgemm, For
 from graphc.tensor_ir.visitor import walk
 from support.compiled import graph_of_op, run_native
 from support.lowered import build, check_interpreted, context, integers, interpret, lower
@@ -126,3 +127,18 @@ def test_panels_from_far_away_are_fetched_ahead(k: int, rows: int, fetches: bool
     module = lower(graph, context("avx512")).module
     products = [node for node in walk(module) if isinstance(node, Brgemm)]
     assert products and any(node.ahead for node in products) == fetches
+
+
+@pytest.mark.parametrize("threads", [2, 3])
+def test_groups_of_panels_and_blocks_of_rows_are_one_parallel_loop(threads: int) -> None:
+    """Of two nested loops only the outer one would be shared, and its trips may not divide by the threads."""
+    graph = product(50, 200, 8)
+    op = next(op for op in graph.ops if isinstance(op, MatmulCore))
+    ctx = replace(context("avx512", threads), blockings={})
+    blocking = replace(matmul_blockings(op, ctx)[0], m_block=22, n_groups=threads)
+    ctx = replace(ctx, blockings={op.problem: blocking})
+    lowered = check_interpreted(graph, ctx)
+    loops = [n for n in walk(lowered.module) if isinstance(n, For) and n.kind == "parallel"]
+    assert [loop.var.name for loop in loops] == (
+        ["ng", "mb"] if worth_threads(50 * 200 * 8) else []
+    )

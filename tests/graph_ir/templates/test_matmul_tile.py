@@ -1,5 +1,7 @@
 """The cost model of tiles and blocks."""
 
+import math
+
 import pytest
 
 from graphc.graph_ir.templates.matmul_tile import (
@@ -70,3 +72,19 @@ def test_two_threads_have_halves_to_choose() -> None:
     found = candidate_blockings(1, 32, 256, 512, tile, AVX512, 2)
     assert {16, 32} <= {blocking.m_block for blocking in found}
     assert {1, 2} == {blocking.n_groups for blocking in found}
+
+
+@pytest.mark.parametrize("sizes", [(512, 1024, 1024), (1024, 1024, 1024), (2048, 2048, 2048)])
+@pytest.mark.parametrize("threads", [2, 3, 4])
+def test_threads_get_equal_shares(sizes: tuple[int, int, int], threads: int) -> None:
+    m, n, k = sizes
+    target = Target("avx512", l2_bytes=1 << 20)
+    blocking = pick_blocking(1, m, n, k, pick_tile(m, n, target), target, threads)
+    assert math.ceil(m / blocking.m_block) * blocking.n_groups % threads == 0
+
+
+def test_few_rows_are_not_shared_but_the_panels_are() -> None:
+    """Threads that share rows read all of B each."""
+    target = Target("avx512", l2_bytes=1 << 20)
+    blocking = pick_blocking(1, 32, 1024, 1024, pick_tile(32, 1024, target), target, 2)
+    assert (blocking.m_block, blocking.n_groups) == (32, 2)
