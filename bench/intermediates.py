@@ -1,20 +1,30 @@
-"""Every value of an ONNX model as another engine computes it, a few in memory at a time."""
+"""Every value of a model as another engine computes it, a few in memory at a time."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 
 from ..errors import UserError
+from ..frontend.hlo.importer import read_text
 
 Array = np.ndarray[Any, Any]
 CHUNK = 16
 """Values asked for in one run of an engine that cannot be stopped between nodes."""
 
-ENGINES = ("ort", "openvino", "onnx-reference")
+ENGINES = ("ort", "openvino", "onnx-reference", "xla", "torch")
+"""The first three take ONNX, xla takes HLO, torch takes PNNX."""
+
+_PACKAGES = {"xla": "jax", "torch": "torch"}  # of engines that the extra `bench` does not bring
+_ONNX_ONLY = (
+    "ort, openvino and onnx-reference take ONNX models only; "
+    "compare HLO against xla, PNNX against torch, and any model against numpy"
+)
 
 
 def engine_values(
@@ -22,20 +32,28 @@ def engine_values(
 ) -> Iterator[tuple[str, str, Array]]:
     """(value name, `op_type 'node'` that makes it, array) of every node's outputs, in the order of the file.
 
-    UserError for an engine that is not known or not installed, and for a model that is no ONNX file.
+    UserError for an engine that is not known or not installed, and for a model that is not of its format.
     """
     if engine not in ENGINES:
         raise UserError(f"engine '{engine}' is not known; known are numpy, {', '.join(ENGINES)}")
-    proto = _read(model)
     try:
-        if engine == "onnx-reference":
-            yield from _node_by_node(proto, inputs)
+        if engine == "xla":
+            from .xla_values import xla_values
+
+            yield from xla_values(read_text(model)[0], inputs)
+        elif engine == "torch":
+            from .torch_values import torch_values
+
+            yield from torch_values(Path(os.fsdecode(model)), inputs)
+        elif engine == "onnx-reference":
+            yield from _node_by_node(_read(model), inputs)
         else:
             run = {"ort": _run_ort, "openvino": _run_openvino}[engine]
-            yield from _in_chunks(proto, inputs, run)
+            yield from _in_chunks(_read(model), inputs, run)
     except ImportError as error:
+        package = _PACKAGES.get(engine, "'graphc[bench]'")
         raise UserError(
-            f"engine '{engine}' is not installed ({error}); pip install 'graphc[bench]'"
+            f"engine '{engine}' is not installed ({error}); pip install {package}"
         ) from error
 
 
@@ -45,11 +63,9 @@ def _read(model: str | bytes) -> onnx.ModelProto:
     except OSError as error:
         raise UserError(f"cannot read '{model!r}' ({error.strerror})") from error
     except Exception as error:
-        raise UserError(
-            "other engines take ONNX models only; compare this one against numpy"
-        ) from error
+        raise UserError(_ONNX_ONLY) from error
     if not proto.graph.node:
-        raise UserError("other engines take ONNX models only; compare this one against numpy")
+        raise UserError(_ONNX_ONLY)
     return proto
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 NAME = "compare"
 HELP = "Find the first op that is wrong and the pass, kernel or importer to blame."
-ENGINES = ("numpy", "ort", "openvino", "onnx-reference")
+ENGINES = ("numpy", "ort", "openvino", "onnx-reference", "xla", "torch")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,7 +32,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_compile_arguments(parser)
     parser.add_argument(
         "--against", choices=ENGINES, default="numpy",
-        help="compare what was read with this engine first (default: with our references only)",
+        help="compare what was read with this engine first: xla for HLO, torch for PNNX, the others for ONNX "
+        "(default: with our references only)",
     )  # fmt: skip
     parser.add_argument(
         "--passes", action="store_true", help="run the model after every pass of both pipelines too"
@@ -119,7 +120,7 @@ def _reproducer(args: argparse.Namespace, finding: Finding) -> str | None:
         return None
     if finding.stage == "frontend":
         return f"graphc compare {args.model} --against {args.against}"
-    options = [f"-X {switch}" for switch in args.switches]
+    options = [f"-X {switch}" for switch in args.switches] + ["--exact"] * args.exact
     if args.target != "native":
         options.append(f"--target {args.target}")
     try:

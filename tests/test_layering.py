@@ -40,6 +40,8 @@ MAY_IMPORT = {
     **dict.fromkeys(DRIVER, (*LEAVES, *ROOMS, *DRIVER)),
 }
 
+CONTENDERS = ("onnxruntime", "openvino", "torch", "jax", "jaxlib")
+
 # Room -> libraries beside the standard library.
 OUTSIDE = {
     **dict.fromkeys(LEAVES, ("numpy", "ml_dtypes")),
@@ -51,7 +53,7 @@ OUTSIDE = {
     **dict.fromkeys(DRIVER, ("numpy", "rich")),
     "jax_functions": ("numpy", "jax"),
     "tools": ("numpy", "rich", "ml_dtypes"),  # the precision of each type
-    "bench": ("numpy", "rich", "onnx", "onnxruntime", "openvino"),  # workloads and contenders
+    "bench": ("numpy", "rich", "onnx", *CONTENDERS),
 }
 
 OBJECT_LOADER_LIBRARY = "llvmlite.binding"  # for one file of runtime

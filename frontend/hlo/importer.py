@@ -80,6 +80,7 @@ def import_hlo(module: Module, constants: Mapping[str, Array] | None = None) -> 
     for name, tensor in _results(entry, result):
         importer.graph.make_output(tensor, name)
     _tidy(importer.graph)
+    importer.graph.attrs["temp.values"] = importer.named
     return importer.graph
 
 
@@ -191,6 +192,7 @@ class _Importer:
         self.elided: list[str] = []
         self._shapes: dict[str, dict[str, Shape]] = {}
         self._scalars: dict[tuple[str, bytes], GraphTensor] = {}
+        self.named: dict[str, str] = {}  # of the entry, for tools that compare value by value
 
     def inline(self, computation: Computation, arguments: Sequence[Any]) -> Any:
         """The value of a computation for these arguments."""
@@ -271,7 +273,9 @@ class _Importer:
             else:
                 operands = [_operand(values, o.name, o.path) for o in instruction.operands]
                 step = Step(self, instruction, operands, shapes, is_mapped)
-                values[instruction.name] = self._import(step)
+                value = values[instruction.name] = self._import(step)
+                if self.depth == 1 and isinstance(value, GraphTensor):
+                    self.named[instruction.name] = value.name
         self.depth -= 1
         return values[computation.root]
 

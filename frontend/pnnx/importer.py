@@ -97,6 +97,10 @@ def _import_operator(op: Operator, scope: Scope) -> None:
     if len(outputs) != len(op.outputs):
         raise UserError(f"{op} must have {len(outputs)} outputs, got {len(op.outputs)}")
     scope.values.update(zip(op.outputs, outputs, strict=True))
+    named = {
+        x: y.name for x, y in zip(op.outputs, outputs, strict=True) if isinstance(y, GraphTensor)
+    }
+    scope.graph.attrs.setdefault("temp.values", {}).update(named)  # to compare value by value
 
 
 def _named(op: Operator, error: Exception) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from graphc.tools.bisect_passes import first_wrong, graph_prefixes, program_pref
 from graphc.tools.compare import Finding, Outcome, compare_with_references
 from graphc.tools.submodel import cut_rows, with_rows, write_reproducer
 from support.isa import host_target
+from support.process import ROOT
 
 Patch = pytest.MonkeyPatch
 
@@ -290,3 +292,43 @@ def test_the_command_writes_a_reproducer_that_fails_again(
     again = (tmp_path / "second" / "command.txt").read_text().split()
     assert main([*again[1:], "-q", "--reproducer", str(tmp_path / "third")]) == 1
     assert "code generation" in capsys.readouterr().out
+
+
+def recorded(model: Path, arrays: dict[str, Any]) -> list[tuple[str, str, Any]]:
+    """What an engine would say of a model: the values of a right import, by their names in the file."""
+    graph = load(model)
+    values = {
+        op.outputs[0].name: value
+        for op, value in graph.walk_reference(list(arrays.values()))
+        if op.op_name != "output"
+    }
+    named = graph.attrs["temp.values"]
+    return [(name, f"'{name}'", values[tensor]) for name, tensor in named.items()]
+
+
+@pytest.mark.parametrize(
+    ("file", "frontend", "op", "broken", "value"),
+    [
+        ("linear.pnnx.param", "pnnx", "F.sigmoid", "F.tanh", "2"),
+        ("block.hlo", "hlo", "tanh", None, "hidden"),
+        ("mha.onnx", "onnx", "Softmax", None, "weights.out"),
+    ],
+)
+def test_a_bug_in_each_frontend_is_named(
+    file: str, frontend: str, op: str, broken: str | None, value: str, monkeypatch: Patch
+) -> None:
+    model = ROOT / "examples" / file
+    arrays = feeds(load(model))
+    values = recorded(model, arrays)
+    right = compare.compare_with_engine(load(model), "a record", values, arrays)
+    assert right.finding is None and right.checked >= 2
+    room = import_module(f"graphc.frontend.{frontend}.importer")
+    if frontend == "pnnx":
+        wrong: Any = replace(room.HANDLERS[op], run=room.HANDLERS[broken].run)
+    elif frontend == "hlo":
+        wrong = lambda step: step.operands[0]  # noqa: E731
+    else:
+        wrong = lambda node: node.tensor(0)  # noqa: E731
+    monkeypatch.setattr(room, "HANDLERS", {**room.HANDLERS, op: wrong})
+    finding = found(compare.compare_with_engine(load(model), "a record", values, arrays))
+    assert (finding.stage, finding.culprit) == ("frontend", f"the importer of '{value}'")
