@@ -14,9 +14,14 @@ SWITCHES = (
     "recompose",  # recognise softmax, layer norm, gelu, ... in what exporters decomposed
     "blocked-layouts",  # let propagate_layouts choose blocked formats
     "direct-convolution",  # convolve tap by tap, channels last, instead of multiplying patches
+    "depthwise-convolution",  # convolve each channel on its own, channels last, where the groups are the channels
+    "winograd",  # convolve 3 x 3 windows by Winograd's transforms: fewer products, larger rounding errors
     "fuse",  # fuse elementwise chains into each other and into matmul epilogues
     "in-place",  # let the memory planner reuse buffers
 )
+
+WINOGRAD = ("auto", "f2", "f4")
+"""Which of Winograd's forms: the cost model's choice for each convolution, or one wherever it can run."""
 
 
 @dataclass(frozen=True)
@@ -25,17 +30,21 @@ class CompileOptions:
 
     `disabled` holds the kill switches that are off (`-X no-fuse`). `dump_dir` receives the text of
     every stage that changed. `verify` checks the graph after every pass, and the final loops.
+    `winograd`: one of `WINOGRAD` (`-X winograd=f4`).
     """
 
     threads: int = 1
     disabled: frozenset[str] = frozenset()
     dump_dir: Path | None = None
     verify: bool = True
+    winograd: str = "auto"
 
     def __post_init__(self) -> None:
         unknown = sorted(self.disabled - set(SWITCHES))
         if unknown:
             raise UserError(f"switch '{unknown[0]}' is not known; known are {', '.join(SWITCHES)}")
+        if self.winograd not in WINOGRAD:
+            raise UserError(f"winograd must be one of {', '.join(WINOGRAD)}, got '{self.winograd}'")
         if self.threads < 1:
             raise UserError(f"threads must be at least 1, got {self.threads}")
 

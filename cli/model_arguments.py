@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import UserError
-from ..options import SWITCHES, CompileOptions
+from ..options import SWITCHES, WINOGRAD, CompileOptions
 
 if TYPE_CHECKING:
     from ..graph_ir.graph import Graph
@@ -60,7 +60,12 @@ def add_compile_arguments(parser: argparse.ArgumentParser) -> None:
     add_threads_argument(parser)
     parser.add_argument(
         "-X", action="append", default=[], metavar="no-SWITCH", dest="switches",
-        help=f"leave an optimisation out: {', '.join('no-' + s for s in SWITCHES)}",
+        help=f"leave an optimisation out: {', '.join('no-' + s for s in SWITCHES)}; "
+        "or winograd=off, f2 or f4: that form wherever it can run",
+    )  # fmt: skip
+    parser.add_argument(
+        "--exact", action="store_true",
+        help="leave out what makes rounding errors larger (-X winograd=off)",
     )  # fmt: skip
 
 
@@ -83,15 +88,31 @@ def compile_options(args: argparse.Namespace, dump_dir: str | None = None) -> Co
     """The options the shared arguments say. UserError for a switch that does not exist."""
     from ..runtime.threadpool import resolve_threads
 
+    disabled, winograd = {"winograd"} if args.exact else set(), "auto"
     for switch in args.switches:
-        if not switch.startswith("no-"):
+        if switch.startswith("winograd="):
+            winograd = _winograd(switch)
+        elif switch.startswith("no-"):
+            disabled.add(switch.removeprefix("no-"))
+        else:
             raise UserError(
                 f"-X must be no-SWITCH, got '{switch}'; switches are {', '.join(SWITCHES)}"
             )
-    disabled = frozenset(switch.removeprefix("no-") for switch in args.switches)
+    if winograd == "off":
+        disabled.add("winograd")
+        winograd = "auto"
+    folder = Path(dump_dir) if dump_dir else None
     return CompileOptions(
-        resolve_threads(args.threads), disabled, Path(dump_dir) if dump_dir else None
+        resolve_threads(args.threads), frozenset(disabled), folder, winograd=winograd
     )
+
+
+def _winograd(switch: str) -> str:
+    """What stands behind `winograd=`."""
+    known, value = ("off", *WINOGRAD), switch.partition("=")[2]
+    if value not in known:
+        raise UserError(f"-X winograd must be one of {', '.join(known)}, got '{value}'")
+    return value
 
 
 def split_inputs(texts: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:

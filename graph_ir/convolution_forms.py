@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from ..dtypes import F32
 from ..target import Target
@@ -19,12 +20,18 @@ from .ops.compose import Composer
 from .ops.convolution import Convolution
 from .ops.convolution_direct import geometry_of, offered
 from .ops.window import Window
+from .templates import winograd_tile
+from .templates.channel_windows import window_cycles
 from .templates.convolution_blocking import COPY_BYTES_PER_CYCLE
 from .templates.convolution_geometry import ConvolutionGeometry
 from .templates.matmul_tile import pick_tile, product_cycles
+from .templates.winograd_transforms import F2, F4, WinogradForm
 
 LEAST_ROWS = 8
 """Results per group below which a product leaves most of its register tile empty, and a loop is faster."""
+
+LARGER_ERRORS = 1.15
+"""How many times faster a form of larger rounding errors must be to be taken."""
 
 Build = Callable[[Composer, Convolution], GraphTensor]
 Cycles = Callable[[ConvolutionGeometry, Target], float | None]
@@ -37,6 +44,7 @@ class ConvolutionForm:
     `build` makes the ops that compute the same as the convolution. `cycles` foresees what they take on one core, None
     where the form cannot run it. `switches` (of `options.SWITCHES`) each turn the form off. `constant_weights`:
     whether it prepares the weights at compile time, and so needs them constant. `spatial_axes`: the most it runs.
+    Cycles count `price` times when forms are ranked.
     """
 
     name: str
@@ -45,24 +53,34 @@ class ConvolutionForm:
     switches: tuple[str, ...] = ()
     constant_weights: bool = False
     spatial_axes: int = 2
+    price: float = 1.0
 
 
 def ranked_forms(op: Convolution, ctx: LowerContext) -> list[tuple[ConvolutionForm, float]]:
-    """The forms that can run a convolution, each with its cycles foreseen, the best first; none if no template can."""
+    """The forms that can run a convolution, each with its cycles foreseen, the best first; none if no template can.
+
+    The form of Winograd's that the options ask for goes before all others.
+    """
     if op.inputs[0].details.dtype != F32 or not op.outputs[0].details.elements:
         return []
     geometry = geometry_of(op)
     if not geometry.terms:
         return []
     found = []
+    asked = ctx.options.winograd
+    unwanted = {f"winograd-{x}" for x in WINOGRAD if asked not in ("auto", x)}
     for form in FORMS:
         constant = op.inputs[1].producer_owner.op_name == "constant"
         if (form.constant_weights and not constant) or op.window.rank > form.spatial_axes:
             continue
+        if form.name in unwanted:
+            continue
         cycles = form.cycles(geometry, ctx.target)
         if cycles is not None and all(map(ctx.options.enabled, form.switches)):
             found.append((form, cycles))
-    return sorted(found, key=lambda pair: pair[1])
+    return sorted(
+        found, key=lambda pair: (pair[0].name != f"winograd-{asked}", pair[0].price * pair[1])
+    )
 
 
 def padded(make: Composer, x: GraphTensor, window: Window, fill: int | float | bool) -> GraphTensor:
@@ -117,7 +135,46 @@ def _direct_cycles(g: ConvolutionGeometry, target: Target) -> float | None:
     return min((choice.cycles for choice in offered(g, LowerContext(target))), default=None)
 
 
+def _winograd(form: WinogradForm, make: Composer, op: Convolution) -> GraphTensor:
+    x, w = op.inputs
+    u = make("winograd_weights", w, results=form.results)
+    pads = {"before": op.window.before, "after": op.window.after}
+    return make("winograd_convolution", x, u, results=form.results, **pads)
+
+
+def _winograd_cycles(form: WinogradForm, g: ConvolutionGeometry, target: Target) -> float | None:
+    """Those of its best register tile and blocking."""
+    once = g.groups == 1 and g.strides == g.dilations == (1, 1)
+    if not once or g.kernel != (3, 3):
+        return None
+    return winograd_tile.ranked_tiles(g, form, target)[0][1]
+
+
+def _depthwise(make: Composer, op: Convolution) -> GraphTensor:
+    return make("depthwise_convolution", *op.inputs, **op.attrs)
+
+
+def _depthwise_cycles(g: ConvolutionGeometry, target: Target) -> float | None:
+    return window_cycles(g, target) if g.channels == g.outputs == 1 < g.groups else None
+
+
+WINOGRAD = {form.name: form for form in (F2, F4)}
+
 FORMS = (
     ConvolutionForm("direct", _direct, _direct_cycles, ("direct-convolution", "blocked-layouts")),
+    ConvolutionForm(
+        "depthwise", _depthwise, _depthwise_cycles, ("depthwise-convolution", "blocked-layouts")
+    ),
+    *(
+        ConvolutionForm(
+            f"winograd-{name}",
+            partial(_winograd, form),
+            partial(_winograd_cycles, form),
+            ("winograd", "blocked-layouts", "fold"),
+            constant_weights=True,
+            price=LARGER_ERRORS,
+        )
+        for name, form in WINOGRAD.items()
+    ),
     ConvolutionForm("patches", _patches, _patches_cycles, spatial_axes=99),
 )

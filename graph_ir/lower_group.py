@@ -11,6 +11,7 @@ from .context import LowerContext
 from .graph import Graph, GraphTensor, Op
 from .groups import is_tuned, reduces_rows
 from .lower_attention import attention_function
+from .lower_channel_windows import depthwise_function
 from .lower_convolution import convolution_function
 from .lower_matmul import matmul_function
 from .lower_winograd import winograd_function
@@ -27,6 +28,7 @@ Lowering = Callable[
 parameters are the inputs, each once, then the output."""
 
 LOWERINGS: Mapping[str, Lowering] = {
+    "depthwise_convolution": depthwise_function,
     "matmul_core": matmul_function,
     "winograd_convolution": winograd_function,
     "direct_convolution": convolution_function,

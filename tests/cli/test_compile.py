@@ -155,7 +155,7 @@ def test_a_written_artifact_is_named(tmp_path: Path, capsys: Capture) -> None:
 
 
 MODEL = "{model}"
-KNOWN = "fold, cse, simplify, recompose, blocked-layouts, fuse, in-place"
+KNOWN = ", ".join(SWITCHES)
 
 
 @pytest.mark.parametrize(

@@ -53,6 +53,27 @@ def test_options() -> None:
     assert compile_options(parse()).dump_dir is None
 
 
+@pytest.mark.parametrize(
+    ("words", "disabled", "winograd"),
+    [
+        ([], set(), "auto"),
+        (["--exact"], {"winograd"}, "auto"),
+        (["-X", "winograd=off"], {"winograd"}, "auto"),
+        (["-X", "winograd=f4"], set(), "f4"),
+        (["-X", "winograd=f2", "--exact"], {"winograd"}, "f2"),
+    ],
+)
+def test_winograd(words: list[str], disabled: set[str], winograd: str) -> None:
+    options = compile_options(parse(*words))
+    assert (options.disabled, options.winograd) == (disabled, winograd)
+
+
+def test_an_unknown_form_of_winograd() -> None:
+    with pytest.raises(UserError) as error:
+        compile_options(parse("-X", "winograd=f6"))
+    assert str(error.value) == "-X winograd must be one of off, auto, f2, f4, got 'f6'"
+
+
 def test_inputs_are_shapes_or_values() -> None:
     texts = ["x=f32[8,13]", "y=@a=b.npy", "z=random"]
     assert split_inputs(texts) == ({"x": "f32[8,13]"}, {"y": "@a=b.npy", "z": "random"})

@@ -51,6 +51,7 @@ EXAMPLES: dict[str, tuple[list[tuple[DType, tuple[int, ...]]], dict[str, Any]]] 
     "convolution": ([*X, (F32, (6, 2, 3))], {"groups": 2, "before": (1,), "dilations": (2,)}),
     "convolution_transpose": ([*X, (F32, (4, 3, 2))], {"strides": (2,), "output_padding": (1,)}),
     "copy": (X, {}),
+    "depthwise_convolution": ([*X, (F32, (4, 1, 3))], {"groups": 4, "before": (1,)}),
     "direct_convolution": ([*X, (F32, (8, 4, 3))], {"before": (1,), "after": (1,)}),
     "fused": (X, {"graph": part()}),
     "gather": ([*X, (S64, (5, 1))], {"axis": 1}),

@@ -128,6 +128,6 @@ def test_weights_that_are_not_constant_are_transformed_when_it_runs() -> None:
     w = graph.make_input(LogicalTensor(F32, (7, 5, 3, 3)), "w")
     u = graph.make("winograd_weights", [w], {"results": 2}, "u").outputs[0]
     graph.make_output(graph.make("winograd_convolution", [x, u], {"results": 2}, "y").outputs[0])
-    arrays = arrays_of(graph)
-    result = graphc.compile(graph, threads=1)(*arrays)
-    np.testing.assert_array_equal(result, convolution(*arrays, (0, 0), (0, 0)))
+    image, weights = arrays_of(graph)
+    result = graphc.compile(graph, threads=1)(image, weights)
+    np.testing.assert_array_equal(result, convolution(image, weights, (0, 0), (0, 0)))

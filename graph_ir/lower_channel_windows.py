@@ -1,0 +1,48 @@
+"""From a depthwise convolution and its epilogue ops to the numbers the template of channel windows takes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..tensor_ir.nodes import Expr, Function, Let
+from .computation import Index
+from .context import LowerContext
+from .graph import GraphTensor, Op
+from .lower_matmul import epilogue_value, flat
+from .ops.convolution_depthwise import DepthwiseConvolution
+from .ops.convolution_direct import geometry_of
+from .templates.channel_windows import WindowProblem, WindowTemplate, worth_threads
+from .templates.matmul import EpilogueValue
+from .templates.reader import parameters
+
+
+def depthwise_function(
+    op: DepthwiseConvolution,
+    ops: Sequence[Op],
+    inputs: list[GraphTensor],
+    outputs: list[GraphTensor],
+    ctx: LowerContext,
+) -> Function:
+    """A depthwise convolution and the elementwise ops after it; parameters: `inputs` (each once), then the output."""
+    (output,) = outputs
+    buffers = parameters(inputs, outputs)
+    memory = {x: flat(b) if x in (*op.inputs, output) else b for x, b in buffers.items()}
+    g, (x, w) = geometry_of(op), op.inputs
+    problem = WindowProblem(g, memory[x], memory[output], "fma", 0.0, memory[w])
+    epilogue = None
+    if output is not op.outputs[0]:
+        epilogue = _of_rank(epilogue_value(op.outputs[0], output, memory), output.details.rank)
+    threads = ctx.options.threads if worth_threads(g, ctx.target) else 1
+    post = "".join(f"_{name}" for name in dict.fromkeys(o.op_name for o in ops if o is not op))[:40]
+    name = f"f32_depthwise{post}_{g}__{ctx.target.isa}"
+    template = WindowTemplate(problem, ctx.target, threads, epilogue)
+    return template.function(name, tuple(memory.values()), " -> ".join(o.name for o in ops))
+
+
+def _of_rank(value: EpilogueValue, rank: int) -> EpilogueValue:
+    """`value`, asked with [image, channel, row, column], for an image of one spatial axis too."""
+
+    def of_index(index: Index, acc: Expr) -> tuple[list[Let], Expr]:
+        return value(index if rank == 4 else (*index[:2], *index[3:]), acc)
+
+    return of_index

@@ -1,0 +1,220 @@
+"""Windows over the places of an image with channels last, each channel on its own: depthwise convolution and pooling.
+
+    for each image, piece of its rows of results (parallel), row, block of places in the row:
+      for each vector of channels:
+        acc[places] = start
+        for each row of the window that lies inside the image:
+          each element of the row is loaded once, for all places of the block that see it
+        y[places] = epilogue(acc)
+
+Rows of a window outside the image are left out by the bounds of their loop; columns outside when the code is made, as
+the first and last blocks of a row have code of their own. So nothing is padded, and nothing asks about borders.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from ...dtypes import F32
+from ...target import Target
+from ...tensor_ir import builder as t
+from ...tensor_ir.nodes import Buffer, Expr, Function, LoopKind
+from .convolution_geometry import ConvolutionGeometry
+from .matmul import EpilogueValue
+from .matmul_tile import FMA_PER_CYCLE
+
+Combine = Literal["fma", "add", "mul", "min", "max"]
+
+MOST_PLACES = 8
+"""Results side by side: eight independent sums hide the latency of a multiply-add, and the elements they share are
+loaded once."""
+
+IMAGE_BYTES_PER_CYCLE = 12
+"""What a core reads and writes of images that lie in the shared cache."""
+
+PARALLEL_CYCLES = 4000
+"""About 1 us: opening a parallel loop takes 0.3 to 1 us."""
+
+PIECES_PER_THREAD = 4
+"""Pieces of rows a thread gets, so that one that starts late does not hold up the rest."""
+
+
+@dataclass(frozen=True)
+class WindowProblem:
+    """y[n, p, c] = combine over the window of x[n, p * stride + k * dilation - before, c], all with channels last.
+
+    `geometry`: sizes; its groups are the channels. `weights` [kernel rows, columns, channels] multiply the elements
+    (`combine` is fma, the sum of the products), or are None. `start` is what an empty window gives.
+    """
+
+    geometry: ConvolutionGeometry
+    x: Buffer
+    y: Buffer
+    combine: Combine
+    start: float
+    weights: Buffer | None = None
+
+
+class WindowTemplate:
+    """Builds the loop nest of one problem for `threads` threads; `epilogue` takes [image, channel, row, column]."""
+
+    def __init__(
+        self,
+        problem: WindowProblem,
+        target: Target,
+        threads: int,
+        epilogue: EpilogueValue | None,
+    ) -> None:
+        self.problem = problem
+        self.g = problem.geometry
+        self.target = target
+        self.threads = threads
+        self.epilogue = epilogue
+        self.b = t.LoopBuilder()
+
+    def function(self, name: str, params: tuple[Buffer, ...], note: str) -> Function:
+        """All windows as a function."""
+        b, rows = self.b, self.g.result[0]
+        for param in params:
+            b.names.reserve(param.name)
+        pieces = min(rows, self.threads * PIECES_PER_THREAD) if self.threads > 1 else 1
+        size = -(-rows // pieces)
+        kind: LoopKind = "parallel" if self.threads > 1 else "serial"
+        with (
+            b.loop("image", 0, self.g.batch, kind) as image,
+            b.loop("piece", 0, -(-rows // size), kind) as piece,
+        ):
+            first = t.mul(piece, size)
+            with b.loop("row", first, t.minimum(t.add(first, size), rows)) as row:
+                self._row(image, row)
+        return b.function(name, params, note)
+
+    def _row(self, image: Expr, row: Expr) -> None:
+        """One row of results: blocks with windows over the border one by one, the others in a loop."""
+        b, size = self.b, places_per_block(self.g)
+        begin, end = self._kernel_rows(row)
+        blocks = [(at, min(size, self.g.result[1] - at)) for at in range(0, self.g.result[1], size)]
+        inner = [at for at, count in blocks if count == size and self._is_inside(at, count)]
+        for at, count in blocks:
+            if inner and at == inner[0]:
+                with b.loop("place", at, inner[-1] + 1, step=size) as place:
+                    taps = self._taps(at, count)
+                    self._block(image, row, place, count, taps, begin, end)
+            elif at not in inner:
+                taps = self._taps(at, count)
+                self._block(image, row, t.as_expr(at), count, taps, begin, end)
+
+    def _kernel_rows(self, row: Expr) -> tuple[Expr, Expr]:
+        """The rows of the window that lie inside the image, [begin, end), for a row of results."""
+        b, g = self.b, self.g
+        size, step, top = g.kernel[0], g.dilations[0], g.before[0]
+        if not top and g.span(0, g.result[0]) <= g.image[0]:
+            return t.as_expr(0), t.as_expr(size)
+        at = b.let("at", t.sub(t.mul(row, g.strides[0]), top))  # image row of window row 0
+        before = t.floordiv(t.add(t.sub(0, at), step - 1), step)
+        until = t.floordiv(t.add(t.sub(g.image[0], at), step - 1), step)
+        begin = t.minimum(t.maximum(before, 0), size)
+        end = t.maximum(t.minimum(until, size), 0)
+        return b.let("first_tap", begin), b.let("last_tap", end)
+
+    def _is_inside(self, at: int, count: int) -> bool:
+        return len(self._taps(at, count)) == count * self.g.kernel[1]
+
+    def _taps(self, at: int, count: int) -> list[tuple[int, int, int]]:
+        """(column of the window, place in the block, image column relative to that of the block) inside the image."""
+        g = self.g
+        first = at * g.strides[1] - g.before[1]
+        found = []
+        for place in range(count):
+            for tap in range(g.kernel[1]):
+                offset = place * g.strides[1] + tap * g.dilations[1]
+                if 0 <= first + offset < g.image[1]:
+                    found.append((tap, place, offset))
+        return found
+
+    def _block(
+        self,
+        image: Expr,
+        row: Expr,
+        at: Expr,
+        count: int,
+        taps: Sequence[tuple[int, int, int]],
+        begin: Expr,
+        end: Expr,
+    ) -> None:
+        """`count` results side by side, all channels."""
+        b, g, p = self.b, self.g, self.problem
+        line = b.let("line", t.sub(t.mul(row, g.strides[0]), g.before[0]))
+        column = t.sub(t.mul(at, g.strides[1]), g.before[1])
+        with b.loop("c", 0, g.groups, "vector") as c:
+            acc = b.allocate("acc", F32, (count,))
+            for place in range(count):
+                b.store(acc, (place,), p.start)
+            with b.loop("tap", begin, end) as tap_row:
+                image_row = t.add(
+                    t.mul(image, g.image[0]), t.add(line, t.mul(tap_row, g.dilations[0]))
+                )
+                start = t.mul(t.add(t.mul(image_row, g.image[1]), column), g.groups)
+                self._taps_of_row(t.add(start, c), tap_row, c, taps, acc)
+            for place in range(count):
+                self._store((image, c, row, t.add(at, place)), t.load(acc, (place,)))
+
+    def _taps_of_row(
+        self, start: Expr, tap_row: Expr, c: Expr, taps: Sequence[tuple[int, int, int]], acc: Buffer
+    ) -> None:
+        """Elements in the order they lie in memory, each combined into every place that sees it."""
+        b, p = self.b, self.problem
+        weights: dict[int, Expr] = {}
+        if p.weights is not None:
+            for tap in sorted({tap for tap, _, _ in taps}):
+                row = t.add(t.mul(tap_row, self.g.kernel[1]), tap)
+                place = t.add(t.mul(row, self.g.groups), c)
+                weights[tap] = b.let("w", t.load(p.weights, (place,)))
+        for offset in sorted({offset for _, _, offset in taps}):
+            value = b.let("v", t.load(p.x, (t.add(start, offset * self.g.groups),)))
+            for tap, number, where in taps:
+                if where == offset:
+                    old = t.load(acc, (number,))
+                    b.store(acc, (number,), self._combined(old, value, weights.get(tap)))
+
+    def _combined(self, old: Expr, value: Expr, weight: Expr | None) -> Expr:
+        if weight is None:
+            return t.binary(self.problem.combine, old, value)
+        if self.target.table.has_fma:
+            return t.fma(value, weight, old)
+        return t.add(old, t.mul(value, weight))
+
+    def _store(self, index: tuple[Expr, ...], value: Expr) -> None:
+        """y[index] = epilogue(value), for a plain index [image, channel, row, column]."""
+        b, g = self.b, self.g
+        image, channel, row, column = index
+        line = t.add(t.mul(image, g.result[0]), row)
+        place = t.add(t.mul(t.add(t.mul(line, g.result[1]), column), g.groups), channel)
+        with b.block():
+            if self.epilogue is not None:
+                lets, value = self.epilogue(index, value)
+                for let in lets:
+                    b.emit(let)
+            b.store(self.problem.y, (place,), value)
+
+
+def places_per_block(g: ConvolutionGeometry) -> int:
+    """At most `MOST_PLACES` results side by side, in blocks of about equal size."""
+    blocks = -(-g.result[1] // MOST_PLACES)
+    return -(-g.result[1] // blocks)
+
+
+def window_cycles(g: ConvolutionGeometry, target: Target, step: float = 1.0) -> float:
+    """Cycles on one core: the `step` operations per element of each window, or the bytes of image and result."""
+    vectors = g.batch * math.ceil(g.groups / target.lanes(F32))
+    operations = vectors * math.prod(g.result) * math.prod(g.kernel) * step / FMA_PER_CYCLE
+    moved = g.batch * g.groups * 4 * (math.prod(g.image) + math.prod(g.result))
+    return max(operations, moved / IMAGE_BYTES_PER_CYCLE)
+
+
+def worth_threads(g: ConvolutionGeometry, target: Target) -> bool:
+    """Whether the windows take long enough to share."""
+    return window_cycles(g, target) >= PARALLEL_CYCLES

@@ -1,0 +1,109 @@
+"""Channel windows as depthwise convolutions: integers exactly, over images, kernels, steps and padding of all kinds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphc
+from graphc.dtypes import F32
+from graphc.graph_ir.graph import Graph
+from graphc.graph_ir.logical_tensor import LogicalTensor
+from graphc.graph_ir.templates.channel_windows import (
+    MOST_PLACES,
+    places_per_block,
+    window_cycles,
+    worth_threads,
+)
+from graphc.graph_ir.templates.convolution_geometry import ConvolutionGeometry
+from graphc.target import Target
+from support.lowered import check_interpreted, context, integers
+
+Case = tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]
+AVX512 = Target("avx512")
+
+
+def cases(count: int, seed: int) -> list[Case]:
+    """Random points of the boundary grid: image 1..17, channels around a vector, kernels 1..7, steps, padding."""
+    rng = np.random.default_rng(seed)
+    found: list[Case] = []
+    while len(found) < count:
+        rank = int(rng.choice([1, 2, 2]))
+        channels = int(rng.choice([2, 3, 15, 16, 17, 33]))
+        image, kernel = rng.integers(1, 18, rank), rng.integers(1, 8, rank)
+        strides, dilations = rng.integers(1, 4, rank), rng.integers(1, 3, rank)
+        before, after = rng.integers(0, 4, (2, rank))
+        if ((kernel - 1) * dilations + 1 > image + before + after).any():
+            continue
+        attrs: dict[str, Any] = {"strides": strides, "dilations": dilations}
+        attrs |= {"before": before, "after": after}
+        attrs = {name: tuple(map(int, value)) for name, value in attrs.items()}
+        attrs["groups"] = channels
+        batch = int(rng.integers(1, 3))
+        found.append(((batch, channels, *map(int, image)), (channels, 1, *map(int, kernel)), attrs))
+    return found
+
+
+def layer(case: Case) -> Graph:
+    """A depthwise convolution with bias, residual and relu."""
+    x_shape, w_shape, attrs = case
+    graph = Graph("layer")
+    x = graph.make_input(LogicalTensor(F32, x_shape), "x")
+    w = graph.make_constant(integers(w_shape, 1), "w")
+    y = graph.make("depthwise_convolution", [x, w], attrs, "conv").outputs[0]
+    bias = graph.make_constant(integers((1, x_shape[1]) + (1,) * (len(x_shape) - 2), 2), "bias")
+    other = graph.make_input(y.details, "other")
+    y = graph.make("add", [y, bias], {}, "biased").outputs[0]
+    y = graph.make("add", [y, other], {}, "sum").outputs[0]
+    graph.make_output(graph.make("relu", [y], {}, "relu").outputs[0])
+    return graph
+
+
+@pytest.mark.parametrize("isa", ["avx512", "avx2", "generic"])
+def test_interpreted(isa: str) -> None:
+    for case in cases(3, 5):
+        check_interpreted(layer(case), context(isa, threads=2))
+
+
+@pytest.mark.parametrize("target", ["native", "avx2"])
+@pytest.mark.parametrize("case", cases(24, 6), ids=str)
+def test_exact_on_integers(target: str, case: Case) -> None:
+    graph = layer(case)
+    arrays = [integers(op.outputs[0].details.plain_dims, i) for i, op in enumerate(graph.inputs)]
+    (expected,) = graph.evaluate(arrays)
+    result = np.asarray(graphc.compile(graph, target, threads=2)(*arrays))
+    np.testing.assert_array_equal(result, expected)
+
+
+def test_infinities_outside_the_windows_do_no_harm() -> None:
+    case: Case = ((1, 16, 5, 5), (16, 1, 3, 3), {"groups": 16, "before": (1, 1), "after": (1, 1)})
+    graph = layer(case)
+    x, other = np.ones((1, 16, 5, 5), np.float32), np.zeros((1, 16, 5, 5), np.float32)
+    x[0, :, 4, 4] = np.inf
+    (expected,) = graph.evaluate([x, other])
+    np.testing.assert_array_equal(np.asarray(graphc.compile(graph)(x, other)), expected)
+    assert np.isfinite(expected[:, :, :3]).all()
+
+
+def geometry(channels: int, size: int, kernel: int, stride: int = 1) -> ConvolutionGeometry:
+    pad, places = kernel // 2, (size - 1) // stride + 1
+    return ConvolutionGeometry(
+        1, channels, 1, 1, (size, size), (places, places), (kernel, kernel), (stride, stride),
+        before=(pad, pad),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("size", [1, 7, 8, 9, 14, 112])
+def test_blocks_are_about_equal(size: int) -> None:
+    places = places_per_block(geometry(16, size, 3))
+    assert 1 <= places <= MOST_PLACES
+    assert -(-size // places) == -(-size // MOST_PLACES), "as few as can be"
+
+
+def test_cost_is_work_or_memory() -> None:
+    assert window_cycles(geometry(960, 7, 5), AVX512) > window_cycles(geometry(960, 7, 3), AVX512)
+    assert window_cycles(geometry(96, 112, 3, 2), AVX512) > 96 * 112 * 112 * 4 / 16
+    assert worth_threads(geometry(96, 112, 3), AVX512)
+    assert not worth_threads(geometry(16, 4, 3), AVX512)
