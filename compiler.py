@@ -16,8 +16,11 @@ import numpy as np
 
 from .codegen.aot import compile_to_object
 from .codegen.host import target_for
+from .codegen.kernel_parts import split_program, total_seconds
+from .codegen.kernel_pool import KernelPool
 from .codegen.llvm_info import process_triple
 from .codegen.module import emit_module
+from .codegen.object_merge import merge_objects
 from .codegen.support import thread_pool_module
 from .compile_cache import CompileCache, cache_key, default_cache
 from .errors import UserError
@@ -33,7 +36,7 @@ from .options import CompileOptions
 from .runtime.artifact import Artifact
 from .runtime.executor import CompiledModel
 from .runtime.metadata import Metadata, TensorSpec
-from .runtime.threadpool import resolve_threads
+from .runtime.threadpool import available_cpus, resolve_threads
 from .target import Target
 from .tensor_ir import pipeline as loop_pipeline
 from .tensor_ir.nodes import Module
@@ -48,6 +51,9 @@ Model = Any
 OnPhase = Callable[[str, int, int], None]
 """Progress: (phase, steps done, steps in all). Called when a phase starts (0 done) and as it goes."""
 
+
+MANY_OPS = 64
+"""Ops of a model from which it pays to compile kernels in several processes: one takes a third of a second to start."""
 
 _LOG = logging.getLogger("graphc.compiler")
 
@@ -137,6 +143,7 @@ def compile(
     constants: Mapping[str, np.ndarray] | None = None,
     attrs: Mapping[str, str] | None = None,
     cache: bool = True,
+    jobs: int | None = None,
 ) -> CompiledModel:
     """Compile a model for this machine and load it.
 
@@ -146,6 +153,7 @@ def compile(
     `constants`: arrays the file leaves out; `attrs`: attributes it does not tell ({"node.axis": "1"}).
     `tuning`: a file of measured blockings (default: the one `graphc tune` writes, if there is one).
     `cache`: whether to look in the compile cache first and to keep there what is made (`graphc cache status`).
+    `jobs`: processes to compile with; None takes GRAPHC_JOBS or the CPUs this process may use.
     UserError, UnsupportedError.
     """
     options = CompileOptions(
@@ -157,9 +165,30 @@ def compile(
     blockings = tuned_blockings(resolved, options.threads, tuning)
     kept = default_cache() if cache and options.dump_dir is None else None
     outcome = compile_cached(
-        model, resolved, options, inputs, None, blockings, constants, attrs, kept
+        model,
+        resolved,
+        options,
+        inputs,
+        None,
+        blockings,
+        constants,
+        attrs,
+        kept,
+        resolve_jobs(jobs),
     )
     return CompiledModel(outcome.artifact, options.threads)
+
+
+def resolve_jobs(jobs: int | None, environ: Mapping[str, str] = os.environ) -> int:
+    """Processes to compile with: `jobs`, else GRAPHC_JOBS, else the CPUs this process may use. UserError."""
+    asked = environ.get("GRAPHC_JOBS", "").strip()
+    if jobs is None and not asked:
+        return available_cpus()
+    value = int(asked) if jobs is None and asked.isdecimal() else jobs
+    if type(value) is not int or value < 1:
+        who, given = ("GRAPHC_JOBS", asked) if jobs is None else ("jobs", jobs)
+        raise UserError(f"{who} must be a whole number from 1, got {given!r}")
+    return value
 
 
 def tuned_blockings(
@@ -206,16 +235,18 @@ def compile_cached(
     constants: Mapping[str, np.ndarray] | None = None,
     attrs: Mapping[str, str] | None = None,
     kept: CompileCache | None = None,
+    jobs: int = 1,
 ) -> Outcome:
-    """As `compile_stages`, but from the cache `kept` where it is there; what is compiled is put there."""
+    """As `compile_stages`, but from the cache `kept` where it is there; what is compiled is put there.
+
+    The kernels of a large model are compiled by `jobs` processes.
+    """
     phases = _Phases(on_phase)
     ctx = _context(target, options, blockings)
     with phases("read"):
         source = load_graph(model, inputs, constants, attrs)
     if kept is None:
-        return Outcome(
-            ctx.target, ctx.options, source, _compile(source, ctx, phases).artifact, False
-        )
+        return Outcome(ctx.target, ctx.options, source, _made(source, ctx, phases, jobs), False)
     with phases("cache"):
         key = cache_key(source, ctx)
         artifact = kept.get(key)
@@ -224,7 +255,7 @@ def compile_cached(
         stats = {**artifact.metadata.stats, "seconds": dict(phases.seconds)}
         artifact = replace(artifact, metadata=replace(artifact.metadata, stats=stats))
         return Outcome(ctx.target, ctx.options, source, artifact, True)
-    made = _compile(source, ctx, phases).artifact
+    made = _made(source, ctx, phases, jobs)
     with phases("keep"):
         kept.put(key, made)
     return Outcome(ctx.target, ctx.options, source, made, False)
@@ -239,9 +270,30 @@ def _context(
     return LowerContext(resolved, options or CompileOptions(), blockings or {})
 
 
-def _compile(source: Graph, ctx: LowerContext, phases: _Phases) -> Compilation:
-    """Everything after reading."""
-    dump = _Dump(ctx.options.dump_dir)
+def _made(source: Graph, ctx: LowerContext, phases: _Phases, jobs: int) -> Artifact:
+    """The artifact of a graph, made by several processes where that pays and every stage need not be seen."""
+    large = len(_body(source)) >= MANY_OPS and "linux" in process_triple()
+    if jobs == 1 or not large or ctx.options.dump_dir is not None:
+        return _compile(source, ctx, phases).artifact
+    with KernelPool(jobs) as pool:
+        graph, lowered = _lowered(source, ctx, phases, _Dump(None))
+        with phases("kernels"):
+            compiled = pool.compile(
+                split_program(lowered.module),
+                ctx.target,
+                ctx.options.verify,
+                lambda done, total: phases.progress("kernels", done, total),
+            )
+            object_code = merge_objects([part.object_code for part in compiled])
+    stats = _stats(source, graph, lowered, phases.seconds)
+    stats["processes"] = {"count": jobs, "seconds": total_seconds(compiled)}
+    return _artifact(source, lowered, ctx, object_code, support_object(), stats)
+
+
+def _lowered(
+    source: Graph, ctx: LowerContext, phases: _Phases, dump: _Dump
+) -> tuple[Graph, LoweredModel]:
+    """The optimised graph and its program."""
     dump.write("read", lambda: print_graph(source))
     with phases("optimise"):
         graph = source.copy()
@@ -254,6 +306,13 @@ def _compile(source: Graph, ctx: LowerContext, phases: _Phases) -> Compilation:
     with phases("lower"):
         lowered = lower_graph(graph, ctx, lambda done, total: phases.progress("lower", done, total))
         dump.write("lower", lambda: print_module(lowered.module))
+    return graph, lowered
+
+
+def _compile(source: Graph, ctx: LowerContext, phases: _Phases) -> Compilation:
+    """Everything after reading, in this process."""
+    dump = _Dump(ctx.options.dump_dir)
+    graph, lowered = _lowered(source, ctx, phases, dump)
     with phases("loops"):
         module = loop_pipeline.run(
             lowered.module,

@@ -44,6 +44,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--tuning", metavar="FILE", help="measured blockings (default: what `graphc tune` wrote)"
     )
     parser.add_argument(
+        "--jobs",
+        type=int,
+        metavar="N",
+        help="processes to compile with (default: GRAPHC_JOBS, or one a CPU)",
+    )
+    parser.add_argument(
         "--no-cache", action="store_true", help="compile even what the compile cache holds"
     )
     parser.add_argument(
@@ -82,14 +88,14 @@ def _compile(args: argparse.Namespace, texts: ModelTexts) -> Outcome:
     """The artifact, from the cache where it is; a dump needs every stage, which the cache has not."""
     from ..codegen.host import target_for
     from ..compile_cache import default_cache
-    from ..compiler import compile_cached, tuned_blockings
+    from ..compiler import compile_cached, resolve_jobs, tuned_blockings
 
     options, target = compile_options(args, args.dump_ir), target_for(args.target)
     blockings = tuned_blockings(target, options.threads, args.tuning)
     kept = None if args.no_cache or args.dump_ir else default_cache()
     with progress(args.quiet or args.json) as report:
         words = (args.model, target, options, texts.inputs, report, blockings)
-        return compile_cached(*words, texts.constants, texts.attrs, kept)
+        return compile_cached(*words, texts.constants, texts.attrs, kept, resolve_jobs(args.jobs))
 
 
 def _emit(args: argparse.Namespace, texts: ModelTexts) -> int:

@@ -76,6 +76,9 @@ def summary_lines(meta: Metadata, verbose: bool, from_cache: bool = False) -> li
         ("work", f"{stats['gflop']:.4g} GFLOP"),
         ("phases", f"{phases} ms"),
     ]
+    if (several := stats.get("processes")) and not from_cache:
+        steps = ", ".join(f"{n} {s * 1e3:.0f}" for n, s in several["seconds"].items())
+        rows.append(("kernels", f"{steps} ms in {several['count']} processes together"))
     if from_cache:
         rows.append(("cache", "had it; --no-cache compiles it anew"))
     lines = [f"{name:<9} {text}" for name, text in rows]

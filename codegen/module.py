@@ -3,31 +3,44 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 
 from ..errors import InternalError
 from ..runtime.abi import ENTRY_NAME
 from ..target import Target
 from ..tensor_ir.nodes import Function, Module, Var
-from .llvm_emitter import FunctionEmitter
+from .llvm_emitter import FunctionEmitter, parameter_type
 from .symbols import symbol
 
 _INPUT, _OUTPUT = re.compile(r"x\d+"), re.compile(r"y\d+")
 _SECTIONS = {"constants": "%constants", "arena": "%arena"}
 
 
-def emit_module(module: Module, target: Target, stamps: str = "") -> str:
+def emit_module(
+    module: Module,
+    target: Target,
+    stamps: str = "",
+    shared: Collection[str] = (),
+    declared: Collection[str] = (),
+) -> str:
     """Return the LLVM IR of `module`, which has gone through the pipeline, for `target`.
 
     With an entry, only `graphc_entry` is exported. The entry's parameters are x0, x1, ... for the model's inputs,
     y0, y1, ... for its outputs, `constants` and `arena`. Without an entry every function is exported under its name
     and takes the runtime pointer first. `stamps` (for profiling) names an output of the entry, s64[calls + 1]: it
-    receives the CPU's cycle counter at the start and after each call. InternalError where the module breaks a rule of
-    Tensor IR.
+    receives the CPU's cycle counter at the start and after each call. In a part of a program, `shared` names functions
+    that other parts call, `declared` those that they define. InternalError where the module breaks a rule of Tensor IR.
     """
     emitter = FunctionEmitter(module, target)
-    linkage = "internal" if module.entry else ""
+    internal = "internal" if module.entry or shared else ""
     parts = [
-        emitter.function(f, linkage, stamps if f.name == module.entry else "")
+        _declaration(f)
+        if f.name in declared
+        else emitter.function(
+            f,
+            "hidden" if f.name in shared else internal,
+            stamps if f.name == module.entry else "",
+        )
         for f in module.functions
     ]
     parts.extend(emitter.trampolines.values())
@@ -36,6 +49,12 @@ def emit_module(module: Module, target: Target, stamps: str = "") -> str:
     parts.extend(f"{line}\n" for line in sorted(emitter.declares))
     parts.append(f"attributes #0 = {{ {_attributes(target)} }}\n")
     return "\n".join(parts)
+
+
+def _declaration(function: Function) -> str:
+    """A function of another object that will be merged with this one."""
+    kinds = ", ".join(["ptr", *map(parameter_type, function.params)])
+    return f"declare hidden void {symbol(function.name)}({kinds})\n"
 
 
 def _attributes(target: Target) -> str:

@@ -96,7 +96,8 @@ def test_the_key_is_the_same_in_another_process() -> None:
     )
     here = key(options=CompileOptions(disabled=frozenset({"fuse", "cse", "fold"})))
     for seed in ("1", "2"):  # of the hashes that order sets
-        environ = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(Path(__file__).parent)}
+        path = os.pathsep.join([str(Path(__file__).parent), *sys.path])
+        environ = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": path}
         done = subprocess.run(
             [sys.executable, "-c", program, str(Path(__file__).parent)],
             env=environ, capture_output=True, text=True, check=True,

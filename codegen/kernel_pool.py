@@ -1,0 +1,147 @@
+"""Parts of a program compiled by several processes, this one among them: LLVM holds one lock in each.
+
+The others are started early, as they take a while to import what they need, and take parts when they are ready. Which
+process compiles a part makes no difference to its object.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from types import TracebackType
+
+from ..errors import InternalError
+from ..target import Target
+from .kernel_parts import CompiledPart, Part, compile_part
+from .kernel_worker import Failure, receive, send
+
+OnPart = Callable[[int, int], None]
+"""Progress: (parts done, parts in all)."""
+
+_LOG = logging.getLogger("graphc.codegen")
+
+
+class KernelPool:
+    """This process and `jobs - 1` others. A context: the others end with it."""
+
+    def __init__(self, jobs: int) -> None:
+        self._workers = [_start() for _ in range(jobs - 1)]
+
+    def __enter__(self) -> KernelPool:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for worker in self._workers:
+            worker.kill()
+        for worker in self._workers:
+            worker.wait()
+            for stream in (worker.stdin, worker.stdout):
+                if stream is not None:
+                    with suppress(BrokenPipeError):  # what it did not read goes with it
+                        stream.close()
+
+    def compile(
+        self, parts: Sequence[Part], target: Target, check: bool, on_part: OnPart | None = None
+    ) -> list[CompiledPart]:
+        """The object of every part, in order. InternalError where one cannot be compiled."""
+        work = _Work(parts, target, check, on_part)
+        threads = [
+            threading.Thread(target=work.by_worker, args=(worker,), daemon=True)
+            for worker in self._workers
+        ]
+        for thread in threads:
+            thread.start()
+        work.here()
+        for thread in threads:
+            thread.join()
+        return work.results()
+
+
+def _start() -> subprocess.Popen[bytes]:
+    """A worker with this process's module path. Nothing is imported from the folder it happens to be in (-P)."""
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))}
+    words = [sys.executable, "-P", "-m", f"{__package__}.kernel_worker"]
+    return subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environ)
+
+
+class _Work:
+    """The parts that nobody has begun, and what became of the others."""
+
+    def __init__(
+        self, parts: Sequence[Part], target: Target, check: bool, on_part: OnPart | None
+    ) -> None:
+        self._parts, self._target, self._check = parts, target, check
+        self._on_part = on_part
+        self._pending = deque(range(len(parts)))
+        self._done: dict[int, CompiledPart] = {}
+        self._error: BaseException | None = None
+        self._lock = threading.Lock()
+
+    def here(self) -> None:
+        """Compile parts in this process until none is left."""
+        while (number := self._next()) is not None:
+            try:
+                self._keep(number, compile_part(self._parts[number], self._target, self._check))
+            except BaseException as error:  # noqa: BLE001 - `results` raises it, once the workers have stopped
+                self._fail(error)
+
+    def by_worker(self, worker: subprocess.Popen[bytes]) -> None:
+        """Have parts compiled by a worker until none is left."""
+        while (number := self._next()) is not None:
+            part = self._parts[number]
+            try:
+                self._keep(number, self._ask(worker, part))
+            except RecursionError:  # pickle goes deeper into an expression than the passes do
+                _LOG.info("%s is nested too deeply to be sent", part.label)
+                with self._lock:
+                    self._pending.append(number)
+                return
+            except Exception as error:  # noqa: BLE001 - as above
+                self._fail(error)
+
+    def _ask(self, worker: subprocess.Popen[bytes], part: Part) -> CompiledPart:
+        assert worker.stdin is not None and worker.stdout is not None
+        try:
+            send(worker.stdin, (part, self._target, self._check))
+            answer = receive(worker.stdout)
+        except (EOFError, OSError) as error:
+            raise InternalError(
+                f"the process that compiled {part.label} ended with code {worker.wait()}"
+            ) from error
+        if isinstance(answer, Failure):
+            raise InternalError(f"{part.label}: {answer.message}", "\n".join(answer.notes))
+        found: CompiledPart = answer
+        return found
+
+    def results(self) -> list[CompiledPart]:
+        """Every part's object; raises what went wrong first."""
+        # A part that was too deep for the last worker to take comes back when this process has finished already.
+        self.here()
+        if self._error is not None:
+            raise self._error
+        return [self._done[number] for number in range(len(self._parts))]
+
+    def _next(self) -> int | None:
+        with self._lock:
+            return self._pending.popleft() if self._pending and self._error is None else None
+
+    def _keep(self, number: int, part: CompiledPart) -> None:
+        with self._lock:
+            self._done[number] = part
+            if self._on_part:
+                self._on_part(len(self._done), len(self._parts))
+
+    def _fail(self, error: BaseException) -> None:
+        with self._lock:
+            self._error = self._error or error

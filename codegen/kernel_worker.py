@@ -1,0 +1,63 @@
+"""A process that compiles parts of programs for `kernel_pool`: pickled parts on stdin, pickled objects on stdout."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import struct
+import sys
+from dataclasses import dataclass
+from typing import IO, Any
+
+from .kernel_parts import compile_part
+
+_LENGTH = struct.Struct("<Q")
+
+
+@dataclass(frozen=True)
+class Failure:
+    """What went wrong with a part: the message of the error, and its notes."""
+
+    message: str
+    notes: tuple[str, ...]
+
+
+def send(stream: IO[bytes], value: Any) -> None:
+    """Write one value."""
+    data = pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
+    stream.write(_LENGTH.pack(len(data)) + data)
+    stream.flush()
+
+
+def receive(stream: IO[bytes]) -> Any:
+    """Read one value; EOFError when the other side is gone."""
+    head = stream.read(_LENGTH.size)
+    if len(head) < _LENGTH.size:
+        raise EOFError
+    (length,) = _LENGTH.unpack(head)
+    data = stream.read(length)
+    if len(data) < length:
+        raise EOFError
+    return pickle.loads(data)
+
+
+def main() -> None:
+    """Compile what comes until stdin ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent gets it too, and ends us
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # whoever prints must not write between the answers
+    while True:
+        try:
+            part, target, check = receive(sys.stdin.buffer)
+        except EOFError:
+            return
+        try:
+            send(answers, compile_part(part, target, check))
+        except Exception as error:  # noqa: BLE001 - the parent raises it
+            notes = tuple(getattr(error, "__notes__", ()))
+            send(answers, Failure(f"{type(error).__name__}: {error}", notes))
+
+
+if __name__ == "__main__":
+    main()

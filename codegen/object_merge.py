@@ -1,0 +1,267 @@
+"""Several relocatable ELF objects as one: what `ld -r` does, for the few kinds of section that LLVM makes of kernels.
+
+Sections of one name are laid one after the other, symbols and relocations move with them, and a symbol that one object
+lacks and another defines becomes one. Local symbols get names of their own, as LLVM's loader finds them by name too.
+64-bit little-endian ELF with explicit addends only; the machine does not matter: relocations keep their types.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from ..errors import InternalError
+
+_HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
+_SECTION = struct.Struct("<IIQQQQIIQQ")
+_SYMBOL = struct.Struct("<IBBHQQ")
+_RELOCATION = struct.Struct("<QQq")
+
+_PROGBITS, _SYMTAB, _STRTAB, _RELA, _NOBITS = 1, 2, 3, 4, 8
+_WRITE, _ALLOC, _GROUP_MEMBER, _INFO_LINK = 0x1, 0x2, 0x200, 0x40
+_LOCAL, _SECTION_SYMBOL, _FILE_SYMBOL = 0, 3, 4
+_UNDEFINED, _RESERVED = 0, 0xFF00
+
+
+@dataclass
+class _Merged:
+    """One section of the result."""
+
+    name: bytes
+    kind: int
+    flags: int
+    entry_size: int
+    alignment: int = 1
+    data: bytearray = field(default_factory=bytearray)
+    relocations: bytearray = field(default_factory=bytearray)
+
+
+@dataclass(frozen=True)
+class _Symbol:
+    name: bytes
+    info: int
+    other: int
+    section: int  # number in the result
+    value: int
+    size: int
+
+
+def merge_objects(objects: Sequence[bytes]) -> bytes:
+    """One object with everything in `objects`, in their order. InternalError for what is no such object."""
+    if len(objects) == 1:
+        return objects[0]
+    merger = _Merger()
+    for code in objects:
+        merger.add(_Object(code))
+    return merger.object(objects[0])
+
+
+class _Object:
+    """The sections and symbols of one input."""
+
+    def __init__(self, code: bytes) -> None:
+        if len(code) < 64 or code[:6] != b"\x7fELF\x02\x01" or code[16] != 1:
+            raise InternalError(f"object code of {len(code)} bytes is no relocatable 64-bit ELF")
+        self.code = code
+        header = _HEADER.unpack_from(code)
+        offset, count, names = header[6], header[12], header[13]
+        self.sections = [_SECTION.unpack_from(code, offset + 64 * i) for i in range(count)]
+        self._names = self.sections[names]
+        self.table = next(i for i, s in enumerate(self.sections) if s[1] == _SYMTAB)
+
+    def data(self, section: Sequence[int]) -> bytes:
+        return self.code[section[4] : section[4] + section[5]]
+
+    def name(self, section: Sequence[int]) -> bytes:
+        return _text(self.data(self._names), section[0])
+
+    def symbols(self) -> list[tuple[bytes, tuple[int, ...]]]:
+        table = self.sections[self.table]
+        strings = self.data(self.sections[table[6]])
+        return [(_text(strings, s[0]), s) for s in _SYMBOL.iter_unpack(self.data(table))]
+
+
+class _Merger:
+    """Collects objects; `object` writes the result."""
+
+    def __init__(self) -> None:
+        self._sections: dict[tuple[bytes, int, int, int], _Merged] = {}
+        self._locals: list[_Symbol] = []
+        self._globals: dict[bytes, _Symbol] = {}
+        # (section, its relocations as (offset, type, symbol, addend)): symbols have no numbers before all are known.
+        self._relocations: list[tuple[_Merged, list[tuple[int, int, _Symbol | bytes, int]]]] = []
+
+    def add(self, found: _Object) -> None:
+        """Take in one object."""
+        places = self._add_sections(found)
+        symbols = self._add_symbols(found, places)
+        for section in found.sections:
+            if section[1] == _RELA and section[7] in places:
+                target, begin = places[section[7]]
+                moved = []
+                for offset, info, addend in _RELOCATION.iter_unpack(found.data(section)):
+                    symbol, base = symbols[info >> 32]
+                    moved.append((offset + begin, info & 0xFFFFFFFF, symbol, addend + base))
+                self._relocations.append((target, moved))
+
+    def _add_sections(self, found: _Object) -> dict[int, tuple[_Merged, int]]:
+        """Number in the object -> (section of the result, where in it); only what is loaded."""
+        places = {}
+        for number, section in enumerate(found.sections):
+            _, kind, flags, _, _, size, _, _, alignment, entry = section
+            if not flags & _ALLOC or not size:
+                continue
+            name = found.name(section)
+            if kind != _PROGBITS or flags & (_WRITE | _GROUP_MEMBER):
+                raise InternalError(f"section '{name.decode()}' of an object cannot be merged")
+            key = (name, kind, flags, entry)
+            merged = self._sections.setdefault(key, _Merged(name, kind, flags, entry))
+            merged.alignment = max(merged.alignment, alignment)
+            merged.data.extend(bytes(-len(merged.data) % max(alignment, 1)))
+            places[number] = (merged, len(merged.data))
+            merged.data.extend(found.data(section))
+        return places
+
+    def _add_symbols(
+        self, found: _Object, places: dict[int, tuple[_Merged, int]]
+    ) -> list[tuple[_Symbol | bytes, int]]:
+        """For each symbol of the object: what stands for it (global ones by name), and what to add to addends."""
+        result: list[tuple[_Symbol | bytes, int]] = []
+        numbers = {id(m): i for i, m in enumerate(self._sections.values(), start=1)}
+        for name, (_, info, other, index, value, size) in found.symbols():
+            merged, begin = places.get(index, (None, 0))
+            if index >= _RESERVED or (index and merged is None):
+                merged_number = 0  # the file's name, or an empty section: nothing refers to it
+            else:
+                merged_number = numbers[id(merged)] if merged else _UNDEFINED
+            symbol = _Symbol(name, info, other, merged_number, value + begin, size)
+            if info & 15 == _SECTION_SYMBOL and merged:
+                whole = _Symbol(b"", info, other, merged_number, 0, 0)
+                if whole not in self._locals:
+                    self._locals.append(whole)
+                result.append((whole, begin))
+            elif info >> 4 == _LOCAL:
+                if merged:
+                    self._locals.append(symbol)
+                result.append((symbol, 0))
+            else:
+                self._define(symbol)
+                result.append((name, 0))
+        return result
+
+    def _define(self, symbol: _Symbol) -> None:
+        known = self._globals.get(symbol.name)
+        if known and known.section and symbol.section:
+            raise InternalError(f"two objects define '{symbol.name.decode()}'")
+        if known is None or symbol.section:
+            self._globals[symbol.name] = symbol
+
+    def object(self, like: bytes) -> bytes:
+        """The merged object, with the header of `like`."""
+        symbols = [_Symbol(b"", 0, 0, 0, 0, 0), *self._locals]
+        numbers: dict[_Symbol | bytes, int] = {s: i for i, s in enumerate(symbols)}
+        first_global = len(symbols)
+        for symbol in self._globals.values():
+            numbers[symbol.name] = len(symbols)
+            symbols.append(symbol)
+        for target, moved in self._relocations:
+            for offset, kind, reference, addend in moved:
+                info = numbers[reference] << 32 | kind
+                target.relocations.extend(_RELOCATION.pack(offset, info, addend))
+        named = _renamed(symbols[:first_global], set(self._globals)) + symbols[first_global:]
+        return _written(like, list(self._sections.values()), named, first_global)
+
+
+def _renamed(symbols: Sequence[_Symbol], taken: set[bytes]) -> list[_Symbol]:
+    """The local symbols, those whose names are taken with a number behind them."""
+    result, counts = [], dict.fromkeys(taken, 1)
+    for symbol in symbols:
+        name = symbol.name
+        while name and name in counts:
+            name = b"%s.%d" % (symbol.name, counts[symbol.name])
+            counts[symbol.name] += 1
+        counts[name] = 1
+        result.append(replace(symbol, name=name))
+    return result
+
+
+def _written(
+    like: bytes, sections: list[_Merged], symbols: Sequence[_Symbol], first_global: int
+) -> bytes:
+    strings = _Strings()
+    table = b"".join(
+        _SYMBOL.pack(strings.add(s.name), s.info, s.other, s.section, s.value, s.size)
+        for s in symbols
+    )
+    body, rows = bytearray(64), [bytes(64)]
+
+    def put(
+        name: bytes,
+        kind: int,
+        flags: int,
+        data: bytes,
+        link: int,
+        info: int,
+        alignment: int,
+        entry: int,
+    ) -> None:
+        body.extend(bytes(-len(body) % max(alignment, 1)))
+        header = (
+            strings.add(name),
+            kind,
+            flags,
+            0,
+            len(body),
+            len(data),
+            link,
+            info,
+            alignment,
+            entry,
+        )
+        rows.append(_SECTION.pack(*header))
+        body.extend(data)
+
+    related = [(i, s) for i, s in enumerate(sections, start=1) if s.relocations]
+    table_number = 1 + len(sections) + len(related)
+    for s in sections:
+        put(s.name, s.kind, s.flags, bytes(s.data), 0, 0, s.alignment, s.entry_size)
+    for number, s in related:
+        put(
+            b".rela" + s.name,
+            _RELA,
+            _INFO_LINK,
+            bytes(s.relocations),
+            table_number,
+            number,
+            8,
+            _RELOCATION.size,
+        )
+    put(b".symtab", _SYMTAB, 0, table, table_number + 2, first_global, 8, _SYMBOL.size)
+    put(b".note.GNU-stack", _PROGBITS, 0, b"", 0, 0, 1, 0)  # the stack need not be executable
+    strings.add(b".strtab")
+    put(b".strtab", _STRTAB, 0, bytes(strings.data), 0, 0, 1, 0)
+    body.extend(bytes(-len(body) % 8))
+    header = list(_HEADER.unpack_from(like))
+    header[6], header[12], header[13] = len(body), len(rows), len(rows) - 1
+    body[:64] = _HEADER.pack(*header)
+    return bytes(body) + b"".join(rows)
+
+
+class _Strings:
+    """A string table: names, each once, ended by zero."""
+
+    def __init__(self) -> None:
+        self.data = bytearray(1)
+        self._known: dict[bytes, int] = {b"": 0}
+
+    def add(self, name: bytes) -> int:
+        """Where the name starts."""
+        if name not in self._known:
+            self._known[name] = len(self.data)
+            self.data.extend(name + b"\0")
+        return self._known[name]
+
+
+def _text(strings: bytes, start: int) -> bytes:
+    return strings[start : strings.index(b"\0", start)]

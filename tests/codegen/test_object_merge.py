@@ -1,0 +1,88 @@
+"""Objects merged into one: code, constants, calls across, and what is refused."""
+
+from __future__ import annotations
+
+import ctypes
+
+import pytest
+
+from graphc.codegen.aot import compile_to_object
+from graphc.codegen.host import target_for
+from graphc.codegen.object_merge import merge_objects
+from graphc.errors import InternalError
+from graphc.runtime.loader import LoadedCode
+
+TABLE = """
+@table = private unnamed_addr constant [4 x double] [double {0}, double {1}, double {2}, double {3}], align 32
+define hidden double @{name}(i64 %i) nounwind {{
+  %at = getelementptr [4 x double], ptr @table, i64 0, i64 %i
+  %x = load double, ptr %at
+  %y = fmul double %x, 1.25
+  ret double %y
+}}
+"""
+CALLER = """
+declare hidden double @left(i64)
+declare hidden double @right(i64)
+declare double @fmod(double, double)
+define double @both(i64 %i) nounwind {
+  %a = call double @left(i64 %i)
+  %b = call double @right(i64 %i)
+  %s = fadd double %a, %b
+  %r = call double @fmod(double %s, double 7.0)
+  ret double %r
+}
+"""
+
+
+def compiled(text: str) -> bytes:
+    return compile_to_object(text, target_for("generic"))
+
+
+def table(name: str, *values: float) -> bytes:
+    return compiled(TABLE.format(*map(float, values), name=name))
+
+
+LEFT, RIGHT = (1, 2, 3, 4), (10, 20, 30, 40)
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 2, 0)])
+def test_calls_and_constants_across_objects(order: tuple[int, ...]) -> None:
+    objects = [table("left", *LEFT), table("right", *RIGHT), compiled(CALLER)]
+    code = LoadedCode(merge_objects([objects[i] for i in order]))
+    both = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_int64)(code.address("both"))
+    assert [both(i) for i in range(4)] == [
+        (1.25 * a + 1.25 * b) % 7 for a, b in zip(LEFT, RIGHT, strict=True)
+    ]
+
+
+def test_merging_is_associative_and_repeatable() -> None:
+    objects = [table("left", *LEFT), table("right", *RIGHT), compiled(CALLER)]
+    merged = merge_objects(objects)
+    assert merge_objects(objects) == merged
+    again = LoadedCode(merge_objects([merge_objects(objects[:2]), objects[2]]))
+    both = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_int64)(again.address("both"))
+    assert both(1) == (2.5 + 25) % 7
+
+
+def test_one_object_stays_as_it_is() -> None:
+    one = table("left", *LEFT)
+    assert merge_objects([one]) is one
+
+
+def test_a_symbol_defined_twice_is_refused() -> None:
+    one = table("left", *LEFT)
+    with pytest.raises(InternalError, match="two objects define 'left'"):
+        merge_objects([one, one])
+
+
+@pytest.mark.parametrize("code", [b"", b"\x7fELF\x01\x01" + bytes(90), b"MZ" + bytes(100)])
+def test_what_is_no_object_is_refused(code: bytes) -> None:
+    with pytest.raises(InternalError, match="is no relocatable 64-bit ELF"):
+        merge_objects([table("left", *LEFT), code])
+
+
+def test_sections_that_can_be_written_are_refused() -> None:
+    variable = compiled("@counter = global i64 3\ndefine ptr @where() nounwind { ret ptr @counter }\n")
+    with pytest.raises(InternalError, match=r"section '\.data' of an object cannot be merged"):
+        merge_objects([table("left", *LEFT), variable])
