@@ -15,13 +15,13 @@ from ..op_builder import Value
 from ..shape_spec import InputSpec, check_size
 from .completion import complete, data_index, is_source
 from .control import HANDLERS as CONTROL
-from .control import Call
 from .document import Dump, DumpGraph, Node, Reference, TensorText
 from .liveness import live_nodes
 from .movement import LARGEST_ARRAY
 from .op_table import HANDLERS
 from .reader import read_ge
 from .scope import NodeContext, Scope, Session
+from .subgraphs import Call
 
 _DEEPEST = 32
 
@@ -148,7 +148,10 @@ def _caller(scope: Scope) -> Call:
     """How a control-flow node imports a graph it names, with values for its Data nodes."""
 
     def call(
-        source: DumpGraph, name: str, arguments: Mapping[int, tuple[Value, bool]]
+        source: DumpGraph,
+        name: str,
+        arguments: Mapping[int, tuple[Value, bool]],
+        graph: Graph | None = None,
     ) -> list[tuple[Value, bool]]:
         if scope.depth >= _DEEPEST:
             raise UnsupportedError(
@@ -156,7 +159,7 @@ def _caller(scope: Scope) -> Call:
                 "which is not supported"
             )
         scope.session.step(Node(name, source.name))
-        inner = Scope(scope.session, source, scope.graph, f"{name}/", scope.depth + 1)
+        inner = Scope(scope.session, source, graph or scope.graph, f"{name}/", scope.depth + 1)
         live = live_nodes(source)
         for node in source.nodes:
             if node.type != "Data":

@@ -1,0 +1,108 @@
+"""What nodes that name graphs share: their arguments, and values that go into subgraphs and come out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+import numpy as np
+
+from ...dtypes import from_numpy
+from ...graph_ir.graph import Graph, GraphTensor
+from ...graph_ir.logical_tensor import LogicalTensor
+from ..op_builder import Value
+from .document import DumpGraph, Reference
+from .scope import NodeContext
+
+Typed = tuple[Value, bool]
+"""A value, and whether its dtype was only guessed."""
+
+
+class Call(Protocol):
+    """Imports a graph with values for its Data nodes, under a name; its results. `graph`: into another graph."""
+
+    def __call__(
+        self,
+        source: DumpGraph,
+        name: str,
+        arguments: Mapping[int, Typed],
+        graph: Graph | None = None,
+    ) -> list[Typed]:
+        """The results."""
+
+
+ControlHandler = Callable[[NodeContext, Call], list[Value]]
+
+
+def arguments_of(node: NodeContext, name: str = "input") -> dict[int, Typed]:
+    """The values of a dynamic input by their numbers."""
+    scope = node.scope
+    return {
+        index: (scope.values[reference], reference in scope.guessed)
+        for index, reference in node.dynamic(name).items()
+    }
+
+
+def bound(node: NodeContext, results: list[Typed]) -> list[Value]:
+    """The values, with those of guessed dtype marked in the node's scope."""
+    for index, (_, loose) in enumerate(results):
+        if loose:
+            node.scope.guessed.add(Reference(node.node.name, index))
+    return [value for value, _ in results]
+
+
+def entered(graph: Graph, arguments: Mapping[int, Typed]) -> dict[int, Typed]:
+    """The arguments inside a subgraph: arrays as they are, tensors as its inputs."""
+    return {
+        index: (
+            graph.make_input(value.details, value.name)
+            if isinstance(value, GraphTensor)
+            else value,
+            loose,
+        )
+        for index, (value, loose) in arguments.items()
+    }
+
+
+def outside_tensors(arguments: Mapping[int, Typed]) -> list[GraphTensor]:
+    """The arguments that `entered` makes inputs for."""
+    return [value for value, _ in arguments.values() if isinstance(value, GraphTensor)]
+
+
+def details_of(value: Value) -> LogicalTensor:
+    """Type and shape."""
+    if isinstance(value, GraphTensor):
+        return value.details
+    return LogicalTensor(from_numpy(value.dtype), value.shape)
+
+
+def as_tensor(graph: Graph, value: Value) -> GraphTensor:
+    """A value as a tensor of a graph."""
+    return value if isinstance(value, GraphTensor) else graph.make_constant(value)
+
+
+def fitted(
+    node: NodeContext, graph: Graph, value: Typed, wanted: LogicalTensor
+) -> GraphTensor | None:
+    """A value in a type; None where it has another one that was not guessed, or more elements."""
+    tensor, loose = as_tensor(graph, value[0]), value[1]
+    found = tensor.details
+    if found == wanted:
+        return tensor
+    if (
+        not loose
+        or found.elements != wanted.elements
+        or (found.dtype.is_float and not wanted.dtype.is_float)
+    ):
+        return None
+    if found.plain_dims != wanted.plain_dims and found.elements != 1:
+        return None
+    constant = tensor.producer_owner
+    if constant.op_name == "constant":
+        array = np.asarray(constant.attrs["value"]).astype(wanted.dtype.numpy)
+        return graph.make_constant(array.reshape(wanted.plain_dims), f"{node.name}.constant")
+    if found.dtype != wanted.dtype:
+        tensor = graph.make("cast", (tensor,), {"dtype": wanted.dtype.name}).outputs[0]
+    if found.plain_dims != wanted.plain_dims:
+        tensor = graph.make("reshape", (tensor,), {"shape": wanted.plain_dims}).outputs[0]
+    return tensor
