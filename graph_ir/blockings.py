@@ -6,7 +6,11 @@ from dataclasses import replace
 
 from .context import LowerContext
 from .graph import Op
-from .lower_convolution import convolution_candidates, convolution_choice
+from .lower_convolution import (
+    convolution_candidates,
+    convolution_choice,
+    convolution_cycles,
+)
 from .lower_matmul import matmul_blocking, matmul_blockings, matmul_cycles
 from .ops.convolution_direct import DirectConvolution
 from .ops.matmul import MatmulCore
@@ -27,11 +31,18 @@ def blocking_of(op: Blocked, ctx: LowerContext) -> MatmulBlocking:
     return matmul_blocking(op, ctx)
 
 
-def offered_blockings(op: Blocked, ctx: LowerContext) -> list[tuple[MatmulBlocking, float]]:
-    """Every blocking on offer for the layouts the op has, with the cycles foreseen; the model's pick first."""
+def offered_blockings(op: Blocked, ctx: LowerContext) -> list[MatmulBlocking]:
+    """Every blocking on offer for the layouts the op has; the model's pick first."""
     if isinstance(op, DirectConvolution):
-        return [(choice.blocking, choice.cycles) for choice in convolution_candidates(op, ctx)]
-    return [(blocking, matmul_cycles(op, blocking, ctx)) for blocking in matmul_blockings(op, ctx)]
+        return [choice.blocking for choice in convolution_candidates(op, ctx)]
+    return matmul_blockings(op, ctx)
+
+
+def foreseen_cycles(op: Blocked, blocking: MatmulBlocking, ctx: LowerContext) -> float:
+    """What the cost model says the op takes under a blocking, in the layouts it has."""
+    if isinstance(op, DirectConvolution):
+        return convolution_cycles(op, blocking, ctx)
+    return matmul_cycles(op, blocking, ctx)
 
 
 def asking(op: Blocked, blocking: MatmulBlocking, ctx: LowerContext) -> LowerContext:

@@ -17,9 +17,10 @@ from .lower_matmul import epilogue_value, flat
 from .ops.convolution_direct import LAST_BANDS, DirectConvolution, offered
 from .templates.convolution import ConvolutionProblem, ConvolutionTemplate
 from .templates.convolution_band import BANDS, ImageOperand
-from .templates.convolution_blocking import ConvolutionChoice, candidate_choices
+from .templates.convolution_blocking import ConvolutionChoice, blocking_cycles, candidate_choices
 from .templates.convolution_geometry import ConvolutionGeometry
 from .templates.matmul import EpilogueValue, MatmulProblem, MatmulTemplate, Operand
+from .templates.matmul_tile import MatmulBlocking
 from .templates.reader import parameters
 
 
@@ -60,6 +61,14 @@ def convolution_choice(op: DirectConvolution, ctx: LowerContext) -> ConvolutionC
     asked = ctx.blockings.get(op.problem)
     same = [c for c in choices if asked and c.blocking.tile == asked.tile]
     return replace(same[0], blocking=asked) if asked and same else choices[0]
+
+
+def convolution_cycles(op: DirectConvolution, blocking: MatmulBlocking, ctx: LowerContext) -> float:
+    """What the cost model says a convolution takes under a blocking, in the layouts it has."""
+    choice = convolution_choice(op, replace(ctx, blockings={op.problem: blocking}))
+    if choice.band == "product":
+        return choice.cycles
+    return blocking_cycles(op.geometry, choice.band, blocking, ctx.target, ctx.options.threads)
 
 
 def convolution_function(

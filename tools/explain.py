@@ -10,13 +10,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import UserError
+from ..graph_ir.blockings import (
+    Blocked,
+    blocked_op,
+    blocking_of,
+    foreseen_cycles,
+    offered_blockings,
+)
 from ..graph_ir.context import LowerContext
 from ..graph_ir.decisions import Decision, DecisionLog, log_of
 from ..graph_ir.graph import Graph, Op, subgraphs_of
 from ..graph_ir.groups import storage_root
 from ..graph_ir.lower_graph import KernelCall, LoweredModel
-from ..graph_ir.lower_matmul import matmul_blocking, matmul_blockings, matmul_cycles
-from ..graph_ir.ops.matmul import MatmulCore
 from ..graph_ir.passes.plan_memory import Life, MemoryPlan
 from ..graph_ir.passes.propagate_layouts import LayoutDecision
 
@@ -132,21 +137,21 @@ class Explanation:
         decisions: list[LayoutDecision] = self.graph.attrs.get("temp.layout_decisions", [])
         return [d for d in decisions if d.op_name in names]
 
-    def _products(self, names: set[str]) -> list[MatmulCore]:
-        ops = _all_ops(self.graph)
-        return [op for op in ops if isinstance(op, MatmulCore) and op.is_tuned and op.name in names]
+    def _products(self, names: set[str]) -> list[Blocked]:
+        found = (blocked_op(op) for op in _all_ops(self.graph) if op.name in names)
+        return [op for op in found if op is not None]
 
-    def _blockings(self, op: MatmulCore) -> list[Facts]:
+    def _blockings(self, op: Blocked) -> list[Facts]:
         """The blockings the template offers, the model's favourite first, with the cycles it predicts."""
-        chosen = matmul_blocking(op, self.ctx)
-        offered = matmul_blockings(op, self.ctx)
+        chosen = blocking_of(op, self.ctx)
+        offered = offered_blockings(op, self.ctx)
         listed = list(dict.fromkeys([chosen, *offered]))[:MOST_BLOCKINGS]
         return [
             {
                 "product": op.name,
                 "problem": op.problem,
                 "blocking": str(blocking),
-                "cycles": round(matmul_cycles(op, blocking, self.ctx)),
+                "cycles": round(foreseen_cycles(op, blocking, self.ctx)),
                 "chosen": blocking == chosen,
                 "by": ("a tuning file" if op.problem in self.ctx.blockings else "the cost model")
                 if blocking == chosen
@@ -160,7 +165,7 @@ class Explanation:
         node = next(op for op in self.graph.ops if op.name == call.op_name)
         names = {op.name for op in _body(node)}
         chosen = [d.candidates[d.chosen] for d in self._layouts(names)]
-        blocked = [str(matmul_blocking(op, self.ctx)) for op in self._products(names)]
+        blocked = [str(blocking_of(op, self.ctx)) for op in self._products(names)]
         return {
             "node": node.name,
             "kernel": call.kernel,

@@ -9,11 +9,21 @@ from typing import Any
 import numpy as np
 
 from ..dtypes import F32
+from ..graph_ir.blockings import (
+    Blocked,
+    asking,
+    blocked_op,
+    blocking_of,
+    foreseen_cycles,
+    offered_blockings,
+)
 from ..graph_ir.compare import Difference, difference
 from ..graph_ir.context import LowerContext
+from ..graph_ir.convolution_forms import ranked_forms
 from ..graph_ir.graph import FormatChoice, Graph, GraphTensor, Op, subgraphs_of
 from ..graph_ir.logical_tensor import LogicalTensor
-from ..graph_ir.lower_matmul import matmul_blocking, matmul_blockings, matmul_cycles
+from ..graph_ir.ops.compose import Composer
+from ..graph_ir.ops.convolution import Convolution
 from ..graph_ir.ops.matmul import MatmulCore
 from ..graph_ir.passes.decompose import decompose
 from ..graph_ir.passes.propagate_layouts import LayoutDecision, propagate_layouts
@@ -22,6 +32,8 @@ from ..tensor_ir.nodes import Block, Function
 
 Array = np.ndarray[Any, Any]
 
+EXACT = ("matmul_core", "direct_convolution")
+"""Ops whose sums of small integers no rounding touches."""
 MOST_BLOCKINGS = 20
 """So many blockings of a layout are tried: those the cost model ranks highest, and the one the compiler takes."""
 
@@ -76,7 +88,28 @@ def _scopes(graph: Graph, ctx: LowerContext) -> Iterator[Graph]:
         decompose(work, ctx)
         work.sort()
         yield work
+        yield from _forms(work, ctx)
         pending += [inner for op in work.ops if op.kind == "control" for inner in subgraphs_of(op)]
+
+
+def _forms(graph: Graph, ctx: LowerContext) -> Iterator[Graph]:
+    """Each convolution alone, in every form that can run it: the ops that it becomes are verified too."""
+    for op in graph.ops:
+        if not isinstance(op, Convolution) or op.op_name != "convolution":
+            continue
+        for form, _ in ranked_forms(op, ctx):
+            alone = Graph(f"{op.name} {form.name}")
+            x, w = (x.producer_owner for x in op.inputs)
+            image = alone.make_input(op.inputs[0].details, x.name)
+            if w.op_name == "constant":
+                weights = alone.make_constant(w.attrs["value"], w.name)
+            else:
+                weights = alone.make_input(op.inputs[1].details, w.name)
+            twin = alone.make("convolution", (image, weights), op.attrs, op.name)
+            assert isinstance(twin, Convolution)
+            alone.make_output(form.build(Composer(alone, twin), twin))
+            alone.remove([twin])
+            yield alone
 
 
 def _chosen_layouts(graph: Graph, ctx: LowerContext) -> Mapping[str, int]:
@@ -101,28 +134,29 @@ def op_variants(op: Op, ctx: LowerContext, chosen: int | None = None) -> Iterato
         packed = tuple(x.details.format.pack(a) for x, a in zip(alone.inputs, arrays, strict=True))
         base = Variant(
             f"{op.op_name} {op.name}", _layout_text(choice), "-", Function("", (), Block(())),
-            _distinct(alone, packed), alone.outputs[0].details, expected, op.op_name == "matmul_core",
+            _distinct(alone, packed), alone.outputs[0].details, expected, op.op_name in EXACT,
         )  # fmt: skip
-        if not (isinstance(alone, MatmulCore) and alone.is_tuned):
+        blocked = blocked_op(alone)
+        if blocked is None:
             yield replace(base, function=_function(alone, ctx))
             continue
-        for blocking, cycles in ranked_blockings(alone, ctx):
+        for blocking, cycles in ranked_blockings(blocked, ctx):
             yield replace(
                 base,
                 blocking=str(blocking),
-                function=_function(alone, replace(ctx, blockings={alone.problem: blocking})),
-                problem=alone.problem,
+                function=_function(alone, asking(blocked, blocking, ctx)),
+                problem=blocked.problem,
                 predicted=cycles,
-                chosen=number == chosen and blocking == matmul_blocking(alone, ctx),
+                chosen=number == chosen and blocking == blocking_of(blocked, ctx),
             )
 
 
-def ranked_blockings(op: MatmulCore, ctx: LowerContext) -> list[tuple[MatmulBlocking, float]]:
+def ranked_blockings(op: Blocked, ctx: LowerContext) -> list[tuple[MatmulBlocking, float]]:
     """The best blockings by the cost model, with their cycles; the one the compiler takes is always among them."""
     offered = [
-        (blocking, matmul_cycles(op, blocking, ctx)) for blocking in matmul_blockings(op, ctx)
+        (blocking, foreseen_cycles(op, blocking, ctx)) for blocking in offered_blockings(op, ctx)
     ]
-    taken = matmul_blocking(op, ctx)
+    taken = blocking_of(op, ctx)
     ranked = sorted(offered, key=lambda pair: pair[1])
     best, others = ranked[:MOST_BLOCKINGS], ranked[MOST_BLOCKINGS:]
     return [*best, *(pair for pair in others if pair[0] == taken)]

@@ -19,9 +19,9 @@ Capture = pytest.CaptureFixture[str]
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two blockings a product and no boundary sizes: the rest is tested by its templates' tests, and slow."""
-    offered = variants.matmul_blockings
+    offered = variants.offered_blockings
     monkeypatch.setattr(variants, "_boundary_products", lambda ctx: iter(()))
-    monkeypatch.setattr(variants, "matmul_blockings", lambda op, ctx: offered(op, ctx)[:2])
+    monkeypatch.setattr(variants, "offered_blockings", lambda op, ctx: offered(op, ctx)[:2])
 
 
 def test_every_op_in_every_layout_and_blocking(few: None, tmp_path: Path, capsys: Capture) -> None:

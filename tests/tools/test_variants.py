@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 
+import numpy as np
 import pytest
 
+from graphc.codegen.host import host_supports, target_for
 from graphc.dtypes import F32
 from graphc.graph_ir import pipeline
 from graphc.graph_ir.context import LowerContext
@@ -16,6 +18,7 @@ from graphc.graph_ir.ops.matmul import MatmulCore
 from graphc.options import CompileOptions
 from graphc.target import Target
 from graphc.tools import variants
+from graphc.tools.variant_program import try_variants
 from graphc.tools.variants import MOST_BLOCKINGS, Variant, model_variants
 
 
@@ -59,3 +62,37 @@ def test_the_compilers_choice_is_marked(
     (op,) = [op for op in graph.ops if isinstance(op, MatmulCore)]
     assert chosen.blocking == str(matmul_blocking(op, ctx))
     assert chosen.layout == ",".join(str(x.details.format) for x in op.inputs) + "->AB"
+
+
+def test_a_convolution_is_tried_in_every_form_and_layout() -> None:
+    graph = Graph("g")
+    x = graph.make_input(LogicalTensor(F32, (1, 20, 5, 5)), "x")
+    w = graph.make_constant(np.ones((18, 20, 2, 3), np.float32), "w")
+    graph.make_output(graph.make("convolution", (x, w), {"before": (1, 1)}, "conv").outputs[0])
+    ctx = LowerContext(Target("avx512"), CompileOptions(1))
+    found = {(v.op.split()[0], v.layout) for v in model_variants(graph, ctx)}
+    direct = {layout for name, layout in found if name == "direct_convolution"}
+    assert direct == {f"NHWC,OHWI{n}o->NHWC" for n in (16, 32, 48)}
+    assert {"convolution", "pad", "patches", "matmul_core"} <= {name for name, _ in found}
+    (chosen,) = {v.layout for v in model_variants(graph, ctx) if v.op.startswith("d") and v.chosen}
+    assert chosen in direct
+
+
+@pytest.mark.parametrize("isa", [isa for isa in ("avx512", "avx2") if host_supports(isa)])
+def test_convolutions_are_right_in_every_layout_and_blocking(
+    isa: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(variants, "_boundary_products", lambda ctx: iter(()))
+    monkeypatch.setattr(variants, "MOST_BLOCKINGS", 2)
+    graph = Graph("g")
+    x = graph.make_input(LogicalTensor(F32, (1, 3, 7, 7)), "x")
+    for number, (outputs, kernel) in enumerate(((17, 3), (20, 1))):
+        shape = (outputs, x.details.plain_dims[1], kernel, kernel)
+        w = graph.make_constant(np.ones(shape, np.float32), f"w{number}")
+        attrs = {"before": (kernel // 2,) * 2, "after": (kernel // 2,) * 2}
+        x = graph.make("convolution", (x, w), attrs, f"conv{number}").outputs[0]
+    graph.make_output(x)
+    ctx = LowerContext(target_for(isa), CompileOptions(1))
+    tried = [v for v in model_variants(graph, ctx) if v.op.startswith("direct_convolution")]
+    assert {layout.split("->")[1] for layout in (v.layout for v in tried)} == {"NHWC", "ABDE"}
+    assert all(trial.difference.ok for trial in try_variants(tried, ctx))
