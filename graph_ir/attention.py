@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from .graph import GraphTensor, Op
 from .groups import is_elementwise, reduces_rows
 from .ops.matmul import MatmulCore
 
 PACKED_BYTES = 2 << 20
-"""Most bytes of packed keys and values kept on a thread's stack; beyond, the products run apart."""
+"""Most bytes of packed keys and values kept on a thread's stack; beyond, only a softmax can be done in blocks."""
 
 
 def attention_group(second: Op) -> list[Op] | None:
     """The ops of the group whose second product is `second`, in topological order; None if there is no such group."""
-    if not _is_plain_product(second) or second.attrs.get("transpose_a"):
+    if not _is_product(second) or second.attrs.get("transpose_a"):
         return None
     weights = second.inputs[0]
     if second.inputs[1] is weights:
@@ -22,26 +24,47 @@ def attention_group(second: Op) -> list[Op] | None:
         return None
     if first.outputs[0].details.plain_dims[:-2] != second.outputs[0].details.plain_dims[:-2]:
         return None
-    if _packed_bytes(first) + _packed_bytes(second) > PACKED_BYTES:
+    if packed_bytes(first, second) > PACKED_BYTES and not is_online([*between, second]):
         return None
     group = [first, *sorted(between, key=lambda op: op.logical_op_id), second]
     last = _transpose_after(second)
     return [*group, last] if last is not None else group
 
 
-def _is_plain_product(op: Op) -> bool:
-    """A tuned product whose operands are all plain."""
-    return (
-        isinstance(op, MatmulCore)
-        and op.is_tuned
-        and all(x.details.format.is_plain for x in op.inputs)
-    )
+def _is_product(op: Op) -> bool:
+    """A tuned product whose rows are plain; its right-hand side may lie in panels."""
+    return isinstance(op, MatmulCore) and op.is_tuned and op.inputs[0].details.format.is_plain
 
 
-def _packed_bytes(op: Op) -> int:
-    assert isinstance(op, MatmulCore)
-    _, n, k = op.sizes
-    return 4 * n * k
+def packed_bytes(first: Op, second: Op) -> int:
+    """Bytes of the keys and values of one head."""
+    assert isinstance(first, MatmulCore) and isinstance(second, MatmulCore)
+    return sum(4 * n * k for _, n, k in (first.sizes, second.sizes))
+
+
+def is_online(ops: Sequence[Op]) -> bool:
+    """Whether a group's row work is a softmax and elementwise ops before it, so that it can be done block by block."""
+    products = [op for op in ops if isinstance(op, MatmulCore)]
+    plain = all(op.inputs[1].details.format.is_plain for op in products)
+    only = sum(map(reduces_rows, ops)) == 2
+    return plain and only and softmax_scores(products[-1].inputs[0]) is not None
+
+
+def softmax_scores(weights: GraphTensor) -> GraphTensor | None:
+    """What `weights` is the softmax of, rows being the last axis; None if it is none."""
+    division = weights.producer_owner
+    if division.op_name != "div":
+        return None
+    powers, total = (x.producer_owner for x in division.inputs)
+    is_total = total.op_name == "reduce_sum" and total.inputs[0] is powers.outputs[0]
+    if powers.op_name != "exp" or not is_total or not reduces_rows(total):
+        return None
+    shifted = powers.inputs[0].producer_owner
+    if shifted.op_name != "sub":
+        return None
+    biggest = shifted.inputs[1].producer_owner
+    is_biggest = biggest.op_name == "reduce_max" and biggest.inputs[0] is shifted.inputs[0]
+    return shifted.inputs[0] if is_biggest and reduces_rows(biggest) else None
 
 
 def _row_work_before(weights: GraphTensor) -> tuple[Op | None, list[Op]]:
@@ -55,7 +78,7 @@ def _row_work_before(weights: GraphTensor) -> tuple[Op | None, list[Op]]:
         op = work.pop().producer_owner
         if op in between or op is product:
             continue
-        if _is_plain_product(op) and op.outputs[0].details.plain_dims == dims and product is None:
+        if _is_product(op) and op.outputs[0].details.plain_dims == dims and product is None:
             product = op
         elif (is_elementwise(op) or reduces_rows(op)) and op.outputs[
             0

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from ..target import GemmTile
 from ..tensor_ir.nodes import Buffer, Expr, Function, Load, Stmt, Store
+from .attention import PACKED_BYTES, is_online, packed_bytes, softmax_scores
 from .computation import Index
 from .context import LowerContext
 from .graph import GraphTensor, Op
@@ -13,7 +15,8 @@ from .groups import reduces_rows
 from .lower_matmul import epilogue_value, flat, operand_of
 from .ops.matmul import MatmulCore
 from .templates.attention import AttentionProblem, AttentionTemplate, RowWork
-from .templates.matmul import Operand
+from .templates.matmul import EpilogueValue, Operand
+from .templates.online_attention import OnlineAttention
 from .templates.reader import parameters
 from .templates.row_panel import RowEmitter, RowGroup
 
@@ -24,26 +27,46 @@ def attention_function(
     """Two tuned products with row work between them; the last op may be a transpose that keeps rows whole."""
     first, second = (op for op in ops if isinstance(op, MatmulCore))
     (output,) = outputs
-    scores, group = split_row_work(ops, first, second)
-    group, divisor = _division_put_off(group)
     buffers = parameters(inputs, outputs)
     matrices = (*first.inputs, second.inputs[1], output)
     memory = {x: flat(b) if x in matrices else b for x, b in buffers.items()}
     problem = _problem(first, second, output, memory)
-    template = AttentionTemplate(problem, ctx.target)
     sizes = "x".join(map(str, (*problem.batch, problem.rows, problem.columns, problem.depth)))
-    tiles = "_".join(f"{x.rows}x{x.columns(ctx.target)}" for x in template.tiles)
     in_memory = {x: b for x, b in memory.items() if x is not output}
     plain_result = output is second.outputs[0] or _is_transpose(output)
+    result = None if plain_result else epilogue_value(second.outputs[0], output, in_memory)
+    note = " -> ".join(op.name for op in ops)
+    params = tuple(memory.values())
+    weights = second.inputs[0]
+    if packed_bytes(first, second) > PACKED_BYTES and is_online(ops):
+        long_scores = _scores_epilogue(first, softmax_scores(weights), in_memory)
+        online = OnlineAttention(problem, ctx.target)
+        name = f"f32_online_attention_{sizes}_{_tiles_text(online.tiles, ctx)}"
+        blocks = f"{note} [rows {online.block} columns {online.columns}]"
+        return online.function(name, params, blocks, long_scores, result)
+    scores, group = split_row_work(ops, first, second)
+    group, divisor = _division_put_off(group)
+    template = AttentionTemplate(problem, ctx.target)
     return template.function(
-        f"f32_attention_{sizes}_{tiles}__{ctx.target.isa}",
-        tuple(memory.values()),
-        f"{' -> '.join(op.name for op in ops)} [rows {template.block}]",
-        None if scores is first.outputs[0] else epilogue_value(first.outputs[0], scores, in_memory),
+        f"f32_attention_{sizes}_{_tiles_text(template.tiles, ctx)}",
+        params,
+        f"{note} [rows {template.block}]",
+        _scores_epilogue(first, scores, in_memory),
         _row_work(group, scores, in_memory, template, divisor),
-        None if plain_result else epilogue_value(second.outputs[0], output, in_memory),
+        result,
         divisor is not None,
     )
+
+
+def _scores_epilogue(
+    first: Op, scores: GraphTensor | None, in_memory: dict[GraphTensor, Buffer]
+) -> EpilogueValue | None:
+    product = first.outputs[0]
+    return epilogue_value(product, scores, in_memory) if scores and scores is not product else None
+
+
+def _tiles_text(tiles: Sequence[GemmTile], ctx: LowerContext) -> str:
+    return "_".join(f"{x.rows}x{x.columns(ctx.target)}" for x in tiles) + f"__{ctx.target.isa}"
 
 
 def _division_put_off(group: RowGroup) -> tuple[RowGroup, GraphTensor | None]:

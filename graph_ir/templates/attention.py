@@ -150,7 +150,7 @@ class AttentionTemplate:
                 c, a, b, panel, rows, n, p.depth, p.a, p.columns, finish, self.tiles[0], ahead
             )
 
-        return _panels(p.columns, b.panel, product)
+        return over_panels(p.columns, b.panel, product)
 
     def _result(
         self, row: Expr, rows: int, d: Operand, epilogue: EpilogueValue | None
@@ -170,7 +170,7 @@ class AttentionTemplate:
                 c, a, d, panel, rows, n, p.columns, strides, p.c.row, finish, self.tiles[1], ahead
             )
 
-        return _panels(p.width, d.panel, product)
+        return over_panels(p.width, d.panel, product)
 
     def _brgemm(
         self, c: Slice, a: Slice, b: Operand, panel: Expr, m: int, n: int, k: int,
@@ -231,7 +231,7 @@ def _tile_of(operand: Operand, m: int, n: int, target: Target) -> GemmTile:
     return next(x for x in target.table.gemm_tiles if x.columns(target) == operand.panel)
 
 
-def _panels(n: int, columns: int, product: Callable[[Expr, Expr, int], Brgemm]) -> list[Stmt]:
+def over_panels(n: int, columns: int, product: Callable[[Expr, Expr, int], Brgemm]) -> list[Stmt]:
     """One product per panel of `columns`, the last one narrower."""
     full, rest = divmod(n, columns)
     var = Var("nb")

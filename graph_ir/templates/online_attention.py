@@ -1,0 +1,239 @@
+"""Attention over long sequences: softmax on blocks of columns, with running maxima and sums.
+
+    for each batch, head and block of rows (parallel):
+      result = 0, maximum = -inf, total = 0                              per row
+      for each block of columns:
+        pack the block of both right-hand sides
+        panel = epilogue(A x B block)
+        for each row: the new maximum; result and total are scaled by exp(old maximum - new maximum)
+        for each row: panel = exp(panel - maximum), total += sum(panel)
+        result += panel x D block
+      C = epilogue(result / total)
+
+Keys and values of any length pass through blocks that stay in cache; nothing of rows x columns is ever in memory. The
+values differ from the softmax of whole rows by the rounding of the scalings. After Milakov and Gimelshein, Online
+normalizer calculation for softmax (arXiv 1805.02867), and Dao et al., FlashAttention (arXiv 2205.14135).
+"""
+
+from __future__ import annotations
+
+import math
+
+from ...dtypes import F32
+from ...target import GemmTile, Target
+from ...tensor_ir import builder as t
+from ...tensor_ir.nodes import (
+    Allocate,
+    Block,
+    Brgemm,
+    Buffer,
+    Const,
+    Expr,
+    For,
+    Function,
+    If,
+    Let,
+    Load,
+    LoopKind,
+    Slice,
+    Stmt,
+    Store,
+    Var,
+)
+from .attention import AttentionProblem, over_panels
+from .matmul import EpilogueValue, make_epilogue, nested, offset_of, pack_panels
+from .matmul_tile import pick_tile, rows_for, worth_threads
+
+COLUMNS = 256
+"""Columns of a block. Fewer would scale the result more often; more leave room in L2 for fewer rows beside them, and
+rows are what pays for packing keys and values: 4 points of peak between 128 and 512 rows."""
+
+LOWEST, ZERO = Const(-math.inf, F32), Const(0.0, F32)
+
+
+class OnlineAttention:
+    """Builds the loop nest of one problem whose row work is a softmax over plain, unpacked right-hand sides."""
+
+    def __init__(self, problem: AttentionProblem, target: Target) -> None:
+        self.problem = p = problem
+        self.target = target
+        self.columns = min(p.columns, COLUMNS)
+        most = max(4, target.l2_bytes // 2 // (4 * self.columns))
+        self.block = math.ceil(p.rows / math.ceil(p.rows / most))
+        self.tiles = (
+            pick_tile(self.block, self.columns, target),
+            pick_tile(self.block, p.width, target),
+        )
+        self.batch_vars = tuple(Var(f"b{axis}") for axis in range(len(p.batch)))
+        self.panel = self._local("panel", self.block * self.columns)
+        self.result = self._local("result", self.block * p.width)
+        self.maxima = self._local("maxima", self.block)
+        self.totals = self._local("totals", self.block)
+        self.keys = self._panels_of("keys", p.depth, self.columns, self.tiles[0])
+        self.values = self._panels_of("values", self.columns, p.width, self.tiles[1])
+
+    def function(
+        self,
+        name: str,
+        params: tuple[Buffer, ...],
+        note: str,
+        scores: EpilogueValue | None,
+        result: EpilogueValue | None,
+    ) -> Function:
+        """The whole computation; `scores` is the epilogue of the first product, `result` that of the quotient."""
+        p = self.problem
+        full, rest = divmod(p.rows, self.block)
+        row = Var("mb")
+        body: Stmt = self._row_block(t.mul(row, self.block), self.block, scores, result)
+        if rest:
+            tail = self._row_block(t.as_expr(full * self.block), rest, scores, result)
+            body = If(t.compare("lt", row, t.as_expr(full)), body, tail)
+        work = math.prod(p.batch) * p.rows * p.columns * (p.depth + p.width)
+        kind: LoopKind = "parallel" if worth_threads(work) else "serial"
+        nest = For(row, t.as_expr(0), t.as_expr(full + bool(rest)), body, kind)
+        return Function(name, params, Block((nested(self.batch_vars, p.batch, nest, kind),)), note)
+
+    def _row_block(
+        self, row: Expr, rows: int, scores: EpilogueValue | None, result: EpilogueValue | None
+    ) -> Block:
+        full, rest = divmod(self.problem.columns, self.columns)
+        column = Var("cb")
+        inner = self._column_block(row, rows, t.mul(column, self.columns), self.columns, scores)
+        body = [For(column, t.as_expr(0), t.as_expr(full), Block(tuple(inner)))]
+        tail = t.as_expr(full * self.columns)
+        last = self._column_block(row, rows, tail, rest, scores) if rest else []
+        locals_ = (self.panel, self.result, self.maxima, self.totals, self.keys, self.values)
+        start = [self._fill(self.maxima, rows, LOWEST), self._fill(self.totals, rows, ZERO)]
+        start.append(self._fill(self.result, rows * self.problem.width, ZERO))
+        end = self._finish(row, rows, result)
+        return Block((*map(Allocate, locals_), *start, *body, *last, end))
+
+    def _column_block(
+        self, row: Expr, rows: int, column: Expr, columns: int, scores: EpilogueValue | None
+    ) -> list[Stmt]:
+        """Rows x columns of the scores, and what they add to the result."""
+        p = self.problem
+        key_start = offset_of(p.b, self.batch_vars, t.mul(column, p.b.col))
+        value_start = offset_of(p.d, self.batch_vars, t.mul(column, p.d.row))
+        key_width, value_width = (tile.columns(self.target) for tile in self.tiles)
+        queries = Slice(p.a.buffer, (offset_of(p.a, self.batch_vars, t.mul(row, p.a.row)),))
+        weights = Slice(self.panel, (t.as_expr(0),))
+
+        def score(panel: Expr, first: Expr, n: int) -> Brgemm:
+            epilogue = scores and make_epilogue(scores, self.batch_vars, row, t.add(column, first))
+            b = Slice(self.keys, (t.mul(panel, p.depth * key_width),))
+            return Brgemm(
+                Slice(self.panel, (first,)), queries, b, rows, n, p.depth, 1,
+                0, p.a.row, p.a.col, 0, key_width, self.columns, False, key_width, epilogue, self._height(0, n),
+            )  # fmt: skip
+
+        def add(panel: Expr, first: Expr, n: int) -> Brgemm:
+            b = Slice(self.values, (t.mul(panel, columns * value_width),))
+            return Brgemm(
+                Slice(self.result, (first,)), weights, b, rows, n, columns, 1,
+                0, self.columns, 1, 0, value_width, p.width, True, value_width, None, self._height(1, n),
+            )  # fmt: skip
+
+        return [
+            *pack_panels(p.b, key_start, self.keys, p.depth, columns, key_width),
+            *over_panels(columns, key_width, score),
+            self._rescale(rows, columns),
+            self._exponentials(rows, columns),
+            *pack_panels(p.d, value_start, self.values, columns, p.width, value_width),
+            *over_panels(p.width, value_width, add),
+        ]
+
+    def _height(self, product: int, n: int) -> int:
+        return min(self.block, rows_for(n, self.tiles[product], self.target))
+
+    def _rescale(self, rows: int, columns: int) -> For:
+        """Each row's new maximum; what was summed relative to the old one, relative to the new one.
+
+        Rows that are masked so far have the maximum -inf, from which nothing can be subtracted: 0 stands for it, and
+        all their exponentials are 0.
+        """
+        row, c, j = Var("pr"), Var("mc"), Var("rj")
+        biggest, old, new, factor = (Var(x, F32) for x in ("biggest", "old", "new", "factor"))
+        acc = Buffer("block_maximum", F32, (1,), "local")
+        here, start = (t.as_expr(0),), t.mul(row, self.problem.width)
+        score = Load(self.panel, (t.add(t.mul(row, self.columns), c),))
+        summed = (t.add(start, j),)
+        scaled = Store(self.result, summed, t.mul(Load(self.result, summed), factor))
+        body = (
+            Allocate(acc),
+            Store(acc, here, LOWEST),
+            _vector(c, columns, Store(acc, here, t.maximum(Load(acc, here), score))),
+            Let(biggest, Load(acc, here)),
+            Let(old, Load(self.maxima, (row,))),
+            Let(new, t.maximum(old, biggest)),
+            Let(factor, t.call("exp", t.sub(old, _finite(new)))),
+            Store(self.maxima, (row,), new),
+            Store(self.totals, (row,), t.mul(Load(self.totals, (row,)), factor)),
+            _vector(j, self.problem.width, scaled),
+        )
+        return _over(row, rows, body)
+
+    def _exponentials(self, rows: int, columns: int) -> For:
+        """Scores become exponentials relative to their row's maximum, and are added to its total."""
+        row, c = Var("pr"), Var("ec")
+        maximum, power = Var("maximum", F32), Var("power", F32)
+        acc = Buffer("block_total", F32, (1,), "local")
+        here = (t.as_expr(0),)
+        place = (t.add(t.mul(row, self.columns), c),)
+        one = Block(
+            (
+                Let(power, t.call("exp", t.sub(Load(self.panel, place), maximum))),
+                Store(self.panel, place, power),
+                Store(acc, here, t.add(Load(acc, here), power)),
+            )
+        )
+        total = t.add(Load(self.totals, (row,)), Load(acc, here))
+        body = (
+            Allocate(acc),
+            Store(acc, here, ZERO),
+            Let(maximum, _finite(Load(self.maxima, (row,)))),
+            _vector(c, columns, one),
+            Store(self.totals, (row,), total),
+        )
+        return _over(row, rows, body)
+
+    def _finish(self, row: Expr, rows: int, result: EpilogueValue | None) -> For:
+        """The quotients, through the epilogue, to memory."""
+        p = self.problem
+        inner, j = Var("pr"), Var("rj")
+        total, quotient = Var("total", F32), Var("quotient", F32)
+        summed = Load(self.result, (t.add(t.mul(inner, p.width), j),))
+        index = (*self.batch_vars, t.add(row, inner), j)
+        lets, value = result(index, quotient) if result else ([], quotient)
+        place = offset_of(p.c, self.batch_vars, t.add(t.mul(t.add(row, inner), p.c.row), j))
+        one = Block(
+            (Let(quotient, t.div(summed, total)), *lets, Store(p.c.buffer, (place,), value))
+        )
+        body = (Let(total, Load(self.totals, (inner,))), _vector(j, p.width, one))
+        return _over(inner, rows, body)
+
+    def _panels_of(self, name: str, k: int, n: int, tile: GemmTile) -> Buffer:
+        columns = tile.columns(self.target)
+        return self._local(name, math.ceil(n / columns) * k * columns)
+
+    @staticmethod
+    def _local(name: str, elements: int) -> Buffer:
+        return Buffer(name, F32, (elements,), "local")
+
+    @staticmethod
+    def _fill(buffer: Buffer, elements: int, value: Expr) -> For:
+        var = Var("fi")
+        return _vector(var, elements, Store(buffer, (var,), value))
+
+
+def _finite(maximum: Expr) -> Expr:
+    """What is subtracted from a row's scores."""
+    return t.select(t.compare("eq", maximum, LOWEST), ZERO, maximum)
+
+
+def _vector(var: Var, size: int, body: Stmt) -> For:
+    return For(var, t.as_expr(0), t.as_expr(size), body, "vector")
+
+
+def _over(row: Var, rows: int, body: tuple[Stmt, ...]) -> For:
+    return For(row, t.as_expr(0), t.as_expr(rows), Block(body))
