@@ -88,8 +88,6 @@ def _run(op: Operator, operands: list[Any], weights: Weights) -> Any:
 
 
 def _expression(text: str, operands: list[Any]) -> Any:
-    import torch
-
     stack: list[Any] = []
     for step in parse_expression(text):
         if step.kind == "input":
@@ -99,10 +97,15 @@ def _expression(text: str, operands: list[Any]) -> Any:
         else:
             arguments = stack[len(stack) - step.count :]
             del stack[len(stack) - step.count :]
-            tensors = any(isinstance(x, torch.Tensor) for x in arguments)
-            room = torch if tensors else math
-            function = _SCALAR.get(step.value) or getattr(room, str(step.value), None)
-            if step.kind == "call" and function is None:
-                raise UserError(f"pnnx.Expression: PyTorch has no function '{step.value}'")
-            stack.append(arguments if step.kind == "list" else function(*arguments))
+            stack.append(arguments if step.kind == "list" else _call(str(step.value), arguments))
     return stack.pop()
+
+
+def _call(name: str, arguments: list[Any]) -> Any:
+    import torch
+
+    tensors = any(isinstance(x, torch.Tensor) for x in arguments)
+    function = _SCALAR.get(name) or getattr(torch if tensors else math, name, None)
+    if function is None:
+        raise UserError(f"pnnx.Expression: PyTorch has no function '{name}'")
+    return function(*arguments)

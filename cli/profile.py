@@ -17,6 +17,7 @@ from .model_arguments import (
     read_model,
 )
 from .progress import progress
+from .roofline import measured_text
 
 if TYPE_CHECKING:
     from ..tools.profile import KernelTime, Profile
@@ -143,12 +144,14 @@ def _totals(found: Profile) -> list[str]:
     seconds, roofs = max(found.seconds, 1e-12), found.roofline
     measured = found.stamped_seconds / max(found.plain_seconds, 1e-12) - 1
     return [
-        f"total {seconds * 1e6:.2f} us a run on {found.threads} threads, median of {found.runs} runs: "
+        f"total {seconds * 1e6:.2f} us a run on {found.threads} threads, {found.runs} runs with stamps: "
         f"{gflop / seconds:.1f} GFLOP/s, {nbytes / 1e9 / seconds:.1f} GB/s",
         f"outside kernels {found.outside * 1e6:.2f} us ({100 * found.outside / seconds:.1f} %)",
         f"roofs: {roofs.gflops:.1f} GFLOP/s; "
-        + ", ".join(f"{x.name} {x.gbytes_per_second:.1f} GB/s" for x in roofs.levels),
-        f"overhead of the {len(found.kernels) + 1} time stamps {100 * found.overhead:.2f} %; "
+        + ", ".join(f"{x.name} {x.gbytes_per_second:.1f} GB/s" for x in roofs.levels)
+        + f"; {measured_text(roofs)}",
+        f"overhead {100 * found.overhead:.2f} %: {len(found.kernels) + 1} time stamps of "
+        f"{found.stamp_seconds * 1e9:.0f} ns in one run of {found.stride}, not in the times above; "
         f"with and without them in turns {100 * measured:+.1f} %",
     ]
 

@@ -5,8 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from typing import TYPE_CHECKING
 
 from .model_arguments import TARGETS, add_threads_argument
+
+if TYPE_CHECKING:
+    from ..bench.roofline import Roofline
 
 NAME = "roofline"
 HELP = "Measure this machine's compute peak and memory bandwidths (kept for `profile`)."
@@ -45,6 +49,22 @@ def run(args: argparse.Namespace) -> int:
             f"{level.name:<8} {level.gbytes_per_second:10.1f} GB/s   {held}, "
             f"binds below {balance:.2f} FLOP/byte"
         )
+    print(measured_text(found))
     kept = "kept" if default_file().exists() else "could not be kept"
     print(f"{kept} in {default_file()}")
     return 0
+
+
+def measured_text(found: Roofline) -> str:
+    """When the roofs were measured, and how far repeats were apart."""
+    import time
+
+    age = max(time.time() - found.measured, 0.0)
+    unit, size = next(((u, s) for u, s in _UNITS if age >= s), _UNITS[-1])
+    text = f"measured {age / size:.0f} {unit} ago, best two of several within {100 * found.spread:.1f} %"
+    return (
+        text if found.steady else f"{text}: the machine was busy, so it is measured again next time"
+    )
+
+
+_UNITS = (("days", 86400), ("hours", 3600), ("minutes", 60), ("seconds", 1))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import statistics
+import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -27,6 +27,9 @@ SECONDS = 0.5
 FEWEST_RUNS, MOST_RUNS = 5, 2000
 TRACED_RUNS, TRACED_SECONDS = 50, 0.1
 ROUNDS = 5
+
+MOST_OVERHEAD = 0.02
+"""The time stamps may take this share of the time of all runs: where they take more of one, fewer runs have them."""
 
 
 @dataclass(frozen=True)
@@ -76,9 +79,9 @@ class TaskTime:
 class Profile:
     """A profiled model.
 
-    `seconds` is one whole call, `outside` the part of it outside kernels (medians). `overhead` is the time the stamps
-    take as a share of the call; `plain_seconds` and `stamped_seconds` are calls without and with stamps, measured in
-    turns, which agree as far as the machine is quiet.
+    `seconds` is one whole call without stamps, `outside` the part of it outside kernels (medians); stamps are in none
+    of the times. `stamp_seconds` is what one takes. One run in `stride` had stamps, and so they took `overhead` of all
+    runs. `plain_seconds` and `stamped_seconds` are calls without and with stamps, measured in turns.
     """
 
     model: str
@@ -87,6 +90,8 @@ class Profile:
     seconds: float
     outside: float
     overhead: float
+    stride: int
+    stamp_seconds: float
     plain_seconds: float
     stamped_seconds: float
     kernels: tuple[KernelTime, ...]
@@ -123,23 +128,27 @@ def profile(
     try:
         contenders = {"plain": program.plain, "stamped": program.stamped}
         timing = interleave(contenders, ROUNDS, seconds / 2)
-        wall, stamps, rate = _sample(program, seconds / 2 / max(timing["stamped"].median, 1e-7))
+        stamp = stamp_seconds()
+        share = len(program.stamps) * stamp / timing["plain"].median
+        stride = max(2, math.ceil(share / MOST_OVERHEAD))
+        sample = _sample(program, stride, seconds / 2 / max(timing["plain"].median, 1e-7))
         traced, records = _trace(program)
     finally:
         program.close()
-    spent = np.diff(stamps, axis=1) / rate
-    medians = np.median(spent, axis=0)
+    rate, stamps = sample.rate, sample.stamps
+    medians = np.maximum(np.median(np.diff(stamps, axis=1) / rate, axis=0) - stamp, 0.0)
     inside = (stamps[:, -1] - stamps[:, 0]) / rate
     begins = (traced - traced[0]) / rate
     kernels = _kernels(compilation, blockings, roofline, medians, begins)
-    total = statistics.median(wall)
     return Profile(
         model=compilation.source.name,
         threads=compilation.options.threads,
-        runs=len(wall),
-        seconds=total,
-        outside=max(float(np.median(wall - inside)), 0.0),
-        overhead=stamps.shape[1] * stamp_seconds() / timing["plain"].median,
+        runs=len(stamps),
+        seconds=float(np.median(sample.plain)),
+        outside=max(float(np.median(sample.stamped - inside)) - stamp, 0.0),
+        overhead=share / stride,
+        stride=stride,
+        stamp_seconds=stamp,
         plain_seconds=timing["plain"].median,
         stamped_seconds=timing["stamped"].median,
         kernels=kernels,
@@ -148,22 +157,38 @@ def profile(
     )
 
 
-def _sample(program: StampedProgram, runs: float) -> tuple[np.ndarray, np.ndarray, float]:
-    """(seconds of each call, its stamps, counts of the cycle counter in a second)."""
-    count = int(min(max(runs, FEWEST_RUNS), MOST_RUNS))
+@dataclass(frozen=True)
+class _Sample:
+    """Seconds of calls without (`plain`) and with stamps, the stamps, and counts of the cycle counter in a second."""
+
+    plain: np.ndarray
+    stamped: np.ndarray
+    stamps: np.ndarray
+    rate: float
+
+
+def _sample(program: StampedProgram, stride: int, runs: float) -> _Sample:
+    """About so many runs, of which one in `stride` has stamps."""
+    count = int(min(max(runs / stride, FEWEST_RUNS), MOST_RUNS))
     stamps = np.zeros((count, len(program.stamps)), np.int64)
-    starts, wall = np.zeros(count), np.zeros(count)
-    call, clock = program.stamped, time.perf_counter
-    call()
+    starts, stamped = np.zeros(count), np.zeros(count)
+    plain = np.zeros((count, stride - 1))
+    clock = time.perf_counter
+    program.plain()
+    program.stamped()
     for number in range(count):
+        for turn in range(stride - 1):
+            start = clock()
+            program.plain()
+            plain[number, turn] = clock() - start
         start = clock()
-        call()
-        wall[number] = clock() - start
+        program.stamped()
+        stamped[number] = clock() - start
         starts[number] = start
         stamps[number] = program.stamps
     # From the first call to the last: what comes between reading clock and counter is small against that.
     rate = int(stamps[-1, 0] - stamps[0, 0]) / (starts[-1] - starts[0])
-    return wall, stamps, float(rate)
+    return _Sample(plain, stamped, stamps, float(rate))
 
 
 def _trace(program: StampedProgram) -> tuple[np.ndarray, np.ndarray]:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from graphc.bench.roofline import (
+    VERSION,
     Level,
     Roofline,
     default_file,
+    highest,
     measure_roofline,
     roofline,
 )
@@ -18,6 +23,7 @@ from graphc.cli import main
 from graphc.codegen.host import target_for
 from graphc.errors import UserError
 from graphc.target import Target
+from support.roofs import plant_roofs
 
 LEVELS = (Level("L1", 1000, 100.0), Level("L2", 8000, 50.0), Level("DRAM", 0, 10.0))
 ROOFS = Roofline("a CPU", "avx2", 2, 200.0, LEVELS)
@@ -61,7 +67,52 @@ def test_a_damaged_or_old_file_is_measured_again(tmp_path: Path, content: str) -
     file = tmp_path / "roofs.json"
     file.write_text(content)
     assert roofline(Target("avx2"), 1, path=file, measure=lambda t, n: ROOFS) == ROOFS
-    assert json.loads(file.read_text())["version"] == 1
+    assert json.loads(file.read_text())["version"] == VERSION
+
+
+def times(*factors: float) -> Iterator[Roofline]:
+    """Measurements in which all roofs are so many times those of `ROOFS`."""
+    for factor in factors:
+        levels = tuple(replace(x, gbytes_per_second=x.gbytes_per_second * factor) for x in LEVELS)
+        yield replace(ROOFS, gflops=ROOFS.gflops * factor, levels=levels)
+
+
+@pytest.mark.parametrize(
+    ("factors", "used", "best", "steady"),
+    [
+        ((1.0, 1.0, 1.0), 3, 1.0, True),
+        ((0.5, 1.0, 0.98), 3, 1.0, True),
+        ((0.5, 0.6, 1.0, 0.7, 0.99), 5, 1.0, True),
+        ((0.1, 0.2, 0.4, 0.8, 0.1, 0.1, 0.1, 0.1), 8, 0.8, False),
+    ],
+)
+def test_repeats_until_the_best_two_agree(
+    factors: tuple[float, ...], used: int, best: float, steady: bool
+) -> None:
+    left = list(times(*factors))
+    found = highest(lambda: left.pop(0))
+    assert len(factors) - len(left) == used
+    assert found.gflops == pytest.approx(200 * best)
+    assert [x.gbytes_per_second for x in found.levels] == pytest.approx(
+        [100 * best, 50 * best, 10 * best]
+    )
+    assert found.steady == steady and found.measured > 0
+
+
+def test_what_was_not_steady_is_measured_again_and_the_higher_counts(tmp_path: Path) -> None:
+    first = replace(ROOFS, spread=0.3)
+    (lower,) = times(0.9)
+    mixed = replace(lower, gflops=250.0)
+    left = [first, mixed]
+
+    def asked(fresh: bool = False) -> Roofline:
+        return roofline(Target("avx2"), 2, fresh, tmp_path / "r.json", lambda t, n: left.pop(0))
+
+    assert asked() == first
+    assert asked() == replace(mixed, levels=LEVELS)
+    assert asked() == replace(mixed, levels=LEVELS) and not left
+    left.append(lower)
+    assert asked(fresh=True) == lower, "asked for anew, nothing old counts"
 
 
 def test_a_file_that_cannot_be_written_is_no_fault(tmp_path: Path) -> None:
@@ -92,10 +143,11 @@ def test_a_target_this_cpu_does_not_run_is_refused(monkeypatch: pytest.MonkeyPat
 def test_the_command_prints_all_roofs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("GRAPHC_ROOFLINE", str(tmp_path / "r.json"))
+    plant_roofs(monkeypatch, tmp_path)
     assert main(["roofline", "--threads", "1"]) == 0
     out = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in out[1:6]] == ["compute", "L1", "L2", "L3", "DRAM"]
     assert main(["roofline", "--threads", "1", "--json"]) == 0
+    assert re.match(r"measured \d+ seconds ago, best two of several within 0.0 %$", out[6])
     facts = json.loads(capsys.readouterr().out)
     assert f"{facts['gflops']:.1f}" == out[1].split()[1]

@@ -13,6 +13,7 @@ from graphc.dtypes import F32
 from graphc.graph_ir.logical_tensor import LogicalTensor
 from graphc.tools.submodel import write_reproducer
 from support.control import counted, made
+from support.roofs import plant_roofs
 
 SQUARE = LogicalTensor(F32, (12, 12))
 
@@ -41,7 +42,7 @@ def test_a_command_takes_a_model_with_a_loop(
     command: str, words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
-    monkeypatch.setenv("GRAPHC_ROOFLINE", str(tmp_path / "r.json"))
+    plant_roofs(monkeypatch, tmp_path)
     name, *rest = command.format(tmp_path).split()
     code = main([name, *words, *rest])
     out, err = capsys.readouterr()

@@ -69,7 +69,7 @@ def test_what_runs_inside_a_loop_may_round_in_each_round() -> None:
     square = LogicalTensor(F32, (40, 40))
     graph = counted([square], lambda g, x, w: [made(g, "matmul_core", x, w)], fixed=[square])
     x, w = (RNG.standard_normal((40, 40)).astype(np.float32) for _ in range(2))
-    once, thrice = (expected_outputs(graph, [np.int64(n), x, w])[0] for n in (1, 3))
+    once, thrice = (expected_outputs(graph, [np.array(n, np.int64), x, w])[0] for n in (1, 3))
     assert float(np.mean(thrice.bound / np.abs(thrice.value))) > 1.2 * float(
         np.mean(once.bound / np.abs(once.value))
     )

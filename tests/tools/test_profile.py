@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,10 +19,11 @@ from graphc.codegen.module import emit_module
 from graphc.compiler import Compilation, compile_stages
 from graphc.options import CompileOptions
 from graphc.runtime.executor import CompiledModel
-from graphc.tools.profile import Profile, TaskTime, profile, trace_events
+from graphc.tools.profile import MOST_OVERHEAD, Profile, TaskTime, profile, trace_events
 from graphc.tools.stamped_program import StampedProgram
 from support.cli_models import free
 from support.process import ROOT
+from support.roofs import plant_roofs
 
 MLP = str(ROOT / "examples" / "mlp.onnx")
 ROOFS = Roofline("a CPU", "avx2", 2, 1e9, (Level("DRAM", 0, 1e-3),))
@@ -80,7 +83,17 @@ def test_times_add_up(found: Profile) -> None:
     assert found.kernels[0].begin == 0.0
     for k, following in zip(found.kernels, found.kernels[1:], strict=False):
         assert k.begin + k.duration == pytest.approx(following.begin)
-    assert 0 < found.overhead < 1
+    assert 0 < found.overhead <= MOST_OVERHEAD and found.stride >= 2
+
+
+def test_a_model_of_less_than_a_microsecond_is_stamped_in_few_runs(tmp_path: Path) -> None:
+    """Eight kernels of some nanoseconds: nine stamps would be a tenth of each run."""
+    compilation = compile_stages(str(ROOT / "examples" / "block.hlo"), options=CompileOptions(1))
+    found = profile(compilation, inputs(compilation), ROOFS, seconds=0.05)
+    share = (len(found.kernels) + 1) * found.stamp_seconds / found.plain_seconds
+    assert found.stride == max(2, math.ceil(share / MOST_OVERHEAD))
+    assert found.overhead == pytest.approx(share / found.stride) and found.overhead <= MOST_OVERHEAD
+    assert sum(k.seconds for k in found.kernels) < 1.2 * found.seconds, "stamps are in none of them"
 
 
 def test_iterations_of_parallel_loops_lie_in_their_kernels(found: Profile) -> None:
@@ -118,7 +131,7 @@ def test_a_stamp_costs_less_than_a_call() -> None:
 def test_the_command_prints_a_row_per_kernel(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("GRAPHC_ROOFLINE", str(tmp_path / "r.json"))
+    plant_roofs(monkeypatch, tmp_path)
     file = tmp_path / "t.json"
     words = ["profile", MLP, "-q", "--seconds", "0.02", "--threads", "1"]
     assert main([*words, "--trace", str(file)]) == 0
@@ -127,7 +140,7 @@ def test_the_command_prints_a_row_per_kernel(
         "f32_gemm_add_relu_32x512x13"
     )
     assert out[4].startswith("total ") and out[5].startswith("outside kernels ")
-    assert out[7].startswith("overhead of the 4 time stamps ")
+    assert re.match(r"overhead \d\.\d\d %: 4 time stamps of \d+ ns in one run of \d+, ", out[7])
     assert out[-1] == f"wrote {file}" and json.loads(file.read_text())["traceEvents"]
     assert main([*words, "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)

@@ -68,7 +68,7 @@ def _summary(profile: Profile) -> str:
     gflop = sum(k.gflop for k in profile.kernels)
     texts = (
         f"{profile.roofline.cpu}, {profile.roofline.isa}, {profile.threads} threads",
-        f"{profile.seconds * 1e6:.2f} us a run (median of {profile.runs}), "
+        f"{profile.seconds * 1e6:.2f} us a run (median; {profile.runs} runs with time stamps), "
         f"{gflop / max(profile.seconds, 1e-12):.1f} GFLOP/s of {profile.roofline.gflops:.1f}",
         f"{profile.outside * 1e6:.2f} us outside kernels",
         f"time stamps cost {100 * profile.overhead:.2f} %",

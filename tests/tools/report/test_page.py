@@ -24,6 +24,7 @@ from graphc.options import CompileOptions
 from graphc.tools.profile import profile
 from graphc.tools.report.page import report_page
 from support.process import ROOT
+from support.roofs import plant_roofs
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 ROOFS = Roofline("a CPU", "avx2", 1, 100.0, (Level("L1", 1 << 15, 200.0), Level("DRAM", 0, 10.0)))
@@ -106,7 +107,7 @@ def test_a_model_without_kernels_has_a_page_too() -> None:
 def test_the_command_writes_one_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("GRAPHC_ROOFLINE", str(tmp_path / "roofs.json"))
+    plant_roofs(monkeypatch, tmp_path)
     file = tmp_path / "r.html"
     model = str(ROOT / "examples" / "linear.pnnx.param")
     assert main(["report", model, "-q", "--seconds", "0.02", "-o", str(file)]) == 0
