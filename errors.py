@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
+_LONG_WORD = re.compile(r"\S{501,}")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029]")
+_MOST_LETTERS = 50_000
+
 
 class GraphcError(Exception):
     """Base of every error graphc raises on purpose. `exit_code` is what the command line returns."""
@@ -9,13 +15,20 @@ class GraphcError(Exception):
     exit_code = 4
 
 
-class UserError(GraphcError):
+class _ReportedError(GraphcError):
+    """Base of what the user is told in a sentence: what it quotes of a file stays on one line, in a readable length."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(one_line(message))
+
+
+class UserError(_ReportedError):
     """The model file, a shape, a dtype or an argument is wrong. One sentence: who, rule, values, remedy."""
 
     exit_code = 2
 
 
-class UnsupportedError(GraphcError):
+class UnsupportedError(_ReportedError):
     """The input is valid but graphc does not handle it. Lists every such item at once."""
 
     exit_code = 3
@@ -30,3 +43,15 @@ class InternalError(GraphcError):
         super().__init__(message)
         if excerpt:
             self.add_note(excerpt)
+
+
+def one_line(message: str) -> str:
+    """A message without control characters; of a word of more than 500 letters, or of a text beyond all measure, the
+    middle is left out."""
+    text = _CONTROL.sub(lambda found: repr(found[0])[1:-1], message)
+    text = _LONG_WORD.sub(lambda found: _without_middle(found[0], 200), text)
+    return text if len(text) <= _MOST_LETTERS else _without_middle(text, _MOST_LETTERS // 2)
+
+
+def _without_middle(text: str, kept: int) -> str:
+    return f"{text[:kept]}[{len(text) - 2 * kept} more]{text[-kept:]}"

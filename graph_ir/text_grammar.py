@@ -129,6 +129,9 @@ def read_tensor(text: str, details: LogicalTensor) -> np.ndarray[Any, Any]:
     return read_elements(texts, details.dtype).reshape(details.plain_dims)
 
 
+_MOST_DIGITS = 20  # and the sign: the integers of every type
+
+
 @cache
 def _parser() -> Lark:
     grammar = _GRAMMAR.replace("DTYPES", "|".join(sorted(_DTYPE_NAMES)))
@@ -157,7 +160,7 @@ class _Records(Transformer[Token, Any]):
 
     def element(self, parts: list[Any]) -> Element:
         name, _, node, index, details = parts
-        return Element(name.line, _reference(name), _reference(node), int(index), details)
+        return Element(name.line, _reference(name), _reference(node), _integer(index), details)
 
     def inputs(self, parts: list[Any]) -> _Inputs:
         return _Inputs(parts)
@@ -175,12 +178,12 @@ class _Records(Transformer[Token, Any]):
         return _unquote(parts[0]) if parts[0].type == "STRING" else str(parts[0])
 
     def type(self, parts: list[Any]) -> LogicalTensor:
-        dims = tuple(int(part) for part in parts[1:] if part.type == "INT")
+        dims = tuple(_integer(part) for part in parts[1:] if part.type == "INT")
         details = LogicalTensor(by_name(parts[0]), dims)
         return details.with_format(_word(parts[-1])) if parts[-1].type == "NAME" else details
 
     def integer(self, parts: list[Any]) -> int:
-        return int(parts[0])
+        return _integer(parts[0])
 
     def float(self, parts: list[Any]) -> float:
         return float(parts[0])
@@ -202,6 +205,14 @@ class _Records(Transformer[Token, Any]):
 
     def list(self, parts: list[Any]) -> tuple[Any, ...]:
         return tuple(parts)
+
+
+def _integer(token: Token) -> int:
+    if len(token) > _MOST_DIGITS:
+        raise UserError(
+            f"graph text line {token.line}: a number must fit 64 bits, got one of {len(token)} digits"
+        )
+    return int(token)
 
 
 def _word(text: str) -> Any:
