@@ -27,7 +27,7 @@ from .templates.reader import parameters
 def convolution_choices(op: DirectConvolution, ctx: LowerContext) -> list[ConvolutionChoice]:
     """Every band and blocking the template offers for the layouts its operands have; the model's pick first."""
     x, w = (i.details.format for i in op.inputs)
-    choices = offered(op.geometry, ctx)
+    choices = offered(op.geometry, ctx, op.problem)
     if op.outputs[0].details.format.is_plain:
         return [c for c in choices if c.band == "product"]
     bands = ("planes",) if x.is_plain else LAST_BANDS
@@ -43,16 +43,12 @@ def convolution_candidates(op: DirectConvolution, ctx: LowerContext) -> list[Con
     picks = convolution_choices(op, ctx)
     if picks[0].band == "product":
         return picks
-    width = picks[0].blocking.tile.columns(ctx.target)
     bands = tuple(dict.fromkeys(choice.band for choice in picks))
-    found = candidate_choices(op.geometry, ctx.target, ctx.options.threads, bands)
+    tiles = tuple(dict.fromkeys(choice.blocking.tile for choice in picks))
+    found = candidate_choices(op.geometry, ctx.target, ctx.options.threads, bands, tiles)
     # A blocking asked for runs with the best band of its tile, so only that one can be tried.
     band_of = {choice.blocking.tile: choice.band for choice in reversed(picks)}
-    return [
-        c
-        for c in found
-        if c.blocking.tile.columns(ctx.target) == width and c.band == band_of[c.blocking.tile]
-    ]
+    return [c for c in found if c.band == band_of[c.blocking.tile]]
 
 
 def convolution_choice(op: DirectConvolution, ctx: LowerContext) -> ConvolutionChoice:

@@ -50,16 +50,14 @@ class DirectConvolution(Convolution, TunableOp):
         """Channels last with the weights in panels; the image may be plain if it has few channels, and everything if it
         is a product of weights and image."""
         g, rank = self.geometry, self.inputs[0].details.rank
-        asked = ctx.blockings.get(self.problem)
         last = channels_last(rank)
         cycles: dict[tuple[Format, Format, Format], float] = {}
-        for choice in offered(g, ctx):
-            if asked is None or choice.blocking.tile == asked.tile:
-                image = plain(rank) if choice.band in PLAIN_BANDS else last
-                formats = (image, panel_format(rank, choice, ctx.target), last)
-                if choice.band == "product":
-                    formats = (plain(rank),) * 3
-                cycles.setdefault(formats, choice.cycles)
+        for choice in offered(g, ctx, self.problem):
+            image = plain(rank) if choice.band in PLAIN_BANDS else last
+            formats = (image, panel_format(rank, choice, ctx.target), last)
+            if choice.band == "product":
+                formats = (plain(rank),) * 3
+            cycles.setdefault(formats, choice.cycles)
         best = min(cycles.values())
         return [
             FormatChoice((image, panels), (result,), (found - best) * BYTES_PER_CYCLE)
@@ -67,14 +65,24 @@ class DirectConvolution(Convolution, TunableOp):
         ]
 
 
-def offered(g: ConvolutionGeometry, ctx: LowerContext) -> list[ConvolutionChoice]:
-    """Every way the template offers, the fastest foreseen first for each layout of the image."""
+def offered(
+    g: ConvolutionGeometry, ctx: LowerContext, problem: str = ""
+) -> list[ConvolutionChoice]:
+    """Every way the template offers, the fastest foreseen first for each layout of the image.
+
+    Of the tile only that is asked for under the name of the problem, if any is and it can run.
+    """
     target, threads = ctx.target, ctx.options.threads
-    return [
-        *ranked_choices(g, target, threads, LAST_BANDS),
-        *ranked_choices(g, target, threads, ("planes",)),
-        *ranked_products(g, target, threads),
-    ]
+    asked = ctx.blockings.get(problem)
+    for tiles in [(asked.tile,), ()] if asked else [()]:
+        found = [
+            *ranked_choices(g, target, threads, LAST_BANDS, tiles),
+            *ranked_choices(g, target, threads, ("planes",), tiles),
+            *ranked_products(g, target, threads, tiles),
+        ]
+        if found:
+            break
+    return found
 
 
 def geometry_of(op: Convolution) -> ConvolutionGeometry:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -45,14 +46,16 @@ class ConvolutionChoice:
 
 
 def ranked_choices(
-    g: ConvolutionGeometry, target: Target, threads: int, bands: tuple[str, ...]
-) -> list[ConvolutionChoice]:
+    g: ConvolutionGeometry, target: Target, threads: int, bands: tuple[str, ...],
+    tiles: Sequence[GemmTile] = (),
+) -> list[ConvolutionChoice]:  # fmt: skip
     """The best blocking of each band and tile that can run the geometry, the fastest on one core first.
 
-    The order of the tiles, and with it that of each sum, does not depend on the number of threads.
+    `tiles` instead of those of the ISA's table, if given. The order of the tiles, and with it that of each sum, does
+    not depend on the number of threads.
     """
     found = []
-    for band, tile in product(bands, target.table.gemm_tiles):
+    for band, tile in product(bands, tiles or target.table.gemm_tiles):
         columns = tile.columns(target)
         if _fits(g, band) and (g.groups == 1 or g.outputs % columns == 0):
             alone = pick_blocking(g, band, tile, target, 1)
@@ -64,13 +67,14 @@ def ranked_choices(
 
 
 def candidate_choices(
-    g: ConvolutionGeometry, target: Target, threads: int, bands: tuple[str, ...]
-) -> list[ConvolutionChoice]:
+    g: ConvolutionGeometry, target: Target, threads: int, bands: tuple[str, ...],
+    tiles: Sequence[GemmTile] = (),
+) -> list[ConvolutionChoice]:  # fmt: skip
     """Choices worth trying: the best of each band and tile first, then other bands of rows, steps and groups of panels.
 
     Cycles are those foreseen for the threads.
     """
-    picks = ranked_choices(g, target, threads, bands)
+    picks = ranked_choices(g, target, threads, bands, tiles)
     rows, run = g.result[0], g.terms // g.kernel[0]
     found: dict[tuple[str, MatmulBlocking], None] = {(c.band, c.blocking): None for c in picks}
     for choice in picks:
@@ -88,7 +92,7 @@ def candidate_choices(
 
 
 def ranked_products(
-    g: ConvolutionGeometry, target: Target, threads: int
+    g: ConvolutionGeometry, target: Target, threads: int, tiles: Sequence[GemmTile] = ()
 ) -> list[ConvolutionChoice]:
     """Ways to run a convolution of single pixels as weights times image, each plain; the fastest foreseen first.
 
@@ -104,7 +108,7 @@ def ranked_products(
             pick_product_blocking(batch, g.outputs, pixels, g.channels, tile, target, threads),
             batch * (g.channels * product_cycles(g.outputs, pixels, tile, target) + copies),
         )
-        for tile in ranked_tiles(g.outputs, pixels, target)
+        for tile in tiles or ranked_tiles(g.outputs, pixels, target)
     ]
 
 

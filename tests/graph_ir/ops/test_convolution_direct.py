@@ -9,6 +9,8 @@ import pytest
 
 from graphc.graph_ir.format import parse_format
 from graphc.graph_ir.ops.convolution_direct import DirectConvolution, channels_last, offered
+from graphc.graph_ir.templates.matmul_tile import MatmulBlocking
+from graphc.target import GemmTile
 from support.check_op import check_op, make_op, random_array
 from support.lowered import context
 
@@ -65,3 +67,12 @@ def test_channels_last() -> None:
 def test_problem_names_the_geometry() -> None:
     op = op_of((1, 32, 9, 9), (64, 32, 3, 3), strides=(2, 2), before=(1, 1))
     assert op.problem == "conv c32i9x9o64r4x4k3x3s2x2p1x1 f32"
+
+
+@pytest.mark.parametrize(("outputs", "columns"), [(64, {32}), (48, {16, 48})])
+def test_a_tile_asked_for_may_be_any_that_fits(outputs: int, columns: set[int]) -> None:
+    """Panels of 32 hold one group of 64 outputs but not of 48, where the table decides."""
+    op, ctx = op_of((1, 32, 9, 9), (2 * outputs, 16, 3, 3), groups=2), context("avx512")
+    asked = MatmulBlocking(GemmTile(13, 2), 9, 64, 1)
+    choices = op.query_format(replace(ctx, blockings={op.problem: asked}))
+    assert {choice.inputs[1].blocks[-1] for choice in choices} == columns
