@@ -13,11 +13,12 @@ from ..graph_ir.context import LowerContext
 from ..graph_ir.decisions import log_of
 from ..graph_ir.graph import Array, Graph, Op
 from ..graph_ir.lower_graph import LoweredModel, lower_graph
+from ..graph_ir.passes.plan_memory import plan_memory
 from ..tensor_ir import interpreter
 from ..tensor_ir import pipeline as loop_pipeline
 from ..tensor_ir.nodes import Module
 from .error_bound import Error, Expected, expected_outputs, walk_expected, worst_error
-from .submodel import cut_rows, with_rows
+from .submodel import cut_rows, node_graph, with_rows
 
 MOST_GFLOP = 0.02
 """Work above which a kernel is not interpreted: it would take minutes."""
@@ -71,18 +72,34 @@ def kernel_prefixes(
     node: Op, inputs: Sequence[Array], expected: Sequence[Expected], ctx: LowerContext
 ) -> Iterator[Prefix]:
     """Interpret a node's kernel as lowered (number 0) and after each pass over Tensor IR."""
-    module = node.get_func(ctx).functions
-    stage = Module(module, module[0].name)
-    yield Prefix(0, "lowering", _interpreted(stage, node, inputs, expected))
+    stage, sections = _lowered_alone(node, ctx)
+    yield Prefix(0, "lowering", _interpreted(stage, node, inputs, expected, sections))
     for number, one in enumerate(loop_pipeline.PASSES, start=1):
         before = stage
         stage = one(stage, ctx.target)
         if stage is not before:
-            yield Prefix(number, one.__name__, _interpreted(stage, node, inputs, expected))
+            found = _interpreted(stage, node, inputs, expected, sections)
+            yield Prefix(number, one.__name__, found)
+
+
+def _lowered_alone(node: Op, ctx: LowerContext) -> tuple[Module, list[Array]]:
+    """The function of a node, and what it is given after its operands: a control op calls others that share these."""
+    if node.kind != "control":
+        functions = node.get_func(ctx).functions
+        return Module(functions, functions[0].name), []
+    graph = node_graph(node)
+    plan_memory(graph, ctx)
+    lowered = lower_graph(graph, ctx)
+    constants = np.frombuffer(lowered.constants, np.uint8).copy()
+    return lowered.module, [constants, np.zeros(lowered.arena_bytes, np.uint8)]
 
 
 def _interpreted(
-    module: Module, node: Op, inputs: Sequence[Array], expected: Sequence[Expected]
+    module: Module,
+    node: Op,
+    inputs: Sequence[Array],
+    expected: Sequence[Expected],
+    sections: Sequence[Array],
 ) -> Error:
     operands = list(dict.fromkeys(node.inputs))
     arrays = [
@@ -92,7 +109,7 @@ def _interpreted(
     details = [y.details for y in node.outputs]
     results = [np.zeros(d.blocking_dims, d.dtype.numpy) for d in details]
     try:
-        interpreter.run(module, module.entry, [*arrays, *results])
+        interpreter.run(module, module.entry, [*arrays, *results, *sections])
     except GraphcError:  # out of bounds, undefined: as wrong as can be
         return Error(float("inf"), 0.0, float("inf"), 0)
     plain = [

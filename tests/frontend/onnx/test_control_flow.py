@@ -79,7 +79,7 @@ def choice(**weights: Array) -> ModelProto:
     """y = x + k or y = -x, with an outer value that only a branch reads."""
     then = inner("then", [node("Add", "x k", "a")], outputs={"a": F32})
     other = inner(
-        "other", [node("Mul", "s two", "b")], outputs={"b": F32}, weights={"two": np.float32(2)}
+        "other", [node("Mul", "s two", "b")], outputs={"b": F32}, weights={"two": np.array(2, np.float32)}
     )
     nodes = [
         node("Relu", "x", "s"),
@@ -87,7 +87,7 @@ def choice(**weights: Array) -> ModelProto:
         node("Neg", "z", "y"),
     ]
     inputs = {"c": [], "x": [2, 3]} if "c" not in weights else {"x": [2, 3]}
-    return model(nodes, inputs, {"k": np.float32(3), **weights}, dtypes={"c": BOOL})
+    return model(nodes, inputs, {"k": np.array(3, np.float32), **weights}, dtypes={"c": BOOL})
 
 
 def test_if() -> None:
@@ -161,13 +161,13 @@ def test_loop_of_a_number_of_rounds_from_the_data() -> None:
 
 def test_loop_while_a_condition_holds() -> None:
     going = [node("ReduceSum", "n", "t", keepdims=0), node("Less", "t fifty", "more")]
-    proto = loop(fibonacci(going), "-", "going", fifty=np.float32(50))
+    proto = loop(fibonacci(going), "-", "going", fifty=np.array(50, np.float32))
     check(proto, [{"going": np.array(go), "x": X, "w": W} for go in (True, False)], {"while"})
 
 
 def test_loop_until_either_ends_it() -> None:
     going = [node("ReduceSum", "n", "t", keepdims=0), node("Less", "t fifty", "more")]
-    proto = loop(fibonacci(going), "most", "going", fifty=np.float32(50))
+    proto = loop(fibonacci(going), "most", "going", fifty=np.array(50, np.float32))
     feeds = [
         {"most": np.array(n), "going": np.array(go), "x": X, "w": W}
         for n, go in ((0, True), (1, True), (2, True), (100, True), (100, False))
@@ -229,7 +229,7 @@ def test_a_loop_inside_a_loop_inside_a_branch() -> None:
     nested = inner(
         "nested",
         [node("Mul", "p half", "q"), node("Identity", "g", "h")],
-        {"j": I64, "g": BOOL, "p": F32}, {"h": BOOL, "q": F32}, {"half": np.float32(0.5)},
+        {"j": I64, "g": BOOL, "p": F32}, {"h": BOOL, "q": F32}, {"half": np.array(0.5, np.float32)},
     )  # fmt: skip
     body = inner(
         "body",

@@ -36,7 +36,7 @@ def test_case_takes_the_branch_of_its_index_and_the_last_one_outside() -> None:
     graph = two_branches()
     x, y = np.array([1, 2, 3], np.float32), np.array([4, 5, 6], np.float32)
     for index in (-1, 0, 1, 2, 1 << 40):
-        first, second = graph.evaluate([np.int64(index), x, y])
+        first, second = graph.evaluate([np.array(index), x, y])
         np.testing.assert_array_equal(first, x + y if index == 0 else -x)
         np.testing.assert_array_equal(second, x if index == 0 else y)
 
@@ -48,7 +48,7 @@ def test_while_replaces_its_state_until_the_condition_fails() -> None:
         wanted = [a, b]
         for _ in range(n):
             wanted = [wanted[1], wanted[0] + w]
-        for got, want in zip(graph.evaluate([np.int64(n), a, b, w]), wanted, strict=True):
+        for got, want in zip(graph.evaluate([np.array(n), a, b, w]), wanted, strict=True):
             np.testing.assert_array_equal(got, want)
 
 
