@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 NAME = "verify"
 HELP = "Check every op of a model in every layout and blocking, and grade the cost model."
 BATCH = 64  # variants compiled at once
+MANY = (
+    32  # variants from which on other processes help to compile: they take half a second to start
+)
 WIDTH = 120  # of the table where there is no terminal
 
 
@@ -64,13 +67,16 @@ def run(args: argparse.Namespace) -> int:
 
 def check(variants: Sequence[Variant], ctx: LowerContext, report: Report) -> list[Trial]:
     """Compile and run the variants in batches."""
+    from ..codegen.kernel_pool import KernelPool
+    from ..compiler import resolve_jobs
     from ..tools.variant_program import try_variants
 
     trials: list[Trial] = []
     report("verify", 0, len(variants))
-    for start in range(0, len(variants), BATCH):
-        trials += try_variants(variants[start : start + BATCH], ctx)
-        report("verify", len(trials), len(variants))
+    with KernelPool(resolve_jobs(None) if len(variants) >= MANY else 1) as pool:
+        for start in range(0, len(variants), BATCH):
+            trials += try_variants(variants[start : start + BATCH], ctx, pool)
+            report("verify", len(trials), len(variants))
     return trials
 
 

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from ..codegen.aot import compile_to_object
-from ..codegen.module import emit_module
+from ..codegen.kernel_parts import split_program
+from ..codegen.kernel_pool import KernelPool
+from ..codegen.object_merge import merge_objects
 from ..compiler import support_object
 from ..dtypes import S64, U8
 from ..graph_ir.compare import Difference
@@ -19,7 +20,6 @@ from ..runtime.artifact import Artifact
 from ..runtime.executor import CompiledModel
 from ..runtime.metadata import Metadata, TensorSpec
 from ..tensor_ir import builder as t
-from ..tensor_ir import pipeline
 from ..tensor_ir.nodes import Block, Buffer, Function, If, Invoke, Module, Slice, Stmt
 from .variants import Variant
 
@@ -38,11 +38,18 @@ class Trial:
     seconds: float | None
 
 
-def try_variants(variants: Sequence[Variant], ctx: LowerContext) -> list[Trial]:
-    """Compile the variants together, run each once to compare it, and time those that have a predicted cost."""
+def try_variants(
+    variants: Sequence[Variant], ctx: LowerContext, pool: KernelPool | None = None
+) -> list[Trial]:
+    """Compile the variants to one program, run each once to compare it, and time those that have a predicted cost.
+
+    The processes of `pool` compile; without one, this one does.
+    """
     inputs, outputs = _arrays(variants)
     select = np.full(1, NONE, np.int64)
-    with CompiledModel(artifact(variants, ctx), ctx.options.threads) as model:
+    with CompiledModel(
+        artifact(variants, ctx, pool or KernelPool(1)), ctx.options.threads
+    ) as model:
         fed = {spec.name: a for spec, a in zip(model.inputs, (*inputs, select), strict=True)}
         call = model.bind(fed, outputs)
         differences = []
@@ -89,9 +96,11 @@ def _sample(call: Callable[[], int], repeats: int) -> float:
     return (time.perf_counter() - start) / repeats
 
 
-def artifact(variants: Sequence[Variant], ctx: LowerContext) -> Artifact:
-    """The program of all variants, compiled."""
-    module = pipeline.run(program(variants), ctx.target)
+def artifact(variants: Sequence[Variant], ctx: LowerContext, pool: KernelPool) -> Artifact:
+    """The program of all variants, compiled by the processes of a pool."""
+    module = program(variants)
+    parts = pool.compile(split_program(module), ctx.target, ctx.options.verify)
+    code = merge_objects([part.object_code for part in parts])
     main = module.function(module.entry)
     specs = [TensorSpec(p.name, p.dtype, p.shape) for p in main.params if isinstance(p, Buffer)]
     count = len(specs) - len(variants) - 2
@@ -101,7 +110,6 @@ def artifact(variants: Sequence[Variant], ctx: LowerContext) -> Artifact:
         TensorSpec(f"y{i}", v.output.dtype, v.output.blocking_dims) for i, v in enumerate(variants)
     )
     metadata = Metadata("verify", inputs, outputs, 0, ctx.target.isa)
-    code = compile_to_object(emit_module(module, ctx.target), ctx.target)
     return Artifact(metadata, np.empty(0, np.uint8), code, support_object())
 
 
