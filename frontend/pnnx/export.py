@@ -59,10 +59,25 @@ class Exporter:
         weights: dict[str, Array] | None = None,
     ) -> str:
         """Append an operator with at most one output; `keys` name its inputs. Returns the new operand."""
+        results = [] if result is None else [result]
+        outputs = self.emit_several(type_name, name, inputs, results, params, keys, weights)
+        return outputs[0] if outputs else ""
+
+    def emit_several(
+        self,
+        type_name: str,
+        name: str,
+        inputs: Sequence[str],
+        results: Sequence[LogicalTensor],
+        params: dict[str, Any] | None = None,
+        keys: Sequence[str] = (),
+        weights: dict[str, Array] | None = None,
+    ) -> tuple[str, ...]:
+        """Append an operator; `keys` name its inputs. Returns its operands, one for each of `results`."""
         name = self._unique(name)
-        outputs = [] if result is None else [str(len(self._details))]
-        if result is not None:
-            self._details[outputs[0]] = result
+        first = len(self._details)
+        outputs = [str(first + number) for number in range(len(results))]
+        self._details.update(zip(outputs, results, strict=True))
         for key, array in (weights or {}).items():
             self.weights[f"{name}.{key}"] = array
         touched = dict.fromkeys((*inputs, *outputs))
@@ -78,7 +93,7 @@ class Exporter:
                 {x: _type(self._details[x]) for x in touched if self._annotated(x, type_name)},
             )
         )
-        return outputs[0] if outputs else ""
+        return tuple(outputs)
 
     def _annotated(self, operand: str, type_name: str) -> bool:
         """The tool leaves scalars out; on an input the reader needs to know."""
@@ -93,12 +108,16 @@ class Exporter:
         self._names.add(name)
         return name
 
+    def _is_literal(self, x: GraphTensor) -> bool:
+        """Whether a tensor stands as a number in the text, and not for a part of another operator's result."""
+        return id(x.producer_owner) in self.absorbed and id(x) not in self.operands
+
     def expression(self, op: Op, function: str) -> str:
         """A pnnx.Expression of one function over the op's inputs; scalar constants stand as literals."""
         inputs: list[str] = []
         texts = []
         for x in op.inputs:
-            if id(x.producer_owner) in self.absorbed:
+            if self._is_literal(x):
                 texts.append(literal(x) or "")
                 continue
             operand = self.operand(x)
@@ -113,7 +132,7 @@ class Exporter:
         inputs: list[str] = []
         names: list[str] = []
         for i, x in enumerate(op.inputs):
-            if id(x.producer_owner) in self.absorbed:
+            if self._is_literal(x):
                 params[keys[i]] = literal(x)
             else:
                 inputs.append(self.operand(x))
@@ -141,7 +160,10 @@ def export_graph(graph: Graph) -> tuple[list[Operator], dict[str, Array]]:
             failures[str(failure)] += 1
             operand = ""
             exporter._details.setdefault(operand, LogicalTensor(SUFFIX_DTYPES["f32"], ()))
-        exporter.operands.update((id(y), operand) for y in op.outputs)
+        operands = operand if isinstance(operand, tuple) else (operand,) * len(op.outputs)
+        exporter.operands.update(
+            (id(y), name) for y, name in zip(op.outputs, operands, strict=True)
+        )
     if failures:
         counted = ", ".join(f"{what} ({count}x)" for what, count in sorted(failures.items()))
         raise UnsupportedError(f"graph '{graph.name}': PNNX cannot express: {counted}")

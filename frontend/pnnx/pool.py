@@ -52,10 +52,11 @@ def _largest(
     node: Node, x: GraphTensor, attrs: dict[str, Any], is_single: bool
 ) -> Value | tuple[Value, ...]:
     """The largest elements, and where they are if the file wants that."""
-    y = _unbatched(node, node.make("max_pool", x, **attrs), is_single)
+    y = node.make("max_pool", x, **attrs)
     if not node.flag("return_indices", False):
-        return y
-    return y, _unbatched(node, node.helper("max_pool_indices", x, **attrs), is_single)
+        return _unbatched(node, y, is_single)
+    places = node.helper("max_pool_indices", x, **attrs)
+    return _unbatched(node, y, is_single), _unbatched(node, places, is_single)
 
 
 def _avg_pool(spatial: int) -> Pool:
@@ -70,8 +71,10 @@ def _avg_pool(spatial: int) -> Pool:
         if not divisor:
             raise node.rule("divisor_override must not be 0", "0")
         dtype = x.details.dtype
-        total = node.helper("sum_pool", node.cast(x, dtype.accumulator), **attrs)
-        y = node.make("div", total, node.constant(divisor, total.details.dtype))
+        total = node.make("sum_pool", node.cast(x, dtype.accumulator), **attrs)
+        y = total
+        if divisor != 1:
+            y = node.make("div", total, node.constant(divisor, total.details.dtype))
         return _unbatched(node, node.cast(y, dtype), is_single)
 
     return run

@@ -104,8 +104,22 @@ ONE: dict[str, dict[str, Any]] = {
     "softmax": {"axis": 1},
     "arg_max": {"axis": 1, "keep_dims": True},
     "concat": {"axis": 0},
+    "max_pool": {"kernel": (2,), "strides": (2,), "before": (1,), "after": (1,), "dilations": (2,)},
+    "max_pool_indices": {"kernel": (2, 3), "strides": (1, 2), "ceil_mode": True},
+    "min_pool": {"kernel": (2, 2), "before": (1, 0), "after": (0, 0)},
+    "avg_pool": {"kernel": (3,), "before": (1,), "after": (1,), "count_include_pad": True},
+    "sum_pool": {"kernel": (2, 2), "before": (0, 1), "after": (0, 1)},
+    "lp_pool": {"kernel": (2,), "p": 4.0},
+    "lrn": {"size": 3, "alpha": 0.5},
+    "resize": {"shape": (2, 3, 7), "mode": "linear", "coordinates": "align_corners"},
+    "top_k": {"k": 2, "axis": 1, "largest": False},
+    "cum_sum": {"axis": 1},
+    "cum_prod": {"axis": 0, "reverse": True},
 }
-NOT_ALONE = ("input", "constant", "output", "batch_norm", "gather", "select", "prelu")
+NOT_ALONE = (
+    *("input", "constant", "output", "batch_norm", "gather", "select", "prelu"),
+    *("convolution", "convolution_transpose", "patches", "gather_elements", "scatter_elements"),
+)
 
 
 def op_graph(op_name: str) -> Graph:
@@ -162,6 +176,34 @@ SEVERAL: list[tuple[str, list[Any], dict[str, Any]]] = [
     ("reshape", [np.zeros((2, 0), F)], {"shape": (0, 7)}),
     ("reshape", [np.zeros((1, 1), F)], {"shape": ()}),
     ("and", [np.zeros((2, 2), bool), np.zeros(2, bool)], {}),
+    ("convolution", [np.zeros((2, 4, 9), F), np.zeros((6, 2, 3), F)],
+     {"groups": 2, "strides": (2,), "before": (1,), "after": (1,)}),
+    ("convolution", [np.zeros((1, 2, 5, 6), F), np.zeros((3, 2, 3, 2), F)],
+     {"before": (1, 0), "after": (0, 2), "dilations": (1, 2)}),
+    ("convolution_transpose", [np.zeros((1, 2, 4, 5), F), np.zeros((2, 3, 3, 2), F)],
+     {"strides": (2, 1), "before": (1, 0), "after": (1, 0), "output_padding": (1, 0)}),
+    ("convolution_transpose", [np.zeros((1, 2, 4), F), np.zeros((2, 3, 3), F)],
+     {"strides": (2,), "before": (1,), "after": (0,)}),
+    ("patches", [np.zeros((2, 3, 5, 6), F)],
+     {"kernel": (3, 2), "before": (1, 0), "after": (1, 0), "strides": (2, 1)}),
+    ("gather_elements", [np.zeros((3, 4), F), np.zeros((3, 2), np.int32)], {"axis": 1}),
+    ("scatter_elements", [np.zeros((3, 4), F), np.zeros((3, 2), np.int64), np.zeros((3, 2), F)],
+     {"axis": 1, "reduction": "add"}),
+    ("scatter_elements", [np.zeros((3, 4), F), np.zeros((3, 2), np.int64), np.zeros((3, 2), F)],
+     {"axis": 1}),
+    ("scatter_elements", [np.zeros((3, 4), F), np.zeros((3, 2), np.int64), np.zeros((3, 2), F)],
+     {"axis": 0, "reduction": "mul"}),
+    ("resize", [np.zeros((1, 2, 4, 5), F)],
+     {"shape": (1, 2, 8, 7), "scales": (1, 1, 2.0, 1.5), "mode": "nearest",
+      "coordinates": "asymmetric", "nearest_mode": "floor"}),
+    ("resize", [np.zeros((1, 2, 4, 5), F)],
+     {"shape": (1, 2, 9, 3), "mode": "nearest", "nearest_mode": "round_prefer_ceil"}),
+    ("resize", [np.zeros((1, 2, 8, 9), F)],
+     {"shape": (1, 2, 4, 3), "mode": "cubic", "cubic_coeff": -0.5, "antialias": True,
+      "exclude_outside": True}),
+    ("pad", [np.zeros((2, 5), F)], {"before": (0, 2), "after": (0, 3), "mode": "wrap"}),
+    ("avg_pool", [np.zeros((1, 2, 5, 6), F)],
+     {"kernel": (2, 3), "before": (0, 1), "after": (1, 1), "count_include_pad": True}),
 ]  # fmt: skip
 
 
@@ -255,3 +297,62 @@ def test_bools_and_integers_stand_as_literals(tmp_path: Path) -> None:
     back = reread(graph, tmp_path)
     assert back.compare_contents(graph)
     assert back.outputs[0].inputs[0].details.dtype == BOOL
+
+
+@pytest.mark.parametrize("has_bias", [True, False])
+@pytest.mark.parametrize("op_name", ["convolution", "convolution_transpose"])
+def test_a_convolution_with_weights_of_its_own_is_a_module(
+    op_name: str, has_bias: bool, tmp_path: Path
+) -> None:
+    graph = Graph("g")
+    x = graph.make_input(LogicalTensor(F32, (1, 4, 5, 6)), "x")
+    inner = 2 if op_name == "convolution" else 3
+    w = graph.make_constant(random_array("f32", (6 if inner == 2 else 4, inner, 3, 3)))
+    y = graph.make(op_name, (x, w), {"groups": 2, "strides": (2, 1)}, "c").outputs[0]
+    if has_bias:
+        bias = graph.make_constant(random_array("f32", (6,)))
+        column = graph.make("reshape", (bias,), {"shape": (6, 1, 1)}).outputs[0]
+        y = graph.make("add", (y, column)).outputs[0]
+    graph.make_output(graph.make("relu", (y,)).outputs[0])
+    once = check_meaning(graph, tmp_path)
+    types = [line.split()[0] for line in (tmp_path / "g.pnnx.param").read_text().splitlines()[2:]]
+    kind = "Conv2d" if inner == 2 else "ConvTranspose2d"
+    assert types == ["pnnx.Input", f"nn.{kind}", "F.relu", "pnnx.Output"]
+    assert reread(once, tmp_path).compare_contents(once)
+
+
+def test_places_of_a_pool_share_its_operator(tmp_path: Path) -> None:
+    graph = Graph("g")
+    x = graph.make_input(LogicalTensor(F32, (1, 2, 6, 6)), "x")
+    attrs = {"kernel": (2, 2), "strides": (2, 2)}
+    for op_name in ("max_pool_indices", "max_pool"):
+        graph.make_output(graph.make(op_name, (x,), attrs).outputs[0])
+    check_meaning(graph, tmp_path)
+    lines = (tmp_path / "g.pnnx.param").read_text().splitlines()
+    assert [line.split()[0] for line in lines[2:]].count("F.max_pool2d") == 1
+
+
+WINDOWS_WITHOUT_A_FORM = [
+    ("max_pool", (1, 1, 2, 5), {"kernel": (2,), "strides": (1,)},
+     "max_pool of f32[1,1,2,5] over 1 axes"),
+    ("avg_pool", (1, 2, 5), {"kernel": (2,), "before": (1,), "after": (0,)},
+     "avg_pool with borders [1] and [0]"),
+    ("avg_pool", (1, 2, 5), {"kernel": (2,), "dilations": (2,)}, "avg_pool with dilations [2]"),
+    ("sum_pool", (1, 2, 5), {"kernel": (2,)}, "sum_pool over one axis"),
+    ("lp_pool", (1, 2, 5), {"kernel": (2,), "p": 3.0}, "lp_pool with p=3, ceil_mode=False"),
+    ("lrn", (1, 4, 5), {"size": 2}, "lrn of 2 elements on axis 1"),
+    ("resize", (1, 2, 5), {"shape": (1, 2, 10)},
+     "resize of f32[1,2,5] to [1, 2, 10], nearest, half_pixel"),
+    ("cum_sum", (3,), {"exclusive": True}, "cum_sum that leaves the element itself out"),
+    ("patches", (1, 2, 5), {"kernel": (2,)}, "patches of f32[1,2,5] by [2], [0] and [0]"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("op_name", "dims", "attrs", "what"), WINDOWS_WITHOUT_A_FORM)
+def test_windows_that_pnnx_has_no_form_for(
+    op_name: str, dims: tuple[int, ...], attrs: dict[str, Any], what: str, tmp_path: Path
+) -> None:
+    graph = graph_with(op_name, [np.zeros(dims, F)], attrs)
+    with pytest.raises(UnsupportedError) as error:
+        write_pnnx(graph, tmp_path / "g.param")
+    assert str(error.value) == f"graph 'g': PNNX cannot express: {what} (1x)"

@@ -1,0 +1,86 @@
+"""Movement as PNNX operators: the reshape family, slices, borders."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...graph_ir.graph import Op
+from .export import Exporter
+from .export_forms import ExportFunction, call
+from .param_value import OPEN_END
+
+
+def _moved(type_name: str, param: str, attr: str) -> ExportFunction:
+    """The attribute as a list; without axes there is nothing to move."""
+
+    def export(e: Exporter, op: Op) -> str:
+        value = op.attrs[attr]
+        if not len(value) and type_name != "Tensor.reshape":
+            return e.call(op, "torch.clone")
+        return e.call(op, type_name, **{param: tuple(value)})
+
+    return export
+
+
+def _concat(e: Exporter, op: Op) -> str:
+    return e.call(op, "torch.cat", dim=op.axis)  # type: ignore[attr-defined]
+
+
+def _slice(e: Exporter, op: Op) -> str:
+    """PNNX steps are positive: axes read backwards are flipped first."""
+    x = op.inputs[0].details
+    dims, rank = x.plain_dims, x.rank
+    steps = op.attrs.get("steps", (1,) * rank)
+    cuts = list(zip(op.attrs["starts"], steps, op.attrs["sizes"], strict=True))
+    operand = e.operand(op.inputs[0])
+    back = [axis for axis, (_, step, size) in enumerate(cuts) if step < 0 and size]
+    if back:
+        operand = e.emit("torch.flip", op.name, [operand], x, {"dims": back})
+        cuts = [
+            (dims[i] - 1 - a, -s, n) if i in back else (a, s, n) for i, (a, s, n) in enumerate(cuts)
+        ]
+    parts = [i for i, cut in enumerate(cuts) if cut != (0, 1, dims[i])]
+    if not parts and back:
+        return operand
+    if not rank:
+        return e.call(op, "torch.clone")
+    params = _slice_params(cuts, parts or [0])
+    return e.emit("Tensor.slice", op.name, [operand], op.outputs[0].details, params)
+
+
+def _slice_params(cuts: list[tuple[int, int, int]], axes: list[int]) -> dict[str, Any]:
+    starts, steps, ends = [], [], []
+    for start, step, size in (cuts[axis] for axis in axes):
+        starts.append(start)
+        steps.append(max(step, 1))
+        ends.append(start + step * (size - 1) + 1 if size else start)
+    if len(axes) == 1:
+        return {"dim": axes[0], "start": starts[0], "end": ends[0], "step": steps[0]}
+    selects = [OPEN_END] * len(axes)
+    return {"dims": axes, "starts": starts, "ends": ends, "steps": steps, "selects": selects}
+
+
+def _pad(e: Exporter, op: Op) -> str:
+    pairs = list(zip(op.attrs["before"], op.attrs["after"], strict=True))
+    while len(pairs) > 1 and pairs[0] == (0, 0):
+        pairs.pop(0)
+    mode = op.attrs.get("mode", "constant")
+    params: dict[str, Any] = {"pad": [n for pair in reversed(pairs) for n in pair]}
+    if not pairs:
+        return e.call(op, "torch.clone")
+    params["mode"] = {"edge": "replicate", "wrap": "circular"}.get(mode, mode)
+    if mode == "constant":
+        params["value"] = float(op.attrs.get("value") or 0)
+    return e.call(op, "F.pad", **params)
+
+
+EXPORTERS: dict[str, ExportFunction] = {
+    "transpose": _moved("Tensor.permute", "dims", "perm"),
+    "reshape": _moved("Tensor.reshape", "shape", "shape"),
+    "broadcast": _moved("Tensor.expand", "sizes", "shape"),
+    "concat": _concat,
+    "slice": _slice,
+    "pad": _pad,
+    "copy": call("torch.clone"),
+}
+"""Graph op to its writer."""
