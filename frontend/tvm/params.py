@@ -64,9 +64,18 @@ def pack_params(arrays: Mapping[str, Array]) -> bytes:
 
 
 def write_params(path: str | os.PathLike[str], arrays: Mapping[str, Array]) -> None:
-    """Write a whole `.params` file. OSError when the system refuses."""
-    with Path(path).open("wb") as file:
-        file.writelines(params_chunks(arrays))
+    """Write a whole `.params` file. OSError when the system refuses.
+
+    The file is replaced, not overwritten: `arrays` may be views of the old one.
+    """
+    target = Path(path)
+    draft = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        with draft.open("wb") as file:
+            file.writelines(params_chunks(arrays))
+        draft.replace(target)
+    finally:
+        draft.unlink(missing_ok=True)
 
 
 class ParamsWriter:

@@ -71,6 +71,16 @@ def test_a_file_is_mapped_not_copied(tmp_path: Path) -> None:
     assert not found.flags.owndata and not found.flags.writeable
 
 
+def test_a_file_may_be_written_from_what_it_maps(tmp_path: Path) -> None:
+    path = tmp_path / "m.params"
+    write_params(path, {"a": np.arange(100_000, dtype=np.float32), "b": np.ones(3, np.int8)})
+    arrays = read_params(path)
+    write_params(path, dict(reversed(arrays.items())))
+    again = read_params(path)
+    assert list(again) == ["b", "a"] and again["a"][-1] == arrays["a"][-1] == 99_999
+    assert [file.name for file in tmp_path.iterdir()] == ["m.params"]
+
+
 def test_arrays_are_written_one_at_a_time(tmp_path: Path) -> None:
     writer = ParamsWriter(tmp_path / "p", ["a", "b"])
     writer.add(np.zeros(2))
