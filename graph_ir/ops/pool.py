@@ -252,6 +252,10 @@ class LpPool(FloatPool):
         return [make.to(value, self.outputs[0].details.dtype)]
 
 
+MOST_SLICES = 16
+"""Channels around one up to which their squares are added one by one instead of by a pool, which needs plain layout."""
+
+
 @register("lrn")
 class LocalResponseNorm(CompositeOp):
     """x / (k + alpha / size * sum of squares of `size` channels around) ** beta, for x [N, C, ...].
@@ -297,20 +301,49 @@ class LocalResponseNorm(CompositeOp):
         return self.inputs[0].details.elements * (2 * self.attrs["size"] + 4) / 1e9
 
     def decompose(self, graph: Graph) -> list[GraphTensor]:
-        """Sums over a window of the squares, with all axes behind the channels as one, then a power."""
+        """The sum of the squares around, then a power."""
         make = Composer(graph, self)
         x = make.widened(self.inputs[0])
-        dims, size, axis = x.details.plain_dims, self.attrs["size"], self.axis
         if not x.details.elements:
             return [self.inputs[0]]
+        total = (
+            self._windows(make, x) if self.attrs["size"] > MOST_SLICES else self._slices(make, x)
+        )
+        alpha, beta, k = self._numbers(self.attrs["size"])
+        dtype = x.details.dtype
+        scaled = make("mul", make.scalar(alpha, dtype), total)
+        base = make("add", make.scalar(k, dtype), scaled)
+        if (
+            beta == 0.75 and alpha >= 0 and k >= 0
+        ):  # roots of what is not negative are quicker than a power
+            root = make("sqrt", base)
+            power = make("mul", root, make("sqrt", root))
+        else:
+            power = make("pow", base, make.scalar(beta, dtype))
+        return [make.to(make("div", x, power), self.outputs[0].details.dtype)]
+
+    def _slices(self, make: Composer, x: GraphTensor) -> GraphTensor:
+        """The channels stored once with zeros around, and added at each distance: element by element in any layout."""
+        dims, size, axis = x.details.plain_dims, self.attrs["size"], self.axis
+        edges = [(*dims[:axis], n, *dims[axis + 1 :]) for n in ((size - 1) // 2, size // 2)]
+        zero = make.scalar(0, x.details.dtype)
+        before, after = (make("broadcast", zero, shape=shape) for shape in edges)
+        stored = make("concat", before, x, after, axis=axis)
+        total = None
+        for distance in range(size):
+            starts = tuple(distance if i == axis else 0 for i in range(len(dims)))
+            square = make("square", make("slice", stored, starts=starts, sizes=dims))
+            total = square if total is None else make("add", total, square)
+        assert total is not None
+        return total
+
+    def _windows(self, make: Composer, x: GraphTensor) -> GraphTensor:
+        """A pool over the channels, with all axes behind them as one."""
+        dims, size, axis = x.details.plain_dims, self.attrs["size"], self.axis
         rows = (math.prod(dims[:axis]), dims[axis], math.prod(dims[axis + 1 :]))
         squares = make("reshape", make("square", x), shape=rows)
         pads = {"before": ((size - 1) // 2, 0), "after": (size // 2, 0)}
-        total = make("reshape", make("sum_pool", squares, kernel=(size, 1), **pads), shape=dims)
-        alpha, beta, k = (make.scalar(v, x.details.dtype) for v in self._numbers(size))
-        base = make("add", k, make("mul", alpha, total))
-        value = make("div", x, make("pow", base, beta))
-        return [make.to(value, self.outputs[0].details.dtype)]
+        return make("reshape", make("sum_pool", squares, kernel=(size, 1), **pads), shape=dims)
 
     def _numbers(self, size: int = 1) -> tuple[float, float, float]:
         """alpha / size, beta, k."""

@@ -31,6 +31,7 @@ from ..groups import (
 from ..op_kinds import FusibleOp, TunableOp
 
 CHEAP_MOVEMENT = ("broadcast",)
+ASKING = ("concat", "pad")
 Fits = Callable[[Op, list[Op]], bool]
 """Whether an op may join the group."""
 
@@ -166,6 +167,9 @@ def _grow_backward(group: list[Op], taken: set[Op], by_rows: bool) -> None:
             if any(user not in members or user.kind == "tunable" for _, user in tensor.uses):
                 continue
             if by_rows and any(_moves(user) for _, user in tensor.uses):
+                continue
+            # An element of these asks where it comes from; several that are read at other places would each ask.
+            if producer.op_name in ASKING and sum(_moves(user) for _, user in tensor.uses) > 1:
                 continue
             if tensor.details.elements < _reads(op) and producer.op_name not in CHEAP_MOVEMENT:
                 continue

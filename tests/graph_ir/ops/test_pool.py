@@ -160,17 +160,18 @@ def test_rejects(op_name, x, attrs, message):
 # --- lrn -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 5, 9])
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 17])
 @pytest.mark.parametrize("channels", [1, 3, 8])
-def test_lrn(size, channels):
+@pytest.mark.parametrize("beta", [0.75, 0.6])
+def test_lrn(size, channels, beta):
     x = random_array("f32", (2, channels, 3, 2))
-    attrs = {"size": size, "alpha": 0.5, "beta": 0.75, "k": 2.0}
+    attrs = {"size": size, "alpha": 0.5, "beta": beta, "k": 2.0}
 
     def formula(v):
         y = np.empty_like(v)
         for c in range(channels):
             around = v[:, max(c - (size - 1) // 2, 0) : c + size // 2 + 1]
-            y[:, c] = v[:, c] / (2 + 0.5 / size * (around**2).sum(1)) ** 0.75
+            y[:, c] = v[:, c] / (2 + 0.5 / size * (around**2).sum(1)) ** beta
         return y
 
     check_op("lrn", [x], attrs, formula, factor=8)

@@ -125,6 +125,20 @@ def test_a_smaller_value_is_computed_once_and_not_for_every_element() -> None:
     assert groups(body + node("a", "add", "a=%x, b=%e") + "return (y=%a)") == ["e", "a"]
 
 
+def test_a_joined_value_read_at_several_places_is_stored() -> None:
+    def body(make: Make, x: Inputs) -> GraphTensor:
+        joined = make("concat", x["a"], x["b"], axis=1)
+        left = make("slice", joined, starts=(0, 0), sizes=(3, 4))
+        right = make("slice", joined, starts=(0, 1), sizes=(3, 4))
+        return make("add", left, right)
+
+    lowered = check_interpreted(build({"a": (3, 2), "b": (3, 3)}, body), context())
+    assert [call.kernel for call in lowered.calls] == [
+        "f32_concat_3x5__avx2",
+        "f32_slice_add_3x4__avx2",
+    ]
+
+
 def test_a_reduction_over_columns_takes_its_operand_and_what_follows() -> None:
     body = X + node("a", "neg", "x=%x") + node("s", "reduce_sum", "x=%a", "4", "axes: {0}")
     assert groups(body + node("b", "abs", "x=%s", "4") + "return (y=%b)") == ["a s b"]
