@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .computation import Pointwise, Reduction
+from .format import Format, plain
 from .graph import GraphTensor, Op
 from .op_kinds import FusibleOp, TunableOp
 
@@ -54,12 +55,21 @@ def is_tuned(op: Op) -> bool:
 
 def is_view(op: Op) -> bool:
     """Whether the output is the input's memory under another shape or name: no code runs for it."""
-    if op.op_name not in ("reshape", "reorder"):
+    if op.op_name not in ("reshape", "reorder", "transpose"):
         return False
     source, result = op.inputs[0].details, op.outputs[0].details
+    if op.op_name == "transpose":
+        return transposed_format(op, source.format) == result.format
     if op.op_name == "reshape":
         return source.format.is_plain and result.format.is_plain
     return source.format.is_view_of(result.format, source.plain_dims)
+
+
+def transposed_format(op: Op, source: Format) -> Format:
+    """The layout in which the result of a transpose is the memory of its input, which lies in layout `source`."""
+    perm = tuple(axis % source.rank for axis in op.attrs["perm"])
+    order = tuple(perm.index(axis) for axis in source.order)
+    return Format(plain(source.rank).axes, order, source.blocks)
 
 
 def storage_root(tensor: GraphTensor) -> GraphTensor:

@@ -26,6 +26,7 @@ from .passes.simplify_algebra import simplify_algebra
 from .passes.simplify_control import simplify_control
 from .passes.simplify_movement import simplify_movement
 from .passes.sink_reshapes import sink_reshapes
+from .passes.sink_transposes import sink_transposes
 from .verifier import verify
 
 Pass = Callable[[Graph, LowerContext], bool]
@@ -72,6 +73,7 @@ PIPELINE: tuple[tuple[Pass, str], ...] = (
     (lower_windows, ""),
     (divide_by_constants, "simplify"),  # after the patterns, which know divisions
     (sink_reshapes, ""),
+    (sink_transposes, "simplify"),
     (eliminate_common, "cse"),  # decompositions of equal composites are equal
     (propagate_layouts, ""),
     (fold_constants, "fold"),  # the weight prepack: a reorder of a constant is a constant

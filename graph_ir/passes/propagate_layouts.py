@@ -23,7 +23,7 @@ from ..context import LowerContext
 from ..decisions import record
 from ..format import Format, plain
 from ..graph import FormatChoice, Graph, GraphTensor, Op
-from ..groups import follows_layout, is_elementwise
+from ..groups import follows_layout, is_elementwise, transposed_format
 
 MOST_COMBINATIONS = 64
 BLOCKED_DISCOUNT = 0.9
@@ -100,13 +100,30 @@ def _may_be_blocked(graph: Graph, options: dict[Op, list[FormatChoice]]) -> set[
     for op in graph.ops:
         for index, tensor in enumerate(op.outputs):
             chosen = any(not choice.outputs[index].is_plain for choice in options.get(op, ()))
-            if chosen or (follows_layout(op) and any(x in found for x in op.inputs)):
+            if op.op_name == "transpose":
+                chosen = _is_wanted(op, options)
+            if chosen or (_takes_over(op) and any(x in found for x in op.inputs)):
                 found.add(tensor)
     return found
 
 
 def _has_layouts(op: Op) -> bool:
-    return op.kind == "tunable" or follows_layout(op)
+    return op.kind == "tunable" or _takes_over(op)
+
+
+def _takes_over(op: Op) -> bool:
+    """Whether the layout of the result is that of an input, the axes of a transpose renamed."""
+    return op.op_name == "transpose" or follows_layout(op)
+
+
+def _is_wanted(op: Op, options: dict[Op, list[FormatChoice]]) -> bool:
+    """Whether a reader may want the result of a transpose of a plain tensor in the layout that costs nothing."""
+    moved = transposed_format(op, plain(op.inputs[0].details.rank))
+    return any(
+        choice.inputs[index] == moved
+        for index, user in op.outputs[0].uses
+        for choice in options.get(user, ())
+    )
 
 
 def _leaders(op: Op, choices: list[FormatChoice]) -> list[int]:
@@ -214,6 +231,8 @@ def _formats_of(
     """(format wanted of each input, format of each output)."""
     if op in choices:
         return list(choices[op].inputs), list(choices[op].outputs)
+    if op.op_name == "transpose":
+        return _transposed(op, formats[op.inputs[0]], choices)
     if follows_layout(op):
         dims = op.outputs[0].details.plain_dims
         whole = is_elementwise(op)
@@ -225,6 +244,17 @@ def _formats_of(
         chosen = next((formats[x] for x in same if not formats[x].is_plain), plain(len(dims)))
         return [chosen if x in same else plain(x.details.rank) for x in op.inputs], [chosen]
     return [plain(x.details.rank) for x in op.inputs], [plain(y.details.rank) for y in op.outputs]
+
+
+def _transposed(
+    op: Op, source: Format, choices: dict[Op, FormatChoice]
+) -> tuple[list[Format], list[Format]]:
+    """A transpose of what does not lie plain, or into the layout that a reader wants, is a view: no code runs."""
+    moved = transposed_format(op, source)
+    wanted = (choices[user].inputs[i] for i, user in op.outputs[0].uses if user in choices)
+    if source.is_plain and moved not in wanted:
+        return [source], [plain(source.rank)]
+    return [source], [moved]
 
 
 def _apply(graph: Graph, choices: dict[Op, FormatChoice]) -> bool:

@@ -1,0 +1,96 @@
+"""Move the transpose behind a convolution past elementwise ops, so that they can be its epilogue."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..context import LowerContext
+from ..graph import Graph, GraphTensor, Op
+from ..groups import is_elementwise
+from ..op_kinds import FusibleOp
+from ..ops.compose import Composer
+from ..registry import lookup, names
+from ..rewrite import Rule, rewrite
+
+
+def sink_transposes(graph: Graph, ctx: LowerContext) -> bool:
+    """Compute elementwise ops on [N, O, H, W], as the op gives it, rather than on [N, H, W, O].
+
+    %c = transpose(convolution(%x, %w)); %y = relu(add(%c, %bias))
+    ->
+    %y = transpose(relu(add(convolution(%x, %w), transpose(%bias))))
+
+    Requires: plain layouts, topological order.
+    Ensures: topological order; only transposes of what a tunable op made, or of elementwise ops on that, have moved;
+    no transpose undoes the one before it.
+    """
+    classes = {name: lookup(name) for name in names()}
+    elementwise = [n for n, c in classes.items() if issubclass(c, FusibleOp) and c.elementwise]
+    rules: dict[str, list[Rule]] = {name: [_past] for name in elementwise if name != "broadcast"}
+    return rewrite(graph, {**rules, "transpose": [_join]})
+
+
+def _join(graph: Graph, op: Op) -> GraphTensor | None:
+    """A transpose of a transpose: one, or none."""
+    inner = op.inputs[0].producer_owner
+    if inner.op_name != "transpose":
+        return None
+    outer, first = _perm(op), _perm(inner)
+    perm = tuple(first[axis] for axis in outer)
+    source = inner.inputs[0]
+    if perm == tuple(range(len(perm))):
+        return source
+    return Composer(graph, op)("transpose", source, perm=perm)
+
+
+def _past(graph: Graph, op: Op) -> GraphTensor | None:
+    """All operands of the full shape must be transposed alike; others are small, and are turned back."""
+    dims = op.outputs[0].details.plain_dims
+    full = [x for x in op.inputs if x.details.plain_dims == dims]
+    perms = {_moved_by(x) for x in full}
+    perm = next(iter(perms)) if len(perms) == 1 else None
+    if perm is None or not any(_is_of_product(x.producer_owner.inputs[0]) for x in full):
+        return None
+    make = Composer(graph, op)
+    inputs = [
+        x.producer_owner.inputs[0] if x in full else _turned_back(make, x, perm) for x in op.inputs
+    ]
+    result = graph.make(op.op_name, inputs, op.attrs, op.name).outputs[0]
+    return make("transpose", result, perm=perm)
+
+
+def _perm(op: Op) -> tuple[int, ...]:
+    return tuple(axis % len(op.attrs["perm"]) for axis in op.attrs["perm"])
+
+
+def _moved_by(tensor: GraphTensor) -> tuple[int, ...] | None:
+    op = tensor.producer_owner
+    return _perm(op) if op.op_name == "transpose" else None
+
+
+def _is_of_product(tensor: GraphTensor) -> bool:
+    """Whether a tunable op made it, elementwise ops on the way aside."""
+    op = tensor.producer_owner
+    for _ in range(100):
+        if op.kind == "tunable" or not is_elementwise(op):
+            break
+        same = [x for x in op.inputs if x.details.plain_dims == op.outputs[0].details.plain_dims]
+        if not same:
+            break
+        op = same[0].producer_owner
+    return op.kind == "tunable"
+
+
+def _turned_back(make: Composer, x: GraphTensor, perm: Sequence[int]) -> GraphTensor:
+    """An operand that broadcasts, with its axes where they are before the transpose."""
+    dims = x.details.plain_dims
+    if x.details.elements == 1 or not dims:
+        return make("reshape", x, shape=()) if dims else x
+    wide = (1,) * (len(perm) - len(dims)) + dims
+    back = tuple(perm.index(axis) for axis in range(len(perm)))
+    moved = [axis for axis in back if wide[axis] != 1]
+    if moved == sorted(moved):  # only axes of size 1 move, which costs nothing
+        return make("reshape", x, shape=tuple(wide[axis] for axis in back))
+    if wide != dims:
+        x = make("reshape", x, shape=wide)
+    return make("transpose", x, perm=back)
