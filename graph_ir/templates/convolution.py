@@ -18,9 +18,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from ...dtypes import F32
 from ...target import Target
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import (
+    Ahead,
     Allocate,
     Block,
     Brgemm,
@@ -159,8 +161,19 @@ class ConvolutionTemplate:
             Slice(out.buffer, (place,)), a, self._weights(panel, step), pixels, columns, step.k,
             step.batch, step.a_batch, self.band.pixel, self.band.term, step.b_batch * self.columns,
             self.columns, out.column, accumulate, self.columns, epilogue,
-            min(pixels, rows_for(columns, self.blocking.tile, self.target)),
+            min(pixels, rows_for(columns, self.blocking.tile, self.target)), self._ahead(panel, line, step),
         )  # fmt: skip
+
+    def _ahead(self, panel: Expr, line: Expr, step: Step) -> tuple[Ahead, ...]:
+        """The line's part of what this step reads of the next panel, if the weights come from beyond L2."""
+        g = self.geometry
+        if g.terms * g.outputs * F32.size <= self.target.l2_bytes // 2:
+            return ()
+        lines = 1 if self.band.flat else self.band.rows
+        part = -(-step.k * step.batch * self.columns // lines)
+        weights = self._weights(t.add(panel, 1), step)
+        place = t.add(weights.indices[0], t.mul(line, part))
+        return (Ahead(Slice(weights.buffer, (place,)), part),)
 
     def _weights(self, panel: Expr, step: Step) -> Slice:
         """The rows of a panel that a step multiplies by."""

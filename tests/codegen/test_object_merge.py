@@ -83,6 +83,8 @@ def test_what_is_no_object_is_refused(code: bytes) -> None:
 
 
 def test_sections_that_can_be_written_are_refused() -> None:
-    variable = compiled("@counter = global i64 3\ndefine ptr @where() nounwind { ret ptr @counter }\n")
+    variable = compiled(
+        "@counter = global i64 3\ndefine ptr @where() nounwind { ret ptr @counter }\n"
+    )
     with pytest.raises(InternalError, match=r"section '\.data' of an object cannot be merged"):
         merge_objects([table("left", *LEFT), variable])

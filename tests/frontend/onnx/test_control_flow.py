@@ -79,7 +79,10 @@ def choice(**weights: Array) -> ModelProto:
     """y = x + k or y = -x, with an outer value that only a branch reads."""
     then = inner("then", [node("Add", "x k", "a")], outputs={"a": F32})
     other = inner(
-        "other", [node("Mul", "s two", "b")], outputs={"b": F32}, weights={"two": np.array(2, np.float32)}
+        "other",
+        [node("Mul", "s two", "b")],
+        outputs={"b": F32},
+        weights={"two": np.array(2, np.float32)},
     )
     nodes = [
         node("Relu", "x", "s"),
