@@ -1,4 +1,4 @@
-"""`graphc tune`: measure the blockings of every product of a model and keep the best for `compile`."""
+"""`graphc tune`: measure the blockings of the products and convolutions of a model, keep the best for `compile`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from ..bench.kernels import Trial
 
 NAME = "tune"
-HELP = "Measure the blockings of a model's products and keep the best for `compile`."
+HELP = "Measure the blockings of a model's products and convolutions, keep the best for `compile`."
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,16 +32,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Tune every distinct product, the largest first, until the time is up."""
+    """Tune every distinct product, then every convolution, the largest first, until the time is up."""
     from ..bench.kernels import default_blocking, parse_problem
     from ..bench.measure import pin_to
     from ..codegen.host import target_for
+    from ..graph_ir.context import LowerContext
+    from ..tools.convolution_trials import direct_convolutions, tune_convolution
     from ..tuning import TuningFile, default_file
 
     options, target = compile_options(args), target_for(args.target)
     graph, _ = read_model(args)
     problems = [parse_problem(text) for text in _problems(graph)]
     problems.sort(key=lambda problem: -problem.gflop)
+    ctx = LowerContext(target, options)
+    convolutions = direct_convolutions(graph, ctx)
     store = TuningFile(Path(args.db) if args.db else default_file(), target, options.threads)
     allowed = os.sched_getaffinity(0)
     pin_to(options.threads)
@@ -48,15 +53,22 @@ def run(args: argparse.Namespace) -> int:
     deadline = time.monotonic() + args.seconds
     try:
         with progress(args.quiet or args.json) as report:
-            report("tune", 0, len(problems))
+            total = len(problems) + len(convolutions)
+            report("tune", 0, total)
             for done, problem in enumerate(problems):
-                share = (deadline - time.monotonic()) / (len(problems) - done)
+                share = (deadline - time.monotonic()) / (total - done)
                 chosen = default_blocking(problem, target, options.threads)
                 trials = _trials(problem, chosen, target, options.threads, share)
                 best = max(trials, key=lambda trial: trial.gflops)
                 store.write(str(problem), best.blocking, best.gflops)
                 rows.append(_row(problem, trials, best))
-                report("tune", done + 1, len(problems))
+                report("tune", done + 1, total)
+            for done, op in enumerate(convolutions, start=len(problems)):
+                share = (deadline - time.monotonic()) / (total - done)
+                found = tune_convolution(op, ctx, share)
+                store.write(found.problem, found.blocking, found.after)
+                rows.append({**asdict(found), "blocking": str(found.blocking)})
+                report("tune", done + 1, total)
     finally:
         os.sched_setaffinity(0, allowed)
     if args.json:

@@ -42,8 +42,8 @@ MOST_BLOCKINGS = 20
 class Variant:
     """One way to run one op: its kernel, what to feed it (laid out), and what must come out (plain).
 
-    `problem` and `predicted` (cycles) only where the op has blockings to choose from; `chosen`: the compiler takes
-    this one.
+    `problem`, `asked` (the blocking) and `predicted` (cycles) only where the op has blockings to choose from;
+    `chosen`: the compiler takes this one.
     """
 
     op: str
@@ -57,6 +57,7 @@ class Variant:
     problem: str = ""
     predicted: float | None = None
     chosen: bool = False
+    asked: MatmulBlocking | None = None
 
     def check(self, result: Array) -> Difference:
         """Compare the kernel's output, in its layout, with the reference."""
@@ -148,6 +149,7 @@ def op_variants(op: Op, ctx: LowerContext, chosen: int | None = None) -> Iterato
                 problem=blocked.problem,
                 predicted=cycles,
                 chosen=number == chosen and blocking == blocking_of(blocked, ctx),
+                asked=blocking,
             )
 
 

@@ -1,0 +1,58 @@
+"""`graphc tune`: what it measures is what `compile` then uses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from graphc import cli
+from graphc.compiler import compile as compile_model
+from graphc.frontend import load as load_graph
+
+
+def network(folder: Path) -> str:
+    """A convolution of few channels and one of 1 x 1 taps."""
+    weights = [np.ones((20, 3, 3, 3), np.float32), np.ones((17, 20, 1, 1), np.float32)]
+    nodes = [
+        helper.make_node("Conv", ["x", "w0"], ["h"], "c0"),
+        helper.make_node("Conv", ["h", "w1"], ["y"], "c1"),
+    ]
+    shapes = {"x": (1, 3, 9, 9), "y": (1, 17, 7, 7)}
+    ends = {
+        name: helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+        for name, shape in shapes.items()
+    }
+    constants = [numpy_helper.from_array(w, f"w{i}") for i, w in enumerate(weights)]
+    graph = helper.make_graph(nodes, "net", [ends["x"]], [ends["y"]], constants)
+    path = folder / "net.onnx"
+    opset = [helper.make_opsetid("", 17)]
+    path.write_bytes(
+        helper.make_model(graph, opset_imports=opset, ir_version=9).SerializeToString()
+    )
+    return str(path)
+
+
+def test_convolutions_keep_their_best_blocking(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model, store = network(tmp_path), str(tmp_path / "tuning.sqlite")
+    switches = ["--threads", "1", "-X", "no-winograd"]
+    args = ["tune", model, "--db", store, "--seconds", "0", "--json", *switches]
+    assert cli.main(args) == 0
+    rows = json.loads(capsys.readouterr().out)["problems"]
+    assert [row["problem"] for row in rows] == [
+        "conv c3i9x9o20r7x7k3x3 f32",
+        "conv c20i7x7o17r7x7k1x1 f32",
+    ]
+    assert all(row["tried"] > 1 and row["after"] >= row["before"] > 0 for row in rows)
+    assert cli.main(["explain", model, "c0", "--tuning", store, "--json", *switches]) == 0
+    blockings = json.loads(capsys.readouterr().out)["blockings"]
+    (chosen,) = [b for b in blockings if b["chosen"]]
+    assert (chosen["blocking"], chosen["by"]) == (rows[0]["blocking"], "a tuning file")
+    x = np.random.default_rng(0).integers(-4, 5, (1, 3, 9, 9)).astype(np.float32)
+    (expected,) = load_graph(model).evaluate([x])
+    assert np.array_equal(compile_model(model, disabled=("winograd",))(x), expected)
