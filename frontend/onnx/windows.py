@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
-from ...dtypes import S32
+import numpy as np
+
+from ...dtypes import S32, S64
 from ...graph_ir.graph import GraphTensor
 from .scope import Handler, NodeContext, Value
 
@@ -145,7 +148,7 @@ def _convolution_transpose(node: NodeContext) -> Value:
 
 
 def _pool(op_name: str) -> Handler:
-    def handler(node: NodeContext) -> Value:
+    def handler(node: NodeContext) -> Value | list[Value]:
         x = node.tensor(0)
         kernel = node.attr_ints("kernel_shape")
         if kernel is None or len(kernel) != x.details.rank - 2:
@@ -158,9 +161,27 @@ def _pool(op_name: str) -> Handler:
             attrs["count_include_pad"] = bool(node.attr_int("count_include_pad", 0))
         if op_name == "lp_pool":
             attrs["p"] = node.attr_int("p", 2)
-        return node.make(op_name, [x], attrs)
+        result = node.make(op_name, [x], attrs)
+        if op_name == "max_pool" and node.wants(1):
+            return [result, _places(node, x, attrs)]
+        return result
 
     return handler
+
+
+def _places(node: NodeContext, x: GraphTensor, attrs: dict[str, Any]) -> GraphTensor:
+    """Where the largest elements are in the whole of x: the image counts, and, with storage_order, its columns."""
+    batch, channels, *sizes = x.details.plain_dims
+    places = node.helper("max_pool_indices", [x], attrs)
+    if node.attr_int("storage_order", 0):
+        if len(sizes) != 2:
+            raise node.unsupported("storage_order=1 of an image that is not a plane")
+        height, width = (node.constant(size, S64) for size in sizes)
+        row = node.helper("div", [places, width])
+        column = node.helper("mod", [places, width])
+        places = node.helper("add", [node.helper("mul", [column, height]), row])
+    images = np.arange(batch * channels).reshape(batch, channels, *(1,) * len(sizes))
+    return node.helper("add", [places, node.constant(images * math.prod(sizes), S64)])
 
 
 def _global_pool(op_name: str) -> Handler:

@@ -30,7 +30,6 @@ REFUSALS = (
     "only tensors are supported",
     "opsets 7 to",
     "a constant of kind value_string",
-    "its output 1",
     "these ops are not supported: Sequence",
     "these ops are not supported: Optional",
     "the batched form of opset 8",
