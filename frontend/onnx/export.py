@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from onnx import NodeProto, TensorProto, ValueInfoProto, defs, helper
+from onnx import GraphProto, NodeProto, TensorProto, ValueInfoProto, defs, helper
 
 from ...dtypes import DType, from_numpy
 from ...errors import UnsupportedError
@@ -35,7 +35,8 @@ class Exporter:
         self.graph = graph
         self.nodes: list[NodeProto] = []
         self.initializers: dict[str, Array] = {}
-        self.opset = OPSET
+        self.opsets = {OPSET}
+        self.failures: Counter[str] = Counter()
         self._values: dict[GraphTensor, str] = {}
         self._dtypes: dict[str, DType] = {}
         self._names = {op.name for op in graph.inputs}
@@ -45,6 +46,68 @@ class Exporter:
         for op, name in zip(graph.outputs, self._results, strict=True):
             if op.inputs[0].producer_owner.kind != "source":
                 self._wanted.setdefault(op.inputs[0], name)
+
+    @property
+    def opset(self) -> int:
+        """The first operator set that has all nodes."""
+        return max(self.opsets)
+
+    def nested(self) -> Exporter:
+        """What writes a subgraph: it sees all values of this one, and its constants lie with those of the model."""
+        inner = Exporter(Graph())
+        inner.initializers, inner.opsets, inner.failures = (
+            self.initializers,
+            self.opsets,
+            self.failures,
+        )
+        inner._names, inner._dtypes = self._names, self._dtypes
+        return inner
+
+    def write_ops(self, graph: Graph) -> None:
+        """The nodes of every op of a graph whose inputs are bound; what has no form is counted in `failures`."""
+        from .export_table import EXPORTERS
+
+        for op in graph.ops:
+            try:
+                if not all(y.details.format.is_plain for y in op.outputs):
+                    raise InexpressibleError(f"{op.op_name} in a blocked layout")
+                if op.kind == "source":
+                    self.source(op)
+                elif op.kind != "sink":
+                    if op.op_name not in EXPORTERS:
+                        raise InexpressibleError(op.op_name)
+                    EXPORTERS[op.op_name](self, op)
+            except InexpressibleError as failure:
+                self.failures[str(failure)] += 1
+                for tensor in op.outputs:  # so that what follows is looked at too
+                    self.bind(tensor, tensor.name)
+
+    def inline(self, graph: Graph, values: Sequence[str]) -> list[str]:
+        """The nodes of a closed graph on these values; the values of its outputs."""
+        for op, value in zip(graph.inputs, values, strict=True):
+            self._values[op.outputs[0]] = value
+        self.write_ops(graph)
+        return [self.value(op.inputs[0]) for op in graph.outputs]
+
+    def formal(self, wanted: str, details: LogicalTensor) -> ValueInfoProto:
+        """An input of a subgraph, whose name is then a value."""
+        name = self._unique(wanted)
+        self._dtypes[name] = details.dtype
+        return value_info(name, details)
+
+    def subgraph(
+        self,
+        name: str,
+        results: Sequence[tuple[str, LogicalTensor]],
+        inputs: Sequence[ValueInfoProto] = (),
+    ) -> GraphProto:
+        """What was written as an attribute; results have nodes of their own, for they may be values from outside."""
+        outputs = []
+        for value, details in results:
+            result = self._unique(f"{name}.result")
+            self.nodes.append(helper.make_node("Identity", [value], [result], name=result))
+            outputs.append(value_info(result, details))
+        return helper.make_graph(self.nodes, name or "graph", list(inputs), outputs)
 
     def value(self, tensor: GraphTensor) -> str:
         """The name of a tensor's value."""
@@ -61,6 +124,8 @@ class Exporter:
     def source(self, op: Op) -> None:
         """An input, or a constant as an initializer."""
         tensor = op.outputs[0]
+        if op.op_name == "input" and tensor in self._values:
+            return  # of a subgraph: bound already
         name = op.name if op.op_name == "input" else self._unique(op.name)
         if op.op_name == "constant":
             self.initializers[name] = np.asarray(op.attrs["value"])
@@ -87,10 +152,16 @@ class Exporter:
         **attrs: Any,
     ) -> str:
         """A node the op's own one needs; its only value, of the first input's element type unless given."""
-        name = self._unique(f"{op.name}.{op_type.lower()}")
-        self._append(op, op_type, name, inputs, [name], attrs)
-        self._dtypes[name] = dtype or self._dtypes[inputs[0]]
-        return name
+        return self.parts(op, op_type, inputs, [dtype or self._dtypes[inputs[0]]], **attrs)[0]
+
+    def parts(
+        self, op: Op, op_type: str, inputs: Sequence[str], dtypes: Sequence[DType], **attrs: Any
+    ) -> list[str]:
+        """A node with a value of each of these element types."""
+        names = [self._unique(f"{op.name}.{op_type.lower()}") for _ in dtypes]
+        self._append(op, op_type, names[0], inputs, names, attrs)
+        self._dtypes.update(zip(names, dtypes, strict=True))
+        return names
 
     def constant(self, op: Op, what: str, value: Any) -> str:
         """An initializer for an array the op has as an attribute."""
@@ -125,7 +196,7 @@ class Exporter:
         outputs: Sequence[str],
         attrs: dict[str, Any],
     ) -> None:
-        self.opset = max(self.opset, _NEEDS.get(op_type, 0))
+        self.opsets.add(_NEEDS.get(op_type, 0))
         schema = defs.get_schema(op_type, max_inclusive_version=max(OPSET, _NEEDS.get(op_type, 0)))
         for index, value in enumerate(inputs):
             formal = schema.inputs[min(index, len(schema.inputs) - 1)]
@@ -149,26 +220,11 @@ class Exporter:
 
 def export_graph(graph: Graph) -> Exporter:
     """All nodes of a graph. UnsupportedError lists everything that ONNX cannot express."""
-    from .export_table import EXPORTERS
-
     exporter = Exporter(graph)
-    failures: Counter[str] = Counter()
-    for op in graph.ops:
-        try:
-            if not all(y.details.format.is_plain for y in op.outputs):
-                raise InexpressibleError(f"{op.op_name} in a blocked layout")
-            if op.kind == "source":
-                exporter.source(op)
-            elif op.kind != "sink":
-                if op.op_name not in EXPORTERS:
-                    raise InexpressibleError(op.op_name)
-                EXPORTERS[op.op_name](exporter, op)
-        except InexpressibleError as failure:
-            failures[str(failure)] += 1
-            for tensor in op.outputs:  # so that what follows is looked at too
-                exporter.bind(tensor, tensor.name)
-    if failures:
-        counted = ", ".join(f"{what} ({count}x)" for what, count in sorted(failures.items()))
+    exporter.write_ops(graph)
+    if exporter.failures:
+        failures = sorted(exporter.failures.items())
+        counted = ", ".join(f"{what} ({count}x)" for what, count in failures)
         raise UnsupportedError(f"graph '{graph.name}': ONNX cannot express: {counted}")
     return exporter
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...graph_ir.graph import Op
-from . import export_elementwise, export_movement, export_reduce, export_windows
+from . import export_control, export_elementwise, export_movement, export_reduce, export_windows
 from .export import Exporter
 
 EXPORTERS: dict[str, Callable[[Exporter, Op], None]] = {
+    **export_control.EXPORTERS,
     **export_elementwise.EXPORTERS,
     **export_movement.EXPORTERS,
     **export_reduce.EXPORTERS,
