@@ -44,6 +44,9 @@ PAUSE_SECONDS = 0.02  # between repeats, for what disturbs to pass
 STEADY = 0.1
 """Repeats further apart than this share of the highest are not trusted."""
 
+RETRY_SECONDS = 60.0
+"""What was not steady is not measured again before this time is over: a busy machine stays so for a while."""
+
 MOST_BYTES = 256 << 20
 
 
@@ -109,14 +112,14 @@ def roofline(
 ) -> Roofline:
     """The roofs of this machine from the file `path` (default: `default_file()`); measured when not there, or `fresh`.
 
-    Roofs that were not steady are measured again, and the higher ones count. Where the file cannot be written, it is
-    measured each time. UserError where this CPU does not run the target's code.
+    Roofs that were not steady are measured again after a while, and the higher ones count. Where the file cannot be
+    written, it is measured each time. UserError where this CPU does not run the target's code.
     """
     file = path or default_file()
     key = f"{cpu_name()}, {target.cpu}, {target.isa}, {threads} threads"
     known = _read(file)
     before = None if fresh else known.get(key)
-    if before is not None and before.steady:
+    if before is not None and (before.steady or time.time() - before.measured < RETRY_SECONDS):
         return before
     found = (measure or measure_roofline)(target, threads)
     if before is not None:

@@ -1,8 +1,8 @@
 """`GRAPHC_LOG`: which of graphc's loggers print to stderr, and how much.
 
-`GRAPHC_LOG="fuse=debug,codegen"` is a list of NAME, NAME=LEVEL or LEVEL: a name is a graph
-pass, `compiler`, `lower`, `loops` or `codegen`, and means the logger `graphc.NAME`; without a level it is `debug`;
-a level alone is for all.
+`GRAPHC_LOG="fuse=debug,codegen"` is a list of NAME, NAME=LEVEL or LEVEL: a name is a graph pass, `compiler`, `lower`,
+`loops`, `codegen`, `cache`, `roofline` or `ge`, and means the logger `graphc.NAME`; without a level it is `debug`; a
+level alone is for all.
 """
 
 from __future__ import annotations

@@ -63,7 +63,9 @@ def measured_text(found: Roofline) -> str:
     unit, size = next(((u, s) for u, s in _UNITS if age >= s), _UNITS[-1])
     text = f"measured {age / size:.0f} {unit} ago, best two of several within {100 * found.spread:.1f} %"
     return (
-        text if found.steady else f"{text}: the machine was busy, so it is measured again next time"
+        text
+        if found.steady
+        else f"{text}: the machine was busy, so they are measured again in a while"
     )
 
 

@@ -147,7 +147,7 @@ def _print_table(trials: Sequence[Trial]) -> None:
             "ok" if trial.difference.ok else "MISMATCH",
         )
     console = Console()
-    console.print(table, width=None if console.is_terminal else WIDTH)
+    (console if console.is_terminal else Console(width=WIDTH)).print(table)
 
 
 def _print_grades(found: Sequence[Grade], threads: int) -> None:

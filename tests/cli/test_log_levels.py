@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+import re
 
 import pytest
 
 from graphc.cli.log_levels import parse_levels
 from graphc.errors import UserError
+from graphc.graph_ir.pipeline import PIPELINE
 from support.process import ROOT, run_cli, run_python
 
 MLP = str(ROOT / "examples" / "mlp.onnx")
@@ -42,6 +44,25 @@ def test_only_what_is_asked_for_is_printed() -> None:
     assert "anchor fc1" in done.stderr
     wrong = run_cli("version", env={"GRAPHC_LOG": "fuse=loud"})
     assert (wrong.returncode, wrong.stdout) == (2, "")
+
+
+def test_every_logger_is_in_the_tour_and_passes_and_stages_log() -> None:
+    """Passes log under their own names; the others are literals in the sources."""
+    rooms = [
+        p for p in ROOT.rglob("*.py") if "tests" not in p.parts and ".mypy_cache" not in p.parts
+    ]
+    found = {
+        name
+        for path in rooms
+        for name in re.findall(r'getLogger\("(graphc\.\w+)"\)', path.read_text())
+    }
+    tour = (ROOT / "docs" / "tour.md").read_text()
+    assert found and found == set(re.findall(r"`(graphc\.[a-z]+)`", tour)) - {"graphc.jax"}
+    done = run_cli("compile", MLP, "-q", env={"GRAPHC_LOG": "debug", "GRAPHC_JOBS": "1"})
+    printed = {line.split(":")[0] for line in done.stderr.splitlines()}
+    stages = {f"graphc.{name}" for name in ("compiler", "lower", "loops", "codegen")}
+    passes = {f"graphc.{step.__name__}" for step, _ in PIPELINE}
+    assert stages <= printed and passes <= printed, (stages | passes) - printed
 
 
 def test_the_library_prints_nothing_itself() -> None:
