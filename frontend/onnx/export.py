@@ -39,6 +39,7 @@ class Exporter:
         self.failures: Counter[str] = Counter()
         self._values: dict[GraphTensor, str] = {}
         self._dtypes: dict[str, DType] = {}
+        self._details: dict[str, LogicalTensor] = {}
         self._names = {op.name for op in graph.inputs}
         self._results = [self._unique(op.attrs.get("temp.result", op.name)) for op in graph.outputs]
         # A result is computed under its own name, unless it is an input, a constant, or a result already.
@@ -135,6 +136,7 @@ class Exporter:
         """From now on the tensor is the value of that name."""
         self._values[tensor] = value
         self._dtypes[value] = tensor.details.dtype
+        self._details[value] = tensor.details
 
     def node(self, op: Op, op_type: str, inputs: Sequence[str], **attrs: Any) -> None:
         """The node whose outputs are the op's own."""
@@ -186,6 +188,11 @@ class Exporter:
                 self.nodes.append(node)
             infos.append(value_info(name, tensor.details))
         return infos
+
+    def between(self) -> list[ValueInfoProto]:
+        """The types of the ops' values that are neither inputs, constants nor results, for readers that show them."""
+        known = {op.name for op in self.graph.inputs} | {*self._results, *self.initializers}
+        return [value_info(name, d) for name, d in self._details.items() if name not in known]
 
     def _append(
         self,

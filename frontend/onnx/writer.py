@@ -29,7 +29,8 @@ def to_onnx(graph: Graph) -> ModelProto:
     results = exporter.results()
     weights = [_tensor(name, array) for name, array in exporter.initializers.items()]
     inputs = [value_info(op.name, op.outputs[0].details) for op in graph.inputs]
-    proto = helper.make_graph(exporter.nodes, graph.name or "graph", inputs, results, weights)
+    name, between = graph.name or "graph", exporter.between()
+    proto = helper.make_graph(exporter.nodes, name, inputs, results, weights, value_info=between)
     opsets = [helper.make_opsetid("", exporter.opset)]
     return helper.make_model(
         proto,

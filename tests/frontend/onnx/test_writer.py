@@ -21,6 +21,7 @@ from graphc.graph_ir.format import parse_format
 from graphc.graph_ir.graph import Array, Graph
 from graphc.graph_ir.logical_tensor import LogicalTensor
 from support.graphs import random_input
+from support.networks import attention
 from support.op_cases import CASES, Types, graph_of, inputs_of
 from support.random_graphs import graphs
 from support.tolerance import assert_close
@@ -138,9 +139,13 @@ def test_names_opsets_and_weights() -> None:
         ("Identity", "same", ["x"], ["same"]),
     ]
     assert (proto.opset_import[0].version, proto.ir_version) == (22, 10)
+    assert not proto.graph.value_info
     back = load(proto)
     assert [op.name for op in back.ops] == [op.name for op in graph.ops]
     assert back.compare_contents(graph)
+    shapes = to_onnx(attention()).graph.value_info
+    sizes = {v.name: [d.dim_value for d in v.type.tensor_type.shape.dim] for v in shapes}
+    assert sizes["scores"] == [2, 6, 6] and "wq" not in sizes and "y" not in sizes
     graph = graph_of("silu", X, {})
     assert to_onnx(graph).opset_import[0].version == 24
 
