@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..dtypes import DType
 from ..errors import UserError
@@ -20,7 +20,9 @@ from ..frontend.tvm.params import ParamsWriter
 from ..graph_ir.graph import Array, GraphTensor, Op
 from ..graph_ir.groups import storage_root
 from ..runtime.debugger import NodeRow
-from .node_program import NodeProgram
+
+if TYPE_CHECKING:  # who only reads a dump needs no compiler
+    from .node_program import NodeProgram
 
 FOLDER = "_tvmdbg_device_CPU_0"
 GRAPH_FILE = "_tvmdbg_graph_dump.json"
