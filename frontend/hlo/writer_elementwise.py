@@ -50,7 +50,11 @@ def write_elementwise(writer: Writer, op: Op) -> Value:
     if op.op_name == "select":
         return writer.same("select", *operands, name=op.name)
     wide = [writer.cast(v, v.dtype.accumulator) for v in operands]
-    result = _Formula(writer, wide, details.plain_dims).write(elementwise_formula(op))
+    formula = _Formula(writer, wide, details.plain_dims)
+    if op.op_name == "div_constant":  # its formula is a way to divide that XLA need not take
+        divisor = formula.constant(op.attrs["divisor"], wide[0].dtype)
+        return writer.cast(writer.same("divide", wide[0], divisor), details.dtype)
+    result = formula.write(elementwise_formula(op))
     return writer.cast(result, details.dtype)
 
 

@@ -20,6 +20,7 @@ from graphc.graph_ir.registry import lookup, names
 
 RNG = np.random.default_rng(5)
 GIVEN: dict[str, dict[str, Any]] = {
+    "div_constant": {"divisor": 3.0},
     "leaky_relu": {"alpha": 0.1}, "selu": {"alpha": 1.6, "gamma": 1.05}, "hard_sigmoid": {"alpha": 0.2, "beta": 0.5},
     "clamp": {"min": -1, "max": 1},
 }  # fmt: skip

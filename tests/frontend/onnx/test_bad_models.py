@@ -46,7 +46,7 @@ def test_files(tmp_path: Path) -> None:
             f"its {path.stat().st_size} bytes cannot be decoded"
         )
     assert message(UserError, b"") == "model is empty, so it is not an ONNX model"
-    assert message(UserError, "a\0b") == "'a\0b' cannot be read: embedded null byte"
+    assert message(UserError, "a\0b") == r"'a\x00b' cannot be read: embedded null byte"
 
 
 def test_every_truncation_is_refused() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graphc.errors import UnsupportedError, UserError
+from graphc.errors import UserError
 from graphc.frontend import load
 from support.onnx_models import evaluate, expected, model, node
 
@@ -104,7 +104,10 @@ def test_rejects(make: Callable[[], Any], message: str) -> None:
     assert str(error.value) == message
 
 
-def test_indices_are_refused() -> None:
-    proto = model([node("MaxPool", "x", "y i", kernel_shape=[2])], {"x": [1, 2, 5]})
-    with pytest.raises(UnsupportedError, match=r"its output 1 \('i'\) is not supported"):
-        load(proto)
+def test_max_pool_gives_its_indices() -> None:
+    pool = node("MaxPool", "x", "y i", kernel_shape=[2])
+    graph = load(model([pool], {"x": [1, 2, 5]}, outputs=["y", "i"]))
+    x = np.array([[[1, 5, 2, 4, 4], [9, 8, 7, 6, 7]]], np.float32)
+    y, places = graph.evaluate([x])
+    np.testing.assert_array_equal(places, [[[1, 1, 3, 3], [5, 6, 7, 9]]])
+    np.testing.assert_array_equal(y, x.ravel()[places])
