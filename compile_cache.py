@@ -4,6 +4,9 @@ The folder belongs to its user alone, as code is loaded from it: one that others
 `.gcm` file: checked byte by byte when read, and renamed into place when written, so that a reader, two writers or a
 writer that is killed never meet half of one. A damaged entry is deleted and made anew. Nothing here is an error: where
 the cache cannot be used, a warning is logged and the model is compiled.
+
+An entry is found by the contents of the graph. Beside it an alias, found by the contents of the file the graph was read
+from, holds its key: a file that was seen before need not be read as a graph again.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
+import secrets
 import stat
 import sys
 import time
@@ -20,20 +24,23 @@ from functools import cache
 from pathlib import Path
 
 from .errors import UserError
+from .frontend import format_of
 from .graph_ir.context import LowerContext
 from .graph_ir.graph import Graph
 from .runtime.abi import ABI_VERSION
 from .runtime.artifact import Artifact
 from .runtime.container import FORMAT_VERSION, TEMPORARY_FILES
-from .runtime.memory import aligned_copy, large_alignment
 from .versions import versions
 
-SUFFIX = ".gcm"
+SUFFIX, ALIAS_SUFFIX = ".gcm", ".key"
 LIMIT_BYTES = 4 << 30
 """Entries unused for longest are deleted when all of them together are larger."""
 
 ABANDONED_SECONDS = 3600.0
 """Age from which a temporary file is taken for that of a writer that was killed."""
+
+FILE_LIMIT = 1 << 31
+"""Bytes of a model file above which its contents are not looked at twice; protobuf ends there too."""
 
 NOT_IN_KEY = ("dump_dir", "verify")
 """Options that change what is written or checked on the way, and not what comes out."""
@@ -65,7 +72,8 @@ class CompileCache:
         if self._refusal() is not None or not path.is_file():
             return None
         try:
-            artifact = Artifact.load(path)
+            # Mapped pages are small: code that was compiled just now reads its constants from huge ones.
+            artifact = Artifact.load(path, resident=True)
             os.utime(path)
         except UserError as error:
             _LOG.warning("%s; it is deleted from the cache", error)
@@ -73,10 +81,7 @@ class CompileCache:
             return None
         except OSError:  # somebody has just cleared the cache
             return None
-        # Mapped pages are small: code that was compiled just now reads its constants from huge ones.
-        constants = artifact.constants
-        own = aligned_copy(constants, large_alignment(constants.nbytes))
-        return replace(artifact, constants=own, origin="")
+        return replace(artifact, origin="")
 
     def put(self, key: str, artifact: Artifact) -> bool:
         """Keep an artifact, and make room for it; says whether it is kept."""
@@ -91,6 +96,28 @@ class CompileCache:
             return False
         self._make_room()
         return True
+
+    def resolve(self, alias: str) -> str | None:
+        """The key an alias stands for; None where there is none, or a damaged one."""
+        if self._refusal() is not None:
+            return None
+        try:
+            key, _, check = (self.folder / f"{alias}{ALIAS_SUFFIX}").read_text().partition(" ")
+        except (OSError, UnicodeDecodeError):
+            return None
+        return key if check == _check_of(alias, key) else None
+
+    def link(self, alias: str, key: str) -> None:
+        """Let an alias stand for a key that was put."""
+        if self._refusal() is not None:
+            return  # `put` has said so
+        path = self.folder / f"{alias}{ALIAS_SUFFIX}"
+        temporary = self.folder / TEMPORARY_FILES.replace("*", secrets.token_hex(8))
+        try:
+            temporary.write_text(f"{key} {_check_of(alias, key)}")
+            os.replace(temporary, path)
+        except OSError as error:
+            _LOG.warning("'%s' cannot be written (%s)", path, error.strerror)
 
     def entries(self) -> list[Entry]:
         """What is kept, last used first. UserError for a folder that must not be used."""
@@ -114,6 +141,7 @@ class CompileCache:
         files = self._files()
         self._delete([path for path, _ in files])
         self._delete(self.folder.glob(TEMPORARY_FILES))
+        self._delete(self.folder.glob(f"*{ALIAS_SUFFIX}"))
         return len(files), sum(info.st_size for _, info in files)
 
     def _path(self, key: str) -> Path:
@@ -162,6 +190,8 @@ class CompileCache:
             if total > self._limit:
                 old.append(path)
         self._delete(old)
+        if old:  # aliases cost a file each to tell which of them are left without their entry: all may go
+            self._delete(self.folder.glob(f"*{ALIAS_SUFFIX}"))
         before = time.time() - ABANDONED_SECONDS
         for path in self.folder.glob(TEMPORARY_FILES):
             try:
@@ -200,29 +230,61 @@ def default_cache(environ: Mapping[str, str] = os.environ) -> CompileCache | Non
 
 def cache_key(source: Graph, ctx: LowerContext) -> str:
     """SHA-256 of a graph as read, its names, the options, target and blockings, and the compiler itself."""
-    digest = hashlib.sha256()
+    results = (str(op.attrs.get("temp.result", "")) for op in source.outputs)
+    names = (source.name, *(op.name for op in source.ops), *results)
+    return _digest("graph", *_circumstances(ctx), *names, source.hash_contents())
+
+
+def file_key(
+    model: object, inputs: Mapping[str, str] | None, ctx: LowerContext, limit: int = FILE_LIMIT
+) -> str | None:
+    """As `cache_key`, of the bytes of a model (or of the ONNX file at a path) and the shapes that are fixed in it.
+
+    None for what is not told by those bytes alone: other formats, and ONNX with tensors in other files, whose place
+    stands in the file under the name "location". UserError does not happen: what cannot be read is for the reader.
+    """
+    if isinstance(model, (str, os.PathLike)):
+        try:
+            path = Path(model)
+            if format_of(path) != "onnx" or path.stat().st_size > limit:
+                return None
+            model = path.read_bytes()
+        except (OSError, ValueError):
+            return None
+    if not isinstance(model, bytes) or b"location" in model:
+        return None
+    specs = repr(sorted((inputs or {}).items()))
+    return _digest("file", *_circumstances(ctx), specs, hashlib.sha256(model).hexdigest())
+
+
+def _circumstances(ctx: LowerContext) -> list[str]:
+    """Everything beside the model that decides what comes out."""
     options = {
         f.name: getattr(ctx.options, f.name)
         for f in fields(ctx.options)
         if f.name not in NOT_IN_KEY
     }
-    parts = [
+    return [
         f"format {FORMAT_VERSION} abi {ABI_VERSION}",
         repr(sorted(versions().items())),
         source_fingerprint(),
         repr(sorted((name, _stable(value)) for name, value in options.items())),
         repr(ctx.target),
         repr(sorted((problem, repr(blocking)) for problem, blocking in ctx.blockings.items())),
-        source.name,
-        *(op.name for op in source.ops),
-        *(str(op.attrs.get("temp.result", "")) for op in source.outputs),
-        source.hash_contents(),
     ]
+
+
+def _digest(*parts: str) -> str:
+    digest = hashlib.sha256()
     for part in parts:
         data = part.encode()
         digest.update(len(data).to_bytes(8, "little"))
         digest.update(data)
     return digest.hexdigest()
+
+
+def _check_of(alias: str, key: str) -> str:
+    return _digest("alias", alias, key)
 
 
 def _stable(value: object) -> str:

@@ -22,7 +22,7 @@ from .codegen.llvm_info import process_triple
 from .codegen.module import emit_module
 from .codegen.object_merge import merge_objects
 from .codegen.support import thread_pool_module
-from .compile_cache import CompileCache, cache_key, default_cache
+from .compile_cache import CompileCache, cache_key, default_cache, file_key
 from .errors import UserError
 from .frontend import load as load_graph
 from .graph_ir import pipeline as graph_pipeline
@@ -77,13 +77,13 @@ class Compilation:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A graph as read, and its artifact: compiled, or `from_cache`."""
+    """An artifact: compiled, or `from_cache`. `read` gives the graph it was made of, reading it if it was not yet."""
 
     target: Target
     options: CompileOptions
-    source: Graph
     artifact: Artifact
     from_cache: bool
+    read: Callable[[], Graph]
 
 
 @dataclass
@@ -243,22 +243,45 @@ def compile_cached(
     """
     phases = _Phases(on_phase)
     ctx = _context(target, options, blockings)
+
+    @cache
+    def read() -> Graph:
+        return load_graph(model, inputs, constants, attrs)
+
+    alias = None
+    if kept is not None and not constants and not attrs:
+        with phases("cache"):
+            alias = file_key(model, inputs, ctx)
+            key = kept.resolve(alias) if alias else None
+            artifact = kept.get(key) if key else None
+        if artifact is not None:
+            return _found(artifact, ctx, phases, read)
     with phases("read"):
-        source = load_graph(model, inputs, constants, attrs)
+        source = read()
     if kept is None:
-        return Outcome(ctx.target, ctx.options, source, _made(source, ctx, phases, jobs), False)
+        return Outcome(ctx.target, ctx.options, _made(source, ctx, phases, jobs), False, read)
     with phases("cache"):
         key = cache_key(source, ctx)
         artifact = kept.get(key)
-    _LOG.info("%s in the cache as %s", "found" if artifact else "not found", key)
-    if artifact is not None:
-        stats = {**artifact.metadata.stats, "seconds": dict(phases.seconds)}
-        artifact = replace(artifact, metadata=replace(artifact.metadata, stats=stats))
-        return Outcome(ctx.target, ctx.options, source, artifact, True)
-    made = _made(source, ctx, phases, jobs)
-    with phases("keep"):
-        kept.put(key, made)
-    return Outcome(ctx.target, ctx.options, source, made, False)
+    if artifact is None:
+        artifact = _made(source, ctx, phases, jobs)
+        outcome = Outcome(ctx.target, ctx.options, artifact, False, read)
+        with phases("keep"):
+            is_kept = kept.put(key, artifact)
+    else:
+        outcome, is_kept = _found(artifact, ctx, phases, read), True
+    if alias and is_kept:
+        kept.link(alias, key)
+    return outcome
+
+
+def _found(
+    artifact: Artifact, ctx: LowerContext, phases: _Phases, read: Callable[[], Graph]
+) -> Outcome:
+    """An artifact from the cache, with the time this took in place of the time it took to compile."""
+    stats = {**artifact.metadata.stats, "seconds": dict(phases.seconds)}
+    artifact = replace(artifact, metadata=replace(artifact.metadata, stats=stats))
+    return Outcome(ctx.target, ctx.options, artifact, True, read)
 
 
 def _context(

@@ -145,7 +145,7 @@ def _run(outcome: Outcome, values: dict[str, str]) -> Verdict:
     model = CompiledModel(outcome.artifact, outcome.options.threads)
     arrays = input_arrays(meta.inputs, values)
     results: list[Any] = model.run(None, arrays)
-    expected = outcome.source.evaluate([arrays[spec.name] for spec in meta.inputs])
+    expected = outcome.read().evaluate([arrays[spec.name] for spec in meta.inputs])
     differences = [difference(y, r) for y, r in zip(results, expected, strict=True)]
     worst = max(differences, key=lambda d: (not d.ok, d.relative))
     timing = interleave({"graphc": model.bind(arrays, results)}, rounds=3, seconds=0.2)["graphc"]

@@ -59,10 +59,13 @@ class Artifact:
         )
 
     @staticmethod
-    def load(path: str | os.PathLike[str]) -> Artifact:
-        """Read a `.gcm` file: the constants stay mapped from it. UserError when anything in it is wrong."""
+    def load(path: str | os.PathLike[str], resident: bool = False) -> Artifact:
+        """Read a `.gcm` file. UserError when anything in it is wrong.
+
+        The constants stay mapped from it, or lie in memory of large pages if `resident`.
+        """
         path = Path(path)
-        header, sections = read_container(path)
+        header, sections = read_container(path, resident)
         if set(sections) != set(_SECTIONS):
             raise UserError(
                 f"{path.name}: must have the sections {', '.join(_SECTIONS)}, "

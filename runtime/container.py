@@ -26,8 +26,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ..errors import UserError
 from .abi import ABI_VERSION, ALIGNMENT
+from .memory import aligned_empty, large_alignment
 
 MAGIC = b"\x89GCM\r\n\x1a\n"
 """A byte above 127 and both line ends, so that a transfer in text mode is recognised as damage."""
@@ -118,13 +121,16 @@ def _sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def read_container(path: Path) -> tuple[dict[str, Any], dict[str, memoryview]]:
-    """Return the header and the sections of a container, mapped read-only, after checking every byte of it.
+def read_container(
+    path: Path, resident: bool = False
+) -> tuple[dict[str, Any], dict[str, memoryview]]:
+    """Return the header and the sections of a container, after checking every byte of it.
 
+    The file is mapped read-only, or read into memory of large pages if `resident`.
     UserError naming the file and what is wrong: no such file, not an artifact, another version, truncated, damaged.
     """
     where = path.name
-    view = _map(path)
+    view = _open(path, resident)
     header_size = _check_prelude(view, where)
     text = bytes(view[_PRELUDE.size : _PRELUDE.size + header_size])
     if hashlib.sha256(text).digest() != view[32:64]:
@@ -146,11 +152,15 @@ def read_container(path: Path) -> tuple[dict[str, Any], dict[str, memoryview]]:
     return header, sections
 
 
-def _map(path: Path) -> memoryview:
+def _open(path: Path, resident: bool) -> memoryview:
     try:
         with open(path, "rb") as file:
-            if os.fstat(file.fileno()).st_size < _PRELUDE.size:
+            size = os.fstat(file.fileno()).st_size
+            if size < _PRELUDE.size:
                 raise UserError(f"{path.name}: is not a graphc artifact; {_AGAIN} with -o")
+            if resident:
+                memory = aligned_empty((size,), np.dtype(np.uint8), large_alignment(size))
+                return memory.data[: file.readinto(memory.data)]
             return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
     except OSError as error:
         raise UserError(f"{path}: cannot be read, {error.strerror}") from error

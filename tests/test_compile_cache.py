@@ -16,7 +16,13 @@ import pytest
 
 from graphc import cli
 from graphc.codegen.host import target_for
-from graphc.compile_cache import CompileCache, cache_folder, cache_key, default_cache
+from graphc.compile_cache import (
+    CompileCache,
+    cache_folder,
+    cache_key,
+    default_cache,
+    file_key,
+)
 from graphc.compiler import compile as compile_model
 from graphc.compiler import compile_cached, compile_stages
 from graphc.dtypes import F32
@@ -64,6 +70,7 @@ def test_what_was_compiled_is_found_and_is_the_same(kept: CompileCache) -> None:
     assert np.array_equal(again.artifact.constants, first.artifact.constants)
     assert again.artifact.label == "model 'small'"
     assert set(again.artifact.metadata.stats["seconds"]) == {"read", "cache"}
+    assert again.read().hash_contents() == small().hash_contents()
     entry = kept.entries()
     assert [e.model for e in entry] == ["small"] and entry[0].size_bytes > 0
 
@@ -103,6 +110,54 @@ def test_the_key_is_the_same_in_another_process() -> None:
             env=environ, capture_output=True, text=True, check=True,
         )  # fmt: skip
         assert done.stdout.strip() == here
+
+
+def test_a_file_that_was_seen_is_not_read_as_a_graph_again(
+    kept: CompileCache, tmp_path: Path
+) -> None:
+    path = Path(layer(tmp_path))
+    first = compile_cached(path, kept=kept)
+    again = compile_cached(path, kept=kept)
+    assert not first.from_cache and set(again.artifact.metadata.stats["seconds"]) == {"cache"}
+    assert again.read().hash_contents() == first.read().hash_contents()
+    same_bytes = compile_cached(path.read_bytes(), kept=kept)
+    assert set(same_bytes.artifact.metadata.stats["seconds"]) == {"cache"}
+    other = compile_cached(path, options=CompileOptions(threads=2), kept=kept)
+    assert not other.from_cache
+    (alias, _) = kept.folder.glob("*.key")
+    alias.write_text(alias.read_text().replace("a", "b"))
+    again = compile_cached(path, kept=kept)
+    assert again.from_cache, "by the graph, if the alias is damaged"
+
+
+def test_an_alias_does_not_outlive_its_entry(kept: CompileCache, tmp_path: Path) -> None:
+    path = layer(tmp_path)
+    compile_cached(path, kept=kept)
+    for entry in kept.folder.glob("*.gcm"):
+        entry.unlink()
+    assert not compile_cached(path, kept=kept).from_cache
+    assert compile_cached(path, kept=kept).from_cache
+    kept.clear()
+    assert list(kept.folder.iterdir()) == []
+
+
+def test_bytes_alone_must_tell_what_the_model_is(tmp_path: Path) -> None:
+    ctx = LowerContext(target_for("generic"))
+    model = Path(layer(tmp_path)).read_bytes()
+    keys = [
+        file_key(model, None, ctx),
+        file_key(model, {"x": "f32[2,3]"}, ctx),
+        file_key(model + b" ", None, ctx),
+        file_key(model, None, replace(ctx, target=target_for("avx2"))),
+    ]
+    assert None not in keys and len(set(keys)) == len(keys)
+    assert file_key(Path(layer(tmp_path)), None, ctx) == keys[0]
+    assert file_key(model + b"location", None, ctx) is None, "a tensor may be in another file"
+    assert file_key(small(), None, ctx) is None
+    assert file_key(tmp_path / "missing.onnx", None, ctx) is None
+    assert file_key(Path(layer(tmp_path)), None, ctx, limit=10) is None
+    (tmp_path / "m.param").write_bytes(model)
+    assert file_key(tmp_path / "m.param", None, ctx) is None, "its weights are in another file"
 
 
 def test_a_damaged_entry_is_deleted_and_made_anew(
