@@ -121,8 +121,8 @@ def test_a_while_loop_looks_at_memory_before_every_round() -> None:
         b.store(OUT, (1,), t.add(t.load(OUT, (1,)), t.mul(many, 3)))  # the product leaves the loop
     b.store(OUT, (2,), t.mul(many, 3))
     module = native(b.function("f", (OUT, n, many)))
-    for value in (1, 2, 27):
-        module.check("f", [out(), value, 5])
+    for start in (1, 2, 27):
+        module.check("f", [out(), start, 5])
 
 
 def test_while_loops_inside_each_other() -> None:

@@ -68,7 +68,8 @@ def test_the_next_head_is_fetched_while_this_one_is_computed() -> None:
 def _times(module, product) -> int:  # type: ignore[no-untyped-def]
     """How often a product runs per head: the trips of the loops over panels around it."""
     around = [n for n in walk(module) if isinstance(n, For) and n.body is product]
-    return math.prod(n.end.value - n.begin.value for n in around)
+    counts: list[int] = [int(n.end.value) - int(n.begin.value) for n in around]
+    return math.prod(counts)
 
 
 def test_heads_that_share_their_keys_ask_for_nothing_twice() -> None:

@@ -240,7 +240,7 @@ def test_every_line_of_the_next_matrix_is_fetched(m: int, rows: int, n: int) -> 
     module = map_functions(module, _MarkPrefetched(marks).function)
     arrays = [np.zeros(x.shape, np.float32) for x in (a, b, c, marks)]
     interpreter.run(module, "f", arrays)
-    lines = arrays[-1].reshape(-1, line).any(1)
+    lines: np.ndarray = np.any(arrays[-1].reshape(-1, line), axis=1)
     assert lines[k * n // line : 2 * k * n // line].all()
     assert not lines[: k * n // line].any()
     assert lines[2 * k * n // line :].sum() <= m + n // line  # a little beyond, by rounding up
