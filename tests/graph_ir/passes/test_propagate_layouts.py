@@ -9,6 +9,7 @@ from graphc.dtypes import F32
 from graphc.graph_ir.context import LowerContext
 from graphc.graph_ir.format import Format, parse_format
 from graphc.graph_ir.graph import FormatChoice, Graph, GraphTensor
+from graphc.graph_ir.groups import is_view
 from graphc.graph_ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.ops.elementwise_unary import UNARY
 from graphc.graph_ir.passes.fold_constants import fold_constants
@@ -219,3 +220,67 @@ def test_many_products_in_a_row_are_chosen_one_after_the_other() -> None:
     found = decisions(graph)
     assert [str(d.candidates[d.chosen].inputs[1]) for d in found] == [panels_for(4, 24)] * 5
     check_interpreted(graph, context(), exact=False)
+
+
+def convolutions(count: int, size: int = 9) -> tuple[Graph, list[GraphTensor]]:
+    """A graph of convolutions in a row, each with ReLU, and the result of each."""
+    graph = Graph("network")
+    x = graph.make_input(LogicalTensor(F32, (1, 32, size, size)), "x")
+    results = []
+    for number in range(count):
+        w = graph.make_constant(integers((32, 32, 3, 3), number), f"w{number}")
+        attrs = {"before": (1, 1), "after": (1, 1)}
+        x = graph.make("direct_convolution", (x, w), attrs, f"conv{number}").outputs[0]
+        x = graph.make("relu", (x,), {}, f"relu{number}").outputs[0]
+        results.append(x)
+    return graph, results
+
+
+def test_a_long_region_has_one_layout() -> None:
+    """Ten convolutions of three choices each are too many combinations to try."""
+    graph, results = convolutions(10)
+    graph.make_output(results[-1])
+    for decision in decisions(graph, context("avx512")):
+        assert str(decision.candidates[decision.chosen].outputs[0]) == "NHWC"
+        assert decision.costs[decision.chosen] == min(decision.costs)
+    reorders = [op.name for op in graph.ops if op.op_name == "reorder"]
+    dynamic = [name for name in reorders if not name.startswith("w")]
+    assert dynamic == ["x.reorder", "relu9.reorder"]
+
+
+def test_what_keeps_the_axes_keeps_the_layout() -> None:
+    graph, (first, second) = convolutions(2)
+    pool = graph.make("max_pool", (second,), {"kernel": (2, 2), "strides": (1, 1)}, "pool")
+    pad = graph.make("pad", pool.outputs, {"before": (0, 0, 1, 0), "after": (0, 0, 0, 1)}, "pad")
+    joined = graph.make("concat", (first, pad.outputs[0]), {"axis": 1}, "concat")
+    part = {"starts": (0, 8, 0, 0), "sizes": (1, 40, 9, 9)}
+    part_of = graph.make("slice", joined.outputs, part, "slice")
+    mean = {"axes": (2, 3), "keep_dims": True}
+    graph.make_output(graph.make("reduce_mean", part_of.outputs, mean, "mean").outputs[0])
+    decisions(graph, context("avx512"))
+    found = layouts(graph)
+    names = ("relu0", "relu1", "pool", "pad", "concat", "slice", "mean")
+    assert {found[name] for name in names} == {"NHWC"}
+    dynamic = [op for op in graph.ops if op.op_name == "reorder" and op.name[0] != "w"]
+    assert [op.name for op in dynamic] == ["x.reorder", "mean.reorder"]
+    assert is_view(dynamic[1]), "one element a channel lies the same in both layouts"
+
+
+def test_rows_are_reduced_in_the_plain_layout() -> None:
+    """Softmax over the last axis has a loop that keeps a plain row in cache."""
+    graph, (first,) = convolutions(1)
+    axes = {"axes": (3,), "keep_dims": True}
+    graph.make_output(graph.make("reduce_max", (first,), axes, "most").outputs[0])
+    decisions(graph, context("avx512"))
+    assert layouts(graph)["most"] == "ABDE"
+
+
+def test_a_reorder_that_moves_nothing_costs_nothing() -> None:
+    """An image of one pixel: channels last is the plain layout."""
+    graph = Graph("pixel")
+    x = graph.make_input(LogicalTensor(F32, (1, 64, 1, 1)), "x")
+    w = graph.make_constant(integers((64, 64, 3, 3)), "w")
+    attrs = {"before": (1, 1), "after": (1, 1)}
+    graph.make_output(graph.make("direct_convolution", (x, w), attrs).outputs[0])
+    (decision,) = decisions(graph, context("avx512"))
+    assert decision.costs[decision.chosen] == 0
