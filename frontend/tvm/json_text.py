@@ -9,6 +9,9 @@ from typing import Any
 from ...errors import UserError
 
 _COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*"|#[^\n]*|//[^\n]*')
+_ENDLESS_NUMBER = re.compile(r"\d{4301,}")
+_BRACKET = re.compile(r'"(?:[^"\\\n]|\\.)*"|[\[\]{}]')
+_DEEP = 500
 _COMMA = re.compile(r'"(?:[^"\\\n]|\\.)*"|,(?=\s*[}\]])')
 
 
@@ -25,15 +28,38 @@ def parse_json(text: str, label: str) -> Any:
         raise UserError(
             f"{label} line {error.lineno} column {error.colno}: it must be JSON, but {error.msg}"
         ) from error
-    except ValueError as error:
-        raise UserError(f"{label}: numbers must have fewer digits ({error})") from error
+    except ValueError as error:  # Python converts no integer of more than 4300 digits
+        number = _ENDLESS_NUMBER.search(plain)
+        assert number is not None
+        raise UserError(
+            f"{label}{_place(plain, number.start())}: a number must fit 64 bits, "
+            f"got one of {len(number[0])} digits"
+        ) from error
 
 
 def _strict(text: str, label: str) -> Any:
     try:
         return json.loads(text, object_pairs_hook=lambda pairs: _object(pairs, label))
     except RecursionError as error:
-        raise UserError(f"{label}: the JSON text is nested too deeply") from error
+        place = _place(text, _deep_at(text))
+        raise UserError(
+            f"{label}{place}: the JSON text is nested too deeply, {_DEEP} levels and more"
+        ) from error
+
+
+def _deep_at(text: str) -> int:
+    """Where the nesting first reaches `_DEEP` levels, which is less than what the parser gives up at."""
+    depth = 0
+    for found in _BRACKET.finditer(text):
+        depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(found[0], 0)
+        if depth == _DEEP:
+            return found.start()
+    return len(text)
+
+
+def _place(text: str, position: int) -> str:
+    line = text.count("\n", 0, position) + 1
+    return f" line {line} column {position - text.rfind(chr(10), 0, position)}"
 
 
 def _object(pairs: list[tuple[str, Any]], label: str) -> dict[str, Any]:

@@ -182,3 +182,16 @@ def test_rejected(body: str, message: str) -> None:
 def test_unknown_op_is_unsupported() -> None:
     with pytest.raises(UnsupportedError, match="'nope'"):
         graph_of(X + "%y = Node[type=nope] (inputs = (x=%x)) -> f32[3]")
+
+
+def test_numbers_of_a_million_digits() -> None:
+    digits = "9" * 10**6
+    for line in (
+        f"%x = Node[type=input] () -> f32[{digits}]",
+        f"%x = Node[type=input] (attrs = {{a: {digits}}}) -> f32[1]",
+    ):
+        with pytest.raises(UserError) as error:
+            graph_of(line)
+        assert str(error.value) == (
+            "graph text line 2: a number must fit 64 bits, got one of 1000000 digits"
+        )

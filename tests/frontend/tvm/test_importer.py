@@ -299,9 +299,7 @@ def changed(**changes: Any) -> str:
         (changed(attrs__dltype=["list_str", ["float32x4", "float32"]]),
          "'x' has dtype float32x4, which is not supported"),
         ('{"nodes": [], "nodes": []}', "key 'nodes' is given twice in one object"),
-        ("[" * 100000, "the JSON text is nested too deeply"),
         (json.dumps(GOOD)[:-1], None),
-        ('{"nodes": ' + "9" * 1000000, None),
     ],
 )  # fmt: skip
 def test_bad_files(text, message):
@@ -314,6 +312,23 @@ def test_bad_files(text, message):
     if message is not None:
         assert str(error.value) == f"graph json: {message}"
     assert len(str(error.value)) < 500
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[" * 100_000, "line 1 column 500: the JSON text is nested too deeply, 500 levels and more"),
+        ('{"a":\n  ["[[",' + '{"b":' * 100_000,
+         "line 2 column 2494: the JSON text is nested too deeply, 500 levels and more"),
+        ('{"nodes":\n ' + "9" * 10**6, "line 2 column 2: a number must fit 64 bits, got one of 1000000 digits"),
+        ('{"nodes": [],}\n{', "line 2 column 1: it must be JSON, but Extra data"),
+    ],
+    ids=["lists", "objects", "digits", "more"],
+)  # fmt: skip
+def test_texts_that_are_no_json(text, message):
+    with pytest.raises(UserError) as error:
+        parse_tvm(text)
+    assert str(error.value) == f"graph json {message}"
 
 
 def test_names_that_do_not_exist():
