@@ -10,6 +10,8 @@ inputs in another order. The first round reads the op's inputs, and what the cal
             if flag[0]: body(spare, y); condition(y, flag)
             else: copy(spare, y)
     else: copy(x, y)
+
+What the body updates in place is copied to the op's output first and stays there.
 """
 
 from __future__ import annotations
@@ -81,10 +83,12 @@ def while_function(
     inputs, outputs = _parameters("x", op.inputs), _parameters("y", op.outputs)
     b = t.LoopBuilder()
     flag = b.allocate("flag", BOOL, (1,))
-    first = [t.slice_of(x) for x in inputs[: op.carried]]
     fixed = [t.slice_of(x) for x in inputs[op.carried :]]
     even = [t.slice_of(y) for y in outputs]
-    odd = [t.slice_of(around.arena, (at,)) for at in around.workspace.spares]
+    spares = list(zip(around.workspace.spares, even, strict=True))
+    odd = [y if at is None else t.slice_of(around.arena, (at,)) for at, y in spares]
+    given = [t.slice_of(x) for x in inputs[: op.carried]]
+    first = [y if at is None else x for x, (at, y) in zip(given, spares, strict=True)]
     goes_on: Expr = t.load(flag, (0,))
 
     def decide(state: Sequence[Slice]) -> None:
@@ -96,8 +100,10 @@ def while_function(
 
     def copy(before: Sequence[Slice], after: Sequence[Slice]) -> None:
         for function, source, target in zip(parts.copies, before, after, strict=True):
-            b.invoke(function, source, target)
+            if source != target:
+                b.invoke(function, source, target)
 
+    copy([x if at is None else y for x, (at, y) in zip(given, spares, strict=True)], even)
     decide(first)
     with b.when(goes_on):
         one_round(first, even)

@@ -27,6 +27,7 @@ from .passes.simplify_control import simplify_control
 from .passes.simplify_movement import simplify_movement
 from .passes.sink_reshapes import sink_reshapes
 from .passes.sink_transposes import sink_transposes
+from .passes.update_in_place import update_in_place
 from .verifier import verify
 
 Pass = Callable[[Graph, LowerContext], bool]
@@ -60,6 +61,7 @@ PIPELINE: tuple[tuple[Pass, str], ...] = (
     (fold_constants, "fold"),
     (simplify_control, "simplify"),
     (fold_constants, "fold"),  # what a branch or an unrolled loop computes from constants
+    (update_in_place, "in-place"),
     (optimize_subgraphs, ""),  # when constants have moved into them, long before memory is planned
     (eliminate_common, "cse"),
     (simplify_algebra, "simplify"),

@@ -187,6 +187,7 @@ class _Importer:
         self.known = Known()
         self.constants = constants
         self.depth = 0
+        self.is_inside = False
         self.count = 0
         self.unsupported: list[str] = []
         self.elided: list[str] = []
@@ -213,8 +214,8 @@ class _Importer:
         self, computation: Computation, arguments: Sequence[Any], number: int = 0
     ) -> Graph:
         """A computation as a graph whose inputs are like all arguments, of which it takes `number`."""
-        outer = self.graph, self._scalars
-        self.graph, self._scalars = Graph(computation.name), {}
+        outer = self.graph, self._scalars, self.is_inside
+        self.graph, self._scalars, self.is_inside = Graph(computation.name), {}, True
         try:
             inputs = [self.graph.make_input(x.details, x.name) for x in flattened(tuple(arguments))]
             inner = restored(tuple(arguments), inputs)
@@ -224,7 +225,7 @@ class _Importer:
             self.graph.sort()
             return self.graph
         finally:
-            self.graph, self._scalars = outer
+            self.graph, self._scalars, self.is_inside = outer
 
     def scalar_graph(self, computation: Computation) -> Graph:
         """A scalar computation as a graph of its own."""

@@ -51,11 +51,22 @@ def _dynamic_slice(step: Step) -> GraphTensor:
 
 
 def _dynamic_update_slice(step: Step) -> GraphTensor:
-    """The update spread over the whole array, taken where the array lies under it."""
+    """The update spread over the whole array, taken where the array lies under it; in a loop one op.
+
+    That op may write in place (`graph_ir.passes.update_in_place`).
+    """
     x, update = step.tensor(0), step.tensor(1)
     dims, sizes = x.details.plain_dims, update.details.plain_dims
     if not update.details.elements:
         return x
+    if step.owner.is_inside:
+        starts = _starts(step, 2, len(dims))
+        return step.graph.make(
+            "update_slice",
+            [x, update, *starts],
+            {"axes": tuple(range(len(dims)))},
+            step.instruction.name,
+        ).outputs[0]
     inside: GraphTensor | None = None
     for axis, start in enumerate(_starts(step, 2, len(dims))):
         if sizes[axis] == dims[axis]:

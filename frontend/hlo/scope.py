@@ -32,6 +32,8 @@ class Inliner(Protocol):
     module: Module
     graph: Graph
     known: Known
+    is_inside: bool
+    """Whether what is imported is a branch or the body of a loop."""
 
     def make_constant(self, array: Array, name: str) -> GraphTensor:
         """A constant of the graph; scalars of one value are one."""

@@ -90,7 +90,8 @@ class WhileLoop:
         results = [inner.graph.make("add", (own[0], one)).outputs[0], made.going or own[1]]
         results += made.state
         for row, collected, flag in zip(made.rows, rows, backwards, strict=True):
-            results.append(_with_row(inner.graph, collected, row, own[0], flag))
+            number = self._from_the_end(inner.graph, own[0]) if flag else own[0]
+            results.append(_with_row(inner.graph, collected, row, number))
         self._check_state([*heads, *buffers], results)
         body = finished(inner.graph, [*own, *rows, *same, *captured_inputs], results)
         condition = self._condition(outer, [*heads, *buffers], fixed)
@@ -108,6 +109,11 @@ class WhileLoop:
         zero = self.node.constant(0, row.dtype)
         dims = (max(int(self.limit), 0), *row.plain_dims)
         return self.node.helper("broadcast", [zero], {"shape": dims})
+
+    def _from_the_end(self, graph: Graph, trip: GraphTensor) -> GraphTensor:
+        assert self.limit is not None and not isinstance(self.limit, GraphTensor)
+        last = _scalar(graph, int(self.limit) - 1)
+        return graph.make("sub", (last, trip)).outputs[0]
 
     def _check_state(self, before: Sequence[GraphTensor], after: Sequence[GraphTensor]) -> None:
         for x, y in zip(before, after, strict=True):
@@ -140,12 +146,9 @@ def _scalar(graph: Graph, value: int | Array) -> GraphTensor:
 
 
 def _with_row(
-    graph: Graph, rows: GraphTensor, row: GraphTensor, trip: GraphTensor, backwards: bool
+    graph: Graph, rows: GraphTensor, row: GraphTensor, number: GraphTensor
 ) -> GraphTensor:
-    """`rows` with that of this round replaced."""
+    """`rows` with the one of this number replaced."""
     dims = rows.details.plain_dims
-    numbers = np.arange(dims[0])[:: -1 if backwards else 1]
-    places = graph.make_constant(numbers.reshape(dims[0], *[1] * (len(dims) - 1)))
-    here = graph.make("eq", (places, trip)).outputs[0]
-    spread = graph.make("reshape", (row,), {"shape": (1, *dims[1:])}).outputs[0]
-    return graph.make("select", (here, spread, rows)).outputs[0]
+    part = graph.make("reshape", (row,), {"shape": (1, *dims[1:])}).outputs[0]
+    return graph.make("update_slice", (rows, part, number), {"axes": (0,)}).outputs[0]

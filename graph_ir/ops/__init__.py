@@ -33,6 +33,7 @@ from . import (
     softmax,
     structure,
     top_k,
+    update_slice,
     winograd,
 )
 
@@ -69,5 +70,6 @@ __all__ = [
     "softmax",
     "structure",
     "top_k",
+    "update_slice",
     "winograd",
 ]

@@ -20,6 +20,7 @@ from ..context import LowerContext
 from ..graph import Graph, GraphTensor, Op, subgraphs_of
 from ..groups import is_elementwise, is_view, storage_root
 from ..ops.control import ControlOp, While
+from .update_in_place import in_place_state
 
 ALIGNMENT = 64
 
@@ -45,9 +46,12 @@ class Life:
 
 @dataclass(frozen=True)
 class Workspace:
-    """The block of a control op: a second place for each value a loop carries, and the subgraphs' arena after them."""
+    """The block of a control op: a second place for each value a loop carries, and the subgraphs' arena after them.
 
-    spares: tuple[int, ...]
+    None for a value that is updated in place.
+    """
+
+    spares: tuple[int | None, ...]
     arena: int
     size: int
 
@@ -88,12 +92,13 @@ def plan_memory(graph: Graph, ctx: LowerContext) -> bool:
 
 def workspace_of(op: ControlOp) -> Workspace:
     """How a control op lays out its block; its subgraphs must have been planned."""
-    spares: list[int] = []
+    spares: list[int | None] = []
     at = 0
     if isinstance(op, While):
-        for tensor in op.outputs:
-            spares.append(at)
-            at += _aligned(tensor.details.size_bytes)
+        same = in_place_state(op)
+        for i, tensor in enumerate(op.outputs):
+            spares.append(None if i in same else at)
+            at += 0 if i in same else _aligned(tensor.details.size_bytes)
     plans: list[MemoryPlan] = [graph.attrs["temp.memory_plan"] for graph in subgraphs_of(op)]
     return Workspace(tuple(spares), at, at + max(plan.arena_bytes for plan in plans))
 

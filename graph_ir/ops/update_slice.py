@@ -1,0 +1,147 @@
+"""update_slice: a part of a tensor replaced, at a place known when the model runs; update_in_place: without a copy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from ...dtypes import S64
+from ...tensor_ir import builder as t
+from ...tensor_ir.nodes import Buffer, Expr, LoopKind, Module
+from ..computation import Computation, Index, Pointwise, Read
+from ..graph import Array, Op
+from ..logical_tensor import LogicalTensor
+from ..registry import register
+from .movement import Movement
+
+if TYPE_CHECKING:
+    from ..context import LowerContext
+
+
+def _check(op: Op, inputs: Sequence[LogicalTensor]) -> LogicalTensor:
+    """The result's type: that of x. UserError where the update does not fit into it."""
+    axes: tuple[int, ...] = op.attrs["axes"]
+    if len(inputs) != 2 + len(axes):
+        raise op.rule(f"inputs must be x, update and {len(axes)} starts", f"{len(inputs)} inputs")
+    x, update, *starts = inputs
+    if x.dtype != update.dtype or x.rank != update.rank:
+        raise op.rule("x and update must have one dtype and rank", f"{x} and {update}")
+    if len(set(axes)) != len(axes) or any(not 0 <= axis < x.rank for axis in axes):
+        raise op.rule(f"axes must be distinct and in [0, {x.rank})", str(list(axes)))
+    for axis, (whole, part) in enumerate(zip(x.plain_dims, update.plain_dims, strict=True)):
+        if part > whole or (part != whole and axis not in axes):
+            raise op.rule(f"the update must fit into axis {axis}", f"{part} in {whole}")
+    for start in starts:
+        if (start.dtype, start.plain_dims) != (S64, ()):
+            raise op.rule("starts must be s64[]", str(start))
+    return LogicalTensor(x.dtype, x.plain_dims)
+
+
+def _reference(op: Op, inputs: list[Array]) -> Array:
+    x, update, *starts = inputs
+    result = x.copy()
+    place = [slice(None)] * x.ndim
+    for axis, start in zip(op.attrs["axes"], starts, strict=True):
+        begin = min(max(int(start), 0), x.shape[axis] - update.shape[axis])
+        place[axis] = slice(begin, begin + update.shape[axis])
+    result[tuple(place)] = update
+    return result
+
+
+def _begins(op: Op, starts: Sequence[Expr]) -> dict[int, Expr]:
+    """Where the update begins along each axis it moves on, inside x."""
+    whole, part = (x.details.plain_dims for x in op.inputs[:2])
+    return {
+        axis: t.minimum(t.maximum(start, 0), whole[axis] - part[axis])
+        for axis, start in zip(op.attrs["axes"], starts, strict=True)
+    }
+
+
+@register("update_slice")
+class UpdateSlice(Movement):
+    """x with a box of the update's sizes replaced by it, from `start` on along each of `axes`.
+
+    attrs: `axes`, one for each start (s64[]). Starts are clamped so that the box lies inside x.
+    """
+
+    input_names: ClassVar[tuple[str, ...]] = ("x", "update", "start")
+    input_count: ClassVar[int | None] = None
+
+    def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
+        """The type of x."""
+        return [_check(self, inputs)]
+
+    def reference(self, inputs: list[Array]) -> list[Array]:
+        """A copy of x, written to."""
+        return [_reference(self, inputs)]
+
+    def computation(self) -> Computation:
+        """The update's element where the index lies in the box, else that of x."""
+        sizes = self.inputs[1].details.plain_dims
+
+        def element(reads: Sequence[Read], index: Index) -> Expr:
+            if 0 in sizes:
+                return reads[0](index)
+            inside: Expr | None = None
+            place = list(index)
+            for axis, begin in _begins(self, [read(()) for read in reads[2:]]).items():
+                here = t.sub(index[axis], begin)
+                low, high = t.compare("ge", here, 0), t.compare("lt", here, sizes[axis])
+                covered = t.binary("and", low, high)
+                inside = covered if inside is None else t.binary("and", inside, covered)
+                place[axis] = t.minimum(t.maximum(here, 0), sizes[axis] - 1)
+            new = reads[1](tuple(place))
+            return new if inside is None else t.select(inside, new, reads[0](index))
+
+        return Pointwise(element)
+
+
+@register("update_in_place")
+class UpdateInPlace(Op):
+    """As update_slice, where x and the result are the same memory: only the box is written.
+
+    Made by the pass of the same name, never by a frontend: whoever runs it must see to the memory.
+    """
+
+    kind: ClassVar[str] = "alone"
+    input_names: ClassVar[tuple[str, ...]] = ("x", "update", "start")
+
+    def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
+        """The type of x."""
+        return [_check(self, inputs)]
+
+    def reference(self, inputs: list[Array]) -> list[Array]:
+        """A copy of x, written to."""
+        return [_reference(self, inputs)]
+
+    def get_gflop(self) -> float:
+        """One operation an element of the update."""
+        return self.inputs[1].details.elements / 1e9
+
+    def get_func(self, ctx: LowerContext) -> Module:
+        """A loop over the update that stores to the result."""
+        operands = {
+            x: Buffer(f"x{i}", x.details.dtype, x.details.blocking_dims)
+            for i, x in enumerate(dict.fromkeys(self.inputs))
+        }
+        details = self.outputs[0].details
+        result = Buffer("y", details.dtype, details.blocking_dims)
+        update = operands[self.inputs[1]]
+        b = t.LoopBuilder()
+        starts = [t.load(operands[x], ()) for x in self.inputs[2:]]
+        begins = {a: b.let("begin", begin) for a, begin in _begins(self, starts).items()}
+
+        def store(index: tuple[Expr, ...]) -> None:
+            axis = len(index)
+            if axis == len(update.shape):
+                place = tuple(t.add(i, begins.get(a, t.ZERO)) for a, i in enumerate(index))
+                b.store(result, place, t.load(update, index))
+                return
+            kind: LoopKind = "vector" if axis + 1 == len(update.shape) else "serial"
+            with b.loop(f"i{axis}", 0, update.shape[axis], kind) as i:
+                store((*index, i))
+
+        store(())
+        dims = "x".join(map(str, update.shape)) or "scalar"
+        name = f"{details.dtype}_update_in_place_{dims}__{ctx.target.isa}"
+        return Module((b.function(name, (*operands.values(), result), self.name),))
