@@ -51,8 +51,9 @@ ISA_TABLES = {
     "avx2": IsaTable(
         256, 16, False, True, 2, (GemmTile(4, 3), GemmTile(6, 2, 0.98), GemmTile(12, 1))
     ),
-    # 128-bit vectors on any LLVM target: 4x2 = 8 accumulators leave room for separate multiply and add.
-    "generic": IsaTable(128, 16, False, False, 2, (GemmTile(4, 2), GemmTile(8, 1))),
+    # 128-bit vectors on any LLVM target: 4x2 = 8 accumulators leave room for separate multiply and add. With two k
+    # steps at once LLVM keeps a vector of B on the stack: 47.2 GFLOP/s instead of 49.7 on 128x768x768.
+    "generic": IsaTable(128, 16, False, False, 1, (GemmTile(4, 2), GemmTile(8, 1))),
 }
 
 # LLVM's names of the instruction sets each ISA's code uses; widest ISA first.

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from ..codegen.aot import assembly
-from ..compiler import Compilation, compile_stages
+from ..compiler import compile_stages
 from ..dtypes import F32
 from ..errors import UserError
 from ..graph_ir.compare import difference
@@ -148,16 +148,17 @@ def trial(
     if not found.ok:
         raise UserError(f"kernel '{problem}' with {blocking} is wrong: {found}")
     timing = interleave({"kernel": model.bind(arrays, result)}, 3, seconds)["kernel"]
-    loop, spills = inner_loop(compilation)
+    code = assembly(compilation.llvm_ir, compilation.target)
+    loop, spills = inner_loop(code.splitlines())
     columns = blocking.tile.columns(target)
     return Trial(blocking, columns, timing, problem.gflop / timing.median, spills, loop)
 
 
-def inner_loop(compilation: Compilation) -> tuple[tuple[str, ...], int]:
-    """(instructions of the loop with most multiply-adds, vector stores to the stack among them)."""
+def inner_loop(lines: Sequence[str]) -> tuple[tuple[str, ...], int]:
+    """(instructions of the loop of assembly with most multiply-adds, vector stores to the stack among them)."""
     best: tuple[str, ...] = ()
     most = 0
-    for block in _loops(assembly(compilation.llvm_ir, compilation.target).splitlines()):
+    for block in _loops(lines):
         count = sum("vfmadd" in line or "mulps" in line for line in block)
         if count > most:
             best, most = block, count
@@ -169,7 +170,7 @@ _JUMP = re.compile(r"^\s+j\w+\s+(\.L\w+)")
 _SPILL = re.compile(r"\sv?mov[au]p[sd]\s+%[xyz]mm\d+, -?\d*\(%r[sb]p\)")
 
 
-def _loops(lines: list[str]) -> Iterator[tuple[str, ...]]:
+def _loops(lines: Sequence[str]) -> Iterator[tuple[str, ...]]:
     """Runs of lines from a label to the first jump back to it, with no other label inside."""
     start: tuple[str, int] | None = None
     for number, line in enumerate(lines):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
+from graphc.bench.kernels import inner_loop
 from graphc.cli import asm, main
 from graphc.tools.kernel_code import STAGES, split_assembly
 from support.process import ROOT
@@ -43,6 +45,24 @@ def test_both_ways_give_the_same_code(capsys: pytest.CaptureFixture[str]) -> Non
     assert "__task0" not in code["tensor-ir"] and "__task0" in code["loops"]
     assert '__task0.task"(ptr %ctx, i64 %i)' in code["llvm"] and "__task0.task:" in code["asm"]
     assert "ret" in code["asm"] and ".cfi" not in code["asm"]
+
+
+@pytest.mark.parametrize(
+    ("isa", "widest"), [("avx512", "zmm"), ("avx2", "ymm"), ("generic", "xmm")]
+)
+def test_code_of_a_target_uses_its_widest_registers(
+    isa: str, widest: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On any machine: nothing is run. The accumulators of the inner loop stay in registers."""
+    (row,) = facts(capsys, "--node", "fc2", "--stage", "asm", "--target", isa)
+    text = row["code"]["asm"]
+    assert row["kernel"].endswith(f"__{isa}")
+    used = set(re.findall(r"%([xyz]mm)\d", text))
+    assert max(used) == widest
+    multiply = "mulps" if isa == "generic" else "vfmadd"
+    loop, spills = inner_loop(text.splitlines())
+    assert sum(multiply in line and f"%{widest}" in line for line in loop) >= 8
+    assert spills == 0
 
 
 def test_text_has_a_head_and_a_part_per_stage(capsys: pytest.CaptureFixture[str]) -> None:
