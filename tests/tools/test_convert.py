@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from graphc.dtypes import F32
+from graphc.dtypes import S32
 from graphc.errors import UnsupportedError, UserError
 from graphc.frontend import format_of, load
 from graphc.frontend.tvm.params import read_params
@@ -107,15 +107,15 @@ def test_the_data_flow_of_hlo_that_cannot_be_run(tmp_path: Path) -> None:
 
 def test_what_a_target_cannot_express_is_listed_and_nothing_is_written(tmp_path: Path) -> None:
     graph = Graph("g")
-    x = graph.make_input(LogicalTensor(F32, (2, 4)), "x")
-    y = graph.make("prod_pool", [x], {"kernel": (2,)}).outputs[0]
-    graph.make_output(graph.make("patches", [y], {"kernel": (2,)}).outputs[0])
+    x = graph.make_input(LogicalTensor(S32, (2, 4)), "x")
+    y = graph.make("popcount", [graph.make("popcount", [x]).outputs[0]]).outputs[0]
+    graph.make_output(graph.make("count_leading_zeros", [y]).outputs[0])
     start = tmp_path / "start.graph"
     start.write_text(print_graph(graph, full=True))
     for target, message in (
-        ("onnx", "graph 'g': ONNX cannot express: patches (1x), prod_pool (1x)"),
-        ("pnnx", "graph 'g': PNNX cannot express: patches (1x), prod_pool (1x)"),
-        ("ge", "graph 'g': GE has no node for these ops: patches (1x), prod_pool (1x)"),
+        ("onnx", "graph 'g': ONNX cannot express: count_leading_zeros (1x), popcount (2x)"),
+        ("pnnx", "graph 'g': PNNX cannot express: count_leading_zeros (1x), popcount (2x)"),
+        ("ge", "graph 'g': GE has no node for these ops: count_leading_zeros (1x), popcount (2x)"),
     ):
         with pytest.raises(UnsupportedError) as error:
             convert(start, target, tmp_path / f"m{TARGETS[target].suffix}")
