@@ -163,7 +163,7 @@ WINOGRAD = {form.name: form for form in (F2, F4)}
 FORMS = (
     ConvolutionForm("direct", _direct, _direct_cycles, ("direct-convolution", "blocked-layouts")),
     ConvolutionForm(
-        "depthwise", _depthwise, _depthwise_cycles, ("depthwise-convolution", "blocked-layouts")
+        "depthwise", _depthwise, _depthwise_cycles, ("channel-windows", "blocked-layouts")
     ),
     *(
         ConvolutionForm(

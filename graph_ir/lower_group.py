@@ -11,11 +11,12 @@ from .context import LowerContext
 from .graph import Graph, GraphTensor, Op
 from .groups import is_tuned, reduces_rows
 from .lower_attention import attention_function
-from .lower_channel_windows import depthwise_function
+from .lower_channel_windows import depthwise_function, pool_function
 from .lower_convolution import convolution_function
 from .lower_matmul import matmul_function
 from .lower_winograd import winograd_function
 from .op_kinds import FusibleOp
+from .ops.pool import WindowReduce
 from .templates.joined import joined_concat, joined_loops
 from .templates.loops import pointwise_loops, reduction_loops
 from .templates.reader import parameters
@@ -79,6 +80,8 @@ def _loops(
             return joined_loops(name, buffers, concat, outputs[0], threads, note)
         return pointwise_loops(name, buffers, outputs, threads, note)
     first = reductions[0]
+    if isinstance(first, WindowReduce) and _has_template(first, buffers, ctx):
+        return pool_function(first, name, buffers, outputs[0], ctx, note)
     rows = first.inputs[0].details.plain_dims
     if len(reductions) > 1 or (outputs[0].details.plain_dims == rows and reduces_rows(first)):
         group = RowGroup(tuple(ops), rows, reductions, outputs[0])
@@ -89,6 +92,13 @@ def _loops(
 def group_note(ops: Sequence[Op]) -> str:
     """The names of a group's ops, for people."""
     return " -> ".join(op.name for op in ops)
+
+
+def _has_template(
+    op: WindowReduce, buffers: Mapping[GraphTensor, Buffer], ctx: LowerContext
+) -> bool:
+    """Whether `templates.channel_windows` runs a pool, which must read a tensor in memory."""
+    return ctx.options.enabled("channel-windows") and op.is_by_channel and op.inputs[0] in buffers
 
 
 def _is_reduction(op: Op) -> bool:

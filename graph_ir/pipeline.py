@@ -16,6 +16,7 @@ from .passes.fold_constants import fold_constants
 from .passes.fuse import fuse
 from .passes.lower_windows import lower_windows
 from .passes.materialize_outputs import materialize_outputs
+from .passes.pad_windows import pad_windows
 from .passes.plan_memory import plan_memory
 from .passes.propagate_layouts import propagate_layouts
 from .passes.recompose_activation import recompose_activation
@@ -78,6 +79,7 @@ PIPELINE: tuple[tuple[Pass, str], ...] = (
     (sink_transposes, "simplify"),
     (eliminate_common, "cse"),  # decompositions of equal composites are equal
     (propagate_layouts, ""),
+    (pad_windows, ""),
     (fold_constants, "fold"),  # the weight prepack: a reorder of a constant is a constant
     (remove_dead, ""),
     (materialize_outputs, ""),

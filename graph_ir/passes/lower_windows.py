@@ -1,4 +1,4 @@
-"""Bring windows into the forms that have fast loops: convolutions by template, padding of others stored once."""
+"""Bring convolutions into the forms that have fast loops: a template for each, the padding of others stored once."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from ..decisions import record
 from ..graph import Graph, GraphTensor, Op
 from ..ops.compose import Composer
 from ..ops.convolution import Convolution
-from ..ops.pool import WindowReduce
-from ..rewrite import Rule, rewrite
+from ..rewrite import rewrite
 
 
 def lower_windows(graph: Graph, ctx: LowerContext) -> bool:
@@ -22,12 +21,10 @@ def lower_windows(graph: Graph, ctx: LowerContext) -> bool:
     %p = patches(pad(%x)); %y = reshape(matmul_core(reshape(%w), reshape(%p)))     the form "patches"
 
     Requires: composites decomposed, plain layouts, topological order.
-    Ensures: topological order; no window but that of a template is padded; f32 convolutions have the form that the
+    Ensures: topological order; no convolution but that of a template is padded; f32 convolutions have the form that the
     cost model of `convolution_forms` foresees the fewest cycles for.
     """
-    rules: dict[str, list[Rule]] = {"convolution": [partial(_best_form, ctx), _without_padding]}
-    rules.update((f"{kind}_pool", [_without_padding]) for kind in ("max", "min", "sum", "prod"))
-    return rewrite(graph, rules)
+    return rewrite(graph, {"convolution": [partial(_best_form, ctx), _without_padding]})
 
 
 def _best_form(ctx: LowerContext, graph: Graph, op: Op) -> GraphTensor | None:
@@ -45,11 +42,10 @@ def _best_form(ctx: LowerContext, graph: Graph, op: Op) -> GraphTensor | None:
 
 
 def _without_padding(graph: Graph, op: Op) -> GraphTensor | None:
-    if not isinstance(op, (Convolution, WindowReduce)) or not op.window.is_padded:
+    if not isinstance(op, Convolution) or not op.window.is_padded:
         return None
-    fill = op.fill if isinstance(op, WindowReduce) else 0
     make = Composer(graph, op)
-    stored = padded(make, op.inputs[0], op.window, fill)
-    attrs = {**op.attrs, "before": None, "after": None, "ceil_mode": False}
-    attrs = {name: value for name, value in attrs.items() if value not in (None, False)}
+    stored = padded(make, op.inputs[0], op.window, 0)
+    attrs = {**op.attrs, "before": None, "after": None}
+    attrs = {name: value for name, value in attrs.items() if value is not None}
     return make(op.op_name, stored, *op.inputs[1:], **attrs)

@@ -16,7 +16,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from ...dtypes import F32
 from ...target import Target
@@ -25,8 +24,6 @@ from ...tensor_ir.nodes import Buffer, Expr, Function, LoopKind
 from .convolution_geometry import ConvolutionGeometry
 from .matmul import EpilogueValue
 from .matmul_tile import FMA_PER_CYCLE
-
-Combine = Literal["fma", "add", "mul", "min", "max"]
 
 MOST_PLACES = 8
 """Results side by side: eight independent sums hide the latency of a multiply-add, and the elements they share are
@@ -46,14 +43,14 @@ PIECES_PER_THREAD = 4
 class WindowProblem:
     """y[n, p, c] = combine over the window of x[n, p * stride + k * dilation - before, c], all with channels last.
 
-    `geometry`: sizes; its groups are the channels. `weights` [kernel rows, columns, channels] multiply the elements
-    (`combine` is fma, the sum of the products), or are None. `start` is what an empty window gives.
+    `geometry`: sizes; its groups are the channels. `combine` is add, mul, min or max; or fma, the sum of
+    the products with `weights` [kernel rows, columns, channels]. `start` is what an empty window gives.
     """
 
     geometry: ConvolutionGeometry
     x: Buffer
     y: Buffer
-    combine: Combine
+    combine: str
     start: float
     weights: Buffer | None = None
 

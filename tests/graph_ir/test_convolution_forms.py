@@ -89,7 +89,7 @@ def test_options() -> None:
     assert names(layer(3, 12), asking("f4"))[0] == "winograd-f4"
     assert names(graph, asking("f4", "winograd"))[0] == "direct"
     assert not names(graph, asking("auto", "fold"))[0].startswith("winograd")
-    off = asking("auto", "depthwise-convolution")
+    off = asking("auto", "channel-windows")
     assert "depthwise" not in names(layer(64, 28, groups=64), off)
 
 
@@ -104,7 +104,7 @@ def test_every_form_has_a_switch_but_the_last() -> None:
         (layer(24, 13), asking("f4"), "winograd_f4", False),
         (layer(24, 13), asking("auto", "winograd"), "conv_", True),
         (layer(24, 13, groups=24), asking(), "depthwise", True),
-        (layer(24, 13, groups=24), asking("auto", "depthwise-convolution"), "", True),
+        (layer(24, 13, groups=24), asking("auto", "channel-windows"), "", True),
     ],
     ids=["f2", "f4", "no winograd", "depthwise", "no depthwise"],
 )

@@ -86,18 +86,3 @@ def test_other_types_keep_their_loop():
         "convolution",
         "pad",
     ]
-
-
-@pytest.mark.parametrize("op_name", ["max_pool", "min_pool", "sum_pool", "prod_pool"])
-@pytest.mark.parametrize("dtype", [F32, S32])
-def test_pools(op_name, dtype):
-    attrs = {"kernel": (3,), "strides": (2,)}
-    assert after(op_name, dtype, [(2, 7)], attrs) == [op_name]
-    padded = {**attrs, "before": (1,), "after": (1,)}
-    assert after(op_name, dtype, [(2, 7)], padded) == sorted([op_name, "pad"])
-
-
-def test_nothing_to_round_up_is_no_padding():
-    assert after(
-        "max_pool", F32, [(2, 7)], {"kernel": (3,), "strides": (2,), "ceil_mode": True}
-    ) == ["max_pool"]

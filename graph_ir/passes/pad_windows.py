@@ -1,0 +1,41 @@
+"""Store the padding of pools that no template runs, so that their loops read memory in order."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from ..context import LowerContext
+from ..convolution_forms import padded
+from ..graph import Graph, GraphTensor, Op
+from ..ops.compose import Composer
+from ..ops.pool import WindowReduce
+from ..rewrite import rewrite
+
+
+def pad_windows(graph: Graph, ctx: LowerContext) -> bool:
+    """Give a padded pool an input that holds the padding, unless `templates.channel_windows` runs it.
+
+    %y = max_pool(%x, kernel=(3, 3), before=(1, 1), after=(1, 1))
+    ->
+    %p = pad(%x, value=-inf); %y = max_pool(%p, kernel=(3, 3))
+
+    Requires: layouts chosen, topological order.
+    Ensures: topological order; a padded pool is channels last and f32.
+    """
+    kinds = ("max", "min", "sum", "prod")
+    return rewrite(graph, {f"{kind}_pool": [partial(_without_padding, ctx)] for kind in kinds})
+
+
+def _without_padding(ctx: LowerContext, graph: Graph, op: Op) -> GraphTensor | None:
+    if not isinstance(op, WindowReduce) or not op.window.is_padded:
+        return None
+    if op.is_by_channel and ctx.options.enabled("channel-windows"):
+        return None
+    make, x = Composer(graph, op), op.inputs[0]
+    stored = padded(make, x, op.window, op.fill)
+    stored.details = stored.details.with_format(x.details.format)
+    attrs = {**op.attrs, "before": None, "after": None, "ceil_mode": False}
+    attrs = {name: value for name, value in attrs.items() if value not in (None, False)}
+    result = make(op.op_name, stored, **attrs)
+    result.details = op.outputs[0].details
+    return result

@@ -1,0 +1,99 @@
+"""Pools whose padding is stored, and those whose template reads the image as it is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from graphc.compiler import compile_stages
+from graphc.dtypes import F32, S32, DType
+from graphc.graph_ir.context import LowerContext
+from graphc.graph_ir.graph import Graph
+from graphc.graph_ir.logical_tensor import LogicalTensor
+from graphc.graph_ir.ops.convolution_direct import channels_last
+from graphc.graph_ir.passes.pad_windows import pad_windows
+from graphc.options import CompileOptions
+from graphc.runtime.executor import CompiledModel
+from graphc.target import Target
+from support.graphs import run_pass
+from support.lowered import integers
+
+KINDS = ["max_pool", "min_pool", "sum_pool", "prod_pool"]
+
+
+def pool(op_name: str, dtype: DType, shape: tuple[int, ...], **attrs: object) -> Graph:
+    graph = Graph("one")
+    x = graph.make_input(LogicalTensor(dtype, shape))
+    graph.make_output(graph.make(op_name, [x], attrs).outputs[0])
+    return graph
+
+
+def names(graph: Graph) -> list[str]:
+    return sorted(op.op_name for op in graph.ops if op.kind not in ("source", "sink"))
+
+
+@pytest.mark.parametrize("op_name", KINDS)
+@pytest.mark.parametrize("dtype", [F32, S32])
+def test_plain_pools(op_name: str, dtype: DType) -> None:
+    graph = pool(op_name, dtype, (2, 7), kernel=(3,), strides=(2,))
+    assert not run_pass(pad_windows, graph)
+    graph = pool(op_name, dtype, (2, 7), kernel=(3,), strides=(2,), before=(1,), after=(1,))
+    assert run_pass(pad_windows, graph)
+    assert names(graph) == sorted([op_name, "pad"])
+    assert not run_pass(pad_windows, graph)
+
+
+def test_nothing_to_round_up_is_no_padding() -> None:
+    graph = pool("max_pool", F32, (2, 7), kernel=(3,), strides=(2,), ceil_mode=True)
+    run_pass(pad_windows, graph)
+    assert names(graph) == ["max_pool"]
+
+
+def in_layout(dtype: DType) -> Graph:
+    graph = pool("max_pool", dtype, (1, 5, 6, 7), kernel=(3, 3), before=(1, 1), after=(1, 1))
+    for op in graph.ops:
+        for y in op.outputs:
+            y.details = y.details.with_format(channels_last(4))
+    return graph
+
+
+def test_channels_last_the_template_needs_none() -> None:
+    ctx = LowerContext(Target("avx2"))
+    graph = in_layout(F32)
+    assert not pad_windows(graph, ctx)
+    off = replace(ctx, options=CompileOptions(disabled=frozenset({"channel-windows"})))
+    assert pad_windows(graph, off)
+    assert names(graph) == ["max_pool", "pad"]
+    assert all(y.details.format == channels_last(4) for op in graph.ops for y in op.outputs)
+    graph = in_layout(S32)
+    assert pad_windows(graph, ctx), "the template is for f32"
+
+
+@pytest.mark.parametrize("op_name", [*KINDS, "avg_pool"])
+@pytest.mark.parametrize(
+    "attrs",
+    [
+        {"kernel": (3, 3), "strides": (2, 2), "before": (1, 1), "after": (1, 1)},
+        {"kernel": (2, 3), "strides": (1, 2), "ceil_mode": True},
+        {"kernel": (3, 2), "dilations": (2, 1), "before": (0, 1), "after": (2, 0)},
+    ],
+    ids=str,
+)
+def test_native_behind_a_convolution(op_name: str, attrs: dict[str, object]) -> None:
+    graph = Graph("net")
+    x = graph.make_input(LogicalTensor(F32, (1, 16, 9, 10)), "x")
+    w = graph.make_constant((integers((17, 16, 3, 3)) > 3).astype(np.float32), "w")
+    y = graph.make("convolution", [x, w], {"before": (1, 1), "after": (1, 1)}, "conv").outputs[0]
+    y = graph.make(op_name, [y], attrs, "pool").outputs[0]
+    graph.make_output(graph.make("relu", [y], {}, "relu").outputs[0])
+    array = (integers((1, 16, 9, 10), 3) / 4).astype(np.float32)
+    (expected,) = graph.evaluate([array])
+    for disabled in ((), ("channel-windows",)):
+        options = CompileOptions(2, frozenset(disabled), winograd="f2")  # exact here
+        made = compile_stages(graph, "native", options)
+        padded = [call.kernel for call in made.lowered.calls if "_pad_" in call.kernel]
+        assert bool(padded) == bool(disabled)
+        result = np.asarray(CompiledModel(made.artifact, 2)(array))
+        np.testing.assert_allclose(result, expected, rtol=1e-6)
