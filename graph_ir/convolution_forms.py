@@ -22,7 +22,7 @@ from .ops.convolution_direct import geometry_of, offered
 from .ops.window import Window
 from .templates import winograd_tile
 from .templates.channel_windows import window_cycles
-from .templates.convolution_blocking import COPY_BYTES_PER_CYCLE
+from .templates.convolution_blocking import COPY_BYTES_PER_CYCLE, TASK_CYCLES
 from .templates.convolution_geometry import ConvolutionGeometry
 from .templates.matmul_tile import pick_tile, product_cycles
 from .templates.winograd_transforms import F2, F4, WinogradForm
@@ -123,11 +123,18 @@ def _patches_cycles(g: ConvolutionGeometry, target: Target) -> float | None:
     places = math.prod(g.result)
     product = product_cycles(g.outputs, places, pick_tile(g.outputs, places, target), target)
     copies = (1 if g.is_product else 3) * g.terms * places * 4 / COPY_BYTES_PER_CYCLE
-    return g.batch * g.groups * (g.terms * product + copies)
+    stored = (
+        0.0 if g.is_product else 2.0 * TASK_CYCLES
+    )  # kernels of their own: the padding and the patches
+    return g.batch * g.groups * (g.terms * product + copies) + stored
 
 
 def _direct(make: Composer, op: Convolution) -> GraphTensor:
-    return make("direct_convolution", *op.inputs, **op.attrs)
+    x, w = op.inputs
+    if op.groups > 1:
+        outputs, *rest = w.details.plain_dims
+        w = make("reshape", w, shape=(op.groups, outputs // op.groups, *rest))
+    return make("direct_convolution", x, w, **op.attrs)
 
 
 def _direct_cycles(g: ConvolutionGeometry, target: Target) -> float | None:

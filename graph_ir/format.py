@@ -23,7 +23,22 @@ from ..tensor_ir import builder as t
 from ..tensor_ir.nodes import Expr
 
 # Alphabets in plain order; a text is matched to the one with the same set of letters.
-_ALPHABETS = ("MK", "KN", "MN", "NCW", "NCHW", "NCDHW", "OIW", "OIHW", "OIDHW", "BMK", "BKN", "BMN")
+_ALPHABETS = (
+    "MK",
+    "KN",
+    "MN",
+    "NCW",
+    "NCHW",
+    "NCDHW",
+    "OIW",
+    "OIHW",
+    "OIDHW",
+    "GOIW",
+    "GOIHW",
+    "BMK",
+    "BKN",
+    "BMN",
+)
 _GENERIC = "ABDEFGIJLPQRSTUV"
 _PIECE = re.compile(r"([A-Z])|([0-9]+)([a-z])")
 

@@ -40,8 +40,12 @@ class Convolution(FusibleOp):
     @property
     def window(self) -> Window:
         """Geometry over the spatial axes."""
-        x, w = (i.details.plain_dims for i in self.inputs)
-        return window_of(self, w[2:], x[2:])
+        x, w = (i.details for i in self.inputs)
+        return window_of(self, self.weight_dims(w)[2:], x.plain_dims[2:])
+
+    def weight_dims(self, w: LogicalTensor) -> tuple[int, ...]:
+        """[O, C / groups, kernel...], however w spells it."""
+        return w.plain_dims
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
         """[N, O, places...]."""
@@ -66,8 +70,9 @@ class Convolution(FusibleOp):
         """A matrix product of the weights and the patches of each image, floats in float64 and rounded once."""
         x, w = (widen(array) for array in inputs)
         out, groups, window = self.outputs[0].details, self.groups, self.window
-        terms = math.prod(w.shape[1:])
-        matrix = w.reshape(groups, w.shape[0] // groups, terms)
+        dims = self.weight_dims(self.inputs[1].details)
+        terms = math.prod(dims[1:])
+        matrix = w.reshape(groups, dims[0] // groups, terms)
         result = np.empty(out.plain_dims, np.result_type(x, w))
         with np.errstate(all="ignore"):
             for image, target in zip(x, result, strict=True):
@@ -79,15 +84,15 @@ class Convolution(FusibleOp):
 
     def get_gflop(self) -> float:
         """Two operations per multiply-add."""
-        terms = math.prod(self.inputs[1].details.plain_dims[1:])
+        terms = math.prod(self.weight_dims(self.inputs[1].details)[1:])
         return 2.0 * self.outputs[0].details.elements * terms / 1e9
 
     def computation(self) -> Computation:
         """The sum over the channels of a group and the window, zero outside the image."""
         x, w = (i.details for i in self.inputs)
         window, dtype = self.window, x.dtype.accumulator
-        inner = w.plain_dims[1]
-        per_group = w.plain_dims[0] // self.groups
+        dims = self.weight_dims(w)
+        inner, per_group = dims[1], dims[0] // self.groups
         op_name = "and" if dtype.kind == "bool" else "mul"
 
         def element(reads: Sequence[Read], index: Index, r: Index) -> Expr:
@@ -98,14 +103,17 @@ class Convolution(FusibleOp):
             zero = window.load(
                 reads[0], (batch, channel), tuple(places), r[1:], x.plain_dims[2:], _zero
             )
-            return t.binary(op_name, zero, reads[1]((output, *r)))
+            place: Index = (output,)
+            if w.rank > len(dims):
+                place = (t.floordiv(output, per_group), t.mod(output, per_group))
+            return t.binary(op_name, zero, reads[1]((*place, *r)))
 
         def finish(acc: Expr) -> Expr:
             return acc if acc.dtype == dtype else Cast(acc, dtype)
 
         combine = "or" if dtype.kind == "bool" else "add"
         identity = False if combine == "or" else 0
-        return Reduction(w.plain_dims[1:], combine, identity, element, finish)
+        return Reduction(dims[1:], combine, identity, element, finish)
 
 
 def _zero(value: Expr) -> Expr:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ..format import Format, plain
 from ..graph import FormatChoice
+from ..logical_tensor import LogicalTensor
 from ..op_kinds import TunableOp
 from ..registry import register
 from ..templates.convolution_blocking import (
@@ -29,7 +30,30 @@ PLAIN_BANDS = ("planes", "product")
 
 @register("direct_convolution")
 class DirectConvolution(Convolution, TunableOp):
-    """A `convolution` of f32 over one or two spatial axes, run by `templates.convolution`."""
+    """A `convolution` of f32 over one or two spatial axes, run by `templates.convolution`.
+
+    With more than one group w is [groups, O / groups, C / groups, kernel...], so that each has panels of its own.
+    """
+
+    def weight_dims(self, w: LogicalTensor) -> tuple[int, ...]:
+        """[O, C / groups, kernel...], the groups joined."""
+        if self.groups == 1:
+            return w.plain_dims
+        groups, outputs, *rest = w.plain_dims
+        return (groups * outputs, *rest)
+
+    def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
+        """[N, O, places...]."""
+        if self.groups == 1 or len(inputs) != 2:
+            return super().infer(inputs)
+        x, w = inputs
+        if w.rank != x.rank + 1 or w.plain_dims[0] != self.groups:
+            raise self.rule(
+                "w of several groups must be [groups, O / groups, C / groups, kernel...]",
+                f"{w} for {self.groups} groups and x {x}",
+                "reshape it",
+            )
+        return super().infer([x, LogicalTensor(w.dtype, self.weight_dims(w))])
 
     @property
     def geometry(self) -> ConvolutionGeometry:
@@ -54,9 +78,9 @@ class DirectConvolution(Convolution, TunableOp):
         cycles: dict[tuple[Format, Format, Format], float] = {}
         for choice in offered(g, ctx, self.problem):
             image = plain(rank) if choice.band in PLAIN_BANDS else last
-            formats = (image, panel_format(rank, choice, ctx.target), last)
+            formats = (image, panel_format(self, choice, ctx.target), last)
             if choice.band == "product":
-                formats = (plain(rank),) * 3
+                formats = (plain(rank), plain(self.inputs[1].details.rank), plain(rank))
             cycles.setdefault(formats, choice.cycles)
         best = min(cycles.values())
         return [
@@ -87,7 +111,7 @@ def offered(
 
 def geometry_of(op: Convolution) -> ConvolutionGeometry:
     """The numbers of a convolution; of more than two spatial axes all but the last count as rows."""
-    x, w = (i.details.plain_dims for i in op.inputs)
+    x, w = op.inputs[0].details.plain_dims, op.weight_dims(op.inputs[1].details)
     window, groups = op.window, op.groups
     places = op.outputs[0].details.plain_dims[2:]
     return ConvolutionGeometry(
@@ -106,10 +130,16 @@ def channels_last(rank: int) -> Format:
     return Format("NC" + "DHW"[5 - rank :], (0, *range(2, rank), 1), (0,) * rank)
 
 
-def panel_format(rank: int, choice: ConvolutionChoice, target: Target) -> Format:
+def panel_format(op: Convolution, choice: ConvolutionChoice, target: Target) -> Format:
     """Weights [O, C, kernel...] in panels of outputs: kernel then channels inside, for "planes" the channels before the
-    last axis of the kernel."""
+    last axis of the kernel. Groups, if w has them as an axis, come first."""
+    rank = op.inputs[0].details.rank
+    groups = (0,) * (op.inputs[1].details.rank - rank)
+    first = len(groups)
+    kernel = range(first + 2, first + rank)
     planes = choice.band == "planes"
-    inner = (*range(2, rank - 1), 1, rank - 1) if planes else (*range(2, rank), 1)
+    inner = (*kernel[:-1], first + 1, kernel[-1]) if planes else (*kernel, first + 1)
     columns = choice.blocking.tile.columns(target)
-    return Format("OI" + "DHW"[5 - rank :], (0, *inner, 0), (0,) * rank + (columns,))
+    order = (*groups, first, *inner, first)
+    axes = "G" * first + "OI" + "DHW"[5 - rank :]
+    return Format(axes, order, (0,) * (first + rank) + (columns,))

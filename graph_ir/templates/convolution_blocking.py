@@ -57,7 +57,7 @@ def ranked_choices(
     found = []
     for band, tile in product(bands, tiles or target.table.gemm_tiles):
         columns = tile.columns(target)
-        if _fits(g, band) and (g.groups == 1 or g.outputs % columns == 0):
+        if _fits(g, band):
             alone = pick_blocking(g, band, tile, target, 1)
             cycles = blocking_cycles(g, band, alone, target, 1)
             uneven = 1 + UNEVEN_COST * (_halves(g, columns) - 1)

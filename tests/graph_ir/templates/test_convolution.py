@@ -28,6 +28,9 @@ def convolution(
 ) -> Graph:
     graph = Graph("convolution")
     image = graph.make_input(LogicalTensor(F32, x), "x")
+    groups = attrs.get("groups", 1)
+    if isinstance(groups, int) and groups > 1:
+        w = (groups, w[0] // groups, *w[1:])
     if constant:
         weights = graph.make_constant(integers(w, 3), "w")
     else:
@@ -145,9 +148,10 @@ def test_boundary_grid_natively_between_guard_pages(isa: str) -> None:
     for number, (x, w, attrs) in enumerate(boundary_cases()):
         image = graph.make_input(LogicalTensor(F32, x), f"x{number}")
         weights = graph.make_constant(integers(w, number), f"w{number}")
-        shared = attrs["groups"] > 1 and w[0] // attrs["groups"] % 16 > 0  # panels hold one group
-        op_name = "convolution" if shared else "direct_convolution"
-        graph.make_output(graph.make(op_name, (image, weights), attrs).outputs[0])
+        if attrs["groups"] > 1:
+            grouped = (attrs["groups"], w[0] // attrs["groups"], *w[1:])
+            weights = graph.make("reshape", (weights,), {"shape": grouped}).outputs[0]
+        graph.make_output(graph.make("direct_convolution", (image, weights), attrs).outputs[0])
         arrays.append(integers(x, number + 1))
     wanted = graph.evaluate(arrays)
     model = compile_model(graph, target=isa)

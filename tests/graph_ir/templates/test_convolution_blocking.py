@@ -97,12 +97,6 @@ def test_the_pick_is_the_best_candidate_of_its_tile(threads: int) -> None:
         assert min(c.cycles for c in same) == same[0].cycles
 
 
-def test_groups_have_whole_panels() -> None:
-    grouped = replace(square(16, 14, 48), groups=4)
-    assert {c.blocking.tile.vectors for c in ranked_choices(grouped, TARGET, 1, LAST)} == {3, 1}
-    assert not ranked_choices(replace(grouped, outputs=17), TARGET, 1, LAST)
-
-
 def test_planes_are_for_few_channels() -> None:
     assert ranked_choices(square(3, 8, 16), TARGET, 1, ("planes",))
     assert not ranked_choices(square(64, 8, 16), TARGET, 1, ("planes",))
