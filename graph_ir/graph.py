@@ -67,7 +67,7 @@ class Op:
 
     `kind`: `source`, `sink`, `tunable` (own loop template), `fusible` (a computation over indices), `composite`
     (decomposed into others before lowering), `fused` (a subgraph lowered as one function), `control` (subgraphs that
-    run or not, and how often, as the data says), `alone` (own loops, fused with nothing).
+    run or not, and how often, as the data says), `loop` (loops of its own, which fuse with nothing).
     """
 
     kind: ClassVar[str] = "fusible"

@@ -161,6 +161,15 @@ def _gather(writer: Writer, op: Op) -> Value:
     return writer.take(x, _wrapped(writer, op.inputs[1], x.dims[op.axis]), op.axis, op.name)
 
 
+def _update_slice(writer: Writer, op: Op) -> Value:
+    x, update, *starts = (writer.value(tensor) for tensor in op.inputs)
+    zero = writer.constant(0, S64)
+    given = dict(zip(op.attrs["axes"], starts, strict=True))
+    places = [given.get(axis, zero) for axis in range(op.outputs[0].details.rank)]
+    operands = [x, update, *places]
+    return writer.emit("dynamic-update-slice", operands, x.dtype, _dims(op), "", op.name)
+
+
 def _gather_elements(writer: Writer, op: Op) -> Value:
     """A gather of single elements, whose index rows hold the element's own place on the other axes."""
     assert isinstance(op, GatherElements)
@@ -202,6 +211,7 @@ WRITERS: dict[str, Callable[[Writer, Op], Value]] = {
     "gather": _gather,
     "gather_elements": _gather_elements,
     "scatter": write_scatter,
+    "update_slice": _update_slice,
     "convolution": write_convolution,
     **dict.fromkeys(("max_pool", "min_pool", "sum_pool", "prod_pool"), write_pool),
     **dict.fromkeys(("cum_sum", "cum_prod"), write_cumulative),

@@ -85,6 +85,28 @@ def _scatter_elements(e: Exporter, op: Op) -> None:
     e.node(op, "ScatterElements", inputs, axis=scatter.axis, reduction=scatter.reduction)
 
 
+def _update_slice(e: Exporter, op: Op) -> None:
+    x, update, *starts = e.values(op)
+    whole, part = (tensor.details.plain_dims for tensor in op.inputs[:2])
+    moved = [
+        (axis, start)
+        for axis, start in zip(op.attrs["axes"], starts, strict=True)
+        if part[axis] != whole[axis]
+    ]
+    if len(moved) != 1:
+        if moved:
+            raise InexpressibleError("update_slice along several axes")
+        e.node(op, "Identity", [update])
+        return
+    ((axis, start),) = moved
+    begin = e.part(op, "Max", [start, e.scalar(op, "first", 0, S64)])
+    begin = e.part(op, "Min", [begin, e.scalar(op, "last", whole[axis] - part[axis], S64)])
+    places = np.arange(part[axis]).reshape([-1 if a == axis else 1 for a in range(len(part))])
+    at = e.part(op, "Add", [e.constant(op, "places", places), begin])
+    at = e.part(op, "Expand", [at, e.constant(op, "sizes", np.array(part, np.int64))])
+    e.node(op, "ScatterElements", [x, at, update], axis=axis)
+
+
 def _top_k(e: Exporter, op: Op) -> None:
     k = e.constant(op, "k", np.array([op.attrs["k"]], np.int64))
     largest = int(bool(op.attrs.get("largest", True)))
@@ -130,6 +152,7 @@ EXPORTERS: dict[str, Callable[[Exporter, Op], None]] = {
     "gather_elements": _gather("GatherElements"),
     "scatter_elements": _scatter_elements,
     "top_k": _top_k,
+    "update_slice": _update_slice,
     "matmul_core": _matmul,
     "cum_sum": _cum_sum,
 }

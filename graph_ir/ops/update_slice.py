@@ -103,7 +103,7 @@ class UpdateInPlace(Op):
     Made by the pass of the same name, never by a frontend: whoever runs it must see to the memory.
     """
 
-    kind: ClassVar[str] = "alone"
+    kind: ClassVar[str] = "loop"
     input_names: ClassVar[tuple[str, ...]] = ("x", "update", "start")
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:

@@ -8,8 +8,11 @@ import numpy as np
 import pytest
 
 import graphc
+from graphc.compiler import compile_stages
 from graphc.frontend.hlo import import_hlo, parse_hlo
 from graphc.graph_ir.graph import Graph
+from graphc.graph_ir.ops.control import While
+from graphc.graph_ir.passes.update_in_place import in_place_state
 from support.hlo_text import module
 from support.tolerance import assert_close
 
@@ -182,3 +185,33 @@ def test_what_is_not_supported_inside_is_named() -> None:
             ROOT c = (f32[3], s32[]) conditional(p, x, x), true_computation=down, false_computation=same""",
             before,
         )
+
+
+SCAN = """cond { s = (s32[], f32[4], f32[300,4], f32[300,4]) parameter(0)
+  ROOT p = pred[] compare(s#0, s32[] constant(300)), direction=LT }
+body { s = (s32[], f32[4], f32[300,4], f32[300,4]) parameter(0)
+  z = s32[] constant(0)
+  r = f32[1,4] dynamic-slice(s#2, s#0, z), dynamic_slice_sizes={1,4}
+  c = f32[4] add(s#1, f32[4] reshape(r))
+  o = f32[300,4] dynamic-update-slice(s#3, f32[1,4] reshape(c), s#0, z)
+  ROOT t = (s32[], f32[4], f32[300,4], f32[300,4]) tuple(add(s#0, s32[] constant(1)), c, s#2, o) }
+"""
+
+
+def test_rows_a_loop_collects_are_written_in_place() -> None:
+    """What jax.lax.scan becomes."""
+    graph = graph_of(
+        """x = f32[300,4] parameter(0)
+        k = f32[] constant(0)
+        zero = f32[4] broadcast(k), dimensions={}
+        rows = f32[300,4] broadcast(k), dimensions={}
+        s = (s32[], f32[4], f32[300,4], f32[300,4]) tuple(s32[] constant(0), zero, x, rows)
+        w = (s32[], f32[4], f32[300,4], f32[300,4]) while(s), condition=cond, body=body
+        ROOT r = (f32[4], f32[300,4]) tuple(w#1, w#3)""",
+        SCAN,
+    )
+    x = np.random.default_rng(0).integers(-3, 4, (300, 4)).astype(np.float32)
+    check(graph, [x], [x.sum(0), x.cumsum(0)])
+    optimized = compile_stages(graph).graph
+    (loop,) = [op for op in optimized.ops if isinstance(op, While)]
+    assert len(in_place_state(loop)) == 1

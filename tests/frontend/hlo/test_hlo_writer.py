@@ -137,6 +137,16 @@ def test_movement_products_and_indices() -> None:
     round_trip(graph, values(F32, 2, 3, 4), np.array([2, -3], np.int32))
 
 
+@pytest.mark.parametrize("start", [-1, 0, 2, 9])
+def test_update_slice(start: int) -> None:
+    graph = Graph("g")
+    shapes: list[tuple[DType, tuple[int, ...]]] = [(F32, (5, 3)), (F32, (2, 3)), (S64, ())]
+    inputs = [graph.make_input(LogicalTensor(d, s), "x") for d, s in shapes]
+    graph.make_output(graph.make("update_slice", inputs, {"axes": (0,)}).outputs[0])
+    text = round_trip(graph, values(F32, 5, 3), values(F32, 2, 3), np.array(start))
+    assert "dynamic-update-slice" in text
+
+
 def test_what_cannot_be_written_is_listed() -> None:
     graph = Graph("g")
     x = graph.make_input(LogicalTensor(F32, (2,)), "x")

@@ -30,6 +30,9 @@ X: Types = [("f32", (2, 4, 6))]
 IMAGE: Types = [("f32", (1, 4, 5, 6))]
 C: Types = [("f32", (4,))]
 MORE: list[tuple[str, Types, dict[str, Any]]] = [
+    ("update_slice", [("f32", (5, 3)), ("f32", (2, 3)), ("s64", ())], {"axes": (0,)}),
+    ("update_slice", [("f32", (5, 3)), ("f32", (5, 1)), ("s64", ()), ("s64", ())], {"axes": (0, 1)}),
+    ("update_slice", [("f32", (5, 3)), ("f32", (5, 3))], {"axes": ()}),
     ("convolution", [*IMAGE, ("f32", (6, 2, 3, 3))], {"groups": 2, "before": (1, 0), "after": (1, 2)}),
     ("convolution", [*X, ("f32", (3, 4, 2))], {"strides": (2,), "dilations": (3,)}),
     ("convolution_transpose", [*IMAGE, ("f32", (4, 3, 2, 2))], {"strides": (2, 1), "output_padding": (1, 0)}),
