@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -34,11 +34,10 @@ def write_hlo(graph: Graph) -> str:
     """
     from .writer_table import WRITERS
 
-    graph = graph.copy()
-    decompose(graph, LowerContext(Target("generic")))
+    graph = _decomposed(graph)
     unknown = Counter(
         op.op_name
-        for op in graph.ops
+        for op in _all_ops(graph)
         if op.kind not in ("source", "sink")
         and op.op_name not in WRITERS
         and not isinstance(op, (Elementwise, Reduce))
@@ -49,6 +48,35 @@ def write_hlo(graph: Graph) -> str:
             f"graph '{graph.name}': these ops cannot be written as HLO: {counted}"
         )
     return Writer(graph).text()
+
+
+def _decomposed(graph: Graph) -> Graph:
+    """A copy without composite ops, in subgraphs neither."""
+    graph = graph.copy()
+    decompose(graph, LowerContext(Target("generic")))
+    for op in graph.ops:
+        if op.kind == "control":
+            for key, value in op.attrs.items():
+                if isinstance(value, Graph):
+                    op.attrs[key] = _decomposed(value)
+                elif isinstance(value, tuple):
+                    op.attrs[key] = tuple(_decomposed(inner) for inner in value)
+    return graph
+
+
+def _all_ops(graph: Graph) -> Iterator[Op]:
+    """The ops of a graph and of what its control ops run."""
+    for op in graph.ops:
+        yield op
+        if op.kind == "control":
+            for value in op.attrs.values():
+                for inner in value if isinstance(value, tuple) else (value,):
+                    yield from _all_ops(inner)
+
+
+def tuple_text(values: Sequence[Value]) -> str:
+    """The shape of a tuple."""
+    return f"({', '.join(v.shape for v in values)})"
 
 
 def shape_text(dtype: DType, dims: Sequence[int]) -> str:
@@ -100,17 +128,38 @@ class Writer:
     def instructions(self) -> tuple[list[Value], list[Value]]:
         """Write every op; the parameters and the results."""
         parameters = [self.parameter(i, op) for i, op in enumerate(self.graph.inputs)]
+        return parameters, self.results_of(parameters)
+
+    def results_of(self, inputs: Sequence[Value]) -> list[Value]:
+        """Write every op, with these values for the graph's inputs; its results."""
+        self.values.update(zip((op.outputs[0] for op in self.graph.inputs), inputs, strict=True))
         for op in self.graph.ops:
             if op.kind not in ("source", "sink") and not _only_spreads(op):
                 self.op(op)
-        return parameters, [self.value(op.inputs[0]) for op in self.graph.outputs]
+        return [self.value(op.inputs[0]) for op in self.graph.outputs]
+
+    def tuple(self, values: Sequence[Value]) -> str:
+        """A tuple of values as an operand."""
+        name, shape = self.name("tuple"), tuple_text(values)
+        inside = ", ".join(f"{v.shape} %{v.name}" for v in values)
+        self.lines.append(f"  %{name} = {shape} tuple({inside})")
+        return f"{shape} %{name}"
+
+    def elements(self, name: str, like: Sequence[Value]) -> list[Value]:
+        """The elements of the tuple `name`, which are of the types and sizes of `like`."""
+        parts = []
+        for index, v in enumerate(like):
+            part = Value(self.name("element"), v.dtype, v.dims)
+            text = f"get-tuple-element({tuple_text(like)} %{name}), index={index}"
+            self.lines.append(f"  %{part.name} = {part.shape} {text}")
+            parts.append(part)
+        return parts
 
     def parameter(self, number: int, op: Op) -> Value:
         """The instruction of a graph input."""
         details = op.outputs[0].details
         value = Value(self.name(op.name), details.dtype, details.plain_dims)
         self.lines.append(f"  %{value.name} = {value.shape} parameter({number})")
-        self.values[op.outputs[0]] = value
         return value
 
     def op(self, op: Op) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...dtypes import S64
 from ...graph_ir.graph import Op
 from ...graph_ir.ops.scatter import Scatter
-from .writer import Value, Writer, shape_text
+from .writer import Value, Writer, tuple_text
 
 
 def write_scatter(writer: Writer, op: Op) -> Value:
@@ -49,14 +49,7 @@ def _several(
     writer: Writer, operands: list[Value], data: list[Value], attributes: str
 ) -> list[Value]:
     """The elements of the tuple that a scatter of several arrays gives."""
-    shape = f"({', '.join(v.shape for v in data)})"
     inside = ", ".join(f"{v.shape} %{v.name}" for v in operands)
     name = writer.name("scatter")
-    writer.lines.append(f"  %{name} = {shape} scatter({inside}), {attributes}")
-    parts = []
-    for index, v in enumerate(data):
-        part = Value(writer.name("element"), v.dtype, v.dims)
-        text = f"get-tuple-element({shape} %{name}), index={index}"
-        writer.lines.append(f"  %{part.name} = {shape_text(v.dtype, v.dims)} {text}")
-        parts.append(part)
-    return parts
+    writer.lines.append(f"  %{name} = {tuple_text(data)} scatter({inside}), {attributes}")
+    return writer.elements(name, data)

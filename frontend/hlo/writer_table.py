@@ -16,6 +16,7 @@ from ...graph_ir.ops.movement import Concat, Slice, Transpose
 from ...graph_ir.ops.pad import Pad
 from .scope import clamp_limits
 from .writer import Value, Writer
+from .writer_control import write_case, write_while
 from .writer_scatter import write_scatter
 from .writer_window import write_convolution, write_cumulative, write_pool
 
@@ -211,6 +212,8 @@ WRITERS: dict[str, Callable[[Writer, Op], Value]] = {
     "gather": _gather,
     "gather_elements": _gather_elements,
     "scatter": write_scatter,
+    "case": write_case,
+    "while": write_while,
     "update_slice": _update_slice,
     "convolution": write_convolution,
     **dict.fromkeys(("max_pool", "min_pool", "sum_pool", "prod_pool"), write_pool),

@@ -151,6 +151,10 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
         lambda k, x: (jax.random.normal(k, (33,)), jax.random.categorical(k, x), jax.random.uniform(k, (3, 5))),
         (np.array([0, 7], np.uint32), f32(4, 9)),
     ),
+    "loop": (
+        lambda n, x: lax.while_loop(lambda s: s[0] < n, lambda s: (s[0] + 1, s[1] * 0.5 + s[1].sum()), (0, x)),
+        (np.int32(5), f32(3)),
+    ),
     "pytree": (lambda d: {"z": d["a"] @ d["b"], "y": (d["a"][::-1],)}, ({"a": f32(2, 3), "b": f32(3, 2)},)),
 }  # fmt: skip
 
@@ -192,6 +196,9 @@ IN_XLA = [
     "pool_gradient",
     "bits",
     "fewer_bits",
+    "cond",
+    "switch",
+    "loop",
 ]
 
 

@@ -267,3 +267,42 @@ def test_windows(name: str, kernel: tuple[int, ...], attrs: dict[str, Any], dtyp
     if name in ("convolution", "max_pool", "sum_pool", "prod_pool", "min_pool") and dtype == F32:
         again = import_hlo(parse_hlo(text))
         assert [op.op_name for op in again.ops if op.op_name == name] == [name]
+
+
+NESTED = """HloModule nested
+small { s = (s32[], f32[4]) parameter(0) ROOT r = pred[] compare(s#0, s32[] constant(6)), direction=LT }
+double { x = f32[4] parameter(0) ROOT r = f32[4] add(x, x) }
+halve { x = f32[4] parameter(0) h = f32[4] constant({0.5, 0.5, 0.5, 0.5}) ROOT r = f32[4] multiply(x, h) }
+round {
+  s = (s32[], f32[4]) parameter(0)
+  one = s32[] constant(1)
+  y = f32[4] conditional(s32[] and(s#0, one), s#1, s#1), branch_computations={double, halve}
+  e = f32[4] exponential(f32[4] negate(f32[4] abs(y)))
+  ROOT t = (s32[], f32[4]) tuple(s32[] add(s#0, one), f32[4] add(y, e))
+}
+ENTRY main {
+  n = s32[] parameter(0)
+  x = f32[4] parameter(1)
+  ROOT w = (s32[], f32[4]) while((s32[], f32[4]) tuple(n, x)), condition=small, body=round
+}
+"""
+
+
+@pytest.mark.parametrize("start", [0, 3, 6, 100])
+def test_loops_and_choices(start: int) -> None:
+    graph = import_hlo(parse_hlo(NESTED))
+    text = round_trip(graph, np.array(start, np.int32), values(F32, 4))
+    assert text.count(" while(") == text.count(" conditional(") == 1
+
+
+def test_what_cannot_be_written_is_found_in_subgraphs_too() -> None:
+    branch = Graph("branch")
+    x = branch.make_input(LogicalTensor(F32, (2, 4)), "x")
+    branch.make_output(branch.make("patches", [x], {"kernel": (2,)}).outputs[0])
+    graph = Graph("outer")
+    index = graph.make_input(LogicalTensor(S64, ()), "index")
+    y = graph.make_input(LogicalTensor(F32, (2, 4)), "y")
+    choice = graph.make("case", [index, y], {"branches": (branch,)})
+    graph.make_output(choice.outputs[0])
+    with pytest.raises(UnsupportedError, match=r"cannot be written as HLO: patches \(1x\)$"):
+        write_hlo(graph)
