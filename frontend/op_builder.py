@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -17,6 +17,25 @@ _MOST_ELEMENTS = 1 << 27
 """Of an array made at import: 1 GiB of the widest type."""
 
 _MOST_AXES = 32
+
+
+class Parts(Protocol):
+    """What is shared by the formats builds with: the part that the builders of all of them have."""
+
+    def make(self, op_name: str, *inputs: GraphTensor, **attrs: Any) -> GraphTensor:
+        """Append the main op."""
+
+    def helper(self, op_name: str, *inputs: GraphTensor, **attrs: Any) -> GraphTensor:
+        """Append an op that the main one needs."""
+
+    def constant(self, value: Any, dtype: DType) -> GraphTensor:
+        """A constant of `dtype`."""
+
+    def rule(self, rule: str, values: str) -> UserError:
+        """An error in the house form."""
+
+    def unsupported(self, what: str) -> UnsupportedError:
+        """The error for something valid that graphc does not handle."""
 
 
 class OpBuilder:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 import numpy as np
 
 from ...graph_ir.graph import GraphTensor
+from ..einsum import einsum
 from .builder import Builder
 from .scope import Handler, Node, Value
-
-_TERM = r"[A-Za-z]*(?:\.\.\.)?[A-Za-z]*"
-_EQUATION = re.compile(rf"({_TERM}(?:,{_TERM})*)(?:->({_TERM}))?", re.ASCII)
 
 
 def _linear_module(node: Node) -> Value:
@@ -133,122 +130,15 @@ def scaled(b: Builder, x: GraphTensor, factor: float) -> GraphTensor:
 
 
 def _einsum(node: Node) -> Value:
-    """Any number of operands, every letter at most once in each; they are multiplied from left to right."""
     equation = node.text("equation")
     if not equation:
         raise node.rule("equation must be given", "nothing")
-    match = _EQUATION.fullmatch(equation)
     operands = [x for x in node.values if isinstance(x, GraphTensor)]
-    terms = match[1].split(",") if match else []
-    if len(operands) != len(node.values) or (match and len(operands) != len(terms)):
-        raise node.rule(f"there must be {len(terms)} tensors", f"{len(node.values)} inputs")
-    wanted = match[2] if match else None
-    terms, wanted = _without_ellipsis(node, operands, terms, wanted)
-    if any(len(set(term)) != len(term) for term in terms) or not match:
-        raise node.unsupported(f"equation={equation[:64]}")
-    letters = "".join(terms)
-    alone = "".join(sorted(c for c in letters if letters.count(c) == 1))
-    result = alone if wanted is None else wanted
-    if not set(result) <= set(letters) or len(set(result)) != len(result):
-        raise node.rule("letters after -> must be distinct and stand before it", equation[:64])
-    sizes = _letter_sizes(node, operands, terms)
-    parts = list(zip(operands, terms, strict=True))
-    while len(parts) > 2:
-        kept = set(result).union(*(term for _, term in parts[2:]))
-        order = "".join(dict.fromkeys(c for _, term in parts[:2] for c in term if c in kept))
-        parts = [(_multiplied(node, parts[:2], order, kept, sizes), order), *parts[2:]]
-    return _multiplied(node, parts, result, set(result), sizes)
-
-
-def _without_ellipsis(
-    node: Node, operands: list[GraphTensor], terms: list[str], result: str | None
-) -> tuple[list[str], str | None]:
-    """`...` as letters that the equation has not, the last ones where an operand has fewer axes for it."""
-    if not any("..." in term for term in terms):
-        return terms, result
-    used = set("".join(terms)) | set(result or "")
-    spare = [c for c in "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz" if c not in used]
-    counts = [
-        x.details.rank - len(term.replace("...", "")) if "..." in term else 0
-        for x, term in zip(operands, terms, strict=True)
-    ]
-    if min(counts) < 0 or max(counts) > len(spare):
-        raise node.rule("each operand must have an axis for every letter", ",".join(terms)[:64])
-    names = "".join(spare[: max(counts)])
-    full = [
-        term.replace("...", names[len(names) - count :])
-        for term, count in zip(terms, counts, strict=True)
-    ]
-    if result is None:
-        letters = "".join(full)
-        alone = sorted(c for c in letters if letters.count(c) == 1 and c not in names)
-        return full, names + "".join(alone)
-    return full, result.replace("...", names)
-
-
-def _multiplied(
-    node: Node,
-    parts: list[tuple[GraphTensor, str]],
-    result: str,
-    kept: set[str],
-    sizes: dict[str, int],
-) -> GraphTensor:
-    """One operand, or the product of two, with the axes `result`; letters outside `kept` are summed."""
-    reduced = [
-        _reduced(node, x, term, kept.union(*(t for i, (_, t) in enumerate(parts) if i != place)))
-        for place, (x, term) in enumerate(parts)
-    ]
-    if len(reduced) == 1:
-        ((x, term),) = reduced
-        return node.transpose(x, [term.index(c) for c in result])
-    return _contract(node, reduced, result, sizes)
-
-
-def _letter_sizes(node: Node, operands: list[GraphTensor], terms: list[str]) -> dict[str, int]:
-    sizes: dict[str, int] = {}
-    for x, term in zip(operands, terms, strict=True):
-        if x.details.rank != len(term):
-            raise node.rule(f"'{term}' must have {len(term)} axes", str(x.details))
-        for letter, size in zip(term, x.details.plain_dims, strict=True):
-            if sizes.setdefault(letter, size) != size:
-                raise node.rule(f"'{letter}' must have one size", f"{sizes[letter]} and {size}")
-    return sizes
-
-
-def _reduced(node: Node, x: GraphTensor, term: str, kept: set[str]) -> tuple[GraphTensor, str]:
-    """The operand summed over the letters that stand nowhere else."""
-    axes = tuple(i for i, letter in enumerate(term) if letter not in kept)
-    if not axes:
-        return x, term
-    return node.helper("reduce_sum", x, axes=axes, keep_dims=False), "".join(
-        c for c in term if c in kept
-    )
-
-
-def _contract(
-    node: Node, parts: list[tuple[GraphTensor, str]], result: str, sizes: dict[str, int]
-) -> GraphTensor:
-    """Both operands as [batch, rows, inner] and [batch, inner, columns], one product, and the axes put in order."""
-    (x, left), (y, right) = parts
-    batch = [c for c in left if c in right and c in result]
-    inner = [c for c in left if c in right and c not in result]
-    rows, columns = ([c for c in t if c not in u] for t, u in ((left, right), (right, left)))
-    x = _grouped(node, x, left, (batch, rows, inner), sizes)
-    y = _grouped(node, y, right, (batch, inner, columns), sizes)
-    product = node.make("matmul_core", x, y)
-    order = [*batch, *rows, *columns]
-    apart = node.reshape(product, [sizes[c] for c in order])
-    return node.transpose(apart, [order.index(c) for c in result])
-
-
-def _grouped(
-    node: Node, x: GraphTensor, term: str, groups: tuple[list[str], ...], sizes: dict[str, int]
-) -> GraphTensor:
-    order = [letter for group in groups for letter in group]
-    moved = node.transpose(x, [term.index(letter) for letter in order])
-    batch, *merged = ([sizes[letter] for letter in group] for group in groups)
-    shape = [*batch, *(int(np.prod(group, dtype=object)) for group in merged)]
-    return node.reshape(moved, shape)
+    if len(operands) != len(node.values):
+        raise node.rule(
+            "all operands must be tensors", f"{len(node.values) - len(operands)} others"
+        )
+    return einsum(node, equation, operands)
 
 
 HANDLERS: dict[str, Handler] = {

@@ -6,10 +6,8 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
-from ...dtypes import BOOL, S64
 from ...graph_ir.graph import GraphTensor
+from ..adaptive_pool import adaptive_pool
 from .scope import Handler, Node, Value
 from .windows import per_axis, with_batch
 
@@ -112,36 +110,15 @@ def _adaptive(op_name: str, spatial: int) -> Pool:
         x, is_single = with_batch(node, node.tensor_of(), spatial)
         sizes = x.details.plain_dims[2:]
         wanted = _output_sizes(node, sizes)
-        if op_name == "avg_pool":
-            return _unbatched(node, adaptive_mean(node, x, wanted), is_single)
-        if all(size % out == 0 for size, out in zip(sizes, wanted, strict=True)):
-            kernel = tuple(size // out for size, out in zip(sizes, wanted, strict=True))
-            return _largest(node, x, {"kernel": kernel, "strides": kernel}, is_single)
-        if node.flag("return_indices", False):
+        if op_name == "avg_pool" or not node.flag("return_indices", False):
+            y = adaptive_pool(node, x, wanted, op_name == "avg_pool")
+            return _unbatched(node, y, is_single)
+        if any(size % out for size, out in zip(sizes, wanted, strict=True)):
             raise node.unsupported("return_indices=True with windows of several sizes")
-        y = _uneven(node, op_name, x, wanted)
-        return _unbatched(node, y, is_single)
+        kernel = tuple(size // out for size, out in zip(sizes, wanted, strict=True))
+        return _largest(node, x, {"kernel": kernel, "strides": kernel}, is_single)
 
     return run
-
-
-def adaptive_mean(node: Node, x: GraphTensor, wanted: Sequence[int]) -> GraphTensor:
-    """The means of windows that share the spatial axes of x [N, C, sizes...] among `wanted` places."""
-    sizes = x.details.plain_dims[2:]
-    if min((*sizes, *wanted)) < 1:
-        raise node.rule("the input and the result must have elements", f"{x.details} and {wanted}")
-    if any(size % out for size, out in zip(sizes, wanted, strict=True)):
-        return _uneven(node, "avg_pool", x, wanted)
-    kernel = tuple(size // out for size, out in zip(sizes, wanted, strict=True))
-    return _mean_pool(node, x, {"kernel": kernel, "strides": kernel})
-
-
-def _mean_pool(node: Node, x: GraphTensor, attrs: dict[str, Any]) -> GraphTensor:
-    """The mean of all elements where one window covers them."""
-    if attrs["kernel"] == x.details.plain_dims[2:]:
-        axes = tuple(range(2, x.details.rank))
-        return node.make("reduce_mean", x, axes=axes, keep_dims=True)
-    return node.make("avg_pool", x, **attrs)
 
 
 def _output_sizes(node: Node, sizes: Sequence[int]) -> tuple[int, ...]:
@@ -158,33 +135,6 @@ def _output_sizes(node: Node, sizes: Sequence[int]) -> tuple[int, ...]:
         int(out) or size  # type: ignore[arg-type]
         for size, out in zip(sizes, words, strict=True)
     )
-
-
-def _uneven(node: Node, op_name: str, x: GraphTensor, wanted: Sequence[int]) -> GraphTensor:
-    """Axis by axis: window i goes from floor(i * size / out) to ceil((i + 1) * size / out)."""
-    dtype = x.details.dtype
-    is_mean = op_name == "avg_pool"
-    x = node.cast(x, dtype.accumulator) if is_mean else x
-    for axis, out in enumerate(wanted, 2):
-        dims = x.details.plain_dims
-        size = dims[axis]
-        starts = np.arange(out) * size // out
-        ends = -(-(np.arange(out) + 1) * size // out)
-        steps = np.arange((ends - starts).max())
-        inside = starts[:, None] + steps < ends[:, None]
-        # Elements behind a shorter window repeat its last one, which changes no maximum.
-        places = np.minimum(starts[:, None] + steps, ends[:, None] - 1)
-        seen = node.helper("gather", x, node.constant(places, S64), axis=axis)
-        if not is_mean:
-            x = node.helper("reduce_max", seen, axes=(axis + 1,), keep_dims=False)
-            continue
-        behind = (1,) * (len(dims) - axis - 1)
-        kept = node.constant(inside.reshape(*inside.shape, *behind), BOOL)
-        seen = node.helper("select", kept, seen, node.constant(0, x.details.dtype))
-        total = node.helper("reduce_sum", seen, axes=(axis + 1,), keep_dims=False)
-        counts = node.constant((ends - starts).reshape(out, *behind), x.details.dtype)
-        x = node.helper("div", total, counts)
-    return node.cast(x, dtype)
 
 
 # Local response normalisation.

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...dtypes import F32, S64
 from ...graph_ir.graph import GraphTensor
-from .pool import adaptive_mean
+from ..adaptive_pool import adaptive_pool
 from .scope import Handler, Node, Value
 from .windows import per_axis
 
@@ -38,7 +38,7 @@ def _resample(mode: str | None, align_corners: bool = False) -> Handler:
         )
         sizes, scales = _sizes(node, x.details.plain_dims[2:])
         if name == "area":
-            return adaptive_mean(node, x, sizes)
+            return adaptive_pool(node, x, sizes, is_mean=True)
         if name not in _MODES:
             raise node.rule(f"mode must be area, {', '.join(_MODES)}", name)
         attrs = {**_MODES[name], "shape": (*x.details.plain_dims[:2], *sizes)}

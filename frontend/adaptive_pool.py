@@ -1,0 +1,61 @@
+"""Pools whose windows share an axis among a given number of places, for every format that has them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..dtypes import BOOL, S64, DType
+from ..graph_ir.graph import GraphTensor
+from .op_builder import Parts
+
+
+def adaptive_pool(
+    build: Parts, x: GraphTensor, wanted: Sequence[int], is_mean: bool
+) -> GraphTensor:
+    """The mean or the largest element of each window of x [N, C, sizes...]; [N, C, wanted...].
+
+    Window i of an axis goes from floor(i * size / out) to ceil((i + 1) * size / out).
+    """
+    sizes = x.details.plain_dims[2:]
+    if min((*sizes, *wanted)) < 1 or len(sizes) != len(wanted):
+        wish = f"{x.details} and {list(wanted)}"
+        raise build.rule("the input and the result must have elements", wish)
+    if any(size % out for size, out in zip(sizes, wanted, strict=True)):
+        return _uneven(build, x, wanted, is_mean)
+    kernel = tuple(size // out for size, out in zip(sizes, wanted, strict=True))
+    if kernel == sizes:
+        op_name = "reduce_mean" if is_mean else "reduce_max"
+        return build.make(op_name, x, axes=tuple(range(2, x.details.rank)), keep_dims=True)
+    return build.make("avg_pool" if is_mean else "max_pool", x, kernel=kernel, strides=kernel)
+
+
+def _uneven(build: Parts, x: GraphTensor, wanted: Sequence[int], is_mean: bool) -> GraphTensor:
+    """Axis by axis, as windows of several sizes."""
+    dtype = x.details.dtype
+    x = _cast(build, x, dtype.accumulator) if is_mean else x
+    for axis, out in enumerate(wanted, 2):
+        dims = x.details.plain_dims
+        size = dims[axis]
+        starts = np.arange(out) * size // out
+        ends = -(-(np.arange(out) + 1) * size // out)
+        steps = np.arange((ends - starts).max())
+        inside = starts[:, None] + steps < ends[:, None]
+        # Elements behind a shorter window repeat its last one, which changes no maximum.
+        places = np.minimum(starts[:, None] + steps, ends[:, None] - 1)
+        seen = build.helper("gather", x, build.constant(places, S64), axis=axis)
+        if not is_mean:
+            x = build.helper("reduce_max", seen, axes=(axis + 1,), keep_dims=False)
+            continue
+        behind = (1,) * (len(dims) - axis - 1)
+        kept = build.constant(inside.reshape(*inside.shape, *behind), BOOL)
+        seen = build.helper("select", kept, seen, build.constant(0, x.details.dtype))
+        total = build.helper("reduce_sum", seen, axes=(axis + 1,), keep_dims=False)
+        counts = build.constant((ends - starts).reshape(out, *behind), x.details.dtype)
+        x = build.helper("div", total, counts)
+    return _cast(build, x, dtype)
+
+
+def _cast(build: Parts, x: GraphTensor, dtype: DType) -> GraphTensor:
+    return x if x.details.dtype == dtype else build.helper("cast", x, dtype=dtype.name)

@@ -1,0 +1,143 @@
+"""Einstein sums as transposes, products and sums, for every format that has them."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+
+from ..graph_ir.graph import GraphTensor
+from .op_builder import Parts
+
+_TERM = r"[A-Za-z]*(?:\.\.\.)?[A-Za-z]*"
+_EQUATION = re.compile(rf"({_TERM}(?:,{_TERM})*)(?:->({_TERM}))?", re.ASCII)
+_SHOWN = 64  # characters of an equation quoted in a message
+
+
+def einsum(build: Parts, equation: str, operands: Sequence[GraphTensor]) -> GraphTensor:
+    """Any number of operands, every letter at most once in each; they are multiplied from left to right.
+
+    UserError for an equation that does not fit them, UnsupportedError for diagonals and for what is no equation.
+    """
+    match = _EQUATION.fullmatch(equation.replace(" ", ""))
+    terms = match[1].split(",") if match else []
+    if match and len(operands) != len(terms):
+        raise build.rule(f"there must be {len(terms)} tensors", f"{len(operands)} inputs")
+    wanted = match[2] if match else None
+    terms, wanted = _without_ellipsis(build, operands, terms, wanted)
+    if any(len(set(term)) != len(term) for term in terms) or not match:
+        raise build.unsupported(f"equation={equation[:_SHOWN]}")
+    letters = "".join(terms)
+    alone = "".join(sorted(c for c in letters if letters.count(c) == 1))
+    result = alone if wanted is None else wanted
+    if not set(result) <= set(letters) or len(set(result)) != len(result):
+        raise build.rule("letters after -> must be distinct and stand before it", equation[:_SHOWN])
+    sizes = _letter_sizes(build, operands, terms)
+    parts = list(zip(operands, terms, strict=True))
+    while len(parts) > 2:
+        kept = set(result).union(*(term for _, term in parts[2:]))
+        order = "".join(dict.fromkeys(c for _, term in parts[:2] for c in term if c in kept))
+        parts = [(_multiplied(build, parts[:2], order, kept, sizes), order), *parts[2:]]
+    return _multiplied(build, parts, result, set(result), sizes)
+
+
+def _without_ellipsis(
+    build: Parts, operands: Sequence[GraphTensor], terms: list[str], result: str | None
+) -> tuple[list[str], str | None]:
+    """`...` as letters that the equation has not, the last ones where an operand has fewer axes for it."""
+    if not any("..." in term for term in terms):
+        return terms, result
+    used = set("".join(terms)) | set(result or "")
+    spare = [c for c in "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz" if c not in used]
+    counts = [
+        x.details.rank - len(term.replace("...", "")) if "..." in term else 0
+        for x, term in zip(operands, terms, strict=True)
+    ]
+    if min(counts) < 0 or max(counts) > len(spare):
+        raise build.rule("each operand must have an axis for every letter", ",".join(terms)[:64])
+    names = "".join(spare[: max(counts)])
+    full = [
+        term.replace("...", names[len(names) - count :])
+        for term, count in zip(terms, counts, strict=True)
+    ]
+    if result is None:
+        letters = "".join(full)
+        alone = sorted(c for c in letters if letters.count(c) == 1 and c not in names)
+        return full, names + "".join(alone)
+    return full, result.replace("...", names)
+
+
+def _multiplied(
+    build: Parts,
+    parts: list[tuple[GraphTensor, str]],
+    result: str,
+    kept: set[str],
+    sizes: dict[str, int],
+) -> GraphTensor:
+    """One operand, or the product of two, with the axes `result`; letters outside `kept` are summed."""
+    reduced = [
+        _reduced(build, x, term, kept.union(*(t for i, (_, t) in enumerate(parts) if i != place)))
+        for place, (x, term) in enumerate(parts)
+    ]
+    if len(reduced) == 1:
+        ((x, term),) = reduced
+        return _transposed(build, x, [term.index(c) for c in result])
+    return _contract(build, reduced, result, sizes)
+
+
+def _letter_sizes(
+    build: Parts, operands: Sequence[GraphTensor], terms: list[str]
+) -> dict[str, int]:
+    sizes: dict[str, int] = {}
+    for x, term in zip(operands, terms, strict=True):
+        if x.details.rank != len(term):
+            raise build.rule(f"'{term}' must have {len(term)} axes", str(x.details))
+        for letter, size in zip(term, x.details.plain_dims, strict=True):
+            if sizes.setdefault(letter, size) != size:
+                raise build.rule(f"'{letter}' must have one size", f"{sizes[letter]} and {size}")
+    return sizes
+
+
+def _reduced(build: Parts, x: GraphTensor, term: str, kept: set[str]) -> tuple[GraphTensor, str]:
+    """The operand summed over the letters that stand nowhere else."""
+    axes = tuple(i for i, letter in enumerate(term) if letter not in kept)
+    if not axes:
+        return x, term
+    return build.helper("reduce_sum", x, axes=axes, keep_dims=False), "".join(
+        c for c in term if c in kept
+    )
+
+
+def _contract(
+    build: Parts, parts: list[tuple[GraphTensor, str]], result: str, sizes: dict[str, int]
+) -> GraphTensor:
+    """Both operands as [batch, rows, inner] and [batch, inner, columns], one product, and the axes put in order."""
+    (x, left), (y, right) = parts
+    batch = [c for c in left if c in right and c in result]
+    inner = [c for c in left if c in right and c not in result]
+    rows, columns = ([c for c in t if c not in u] for t, u in ((left, right), (right, left)))
+    x = _grouped(build, x, left, (batch, rows, inner), sizes)
+    y = _grouped(build, y, right, (batch, inner, columns), sizes)
+    product = build.make("matmul_core", x, y)
+    order = [*batch, *rows, *columns]
+    apart = _reshaped(build, product, [sizes[c] for c in order])
+    return _transposed(build, apart, [order.index(c) for c in result])
+
+
+def _grouped(
+    build: Parts, x: GraphTensor, term: str, groups: tuple[list[str], ...], sizes: dict[str, int]
+) -> GraphTensor:
+    order = [letter for group in groups for letter in group]
+    moved = _transposed(build, x, [term.index(letter) for letter in order])
+    batch, *merged = ([sizes[letter] for letter in group] for group in groups)
+    return _reshaped(build, moved, [*batch, *(math.prod(group) for group in merged)])
+
+
+def _transposed(build: Parts, x: GraphTensor, perm: list[int]) -> GraphTensor:
+    stays = perm == list(range(len(perm)))
+    return x if stays else build.helper("transpose", x, perm=tuple(perm))
+
+
+def _reshaped(build: Parts, x: GraphTensor, dims: list[int]) -> GraphTensor:
+    same = x.details.plain_dims == tuple(dims)
+    return x if same else build.helper("reshape", x, shape=tuple(dims))
