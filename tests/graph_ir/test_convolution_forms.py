@@ -122,3 +122,26 @@ def test_the_choice_is_recorded_with_its_alternatives() -> None:
     log = made.graph.attrs["temp.decisions"]
     (text,) = [d.text for d in log.story("conv") if d.kind == "form"]
     assert text.startswith("winograd-f4, ") and "direct" in text and "times" in text
+
+
+@pytest.mark.parametrize("winograd", ["f2", "f4"])
+def test_errors_do_not_grow_through_a_deep_network(winograd: str) -> None:
+    """Ten layers with ReLU: also with the larger tiles the result is ten times within 1e-4 of float64."""
+    rng = np.random.default_rng(5)
+    graph = Graph("deep")
+    y = graph.make_input(LogicalTensor(F32, (1, 32, 14, 14)), "x")
+    exact = x = rng.standard_normal((1, 32, 14, 14)).astype(np.float32)
+    for number in range(10):
+        w = (rng.standard_normal((32, 32, 3, 3)) * np.sqrt(2 / 288)).astype(np.float32)
+        constant = graph.make_constant(w, f"w{number}")
+        attrs = {"before": (1, 1), "after": (1, 1)}
+        y = graph.make("convolution", [y, constant], attrs, f"conv{number}").outputs[0]
+        y = graph.make("relu", [y], {}, f"relu{number}").outputs[0]
+        padded = np.pad(exact.astype(np.float64), [(0, 0), (0, 0), (1, 1), (1, 1)])
+        windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (2, 3))
+        exact = np.maximum(np.einsum("nchwij,ocij->nohw", windows, w, optimize=True), 0)
+    graph.make_output(y)
+    made = compile_stages(graph, "native", CompileOptions(winograd=winograd))
+    assert sum(f"winograd_{winograd}" in call.kernel for call in made.lowered.calls) == 10
+    result = np.asarray(CompiledModel(made.artifact)(x))
+    assert np.abs(result - exact).max() <= 1e-5 * np.abs(exact).max()
