@@ -83,11 +83,18 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _problems(graph: Any) -> list[str]:
+    """The distinct products of a model, those inside its loops and branches too."""
+    from ..graph_ir.graph import subgraphs_of
     from ..graph_ir.ops.matmul import MatmulCore
 
-    return list(
-        dict.fromkeys(op.problem for op in graph.ops if isinstance(op, MatmulCore) and op.is_tuned)
-    )
+    found: dict[str, None] = {}
+    pending = [graph]
+    while pending:
+        ops = pending.pop(0).ops
+        products = [op for op in ops if isinstance(op, MatmulCore) and op.is_tuned]
+        found.update((product.problem, None) for product in products)
+        pending.extend(inner for op in ops for inner in subgraphs_of(op))
+    return list(found)
 
 
 def _trials(problem: Any, chosen: Any, target: Any, threads: int, seconds: float) -> list[Trial]:

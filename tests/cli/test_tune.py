@@ -11,7 +11,11 @@ from onnx import TensorProto, helper, numpy_helper
 
 from graphc import cli
 from graphc.compiler import compile as compile_model
+from graphc.dtypes import F32
 from graphc.frontend import load as load_graph
+from graphc.graph_ir.logical_tensor import LogicalTensor
+from graphc.tools.submodel import write_reproducer
+from support.control import counted, made
 
 
 def network(folder: Path) -> str:
@@ -34,6 +38,19 @@ def network(folder: Path) -> str:
         helper.make_model(graph, opset_imports=opset, ir_version=9).SerializeToString()
     )
     return str(path)
+
+
+def test_products_inside_a_loop_are_measured(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    size = LogicalTensor(F32, (12, 12))
+    graph = counted([size], lambda g, x, w: [made(g, "matmul_core", x, w)], fixed=[size])
+    words = write_reproducer(tmp_path, graph, {op.name: np.zeros(1) for op in graph.inputs}, [])
+    model, store = words.split()[2], str(tmp_path / "tuning.sqlite")
+    args = ["tune", model, "--db", store, "--seconds", "0", "--json", "--threads", "1"]
+    assert cli.main(args) == 0
+    rows = json.loads(capsys.readouterr().out)["problems"]
+    assert [row["problem"] for row in rows] == ["matmul m12n12k12 f32"]
 
 
 def test_convolutions_keep_their_best_blocking(
