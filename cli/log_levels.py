@@ -7,17 +7,22 @@ level alone is for all.
 
 from __future__ import annotations
 
+import difflib
 import logging
 
 from ..errors import UserError
 
 VARIABLE = "GRAPHC_LOG"
 LEVELS = ("debug", "info", "warning", "error")
+OTHERS = ("compiler", "lower", "loops", "codegen", "cache", "roofline", "ge")
+"""Loggers beside those of the graph passes."""
+
 FORMAT = "%(name)s: %(message)s"
 
 
 def parse_levels(text: str) -> dict[str, int]:
-    """Level by logger name. UserError for a level that does not exist."""
+    """Level by logger name. UserError for a level or a name that does not exist."""
+    known = logger_names()
     found: dict[str, int] = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
         name, equals, level = part.partition("=")
@@ -28,8 +33,19 @@ def parse_levels(text: str) -> dict[str, int]:
                 f"{VARIABLE}: a level must be one of {', '.join(LEVELS)}, got '{part}'; "
                 'write for example GRAPHC_LOG="fuse=debug,codegen"'
             )
+        if name and name not in known:
+            close = difflib.get_close_matches(name, known, 1)
+            meant = f"; '{close[0]}'?" if close else f"; known are {', '.join(known)}"
+            raise UserError(f"{VARIABLE}: '{name}' is no pass and no logger{meant}")
         found[f"graphc.{name}".rstrip(".")] = logging.getLevelNamesMapping()[level.upper()]
     return found
+
+
+def logger_names() -> list[str]:
+    """Every name that may stand in the variable."""
+    from ..graph_ir.pipeline import PIPELINE
+
+    return sorted({*OTHERS, *(step.__name__ for step, _ in PIPELINE)})
 
 
 def configure_logging(text: str) -> None:
