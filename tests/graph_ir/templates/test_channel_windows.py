@@ -13,6 +13,7 @@ from graphc.graph_ir.graph import Graph
 from graphc.graph_ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.templates.channel_windows import (
     MOST_PLACES,
+    channels_per_slice,
     places_per_block,
     window_cycles,
     worth_threads,
@@ -67,8 +68,15 @@ def test_interpreted(isa: str) -> None:
         check_interpreted(layer(case), context(isa, threads=2))
 
 
+def sliced() -> list[Case]:
+    """More channels than one slice has, in whole slices and with a rest."""
+    attrs = {"before": (1, 1), "after": (1, 1)}
+    sizes = ((130, 20), (264, 17))
+    return [((1, c, n, n), (c, 1, 3, 3), {**attrs, "groups": c}) for c, n in sizes]
+
+
 @pytest.mark.parametrize("target", ["native", "avx2"])
-@pytest.mark.parametrize("case", cases(24, 6), ids=str)
+@pytest.mark.parametrize("case", [*cases(24, 6), *sliced()], ids=str)
 def test_exact_on_integers(target: str, case: Case) -> None:
     graph = layer(case)
     arrays = [integers(op.outputs[0].details.plain_dims, i) for i, op in enumerate(graph.inputs)]
@@ -100,6 +108,15 @@ def test_blocks_are_about_equal(size: int) -> None:
     places = places_per_block(geometry(16, size, 3))
     assert 1 <= places <= MOST_PLACES
     assert -(-size // places) == -(-size // MOST_PLACES), "as few as can be"
+
+
+@pytest.mark.parametrize("channels", [1, 16, 33, 384, 960])
+def test_rows_of_a_slice_stay_in_l1(channels: int) -> None:
+    g = geometry(channels, 14, 3)
+    width = channels_per_slice(g, AVX512)
+    slices = -(-channels // width)
+    assert width % 16 == 0 and slices * width - channels < 16 * slices
+    assert width == 16 or 3 * 14 * 4 * width <= AVX512.l1_bytes // 2 + 3 * 14 * 4 * 16
 
 
 def test_cost_is_work_or_memory() -> None:
