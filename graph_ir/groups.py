@@ -6,6 +6,7 @@ from .computation import Pointwise, Reduction
 from .format import Format, plain
 from .graph import GraphTensor, Op
 from .op_kinds import FusibleOp, TunableOp
+from .reshape_layout import reshaped_formats
 
 
 def is_pointwise(op: Op) -> bool:
@@ -61,7 +62,10 @@ def is_view(op: Op) -> bool:
     if op.op_name == "transpose":
         return transposed_format(op, source.format) == result.format
     if op.op_name == "reshape":
-        return source.format.is_plain and result.format.is_plain
+        if source.format.is_plain:
+            return result.format.is_plain
+        kept = reshaped_formats(source.plain_dims, result.plain_dims, source.format)
+        return kept == (source.format, result.format)
     return source.format.is_view_of(result.format, source.plain_dims)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Expr
@@ -11,6 +11,7 @@ from ..computation import Computation, Index, Pointwise, Read
 from ..graph import Array
 from ..logical_tensor import LogicalTensor
 from ..registry import register
+from ..reshape_layout import reshape_groups
 from .movement import Movement
 
 
@@ -35,7 +36,7 @@ class Reshape(Movement):
     def computation(self) -> Computation:
         """Each group of axes that is split or merged on its own is linearised and split again."""
         source, result = self.inputs[0].details.plain_dims, self.outputs[0].details.plain_dims
-        groups = list(_reshape_groups(source, result)) if math.prod(source) else []
+        groups = list(reshape_groups(source, result)) if math.prod(source) else []
 
         def element(reads: Sequence[Read], index: Index) -> Expr:
             place: list[Expr] = [t.as_expr(0)] * len(source)
@@ -47,25 +48,6 @@ class Reshape(Movement):
             return reads[0](tuple(place))
 
         return Pointwise(element)
-
-
-def _reshape_groups(
-    source: Sequence[int], result: Sequence[int]
-) -> Iterator[tuple[list[int], list[int]]]:
-    """Smallest runs of (source axes, result axes) with equal element counts; axes of size 1 are left out."""
-    olds = [axis for axis, size in enumerate(source) if size > 1]
-    news = [axis for axis, size in enumerate(result) if size > 1]
-    while olds:
-        old, new = [olds.pop(0)], [news.pop(0)]
-        left, right = source[old[0]], result[new[0]]
-        while left != right:
-            if left < right:
-                old.append(olds.pop(0))
-                left *= source[old[-1]]
-            else:
-                new.append(news.pop(0))
-                right *= result[new[-1]]
-        yield old, new
 
 
 def _linear(index: Sequence[Expr], sizes: Sequence[int]) -> Expr:

@@ -24,6 +24,7 @@ from ..decisions import record
 from ..format import Format, plain
 from ..graph import FormatChoice, Graph, GraphTensor, Op
 from ..groups import follows_layout, is_elementwise, transposed_format
+from ..reshape_layout import reshaped_formats
 
 MOST_COMBINATIONS = 64
 BLOCKED_DISCOUNT = 0.9
@@ -112,8 +113,8 @@ def _has_layouts(op: Op) -> bool:
 
 
 def _takes_over(op: Op) -> bool:
-    """Whether the layout of the result is that of an input, the axes of a transpose renamed."""
-    return op.op_name == "transpose" or follows_layout(op)
+    """Whether the layout of the result is that of an input, the axes of a transpose or reshape renamed."""
+    return op.op_name in ("transpose", "reshape") or follows_layout(op)
 
 
 def _is_wanted(op: Op, options: dict[Op, list[FormatChoice]]) -> bool:
@@ -233,6 +234,11 @@ def _formats_of(
         return list(choices[op].inputs), list(choices[op].outputs)
     if op.op_name == "transpose":
         return _transposed(op, formats[op.inputs[0]], choices)
+    if op.op_name == "reshape" and not formats[op.inputs[0]].is_plain:
+        source, result = op.inputs[0].details.plain_dims, op.outputs[0].details.plain_dims
+        kept = reshaped_formats(source, result, formats[op.inputs[0]])
+        if kept is not None:
+            return [kept[0]], [kept[1]]
     if follows_layout(op):
         dims = op.outputs[0].details.plain_dims
         whole = is_elementwise(op)
