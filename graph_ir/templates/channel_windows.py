@@ -38,6 +38,9 @@ IMAGE_BYTES_PER_CYCLE = 12
 PARALLEL_CYCLES = 4000
 """About 1 us: opening a parallel loop takes 0.3 to 1 us."""
 
+LEAST_SLICE_BYTES = 128
+"""Of a pixel in a slice: two cache lines."""
+
 PIECES_PER_THREAD = 4
 """Pieces of rows a thread gets, so that one that starts late does not hold up the rest."""
 
@@ -107,7 +110,7 @@ class WindowTemplate:
         for at, count in blocks:
             if inner and at == inner[0]:
                 with b.loop("place", at, inner[-1] + 1, step=size) as place:
-                    index = (image, channel, row, place)
+                    index: tuple[Expr, ...] = (image, channel, row, place)
                     self._block(index, channels, count, self._taps(at, count), begin, end)
             elif at not in inner:
                 index = (image, channel, row, t.as_expr(at))
@@ -228,9 +231,16 @@ def worth_threads(g: ConvolutionGeometry, target: Target) -> bool:
 
 
 def channels_per_slice(g: ConvolutionGeometry, target: Target) -> int:
-    """Channels of which the rows that one row of results reads take half of L1, in slices of about equal size."""
+    """Channels of which the rows that one row of results reads take half of L1, in slices of about equal size.
+
+    All of them where most rows are read once, and where slices of less than two cache lines would be needed: memory is
+    best read in order.
+    """
     lanes = target.lanes(F32)
     pixels = min(g.span(0, 1), g.image[0]) * g.image[1]
-    most = max(lanes, target.l1_bytes // 2 // (pixels * F32.size))
+    most = target.l1_bytes // 2 // (pixels * F32.size)
+    if 2 * g.strides[0] > g.kernel[0] or most * F32.size < LEAST_SLICE_BYTES:
+        return g.groups
+    most = max(most, lanes)
     slices = -(-g.groups // most)
     return -(-g.groups // (slices * lanes)) * lanes
