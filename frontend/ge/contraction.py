@@ -1,9 +1,11 @@
-"""Matrix products, reductions and normalisations."""
+"""Matrix products, Einstein sums, reductions and softmax."""
 
 from __future__ import annotations
 
+import math
+
 from ...dtypes import BOOL, F32, S32
-from ...graph_ir.graph import GraphTensor
+from ..einsum import einsum
 from ..op_builder import Value
 from .scope import Handler, NodeContext
 
@@ -81,81 +83,41 @@ def _softmax(op_name: str, name: str) -> Handler:
     return handler
 
 
-def _layer_norm(node: NodeContext) -> list[Value]:
+def _einsum(node: NodeContext) -> Value:
+    return einsum(node, node.attr_text("equation"), node.tensors("x"))
+
+
+def _std(node: NodeContext) -> list[Value]:
+    """Standard deviation and mean; `unbiased` divides by one element less."""
     x = node.tensor("x")
     rank = x.details.rank
-    if node.type == "LayerNormV4":
-        first = rank - len(node.ints("normalized_shape"))
-        axis = node.axis(first, rank)
-        names = ("gamma", "beta")
-    else:
-        axis = node.axis(node.attr_int("begin_norm_axis"), rank)
-        if node.axis(node.attr_int("begin_params_axis"), rank) != axis:
-            raise node.unsupported("begin_params_axis other than begin_norm_axis")
-        names = ("gamma", "beta")
-    dtype, tail = x.details.dtype, x.details.plain_dims[axis:]
-    parameters = [
-        node.reshaped(node.tensor_as(name, dtype), tail) for name in names if node.has(name)
-    ]
-    if node.has("beta") and not node.has("gamma"):
-        parameters = [node.constant(1, dtype), *parameters]
-    epsilon = node.epsilon()
-    result = node.make("layer_norm", x, *parameters, axis=axis, epsilon=epsilon)
-    if node.node.outputs == 1:
-        return [result]
-    wide = node.converted(x, dtype.accumulator)
-    over = {"axes": tuple(range(axis, rank)), "keep_dims": True}
+    axes = tuple(node.axis(axis, rank) for axis in node.attr_ints("dim")) or tuple(range(rank))
+    over = {"axes": axes, "keep_dims": True}
+    wide = node.converted(x, x.details.dtype.accumulator)
     mean = node.helper("reduce_mean", wide, **over)
-    spread = node.helper("square", node.helper("sub", wide, mean))
-    variance = node.helper("reduce_mean", spread, **over)
-    if node.type == "LayerNorm":
-        return [result, mean, variance]
-    shifted = node.helper("add", variance, node.constant(epsilon, wide.details.dtype))
-    return [result, mean, node.helper("rsqrt", shifted)]
+    total = node.helper("reduce_sum_square", node.helper("sub", wide, mean), **over)
+    count = math.prod(x.details.plain_dims[axis] for axis in axes) - node.attr_bool("unbiased")
+    spread = node.helper("div", total, node.constant(count, wide.details.dtype))
+    results = [node.helper("sqrt", spread), mean]
+    if not node.attr_bool("keepdim"):
+        shape = [d for i, d in enumerate(x.details.plain_dims) if i not in axes]
+        results = [node.reshaped(y, shape) for y in results]
+    return [node.converted(y, x.details.dtype) for y in results]
 
 
-def _rms_norm(node: NodeContext) -> list[Value]:
-    if node.type == "AddRmsNorm":
-        x = node.helper("add", *node.pair())
-    else:
-        x = node.tensor("x")
-    gamma = node.tensor_as("gamma", x.details.dtype)
-    rank, count = x.details.rank, gamma.details.rank
-    axis = node.axis(rank - count, rank)
-    result = node.make("rms_norm", x, gamma, axis=axis, epsilon=node.epsilon())
-    if node.node.outputs == 1:
-        return [result]
-    wide = node.converted(x, F32)
-    axes = tuple(range(axis, rank))
-    mean = node.helper("reduce_mean", node.helper("square", wide), axes=axes, keep_dims=True)
-    spread = node.helper("rsqrt", node.helper("add", mean, node.constant(node.epsilon(), F32)))
-    return [result, spread, x] if node.type == "AddRmsNorm" else [result, spread]
-
-
-def _batch_norm(node: NodeContext) -> Value:
-    x, axis = node.tensor("x"), 1
-    if node.type == "BatchNorm":
-        if node.attr_bool("is_training"):
-            raise node.unsupported("is_training")
-        axis = 1 if node.attr_text("data_format").startswith("NC") else -1
-    names = ("scale", "offset", "mean", "variance")
-    parameters = [node.tensor_as(name, x.details.dtype) for name in names]
-    return node.make("batch_norm", x, *parameters, axis=axis, epsilon=node.epsilon())
-
-
-def _l2_normalize(node: NodeContext) -> Value:
-    x = node.tensor("x")
-    axes = node.attr_ints("axis") or tuple(range(x.details.rank))
-    total = node.helper("reduce_sum_square", x, axes=axes, keep_dims=True)
-    floor = node.constant(node.epsilon("eps"), x.details.dtype)
-    return node.make("mul", x, node.helper("rsqrt", node.helper("max", total, floor)))
-
-
-def _global_average_pool(node: NodeContext) -> Value:
-    x: GraphTensor = node.tensor("x")
-    if x.details.rank < 3:
-        raise node.rule("the input must have batch, channel and spatial axes", str(x.details))
-    return node.make("reduce_mean", x, axes=tuple(range(2, x.details.rank)), keep_dims=True)
+def _lp_norm(node: NodeContext) -> Value:
+    """(sum of |x| ** p) ** (1 / p) over the axes, all of them where none are given."""
+    x, p = node.tensor("x"), node.attr_int("p")
+    axes = tuple(node.axis(axis, x.details.rank) for axis in node.attr_ints("axes")) or None
+    over = {"axes": axes, "keep_dims": node.attr_bool("keepdim")}
+    if p in (1, 2):
+        return node.make(f"reduce_l{p}", x, **over)
+    if p < 1:
+        raise node.unsupported(f"p={p}")
+    dtype = x.details.dtype
+    powers = node.helper("pow", node.helper("abs", x), node.constant(p, dtype))
+    total = node.helper("reduce_sum", powers, **over)
+    return node.make("pow", total, node.constant(1 / p, dtype))
 
 
 REDUCTIONS = {
@@ -182,15 +144,9 @@ HANDLERS: dict[str, Handler] = {
     "ArgMin": _arg("arg_min"),
     "ArgMinD": _arg("arg_min"),
     "ArgMaxWithValue": _arg_max_with_value,
+    "Einsum": _einsum,
+    "ReduceStd": _std,
+    "LpNorm": _lp_norm,
     "SoftmaxV2": _softmax("softmax", "x"),
     "LogSoftmaxV2": _softmax("log_softmax", "logits"),
-    "LayerNorm": _layer_norm,
-    "LayerNormV3": _layer_norm,
-    "LayerNormV4": _layer_norm,
-    "RmsNorm": _rms_norm,
-    "AddRmsNorm": _rms_norm,
-    "BatchNorm": _batch_norm,
-    "BNInfer": _batch_norm,
-    "L2Normalize": _l2_normalize,
-    "GlobalAveragePool": _global_average_pool,
 }

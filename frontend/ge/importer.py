@@ -118,10 +118,16 @@ def _run(node: Node, scope: Scope) -> list[Value]:
         made = HANDLERS[node.type](context)
         results = made if isinstance(made, list) else [made]
     if node.outputs > len(results):
-        raise UnsupportedError(
-            f"{node.type} '{context.name}': its output {len(results)} is not supported"
-        )
+        _check_unused(context, len(results))
     return results
+
+
+def _check_unused(context: NodeContext, count: int) -> None:
+    """UnsupportedError where an output that the importer does not give is read."""
+    graph, name = context.scope.source, context.node.name
+    read = [r for node in live_nodes(graph) for _, r in node.inputs] + list(graph.results)
+    if any(reference.node == name and reference.index >= count for reference in read):
+        raise context.unsupported(f"its output {count}")
 
 
 def _fold(node: Node, scope: Scope) -> list[Value] | None:

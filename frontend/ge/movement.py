@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ...dtypes import BOOL, S32, S64, from_numpy
+from ...dtypes import BOOL, S32, from_numpy
 from ...graph_ir.graph import GraphTensor
 from ..op_builder import Value
 from ..shape_spec import check_size
@@ -115,6 +115,11 @@ def _shape(node: NodeContext) -> Value:
     return np.array(node.details("x").plain_dims, node.attr_dtype("dtype").numpy)
 
 
+def _shapes(node: NodeContext) -> list[Value]:
+    dtype = node.attr_dtype("dtype").numpy
+    return [np.array(x.details.plain_dims, dtype) for x in node.tensors("x")]
+
+
 def _size(node: NodeContext) -> Value:
     return np.array(node.details("x").elements, np.int32)
 
@@ -205,11 +210,65 @@ def _triangle(node: NodeContext) -> Value:
     if len(dims) < 2:
         raise node.rule("the input must be a matrix or a stack of them", str(x.details))
     node.check_array(dims[-2:])
-    diagonal = max(-dims[-2] - 1, min(node.attr_int("diagonal"), dims[-1] + 1))
-    upper = node.type == "Triu"
+    upper = node.attr_bool("upper") if node.type == "Trilu" else node.type == "Triu"
+    if node.type != "Trilu":
+        diagonal = node.attr_int("diagonal")
+    else:
+        diagonal = node.integer("k") if node.has("k") else 0
+    diagonal = max(-dims[-2] - 1, min(diagonal, dims[-1] + 1))
     below = np.tri(dims[-2], dims[-1], diagonal - 1 if upper else diagonal, dtype=bool)
     kept = node.constant(~below if upper else below, BOOL)
     return node.make("select", kept, x, node.constant(0, x.details.dtype))
+
+
+def _depth_to_space(node: NodeContext) -> Value:
+    """Channels as blocks of the image; CRD counts the channels of the result first, DCR the places in a block."""
+    x, block, last = _blocked_image(node)
+    mode = node.attr_text("mode")
+    if mode not in ("DCR", "CRD"):
+        raise node.rule("mode must be DCR or CRD", f"'{mode}'")
+    batch, height, width, channels = x.details.plain_dims
+    if channels % (block * block):
+        raise node.rule(f"block_size ** 2 must divide the {channels} channels", str(block))
+    depth = channels // (block * block)
+    if mode == "DCR":
+        parts = node.reshaped(x, (batch, height, width, block, block, depth))
+        moved = node.transposed(parts, (0, 1, 3, 2, 4, 5))
+    else:
+        parts = node.reshaped(x, (batch, height, width, depth, block, block))
+        moved = node.transposed(parts, (0, 1, 4, 2, 5, 3))
+    y = node.reshaped(moved, (batch, height * block, width * block, depth))
+    return y if last else node.transposed(y, (0, 3, 1, 2))
+
+
+def _space_to_depth(node: NodeContext) -> Value:
+    x, block, last = _blocked_image(node)
+    batch, height, width, channels = x.details.plain_dims
+    if height % block or width % block:
+        raise node.rule("block_size must divide height and width", f"{block} and {x.details}")
+    parts = node.reshaped(x, (batch, height // block, block, width // block, block, channels))
+    moved = node.transposed(parts, (0, 1, 3, 2, 4, 5))
+    y = node.reshaped(moved, (batch, height // block, width // block, block * block * channels))
+    return y if last else node.transposed(y, (0, 3, 1, 2))
+
+
+def _blocked_image(node: NodeContext) -> tuple[GraphTensor, int, bool]:
+    """The image with channels last, the block's size, and whether its channels are last in the file."""
+    x, block = node.tensor("x"), node.attr_int("block_size")
+    form = node.attr_text("data_format")
+    if form not in ("NHWC", "NCHW"):
+        raise node.unsupported(f"data_format '{form}'")
+    if x.details.rank != 4 or block < 1:
+        raise node.rule("x must be an image and block_size positive", f"{x.details} and {block}")
+    last = form == "NHWC"
+    return x if last else node.transposed(x, (0, 2, 3, 1)), block, last
+
+
+def _bitcast(node: NodeContext) -> Value:
+    x, dtype = node.tensor("x"), node.attr_dtype("type")
+    if x.details.dtype.size != dtype.size:
+        raise node.unsupported(f"a bitcast of {x.details.dtype} to {dtype}")
+    return x if x.details.dtype == dtype else node.make("bitcast", x, dtype=dtype.name)
 
 
 def _range(node: NodeContext) -> Value:
@@ -257,33 +316,6 @@ def _sort(node: NodeContext) -> list[Value]:
     return [values, node.converted(indices, S32)]
 
 
-def _scatter_elements(node: NodeContext) -> Value:
-    data, indices = node.tensor("data"), node.tensor("indices")
-    updates = node.tensor_as("updates", data.details.dtype)
-    attrs = {"axis": node.attr_int("axis"), "reduction": node.attr_text("reduction")}
-    return node.make("scatter_elements", data, indices, updates, **attrs)
-
-
-def _gather_elements(node: NodeContext) -> Value:
-    return node.make(
-        "gather_elements", node.tensor("x"), node.tensor("index"), axis=node.attr_int("dim")
-    )
-
-
-def _gather(node: NodeContext) -> Value:
-    x, indices = node.tensor("x"), node.tensor("indices")
-    if node.attr_int("batch_dims") if node.type != "GatherV2D" else 0:
-        raise node.unsupported("batch_dims other than 0")
-    axis = 0
-    if node.type == "GatherV2":
-        axis = node.integer("axis")
-    elif node.type == "GatherV2D":
-        axis = node.attr_int("axis")
-    if indices.details.dtype.kind not in ("int", "uint"):
-        indices = node.converted(indices, S64)
-    return node.make("gather", x, indices, axis=axis)
-
-
 HANDLERS: dict[str, Handler] = {
     "Identity": _identity, "TensorMove": _identity, "StopGradient": _identity, "PreventGradient": _identity,
     "IdentityN": _identity_n, "TransData": _trans_data, "Reshape": _reshape, "Unsqueeze": _unsqueeze,
@@ -294,6 +326,6 @@ HANDLERS: dict[str, Handler] = {
     "ConcatD": _concat, "ConcatV2D": _concat, "Pack": _pack, "Triu": _triangle, "Tril": _triangle, "Range": _range,
     "Cumsum": _cumulative("cum_sum"), "CumsumD": _cumulative("cum_sum"), "Cumprod": _cumulative("cum_prod"),
     "CumprodD": _cumulative("cum_prod"), "TopKV2": _top_k, "TopK": _top_k, "TopKD": _top_k, "Sort": _sort,
-    "ScatterElements": _scatter_elements, "GatherElements": _gather_elements, "Gather": _gather,
-    "GatherV2": _gather, "GatherV2D": _gather,
+    "ShapeN": _shapes, "Trilu": _triangle, "DepthToSpace": _depth_to_space, "SpaceToDepth": _space_to_depth,
+    "Bitcast": _bitcast,
 }  # fmt: skip

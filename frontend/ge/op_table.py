@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from . import contraction, elementwise, movement, slicing
+from . import contraction, elementwise, indexing, movement, normalize, slicing, windows
 from .scope import Handler
 
 HANDLERS: dict[str, Handler] = {
     **elementwise.HANDLERS,
     **contraction.HANDLERS,
+    **normalize.HANDLERS,
+    **windows.HANDLERS,
+    **indexing.HANDLERS,
     **movement.HANDLERS,
     **slicing.HANDLERS,
 }

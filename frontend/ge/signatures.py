@@ -22,6 +22,18 @@ _UNARY = (
 )
 _REDUCTIONS = "ReduceSum ReduceMean ReduceMax ReduceMin ReduceProd ReduceLogSumExp"
 _MASKS = "begin_mask=0, end_mask=0, ellipsis_mask=0, new_axis_mask=0, shrink_axis_mask=0"
+_TRANSPOSED = (
+    "dilations={1,1,1,1}, groups=1, data_format=NHWC, output_padding={0,0,0,0}, offset_x=0"
+)
+_PADDED = "padding_mode=CALCULATED, pads={0,0,0,0}, data_format=NCHW"
+_CAFFE = (
+    "mode=0, global_pooling=false, window={1,1}, stride={1,1}, pad={0,0,0,0}, dilation={1,1,1,1}, ceil_mode=0, "
+    "data_format=NCHW"
+)
+_RESIZED = (
+    "coordinate_transformation_mode=half_pixel, cubic_coeff_a=-0.75, exclude_outside=0, extrapolation_value=0.0, "
+    "mode=nearest, nearest_mode=round_prefer_floor"
+)
 
 _TABLE = f"""
 Data(x?) | index=0
@@ -132,6 +144,40 @@ Axpy(x1, x2) | alpha!
 AddN(x*) | N!
 ClipByValue(x, clip_value_min, clip_value_max)
 GlobalAveragePool(x)
+Conv2D(x, filter, bias?, offset_w?) | strides!, pads!, dilations={{1,1,1,1}}, groups=1, data_format=NHWC, offset_x=0
+Conv3D(x, filter, bias?, offset_w?) | strides!, pads!, dilations={{1,1,1,1,1}}, groups=1, data_format=NDHWC, offset_x=0
+DepthwiseConv2D(x, filter, bias?, offset_w?) | strides!, dilations={{1,1,1,1}}, pads!, data_format=NHWC, offset_x=0
+Conv2DTranspose(input_size, x, filter, bias?, offset_w?) | strides!, pads!, {_TRANSPOSED}
+Conv2DTransposeD(x, filter, bias?, offset_w?) | input_size!, strides!, pads!, {_TRANSPOSED}
+MaxPool(x) | ksize!, strides!, padding!, data_format=NHWC
+AvgPool(x) | ksize!, strides!, padding!, data_format=NHWC
+MaxPoolV3(x) | ksize!, strides!, {_PADDED}, global_pooling=false, ceil_mode=false
+AvgPoolV2(x) | ksize!, strides!, {_PADDED}, global_pooling=false, ceil_mode=false, exclusive=true, divisor_override=0
+Pooling(x) | {_CAFFE}
+AdaptiveAvgPool2d(x) | output_size!
+AdaptiveMaxPool2d(x) | output_size!
+ResizeBilinearV2(x, size) | align_corners=false, half_pixel_centers=false
+ResizeNearestNeighborV2(x, size) | align_corners=false, half_pixel_centers=false
+Resize(x, roi?, scales?, sizes?) | {_RESIZED}
+GroupNorm(x, gamma, beta) | num_groups!, data_format=NHWC, eps=0.0001, is_training=true
+InstanceNorm(x, gamma, beta) | data_format=NDHWC, epsilon=0.000001
+GatherNd(x, indices)
+ScatterNd(indices, x, shape)
+TensorScatterUpdate(x, indices, updates)
+TensorScatterAdd(x, indices, updates)
+TensorScatterSub(x, indices, updates)
+TensorScatterMax(x, indices, updates)
+TensorScatterMin(x, indices, updates)
+Where(x)
+NonZero(x) | transpose=false
+ShapeN(x*) | dtype=3
+Trilu(x, k?) | upper=true
+DepthToSpace(x) | block_size!, mode=DCR, data_format=NHWC
+SpaceToDepth(x) | block_size!, data_format=NHWC
+Bitcast(x) | type!
+Einsum(x*) | equation!, N!
+ReduceStd(x) | dim={{}}, unbiased=true, keepdim=false
+LpNorm(x) | p=2, axes={{}}, keepdim=false, epsilon=0.0
 If(cond, input*) | then_branch!, else_branch!
 StatelessIf(cond, input*) | then_branch!, else_branch!
 StatefulIf(cond, input*) | then_branch!, else_branch!

@@ -12,30 +12,11 @@ from hypothesis import strategies as st
 
 from graphc.errors import GraphcError, UnsupportedError, UserError
 from graphc.frontend import load
+from support.ge_dumps import RETURN, const, node, run
 
 DUMPS = Path(__file__).with_name("dumps")
 
 
-def run(lines, inputs, *arrays, constants=None, graphs=""):
-    """Results of a main graph of these lines; Data nodes are x, y, ... in order."""
-    data = "".join(
-        f"  %{name} : [#users=1] = Node[type=Data] (attrs = {{index: {i}}})\n"
-        for i, name in enumerate(inputs)
-    )
-    text = f'graph("g"):\n{data}{lines}{graphs}'
-    return load(text.encode(), inputs, constants).evaluate(list(arrays))
-
-
-def node(type_name, inputs, attrs="", name="r", users=1):
-    tail = f", attrs = {{{attrs}}}" if attrs else ""
-    return f"  %{name} : [#users={users}] = Node[type={type_name}] (inputs = ({inputs}){tail})\n"
-
-
-def const(name, value):
-    return f"  %{name} : [#users=1] = Node[type=Const] (attrs = {{value: {value}}})\n"
-
-
-RETURN = "\n  return (%r)\n"
 X = np.arange(24, dtype=np.float32).reshape(2, 3, 4) / 8 - 1
 
 

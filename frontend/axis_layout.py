@@ -1,0 +1,96 @@
+"""Layouts as frameworks write them (`NHWC`, `OIHW4i8o`), and the ops that take a tensor from one to another."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..graph_ir.graph import GraphTensor
+from .op_builder import OpBuilder
+
+_TOKEN = re.compile(r"([A-Z])|([1-9]\d{0,5})([a-z])", re.ASCII)
+
+
+@dataclass(frozen=True)
+class AxisLayout:
+    """`axes` are those in memory: (letter, 0) a whole axis, or what its blocks leave of it; (letter, n) a block of n.
+
+    Blocks of one axis stand from the outermost to the innermost.
+    """
+
+    axes: tuple[tuple[str, int], ...]
+
+    @property
+    def letters(self) -> str:
+        """The axes of the plain tensor, in their order here."""
+        return "".join(letter for letter, block in self.axes if not block)
+
+    def places(self, letter: str) -> list[int]:
+        """Where an axis and its blocks are, from the outermost."""
+        found = [i for i, (other, _) in enumerate(self.axes) if other == letter]
+        return sorted(found, key=lambda i: self.axes[i][1] != 0)
+
+    def plain_dims(self, dims: Sequence[int]) -> dict[str, int]:
+        """Size of each axis of the plain tensor, for a tensor of these sizes in memory."""
+        sizes = dict.fromkeys(self.letters, 1)
+        for (letter, _), size in zip(self.axes, dims, strict=True):
+            sizes[letter] *= size
+        return sizes
+
+    def fits(self, dims: Sequence[int]) -> bool:
+        """Whether a tensor of these sizes may lie so."""
+        if len(dims) != len(self.axes):
+            return False
+        return all(
+            size == block or not block for (_, block), size in zip(self.axes, dims, strict=True)
+        )
+
+
+def parse_layout(text: str) -> AxisLayout | None:
+    """The layout of a text; None where it is none."""
+    axes: list[tuple[str, int]] = []
+    at = 0
+    while match := _TOKEN.match(text, at):
+        axes.append((match[1], 0) if match[1] else (match[3].upper(), int(match[2])))
+        at = match.end()
+    whole = [letter for letter, block in axes if not block]
+    known = len(set(whole)) == len(whole) and {letter for letter, _ in axes} == set(whole)
+    return AxisLayout(tuple(axes)) if at == len(text) and whole and known else None
+
+
+def relaid(build: OpBuilder, x: GraphTensor, source: AxisLayout, target: AxisLayout) -> GraphTensor:
+    """A tensor in another layout of the same axes; x itself where nothing moves.
+
+    UserError where it does not lie so, or where blocks do not divide an axis.
+    """
+    if not source.fits(x.details.plain_dims) or sorted(source.letters) != sorted(target.letters):
+        raise build.rule(
+            f"the tensor must have the axes {shown(source)} to become {shown(target)}",
+            str(x.details),
+        )
+    sizes = source.plain_dims(x.details.plain_dims)
+    # Axis and blocks of each letter side by side, from the outermost: one axis when they are joined.
+    x = build.transposed(x, [i for letter in target.letters for i in source.places(letter)])
+    x = build.reshaped(x, [sizes[letter] for letter in target.letters])
+    order: list[int] = []
+    apart: list[int] = []
+    for letter in target.letters:
+        places = target.places(letter)
+        blocks = [target.axes[i][1] for i in places[1:]]
+        outer, rest = divmod(sizes[letter], math.prod(blocks))
+        if rest:
+            raise build.rule(
+                f"blocks of {math.prod(blocks)} must divide axis {letter}",
+                f"{sizes[letter]} elements",
+            )
+        order += places
+        apart += [outer, *blocks]
+    x = build.reshaped(x, apart)
+    return build.transposed(x, [order.index(i) for i in range(len(order))])
+
+
+def shown(layout: AxisLayout) -> str:
+    """The text of a layout."""
+    return "".join(f"{block}{name.lower()}" if block else name for name, block in layout.axes)

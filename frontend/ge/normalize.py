@@ -1,0 +1,137 @@
+"""Normalisations, with the statistics they give beside the result."""
+
+from __future__ import annotations
+
+import math
+
+from ...dtypes import F32
+from ...graph_ir.graph import GraphTensor
+from ..op_builder import Value
+from .scope import Handler, NodeContext
+
+
+def _layer_norm(node: NodeContext) -> list[Value]:
+    x = node.tensor("x")
+    rank = x.details.rank
+    if node.type == "LayerNormV4":
+        first = rank - len(node.ints("normalized_shape"))
+        axis = node.axis(first, rank)
+        names = ("gamma", "beta")
+    else:
+        axis = node.axis(node.attr_int("begin_norm_axis"), rank)
+        if node.axis(node.attr_int("begin_params_axis"), rank) != axis:
+            raise node.unsupported("begin_params_axis other than begin_norm_axis")
+        names = ("gamma", "beta")
+    dtype, tail = x.details.dtype, x.details.plain_dims[axis:]
+    parameters = [
+        node.reshaped(node.tensor_as(name, dtype), tail) for name in names if node.has(name)
+    ]
+    if node.has("beta") and not node.has("gamma"):
+        parameters = [node.constant(1, dtype), *parameters]
+    epsilon = node.epsilon()
+    result = node.make("layer_norm", x, *parameters, axis=axis, epsilon=epsilon)
+    if node.node.outputs == 1:
+        return [result]
+    mean, variance = _moments(node, x, tuple(range(axis, rank)))
+    if node.type == "LayerNorm":
+        return [result, mean, variance]
+    shifted = node.helper("add", variance, node.constant(epsilon, variance.details.dtype))
+    return [result, mean, node.helper("rsqrt", shifted)]
+
+
+def _rms_norm(node: NodeContext) -> list[Value]:
+    if node.type == "AddRmsNorm":
+        x = node.helper("add", *node.pair())
+    else:
+        x = node.tensor("x")
+    gamma = node.tensor_as("gamma", x.details.dtype)
+    rank, count = x.details.rank, gamma.details.rank
+    axis = node.axis(rank - count, rank)
+    result = node.make("rms_norm", x, gamma, axis=axis, epsilon=node.epsilon())
+    if node.node.outputs == 1:
+        return [result]
+    wide = node.converted(x, F32)
+    axes = tuple(range(axis, rank))
+    mean = node.helper("reduce_mean", node.helper("square", wide), axes=axes, keep_dims=True)
+    spread = node.helper("rsqrt", node.helper("add", mean, node.constant(node.epsilon(), F32)))
+    return [result, spread, x] if node.type == "AddRmsNorm" else [result, spread]
+
+
+def _batch_norm(node: NodeContext) -> list[Value]:
+    """With the statistics of the batch where the node trains: their variance is then given unbiased."""
+    x = node.tensor("x")
+    axis = 1 if node.attr_text("data_format").startswith("NC") else x.details.rank - 1
+    scale, offset = (node.tensor_as(name, x.details.dtype) for name in ("scale", "offset"))
+    if not node.attr_bool("is_training"):
+        mean, variance = (node.tensor_as(name, x.details.dtype) for name in ("mean", "variance"))
+        y = node.make(
+            "batch_norm", x, scale, offset, mean, variance, axis=axis, epsilon=node.epsilon()
+        )
+        return [y, mean, variance, mean, variance]
+    axes = tuple(i for i in range(x.details.rank) if i != axis)
+    mean, variance = (node.reshaped(m, scale.details.plain_dims) for m in _moments(node, x, axes))
+    mean, variance = (node.converted(m, x.details.dtype) for m in (mean, variance))
+    y = node.make("batch_norm", x, scale, offset, mean, variance, axis=axis, epsilon=node.epsilon())
+    count = math.prod(x.details.plain_dims[i] for i in axes)
+    factor = node.constant(count / max(count - 1, 1), variance.details.dtype)
+    return [y, mean, node.helper("mul", variance, factor), mean, variance]
+
+
+def _bn_infer(node: NodeContext) -> Value:
+    x = node.tensor("x")
+    names = ("scale", "offset", "mean", "variance")
+    parameters = [node.tensor_as(name, x.details.dtype) for name in names]
+    return node.make("batch_norm", x, *parameters, axis=1, epsilon=node.epsilon())
+
+
+def _group_norm(node: NodeContext) -> list[Value]:
+    """x [N, C, ...]: GE's kernels look at the first two axes alone, whatever data_format says."""
+    x = node.tensor("x")
+    gamma, beta = _by_channel(node, x)
+    attrs = {"groups": node.attr_int("num_groups"), "epsilon": node.epsilon("eps")}
+    return [node.make("group_norm", x, gamma, beta, **attrs)]
+
+
+def _instance_norm(node: NodeContext) -> list[Value]:
+    x = node.tensor("x")
+    rank = x.details.rank
+    gamma, beta = _by_channel(node, x)
+    size, dims = gamma.details.elements, x.details.plain_dims
+    last = not node.attr_text("data_format").startswith("NC") and dims[-1] == size
+    order = (0, rank - 1, *range(1, rank - 1)) if last else tuple(range(rank))
+    image = node.transposed(x, order)
+    y = node.make("instance_norm", image, gamma, beta, epsilon=node.epsilon())
+    moments = _moments(node, image, tuple(range(2, rank)))
+    back = [order.index(i) for i in range(rank)]
+    return [node.transposed(z, back) for z in (y, *moments)]
+
+
+def _by_channel(node: NodeContext, x: GraphTensor) -> tuple[GraphTensor, GraphTensor]:
+    """gamma and beta as vectors: GE also writes them with sizes of 1 on the other axes."""
+    dtype = x.details.dtype
+    gamma, beta = (node.tensor_as(name, dtype) for name in ("gamma", "beta"))
+    return tuple(node.reshaped(p, (p.details.elements,)) for p in (gamma, beta))  # type: ignore[return-value]
+
+
+def _moments(node: NodeContext, x: GraphTensor, axes: tuple[int, ...]) -> list[GraphTensor]:
+    """Mean and biased variance over axes that stay with size 1, in the accumulator's dtype."""
+    wide = node.converted(x, x.details.dtype.accumulator)
+    over = {"axes": axes, "keep_dims": True}
+    mean = node.helper("reduce_mean", wide, **over)
+    spread = node.helper("square", node.helper("sub", wide, mean))
+    return [mean, node.helper("reduce_mean", spread, **over)]
+
+
+def _l2_normalize(node: NodeContext) -> Value:
+    x = node.tensor("x")
+    axes = node.attr_ints("axis") or tuple(range(x.details.rank))
+    total = node.helper("reduce_sum_square", x, axes=axes, keep_dims=True)
+    floor = node.constant(node.epsilon("eps"), x.details.dtype)
+    return node.make("mul", x, node.helper("rsqrt", node.helper("max", total, floor)))
+
+
+HANDLERS: dict[str, Handler] = {
+    "LayerNorm": _layer_norm, "LayerNormV3": _layer_norm, "LayerNormV4": _layer_norm, "RmsNorm": _rms_norm,
+    "AddRmsNorm": _rms_norm, "BatchNorm": _batch_norm, "BNInfer": _bn_infer, "GroupNorm": _group_norm,
+    "InstanceNorm": _instance_norm, "L2Normalize": _l2_normalize,
+}  # fmt: skip

@@ -1,0 +1,303 @@
+"""Convolutions, pools and resampling. Images are brought to channels first; layout passes take the transposes away."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ...graph_ir.graph import GraphTensor
+from ..adaptive_pool import adaptive_pool
+from ..axis_layout import AxisLayout, parse_layout, relaid
+from ..op_builder import Value
+from .scope import Handler, NodeContext
+
+_SPATIAL = {4: "HW", 5: "DHW"}
+
+
+def _layout(text: str) -> AxisLayout:
+    found = parse_layout(text)
+    assert found is not None
+    return found
+
+
+class _Image:
+    """Input `x` of a node as [N, C, sizes...], and the attributes that have an entry per axis of its data format."""
+
+    def __init__(self, node: NodeContext, rank: int = 4) -> None:
+        self.node, self.spatial = node, _SPATIAL[rank]
+        self.format = node.attr_text("data_format")
+        known = [form.replace("*", self.spatial) for form in ("NC*", "N*C")]
+        if self.format not in known:
+            raise node.unsupported(f"data_format '{self.format}'")
+        self.plain = _layout(f"NC{self.spatial}")
+        self.x = relaid(node, node.tensor("x"), _layout(self.format), self.plain)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Those of the spatial axes."""
+        return self.x.details.plain_dims[2:]
+
+    def per_axis(self, key: str) -> tuple[int, ...]:
+        """The spatial entries of a list; the others must be 1. Lists of spatial entries alone are taken too."""
+        values, count = self.node.attr_ints(key), len(self.spatial)
+        if len(values) == count:
+            return values
+        if len(values) != len(self.format):
+            raise self.node.rule(f"{key} must have {len(self.format)} entries", str(list(values)))
+        if any(v not in (0, 1) for v, c in zip(values, self.format, strict=True) if c in "NC"):
+            raise self.node.unsupported(f"{key} {list(values)} over batch or channels")
+        return tuple(values[self.format.index(letter)] for letter in self.spatial)
+
+    def filter(self, dtype_of: GraphTensor) -> GraphTensor:
+        """The weights, of the layout that belongs to the data format, as [N, C, kernel...]."""
+        text = self.plain if self.format[1] == "C" else _layout(f"{self.spatial}CN")
+        w = self.node.tensor_as("filter", dtype_of.details.dtype)
+        return relaid(self.node, w, text, self.plain)
+
+    def back(self, y: GraphTensor) -> GraphTensor:
+        """[N, C, sizes...] in the data format."""
+        return relaid(self.node, y, self.plain, _layout(self.format))
+
+
+def _pads(node: NodeContext, key: str, count: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Before and after of each spatial axis; the text has them side by side: top, bottom, left, right."""
+    pads = node.attr_ints(key) or (0,) * (2 * count)
+    if len(pads) != 2 * count:
+        raise node.rule(f"{key} must have {2 * count} entries", str(list(pads)))
+    return pads[::2], pads[1::2]
+
+
+def _same(
+    node: NodeContext, sizes: Sequence[int], kernel: Sequence[int], attrs: dict[str, Any]
+) -> dict[str, Any]:
+    """`before` and `after` with which a window has a place for every `strides` elements; the odd one behind."""
+    strides, dilations = attrs["strides"], attrs.get("dilations", (1,) * len(kernel))
+    if min((*strides, *dilations)) < 1:
+        raise node.rule("strides and dilations must be 1 or more", f"{strides} and {dilations}")
+    totals = [
+        max((-(-n // s) - 1) * s + (k - 1) * d + 1 - n, 0)
+        for n, s, k, d in zip(sizes, strides, kernel, dilations, strict=True)
+    ]
+    return {"before": tuple(p // 2 for p in totals), "after": tuple(p - p // 2 for p in totals)}
+
+
+def _convolution(node: NodeContext) -> Value:
+    image = _Image(node, 5 if node.type == "Conv3D" else 4)
+    w = image.filter(image.x)
+    groups = 1
+    if node.type == "DepthwiseConv2D":
+        w, groups = _by_channel(node, image, w), image.x.details.plain_dims[1]
+    elif "groups" in node.signature.defaults:
+        groups = node.attr_int("groups")
+    kernel = w.details.plain_dims[2:]
+    attrs: dict[str, Any] = {key: image.per_axis(key) for key in ("strides", "dilations")}
+    before, after = _pads(node, "pads", len(kernel))
+    if set(before + after) == {-1}:
+        attrs |= _same(node, image.sizes, kernel, attrs)
+    else:
+        attrs |= {"before": before, "after": after}
+    _check_unquantized(node)
+    return _biased(node, image, node.make("convolution", image.x, w, **attrs, groups=groups))
+
+
+def _by_channel(node: NodeContext, image: _Image, w: GraphTensor) -> GraphTensor:
+    """Weights [multiplier, C, kernel...], or [C * multiplier, 1, kernel...], as the latter."""
+    channels, dims = image.x.details.plain_dims[1], w.details.plain_dims
+    if dims[1] == channels:
+        moved = node.transposed(w, (1, 0, *range(2, len(dims))))
+        return node.reshaped(moved, (channels * dims[0], 1, *dims[2:]))
+    if dims[1] != 1 or dims[0] % channels:
+        raise node.rule(f"the filter must be for {channels} channels", str(w.details))
+    return w
+
+
+def _check_unquantized(node: NodeContext) -> None:
+    if node.has("offset_w") or node.attr_int("offset_x"):
+        raise node.unsupported("offset_w or offset_x other than 0")
+
+
+def _biased(node: NodeContext, image: _Image, y: GraphTensor) -> Value:
+    if node.has("bias"):
+        bias = node.tensor_as("bias", y.details.dtype)
+        channels = y.details.plain_dims[1]
+        if bias.details.plain_dims != (channels,):
+            raise node.rule(f"the bias must have shape [{channels}]", str(bias.details))
+        shape = (channels,) + (1,) * len(image.spatial)
+        y = node.helper("add", y, node.reshaped(bias, shape))
+    return image.back(y)
+
+
+def _convolution_transpose(node: NodeContext) -> Value:
+    image = _Image(node)
+    w = image.filter(image.x)
+    kernel = w.details.plain_dims[2:]
+    attrs: dict[str, Any] = {key: image.per_axis(key) for key in ("strides", "dilations")}
+    extra = image.per_axis("output_padding") if node.attr_ints("output_padding") else (0, 0)
+    before, after = _pads(node, "pads", len(kernel))
+    wanted = _wanted_sizes(node, image)
+    if set(before + after) == {-1}:
+        if wanted is None:
+            raise node.rule("pads of -1 need an input_size", "none")
+        room = {"strides": attrs["strides"], "dilations": attrs["dilations"]}
+        pads = _same(node, wanted, kernel, room)
+        before, after = pads["before"], pads["after"]
+    if wanted is not None:
+        extra = tuple(
+            y - ((n - 1) * s + (k - 1) * d + 1 - b - a)
+            for y, n, s, k, d, b, a in zip(
+                wanted, image.sizes, attrs["strides"], kernel, attrs["dilations"], before, after,
+                strict=True,
+            )
+        )  # fmt: skip
+    attrs |= {"before": before, "after": after, "output_padding": extra}
+    _check_unquantized(node)
+    groups = node.attr_int("groups")
+    return _biased(
+        node, image, node.make("convolution_transpose", image.x, w, **attrs, groups=groups)
+    )
+
+
+def _wanted_sizes(node: NodeContext, image: _Image) -> tuple[int, ...] | None:
+    """Spatial sizes of the result; None where they are left to the attributes (zeros, as ONNX models have them)."""
+    by_attr = node.type.endswith("D")
+    given = node.attr_ints("input_size") if by_attr else node.ints("input_size")
+    if not any(given):
+        return None
+    if len(given) != len(image.format):
+        raise node.rule(f"input_size must have {len(image.format)} entries", str(list(given)))
+    return tuple(given[image.format.index(letter)] for letter in image.spatial)
+
+
+def _pool(node: NodeContext) -> Value:
+    """MaxPool, AvgPool, MaxPoolV3 and AvgPoolV2: an average never counts padding where `exclusive` is not false."""
+    image = _Image(node)
+    is_mean = node.type.startswith("Avg")
+    given = node.signature.defaults
+    if "global_pooling" in given and node.attr_bool("global_pooling"):
+        return image.back(_whole(node, image, is_mean))
+    attrs: dict[str, Any] = {
+        "kernel": image.per_axis("ksize"),
+        "strides": image.per_axis("strides"),
+    }
+    mode = node.attr_text("padding_mode" if "padding_mode" in given else "padding")
+    if mode == "SAME":
+        attrs |= _same(node, image.sizes, attrs["kernel"], attrs)
+    elif mode == "CALCULATED" and "pads" in given:
+        attrs["before"], attrs["after"] = _pads(node, "pads", 2)
+    elif mode != "VALID":
+        raise node.rule("the padding must be SAME, VALID or, with pads, CALCULATED", f"'{mode}'")
+    attrs["ceil_mode"] = "ceil_mode" in given and node.attr_bool("ceil_mode")
+    if not is_mean:
+        return image.back(node.make("max_pool", image.x, **attrs))
+    divisor = node.attr_int("divisor_override") if "divisor_override" in given else 0
+    if divisor:
+        total = node.helper("sum_pool", image.x, **attrs)
+        return image.back(node.make("div", total, node.constant(divisor, total.details.dtype)))
+    counted = "exclusive" in given and not node.attr_bool("exclusive")
+    return image.back(node.make("avg_pool", image.x, **attrs, count_include_pad=counted))
+
+
+def _whole(node: NodeContext, image: _Image, is_mean: bool) -> GraphTensor:
+    op_name = "reduce_mean" if is_mean else "reduce_max"
+    return node.make(op_name, image.x, axes=(2, 3), keep_dims=True)
+
+
+def _pooling(node: NodeContext) -> Value:
+    """Caffe's pool: rounded up unless `ceil_mode` is 1, and an average counts padding."""
+    image, mode = _Image(node), node.attr_int("mode")
+    if mode not in (0, 1):
+        raise node.rule("mode must be 0 (maximum) or 1 (average)", str(mode))
+    if node.attr_bool("global_pooling"):
+        return image.back(_whole(node, image, mode == 1))
+    if set(node.attr_ints("dilation")) != {1}:
+        raise node.unsupported("dilation other than 1")
+    before, after = _pads(node, "pad", 2)
+    attrs: dict[str, Any] = {
+        "kernel": image.per_axis("window"),
+        "strides": image.per_axis("stride"),
+        "before": before,
+        "after": after,
+        "ceil_mode": node.attr_int("ceil_mode") == 0,
+    }
+    if mode == 1:
+        attrs["count_include_pad"] = True
+    return image.back(node.make("avg_pool" if mode else "max_pool", image.x, **attrs))
+
+
+def _global_average_pool(node: NodeContext) -> Value:
+    x: GraphTensor = node.tensor("x")
+    if x.details.rank < 3:
+        raise node.rule("the input must have batch, channel and spatial axes", str(x.details))
+    return node.make("reduce_mean", x, axes=tuple(range(2, x.details.rank)), keep_dims=True)
+
+
+def _adaptive(node: NodeContext) -> Value:
+    x = node.tensor("x")
+    if x.details.rank != 4:
+        raise node.rule("the input must be [N, C, H, W]", str(x.details))
+    given = node.attr_ints("output_size")
+    given = given * 2 if len(given) == 1 else given
+    sizes = x.details.plain_dims[2:]
+    if len(given) != 2:
+        raise node.rule("output_size must have 2 entries", str(list(given)))
+    wanted = [size if out in (-1, 0) else out for size, out in zip(sizes, given, strict=True)]
+    return adaptive_pool(node, x, wanted, node.type == "AdaptiveAvgPool2d")
+
+
+def _resize_by_size(node: NodeContext) -> Value:
+    """TensorFlow's resize of H and W; where they are follows from the data formats that the dump states."""
+    x = node.tensor("x")
+    size = node.ints("size")
+    if x.details.rank != 4 or len(size) != 2:
+        raise node.rule("x must have 4 axes and size 2 entries", f"{x.details} and {list(size)}")
+    stated = {n.attrs.get("data_format") for g in node.scope.session.dump.graphs for n in g.nodes}
+    batch, *rest = x.details.plain_dims
+    first = {"NCHW"} == stated - {None}  # TensorFlow's own layout has channels last
+    shape = (batch, rest[0], *size) if first else (batch, *size, rest[2])
+    aligned, half = node.attr_bool("align_corners"), node.attr_bool("half_pixel_centers")
+    if node.type == "ResizeBilinearV2":
+        places = "align_corners" if aligned else "half_pixel" if half else "asymmetric"
+        return node.make("resize", x, shape=shape, mode="linear", coordinates=places)
+    # TensorFlow's nearest: rounded half up when aligned; else floor, of i + 0.5 without an offset if half.
+    places = "align_corners" if aligned else "tf_half_pixel_for_nn" if half else "asymmetric"
+    nearest = "round_prefer_ceil" if aligned else "floor"
+    return node.make("resize", x, shape=shape, coordinates=places, nearest_mode=nearest)
+
+
+def _resize(node: NodeContext) -> Value:
+    """ONNX's Resize: sizes, else scales, of all axes."""
+    x = node.tensor("x")
+    dims = x.details.plain_dims
+    attrs: dict[str, Any] = {
+        "mode": node.attr_text("mode"),
+        "coordinates": node.attr_text("coordinate_transformation_mode"),
+        "nearest_mode": node.attr_text("nearest_mode"),
+        "cubic_coeff": node.attr_float("cubic_coeff_a"),
+        "exclude_outside": node.attr_bool("exclude_outside"),
+        "extrapolation": node.attr_float("extrapolation_value"),
+    }
+    if node.has("sizes") and node.details("sizes").elements:
+        attrs["shape"] = node.ints("sizes")
+    else:
+        scales = tuple(float(v) for v in node.array("scales").reshape(-1))
+        if len(scales) != len(dims) or not all(0 < scale < 1e6 for scale in scales):
+            raise node.rule(f"scales must be {len(dims)} positive numbers", str(list(scales)))
+        attrs["scales"] = scales
+        floors = [
+            np.floor(np.float32(n) * np.float32(s)) for n, s in zip(dims, scales, strict=True)
+        ]
+        attrs["shape"] = tuple(int(size) for size in floors)
+    if attrs["coordinates"] == "tf_crop_and_resize":
+        attrs["roi"] = tuple(float(v) for v in node.array("roi").reshape(-1))
+    return node.make("resize", x, **attrs)
+
+
+HANDLERS: dict[str, Handler] = {
+    "Conv2D": _convolution, "Conv3D": _convolution, "DepthwiseConv2D": _convolution,
+    "Conv2DTranspose": _convolution_transpose, "Conv2DTransposeD": _convolution_transpose,
+    "MaxPool": _pool, "AvgPool": _pool, "MaxPoolV3": _pool, "AvgPoolV2": _pool, "Pooling": _pooling,
+    "GlobalAveragePool": _global_average_pool, "AdaptiveAvgPool2d": _adaptive, "AdaptiveMaxPool2d": _adaptive,
+    "ResizeBilinearV2": _resize_by_size, "ResizeNearestNeighborV2": _resize_by_size, "Resize": _resize,
+}  # fmt: skip
