@@ -32,6 +32,9 @@ from ..graph import GraphTensor
 from ..op_kinds import FusibleOp
 from .reader import GroupReader, narrow
 
+MOST_SCALARS = 8
+"""Elements of an innermost axis up to which loads from apart are quicker one by one than as a vector gathered."""
+
 PARALLEL_ELEMENTS = 16384
 """Below this many element computations a loop stays serial: waking the other threads would cost more."""
 
@@ -56,10 +59,13 @@ def pointwise_loops(
     stores = [
         Store(buffers[y], index, narrow(reader.read(y)(plain), y.details.dtype)) for y in outputs
     ]
-    body = Block((*reader.lets, *stores))
-    return Function(
-        name, tuple(buffers.values()), Block((loop_nest(index, dims, body, True, threads),)), note
-    )
+    body: Stmt = Block((*reader.lets, *stores))
+    if len(dims) > 1 and dims[-1] <= MOST_SCALARS and _gathers(reader, index[-1]):
+        body = For(index[-1], t.as_expr(0), t.as_expr(dims[-1]), body, "unrolled")
+        nest = loop_nest(index[:-1], dims[:-1], body, False, threads, dims[-1])
+    else:
+        nest = loop_nest(index, dims, body, True, threads)
+    return Function(name, tuple(buffers.values()), Block((nest,)), note)
 
 
 def reduction_loops(
@@ -118,6 +124,15 @@ def _accumulation(
     loops = loop_nest(r, reduction.extents, Block((*reader.lets, update)), not on_output, 1)
     start = Store(acc, here, Const(reduction.identity, value.dtype))
     return [Allocate(acc), start, loops], reduction.finish(Load(acc, here)), on_output
+
+
+def _gathers(reader: GroupReader, var: Var) -> bool:
+    """Whether some load takes its elements from apart as `var` moves."""
+    return any(
+        isinstance(expr, Load) and any(var.name in vars_in(i) for i in expr.indices[:-1])
+        for let in reader.lets
+        for expr in walk(let.value)
+    )
 
 
 def _walks(reader: GroupReader, var: Var) -> bool:

@@ -6,7 +6,10 @@ from graphc.dtypes import F32
 from graphc.graph_ir.format import parse_format
 from graphc.graph_ir.graph import Graph
 from graphc.graph_ir.logical_tensor import LogicalTensor
+from graphc.graph_ir.templates.loops import MOST_SCALARS
 from graphc.tensor_ir import interpreter
+from graphc.tensor_ir.nodes import For
+from graphc.tensor_ir.visitor import walk_statements
 from support.lowered import build, check_interpreted, context, integers
 
 SHAPES = [(), (1,), (7,), (8,), (9,), (3, 5), (2, 1, 33), (0, 4)]
@@ -62,3 +65,21 @@ def test_reorders_between_layouts(dims: tuple[int, ...], source: str, result: st
     module = op.get_func(context())
     interpreter.run(module, module.functions[0].name, [x.details.format.pack(value), memory])
     assert (out.format.unpack(memory, dims) == value).all()
+
+
+@pytest.mark.parametrize("shape", [(3, 5, 9), (3, 5, 4), (8, 2), (1, 4)])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_few_elements_from_apart_are_loaded_one_by_one(
+    shape: tuple[int, ...], threads: int
+) -> None:
+    """The inner axis of the result is the outer one of the operand: a vector only where it is long."""
+    perm = tuple(reversed(range(len(shape))))
+    graph = build({"x": shape}, lambda make, x: make("transpose", x["x"], perm=perm))
+    lowered = check_interpreted(graph, context(threads=threads))
+    kinds = {
+        s.kind
+        for f in lowered.module.functions
+        for s in walk_statements(f.body)
+        if isinstance(s, For)
+    }
+    assert ("unrolled" in kinds) == (1 < shape[0] <= MOST_SCALARS)
