@@ -8,7 +8,7 @@ from ..compiler import compile as compile_model
 from ..errors import InternalError
 from ..graph_ir.compare import difference
 from ..options import SWITCHES
-from .cases import Case
+from .cases import Case, specs_of
 from .engines import OnStep
 from .measure import Timing, interleave
 from .peers import graphc_contender
@@ -25,7 +25,7 @@ def ablate(
     """Times by variant: `all on`, then `no-SWITCH` for each switch. InternalError where results differ."""
     report(case.name, 0, rounds)
     arrays = case.arrays()
-    specs = {name: f"f32[{','.join(map(str, a.shape))}]" for name, a in arrays.items()}
+    specs = specs_of(arrays)
     variants: dict[str, tuple[str, ...]] = {FULL: (), **{f"no-{s}": (s,) for s in SWITCHES}}
     contenders = [
         graphc_contender(

@@ -1,12 +1,16 @@
-"""One workload: an ONNX model with the shapes of its inputs."""
+"""One workload: a model with its inputs."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from ..dtypes import from_numpy
+from ..errors import UserError
 
 Array = np.ndarray[Any, Any]
 IR_VERSION, OPSET = 9, 17  # what every engine of the last years reads
@@ -14,19 +18,39 @@ IR_VERSION, OPSET = 9, 17  # what every engine of the last years reads
 
 @dataclass(frozen=True)
 class Case:
-    """One row of a table: an ONNX model as bytes, and the shape of each input (f32)."""
+    """One row of a table: an ONNX model as bytes, or a file, and the shape of each input (f32 if none are `given`)."""
 
     name: str
-    model: bytes
+    model: bytes | Path
     inputs: Mapping[str, tuple[int, ...]]
+    given: Mapping[str, Array] = field(default_factory=dict)
 
     def arrays(self) -> dict[str, Array]:
-        """Inputs with a fixed seed."""
+        """The inputs given, else normal ones with a fixed seed."""
+        if self.given:
+            return dict(self.given)
         rng = np.random.default_rng(1)
         return {
             name: rng.standard_normal(shape, dtype=np.float32)
             for name, shape in self.inputs.items()
         }
+
+    def onnx(self) -> bytes:
+        """The model for other engines. UserError if they cannot read it."""
+        if isinstance(self.model, bytes):
+            return self.model
+        if self.model.suffix != ".onnx":
+            raise UserError(
+                f"other engines read ONNX only, got '{self.model}'; graphc convert it --to onnx first"
+            )
+        return self.model.read_bytes()
+
+
+def specs_of(arrays: Mapping[str, Array]) -> dict[str, str]:
+    """`dtype[dims]` of each input, which fixes what a model leaves open."""
+    return {
+        name: f"{from_numpy(a.dtype)}[{','.join(map(str, a.shape))}]" for name, a in arrays.items()
+    }
 
 
 def case_of(

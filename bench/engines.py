@@ -11,7 +11,7 @@ from ..codegen.host import cpu_name, target_for
 from ..compiler import compile as compile_model
 from ..graph_ir.compare import difference
 from ..versions import versions
-from .cases import Case
+from .cases import Case, specs_of
 from .measure import Timing, interleave
 from .peak import measured_peak
 from .peers import Contender, graphc_contender, make_peer
@@ -56,10 +56,9 @@ def compare(
     """Load the case into every engine, check that they agree, and time them."""
     report(case.name, 0, rounds)
     arrays = case.arrays()
-    specs = {name: f"f32[{','.join(map(str, a.shape))}]" for name, a in arrays.items()}
-    model = compile_model(case.model, target, threads, specs)
+    model = compile_model(case.model, target, threads, specs_of(arrays))
     contenders = [graphc_contender(model, arrays)]
-    contenders += [make_peer(name, case.model, arrays, threads) for name in peers]
+    contenders += [make_peer(name, case.onnx(), arrays, threads) for name in peers]
     worst, agree = _deviation(contenders)
     peak = measured_peak(target_for(target))
     timings = interleave(

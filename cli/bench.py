@@ -17,6 +17,7 @@ from .model_arguments import (
     TARGETS,
     add_input_argument,
     add_threads_argument,
+    input_arrays,
     shapes_of_files,
     split_inputs,
 )
@@ -33,7 +34,7 @@ SUITES = ("gemm", "mlp", "mha", "tiny", "conv", "networks")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
-    parser.add_argument("model", nargs="?", help="ONNX model to time")
+    parser.add_argument("model", nargs="?", help="model to time; other engines read ONNX only")
     parser.add_argument("--suite", choices=SUITES, help="a suite of workloads instead of a model")
     parser.add_argument(
         "--only", metavar="TEXT", help="cases of the suite whose name contains TEXT"
@@ -121,14 +122,15 @@ def _cases(args: argparse.Namespace) -> Iterator[Case]:
 def _model_case(args: argparse.Namespace) -> Case:
     from ..bench.cases import Case
     from ..frontend import load
+    from ..runtime.metadata import TensorSpec
 
     specs, values = split_inputs(args.input)
     graph = load(args.model, {**shapes_of_files(values), **specs})
-    shapes = {op.name: op.outputs[0].details.plain_dims for op in graph.inputs}
-    try:
-        return Case(Path(args.model).name, Path(args.model).read_bytes(), shapes)
-    except OSError as error:
-        raise UserError(f"cannot read '{args.model}' ({error.strerror})") from error
+    inputs = [(op.name, op.outputs[0].details) for op in graph.inputs]
+    tensors = [TensorSpec(name, details.dtype, details.plain_dims) for name, details in inputs]
+    shapes = {tensor.name: tensor.shape for tensor in tensors}
+    path = Path(args.model)
+    return Case(path.name, path, shapes, input_arrays(tensors, values))
 
 
 def _write(rows: list[Row], args: argparse.Namespace, threads: int) -> None:

@@ -54,6 +54,22 @@ def test_free_sizes_from_the_command_line(tmp_path: Path, capsys: Capture) -> No
     assert row["gflop"] == 15e-9
 
 
+def test_other_formats_and_types_and_values_from_files(tmp_path: Path, capsys: Capture) -> None:
+    module = tmp_path / "add.hlo"
+    module.write_text(
+        "HloModule add\n\nENTRY main {\n  a = s32[4] parameter(0)\n  ROOT b = s32[4] add(a, a)\n}\n"
+    )
+    values = tmp_path / "a.npy"
+    np.save(values, np.arange(4, dtype=np.int32))
+    assert cli.main(["bench", str(module), "--input", f"a=@{values}", "--json", *QUICK]) == 0
+    (row,) = json.loads(capsys.readouterr().out)["rows"]
+    assert row["case"] == "add.hlo"
+    assert cli.main(["bench", str(module), "--vs", "ort", *QUICK]) == 2
+    assert capsys.readouterr().err == (
+        f"graphc: error: other engines read ONNX only, got '{module}'; graphc convert it --to onnx first\n"
+    )
+
+
 def test_a_suite_as_json_in_a_file(tmp_path: Path, capsys: Capture) -> None:
     path = tmp_path / "t.json"
     words = ["--suite", "tiny", "--only", "16x16", "--json", str(path)]
