@@ -13,6 +13,8 @@ from graphc.graph_ir.graph import Graph
 from graphc.graph_ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.templates.channel_windows import (
     MOST_PLACES,
+    WindowProblem,
+    WindowTemplate,
     channels_per_slice,
     places_per_block,
     window_cycles,
@@ -20,7 +22,11 @@ from graphc.graph_ir.templates.channel_windows import (
 )
 from graphc.graph_ir.templates.convolution_geometry import ConvolutionGeometry
 from graphc.target import Target
+from graphc.tensor_ir.nodes import Buffer, Module
+from graphc.tensor_ir.pipeline import run as run_passes
+from support.buffers import Place
 from support.lowered import check_interpreted, context, integers
+from support.native_functions import NativeModule, runnable_target
 
 Case = tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]
 AVX512 = Target("avx512")
@@ -128,3 +134,18 @@ def test_cost_is_work_or_memory() -> None:
     assert window_cycles(geometry(96, 112, 3, 2), AVX512) > 96 * 112 * 112 * 4 / 16
     assert worth_threads(geometry(96, 112, 3), AVX512)
     assert not worth_threads(geometry(16, 4, 3), AVX512)
+
+
+@pytest.mark.parametrize("at", ["start", "end"])
+@pytest.mark.parametrize("combine", ["fma", "max"])
+def test_nothing_outside_the_operands_is_touched(combine: str, at: Place) -> None:
+    target = runnable_target("avx2")
+    g = geometry(11, 9, 3)
+    x, y = Buffer("x", F32, (9 * 9 * 11,)), Buffer("y", F32, (9 * 9 * 11,))
+    w = Buffer("w", F32, (9 * 11,))
+    weights = w if combine == "fma" else None
+    problem = WindowProblem(g, x, y, combine, -100.0, weights)
+    template = WindowTemplate(problem, target, 1, None)
+    module = run_passes(Module((template.function("windows", (x, w, y), ""),)), target)
+    arrays = [integers(buffer.shape, i) for i, buffer in enumerate((x, w, y))]
+    NativeModule(module, target).check("windows", arrays, at)

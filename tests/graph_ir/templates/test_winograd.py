@@ -12,7 +12,14 @@ from graphc.dtypes import F32
 from graphc.graph_ir.graph import Array, Graph
 from graphc.graph_ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.ops.winograd import WinogradConvolution
+from graphc.graph_ir.templates.winograd import Image, WinogradProblem, WinogradTemplate
+from graphc.graph_ir.templates.winograd_tile import WinogradBlocking
+from graphc.graph_ir.templates.winograd_transforms import F2, F4, WinogradForm
+from graphc.tensor_ir.nodes import Buffer, Module
+from graphc.tensor_ir.pipeline import run as run_passes
+from support.buffers import Place
 from support.lowered import check_interpreted, context, integers
+from support.native_functions import NativeModule, runnable_target
 
 # (batch, channels, outputs, height, width, before, after)
 SIZES: tuple[tuple[Any, ...], ...] = (
@@ -131,3 +138,20 @@ def test_weights_that_are_not_constant_are_transformed_when_it_runs() -> None:
     image, weights = arrays_of(graph)
     result = graphc.compile(graph, threads=1)(image, weights)
     np.testing.assert_array_equal(result, convolution(image, weights, (0, 0), (0, 0)))
+
+
+@pytest.mark.parametrize("at", ["start", "end"])
+@pytest.mark.parametrize("form", [F2, F4], ids=lambda form: form.name)
+def test_nothing_outside_the_operands_is_touched(form: WinogradForm, at: Place) -> None:
+    target = runnable_target("avx2")
+    tile = target.table.gemm_tiles[-1]
+    channels, outputs, columns = 9, 11, tile.columns(target)
+    panels = -(-outputs // columns)
+    x, y = Buffer("x", F32, (5 * 7 * channels,)), Buffer("y", F32, (4 * 8 * outputs,))
+    u = Buffer("u", F32, (form.products * panels * channels * columns,))
+    problem = WinogradProblem(1, Image(x, 5, 7, channels), u, Image(y, 4, 8, outputs), 0, 1)
+    blocking = WinogradBlocking(form, tile, 2, 1, 1)
+    template = WinogradTemplate(problem, blocking, target, "serial", None)
+    module = run_passes(Module((template.function("conv", (x, u, y), ""),)), target)
+    arrays = [integers(buffer.shape, i) for i, buffer in enumerate((x, u, y))]
+    NativeModule(module, target).check("conv", arrays, at)
