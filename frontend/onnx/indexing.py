@@ -15,8 +15,6 @@ def _scatter_elements(node: NodeContext) -> Value:
     data = node.tensor(0)
     axis = node.axis(node.attr_int("axis", 0), data.details.rank)
     reduction = node.attr_text("reduction", "none")
-    if reduction in ("max", "min"):
-        raise node.unsupported(f"reduction '{reduction}'")
     attrs = {"axis": axis, "reduction": reduction}
     return node.make("scatter_elements", [data, node.tensor(1), node.tensor(2)], attrs)
 

@@ -16,6 +16,8 @@ from .slicing import kept_sizes, sliced_ranges
 _REDUCTIONS = {
     **dict.fromkeys(("add", "sum"), "add"),
     **dict.fromkeys(("multiply", "prod"), "mul"),
+    "amin": "min",
+    "amax": "max",
 }
 
 

@@ -47,6 +47,8 @@ _SCATTERS = {
     "none": ("torch.scatter", {}),
     "add": ("torch.scatter_add", {}),
     "mul": ("torch.scatter_reduce", {"reduce": "prod"}),
+    "min": ("torch.scatter_reduce", {"reduce": "amin"}),
+    "max": ("torch.scatter_reduce", {"reduce": "amax"}),
 }
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 NUMBERS_ONLY = ("add", "mul", "min", "max")
 BITS_ONLY = ("and", "or", "xor")
-_UFUNCS: dict[str, Any] = {
+UFUNCS: dict[str, Any] = {
     "add": np.add, "mul": np.multiply, "min": np.minimum, "max": np.maximum,
     "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
 }  # fmt: skip
@@ -125,7 +125,7 @@ class Scatter(Op):
             if self.reduction == "none":
                 result[where] = changes[0]
             else:
-                _UFUNCS[self.reduction].at(result, where, changes[0])
+                UFUNCS[self.reduction].at(result, where, changes[0])
         return [result.reshape(data[0].shape)]
 
     def _by_body(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,23 +11,19 @@ from ...dtypes import S64
 from ..graph import Array, Graph, GraphTensor
 from ..logical_tensor import LogicalTensor
 from ..op_kinds import CompositeOp
-from ..reference import narrow, widen
 from ..registry import register
 from .axes import normal_axis
 from .compose import Composer
-
-_MERGE = {  # reduction: (reduction op over the updates, elementwise op with the data, neutral element)
-    "add": ("reduce_sum", "add", 0),
-    "mul": ("reduce_prod", "mul", 1),
-}
+from .scatter import NUMBERS_ONLY, UFUNCS
 
 
 @register("scatter_elements")
 class ScatterElements(CompositeOp):
     """data with data[i0, .., indices[i0, ..], ..] set to updates[i0, ..] along `axis` (default 0).
 
-    attrs: `axis`, `reduction`: "none" (the last of several updates of one element wins), "add" or "mul". Negative
-    indices count from the back; those outside change nothing. The other axes of `indices` may be shorter than data's.
+    attrs: `axis`, `reduction`: "none" (the last of several updates of one element wins), add, mul, min or max, each
+    result rounded. Negative indices count from the back; those outside change nothing. The other axes of `indices`
+    may be shorter than data's.
     """
 
     input_names: ClassVar[tuple[str, ...]] = ("data", "indices", "updates")
@@ -61,8 +58,9 @@ class ScatterElements(CompositeOp):
                 "indices must have the data's rank and no longer axis, the scattered one aside",
                 f"{data} and {indices}",
             )
-        if self.reduction not in ("none", *_MERGE):
-            raise self.rule("reduction must be 'none', 'add' or 'mul'", f"'{self.reduction}'")
+        if self.reduction not in ("none", *NUMBERS_ONLY):
+            known = ", ".join(("none", *NUMBERS_ONLY))
+            raise self.rule(f"reduction must be one of {known}", f"'{self.reduction}'")
         if self.reduction != "none" and data.dtype.kind == "bool":
             raise self.rule(f"reduction '{self.reduction}' needs numbers", str(data.dtype))
         return [LogicalTensor(data.dtype, data.plain_dims)]
@@ -76,60 +74,30 @@ class ScatterElements(CompositeOp):
         place[self.axis] = np.where(wide < 0, wide + size, wide)
         inside = (place[self.axis] >= 0) & (place[self.axis] < size)
         where = tuple(axis[inside] for axis in place)
-        result: Any = np.array(widen(data))
-        changes: Any = widen(updates)
+        result: Any = data.copy()
         with np.errstate(all="ignore"):
             if self.reduction == "none":
-                result[where] = changes[inside]
+                result[where] = updates[inside]
             else:
-                ufunc = np.add if self.reduction == "add" else np.multiply
-                ufunc.at(result, where, changes[inside])
-        return [narrow(result, self.outputs[0].details.dtype)]
+                UFUNCS[self.reduction].at(result, where, updates[inside])
+        return [result]
 
     def decompose(self, graph: Graph) -> list[GraphTensor]:
-        """Every element of the data looks through all indices of its row: n * m comparisons, no ordered writes."""
+        """Scatter at row-major places: the index along the axis, the update's own place along the others."""
         make = Composer(graph, self)
         data, indices, updates = self.inputs
-        axis, dims = self.axis, data.details.plain_dims
-        count = indices.details.plain_dims[axis]
+        dims, shape = data.details.plain_dims, indices.details.plain_dims
         if not data.details.elements or not indices.details.elements:
             return [make("copy", data)]
-        wide = make.to(indices, S64)
-        below = make("lt", wide, make.scalar(0, S64))
-        wide = make("select", below, make("add", wide, make.scalar(dims[axis], S64)), wide)
-        room = [
-            0 if i == axis else d - s
-            for i, (d, s) in enumerate(zip(dims, indices.details.plain_dims, strict=True))
-        ]
-        wide, updates = (
-            self._padded(make, x, room, value) for x, value in ((wide, -1), (updates, 0))
-        )
-        apart = (*dims[:axis], 1, count, *dims[axis + 1 :])
-        places = self._steps(graph, dims[axis], axis)
-        hit = make("eq", make("reshape", wide, shape=apart), places)
-        if self.reduction == "none":
-            steps = self._steps(graph, count, axis + 1)
-            last = make("select", hit, steps, make.scalar(-1, S64))
-            last = make("reduce_max", last, axes=(axis + 1,))
-            found = make(
-                "gather_elements", updates, make("max", last, make.scalar(0, S64)), axis=axis
-            )
-            return [make("select", make("ge", last, make.scalar(0, S64)), found, data)]
-        over, merge, neutral = _MERGE[self.reduction]
-        wide_updates = make("reshape", make.widened(updates), shape=apart)
-        nothing = make.scalar(neutral, wide_updates.details.dtype)
-        total = make(over, make("select", hit, wide_updates, nothing), axes=(axis + 1,))
-        return [make.to(make(merge, make.widened(data), total), data.details.dtype)]
-
-    def _padded(self, make: Composer, x: GraphTensor, room: list[int], value: int) -> GraphTensor:
-        if not any(room):
-            return x
-        before = (0,) * len(room)
-        return make("pad", x, before=before, after=tuple(room), mode="constant", value=value)
-
-    def _steps(self, graph: Graph, count: int, axis: int) -> GraphTensor:
-        """0, 1, ..., count - 1 along `axis` of a tensor with one axis more than the data."""
-        shape = [1] * (self.inputs[0].details.rank + 1)
-        shape[axis] = count
-        steps = np.arange(count, dtype=np.int64).reshape(shape)
-        return graph.make_constant(steps, f"{self.name}.positions")
+        wide, size = make.to(indices, S64), make.scalar(dims[self.axis], S64)
+        nothing = make.scalar(0, S64)
+        wide = make("select", make("lt", wide, nothing), make("add", wide, size), wide)
+        inside = make("and", make("ge", wide, nothing), make("lt", wide, size))
+        place = make("mul", wide, make.scalar(math.prod(dims[self.axis + 1 :]), S64))
+        for axis, count in enumerate(shape):
+            if axis != self.axis and count > 1:
+                steps = np.arange(count, dtype=np.int64) * math.prod(dims[axis + 1 :])
+                along = steps.reshape([count if i == axis else 1 for i in range(len(shape))])
+                place = make("add", place, graph.make_constant(along, f"{self.name}.places"))
+        place = make("select", inside, place, make.scalar(-1, S64))
+        return [make("scatter", place, data, updates, reduction=self.reduction)]

@@ -193,6 +193,8 @@ SEVERAL: list[tuple[str, list[Any], dict[str, Any]]] = [
      {"axis": 1}),
     ("scatter_elements", [np.zeros((3, 4), F), np.zeros((3, 2), np.int64), np.zeros((3, 2), F)],
      {"axis": 0, "reduction": "mul"}),
+    ("scatter_elements", [np.zeros((3, 4), F), np.zeros((3, 2), np.int64), np.zeros((3, 2), F)],
+     {"axis": 0, "reduction": "max"}),
     ("resize", [np.zeros((1, 2, 4, 5), F)],
      {"shape": (1, 2, 8, 7), "scales": (1, 1, 2.0, 1.5), "mode": "nearest",
       "coordinates": "asymmetric", "nearest_mode": "floor"}),

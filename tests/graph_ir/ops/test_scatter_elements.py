@@ -16,7 +16,13 @@ def scattered(data, indices, updates, axis, combine):
     return result
 
 
-COMBINE = {"none": lambda a, b: b, "add": lambda a, b: a + b, "mul": lambda a, b: a * b}
+COMBINE = {
+    "none": lambda a, b: b,
+    "add": lambda a, b: a + b,
+    "mul": lambda a, b: a * b,
+    "min": min,
+    "max": max,
+}
 
 
 @pytest.mark.parametrize("reduction", COMBINE)
@@ -72,8 +78,8 @@ def test_indices_outside_change_nothing():
         (
             ("s64", (2,)),
             ("f32", (2,)),
-            {"reduction": "max"},
-            "reduction must be 'none', 'add' or 'mul', got 'max'",
+            {"reduction": "sub"},
+            "reduction must be one of none, add, mul, min, max, got 'sub'",
         ),
     ],
 )
