@@ -34,6 +34,7 @@ TASK_CYCLES = 500  # to begin a band: loops, and the first panel comes from behi
 HIDDEN = 4  # of so many bytes that stream from behind L2, prefetchers hide all but one
 MOST_PLANES = 16  # channels of the image above which its lines are too many streams
 MOST_PATCH_BYTES = 1 << 20
+MOST_BAND_BYTES = 3 << 20  # a copied band lives on the stack
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,8 @@ def candidate_choices(
         steps = {pick.k_block, min(g.terms, max(64, run)), g.terms}
         groups = {pick.n_groups, 1, min(threads, math.ceil(g.outputs / pick.tile.columns(target)))}
         for height, k_block, count in product(*map(sorted, (heights, steps, groups))):
-            if height == rows or not BANDS[choice.band].flat:
+            flat = BANDS[choice.band].flat
+            if height == rows if flat else _fits_stack(g, choice.band, height):
                 found[choice.band, MatmulBlocking(pick.tile, height, k_block, count)] = None
     return [
         ConvolutionChoice(band, blocking, blocking_cycles(g, band, blocking, target, threads))
@@ -120,6 +122,12 @@ def _fits(g: ConvolutionGeometry, band: str) -> bool:
     if band == "patches":
         return g.terms * math.prod(g.result) * 4 <= MOST_PATCH_BYTES
     return True
+
+
+def _fits_stack(g: ConvolutionGeometry, band: str, height: int) -> bool:
+    """Whether the copy of the rows that `height` rows of the result read is not too large."""
+    copied = g.span(0, height) * g.span(1, g.result[1]) * g.channels * 4
+    return band == "place" or copied <= MOST_BAND_BYTES
 
 
 def blocking_cycles(
@@ -193,9 +201,10 @@ def pick_blocking(
     if not worth_threads(g.multiply_adds):
         threads = 1
     rows = g.result[0]
-    heights = (
-        [rows] if BANDS[band].flat else sorted({math.ceil(rows / n) for n in range(1, rows + 1)})
-    )
+    heights = [rows]
+    if not BANDS[band].flat:
+        cuts = sorted({math.ceil(rows / n) for n in range(1, rows + 1)})
+        heights = [height for height in cuts if _fits_stack(g, band, height)] or cuts[:1]
     splits = product(heights, range(1, min(math.ceil(g.outputs / columns), threads) + 1))
     choices = (
         MatmulBlocking(tile, height, k_block, groups)

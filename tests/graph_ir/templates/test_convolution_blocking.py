@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from graphc.graph_ir.templates.convolution_blocking import (
+    MOST_BAND_BYTES,
     ConvolutionChoice,
     candidate_choices,
     ranked_choices,
@@ -95,6 +96,13 @@ def test_the_pick_is_the_best_candidate_of_its_tile(threads: int) -> None:
         same = [c for c in candidates if c.blocking.k_block == pick.blocking.k_block]
         same = [c for c in same if c.blocking.tile == pick.blocking.tile and c.band == pick.band]
         assert min(c.cycles for c in same) == same[0].cycles
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_copied_bands_fit_the_stack(threads: int) -> None:
+    g = square(128, 112, 128)
+    for choice in candidate_choices(g, TARGET, threads, ("rows",)):
+        assert g.span(0, choice.blocking.m_block) * 114 * 128 * 4 <= MOST_BAND_BYTES
 
 
 def test_planes_are_for_few_channels() -> None:
