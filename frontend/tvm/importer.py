@@ -17,7 +17,7 @@ from ...graph_ir.logical_tensor import LogicalTensor
 from ..shape_spec import InputSpec, check_size
 from .document import DTYPES, Entry, Node, TvmGraph
 from .kernel_name import split_name
-from .operators import ELEMENTWISE, OPERATORS
+from .operators import BROADCASTING, ELEMENTWISE, OPERATORS
 from .own_attrs import make_own, own_op
 from .params import read_params
 from .reader import read_tvm
@@ -57,6 +57,11 @@ def _check_constants(graph: TvmGraph, given: Mapping[str, Array]) -> None:
         )
 
 
+def _layouts(node: Node) -> dict[str, str]:
+    """The attributes of a kernel that TVM keeps because they are strings: layouts."""
+    return {key: value for key, value in node.attrs.items() if key.endswith("_layout") and value}
+
+
 class _Importer:
     def __init__(
         self,
@@ -80,7 +85,10 @@ class _Importer:
             raise UnsupportedError(f"{self.source.label}: {'; '.join(self.problems)}")
         for index, head in enumerate(self.source.heads):
             name = "output" if len(self.source.heads) == 1 else f"output_{index}"
-            self.graph.make_output(self.values[head], name)
+            try:
+                self.graph.make_output(self.value(head), name)
+            except UnsupportedError as error:
+                raise UnsupportedError(f"{self.source.label}: {error}") from error
         return self.graph
 
     def check_names(self) -> None:
@@ -161,7 +169,7 @@ class _Importer:
                 f"{self.source.label}: node '{node.name}'", details.dtype, details.plain_dims
             )
         try:
-            made = self.expand(node, [self.values[entry] for entry in node.inputs], known)
+            made = self.expand(node, [self.value(entry) for entry in node.inputs], known)
             self.check_results(node, made, known)
         except UndeterminedError as error:
             func = node.attrs.get("func_name", node.op)
@@ -185,6 +193,13 @@ class _Importer:
             raise UnsupportedError(f"{self.source.label}: {'; '.join(self.problems)}")
         for index, details in enumerate(known):  # so that the faults of later nodes are found too
             self.values[Entry(number, index)] = self.graph.make_input(details, "unknown")
+
+    def value(self, entry: Entry) -> GraphTensor:
+        """An entry's tensor. An uncompiled file does not say how many outputs its nodes have."""
+        if entry not in self.values:
+            name = self.source.nodes[entry.node].name
+            raise UnsupportedError(f"output {entry.output} of node '{name}' is not supported")
+        return self.values[entry]
 
     def outputs(self, number: int) -> list[LogicalTensor | None]:
         count = self.source.row_ptr[number + 1] - self.source.row_ptr[number]
@@ -256,10 +271,11 @@ class _Importer:
                 name,
                 step,
                 taken,
-                self.hinted(node, name),
+                {**_layouts(node), **self.hinted(node, name)},
                 result,
                 False,
                 results if last else (),
+                self.final_of(names[place + 1 :], results),
             )
             if current:
                 earlier.append(current[0])
@@ -279,6 +295,13 @@ class _Importer:
     ) -> LogicalTensor | None:
         """What is known of a step's result: that of the kernel, where what follows keeps it."""
         keeps = all(name in ELEMENTWISE and name != "cast" for name in rest)
+        return results[0] if keeps and len(results) == 1 else None
+
+    def final_of(
+        self, rest: Sequence[str], results: Sequence[LogicalTensor]
+    ) -> LogicalTensor | None:
+        """What the kernel gives, where what follows a step works element by element."""
+        keeps = all(name in ELEMENTWISE or name in BROADCASTING for name in rest)
         return results[0] if keeps and len(results) == 1 else None
 
     def hinted(self, node: Node, name: str) -> dict[str, str]:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from ...dtypes import BOOL, S64
 from ...graph_ir.graph import GraphTensor
+from . import indexing, normalize, windows
 from .document import DTYPES
 from .scope import Operator, OperatorContext, UndeterminedError
 
@@ -39,6 +40,9 @@ _REDUCTIONS = {"sum": "reduce_sum", "mean": "reduce_mean", "max": "reduce_max", 
                "prod": "reduce_prod"}  # fmt: skip
 ELEMENTWISE = {*_UNARY, *(f"nn_{name}" for name in ("relu", "leaky_relu")), "clip", "copy", "cast"}
 """Operators whose result has the shape of their only operand."""
+
+BROADCASTING = {*_BINARY, "nn_bias_add", "nn_prelu"}
+"""Operators that work element by element on operands which may be broadcast."""
 
 
 def _unary(op_name: str) -> Operator:
@@ -309,23 +313,6 @@ def _where(op: OperatorContext) -> GraphTensor:
     return op.make("select", op.converted(op.x, BOOL), op.operand(1), op.operand(2))
 
 
-def _split(op: OperatorContext) -> list[GraphTensor]:
-    dims = op.x.details.plain_dims
-    if not op.results:
-        raise UndeterminedError("indices_or_sections")
-    parts = [r.plain_dims for r in op.results]
-    axes = [
-        i for i in range(len(dims)) if any(len(p) != len(dims) or p[i] != dims[i] for p in parts)
-    ]
-    if len(axes) != 1 or sum(p[axes[0]] for p in parts) != dims[axes[0]]:
-        raise UndeterminedError("axis")
-    pieces, start = [], 0
-    for part in parts:
-        pieces.append(op.sliced(op.x, axes[0], start, part[axes[0]]))
-        start += part[axes[0]]
-    return pieces
-
-
 def _strided_slice(op: OperatorContext) -> GraphTensor:
     dims = op.x.details.plain_dims
     begin, end = op.integers("begin"), op.integers("end")
@@ -349,22 +336,10 @@ def _strided_slice(op: OperatorContext) -> GraphTensor:
     )
 
 
-def _global_avg_pool(op: OperatorContext) -> GraphTensor:
-    return op.make("reduce_mean", op.x, axes=tuple(range(2, op.x.details.rank)), keep_dims=True)
-
-
-def _batch_norm(op: OperatorContext) -> GraphTensor:
-    parameters = [op.operand(i) for i in range(1, 5)]
-    attrs = {"axis": op.integer("axis", 1), "epsilon": op.number("epsilon", 1e-5)}
-    return op.make("batch_norm", op.x, *parameters, **attrs)
-
-
-def _layer_norm(op: OperatorContext) -> GraphTensor:
-    attrs = {"axis": op.integer("axis", -1), "epsilon": op.number("epsilon", 1e-5)}
-    return op.make("layer_norm", *op.operands, **attrs)
-
-
 OPERATORS: dict[str, tuple[int, Operator]] = {
+    **windows.OPERATORS,
+    **normalize.OPERATORS,
+    **indexing.OPERATORS,
     **{name: (1, _unary(op_name)) for name, op_name in _UNARY.items()},
     **{name: (2, _binary(op_name)) for name, op_name in _BINARY.items()},
     **{f"__{name}_scalar__": (1, _with_scalar(op_name, name[0] == "r")) for name, op_name in _SCALAR.items()},
@@ -384,8 +359,6 @@ OPERATORS: dict[str, tuple[int, Operator]] = {
     "squeeze": (1, _squeeze), "expand_dims": (1, _expand_dims), "broadcast_to": (1, _broadcast_to),
     "zeros_like": (1, _filled(0)), "ones_like": (1, _filled(1)), "cast": (1, _cast), "transpose": (1, _transpose),
     "concatenate": (-1, _concatenate), "argmax": (1, _arg("arg_max")), "argmin": (1, _arg("arg_min")),
-    "take": (2, _take), "where": (3, _where), "split": (1, _split), "strided_slice": (1, _strided_slice),
-    "nn_global_avg_pool2d": (1, _global_avg_pool), "global_avg_pool2d": (1, _global_avg_pool),
-    "batch_norm": (5, _batch_norm), "nn_batch_norm": (5, _batch_norm), "nn_layer_norm": (3, _layer_norm),
+    "take": (2, _take), "where": (3, _where), "strided_slice": (1, _strided_slice),
 }  # fmt: skip
 """Operator to the number of its operands (-1: all there are) and its meaning."""

@@ -29,7 +29,8 @@ class UndeterminedError(GraphcError):
 
 
 class OperatorContext(OpBuilder):
-    """`given` are attributes as texts, from an old file or from the user; `result` is what the operator gives.
+    """`given` are attributes as texts, from an old file or from the user; `result` is what the operator gives, `final`
+    what the kernel gives where all that follow are elementwise, though one of them may broadcast.
 
     In a compiled file attributes are not stored: a default may only be used where `stored` says that they were.
     """
@@ -44,12 +45,14 @@ class OperatorContext(OpBuilder):
         result: LogicalTensor | None,
         stored: bool,
         results: Sequence[LogicalTensor] = (),
+        final: LogicalTensor | None = None,
     ) -> None:
         super().__init__(graph, type_name, name)
         self.operands = operands
         self.given = given
         self.result = result
         self.results = results
+        self.final = final or result
         self.stored = stored
 
     @property

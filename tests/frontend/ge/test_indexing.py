@@ -111,8 +111,8 @@ def test_deviations_shapes_and_places_known_beforehand():
     assert_close(spread, X.std((1, 2), ddof=1), 16)
     assert_close(mean, X.mean((1, 2)), 16)
     lines = node("ShapeN", "x_0=%x, x_1=%y", users=2) + outputs(2)
-    got = run(lines, {"x": "f32[3,4,5]", "y": "f32[2]"}, X, X[:2, 0, 0])
-    assert [g.tolist() for g in got] == [[3, 4, 5], [2]]
+    shapes = run(lines, {"x": "f32[3,4,5]", "y": "f32[2]"}, X, X[:2, 0, 0])
+    assert [shape.tolist() for shape in shapes] == [[3, 4, 5], [2]]
     lines = const("c", "[0 2 1]") + node("Where", "x=%c", name="w")
     lines += node("GatherNd", "x=%x, indices=%w") + RETURN
     (got,) = run(lines, {"x": "f32[3,4,5]"}, X)

@@ -56,9 +56,9 @@ def test_groups_and_instances():
     assert_close(got, groups * column(GAMMA) + column(BETA), 64)
     single = normal(X, (2, 3), 1e-6) * column(GAMMA) + column(BETA)
     lines = node("InstanceNorm", "x=%x, gamma=%g, beta=%b", 'data_format: "NCHW"', users=3)
-    got = run(lines + outputs(3), SIZES, X, GAMMA, BETA)
+    results = run(lines + outputs(3), SIZES, X, GAMMA, BETA)
     expected = [single, X.mean((2, 3), keepdims=True), X.var((2, 3), keepdims=True)]
-    for mine, wanted in zip(got, expected, strict=True):
+    for mine, wanted in zip(results, expected, strict=True):
         assert_close(mine, wanted, 64)
     lines = node("InstanceNorm", "x=%x, gamma=%g, beta=%b", 'data_format: "NHWC"') + RETURN
     (got,) = run(lines, {**SIZES, "x": "f32[2,5,3,4]"}, LAST, GAMMA, BETA)

@@ -19,47 +19,7 @@ from graphc.frontend.tvm.kernel_name import split_name
 from graphc.frontend.tvm.operators import OPERATORS
 from graphc.frontend.tvm.params import write_params
 from graphc.frontend.tvm.reader import parse_tvm
-
-Kernel = tuple[str, list[int], list[list[int]]]
-"""A function, its inputs by node, the shapes of its outputs."""
-
-
-def graph_json(arguments: dict[str, list[int]], kernels: list[Kernel], heads: list[int]) -> str:
-    """A graph of float32 tensors."""
-    nodes: list[dict[str, Any]] = [{"op": "null", "name": name, "inputs": []} for name in arguments]
-    shapes, row_ptr = list(arguments.values()), list(range(len(arguments) + 1))
-    for i, (func, inputs, outputs) in enumerate(kernels):
-        attrs = {
-            "func_name": func,
-            "num_inputs": str(len(inputs)),
-            "num_outputs": str(len(outputs)),
-            "flatten_data": "0",
-        }
-        nodes.append(
-            {"op": "tvm_op", "name": f"k{i}", "attrs": attrs, "inputs": [[x, 0, 0] for x in inputs]}
-        )
-        shapes += outputs
-        row_ptr.append(row_ptr[-1] + len(outputs))
-    value = {
-        "nodes": nodes,
-        "arg_nodes": list(range(len(arguments))),
-        "heads": [[head, 0, 0] for head in heads],
-        "attrs": {
-            "storage_id": ["list_int", list(range(len(shapes)))],
-            "dltype": ["list_str", ["float32"] * len(shapes)],
-            "shape": ["list_shape", shapes],
-            "device_index": ["list_int", [1] * len(shapes)],
-        },
-        "node_row_ptr": row_ptr,
-    }
-    return json.dumps(value, indent=2)
-
-
-def one(func: str, shapes: list[list[int]], result: list[int], **hints: str) -> Any:
-    """A graph of one kernel on inputs a, b, ..."""
-    arguments = dict(zip("abcdef", shapes, strict=False))
-    text = graph_json(arguments, [(func, list(range(len(shapes))), [result])], [len(shapes)])
-    return load(text.encode(), attrs={f"k0.{key}": value for key, value in hints.items()})
+from support.tvm_graphs import graph_json, one
 
 
 def arrays(shapes: list[list[int]]) -> list[np.ndarray]:
@@ -214,8 +174,8 @@ def test_an_old_symbol():
          "node 'k0' (fused_mean): attribute 'axis' is not determined, say --attr 'k0.axis=...'"),
         ("fused_add", [[2]], [2],
          None),
-        ("fused_nn_lrn_nn_relu_1", [[2]], [2],
-         "node 'k0' (fused_nn_lrn_nn_relu_1): its name holds operators that are not supported ('nn_lrn_nn_relu_1')"),
+        ("fused_nn_nms_relu_1", [[2]], [2],
+         "node 'k0' (fused_nn_nms_relu_1): its name holds operators that are not supported ('nn_nms_relu_1')"),
         ("fused_nn_relu_add_0123456789abcdef_", [[2]], [2],
          "node 'k0' (fused_nn_relu_add_0123456789abcdef_): its name was cut off, so the last operators are lost"),
         ("tvmgen_default_dnnl_main_0", [[2]], [2],
@@ -239,12 +199,14 @@ def test_what_a_name_does_not_tell(func, shapes, result, message):
 
 
 def test_all_that_is_missing_is_said_at_once():
-    text = graph_json({"x": [2]}, [("fused_clip", [0], [[2]]), ("fused_nn_lrn", [1], [[2]])], [2])
+    text = graph_json(
+        {"x": [2]}, [("fused_clip", [0], [[2]]), ("fused_nn_fifo_buffer", [1], [[2]])], [2]
+    )
     with pytest.raises(UnsupportedError) as error:
         load(text.encode())
     assert str(error.value) == (
         "graph json: node 'k0' (fused_clip): attribute 'a_min' is not determined, say --attr 'k0.a_min=...'; "
-        "node 'k1' (fused_nn_lrn): its name holds operators that are not supported ('nn_lrn')"
+        "node 'k1' (fused_nn_fifo_buffer): its name holds operators that are not supported ('nn_fifo_buffer')"
     )
 
 
