@@ -165,6 +165,26 @@ def _thresholded_relu(node: NodeContext) -> Value:
     return node.make("select", [above, x, node.constant(0, dtype)])
 
 
+def _shrink(node: NodeContext) -> Value:
+    """X moved towards 0 by `bias` outside [-lambd, lambd], and 0 inside."""
+    x, build = node.tensor(0), node.build
+    dtype, wide = x.details.dtype, x.details.dtype if x.details.dtype.is_float else F64
+    x = build.converted(x, wide)
+    bias, edge = node.attr_float("bias", 0.0), node.attr_float("lambd", 0.5)
+    above = build.helper("gt", x, build.constant(edge, wide))
+    below = build.helper("lt", x, build.constant(-edge, wide))
+    less, more = (build.helper(op, x, build.constant(bias, wide)) for op in ("sub", "add"))
+    negative = build.helper("select", below, more, build.constant(0, wide))
+    return build.converted(build.make("select", above, less, negative), dtype)
+
+
+def _bit_cast(node: NodeContext) -> Value:
+    dtype = to_dtype(f"BitCast '{node.name}'", node.attr_int("to"))
+    if node.details(0).dtype == BOOL and dtype.size == 1:  # a byte that holds 0 or 1
+        return node.make("cast", [node.tensor(0)], {"dtype": dtype.name})
+    return node.make("bitcast", [node.tensor(0)], {"dtype": dtype.name})
+
+
 def _celu(node: NodeContext) -> Value:
     x = node.tensor(0)
     alpha = node.constant(node.attr_float("alpha", 1.0), x.details.dtype)
@@ -231,5 +251,7 @@ HANDLERS: dict[str, Handler] = {
     "Swish": _swish,
     "ThresholdedRelu": _thresholded_relu,
     "Celu": _celu,
+    "Shrink": _shrink,
+    "BitCast": _bit_cast,
     "Where": _where,
 }

@@ -1,7 +1,11 @@
-"""Nodes that look elements up by index, and running sums: GatherElements, ScatterElements, TopK, CumSum."""
+"""Nodes that look elements up by index along one axis, and running sums."""
 
 from __future__ import annotations
 
+import numpy as np
+
+from ...dtypes import S64
+from ...graph_ir.graph import GraphTensor
 from .scope import Handler, NodeContext, Value
 
 
@@ -14,8 +18,7 @@ def _gather_elements(node: NodeContext) -> Value:
 def _scatter_elements(node: NodeContext) -> Value:
     data = node.tensor(0)
     axis = node.axis(node.attr_int("axis", 0), data.details.rank)
-    reduction = node.attr_text("reduction", "none")
-    attrs = {"axis": axis, "reduction": reduction}
+    attrs = {"axis": axis, "reduction": node.attr_text("reduction", "none")}
     return node.make("scatter_elements", [data, node.tensor(1), node.tensor(2)], attrs)
 
 
@@ -32,17 +35,119 @@ def _top_k(node: NodeContext) -> list[Value]:
     return list(node.scope.graph.make("top_k", [x], attrs, node.name).outputs)
 
 
-def _cum_sum(node: NodeContext) -> Value:
-    x = node.tensor(0)
-    given = node.ints(1, "an axis")
-    if len(given) != 1:
-        raise node.rule("the axis must be one integer", str(list(given)))
-    attrs = {
-        "axis": node.axis(given[0], x.details.rank),
-        "exclusive": bool(node.attr_int("exclusive", 0)),
-        "reverse": bool(node.attr_int("reverse", 0)),
-    }
-    return node.make("cum_sum", [x], attrs)
+def _running(op_name: str) -> Handler:
+    def handler(node: NodeContext) -> Value:
+        x = node.tensor(0)
+        given = node.ints(1, "an axis")
+        if len(given) != 1:
+            raise node.rule("the axis must be one integer", str(list(given)))
+        attrs = {
+            "axis": node.axis(given[0], x.details.rank),
+            "exclusive": bool(node.attr_int("exclusive", 0)),
+            "reverse": bool(node.attr_int("reverse", 0)),
+        }
+        return node.make(op_name, [x], attrs)
+
+    return handler
+
+
+def _steps(node: NodeContext, count: int, axis: int, rank: int) -> GraphTensor:
+    """0, 1, ..., count - 1 along `axis`, s64."""
+    node.check_array((count,))
+    shape = [count if i == axis else 1 for i in range(rank)]
+    return node.constant(np.arange(count).reshape(shape), S64)
+
+
+def _one_hot(node: NodeContext) -> Value:
+    """The place along the new axis compared with the index; negative indices count from the back."""
+    indices, values = node.converted(node.tensor(0), S64), node.tensor(2)
+    given = node.array(1, "a depth")
+    if given.size != 1 or values.details.plain_dims != (2,):
+        raise node.rule(
+            "depth must be one number and values [off, on]", f"{given.shape}, {values.details}"
+        )
+    depth, dims = int(given.reshape(())), indices.details.plain_dims
+    if depth < 1:
+        raise node.rule("depth must be 1 or more", str(depth))
+    axis, build = node.axis(node.attr_int("axis", -1), len(dims) + 1), node.build
+    below = build.helper("lt", indices, build.constant(0, S64))
+    from_back = build.helper("add", indices, build.constant(depth, S64))
+    places = build.helper("select", below, from_back, indices)
+    places = build.reshaped(places, (*dims[:axis], 1, *dims[axis:]))
+    hit = build.helper("eq", places, _steps(node, depth, axis, len(dims) + 1))
+    off, on = (build.reshaped(build.sliced(values, 0, i, 1), ()) for i in (0, 1))
+    return build.make("select", hit, on, off)
+
+
+def _hardmax(node: NodeContext) -> Value:
+    """1 at the first largest element; before opset 13 that of all axes from `axis` on together."""
+    x, build = node.tensor(0), node.build
+    dims = x.details.plain_dims
+    axis = node.axis(node.attr_int("axis", -1 if node.opset >= 13 else 1), len(dims))
+    if node.opset < 13:
+        x = build.reshaped(x, (int(np.prod(dims[:axis])), int(np.prod(dims[axis:]))))
+        axis = 1
+    place = build.helper("arg_max", x, axis=axis, keep_dims=True)
+    size = x.details.plain_dims[axis]
+    hit = build.helper("eq", place, _steps(node, size, axis, x.details.rank))
+    return build.reshaped(build.make("cast", hit, dtype=x.details.dtype.name), dims)
+
+
+def _reverse_sequence(node: NodeContext) -> Value:
+    """Step t of a sequence of n steps is step n - 1 - t, and t itself behind its end."""
+    x, lengths, build = node.tensor(0), node.tensor(1), node.build
+    dims = x.details.plain_dims
+    batch, time = node.attr_int("batch_axis", 1), node.attr_int("time_axis", 0)
+    if {batch, time} != {0, 1} or len(dims) < 2:
+        raise node.rule("batch_axis and time_axis must be 0 and 1", f"{batch} and {time}")
+    if lengths.details.plain_dims != (dims[batch],):
+        raise node.rule(f"sequence_lens must have shape [{dims[batch]}]", str(lengths.details))
+    steps = _steps(node, dims[time], time, len(dims))
+    each = [dims[batch] if i == batch else 1 for i in range(len(dims))]
+    ends = build.reshaped(build.converted(lengths, S64), each)
+    last = build.helper("sub", ends, build.constant(1, S64))
+    turned = build.helper("sub", last, steps)
+    places = build.helper("select", build.helper("lt", steps, ends), turned, steps)
+    return build.make(
+        "gather_elements", x, build.helper("broadcast", places, shape=dims), axis=time
+    )
+
+
+def _compress(node: NodeContext) -> Value:
+    """The slices whose condition holds, which must be known: how many there are is the result's shape."""
+    x, build = node.tensor(0), node.build
+    kept = np.flatnonzero(node.array(1, "a condition"))
+    axis = 0
+    if node.given("axis"):
+        axis = node.axis(node.attr_int("axis"), x.details.rank)
+    else:
+        x = build.reshaped(x, (x.details.elements,))
+    if kept.size and kept[-1] >= x.details.plain_dims[axis]:
+        raise node.rule(
+            f"the condition must not be longer than axis {axis} of {x.details}", str(kept[-1] + 1)
+        )
+    return build.make("gather", x, build.constant(kept, S64), axis=axis)
+
+
+def _non_zero(node: NodeContext) -> Value:
+    """Where elements are not 0: a size that only values known at import have."""
+    found = np.nonzero(np.atleast_1d(node.array(0, "a value to look through")))
+    return np.ascontiguousarray(np.stack(found)).astype(np.int64)
+
+
+def _unique(node: NodeContext) -> list[Value]:
+    """The distinct elements or slices, in order or as they come first, where they are known at import."""
+    x = node.array(0, "a value to look through")
+    axis = node.axis(node.attr_int("axis"), x.ndim) if node.given("axis") else None
+    values, first, inverse, counts = np.unique(
+        x, return_index=True, return_inverse=True, return_counts=True, axis=axis
+    )
+    if not node.attr_int("sorted", 1):
+        order = np.argsort(first)
+        values = np.take(values, order, axis=axis or 0)
+        inverse, first, counts = np.argsort(order)[inverse], first[order], counts[order]
+    places = [part.reshape(-1).astype(np.int64) for part in (first, inverse, counts)]
+    return [np.ascontiguousarray(values), *places]
 
 
 HANDLERS: dict[str, Handler] = {
@@ -50,5 +155,12 @@ HANDLERS: dict[str, Handler] = {
     "ScatterElements": _scatter_elements,
     "Scatter": _scatter_elements,
     "TopK": _top_k,
-    "CumSum": _cum_sum,
+    "CumSum": _running("cum_sum"),
+    "CumProd": _running("cum_prod"),
+    "OneHot": _one_hot,
+    "Hardmax": _hardmax,
+    "ReverseSequence": _reverse_sequence,
+    "Compress": _compress,
+    "NonZero": _non_zero,
+    "Unique": _unique,
 }

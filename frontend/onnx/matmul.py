@@ -1,15 +1,16 @@
-"""Matrix products: MatMul and Gemm as `matmul_core` plus what surrounds it."""
+"""Matrix products: MatMul, Gemm and Einsum as `matmul_core` plus what surrounds it."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from ...graph_ir.graph import GraphTensor
+from ..einsum import einsum
 from .scope import Handler, NodeContext, Value
 
 
-def _matmul(node: NodeContext) -> Value:
-    a, b = node.tensor(0), node.tensor(1)
+def product(node: NodeContext, a: GraphTensor, b: GraphTensor) -> GraphTensor:
+    """The matrix product of ONNX: vectors are a row or a column, and lose that axis again."""
     a_dims, b_dims = a.details.plain_dims, b.details.plain_dims
     if not a_dims or not b_dims:
         raise node.rule("inputs must not be scalars", f"{a.details} and {b.details}")
@@ -17,13 +18,17 @@ def _matmul(node: NodeContext) -> Value:
         a = node.reshaped(a, (1, *a_dims))
     if len(b_dims) == 1:
         b = node.reshaped(b, (*b_dims, 1))
-    product = node.make("matmul_core", [a, b])
-    dims = list(product.details.plain_dims)
+    result = node.make("matmul_core", [a, b])
+    dims = list(result.details.plain_dims)
     if len(b_dims) == 1:
         dims.pop()
     if len(a_dims) == 1:
         dims.pop(len(dims) - (1 if len(b_dims) == 1 else 2))
-    return node.reshaped(product, dims)
+    return node.reshaped(result, dims)
+
+
+def _matmul(node: NodeContext) -> Value:
+    return product(node, node.tensor(0), node.tensor(1))
 
 
 def _gemm(node: NodeContext) -> Value:
@@ -34,12 +39,12 @@ def _gemm(node: NodeContext) -> Value:
         "transpose_a": bool(node.attr_int("transA", 0)),
         "transpose_b": bool(node.attr_int("transB", 0)),
     }
-    product = node.make("matmul_core", [a, b], attrs)
-    product = _scaled(node, product, node.attr_float("alpha", 1.0), "alpha")
+    result = node.make("matmul_core", [a, b], attrs)
+    result = _scaled(node, result, node.attr_float("alpha", 1.0), "alpha")
     if not node.has(2):
-        return product
+        return result
     bias = _scaled_bias(node, node.attr_float("beta", 1.0))
-    dims = product.details.plain_dims
+    dims = result.details.plain_dims
     try:
         fits = np.broadcast_shapes(bias.details.plain_dims, dims) == dims
     except ValueError:
@@ -48,7 +53,7 @@ def _gemm(node: NodeContext) -> Value:
         raise node.rule(
             f"C must broadcast to {list(dims)}", f"C of shape {list(bias.details.plain_dims)}"
         )
-    return node.helper("add", [product, bias])
+    return node.helper("add", [result, bias])
 
 
 def _scaled_bias(node: NodeContext, beta: float) -> GraphTensor:
@@ -67,4 +72,8 @@ def _scaled(node: NodeContext, x: GraphTensor, factor: float, what: str) -> Grap
     return node.helper("mul", [x, node.constant(factor, dtype)])
 
 
-HANDLERS: dict[str, Handler] = {"MatMul": _matmul, "Gemm": _gemm}
+def _einsum(node: NodeContext) -> Value:
+    return einsum(node.build, node.attr_text("equation"), node.tensors())
+
+
+HANDLERS: dict[str, Handler] = {"MatMul": _matmul, "Gemm": _gemm, "Einsum": _einsum}

@@ -156,6 +156,18 @@ def _spread(node: NodeContext, x: GraphTensor, groups: int, channels: int) -> Gr
     return node.reshaped(node.helper("broadcast", [column], {"shape": wide}), (channels,))
 
 
+def _lp_norm(node: NodeContext) -> Value:
+    """X over its 1- or 2-norm along an axis; 0 where that is 0."""
+    x, build = node.tensor(0), node.build
+    p, axis = node.attr_int("p", 2), node.axis(node.attr_int("axis", -1), x.details.rank)
+    if p not in (1, 2):
+        raise node.rule("p must be 1 or 2", str(p))
+    norm = build.helper(f"reduce_l{p}", x, axes=(axis,), keep_dims=True)
+    zero = build.constant(0, x.details.dtype)
+    nothing = build.helper("eq", norm, zero)
+    return build.make("select", nothing, zero, build.helper("div", x, norm))
+
+
 HANDLERS: dict[str, Handler] = {
     "Softmax": _softmax("softmax"),
     "LogSoftmax": _softmax("log_softmax"),
@@ -164,4 +176,5 @@ HANDLERS: dict[str, Handler] = {
     "BatchNormalization": _batch_norm,
     "InstanceNormalization": _instance_norm,
     "GroupNormalization": _group_norm,
+    "LpNormalization": _lp_norm,
 }

@@ -14,6 +14,7 @@ from ...dtypes import DType, from_numpy
 from ...errors import UnsupportedError, UserError
 from ...graph_ir.graph import Array, Graph, GraphTensor
 from ...graph_ir.logical_tensor import LogicalTensor
+from ..op_builder import OpBuilder
 from .tensors import to_array
 
 _MOST_ELEMENTS = 1 << 27
@@ -207,6 +208,11 @@ class NodeContext:
         return getattr(attribute, field)
 
     # Building.
+
+    @property
+    def build(self) -> OpBuilder:
+        """What the forms shared with other formats build with: ops named after the node."""
+        return OpBuilder(self.scope.graph, self.op_type, self.name)
 
     def make(
         self, op_name: str, inputs: Sequence[GraphTensor], attrs: dict[str, Any] | None = None

@@ -15,16 +15,16 @@ from .scope import Handler, NodeContext, Value
 
 def _convolution(node: NodeContext) -> Value:
     x, w = node.tensor(0), node.tensor(1)
-    result = node.make("convolution", [x, w], _convolution_attrs(node, x, w))
+    result = node.make("convolution", [x, w], convolution_attrs(node, x, w))
     return _biased(node, result)
 
 
 def _convolution_integer(node: NodeContext) -> Value:
-    x, w = _centered(node, 0, 2), _centered(node, 1, 3)
-    return node.make("convolution", [x, w], _convolution_attrs(node, x, w))
+    x, w = centered(node, 0, 2), centered(node, 1, 3)
+    return node.make("convolution", [x, w], convolution_attrs(node, x, w))
 
 
-def _centered(node: NodeContext, index: int, zero_index: int) -> GraphTensor:
+def centered(node: NodeContext, index: int, zero_index: int) -> GraphTensor:
     """An 8-bit input as s32, its zero point taken off."""
     x = node.converted(node.tensor(index), S32)
     if not node.has(zero_index):
@@ -35,7 +35,8 @@ def _centered(node: NodeContext, index: int, zero_index: int) -> GraphTensor:
     return node.helper("sub", [x, zero])
 
 
-def _convolution_attrs(node: NodeContext, x: GraphTensor, w: GraphTensor) -> dict[str, Any]:
+def convolution_attrs(node: NodeContext, x: GraphTensor, w: GraphTensor) -> dict[str, Any]:
+    """Strides, dilations, padding and groups of a node with weights `w`."""
     kernel = _kernel_of(node, x, w)
     attrs = _window(node, kernel, x.details.plain_dims[2:])
     return {**attrs, "groups": node.attr_int("group", 1)}

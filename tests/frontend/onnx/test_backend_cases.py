@@ -20,13 +20,15 @@ from graphc.graph_ir.graph import Graph
 
 SEVERAL = "several nodes"  # functions, written out by the onnx package
 
+SOURCES = ("Range", "ConstantOfShape", "Loop", "NonZero", "Unique")
+
 # What a refusal may say of a case whose ops are all in the table; nothing else may be refused.
 REFUSALS = (
     "element type",
-    "reduction 'm",
     "training mode",
     "depends on the model's inputs",
     "a padding value",
+    "equation=...ii",
     "only tensors are supported",
     "opsets 7 to",
     "a constant of kind value_string",
@@ -67,7 +69,7 @@ def import_case(case: Any, feeds: dict[str, Any]) -> Graph:
             raise
     # Sources such as Range need all of their inputs; the others have their data first.
     (node, *others) = case.model.graph.node
-    kept = 0 if node.op_type in ("Range", "ConstantOfShape", "Loop") and not others else 1
+    kept = 0 if node.op_type in SOURCES and not others else 1
     frozen = onnx.ModelProto()
     frozen.CopyFrom(case.model)
     for name in list(feeds)[kept:]:

@@ -1,0 +1,148 @@
+"""Quantised tensors: QuantizeLinear, DequantizeLinear and the products of 8-bit integers."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...dtypes import F32, S32, U8, DType
+from ...graph_ir.graph import GraphTensor
+from .matmul import product
+from .scope import Handler, NodeContext, Value
+from .tensors import to_dtype
+from .windows import centered, convolution_attrs
+
+
+def _spread(node: NodeContext, index: int, dims: tuple[int, ...]) -> GraphTensor:
+    """A scale or zero point so that it broadcasts to `dims`: one for all, one per slice of `axis`, or per block."""
+    x, build = node.tensor(index), node.build
+    given = x.details.plain_dims
+    if x.details.elements == 1 and len(given) < 2:
+        return build.reshaped(x, ())
+    axis = node.axis(node.attr_int("axis", 1), len(dims))
+    if given == (dims[axis],):
+        return build.reshaped(x, [d if i == axis else 1 for i, d in enumerate(dims)])
+    block = node.attr_int("block_size", 0)
+    blocks = tuple(-(-d // max(block, 1)) if i == axis else d for i, d in enumerate(dims))
+    if block < 1 or given != blocks:
+        raise node.rule(
+            f"scales must be one, {dims[axis]} along axis {axis}, or one per block of block_size",
+            f"{x.details}, block_size {block}",
+        )
+    apart = build.reshaped(x, (*given[: axis + 1], 1, *given[axis + 1 :]))
+    copies = build.helper("broadcast", apart, shape=(*given[: axis + 1], block, *given[axis + 1 :]))
+    whole = build.reshaped(copies, (*given[:axis], given[axis] * block, *given[axis + 1 :]))
+    return build.sliced(whole, axis, 0, dims[axis])
+
+
+def _rounded(node: NodeContext, x: GraphTensor, zero: GraphTensor | None, dtype: DType) -> Value:
+    """X to the nearest integers, halves to even, plus the zero point, cut to what `dtype` holds."""
+    build, limits = node.build, np.iinfo(dtype.numpy)
+    x = build.helper("round", x)
+    if zero is not None:
+        x = build.helper("add", x, build.converted(zero, x.details.dtype))
+    x = build.helper("clamp", x, min=float(limits.min), max=float(limits.max))
+    return build.make("cast", x, dtype=dtype.name)
+
+
+def _integer(node: NodeContext, dtype: DType) -> DType:
+    if dtype.kind not in ("int", "uint") or dtype.bits > 16:
+        raise node.unsupported(f"an output of element type {dtype}")
+    return dtype
+
+
+def _quantize(node: NodeContext) -> Value:
+    x, build = node.tensor(0), node.build
+    dims, wide = x.details.plain_dims, x.details.dtype.accumulator
+    wide = wide if wide.is_float else F32
+    given = node.attr_int("output_dtype", 0)
+    dtype = node.details(2).dtype if node.has(2) else U8
+    if given:
+        dtype = to_dtype(f"QuantizeLinear '{node.name}'", given)
+    scale = build.converted(_spread(node, 1, dims), wide)
+    zero = _spread(node, 2, dims) if node.has(2) else None
+    scaled = build.helper("div", build.converted(x, wide), scale)
+    return _rounded(node, scaled, zero, _integer(node, dtype))
+
+
+def _dequantize(node: NodeContext) -> Value:
+    x, build = node.tensor(0), node.build
+    dims, result = x.details.plain_dims, node.details(1).dtype
+    given = node.attr_int("output_dtype", 0)
+    if given:
+        result = to_dtype(f"DequantizeLinear '{node.name}'", given)
+    # 16 bits and their zero point are exact in f32; s32 has no zero point.
+    value = build.converted(x, F32)
+    if node.has(2):
+        value = build.helper("sub", value, build.converted(_spread(node, 2, dims), F32))
+    scale = build.converted(_spread(node, 1, dims), F32)
+    return build.converted(build.make("mul", value, scale), result)
+
+
+def _per_row(node: NodeContext, index: int, rank: int) -> GraphTensor:
+    """A parameter of the left operand: for all of it, or for each row."""
+    x = node.tensor(index)
+    if x.details.elements == 1:
+        return node.reshaped(x, ())
+    if x.details.rank == 1 and rank > 1:
+        return node.reshaped(x, (*x.details.plain_dims, 1))
+    return x
+
+
+def _per_column(node: NodeContext, index: int) -> GraphTensor:
+    """A parameter of the right operand: for all of it, or for each column."""
+    x = node.tensor(index)
+    return node.reshaped(x, ()) if x.details.elements == 1 else x
+
+
+def _integers_of(node: NodeContext, index: int, zero: GraphTensor | None) -> GraphTensor:
+    x = node.converted(node.tensor(index), S32)
+    return x if zero is None else node.helper("sub", [x, node.converted(zero, S32)])
+
+
+def _matmul_integer(node: NodeContext) -> Value:
+    rank = node.details(0).rank
+    a = _integers_of(node, 0, _per_row(node, 2, rank) if node.has(2) else None)
+    b = _integers_of(node, 1, _per_column(node, 3) if node.has(3) else None)
+    return product(node, a, b)
+
+
+def _requantized(node: NodeContext, y: GraphTensor, scales: list[GraphTensor]) -> GraphTensor:
+    """The s32 result times the scales of both operands, over that of the result, in f32."""
+    build = node.build
+    a, b, c = (build.converted(scale, F32) for scale in scales)
+    factor = build.helper("div", build.helper("mul", a, b), c)
+    return build.helper("mul", build.converted(y, F32), factor)
+
+
+def _quantized_matmul(node: NodeContext) -> Value:
+    rank = node.details(0).rank
+    a = _integers_of(node, 0, _per_row(node, 2, rank))
+    b = _integers_of(node, 3, _per_column(node, 5))
+    scales = [_per_row(node, 1, rank), _per_column(node, 4), _per_row(node, 6, rank)]
+    real = _requantized(node, product(node, a, b), scales)
+    dtype = _integer(node, node.details(7).dtype)
+    return _rounded(node, real, _per_row(node, 7, rank), dtype)
+
+
+def _quantized_convolution(node: NodeContext) -> Value:
+    x, w = centered(node, 0, 2), centered(node, 3, 5)
+    y = node.helper("convolution", [x, w], convolution_attrs(node, x, w))
+    per_channel = (y.details.plain_dims[1],) + (1,) * (y.details.rank - 2)
+    if node.has(8):
+        y = node.helper("add", [y, node.reshaped(node.tensor(8), per_channel)])
+    scales = [node.reshaped(node.tensor(1), ()), node.tensor(4), node.reshaped(node.tensor(6), ())]
+    one = scales[1].details.elements == 1
+    scales[1] = node.reshaped(scales[1], () if one else per_channel)
+    real = _requantized(node, y, scales)
+    return _rounded(
+        node, real, node.reshaped(node.tensor(7), ()), _integer(node, node.details(7).dtype)
+    )
+
+
+HANDLERS: dict[str, Handler] = {
+    "QuantizeLinear": _quantize,
+    "DequantizeLinear": _dequantize,
+    "MatMulInteger": _matmul_integer,
+    "QLinearMatMul": _quantized_matmul,
+    "QLinearConv": _quantized_convolution,
+}
