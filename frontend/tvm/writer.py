@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from ...dtypes import DType
 from ...errors import UnsupportedError
+from ...graph_ir.context import LowerContext
 from ...graph_ir.graph import Array, Graph, GraphTensor, Op
+from ...graph_ir.groups import storage_root
+from ...graph_ir.passes.plan_memory import plan_memory
+from ...options import CompileOptions
+from ...target import Target
 from .document import NAMES
 from .own_attrs import own_attrs
 
@@ -33,10 +35,11 @@ _RELAY = {
 def write_tvm(graph: Graph) -> tuple[str, dict[str, Array]]:
     """The graph JSON and the parameters p0, p1, ... it reads, for `write_params`.
 
-    Storage ids share the memory of intermediate results as a run in this order allows; inputs, parameters and results
-    keep theirs. UnsupportedError names all ops that cannot be written (subgraphs, blocked layouts).
+    Storage ids are those of the memory plan of a run in this order, without results in place of operands: inputs,
+    parameters and results keep theirs. UnsupportedError names all ops that cannot be written (subgraphs, blocked
+    layouts).
     """
-    return _Writer(graph).write()
+    return _Writer(graph.copy()).write()
 
 
 class _Writer:
@@ -67,6 +70,10 @@ class _Writer:
                 self.add(op, {})
         if problems:
             raise UnsupportedError(f"graph '{self.graph.name}': {'; '.join(problems)}")
+        plan_memory(
+            self.graph,
+            LowerContext(Target("generic"), CompileOptions(disabled=frozenset({"in-place"}))),
+        )
         heads = [[*self.places[op.inputs[0]], 0] for op in self.graph.outputs]
         value = {
             "nodes": self.nodes,
@@ -112,6 +119,8 @@ class _Writer:
 
     def func_name(self, op: Op) -> str:
         """The kernel's name; a counter tells those of one name apart."""
+        if op.op_name == "reshape":
+            return "__nop"
         name = f"tvmgen_default_fused_{_RELAY.get(op.op_name, op.op_name)}"
         count = self.counters.get(name, 0)
         self.counters[name] = count + 1
@@ -127,42 +136,16 @@ class _Writer:
         }
 
     def storage(self) -> list[int]:
-        """A slot per entry: a result takes the smallest free one that is large enough, else one of its own."""
-        last = {tensor: self._last_use(tensor) for tensor in self.entries}
-        slots: list[int] = []  # bytes of each
-        free: list[int] = []
-        owner: dict[GraphTensor, int] = {}
-        for number in range(len(self.nodes)):
-            mine = self.entries[self.row_ptr[number] : self.row_ptr[number + 1]]
-            for tensor in mine:
-                size = _bytes(tensor.details.plain_dims, tensor.details.dtype)
-                private = tensor.producer_owner.kind == "source"
-                fitting = [] if private else [slot for slot in free if slots[slot] >= size]
-                if fitting:
-                    slot = min(fitting, key=lambda s: slots[s])
-                    free.remove(slot)
-                else:
-                    slot = len(slots)
-                    slots.append(size)
-                owner[tensor] = slot
-            used = [x for x in owner if last[x] == number and x.producer_owner.kind != "source"]
-            for tensor in used:
-                free.append(owner[tensor])
-                last[tensor] = -1
-        return [owner[tensor] for tensor in self.entries]
+        """A slot per entry: what the memory plan puts at one offset shares it; arguments and results keep theirs.
 
-    def _last_use(self, tensor: GraphTensor) -> int:
-        """Number of the last node that reads a tensor; beyond all of them for a result of the graph."""
-        users = [op for _, op in tensor.uses]
-        if not users:
-            return self.places[tensor][0]
-        if any(op.op_name == "output" for op in users):
-            return len(self.nodes)
-        return max(self._number(op) for op in users)
-
-    def _number(self, op: Op) -> int:
-        return self.places[op.outputs[0]][0]
-
-
-def _bytes(dims: Sequence[int], dtype: DType) -> int:
-    return math.prod(dims) * dtype.size
+        Views, which TVM calls __nop, are in the slot of what they show.
+        """
+        plan = self.graph.attrs["temp.memory_plan"]
+        slots: dict[object, int] = {}
+        found = []
+        for tensor in self.entries:
+            root = storage_root(tensor)
+            offset = plan.offsets.get(root)
+            shared = offset is not None and root.details.elements
+            found.append(slots.setdefault(offset if shared else root, len(slots)))
+        return found

@@ -138,3 +138,23 @@ def test_damaged_own_attributes(changes, message):
     with pytest.raises(Exception) as error:
         load(json.dumps(value).encode(), constants=params)
     assert str(error.value) == message
+
+
+def test_storage_is_that_of_the_memory_plan_and_views_are_no_kernels():
+    graph = Graph("views")
+    x = graph.make_input(LogicalTensor(F32, (4, 6)), "x")
+    y = graph.make("sigmoid", [x]).outputs[0]
+    for op_name, shape in (("relu", (24,)), ("tanh", (2, 12)), ("exp", (6, 4))):
+        y = graph.make("reshape", [y], {"shape": shape}).outputs[0]
+        y = graph.make(op_name, [y]).outputs[0]
+    graph.make_output(y)
+    text, _ = write_tvm(graph)
+    assert "temp.memory_plan" not in graph.attrs
+    again = parse_tvm(text)
+    kinds = [
+        node.attrs.get("func_name", "").removeprefix("tvmgen_default_fused_")
+        for node in again.nodes
+    ]
+    assert kinds == ["", "sigmoid", "__nop", "nn_relu", "__nop", "tanh", "__nop", "exp"]
+    assert again.storage_id == (0, 1, 1, 2, 2, 1, 1, 3)
+    assert load(text.encode()).compare_contents(graph)
