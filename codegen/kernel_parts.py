@@ -37,6 +37,17 @@ class Part:
 
 
 @dataclass(frozen=True)
+class Failure:
+    """What went wrong with a part in another process: the message of the error, and its notes.
+
+    Not defined where it is made: a worker is its process's `__main__`, whose classes no other process knows.
+    """
+
+    message: str
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class CompiledPart:
     """An object, and the seconds of each step to it."""
 

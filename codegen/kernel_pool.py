@@ -18,8 +18,8 @@ from types import TracebackType
 
 from ..errors import InternalError
 from ..target import Target
-from .kernel_parts import CompiledPart, Part, compile_part
-from .kernel_worker import Failure, receive, send
+from .kernel_parts import CompiledPart, Failure, Part, compile_part
+from .kernel_worker import receive, send
 
 OnPart = Callable[[int, int], None]
 """Progress: (parts done, parts in all)."""

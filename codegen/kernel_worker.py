@@ -7,20 +7,11 @@ import pickle
 import signal
 import struct
 import sys
-from dataclasses import dataclass
 from typing import IO, Any
 
-from .kernel_parts import compile_part
+from .kernel_parts import Failure, compile_part
 
 _LENGTH = struct.Struct("<Q")
-
-
-@dataclass(frozen=True)
-class Failure:
-    """What went wrong with a part: the message of the error, and its notes."""
-
-    message: str
-    notes: tuple[str, ...]
 
 
 def send(stream: IO[bytes], value: Any) -> None:

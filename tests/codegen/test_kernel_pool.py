@@ -11,8 +11,9 @@ import pytest
 
 from graphc.bench.networks import NETWORKS
 from graphc.codegen.host import target_for
-from graphc.codegen.kernel_parts import compile_part, split_program, total_seconds
+from graphc.codegen.kernel_parts import Failure, compile_part, split_program, total_seconds
 from graphc.codegen.kernel_pool import KernelPool
+from graphc.codegen.kernel_worker import receive, send
 from graphc.codegen.object_merge import merge_objects
 from graphc.compiler import compile as compile_model
 from graphc.compiler import compile_cached, compile_stages, resolve_jobs
@@ -80,6 +81,18 @@ def test_what_a_worker_cannot_compile_is_raised_here() -> None:
     broken = replace(callers, module=Module(callers.module.functions[-1:], callers.module.entry))
     with KernelPool(2) as pool, pytest.raises(InternalError, match="is not in the module|calls"):
         pool.compile([broken] * 4, target_for("generic"), False)
+
+
+def test_a_failure_comes_back_from_the_worker() -> None:
+    """Asked directly, so that it is not this process that finds the fault."""
+    *_, callers = split_program(program())
+    broken = replace(callers, module=Module(callers.module.functions[-1:], callers.module.entry))
+    with KernelPool(2) as pool:
+        (worker,) = pool._workers
+        assert worker.stdin and worker.stdout
+        send(worker.stdin, (broken, target_for("generic"), False))
+        answer = receive(worker.stdout)
+    assert isinstance(answer, Failure) and "is not in the module" in answer.message
 
 
 def test_a_worker_that_dies_is_named() -> None:
