@@ -193,8 +193,10 @@ def _pool(node: NodeContext) -> Value:
         return image.back(node.make("max_pool", image.x, **attrs))
     divisor = node.attr_int("divisor_override") if "divisor_override" in given else 0
     if divisor:
-        total = node.helper("sum_pool", image.x, **attrs)
-        return image.back(node.make("div", total, node.constant(divisor, total.details.dtype)))
+        total = node.make("sum_pool", image.x, **attrs)
+        if divisor != 1:
+            total = node.helper("div", total, node.constant(divisor, total.details.dtype))
+        return image.back(total)
     counted = "exclusive" in given and not node.attr_bool("exclusive")
     return image.back(node.make("avg_pool", image.x, **attrs, count_include_pad=counted))
 

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from typing import Any, cast
 
 import numpy as np
 
-from ...dtypes import BF16, from_numpy
 from ...errors import UnsupportedError
-from ...graph_ir.graph import Array, Graph, GraphTensor, Op
+from ...graph_ir.graph import Array, Graph, Op
 from .contraction import REDUCTIONS
-from .document import Dump, DumpGraph, Node, Reference, TensorText, TypeName
+from .document import Dump, Reference, TypeName
+from .dump_builder import DumpBuilder, Emit, InexpressibleError
 from .elementwise import BINARY, UNARY
 from .enumerations import dtype_number
+from .export_normalize import EMITTERS as NORMALIZE
+from .export_windows import EMITTERS as WINDOWS
 from .printer import print_ge
-from .signatures import signatures
-
-Emit = Callable[["DumpBuilder", Op], None]
-"""Writes one op of the graph as nodes of the dump."""
 
 
 def write_ge(graph: Graph, *, full: bool = False) -> str:
@@ -52,7 +49,7 @@ def _build(graph: Graph) -> DumpBuilder:
                 _placeholder(builder, op)
             else:
                 emit(builder, op)
-        except _NotExpressibleError as error:
+        except InexpressibleError as error:
             unknown[f"{op.op_name} with {error}"] += 1
             _placeholder(builder, op)
     if unknown:
@@ -61,72 +58,9 @@ def _build(graph: Graph) -> DumpBuilder:
     return builder
 
 
-class _NotExpressibleError(Exception):
-    """What about an op has no node in GE."""
-
-
 def _placeholder(builder: DumpBuilder, op: Op) -> None:
     for index, tensor in enumerate(op.outputs):
         builder.references[tensor] = Reference(op.name, index)
-
-
-class DumpBuilder:
-    """Nodes of a dump, and where each tensor of the graph is."""
-
-    def __init__(self, graph: Graph) -> None:
-        self.graph = graph
-        self.nodes: list[Node] = []
-        self.references: dict[GraphTensor, Reference] = {}
-        self.constants: dict[str, Array] = {}
-        self.results: list[Reference] = []
-        self.taken = {op.name for op in graph.ops}
-        self.inputs = 0
-
-    def dump(self) -> Dump:
-        """What was built."""
-        name = self.graph.name.replace('"', "'").replace("\n", " ")
-        return Dump(name, (DumpGraph(name, tuple(self.nodes), tuple(self.results)),))
-
-    def node(
-        self,
-        type_name: str,
-        name: str,
-        inputs: dict[str, Reference],
-        attrs: dict[str, Any],
-        outputs: int = 1,
-    ) -> Reference:
-        """Append a node, its attributes completed by the defaults in the order of the IR."""
-        signature = signatures()[type_name]
-        keys = [*signature.required, *signature.defaults]
-        full = {key: signature.defaults.get(key) for key in keys}
-        full.update((key, value) for key, value in attrs.items() if value is not None)
-        shown = {key: value for key, value in full.items() if value not in ((), "")}
-        self.nodes.append(Node(name, type_name, tuple(inputs.items()), shown, outputs))
-        return Reference(name)
-
-    def const(self, value: Any, owner: Op, what: str) -> Reference:
-        """A constant that GE's node takes as an input, named after both."""
-        name = f"{owner.name}.{what}"
-        while name in self.taken:
-            name += "_"
-        return self.constant(np.asarray(value), name)
-
-    def constant(self, value: Array, name: str) -> Reference:
-        """A Const node; its exact value is kept beside."""
-        self.taken.add(name)
-        self.constants[name] = value
-        missing = "<not_supported>" if from_numpy(value.dtype) == BF16 else ""
-        items = () if missing else tuple(value.reshape(-1).tolist())
-        self.nodes.append(Node(name, "Const", (), {"value": TensorText(items, missing)}))
-        return Reference(name)
-
-    def operands(self, op: Op, *names: str) -> dict[str, Reference]:
-        """The op's inputs under GE's names."""
-        return {name: self.references[x] for name, x in zip(names, op.inputs, strict=False)}
-
-    def emit(self, op: Op, type_name: str, inputs: dict[str, Reference], **attrs: Any) -> None:
-        """Append the node of an op with one output, which takes its name."""
-        self.references[op.outputs[0]] = self.node(type_name, op.name, inputs, attrs)
 
 
 def _input(builder: DumpBuilder, op: Op) -> None:
@@ -168,7 +102,7 @@ def _mod(builder: DumpBuilder, op: Op) -> None:
 def _logical(type_name: str) -> Emit:
     def emit(builder: DumpBuilder, op: Op) -> None:
         if op.inputs[0].details.dtype.kind != "bool":
-            raise _NotExpressibleError("integers")
+            raise InexpressibleError("integers")
         names = ("x1", "x2") if len(op.inputs) == 2 else ("x",)
         builder.emit(op, type_name, builder.operands(op, *names))
 
@@ -187,7 +121,7 @@ def _clamp(builder: DumpBuilder, op: Op) -> None:
     for name, value in bounds.items():
         if value is None:
             if not dtype.is_float:
-                raise _NotExpressibleError("one bound")
+                raise InexpressibleError("one bound")
             value = -np.inf if name == "min" else np.inf
         inputs[f"clip_value_{name}"] = builder.const(
             np.asarray(value).astype(dtype.numpy), op, name
@@ -299,11 +233,26 @@ def _reduce(type_name: str) -> Emit:
 
 def _arg(type_name: str) -> Emit:
     def emit(builder: DumpBuilder, op: Op) -> None:
-        if op.attrs.get("last") or op.attrs.get("keep_dims"):
-            raise _NotExpressibleError("keep_dims or last")
+        if op.attrs.get("last"):
+            raise InexpressibleError("last")
+        axis = op.attrs.get("axis", 0) % op.inputs[0].details.rank
         inputs = builder.operands(op, "x")
-        inputs["dimension"] = builder.const(np.array(op.attrs.get("axis", 0), np.int64), op, "axis")
-        builder.emit(op, type_name, inputs, dtype=TypeName("DT_INT64"))
+        inputs["dimension"] = builder.const(np.array(axis, np.int64), op, "axis")
+        if not op.attrs.get("keep_dims"):
+            builder.emit(op, type_name, inputs, dtype=TypeName("DT_INT64"))
+            return
+        index = builder.part(op, type_name, inputs, dtype=TypeName("DT_INT64"))
+        builder.emit(op, "Unsqueeze", {"x": index}, axes=(axis,))
+
+    return emit
+
+
+def _norm(p: int) -> Emit:
+    def emit(builder: DumpBuilder, op: Op) -> None:
+        axes, keep = cast(Any, op).axes, bool(op.attrs.get("keep_dims", False))
+        if not axes:
+            raise InexpressibleError("no axes")
+        builder.emit(op, "LpNorm", builder.operands(op, "x"), p=p, axes=axes, keepdim=keep)
 
     return emit
 
@@ -313,29 +262,6 @@ def _softmax(type_name: str, name: str) -> Emit:
         builder.emit(op, type_name, builder.operands(op, name), axes=(op.attrs.get("axis", -1),))
 
     return emit
-
-
-def _normal(builder: DumpBuilder, op: Op) -> None:
-    axis, rank = op.attrs.get("axis", -1), op.inputs[0].details.rank
-    axis = axis % rank
-    tail, epsilon = op.inputs[0].details.plain_dims[axis:], float(op.attrs.get("epsilon", 1e-5))
-    is_layer = op.op_name == "layer_norm"
-    wanted = 3 if is_layer else 2
-    if len(op.inputs) != wanted or any(x.details.plain_dims != tail for x in op.inputs[1:]):
-        raise _NotExpressibleError("parameters that are missing or broadcast")
-    inputs = builder.operands(op, "x", "gamma", "beta")
-    if is_layer:
-        attrs = {"begin_norm_axis": axis, "begin_params_axis": axis, "epsilon": epsilon}
-        builder.emit(op, "LayerNormV3", inputs, **attrs)
-    else:
-        builder.emit(op, "RmsNorm", inputs, epsilon=epsilon)
-
-
-def _batch_norm(builder: DumpBuilder, op: Op) -> None:
-    if op.attrs.get("axis", 1) != 1:
-        raise _NotExpressibleError("another axis than 1")
-    inputs = builder.operands(op, "x", "scale", "offset", "mean", "variance")
-    builder.emit(op, "BNInfer", inputs, epsilon=float(op.attrs.get("epsilon", 1e-5)))
 
 
 def _cumulative(type_name: str) -> Emit:
@@ -368,9 +294,9 @@ EMITTERS: dict[str, Emit] = {
     "transpose": _with_shape("Transpose", "perm"), "concat": _concat, "slice": _slice, "pad": _pad,
     "gather": _gather, "gather_elements": _named("GatherElements", "x", "index", dim="axis"),
     "scatter_elements": _named("ScatterElements", "data", "indices", "updates", axis="axis", reduction="reduction"),
-    "top_k": _top_k, "matmul_core": _matmul, "arg_max": _arg("ArgMaxV2"), "arg_min": _arg("ArgMin"),
+    "reduce_l1": _norm(1), "reduce_l2": _norm(2), "top_k": _top_k,
+    "matmul_core": _matmul, "arg_max": _arg("ArgMaxV2"), "arg_min": _arg("ArgMin"),
     "softmax": _softmax("SoftmaxV2", "x"), "log_softmax": _softmax("LogSoftmaxV2", "logits"),
-    "layer_norm": _normal, "rms_norm": _normal, "batch_norm": _batch_norm, "cum_sum": _cumulative("CumsumD"),
-    "cum_prod": _cumulative("CumprodD"),
+    "cum_sum": _cumulative("CumsumD"), "cum_prod": _cumulative("CumprodD"), **WINDOWS, **NORMALIZE,
 }  # fmt: skip
 """Our op to how it is written."""

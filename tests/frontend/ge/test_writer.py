@@ -68,3 +68,60 @@ def test_all_ops_without_a_node_are_named():
     assert str(error.value) == (
         "graph 'g': GE has no node for these ops: and with integers (1x), xor (2x)"
     )
+
+
+IMAGE = (2, 4, 7, 6)
+WINDOWS = [
+    ("convolution", [IMAGE, (6, 2, 3, 2)], {"groups": 2, "strides": (2, 1), "before": (1, 0), "after": (0, 1)}),
+    ("convolution", [(2, 4, 9), (6, 4, 3)], {"dilations": (2,), "before": (2,), "after": (2,)}),
+    ("convolution", [(1, 2, 4, 5, 3), (3, 2, 2, 3, 1)], {"after": (1, 0, 2)}),
+    ("convolution_transpose", [IMAGE, (4, 3, 3, 2)], {"strides": (2, 2), "before": (1, 0), "output_padding": (1, 0)}),
+    ("convolution_transpose", [(2, 4, 6), (4, 3, 2)], {"strides": (2,), "output_padding": (1,)}),
+    ("max_pool", [IMAGE], {"kernel": (3, 3), "strides": (2, 2), "before": (1, 1), "after": (1, 1), "ceil_mode": True}),
+    ("max_pool", [(3, 2, 2, 9)], {"kernel": (2,), "strides": (2,)}),
+    ("avg_pool", [IMAGE], {"kernel": (2, 2), "before": (1, 1), "count_include_pad": True}),
+    ("avg_pool", [IMAGE], {"kernel": (2, 2), "after": (1, 1)}),
+    ("sum_pool", [(4, 7, 6)], {"kernel": (2, 3)}),
+    ("resize", [IMAGE], {"shape": (2, 4, 9, 5), "mode": "linear", "coordinates": "half_pixel"}),
+    ("layer_norm", [IMAGE, (6,)], {"axis": -1}),
+    ("layer_norm", [IMAGE], {"axis": 2, "epsilon": 1e-3}),
+    ("rms_norm", [IMAGE], {}),
+    ("group_norm", [IMAGE, (4,), (4,)], {"groups": 2}),
+    ("instance_norm", [IMAGE, (4,), (4,)], {}),
+    ("arg_max", [IMAGE], {"axis": 1, "keep_dims": True}),
+    ("reduce_l2", [IMAGE], {"axes": (1, 3), "keep_dims": True}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "shapes", "attrs"), WINDOWS)
+def test_windows_and_norms_come_back(name, shapes, attrs):
+    graph = Graph("g")
+    f32 = by_name("f32")
+    tensors = [graph.make_input(LogicalTensor(f32, s), f"x{i}") for i, s in enumerate(shapes)]
+    graph.make_output(graph.make(name, tensors, attrs, "op").outputs[0])
+    again = read_back(graph)
+    inputs = [
+        np.random.default_rng(i).standard_normal(s).astype("f4") for i, s in enumerate(shapes)
+    ]
+    (mine,), (wanted,) = again.evaluate(inputs), graph.evaluate(inputs)
+    assert mine.dtype == wanted.dtype
+    np.testing.assert_array_equal(mine, wanted)
+    assert read_back(again).compare_contents(again)
+
+
+@pytest.mark.parametrize(
+    ("name", "attrs", "why"),
+    [
+        ("max_pool", {"kernel": (2, 2), "dilations": (2, 2)}, "dilations"),
+        ("avg_pool", {"kernel": (2, 2, 2)}, "a window over 3 axes"),
+        ("resize", {"shape": IMAGE, "antialias": True}, "antialias"),
+        ("layer_norm", {"epsilon": 1e-12}, "epsilon=1e-12"),
+    ],
+)
+def test_what_a_node_does_not_hold_is_named(name, attrs, why):
+    graph = Graph("g")
+    x = graph.make_input(LogicalTensor(by_name("f32"), IMAGE), "x")
+    graph.make_output(graph.make(name, [x], attrs).outputs[0])
+    with pytest.raises(UnsupportedError) as error:
+        write_ge(graph)
+    assert str(error.value) == f"graph 'g': GE has no node for these ops: {name} with {why} (1x)"

@@ -1,0 +1,83 @@
+"""Normalisations as GE nodes. Parameters that the op leaves out are ones and zeros there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ...graph_ir.graph import Op
+from .document import Reference
+from .dump_builder import DumpBuilder, Emit, InexpressibleError
+
+
+def _epsilon(op: Op) -> float:
+    """Six decimals of it are written: what they do not hold is not expressible."""
+    value = float(op.attrs.get("epsilon", 1e-5))
+    if abs(round(value, 6) - value) > 1e-4 * value:
+        raise InexpressibleError(f"epsilon={value:g}")
+    return value
+
+
+def _parameter(builder: DumpBuilder, op: Op, index: int, wanted: Sequence[int]) -> Reference:
+    """Input `index` in the shape GE wants, or the value that changes nothing: 1 for a scale, 0 for a shift."""
+    dtype = op.inputs[0].details.dtype.numpy
+    if index >= len(op.inputs):
+        value = np.full(wanted, 1 if index == 1 else 0, dtype)
+        return builder.const(value, op, "scale" if index == 1 else "bias")
+    parameter = builder.references[op.inputs[index]]
+    if op.inputs[index].details.plain_dims == tuple(wanted):
+        return parameter
+    return builder.part(op, "BroadcastTo", builder.shaped(op, parameter, wanted))
+
+
+def _over_last_axes(builder: DumpBuilder, op: Op) -> None:
+    dims = op.inputs[0].details.plain_dims
+    axis = op.attrs.get("axis", -1) % len(dims)
+    is_layer = op.op_name == "layer_norm"
+    inputs = {"x": builder.references[op.inputs[0]]}
+    for index, name in enumerate(("gamma", "beta")[: 2 if is_layer else 1], 1):
+        inputs[name] = _parameter(builder, op, index, dims[axis:])
+    if is_layer:
+        axes = {"begin_norm_axis": axis, "begin_params_axis": axis}
+        first = builder.node(
+            "LayerNormV3", op.name, inputs, {**axes, "epsilon": _epsilon(op)}, outputs=3
+        )
+    else:
+        first = builder.node("RmsNorm", op.name, inputs, {"epsilon": _epsilon(op)}, outputs=2)
+    builder.references[op.outputs[0]] = first
+
+
+def _over_groups(builder: DumpBuilder, op: Op) -> None:
+    channels = op.inputs[0].details.plain_dims[1]
+    inputs = {"x": builder.references[op.inputs[0]]}
+    for index, name in enumerate(("gamma", "beta"), 1):
+        inputs[name] = _parameter(builder, op, index, (channels,))
+    if op.op_name == "group_norm":
+        attrs = {
+            "num_groups": int(op.attrs.get("groups", 1)),
+            "data_format": "NCHW",
+            "eps": _epsilon(op),
+        }
+        first = builder.node("GroupNorm", op.name, inputs, attrs, outputs=3)
+    else:
+        attrs = {"data_format": "NCHW", "epsilon": _epsilon(op)}
+        first = builder.node("InstanceNorm", op.name, inputs, attrs, outputs=3)
+    builder.references[op.outputs[0]] = first
+
+
+def _batch_norm(builder: DumpBuilder, op: Op) -> None:
+    if op.attrs.get("axis", 1) != 1:
+        raise InexpressibleError("another axis than 1")
+    inputs = builder.operands(op, "x", "scale", "offset", "mean", "variance")
+    builder.emit(op, "BNInfer", inputs, epsilon=_epsilon(op))
+
+
+EMITTERS: dict[str, Emit] = {
+    "layer_norm": _over_last_axes,
+    "rms_norm": _over_last_axes,
+    "group_norm": _over_groups,
+    "instance_norm": _over_groups,
+    "batch_norm": _batch_norm,
+}
+"""Our op to how it is written."""
