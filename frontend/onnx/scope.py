@@ -179,6 +179,13 @@ class NodeContext:
         """A list of floats."""
         return tuple(self._attribute(name, AttributeProto.FLOATS, "floats", None))
 
+    def attr_texts(self, name: str) -> tuple[str, ...]:
+        """A list of strings, empty where it is not given."""
+        if not self.given(name):
+            return ()
+        values = self._attribute(name, AttributeProto.STRINGS, "strings", None)
+        return tuple(value.decode(errors="replace") for value in values)
+
     def attr_array(self, name: str) -> Array:
         """A tensor attribute."""
         proto = self._attribute(name, AttributeProto.TENSOR, "t", None)

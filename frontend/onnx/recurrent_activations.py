@@ -1,0 +1,79 @@
+"""The activations that LSTM, GRU and RNN name in attributes, with their parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from ...graph_ir.graph import GraphTensor
+from ..op_builder import OpBuilder
+from .scope import NodeContext
+
+Activation = Callable[[OpBuilder, GraphTensor], GraphTensor]
+
+_PLAIN = {
+    "relu": "relu",
+    "tanh": "tanh",
+    "sigmoid": "sigmoid",
+    "softsign": "softsign",
+    "softplus": "softplus",
+}
+
+_DEFAULTS: dict[str, dict[str, float]] = {
+    "leakyrelu": {"alpha": 0.01},
+    "thresholdedrelu": {"alpha": 1.0},
+    "elu": {"alpha": 1.0},
+    "hardsigmoid": {"alpha": 0.2, "beta": 0.5},
+    "affine": {"alpha": 1.0, "beta": 0.0},
+    "scaledtanh": {"alpha": 1.0, "beta": 1.0},
+}
+
+
+def activations_of(
+    node: NodeContext, defaults: tuple[str, ...], directions: int
+) -> list[list[Activation]]:
+    """The activations of each direction. Parameters are handed out, in order, to those that take them."""
+    names = node.attr_texts("activations") or defaults * directions
+    if len(names) != len(defaults) * directions:
+        raise node.rule(
+            f"activations must name {len(defaults) * directions} functions", str(list(names))
+        )
+    given = {
+        name: iter(node.attr_floats(f"activation_{name}"))
+        if node.given(f"activation_{name}")
+        else iter(())
+        for name in ("alpha", "beta")
+    }
+    found = [_activation(node, name, given) for name in names]
+    count = len(defaults)
+    return [found[i * count : (i + 1) * count] for i in range(directions)]
+
+
+def _activation(node: NodeContext, name: str, given: dict[str, Iterator[float]]) -> Activation:
+    key = name.lower()
+    if key in _PLAIN:
+        return lambda build, x: build.helper(_PLAIN[key], x)
+    if key not in _DEFAULTS:
+        known = ", ".join((*_PLAIN, *_DEFAULTS))
+        raise node.rule(f"activations must be among {known}", f"'{name}'")
+    values = {n: next(given[n], default) for n, default in _DEFAULTS[key].items()}
+    return lambda build, x: _with_values(build, key, x, **values)
+
+
+def _with_values(
+    build: OpBuilder, key: str, x: GraphTensor, alpha: float, beta: float = 0.0
+) -> GraphTensor:
+    dtype = x.details.dtype
+    a, b = (build.constant(v, dtype) for v in (alpha, beta))
+    match key:
+        case "leakyrelu":
+            return build.helper("leaky_relu", x, alpha=alpha)
+        case "elu":
+            return build.helper("elu", x, alpha=alpha)
+        case "hardsigmoid":
+            return build.helper("hard_sigmoid", x, alpha=alpha, beta=beta)
+        case "affine":
+            return build.helper("add", build.helper("mul", x, a), b)
+        case "scaledtanh":
+            return build.helper("mul", a, build.helper("tanh", build.helper("mul", b, x)))
+    above = build.helper("ge", x, a)  # thresholdedrelu
+    return build.helper("select", above, x, build.constant(0, dtype))
