@@ -193,6 +193,8 @@ def _pad(node: NodeContext) -> Value:
     by_axis = node.type != "PadV3" or node.attr_bool("paddings_contiguous")
     before, after = (given[::2], given[1::2]) if by_axis else (given[:rank], given[rank:])
     mode = node.attr_text("mode") if node.type in ("PadV3", "MirrorPad") else "constant"
+    if mode == "SYMMETRIC":
+        return _mirrored(node, x, before, after)
     if mode not in _MODES:
         raise node.unsupported(f"mode '{mode}'")
     value: int | float | bool = 0
@@ -202,6 +204,21 @@ def _pad(node: NodeContext) -> Value:
             raise node.rule("constant_values must have one element", str(constant.shape))
         value = constant.reshape(-1)[0].item()
     return node.make("pad", x, before=before, after=after, mode=_MODES[mode], value=value)
+
+
+def _mirrored(
+    node: NodeContext, x: GraphTensor, before: Sequence[int], after: Sequence[int]
+) -> Value:
+    """Borders that repeat the outermost element: each axis between parts of itself, turned round."""
+    for axis, (first, last) in enumerate(zip(before, after, strict=True)):
+        size = x.details.plain_dims[axis]
+        if not (0 <= first <= size and 0 <= last <= size):
+            raise node.rule(f"paddings of axis {axis} must be 0 to {size}", f"{first} and {last}")
+        parts = [node.sliced(x, axis, first - 1, first, -1)] if first else []
+        parts.append(x)
+        parts += [node.sliced(x, axis, size - 1, last, -1)] if last else []
+        x = parts[0] if len(parts) == 1 else node.helper("concat", *parts, axis=axis)
+    return x
 
 
 HANDLERS: dict[str, Handler] = {

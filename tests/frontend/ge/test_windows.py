@@ -7,7 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from graphc import compile
 from graphc.errors import GraphcError
+from graphc.frontend import load
 from graphc.graph_ir.graph import Array
 from support.ge_dumps import RETURN, const, node, run
 from support.tolerance import assert_close
@@ -216,3 +218,35 @@ def test_windows_that_are_none(type_name, inputs, attrs, message):
     with pytest.raises(GraphcError) as error:
         run(lines, {"x": "f32[2,7,6,4]", "w": "f32[3,2,4,6]"})
     assert str(error.value) == message
+
+
+def test_a_network_with_channels_last_runs_natively():
+    """Convolution, normalisation, pool and classifier as TensorFlow models have them."""
+    same = 'strides: {1, 1, 1, 1}, pads: {-1, -1, -1, -1}, data_format: "NHWC"'
+    lines = node("Conv2D", "x=%x, filter=%w, bias=%b", same, "conv")
+    operands = "x=%conv, scale=%b, offset=%b, mean=%b, variance=%v"
+    lines += node("BatchNorm", operands, 'data_format: "NHWC", is_training: false', "bn")
+    lines += node("Relu", "x=%bn", name="act")
+    window = 'ksize: {1, 2, 2, 1}, strides: {1, 2, 2, 1}, padding: "VALID"'
+    lines += node("MaxPool", "x=%act", window, "pool")
+    lines += node("ReduceMeanD", "x=%pool", "axes: {1, 2}", "mean")
+    lines += node("MatMul", "x1=%mean, x2=%d", "transpose_x2: true") + RETURN
+    w, d, variance = filters(6, 4, 3, 3), filters(3, 6), np.abs(BIAS) + 1
+    sizes = {
+        "x": "f32[2,7,6,4]",
+        "w": "f32[3,3,4,6]",
+        "b": "f32[6]",
+        "v": "f32[6]",
+        "d": "f32[3,6]",
+    }
+    data = "".join(
+        f"  %{name} : [#users=1] = Node[type=Data] (attrs = {{index: {i}}})\n"
+        for i, name in enumerate(sizes)
+    )
+    graph = load(f'graph("g"):\n{data}{lines}'.encode(), sizes)
+    y = to_last(convolved(IMAGE, w, (1, 1), ((1, 1), (1, 1)))) + BIAS
+    y = np.maximum((y - BIAS) / np.sqrt(variance + 1e-4) * BIAS + BIAS, 0)
+    top = np.moveaxis(y[:, :6], -1, 1).reshape(2, 6, 3, 2, 3, 2).max((3, 5)).mean((2, 3))
+    with compile(graph, threads=1) as model:
+        got = model(LAST, w.transpose(2, 3, 1, 0).copy(), BIAS, variance, d)
+    assert_close(got, top @ d.T, 512)

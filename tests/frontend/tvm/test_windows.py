@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from graphc import compile
 from graphc.errors import GraphcError, UnsupportedError
 from graphc.frontend import load
 from graphc.graph_ir.graph import Array
@@ -172,3 +173,36 @@ def test_attributes_that_do_not_fit(hints, message):
     with pytest.raises(GraphcError) as error:
         one("fused_nn_conv2d", [[2, 8, 9, 6], [4, 8, 3, 3]], [2, 4, 9, 6], **hints)
     assert str(error.value) == f"graph json: node 'k0': nn_conv2d 'k0': {message}"
+
+
+def test_a_residual_network_runs_natively():
+    shapes = {
+        "data": [1, 3, 10, 10],
+        "p0": [8, 3, 3, 3],
+        "p1": [8, 1, 1],
+        "p2": [8, 8, 3, 3],
+        "p3": [4, 8],
+        "p4": [4],
+    }
+    text = graph_json(
+        shapes,
+        [
+            ("tvmgen_default_fused_nn_conv2d_add_nn_relu", [0, 1, 2], [[1, 8, 10, 10]]),
+            ("tvmgen_default_fused_layout_transform", [6], [[1, 2, 10, 10, 4]]),
+            ("tvmgen_default_fused_layout_transform_1", [7], [[1, 8, 10, 10]]),
+            ("tvmgen_default_fused_nn_conv2d_add_nn_relu_1", [8, 3, 6], [[1, 8, 10, 10]]),
+            ("tvmgen_default_fused_nn_max_pool2d", [9], [[1, 8, 5, 5]]),
+            ("tvmgen_default_fused_nn_global_avg_pool2d", [10], [[1, 8, 1, 1]]),
+            ("__nop", [11], [[1, 8]]),
+            ("tvmgen_default_fused_nn_dense_add", [12, 4, 5], [[1, 4]]),
+        ],
+        [13],
+    )  # fmt: skip
+    graph = load(text.encode(), attrs={"k4.pool_size": "2"})
+    arrays = [RNG.standard_normal(shape).astype(np.float32) for shape in shapes.values()]
+    data, first, bias, second, dense, shift = arrays
+    x = np.maximum(convolved(data, first) + bias, 0)
+    x = np.maximum(convolved(x, second) + x, 0)
+    pooled = windows(x, 2, 2, 0).max((-2, -1)).mean((2, 3))
+    with compile(graph, threads=1) as model:
+        assert_close(model(*arrays), pooled @ dense.T + shift, 512)
