@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from . import (
+    attention,
     constants,
     control,
     elementwise,
@@ -22,6 +23,7 @@ from . import (
 from .scope import Handler
 
 HANDLERS: dict[str, Handler] = {
+    **attention.HANDLERS,
     **constants.HANDLERS,
     **control.HANDLERS,
     **elementwise.HANDLERS,

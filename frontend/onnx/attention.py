@@ -1,0 +1,233 @@
+"""Attention, with grouped heads, caches, masks and windows: two products and the softmax between them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...dtypes import BOOL, S64
+from ...graph_ir.graph import Array, GraphTensor
+from ..op_builder import OpBuilder
+from .scope import Handler, NodeContext, Value
+from .tensors import to_dtype
+
+
+@dataclass(frozen=True)
+class _Sizes:
+    """`past` keys come from a cache that is an input; `keys` counts all."""
+
+    batch: int
+    heads: int
+    kv_heads: int
+    queries: int
+    past: int
+    keys: int
+
+    def grouped(self, build: OpBuilder, x: GraphTensor) -> GraphTensor:
+        """[B or 1, H or 1, ...] as [.., kv heads, heads of a group, ...]; unchanged if there are no groups."""
+        batch, heads, *rest = x.details.plain_dims
+        if self.heads == self.kv_heads:
+            return x
+        size = self.heads // self.kv_heads if heads == self.heads else 1
+        return build.reshaped(x, (batch, heads // size, size, *rest))
+
+
+@dataclass(frozen=True)
+class _Masks:
+    """What each query may look at: `allowed` are bool, `added` is a float; `open_rows`: none can be without a key."""
+
+    allowed: list[GraphTensor]
+    added: GraphTensor | None
+    open_rows: bool
+
+
+def _heads_first(node: NodeContext, index: int, attribute: str) -> GraphTensor:
+    """[batch, heads, length, size] of that or of [batch, length, heads * size]."""
+    x, build = node.tensor(index), node.build
+    if x.details.rank == 4:
+        return x
+    heads = node.attr_int(attribute)
+    if x.details.rank != 3 or heads < 1 or x.details.plain_dims[2] % heads:
+        raise node.rule(f"inputs must have 4 axes, or 3 and {attribute} heads", str(x.details))
+    batch, length, width = x.details.plain_dims
+    apart = build.reshaped(x, (batch, length, heads, width // heads))
+    return build.transposed(apart, (0, 2, 1, 3))
+
+
+def _attention(node: NodeContext) -> list[Value]:
+    build, dtype = node.build, node.details(0).dtype
+    q = _heads_first(node, 0, "q_num_heads")
+    keys = [_heads_first(node, i, "kv_num_heads") for i in (1, 2)]
+    past = 0
+    if node.has(4) != node.has(5):
+        raise node.rule("past_key and past_value must be given together", "one of them")
+    if node.has(4):
+        past = node.details(4).plain_dims[2]
+        keys = [build.helper("concat", node.tensor(4 + i), x, axis=2) for i, x in enumerate(keys)]
+    sizes = _checked(node, q, keys, past)
+    wide = dtype.accumulator
+    rows = [sizes.grouped(build, build.converted(x, wide)) for x in (q, *keys)]
+    scores = _scores(node, rows[0], rows[1])
+    stages = [scores, _capped(node, scores)]
+    masks = _masks(node, sizes)
+    stages.append(_masked(node, sizes, stages[1], masks))
+    weights = _softmax(node, stages[2])
+    y = build.make("matmul_core", weights, rows[2])
+    if not masks.open_rows:
+        seen, zero = _any_key(build, sizes, masks), build.constant(0, wide)
+        y = build.helper("select", seen, y, zero)
+        weights = build.helper("select", seen, weights, zero) if node.wants(3) else weights
+    y = build.reshaped(
+        build.converted(y, dtype),
+        (sizes.batch, sizes.heads, sizes.queries, y.details.plain_dims[-1]),
+    )
+    if node.details(0).rank == 3:
+        moved = build.transposed(y, (0, 2, 1, 3))
+        y = build.reshaped(
+            moved, (sizes.batch, sizes.queries, math.prod(moved.details.plain_dims[2:]))
+        )
+    shown = [_shown(node, sizes, [*stages, weights])] if node.wants(3) else []
+    return [y, *keys, *shown]
+
+
+def _checked(node: NodeContext, q: GraphTensor, keys: list[GraphTensor], past: int) -> _Sizes:
+    """The common sizes. UserError where queries, keys and values do not fit together."""
+    (batch, heads, queries, width), k, v = (x.details.plain_dims for x in (q, *keys))
+    fits = (k[0], k[3]) == (batch, width) and v[:3] == k[:3]
+    if not fits or k[1] < 1 or heads % k[1] or not q.details.elements or not k[2]:
+        raise node.rule(
+            "Q, K and V must have one batch, Q and K one head size, and K's heads divide Q's",
+            f"{q.details}, {keys[0].details} and {keys[1].details}",
+        )
+    return _Sizes(batch, heads, k[1], queries, past, k[2])
+
+
+def _scores(node: NodeContext, q: GraphTensor, k: GraphTensor) -> GraphTensor:
+    scale = 1 / math.sqrt(q.details.plain_dims[-1])
+    if node.given("scale"):
+        scale = node.attr_float("scale")
+    scores = node.build.helper("matmul_core", q, k, transpose_b=True)
+    return node.build.helper("mul", scores, node.build.constant(scale, q.details.dtype))
+
+
+def _capped(node: NodeContext, scores: GraphTensor) -> GraphTensor:
+    cap, build = node.attr_float("softcap", 0.0), node.build
+    if not cap:
+        return scores
+    most = build.constant(cap, scores.details.dtype)
+    return build.helper("mul", most, build.helper("tanh", build.helper("div", scores, most)))
+
+
+def _masks(node: NodeContext, sizes: _Sizes) -> _Masks:
+    allowed, added, is_open = [], None, True
+    left, right = node.attr_int("left_window_size", -1), node.attr_int("right_window_size", -1)
+    if node.attr_int("is_causal", 0):
+        right = 0 if right < 0 else min(right, 0)
+    if node.has(6):
+        allowed = _external_cache(node, sizes, left, right)
+        is_open = False
+    elif left >= 0 or right >= 0:
+        node.check_array((sizes.queries, sizes.keys))
+        near = _window(sizes, left, right)
+        allowed, is_open = [node.build.constant(near, BOOL)], bool(near.any(-1).all())
+    if node.has(3):
+        is_open = False
+        mask = _given_mask(node, sizes)
+        if mask.details.dtype == BOOL:
+            allowed = [*allowed, mask]
+        else:
+            added = mask
+    return _Masks(allowed, added, is_open)
+
+
+def _window(sizes: _Sizes, left: int, right: int) -> Array:
+    """Which keys each query sees: from `left` before its own place to `right` behind it, -1 for all."""
+    own = sizes.past + np.arange(sizes.queries)[:, None]
+    place = np.arange(sizes.keys)
+    near = np.ones((sizes.queries, sizes.keys), bool)
+    if left >= 0:
+        near &= place >= own - left
+    if right >= 0:
+        near &= place <= own + right
+    return near.reshape(1, 1, sizes.queries, sizes.keys)
+
+
+def _external_cache(node: NodeContext, sizes: _Sizes, left: int, right: int) -> list[GraphTensor]:
+    """Keys that count in each batch are the first ones, and the last of them belong to the queries."""
+    build = node.build
+    if node.details(6).plain_dims != (sizes.batch,):
+        raise node.rule(f"nonpad_kv_seqlen must have shape [{sizes.batch}]", str(node.details(6)))
+    lengths = build.reshaped(build.converted(node.tensor(6), S64), (sizes.batch, 1, 1, 1))
+    place = build.constant(np.arange(sizes.keys).reshape(1, 1, 1, -1), S64)
+    found = [build.helper("lt", place, lengths)]
+    from_end = np.arange(sizes.queries).reshape(1, 1, -1, 1) - sizes.queries
+    own = build.helper("add", lengths, build.constant(from_end, S64))
+    if right >= 0:
+        last = build.helper("add", own, build.constant(right, S64))
+        found.append(build.helper("le", place, last))
+    if left >= 0:
+        first = build.helper("sub", own, build.constant(left, S64))
+        found.append(build.helper("ge", place, first))
+    return found
+
+
+def _given_mask(node: NodeContext, sizes: _Sizes) -> GraphTensor:
+    """The mask with 4 axes; keys behind its end are left out."""
+    mask, build = node.tensor(3), node.build
+    dims = mask.details.plain_dims
+    if not 1 <= len(dims) <= 4 or dims[-1] > sizes.keys:
+        raise node.rule(f"attn_mask must broadcast to {sizes.keys} keys", str(mask.details))
+    mask = build.reshaped(mask, (*(1,) * (4 - len(dims)), *dims))
+    missing = sizes.keys - dims[-1]
+    if missing:
+        value = 0 if mask.details.dtype == BOOL else -math.inf
+        mask = build.helper("pad", mask, before=(0,) * 4, after=(0, 0, 0, missing), value=value)
+    return mask
+
+
+def _masked(node: NodeContext, sizes: _Sizes, scores: GraphTensor, masks: _Masks) -> GraphTensor:
+    build, dtype = node.build, scores.details.dtype
+    if masks.added is not None:
+        added = sizes.grouped(build, build.converted(masks.added, dtype))
+        scores = build.helper("add", scores, added)
+    nothing = build.constant(-math.inf, dtype)
+    for allowed in masks.allowed:
+        scores = build.helper("select", sizes.grouped(build, allowed), scores, nothing)
+    return scores
+
+
+def _softmax(node: NodeContext, scores: GraphTensor) -> GraphTensor:
+    """In the given precision where that is wider."""
+    build, dtype = node.build, scores.details.dtype
+    wide, given = dtype, node.attr_int("softmax_precision", 0)
+    if given:
+        wanted = to_dtype(f"Attention '{node.name}'", given)
+        wide = wanted if wanted.bits > dtype.bits else dtype
+    weights = build.helper("softmax", build.converted(scores, wide), axis=-1)
+    return build.converted(weights, dtype)
+
+
+def _any_key(build: OpBuilder, sizes: _Sizes, masks: _Masks) -> GraphTensor:
+    """Whether each query sees a key: a row without one would be NaN, and is 0."""
+    every = list(masks.allowed)
+    if masks.added is not None:
+        nothing = build.constant(-math.inf, masks.added.details.dtype)
+        every.append(build.helper("ne", masks.added, nothing))
+    whole = every[0]
+    for part in every[1:]:
+        whole = build.helper("and", whole, part)
+    return sizes.grouped(build, build.helper("reduce_any", whole, axes=(3,), keep_dims=True))
+
+
+def _shown(node: NodeContext, sizes: _Sizes, stages: list[GraphTensor]) -> GraphTensor:
+    """The scores at the stage that the fourth output shows."""
+    mode = node.attr_int("qk_matmul_output_mode", 0)
+    if not 0 <= mode < len(stages):
+        raise node.rule("qk_matmul_output_mode must be 0 to 3", str(mode))
+    shape = (sizes.batch, sizes.heads, sizes.queries, sizes.keys)
+    return node.build.reshaped(node.build.converted(stages[mode], node.details(0).dtype), shape)
+
+
+HANDLERS: dict[str, Handler] = {"Attention": _attention}
