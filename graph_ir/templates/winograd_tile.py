@@ -20,8 +20,8 @@ MOST_LOCAL_BYTES = 3 << 20
 TRANSFORM_CYCLES = 4.0
 """Of a vector of an element, in either transform: 4.4 of the input and 3.1 of the result measured for F(4x4)."""
 
-MOST_BLOCKS = 512
-"""Cuts into more blocks than this are not tried one by one."""
+MOST_CUTS = 512
+"""Cuts into blocks that are tried for one convolution."""
 
 
 @dataclass(frozen=True)
@@ -56,14 +56,25 @@ def candidate_blockings(
     total, panels = tile_count(g, form), math.ceil(g.outputs / tile.columns(target))
     threads = threads if worth_threads(g) else 1
     found = []
-    for block in dict.fromkeys(math.ceil(total / n) for n in range(1, min(total, MOST_BLOCKS) + 1)):
+    for block in _blocks(g, form, tile, target, total):
         for groups in dict.fromkeys((1, min(threads, panels))):
             own = math.ceil(panels / groups)
-            for chunk in dict.fromkeys(math.ceil(own / 2**i) for i in range(own.bit_length())):
+            for chunk in dict.fromkeys(math.ceil(own / 2**i) for i in range(own.bit_length() + 1)):
                 blocking = WinogradBlocking(form, tile, block, chunk, groups)
                 if blocking.local_bytes(g, target) <= MOST_LOCAL_BYTES or block * chunk == 1:
                     found.append(blocking)
     return found
+
+
+def _blocks(
+    g: ConvolutionGeometry, form: WinogradForm, tile: GemmTile, target: Target, total: int
+) -> list[int]:
+    """Tiles of a block, the most that fit with one panel first; an image of many blocks is cut in coarser steps."""
+    one = WinogradBlocking(form, tile, 1, 1, 1)
+    fewest = math.ceil(total / max(MOST_LOCAL_BYTES // one.local_bytes(g, target), 1))
+    step = max(fewest // 16, 1)
+    cuts = range(fewest, min(total, fewest + step * (MOST_CUTS - 1)) + 1, step)
+    return list(dict.fromkeys(math.ceil(total / n) for n in cuts))
 
 
 def blocking_cycles(

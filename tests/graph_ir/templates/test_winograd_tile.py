@@ -44,6 +44,15 @@ def test_every_candidate_fits_the_stack_and_covers_all_tiles(channels: int, thre
         assert pick_blocking(g, F4, tile, AVX512, threads) in found
 
 
+@pytest.mark.parametrize("size", [2000, 40000])
+def test_images_of_many_blocks_have_candidates(size: int) -> None:
+    g = layer(8, size)
+    for tile in AVX512.table.gemm_tiles:
+        blocks = {b.block for b in candidate_blockings(g, F4, tile, AVX512, 1)}
+        assert max(blocks) > 200, "the most that fit"
+        assert min(blocks) < max(blocks) / 8, "and some that leave room in L2"
+
+
 def test_threads_get_work_each() -> None:
     for size, channels in ((56, 64), (14, 256), (7, 512)):
         g = layer(channels, size)
