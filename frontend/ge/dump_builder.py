@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,8 @@ from ...dtypes import BF16, from_numpy
 from ...graph_ir.graph import Array, Graph, GraphTensor, Op
 from .document import Dump, DumpGraph, Node, Reference, TensorText
 from .signatures import signatures
+
+_KEPT = 1e-4  # relative difference of a number and what is printed of it
 
 
 class InexpressibleError(Exception):
@@ -42,7 +45,14 @@ class DumpBuilder:
         attrs: dict[str, Any],
         outputs: int = 1,
     ) -> Reference:
-        """Append a node, its attributes completed by the defaults in the order of the IR."""
+        """Append a node, its attributes completed by the defaults in the order of the IR.
+
+        InexpressibleError for a number of which six decimals, as GE prints it, do not hold enough.
+        """
+        for key, value in attrs.items():
+            is_number = isinstance(value, float) and math.isfinite(value)
+            if is_number and abs(round(value, 6) - value) > _KEPT * abs(value):
+                raise InexpressibleError(f"{key}={value:g}")
         signature = signatures()[type_name]
         keys = [*signature.required, *signature.defaults]
         full = {key: signature.defaults.get(key) for key in keys}

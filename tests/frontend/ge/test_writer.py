@@ -116,6 +116,7 @@ def test_windows_and_norms_come_back(name, shapes, attrs):
         ("avg_pool", {"kernel": (2, 2, 2)}, "a window over 3 axes"),
         ("resize", {"shape": IMAGE, "antialias": True}, "antialias"),
         ("layer_norm", {"epsilon": 1e-12}, "epsilon=1e-12"),
+        ("leaky_relu", {"alpha": 1.23456e-4}, "negative_slope=0.000123456"),
     ],
 )
 def test_what_a_node_does_not_hold_is_named(name, attrs, why):
