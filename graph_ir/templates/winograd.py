@@ -197,7 +197,7 @@ class WinogradTemplate:
             b_row=self.panel,
             c_row=m.row,
             n_padded=self.panel,
-            tile_rows=min(self.blocking.block, rows_for(n, self.blocking.tile, self.target)),
+            tile_rows=min(self.total, rows_for(n, self.blocking.tile, self.target)),
             ahead=ahead if self.is_far else (),
         )
 

@@ -110,7 +110,13 @@ def check_bound(size: tuple[Any, ...], results: int, target: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "size", [(1, 40, 70, 20, 18, (1, 1), (1, 1)), (3, 64, 64, 4, 4, (1, 1), (1, 1))], ids=str
+    "size",
+    [
+        (1, 40, 70, 20, 18, (1, 1), (1, 1)),
+        (3, 64, 64, 4, 4, (1, 1), (1, 1)),
+        (2, 33, 5, 2, 6, (1, 1), (1, 1)),  # fewer tiles than rows of a register tile
+    ],
+    ids=str,
 )
 @pytest.mark.parametrize("results", [2, 4])
 def test_the_thread_count_changes_no_bit(size: tuple[Any, ...], results: int) -> None:
