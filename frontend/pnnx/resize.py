@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ...dtypes import F32, S64
-from ...graph_ir.graph import GraphTensor
 from ..adaptive_pool import adaptive_pool
+from ..grid_sample import Sampling, grid_sample
+from ..op_builder import OpBuilder
 from .scope import Handler, Node, Value
 from .windows import per_axis
 
@@ -111,103 +111,12 @@ def _grid_sample(node: Node) -> Value:
         raise node.rule("the last axis of grid must be that of an image", str(grid.details))
     if mode not in ("bilinear", "nearest"):
         raise node.unsupported(f"mode={mode}")
-    sampler = _Sampler(node, x, node.word("padding_mode", "zeros"))
+    padding = node.word("padding_mode", "zeros")
+    if padding not in ("zeros", "border", "reflection"):
+        raise node.rule("padding_mode must be zeros, border or reflection", padding)
     aligned = node.flag("align_corners", False)
-    places = [
-        sampler.place(grid, rank - 1 - axis, size, aligned)
-        for axis, size in enumerate(sampler.sizes)
-    ]
-    if mode == "nearest":
-        y = sampler.taken([node.helper("round", place) for place in places])
-    else:
-        y = sampler.interpolated(places)
-    out = grid.details.plain_dims[1:-1]
-    return node.reshape(y, (*x.details.plain_dims[:2], *out))
-
-
-class _Sampler:
-    """Elements of an image [N, C, sizes...] at computed places, each given as [N, 1, places] per axis."""
-
-    def __init__(self, node: Node, x: GraphTensor, padding: str) -> None:
-        if padding not in ("zeros", "border", "reflection"):
-            raise node.rule("padding_mode must be zeros, border or reflection", padding)
-        self.node = node
-        self.padding = padding
-        self.sizes = x.details.plain_dims[2:]
-        self.dtype = x.details.dtype
-        self.flat = node.reshape(x, (*x.details.plain_dims[:2], math.prod(self.sizes)))
-
-    def number(self, value: float) -> GraphTensor:
-        return self.node.constant(value, F32)
-
-    def make(self, op_name: str, *inputs: GraphTensor, **attrs: Any) -> GraphTensor:
-        return self.node.helper(op_name, *inputs, **attrs)
-
-    def place(self, grid: GraphTensor, column: int, size: int, aligned: bool) -> GraphTensor:
-        """Column of the grid as an index, moved into the image unless outside is zero."""
-        dims = grid.details.plain_dims
-        part = self.node.part().part_of(grid, len(dims) - 1, column, 1)
-        part = self.node.reshape(part, (dims[0], 1, math.prod(dims[1:-1])))
-        part = self.node.cast(part, F32)
-        half = (size - 1) / 2 if aligned else size / 2
-        middle = (size - 1) / 2
-        at = self.make("add", self.make("mul", part, self.number(half)), self.number(middle))
-        if self.padding == "reflection":
-            low, high = (0.0, size - 1.0) if aligned else (-0.5, size - 0.5)
-            at = self._reflected(at, low, high)
-        return at if self.padding == "zeros" else self.make("clamp", at, min=0.0, max=size - 1.0)
-
-    def _reflected(self, at: GraphTensor, low: float, high: float) -> GraphTensor:
-        """Mirrored at both ends as often as needed: the distance from `low`, folded up every `high - low`."""
-        span = high - low
-        if span <= 0:
-            return self.make("mul", at, self.number(0))
-        away = self.make("abs", self.make("sub", at, self.number(low)))
-        turn = self.make("mod", away, self.number(2 * span), sign="floor")
-        back = self.make("sub", self.number(2 * span), turn)
-        return self.make("add", self.make("min", turn, back), self.number(low))
-
-    def taken(self, places: Sequence[GraphTensor]) -> GraphTensor:
-        """The elements at whole places, zero outside."""
-        flat: GraphTensor | None = None
-        inside: GraphTensor | None = None
-        for place, size in zip(places, self.sizes, strict=True):
-            within = self.make(
-                "and",
-                self.make("ge", place, self.number(0)),
-                self.make("le", place, self.number(size - 1)),
-            )
-            inside = within if inside is None else self.make("and", inside, within)
-            held = self.make("clamp", place, min=0.0, max=size - 1.0)
-            index = self.node.cast(held, S64)
-            if flat is not None:
-                index = self.make(
-                    "add", self.make("mul", flat, self.node.constant(size, S64)), index
-                )
-            flat = index
-        assert flat is not None and inside is not None  # an image has axes
-        batch, channels, _ = self.flat.details.plain_dims
-        index = self.node.broadcast(flat, (batch, channels, flat.details.plain_dims[-1]))
-        found = self.make("gather_elements", self.flat, index, axis=2)
-        return self.make("select", inside, found, self.node.constant(0, self.dtype))
-
-    def interpolated(self, places: Sequence[GraphTensor]) -> GraphTensor:
-        """The corners around each place, weighted by how near they are."""
-        below = [self.make("floor", place) for place in places]
-        shares = [self.make("sub", place, low) for place, low in zip(places, below, strict=True)]
-        total: GraphTensor | None = None
-        for corner in np.ndindex(*(2,) * len(places)):
-            weight: GraphTensor | None = None
-            at = []
-            for step, low, share in zip(corner, below, shares, strict=True):
-                at.append(self.make("add", low, self.number(1)) if step else low)
-                factor = share if step else self.make("sub", self.number(1), share)
-                weight = factor if weight is None else self.make("mul", weight, factor)
-            assert weight is not None  # an image has axes
-            term = self.make("mul", self.taken(at), self.node.cast(weight, self.dtype))
-            total = term if total is None else self.make("add", total, term)
-        assert total is not None
-        return total
+    how = Sampling("linear" if mode == "bilinear" else mode, padding, aligned)
+    return grid_sample(OpBuilder(node.graph, node.type, node.name), x, grid, how)
 
 
 HANDLERS: dict[str, Handler] = {

@@ -20,7 +20,16 @@ from graphc.graph_ir.graph import Graph
 
 SEVERAL = "several nodes"  # functions, written out by the onnx package
 
-SOURCES = ("Range", "ConstantOfShape", "Loop", "NonZero", "Unique")
+SOURCES = (
+    "Range",
+    "ConstantOfShape",
+    "Loop",
+    "NonZero",
+    "Unique",
+    "HannWindow",
+    "HammingWindow",
+    "BlackmanWindow",
+)
 
 # What a refusal may say of a case whose ops are all in the table; nothing else may be refused.
 REFUSALS = (

@@ -1,0 +1,175 @@
+"""An image read at computed points, as lookups of neighbouring pixels and their weighted sum."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..dtypes import F32, S64, DType
+from ..graph_ir.graph import GraphTensor
+from .op_builder import OpBuilder
+
+_CUBIC = -0.75  # the free parameter of Keys' convolution
+
+Tap = tuple[GraphTensor, GraphTensor | None, GraphTensor | None]
+"""Index along an axis, its weight (None: 1), and whether it lies in the image (None: it does)."""
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """mode: nearest, linear or cubic; padding: zeros, border or reflection.
+
+    With `align_corners` -1 and 1 are the middles of the outermost pixels, without it their outer edges.
+    """
+
+    mode: str
+    padding: str
+    align_corners: bool
+
+
+def grid_sample(build: OpBuilder, x: GraphTensor, grid: GraphTensor, how: Sampling) -> GraphTensor:
+    """[N, C, *out] of an image [N, C, *sizes] and points [N, *out, axes], the last axis first, in [-1, 1]."""
+    n, c, *sizes = x.details.plain_dims
+    out, whole = grid.details.plain_dims[1:-1], math.prod(sizes)
+    points = math.prod(out)
+    flat = build.transposed(build.reshaped(x, (n, c, whole)), (0, 2, 1))
+    rows = build.reshaped(flat, (n * whole, c))
+    wide = x.details.dtype.accumulator if x.details.dtype.is_float else F32
+    taps = []
+    for axis, size in enumerate(sizes):
+        part = build.sliced(grid, grid.details.rank - 1, len(sizes) - 1 - axis, 1)
+        at = build.converted(build.reshaped(part, (n, points)), wide)
+        taps.append(_Axis(build, size, how, wide).taps(at))
+    start = build.constant((np.arange(n) * whole).reshape(n, 1), S64)
+    total: GraphTensor | None = None
+    for chosen in itertools.product(*taps):
+        value = _pixels(build, rows, start, sizes, chosen, wide)
+        total = value if total is None else build.helper("add", total, value)
+    assert total is not None
+    total = build.converted(total, x.details.dtype)
+    return build.reshaped(build.transposed(total, (0, 2, 1)), (n, c, *out))
+
+
+def _pixels(
+    build: OpBuilder,
+    rows: GraphTensor,
+    start: GraphTensor,
+    sizes: Sequence[int],
+    chosen: Sequence[Tap],
+    wide: DType,
+) -> GraphTensor:
+    """One pixel for each point, times its weight: [N, points, C]; 0 outside, whatever the image holds."""
+    place = start
+    for axis, (index, _, _) in enumerate(chosen):
+        step = build.constant(math.prod(sizes[axis + 1 :]), S64)
+        place = build.helper("add", place, build.helper("mul", index, step))
+    pixels = build.helper("gather", rows, place, axis=0)
+    inside = _combined(build, "and", [flag for _, _, flag in chosen if flag is not None])
+    if inside is not None:
+        nothing = build.constant(0, pixels.details.dtype)
+        pixels = build.helper("select", inside, pixels, nothing)
+    weight = _combined(build, "mul", [part for _, part, _ in chosen if part is not None])
+    return pixels if weight is None else build.helper("mul", build.converted(pixels, wide), weight)
+
+
+def _combined(build: OpBuilder, op_name: str, parts: Sequence[GraphTensor]) -> GraphTensor | None:
+    """The parts [N, points] by one op, as [N, points, 1]; None where there are none."""
+    if not parts:
+        return None
+    whole = parts[0]
+    for part in parts[1:]:
+        whole = build.helper(op_name, whole, part)
+    return build.reshaped(whole, (*whole.details.plain_dims, 1))
+
+
+@dataclass(frozen=True)
+class _Axis:
+    """One axis of the image."""
+
+    build: OpBuilder
+    size: int
+    how: Sampling
+    dtype: DType
+
+    def number(self, value: float) -> GraphTensor:
+        return self.build.constant(value, self.dtype)
+
+    def make(self, op_name: str, *inputs: GraphTensor, **attrs: float) -> GraphTensor:
+        return self.build.helper(op_name, *inputs, **attrs)
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Between which coordinates the image lies."""
+        return (0.0, self.size - 1.0) if self.how.align_corners else (-0.5, self.size - 0.5)
+
+    def taps(self, at: GraphTensor) -> list[Tap]:
+        """The pixels that count for points at normalised coordinates."""
+        low, high = self.bounds
+        half = self.make("mul", self.make("add", at, self.number(1)), self.number((high - low) / 2))
+        place = self.make("add", half, self.number(low))
+        if self.how.mode == "nearest":
+            place = self.make("round", place)
+        place = self._brought_in(place)
+        if self.how.mode == "nearest":
+            return [self._tap(place, None)]
+        base = self.make("floor", place)
+        fraction = self.make("sub", place, base)
+        offsets = (0, 1) if self.how.mode == "linear" else (-1, 0, 1, 2)
+        return [
+            self._tap(self.make("add", base, self.number(offset)), self._weight(fraction, offset))
+            for offset in offsets
+        ]
+
+    def _brought_in(self, place: GraphTensor) -> GraphTensor:
+        if self.how.padding == "zeros":
+            return place
+        if self.how.padding == "reflection":
+            return self._reflected(place)
+        return self.make("select", self._inside(place, *self.bounds), place, self._clamped(place))
+
+    def _clamped(self, place: GraphTensor) -> GraphTensor:
+        return self.make("clamp", place, min=0.0, max=float(max(self.size - 1, 0)))
+
+    def _reflected(self, place: GraphTensor) -> GraphTensor:
+        """Thrown back at both ends, as often as it takes."""
+        low, high = self.bounds
+        span = high - low
+        if not span:
+            return self.make("mul", place, self.number(0))
+        away = self.make("abs", self.make("sub", place, self.number(low)))
+        turn = self.make("mod", away, self.number(2 * span))
+        back = self.make("sub", self.number(2 * span), turn)
+        return self.make("add", self.make("min", turn, back), self.number(low))
+
+    def _tap(self, place: GraphTensor, weight: GraphTensor | None) -> Tap:
+        """The pixel at a whole coordinate; outside, another one or none."""
+        inside = self._inside(place, 0, self.size - 1) if self.how.padding == "zeros" else None
+        if self.how.padding == "reflection":
+            place = self._reflected(place)
+        return self.build.converted(self._clamped(place), S64), weight, inside
+
+    def _inside(self, place: GraphTensor, low: float, high: float) -> GraphTensor:
+        above, below = (
+            self.make(op_name, place, self.number(edge))
+            for op_name, edge in (("ge", low), ("le", high))
+        )
+        return self.make("and", above, below)
+
+    def _weight(self, fraction: GraphTensor, offset: int) -> GraphTensor:
+        if self.how.mode == "linear":
+            return self.make("sub", self.number(1), fraction) if not offset else fraction
+        # Keys' cubic of the distance: a piece up to 1, another from 1 to 2.
+        distance = self.make("abs", self.make("sub", fraction, self.number(offset)))
+        a = _CUBIC
+        if offset in (0, 1):
+            powers = (a + 2, -(a + 3), 0.0, 1.0)
+        else:
+            powers = (a, -5 * a, 8 * a, -4 * a)
+        value = self.number(powers[0])
+        for factor in powers[1:]:
+            value = self.make("add", self.make("mul", value, distance), self.number(factor))
+        return value
