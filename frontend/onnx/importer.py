@@ -15,6 +15,7 @@ from ..shape_spec import InputSpec, check_size
 from .constants import LARGEST_ARRAY
 from .inline import inline_functions, is_handled
 from .inputs import resolve_inputs
+from .narrow import is_narrow, to_wide_array
 from .nesting import every_node, graphs_of, reads
 from .op_table import HANDLERS
 from .reader import opset_of, read_model
@@ -80,12 +81,16 @@ def _make_inputs(
 
 
 def _read_weights(proto: GraphProto, nodes: list[NodeProto], scope: Scope) -> None:
-    used = {name for node in nodes for name in reads(node)} | {x.name for x in proto.output}
+    readers: dict[str, set[str]] = {x.name: {"output"} for x in proto.output}
+    for node in nodes:
+        for name in reads(node):
+            readers.setdefault(name, set()).add(node.op_type)
     for tensor in proto.initializer:
-        if tensor.name in used:
-            scope.values[tensor.name] = to_array(
-                tensor, f"initializer '{tensor.name}'", scope.folder
-            )
+        if tensor.name in readers:
+            # What only becomes floats may be read as wider numbers than the file's.
+            wide = is_narrow(tensor) and readers[tensor.name] == {"DequantizeLinear"}
+            read = to_wide_array if wide else to_array
+            scope.values[tensor.name] = read(tensor, f"initializer '{tensor.name}'", scope.folder)
 
 
 def _import_node(node: NodeProto, scope: Scope) -> None:

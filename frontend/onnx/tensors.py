@@ -61,7 +61,7 @@ def to_array(proto: TensorProto, who: str, folder: Path | None) -> Array:
     if proto.HasField("segment"):
         raise UnsupportedError(f"{who}: tensors stored in segments are not supported")
     if proto.data_location == TensorProto.EXTERNAL:
-        data = _external_data(proto, who, folder, math.prod(dims) * dtype.size)
+        data = external_data(proto, who, folder, math.prod(dims) * dtype.size)
         return _from_raw(data, dtype, dims, who)
     if proto.HasField("raw_data"):
         return _from_raw(proto.raw_data, dtype, dims, who)
@@ -104,7 +104,8 @@ def _checked_integers(field: Any, dtype: np.dtype[Any], who: str) -> Array:
     return wide.astype(dtype)
 
 
-def _external_data(proto: TensorProto, who: str, folder: Path | None, needed: int) -> bytes:
+def external_data(proto: TensorProto, who: str, folder: Path | None, needed: int) -> bytes:
+    """The `needed` bytes of a tensor that lie in a file beside the model. UserError where they do not."""
     entries = {entry.key: entry.value for entry in proto.external_data}
     if folder is None:
         raise UserError(
