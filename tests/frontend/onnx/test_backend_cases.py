@@ -101,6 +101,10 @@ def check_case(case: Any) -> bool:
         assert result.shape == wanted.shape and result.dtype == wanted.dtype, case.name
         # The package computes 16-bit floats step by step in 16 bits; the references round once.
         rough = 1e-2 if result.dtype.itemsize == 2 else 0
+        if (
+            case.model.graph.node[0].op_type == "DFT"
+        ):  # its results are rounded sums, even where they cancel
+            rough = float(np.finfo(np.float32).eps * np.abs(wanted).max())
         np.testing.assert_allclose(
             result.astype(np.float64),
             wanted.astype(np.float64),
@@ -140,4 +144,4 @@ def test_standard_functions_are_imported_by_their_bodies() -> None:
 
 def test_most_of_the_package_s_cases_are_imported() -> None:
     # Stands against a change that turns cases into refusals without anyone noticing.
-    assert sum(imported(op_type) for op_type in cases()) >= 1000
+    assert sum(imported(op_type) for op_type in cases()) >= 1500
