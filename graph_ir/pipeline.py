@@ -28,6 +28,7 @@ from .passes.simplify_control import simplify_control
 from .passes.simplify_movement import simplify_movement
 from .passes.sink_reshapes import sink_reshapes
 from .passes.sink_transposes import sink_transposes
+from .passes.sum_row_products import sum_row_products
 from .passes.update_in_place import update_in_place
 from .verifier import verify
 
@@ -75,6 +76,7 @@ PIPELINE: tuple[tuple[Pass, str], ...] = (
     (decompose, ""),
     (lower_windows, ""),
     (divide_by_constants, "simplify"),  # after the patterns, which know divisions
+    (sum_row_products, "simplify"),
     (sink_reshapes, ""),
     (sink_transposes, "simplify"),
     (eliminate_common, "cse"),  # decompositions of equal composites are equal

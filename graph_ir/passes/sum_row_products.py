@@ -1,0 +1,48 @@
+"""A row times the rows of a matrix becomes sums of products."""
+
+from __future__ import annotations
+
+import math
+
+from ...dtypes import F32
+from ..context import LowerContext
+from ..graph import Graph, GraphTensor, Op
+from ..ops.matmul import MatmulCore
+from ..rewrite import rewrite
+
+MOST_USES = 4
+"""Batches that may share the matrix: a copy of it that all of them read takes as long as its sums six times."""
+
+
+def sum_row_products(graph: Graph, ctx: LowerContext) -> bool:
+    """Replace f32 products of one row with a transposed matrix that is not constant.
+
+    %y = matmul_core(%x[1,k], %w[n,k], transpose_b=true)
+    ->
+    %p = mul(%x, %w); %s = reduce_sum(%p, axes={1}); %y = reshape(%s, shape={1,n})
+
+    The copy of the matrix into panels, which the product's template makes, would take several times as long as the
+    sums, which read it as it lies. Constant matrices are in panels already.
+    Requires: topological order, transposes in `transpose_b`.
+    Ensures: topological order.
+    """
+    return rewrite(graph, {"matmul_core": (_as_sums,)})
+
+
+def _as_sums(graph: Graph, op: Op) -> GraphTensor | None:
+    assert isinstance(op, MatmulCore)
+    x, w = op.inputs
+    result = op.outputs[0].details
+    rows, _, terms = op.sizes
+    if rows != 1 or op.transpose_a or not op.transpose_b or not terms or result.dtype != F32:
+        return None
+    if w.details.dtype != F32 or w.producer_owner.op_name == "constant":
+        return None
+    if math.prod(result.plain_dims) * terms > MOST_USES * w.details.elements:
+        return None
+    products = graph.make("mul", [x, w], name=f"{op.name}.mul").outputs[0]
+    last = {"axes": (len(products.details.plain_dims) - 1,), "keep_dims": False}
+    sums = graph.make("reduce_sum", [products], last, f"{op.name}.reduce_sum").outputs[0]
+    return graph.make(
+        "reshape", [sums], {"shape": result.plain_dims}, f"{op.name}.reshape"
+    ).outputs[0]

@@ -1,0 +1,63 @@
+"""Products of one row: which become sums, and what they compute."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from graphc.compiler import compile as compile_model
+from graphc.dtypes import F32, F64, DType
+from graphc.graph_ir.graph import Graph
+from graphc.graph_ir.logical_tensor import LogicalTensor
+from graphc.graph_ir.passes.sum_row_products import sum_row_products
+from support.lowered import context, integers
+
+
+def product(
+    x: tuple[int, ...],
+    w: tuple[int, ...],
+    dtype: DType = F32,
+    constant: bool = False,
+    **attrs: bool,
+) -> Graph:
+    graph = Graph("product")
+    left = graph.make_input(LogicalTensor(dtype, x), "x")
+    if constant:
+        right = graph.make_constant(integers(w, 1), "w")
+    else:
+        right = graph.make_input(LogicalTensor(dtype, w), "w")
+    attrs = {"transpose_b": True, **attrs}
+    graph.make_output(graph.make("matmul_core", [left, right], attrs).outputs[0], "y")
+    return graph
+
+
+def test_what_is_left_to_the_template() -> None:
+    ctx = context()
+    assert sum_row_products(product((1, 8), (5, 8)), ctx)
+    assert not sum_row_products(product((2, 8), (5, 8)), ctx), "two rows"
+    assert not sum_row_products(product((1, 8), (5, 8), constant=True), ctx), "in panels already"
+    assert not sum_row_products(product((1, 8), (5, 8), F64), ctx)
+    assert not sum_row_products(product((1, 8), (8, 5), transpose_b=False), ctx)
+    assert not sum_row_products(product((8, 1), (5, 8), transpose_a=True), ctx)
+    assert not sum_row_products(product((1, 0), (5, 0)), ctx), "nothing to sum"
+    assert sum_row_products(product((4, 1, 8), (5, 8)), ctx)
+    assert not sum_row_products(product((5, 1, 8), (5, 8)), ctx), "shared by many"
+
+
+@pytest.mark.parametrize(
+    ("x", "w"),
+    [
+        ((1, 1), (1, 1)),
+        ((1, 3), (100, 3)),
+        ((1, 257), (33, 257)),
+        ((2, 3, 1, 40), (2, 3, 17, 40)),
+        ((3, 1, 16), (1, 31, 16)),
+        ((1, 64), (2, 5, 64)),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_native_code_sums(x: tuple[int, ...], w: tuple[int, ...], threads: int) -> None:
+    graph, left, right = product(x, w), integers(x, 2), integers(w, 3)
+    y = compile_model(graph, threads=threads)(left, right)
+    np.testing.assert_array_equal(y, left @ right.swapaxes(-1, -2))
