@@ -9,6 +9,7 @@ Exit codes: 0 done, 1 a result differs from its reference, 2 wrong use or input,
 from __future__ import annotations
 
 import argparse
+import errno
 import os
 import sys
 import traceback
@@ -17,7 +18,7 @@ from importlib import import_module
 from typing import Protocol, cast
 
 from .. import __version__
-from ..errors import GraphcError, InternalError
+from ..errors import GraphcError, InternalError, UserError
 
 COMMANDS = (
     "compile",
@@ -75,11 +76,21 @@ def main(argv: Sequence[str] | None = None) -> int:
         return EXIT_INTERRUPTED
     except BrokenPipeError:
         # The reader went away. What is still buffered must not raise again when the interpreter closes stdout.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _forget_output()
         return EXIT_BROKEN_PIPE
     except Exception as error:  # noqa: BLE001 - the last line of defence: no traceback reaches a user unasked
+        if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+            _forget_output()
+            error = UserError(
+                f"cannot write the output ({error.strerror}); make room on the device"
+            )
         return _report(error, args.debug)
     return code
+
+
+def _forget_output() -> None:
+    """Send what is still buffered for stdout nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _parser(words: Sequence[str]) -> argparse.ArgumentParser:

@@ -123,3 +123,13 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
     assert done.stderr.read() == b""
     done.stderr.close()
     assert done.wait(30) == 141
+
+
+def test_a_full_disk_is_not_a_fault_of_graphc() -> None:
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, "-m", "graphc", "version"]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr == (
+        "graphc: error: cannot write the output (No space left on device); make room on the device\n"
+    )
