@@ -1,7 +1,7 @@
 """LLVM IR text to object code or assembly: the one way that compiled models and saved artifacts share.
 
 The code is position independent and in the small code model: what a shared library needs, and what the loader accepts,
-as it maps the sections of one object close together.
+as an ELF object has one section only (see `object_merge`).
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from llvmlite import binding as llvm
 
 from ..errors import InternalError
 from ..target import Target
+from .object_merge import merge_objects
 
 OPT_LEVEL = 2
 _CONTEXT_LINES = 4
@@ -24,6 +25,8 @@ def compile_to_object(llvm_text: str, target: Target) -> bytes:
     """Return the object file of an LLVM IR module. InternalError when LLVM refuses it."""
     machine = _machine(target.cpu, target.features)
     code: bytes = machine.emit_object(_optimized(llvm_text, machine))
+    if code.startswith(b"\x7fELF"):
+        code = merge_objects([code])
     _LOG.debug("%d characters of LLVM IR to %d bytes for %s", len(llvm_text), len(code), target.isa)
     return code
 

@@ -1,7 +1,9 @@
-"""Several relocatable ELF objects as one: what `ld -r` does, for the few kinds of section that LLVM makes of kernels.
+"""Relocatable ELF objects as one of one section: what `ld -r` does, for the few kinds of section LLVM makes of kernels.
 
-Sections of one name are laid one after the other, symbols and relocations move with them, and a symbol that one object
-lacks and another defines becomes one. Local symbols get names of their own, as LLVM's loader finds them by name too.
+Code and constants are laid one after the other in `.text`, symbols and relocations move with them, and a symbol that
+one object lacks and another defines becomes one. One section, because code reaches its constants by 32-bit distances
+and LLVM's loader maps every section for itself: in a process that has mapped gigabytes they may lie too far apart, and
+LLVM then ends the process. Local symbols get names of their own, as LLVM's loader finds them by name too.
 64-bit little-endian ELF with explicit addends only; the machine does not matter: relocations keep their types.
 """
 
@@ -19,19 +21,16 @@ _SYMBOL = struct.Struct("<IBBHQQ")
 _RELOCATION = struct.Struct("<QQq")
 
 _PROGBITS, _SYMTAB, _STRTAB, _RELA, _NOBITS = 1, 2, 3, 4, 8
-_WRITE, _ALLOC, _GROUP_MEMBER, _INFO_LINK = 0x1, 0x2, 0x200, 0x40
+_WRITE, _ALLOC, _EXECUTE, _GROUP_MEMBER, _INFO_LINK = 0x1, 0x2, 0x4, 0x200, 0x40
+_UNWINDING = b".eh_frame"  # for exceptions, of which there are none
 _LOCAL, _SECTION_SYMBOL, _FILE_SYMBOL = 0, 3, 4
-_UNDEFINED, _RESERVED = 0, 0xFF00
+_UNDEFINED, _TEXT, _RESERVED = 0, 1, 0xFF00
 
 
 @dataclass
 class _Merged:
-    """One section of the result."""
+    """The one section of the result that is loaded."""
 
-    name: bytes
-    kind: int
-    flags: int
-    entry_size: int
     alignment: int = 1
     data: bytearray = field(default_factory=bytearray)
     relocations: bytearray = field(default_factory=bytearray)
@@ -49,8 +48,6 @@ class _Symbol:
 
 def merge_objects(objects: Sequence[bytes]) -> bytes:
     """One object with everything in `objects`, in their order. InternalError for what is no such object."""
-    if len(objects) == 1:
-        return objects[0]
     merger = _Merger()
     for code in objects:
         merger.add(_Object(code))
@@ -86,7 +83,7 @@ class _Merger:
     """Collects objects; `object` writes the result."""
 
     def __init__(self) -> None:
-        self._sections: dict[tuple[bytes, int, int, int], _Merged] = {}
+        self._section = _Merged()
         self._locals: list[_Symbol] = []
         self._globals: dict[bytes, _Symbol] = {}
         # (section, its relocations as (offset, type, symbol, addend)): symbols have no numbers before all are known.
@@ -109,14 +106,13 @@ class _Merger:
         """Number in the object -> (section of the result, where in it); only what is loaded."""
         places = {}
         for number, section in enumerate(found.sections):
-            _, kind, flags, _, _, size, _, _, alignment, entry = section
-            if not flags & _ALLOC or not size:
+            _, kind, flags, _, _, size, _, _, alignment, _ = section
+            if not flags & _ALLOC or not size or found.name(section) == _UNWINDING:
                 continue
-            name = found.name(section)
             if kind != _PROGBITS or flags & (_WRITE | _GROUP_MEMBER):
-                raise InternalError(f"section '{name.decode()}' of an object cannot be merged")
-            key = (name, kind, flags, entry)
-            merged = self._sections.setdefault(key, _Merged(name, kind, flags, entry))
+                name = found.name(section).decode()
+                raise InternalError(f"section '{name}' of an object cannot be merged")
+            merged = self._section
             merged.alignment = max(merged.alignment, alignment)
             merged.data.extend(bytes(-len(merged.data) % max(alignment, 1)))
             places[number] = (merged, len(merged.data))
@@ -128,13 +124,12 @@ class _Merger:
     ) -> list[tuple[_Symbol | bytes, int]]:
         """For each symbol of the object: what stands for it (global ones by name), and what to add to addends."""
         result: list[tuple[_Symbol | bytes, int]] = []
-        numbers = {id(m): i for i, m in enumerate(self._sections.values(), start=1)}
         for name, (_, info, other, index, value, size) in found.symbols():
             merged, begin = places.get(index, (None, 0))
             if index >= _RESERVED or (index and merged is None):
                 merged_number = 0  # the file's name, or an empty section: nothing refers to it
             else:
-                merged_number = numbers[id(merged)] if merged else _UNDEFINED
+                merged_number = _TEXT if merged else _UNDEFINED
             symbol = _Symbol(name, info, other, merged_number, value + begin, size)
             if info & 15 == _SECTION_SYMBOL and merged:
                 whole = _Symbol(b"", info, other, merged_number, 0, 0)
@@ -170,7 +165,7 @@ class _Merger:
                 info = numbers[reference] << 32 | kind
                 target.relocations.extend(_RELOCATION.pack(offset, info, addend))
         named = _renamed(symbols[:first_global], set(self._globals)) + symbols[first_global:]
-        return _written(like, list(self._sections.values()), named, first_global)
+        return _written(like, self._section, named, first_global)
 
 
 def _renamed(symbols: Sequence[_Symbol], taken: set[bytes]) -> list[_Symbol]:
@@ -186,9 +181,7 @@ def _renamed(symbols: Sequence[_Symbol], taken: set[bytes]) -> list[_Symbol]:
     return result
 
 
-def _written(
-    like: bytes, sections: list[_Merged], symbols: Sequence[_Symbol], first_global: int
-) -> bytes:
+def _written(like: bytes, text: _Merged, symbols: Sequence[_Symbol], first_global: int) -> bytes:
     strings = _Strings()
     table = b"".join(
         _SYMBOL.pack(strings.add(s.name), s.info, s.other, s.section, s.value, s.size)
@@ -222,21 +215,11 @@ def _written(
         rows.append(_SECTION.pack(*header))
         body.extend(data)
 
-    related = [(i, s) for i, s in enumerate(sections, start=1) if s.relocations]
-    table_number = 1 + len(sections) + len(related)
-    for s in sections:
-        put(s.name, s.kind, s.flags, bytes(s.data), 0, 0, s.alignment, s.entry_size)
-    for number, s in related:
-        put(
-            b".rela" + s.name,
-            _RELA,
-            _INFO_LINK,
-            bytes(s.relocations),
-            table_number,
-            number,
-            8,
-            _RELOCATION.size,
-        )
+    table_number = 3 if text.relocations else 2
+    put(b".text", _PROGBITS, _ALLOC | _EXECUTE, bytes(text.data), 0, 0, text.alignment, 0)
+    if text.relocations:
+        moves = bytes(text.relocations)
+        put(b".rela.text", _RELA, _INFO_LINK, moves, table_number, _TEXT, 8, _RELOCATION.size)
     put(b".symtab", _SYMTAB, 0, table, table_number + 2, first_global, 8, _SYMBOL.size)
     put(b".note.GNU-stack", _PROGBITS, 0, b"", 0, 0, 1, 0)  # the stack need not be executable
     strings.add(b".strtab")
