@@ -43,11 +43,16 @@ def main() -> None:
             part, target, check = receive(sys.stdin.buffer)
         except EOFError:
             return
+        answer: Any
         try:
-            send(answers, compile_part(part, target, check))
+            answer = compile_part(part, target, check)
         except Exception as error:  # noqa: BLE001 - the parent raises it
             notes = tuple(getattr(error, "__notes__", ()))
-            send(answers, Failure(f"{type(error).__name__}: {error}", notes))
+            answer = Failure(f"{type(error).__name__}: {error}", notes)
+        try:
+            send(answers, answer)
+        except BrokenPipeError:
+            os._exit(0)  # the parent was killed; closing what is buffered would raise again
 
 
 if __name__ == "__main__":
