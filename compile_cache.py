@@ -14,7 +14,6 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
-import secrets
 import stat
 import sys
 import time
@@ -29,8 +28,9 @@ from .graph_ir.context import LowerContext
 from .graph_ir.graph import Graph
 from .runtime.abi import ABI_VERSION
 from .runtime.artifact import Artifact
-from .runtime.container import FORMAT_VERSION, TEMPORARY_FILES
+from .runtime.container import FORMAT_VERSION
 from .versions import versions
+from .whole_file import TEMPORARY_FILES, whole_file
 
 SUFFIX, ALIAS_SUFFIX = ".gcm", ".key"
 LIMIT_BYTES = 4 << 30
@@ -112,10 +112,9 @@ class CompileCache:
         if self._refusal() is not None:
             return  # `put` has said so
         path = self.folder / f"{alias}{ALIAS_SUFFIX}"
-        temporary = self.folder / TEMPORARY_FILES.replace("*", secrets.token_hex(8))
         try:
-            temporary.write_text(f"{key} {_check_of(alias, key)}")
-            os.replace(temporary, path)
+            with whole_file(path) as stream:
+                stream.write(f"{key} {_check_of(alias, key)}".encode())
         except OSError as error:
             _LOG.warning("'%s' cannot be written (%s)", path, error.strerror)
 

@@ -28,6 +28,7 @@ from ..errors import UserError
 from ..runtime.loader import LoadedCode
 from ..runtime.memory import aligned_empty, large_alignment
 from ..target import Target
+from ..whole_file import whole_file
 from .peak import best_seconds, measure_peak
 
 VERSION = 2
@@ -273,8 +274,7 @@ def _write(path: Path, rooflines: Mapping[str, Roofline]) -> None:
     content = {"version": VERSION, "rooflines": {k: asdict(r) for k, r in rooflines.items()}}
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_name(f"{path.name}.{os.getpid()}")
-        part.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-        part.replace(path)
+        with whole_file(path) as stream:
+            stream.write((json.dumps(content, indent=1) + "\n").encode())
     except OSError as error:  # a home that is read-only: nothing is kept
         _LOG.info("'%s' cannot be written (%s)", path, error.strerror)

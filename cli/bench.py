@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import UserError
+from ..whole_file import whole_file
 from .model_arguments import (
     TARGETS,
     add_input_argument,
@@ -146,7 +147,8 @@ def _output(facts: Callable[[], Any], table: Callable[[], Any], file: str | None
         return
     if file:
         try:
-            Path(file).write_text(json.dumps(facts(), indent=1) + "\n")
+            with whole_file(file) as stream:
+                stream.write((json.dumps(facts(), indent=1) + "\n").encode())
         except OSError as error:
             raise UserError(f"cannot write '{file}' ({error.strerror})") from error
     from rich.console import Console

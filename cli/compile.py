@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import UserError
+from ..whole_file import whole_file
 from .model_arguments import (
     ModelTexts,
     add_compile_arguments,
@@ -127,7 +127,8 @@ def _emit(args: argparse.Namespace, texts: ModelTexts) -> int:
         sys.stdout.buffer.write(data)
         return 0
     try:
-        Path(output).write_bytes(data)
+        with whole_file(output) as stream:
+            stream.write(data)
     except OSError as error:
         raise UserError(f"cannot write '{output}' ({error.strerror})") from error
     return 0

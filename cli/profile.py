@@ -6,10 +6,10 @@ import argparse
 import json
 import math
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import UserError
+from ..whole_file import whole_file
 from .model_arguments import (
     add_compile_arguments,
     compile_options,
@@ -89,7 +89,8 @@ def profile_model(args: argparse.Namespace, report: Any) -> tuple[Any, Profile]:
 def write_text(path: str, text: str) -> None:
     """Write a file. UserError when the system refuses it."""
     try:
-        Path(path).write_text(text, encoding="utf-8")
+        with whole_file(path) as stream:
+            stream.write(text.encode())
     except OSError as error:
         raise UserError(f"cannot write '{path}' ({error.strerror})") from error
 

@@ -19,7 +19,6 @@ import hashlib
 import json
 import mmap
 import os
-import secrets
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -29,6 +28,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import UserError
+from ..whole_file import whole_file
 from .abi import ABI_VERSION, ALIGNMENT
 from .memory import aligned_empty, large_alignment
 
@@ -36,9 +36,6 @@ MAGIC = b"\x89GCM\r\n\x1a\n"
 """A byte above 127 and both line ends, so that a transfer in text mode is recognised as damage."""
 
 FORMAT_VERSION = 1
-TEMPORARY_FILES = ".graphc-*.tmp"
-"""What a file is called in its folder until it is whole."""
-
 MAX_HEADER_BYTES = 64 << 20
 
 _PRELUDE = struct.Struct("<8sIIQQ32s")
@@ -67,21 +64,12 @@ def write_container(
     path = Path(os.path.realpath(path))
     if path.exists() and not path.is_file():
         raise UserError(f"{path}: is not a regular file; choose another name for the artifact")
-    temporary = path.parent / TEMPORARY_FILES.replace("*", secrets.token_hex(8))
     try:
-        with open(temporary, "xb") as file:
-            try:
-                file.write(prelude + text)
-                for name, data in sections.items():
-                    file.write(bytes(offsets[name] - file.tell()))
-                    file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-                os.replace(temporary, path)
-            except BaseException:
-                temporary.unlink()
-                raise
-        _sync_folder(path.parent)
+        with whole_file(path, durable=True) as file:
+            file.write(prelude + text)
+            for name, data in sections.items():
+                file.write(bytes(offsets[name] - file.tell()))
+                file.write(data)
     except OSError as error:
         raise UserError(f"{path}: cannot be written, {error.strerror}") from error
 
@@ -111,14 +99,6 @@ def _lay_out(
         if len(encoded) <= len(text):
             return encoded.ljust(len(text)), offsets, end
         text = encoded.ljust(len(encoded) + 16)
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def read_container(

@@ -14,7 +14,7 @@ from support.process import ROOT
 NOT_SHIPPED = ("tests", "docs", "benchmarks", "examples", "build", "build_backend")
 PACKAGING = ("setup.py",)
 
-LEAVES = ("errors", "dtypes", "target", "options")
+LEAVES = ("errors", "dtypes", "target", "options", "whole_file")
 DRIVER = (
     "compiler",
     "compile_cache",

@@ -10,6 +10,7 @@ from pathlib import Path
 from ..errors import UserError
 from ..frontend import format_of, load
 from ..graph_ir.graph import Array, Graph
+from ..whole_file import whole_file
 
 
 @dataclass(frozen=True)
@@ -151,7 +152,8 @@ def _write_text(
         if beside is not None and arrays:
             files.append(beside)
             write_params(beside, arrays)
-        output.write_text(text, encoding="utf-8")
+        with whole_file(output) as stream:
+            stream.write(text.encode())
     except OSError as error:
         raise UserError(f"'{output}' cannot be written: {error.strerror or error}") from error
     return files

@@ -10,6 +10,7 @@ from onnx import ModelProto, TensorProto, helper
 
 from ...errors import UserError
 from ...graph_ir.graph import Array, Graph
+from ...whole_file import whole_file
 from .export import export_graph, value_info
 from .tensors import DTYPES
 
@@ -51,7 +52,8 @@ def write_onnx(graph: Graph, path: str | os.PathLike[str]) -> list[Path]:
         if sum(len(t.raw_data) for t in model.graph.initializer) > MOST_BYTES_INSIDE:
             files.append(target.with_name(f"{target.name}.data"))
             _move_weights(model, files[1])
-        target.write_bytes(model.SerializeToString(deterministic=True))
+        with whole_file(target) as stream:
+            stream.write(model.SerializeToString(deterministic=True))
     except OSError as error:
         raise UserError(f"'{target}' cannot be written: {error.strerror or error}") from error
     return files
@@ -69,7 +71,7 @@ def _tensor(name: str, array: Array) -> TensorProto:
 
 def _move_weights(model: ModelProto, path: Path) -> None:
     """Put the data of all initializers into a file of their own, one after the other."""
-    with path.open("wb") as stream:
+    with whole_file(path) as stream:
         for tensor in model.graph.initializer:
             place = {
                 "location": path.name,

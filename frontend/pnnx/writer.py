@@ -12,6 +12,7 @@ import numpy as np
 
 from ...errors import UserError
 from ...graph_ir.graph import Array, Graph
+from ...whole_file import whole_file
 from .export import export_graph
 from .program import MAGIC, Operator
 
@@ -31,21 +32,12 @@ def write_pnnx(graph: Graph, path: str | os.PathLike[str]) -> None:
         )
     operators, weights = export_graph(graph)
     try:
-        _replace(param.with_suffix(".bin"), lambda stream: _write_archive(stream, weights))
-        _replace(param, lambda stream: stream.write(_text(operators).encode()))
+        with whole_file(param.with_suffix(".bin")) as stream:
+            _write_archive(stream, weights)
+        with whole_file(param) as stream:
+            stream.write(_text(operators).encode())
     except OSError as error:
         raise UserError(f"'{param}' cannot be written: {error.strerror or error}") from error
-
-
-def _replace(path: Path, write: object) -> None:
-    """Write a file beside its place first, so that a failure leaves no half of it."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with draft.open("wb") as stream:
-            write(stream)  # type: ignore[operator]
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)
 
 
 def _write_archive(stream: IO[bytes], weights: dict[str, Array]) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 from ...dtypes import BF16
 from ...errors import InternalError, UnsupportedError, UserError
 from ...graph_ir.graph import Array
+from ...whole_file import whole_file
 
 _LIST_MAGIC = 0xF7E58D4F05049CB7
 _ARRAY_MAGIC = 0xDD5E40F096B4A13F
@@ -68,14 +69,8 @@ def write_params(path: str | os.PathLike[str], arrays: Mapping[str, Array]) -> N
 
     The file is replaced, not overwritten: `arrays` may be views of the old one.
     """
-    target = Path(path)
-    draft = target.with_name(f".{target.name}.{os.getpid()}")
-    try:
-        with draft.open("wb") as file:
-            file.writelines(params_chunks(arrays))
-        draft.replace(target)
-    finally:
-        draft.unlink(missing_ok=True)
+    with whole_file(path) as file:
+        file.writelines(params_chunks(arrays))
 
 
 class ParamsWriter:

@@ -1,0 +1,48 @@
+"""Files written whole or not at all: a full disk, a killed process or a second writer never leaves half of one."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+TEMPORARY_FILES = ".graphc-*.tmp"
+"""Names of files that are being written; one that is old belongs to a process that was killed."""
+
+
+@contextmanager
+def whole_file(path: str | os.PathLike[str], durable: bool = False) -> Iterator[IO[bytes]]:
+    """A stream whose bytes become the file at `path` when the block ends, and nothing if it ends with an error.
+
+    `durable`: they are on the disk by then. What is no regular file, such as a pipe or /dev/stdout, is written to as it
+    is. OSError where the system refuses the file.
+    """
+    place = Path(os.path.realpath(path))
+    if place.exists() and not place.is_file():
+        with open(place, "wb") as stream:
+            yield stream
+        return
+    temporary = place.parent / TEMPORARY_FILES.replace("*", secrets.token_hex(8))
+    try:
+        with open(temporary, "xb") as stream:
+            yield stream
+            stream.flush()
+            if durable:
+                os.fsync(stream.fileno())
+        os.replace(temporary, place)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    if durable:
+        _sync_folder(place.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
