@@ -28,6 +28,7 @@ from .passes.simplify_control import simplify_control
 from .passes.simplify_movement import simplify_movement
 from .passes.sink_reshapes import sink_reshapes
 from .passes.sink_transposes import sink_transposes
+from .passes.split_running_sums import split_running_sums
 from .passes.sum_row_products import sum_row_products
 from .passes.update_in_place import update_in_place
 from .verifier import verify
@@ -73,6 +74,7 @@ PIPELINE: tuple[tuple[Pass, str], ...] = (
     (recompose_softmax, "recompose"),
     (recompose_normalization, "recompose"),
     (fold_batch_norm, "simplify"),
+    (split_running_sums, "simplify"),
     (decompose, ""),
     (lower_windows, ""),
     (divide_by_constants, "simplify"),  # after the patterns, which know divisions
