@@ -24,6 +24,7 @@ _HLO_BEGIN = re.compile(
 )  # after comments
 _JSON_BEGIN = re.compile(rb"\A(?:\xef\xbb\xbf)?(?:\s++|(?:#|//)[^\n]*+\n)*+\{")  # after comments
 _PNNX_MAGIC = b"7767517"  # the first line of a .param file
+_ARTIFACT_MAGIC = b"\x89GCM"  # of runtime/container.py
 
 Model = "str | os.PathLike[str] | bytes | ModelProto | Graph"
 
@@ -66,6 +67,8 @@ def format_of(path: Path) -> str:
     if path.suffix == ".graph":  # our own text, as reproducers are written
         return "graph"
     head = _head(path)
+    if head.startswith(_ARTIFACT_MAGIC):
+        raise UserError(f"'{path}' is a compiled model; graphc run and graphc.load take it")
     if path.suffix == ".param" or head.startswith(_PNNX_MAGIC):
         return "pnnx"
     return "hlo" if path.suffix == ".hlo" and not _GE_BEGIN.search(head) else _format_of_text(head)

@@ -9,6 +9,7 @@ import pytest
 
 from graphc.errors import UserError
 from graphc.frontend import load
+from graphc.runtime.container import MAGIC
 from support.onnx_models import model, node
 
 
@@ -60,4 +61,14 @@ def test_what_is_no_model() -> None:
         load(b"7767517\n1 1\n")
     assert str(error.value) == (
         "a PNNX model must be given as the path of its .param file: its weights are in another"
+    )
+
+
+def test_a_compiled_model_is_told_from_a_model(tmp_path: Path) -> None:
+    artifact = tmp_path / "m.gcm"
+    artifact.write_bytes(MAGIC + bytes(100))
+    with pytest.raises(UserError) as error:
+        load(str(artifact))
+    assert (
+        str(error.value) == f"'{artifact}' is a compiled model; graphc run and graphc.load take it"
     )
