@@ -6,6 +6,7 @@ from .computation import Pointwise, Reduction
 from .format import Format, plain
 from .graph import GraphTensor, Op
 from .op_kinds import FusibleOp, TunableOp
+from .registry import lookup, names
 from .reshape_layout import reshaped_formats
 
 
@@ -47,6 +48,24 @@ def follows_layout(op: Op) -> bool:
     kept = is_reduction(op) and bool(op.attrs.get("keep_dims", False))
     # Rows of a plain tensor have a loop of their own, which keeps them in cache.
     return kept and getattr(op, "axes", None) != (op.inputs[0].details.rank - 1,)
+
+
+def elementwise_names() -> list[str]:
+    """The registered ops that are elementwise."""
+    classes = {name: lookup(name) for name in names()}
+    return [n for n, c in classes.items() if issubclass(c, FusibleOp) and c.elementwise]
+
+
+def comes_from_tunable(op: Op) -> bool:
+    """Whether the op is a tunable one, or elementwise ops (at most 100) on what one made."""
+    for _ in range(100):
+        if op.kind == "tunable" or not is_elementwise(op):
+            break
+        same = [x for x in op.inputs if x.details.plain_dims == op.outputs[0].details.plain_dims]
+        if not same:
+            break
+        op = same[0].producer_owner
+    return op.kind == "tunable"
 
 
 def is_tuned(op: Op) -> bool:

@@ -8,7 +8,7 @@ from ..tensor_ir.nodes import Buffer, Expr, Function, Let
 from .computation import Index
 from .context import LowerContext
 from .graph import GraphTensor, Op
-from .lower_matmul import epilogue_value, flat
+from .lower_matmul import epilogue_names, epilogue_value, flat
 from .ops.convolution_depthwise import DepthwiseConvolution
 from .ops.convolution_direct import geometry_of
 from .ops.pool import WindowReduce
@@ -35,7 +35,7 @@ def depthwise_function(
     if output is not op.outputs[0]:
         epilogue = _of_rank(epilogue_value(op.outputs[0], output, memory), output.details.rank)
     threads = ctx.options.threads if worth_threads(g, ctx.target) else 1
-    post = "".join(f"_{name}" for name in dict.fromkeys(o.op_name for o in ops if o is not op))[:40]
+    post = epilogue_names(op, ops)
     name = f"f32_depthwise{post}_{g}__{ctx.target.isa}"
     template = WindowTemplate(problem, ctx.target, threads, epilogue)
     return template.function(name, tuple(memory.values()), " -> ".join(o.name for o in ops))

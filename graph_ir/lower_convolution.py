@@ -13,7 +13,7 @@ from .context import LowerContext
 from .format import Format
 from .graph import GraphTensor, Op
 from .groups import is_elementwise
-from .lower_matmul import epilogue_value, flat
+from .lower_matmul import epilogue_names, epilogue_value, flat
 from .ops.convolution_direct import LAST_BANDS, DirectConvolution, offered
 from .templates.convolution import ConvolutionProblem, ConvolutionTemplate
 from .templates.convolution_band import BANDS, ImageOperand
@@ -87,7 +87,7 @@ def convolution_function(
     operands = [memory[x] for x in (*op.inputs, output)]
     make = _product if choice.band == "product" else _taps
     template = make(op, choice, operands, output, value, by_pixel, ctx)
-    post = "".join(f"_{name}" for name in dict.fromkeys(o.op_name for o in others))[:40]
+    post = epilogue_names(op, ops)
     tile = f"{choice.blocking.tile.rows}x{choice.blocking.tile.columns(ctx.target)}"
     name = f"f32_conv_{choice.band}{post}_{op.geometry}_{tile}__{ctx.target.isa}"
     note = f"{' -> '.join(o.name for o in ops)} [{choice.band} {choice.blocking}]"

@@ -70,13 +70,18 @@ def matmul_function(
         blocking = replace(blocking, k_block=k)
     columns = blocking.tile.columns(ctx.target)
     epilogue = None if output is op.outputs[0] else epilogue_value(op.outputs[0], output, memory)
-    post = "".join(f"_{name}" for name in dict.fromkeys(o.op_name for o in ops if o is not op))[:40]
+    post = epilogue_names(op, ops)
     sizes = "x".join(map(str, (*batch, m, n, k)))
     name = f"f32_gemm{post}_{sizes}_{blocking.tile.rows}x{columns}__{ctx.target.isa}"
     template = MatmulTemplate(problem, blocking, ctx.target, epilogue)
     return template.function(
         name, tuple(memory.values()), f"{' -> '.join(o.name for o in ops)} [{blocking}]"
     )
+
+
+def epilogue_names(op: Op, ops: Sequence[Op]) -> str:
+    """The kinds of the ops after a tuned one, as they stand in its kernel's name."""
+    return "".join(f"_{name}" for name in dict.fromkeys(o.op_name for o in ops if o is not op))[:40]
 
 
 def flat(buffer: Buffer) -> Buffer:

@@ -8,7 +8,7 @@ from ..target import GemmTile
 from ..tensor_ir.nodes import Buffer, Function, LoopKind
 from .context import LowerContext
 from .graph import GraphTensor, Op
-from .lower_matmul import epilogue_value, flat
+from .lower_matmul import epilogue_names, epilogue_value, flat
 from .ops.winograd import WinogradConvolution
 from .templates import winograd_tile
 from .templates.convolution_geometry import ConvolutionGeometry
@@ -60,7 +60,7 @@ def winograd_function(
         _image(memory[output], g.result, g.outputs), *g.before,
     )  # fmt: skip
     epilogue = None if output is op.outputs[0] else epilogue_value(op.outputs[0], output, memory)
-    post = "".join(f"_{name}" for name in dict.fromkeys(o.op_name for o in ops if o is not op))[:40]
+    post = epilogue_names(op, ops)
     tile = f"{blocking.tile.rows}x{blocking.tile.columns(ctx.target)}"
     name = f"f32_winograd_{op.form.name}{post}_{g}_{tile}__{ctx.target.isa}"
     kind: LoopKind = "parallel" if ctx.options.threads > 1 and worth_threads(g) else "serial"

@@ -7,10 +7,8 @@ from collections.abc import Sequence
 
 from ..context import LowerContext
 from ..graph import Graph, GraphTensor, Op
-from ..groups import is_elementwise
-from ..op_kinds import FusibleOp
+from ..groups import comes_from_tunable, elementwise_names
 from ..ops.compose import Composer
-from ..registry import lookup, names
 from ..rewrite import Rule, rewrite
 
 
@@ -25,9 +23,9 @@ def sink_reshapes(graph: Graph, ctx: LowerContext) -> bool:
     Ensures: topological order; only reshapes that split the last axis of a product's result have moved; no reshape
     undoes the one before it.
     """
-    classes = {name: lookup(name) for name in names()}
-    elementwise = [n for n, c in classes.items() if issubclass(c, FusibleOp) and c.elementwise]
-    rules: dict[str, list[Rule]] = {name: [_past] for name in elementwise if name != "broadcast"}
+    rules: dict[str, list[Rule]] = {
+        name: [_past] for name in elementwise_names() if name != "broadcast"
+    }
     return rewrite(graph, {**rules, "reshape": [_join]})
 
 
@@ -63,19 +61,7 @@ def _source_dims(tensor: GraphTensor, dims: tuple[int, ...]) -> tuple[int, ...] 
     lead = len(source) - 1
     if not 0 < lead < len(dims) - 1 or source[:lead] != dims[:lead]:
         return None
-    return source if _is_of_product(op.inputs[0].producer_owner) else None
-
-
-def _is_of_product(op: Op) -> bool:
-    """Whether the op is a product, or elementwise on one."""
-    for _ in range(100):
-        if op.kind == "tunable" or not is_elementwise(op):
-            break
-        same = [x for x in op.inputs if x.details.plain_dims == op.outputs[0].details.plain_dims]
-        if not same:
-            break
-        op = same[0].producer_owner
-    return op.kind == "tunable"
+    return source if comes_from_tunable(op.inputs[0].producer_owner) else None
 
 
 def _merged(

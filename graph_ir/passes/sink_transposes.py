@@ -6,10 +6,8 @@ from collections.abc import Sequence
 
 from ..context import LowerContext
 from ..graph import Graph, GraphTensor, Op
-from ..groups import is_elementwise
-from ..op_kinds import FusibleOp
+from ..groups import comes_from_tunable, elementwise_names
 from ..ops.compose import Composer
-from ..registry import lookup, names
 from ..rewrite import Rule, rewrite
 
 
@@ -24,9 +22,9 @@ def sink_transposes(graph: Graph, ctx: LowerContext) -> bool:
     Ensures: topological order; only transposes of what a tunable op made, or of elementwise ops on that, have moved;
     no transpose undoes the one before it.
     """
-    classes = {name: lookup(name) for name in names()}
-    elementwise = [n for n, c in classes.items() if issubclass(c, FusibleOp) and c.elementwise]
-    rules: dict[str, list[Rule]] = {name: [_past] for name in elementwise if name != "broadcast"}
+    rules: dict[str, list[Rule]] = {
+        name: [_past] for name in elementwise_names() if name != "broadcast"
+    }
     return rewrite(graph, {**rules, "transpose": [_join]})
 
 
@@ -49,7 +47,9 @@ def _past(graph: Graph, op: Op) -> GraphTensor | None:
     full = [x for x in op.inputs if x.details.plain_dims == dims]
     perms = {_moved_by(x) for x in full}
     perm = next(iter(perms)) if len(perms) == 1 else None
-    if perm is None or not any(_is_of_product(x.producer_owner.inputs[0]) for x in full):
+    if perm is None or not any(
+        comes_from_tunable(x.producer_owner.inputs[0].producer_owner) for x in full
+    ):
         return None
     make = Composer(graph, op)
     inputs = [
@@ -66,19 +66,6 @@ def _perm(op: Op) -> tuple[int, ...]:
 def _moved_by(tensor: GraphTensor) -> tuple[int, ...] | None:
     op = tensor.producer_owner
     return _perm(op) if op.op_name == "transpose" else None
-
-
-def _is_of_product(tensor: GraphTensor) -> bool:
-    """Whether a tunable op made it, elementwise ops on the way aside."""
-    op = tensor.producer_owner
-    for _ in range(100):
-        if op.kind == "tunable" or not is_elementwise(op):
-            break
-        same = [x for x in op.inputs if x.details.plain_dims == op.outputs[0].details.plain_dims]
-        if not same:
-            break
-        op = same[0].producer_owner
-    return op.kind == "tunable"
 
 
 def _turned_back(make: Composer, x: GraphTensor, perm: Sequence[int]) -> GraphTensor:

@@ -51,9 +51,7 @@ def blocking_cycles(
     blocks = [cycles[r] for r in sizes]
     if threads == 1 or not worth_threads(batch * m * n * k):
         return batch * sum(blocks)
-    # A last block of fewer rows keeps the loops over blocks and groups from becoming one: only blocks are tasks then.
-    groups = 1 if rest and full else blocking.n_groups
-    shares = _group_shares(math.ceil(n / blocking.tile.columns(target)), groups)
+    shares = _group_shares(math.ceil(n / blocking.tile.columns(target)), blocking.n_groups)
     tasks = [block * share for block in blocks for share in shares] * batch
     return _finish(tasks, threads) + OPEN_CYCLES
 

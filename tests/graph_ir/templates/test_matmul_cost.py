@@ -47,12 +47,13 @@ def test_unequal_blocks_leave_a_thread_waiting() -> None:
     assert even == pytest.approx(cycles(sizes, MatmulBlocking(WIDE, 16, 512, 1)) / 2 + OPEN_CYCLES)
 
 
-def test_groups_of_panels_are_tasks_unless_blocks_are_unequal() -> None:
+def test_groups_of_panels_are_tasks_of_equal_and_unequal_blocks_alike() -> None:
+    """The loop over groups is the outer one, so that no block of rows comes between them."""
     sizes = (1, 32, 256, 512)
     alone = cycles(sizes, MatmulBlocking(TALL, 32, 512, 1), threads=2)
     assert cycles(sizes, MatmulBlocking(TALL, 32, 512, 2), threads=2) < 0.6 * alone
     uneven = [cycles(sizes, MatmulBlocking(TALL, 28, 512, ng), threads=2) for ng in (1, 2)]
-    assert uneven[0] == uneven[1]
+    assert uneven[1] < 0.6 * uneven[0]
 
 
 def test_small_products_open_no_loop() -> None:
