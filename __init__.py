@@ -13,10 +13,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import jax_functions as jax
-    from .compiler import compile, load
-    from .errors import GraphcError, InternalError, UnsupportedError, UserError
-    from .graph_ir.graph import Graph
+    from .base.errors import GraphcError, InternalError, UnsupportedError, UserError
+    from .driver.compiler import compile, load
+    from .graph_ir.ir.graph import Graph
+    from .integrations import jax_functions as jax
     from .runtime.executor import CompiledModel
     from .tools.debugger import debug
 
@@ -26,17 +26,17 @@ logging.getLogger("graphc").addHandler(logging.NullHandler())  # silent unless t
 
 _HOME = {
     "CompiledModel": ".runtime.executor",
-    "Graph": ".graph_ir.graph",
-    "GraphcError": ".errors",
-    "InternalError": ".errors",
-    "UnsupportedError": ".errors",
-    "UserError": ".errors",
-    "compile": ".compiler",
+    "Graph": ".graph_ir.ir.graph",
+    "GraphcError": ".base.errors",
+    "InternalError": ".base.errors",
+    "UnsupportedError": ".base.errors",
+    "UserError": ".base.errors",
+    "compile": ".driver.compiler",
     "debug": ".tools.debugger",
-    "load": ".compiler",
+    "load": ".driver.compiler",
 }
 
-_MODULES = {"jax": ".jax_functions"}
+_MODULES = {"jax": ".integrations.jax_functions"}
 """Public modules, by the names they are known by here."""
 
 __all__ = [

@@ -9,7 +9,7 @@ import tempfile
 
 from setuptools import find_packages, setup
 
-NOT_SHIPPED = ("tests", "docs", "benchmarks", "examples", "build", "build_backend")
+NOT_SHIPPED = ("tests", "docs", "examples", "build", "build_backend")
 
 # A build folder in the checkout would be inside the package, and what it keeps of deleted modules would be shipped.
 scratch = tempfile.mkdtemp(prefix="graphc-build-")

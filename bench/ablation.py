@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..compiler import compile as compile_model
-from ..errors import InternalError
-from ..graph_ir.compare import difference
-from ..options import SWITCHES
+from ..base.errors import InternalError
+from ..base.options import SWITCHES
+from ..driver.compiler import compile as compile_model
+from ..graph_ir.inspect.compare import difference
 from .cases import Case, specs_of
 from .engines import OnStep
 from .measure import Timing, interleave

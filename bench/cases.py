@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ..dtypes import from_numpy
-from ..errors import UserError
+from ..base.dtypes import from_numpy
+from ..base.errors import UserError
 from ..runtime.abi import ALIGNMENT
 from ..runtime.memory import aligned_copy
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..codegen.host import cpu_name, target_for
-from ..compiler import compile as compile_model
-from ..graph_ir.compare import difference
-from ..versions import versions
+from ..driver.compiler import compile as compile_model
+from ..driver.versions import versions
+from ..graph_ir.inspect.compare import difference
 from .cases import Case, specs_of
 from .measure import Timing, interleave
 from .peak import measured_peak

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-from ..errors import UserError
+from ..base.errors import UserError
 from ..frontend.hlo.importer import read_text
 
 Array = np.ndarray[Any, Any]

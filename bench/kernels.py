@@ -9,19 +9,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..base.dtypes import F32
+from ..base.errors import UserError
+from ..base.options import CompileOptions
+from ..base.target import GemmTile, Target
 from ..codegen.aot import assembly
-from ..compiler import compile_stages
-from ..dtypes import F32
-from ..errors import UserError
-from ..graph_ir.compare import difference
-from ..graph_ir.graph import Graph
-from ..graph_ir.logical_tensor import LogicalTensor
-from ..graph_ir.lower_matmul import matmul_blocking
+from ..driver.compiler import compile_stages
+from ..graph_ir.inspect.compare import difference
+from ..graph_ir.ir.graph import Graph
+from ..graph_ir.ir.logical_tensor import LogicalTensor
+from ..graph_ir.lowering.matmul import matmul_blocking
 from ..graph_ir.ops.matmul import MatmulCore
-from ..graph_ir.templates.matmul_tile import MatmulBlocking, candidate_blockings
-from ..options import CompileOptions
+from ..graph_ir.schedule.matmul_tile import MatmulBlocking, candidate_blockings
 from ..runtime.executor import CompiledModel
-from ..target import GemmTile, Target
 from .measure import Timing, interleave
 
 _PROBLEM = re.compile(
@@ -89,8 +89,8 @@ class Trial:
 
 def default_blocking(problem: Problem, target: Target, threads: int) -> MatmulBlocking:
     """What the cost model picks for a problem."""
-    from ..graph_ir import pipeline
-    from ..graph_ir.context import LowerContext
+    from ..graph_ir.passes import pipeline
+    from ..graph_ir.schedule.context import LowerContext
 
     ctx = LowerContext(target, CompileOptions(threads))
     graph = problem.graph()

@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
 
+from ..base.dtypes import F32
+from ..base.target import Target
 from ..codegen.aot import compile_to_object
-from ..dtypes import F32
 from ..runtime.loader import LoadedCode
-from ..target import Target
 
 ACCUMULATORS = (
     12  # enough to hide the latency of two multiply-adds a cycle (8), within 16 registers

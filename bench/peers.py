@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import UserError
+from ..base.errors import UserError
 
 if TYPE_CHECKING:
     from ..runtime.executor import CompiledModel

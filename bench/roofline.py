@@ -21,14 +21,14 @@ from pathlib import Path
 
 import numpy as np
 
+from ..base.dtypes import F32
+from ..base.errors import UserError
+from ..base.target import Target
+from ..base.whole_file import whole_file
 from ..codegen.aot import compile_to_object
 from ..codegen.host import cpu_name, host_supports
-from ..dtypes import F32
-from ..errors import UserError
 from ..runtime.loader import LoadedCode
 from ..runtime.memory import aligned_empty, large_alignment
-from ..target import Target
-from ..whole_file import whole_file
 from .peak import best_seconds, measure_peak
 
 VERSION = 2

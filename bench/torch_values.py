@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import UserError
+from ..base.errors import UserError
 from ..frontend.pnnx.expression import parse_expression
 from ..frontend.pnnx.param_value import parse_param_value, parse_scalar
 from ..frontend.pnnx.program import Operator

@@ -18,7 +18,7 @@ from importlib import import_module
 from typing import Protocol, cast
 
 from .. import __version__
-from ..errors import GraphcError, InternalError, UserError
+from ..base.errors import GraphcError, InternalError, UserError
 
 COMMANDS = (
     "compile",

@@ -6,7 +6,7 @@ import argparse
 import json
 from typing import Any
 
-from ..errors import UserError
+from ..base.errors import UserError
 from .model_arguments import add_compile_arguments, compile_options, read_model
 
 NAME = "asm"
@@ -64,8 +64,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _compile(args: argparse.Namespace) -> tuple[Any, Any]:
     from ..codegen.host import target_for
-    from ..compiler import compile_stages, tuned_blockings
-    from ..graph_ir.context import LowerContext
+    from ..driver.compiler import compile_stages, tuned_blockings
+    from ..graph_ir.schedule.context import LowerContext
     from ..tools.explain import Explanation
 
     source, _ = read_model(args)

@@ -12,8 +12,8 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import UserError
-from ..whole_file import whole_file
+from ..base.errors import UserError
+from ..base.whole_file import whole_file
 from .model_arguments import (
     TARGETS,
     add_input_argument,

@@ -6,7 +6,7 @@ import argparse
 import json
 import time
 
-from ..errors import UserError
+from ..base.errors import UserError
 
 NAME = "cache"
 HELP = "Show or empty the cache of compiled models."
@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Show or clear. UserError where the cache is turned off or must not be used."""
-    from ..compile_cache import LIMIT_BYTES, default_cache
+    from ..driver.compile_cache import LIMIT_BYTES, default_cache
 
     found = default_cache()
     if found is None:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import UserError
+from ..base.errors import UserError
 from .model_arguments import (
     add_compile_arguments,
     compile_options,
@@ -18,8 +18,8 @@ from .model_arguments import (
 from .progress import Report, progress
 
 if TYPE_CHECKING:
-    from ..graph_ir.context import LowerContext
-    from ..graph_ir.graph import Graph
+    from ..graph_ir.ir.graph import Graph
+    from ..graph_ir.schedule.context import LowerContext
     from ..tools.compare import Finding, Outcome
 
 NAME = "compare"
@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the verdict; 1 if something is wrong, and then a reproducer is written."""
     from ..codegen.host import target_for
-    from ..graph_ir.context import LowerContext
+    from ..graph_ir.schedule.context import LowerContext
     from ..runtime.metadata import TensorSpec
 
     ctx = LowerContext(target_for(args.target), compile_options(args))

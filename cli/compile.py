@@ -7,8 +7,8 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
-from ..errors import UserError
-from ..whole_file import whole_file
+from ..base.errors import UserError
+from ..base.whole_file import whole_file
 from .model_arguments import (
     ModelTexts,
     add_compile_arguments,
@@ -22,7 +22,7 @@ from .progress import progress
 from .summary import Verdict, summary_lines
 
 if TYPE_CHECKING:
-    from ..compiler import Outcome
+    from ..driver.compiler import Outcome
 
 NAME = "compile"
 HELP = "Compile a model to native code."
@@ -87,8 +87,8 @@ def run(args: argparse.Namespace) -> int:
 def _compile(args: argparse.Namespace, texts: ModelTexts) -> Outcome:
     """The artifact, from the cache where it is; a dump needs every stage, which the cache has not."""
     from ..codegen.host import target_for
-    from ..compile_cache import default_cache
-    from ..compiler import compile_cached, resolve_jobs, tuned_blockings
+    from ..driver.compile_cache import default_cache
+    from ..driver.compiler import compile_cached, resolve_jobs, tuned_blockings
 
     options, target = compile_options(args, args.dump_ir), target_for(args.target)
     blockings = tuned_blockings(target, options.threads, args.tuning)
@@ -101,8 +101,8 @@ def _compile(args: argparse.Namespace, texts: ModelTexts) -> Outcome:
 def _emit(args: argparse.Namespace, texts: ModelTexts) -> int:
     from ..codegen.aot import assembly
     from ..codegen.host import target_for
-    from ..compiler import compile_stages, tuned_blockings
-    from ..graph_ir.printer import print_graph
+    from ..driver.compiler import compile_stages, tuned_blockings
+    from ..graph_ir.text.printer import print_graph
     from ..tensor_ir.printer import print_module
 
     stage, output = args.emit, args.output
@@ -139,7 +139,7 @@ def _run(outcome: Outcome, values: dict[str, str]) -> Verdict:
     from ..bench.measure import interleave
     from ..bench.peak import measured_peak
     from ..codegen.host import cpu_name
-    from ..graph_ir.compare import difference
+    from ..graph_ir.inspect.compare import difference
     from ..runtime.executor import CompiledModel
 
     meta = outcome.artifact.metadata

@@ -8,7 +8,7 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..errors import UserError
+from ..base.errors import UserError
 from .model_arguments import add_model_argument, add_reading_arguments, model_texts
 
 if TYPE_CHECKING:

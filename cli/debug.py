@@ -36,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
     from pathlib import Path
 
     from ..codegen.host import target_for
-    from ..graph_ir.context import LowerContext
+    from ..graph_ir.schedule.context import LowerContext
     from ..tools.debug_dump import FOLDER
     from ..tools.debugger import DebugExecutor
 

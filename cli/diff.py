@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from .model_arguments import add_reading_arguments, model_texts, random_array
 
 if TYPE_CHECKING:
-    from ..graph_ir.graph import Graph
+    from ..graph_ir.ir.graph import Graph
     from ..tools.diff import GraphDifference
 
 NAME = "diff"
@@ -68,10 +68,10 @@ def _load(args: argparse.Namespace, path: str) -> Graph:
 
 def _simplified(graph: Graph) -> Graph:
     """A copy after every pass up to the one that takes composite ops apart."""
-    from ..graph_ir import pipeline
-    from ..graph_ir.context import LowerContext
+    from ..base.target import Target
+    from ..graph_ir.passes import pipeline
     from ..graph_ir.passes.decompose import decompose
-    from ..target import Target
+    from ..graph_ir.schedule.context import LowerContext
 
     graph, ctx = graph.copy(), LowerContext(Target("generic"))
     for step, _ in pipeline.PIPELINE:
@@ -83,7 +83,7 @@ def _simplified(graph: Graph) -> Graph:
 
 def _compare_values(first: Graph, second: Graph, found: GraphDifference) -> list[dict[str, Any]]:
     """How far the results of each pair of outputs are from each other; nothing where inputs have no counterpart."""
-    from ..graph_ir.compare import difference
+    from ..graph_ir.inspect.compare import difference
     from ..runtime.metadata import TensorSpec
 
     twins = dict(found.pairs)

@@ -63,10 +63,10 @@ def run(args: argparse.Namespace) -> int:
 
 def _explanation(args: argparse.Namespace) -> Explanation:
     from ..codegen.host import target_for
-    from ..compiler import tuned_blockings
-    from ..graph_ir import pipeline
-    from ..graph_ir.context import LowerContext
-    from ..graph_ir.lower_graph import lower_graph
+    from ..driver.compiler import tuned_blockings
+    from ..graph_ir.lowering.lower_graph import lower_graph
+    from ..graph_ir.passes import pipeline
+    from ..graph_ir.schedule.context import LowerContext
     from ..tools.explain import Explanation
 
     target, options = target_for(args.target), compile_options(args)

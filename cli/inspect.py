@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import UserError
+from ..base.errors import UserError
 from .model_arguments import add_reading_arguments, model_texts
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def _chosen(file: Path, pattern: str) -> Iterator[tuple[str, Array]]:
 
 
 def _facts(name: str, array: Array) -> dict[str, Any]:
-    from ..dtypes import from_numpy
+    from ..base.dtypes import from_numpy
 
     dims = ",".join(map(str, array.shape))
     facts: dict[str, Any] = {"name": name, "type": f"{from_numpy(array.dtype)}[{dims}]"}
@@ -133,7 +133,7 @@ def _facts(name: str, array: Array) -> dict[str, Any]:
 
 
 def _compared(array: Array, other: Array | None) -> dict[str, Any]:
-    from ..graph_ir.compare import difference
+    from ..graph_ir.inspect.compare import difference
 
     if other is None:
         return {"same": False, "difference": "only in the first"}

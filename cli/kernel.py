@@ -7,7 +7,7 @@ import json
 import os
 from typing import TYPE_CHECKING, Any
 
-from ..errors import UserError
+from ..base.errors import UserError
 from .model_arguments import TARGETS, add_threads_argument
 from .progress import progress
 

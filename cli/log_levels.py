@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 import logging
 
-from ..errors import UserError
+from ..base.errors import UserError
 
 VARIABLE = "GRAPHC_LOG"
 LEVELS = ("debug", "info", "warning", "error")
@@ -43,7 +43,7 @@ def parse_levels(text: str) -> dict[str, int]:
 
 def logger_names() -> list[str]:
     """Every name that may stand in the variable."""
-    from ..graph_ir.pipeline import PIPELINE
+    from ..graph_ir.passes.pipeline import PIPELINE
 
     return sorted({*OTHERS, *(step.__name__ for step, _ in PIPELINE)})
 

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import UserError
-from ..options import SWITCHES, WINOGRAD, CompileOptions
+from ..base.errors import UserError
+from ..base.options import SWITCHES, WINOGRAD, CompileOptions
 
 if TYPE_CHECKING:
-    from ..graph_ir.graph import Graph
+    from ..graph_ir.ir.graph import Graph
     from ..runtime.metadata import TensorSpec
 
 Array = np.ndarray[Any, Any]
@@ -181,7 +181,7 @@ def _pairs(option: str, texts: Sequence[str], form: str) -> list[tuple[str, str]
 
 def shapes_of_files(values: Mapping[str, str]) -> dict[str, str]:
     """The spec text of every input that comes from a file, for dimensions the model leaves open."""
-    from ..dtypes import from_numpy
+    from ..base.dtypes import from_numpy
 
     specs = {}
     for name, value in values.items():

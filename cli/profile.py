@@ -8,8 +8,8 @@ import math
 import sys
 from typing import TYPE_CHECKING, Any
 
-from ..errors import UserError
-from ..whole_file import whole_file
+from ..base.errors import UserError
+from ..base.whole_file import whole_file
 from .model_arguments import (
     add_compile_arguments,
     compile_options,
@@ -67,7 +67,7 @@ def profile_model(args: argparse.Namespace, report: Any) -> tuple[Any, Profile]:
     from ..bench.measure import load_warning
     from ..bench.roofline import roofline
     from ..codegen.host import target_for
-    from ..compiler import compile_stages, tuned_blockings
+    from ..driver.compiler import compile_stages, tuned_blockings
     from ..tools.profile import profile
 
     if not 0 < args.seconds < math.inf:

@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Compile, profile and write the page."""
     from ..codegen.host import target_for
-    from ..compiler import tuned_blockings
+    from ..driver.compiler import tuned_blockings
     from ..tools.report.page import report_page
 
     with progress(args.quiet) as report:

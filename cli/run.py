@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..errors import UserError
+from ..base.errors import UserError
 from .model_arguments import add_input_argument, add_threads_argument, input_arrays, split_inputs
 
 NAME = "run"

@@ -36,9 +36,9 @@ def run(args: argparse.Namespace) -> int:
     from ..bench.kernels import default_blocking, parse_problem
     from ..bench.measure import pin_to
     from ..codegen.host import target_for
-    from ..graph_ir.context import LowerContext
+    from ..driver.tuning import TuningFile, default_file
+    from ..graph_ir.schedule.context import LowerContext
     from ..tools.convolution_trials import direct_convolutions, tune_convolution
-    from ..tuning import TuningFile, default_file
 
     options, target = compile_options(args), target_for(args.target)
     graph, _ = read_model(args)
@@ -84,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _problems(graph: Any) -> list[str]:
     """The distinct products of a model, those inside its loops and branches too."""
-    from ..graph_ir.graph import subgraphs_of
+    from ..graph_ir.ir.graph import subgraphs_of
     from ..graph_ir.ops.matmul import MatmulCore
 
     found: dict[str, None] = {}

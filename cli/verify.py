@@ -16,7 +16,7 @@ from .model_arguments import (
 from .progress import Report, progress
 
 if TYPE_CHECKING:
-    from ..graph_ir.context import LowerContext
+    from ..graph_ir.schedule.context import LowerContext
     from ..tools.grade import Grade
     from ..tools.variant_program import Trial
     from ..tools.variants import Variant
@@ -44,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print a row per (op, layout, blocking) and how well its time was predicted; 1 if any result is wrong."""
     from ..codegen.host import target_for
-    from ..graph_ir.context import LowerContext
+    from ..graph_ir.schedule.context import LowerContext
     from ..tools.grade import grades
     from ..tools.variants import model_variants
 
@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
 def check(variants: Sequence[Variant], ctx: LowerContext, report: Report) -> list[Trial]:
     """Compile and run the variants in batches."""
     from ..codegen.kernel_pool import KernelPool
-    from ..compiler import resolve_jobs
+    from ..driver.compiler import resolve_jobs
     from ..tools.variant_program import try_variants
 
     trials: list[Trial] = []

@@ -30,7 +30,7 @@ def run(args: argparse.Namespace) -> int:
 def facts() -> dict[str, str]:
     """Versions, LLVM's name of this machine's CPU, and the system."""
     from ..codegen.llvm_info import host_cpu_name
-    from ..versions import versions
+    from ..driver.versions import versions
 
     return {
         **versions(),

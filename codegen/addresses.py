@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from ..dtypes import S64
+from ..base.dtypes import S64
 from ..tensor_ir.nodes import Binary, Buffer, Const, Expr
 from .instruction_stream import InstructionStream
 from .llvm_types import memory_type

@@ -12,8 +12,8 @@ from functools import cache
 
 from llvmlite import binding as llvm
 
-from ..errors import InternalError
-from ..target import Target
+from ..base.errors import InternalError
+from ..base.target import Target
 from .object_merge import merge_objects
 
 OPT_LEVEL = 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..target import Target
+from ..base.target import Target
 
 _IMPLIED = {
     # Every CPU with AVX2 and FMA also has these.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..dtypes import BF16, BOOL, F16, F32, F64, S16, S32, DType
+from ..base.dtypes import BF16, BOOL, F16, F32, F64, S16, S32, DType
 from .capabilities import Capabilities
 from .instruction_stream import InstructionStream
 from .llvm_types import constant, mangled, splat, type_of, vector_of

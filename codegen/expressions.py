@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..dtypes import S64, DType
+from ..base.dtypes import S64, DType
 from ..tensor_ir.nodes import (
     Binary,
     Broadcast,

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from llvmlite import binding as llvm
 
-from ..errors import UserError
-from ..target import ISA_FEATURES, ISA_TABLES, Target
+from ..base.errors import UserError
+from ..base.target import ISA_FEATURES, ISA_TABLES, Target
 
 # Instruction sets that our code can gain from. Whatever else the CPU has is left off, so that a compiled model asks for
 # no more than it uses.

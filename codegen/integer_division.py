@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..dtypes import BOOL, DType
+from ..base.dtypes import BOOL, DType
 from .instruction_stream import InstructionStream
 from .llvm_types import constant, type_of
 

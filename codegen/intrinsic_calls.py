@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..dtypes import BOOL, F32, F64, DType
-from ..errors import InternalError
+from ..base.dtypes import BOOL, F32, F64, DType
+from ..base.errors import InternalError
 from .capabilities import Capabilities
 from .casts import Casts
 from .instruction_stream import InstructionStream

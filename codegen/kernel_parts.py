@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ..target import Target
+from ..base.target import Target
 from ..tensor_ir import pipeline as loop_pipeline
 from ..tensor_ir.nodes import Block, Function, Invoke, Module
 from ..tensor_ir.verifier import verify

@@ -16,8 +16,8 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from types import TracebackType
 
-from ..errors import InternalError
-from ..target import Target
+from ..base.errors import InternalError
+from ..base.target import Target
 from .kernel_parts import CompiledPart, Failure, Part, compile_part
 from .kernel_worker import receive, send
 

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ..errors import InternalError
-from ..target import Target
+from ..base.errors import InternalError
+from ..base.target import Target
 from ..tensor_ir.nodes import (
     Allocate,
     Block,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import struct
 
-from ..dtypes import BOOL, F32, F64, DType
+from ..base.dtypes import BOOL, F32, F64, DType
 from ..tensor_ir.arithmetic import literal as numpy_literal
 
 _PLAIN_NAME = re.compile(r"[^A-Za-z0-9_.]")

@@ -6,7 +6,7 @@ moved in pieces of a power of two elements.
 
 from __future__ import annotations
 
-from ..dtypes import BOOL, U8, DType
+from ..base.dtypes import BOOL, U8, DType
 from .capabilities import Capabilities
 from .instruction_stream import InstructionStream
 from .llvm_types import (

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
-from ..errors import InternalError
+from ..base.errors import InternalError
+from ..base.target import Target
 from ..runtime.abi import ENTRY_NAME
-from ..target import Target
 from ..tensor_ir.nodes import Function, Module, Var
 from .llvm_emitter import FunctionEmitter, parameter_type
 from .symbols import symbol

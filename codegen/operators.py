@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..dtypes import BOOL, DType
-from ..errors import InternalError
+from ..base.dtypes import BOOL, DType
+from ..base.errors import InternalError
 from .capabilities import Capabilities
 from .instruction_stream import InstructionStream
 from .llvm_types import constant, mangled, type_of

@@ -9,11 +9,11 @@ import numpy as np
 import onnx
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
-from graphc.dtypes import F32
+from graphc.base.dtypes import F32
 from graphc.frontend.pnnx import write_pnnx
 from graphc.graph_ir import ops  # noqa: F401 - fills the registry
-from graphc.graph_ir.graph import Graph
-from graphc.graph_ir.logical_tensor import LogicalTensor
+from graphc.graph_ir.ir.graph import Graph
+from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 
 BATCH = 32
 MLP_SIZES = (13, 512, 256, 128)  # 13 features in, 128 out

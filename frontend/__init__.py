@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import UserError
-from ..graph_ir.graph import Graph
+from ..base.errors import UserError
+from ..graph_ir.ir.graph import Graph
 from .shape_spec import InputSpec, parse_inputs
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def _format_of_text(head: bytes) -> str:
 
 def _load_text(path: Path) -> Graph:
     from ..graph_ir import ops  # noqa: F401 - fills the registry
-    from ..graph_ir.parser import parse_graph
+    from ..graph_ir.text.parser import parse_graph
 
     try:
         return parse_graph(path.read_text(encoding="utf-8"))

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..dtypes import BOOL, S64, DType
-from ..graph_ir.graph import GraphTensor
+from ..base.dtypes import BOOL, S64, DType
+from ..graph_ir.ir.graph import GraphTensor
 from .op_builder import Parts
 
 

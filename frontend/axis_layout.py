@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..graph_ir.graph import GraphTensor
+from ..graph_ir.ir.graph import GraphTensor
 from .op_builder import OpBuilder
 
 _TOKEN = re.compile(r"([A-Z])|([1-9]\d{0,5})([a-z])", re.ASCII)

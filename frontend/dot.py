@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..graph_ir.graph import Graph, Op
+from ..graph_ir.ir.graph import Graph, Op
 
 _SHAPES = {"input": "oval", "output": "oval", "constant": "note"}
 _MOST_LETTERS = 40

@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Sequence
 
-from ..graph_ir.graph import GraphTensor
+from ..graph_ir.ir.graph import GraphTensor
 from .op_builder import Parts
 
 _TERM = r"[A-Za-z]*(?:\.\.\.)?[A-Za-z]*"

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..dtypes import F32, S64, DType
-from ..graph_ir.graph import GraphTensor
+from ..base.dtypes import F32, S64, DType
+from ..graph_ir.ir.graph import GraphTensor
 from .op_builder import OpBuilder
 
 _CUBIC = -0.75  # the free parameter of Keys' convolution

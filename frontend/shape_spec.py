@@ -9,8 +9,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ..dtypes import DType, by_name
-from ..errors import UserError
+from ..base.dtypes import DType, by_name
+from ..base.errors import UserError
 
 MAX_TENSOR_BYTES = 1 << 40
 """No tensor may be larger: what exceeds it is a damaged file or a typing mistake, not a model for one machine."""

@@ -1,1 +1,5 @@
-"""Graph IR: ops over logical tensors, their layouts, passes, loop templates and NumPy references."""
+"""Graph IR: ops over logical tensors, from the parsed model to loop nests. Its floors, lower never importing higher:
+ir, text, ops, rewriting, schedule, templates, passes, lowering, inspect.
+
+May import: tensor_ir, base.
+"""

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ..dtypes import BF16, from_numpy
-from ..errors import UserError
+from ..base.dtypes import BF16, from_numpy
+from ..base.errors import UserError
 from .metadata import TensorSpec
 
 DENSE = 0x101

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..errors import UserError
+from ..base.errors import UserError
 from .abi import ALIGNMENT
 from .container import read_container, write_container
 from .memory import aligned_copy, large_alignment

@@ -27,8 +27,8 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import UserError
-from ..whole_file import whole_file
+from ..base.errors import UserError
+from ..base.whole_file import whole_file
 from .abi import ABI_VERSION, ALIGNMENT
 from .memory import aligned_empty, large_alignment
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import UserError
+from ..base.errors import UserError
 from .arguments import arrange_inputs, check_apart, check_buffer, select_outputs
 from .artifact import Artifact
 from .loader import check_cpu

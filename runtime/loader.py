@@ -10,8 +10,8 @@ from functools import cache
 
 import llvmlite.binding as llvm
 
-from ..errors import InternalError, UserError
-from ..target import ISA_FEATURES
+from ..base.errors import InternalError, UserError
+from ..base.target import ISA_FEATURES
 from .metadata import Metadata
 
 

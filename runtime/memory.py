@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..errors import InternalError, UserError
+from ..base.errors import InternalError, UserError
 from .abi import ALIGNMENT, pointer
 
 HUGE_PAGE = 2 << 20

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from ..dtypes import DType, by_name
-from ..errors import UserError
+from ..base.dtypes import DType, by_name
+from ..base.errors import UserError
 
 MAX_BYTES = 1 << 47
 """Largest size in bytes of a tensor or an arena: the address space of a process."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InternalError
+from ..base.errors import InternalError
 from . import abi
 from .arguments import DENSE, accept_input
 from .artifact import Artifact

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from ..errors import InternalError, UserError
+from ..base.errors import InternalError, UserError
 from . import abi
 from .loader import LoadedCode
 

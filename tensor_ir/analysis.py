@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 
-from ..dtypes import S64
+from ..base.dtypes import S64
 from .builder import S64_MAX, S64_MIN, wrap_s64
 from .nodes import Binary, Cast, Const, Expr, For, Load, Select, Var
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ..dtypes import BOOL, F32, DType, from_numpy
-from ..errors import InternalError
+from ..base.dtypes import BOOL, F32, DType, from_numpy
+from ..base.errors import InternalError
 
 Array = Any
 """A NumPy scalar or array of one graphc dtype."""

@@ -16,8 +16,8 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
-from ..dtypes import S64, DType
-from ..errors import InternalError
+from ..base.dtypes import S64, DType
+from ..base.errors import InternalError
 from .nodes import (
     Ahead,
     Allocate,

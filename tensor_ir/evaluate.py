@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from ..dtypes import S64
-from ..errors import InternalError
+from ..base.dtypes import S64
+from ..base.errors import InternalError
 from . import arithmetic
 from .builder import wrap_s64
 from .intrinsics import INTRINSICS

@@ -6,8 +6,8 @@ import ast
 import math
 from collections.abc import Callable
 
-from ..dtypes import ALL, BOOL, F32, S64, DType, by_name
-from ..errors import UserError
+from ..base.dtypes import ALL, BOOL, F32, S64, DType, by_name
+from ..base.errors import UserError
 from .nodes import (
     BINARY_OPS,
     UNARY_OPS,

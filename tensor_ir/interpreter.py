@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from ..dtypes import BOOL, DType
-from ..errors import InternalError
+from ..base.dtypes import BOOL, DType
+from ..base.errors import InternalError
 from .evaluate import Env, Evaluate, compile_expr, compile_place
 from .nodes import (
     Allocate,

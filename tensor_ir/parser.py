@@ -9,7 +9,7 @@ import ast
 from collections.abc import Sequence
 from typing import Any
 
-from ..errors import UserError
+from ..base.errors import UserError
 from .builder import ZERO
 from .expression_parser import ExpressionParser, elements, fault, literal
 from .nodes import (

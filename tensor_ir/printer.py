@@ -18,7 +18,7 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ..dtypes import BOOL, F32, S64, DType
+from ..base.dtypes import BOOL, F32, S64, DType
 from .intrinsics import INTRINSICS
 from .nodes import (
     Allocate,

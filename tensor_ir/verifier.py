@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal
 
-from ..dtypes import BOOL, S64, DType
-from ..errors import InternalError
+from ..base.dtypes import BOOL, S64, DType
+from ..base.errors import InternalError
 from .intrinsics import INTRINSICS
 from .nodes import (
     BINARY_OPS,

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..dtypes import S64, DType
+from ..base.dtypes import S64, DType
 from . import builder as t
 from .analysis import IndexAlgebra, Range
 from .nodes import (

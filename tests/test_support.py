@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from graphc.dtypes import ALL, BF16, F32
+from graphc.base.dtypes import ALL, BF16, F32
 from support import isa
 from support.buffers import Place, guarded, guarded_copy
 from support.golden import Golden

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..errors import GraphcError
-from ..graph_ir import pipeline as graph_pipeline
-from ..graph_ir.context import LowerContext
-from ..graph_ir.decisions import log_of
-from ..graph_ir.graph import Array, Graph, Op
-from ..graph_ir.lower_graph import LoweredModel, lower_graph
+from ..base.errors import GraphcError
+from ..graph_ir.ir.graph import Array, Graph, Op
+from ..graph_ir.lowering.lower_graph import LoweredModel, lower_graph
+from ..graph_ir.passes import pipeline as graph_pipeline
 from ..graph_ir.passes.plan_memory import plan_memory
+from ..graph_ir.rewriting.decisions import log_of
+from ..graph_ir.schedule.context import LowerContext
 from ..tensor_ir import interpreter
 from ..tensor_ir import pipeline as loop_pipeline
 from ..tensor_ir.nodes import Module

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import numpy as np
 
-from ..compiler import compile_stages
-from ..graph_ir.context import LowerContext
-from ..graph_ir.graph import Array, Graph, Op
+from ..driver.compiler import compile_stages
+from ..graph_ir.ir.graph import Array, Graph, Op
+from ..graph_ir.schedule.context import LowerContext
 from ..runtime.executor import CompiledModel
 from .bisect_passes import Blame, blame_graph_pass, blame_kernel
 from .error_bound import Error, expected_outputs, walk_expected, worst_error

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ..errors import UserError
+from ..base.errors import UserError
+from ..base.whole_file import whole_file
 from ..frontend import format_of, load
-from ..graph_ir.graph import Array, Graph
-from ..whole_file import whole_file
+from ..graph_ir.ir.graph import Array, Graph
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ def _write_svg(graph: Graph, output: Path) -> list[Path]:
 
 
 def _write_graph(graph: Graph, output: Path) -> list[Path]:
-    from ..graph_ir.printer import print_graph
+    from ..graph_ir.text.printer import print_graph
 
     return _write_text(output, print_graph(graph, full=True))
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from ..errors import UserError
-from ..graph_ir import pipeline
-from ..graph_ir.context import LowerContext
-from ..graph_ir.graph import Graph, Op
+from ..base.errors import UserError
+from ..graph_ir.ir.graph import Graph, Op
 from ..graph_ir.ops.convolution_direct import DirectConvolution
-from ..graph_ir.templates.matmul_tile import MatmulBlocking
+from ..graph_ir.passes import pipeline
+from ..graph_ir.schedule.context import LowerContext
+from ..graph_ir.schedule.matmul_tile import MatmulBlocking
 from .variant_program import Trial, try_variants
 from .variants import Variant, op_variants
 

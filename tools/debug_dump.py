@@ -14,11 +14,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from ..dtypes import DType
-from ..errors import UserError
+from ..base.dtypes import DType
+from ..base.errors import UserError
 from ..frontend.tvm.params import ParamsWriter
-from ..graph_ir.graph import Array, GraphTensor, Op
-from ..graph_ir.groups import storage_root
+from ..graph_ir.ir.graph import Array, GraphTensor, Op
+from ..graph_ir.rewriting.groups import storage_root
 from ..runtime.debugger import NodeRow
 
 if TYPE_CHECKING:  # who only reads a dump needs no compiler

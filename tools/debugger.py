@@ -10,16 +10,16 @@ from typing import Any
 
 import numpy as np
 
+from ..base.errors import UserError
+from ..base.options import CompileOptions
+from ..base.target import Target
 from ..codegen.host import target_for
-from ..errors import UserError
 from ..frontend import load
-from ..graph_ir.context import LowerContext
-from ..graph_ir.graph import Array, Graph, GraphTensor, Op
-from ..options import CompileOptions
+from ..graph_ir.ir.graph import Array, Graph, GraphTensor, Op
+from ..graph_ir.schedule.context import LowerContext
 from ..runtime.debugger import NodeRow, measure, no_time, node_table
 from ..runtime.metadata import TensorSpec
 from ..runtime.threadpool import resolve_threads
-from ..target import Target
 from .node_program import NodeProgram
 
 WARMUP, REPEATS = 1, 5

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from ..graph_ir.graph import Array, Graph, GraphTensor, Op, attribute_tokens
+from ..graph_ir.ir.graph import Array, Graph, GraphTensor, Op, attribute_tokens
 from ..graph_ir.ops.elementwise import Elementwise
-from ..graph_ir.printer import print_op
+from ..graph_ir.text.printer import print_op
 
 _PROPERTIES = ("axis", "axes", "perm", "epsilon", "mode", "value")
 """Attributes whose meaning is a property of the op: negative axes counted from the front, defaults filled in."""

@@ -16,8 +16,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from ..graph_ir.graph import Array, Graph, GraphTensor, Op
-from ..graph_ir.op_kinds import CompositeOp
+from ..graph_ir.ir.graph import Array, Graph, GraphTensor, Op
+from ..graph_ir.ir.op_kinds import CompositeOp
 from ..graph_ir.ops.control import Case, While
 from .sum_rounding import DEVIATIONS, sum_noise
 

@@ -9,21 +9,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ..errors import UserError
-from ..graph_ir.blockings import (
+from ..base.errors import UserError
+from ..graph_ir.ir.graph import Graph, Op, subgraphs_of
+from ..graph_ir.lowering.lower_graph import KernelCall, LoweredModel
+from ..graph_ir.passes.plan_memory import Life, MemoryPlan
+from ..graph_ir.passes.propagate_layouts import LayoutDecision
+from ..graph_ir.rewriting.decisions import Decision, DecisionLog, log_of
+from ..graph_ir.rewriting.groups import storage_root
+from ..graph_ir.schedule.blockings import (
     Blocked,
     blocked_op,
     blocking_of,
     foreseen_cycles,
     offered_blockings,
 )
-from ..graph_ir.context import LowerContext
-from ..graph_ir.decisions import Decision, DecisionLog, log_of
-from ..graph_ir.graph import Graph, Op, subgraphs_of
-from ..graph_ir.groups import storage_root
-from ..graph_ir.lower_graph import KernelCall, LoweredModel
-from ..graph_ir.passes.plan_memory import Life, MemoryPlan
-from ..graph_ir.passes.propagate_layouts import LayoutDecision
+from ..graph_ir.schedule.context import LowerContext
 
 Facts = dict[str, Any]
 MOST_BLOCKINGS = 8

@@ -12,16 +12,16 @@ from typing import Any
 
 import numpy as np
 
+from ..base.dtypes import S64, U8
+from ..base.errors import InternalError
 from ..codegen.aot import compile_to_object
 from ..codegen.module import emit_module
-from ..compiler import support_object
-from ..dtypes import S64, U8
-from ..errors import InternalError
-from ..graph_ir import pipeline as graph_pipeline
-from ..graph_ir.context import LowerContext
-from ..graph_ir.graph import Array, Graph, GraphTensor, Op
-from ..graph_ir.groups import is_view, storage_root
-from ..graph_ir.lower_graph import LoweredModel, lower_graph
+from ..driver.compiler import support_object
+from ..graph_ir.ir.graph import Array, Graph, GraphTensor, Op
+from ..graph_ir.lowering.lower_graph import LoweredModel, lower_graph
+from ..graph_ir.passes import pipeline as graph_pipeline
+from ..graph_ir.rewriting.groups import is_view, storage_root
+from ..graph_ir.schedule.context import LowerContext
 from ..runtime.artifact import Artifact
 from ..runtime.executor import CompiledModel
 from ..runtime.memory import aligned_empty

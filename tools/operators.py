@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..frontend import format_of, load
-from ..graph_ir.graph import Array, Graph, GraphTensor, Op, subgraphs_of
-from ..graph_ir.printer import print_tensor_type
+from ..graph_ir.ir.graph import Array, Graph, GraphTensor, Op, subgraphs_of
+from ..graph_ir.text.printer import print_tensor_type
 
 if TYPE_CHECKING:
     from ..frontend.pnnx.program import Program

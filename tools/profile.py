@@ -10,16 +10,16 @@ from typing import Any
 
 import numpy as np
 
+from ..base.errors import InternalError
 from ..bench.measure import interleave
 from ..bench.roofline import Roofline
 from ..bench.stamp_cost import stamp_seconds
-from ..compiler import Compilation
-from ..errors import InternalError
-from ..graph_ir.context import LowerContext
-from ..graph_ir.graph import Op
-from ..graph_ir.lower_graph import kernel_bytes
+from ..driver.compiler import Compilation
+from ..graph_ir.ir.graph import Op
+from ..graph_ir.lowering.lower_graph import kernel_bytes
 from ..graph_ir.ops.matmul import MatmulCore
-from ..graph_ir.templates.matmul_tile import MatmulBlocking
+from ..graph_ir.schedule.context import LowerContext
+from ..graph_ir.schedule.matmul_tile import MatmulBlocking
 from .explain import Explanation
 from .stamped_program import StampedProgram
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from ..base.dtypes import S64
 from ..codegen.aot import compile_to_object
 from ..codegen.host import target_for
 from ..codegen.module import emit_module
 from ..codegen.task_trace import FUNCTION_NAME, task_trace_module
-from ..compiler import Compilation
-from ..dtypes import S64
+from ..driver.compiler import Compilation
 from ..runtime.artifact import Artifact
 from ..runtime.executor import CompiledModel
 from ..runtime.metadata import TensorSpec

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
-from ..errors import GraphcError, UserError
-from ..graph_ir.format import plain
-from ..graph_ir.graph import Array, Graph, GraphTensor, Op
-from ..graph_ir.logical_tensor import LogicalTensor
-from ..graph_ir.printer import print_graph
+from ..base.errors import GraphcError, UserError
+from ..graph_ir.ir.format import plain
+from ..graph_ir.ir.graph import Array, Graph, GraphTensor, Op
+from ..graph_ir.ir.logical_tensor import LogicalTensor
+from ..graph_ir.text.printer import print_graph
 
 MODEL_FILE, COMMAND_FILE = "model.graph", "command.txt"
 

@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from ..dtypes import F64, DType
-from ..graph_ir.computation import Reduction
-from ..graph_ir.graph import Array, Op
-from ..graph_ir.op_kinds import FusibleOp
+from ..base.dtypes import F64, DType
+from ..graph_ir.ir.computation import Reduction
+from ..graph_ir.ir.graph import Array, Op
+from ..graph_ir.ir.op_kinds import FusibleOp
 from ..graph_ir.ops.convolution import Convolution
 from ..graph_ir.ops.matmul import MatmulCore
 from ..graph_ir.ops.winograd import WinogradConvolution

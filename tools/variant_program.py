@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from ..base.dtypes import S64, U8
 from ..codegen.kernel_parts import split_program
 from ..codegen.kernel_pool import KernelPool
 from ..codegen.object_merge import merge_objects
-from ..compiler import support_object
-from ..dtypes import S64, U8
-from ..graph_ir.compare import Difference
-from ..graph_ir.context import LowerContext
+from ..driver.compiler import support_object
+from ..graph_ir.inspect.compare import Difference
+from ..graph_ir.schedule.context import LowerContext
 from ..runtime.artifact import Artifact
 from ..runtime.executor import CompiledModel
 from ..runtime.metadata import Metadata, TensorSpec

@@ -8,8 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from ..dtypes import F32
-from ..graph_ir.blockings import (
+from ..base.dtypes import F32
+from ..graph_ir.inspect.compare import Difference, difference
+from ..graph_ir.ir.graph import FormatChoice, Graph, GraphTensor, Op, subgraphs_of
+from ..graph_ir.ir.logical_tensor import LogicalTensor
+from ..graph_ir.ops.compose import Composer
+from ..graph_ir.ops.convolution import Convolution
+from ..graph_ir.ops.matmul import MatmulCore
+from ..graph_ir.passes.decompose import decompose
+from ..graph_ir.passes.propagate_layouts import LayoutDecision, propagate_layouts
+from ..graph_ir.schedule.blockings import (
     Blocked,
     asking,
     blocked_op,
@@ -17,17 +25,9 @@ from ..graph_ir.blockings import (
     foreseen_cycles,
     offered_blockings,
 )
-from ..graph_ir.compare import Difference, difference
-from ..graph_ir.context import LowerContext
-from ..graph_ir.convolution_forms import ranked_forms
-from ..graph_ir.graph import FormatChoice, Graph, GraphTensor, Op, subgraphs_of
-from ..graph_ir.logical_tensor import LogicalTensor
-from ..graph_ir.ops.compose import Composer
-from ..graph_ir.ops.convolution import Convolution
-from ..graph_ir.ops.matmul import MatmulCore
-from ..graph_ir.passes.decompose import decompose
-from ..graph_ir.passes.propagate_layouts import LayoutDecision, propagate_layouts
-from ..graph_ir.templates.matmul_tile import MatmulBlocking
+from ..graph_ir.schedule.context import LowerContext
+from ..graph_ir.schedule.convolution_forms import ranked_forms
+from ..graph_ir.schedule.matmul_tile import MatmulBlocking
 from ..tensor_ir.nodes import Block, Function
 
 Array = np.ndarray[Any, Any]

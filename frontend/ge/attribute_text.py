@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from ...errors import UserError
+from ...base.errors import UserError
 from .document import GraphName, TensorText, TypeName
 
 _KEY = re.compile(r"([^\s:,{}\"]+): ?")

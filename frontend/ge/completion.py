@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from ...dtypes import from_numpy
-from ...errors import UnsupportedError, UserError
-from ...graph_ir.graph import Array
-from ...graph_ir.logical_tensor import LogicalTensor
+from ...base.dtypes import from_numpy
+from ...base.errors import UnsupportedError, UserError
+from ...graph_ir.ir.graph import Array
+from ...graph_ir.ir.logical_tensor import LogicalTensor
 from ..shape_spec import InputSpec
 from .document import Dump, DumpGraph, GraphName, Node, TensorText
 from .liveness import live_nodes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from ...dtypes import BOOL, F32, S32
+from ...base.dtypes import BOOL, F32, S32
 from ..einsum import einsum
 from ..op_builder import Value
 from .scope import Handler, NodeContext

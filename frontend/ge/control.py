@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ...dtypes import BOOL, S64
-from ...graph_ir.graph import Graph, GraphTensor
+from ...base.dtypes import BOOL, S64
+from ...graph_ir.ir.graph import Graph, GraphTensor
 from ..op_builder import Value
 from .document import DumpGraph, GraphName
 from .loops import HANDLERS as LOOPS

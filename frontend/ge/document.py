@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...errors import UserError
+from ...base.errors import UserError
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ...dtypes import BF16, from_numpy
-from ...graph_ir.graph import Array, Graph, GraphTensor, Op
+from ...base.dtypes import BF16, from_numpy
+from ...graph_ir.ir.graph import Array, Graph, GraphTensor, Op
 from .document import Dump, DumpGraph, Node, Reference, TensorText
 from .signatures import signatures
 

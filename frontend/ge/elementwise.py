@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
-from ...dtypes import BOOL, F32, S64
-from ...graph_ir.graph import GraphTensor
+from ...base.dtypes import BOOL, F32, S64
+from ...graph_ir.ir.graph import GraphTensor
 from ..op_builder import Value
 from .scope import Handler, NodeContext, known_scalar
 

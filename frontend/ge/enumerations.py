@@ -2,22 +2,7 @@
 
 from __future__ import annotations
 
-from ...dtypes import (
-    BF16,
-    BOOL,
-    F16,
-    F32,
-    F64,
-    S8,
-    S16,
-    S32,
-    S64,
-    U8,
-    U16,
-    U32,
-    U64,
-    DType,
-)
+from ...base.dtypes import BF16, BOOL, F16, F32, F64, S8, S16, S32, S64, U8, U16, U32, U64, DType
 
 DTYPES = {
     0: F32, 1: F16, 2: S8, 3: S32, 4: U8, 6: S16, 7: U16, 8: U32, 9: S64, 10: U64, 11: F64, 12: BOOL, 27: BF16,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ...graph_ir.graph import Op
+from ...graph_ir.ir.graph import Op
 from .document import Reference
 from .dump_builder import DumpBuilder, Emit, InexpressibleError
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...graph_ir.graph import Op
+from ...graph_ir.ir.graph import Op
 from ...graph_ir.ops.window import ATTRS
 from .document import Reference
 from .dump_builder import DumpBuilder, Emit, InexpressibleError

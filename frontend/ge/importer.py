@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from ...errors import GraphcError, InternalError, UnsupportedError
+from ...base.errors import GraphcError, InternalError, UnsupportedError
 from ...graph_ir import ops  # noqa: F401 - fills the registry
-from ...graph_ir.graph import Array, Graph, GraphTensor
+from ...graph_ir.ir.graph import Array, Graph, GraphTensor
 from ..op_builder import Value
 from ..shape_spec import InputSpec, check_size
 from .completion import complete, data_index, is_source

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ...dtypes import S64
-from ...graph_ir.graph import GraphTensor
+from ...base.dtypes import S64
+from ...graph_ir.ir.graph import GraphTensor
 from ..op_builder import Value
 from ..shape_spec import check_size
 from .scope import Handler, NodeContext

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...dtypes import BOOL, S64
-from ...errors import UnsupportedError
-from ...graph_ir.graph import Array, Graph, GraphTensor
-from ...graph_ir.trip_count import MOST_UNROLLED
+from ...base.dtypes import BOOL, S64
+from ...base.errors import UnsupportedError
+from ...graph_ir.ir.graph import Array, Graph, GraphTensor
+from ...graph_ir.rewriting.trip_count import MOST_UNROLLED
 from ..op_builder import Value
 from .document import DumpGraph
 from .liveness import live_nodes

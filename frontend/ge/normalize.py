@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from ...dtypes import F32
-from ...graph_ir.graph import GraphTensor
+from ...base.dtypes import F32
+from ...graph_ir.ir.graph import GraphTensor
 from ..op_builder import Value
 from .scope import Handler, NodeContext
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from ...errors import UserError
+from ...base.errors import UserError
 from .attribute_text import read_attrs
 from .document import Dump, DumpGraph, GraphName, Node, Reference
 

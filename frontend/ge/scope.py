@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from ...dtypes import DType, from_numpy
-from ...errors import UnsupportedError
-from ...graph_ir.graph import Array, Graph, GraphTensor
-from ...graph_ir.logical_tensor import LogicalTensor
+from ...base.dtypes import DType, from_numpy
+from ...base.errors import UnsupportedError
+from ...graph_ir.ir.graph import Array, Graph, GraphTensor
+from ...graph_ir.ir.logical_tensor import LogicalTensor
 from ..op_builder import OpBuilder, Value
 from .document import Dump, DumpGraph, GraphName, Node, Reference
 from .enumerations import to_dtype

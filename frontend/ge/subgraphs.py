@@ -7,9 +7,9 @@ from typing import Protocol
 
 import numpy as np
 
-from ...dtypes import from_numpy
-from ...graph_ir.graph import Graph, GraphTensor
-from ...graph_ir.logical_tensor import LogicalTensor
+from ...base.dtypes import from_numpy
+from ...graph_ir.ir.graph import Graph, GraphTensor
+from ...graph_ir.ir.logical_tensor import LogicalTensor
 from ..op_builder import Value
 from .document import DumpGraph, Reference
 from .scope import NodeContext

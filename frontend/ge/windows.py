@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...graph_ir.graph import GraphTensor
+from ...graph_ir.ir.graph import GraphTensor
 from ..adaptive_pool import adaptive_pool
 from ..axis_layout import AxisLayout, parse_layout, relaid
 from ..op_builder import Value

@@ -7,8 +7,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from ...errors import UnsupportedError
-from ...graph_ir.graph import Array, Graph, Op
+from ...base.errors import UnsupportedError
+from ...graph_ir.ir.graph import Array, Graph, Op
 from .contraction import REDUCTIONS
 from .document import Dump, Reference, TypeName
 from .dump_builder import DumpBuilder, Emit, InexpressibleError

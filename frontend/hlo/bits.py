@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...dtypes import BF16, BOOL, F16, F32, F64, DType, by_name
-from ...graph_ir.graph import GraphTensor
+from ...base.dtypes import BF16, BOOL, F16, F32, F64, DType, by_name
+from ...graph_ir.ir.graph import GraphTensor
 from .scope import Handler, Step
 
 _LAYOUT = {F64: (11, 52), F32: (8, 23), F16: (5, 10), BF16: (8, 7)}

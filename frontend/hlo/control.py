@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from ...dtypes import BOOL, S64, U32
-from ...graph_ir.graph import GraphTensor
+from ...base.dtypes import BOOL, S64, U32
+from ...graph_ir.ir.graph import GraphTensor
 from ...graph_ir.ops.control import While
-from ...graph_ir.trip_count import short_trip_count
+from ...graph_ir.rewriting.trip_count import short_trip_count
 from .reduction import top_k
 from .scope import Handler, Step, flattened, restored
 from .syntax import Called

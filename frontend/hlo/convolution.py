@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...graph_ir.graph import GraphTensor
+from ...graph_ir.ir.graph import GraphTensor
 from .movement import pad, reverse
 from .scope import Handler, Step
 from .syntax import DimLabels, PadRange, Window, WindowDimension

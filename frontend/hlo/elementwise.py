@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
-from ...dtypes import DType, by_name
-from ...graph_ir.graph import GraphTensor
+from ...base.dtypes import DType, by_name
+from ...graph_ir.ir.graph import GraphTensor
 from .scope import Handler, Step
 from .syntax import Word
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import GraphcError, InternalError, UnsupportedError, UserError
+from ...base.errors import GraphcError, InternalError, UnsupportedError, UserError
 from ...graph_ir import ops  # noqa: F401 - fills the registry
-from ...graph_ir.graph import Array, Graph, GraphTensor, Op
-from ...graph_ir.logical_tensor import LogicalTensor
+from ...graph_ir.ir.graph import Array, Graph, GraphTensor, Op
+from ...graph_ir.ir.logical_tensor import LogicalTensor
 from ..collector import collector_paused
 from ..shape_spec import InputSpec, check_size
 from .op_table import HANDLERS, MAPPABLE

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ...dtypes import S64
-from ...graph_ir.graph import GraphTensor
+from ...base.dtypes import S64
+from ...graph_ir.ir.graph import GraphTensor
 from .bodies import sort_order
 from .reduction import top_k
 from .scope import Handler, Step

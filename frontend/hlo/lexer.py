@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from ...errors import GraphcError
+from ...base.errors import GraphcError
 from .syntax import Origin
 
 _TYPES = (

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...graph_ir.graph import Array
+from ...graph_ir.ir.graph import Array
 
 
 def write_literal(array: Array) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import UserError
+from ...base.errors import UserError
 from .shapes import BITLESS, NUMPY, Shape
 from .syntax import Literal
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...dtypes import BOOL
-from ...graph_ir.graph import GraphTensor
+from ...base.dtypes import BOOL
+from ...graph_ir.ir.graph import GraphTensor
 from .literals import MOST_ELEMENTS
 from .scope import Handler, Step
 from .syntax import Padding, PadRange, Slices

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from ...errors import UserError
+from ...base.errors import UserError
 from ..collector import collector_paused
 from .attributes import COMPUTATION_VALUED, PARSERS, parse_raw, take_name, unescape
 from .lexer import MOST_NESTED, Lexer

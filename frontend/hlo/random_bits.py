@@ -10,8 +10,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ...dtypes import U32, U64, DType
-from ...graph_ir.graph import GraphTensor
+from ...base.dtypes import U32, U64, DType
+from ...graph_ir.ir.graph import GraphTensor
 from .bits import bitcast, word
 from .scope import Handler, Step
 from .syntax import Word

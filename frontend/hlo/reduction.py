@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ...dtypes import S32
-from ...graph_ir.graph import GraphTensor
+from ...base.dtypes import S32
+from ...graph_ir.ir.graph import GraphTensor
 from .bodies import is_arg_extreme, single_opcode
 from .elementwise import LOGICAL, combine
 from .movement import pad

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ...dtypes import BOOL
-from ...graph_ir.graph import GraphTensor
+from ...base.dtypes import BOOL
+from ...graph_ir.ir.graph import GraphTensor
 from .bodies import describe, single_opcode
 from .elementwise import LOGICAL
 from .indexing import index_rows

@@ -7,9 +7,9 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from ...dtypes import S64, DType
-from ...errors import GraphcError, UnsupportedError
-from ...graph_ir.graph import Array, Graph, GraphTensor, Op
+from ...base.dtypes import S64, DType
+from ...base.errors import GraphcError, UnsupportedError
+from ...graph_ir.ir.graph import Array, Graph, GraphTensor, Op
 from .literals import MOST_ELEMENTS
 from .shapes import DTYPES, Shape
 from .syntax import Called, Computation, Instruction, Module

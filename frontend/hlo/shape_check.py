@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from ...errors import GraphcError
+from ...base.errors import GraphcError
 from .shape_rules import RULES
 from .shape_site import Site
 from .shapes import Shape

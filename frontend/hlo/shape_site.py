@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
-from ...errors import GraphcError
+from ...base.errors import GraphcError
 from .shapes import Shape
 from .syntax import Called, Computation, Instruction, Origin
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...errors import GraphcError, UserError
+from ...base.errors import GraphcError, UserError
 from .shapes import Shape
 
 

@@ -8,14 +8,14 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from ...dtypes import DType
-from ...errors import UnsupportedError
-from ...graph_ir.context import LowerContext
-from ...graph_ir.graph import Graph, GraphTensor, Op
+from ...base.dtypes import DType
+from ...base.errors import UnsupportedError
+from ...base.target import Target
+from ...graph_ir.ir.graph import Graph, GraphTensor, Op
 from ...graph_ir.ops.elementwise import Elementwise
 from ...graph_ir.ops.reduce import Reduce
 from ...graph_ir.passes.decompose import decompose
-from ...target import Target
+from ...graph_ir.schedule.context import LowerContext
 from .literal_text import write_literal
 from .scope import Known
 from .shapes import HLO_NAMES

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...dtypes import S32, S64
-from ...graph_ir.graph import Graph, Op
+from ...base.dtypes import S32, S64
+from ...graph_ir.ir.graph import Graph, Op
 from ...graph_ir.ops.control import Case, While
 from .writer import Value, Writer, tuple_text
 

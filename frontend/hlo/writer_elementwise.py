@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ...dtypes import DType, by_name
-from ...errors import UnsupportedError
-from ...graph_ir.formula import Term, elementwise_formula, reduction_formula
-from ...graph_ir.graph import Op
+from ...base.dtypes import DType, by_name
+from ...base.errors import UnsupportedError
+from ...graph_ir.inspect.formula import Term, elementwise_formula, reduction_formula
+from ...graph_ir.ir.graph import Op
 from ...graph_ir.ops.reduce import Reduce, identity
 
 if TYPE_CHECKING:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ...dtypes import S64
-from ...graph_ir.graph import Op
+from ...base.dtypes import S64
+from ...graph_ir.ir.graph import Op
 from ...graph_ir.ops.scatter import Scatter
 from .writer import Value, Writer, tuple_text
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ...dtypes import BOOL, S64
-from ...graph_ir.graph import GraphTensor, Op
+from ...base.dtypes import BOOL, S64
+from ...graph_ir.ir.graph import GraphTensor, Op
 from ...graph_ir.ops.cast import Cast
 from ...graph_ir.ops.gather import Gather
 from ...graph_ir.ops.gather_elements import GatherElements

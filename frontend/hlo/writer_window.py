@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...dtypes import BOOL
-from ...graph_ir.graph import Op
+from ...base.dtypes import BOOL
+from ...graph_ir.ir.graph import Op
 from ...graph_ir.ops.convolution import Convolution
 from ...graph_ir.ops.cumulative import CumProd, CumSum
 from ...graph_ir.ops.pool import WindowReduce

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...dtypes import BOOL, S64
-from ...graph_ir.graph import Array, GraphTensor
+from ...base.dtypes import BOOL, S64
+from ...graph_ir.ir.graph import Array, GraphTensor
 from ..op_builder import OpBuilder
 from .scope import Handler, NodeContext, Value
 from .tensors import to_dtype

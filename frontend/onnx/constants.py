@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
-from ...dtypes import from_numpy
-from ...graph_ir.graph import Array
+from ...base.dtypes import from_numpy
+from ...graph_ir.ir.graph import Array
 from ..shape_spec import check_size
 from .scope import Handler, NodeContext, Value
 from .tensors import to_dtype

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 import numpy as np
 from onnx import GraphProto
 
-from ...dtypes import BOOL, S64
-from ...graph_ir.graph import Graph, GraphTensor
-from ...graph_ir.trip_count import MOST_UNROLLED
+from ...base.dtypes import BOOL, S64
+from ...graph_ir.ir.graph import Graph, GraphTensor
+from ...graph_ir.rewriting.trip_count import MOST_UNROLLED
 from .nesting import every_node
 from .scope import Handler, NodeContext, Scope, Value
 from .while_loop import Captured, Round, WhileLoop, finished

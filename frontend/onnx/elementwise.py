@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ...dtypes import BOOL, F64
-from ...graph_ir.graph import GraphTensor
+from ...base.dtypes import BOOL, F64
+from ...graph_ir.ir.graph import GraphTensor
 from .scope import Handler, NodeContext, Value
 from .tensors import to_dtype
 

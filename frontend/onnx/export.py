@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from onnx import GraphProto, NodeProto, TensorProto, ValueInfoProto, defs, helper
 
-from ...dtypes import DType, from_numpy
-from ...errors import UnsupportedError
-from ...graph_ir.graph import Array, Graph, GraphTensor, Op
-from ...graph_ir.logical_tensor import LogicalTensor
+from ...base.dtypes import DType, from_numpy
+from ...base.errors import UnsupportedError
+from ...graph_ir.ir.graph import Array, Graph, GraphTensor, Op
+from ...graph_ir.ir.logical_tensor import LogicalTensor
 from .tensors import DTYPES
 
 OPSET = 22

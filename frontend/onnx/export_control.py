@@ -8,9 +8,9 @@ from typing import cast
 import numpy as np
 from onnx import GraphProto
 
-from ...dtypes import BOOL, S64
-from ...graph_ir.graph import Graph, Op
-from ...graph_ir.logical_tensor import LogicalTensor
+from ...base.dtypes import BOOL, S64
+from ...graph_ir.ir.graph import Graph, Op
+from ...graph_ir.ir.logical_tensor import LogicalTensor
 from ...graph_ir.ops.control import Case, While
 from .export import Exporter, InexpressibleError
 

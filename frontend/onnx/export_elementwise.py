@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, cast
 
-from ...dtypes import BOOL, DType
-from ...graph_ir.graph import Op
+from ...base.dtypes import BOOL, DType
+from ...graph_ir.ir.graph import Op
 from .elementwise import SAME_BINARY, SAME_UNARY
 from .export import ELEMENT_TYPES, Exporter
 

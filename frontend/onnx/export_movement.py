@@ -7,8 +7,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from ...dtypes import S32, S64
-from ...graph_ir.graph import GraphTensor, Op
+from ...base.dtypes import S32, S64
+from ...graph_ir.ir.graph import GraphTensor, Op
 from .export import ELEMENT_TYPES, Exporter, InexpressibleError
 
 _BEFORE_ALL = np.iinfo(np.int64).min  # the end of a slice that runs backwards to the first element

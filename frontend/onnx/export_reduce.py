@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from ...graph_ir.graph import Op
+from ...graph_ir.ir.graph import Op
 from .export import Exporter, InexpressibleError
 
 Emit = Callable[[Exporter, Op], None]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...graph_ir.graph import Op
+from ...graph_ir.ir.graph import Op
 from . import export_control, export_elementwise, export_movement, export_reduce, export_windows
 from .export import Exporter
 

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from ...graph_ir.graph import Op
+from ...graph_ir.ir.graph import Op
 from ...graph_ir.ops.window import ATTRS
 from .export import Exporter, InexpressibleError
 

@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
-from ...dtypes import S64
-from ...graph_ir.graph import Array, GraphTensor
+from ...base.dtypes import S64
+from ...graph_ir.ir.graph import Array, GraphTensor
 from .scope import Handler, NodeContext, Value
 
 

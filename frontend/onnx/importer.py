@@ -8,9 +8,9 @@ from collections.abc import Mapping
 
 from onnx import GraphProto, ModelProto, NodeProto
 
-from ...errors import GraphcError, InternalError, UnsupportedError
+from ...base.errors import GraphcError, InternalError, UnsupportedError
 from ...graph_ir import ops  # noqa: F401 - fills the registry
-from ...graph_ir.graph import Graph, GraphTensor
+from ...graph_ir.ir.graph import Graph, GraphTensor
 from ..shape_spec import InputSpec, check_size
 from .constants import LARGEST_ARRAY
 from .inline import inline_functions, is_handled

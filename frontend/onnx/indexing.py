@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...dtypes import S64
-from ...graph_ir.graph import GraphTensor
+from ...base.dtypes import S64
+from ...graph_ir.ir.graph import GraphTensor
 from .scope import Handler, NodeContext, Value
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import onnx
 from onnx import AttributeProto, ModelProto, NodeProto, inliner
 
-from ...errors import UserError
+from ...base.errors import UserError
 from .nesting import every_node
 from .op_table import HANDLERS
 from .reader import DEFAULT_DOMAINS, ModelSource, opset_of

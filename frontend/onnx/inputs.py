@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from onnx import ValueInfoProto
 
-from ...dtypes import DType
-from ...errors import UnsupportedError, UserError
-from ...graph_ir.logical_tensor import LogicalTensor
+from ...base.dtypes import DType
+from ...base.errors import UnsupportedError, UserError
+from ...graph_ir.ir.logical_tensor import LogicalTensor
 from ..shape_spec import InputSpec, check_size
 from .tensors import to_dtype
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ...dtypes import BOOL
+from ...base.dtypes import BOOL
 from .scope import Handler, NodeContext, Value
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 from onnx import TensorProto, helper
 
-from ...dtypes import F32
-from ...errors import UserError
-from ...graph_ir.graph import Array
+from ...base.dtypes import F32
+from ...base.errors import UserError
+from ...graph_ir.ir.graph import Array
 from ..shape_spec import check_size
 from .tensors import external_data
 

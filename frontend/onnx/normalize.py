@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
-from ...dtypes import F32, DType
-from ...graph_ir.graph import Array, GraphTensor
+from ...base.dtypes import F32, DType
+from ...graph_ir.ir.graph import Array, GraphTensor
 from .scope import Handler, NodeContext, Value
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...dtypes import F32, S32, U8, DType
-from ...graph_ir.graph import GraphTensor
+from ...base.dtypes import F32, S32, U8, DType
+from ...graph_ir.ir.graph import GraphTensor
 from .matmul import product
 from .scope import Handler, NodeContext, Value
 from .tensors import to_dtype

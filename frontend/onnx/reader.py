@@ -10,7 +10,7 @@ import onnx
 from google.protobuf.message import DecodeError
 from onnx import ModelProto
 
-from ...errors import UnsupportedError, UserError
+from ...base.errors import UnsupportedError, UserError
 from .nesting import every_graph
 
 OLDEST_OPSET = 7

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from onnx import GraphProto
 
-from ...dtypes import S64
-from ...graph_ir.graph import GraphTensor
+from ...base.dtypes import S64
+from ...graph_ir.ir.graph import GraphTensor
 from ..op_builder import OpBuilder
 from .recurrent_activations import Activation, activations_of
 from .scope import Handler, NodeContext, Scope, Value

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from ...dtypes import BOOL
-from ...graph_ir.graph import GraphTensor
+from ...base.dtypes import BOOL
+from ...graph_ir.ir.graph import GraphTensor
 from .scope import Handler, NodeContext, Value
 
 # The largest finite value of each float type.

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...dtypes import F32
+from ...base.dtypes import F32
 from .scope import Handler, NodeContext, Value
 
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ...dtypes import S64
-from ...graph_ir.graph import Array
+from ...base.dtypes import S64
+from ...graph_ir.ir.graph import Array
 from ..grid_sample import Sampling, grid_sample
 from .scope import Handler, NodeContext, Value
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...graph_ir.graph import GraphTensor
+from ...graph_ir.ir.graph import GraphTensor
 from .scope import Handler, NodeContext, Scope, Value
 from .while_loop import Round, WhileLoop
 

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from onnx import AttributeProto, GraphProto, NodeProto
 
-from ...dtypes import DType, from_numpy
-from ...errors import UnsupportedError, UserError
-from ...graph_ir.graph import Array, Graph, GraphTensor
-from ...graph_ir.logical_tensor import LogicalTensor
+from ...base.dtypes import DType, from_numpy
+from ...base.errors import UnsupportedError, UserError
+from ...graph_ir.ir.graph import Array, Graph, GraphTensor
+from ...graph_ir.ir.logical_tensor import LogicalTensor
 from ..op_builder import OpBuilder
 from .tensors import to_array
 

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from onnx import TensorProto
 
-from ... import dtypes
-from ...dtypes import DType
-from ...errors import UnsupportedError, UserError
-from ...graph_ir.graph import Array
+from ...base import dtypes
+from ...base.dtypes import DType
+from ...base.errors import UnsupportedError, UserError
+from ...graph_ir.ir.graph import Array
 from ..shape_spec import check_size
 
 DTYPES: dict[int, DType] = {

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from onnx import GraphProto
 
-from ...dtypes import BOOL, S64
-from ...graph_ir.graph import Array, Graph, GraphTensor
-from ...graph_ir.logical_tensor import LogicalTensor
+from ...base.dtypes import BOOL, S64
+from ...graph_ir.ir.graph import Array, Graph, GraphTensor
+from ...graph_ir.ir.logical_tensor import LogicalTensor
 from .nesting import captured
 from .scope import NodeContext, Scope
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ...dtypes import S32, S64
-from ...graph_ir.graph import GraphTensor
+from ...base.dtypes import S32, S64
+from ...graph_ir.ir.graph import GraphTensor
 from .scope import Handler, NodeContext, Value
 
 

@@ -7,7 +7,7 @@ from graphlib import CycleError, TopologicalSorter
 
 from onnx import GraphProto, NodeProto
 
-from ...errors import UserError
+from ...base.errors import UserError
 from .nesting import reads
 from .scope import node_name
 

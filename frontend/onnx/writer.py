@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 from onnx import ModelProto, TensorProto, helper
 
-from ...errors import UserError
-from ...graph_ir.graph import Array, Graph
-from ...whole_file import whole_file
+from ...base.errors import UserError
+from ...base.whole_file import whole_file
+from ...graph_ir.ir.graph import Array, Graph
 from .export import export_graph, value_info
 from .tensors import DTYPES
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...dtypes import F64
+from ...base.dtypes import F64
 from .arithmetic import as_float
 from .scope import Handler, Node, Value
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from ...dtypes import BOOL, F32
-from ...graph_ir.graph import GraphTensor
+from ...base.dtypes import BOOL, F32
+from ...graph_ir.ir.graph import GraphTensor
 from .builder import Builder
 from .program import WORD_DTYPES
 from .promotion import Number, Operand, result_dtype

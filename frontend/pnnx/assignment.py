@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ...dtypes import BOOL, S64
-from ...graph_ir.graph import GraphTensor
+from ...base.dtypes import BOOL, S64
+from ...graph_ir.ir.graph import GraphTensor
 from .indexing import axis_of, flat_places, index_items, picks_of
 from .scope import Handler, Node, Value
 from .slicing import kept_sizes, sliced_ranges

@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
-from ...dtypes import BOOL, S64
-from ...graph_ir.graph import GraphTensor
+from ...base.dtypes import BOOL, S64
+from ...graph_ir.ir.graph import GraphTensor
 from .linear import scaled
 from .scope import Handler, Node, Value
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ...dtypes import DType
-from ...errors import UnsupportedError, UserError
-from ...graph_ir.graph import Array, Graph, GraphTensor
+from ...base.dtypes import DType
+from ...base.errors import UnsupportedError, UserError
+from ...graph_ir.ir.graph import Array, Graph, GraphTensor
 from ..shape_spec import check_size
 from .promotion import Operand, number_dtype
 from .reader import MAX_RANK

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ...dtypes import S64
-from ...graph_ir.graph import GraphTensor
+from ...base.dtypes import S64
+from ...graph_ir.ir.graph import GraphTensor
 from .arithmetic import FUNCTIONS, as_float, promoted
 from .linear import matmul
 from .promotion import Operand, result_dtype

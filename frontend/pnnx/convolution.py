@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...graph_ir.graph import GraphTensor
+from ...graph_ir.ir.graph import GraphTensor
 from .movement import padded
 from .scope import Handler, Node, Value
 from .windows import per_axis, with_batch

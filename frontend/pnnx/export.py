@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import UnsupportedError
-from ...graph_ir.graph import Array, Graph, GraphTensor, Op
-from ...graph_ir.logical_tensor import LogicalTensor
+from ...base.errors import UnsupportedError
+from ...graph_ir.ir.graph import Array, Graph, GraphTensor, Op
+from ...graph_ir.ir.logical_tensor import LogicalTensor
 from .param_value import print_float, print_param_value, to_f32
 from .program import SUFFIX_DTYPES, Operator, TensorType
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
-from ...dtypes import BOOL
-from ...graph_ir.graph import Op
-from ...graph_ir.logical_tensor import LogicalTensor
+from ...base.dtypes import BOOL
+from ...graph_ir.ir.graph import Op
+from ...graph_ir.ir.logical_tensor import LogicalTensor
 from ...graph_ir.ops.activation import SELU_ALPHA, SELU_GAMMA, clamp_limits
 from .export import Exporter, Inexpressible
 from .export_forms import WORDS, ExportFunction, call

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ...graph_ir.graph import Array, GraphTensor, Op
+from ...graph_ir.ir.graph import Array, GraphTensor, Op
 from .export import Exporter
 from .program import WORD_DTYPES
 

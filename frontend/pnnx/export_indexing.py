@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ...dtypes import S32, S64
-from ...graph_ir.graph import GraphTensor, Op
-from ...graph_ir.logical_tensor import LogicalTensor
+from ...base.dtypes import S32, S64
+from ...graph_ir.ir.graph import GraphTensor, Op
+from ...graph_ir.ir.logical_tensor import LogicalTensor
 from .export import Exporter, Inexpressible
 from .export_forms import WORDS, ExportFunction
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ...dtypes import BOOL
-from ...graph_ir.graph import GraphTensor, Op
-from ...graph_ir.logical_tensor import LogicalTensor
+from ...base.dtypes import BOOL
+from ...graph_ir.ir.graph import GraphTensor, Op
+from ...graph_ir.ir.logical_tensor import LogicalTensor
 from .export import Exporter
 from .export_forms import ExportFunction, own_constant, value_of
 from .export_windows import biased_convolution, is_bias_add

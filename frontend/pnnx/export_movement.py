@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...graph_ir.graph import Op
+from ...graph_ir.ir.graph import Op
 from .export import Exporter
 from .export_forms import ExportFunction, call
 from .param_value import OPEN_END

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ...dtypes import S64
-from ...graph_ir.graph import GraphTensor, Op
-from ...graph_ir.logical_tensor import LogicalTensor
+from ...base.dtypes import S64
+from ...graph_ir.ir.graph import GraphTensor, Op
+from ...graph_ir.ir.logical_tensor import LogicalTensor
 from .export import Exporter, Inexpressible
 from .export_forms import WORDS, ExportFunction
 

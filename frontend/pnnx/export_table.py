@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...graph_ir.graph import Op
+from ...graph_ir.ir.graph import Op
 from . import (
     export_elementwise,
     export_indexing,

@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ...graph_ir.graph import GraphTensor, Op
-from ...graph_ir.logical_tensor import LogicalTensor
+from ...graph_ir.ir.graph import GraphTensor, Op
+from ...graph_ir.ir.logical_tensor import LogicalTensor
 from .export import Exporter, Inexpressible
 from .export_forms import ExportFunction, own_constant, value_of
 

@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from ...errors import UnsupportedError, UserError
-from ...graph_ir.graph import GraphTensor
+from ...base.errors import UnsupportedError, UserError
+from ...graph_ir.ir.graph import GraphTensor
 from .arithmetic import FUNCTIONS
 from .builder import Builder
 from .param_value import parse_scalar

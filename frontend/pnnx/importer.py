@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
-from ...errors import InternalError, UnsupportedError, UserError
+from ...base.errors import InternalError, UnsupportedError, UserError
 from ...graph_ir import ops  # noqa: F401 - fills the registry
-from ...graph_ir.graph import Graph, GraphTensor
+from ...graph_ir.ir.graph import Graph, GraphTensor
 from ..shape_spec import InputSpec
 from .expression import parse_expression, unknown_functions
 from .inputs import resolve_inputs

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...dtypes import BOOL, S64
-from ...graph_ir.graph import GraphTensor
+from ...base.dtypes import BOOL, S64
+from ...graph_ir.ir.graph import GraphTensor
 from .builder import Builder
 from .expression import evaluate_expression, parse_expression
 from .scope import Handler, Node, Value

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ...dtypes import DType
-from ...errors import UnsupportedError, UserError
-from ...graph_ir.logical_tensor import LogicalTensor
+from ...base.dtypes import DType
+from ...base.errors import UnsupportedError, UserError
+from ...graph_ir.ir.logical_tensor import LogicalTensor
 from ..shape_spec import InputSpec
 from .program import COMPLEX_SUFFIXES, Operator, Program, TensorType
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ...graph_ir.graph import GraphTensor
+from ...graph_ir.ir.graph import GraphTensor
 from ..einsum import einsum
 from .builder import Builder
 from .scope import Handler, Node, Value

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...dtypes import BOOL
-from ...graph_ir.graph import GraphTensor
+from ...base.dtypes import BOOL
+from ...graph_ir.ir.graph import GraphTensor
 from .scope import Handler, Node, Value
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ...dtypes import DType
-from ...graph_ir.graph import GraphTensor
+from ...base.dtypes import DType
+from ...graph_ir.ir.graph import GraphTensor
 from .builder import Builder
 from .promotion import promote
 from .reduce import power_norm

@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 
-from ...errors import UserError
+from ...base.errors import UserError
 
 Scalar = int | float | bool | str | None
 ParamValue = Scalar | list[Scalar]

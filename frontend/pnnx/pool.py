@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ...graph_ir.graph import GraphTensor
+from ...graph_ir.ir.graph import GraphTensor
 from ..adaptive_pool import adaptive_pool
 from .scope import Handler, Node, Value
 from .windows import per_axis, with_batch

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ... import dtypes
-from ...dtypes import DType
+from ...base import dtypes
+from ...base.dtypes import DType
 
 MAGIC = "7767517"
 """The first line of every `.param` file; ncnn's own files share it."""

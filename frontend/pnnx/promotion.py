@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...dtypes import BF16, BOOL, F16, F32, F64, S8, S16, S32, S64, U8, DType
-from ...graph_ir.graph import GraphTensor
+from ...base.dtypes import BF16, BOOL, F16, F32, F64, S8, S16, S32, S64, U8, DType
+from ...graph_ir.ir.graph import GraphTensor
 
 Number = int | float | bool
 Operand = GraphTensor | Number

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from ...errors import UserError
+from ...base.errors import UserError
 from ..shape_spec import check_size
 from .program import (
     COMPLEX_SUFFIXES,

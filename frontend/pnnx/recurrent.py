@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ...graph_ir.graph import GraphTensor
+from ...graph_ir.ir.graph import GraphTensor
 from .scope import Handler, Node, Value
 
 MAX_STEPS = 1024

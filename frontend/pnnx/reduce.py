@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from ...dtypes import F32, S64
-from ...graph_ir.graph import GraphTensor
+from ...base.dtypes import F32, S64
+from ...graph_ir.ir.graph import GraphTensor
 from .arithmetic import FUNCTIONS, logical
 from .scope import Handler, Node, Value
 

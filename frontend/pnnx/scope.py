@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ...dtypes import DType
-from ...errors import UnsupportedError
-from ...graph_ir.graph import Graph, GraphTensor
+from ...base.dtypes import DType
+from ...base.errors import UnsupportedError
+from ...graph_ir.ir.graph import Graph, GraphTensor
 from .builder import Builder
 from .param_value import ParamValue, parse_param_value
 from .program import WORD_DTYPES, Operator

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ...graph_ir.graph import GraphTensor
+from ...graph_ir.ir.graph import GraphTensor
 from .param_value import OPEN_END
 from .scope import Handler, Node, Value
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...dtypes import F32, S64, DType
-from ...errors import UnsupportedError, UserError
-from ...graph_ir.graph import GraphTensor
+from ...base.dtypes import F32, S64, DType
+from ...base.errors import UnsupportedError, UserError
+from ...graph_ir.ir.graph import GraphTensor
 from .expression import evaluate_expression, parse_expression
 from .param_value import parse_scalar
 from .scope import Element, Handler, Node, Value

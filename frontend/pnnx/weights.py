@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
-from ...dtypes import BOOL
-from ...errors import UnsupportedError, UserError
-from ...graph_ir.graph import Array
+from ...base.dtypes import BOOL
+from ...base.errors import UnsupportedError, UserError
+from ...graph_ir.ir.graph import Array
 from .program import TensorType
 
 MAPPED_BYTES = 1 << 20

@@ -10,9 +10,9 @@ from typing import IO
 
 import numpy as np
 
-from ...errors import UserError
-from ...graph_ir.graph import Array, Graph
-from ...whole_file import whole_file
+from ...base.errors import UserError
+from ...base.whole_file import whole_file
+from ...graph_ir.ir.graph import Array, Graph
 from .export import export_graph
 from .program import MAGIC, Operator
 

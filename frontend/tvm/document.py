@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...dtypes import BF16, BOOL, F16, F32, F64, S8, S16, S32, S64, U8, U16, U32, U64
+from ...base.dtypes import BF16, BOOL, F16, F32, F64, S8, S16, S32, S64, U8, U16, U32, U64
 
 DTYPES = {
     "float64": F64, "float32": F32, "float16": F16, "bfloat16": BF16, "int8": S8, "int16": S16, "int32": S32,

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from ...dtypes import from_numpy
-from ...errors import GraphcError, InternalError, UnsupportedError, UserError
+from ...base.dtypes import from_numpy
+from ...base.errors import GraphcError, InternalError, UnsupportedError, UserError
 from ...graph_ir import ops  # noqa: F401 - fills the registry
-from ...graph_ir.graph import Array, Graph, GraphTensor
-from ...graph_ir.logical_tensor import LogicalTensor
+from ...graph_ir.ir.graph import Array, Graph, GraphTensor
+from ...graph_ir.ir.logical_tensor import LogicalTensor
 from ..shape_spec import InputSpec, check_size
 from .document import DTYPES, Entry, Node, TvmGraph
 from .kernel_name import split_name

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ...dtypes import S64
-from ...graph_ir.graph import GraphTensor
+from ...base.dtypes import S64
+from ...graph_ir.ir.graph import GraphTensor
 from .document import DTYPES
 from .scope import Operator, OperatorContext, UndeterminedError
 

@@ -6,7 +6,7 @@ import json
 import re
 from typing import Any
 
-from ...errors import UserError
+from ...base.errors import UserError
 
 _COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*"|#[^\n]*|//[^\n]*')
 _ENDLESS_NUMBER = re.compile(r"\d{4301,}")

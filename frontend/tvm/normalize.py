@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...graph_ir.graph import GraphTensor
+from ...graph_ir.ir.graph import GraphTensor
 from .scope import Operator, OperatorContext
 
 

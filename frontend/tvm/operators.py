@@ -7,8 +7,8 @@ import itertools
 import math
 from collections.abc import Sequence
 
-from ...dtypes import BOOL, S64
-from ...graph_ir.graph import GraphTensor
+from ...base.dtypes import BOOL, S64
+from ...graph_ir.ir.graph import GraphTensor
 from . import indexing, normalize, windows
 from .document import DTYPES
 from .scope import Operator, OperatorContext, UndeterminedError

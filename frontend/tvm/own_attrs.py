@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from ...dtypes import DType
-from ...errors import UnsupportedError, UserError
-from ...graph_ir.graph import Graph, GraphTensor, Op
-from ...graph_ir.registry import names
+from ...base.dtypes import DType
+from ...base.errors import UnsupportedError, UserError
+from ...graph_ir.ir.graph import Graph, GraphTensor, Op
+from ...graph_ir.ir.registry import names
 from .document import Node
 
 OP_KEY = "x_op"

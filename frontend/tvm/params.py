@@ -11,10 +11,10 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from ...dtypes import BF16
-from ...errors import InternalError, UnsupportedError, UserError
-from ...graph_ir.graph import Array
-from ...whole_file import whole_file
+from ...base.dtypes import BF16
+from ...base.errors import InternalError, UnsupportedError, UserError
+from ...base.whole_file import whole_file
+from ...graph_ir.ir.graph import Array
 
 _LIST_MAGIC = 0xF7E58D4F05049CB7
 _ARRAY_MAGIC = 0xDD5E40F096B4A13F

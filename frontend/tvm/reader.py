@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ...errors import UnsupportedError, UserError
+from ...base.errors import UnsupportedError, UserError
 from .document import OLD_FLAGS, Entry, Node, TensorType, TvmGraph
 from .json_text import parse_json
 

@@ -7,9 +7,9 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ...errors import GraphcError
-from ...graph_ir.graph import Graph, GraphTensor
-from ...graph_ir.logical_tensor import LogicalTensor
+from ...base.errors import GraphcError
+from ...graph_ir.ir.graph import Graph, GraphTensor
+from ...graph_ir.ir.logical_tensor import LogicalTensor
 from ..op_builder import OpBuilder
 
 Operator = Callable[["OperatorContext"], "GraphTensor | list[GraphTensor]"]

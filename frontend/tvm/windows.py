@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ...graph_ir.graph import GraphTensor
+from ...graph_ir.ir.graph import GraphTensor
 from ..adaptive_pool import adaptive_pool
 from ..axis_layout import AxisLayout, parse_layout, relaid
 from .scope import Operator, OperatorContext, UndeterminedError

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import UnsupportedError
-from ...graph_ir.context import LowerContext
-from ...graph_ir.graph import Array, Graph, GraphTensor, Op
-from ...graph_ir.groups import storage_root
+from ...base.errors import UnsupportedError
+from ...base.options import CompileOptions
+from ...base.target import Target
+from ...graph_ir.ir.graph import Array, Graph, GraphTensor, Op
 from ...graph_ir.passes.plan_memory import plan_memory
-from ...options import CompileOptions
-from ...target import Target
+from ...graph_ir.rewriting.groups import storage_root
+from ...graph_ir.schedule.context import LowerContext
 from .document import NAMES
 from .own_attrs import own_attrs
 

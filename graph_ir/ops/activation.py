@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from ...dtypes import DType, from_numpy
+from ...base.dtypes import DType, from_numpy
 from ...tensor_ir import builder as t
 from ...tensor_ir.intrinsics import INTRINSICS
 from ...tensor_ir.nodes import Expr
-from ..logical_tensor import LogicalTensor
+from ..ir.logical_tensor import LogicalTensor
 from .elementwise import FLOAT, NUMBER, REQUIRED, Elementwise, Row, define
 from .elementwise_unary import absolute, sigmoid
 

@@ -6,11 +6,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...dtypes import S64
-from ..graph import Array, Graph, GraphTensor
-from ..logical_tensor import LogicalTensor
-from ..op_kinds import CompositeOp
-from ..registry import register
+from ...base.dtypes import S64
+from ..ir.graph import Array, Graph, GraphTensor
+from ..ir.logical_tensor import LogicalTensor
+from ..ir.op_kinds import CompositeOp
+from ..ir.registry import register
 from .axes import normal_axis
 from .compose import Composer
 

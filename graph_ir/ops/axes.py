@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..graph import Op
+from ..ir.graph import Op
 
 
 def normal_axis(op: Op, axis: int, rank: int) -> int:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from ...dtypes import BOOL, DType, by_name
+from ...base.dtypes import BOOL, DType, by_name
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Expr
-from ..computation import Computation, Index, Pointwise, Read
-from ..graph import Array
-from ..logical_tensor import LogicalTensor
-from ..op_kinds import FusibleOp
-from ..registry import register
+from ..ir.computation import Computation, Index, Pointwise, Read
+from ..ir.graph import Array
+from ..ir.logical_tensor import LogicalTensor
+from ..ir.op_kinds import FusibleOp
+from ..ir.registry import register
 
 
 @register("bitcast")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ...dtypes import BOOL
+from ...base.dtypes import BOOL
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Expr
 from .elementwise import ANY, Row, define

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ...dtypes import DType
-from ..graph import Graph, GraphTensor, Op
+from ...base.dtypes import DType
+from ..ir.graph import Graph, GraphTensor, Op
 
 
 class Composer:

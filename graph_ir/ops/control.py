@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from ...dtypes import BOOL, S64
-from ..graph import Array, Graph, Op
-from ..logical_tensor import LogicalTensor
-from ..registry import register
+from ...base.dtypes import BOOL, S64
+from ..ir.graph import Array, Graph, Op
+from ..ir.logical_tensor import LogicalTensor
+from ..ir.registry import register
 
 
 class ControlOp(Op):

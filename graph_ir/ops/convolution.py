@@ -10,12 +10,12 @@ import numpy as np
 
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Cast, Expr
-from ..computation import Computation, Index, Pointwise, Read, Reduction
-from ..graph import Array, Graph, GraphTensor, Op
-from ..logical_tensor import LogicalTensor
-from ..op_kinds import CompositeOp, FusibleOp
-from ..reference import narrow, widen
-from ..registry import register
+from ..ir.computation import Computation, Index, Pointwise, Read, Reduction
+from ..ir.graph import Array, Graph, GraphTensor, Op
+from ..ir.logical_tensor import LogicalTensor
+from ..ir.op_kinds import CompositeOp, FusibleOp
+from ..ir.reference import narrow, widen
+from ..ir.registry import register
 from .compose import Composer
 from .movement import Movement
 from .window import Window, window_of

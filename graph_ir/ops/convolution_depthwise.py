@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..format import Format, plain
-from ..graph import FormatChoice
-from ..logical_tensor import LogicalTensor
-from ..op_kinds import TunableOp
-from ..registry import register
+from ..ir.format import Format, plain
+from ..ir.graph import FormatChoice
+from ..ir.logical_tensor import LogicalTensor
+from ..ir.op_kinds import TunableOp
+from ..ir.registry import register
 from .convolution import Convolution
 from .convolution_direct import channels_last
 
 if TYPE_CHECKING:
-    from ..context import LowerContext
+    from ..schedule.context import LowerContext
 
 
 @register("depthwise_convolution")

@@ -5,23 +5,19 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from ..format import Format, plain
-from ..graph import FormatChoice
-from ..logical_tensor import LogicalTensor
-from ..op_kinds import TunableOp
-from ..registry import register
-from ..templates.convolution_blocking import (
-    ConvolutionChoice,
-    ranked_choices,
-    ranked_products,
-)
-from ..templates.convolution_geometry import ConvolutionGeometry
-from ..templates.matmul_tile import BYTES_PER_CYCLE
+from ..ir.format import Format, plain
+from ..ir.graph import FormatChoice
+from ..ir.logical_tensor import LogicalTensor
+from ..ir.op_kinds import TunableOp
+from ..ir.registry import register
+from ..schedule.convolution_blocking import ConvolutionChoice, ranked_choices, ranked_products
+from ..schedule.convolution_geometry import ConvolutionGeometry
+from ..schedule.matmul_tile import BYTES_PER_CYCLE
 from .convolution import Convolution
 
 if TYPE_CHECKING:
-    from ...target import Target
-    from ..context import LowerContext
+    from ...base.target import Target
+    from ..schedule.context import LowerContext
 
 LAST_BANDS = ("place", "rows", "patches")
 """Bands for an image channels last."""

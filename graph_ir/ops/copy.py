@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from ...tensor_ir.nodes import Expr
-from ..computation import Computation, Index, Pointwise, Read
-from ..graph import Array
-from ..logical_tensor import LogicalTensor
-from ..op_kinds import FusibleOp
-from ..registry import register
+from ..ir.computation import Computation, Index, Pointwise, Read
+from ..ir.graph import Array
+from ..ir.logical_tensor import LogicalTensor
+from ..ir.op_kinds import FusibleOp
+from ..ir.registry import register
 
 
 @register("copy")

@@ -9,12 +9,12 @@ import numpy as np
 
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Expr
-from ..computation import Computation, Index, Read, Reduction
-from ..graph import Array
-from ..logical_tensor import LogicalTensor
-from ..op_kinds import FusibleOp
-from ..reference import narrow, widen
-from ..registry import register
+from ..ir.computation import Computation, Index, Read, Reduction
+from ..ir.graph import Array
+from ..ir.logical_tensor import LogicalTensor
+from ..ir.op_kinds import FusibleOp
+from ..ir.reference import narrow, widen
+from ..ir.registry import register
 from .axes import normal_axis
 from .elementwise import NUMBER, kinds_text
 

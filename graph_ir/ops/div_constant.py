@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...dtypes import F64
+from ...base.dtypes import F64
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Expr
 from .elementwise import FLOAT, REQUIRED, Row, define

@@ -11,15 +11,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...dtypes import DType
+from ...base.dtypes import DType
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Expr
-from ..computation import Computation, Index, Pointwise, Read
-from ..graph import Array
-from ..logical_tensor import LogicalTensor
-from ..op_kinds import FusibleOp
-from ..reference import narrow, widen
-from ..registry import register
+from ..ir.computation import Computation, Index, Pointwise, Read
+from ..ir.graph import Array
+from ..ir.logical_tensor import LogicalTensor
+from ..ir.op_kinds import FusibleOp
+from ..ir.reference import narrow, widen
+from ..ir.registry import register
 
 FLOAT = ("float",)
 NUMBER = ("float", "int", "uint")

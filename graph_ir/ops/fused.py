@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from ..graph import Array, Graph, Op
-from ..logical_tensor import LogicalTensor
-from ..registry import register
+from ..ir.graph import Array, Graph, Op
+from ..ir.logical_tensor import LogicalTensor
+from ..ir.registry import register
 
 if TYPE_CHECKING:
     from ...tensor_ir.nodes import Module
-    from ..context import LowerContext
+    from ..schedule.context import LowerContext
 
 
 @register("fused")
@@ -39,6 +39,6 @@ class Fused(Op):
 
     def get_func(self, ctx: LowerContext) -> Module:
         """One function for the whole group."""
-        from ..lower_group import lower_group
+        from ..lowering.lower_group import lower_group
 
         return lower_group(self.graph, ctx)

@@ -7,13 +7,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from ...dtypes import S64
+from ...base.dtypes import S64
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Expr
-from ..computation import Computation, Index, Pointwise, Read
-from ..graph import Array
-from ..logical_tensor import LogicalTensor
-from ..registry import register
+from ..ir.computation import Computation, Index, Pointwise, Read
+from ..ir.graph import Array
+from ..ir.logical_tensor import LogicalTensor
+from ..ir.registry import register
 from .axes import normal_axis
 from .movement import Movement
 

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from ...dtypes import F32
+from ...base.dtypes import F32
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Cast, Expr
-from ..computation import Computation, Index, Read, Reduction
-from ..format import Format, plain
-from ..graph import Array, FormatChoice
-from ..logical_tensor import LogicalTensor
-from ..op_kinds import TunableOp
-from ..registry import register
+from ..ir.computation import Computation, Index, Read, Reduction
+from ..ir.format import Format, plain
+from ..ir.graph import Array, FormatChoice
+from ..ir.logical_tensor import LogicalTensor
+from ..ir.op_kinds import TunableOp
+from ..ir.registry import register
 
 if TYPE_CHECKING:
-    from ..context import LowerContext
+    from ..schedule.context import LowerContext
 
 
 @register("matmul_core")
@@ -102,7 +102,7 @@ class MatmulCore(TunableOp):
 
     def query_format(self, ctx: LowerContext) -> list[FormatChoice]:
         """Plain everywhere, or B in panels as wide as one of the ISA's register tiles: [..., N / nr][K][nr]."""
-        from ..templates.matmul_tile import extra_bytes, ranked_tiles
+        from ..schedule.matmul_tile import extra_bytes, ranked_tiles
 
         ranks = [x.details.rank for x in (*self.inputs, *self.outputs)]
         a, b, c = (plain(rank) for rank in ranks)

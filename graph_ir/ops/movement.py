@@ -9,17 +9,17 @@ import numpy as np
 
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Expr
-from ..computation import Computation, Index, Pointwise, Read
-from ..format import Format
-from ..graph import Array, FormatChoice
-from ..logical_tensor import LogicalTensor
-from ..op_kinds import FusibleOp
-from ..registry import register
+from ..ir.computation import Computation, Index, Pointwise, Read
+from ..ir.format import Format
+from ..ir.graph import Array, FormatChoice
+from ..ir.logical_tensor import LogicalTensor
+from ..ir.op_kinds import FusibleOp
+from ..ir.registry import register
 from .axes import normal_axis
 from .elementwise import broadcast_index
 
 if TYPE_CHECKING:
-    from ..context import LowerContext
+    from ..schedule.context import LowerContext
 
 
 class Movement(FusibleOp):

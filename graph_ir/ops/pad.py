@@ -9,10 +9,10 @@ import numpy as np
 
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Expr
-from ..computation import Computation, Index, Pointwise, Read
-from ..graph import Array
-from ..logical_tensor import LogicalTensor
-from ..registry import register
+from ..ir.computation import Computation, Index, Pointwise, Read
+from ..ir.graph import Array
+from ..ir.logical_tensor import LogicalTensor
+from ..ir.registry import register
 from .movement import Movement
 
 MODES = ("constant", "reflect", "edge", "wrap")

@@ -8,15 +8,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...dtypes import F32
+from ...base.dtypes import F32
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Expr
-from ..computation import Computation, Index, Read, Reduction
-from ..graph import Array, Graph, GraphTensor, Op
-from ..logical_tensor import LogicalTensor
-from ..op_kinds import CompositeOp, FusibleOp
-from ..reference import narrow, widen
-from ..registry import register
+from ..ir.computation import Computation, Index, Read, Reduction
+from ..ir.graph import Array, Graph, GraphTensor, Op
+from ..ir.logical_tensor import LogicalTensor
+from ..ir.op_kinds import CompositeOp, FusibleOp
+from ..ir.reference import narrow, widen
+from ..ir.registry import register
 from .axes import normal_axis
 from .compose import Composer
 from .convolution_direct import channels_last

@@ -6,11 +6,11 @@ import math
 
 import numpy as np
 
-from ...dtypes import S64
-from ..graph import Array, Graph, GraphTensor
-from ..logical_tensor import LogicalTensor
-from ..reference import widen
-from ..registry import register
+from ...base.dtypes import S64
+from ..ir.graph import Array, Graph, GraphTensor
+from ..ir.logical_tensor import LogicalTensor
+from ..ir.reference import widen
+from ..ir.registry import register
 from .compose import Composer
 from .elementwise import FLOAT, NUMBER
 from .pool import PooledOp

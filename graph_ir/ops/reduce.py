@@ -9,15 +9,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...dtypes import S64, U64, DType
+from ...base.dtypes import S64, U64, DType
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Expr
-from ..computation import Computation, Index, Pointwise, Read, Reduction
-from ..graph import Array
-from ..logical_tensor import LogicalTensor
-from ..op_kinds import FusibleOp
-from ..reference import narrow, widen
-from ..registry import register
+from ..ir.computation import Computation, Index, Pointwise, Read, Reduction
+from ..ir.graph import Array
+from ..ir.logical_tensor import LogicalTensor
+from ..ir.op_kinds import FusibleOp
+from ..ir.reference import narrow, widen
+from ..ir.registry import register
 from .axes import normal_axes
 from .elementwise import ANY, FLOAT, NUMBER, kinds_text
 from .elementwise_binary import divide

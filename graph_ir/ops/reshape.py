@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Expr
-from ..computation import Computation, Index, Pointwise, Read
-from ..graph import Array
-from ..logical_tensor import LogicalTensor
-from ..registry import register
-from ..reshape_layout import reshape_groups
+from ..ir.computation import Computation, Index, Pointwise, Read
+from ..ir.graph import Array
+from ..ir.logical_tensor import LogicalTensor
+from ..ir.registry import register
+from ..ir.reshape_layout import reshape_groups
 from .movement import Movement
 
 

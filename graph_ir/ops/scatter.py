@@ -9,13 +9,13 @@ import numpy as np
 
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Buffer, Expr, Let
-from ..graph import Array, Graph, Op
-from ..logical_tensor import LogicalTensor
-from ..registry import register
+from ..ir.graph import Array, Graph, Op
+from ..ir.logical_tensor import LogicalTensor
+from ..ir.registry import register
 
 if TYPE_CHECKING:
     from ...tensor_ir.nodes import Module
-    from ..context import LowerContext
+    from ..schedule.context import LowerContext
 
 NUMBERS_ONLY = ("add", "mul", "min", "max")
 BITS_ONLY = ("and", "or", "xor")

@@ -6,11 +6,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..graph import Array, Graph, GraphTensor
-from ..logical_tensor import LogicalTensor
-from ..op_kinds import CompositeOp
-from ..reference import narrow, widen
-from ..registry import register
+from ..ir.graph import Array, Graph, GraphTensor
+from ..ir.logical_tensor import LogicalTensor
+from ..ir.op_kinds import CompositeOp
+from ..ir.reference import narrow, widen
+from ..ir.registry import register
 from .axes import normal_axes, normal_axis
 from .compose import Composer
 

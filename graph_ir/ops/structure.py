@@ -6,10 +6,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...dtypes import from_numpy
-from ..graph import Array, Op
-from ..logical_tensor import LogicalTensor
-from ..registry import register
+from ...base.dtypes import from_numpy
+from ..ir.graph import Array, Op
+from ..ir.logical_tensor import LogicalTensor
+from ..ir.registry import register
 
 
 @register("input")

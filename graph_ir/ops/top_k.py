@@ -6,12 +6,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from ...dtypes import BOOL, S64
-from ..graph import Array, Graph, GraphTensor
-from ..logical_tensor import LogicalTensor
-from ..op_kinds import CompositeOp
-from ..reference import widen
-from ..registry import register
+from ...base.dtypes import BOOL, S64
+from ..ir.graph import Array, Graph, GraphTensor
+from ..ir.logical_tensor import LogicalTensor
+from ..ir.op_kinds import CompositeOp
+from ..ir.reference import widen
+from ..ir.registry import register
 from .axes import normal_axis
 from .compose import Composer
 from .reduce import identity

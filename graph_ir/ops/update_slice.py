@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from ...dtypes import S64
+from ...base.dtypes import S64
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Buffer, Expr, LoopKind, Module
-from ..computation import Computation, Index, Pointwise, Read
-from ..graph import Array, Op
-from ..logical_tensor import LogicalTensor
-from ..registry import register
+from ..ir.computation import Computation, Index, Pointwise, Read
+from ..ir.graph import Array, Op
+from ..ir.logical_tensor import LogicalTensor
+from ..ir.registry import register
 from .movement import Movement
 
 if TYPE_CHECKING:
-    from ..context import LowerContext
+    from ..schedule.context import LowerContext
 
 
 def _check(op: Op, inputs: Sequence[LogicalTensor]) -> LogicalTensor:

@@ -10,8 +10,8 @@ import numpy as np
 
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Expr
-from ..computation import Index, Read
-from ..graph import Array, Op
+from ..ir.computation import Index, Read
+from ..ir.graph import Array, Op
 
 ATTRS = ("strides", "dilations", "before", "after")
 

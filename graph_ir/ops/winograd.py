@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from ...dtypes import F32
+from ...base.dtypes import F32
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Expr
-from ..computation import Computation, Index, Read, Reduction
-from ..format import Format, plain
-from ..graph import Array, FormatChoice, Op
-from ..logical_tensor import LogicalTensor
-from ..op_kinds import FusibleOp, TunableOp
-from ..reference import narrow
-from ..registry import register
+from ..ir.computation import Computation, Index, Read, Reduction
+from ..ir.format import Format, plain
+from ..ir.graph import Array, FormatChoice, Op
+from ..ir.logical_tensor import LogicalTensor
+from ..ir.op_kinds import FusibleOp, TunableOp
+from ..ir.reference import narrow
+from ..ir.registry import register
 from ..templates.winograd_transforms import FORMS, WinogradForm
 
 if TYPE_CHECKING:
-    from ..context import LowerContext
+    from ..schedule.context import LowerContext
 
 CHANNELS_LAST = Format("NCHW", (0, 2, 3, 1), (0, 0, 0, 0))
 
@@ -165,7 +165,7 @@ class WinogradConvolution(TunableOp):
 
     def query_format(self, ctx: LowerContext) -> list[FormatChoice]:
         """Channels last, u in panels as wide as one of the ISA's register tiles: [points, O / nr][C][nr]."""
-        from ..lower_winograd import ranked_tiles
+        from ..lowering.winograd import ranked_tiles
 
         return [
             FormatChoice(

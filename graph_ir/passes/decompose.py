@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ...errors import InternalError
-from ..context import LowerContext
-from ..decisions import record
-from ..graph import Graph
-from ..op_kinds import CompositeOp
+from ...base.errors import InternalError
+from ..ir.graph import Graph
+from ..ir.op_kinds import CompositeOp
+from ..rewriting.decisions import record
+from ..schedule.context import LowerContext
 
 
 def decompose(graph: Graph, ctx: LowerContext, keep: frozenset[str] = frozenset()) -> bool:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 
-from ...dtypes import F32
-from ..context import LowerContext
-from ..graph import Graph, GraphTensor, Op
-from ..rewrite import rewrite
-from ..values import uniform_value
+from ...base.dtypes import F32
+from ..ir.graph import Graph, GraphTensor, Op
+from ..rewriting.rewrite import rewrite
+from ..rewriting.values import uniform_value
+from ..schedule.context import LowerContext
 
 LARGEST = 2.0**100
 """Divisors up to it, and down to its inverse, have a reciprocal whose both parts are normal numbers."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 
-from ..context import LowerContext
-from ..decisions import record
-from ..graph import Graph, Op, attribute_tokens
+from ..ir.graph import Graph, Op, attribute_tokens
+from ..rewriting.decisions import record
+from ..schedule.context import LowerContext
 
 _Key = tuple[str, tuple[int, ...], bytes]
 

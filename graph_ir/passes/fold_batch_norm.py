@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from ..context import LowerContext
-from ..graph import Array, Graph, GraphTensor, Op
+from ..ir.graph import Array, Graph, GraphTensor, Op
+from ..ir.reference import narrow
 from ..ops.compose import Composer
 from ..ops.normalize import BatchNorm
-from ..reference import narrow
-from ..rewrite import rewrite
-from ..values import constant_value
+from ..rewriting.rewrite import rewrite
+from ..rewriting.values import constant_value
+from ..schedule.context import LowerContext
 
 Affine = tuple[Op, Any, Any]
 """A convolution, and the factor and offset per channel (float64) of what is made of it."""

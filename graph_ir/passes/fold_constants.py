@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ...errors import InternalError
-from ..context import LowerContext
-from ..decisions import record
-from ..graph import Array, Graph, Op
-from ..logical_tensor import LogicalTensor
+from ...base.errors import InternalError
+from ..ir.graph import Array, Graph, Op
+from ..ir.logical_tensor import LogicalTensor
 from ..ops.elementwise import Elementwise
+from ..rewriting.decisions import record
+from ..schedule.context import LowerContext
 
 Evaluate = Callable[[Op, Sequence[Array]], list[Array]]
 

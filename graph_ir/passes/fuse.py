@@ -15,12 +15,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from ..attention import attention_group
-from ..computation import Reduction
-from ..context import LowerContext
-from ..fusion_reasons import record_fusion
-from ..graph import Graph, GraphTensor, Op
-from ..groups import (
+from ..ir.computation import Reduction
+from ..ir.graph import Graph, GraphTensor, Op
+from ..ir.op_kinds import FusibleOp, TunableOp
+from ..rewriting.attention import attention_group
+from ..rewriting.fusion_reasons import record_fusion
+from ..rewriting.groups import (
     is_elementwise,
     is_pointwise,
     is_reduction,
@@ -28,7 +28,7 @@ from ..groups import (
     is_view,
     reduces_rows,
 )
-from ..op_kinds import FusibleOp, TunableOp
+from ..schedule.context import LowerContext
 
 CHEAP_MOVEMENT = ("broadcast",)
 ASKING = ("concat", "pad")

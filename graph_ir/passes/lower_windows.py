@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from functools import partial
 
-from ..context import LowerContext
-from ..convolution_forms import padded, ranked_forms
-from ..decisions import record
-from ..graph import Graph, GraphTensor, Op
+from ..ir.graph import Graph, GraphTensor, Op
 from ..ops.compose import Composer
 from ..ops.convolution import Convolution
-from ..rewrite import rewrite
+from ..rewriting.decisions import record
+from ..rewriting.rewrite import rewrite
+from ..schedule.context import LowerContext
+from ..schedule.convolution_forms import padded, ranked_forms
 
 
 def lower_windows(graph: Graph, ctx: LowerContext) -> bool:

@@ -7,10 +7,10 @@ Requires: layouts chosen. Ensures: each output is written by exactly one kernel,
 
 from __future__ import annotations
 
-from ..context import LowerContext
-from ..decisions import record
-from ..graph import Graph, GraphTensor
-from ..groups import storage_root
+from ..ir.graph import Graph, GraphTensor
+from ..rewriting.decisions import record
+from ..rewriting.groups import storage_root
+from ..schedule.context import LowerContext
 
 
 def materialize_outputs(graph: Graph, ctx: LowerContext) -> bool:

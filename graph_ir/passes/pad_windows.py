@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from functools import partial
 
-from ..context import LowerContext
-from ..convolution_forms import padded
-from ..graph import Graph, GraphTensor, Op
+from ..ir.graph import Graph, GraphTensor, Op
 from ..ops.compose import Composer
 from ..ops.pool import WindowReduce
-from ..rewrite import rewrite
+from ..rewriting.rewrite import rewrite
+from ..schedule.context import LowerContext
+from ..schedule.convolution_forms import padded
 
 
 def pad_windows(graph: Graph, ctx: LowerContext) -> bool:

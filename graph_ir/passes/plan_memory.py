@@ -16,10 +16,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from ..context import LowerContext
-from ..graph import Graph, GraphTensor, Op, subgraphs_of
-from ..groups import is_elementwise, is_view, storage_root
+from ..ir.graph import Graph, GraphTensor, Op, subgraphs_of
 from ..ops.control import ControlOp, While
+from ..rewriting.groups import is_elementwise, is_view, storage_root
+from ..schedule.context import LowerContext
 from .update_in_place import in_place_state
 
 ALIGNMENT = 64

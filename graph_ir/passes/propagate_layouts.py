@@ -19,12 +19,12 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from ..context import LowerContext
-from ..decisions import record
-from ..format import Format, plain
-from ..graph import FormatChoice, Graph, GraphTensor, Op
-from ..groups import follows_layout, is_elementwise, transposed_format
-from ..reshape_layout import reshaped_formats
+from ..ir.format import Format, plain
+from ..ir.graph import FormatChoice, Graph, GraphTensor, Op
+from ..ir.reshape_layout import reshaped_formats
+from ..rewriting.decisions import record
+from ..rewriting.groups import follows_layout, is_elementwise, transposed_format
+from ..schedule.context import LowerContext
 
 MOST_COMBINATIONS = 64
 BLOCKED_DISCOUNT = 0.9

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
-from ..context import LowerContext
-from ..graph import Graph
-from ..pattern import Capture, either, make_instead, node, product, recipe
-from ..rewrite import Rule, rewrite
+from ..ir.graph import Graph
+from ..rewriting.pattern import Capture, either, make_instead, node, product, recipe
+from ..rewriting.rewrite import Rule, rewrite
+from ..schedule.context import LowerContext
 
 
 def recompose_activation(graph: Graph, ctx: LowerContext) -> bool:

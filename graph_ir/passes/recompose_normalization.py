@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from ..context import LowerContext
-from ..graph import Graph, GraphTensor, Op
+from ..ir.graph import Graph, GraphTensor, Op
 from ..ops.normalize import LayerNorm
 from ..ops.reduce import Reduce
-from ..pattern import Build, Capture, Match, Pattern, Scalar, either, node, recipe
-from ..rewrite import Rule, rewrite
+from ..rewriting.pattern import Build, Capture, Match, Pattern, Scalar, either, node, recipe
+from ..rewriting.rewrite import Rule, rewrite
+from ..schedule.context import LowerContext
 
 
 def recompose_normalization(graph: Graph, ctx: LowerContext) -> bool:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from ..context import LowerContext
-from ..graph import Graph, GraphTensor, Op
+from ..ir.graph import Graph, GraphTensor, Op
 from ..ops.reduce import Reduce
 from ..ops.softmax import ReduceLogSumExp
-from ..pattern import Build, Capture, Match, either, node, recipe
-from ..rewrite import Rule, rewrite
+from ..rewriting.pattern import Build, Capture, Match, either, node, recipe
+from ..rewriting.rewrite import Rule, rewrite
+from ..schedule.context import LowerContext
 
 
 def recompose_softmax(graph: Graph, ctx: LowerContext) -> bool:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..context import LowerContext
-from ..decisions import record
-from ..graph import Graph
+from ..ir.graph import Graph
+from ..rewriting.decisions import record
+from ..schedule.context import LowerContext
 
 
 def remove_dead(graph: Graph, ctx: LowerContext) -> bool:

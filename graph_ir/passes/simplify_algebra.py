@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from ...dtypes import DType
-from ..context import LowerContext
-from ..graph import Graph, GraphTensor, Op
-from ..rewrite import Rule, rewrite
-from ..values import constant_value, never_below_zero, uniform_value
+from ...base.dtypes import DType
+from ..ir.graph import Graph, GraphTensor, Op
+from ..rewriting.rewrite import Rule, rewrite
+from ..rewriting.values import constant_value, never_below_zero, uniform_value
+from ..schedule.context import LowerContext
 
 _INVOLUTIONS = ("neg", "not")
 _ROUNDINGS = ("floor", "ceil", "trunc", "round")

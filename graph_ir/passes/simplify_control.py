@@ -7,7 +7,7 @@ after    %n = while(%n0, %v0){%c, %d}, with %v0 the same for all rounds (inside,
 Requires: topological order, plain layouts. Ensures: topological order; a subgraph has no input that is constant
 outside, or that none of the op's subgraphs reads.
 
-A loop is unrolled when its length follows from constants and the copies are few (`graph_ir/trip_count.py`).
+A loop is unrolled when its length follows from constants and the copies are few (`graph_ir/rewriting/trip_count.py`).
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from ..context import LowerContext
-from ..decisions import record
-from ..graph import Graph, GraphTensor
+from ..ir.graph import Graph, GraphTensor
 from ..ops.control import Case, ControlOp, While
-from ..subgraph import Argument, inline, needed_inputs, with_arguments
-from ..trip_count import short_trip_count
-from ..values import constant_value
+from ..rewriting.decisions import record
+from ..rewriting.subgraph import Argument, inline, needed_inputs, with_arguments
+from ..rewriting.trip_count import short_trip_count
+from ..rewriting.values import constant_value
+from ..schedule.context import LowerContext
 
 _SMALLER = (
     "constants move inside; what is not read, or given twice, or never changes is not passed on"

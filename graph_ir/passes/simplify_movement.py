@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..context import LowerContext
-from ..graph import Graph, GraphTensor, Op
+from ..ir.graph import Graph, GraphTensor, Op
+from ..ir.registry import lookup, names
 from ..ops.elementwise import Elementwise
 from ..ops.movement import Slice, Transpose
 from ..ops.reduce import Reduce
 from ..ops.softmax import ReduceLogSumExp
-from ..registry import lookup, names
-from ..rewrite import Rule, rewrite
+from ..rewriting.rewrite import Rule, rewrite
+from ..schedule.context import LowerContext
 
 _SINGLE_ELEMENT = ("reduce_sum", "reduce_mean", "reduce_max", "reduce_min", "reduce_prod")
 _SINGLE_BOOL = ("reduce_any", "reduce_all")

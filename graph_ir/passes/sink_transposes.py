@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..context import LowerContext
-from ..graph import Graph, GraphTensor, Op
-from ..groups import comes_from_tunable, elementwise_names
+from ..ir.graph import Graph, GraphTensor, Op
 from ..ops.compose import Composer
-from ..rewrite import Rule, rewrite
+from ..rewriting.groups import comes_from_tunable, elementwise_names
+from ..rewriting.rewrite import Rule, rewrite
+from ..schedule.context import LowerContext
 
 
 def sink_transposes(graph: Graph, ctx: LowerContext) -> bool:

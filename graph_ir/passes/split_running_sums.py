@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
-from ..context import LowerContext
-from ..graph import Graph, GraphTensor, Op
+from ..ir.graph import Graph, GraphTensor, Op
 from ..ops.compose import Composer
-from ..rewrite import rewrite
+from ..rewriting.rewrite import rewrite
+from ..schedule.context import LowerContext
 
 LONGEST = 64
 """Elements of an axis up to which each result is a reduction of its own: beyond, that is too much work twice over."""

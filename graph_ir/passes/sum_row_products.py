@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 
-from ...dtypes import F32
-from ..context import LowerContext
-from ..graph import Graph, GraphTensor, Op
+from ...base.dtypes import F32
+from ..ir.graph import Graph, GraphTensor, Op
 from ..ops.matmul import MatmulCore
-from ..rewrite import rewrite
+from ..rewriting.rewrite import rewrite
+from ..schedule.context import LowerContext
 
 MOST_USES = 4
 """Batches that may share the matrix: a copy of it that all of them read takes as long as its sums six times."""

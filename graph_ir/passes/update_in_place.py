@@ -10,10 +10,10 @@ Otherwise a loop that collects a row in each round would copy all rows in each r
 
 from __future__ import annotations
 
-from ..context import LowerContext
-from ..decisions import record
-from ..graph import Graph, Op
+from ..ir.graph import Graph, Op
 from ..ops.control import While
+from ..rewriting.decisions import record
+from ..schedule.context import LowerContext
 
 
 def update_in_place(graph: Graph, ctx: LowerContext) -> bool:

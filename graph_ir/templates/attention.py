@@ -17,8 +17,8 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ...dtypes import F32, DType
-from ...target import GemmTile, Target
+from ...base.dtypes import F32, DType
+from ...base.target import GemmTile, Target
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import (
     Ahead,
@@ -36,9 +36,9 @@ from ...tensor_ir.nodes import (
     Stmt,
     Var,
 )
-from ..computation import Index
+from ..ir.computation import Index
+from ..schedule.matmul_tile import pick_tile, rows_for, worth_threads
 from .matmul import EpilogueValue, Operand, make_epilogue, nested, offset_of, pack_panels
-from .matmul_tile import pick_tile, rows_for, worth_threads
 
 RowWork = Callable[[Index, Callable[[Expr], Index], Index], Sequence[Sequence[Stmt]]]
 """(plain index of the row, column -> index into the panel, index into the divisors) -> statements that rewrite the row

@@ -20,13 +20,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ...dtypes import F32
-from ...target import Target
+from ...base.dtypes import F32
+from ...base.target import Target
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Buffer, Expr, Function, LoopKind
-from .convolution_geometry import ConvolutionGeometry
+from ..schedule.convolution_geometry import ConvolutionGeometry
+from ..schedule.matmul_tile import FMA_PER_CYCLE
 from .matmul import EpilogueValue
-from .matmul_tile import FMA_PER_CYCLE
 
 MOST_PLACES = 8
 """Results side by side: eight independent sums hide the latency of a multiply-add, and the elements they share are

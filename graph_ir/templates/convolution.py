@@ -18,8 +18,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ...dtypes import F32
-from ...target import Target
+from ...base.dtypes import F32
+from ...base.target import Target
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import (
     Ahead,
@@ -36,10 +36,10 @@ from ...tensor_ir.nodes import (
     Stmt,
     Var,
 )
+from ..schedule.convolution_geometry import ConvolutionGeometry
+from ..schedule.matmul_tile import MatmulBlocking, rows_for, worth_threads
 from .convolution_band import BANDS, Band, ImageOperand, Step
-from .convolution_geometry import ConvolutionGeometry
 from .matmul import EpilogueValue, make_epilogue
-from .matmul_tile import MatmulBlocking, rows_for, worth_threads
 
 WeightRow = Callable[[Expr, int], Expr]
 

@@ -15,10 +15,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ...dtypes import F32
+from ...base.dtypes import F32
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Block, Buffer, Expr, For, If, LoopKind, Slice, Stmt, Store, Var
-from .convolution_geometry import ConvolutionGeometry
+from ..schedule.convolution_geometry import ConvolutionGeometry
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Block, Buffer, Expr, Function, Stmt, Store, Var
-from ..computation import Index, Read
-from ..graph import GraphTensor, Op
-from ..groups import is_elementwise
+from ..ir.computation import Index, Read
+from ..ir.graph import GraphTensor, Op
 from ..ops.movement import Concat
+from ..rewriting.groups import is_elementwise
 from .loops import loop_nest
 from .reader import GroupReader, narrow
 

@@ -27,9 +27,9 @@ from ...tensor_ir.nodes import (
     Var,
 )
 from ...tensor_ir.visitor import vars_in, walk
-from ..computation import Index, Reduction
-from ..graph import GraphTensor
-from ..op_kinds import FusibleOp
+from ..ir.computation import Index, Reduction
+from ..ir.graph import GraphTensor
+from ..ir.op_kinds import FusibleOp
 from .reader import GroupReader, narrow
 
 MOST_SCALARS = 8

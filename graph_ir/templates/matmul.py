@@ -16,8 +16,8 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ...dtypes import F32
-from ...target import Target
+from ...base.dtypes import F32
+from ...base.target import Target
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import (
     Ahead,
@@ -37,8 +37,8 @@ from ...tensor_ir.nodes import (
     Store,
     Var,
 )
-from ..computation import Index
-from .matmul_tile import MatmulBlocking, rows_for, worth_threads
+from ..ir.computation import Index
+from ..schedule.matmul_tile import MatmulBlocking, rows_for, worth_threads
 
 EpilogueValue = Callable[[Index, Expr], tuple[list[Let], Expr]]
 """(plain output index, accumulated value) -> (bindings, value to store)."""

@@ -19,8 +19,8 @@ from __future__ import annotations
 
 import math
 
-from ...dtypes import F32
-from ...target import GemmTile, Target
+from ...base.dtypes import F32
+from ...base.target import GemmTile, Target
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import (
     Allocate,
@@ -40,9 +40,9 @@ from ...tensor_ir.nodes import (
     Store,
     Var,
 )
+from ..schedule.matmul_tile import pick_tile, rows_for, worth_threads
 from .attention import AttentionProblem, over_panels
 from .matmul import EpilogueValue, make_epilogue, nested, offset_of, pack_panels
-from .matmul_tile import pick_tile, rows_for, worth_threads
 
 COLUMNS = 256
 """Columns of a block. Fewer would scale the result more often; more leave room in L2 for fewer rows beside them, and

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from ...dtypes import DType
-from ...errors import InternalError
+from ...base.dtypes import DType
+from ...base.errors import InternalError
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Buffer, Cast, Const, Expr, Let, Var
-from ..computation import Index, Pointwise, Read
-from ..graph import GraphTensor
-from ..op_kinds import FusibleOp
+from ..ir.computation import Index, Pointwise, Read
+from ..ir.graph import GraphTensor
+from ..ir.op_kinds import FusibleOp
 
 
 class GroupReader:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ...dtypes import DType
+from ...base.dtypes import DType
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import (
     Allocate,
@@ -29,8 +29,8 @@ from ...tensor_ir.nodes import (
     Store,
     Var,
 )
-from ..computation import Index, Read
-from ..graph import GraphTensor, Op
+from ..ir.computation import Index, Read
+from ..ir.graph import GraphTensor, Op
 from .loops import loop_nest, reduction_of
 from .reader import GroupReader, narrow
 

@@ -16,13 +16,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from ...dtypes import F32
-from ...target import Target
+from ...base.dtypes import F32
+from ...base.target import Target
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Ahead, Buffer, Expr, Function, LoopKind, Slice, Var
+from ..schedule.matmul_tile import rows_for
+from ..schedule.winograd_tile import WinogradBlocking
 from .matmul import EpilogueValue
-from .matmul_tile import rows_for
-from .winograd_tile import WinogradBlocking
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from ...dtypes import F32
-from ...target import Target
+from ...base.dtypes import F32
+from ...base.target import Target
 from .. import builder as t
 from ..nodes import (
     Allocate,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-from ...target import Target
+from ...base.target import Target
 from .. import builder as t
 from ..nodes import Allocate, Buffer, Expr, Function, Load, Module, Slice, Stmt, Store
 from ..visitor import Rewriter, map_functions

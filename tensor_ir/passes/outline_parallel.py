@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ...target import Target
+from ...base.target import Target
 from .. import builder as t
 from ..analysis import IndexAlgebra
 from ..nodes import (

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ...dtypes import S64, DType
-from ...target import Target
+from ...base.dtypes import S64, DType
+from ...base.target import Target
 from .. import arithmetic
 from ..analysis import INDEX_OPS, IndexAlgebra
 from ..builder import Names, const

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...errors import InternalError
-from ...target import Target
+from ...base.errors import InternalError
+from ...base.target import Target
 from ..builder import Names, binary, const
 from ..nodes import Binary, Block, Const, Expr, For, Function, Module, Stmt
 from ..visitor import RenamedCopy, Rewriter, bound_names, map_functions, walk_statements

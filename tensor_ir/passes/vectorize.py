@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from ...dtypes import BOOL, S64, DType
-from ...target import Target
+from ...base.dtypes import BOOL, S64, DType
+from ...base.target import Target
 from .. import builder as t
 from ..analysis import IndexAlgebra, key_of
 from ..nodes import (

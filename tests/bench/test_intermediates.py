@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from graphc.base.errors import UserError
 from graphc.bench import intermediates
 from graphc.bench.intermediates import engine_values
-from graphc.errors import UserError
 from support.onnx_models import model, node
 
 NODES = [

@@ -2,6 +2,7 @@
 
 import pytest
 
+from graphc.base.errors import UserError
 from graphc.bench.kernels import (
     Problem,
     default_blocking,
@@ -10,7 +11,6 @@ from graphc.bench.kernels import (
     sweep,
     trial,
 )
-from graphc.errors import UserError
 from support.isa import host_target
 
 

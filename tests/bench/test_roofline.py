@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from graphc.base.errors import UserError
+from graphc.base.target import Target
 from graphc.bench.roofline import (
     RETRY_SECONDS,
     VERSION,
@@ -23,8 +25,6 @@ from graphc.bench.roofline import (
 )
 from graphc.cli import main
 from graphc.codegen.host import target_for
-from graphc.errors import UserError
-from graphc.target import Target
 from support.roofs import plant_roofs
 
 LEVELS = (Level("L1", 1000, 100.0), Level("L2", 8000, 50.0), Level("DRAM", 0, 10.0))

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from graphc.base.errors import UserError
 from graphc.bench.intermediates import engine_values
-from graphc.errors import UserError
 from graphc.frontend import load
 from graphc.frontend.pnnx import importer
 from graphc.tools.compare import Outcome, compare_with_engine

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from graphc.base.errors import UserError
 from graphc.bench.intermediates import engine_values
 from graphc.bench.xla_values import with_results
 from graphc.codegen.host import target_for
-from graphc.errors import UserError
 from graphc.frontend import load
 from graphc.frontend.hlo import importer, parse_hlo
-from graphc.graph_ir.context import LowerContext
+from graphc.graph_ir.schedule.context import LowerContext
 from graphc.tools.compare import Outcome, compare_with_engine, compare_with_references
 from support.process import ROOT
 

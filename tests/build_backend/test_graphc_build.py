@@ -24,7 +24,7 @@ import pytest
 from support.process import ROOT
 
 NOT_COPIED = shutil.ignore_patterns(".*", "__pycache__", "build", "dist", "*.egg-info", "golden")
-NOT_SHIPPED = ("tests", "docs", "benchmarks", "examples")
+NOT_SHIPPED = ("tests", "docs", "examples")
 BUILD = "import sys, graphc_build; print(getattr(graphc_build, sys.argv[1])(sys.argv[2]))"
 
 

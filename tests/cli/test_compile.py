@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from graphc import cli
-from graphc.dtypes import ALL
-from graphc.options import SWITCHES
+from graphc.base.dtypes import ALL
+from graphc.base.options import SWITCHES
 from support.cli_models import free, layer, plant_wrong_relu, tiny
 from support.onnx_models import model, node
 
@@ -235,7 +235,7 @@ def test_a_fault_of_ours_leaves_the_old_artifact(
     def broken(*args: object) -> bytes:
         raise RuntimeError("no code today")
 
-    monkeypatch.setattr("graphc.compiler.compile_to_object", broken)
+    monkeypatch.setattr("graphc.driver.compiler.compile_to_object", broken)
     code, sentence = error_of(capsys, tiny(tmp_path), "-q", "-o", str(target))
     assert code == 4
     assert (

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from graphc.cli import main
-from graphc.graph_ir.printer import print_graph
+from graphc.graph_ir.text.printer import print_graph
 from support.networks import attention, perceptron
 from support.process import ROOT
 

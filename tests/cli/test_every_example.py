@@ -10,9 +10,9 @@ import pytest
 from graphc.cli import main
 from graphc.codegen.host import target_for
 from graphc.frontend import load
-from graphc.graph_ir import pipeline
-from graphc.graph_ir.context import LowerContext
-from graphc.graph_ir.decisions import log_of
+from graphc.graph_ir.passes import pipeline
+from graphc.graph_ir.rewriting.decisions import log_of
+from graphc.graph_ir.schedule.context import LowerContext
 from graphc.tools import variants
 from support.process import ROOT
 from support.roofs import plant_roofs

@@ -7,9 +7,9 @@ import re
 
 import pytest
 
+from graphc.base.errors import UserError
 from graphc.cli.log_levels import parse_levels
-from graphc.errors import UserError
-from graphc.graph_ir.pipeline import PIPELINE
+from graphc.graph_ir.passes.pipeline import PIPELINE
 from support.process import ROOT, run_cli, run_python
 
 MLP = str(ROOT / "examples" / "mlp.onnx")

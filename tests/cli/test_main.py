@@ -13,8 +13,8 @@ import pytest
 
 import graphc
 from graphc import cli
+from graphc.base.errors import InternalError, UnsupportedError, UserError
 from graphc.cli import version
-from graphc.errors import InternalError, UnsupportedError, UserError
 from support.process import run_cli, run_python
 
 

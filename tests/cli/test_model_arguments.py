@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from graphc.base.dtypes import ALL, BF16, F32, DType
+from graphc.base.errors import UserError
 from graphc.cli.model_arguments import (
     add_compile_arguments,
     add_output_arguments,
@@ -19,8 +21,6 @@ from graphc.cli.model_arguments import (
     shapes_of_files,
     split_inputs,
 )
-from graphc.dtypes import ALL, BF16, F32, DType
-from graphc.errors import UserError
 from graphc.runtime.metadata import TensorSpec
 
 

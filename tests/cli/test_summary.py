@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
+from graphc.base.dtypes import F32
 from graphc.cli.summary import Verdict, summary_lines
-from graphc.dtypes import F32
 from graphc.runtime.metadata import Metadata, TensorSpec
 
 STATS = {

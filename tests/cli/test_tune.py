@@ -10,10 +10,10 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from graphc import cli
-from graphc.compiler import compile as compile_model
-from graphc.dtypes import F32
+from graphc.base.dtypes import F32
+from graphc.driver.compiler import compile as compile_model
 from graphc.frontend import load as load_graph
-from graphc.graph_ir.logical_tensor import LogicalTensor
+from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.tools.submodel import write_reproducer
 from support.control import counted, made
 

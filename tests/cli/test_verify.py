@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from graphc import cli
-from graphc.target import Target
+from graphc.base.target import Target
 from graphc.tools import variants
 from support.cli_models import free, layer, plant_wrong_relu, tiny
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from graphc.base.errors import InternalError
 from graphc.codegen.aot import assembly, compile_to_object, optimized_ir
 from graphc.codegen.host import target_for
-from graphc.errors import InternalError
 
 GOOD = """
 define void @f(ptr %p) {

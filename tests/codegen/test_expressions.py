@@ -10,10 +10,10 @@ from functools import cache, partial
 import numpy as np
 import pytest
 
+from graphc.base.dtypes import ALL, BF16, BOOL, F16, F32, F64, S32, S64, DType
 from graphc.codegen.aot import assembly
 from graphc.codegen.host import target_for
 from graphc.codegen.module import emit_module
-from graphc.dtypes import ALL, BF16, BOOL, F16, F32, F64, S32, S64, DType
 from graphc.tensor_ir import builder as t
 from graphc.tensor_ir import interpreter
 from graphc.tensor_ir.nodes import (

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from llvmlite import binding
 
+from graphc.base.dtypes import F32
+from graphc.base.errors import UserError
+from graphc.base.target import ISA_TABLES
 from graphc.codegen import host
 from graphc.codegen.aot import assembly
 from graphc.codegen.module import emit_module
-from graphc.dtypes import F32
-from graphc.errors import UserError
-from graphc.target import ISA_TABLES
 from graphc.tensor_ir import builder as t
 from graphc.tensor_ir.nodes import Buffer, Module
 from support.native_functions import NativeModule

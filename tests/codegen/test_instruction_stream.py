@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from graphc.base.dtypes import F32
 from graphc.codegen.instruction_stream import InstructionStream
 from graphc.codegen.module import emit_module
-from graphc.dtypes import F32
 from graphc.tensor_ir import builder as t
 from graphc.tensor_ir.nodes import Buffer, Module, Var
 from support.native_functions import runnable_target

@@ -7,9 +7,9 @@ from functools import cache
 import numpy as np
 import pytest
 
+from graphc.base.dtypes import ALL, BF16, BOOL, F16, F32, F64, S8, S16, S32, U8, U16, U64, DType
+from graphc.base.errors import InternalError
 from graphc.codegen.module import emit_module
-from graphc.dtypes import ALL, BF16, BOOL, F16, F32, F64, S8, S16, S32, U8, U16, U64, DType
-from graphc.errors import InternalError
 from graphc.tensor_ir import builder as t
 from graphc.tensor_ir.intrinsics import INTRINSICS
 from graphc.tensor_ir.nodes import Buffer, Function, Module

@@ -9,16 +9,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from graphc.base.errors import InternalError, UserError
+from graphc.base.options import CompileOptions
 from graphc.bench.networks import NETWORKS
 from graphc.codegen.host import target_for
 from graphc.codegen.kernel_parts import Failure, compile_part, split_program, total_seconds
 from graphc.codegen.kernel_pool import KernelPool
 from graphc.codegen.kernel_worker import receive, send
 from graphc.codegen.object_merge import merge_objects
-from graphc.compiler import compile as compile_model
-from graphc.compiler import compile_cached, compile_stages, resolve_jobs
-from graphc.errors import InternalError, UserError
-from graphc.options import CompileOptions
+from graphc.driver.compiler import compile as compile_model
+from graphc.driver.compiler import compile_cached, compile_stages, resolve_jobs
 from graphc.runtime.executor import CompiledModel
 from graphc.tensor_ir.nodes import Module
 from support.lowered import build, context, lower

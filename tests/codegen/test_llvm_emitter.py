@@ -8,10 +8,10 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from graphc.base.dtypes import F32, S64, U8
+from graphc.base.errors import InternalError
 from graphc.codegen.llvm_emitter import MAX_LOCAL_BYTES
 from graphc.codegen.module import emit_module
-from graphc.dtypes import F32, S64, U8
-from graphc.errors import InternalError
 from graphc.tensor_ir import builder as t
 from graphc.tensor_ir.nodes import (
     Allocate,

@@ -7,10 +7,10 @@ from functools import cache
 import numpy as np
 import pytest
 
+from graphc.base.dtypes import ALL, BF16, BOOL, F32, F64, S8, S16, S32, S64, DType
 from graphc.codegen.aot import assembly
 from graphc.codegen.host import target_for
 from graphc.codegen.module import emit_module
-from graphc.dtypes import ALL, BF16, BOOL, F32, F64, S8, S16, S32, S64, DType
 from graphc.tensor_ir import builder as t
 from graphc.tensor_ir.nodes import Allocate, Broadcast, Buffer, Function, Load, Module, Ramp, Store
 from support.buffers import guarded

@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from graphc.base.dtypes import F32, S64, U8, DType
+from graphc.base.errors import InternalError
 from graphc.codegen.aot import assembly, compile_to_object
 from graphc.codegen.module import emit_module
-from graphc.dtypes import F32, S64, U8, DType
-from graphc.errors import InternalError
 from graphc.runtime import abi
 from graphc.runtime.loader import LoadedCode
 from graphc.tensor_ir import builder as t

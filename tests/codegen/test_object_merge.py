@@ -7,10 +7,10 @@ import struct
 
 import pytest
 
+from graphc.base.errors import InternalError
 from graphc.codegen.aot import compile_to_object
 from graphc.codegen.host import target_for
 from graphc.codegen.object_merge import merge_objects
-from graphc.errors import InternalError
 from graphc.runtime.loader import LoadedCode
 
 TABLE = """

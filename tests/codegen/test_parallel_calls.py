@@ -10,7 +10,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from graphc.dtypes import F32, S64
+from graphc.base.dtypes import F32, S64
 from graphc.runtime import abi
 from graphc.tensor_ir import builder as t
 from graphc.tensor_ir.nodes import Block, Buffer, Function, Module, ParallelInvoke, Var

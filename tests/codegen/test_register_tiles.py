@@ -7,10 +7,10 @@ import re
 import numpy as np
 import pytest
 
+from graphc.base.dtypes import F32
 from graphc.codegen.aot import assembly
 from graphc.codegen.host import target_for
 from graphc.codegen.module import emit_module
-from graphc.dtypes import F32
 from graphc.tensor_ir import builder as t
 from graphc.tensor_ir.nodes import Block, Brgemm, Buffer, Function, Module
 from graphc.tensor_ir.passes.expand_brgemm import expand_brgemm

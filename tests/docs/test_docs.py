@@ -93,7 +93,9 @@ def _run_program(document: Path, blocks: list[Example], folder: Path) -> list[li
     """Lines printed by each block."""
     script = folder / f"{document.stem}.py"
     script.write_text(program(blocks, f"print({SEPARATOR!r})"), encoding="utf-8")
-    env = {"PYTHONPATH": str(ROOT / "tests")} if document.parent.name == "docs" else {}
+    inherited = [path for path in [os.environ.get("PYTHONPATH")] if path]
+    support = [str(ROOT / "tests")] if document.parent.name == "docs" else []
+    env = {"PYTHONPATH": os.pathsep.join([*support, *inherited])}
     done = run_python("-W", "error", str(script), cwd=folder, env=env)
     assert done.returncode == 0, f"{document.name}:\n{done.stdout}{done.stderr}"
     return [text.splitlines() for text in done.stdout.split(SEPARATOR + "\n")]

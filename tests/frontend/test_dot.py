@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphc.dtypes import F32
+from graphc.base.dtypes import F32
 from graphc.frontend.dot import write_dot
-from graphc.graph_ir.graph import Graph
-from graphc.graph_ir.logical_tensor import LogicalTensor
+from graphc.graph_ir.ir.graph import Graph
+from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 
 
 def test_the_text() -> None:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from graphc.compiler import compile
+from graphc.driver.compiler import compile
 from graphc.frontend import load
 from support.onnx_models import evaluate, expected, model, node
 from support.pnnx_models import operator_lines, write_model

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from graphc.errors import UserError
+from graphc.base.errors import UserError
 from graphc.frontend import load
 from graphc.runtime.container import MAGIC
 from support.onnx_models import model, node

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from graphc.errors import UnsupportedError
+from graphc.base.errors import UnsupportedError
 from graphc.frontend import load
 from graphc.frontend.tvm.params import read_params
-from graphc.graph_ir.graph import Graph
+from graphc.graph_ir.ir.graph import Graph
 from graphc.tools.convert import TARGETS
 from support.graphs import random_input
 from support.random_graphs import graphs

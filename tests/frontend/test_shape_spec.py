@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from graphc import dtypes
-from graphc.errors import UserError
+from graphc.base import dtypes
+from graphc.base.errors import UserError
 from graphc.frontend.shape_spec import InputSpec, check_size, parse_inputs, parse_spec
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from graphc.graph_ir.graph import Graph
-from graphc.graph_ir.parser import parse_graph
-from graphc.graph_ir.printer import print_graph
-from graphc.graph_ir.verifier import verify
+from graphc.graph_ir.ir.graph import Graph
+from graphc.graph_ir.ir.verifier import verify
+from graphc.graph_ir.text.parser import parse_graph
+from graphc.graph_ir.text.printer import print_graph
 from support.every_op import OURS, make
 
 

@@ -16,8 +16,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from graphc.dtypes import BF16, BOOL
-from graphc.errors import UserError
+from graphc.base.dtypes import BF16, BOOL
+from graphc.base.errors import UserError
 from graphc.runtime.artifact import Artifact
 from graphc.runtime.container import MAGIC
 from graphc.runtime.executor import CompiledModel

@@ -13,9 +13,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from graphc import dtypes
-from graphc.dtypes import BF16, F32, F64, S64, DType
-from graphc.errors import InternalError, UserError
+from graphc.base import dtypes
+from graphc.base.dtypes import BF16, F32, F64, S64, DType
+from graphc.base.errors import InternalError, UserError
 from graphc.runtime.artifact import Artifact
 from graphc.runtime.executor import CompiledModel
 from graphc.runtime.metadata import TensorSpec

@@ -10,7 +10,7 @@ import llvmlite.binding as llvm
 import numpy as np
 import pytest
 
-from graphc.errors import InternalError, UserError
+from graphc.base.errors import InternalError, UserError
 from graphc.runtime.artifact import Artifact
 from graphc.runtime.executor import CompiledModel
 from graphc.runtime.loader import LoadedCode, best_isa, check_cpu, host_features

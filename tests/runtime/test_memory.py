@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from graphc.errors import UserError
+from graphc.base.errors import UserError
 from graphc.runtime.memory import (
     HUGE_PAGE,
     FrameList,

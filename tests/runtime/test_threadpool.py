@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from graphc.errors import UserError
+from graphc.base.errors import UserError
 from graphc.runtime.executor import CompiledModel
 from graphc.runtime.threadpool import available_cpus, cgroup_cpus, resolve_threads, shared_pool
 from support.native import add_artifact, support_code

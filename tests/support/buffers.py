@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from graphc.dtypes import DType
+from graphc.base.dtypes import DType
 
 Place = Literal["start", "end"]
 

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 import graphc.graph_ir.ops  # noqa: F401  fills the registry
-from graphc.dtypes import DType, by_name, from_numpy
-from graphc.graph_ir.computation import Computation, Index, Read, Reduction
-from graphc.graph_ir.graph import Array, Graph, Op
-from graphc.graph_ir.logical_tensor import LogicalTensor
-from graphc.graph_ir.op_kinds import CompositeOp, FusibleOp
+from graphc.base.dtypes import DType, by_name, from_numpy
+from graphc.graph_ir.ir.computation import Computation, Index, Read, Reduction
+from graphc.graph_ir.ir.graph import Array, Graph, Op
+from graphc.graph_ir.ir.logical_tensor import LogicalTensor
+from graphc.graph_ir.ir.op_kinds import CompositeOp, FusibleOp
 from graphc.tensor_ir import builder as t
 from graphc.tensor_ir.evaluate import compile_expr
 from graphc.tensor_ir.nodes import Buffer, Cast, Var

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from graphc.graph_ir.computation import Pointwise
-from graphc.graph_ir.registry import lookup
+from graphc.graph_ir.ir.computation import Pointwise
+from graphc.graph_ir.ir.registry import lookup
 from support.onnx_models import model, node
 
 

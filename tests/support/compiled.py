@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from graphc.compiler import compile as compile_model
-from graphc.graph_ir.graph import Array, Graph
+from graphc.driver.compiler import compile as compile_model
+from graphc.graph_ir.ir.graph import Array, Graph
 from support.check_op import make_op
 from support.tolerance import assert_close
 

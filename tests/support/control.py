@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 import graphc.graph_ir.ops  # noqa: F401  fills the registry
-from graphc.dtypes import BOOL, F32, F64, S8, S32, S64, DType
-from graphc.graph_ir.graph import Array, Graph, GraphTensor, Op
-from graphc.graph_ir.logical_tensor import LogicalTensor
+from graphc.base.dtypes import BOOL, F32, F64, S8, S32, S64, DType
+from graphc.graph_ir.ir.graph import Array, Graph, GraphTensor, Op
+from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 
 Body = Callable[..., Sequence[GraphTensor]]
 """Appends ops to the graph it is given first, which has the inputs it is given after; what the graph returns."""

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 
 import graphc.graph_ir.ops  # noqa: F401  fills the registry
-from graphc.dtypes import BOOL, F32, S32, S64, DType
-from graphc.graph_ir.format import parse_format
-from graphc.graph_ir.graph import Graph
-from graphc.graph_ir.logical_tensor import LogicalTensor
+from graphc.base.dtypes import BOOL, F32, S32, S64, DType
+from graphc.graph_ir.ir.format import parse_format
+from graphc.graph_ir.ir.graph import Graph
+from graphc.graph_ir.ir.logical_tensor import LogicalTensor
+from graphc.graph_ir.ir.registry import lookup, names
 from graphc.graph_ir.ops.elementwise import REQUIRED, Elementwise
 from graphc.graph_ir.ops.reduce import Reduce
-from graphc.graph_ir.registry import lookup, names
 
 SHAPE = (2, 4, 6)
 CHANNELS: list[tuple[DType, tuple[int, ...]]] = [(F32, (4,))]

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 import graphc.graph_ir.ops  # noqa: F401  fills the registry
-from graphc.dtypes import by_name
-from graphc.graph_ir.graph import Graph, GraphTensor
-from graphc.graph_ir.logical_tensor import LogicalTensor
+from graphc.base.dtypes import by_name
+from graphc.graph_ir.ir.graph import Graph, GraphTensor
+from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 
 
 class _Scope(dict[str, Any]):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from graphc.errors import GraphcError, UnsupportedError
+from graphc.base.errors import GraphcError, UnsupportedError
 from graphc.frontend import load
 from graphc.frontend.ge.control import HANDLERS as GE_CONTROL
 from graphc.frontend.ge.op_table import HANDLERS as GE
@@ -20,8 +20,8 @@ from graphc.frontend.onnx.op_table import HANDLERS as ONNX
 from graphc.frontend.pnnx.op_table import HANDLERS as PNNX
 from graphc.frontend.tvm.operators import OPERATORS as TVM
 from graphc.frontend.tvm.params import read_params
-from graphc.graph_ir.graph import Graph
-from graphc.graph_ir.registry import lookup
+from graphc.graph_ir.ir.graph import Graph
+from graphc.graph_ir.ir.registry import lookup
 from graphc.tools.convert import TARGETS
 from support.every_op import OURS, make
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from graphc.frontend import load
-from graphc.graph_ir.graph import Array
+from graphc.graph_ir.ir.graph import Array
 
 RETURN = "\n  return (%r)\n"
 

@@ -8,13 +8,13 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 import graphc.graph_ir.ops  # noqa: F401  fills the registry
-from graphc.graph_ir.context import LowerContext
-from graphc.graph_ir.graph import Array, Graph
-from graphc.graph_ir.logical_tensor import LogicalTensor
-from graphc.graph_ir.parser import parse_graph
-from graphc.graph_ir.printer import print_graph
-from graphc.graph_ir.verifier import verify
-from graphc.target import Target
+from graphc.base.target import Target
+from graphc.graph_ir.ir.graph import Array, Graph
+from graphc.graph_ir.ir.logical_tensor import LogicalTensor
+from graphc.graph_ir.ir.verifier import verify
+from graphc.graph_ir.schedule.context import LowerContext
+from graphc.graph_ir.text.parser import parse_graph
+from graphc.graph_ir.text.printer import print_graph
 
 CONTEXT = LowerContext(Target("avx2"))
 Pass = Callable[[Graph, LowerContext], bool]

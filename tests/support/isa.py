@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from llvmlite import binding
 
-from graphc.target import Target
+from graphc.base.target import Target
 
 LEVELS = ("generic", "avx2", "avx512")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from graphc.dtypes import BF16, BOOL, F32, S8, S32, S64, DType
+from graphc.base.dtypes import BF16, BOOL, F32, S8, S32, S64, DType
 from graphc.tensor_ir import builder as t
 from graphc.tensor_ir.builder import LoopBuilder
 from graphc.tensor_ir.nodes import Binary, Buffer, Module, Var

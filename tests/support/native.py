@@ -7,8 +7,8 @@ from functools import cache
 import llvmlite.binding as llvm
 import numpy as np
 
+from graphc.base.dtypes import F32
 from graphc.codegen.support import thread_pool_module
-from graphc.dtypes import F32
 from graphc.runtime.artifact import Artifact
 from graphc.runtime.metadata import Metadata, TensorSpec
 

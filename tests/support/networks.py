@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 import graphc.graph_ir.ops  # noqa: F401 - fills the registry
-from graphc.dtypes import F32
-from graphc.graph_ir.graph import Array, Graph, GraphTensor
-from graphc.graph_ir.logical_tensor import LogicalTensor
+from graphc.base.dtypes import F32
+from graphc.graph_ir.ir.graph import Array, Graph, GraphTensor
+from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 
 
 def _weight(graph: Graph, rng: np.random.Generator, name: str, *dims: int) -> GraphTensor:

@@ -10,8 +10,8 @@ import numpy as np
 
 from graphc.frontend import load
 from graphc.frontend.pnnx.program import SUFFIX_DTYPES
-from graphc.graph_ir.graph import Array, Graph
-from graphc.graph_ir.verifier import verify
+from graphc.graph_ir.ir.graph import Array, Graph
+from graphc.graph_ir.ir.verifier import verify
 
 _SUFFIXES = {dtype.numpy: suffix for suffix, dtype in SUFFIX_DTYPES.items()}
 

@@ -8,9 +8,9 @@ import numpy as np
 from hypothesis import strategies as st
 
 import graphc.graph_ir.ops  # noqa: F401 - fills the registry
-from graphc.dtypes import BF16, F32, S32, U8
-from graphc.graph_ir.graph import Graph, GraphTensor
-from graphc.graph_ir.logical_tensor import LogicalTensor
+from graphc.base.dtypes import BF16, F32, S32, U8
+from graphc.graph_ir.ir.graph import Graph, GraphTensor
+from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 
 UNARY = ("neg", "abs", "relu", "square", "sign")
 BINARY = ("add", "sub", "mul", "min", "max", "div")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 
-from graphc.dtypes import ALL, BOOL, F32, S64, DType
+from graphc.base.dtypes import ALL, BOOL, F32, S64, DType
 from graphc.tensor_ir import builder as t
 from graphc.tensor_ir.intrinsics import INTRINSICS
 from graphc.tensor_ir.nodes import (

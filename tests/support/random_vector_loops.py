@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from graphc.dtypes import F32, S8, S32, S64, U8
+from graphc.base.dtypes import F32, S8, S32, S64, U8
 from graphc.tensor_ir import builder as t
 from graphc.tensor_ir.builder import LoopBuilder
 from graphc.tensor_ir.nodes import Binary, Buffer, Expr, Module

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from graphc.dtypes import BOOL, DType
+from graphc.base.dtypes import BOOL, DType
 
 Array = np.ndarray[Any, Any]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from graphc import dtypes
+from graphc.base import dtypes
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from graphc.frontend import load
-from graphc.graph_ir.graph import Graph
+from graphc.graph_ir.ir.graph import Graph
 
 Kernel = tuple[str, list[int], list[list[int]]]
 """A function, its inputs by node, the shapes of its outputs."""

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphc.dtypes import S32, S64
+from graphc.base.dtypes import S32, S64
 from graphc.tensor_ir import builder as t
 from graphc.tensor_ir.analysis import FULL, IndexAlgebra
 from graphc.tensor_ir.evaluate import compile_expr

@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from graphc.dtypes import BF16, BOOL, F32, S32, S64
-from graphc.errors import InternalError
+from graphc.base.dtypes import BF16, BOOL, F32, S32, S64
+from graphc.base.errors import InternalError
 from graphc.tensor_ir import builder as t
 from graphc.tensor_ir.builder import LoopBuilder, Names
 from graphc.tensor_ir.nodes import Block, Broadcast, Buffer, Cast, Compare, Const, If, Module, Var

@@ -7,8 +7,23 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from graphc.dtypes import ALL, BF16, BOOL, F16, F32, F64, S8, S16, S32, S64, U8, U16, U64, DType
-from graphc.errors import InternalError
+from graphc.base.dtypes import (
+    ALL,
+    BF16,
+    BOOL,
+    F16,
+    F32,
+    F64,
+    S8,
+    S16,
+    S32,
+    S64,
+    U8,
+    U16,
+    U64,
+    DType,
+)
+from graphc.base.errors import InternalError
 from graphc.tensor_ir import builder as t
 from graphc.tensor_ir.builder import LoopBuilder
 from graphc.tensor_ir.interpreter import poison, run

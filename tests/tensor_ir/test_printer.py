@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from graphc.dtypes import BOOL, F16, F32, F64, S32, S64, U8
+from graphc.base.dtypes import BOOL, F16, F32, F64, S32, S64, U8
 from graphc.tensor_ir import builder as t
 from graphc.tensor_ir.nodes import (
     Allocate,

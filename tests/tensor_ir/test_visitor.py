@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphc.dtypes import F32, S64
+from graphc.base.dtypes import F32, S64
 from graphc.tensor_ir.builder import Names
 from graphc.tensor_ir.nodes import (
     Allocate,

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graphc.dtypes import F32
-from graphc.graph_ir import pipeline
-from graphc.graph_ir.context import LowerContext
-from graphc.graph_ir.graph import Array, Graph, GraphTensor, Op
-from graphc.graph_ir.logical_tensor import LogicalTensor
+from graphc.base.dtypes import F32
+from graphc.graph_ir.ir.graph import Array, Graph, GraphTensor, Op
+from graphc.graph_ir.ir.logical_tensor import LogicalTensor
+from graphc.graph_ir.passes import pipeline
+from graphc.graph_ir.schedule.context import LowerContext
 from graphc.tensor_ir import pipeline as loop_pipeline
 from graphc.tensor_ir.nodes import If, Module, Stmt, While
 from graphc.tensor_ir.visitor import Rewriter, map_functions

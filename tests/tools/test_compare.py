@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from graphc.base.dtypes import F32
+from graphc.base.options import CompileOptions
 from graphc.cli import main
-from graphc.dtypes import F32
 from graphc.frontend import load
-from graphc.graph_ir import lower_matmul
-from graphc.graph_ir import pipeline as graph_pipeline
-from graphc.graph_ir.context import LowerContext
-from graphc.graph_ir.graph import Graph
-from graphc.graph_ir.logical_tensor import LogicalTensor
-from graphc.options import CompileOptions
+from graphc.graph_ir.ir.graph import Graph
+from graphc.graph_ir.ir.logical_tensor import LogicalTensor
+from graphc.graph_ir.lowering import matmul as lower_matmul
+from graphc.graph_ir.passes import pipeline as graph_pipeline
+from graphc.graph_ir.schedule.context import LowerContext
 from graphc.tensor_ir import builder as t
 from graphc.tensor_ir import pipeline as loop_pipeline
 from graphc.tensor_ir.nodes import Binary, Module

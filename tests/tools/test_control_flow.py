@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from graphc.base.dtypes import F32
 from graphc.cli import main
-from graphc.dtypes import F32
-from graphc.graph_ir.logical_tensor import LogicalTensor
+from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.tools.submodel import write_reproducer
 from support.control import counted, made
 from support.roofs import plant_roofs

@@ -10,13 +10,13 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from graphc.dtypes import S32
-from graphc.errors import UnsupportedError, UserError
+from graphc.base.dtypes import S32
+from graphc.base.errors import UnsupportedError, UserError
 from graphc.frontend import format_of, load
 from graphc.frontend.tvm.params import read_params
-from graphc.graph_ir.graph import Graph
-from graphc.graph_ir.logical_tensor import LogicalTensor
-from graphc.graph_ir.printer import print_graph
+from graphc.graph_ir.ir.graph import Graph
+from graphc.graph_ir.ir.logical_tensor import LogicalTensor
+from graphc.graph_ir.text.printer import print_graph
 from graphc.tools.convert import TARGETS, Conversion, convert, target_of
 from support.compiled import run_native
 from support.networks import NETWORKS, arrays_of, attention, perceptron

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 import graphc
-from graphc.dtypes import F32
-from graphc.errors import UserError
+from graphc.base.dtypes import F32
+from graphc.base.errors import UserError
 from graphc.frontend.tvm.params import read_params
-from graphc.graph_ir.graph import Graph
-from graphc.graph_ir.logical_tensor import LogicalTensor
+from graphc.graph_ir.ir.graph import Graph
+from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.tools.debug_dump import FOLDER, tensor_key
 from graphc.tools.debugger import DebugExecutor
 from support.isa import host_target

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 
 import graphc.graph_ir.ops  # noqa: F401 - fills the registry
-from graphc.dtypes import F32, S32
+from graphc.base.dtypes import F32, S32
 from graphc.frontend import load
 from graphc.frontend.onnx import to_onnx
-from graphc.graph_ir.graph import Graph
-from graphc.graph_ir.logical_tensor import LogicalTensor
+from graphc.graph_ir.ir.graph import Graph
+from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.tools.diff import diff
 from support.graphs import graph_of
 from support.networks import NETWORKS, attention

@@ -7,9 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from graphc.dtypes import F32
-from graphc.graph_ir.compare import Difference
-from graphc.graph_ir.logical_tensor import LogicalTensor
+from graphc.base.dtypes import F32
+from graphc.graph_ir.inspect.compare import Difference
+from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.tensor_ir.nodes import Block, Function
 from graphc.tools.grade import grades, overall, rank_correlation
 from graphc.tools.variant_program import Trial

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 
-from graphc.dtypes import F32
+from graphc.base.dtypes import F32
 from graphc.frontend.tvm.params import read_params
-from graphc.graph_ir.graph import Graph
-from graphc.graph_ir.logical_tensor import LogicalTensor
-from graphc.graph_ir.printer import print_graph
+from graphc.graph_ir.ir.graph import Graph
+from graphc.graph_ir.ir.logical_tensor import LogicalTensor
+from graphc.graph_ir.text.printer import print_graph
 from graphc.tools.convert import TARGETS, convert
 from graphc.tools.operators import Operand, Operator, list_operators
 from support.networks import perceptron

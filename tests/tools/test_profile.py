@@ -11,13 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from graphc.base.options import CompileOptions
 from graphc.bench.roofline import Level, Roofline
 from graphc.bench.stamp_cost import stamp_seconds
 from graphc.cli import main
 from graphc.cli.model_arguments import input_arrays
 from graphc.codegen.module import emit_module
-from graphc.compiler import Compilation, compile_stages
-from graphc.options import CompileOptions
+from graphc.driver.compiler import Compilation, compile_stages
 from graphc.runtime.executor import CompiledModel
 from graphc.tools.profile import MOST_OVERHEAD, Profile, TaskTime, profile, trace_events
 from graphc.tools.stamped_program import StampedProgram

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from graphc.base.options import CompileOptions
 from graphc.codegen.kernel_pool import KernelPool
-from graphc.graph_ir.context import LowerContext
-from graphc.options import CompileOptions
+from graphc.graph_ir.schedule.context import LowerContext
 from graphc.tools.variant_program import program, try_variants
 from graphc.tools.variants import op_variants
 from support.isa import host_target

@@ -7,16 +7,16 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from graphc.base.dtypes import F32
+from graphc.base.options import CompileOptions
+from graphc.base.target import Target
 from graphc.codegen.host import host_supports, target_for
-from graphc.dtypes import F32
-from graphc.graph_ir import pipeline
-from graphc.graph_ir.context import LowerContext
-from graphc.graph_ir.graph import Graph
-from graphc.graph_ir.logical_tensor import LogicalTensor
-from graphc.graph_ir.lower_matmul import matmul_blocking
+from graphc.graph_ir.ir.graph import Graph
+from graphc.graph_ir.ir.logical_tensor import LogicalTensor
+from graphc.graph_ir.lowering.matmul import matmul_blocking
 from graphc.graph_ir.ops.matmul import MatmulCore
-from graphc.options import CompileOptions
-from graphc.target import Target
+from graphc.graph_ir.passes import pipeline
+from graphc.graph_ir.schedule.context import LowerContext
 from graphc.tools import variants
 from graphc.tools.variant_program import try_variants
 from graphc.tools.variants import MOST_BLOCKINGS, Variant, model_variants

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from ...graph_ir.graph import Graph
+from ...graph_ir.ir.graph import Graph
 from ...graph_ir.passes.plan_memory import MemoryPlan
 from ..profile import Profile
 from .svg import element, heat, label, picture

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...compiler import Compilation
-from ...graph_ir import pipeline
-from ...graph_ir.context import LowerContext
-from ...graph_ir.graph import Graph, Op
-from ...graph_ir.printer import print_graph, print_op
+from ...driver.compiler import Compilation
+from ...graph_ir.ir.graph import Graph, Op
+from ...graph_ir.passes import pipeline
+from ...graph_ir.schedule.context import LowerContext
+from ...graph_ir.text.printer import print_graph, print_op
 from ..explain import Explanation
 from ..kernel_code import CodeMap
 from ..profile import KernelTime, Profile

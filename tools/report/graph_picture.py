@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...graph_ir.graph import Graph, GraphTensor, Op
-from ...graph_ir.printer import print_format, print_tensor_type
+from ...graph_ir.ir.graph import Graph, GraphTensor, Op
+from ...graph_ir.text.printer import print_format, print_tensor_type
 from .svg import element, heat, label, picture
 
 BOX_WIDTH, LINE, PAD = 250.0, 15.0, 8.0

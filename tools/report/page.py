@@ -10,9 +10,9 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from ...compiler import Compilation
-from ...graph_ir.context import LowerContext
-from ...graph_ir.templates.matmul_tile import MatmulBlocking
+from ...driver.compiler import Compilation
+from ...graph_ir.schedule.context import LowerContext
+from ...graph_ir.schedule.matmul_tile import MatmulBlocking
 from ..explain import Explanation
 from ..profile import KernelTime, Profile
 from .charts import memory_chart, phase_chart, roofline_chart

@@ -11,9 +11,9 @@ import pytest
 from graphc.bench.networks import NETWORKS
 from graphc.bench.networks.net import ConvLayer, Net, one_layer
 from graphc.bench.suites import suite
-from graphc.compiler import compile as compile_model
+from graphc.driver.compiler import compile as compile_model
 from graphc.frontend import load
-from graphc.graph_ir.compare import difference
+from graphc.graph_ir.inspect.compare import difference
 
 # The multiply-adds (1e9) of the convolutions of one image of 224 x 224, as the papers and model zoos give them.
 GIGA_MACS = {

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import graphc
-from graphc.errors import UnsupportedError, UserError
+from graphc.base.errors import UnsupportedError, UserError
 from graphc.frontend import load
-from graphc.graph_ir.graph import Graph
+from graphc.graph_ir.ir.graph import Graph
 from support.tolerance import assert_close
 
 Array = np.ndarray[Any, Any]

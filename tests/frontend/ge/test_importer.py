@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphc.errors import GraphcError, UnsupportedError, UserError
+from graphc.base.errors import GraphcError, UnsupportedError, UserError
 from graphc.frontend import load
 from support.ge_dumps import RETURN, const, node, run
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from graphc.errors import GraphcError
+from graphc.base.errors import GraphcError
 from support.ge_dumps import RETURN, const, node, outputs, run
 from support.tolerance import assert_close
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from graphc.errors import UnsupportedError
-from graphc.graph_ir.graph import Array
+from graphc.base.errors import UnsupportedError
+from graphc.graph_ir.ir.graph import Array
 from support.ge_dumps import RETURN, node, outputs, run
 from support.tolerance import assert_close
 

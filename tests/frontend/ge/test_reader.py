@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphc.errors import GraphcError, UserError
+from graphc.base.errors import GraphcError, UserError
 from graphc.frontend.ge.document import GraphName, Node, Reference, TensorText, TypeName
 from graphc.frontend.ge.printer import print_ge
 from graphc.frontend.ge.reader import parse_ge, read_ge

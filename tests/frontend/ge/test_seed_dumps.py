@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from graphc import compile
-from graphc.errors import UserError
+from graphc.base.errors import UserError
 from graphc.frontend import load
 
 DUMPS = Path(__file__).with_name("dumps")

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from graphc import compile
-from graphc.errors import GraphcError
+from graphc.base.errors import GraphcError
 from graphc.frontend import load
-from graphc.graph_ir.graph import Array
+from graphc.graph_ir.ir.graph import Array
 from support.ge_dumps import RETURN, const, node, run
 from support.tolerance import assert_close
 

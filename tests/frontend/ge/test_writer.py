@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from graphc.dtypes import by_name
-from graphc.errors import UnsupportedError
+from graphc.base.dtypes import by_name
+from graphc.base.errors import UnsupportedError
 from graphc.frontend import load
 from graphc.frontend.ge import dump_constants, write_ge
-from graphc.graph_ir.graph import Graph
-from graphc.graph_ir.logical_tensor import LogicalTensor
+from graphc.graph_ir.ir.graph import Graph
+from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from support.op_cases import CASES, graph_of, inputs_of
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphc.errors import GraphcError, UnsupportedError, UserError
+from graphc.base.errors import GraphcError, UnsupportedError, UserError
 from graphc.frontend import load
 from graphc.frontend.hlo import import_hlo, load_hlo, parse_hlo
 from graphc.frontend.hlo.lexer import _TOKEN

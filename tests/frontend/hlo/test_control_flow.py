@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import graphc
-from graphc.compiler import compile_stages
+from graphc.driver.compiler import compile_stages
 from graphc.frontend.hlo import import_hlo, parse_hlo
-from graphc.graph_ir.graph import Graph
+from graphc.graph_ir.ir.graph import Graph
 from graphc.graph_ir.ops.control import While
 from graphc.graph_ir.passes.update_in_place import in_place_state
 from support.hlo_text import module

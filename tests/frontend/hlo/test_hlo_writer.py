@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphc.dtypes import BF16, BOOL, F16, F32, S32, S64, U8, DType
-from graphc.errors import UnsupportedError
+from graphc.base.dtypes import BF16, BOOL, F16, F32, S32, S64, U8, DType
+from graphc.base.errors import UnsupportedError
 from graphc.frontend.hlo import import_hlo, parse_hlo, write_hlo
-from graphc.graph_ir.graph import Graph, GraphTensor
-from graphc.graph_ir.logical_tensor import LogicalTensor
+from graphc.graph_ir.ir.graph import Graph, GraphTensor
+from graphc.graph_ir.ir.logical_tensor import LogicalTensor
+from graphc.graph_ir.ir.registry import lookup, names
 from graphc.graph_ir.ops.elementwise import REQUIRED, Elementwise
 from graphc.graph_ir.ops.reduce import REDUCTIONS
-from graphc.graph_ir.registry import lookup, names
 
 RNG = np.random.default_rng(5)
 GIVEN: dict[str, dict[str, Any]] = {

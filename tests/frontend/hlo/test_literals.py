@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from graphc.dtypes import from_numpy
-from graphc.errors import UserError
+from graphc.base.dtypes import from_numpy
+from graphc.base.errors import UserError
 from graphc.frontend.hlo.literal_text import write_literal
 from graphc.frontend.hlo.literals import parse_literal
 from graphc.frontend.hlo.shapes import HLO_NAMES, NUMPY, Shape, tuple_shape

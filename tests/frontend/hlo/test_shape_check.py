@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from graphc.errors import UserError
+from graphc.base.errors import UserError
 from graphc.frontend.hlo import parse_hlo
 from support.hlo_text import ADD, module, one_op
 

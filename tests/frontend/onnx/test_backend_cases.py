@@ -12,11 +12,11 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
-from graphc.errors import UnsupportedError
+from graphc.base.errors import UnsupportedError
 from graphc.frontend import load
 from graphc.frontend.onnx.op_table import HANDLERS
 from graphc.frontend.onnx.tensors import to_array
-from graphc.graph_ir.graph import Graph
+from graphc.graph_ir.ir.graph import Graph
 
 SEVERAL = "several nodes"  # functions, written out by the onnx package
 

@@ -10,7 +10,7 @@ import onnx
 import pytest
 from onnx import ModelProto, TensorProto, helper
 
-from graphc.errors import GraphcError, UnsupportedError, UserError
+from graphc.base.errors import GraphcError, UnsupportedError, UserError
 from graphc.frontend import load
 from support.onnx_models import model, node
 

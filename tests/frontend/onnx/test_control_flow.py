@@ -14,9 +14,9 @@ import pytest
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 import graphc
-from graphc.errors import UnsupportedError, UserError
+from graphc.base.errors import UnsupportedError, UserError
 from graphc.frontend import load
-from graphc.graph_ir.graph import Graph
+from graphc.graph_ir.ir.graph import Graph
 from support.onnx_models import expected, model, node
 from support.tolerance import assert_close
 

@@ -10,13 +10,13 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 
 import graphc.graph_ir.ops  # noqa: F401 - fills the registry
-from graphc.dtypes import BOOL, F32, S64
-from graphc.errors import UnsupportedError
+from graphc.base.dtypes import BOOL, F32, S64
+from graphc.base.errors import UnsupportedError
 from graphc.frontend import load
 from graphc.frontend.onnx import to_onnx
 from graphc.frontend.onnx.export_control import MOST_BRANCHES
-from graphc.graph_ir.graph import Array, Graph
-from graphc.graph_ir.logical_tensor import LogicalTensor
+from graphc.graph_ir.ir.graph import Array, Graph
+from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 
 X = LogicalTensor(F32, (3,))
 

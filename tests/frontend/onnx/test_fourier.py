@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from graphc.errors import UserError
+from graphc.base.errors import UserError
 from support.onnx_models import evaluate, model, node
 
 F = np.float32

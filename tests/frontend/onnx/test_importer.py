@@ -6,7 +6,7 @@ import numpy as np
 from onnx import helper
 
 from graphc.frontend import load
-from graphc.graph_ir.graph import Graph
+from graphc.graph_ir.ir.graph import Graph
 from support.onnx_models import evaluate, model, node
 
 

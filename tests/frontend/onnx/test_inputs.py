@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from graphc.errors import UserError
+from graphc.base.errors import UserError
 from graphc.frontend import load
 from support.onnx_models import Dims, model, node
 

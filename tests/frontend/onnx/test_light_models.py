@@ -9,7 +9,7 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
-from graphc.compiler import compile as compile_model
+from graphc.driver.compiler import compile as compile_model
 
 FOLDER = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 QUICK = ("shufflenet", "squeezenet", "zfnet512")

@@ -5,7 +5,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from graphc.errors import UnsupportedError, UserError
+from graphc.base.errors import UnsupportedError, UserError
 from graphc.frontend import load
 from support.onnx_models import node
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from onnx import TensorProto
 
-from graphc.compiler import compile
-from graphc.errors import UserError
+from graphc.base.errors import UserError
+from graphc.driver.compiler import compile
 from graphc.frontend import load
 from support.onnx_models import model as onnx_model
 from support.onnx_models import node

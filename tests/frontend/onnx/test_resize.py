@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graphc.errors import UnsupportedError, UserError
+from graphc.base.errors import UnsupportedError, UserError
 from graphc.frontend import load
 from support.onnx_models import evaluate, model, node
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from graphc import dtypes
-from graphc.errors import GraphcError, UnsupportedError, UserError
+from graphc.base import dtypes
+from graphc.base.errors import GraphcError, UnsupportedError, UserError
 from graphc.frontend import load
 from graphc.frontend.onnx.tensors import DTYPES, to_array
 from support.onnx_models import model, node

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graphc.errors import UserError
+from graphc.base.errors import UserError
 from graphc.frontend import load
 from support.onnx_models import evaluate, expected, model, node
 

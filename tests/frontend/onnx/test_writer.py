@@ -13,13 +13,13 @@ from hypothesis import given, settings
 from onnx import ModelProto
 from onnx.reference import ReferenceEvaluator
 
-from graphc.dtypes import BF16, F32, F64, S8, S32, U8, DType
-from graphc.errors import UnsupportedError, UserError
+from graphc.base.dtypes import BF16, F32, F64, S8, S32, U8, DType
+from graphc.base.errors import UnsupportedError, UserError
 from graphc.frontend import load
 from graphc.frontend.onnx import to_onnx, write_onnx
-from graphc.graph_ir.format import parse_format
-from graphc.graph_ir.graph import Array, Graph
-from graphc.graph_ir.logical_tensor import LogicalTensor
+from graphc.graph_ir.ir.format import parse_format
+from graphc.graph_ir.ir.graph import Array, Graph
+from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from support.graphs import random_input
 from support.networks import attention
 from support.op_cases import CASES, Types, graph_of, inputs_of

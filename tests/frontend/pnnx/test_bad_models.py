@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphc.errors import GraphcError, UnsupportedError, UserError
+from graphc.base.errors import GraphcError, UnsupportedError, UserError
 from graphc.frontend import load
 from support.pnnx_models import write_model
 

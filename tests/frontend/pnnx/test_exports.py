@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from graphc import cli
-from graphc.compiler import compile as compile_model
+from graphc.driver.compiler import compile as compile_model
 from support.tolerance import assert_close
 
 pytest.importorskip("torch")

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graphc.errors import UnsupportedError, UserError
+from graphc.base.errors import UnsupportedError, UserError
 from graphc.frontend import load
 from graphc.frontend.pnnx.expression import Step, parse_expression
-from graphc.graph_ir.graph import Array
+from graphc.graph_ir.ir.graph import Array
 from support.pnnx_models import load_operator, run_operator, write_model
 from support.tolerance import assert_close
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graphc.errors import UnsupportedError
+from graphc.base.errors import UnsupportedError
 from graphc.frontend import load
-from graphc.graph_ir.graph import Array
+from graphc.graph_ir.ir.graph import Array
 from support.pnnx_models import annotation, load_operator, run_operator, write_model
 from support.tolerance import assert_close
 

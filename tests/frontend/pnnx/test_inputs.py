@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from graphc.errors import UserError
+from graphc.base.errors import UserError
 from graphc.frontend import load
 from graphc.frontend.pnnx import weights
 from graphc.frontend.pnnx.param_value import parse_param_value, print_param_value

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graphc.graph_ir.graph import Array
+from graphc.graph_ir.ir.graph import Array
 from support.pnnx_models import run_operator
 from support.tolerance import assert_close
 

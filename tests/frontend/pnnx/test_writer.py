@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graphc.dtypes import BOOL, F16, F32, S64, U16, by_name, from_numpy
-from graphc.errors import UnsupportedError, UserError
+from graphc.base.dtypes import BOOL, F16, F32, S64, U16, by_name, from_numpy
+from graphc.base.errors import UnsupportedError, UserError
 from graphc.frontend import load
 from graphc.frontend.pnnx import write_pnnx
 from graphc.frontend.pnnx.export_table import EXPORTERS
-from graphc.graph_ir import registry
-from graphc.graph_ir.graph import Array, Graph
-from graphc.graph_ir.logical_tensor import LogicalTensor
+from graphc.graph_ir.ir import registry
+from graphc.graph_ir.ir.graph import Array, Graph
+from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from support.check_op import random_array
 from support.tolerance import assert_close
 

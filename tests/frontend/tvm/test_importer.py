@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphc import compile
-from graphc.errors import GraphcError, UnsupportedError, UserError
+from graphc.base.errors import GraphcError, UnsupportedError, UserError
 from graphc.frontend import load
 from graphc.frontend.tvm.kernel_name import split_name
 from graphc.frontend.tvm.operators import OPERATORS

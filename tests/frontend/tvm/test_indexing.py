@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from graphc.graph_ir.graph import Array
+from graphc.graph_ir.ir.graph import Array
 from support.tolerance import assert_close
 from support.tvm_graphs import one
 

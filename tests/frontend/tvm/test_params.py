@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphc.dtypes import ALL, DType
-from graphc.errors import GraphcError, InternalError, UnsupportedError, UserError
+from graphc.base.dtypes import ALL, DType
+from graphc.base.errors import GraphcError, InternalError, UnsupportedError, UserError
 from graphc.frontend.tvm.params import (
     ParamsWriter,
     iterate_params,

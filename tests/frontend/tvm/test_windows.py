@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from graphc import compile
-from graphc.errors import GraphcError, UnsupportedError
+from graphc.base.errors import GraphcError, UnsupportedError
 from graphc.frontend import load
-from graphc.graph_ir.graph import Array
+from graphc.graph_ir.ir.graph import Array
 from support.tolerance import assert_close
 from support.tvm_graphs import graph_json, one
 

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 
 import graphc.graph_ir.ops  # noqa: F401 - fills the registry
-from graphc.dtypes import F32, S64
-from graphc.errors import UnsupportedError
+from graphc.base.dtypes import F32, S64
+from graphc.base.errors import UnsupportedError
 from graphc.frontend import load
 from graphc.frontend.tvm.params import write_params
 from graphc.frontend.tvm.reader import parse_tvm
 from graphc.frontend.tvm.writer import write_tvm
-from graphc.graph_ir.format import parse_format
-from graphc.graph_ir.graph import Graph
-from graphc.graph_ir.logical_tensor import LogicalTensor
+from graphc.graph_ir.ir.format import parse_format
+from graphc.graph_ir.ir.graph import Graph
+from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 
 
 def network() -> Graph:

@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from graphc.errors import UserError
+from graphc.base.errors import UserError
 from graphc.graph_ir.ops.activation import ACTIVATIONS, SELU_ALPHA, SELU_GAMMA
 from support.check_op import (
     FLOATS,

@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 
 import graphc
-from graphc.dtypes import from_numpy
-from graphc.errors import UserError
-from graphc.graph_ir.graph import Graph
-from graphc.graph_ir.logical_tensor import LogicalTensor
+from graphc.base.dtypes import from_numpy
+from graphc.base.errors import UserError
+from graphc.graph_ir.ir.graph import Graph
+from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from support.check_op import NUMBERS, check_op, make_op, random_array, special_values
 
 

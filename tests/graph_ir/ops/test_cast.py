@@ -3,8 +3,8 @@ import math
 import numpy as np
 import pytest
 
-from graphc.dtypes import F16, by_name
-from graphc.errors import UserError
+from graphc.base.dtypes import F16, by_name
+from graphc.base.errors import UserError
 from support.check_op import ALL, FLOATS, INTEGERS, check_op, make_op, random_array, special_values
 
 

@@ -3,7 +3,7 @@ import operator
 import numpy as np
 import pytest
 
-from graphc.errors import UserError
+from graphc.base.errors import UserError
 from graphc.graph_ir.ops.compare import COMPARE
 from support.check_op import ALL, check_op, make_op, pairs, random_array
 

@@ -1,8 +1,8 @@
 import numpy as np
 
-from graphc.dtypes import BF16, F32
-from graphc.graph_ir.graph import Graph
-from graphc.graph_ir.logical_tensor import LogicalTensor
+from graphc.base.dtypes import BF16, F32
+from graphc.graph_ir.ir.graph import Graph
+from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.ops.compose import Composer
 from support.check_op import make_op
 

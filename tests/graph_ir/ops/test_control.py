@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graphc.dtypes import F32, S32, S64
-from graphc.errors import UserError
-from graphc.graph_ir.graph import Graph, GraphTensor
-from graphc.graph_ir.logical_tensor import LogicalTensor
+from graphc.base.dtypes import F32, S32, S64
+from graphc.base.errors import UserError
+from graphc.graph_ir.ir.graph import Graph, GraphTensor
+from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from support.control import constant, counted, made, make_case, make_while, subgraph
 
 X = LogicalTensor(F32, (3,))

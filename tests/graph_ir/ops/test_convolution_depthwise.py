@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from graphc.errors import UserError
-from graphc.graph_ir.context import LowerContext
+from graphc.base.errors import UserError
+from graphc.base.target import Target
 from graphc.graph_ir.ops.convolution_depthwise import taps_first
-from graphc.target import Target
+from graphc.graph_ir.schedule.context import LowerContext
 from support.check_op import make_op, random_array
 
 

@@ -8,11 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from graphc.errors import UserError
-from graphc.graph_ir.format import parse_format
+from graphc.base.errors import UserError
+from graphc.base.target import GemmTile
+from graphc.graph_ir.ir.format import parse_format
 from graphc.graph_ir.ops.convolution_direct import DirectConvolution, channels_last, offered
-from graphc.graph_ir.templates.matmul_tile import MatmulBlocking
-from graphc.target import GemmTile
+from graphc.graph_ir.schedule.matmul_tile import MatmulBlocking
 from support.check_op import check_op, make_op, random_array
 from support.lowered import context
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from graphc.errors import UserError
-from graphc.graph_ir.graph import Graph
-from graphc.graph_ir.logical_tensor import LogicalTensor
+from graphc.base.errors import UserError
+from graphc.graph_ir.ir.graph import Graph
+from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from support.check_op import ALL, check_op, make_op, random_array, special_values
 from support.graphs import graph_of
 from support.lowered import context, interpret, lower

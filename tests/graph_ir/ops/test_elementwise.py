@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from graphc.graph_ir import registry
+from graphc.graph_ir.ir import registry
+from graphc.graph_ir.ir.registry import lookup
 from graphc.graph_ir.ops.elementwise import ANY, BITS, FLOAT, NUMBER, broadcast_index, kinds_text
-from graphc.graph_ir.registry import lookup
 from graphc.tensor_ir.nodes import Const, Var
 from support.check_op import check_op, make_op, random_array
 

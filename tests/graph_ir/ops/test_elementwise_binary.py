@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from graphc.errors import UserError
+from graphc.base.errors import UserError
 from graphc.graph_ir.ops.elementwise_binary import BINARY
 from support.check_op import (
     FLOATS,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphc.dtypes import F32, S8
-from graphc.graph_ir.graph import Graph
-from graphc.graph_ir.logical_tensor import LogicalTensor
+from graphc.base.dtypes import F32, S8
+from graphc.graph_ir.ir.graph import Graph
+from graphc.graph_ir.ir.logical_tensor import LogicalTensor
+from graphc.graph_ir.ir.verifier import verify
 from graphc.graph_ir.ops.fused import Fused
-from graphc.graph_ir.parser import parse_graph
-from graphc.graph_ir.printer import print_graph
-from graphc.graph_ir.verifier import verify
+from graphc.graph_ir.text.parser import parse_graph
+from graphc.graph_ir.text.printer import print_graph
 from support.graphs import graph_of
 from support.lowered import context, integers
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from graphc.errors import UserError
+from graphc.base.errors import UserError
 from support.check_op import ALL, INTEGERS, check_op, make_op, random_array
 
 

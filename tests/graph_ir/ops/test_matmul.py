@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from graphc.dtypes import ALL, by_name
-from graphc.errors import UserError
-from graphc.graph_ir.graph import Graph, Op
-from graphc.graph_ir.logical_tensor import LogicalTensor
+from graphc.base.dtypes import ALL, by_name
+from graphc.base.errors import UserError
+from graphc.graph_ir.ir.graph import Graph, Op
+from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.ops.matmul import MatmulCore
 from graphc.tensor_ir.passes.expand_brgemm import expand_brgemm
 from support.check_op import random_array

@@ -3,10 +3,10 @@ import itertools
 import numpy as np
 import pytest
 
-from graphc.errors import UserError
-from graphc.graph_ir.context import LowerContext
-from graphc.graph_ir.format import parse_format
-from graphc.target import Target
+from graphc.base.errors import UserError
+from graphc.base.target import Target
+from graphc.graph_ir.ir.format import parse_format
+from graphc.graph_ir.schedule.context import LowerContext
 from support.check_op import ALL, check_op, make_op, random_array
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from graphc.errors import UserError
+from graphc.base.errors import UserError
 from support.check_op import check_op, make_op
 from support.compiled import check_native
 

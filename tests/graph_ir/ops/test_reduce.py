@@ -3,9 +3,9 @@ import math
 import numpy as np
 import pytest
 
-from graphc.errors import UserError
-from graphc.graph_ir.computation import Pointwise
-from graphc.graph_ir.op_kinds import FusibleOp
+from graphc.base.errors import UserError
+from graphc.graph_ir.ir.computation import Pointwise
+from graphc.graph_ir.ir.op_kinds import FusibleOp
 from graphc.graph_ir.ops.reduce import REDUCTIONS
 from support.check_op import ALL, FLOATS, INTEGERS, check_op, make_op, random_array
 

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from graphc.errors import UserError
-from graphc.graph_ir.computation import Pointwise
-from graphc.graph_ir.op_kinds import FusibleOp
+from graphc.base.errors import UserError
+from graphc.graph_ir.ir.computation import Pointwise
+from graphc.graph_ir.ir.op_kinds import FusibleOp
 from graphc.tensor_ir.nodes import Expr, Var
 from support.check_op import ALL, check_op, make_op, random_array
 

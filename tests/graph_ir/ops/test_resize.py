@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from graphc.errors import UserError
+from graphc.base.errors import UserError
 from support.check_op import ALL, check_op, make_op, random_array
 from support.compiled import check_native
 

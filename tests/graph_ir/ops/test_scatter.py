@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import graphc
-from graphc.dtypes import F32, S32, by_name, from_numpy
-from graphc.errors import UserError
-from graphc.graph_ir.graph import Graph
-from graphc.graph_ir.logical_tensor import LogicalTensor
+from graphc.base.dtypes import F32, S32, by_name, from_numpy
+from graphc.base.errors import UserError
+from graphc.graph_ir.ir.graph import Graph
+from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from support.check_op import ALL, check_op, make_op, random_array
 
 COMBINE: dict[str, Any] = {

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from graphc.dtypes import ALL, F32, DType
-from graphc.errors import UserError
-from graphc.graph_ir.format import parse_format
-from graphc.graph_ir.graph import Graph
-from graphc.graph_ir.logical_tensor import LogicalTensor
+from graphc.base.dtypes import ALL, F32, DType
+from graphc.base.errors import UserError
+from graphc.graph_ir.ir.format import parse_format
+from graphc.graph_ir.ir.graph import Graph
+from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.ops.structure import Constant, Output
 
 

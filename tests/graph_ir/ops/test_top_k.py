@@ -2,11 +2,11 @@ import numpy as np
 import pytest
 
 from graphc import compile
-from graphc.dtypes import from_numpy
-from graphc.errors import UserError
-from graphc.graph_ir.graph import Graph
-from graphc.graph_ir.logical_tensor import LogicalTensor
-from graphc.graph_ir.op_kinds import CompositeOp
+from graphc.base.dtypes import from_numpy
+from graphc.base.errors import UserError
+from graphc.graph_ir.ir.graph import Graph
+from graphc.graph_ir.ir.logical_tensor import LogicalTensor
+from graphc.graph_ir.ir.op_kinds import CompositeOp
 from support.check_op import ALL, make_op, random_array
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from graphc.dtypes import F32, S64
-from graphc.errors import UserError
-from graphc.graph_ir.graph import Array, Graph
-from graphc.graph_ir.logical_tensor import LogicalTensor
+from graphc.base.dtypes import F32, S64
+from graphc.base.errors import UserError
+from graphc.graph_ir.ir.graph import Array, Graph
+from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.tensor_ir import interpreter
 from support.check_op import check_op, random_array
 from support.compiled import check_native

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from graphc.errors import UserError
-from graphc.graph_ir.context import LowerContext
+from graphc.base.errors import UserError
+from graphc.base.target import Target
 from graphc.graph_ir.ops.winograd import WinogradConvolution
+from graphc.graph_ir.schedule.context import LowerContext
 from graphc.graph_ir.templates.winograd_transforms import FORMS
-from graphc.target import Target
 from support.check_op import check_op, make_op, random_array
 
 

@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from graphc.errors import InternalError
-from graphc.graph_ir.graph import Array, Graph, GraphTensor
-from graphc.graph_ir.logical_tensor import LogicalTensor
-from graphc.graph_ir.op_kinds import CompositeOp
+from graphc.base.errors import InternalError
+from graphc.graph_ir.ir.graph import Array, Graph, GraphTensor
+from graphc.graph_ir.ir.logical_tensor import LogicalTensor
+from graphc.graph_ir.ir.op_kinds import CompositeOp
+from graphc.graph_ir.ir.registry import register
 from graphc.graph_ir.passes.decompose import decompose
-from graphc.graph_ir.registry import register
 from support.graphs import CONTEXT, graph_of, run_pass
 
 SOFTMAX = """

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from graphc.dtypes import F32, F64, DType
-from graphc.graph_ir.graph import Graph
-from graphc.graph_ir.logical_tensor import LogicalTensor
+from graphc.base.dtypes import F32, F64, DType
+from graphc.graph_ir.ir.graph import Graph
+from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.passes.divide_by_constants import divide_by_constants
 from support.compiled import run_native
 from support.lowered import context

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from graphc.errors import InternalError
-from graphc.graph_ir.graph import Array, Op
+from graphc.base.errors import InternalError
+from graphc.graph_ir.ir.graph import Array, Op
 from graphc.graph_ir.passes.fold_constants import GROWTH_BYTES, fold_constants
 from support.graphs import CONTEXT, check_pass, graph_of, run_pass
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from graphc.graph_ir.graph import Graph, GraphTensor
+from graphc.graph_ir.ir.graph import Graph, GraphTensor
 from graphc.graph_ir.passes.fuse import fuse
 from graphc.graph_ir.passes.propagate_layouts import propagate_layouts
 from support.golden import Golden

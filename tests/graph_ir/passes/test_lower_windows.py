@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from graphc.dtypes import F32, S32
-from graphc.graph_ir.convolution_forms import LEAST_ROWS
-from graphc.graph_ir.decisions import log_of
-from graphc.graph_ir.graph import Graph
-from graphc.graph_ir.logical_tensor import LogicalTensor
+from graphc.base.dtypes import F32, S32
+from graphc.graph_ir.ir.graph import Graph
+from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.passes.lower_windows import lower_windows
+from graphc.graph_ir.rewriting.decisions import log_of
+from graphc.graph_ir.schedule.convolution_forms import LEAST_ROWS
 from support.graphs import run_pass
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from graphc.graph_ir.groups import storage_root
 from graphc.graph_ir.passes.materialize_outputs import materialize_outputs
+from graphc.graph_ir.rewriting.groups import storage_root
 from support.graphs import check_pass, graph_of, run_pass
 from support.lowered import check_interpreted, context
 

@@ -7,16 +7,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from graphc.compiler import compile_stages
-from graphc.dtypes import F32, S32, DType
-from graphc.graph_ir.context import LowerContext
-from graphc.graph_ir.graph import Graph
-from graphc.graph_ir.logical_tensor import LogicalTensor
+from graphc.base.dtypes import F32, S32, DType
+from graphc.base.options import CompileOptions
+from graphc.base.target import Target
+from graphc.driver.compiler import compile_stages
+from graphc.graph_ir.ir.graph import Graph
+from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.ops.convolution_direct import channels_last
 from graphc.graph_ir.passes.pad_windows import pad_windows
-from graphc.options import CompileOptions
+from graphc.graph_ir.schedule.context import LowerContext
 from graphc.runtime.executor import CompiledModel
-from graphc.target import Target
 from support.graphs import run_pass
 from support.lowered import integers
 

@@ -7,14 +7,14 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphc.dtypes import F32
-from graphc.graph_ir.graph import Graph, GraphTensor
-from graphc.graph_ir.groups import is_view, storage_root
-from graphc.graph_ir.logical_tensor import LogicalTensor
+from graphc.base.dtypes import F32
+from graphc.graph_ir.ir.graph import Graph, GraphTensor
+from graphc.graph_ir.ir.logical_tensor import LogicalTensor
+from graphc.graph_ir.ir.verifier import verify
 from graphc.graph_ir.passes.fuse import fuse
 from graphc.graph_ir.passes.plan_memory import ALIGNMENT, Life, MemoryPlan, plan_memory
 from graphc.graph_ir.passes.remove_dead import remove_dead
-from graphc.graph_ir.verifier import verify
+from graphc.graph_ir.rewriting.groups import is_view, storage_root
 from support.graphs import graph_of
 from support.lowered import check_interpreted, context
 

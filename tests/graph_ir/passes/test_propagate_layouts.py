@@ -5,17 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from graphc.dtypes import F32
-from graphc.graph_ir.context import LowerContext
-from graphc.graph_ir.format import Format, parse_format
-from graphc.graph_ir.graph import FormatChoice, Graph, GraphTensor
-from graphc.graph_ir.groups import is_view
-from graphc.graph_ir.logical_tensor import LogicalTensor
+from graphc.base.dtypes import F32
+from graphc.graph_ir.ir.format import Format, parse_format
+from graphc.graph_ir.ir.graph import FormatChoice, Graph, GraphTensor
+from graphc.graph_ir.ir.logical_tensor import LogicalTensor
+from graphc.graph_ir.ir.verifier import verify
 from graphc.graph_ir.ops.elementwise_unary import UNARY
 from graphc.graph_ir.passes.fold_constants import fold_constants
 from graphc.graph_ir.passes.propagate_layouts import LayoutDecision, propagate_layouts
-from graphc.graph_ir.templates.matmul_tile import pick_tile
-from graphc.graph_ir.verifier import verify
+from graphc.graph_ir.rewriting.groups import is_view
+from graphc.graph_ir.schedule.context import LowerContext
+from graphc.graph_ir.schedule.matmul_tile import pick_tile
 from support.graphs import graph_of, run_pass, text_of
 from support.lowered import Make, build, check_interpreted, context, integers
 
@@ -193,7 +193,7 @@ def test_blocked_chains_compute_what_plain_ones_do() -> None:
 
 def _check_as_laid_out(graph: Graph, disabled: tuple[str, ...]) -> None:
     """Lower as the graph stands: the pipeline would choose the layouts anew."""
-    from graphc.graph_ir.lower_graph import lower_graph
+    from graphc.graph_ir.lowering.lower_graph import lower_graph
     from graphc.graph_ir.passes.fuse import fuse
     from graphc.graph_ir.passes.plan_memory import plan_memory
     from support.lowered import interpret

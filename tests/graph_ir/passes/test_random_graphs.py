@@ -7,16 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphc.graph_ir.graph import Graph
-from graphc.graph_ir.parser import parse_graph
+from graphc.graph_ir.ir.graph import Graph
+from graphc.graph_ir.ir.verifier import verify
 from graphc.graph_ir.passes.decompose import decompose
 from graphc.graph_ir.passes.eliminate_common import eliminate_common
 from graphc.graph_ir.passes.fold_constants import fold_constants
 from graphc.graph_ir.passes.remove_dead import remove_dead
 from graphc.graph_ir.passes.simplify_algebra import simplify_algebra
 from graphc.graph_ir.passes.simplify_movement import simplify_movement
-from graphc.graph_ir.printer import print_graph
-from graphc.graph_ir.verifier import verify
+from graphc.graph_ir.text.parser import parse_graph
+from graphc.graph_ir.text.printer import print_graph
 from support.graphs import CONTEXT, Pass, random_input
 from support.random_graphs import graphs
 

@@ -5,9 +5,9 @@ import itertools
 import numpy as np
 import pytest
 
-from graphc.dtypes import ALL, DType
-from graphc.graph_ir.graph import Graph
-from graphc.graph_ir.logical_tensor import LogicalTensor
+from graphc.base.dtypes import ALL, DType
+from graphc.graph_ir.ir.graph import Graph
+from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.passes.simplify_algebra import simplify_algebra
 from support.expressions import expression_of, graph_from
 from support.graphs import CONTEXT, check_pass, graph_of, run_pass

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from graphc.dtypes import F32, S64
-from graphc.graph_ir.graph import Graph, Op
-from graphc.graph_ir.logical_tensor import LogicalTensor
+from graphc.base.dtypes import F32, S64
+from graphc.graph_ir.ir.graph import Graph, Op
+from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.ops.control import Case, While
 from graphc.graph_ir.passes.fold_constants import fold_constants
 from graphc.graph_ir.passes.remove_dead import remove_dead
 from graphc.graph_ir.passes.simplify_control import simplify_control
-from graphc.graph_ir.trip_count import MOST_UNROLLED
+from graphc.graph_ir.rewriting.trip_count import MOST_UNROLLED
 from support.control import (
     RandomControl,
     constant,

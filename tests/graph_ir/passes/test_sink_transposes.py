@@ -1,14 +1,14 @@
 import numpy as np
 import pytest
 
-from graphc.dtypes import F32
-from graphc.graph_ir.context import LowerContext
-from graphc.graph_ir.graph import Graph, GraphTensor
-from graphc.graph_ir.groups import is_view
-from graphc.graph_ir.logical_tensor import LogicalTensor
+from graphc.base.dtypes import F32
+from graphc.base.target import Target
+from graphc.graph_ir.ir.graph import Graph, GraphTensor
+from graphc.graph_ir.ir.logical_tensor import LogicalTensor
+from graphc.graph_ir.passes.pipeline import run
 from graphc.graph_ir.passes.sink_transposes import sink_transposes
-from graphc.graph_ir.pipeline import run
-from graphc.target import Target
+from graphc.graph_ir.rewriting.groups import is_view
+from graphc.graph_ir.schedule.context import LowerContext
 from support.graphs import run_pass
 
 TO_CHANNELS_FIRST, TO_CHANNELS_LAST = (0, 3, 1, 2), (0, 2, 3, 1)

@@ -5,9 +5,9 @@ import itertools
 import numpy as np
 import pytest
 
-from graphc.dtypes import F16, F32, S32, DType
-from graphc.graph_ir.graph import Graph
-from graphc.graph_ir.logical_tensor import LogicalTensor
+from graphc.base.dtypes import F16, F32, S32, DType
+from graphc.graph_ir.ir.graph import Graph
+from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.passes.split_running_sums import LONGEST, split_running_sums
 from support.compiled import run_native
 from support.lowered import context

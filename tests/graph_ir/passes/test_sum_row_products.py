@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from graphc.compiler import compile as compile_model
-from graphc.dtypes import F32, F64, DType
-from graphc.graph_ir.graph import Graph
-from graphc.graph_ir.logical_tensor import LogicalTensor
+from graphc.base.dtypes import F32, F64, DType
+from graphc.driver.compiler import compile as compile_model
+from graphc.graph_ir.ir.graph import Graph
+from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.passes.sum_row_products import sum_row_products
 from support.lowered import context, integers
 

@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
-from graphc.compiler import compile_stages
-from graphc.dtypes import F32, S64
-from graphc.graph_ir.graph import Graph, GraphTensor
-from graphc.graph_ir.logical_tensor import LogicalTensor
+from graphc.base.dtypes import F32, S64
+from graphc.base.options import CompileOptions
+from graphc.driver.compiler import compile_stages
+from graphc.graph_ir.ir.graph import Graph, GraphTensor
+from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.passes.update_in_place import in_place_state, update_in_place
-from graphc.options import CompileOptions
 from graphc.runtime.executor import CompiledModel
 from support.control import constant, made, make_while
 from support.graphs import run_pass

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from graphc.graph_ir.graph import Graph
+from graphc.graph_ir.ir.graph import Graph
 from graphc.tensor_ir.nodes import Brgemm, For
 from graphc.tensor_ir.visitor import walk
 from support.lowered import build, check_interpreted, context, lower

@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 import graphc
-from graphc.dtypes import F32
-from graphc.graph_ir.graph import Graph
-from graphc.graph_ir.logical_tensor import LogicalTensor
+from graphc.base.dtypes import F32
+from graphc.base.target import Target
+from graphc.graph_ir.ir.graph import Graph
+from graphc.graph_ir.ir.logical_tensor import LogicalTensor
+from graphc.graph_ir.schedule.convolution_geometry import ConvolutionGeometry
 from graphc.graph_ir.templates.channel_windows import (
     MOST_PLACES,
     WindowProblem,
@@ -20,8 +22,6 @@ from graphc.graph_ir.templates.channel_windows import (
     window_cycles,
     worth_threads,
 )
-from graphc.graph_ir.templates.convolution_geometry import ConvolutionGeometry
-from graphc.target import Target
 from graphc.tensor_ir.nodes import Buffer, Module
 from graphc.tensor_ir.pipeline import run as run_passes
 from support.buffers import Place

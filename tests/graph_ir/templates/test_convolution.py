@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from graphc.base.dtypes import F32
 from graphc.codegen.host import host_supports
-from graphc.compiler import compile as compile_model
-from graphc.dtypes import F32
-from graphc.graph_ir.graph import Array, Graph
-from graphc.graph_ir.logical_tensor import LogicalTensor
-from graphc.graph_ir.lower_convolution import convolution_choice, convolution_choices
+from graphc.driver.compiler import compile as compile_model
+from graphc.graph_ir.ir.graph import Array, Graph
+from graphc.graph_ir.ir.logical_tensor import LogicalTensor
+from graphc.graph_ir.lowering.convolution import convolution_choice, convolution_choices
 from graphc.graph_ir.ops.convolution_direct import DirectConvolution
 from support.buffers import Place, guarded, guarded_copy
 from support.lowered import check_interpreted, context, integers

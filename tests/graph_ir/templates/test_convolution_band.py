@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from graphc.dtypes import F32
+from graphc.base.dtypes import F32
+from graphc.graph_ir.schedule.convolution_geometry import ConvolutionGeometry
 from graphc.graph_ir.templates.convolution_band import BANDS, ImageOperand
-from graphc.graph_ir.templates.convolution_geometry import ConvolutionGeometry
 from graphc.tensor_ir.nodes import Buffer
 
 GEOMETRY = ConvolutionGeometry(1, 1, 5, 8, (9, 9), (7, 7), (3, 3))

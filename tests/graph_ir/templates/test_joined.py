@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from graphc.dtypes import F32
-from graphc.graph_ir.format import Format, parse_format
-from graphc.graph_ir.graph import Graph
-from graphc.graph_ir.logical_tensor import LogicalTensor
-from graphc.graph_ir.lower_graph import LoweredModel
+from graphc.base.dtypes import F32
+from graphc.graph_ir.ir.format import Format, parse_format
+from graphc.graph_ir.ir.graph import Graph
+from graphc.graph_ir.ir.logical_tensor import LogicalTensor
+from graphc.graph_ir.lowering.lower_graph import LoweredModel
 from graphc.tensor_ir import interpreter
 from graphc.tensor_ir.nodes import For, Select, Store
 from graphc.tensor_ir.visitor import walk, walk_statements

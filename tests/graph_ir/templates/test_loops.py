@@ -2,10 +2,10 @@
 
 import pytest
 
-from graphc.dtypes import F32
-from graphc.graph_ir.format import parse_format
-from graphc.graph_ir.graph import Graph
-from graphc.graph_ir.logical_tensor import LogicalTensor
+from graphc.base.dtypes import F32
+from graphc.graph_ir.ir.format import parse_format
+from graphc.graph_ir.ir.graph import Graph
+from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.templates.loops import MOST_SCALARS
 from graphc.tensor_ir import interpreter
 from graphc.tensor_ir.nodes import For

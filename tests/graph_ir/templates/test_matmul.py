@@ -5,12 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from graphc.dtypes import F32
-from graphc.graph_ir.graph import Graph
-from graphc.graph_ir.logical_tensor import LogicalTensor
-from graphc.graph_ir.lower_matmul import matmul_blockings
+from graphc.base.dtypes import F32
+from graphc.graph_ir.ir.graph import Graph
+from graphc.graph_ir.ir.logical_tensor import LogicalTensor
+from graphc.graph_ir.lowering.matmul import matmul_blockings
 from graphc.graph_ir.ops.matmul import MatmulCore
-from graphc.graph_ir.templates.matmul_tile import worth_threads
+from graphc.graph_ir.schedule.matmul_tile import worth_threads
 from graphc.tensor_ir.nodes import Brgemm, For
 from graphc.tensor_ir.visitor import walk
 from support.compiled import graph_of_op, run_native

@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from graphc.graph_ir import attention as recogniser
-from graphc.graph_ir import lower_attention
-from graphc.graph_ir.graph import Graph
+from graphc.graph_ir.ir.graph import Graph
+from graphc.graph_ir.lowering import attention as lower_attention
+from graphc.graph_ir.rewriting import attention as recogniser
 from graphc.graph_ir.templates import online_attention
 from support.compiled import run_native
 from support.lowered import build, check_interpreted, context

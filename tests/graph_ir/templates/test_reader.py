@@ -1,6 +1,6 @@
 """Names and types of what a group reads."""
 
-from graphc.dtypes import BF16, F32
+from graphc.base.dtypes import BF16, F32
 from graphc.graph_ir.templates.reader import GroupReader, narrow, parameters, widen
 from graphc.tensor_ir import builder as t
 from graphc.tensor_ir.nodes import Buffer, Cast, Load, Var

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from graphc.dtypes import F32, S32
+from graphc.base.dtypes import F32, S32
 from graphc.graph_ir.templates.scatter import ScatterProblem, scatter_function
 from graphc.tensor_ir import builder as t
 from graphc.tensor_ir import interpreter

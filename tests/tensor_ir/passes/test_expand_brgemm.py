@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from graphc.dtypes import F32, S64
-from graphc.target import Target
+from graphc.base.dtypes import F32, S64
+from graphc.base.target import Target
 from graphc.tensor_ir import builder as t
 from graphc.tensor_ir import interpreter
 from graphc.tensor_ir.nodes import (

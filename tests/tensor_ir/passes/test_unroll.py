@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from graphc.errors import InternalError
-from graphc.target import Target
+from graphc.base.errors import InternalError
+from graphc.base.target import Target
 from graphc.tensor_ir.nodes import For
 from graphc.tensor_ir.parser import parse_module
 from graphc.tensor_ir.passes.unroll import unroll

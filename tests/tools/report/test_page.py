@@ -13,14 +13,14 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
+from graphc.base.dtypes import F32
+from graphc.base.options import CompileOptions
 from graphc.bench.roofline import Level, Roofline
 from graphc.cli import main
 from graphc.cli.model_arguments import input_arrays
-from graphc.compiler import compile_stages
-from graphc.dtypes import F32
-from graphc.graph_ir.graph import Graph
-from graphc.graph_ir.logical_tensor import LogicalTensor
-from graphc.options import CompileOptions
+from graphc.driver.compiler import compile_stages
+from graphc.graph_ir.ir.graph import Graph
+from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.tools.profile import profile
 from graphc.tools.report.page import report_page
 from support.process import ROOT

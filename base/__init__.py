@@ -1,0 +1,4 @@
+"""Leaves: element types, errors by blame, options, the target CPU, and files written whole.
+
+May import: nothing of graphc.
+"""

@@ -1,0 +1,51 @@
+"""The README's measured tables from what `python -m gc bench --json` wrote.
+
+    for suite in gemm mlp mha tiny conv networks; do for threads in 1 2; do
+        python -m gc bench --suite $suite --vs ort,openvino --threads $threads --json $suite-$threads.json
+    done; done
+    python -m graphc.bench.readme_tables FOLDER
+
+prints a Markdown table for each suite found in FOLDER.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+SUITES = ("gemm", "mlp", "mha", "tiny", "networks", "conv")
+HEAD = "| {} | graphc, ms | best peer, ms | ratio | % of peak | ratio, 2 threads |\n|---|--:|--:|--:|--:|--:|"
+
+
+def best_peer(row: dict[str, Any]) -> float:
+    """Seconds of the fastest other engine."""
+    return min(x["median"] for name, x in row["engines"].items() if name != "graphc")
+
+
+def table(suite: str, one: dict[str, Any], two: dict[str, Any]) -> str:
+    """A suite's rows; `one` and `two` are the results with one thread and with two."""
+    ratios = {row["case"]: row["ratio"] for row in two["rows"]}
+    lines = [HEAD.format(suite)]
+    for row in one["rows"]:
+        ours = row["engines"]["graphc"]["median"]
+        share = 100 * row["gflop"] / ours / row["peak_gflops"]
+        cells = (f"{ours * 1e3:.4g}", f"{best_peer(row) * 1e3:.4g}", f"{row['ratio']:.2f}")
+        agree = "" if row["agree"] else " (results differ)"
+        second = f"{ratios[row['case']]:.2f}"
+        lines.append(f"| {row['case']}{agree} | {' | '.join(cells)} | {share:.0f} | {second} |")
+    means = f"**{one['geomean']:.2f}** | | **{two['geomean']:.2f}**"
+    return "\n".join([*lines, f"| geometric mean | | | {means} |"])
+
+
+def main(folder: Path) -> None:
+    """Print the tables of a folder."""
+    for suite in SUITES:
+        paths = [folder / f"{suite}-{threads}.json" for threads in (1, 2)]
+        if all(path.exists() for path in paths):
+            print(table(suite, *(json.loads(path.read_text()) for path in paths)), end="\n\n")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

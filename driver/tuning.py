@@ -1,0 +1,83 @@
+"""Measured blockings, kept in an SQLite file: what `graphc tune` finds and `graphc compile` uses.
+
+A row is keyed by problem, CPU, ISA, threads and compiler version, so that a file may be shared by machines and grows
+stale by itself when any of them changes.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from ..base.errors import UserError
+from ..base.target import GemmTile, Target
+from ..graph_ir.schedule.matmul_tile import MatmulBlocking
+from .versions import versions
+
+_SCHEMA = """
+create table if not exists blocking (
+    problem text, cpu text, isa text, threads integer, compiler text,
+    tile_rows integer, tile_vectors integer, m_block integer, k_block integer, n_groups integer, gflops real,
+    primary key (problem, cpu, isa, threads, compiler)
+)
+"""
+
+
+def default_file(environ: Mapping[str, str] = os.environ) -> Path:
+    """GRAPHC_TUNING, else graphc/tuning.sqlite in the user's cache folder."""
+    if environ.get("GRAPHC_TUNING"):
+        return Path(environ["GRAPHC_TUNING"])
+    cache = environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(cache) / "graphc" / "tuning.sqlite"
+
+
+class TuningFile:
+    """The measured blockings of one file, for one target and thread count."""
+
+    def __init__(self, path: Path, target: Target, threads: int) -> None:
+        self.path = path
+        found = versions()
+        self._key = (
+            target.cpu,
+            target.isa,
+            threads,
+            f"graphc {found['graphc']} llvm {found['llvm']}",
+        )
+
+    def read(self) -> dict[str, MatmulBlocking]:
+        """Every blocking that fits this target, by problem; none if there is no file. UserError if it is damaged."""
+        if not self.path.exists():
+            return {}
+        with self._open() as database:
+            rows = database.execute(
+                "select problem, tile_rows, tile_vectors, m_block, k_block, n_groups from blocking "
+                "where cpu = ? and isa = ? and threads = ? and compiler = ?",
+                self._key,
+            ).fetchall()
+        return {
+            problem: MatmulBlocking(GemmTile(rows, vectors), m_block, k_block, n_groups)
+            for problem, rows, vectors, m_block, k_block, n_groups in rows
+        }
+
+    def write(self, problem: str, blocking: MatmulBlocking, gflops: float) -> None:
+        """Keep a blocking as the best of its problem."""
+        tile = blocking.tile
+        sizes = (tile.rows, tile.vectors, blocking.m_block, blocking.k_block, blocking.n_groups)
+        with self._open() as database:
+            database.execute(
+                "insert or replace into blocking values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (problem, *self._key, *sizes, gflops),
+            )
+
+    @contextmanager
+    def _open(self) -> Iterator[sqlite3.Connection]:
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with closing(sqlite3.connect(self.path, timeout=10.0)) as database, database:
+                database.execute(_SCHEMA)
+                yield database
+        except (sqlite3.Error, OSError) as error:
+            raise UserError(f"tuning file '{self.path}' cannot be used: {error}") from error

@@ -1,0 +1,65 @@
+"""The changes of layout that are left in an optimised graph: how many, how many bytes, and where."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ..ir.graph import Graph, GraphTensor, Op
+from ..rewriting.groups import is_view, storage_root
+
+
+@dataclass(frozen=True)
+class Reorder:
+    """One reorder that runs: the bytes it reads and writes, and whether it is `at_edge`, where the layout is the
+    caller's: it reads an input of the model or makes an output."""
+
+    name: str
+    bytes: int
+    at_edge: bool
+
+
+def remaining_reorders(graph: Graph) -> list[Reorder]:
+    """Every reorder that is neither a view nor a constant; in a fused op it runs with the others of its kernel."""
+    results = {storage_root(op.inputs[0]) for op in graph.outputs}
+    found = []
+    for op, kernel, sources in _all_ops(graph):
+        if op.op_name != "reorder" or is_view(op):
+            continue
+        source, result = op.inputs[0], op.outputs[0]
+        given = sources.get(source, source)
+        at_edge = storage_root(given).producer_owner.op_name == "input"
+        is_result = result is kernel.outputs[0] or _ends(kernel, result)
+        at_edge |= is_result and kernel.outputs[0] in results
+        found.append(
+            Reorder(op.name, source.details.size_bytes + result.details.size_bytes, at_edge)
+        )
+    return found
+
+
+def has_layouts(graph: Graph) -> bool:
+    """Whether some activation lies in another order than the plain one."""
+    return any(
+        not y.details.format.is_plain
+        for op, _, _ in _all_ops(graph)
+        if op.kind not in ("source", "sink") and op.op_name != "reorder"
+        for y in op.outputs
+    )
+
+
+def _all_ops(graph: Graph) -> Iterator[tuple[Op, Op, dict[GraphTensor, GraphTensor]]]:
+    """(op, the op of `graph` it is in or is, what the inputs of its subgraph stand for)."""
+    for op in graph.ops:
+        if op.op_name != "fused":
+            yield op, op, {}
+            continue
+        body: Graph = op.attrs["graph"]
+        sources = {x.outputs[0]: y for x, y in zip(body.inputs, op.inputs, strict=True)}
+        for inner in body.ops:
+            yield inner, op, sources
+
+
+def _ends(kernel: Op, result: GraphTensor) -> bool:
+    if kernel.op_name != "fused":
+        return False
+    return any(op.inputs[0] is result for op in kernel.attrs["graph"].outputs)

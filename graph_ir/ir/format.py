@@ -1,0 +1,221 @@
+"""Memory layouts: axis order with repeats plus block sizes, and their algebra.
+
+A format is written with one capital letter per axis and `size + small letter` per inner block: `NCHW`, `NCHW16c`,
+`MK16m16k`, `NK16n`. The letters in plain order (`axes`) say which axis each one is, so `NHWC` is a permutation of the
+plain `NCHW`. Blocks of one axis nest from left to right: in `NK8k16n2k` k = (k_outer * 8 + k1) * 2 + k2.
+An axis whose size is no multiple of its blocks is padded up; padding holds unspecified values and is never read into a
+result.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from ...base.errors import UserError
+from ...tensor_ir import builder as t
+from ...tensor_ir.nodes import Expr
+
+# Alphabets in plain order; a text is matched to the one with the same set of letters.
+_ALPHABETS = (
+    "MK",
+    "KN",
+    "MN",
+    "NCW",
+    "NCHW",
+    "NCDHW",
+    "OIW",
+    "OIHW",
+    "OIDHW",
+    "GOIW",
+    "GOIHW",
+    "BMK",
+    "BKN",
+    "BMN",
+)
+_GENERIC = "ABDEFGIJLPQRSTUV"
+_PIECE = re.compile(r"([A-Z])|([0-9]+)([a-z])")
+
+
+@dataclass(frozen=True)
+class Format:
+    """A layout. `order[i]` is the plain axis of blocked dimension i, `blocks[i]` its size, 0 for an outer dimension."""
+
+    axes: str
+    order: tuple[int, ...]
+    blocks: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        outer = [axis for axis, block in zip(self.order, self.blocks, strict=True) if not block]
+        if sorted(outer) != list(range(len(self.axes))):
+            raise UserError(
+                f"format '{self}' must name each of the axes {self.axes} once in capitals"
+            )
+        seen: set[int] = set()
+        for axis, block in zip(self.order, self.blocks, strict=True):
+            if (
+                block and axis not in seen
+            ):  # the outer part of an index is what its inner blocks leave over
+                raise UserError(
+                    f"format '{self}' must name axis {self.axes[axis]} before its blocks"
+                )
+            seen.add(axis)
+
+    def __str__(self) -> str:
+        return (
+            "scalar"
+            if not self.order
+            else "".join(
+                f"{block}{self.axes[axis].lower()}" if block else self.axes[axis]
+                for axis, block in zip(self.order, self.blocks, strict=True)
+            )
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Format) and (self.order, self.blocks) == (
+            other.order,
+            other.blocks,
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.order, self.blocks))
+
+    @property
+    def rank(self) -> int:
+        """Number of plain axes."""
+        return len(self.axes)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether this is the row-major order of the plain axes."""
+        return self.order == tuple(range(self.rank))
+
+    @property
+    def is_blocking(self) -> bool:
+        """Whether any axis is split into blocks."""
+        return any(self.blocks)
+
+    def block_of(self, axis: int) -> int:
+        """Product of the block sizes of an axis: what its size is padded up to a multiple of."""
+        return math.prod(b for a, b in zip(self.order, self.blocks, strict=True) if a == axis and b)
+
+    def blocking_dims(self, plain_dims: Sequence[int]) -> tuple[int, ...]:
+        """Sizes of the array in memory, outermost first, for a tensor of `plain_dims`."""
+        return tuple(
+            block or -(-plain_dims[axis] // self.block_of(axis))
+            for axis, block in zip(self.order, self.blocks, strict=True)
+        )
+
+    def is_padded(self, plain_dims: Sequence[int]) -> bool:
+        """Whether the array in memory has more elements than the tensor."""
+        return any(size % self.block_of(axis) for axis, size in enumerate(plain_dims))
+
+    def blocked_index(self, plain: Sequence[Expr]) -> tuple[Expr, ...]:
+        """Index into the array in memory of the element at a plain index."""
+        remaining = dict(enumerate(plain))
+        result: list[Expr] = []
+        for axis, block in zip(reversed(self.order), reversed(self.blocks), strict=True):
+            if block:
+                result.append(t.mod(remaining[axis], block))
+                remaining[axis] = t.floordiv(remaining[axis], block)
+            else:
+                result.append(remaining[axis])
+        return tuple(reversed(result))
+
+    def plain_index(self, blocked: Sequence[Expr]) -> tuple[Expr, ...]:
+        """Plain index of the element at an index into the array in memory."""
+        result: list[Expr] = [t.as_expr(0)] * self.rank
+        for axis, block, index in zip(self.order, self.blocks, blocked, strict=True):
+            result[axis] = t.add(t.mul(result[axis], block or 1), index)
+        return tuple(result)
+
+    def pack(self, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """Lay a plain array out in this format; padding is zero."""
+        pads = [(0, -size % self.block_of(axis)) for axis, size in enumerate(array.shape)]
+        padded = np.pad(array, pads) if any(after for _, after in pads) else array
+        return np.asarray(
+            padded.reshape(self._split(array.shape)).transpose(self._permutation()), order="C"
+        )
+
+    def unpack(
+        self, array: np.ndarray[Any, Any], plain_dims: Sequence[int]
+    ) -> np.ndarray[Any, Any]:
+        """Inverse of `pack`: the plain array of `plain_dims`."""
+        inverse = np.argsort(self._permutation())
+        padded = [
+            -(-size // self.block_of(axis)) * self.block_of(axis)
+            for axis, size in enumerate(plain_dims)
+        ]
+        plain = array.reshape(self.blocking_dims(plain_dims)).transpose(inverse).reshape(padded)
+        return np.asarray(plain[tuple(slice(size) for size in plain_dims)], order="C")
+
+    def is_view_of(self, other: Format, plain_dims: Sequence[int]) -> bool:
+        """Whether both place every element, and all padding, of a tensor of `plain_dims` at the same address."""
+        return 0 in plain_dims or self._signature(plain_dims) == other._signature(plain_dims)
+
+    def _axis_dims(self, axis: int) -> list[int]:
+        return [i for i, a in enumerate(self.order) if a == axis]
+
+    def _permutation(self) -> list[int]:
+        """Position in the split array (axes in plain order, outer to inner) of each dimension in memory."""
+        flat = [i for axis in range(self.rank) for i in self._axis_dims(axis)]
+        return [flat.index(i) for i in range(len(self.order))]
+
+    def _split(self, plain_dims: Sequence[int]) -> list[int]:
+        dims = self.blocking_dims(plain_dims)
+        return [dims[i] for axis in range(self.rank) for i in self._axis_dims(axis)]
+
+    def _signature(self, plain_dims: Sequence[int]) -> list[tuple[int, int]]:
+        merged: list[tuple[int, int]] = []
+        for axis, size in zip(self.order, self.blocking_dims(plain_dims), strict=True):
+            if size == 1:
+                continue
+            if merged and merged[-1][0] == axis:
+                merged[-1] = (axis, merged[-1][1] * size)
+            else:
+                merged.append((axis, size))
+        return merged
+
+
+def _alphabet(letters: set[str]) -> str:
+    for alphabet in _ALPHABETS:
+        if set(alphabet) == letters:
+            return alphabet
+    generic = _GENERIC[: len(letters)]
+    if set(generic) != letters:
+        raise UserError(
+            f"format letters {''.join(sorted(letters))} are not those of a known layout"
+        )
+    return generic
+
+
+def parse_format(text: str, axes: str | None = None) -> Format:
+    """Read `NCHW16c`-style text; `axes` gives the letters in plain order where the set of letters does not."""
+    if text == "scalar":
+        return Format("", (), ())
+    pieces = _PIECE.findall(text)
+    if not text or "".join(a + b + c for a, b, c in pieces) != text:
+        raise UserError(f"format '{text}' is not capitals followed by blocks such as 16c")
+    axes = axes or _alphabet({capital for capital, _, _ in pieces if capital})
+    letters = [(capital or small.upper(), int(block or 0)) for capital, block, small in pieces]
+    unknown = [letter for letter, _ in letters if letter not in axes]
+    if unknown or any(small and int(block) < 1 for _, block, small in pieces):
+        raise UserError(
+            f"format '{text}' has a block of size 0 or of an axis that is not in {axes}"
+        )
+    return Format(axes, tuple(axes.index(a) for a, _ in letters), tuple(b for _, b in letters))
+
+
+@cache
+def plain(rank: int, axes: str | None = None) -> Format:
+    """Row-major format of `rank` axes."""
+    letters = axes or _GENERIC[:rank]
+    if len(letters) != rank:
+        raise UserError(f"tensor rank {rank} is above the {len(_GENERIC)} axes a format can name")
+    return Format(letters, tuple(range(rank)), (0,) * rank)

@@ -1,0 +1,380 @@
+"""Graph IR: a DAG of ops over logical tensors. Terms are those of the oneDNN Graph Compiler."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from ...base.errors import InternalError, UserError
+from .format import Format, plain
+from .logical_tensor import LogicalTensor
+from .registry import lookup
+
+if TYPE_CHECKING:
+    from ...tensor_ir.nodes import Module
+    from ..schedule.context import LowerContext
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class FormatChoice:
+    """One way an op can run: a format per input and per output.
+
+    `cost` is what the op itself pays for this choice beyond its best one, in bytes moved (a copy into panels).
+    """
+
+    inputs: tuple[Format, ...]
+    outputs: tuple[Format, ...]
+    cost: float = 0.0
+
+
+class GraphTensor:
+    """An edge of the graph: produced by one op, used by any number of op inputs."""
+
+    def __init__(self, details: LogicalTensor, producer_owner: Op) -> None:
+        self.details = details
+        self.producer_owner = producer_owner
+        self.uses: list[tuple[int, Op]] = []
+
+    @property
+    def index(self) -> int:
+        """Which output of its producer this is; -1 in a broken graph, so that it can still be shown."""
+        outputs = self.producer_owner.outputs
+        return next((i for i, tensor in enumerate(outputs) if tensor is self), -1)
+
+    @property
+    def name(self) -> str:
+        """The producer's name, with `:i` for outputs after the first."""
+        return self.producer_owner.name + (f":{self.index}" if self.index else "")
+
+    def replace_uses(self, other: GraphTensor) -> None:
+        """Make every consumer of this tensor read `other`."""
+        for index, op in list(self.uses):
+            op.set_input(index, other)
+
+    def __repr__(self) -> str:
+        return f"<{self.name}: {self.details}>"
+
+
+class Op:
+    """A node. Subclasses say what it means: shapes, reference, layouts, cost and code.
+
+    `kind`: `source`, `sink`, `tunable` (own loop template), `fusible` (a computation over indices), `composite`
+    (decomposed into others before lowering), `fused` (a subgraph lowered as one function), `control` (subgraphs that
+    run or not, and how often, as the data says), `loop` (loops of its own, which fuse with nothing).
+    """
+
+    kind: ClassVar[str] = "fusible"
+    input_names: ClassVar[tuple[str, ...]] = (
+        "x",
+    )  # in texts; the last one repeats, numbered, if there are more
+
+    def __init__(
+        self, op_name: str, name: str, inputs: Sequence[GraphTensor], attrs: dict[str, Any]
+    ) -> None:
+        self.op_name = op_name
+        self.name = name
+        self.logical_op_id = -1
+        self.attrs = attrs
+        self.inputs: list[GraphTensor] = list(inputs)
+        details = self.infer(
+            [tensor.details for tensor in inputs]
+        )  # may reject: nothing is linked before
+        self.outputs = [GraphTensor(detail, self) for detail in details]
+        for index, tensor in enumerate(self.inputs):
+            tensor.uses.append((index, self))
+
+    def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
+        """Outputs for given inputs, in plain formats; UserError where the op does not accept them."""
+        raise InternalError(f"op '{self.op_name}' has no shape rule")
+
+    def reference(self, inputs: list[Array]) -> list[Array]:
+        """NumPy meaning on plain arrays: the result every layout and kernel is checked against."""
+        raise InternalError(f"op '{self.op_name}' has no reference")
+
+    def query_format(self, ctx: LowerContext) -> list[FormatChoice]:
+        """Layouts the op can run in, plain first; the default is plain everywhere."""
+        return [
+            FormatChoice(
+                tuple(plain(x.details.rank) for x in self.inputs),
+                tuple(plain(y.details.rank) for y in self.outputs),
+            )
+        ]
+
+    def get_gflop(self) -> float:
+        """Floating-point (or integer) operations, in 1e9; one per element unless the op says otherwise."""
+        return sum(tensor.details.elements for tensor in self.outputs) / 1e9
+
+    def get_func(self, ctx: LowerContext) -> Module:
+        """Tensor IR of this op alone: one function, parameters inputs then outputs."""
+        raise InternalError(f"op '{self.op_name}' cannot be lowered")
+
+    def set_input(self, index: int, tensor: GraphTensor) -> None:
+        """Read `tensor` as input `index`."""
+        old = self.inputs[index]
+        old.uses = [(i, op) for i, op in old.uses if not (op is self and i == index)]
+        self.inputs[index] = tensor
+        tensor.uses.append((index, self))
+
+    def input_name(self, index: int) -> str:
+        """The name of input `index` in texts and messages."""
+        last = len(self.input_names) - 1
+        return (
+            self.input_names[index]
+            if index < last or len(self.inputs) <= last + 1
+            else (f"{self.input_names[last]}_{index - last}")
+        )
+
+    def rule(self, rule: str, values: str, remedy: str = "") -> UserError:
+        """An error in the house form: who, rule, values, remedy."""
+        return UserError(
+            f"{self.op_name} '{self.name}': {rule}, got {values}"
+            + (f"; {remedy}" if remedy else "")
+        )
+
+    def __repr__(self) -> str:
+        return f"<{self.op_name} '{self.name}' #{self.logical_op_id}>"
+
+
+class Graph:
+    """Ops in topological order. Sources are `input` and `constant` ops, sinks `output` ops, in argument order."""
+
+    def __init__(self, name: str = "graph", attrs: dict[str, Any] | None = None) -> None:
+        self.name = name
+        self.ops: list[Op] = []
+        self.attrs: dict[str, Any] = attrs or {}
+        self._names: set[str] = set()
+        self._suffix: dict[
+            str, int
+        ] = {}  # the last number tried after a name, so that many ops of one name stay cheap
+        self._next = 0
+
+    def make(
+        self,
+        op_name: str,
+        inputs: Sequence[GraphTensor] = (),
+        attrs: dict[str, Any] | None = None,
+        name: str = "",
+    ) -> Op:
+        """Append an op. Its outputs' shapes and dtypes are inferred; UserError where inputs do not fit."""
+        op = lookup(op_name)(op_name, self.unique_name(name or op_name), inputs, dict(attrs or {}))
+        op.logical_op_id = self._next
+        self._next += 1
+        self.ops.append(op)
+        return op
+
+    def make_input(self, details: LogicalTensor, name: str = "input") -> GraphTensor:
+        """Append a graph input."""
+        return self.make("input", (), {"details": details}, name).outputs[0]
+
+    def make_constant(
+        self, value: Array, name: str = "constant", format: Format | None = None
+    ) -> GraphTensor:
+        """Append a constant; `value` is the plain array, `format` how it will lie in memory."""
+        # One spelling of the plain layout, so that equal constants are found to be equal.
+        layout = None if format is None or format.is_plain else format
+        return self.make(
+            "constant", (), {"value": np.asarray(value), "format": layout}, name
+        ).outputs[0]
+
+    def make_output(self, tensor: GraphTensor, name: str = "output") -> Op:
+        """Append a graph output."""
+        return self.make("output", (tensor,), {"temp.result": name}, name)
+
+    def unique_name(self, wanted: str) -> str:
+        """`wanted`, or with a number appended if an op of that name exists; the name is then taken."""
+        name = wanted
+        while name in self._names:
+            self._suffix[wanted] = self._suffix.get(wanted, 0) + 1
+            name = f"{wanted}_{self._suffix[wanted]}"
+        self._names.add(name)
+        return name
+
+    @property
+    def inputs(self) -> list[Op]:
+        """The `input` ops, in argument order."""
+        return [op for op in self.ops if op.op_name == "input"]
+
+    @property
+    def outputs(self) -> list[Op]:
+        """The `output` ops, in result order."""
+        return [op for op in self.ops if op.op_name == "output"]
+
+    def copy(self) -> Graph:
+        """A graph of the same ops, names, formats and attributes; attribute values are shared, subgraphs too."""
+        twin = Graph(self.name, dict(self.attrs))
+        mapping: dict[GraphTensor, GraphTensor] = {}
+        for op in self.ops:
+            new = twin.make(op.op_name, [mapping[x] for x in op.inputs], op.attrs, op.name)
+            for old_output, new_output in zip(op.outputs, new.outputs, strict=True):
+                new_output.details = old_output.details
+                mapping[old_output] = new_output
+        return twin
+
+    def remove(self, doomed: Iterable[Op]) -> None:
+        """Delete ops nobody uses any more; InternalError if another op still does."""
+        gone = {id(op): op for op in doomed}
+        for op in gone.values():
+            user = next(
+                (user for y in op.outputs for _, user in y.uses if id(user) not in gone), None
+            )
+            if user is not None:
+                raise InternalError(f"op '{op.name}' cannot be removed: '{user.name}' uses it")
+            self._names.discard(op.name)
+        for op in gone.values():
+            for tensor in op.inputs:
+                tensor.uses = [(i, user) for i, user in tensor.uses if user is not op]
+        self.ops = [op for op in self.ops if id(op) not in gone]
+
+    def sort(self) -> None:
+        """Restore topological order and renumber ids densely.
+
+        Inputs come first and outputs last, each in their present order. The others keep their places; an op that is
+        needed before its place moves to just before its first user, so that values stay alive no longer than needed.
+        InternalError on a cycle.
+        """
+        rest = [op for op in self.ops if op.op_name not in ("input", "output")]
+        open_: set[int] = set()  # ops whose inputs are being placed; meeting one again is a cycle
+        done: set[int] = set()
+        ordered: list[Op] = []
+        for root in (*self.inputs, *rest, *self.outputs):
+            stack = [root]
+            while stack:
+                op = stack[-1]
+                needed = [x.producer_owner for x in op.inputs if id(x.producer_owner) not in done]
+                if id(op) in done or not needed:
+                    stack.pop()
+                    if id(op) not in done:
+                        done.add(id(op))
+                        ordered.append(op)
+                    continue
+                if id(op) in open_:
+                    raise InternalError(
+                        f"graph '{self.name}' must be acyclic, but op '{op.name}' depends on itself"
+                    )
+                open_.add(id(op))
+                stack.extend(reversed(needed))
+        self.ops = ordered
+        self.renumber()
+
+    def renumber(self) -> None:
+        """Make `logical_op_id` dense in the present order."""
+        for number, op in enumerate(self.ops):
+            op.logical_op_id = number
+        self._next = len(self.ops)
+
+    def evaluate(self, inputs: Sequence[Array]) -> list[Array]:
+        """Run every op's NumPy reference: results of the `output` ops, in order."""
+        return [value for op, value in self.walk_reference(inputs) if op.op_name == "output"]
+
+    def walk_reference(self, inputs: Sequence[Array]) -> Iterator[tuple[Op, Array]]:
+        """Run the references op by op, yielding (op, value of its last output; of its input for an output op).
+
+        An array is dropped after its last use, so memory stays at the live set. UserError where `inputs` do not match
+        the graph's.
+        """
+        fed = iter(self._checked(inputs))
+        values: dict[int, Array] = {}
+        left = {id(y): len(y.uses) for op in self.ops for y in op.outputs}
+        for op in self.ops:
+            arrays = [values[id(x)] for x in op.inputs]
+            for tensor in op.inputs:
+                left[id(tensor)] -= 1
+                if not left[id(tensor)]:
+                    values.pop(id(tensor), None)
+            if op.op_name == "output":
+                results = arrays
+            else:
+                results = [next(fed)] if op.op_name == "input" else op.reference(arrays)
+                pairs = zip(op.outputs, results, strict=True)
+                values.update((id(y), result) for y, result in pairs if left[id(y)])
+            yield op, results[-1]
+
+    def _checked(self, inputs: Sequence[Array]) -> list[Array]:
+        arrays = [np.asarray(array) for array in inputs]
+        wanted = [op.outputs[0].details for op in self.inputs]
+        if len(arrays) != len(wanted):
+            raise UserError(
+                f"graph '{self.name}': it has {len(wanted)} inputs, got {len(arrays)} arrays"
+            )
+        for op, details, array in zip(self.inputs, wanted, arrays, strict=True):
+            if array.shape != details.plain_dims or array.dtype != details.dtype.numpy:
+                got = f"{array.dtype}{list(array.shape)}"
+                raise UserError(
+                    f"graph '{self.name}': input '{op.name}' must be {details}, got an array {got}"
+                )
+        return arrays
+
+    def get_gflop(self) -> float:
+        """Work of one run in 1e9 operations."""
+        return sum(op.get_gflop() for op in self.ops)
+
+    def hash_contents(self) -> str:
+        """SHA-256 of ops, wiring, shapes, formats and attributes; names and `temp.` attributes do not count."""
+        digest = hashlib.sha256()
+        for token in self._tokens():
+            digest.update(len(token).to_bytes(8, "little"))
+            digest.update(token)
+        return digest.hexdigest()
+
+    def compare_contents(self, other: Graph) -> bool:
+        """Whether both graphs are equal op by op in their order, names and `temp.` attributes aside."""
+        return all(mine == theirs for mine, theirs in zip_longest(self._tokens(), other._tokens()))
+
+    def _tokens(self) -> Iterator[bytes]:
+        position = {id(op): i for i, op in enumerate(self.ops)}
+        yield f"graph {len(self.ops)}".encode()
+        yield from attribute_tokens(self.attrs)
+        for op in self.ops:
+            wires = ",".join(f"{position[id(x.producer_owner)]}:{x.index}" for x in op.inputs)
+            yield f"{op.op_name}({wires})".encode()
+            yield from attribute_tokens([y.details for y in op.outputs])
+            yield from attribute_tokens(op.attrs)
+
+
+def subgraphs_of(op: Op) -> list[Graph]:
+    """Every graph among an op's attributes, those in lists too, in order."""
+    found: list[Graph] = []
+    pending = list(op.attrs.values())[::-1]
+    while pending:
+        value = pending.pop()
+        if isinstance(value, Graph):
+            found.append(value)
+        elif isinstance(value, (list, tuple)):
+            pending.extend(reversed(value))
+    return found
+
+
+def attribute_tokens(value: Any) -> Iterator[bytes]:
+    """Bytes that identify an attribute value; keys of dictionaries that start with `temp.` do not count."""
+    if isinstance(value, np.ndarray):
+        native = np.asarray(value, dtype=value.dtype.newbyteorder("="))
+        yield f"{native.dtype}{native.shape}".encode()
+        yield native.tobytes()
+    elif isinstance(value, Graph):
+        yield from value._tokens()
+    elif isinstance(value, dict):
+        kept = sorted(key for key in value if not key.startswith("temp."))
+        yield f"{len(kept)}{{".encode()
+        for key in kept:
+            yield key.encode()
+            yield from attribute_tokens(value[key])
+    elif isinstance(value, (list, tuple)):
+        yield f"{len(value)}[".encode()
+        for item in value:
+            yield from attribute_tokens(item)
+    elif isinstance(value, LogicalTensor):
+        yield f"{value.dtype}{value.plain_dims}".encode()
+        yield from attribute_tokens(value.format)
+    elif isinstance(
+        value, Format
+    ):  # the letters do not count: equal layouts may be spelled differently
+        yield f"{value.order}{value.blocks}".encode()
+    else:
+        yield repr(value.item() if isinstance(value, np.generic) else value).encode()

@@ -1,0 +1,160 @@
+"""From a fused attention group (product, row work, product) to the numbers the attention template takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from ...base.target import GemmTile
+from ...tensor_ir.nodes import Buffer, Expr, Function, Load, Stmt, Store
+from ..ir.computation import Index
+from ..ir.graph import GraphTensor, Op
+from ..ops.matmul import MatmulCore
+from ..rewriting.attention import PACKED_BYTES, is_online, packed_bytes, softmax_scores
+from ..rewriting.groups import reduces_rows
+from ..schedule.context import LowerContext
+from ..templates.attention import AttentionProblem, AttentionTemplate, RowWork
+from ..templates.matmul import EpilogueValue, Operand
+from ..templates.online_attention import OnlineAttention
+from ..templates.reader import parameters
+from ..templates.row_panel import RowEmitter, RowGroup
+from .matmul import epilogue_value, flat, operand_of
+
+
+def attention_function(
+    ops: Sequence[Op], inputs: list[GraphTensor], outputs: list[GraphTensor], ctx: LowerContext
+) -> Function:
+    """Two tuned products with row work between them; the last op may be a transpose that keeps rows whole."""
+    first, second = (op for op in ops if isinstance(op, MatmulCore))
+    (output,) = outputs
+    buffers = parameters(inputs, outputs)
+    matrices = (*first.inputs, second.inputs[1], output)
+    memory = {x: flat(b) if x in matrices else b for x, b in buffers.items()}
+    problem = _problem(first, second, output, memory)
+    sizes = "x".join(map(str, (*problem.batch, problem.rows, problem.columns, problem.depth)))
+    in_memory = {x: b for x, b in memory.items() if x is not output}
+    plain_result = output is second.outputs[0] or _is_transpose(output)
+    result = None if plain_result else epilogue_value(second.outputs[0], output, in_memory)
+    note = " -> ".join(op.name for op in ops)
+    params = tuple(memory.values())
+    weights = second.inputs[0]
+    if packed_bytes(first, second) > PACKED_BYTES and is_online(ops):
+        long_scores = _scores_epilogue(first, softmax_scores(weights), in_memory)
+        online = OnlineAttention(problem, ctx.target)
+        name = f"f32_online_attention_{sizes}_{_tiles_text(online.tiles, ctx)}"
+        blocks = f"{note} [rows {online.block} columns {online.columns}]"
+        return online.function(name, params, blocks, long_scores, result)
+    scores, group = split_row_work(ops, first, second)
+    group, divisor = _division_put_off(group)
+    template = AttentionTemplate(problem, ctx.target)
+    return template.function(
+        f"f32_attention_{sizes}_{_tiles_text(template.tiles, ctx)}",
+        params,
+        f"{note} [rows {template.block}]",
+        _scores_epilogue(first, scores, in_memory),
+        _row_work(group, scores, in_memory, template, divisor),
+        result,
+        divisor is not None,
+    )
+
+
+def _scores_epilogue(
+    first: Op, scores: GraphTensor | None, in_memory: dict[GraphTensor, Buffer]
+) -> EpilogueValue | None:
+    product = first.outputs[0]
+    return epilogue_value(product, scores, in_memory) if scores and scores is not product else None
+
+
+def _tiles_text(tiles: Sequence[GemmTile], ctx: LowerContext) -> str:
+    return "_".join(f"{x.rows}x{x.columns(ctx.target)}" for x in tiles) + f"__{ctx.target.isa}"
+
+
+def _division_put_off(group: RowGroup) -> tuple[RowGroup, GraphTensor | None]:
+    """A softmax's last division left to the second product's epilogue: (the group without it, its divisor).
+
+    Only where exponentials are divided by their own sum: there neither side can overflow or lose its NaN.
+    """
+    last = group.output.producer_owner
+    if last.op_name != "div":
+        return group, None
+    powers, total = last.inputs
+    is_sum = (
+        total.producer_owner.op_name == "reduce_sum" and total.producer_owner.inputs[0] is powers
+    )
+    if powers.producer_owner.op_name != "exp" or not is_sum or group.spans_row(total):
+        return group, None
+    rest = tuple(op for op in group.ops if op is not last)
+    return replace(group, ops=rest, output=powers), total
+
+
+def split_row_work(ops: Sequence[Op], first: Op, second: Op) -> tuple[GraphTensor, RowGroup]:
+    """(scores, the row group): where the first product's epilogue ends and the row work begins.
+
+    The epilogue takes the elementwise ops no reduction comes before, if one tensor alone leaves them.
+    """
+    between = ops[ops.index(first) + 1 : ops.index(second)]
+    late: set[Op] = set()
+    for op in between:
+        if reduces_rows(op) or any(x.producer_owner in late for x in op.inputs):
+            late.add(op)
+    leaving = {x for op in between if op in late for x in op.inputs if x.producer_owner not in late}
+    early = {y for op in (first, *between) if op not in late for y in op.outputs}
+    candidates = leaving & early
+    scores = candidates.pop() if len(candidates) == 1 else first.outputs[0]
+    body = tuple(op for op in between if op in late or len(candidates) > 0)
+    reductions = tuple(op for op in body if reduces_rows(op))
+    return scores, RowGroup(body, scores.details.plain_dims, reductions, second.inputs[0])
+
+
+def _is_transpose(tensor: GraphTensor) -> bool:
+    return tensor.producer_owner.op_name == "transpose"
+
+
+def _problem(
+    first: MatmulCore, second: MatmulCore, output: GraphTensor, memory: dict[GraphTensor, Buffer]
+) -> AttentionProblem:
+    rows, columns, depth = first.sizes
+    batch = second.outputs[0].details.plain_dims[:-2]
+    rank = len(batch)
+    a, b, d = first.inputs[0], first.inputs[1], second.inputs[1]
+    return AttentionProblem(
+        batch, rows, columns, depth, second.sizes[1],
+        operand_of(a, memory[a], rank, first.transpose_a),
+        operand_of(b, memory[b], rank, first.transpose_b),
+        operand_of(d, memory[d], rank, second.transpose_b),
+        _output_operand(second, output, memory[output]),
+    )  # fmt: skip
+
+
+def _output_operand(second: MatmulCore, output: GraphTensor, buffer: Buffer) -> Operand:
+    """Strides of the result in the order of the second product's axes, through a final transpose if there is one."""
+    rank = second.outputs[0].details.rank
+    if not _is_transpose(output):
+        return operand_of(second.outputs[0], buffer, rank - 2, False)
+    dims = output.details.plain_dims
+    strides = [1] * rank
+    for axis in reversed(range(rank - 1)):
+        strides[axis] = strides[axis + 1] * dims[axis + 1]
+    perm = getattr(output.producer_owner, "perm")  # noqa: B009 - Op does not declare it
+    by_source = [strides[perm.index(axis)] for axis in range(rank)]
+    return Operand(buffer, tuple(by_source[:-2]), by_source[-2], by_source[-1])
+
+
+def _row_work(
+    group: RowGroup,
+    scores: GraphTensor,
+    in_memory: dict[GraphTensor, Buffer],
+    template: AttentionTemplate,
+    divisor: GraphTensor | None,
+) -> RowWork:
+    panel = template.panel
+
+    def work(outer: Index, at: Callable[[Expr], Index], row: Index) -> list[list[Stmt]]:
+        given = {scores: lambda index: Load(panel, at(index[-1]))}
+        emitter = RowEmitter(group, outer, in_memory, given, panel, lambda index: at(index[-1]))
+        parts = emitter.phases(lambda number, dtype: (template.row_values(number, dtype), row))
+        if divisor is not None:
+            parts[-1].append(Store(template.divisors, row, emitter.scalar(divisor)))
+        return parts
+
+    return work

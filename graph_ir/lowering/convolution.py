@@ -1,0 +1,204 @@
+"""From a direct convolution and its epilogue ops to the numbers the convolution template takes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ...tensor_ir import builder as t
+from ...tensor_ir.nodes import Buffer, Expr, Function, Let
+from ..ir.computation import Index
+from ..ir.format import Format
+from ..ir.graph import GraphTensor, Op
+from ..ops.convolution_direct import LAST_BANDS, DirectConvolution, offered
+from ..rewriting.groups import is_elementwise
+from ..schedule.context import LowerContext
+from ..schedule.convolution_blocking import ConvolutionChoice, blocking_cycles, candidate_choices
+from ..schedule.convolution_geometry import ConvolutionGeometry
+from ..schedule.matmul_tile import MatmulBlocking
+from ..templates.convolution import ConvolutionProblem, ConvolutionTemplate
+from ..templates.convolution_band import BANDS, ImageOperand
+from ..templates.matmul import EpilogueValue, MatmulProblem, MatmulTemplate, Operand
+from ..templates.reader import parameters
+from .matmul import epilogue_names, epilogue_value, flat
+
+
+def convolution_choices(op: DirectConvolution, ctx: LowerContext) -> list[ConvolutionChoice]:
+    """Every band and blocking the template offers for the layouts its operands have; the model's pick first."""
+    x, w = (i.details.format for i in op.inputs)
+    choices = offered(op.geometry, ctx, op.problem)
+    if op.outputs[0].details.format.is_plain:
+        return [c for c in choices if c.band == "product"]
+    bands = ("planes",) if x.is_plain else LAST_BANDS
+    return [
+        c
+        for c in choices
+        if c.band in bands and c.blocking.tile.columns(ctx.target) == w.blocks[-1]
+    ]
+
+
+def convolution_candidates(op: DirectConvolution, ctx: LowerContext) -> list[ConvolutionChoice]:
+    """The choices worth trying for the layouts a convolution has, with the cycles foreseen; the model's pick first."""
+    picks = convolution_choices(op, ctx)
+    if picks[0].band == "product":
+        return picks
+    bands = tuple(dict.fromkeys(choice.band for choice in picks))
+    tiles = tuple(dict.fromkeys(choice.blocking.tile for choice in picks))
+    found = candidate_choices(op.geometry, ctx.target, ctx.options.threads, bands, tiles)
+    # A blocking asked for runs with the best band of its tile, so only that one can be tried.
+    band_of = {choice.blocking.tile: choice.band for choice in reversed(picks)}
+    return [c for c in found if c.band == band_of[c.blocking.tile]]
+
+
+def convolution_choice(op: DirectConvolution, ctx: LowerContext) -> ConvolutionChoice:
+    """How a convolution runs: under the blocking asked for, else by the cost model."""
+    choices = convolution_choices(op, ctx)
+    asked = ctx.blockings.get(op.problem)
+    same = [c for c in choices if asked and c.blocking.tile == asked.tile]
+    return replace(same[0], blocking=asked) if asked and same else choices[0]
+
+
+def convolution_cycles(op: DirectConvolution, blocking: MatmulBlocking, ctx: LowerContext) -> float:
+    """What the cost model says a convolution takes under a blocking, in the layouts it has."""
+    choice = convolution_choice(op, replace(ctx, blockings={op.problem: blocking}))
+    if choice.band == "product":
+        return choice.cycles
+    return blocking_cycles(op.geometry, choice.band, blocking, ctx.target, ctx.options.threads)
+
+
+def convolution_function(
+    op: DirectConvolution,
+    ops: Sequence[Op],
+    inputs: list[GraphTensor],
+    outputs: list[GraphTensor],
+    ctx: LowerContext,
+) -> Function:
+    """A direct convolution and the elementwise ops after it; parameters are `inputs` (each once), then the output."""
+    (output,) = outputs
+    memory = {x: flat(b) for x, b in parameters(inputs, outputs).items()}
+    choice = convolution_choice(op, ctx)
+    others = [o for o in ops if o is not op]
+    reads = [x for x in memory if x not in (*op.inputs, output)]
+    by_pixel = _reads_by_pixel(output, reads, others)
+    value = None
+    if output is not op.outputs[0]:
+        value = epilogue_value(op.outputs[0], output, memory)
+    operands = [memory[x] for x in (*op.inputs, output)]
+    make = _product if choice.band == "product" else _taps
+    template = make(op, choice, operands, output, value, by_pixel, ctx)
+    post = epilogue_names(op, ops)
+    tile = f"{choice.blocking.tile.rows}x{choice.blocking.tile.columns(ctx.target)}"
+    name = f"f32_conv_{choice.band}{post}_{op.geometry}_{tile}__{ctx.target.isa}"
+    note = f"{' -> '.join(o.name for o in ops)} [{choice.band} {choice.blocking}]"
+    return template.function(name, tuple(memory.values()), note)
+
+
+def _taps(
+    op: DirectConvolution, choice: ConvolutionChoice, operands: Sequence[Buffer], output: GraphTensor,
+    value: EpilogueValue | None, by_pixel: bool, ctx: LowerContext,
+) -> ConvolutionTemplate:  # fmt: skip
+    """Channels last, tap by tap."""
+    x, w, y = operands
+    geometry, blocking = op.geometry, choice.blocking
+    image, result = image_operand(op.inputs[0], x), image_operand(output, y)
+    columns = 0  # of pixels that the epilogue gets by number
+    if BANDS[choice.band].flat:
+        columns = geometry.result[1]
+    elif choice.band == "place" and by_pixel and geometry.is_product:
+        geometry = _lines(geometry, -(-geometry.result[0] // blocking.m_block))
+        blocking = replace(blocking, m_block=1)
+        columns = geometry.result[1]
+        image = replace(image, row=columns * image.column)
+        result = replace(result, row=columns * result.column)
+    problem = ConvolutionProblem(geometry, image, w, result, choice.band)
+    if value is not None:
+        value = _indexed(value, output.details.rank, columns, by_pixel)
+    return ConvolutionTemplate(problem, blocking, ctx.target, value)
+
+
+def _product(
+    op: DirectConvolution, choice: ConvolutionChoice, operands: Sequence[Buffer], output: GraphTensor,
+    value: EpilogueValue | None, by_pixel: bool, ctx: LowerContext,
+) -> MatmulTemplate:  # fmt: skip
+    """Weights [outputs, channels] times image [channels, pixels], all plain."""
+    x, w, y = operands
+    g, pixels = op.geometry, math.prod(op.geometry.result)
+    problem = MatmulProblem(
+        (g.batch, g.groups), g.outputs, pixels, g.channels,
+        Operand(w, (0, g.outputs * g.channels), g.channels, 1),
+        Operand(x, (g.groups * g.channels * pixels, g.channels * pixels), pixels, 1),
+        Operand(y, (g.groups * g.outputs * pixels, g.outputs * pixels), pixels, 1),
+    )  # fmt: skip
+    if value is None:
+        return MatmulTemplate(problem, choice.blocking, ctx.target, None)
+    inner = _indexed(value, output.details.rank, g.result[1], by_pixel)
+
+    def of_index(index: Index, acc: Expr) -> tuple[list[Let], Expr]:
+        image, group, number, pixel = index
+        return inner((image, t.add(t.mul(group, g.outputs), number), t.as_expr(0), pixel), acc)
+
+    return MatmulTemplate(problem, choice.blocking, ctx.target, of_index)
+
+
+def _lines(g: ConvolutionGeometry, wanted: int) -> ConvolutionGeometry:
+    """The same product over equal lines of pixels, about as many as wanted: register tiles do not end with each row."""
+    pixels = math.prod(g.image)
+    count = next(n for n in range(min(wanted, pixels), 0, -1) if pixels % n == 0)
+    line = (count, pixels // count)
+    return ConvolutionGeometry(g.batch, g.groups, g.channels, g.outputs, line, line)
+
+
+def image_operand(tensor: GraphTensor, buffer: Buffer) -> ImageOperand:
+    """Strides of an image of one or two spatial axes, in a layout without blocks."""
+    details = tensor.details
+    strides = strides_of(details.format, details.plain_dims)
+    row = strides[2] if details.rank == 4 else 0
+    return ImageOperand(buffer, strides[0], row, strides[-1], strides[1])
+
+
+def strides_of(fmt: Format, dims: Sequence[int]) -> list[int]:
+    """Elements between neighbours on each plain axis, in a layout without blocks."""
+    strides, stride = [0] * len(dims), 1
+    for axis in reversed(fmt.order):
+        strides[axis] = stride
+        stride *= dims[axis]
+    return strides
+
+
+def _reads_by_pixel(output: GraphTensor, reads: Sequence[GraphTensor], ops: Sequence[Op]) -> bool:
+    """Whether a pixel may be named by its number alone: what the epilogue reads has each pixel, in order, or one value
+    for all."""
+    if not all(map(is_elementwise, ops)):
+        return False
+    rank = output.details.rank
+    pixels = output.details.plain_dims[2:]
+    for tensor in reads:
+        dims, fmt = tensor.details.plain_dims, tensor.details.format
+        own = dims[2 - rank :] if len(dims) > rank - 3 else dims
+        if all(size == 1 for size in own):
+            continue
+        axes = [i for i, axis in enumerate(fmt.order) if axis >= len(dims) - len(pixels)]
+        in_order = axes == list(range(axes[0], axes[0] + len(axes))) if axes else False
+        if own != pixels or fmt.is_blocking or not in_order:
+            return False
+    return True
+
+
+def _indexed(value: EpilogueValue, rank: int, columns: int, by_pixel: bool) -> EpilogueValue:
+    """The epilogue of a plain index of `rank` axes for one of (image, output, line, pixel of it).
+
+    `columns`: pixels in a line of the template, 0 where that is a row of the result. With `by_pixel` a pixel of a line
+    is named by its number in the image.
+    """
+
+    def of_index(index: Index, acc: Expr) -> tuple[list[Let], Expr]:
+        image, output, row, column = index
+        if columns and by_pixel:
+            row, column = t.as_expr(0), t.add(t.mul(row, columns), column)
+        elif columns:
+            row, column = t.add(row, t.floordiv(column, columns)), t.mod(column, columns)
+        places = (row, column) if rank == 4 else (column,)
+        return value((image, output, *places), acc)
+
+    return of_index

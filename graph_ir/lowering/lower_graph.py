@@ -1,0 +1,222 @@
+"""From the final graph to one Tensor IR module: a function per distinct kernel, and `main`, which calls them in order.
+
+`main` takes the graph's inputs, its outputs, the constants section and the arena, the last two as bytes. So does the
+function of a subgraph of a control op, whose arena is a part of that of the graph around it.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ...base.dtypes import U8
+from ...base.errors import InternalError
+from ...tensor_ir import builder as t
+from ...tensor_ir.nodes import Block, Buffer, Function, Invoke, Module, Slice
+from ..ir.graph import Graph, GraphTensor, Op, attribute_tokens, subgraphs_of
+from ..ops.control import Case, ControlOp, While
+from ..passes.plan_memory import ALIGNMENT, MemoryPlan, workspace_of
+from ..rewriting.groups import is_view, storage_root
+from ..schedule.context import LowerContext
+from .control import LoopParts, Surroundings, case_function, while_function
+
+ENTRY = "main"
+_LOG = logging.getLogger("graphc.lower")
+
+
+@dataclass(frozen=True)
+class KernelCall:
+    """One step of the program: which graph op runs as which kernel (a control op: as the function that decides)."""
+
+    op_name: str
+    kernel: str
+    note: str
+    gflop: float
+
+
+@dataclass(frozen=True)
+class LoweredModel:
+    """The program of a model: module, constants section, arena size, and the calls `main` makes in order."""
+
+    module: Module
+    constants: bytes
+    arena_bytes: int
+    calls: tuple[KernelCall, ...]
+
+
+def lower_graph(
+    graph: Graph, ctx: LowerContext, on_op: Callable[[int, int], None] | None = None
+) -> LoweredModel:
+    """Lower every op and tie the kernels together. `on_op(done, total)` reports progress."""
+    program = _Program(graph, ctx)
+    main, calls = program.function(graph, ENTRY, on_op)
+    module = Module((*program.kernels.functions, main), ENTRY)
+    plan: MemoryPlan = graph.attrs["temp.memory_plan"]
+    return LoweredModel(module, bytes(program.constants.data), plan.arena_bytes, tuple(calls))
+
+
+class _Program:
+    """What the functions of one model share: the constants and the kernels."""
+
+    def __init__(self, graph: Graph, ctx: LowerContext) -> None:
+        self.ctx = ctx
+        self.constants = _Constants(graph)
+        self.kernels = _Kernels()
+
+    def function(
+        self, graph: Graph, name: str, on_op: Callable[[int, int], None] | None = None
+    ) -> tuple[Function, list[KernelCall]]:
+        """The function that runs a graph, and its calls."""
+        places = _Places(graph, self.constants)
+        invokes: list[Invoke] = []
+        calls: list[KernelCall] = []
+        steps = [op for op in graph.ops if op.kind not in ("source", "sink") and not is_view(op)]
+        for done, op in enumerate(steps):
+            kernel = self.kernels.of(op, self._functions)
+            invokes.append(Invoke(kernel.name, places.arguments(op)))
+            _LOG.debug("%s runs as %s: %s", op.name, kernel.name, kernel.note)
+            calls.append(KernelCall(op.name, kernel.name, kernel.note, op.get_gflop()))
+            if on_op:
+                on_op(done + 1, len(steps))
+        return Function(name, places.params, Block(tuple(invokes)), graph.name), calls
+
+    def _functions(self, op: Op) -> tuple[Function, ...]:
+        """What an op is lowered to (one function); those of its subgraphs are taken in first."""
+        if not isinstance(op, ControlOp):
+            return op.get_func(self.ctx).functions
+        around = Surroundings(self.constants.buffer, workspace_of(op))
+        name = f"{op.op_name}__{self.ctx.target.isa}"
+        if isinstance(op, Case):
+            branches = [self._subgraph(branch, "branch") for branch in op.branches]
+            return (case_function(op, branches, around, name, op.name),)
+        if isinstance(op, While):
+            condition, body = (
+                self._subgraph(op.condition, "condition"),
+                self._subgraph(op.body, "body"),
+            )
+            parts = LoopParts(condition, body, tuple(map(self._copy, op.outputs)))
+            return (while_function(op, parts, around, name, op.name),)
+        raise InternalError(f"{op.op_name} '{op.name}' cannot be lowered")
+
+    def _subgraph(self, graph: Graph, role: str) -> str:
+        function, _ = self.function(graph, f"{role}__{self.ctx.target.isa}")
+        return self.kernels.add((function,)).name
+
+    def _copy(self, tensor: GraphTensor) -> str:
+        """The kernel that copies a tensor."""
+        graph = Graph("copy")
+        source = graph.make_input(tensor.details, tensor.name)
+        copy = graph.make("copy", [source], {}, f"{tensor.name}.copy")
+        return self.kernels.of(copy, self._functions).name
+
+
+class _Kernels:
+    """The distinct functions of a program: equal ones are kept once, unequal ones of one name are numbered."""
+
+    def __init__(self) -> None:
+        self.functions: list[Function] = []
+        self._by_op: dict[tuple[object, ...], Function] = {}
+        self._by_content: dict[Function, Function] = {}
+        self._names: dict[str, int] = {}
+
+    def of(self, op: Op, lowered: Callable[[Op], tuple[Function, ...]]) -> Function:
+        """The function to call for an op, which `lowered` makes; ops that differ in names only share it."""
+        operands = list(dict.fromkeys(op.inputs))
+        details = [x.details for x in (*operands, *op.outputs)]
+        wires = tuple(operands.index(x) for x in op.inputs)
+        key = (op.op_name, wires, *attribute_tokens(details), *attribute_tokens(op.attrs))
+        if key not in self._by_op:
+            self._by_op[key] = self.add(lowered(op))
+        return self._by_op[key]
+
+    def add(self, functions: tuple[Function, ...]) -> Function:
+        """Take in the functions an op lowered to (one, today); returns the one to call."""
+        (function,) = functions
+        content = replace(function, name="", note="")
+        if content not in self._by_content:
+            number = self._names.get(function.name, 0)
+            self._names[function.name] = number + 1
+            named = replace(function, name=f"{function.name}_{number}") if number else function
+            self._by_content[content] = named
+            self.functions.append(named)
+        return self._by_content[content]
+
+
+class _Constants:
+    """The constants section: those of a graph, then those of the subgraphs of its control ops; equal ones once."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.data = bytearray()
+        self.offsets: dict[GraphTensor, int] = {}
+        self._known: dict[bytes, int] = {}
+        pending = [graph]
+        while pending:
+            current = pending.pop(0)
+            for op in current.ops:
+                if op.op_name == "constant":
+                    self._add(op)
+                elif isinstance(op, ControlOp):
+                    pending.extend(subgraphs_of(op))
+        self.buffer = Buffer("constants", U8, (len(self.data),))
+
+    def _add(self, op: Op) -> None:
+        packed = op.outputs[0].details.format.pack(np.asarray(op.attrs["value"]))
+        data = packed.tobytes()
+        if data not in self._known:
+            self.data.extend(bytes(-len(self.data) % ALIGNMENT))
+            self._known[data] = len(self.data)
+            self.data.extend(data)
+        self.offsets[op.outputs[0]] = self._known[data]
+
+
+class _Places:
+    """Where each tensor is: a parameter of the function, or bytes in the constants section or the arena."""
+
+    def __init__(self, graph: Graph, constants: _Constants) -> None:
+        self._plan: MemoryPlan = graph.attrs["temp.memory_plan"]
+        self._constant_offsets = constants.offsets
+        self._constants = constants.buffer
+        self._params: dict[GraphTensor, Buffer] = {}
+        for op in graph.inputs:
+            self._params[op.outputs[0]] = _param("x", len(self._params), op.outputs[0])
+        for number, op in enumerate(graph.outputs):
+            self._params[storage_root(op.inputs[0])] = _param("y", number, op.inputs[0])
+        self._arena = Buffer("arena", U8, (self._plan.arena_bytes,))
+        self.params = (*self._params.values(), self._constants, self._arena)
+
+    def arguments(self, op: Op) -> tuple[Slice, ...]:
+        """What the function of an op is called with: every operand once, for a control op all and its surroundings."""
+        if not isinstance(op, ControlOp):
+            operands = [*dict.fromkeys(op.inputs), *op.outputs]
+            return tuple(self.slice(x) for x in operands)
+        workspace = t.slice_of(self._arena, (self._plan.workspaces[op],))
+        tensors = [self.slice(x) for x in (*op.inputs, *op.outputs)]
+        return (*tensors, t.slice_of(self._constants), workspace)
+
+    def slice(self, tensor: GraphTensor) -> Slice:
+        """The address of a tensor."""
+        root = storage_root(tensor)
+        if root in self._params:
+            buffer = self._params[root]
+            return Slice(buffer, tuple(t.as_expr(0) for _ in buffer.shape))
+        if root in self._constant_offsets:
+            return Slice(self._constants, (t.as_expr(self._constant_offsets[root]),))
+        return Slice(self._arena, (t.as_expr(self._plan.offsets[root]),))
+
+
+def _param(prefix: str, number: int, tensor: GraphTensor) -> Buffer:
+    return Buffer(f"{prefix}{number}", tensor.details.dtype, tensor.details.blocking_dims)
+
+
+def kernel_bytes(op: Op) -> int:
+    """Bytes one run of an op must move at least: every operand once."""
+    return sum(x.details.size_bytes for x in (*dict.fromkeys(op.inputs), *op.outputs))
+
+
+def total_gflop(calls: tuple[KernelCall, ...]) -> float:
+    """Work of one run in 1e9 operations."""
+    return math.fsum(call.gflop for call in calls)

@@ -1,0 +1,112 @@
+"""From a group of ops (a subgraph) to one Tensor IR function: picks the template and hands it plain numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ...tensor_ir.nodes import Buffer, Function, Module
+from ..ir.computation import Reduction
+from ..ir.graph import Graph, GraphTensor, Op
+from ..ir.op_kinds import FusibleOp
+from ..ops.pool import WindowReduce
+from ..rewriting.groups import is_tuned, reduces_rows
+from ..schedule.context import LowerContext
+from ..templates.joined import joined_concat, joined_loops
+from ..templates.loops import pointwise_loops, reduction_loops
+from ..templates.reader import parameters
+from ..templates.row_panel import RowGroup, row_panel_loops
+from .attention import attention_function
+from .channel_windows import depthwise_function, pool_function
+from .convolution import convolution_function
+from .matmul import matmul_function
+from .winograd import winograd_function
+
+Lowering = Callable[
+    [Any, Sequence[Op], list[GraphTensor], list[GraphTensor], LowerContext], Function
+]
+"""(the tuned op, it and the elementwise ops after it, what they read, the one tensor they make) -> the function, whose
+parameters are the inputs, each once, then the output."""
+
+LOWERINGS: Mapping[str, Lowering] = {
+    "depthwise_convolution": depthwise_function,
+    "matmul_core": matmul_function,
+    "winograd_convolution": winograd_function,
+    "direct_convolution": convolution_function,
+}
+"""How the group around a tuned op is lowered, by the op's name."""
+
+
+def lower_op(op: Op, ctx: LowerContext) -> Module:
+    """Tensor IR of one op alone."""
+    return _module(_function([op], list(op.inputs), list(op.outputs), ctx))
+
+
+def lower_group(graph: Graph, ctx: LowerContext) -> Module:
+    """Tensor IR of a subgraph; parameters are its inputs, then its outputs."""
+    inputs = [op.outputs[0] for op in graph.inputs]
+    outputs = [op.inputs[0] for op in graph.outputs]
+    body = [op for op in graph.ops if op.kind not in ("source", "sink")]
+    return _module(_function(body, inputs, outputs, ctx))
+
+
+def _module(function: Function) -> Module:
+    return Module((function,))
+
+
+def _function(
+    ops: Sequence[Op], inputs: list[GraphTensor], outputs: list[GraphTensor], ctx: LowerContext
+) -> Function:
+    tuned = [op for op in ops if is_tuned(op)]
+    if len(tuned) == 2:
+        return attention_function(ops, inputs, outputs, ctx)
+    if tuned:
+        return LOWERINGS[tuned[0].op_name](tuned[0], ops, inputs, outputs, ctx)
+    return _loops(ops, parameters(inputs, outputs), outputs, ctx)
+
+
+def _loops(
+    ops: Sequence[Op],
+    buffers: dict[GraphTensor, Buffer],
+    outputs: list[GraphTensor],
+    ctx: LowerContext,
+) -> Function:
+    """A group without tuned products: rows at a time, a reduction, or pointwise."""
+    note, name, threads = group_note(ops), _loop_name(ops, outputs, ctx), ctx.options.threads
+    reductions = tuple(op for op in ops if _is_reduction(op))
+    if not reductions:
+        concat = joined_concat(ops, outputs[0]) if len(outputs) == 1 else None
+        if concat is not None:
+            return joined_loops(name, buffers, concat, outputs[0], threads, note)
+        return pointwise_loops(name, buffers, outputs, threads, note)
+    first = reductions[0]
+    if isinstance(first, WindowReduce) and _has_template(first, buffers, ctx):
+        return pool_function(first, name, buffers, outputs[0], ctx, note)
+    rows = first.inputs[0].details.plain_dims
+    if len(reductions) > 1 or (outputs[0].details.plain_dims == rows and reduces_rows(first)):
+        group = RowGroup(tuple(ops), rows, reductions, outputs[0])
+        return row_panel_loops(name, buffers, group, threads, note)
+    return reduction_loops(name, buffers, first.outputs[0], outputs, threads, note)
+
+
+def group_note(ops: Sequence[Op]) -> str:
+    """The names of a group's ops, for people."""
+    return " -> ".join(op.name for op in ops)
+
+
+def _has_template(
+    op: WindowReduce, buffers: Mapping[GraphTensor, Buffer], ctx: LowerContext
+) -> bool:
+    """Whether `templates.channel_windows` runs a pool, which must read a tensor in memory."""
+    return ctx.options.enabled("channel-windows") and op.is_by_channel and op.inputs[0] in buffers
+
+
+def _is_reduction(op: Op) -> bool:
+    return isinstance(op, FusibleOp) and isinstance(op.computation(), Reduction)
+
+
+def _loop_name(ops: Sequence[Op], outputs: Sequence[GraphTensor], ctx: LowerContext) -> str:
+    details = outputs[0].details
+    dims = "x".join(map(str, details.plain_dims)) or "scalar"
+    kinds = "_".join(dict.fromkeys(op.op_name for op in ops))[:60]
+    return f"{details.dtype}_{kinds}_{dims}__{ctx.target.isa}"

@@ -1,0 +1,118 @@
+"""From a tuned product and its epilogue ops to the numbers the matmul template takes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ...base.dtypes import F32
+from ...tensor_ir.nodes import Buffer, Expr, Function, Let
+from ..ir.computation import Index
+from ..ir.graph import GraphTensor, Op
+from ..ops.matmul import MatmulCore
+from ..schedule.context import LowerContext
+from ..schedule.matmul_cost import blocking_cycles
+from ..schedule.matmul_tile import MatmulBlocking, candidate_blockings, ranked_tiles
+from ..templates.matmul import EpilogueValue, MatmulProblem, MatmulTemplate, Operand
+from ..templates.reader import GroupReader, narrow, parameters
+
+
+def matmul_blockings(op: MatmulCore, ctx: LowerContext) -> list[MatmulBlocking]:
+    """Every blocking the template offers for a product, given the layout its B has; the model's pick first."""
+    m, n, k = op.sizes
+    fmt = op.inputs[1].details.format
+    tiles = ranked_tiles(m, n, ctx.target)
+    if fmt.is_blocking:
+        tiles = [tile for tile in tiles if tile.columns(ctx.target) == fmt.blocks[-1]]
+    batch = math.prod(op.outputs[0].details.plain_dims[:-2])
+    return [
+        blocking
+        for tile in tiles
+        for blocking in candidate_blockings(batch, m, n, k, tile, ctx.target, ctx.options.threads)
+    ]
+
+
+def matmul_blocking(op: MatmulCore, ctx: LowerContext) -> MatmulBlocking:
+    """The blocking a product runs with: the one asked for, else the cost model's."""
+    return ctx.blockings.get(op.problem) or matmul_blockings(op, ctx)[0]
+
+
+def matmul_cycles(op: MatmulCore, blocking: MatmulBlocking, ctx: LowerContext) -> float:
+    """What the cost model says a product takes under a blocking, given the layout its B has."""
+    batch = math.prod(op.outputs[0].details.plain_dims[:-2])
+    packed = op.inputs[1].details.format.is_blocking
+    return blocking_cycles(batch, *op.sizes, blocking, ctx.target, ctx.options.threads, packed)
+
+
+def matmul_function(
+    op: MatmulCore,
+    ops: Sequence[Op],
+    inputs: list[GraphTensor],
+    outputs: list[GraphTensor],
+    ctx: LowerContext,
+) -> Function:
+    """A tuned product and the elementwise ops after it; parameters are `inputs` (each once), then the output."""
+    (output,) = outputs
+    buffers = parameters(inputs, outputs)
+    memory = {x: flat(b) if x in (*op.inputs, output) else b for x, b in buffers.items()}
+    m, n, k = op.sizes
+    batch = output.details.plain_dims[:-2]
+    a, b = op.inputs
+    problem = MatmulProblem(
+        batch, m, n, k,
+        operand_of(a, memory[a], len(batch), op.transpose_a),
+        operand_of(b, memory[b], len(batch), op.transpose_b),
+        operand_of(output, memory[output], len(batch), False),
+    )  # fmt: skip
+    blocking = matmul_blocking(op, ctx)
+    if output.details.dtype != F32:  # partial sums wait in C between blocks of k
+        blocking = replace(blocking, k_block=k)
+    columns = blocking.tile.columns(ctx.target)
+    epilogue = None if output is op.outputs[0] else epilogue_value(op.outputs[0], output, memory)
+    post = epilogue_names(op, ops)
+    sizes = "x".join(map(str, (*batch, m, n, k)))
+    name = f"f32_gemm{post}_{sizes}_{blocking.tile.rows}x{columns}__{ctx.target.isa}"
+    template = MatmulTemplate(problem, blocking, ctx.target, epilogue)
+    return template.function(
+        name, tuple(memory.values()), f"{' -> '.join(o.name for o in ops)} [{blocking}]"
+    )
+
+
+def epilogue_names(op: Op, ops: Sequence[Op]) -> str:
+    """The kinds of the ops after a tuned one, as they stand in its kernel's name."""
+    return "".join(f"_{name}" for name in dict.fromkeys(o.op_name for o in ops if o is not op))[:40]
+
+
+def flat(buffer: Buffer) -> Buffer:
+    """The same memory as one axis, which is how templates address matrices."""
+    return Buffer(buffer.name, buffer.dtype, (math.prod(buffer.shape),), buffer.scope)
+
+
+def operand_of(tensor: GraphTensor, buffer: Buffer, batch_rank: int, transposed: bool) -> Operand:
+    """Strides of a matrix operand for each of the output's batch axes, 0 where it broadcasts."""
+    details = tensor.details
+    dims, fmt = details.plain_dims, details.format
+    memory = details.blocking_dims
+    own = len(dims) - 2
+    strides = [math.prod(memory[axis + 1 :]) if dims[axis] > 1 else 0 for axis in range(own)]
+    batch = (0,) * (batch_rank - own) + tuple(strides)
+    if fmt.is_blocking:
+        panel = fmt.blocks[-1]
+        return Operand(buffer, batch, memory[-2] * panel, 1, panel)
+    row, col = (1, dims[-1]) if transposed else (dims[-1], 1)
+    return Operand(buffer, batch, row, col)
+
+
+def epilogue_value(
+    acc_tensor: GraphTensor, output: GraphTensor, buffers: dict[GraphTensor, Buffer]
+) -> EpilogueValue:
+    """Value of `output` as a function of the product's accumulator; `buffers` holds what else it reads."""
+    in_memory = {x: b for x, b in buffers.items() if x is not output}
+
+    def value(index: Index, acc: Expr) -> tuple[list[Let], Expr]:
+        reader = GroupReader(in_memory, {acc_tensor: lambda _: acc})
+        result = narrow(reader.read(output)(index), output.details.dtype)
+        return reader.lets, result
+
+    return value

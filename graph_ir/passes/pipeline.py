@@ -1,0 +1,112 @@
+"""The passes over a graph, in order, read top to bottom."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from ..ir.graph import Graph
+from ..ir.verifier import verify
+from ..rewriting.decisions import close_stage, log_of, names_of, start_log
+from ..schedule.context import LowerContext
+from .decompose import decompose
+from .divide_by_constants import divide_by_constants
+from .eliminate_common import eliminate_common
+from .fold_batch_norm import fold_batch_norm
+from .fold_constants import fold_constants
+from .fuse import fuse
+from .lower_windows import lower_windows
+from .materialize_outputs import materialize_outputs
+from .pad_windows import pad_windows
+from .plan_memory import plan_memory
+from .propagate_layouts import propagate_layouts
+from .recompose_activation import recompose_activation
+from .recompose_normalization import recompose_normalization
+from .recompose_softmax import recompose_softmax
+from .remove_dead import remove_dead
+from .simplify_algebra import simplify_algebra
+from .simplify_control import simplify_control
+from .simplify_movement import simplify_movement
+from .sink_reshapes import sink_reshapes
+from .sink_transposes import sink_transposes
+from .split_running_sums import split_running_sums
+from .sum_row_products import sum_row_products
+from .update_in_place import update_in_place
+
+Pass = Callable[[Graph, LowerContext], bool]
+OnStage = Callable[[int, str, Graph, bool], None]
+
+
+def optimize_subgraphs(graph: Graph, ctx: LowerContext) -> bool:
+    """Replace the subgraphs of control ops by optimised copies: every pass runs on each, innermost last."""
+    control = [op for op in graph.ops if op.kind == "control"]
+    for op in control:
+        for key, value in op.attrs.items():
+            if isinstance(value, tuple):
+                op.attrs[key] = tuple(_optimized(graph, inner, ctx) for inner in value)
+            elif isinstance(value, Graph):
+                op.attrs[key] = _optimized(graph, value, ctx)
+    return bool(control)
+
+
+def _optimized(outer: Graph, inner: Graph, ctx: LowerContext) -> Graph:
+    made = inner.copy()
+    made.sort()
+    run(made, ctx)
+    for decision in log_of(made).decisions:
+        log_of(outer).decisions.append(replace(decision, stage=log_of(outer).current[0]))
+    return made
+
+
+# (pass, the switch of `options.SWITCHES` that turns it off, or "" if the program needs it)
+PIPELINE: tuple[tuple[Pass, str], ...] = (
+    (remove_dead, ""),
+    (fold_constants, "fold"),
+    (simplify_control, "simplify"),
+    (fold_constants, "fold"),  # what a branch or an unrolled loop computes from constants
+    (update_in_place, "in-place"),
+    (optimize_subgraphs, ""),  # when constants have moved into them, long before memory is planned
+    (eliminate_common, "cse"),
+    (simplify_algebra, "simplify"),
+    (simplify_movement, "simplify"),
+    (eliminate_common, "cse"),  # patterns need equal parts to be one
+    (recompose_activation, "recompose"),
+    (recompose_softmax, "recompose"),
+    (recompose_normalization, "recompose"),
+    (fold_batch_norm, "simplify"),
+    (split_running_sums, "simplify"),
+    (decompose, ""),
+    (lower_windows, ""),
+    (divide_by_constants, "simplify"),  # after the patterns, which know divisions
+    (sum_row_products, "simplify"),
+    (sink_reshapes, ""),
+    (sink_transposes, "simplify"),
+    (eliminate_common, "cse"),  # decompositions of equal composites are equal
+    (propagate_layouts, ""),
+    (pad_windows, ""),
+    (fold_constants, "fold"),  # the weight prepack: a reorder of a constant is a constant
+    (remove_dead, ""),
+    (materialize_outputs, ""),
+    (fuse, "fuse"),
+    (remove_dead, ""),
+    (plan_memory, ""),
+)
+
+
+def run(
+    graph: Graph, ctx: LowerContext, on_stage: OnStage | None = None, first: int | None = None
+) -> None:
+    """Run every enabled pass in place; `on_stage(number, name, graph, changed)` sees each stage.
+
+    `first`: run only that many passes, to see where a graph goes wrong.
+    """
+    log = start_log(graph)
+    for number, (step, switch) in enumerate(PIPELINE[:first], start=1):
+        log.current = (number, step.__name__)
+        before, enabled = names_of(graph), not switch or ctx.options.enabled(switch)
+        changed = step(graph, ctx) if enabled else False
+        close_stage(graph, log, enabled, changed, before)
+        if ctx.options.verify:
+            verify(graph)
+        if on_stage:
+            on_stage(number, step.__name__, graph, changed)

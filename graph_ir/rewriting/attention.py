@@ -1,0 +1,118 @@
+"""Recognises attention: a product, row work with reductions on its result, and a product that reads only that."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..ir.graph import GraphTensor, Op
+from ..ops.matmul import MatmulCore
+from .groups import is_elementwise, reduces_rows
+
+PACKED_BYTES = 2 << 20
+"""Most bytes of packed keys and values kept on a thread's stack; beyond, only a softmax can be done in blocks."""
+
+
+def attention_group(second: Op) -> list[Op] | None:
+    """The ops of the group whose second product is `second`, in topological order; None if there is no such group."""
+    if not _is_product(second) or second.attrs.get("transpose_a"):
+        return None
+    weights = second.inputs[0]
+    if second.inputs[1] is weights:
+        return None
+    first, between = _row_work_before(weights)
+    if first is None or not any(map(reduces_rows, between)):
+        return None
+    if first.outputs[0].details.plain_dims[:-2] != second.outputs[0].details.plain_dims[:-2]:
+        return None
+    if packed_bytes(first, second) > PACKED_BYTES and not is_online([*between, second]):
+        return None
+    group = [first, *sorted(between, key=lambda op: op.logical_op_id), second]
+    last = _transpose_after(second)
+    return [*group, last] if last is not None else group
+
+
+def _is_product(op: Op) -> bool:
+    """A tuned product whose rows are plain; its right-hand side may lie in panels."""
+    return isinstance(op, MatmulCore) and op.is_tuned and op.inputs[0].details.format.is_plain
+
+
+def packed_bytes(first: Op, second: Op) -> int:
+    """Bytes of the keys and values of one head."""
+    assert isinstance(first, MatmulCore) and isinstance(second, MatmulCore)
+    return sum(4 * n * k for _, n, k in (first.sizes, second.sizes))
+
+
+def is_online(ops: Sequence[Op]) -> bool:
+    """Whether a group's row work is a softmax and elementwise ops before it, so that it can be done block by block."""
+    products = [op for op in ops if isinstance(op, MatmulCore)]
+    plain = all(op.inputs[1].details.format.is_plain for op in products)
+    only = sum(map(reduces_rows, ops)) == 2
+    return plain and only and softmax_scores(products[-1].inputs[0]) is not None
+
+
+def softmax_scores(weights: GraphTensor) -> GraphTensor | None:
+    """What `weights` is the softmax of, rows being the last axis; None if it is none."""
+    division = weights.producer_owner
+    if division.op_name != "div":
+        return None
+    powers, total = (x.producer_owner for x in division.inputs)
+    is_total = total.op_name == "reduce_sum" and total.inputs[0] is powers.outputs[0]
+    if powers.op_name != "exp" or not is_total or not reduces_rows(total):
+        return None
+    shifted = powers.inputs[0].producer_owner
+    if shifted.op_name != "sub":
+        return None
+    biggest = shifted.inputs[1].producer_owner
+    is_biggest = biggest.op_name == "reduce_max" and biggest.inputs[0] is shifted.inputs[0]
+    return shifted.inputs[0] if is_biggest and reduces_rows(biggest) else None
+
+
+def _row_work_before(weights: GraphTensor) -> tuple[Op | None, list[Op]]:
+    """(the product, ops between it and `weights`) if those ops are read by nobody else and read no other product."""
+    dims = weights.details.plain_dims
+    shapes = {dims, (*dims[:-1], 1)}
+    between: list[Op] = []
+    product: Op | None = None
+    work = [weights]
+    while work:
+        op = work.pop().producer_owner
+        if op in between or op is product:
+            continue
+        if _is_product(op) and op.outputs[0].details.plain_dims == dims and product is None:
+            product = op
+        elif (is_elementwise(op) or reduces_rows(op)) and op.outputs[
+            0
+        ].details.plain_dims in shapes:
+            between.append(op)
+            work.extend(x for x in op.inputs if x.details.plain_dims in shapes and _computed(x))
+        else:
+            return None, []
+    inside = {*between} | ({product} if product is not None else set())
+    closed = all(
+        user in inside
+        for op in inside
+        for y in op.outputs
+        for _, user in y.uses
+        if y is not weights
+    )
+    return (product, between) if closed and len({op for _, op in weights.uses}) == 1 else (None, [])
+
+
+def _computed(tensor: GraphTensor) -> bool:
+    return tensor.producer_owner.kind not in ("source", "fused")
+
+
+def _transpose_after(product: Op) -> Op | None:
+    """The only reader of the product, if it permutes all axes but the last."""
+    result = product.outputs[0]
+    readers = {user for _, user in result.uses}
+    if len(readers) != 1:
+        return None
+    (reader,) = readers
+    if (
+        reader.op_name != "transpose"
+        or reader.outputs[0].details.format != reader.inputs[0].details.format
+    ):
+        return None
+    perm = getattr(reader, "perm")  # noqa: B009 - Op does not declare it
+    return reader if perm[-1] == len(perm) - 1 else None

@@ -1,0 +1,111 @@
+"""Questions passes ask about ops: what a computation may be fused or laid out with. Read-only."""
+
+from __future__ import annotations
+
+from ..ir.computation import Pointwise, Reduction
+from ..ir.format import Format, plain
+from ..ir.graph import GraphTensor, Op
+from ..ir.op_kinds import FusibleOp, TunableOp
+from ..ir.registry import lookup, names
+from ..ir.reshape_layout import reshaped_formats
+
+
+def is_pointwise(op: Op) -> bool:
+    """Whether each output element is a function of input elements alone (elementwise or movement)."""
+    return (
+        isinstance(op, FusibleOp)
+        and op.kind == "fusible"
+        and isinstance(op.computation(), Pointwise)
+    )
+
+
+def is_reduction(op: Op) -> bool:
+    """Whether the op combines many input elements into one output element."""
+    return (
+        isinstance(op, FusibleOp)
+        and op.kind == "fusible"
+        and isinstance(op.computation(), Reduction)
+    )
+
+
+def is_elementwise(op: Op) -> bool:
+    """Whether output element i reads only element i (or the broadcast of it) of every input."""
+    return isinstance(op, FusibleOp) and op.elementwise
+
+
+FOLLOWERS = ("concat", "pad", "slice", "max_pool", "min_pool", "sum_pool", "prod_pool")
+
+
+def follows_layout(op: Op) -> bool:
+    """Whether the op runs as well in any layout as in the plain one, its result then lying like what it reads.
+
+    Elementwise ops, and those that look at other elements but leave every axis what it is.
+    """
+    if is_elementwise(op) or op.op_name in FOLLOWERS:
+        return True
+    if op.op_name == "gather":  # along one axis, as resize does
+        return op.inputs[1].details.rank == 1
+    kept = is_reduction(op) and bool(op.attrs.get("keep_dims", False))
+    # Rows of a plain tensor have a loop of their own, which keeps them in cache.
+    return kept and getattr(op, "axes", None) != (op.inputs[0].details.rank - 1,)
+
+
+def elementwise_names() -> list[str]:
+    """The registered ops that are elementwise."""
+    classes = {name: lookup(name) for name in names()}
+    return [n for n, c in classes.items() if issubclass(c, FusibleOp) and c.elementwise]
+
+
+def comes_from_tunable(op: Op) -> bool:
+    """Whether the op is a tunable one, or elementwise ops (at most 100) on what one made."""
+    for _ in range(100):
+        if op.kind == "tunable" or not is_elementwise(op):
+            break
+        same = [x for x in op.inputs if x.details.plain_dims == op.outputs[0].details.plain_dims]
+        if not same:
+            break
+        op = same[0].producer_owner
+    return op.kind == "tunable"
+
+
+def is_tuned(op: Op) -> bool:
+    """Whether a loop template of its own runs the op, and the elementwise ops after it on its accumulators."""
+    return isinstance(op, TunableOp) and op.is_tuned
+
+
+def is_view(op: Op) -> bool:
+    """Whether the output is the input's memory under another shape or name: no code runs for it."""
+    if op.op_name not in ("reshape", "reorder", "transpose"):
+        return False
+    source, result = op.inputs[0].details, op.outputs[0].details
+    if op.op_name == "transpose":
+        return transposed_format(op, source.format) == result.format
+    if op.op_name == "reshape":
+        if source.format.is_plain:
+            return result.format.is_plain
+        kept = reshaped_formats(source.plain_dims, result.plain_dims, source.format)
+        return kept == (source.format, result.format)
+    return source.format.is_view_of(result.format, source.plain_dims)
+
+
+def transposed_format(op: Op, source: Format) -> Format:
+    """The layout in which the result of a transpose is the memory of its input, which lies in layout `source`."""
+    perm = tuple(axis % source.rank for axis in op.attrs["perm"])
+    order = tuple(perm.index(axis) for axis in source.order)
+    return Format(plain(source.rank).axes, order, source.blocks)
+
+
+def storage_root(tensor: GraphTensor) -> GraphTensor:
+    """The tensor whose memory this one lives in, looking through views."""
+    while is_view(tensor.producer_owner):
+        tensor = tensor.producer_owner.inputs[0]
+    return tensor
+
+
+def reduces_rows(op: Op) -> bool:
+    """Whether the op reduces exactly the last axis of a plain tensor, so that one row gives one value."""
+    if not is_reduction(op) or len(op.inputs) != 1:
+        return False
+    source, result = op.inputs[0].details, op.outputs[0].details
+    axes = getattr(op, "axes", None)
+    return axes == (source.rank - 1,) and source.format.is_plain and result.format.is_plain

@@ -1,0 +1,119 @@
+"""Applies local rules to a graph until none fits: what the rewriting passes share."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+
+from ...base.errors import InternalError
+from ..ir.graph import Graph, GraphTensor, Op
+from .decisions import record
+
+Rule = Callable[[Graph, Op], GraphTensor | None]
+"""What computes the same as the op's first output: another tensor, this output if the op itself was changed in place,
+or None where the rule does not fit. A rule may append ops; each application must bring the graph nearer to an end."""
+
+Rules = Mapping[str, Sequence[Rule]]
+"""Rules by the name of the op they look at, tried in order."""
+
+MOST_PER_OP = 50
+"""Applications per op after which two rules are taken to undo each other."""
+
+
+def rewrite(graph: Graph, rules: Rules) -> bool:
+    """Apply rules until none fits, then drop what became unused and sort. Whether anything changed."""
+    state = _Rewriting(graph, rules)
+    for op in graph.ops:
+        state.visit(op)
+    budget = MOST_PER_OP * (len(graph.ops) + 1)
+    changed = False
+    while state.pending:
+        op = state.pending.popleft()
+        state.queued.discard(id(op))
+        if id(op) not in state.gone and state.apply(op):
+            changed = True
+            budget -= 1
+            if not budget:
+                raise InternalError(
+                    f"graph '{graph.name}': rewriting around '{op.name}' does not end"
+                )
+    if changed:
+        graph.remove(state.gone.values())
+        graph.sort()
+    return changed
+
+
+class _Rewriting:
+    def __init__(self, graph: Graph, rules: Rules) -> None:
+        self.graph = graph
+        self.rules = rules
+        self.pending: deque[Op] = deque()
+        self.queued: set[int] = set()
+        self.gone: dict[int, Op] = {}
+
+    def visit(self, op: Op) -> None:
+        """Try the rules on `op` later."""
+        if op.op_name in self.rules and id(op) not in self.queued:
+            self.queued.add(id(op))
+            self.pending.append(op)
+
+    def apply(self, op: Op) -> bool:
+        """Apply the first rule that fits."""
+        for rule in self.rules[op.op_name]:
+            producers = [tensor.producer_owner for tensor in op.inputs]
+            count = len(self.graph.ops)
+            result = rule(self.graph, op)
+            if result is None:
+                continue
+            appended = self.graph.ops[count:]
+            for made in appended:
+                self.visit(made)
+            known = len(self.gone)
+            self.replace(op, result)
+            for producer in producers:
+                self.drop_unused(producer)
+            dropped = [one.name for one in list(self.gone.values())[known:]]
+            self.note(op, result, dropped, appended)
+            return True
+        return False
+
+    def note(self, op: Op, result: GraphTensor, dropped: list[str], appended: list[Op]) -> None:
+        """Record one application: the op and what went with it, and what took their place."""
+        subjects = dict.fromkeys((op.name, *dropped))
+        results = [made.name for made in appended if made.op_name != "constant"]
+        final = result.producer_owner
+        if final.name not in results:
+            results.append(final.name)
+        why = f"{op.op_name} is the same as {final.op_name} '{final.name}'"
+        record(self.graph, "rewritten", subjects, results, why)
+
+    def replace(self, op: Op, result: GraphTensor) -> None:
+        old = op.outputs[0]
+        if (old.details.dtype, old.details.plain_dims) != (
+            result.details.dtype,
+            result.details.plain_dims,
+        ):
+            raise InternalError(
+                f"{op.op_name} '{op.name}': {old.details} was replaced by {result.details}"
+            )
+        if result is old:
+            self.visit(op)
+        else:
+            old.replace_uses(result)
+            self.drop_unused(op)
+        # Rules look at producers, so users of the changed tensor may fit now; so may what shares its inputs.
+        for _, user in result.uses:
+            self.visit(user)
+
+    def drop_unused(self, op: Op) -> None:
+        """Take an op nobody uses, and then what only it used, out of the graph."""
+        doomed = [op]
+        while doomed:
+            op = doomed.pop()
+            used = any(tensor.uses for tensor in op.outputs)
+            if used or id(op) in self.gone or op.kind == "sink" or op.op_name == "input":
+                continue
+            self.gone[id(op)] = op
+            for tensor in op.inputs:
+                tensor.uses = [(i, user) for i, user in tensor.uses if user is not op]
+                doomed.append(tensor.producer_owner)

@@ -1,0 +1,90 @@
+"""Copies of subgraphs: into the graph around them, or with other inputs and outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from ..ir.graph import Array, Graph, GraphTensor, Op
+from ..ops.structure import Constant
+
+Argument = GraphTensor | Array | int
+"""What stands for an input of a subgraph: a constant (or its array), or the number of another input."""
+
+
+def needed_ops(inner: Graph, results: Iterable[int]) -> list[Op]:
+    """The ops that some of a graph's outputs depend on, in its order, without outputs."""
+    outputs = inner.outputs
+    live: set[int] = set()
+    pending = [outputs[i].inputs[0].producer_owner for i in results]
+    while pending:
+        op = pending.pop()
+        if id(op) not in live:
+            live.add(id(op))
+            pending.extend(x.producer_owner for x in op.inputs)
+    return [op for op in inner.ops if id(op) in live]
+
+
+def needed_inputs(inner: Graph, results: Iterable[int]) -> set[int]:
+    """The numbers of the inputs that some of a graph's outputs depend on."""
+    numbers = {id(op): number for number, op in enumerate(inner.inputs)}
+    return {numbers[id(op)] for op in needed_ops(inner, results) if op.op_name == "input"}
+
+
+def inline(
+    graph: Graph,
+    inner: Graph,
+    arguments: Mapping[int, GraphTensor],
+    results: Sequence[int] | None = None,
+) -> list[GraphTensor]:
+    """Append copies of the ops behind `results` (output numbers, default all); the tensors they are.
+
+    `arguments`: what stands for the inputs those ops read, by number. Layouts are inferred anew: all plain.
+    """
+    wanted = range(len(inner.outputs)) if results is None else results
+    mapping = {
+        op.outputs[0]: arguments[number]
+        for number, op in enumerate(inner.inputs)
+        if number in arguments
+    }
+    for op in needed_ops(inner, wanted):
+        if op.op_name != "input":
+            copy = graph.make(op.op_name, [mapping[x] for x in op.inputs], op.attrs, op.name)
+            mapping.update(zip(op.outputs, copy.outputs, strict=True))
+    outputs = inner.outputs
+    return [mapping[outputs[i].inputs[0]] for i in wanted]
+
+
+def with_arguments(
+    inner: Graph, arguments: Mapping[int, Argument], results: Sequence[int]
+) -> Graph:
+    """A copy that returns `results` only and takes other inputs.
+
+    `arguments` says what stands for each input that is needed: a constant, or the number of an input of the copy (the
+    numbers used must be dense). An input of the copy is called as the first one it stands for.
+    """
+    made = Graph(inner.name)
+    numbered = [
+        (argument, old) for old, argument in sorted(arguments.items()) if isinstance(argument, int)
+    ]
+    inputs: dict[int, GraphTensor] = {}
+    for number, old in sorted(numbered):
+        if number not in inputs:
+            source = inner.inputs[old]
+            inputs[number] = made.make_input(source.outputs[0].details, source.name)
+    values = {
+        old: inputs[argument] if isinstance(argument, int) else _constant(made, argument)
+        for old, argument in arguments.items()
+    }
+    for old, tensor in zip(results, inline(made, inner, values, results), strict=True):
+        output = inner.outputs[old]
+        made.make_output(tensor, str(output.attrs.get("temp.result", output.name)))
+    made.sort()
+    return made
+
+
+def _constant(graph: Graph, argument: GraphTensor | Array) -> GraphTensor:
+    if not isinstance(argument, GraphTensor):
+        return graph.make_constant(argument)
+    producer = argument.producer_owner
+    assert isinstance(producer, Constant)
+    return graph.make_constant(producer.value, producer.name)

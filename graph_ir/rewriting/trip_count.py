@@ -1,0 +1,73 @@
+"""How often a loop runs, where that can be told before the model runs. Read-only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from ..ir.graph import Array, Graph, GraphTensor
+from ..ops.control import ControlOp, While
+from .subgraph import Argument, needed_inputs, needed_ops, with_arguments
+from .values import constant_value
+
+Known = Callable[[GraphTensor], Array | None]
+
+MOST_UNROLLED = 256
+"""Ops an unrolled loop may have: what is saved a round is a few calls, while every copy is compiled."""
+
+_MOST_COUNTED = 4096  # elements of a value that decides how long a loop is
+
+
+def short_trip_count(op: While, known: Known = constant_value) -> int | None:
+    """How often the body runs, if that follows from known values and the copies would be at most `MOST_UNROLLED` ops.
+
+    `known` gives the value of an input of the loop, or None where it depends on the model's inputs.
+    """
+    copied = sum(inner.kind not in ("source", "sink") for inner in op.body.ops)
+    most = MOST_UNROLLED // max(copied, 1)
+    state, parts = _deciding_state(op), [op.condition, op.body]
+    values = {i: known(op.inputs[i]) for i in (*state, *_deciding_inputs(op, state))}
+    deciding = [needed_ops(parts[0], [0]), needed_ops(parts[1], state)]
+    if any(isinstance(inner, ControlOp) for ops in deciding for inner in ops):
+        return None
+    arrays: dict[int, Array] = {}
+    for i, value in values.items():
+        if value is None or value.size > _MOST_COUNTED:
+            return None
+        arrays[i] = value
+    return _count(op, state, arrays, most)
+
+
+def _deciding_inputs(op: While, state: Sequence[int]) -> set[int]:
+    return needed_inputs(op.condition, [0]) | needed_inputs(op.body, state)
+
+
+def _deciding_state(op: While) -> list[int]:
+    """The part of the state the condition depends on, through any number of rounds."""
+    found: set[int] = set()
+    pending = needed_inputs(op.condition, [0])
+    while pending:
+        i = pending.pop()
+        if i < op.carried and i not in found:
+            found.add(i)
+            pending |= needed_inputs(op.body, [i])
+    return sorted(found)
+
+
+def _count(op: While, state: Sequence[int], values: dict[int, Array], most: int) -> int | None:
+    """Run the part of the loop that decides its length; None where there are more than `most` rounds."""
+    order = sorted(values)
+    numbers: dict[int, Argument] = {i: number for number, i in enumerate(order)}
+
+    def part(graph: Graph, results: Sequence[int]) -> Graph:
+        return with_arguments(graph, numbers, results)
+
+    condition, body = part(op.condition, [0]), part(op.body, state)
+    with np.errstate(all="ignore"):
+        for trips in range(most + 1):
+            arrays = [values[i] for i in order]
+            if not bool(condition.evaluate(arrays)[0]):
+                return trips
+            values.update(zip(state, body.evaluate(arrays), strict=True))
+    return None

@@ -1,0 +1,70 @@
+"""What is known about the values of a tensor without running the graph. Read-only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..ir.graph import Array, GraphTensor, Op
+
+_COPIES = ("broadcast", "reshape", "transpose", "reorder", "copy")
+_NEVER_NEGATIVE = ("abs", "square", "exp", "sigmoid", "softmax")
+_KEEP_NON_NEGATIVE = (
+    *("add", "mul", "div", "max", "min", "sqrt", "floor", "ceil", "round", "trunc"),
+    *("reduce_sum", "reduce_mean", "reduce_min", "reduce_prod"),  # reduce_max of nothing is -inf
+    *_COPIES,
+)
+
+
+def constant_value(tensor: GraphTensor) -> Array | None:
+    """The plain array of a constant; None for any other tensor."""
+    op = tensor.producer_owner
+    return np.asarray(op.attrs["value"]) if op.op_name == "constant" else None
+
+
+def uniform_value(tensor: GraphTensor) -> Any | None:
+    """The NumPy scalar all elements of a constant equal bit by bit, seen through movements; None if there is none."""
+    while tensor.producer_owner.op_name in _COPIES:
+        tensor = tensor.producer_owner.inputs[0]
+    value = constant_value(tensor)
+    if value is None or not value.size:
+        return None
+    flat = value.reshape(-1)
+    first = flat[0]
+    # Looking at the last element first spares most weights the whole comparison.
+    if flat[-1] != first or not np.all(flat == first):
+        return None
+    if tensor.details.dtype.is_float and not first and np.ptp(np.signbit(flat).astype(np.int8)):
+        return None
+    return first
+
+
+def never_below_zero(tensor: GraphTensor, most: int = 32) -> bool:
+    """Whether every element is +0, positive or NaN, never negative and never -0. Looks at `most` ops at most."""
+    pending = [tensor]
+    for _ in range(most):
+        if not pending:
+            return True
+        tensor = pending.pop()
+        op = tensor.producer_owner
+        is_float = tensor.details.dtype.is_float  # signed integers may wrap to below zero
+        if tensor.details.dtype.kind in ("uint", "bool") or (
+            is_float and op.op_name in _NEVER_NEGATIVE
+        ):
+            continue
+        if is_float and op.op_name in _KEEP_NON_NEGATIVE:
+            pending.extend(op.inputs)
+        elif not _is_never_negative_leaf(op):
+            return False
+    return not pending
+
+
+def _is_never_negative_leaf(op: Op) -> bool:
+    if op.op_name == "constant":
+        value = np.asarray(op.attrs["value"])
+        return not np.any(np.signbit(value.astype(np.float64)))
+    if op.op_name != "cast":
+        return False
+    source, target = op.inputs[0].details.dtype, op.outputs[0].details.dtype
+    return source.kind == "bool" or (source.kind == "uint" and target.is_float)

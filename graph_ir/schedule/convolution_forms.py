@@ -1,0 +1,187 @@
+"""The forms a convolution can run in, and the cost model that ranks them.
+
+A form is the op a convolution is rewritten to, with the cycles its template would take. To add one: write the template,
+an op of kind `tunable` derived from `Convolution` (its layouts in `query_format`), its function in
+`lower_group.LOWERINGS`, and a row in `FORMS`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from ...base.dtypes import F32
+from ...base.target import Target
+from ..ir.graph import GraphTensor
+from ..ops.compose import Composer
+from ..ops.convolution import Convolution
+from ..ops.convolution_direct import geometry_of, offered
+from ..ops.window import Window
+from ..templates.channel_windows import window_cycles
+from ..templates.winograd_transforms import F2, F4, WinogradForm
+from . import winograd_tile
+from .context import LowerContext
+from .convolution_blocking import COPY_BYTES_PER_CYCLE, TASK_CYCLES
+from .convolution_geometry import ConvolutionGeometry
+from .matmul_tile import pick_tile, product_cycles
+
+LEAST_ROWS = 8
+"""Results per group below which a product leaves most of its register tile empty, and a loop is faster."""
+
+LARGER_ERRORS = 1.15
+"""How many times faster a form of larger rounding errors must be to be taken."""
+
+Build = Callable[[Composer, Convolution], GraphTensor]
+Cycles = Callable[[ConvolutionGeometry, Target], float | None]
+
+
+@dataclass(frozen=True)
+class ConvolutionForm:
+    """One way to run an f32 convolution.
+
+    `build` makes the ops that compute the same as the convolution. `cycles` foresees what they take on one core, None
+    where the form cannot run it. `switches` (of `options.SWITCHES`) each turn the form off. `constant_weights`:
+    whether it prepares the weights at compile time, and so needs them constant. `spatial_axes`: the most it runs.
+    Cycles count `price` times when forms are ranked.
+    """
+
+    name: str
+    build: Build
+    cycles: Cycles
+    switches: tuple[str, ...] = ()
+    constant_weights: bool = False
+    spatial_axes: int = 2
+    price: float = 1.0
+
+
+def ranked_forms(op: Convolution, ctx: LowerContext) -> list[tuple[ConvolutionForm, float]]:
+    """The forms that can run a convolution, each with its cycles foreseen, the best first; none if no template can.
+
+    The form of Winograd's that the options ask for goes before all others.
+    """
+    if op.inputs[0].details.dtype != F32 or not op.outputs[0].details.elements:
+        return []
+    geometry = geometry_of(op)
+    if not geometry.terms:
+        return []
+    found = []
+    asked = ctx.options.winograd
+    unwanted = {f"winograd-{x}" for x in WINOGRAD if asked not in ("auto", x)}
+    for form in FORMS:
+        constant = op.inputs[1].producer_owner.op_name == "constant"
+        if (form.constant_weights and not constant) or op.window.rank > form.spatial_axes:
+            continue
+        if form.name in unwanted:
+            continue
+        cycles = form.cycles(geometry, ctx.target)
+        if cycles is not None and all(map(ctx.options.enabled, form.switches)):
+            found.append((form, cycles))
+    return sorted(
+        found, key=lambda pair: (pair[0].name != f"winograd-{asked}", pair[0].price * pair[1])
+    )
+
+
+def padded(make: Composer, x: GraphTensor, window: Window, fill: int | float | bool) -> GraphTensor:
+    """x with the padding that windows read."""
+    dims = x.details.plain_dims
+    lead = (0,) * (len(dims) - window.rank)
+    after = tuple(max(end, 0) for end in window.ends(dims[len(lead) :]))
+    if not any((*window.before, *after)):
+        return x
+    return make("pad", x, before=(*lead, *window.before), after=(*lead, *after), value=fill)
+
+
+def _patches(make: Composer, op: Convolution) -> GraphTensor:
+    """Weights [groups, O / groups, C / groups * kernel] times patches [N, groups, C / groups * kernel, places]."""
+    x, w = op.inputs
+    groups, window = op.groups, op.window
+    rows, terms = w.details.plain_dims[0] // groups, math.prod(w.details.plain_dims[1:])
+    batch, _, *sizes = x.details.plain_dims
+    out = op.outputs[0].details.plain_dims
+    patches = padded(make, x, window, 0)
+    if not _reads_all(window):
+        geometry = {"strides": window.strides, "dilations": window.dilations}
+        patches = make("patches", patches, kernel=window.kernel, **geometry)
+    place = (groups,) if groups > 1 else ()
+    columns = make("reshape", patches, shape=(batch, *place, terms, math.prod(out[2:])))
+    matrix = make("reshape", w, shape=(*place, rows, terms))
+    return make("reshape", make("matmul_core", matrix, columns), shape=out)
+
+
+def _reads_all(window: Window) -> bool:
+    """Whether the windows are the elements themselves, in order."""
+    single = all(k == 1 for k in window.kernel) and all(s == 1 for s in window.strides)
+    return single and not window.is_padded
+
+
+def _patches_cycles(g: ConvolutionGeometry, target: Target) -> float | None:
+    """The product, the copy of its right-hand side into panels, and writing and reading the patches."""
+    if g.outputs < LEAST_ROWS:
+        return None
+    places = math.prod(g.result)
+    product = product_cycles(g.outputs, places, pick_tile(g.outputs, places, target), target)
+    copies = (1 if g.is_product else 3) * g.terms * places * 4 / COPY_BYTES_PER_CYCLE
+    stored = (
+        0.0 if g.is_product else 2.0 * TASK_CYCLES
+    )  # kernels of their own: the padding and the patches
+    return g.batch * g.groups * (g.terms * product + copies) + stored
+
+
+def _direct(make: Composer, op: Convolution) -> GraphTensor:
+    x, w = op.inputs
+    if op.groups > 1:
+        outputs, *rest = w.details.plain_dims
+        w = make("reshape", w, shape=(op.groups, outputs // op.groups, *rest))
+    return make("direct_convolution", x, w, **op.attrs)
+
+
+def _direct_cycles(g: ConvolutionGeometry, target: Target) -> float | None:
+    """The best of its layouts, bands and tiles."""
+    return min((choice.cycles for choice in offered(g, LowerContext(target))), default=None)
+
+
+def _winograd(form: WinogradForm, make: Composer, op: Convolution) -> GraphTensor:
+    x, w = op.inputs
+    u = make("winograd_weights", w, results=form.results)
+    pads = {"before": op.window.before, "after": op.window.after}
+    return make("winograd_convolution", x, u, results=form.results, **pads)
+
+
+def _winograd_cycles(form: WinogradForm, g: ConvolutionGeometry, target: Target) -> float | None:
+    """Those of its best register tile and blocking."""
+    once = g.groups == 1 and g.strides == g.dilations == (1, 1)
+    if not once or g.kernel != (3, 3):
+        return None
+    return winograd_tile.ranked_tiles(g, form, target)[0][1]
+
+
+def _depthwise(make: Composer, op: Convolution) -> GraphTensor:
+    return make("depthwise_convolution", *op.inputs, **op.attrs)
+
+
+def _depthwise_cycles(g: ConvolutionGeometry, target: Target) -> float | None:
+    return window_cycles(g, target) if g.channels == g.outputs == 1 < g.groups else None
+
+
+WINOGRAD = {form.name: form for form in (F2, F4)}
+
+FORMS = (
+    ConvolutionForm("direct", _direct, _direct_cycles, ("direct-convolution", "blocked-layouts")),
+    ConvolutionForm(
+        "depthwise", _depthwise, _depthwise_cycles, ("channel-windows", "blocked-layouts")
+    ),
+    *(
+        ConvolutionForm(
+            f"winograd-{name}",
+            partial(_winograd, form),
+            partial(_winograd_cycles, form),
+            ("winograd", "blocked-layouts", "fold"),
+            constant_weights=True,
+            price=LARGER_ERRORS,
+        )
+        for name, form in WINOGRAD.items()
+    ),
+    ConvolutionForm("patches", _patches, _patches_cycles, spatial_axes=99),
+)

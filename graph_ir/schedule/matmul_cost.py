@@ -1,0 +1,94 @@
+"""What a blocking of a matrix product costs, in cycles: `explain` shows it, `verify` holds it against measurements."""
+
+from __future__ import annotations
+
+import heapq
+import math
+
+from ...base.target import Target
+from ...tensor_ir.tiling import split_rows
+from .matmul_tile import BYTES_PER_CYCLE, MatmulBlocking, product_cycles, rows_for, worth_threads
+
+L2_BYTES_PER_CYCLE = 32
+"""What a core reads from its own L2 while it computes."""
+
+STRIDED_BYTES_PER_CYCLE = 1.5
+"""The same where each row of a panel lies on another page: no prefetcher foresees it (measured on Zen 5)."""
+
+UNHIDDEN = 1 / 16
+"""The part of the shorter of work and traffic that does not run beside the longer one."""
+
+TILE_CYCLES = 30
+"""To begin and end a register tile: load and store of its accumulators, the latency of its last multiply-adds."""
+
+MOST_TASKS = 64
+"""So many tasks are dealt out one by one."""
+
+OPEN_CYCLES = 1000
+"""To wake the other threads for a parallel loop and wait for the last."""
+
+
+def blocking_cycles(
+    batch: int,
+    m: int,
+    n: int,
+    k: int,
+    blocking: MatmulBlocking,
+    target: Target,
+    threads: int,
+    packed: bool = True,
+) -> float:
+    """Cycles from the start of a batched f32 product to its end, per the model; `packed`: B lies in panels."""
+    full, rest = divmod(m, blocking.m_block)
+    sizes = [blocking.m_block] * full + ([rest] if rest else [])
+    cycles = {r: _row_block_cycles(r, n, k, blocking, target, packed) for r in set(sizes)}
+    blocks = [cycles[r] for r in sizes]
+    if threads == 1 or not worth_threads(batch * m * n * k):
+        return batch * sum(blocks)
+    shares = _group_shares(math.ceil(n / blocking.tile.columns(target)), blocking.n_groups)
+    tasks = [block * share for block in blocks for share in shares] * batch
+    return _finish(tasks, threads) + OPEN_CYCLES
+
+
+def _group_shares(panels: int, groups: int) -> list[float]:
+    """The part of all panels that each group has: the last ones may have fewer."""
+    size = math.ceil(panels / groups)
+    return [min(size, panels - begin) / panels for begin in range(0, panels, size)]
+
+
+def _finish(tasks: list[float], threads: int) -> float:
+    """When the last task ends if threads take the longest first; many tasks end together."""
+    if len(tasks) > MOST_TASKS:
+        return sum(tasks) / threads
+    ends = [0.0] * threads
+    for task in sorted(tasks, reverse=True):
+        heapq.heapreplace(ends, ends[0] + task)
+    return max(ends)
+
+
+def _row_block_cycles(
+    rows: int, n: int, k: int, blocking: MatmulBlocking, target: Target, packed: bool
+) -> float:
+    """One block of rows against all of B: the slower of multiply-adds and traffic, and what cannot overlap."""
+    tile = blocking.tile
+    columns = tile.columns(target)
+    k_blocks = math.ceil(k / blocking.k_block)
+    row_tiles = sum(count for _, count, _ in split_rows(rows, rows_for(columns, tile, target)))
+    b_bytes = 4 * n * k
+    extra = (k_blocks - 1) * 8 * rows * n / L2_BYTES_PER_CYCLE  # partial sums wait in C
+    extra += k_blocks * row_tiles * math.ceil(n / columns) * TILE_CYCLES
+    far = 4 * rows * blocking.k_block > target.l2_bytes * 3 // 4
+    traffic = 4 * rows * k * math.ceil(n / columns) / _rate(far)  # each panel reads the block of A
+    if packed:
+        traffic += b_bytes / _rate(b_bytes > target.l2_bytes // 2)
+    elif rows <= 4 * tile.rows:  # read where it lies
+        traffic += b_bytes / STRIDED_BYTES_PER_CYCLE
+    else:  # copied into a panel first
+        extra += b_bytes / BYTES_PER_CYCLE
+    work = k * product_cycles(rows, n, tile, target)
+    return max(work, traffic) + UNHIDDEN * min(work, traffic) + extra
+
+
+def _rate(far: bool) -> float:
+    """Bytes a cycle from the cache that cores share, or from a core's own L2."""
+    return BYTES_PER_CYCLE if far else L2_BYTES_PER_CYCLE

@@ -1,0 +1,141 @@
+"""Which register tile and blocks a matrix product uses: the cost model over the ISA's table."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from ...base.dtypes import F32
+from ...base.target import GemmTile, Target
+from ...tensor_ir.tiling import k_splits, split_rows
+
+FMA_PER_CYCLE = 2
+FMA_LATENCY = 4
+PARALLEL_MULTIPLY_ADDS = 50_000  # about 1 us of one core; opening a parallel loop takes 0.3 to 1 us
+LOADS_PER_CYCLE = 2
+BYTES_PER_CYCLE = 8  # what a core streams from the shared cache while it computes
+
+
+def tile_cycles(rows: int, vectors: int) -> float:
+    """Cycles of one k step of a tile: bound by multiply-adds, by loads, or by the latency of few accumulators."""
+    return max(
+        rows * vectors / FMA_PER_CYCLE,
+        (rows + vectors) / LOADS_PER_CYCLE,
+        FMA_LATENCY / k_splits(rows, vectors),
+    )
+
+
+def rows_for(columns: int, tile: GemmTile, target: Target) -> int:
+    """Tile height for a panel of which only `columns` are used: narrower tiles of the table are taller.
+
+    A last panel of one vector run four rows at a time would have too few accumulators.
+    """
+    vectors = math.ceil(columns / target.lanes(F32))
+    if vectors >= tile.vectors:
+        return tile.rows
+    heights = [other.rows for other in target.table.gemm_tiles if other.vectors == vectors]
+    return max([tile.rows, *heights])
+
+
+def product_cycles(m: int, n: int, tile: GemmTile, target: Target) -> float:
+    """Cycles per k step of the whole m x n product cut into `tile`s, per the model; lower is better."""
+    panels, rest = divmod(n, tile.columns(target))
+    widths = [(tile.columns(target), panels), (rest, 1 if rest else 0)]
+    cycles = 0.0
+    for columns, times in widths:
+        if times:
+            vectors = math.ceil(columns / target.lanes(F32))
+            runs = split_rows(m, rows_for(columns, tile, target))
+            cycles += times * sum(count * tile_cycles(rows, vectors) for _, count, rows in runs)
+    return cycles / (tile.efficiency if panels else 1.0)
+
+
+def ranked_tiles(m: int, n: int, target: Target) -> list[GemmTile]:
+    """The tiles of the ISA's table, least waste on an m x n product first; of equal ones the narrowest panel."""
+
+    def cost(tile: GemmTile) -> tuple[float, int]:
+        return product_cycles(m, n, tile, target), tile.columns(target)
+
+    return sorted(target.table.gemm_tiles, key=cost)
+
+
+def pick_tile(m: int, n: int, target: Target) -> GemmTile:
+    """The tile that wastes least on an m x n product."""
+    return ranked_tiles(m, n, target)[0]
+
+
+def extra_bytes(m: int, n: int, k: int, tile: GemmTile, target: Target) -> float:
+    """What a tile loses against the best one on m x n x k, as the bytes that could move meanwhile."""
+    best = product_cycles(m, n, pick_tile(m, n, target), target)
+    return k * (product_cycles(m, n, tile, target) - best) * BYTES_PER_CYCLE
+
+
+def worth_threads(multiply_adds: int) -> bool:
+    """Whether a product takes long enough to share: below, waking the others costs more than it saves."""
+    return multiply_adds >= PARALLEL_MULTIPLY_ADDS
+
+
+@dataclass(frozen=True)
+class MatmulBlocking:
+    """How one product is cut. `m_block` rows and `k_block` of k share a panel while it is in cache; `n_groups`
+    contiguous groups of panels are independent tasks."""
+
+    tile: GemmTile
+    m_block: int
+    k_block: int
+    n_groups: int
+
+    def __str__(self) -> str:
+        return f"mr{self.tile.rows}nv{self.tile.vectors} mc{self.m_block} kc{self.k_block} ng{self.n_groups}"
+
+
+def pick_blocking(
+    batch: int, m: int, n: int, k: int, tile: GemmTile, target: Target, threads: int
+) -> MatmulBlocking:
+    """Blocks from the cache sizes: a panel of B takes an eighth of L2 at most; a block of A may fill it.
+
+    Threads share the rows, or the panels where B is the larger side: what is not shared is read by each of them.
+    """
+    if not worth_threads(batch * m * n * k):
+        threads = 1
+    columns = tile.columns(target)
+    deepest = max(64, target.l2_bytes // 8 // (columns * 4))
+    k_block = math.ceil(k / math.ceil(k / deepest))
+    most_rows = max(1, target.l2_bytes // (k_block * 4 * tile.rows)) * tile.rows
+    wanted = math.ceil(m / most_rows)
+    panels = math.ceil(n / columns)
+    n_groups = 1
+    if batch % threads:
+        if m < n and panels >= 4 * threads:
+            n_groups = threads
+        else:  # as many blocks for each thread, unless tiles would become shallow
+            wanted = max(wanted, min(_round_up(wanted, threads), math.ceil(m / (2 * tile.rows))))
+    m_block = math.ceil(m / wanted)
+    tasks = batch * wanted * n_groups
+    if tasks < threads:
+        n_groups = min(panels, math.ceil(threads / tasks))
+    return MatmulBlocking(tile, m_block, k_block, n_groups)
+
+
+def candidate_blockings(
+    batch: int, m: int, n: int, k: int, tile: GemmTile, target: Target, threads: int
+) -> list[MatmulBlocking]:
+    """Blockings worth trying for one tile: the model's pick first, then other block sizes of k and m."""
+    pick = pick_blocking(batch, m, n, k, tile, target, threads)
+    k_blocks = {pick.k_block, *(min(k, size) for size in (128, 256, 512, 1024))}
+    m_blocks = {pick.m_block, *(min(m, tile.rows * tiles) for tiles in (1, 4, 16, 32))}
+    groups = [pick.n_groups]
+    if threads > 1 and worth_threads(batch * m * n * k):
+        m_blocks |= {math.ceil(m / threads), math.ceil(m / (2 * threads))}
+        groups += [1, min(threads, math.ceil(n / tile.columns(target)))]
+    others = [
+        MatmulBlocking(tile, m_block, k_block, n_groups)
+        for n_groups in dict.fromkeys(groups)
+        for k_block in sorted(k_blocks)
+        for m_block in sorted(m_blocks)
+    ]
+    return list(dict.fromkeys([pick, *others]))
+
+
+def _round_up(value: int, multiple: int) -> int:
+    return math.ceil(value / multiple) * multiple

@@ -1,0 +1,126 @@
+"""Which register tile and block of tiles a Winograd convolution uses, and the cycles it takes: the cost model."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from ...base.dtypes import F32
+from ...base.target import GemmTile, Target
+from ..templates.winograd_transforms import WinogradForm
+from .convolution_geometry import ConvolutionGeometry
+from .matmul_tile import PARALLEL_MULTIPLY_ADDS, product_cycles
+
+STREAM_BYTES_PER_CYCLE = 7
+"""What a core streams of weights from memory while it computes: 9 alone, 6 when two cores do."""
+
+MOST_LOCAL_BYTES = 3 << 20
+"""V and M of one block: they live on the stack."""
+
+TRANSFORM_CYCLES = 4.0
+"""Of a vector of an element, in either transform: 4.4 of the input and 3.1 of the result measured for F(4x4)."""
+
+MOST_CUTS = 512
+"""Cuts into blocks that are tried for one convolution."""
+
+
+@dataclass(frozen=True)
+class WinogradBlocking:
+    """How one convolution is cut: `block` tiles at a time, results in `groups` of panels, `chunk` panels at a time."""
+
+    form: WinogradForm
+    tile: GemmTile
+    block: int
+    chunk: int
+    groups: int
+
+    def __str__(self) -> str:
+        tile = f"mr{self.tile.rows}nv{self.tile.vectors}"
+        return f"{self.form.name} {tile} tiles{self.block} nc{self.chunk} ng{self.groups}"
+
+    def local_bytes(self, g: ConvolutionGeometry, target: Target) -> int:
+        """V and M of one block."""
+        columns = g.channels + self.chunk * self.tile.columns(target)
+        return 4 * self.form.products * self.block * columns
+
+
+def tile_count(g: ConvolutionGeometry, form: WinogradForm) -> int:
+    """Tiles of all images, the partial ones at the edges too."""
+    return g.batch * math.prod(-(-size // form.results) for size in g.result)
+
+
+def candidate_blockings(
+    g: ConvolutionGeometry, form: WinogradForm, tile: GemmTile, target: Target, threads: int
+) -> list[WinogradBlocking]:
+    """Blockings whose V and M fit on the stack; blocks of tiles are about equal."""
+    total, panels = tile_count(g, form), math.ceil(g.outputs / tile.columns(target))
+    threads = threads if worth_threads(g) else 1
+    found = []
+    for block in _blocks(g, form, tile, target, total):
+        for groups in dict.fromkeys((1, min(threads, panels))):
+            own = math.ceil(panels / groups)
+            for chunk in dict.fromkeys(math.ceil(own / 2**i) for i in range(own.bit_length() + 1)):
+                blocking = WinogradBlocking(form, tile, block, chunk, groups)
+                if blocking.local_bytes(g, target) <= MOST_LOCAL_BYTES or block * chunk == 1:
+                    found.append(blocking)
+    return found
+
+
+def _blocks(
+    g: ConvolutionGeometry, form: WinogradForm, tile: GemmTile, target: Target, total: int
+) -> list[int]:
+    """Tiles of a block, the most that fit with one panel first; an image of many blocks is cut in coarser steps."""
+    one = WinogradBlocking(form, tile, 1, 1, 1)
+    fewest = math.ceil(total / max(MOST_LOCAL_BYTES // one.local_bytes(g, target), 1))
+    step = max(fewest // 16, 1)
+    cuts = range(fewest, min(total, fewest + step * (MOST_CUTS - 1)) + 1, step)
+    return list(dict.fromkeys(math.ceil(total / n) for n in cuts))
+
+
+def blocking_cycles(
+    b: WinogradBlocking, g: ConvolutionGeometry, target: Target, threads: int
+) -> float:
+    """Cycles on the busiest of `threads` cores: the products, or the bytes they stream, and the transforms.
+
+    U streams through once per block. V is read once per chunk of panels, from L2 if it and M fit.
+    """
+    points, panels = b.form.products, math.ceil(g.outputs / b.tile.columns(target))
+    columns = math.ceil(panels / b.groups) * b.tile.columns(target)
+    product = points * g.channels * product_cycles(b.block, min(columns, g.outputs), b.tile, target)
+    streamed = points * 4 * g.channels * columns
+    if b.local_bytes(g, target) > target.l2_bytes * 3 // 4:
+        chunks = math.ceil(panels / b.groups / b.chunk)
+        streamed += points * 4 * b.block * (g.channels * chunks + 2 * columns)
+    vectors = math.ceil(g.channels / target.lanes(F32)) + math.ceil(columns / target.lanes(F32))
+    transforms = TRANSFORM_CYCLES * points * vectors * b.block
+    tasks = math.ceil(tile_count(g, b.form) / b.block) * b.groups
+    per_task = max(product, streamed / STREAM_BYTES_PER_CYCLE) + transforms
+    return per_task * math.ceil(tasks / threads)
+
+
+def pick_blocking(
+    g: ConvolutionGeometry, form: WinogradForm, tile: GemmTile, target: Target, threads: int
+) -> WinogradBlocking:
+    """The candidate of the fewest cycles."""
+    candidates = candidate_blockings(g, form, tile, target, threads)
+    return min(candidates, key=lambda b: blocking_cycles(b, g, target, threads))
+
+
+def worth_threads(g: ConvolutionGeometry) -> bool:
+    """Whether a convolution takes long enough to share."""
+    return g.multiply_adds // 4 >= PARALLEL_MULTIPLY_ADDS
+
+
+def winograd_cycles(
+    g: ConvolutionGeometry, form: WinogradForm, tile: GemmTile, target: Target
+) -> float:
+    """Cycles on one core in the best blocking for a register tile."""
+    return blocking_cycles(pick_blocking(g, form, tile, target, 1), g, target, 1)
+
+
+def ranked_tiles(
+    g: ConvolutionGeometry, form: WinogradForm, target: Target
+) -> list[tuple[GemmTile, float]]:
+    """The tiles of the ISA's table with their cycles, the best first."""
+    found = [(x, winograd_cycles(g, form, x, target)) for x in target.table.gemm_tiles]
+    return sorted(found, key=lambda pair: (pair[1], pair[0].columns(target)))

@@ -1,0 +1,130 @@
+"""`graphc.jax`: JAX functions compiled by graphc instead of XLA. Needs the package jax.
+
+    f = graphc.jax.jit(lambda x, w: jax.nn.relu(x @ w))
+    y = f(x, w)
+
+JAX traces the function to HLO, which graphc reads and compiles, once for each combination of shapes and dtypes. The
+module has another name than `graphc.jax`: a file called jax.py in the root of a checkout would hide jax itself.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..base.errors import UserError
+from ..base.target import Target
+from ..driver.compiler import compile
+from ..runtime.executor import CompiledModel
+
+
+@dataclass(frozen=True)
+class _Compiled:
+    """One specialisation: the model, and the tree its results belong in."""
+
+    model: CompiledModel
+    results: Any
+
+
+def jit(
+    function: Callable[..., Any] | None = None,
+    *,
+    target: str | Target = "native",
+    threads: int | None = None,
+    disabled: Iterable[str] = (),
+) -> Any:
+    """A function of the same arguments that runs native code; also a decorator. Options are those of `compile`.
+
+    Arguments and results are pytrees of arrays; results are NumPy arrays, which JAX takes as they are. Only what JAX
+    can trace is compiled: no side effects, and no gradient is taken through the result (take it inside). UserError
+    where jax is missing; UnsupportedError, at the first call, for operations graphc does not have.
+    """
+    if function is None:
+        return functools.partial(jit, target=target, threads=threads, disabled=disabled)
+    return JitFunction(function, target, threads, tuple(disabled))
+
+
+class JitFunction:
+    """A JAX function with its compiled specialisations. Made by `jit`."""
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        target: str | Target,
+        threads: int | None,
+        disabled: Sequence[str],
+    ) -> None:
+        self._jax = _import_jax()
+        self._function = function
+        # Arguments that are not used stay parameters, so that the model's inputs are the leaves of the arguments.
+        self._traced = self._jax.jit(function, keep_unused=True)
+        self._compile_hlo = functools.partial(
+            compile, target=target, threads=threads, disabled=tuple(disabled)
+        )
+        self._cache: dict[Any, _Compiled] = {}
+        functools.update_wrapper(self, function)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run; compile first if these shapes and dtypes are new."""
+        leaves, structure = self._jax.tree.flatten((args, kwargs))
+        key = (structure, *map(_kind, leaves))
+        if key not in self._cache:
+            self._cache[key] = self._compile(args, kwargs)
+        compiled = self._cache[key]
+        specs = compiled.model.inputs
+        # JAX may compute in another type than it is given: f64 as f32, a Python number as what it fits in.
+        arrays = [
+            np.asarray(leaf, spec.dtype.numpy) for leaf, spec in zip(leaves, specs, strict=True)
+        ]
+        return self._jax.tree.unflatten(
+            compiled.results, compiled.model.run(None, _named(specs, arrays))
+        )
+
+    def lower(self, *args: Any, **kwargs: Any) -> str:
+        """The HLO text that calls with such arguments compile."""
+        text: str = self._lowered(args, kwargs).compiler_ir("hlo").as_hlo_text(True)
+        return text
+
+    def model(self, *args: Any, **kwargs: Any) -> CompiledModel:
+        """The compiled model that calls with such arguments run: to save, profile or look at."""
+        return self._compile(args, kwargs).model
+
+    @property
+    def cache_size(self) -> int:
+        """Number of specialisations compiled so far."""
+        return len(self._cache)
+
+    def _lowered(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return self._traced.lower(*args, **kwargs)
+
+    def _compile(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Compiled:
+        lowered = self._lowered(args, kwargs)
+        # Large constants too: they are weights as often as not.
+        text = lowered.compiler_ir("hlo").as_hlo_text(True)
+        model = self._compile_hlo(text.encode())
+        return _Compiled(model, self._jax.tree.structure(lowered.out_info))
+
+
+def _named(specs: Sequence[Any], arrays: Sequence[np.ndarray]) -> Mapping[str, np.ndarray]:
+    return {spec.name: array for spec, array in zip(specs, arrays, strict=True)}
+
+
+def _kind(leaf: Any) -> Any:
+    """What a specialisation depends on of one leaf: shape and dtype; of a Python number its type."""
+    if hasattr(leaf, "dtype") and hasattr(leaf, "shape"):
+        return leaf.shape, leaf.dtype, getattr(leaf, "weak_type", False)
+    return type(leaf)
+
+
+def _import_jax() -> Any:
+    try:
+        import jax
+    except ImportError as error:
+        raise UserError(
+            f"graphc.jax needs the package jax, which is missing here ({error}); pip install jax"
+        ) from error
+    return jax

@@ -1,0 +1,318 @@
+"""The compile cache: the key, what is trusted, what is deleted, and writers that meet or are killed."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import fields, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from graphc import cli
+from graphc.base.dtypes import F32
+from graphc.base.errors import UserError
+from graphc.base.options import CompileOptions
+from graphc.base.target import GemmTile
+from graphc.codegen.host import target_for
+from graphc.driver.compile_cache import (
+    CompileCache,
+    cache_folder,
+    cache_key,
+    default_cache,
+    file_key,
+)
+from graphc.driver.compiler import compile as compile_model
+from graphc.driver.compiler import compile_cached, compile_stages
+from graphc.graph_ir.ir.graph import Graph
+from graphc.graph_ir.ir.logical_tensor import LogicalTensor
+from graphc.graph_ir.schedule.context import LowerContext
+from graphc.graph_ir.schedule.matmul_tile import MatmulBlocking
+from graphc.runtime.artifact import Artifact
+from support.cli_models import layer
+
+Capture = pytest.CaptureFixture[str]
+
+
+def small(factor: float = 2.0, name: str = "y") -> Graph:
+    """y = x * factor."""
+    graph = Graph("small")
+    x = graph.make_input(LogicalTensor(F32, (4,)), "x")
+    y = graph.make("mul", [x, graph.make_constant(np.float32([factor]), "factor")], name=name)
+    graph.make_output(y.outputs[0])
+    return graph
+
+
+def artifact(factor: float = 2.0) -> Artifact:
+    return compile_stages(small(factor)).artifact
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> CompileCache:
+    return CompileCache(tmp_path / "compiled")
+
+
+def key(graph: Graph | None = None, **changes: object) -> str:
+    ctx = LowerContext(target_for("generic"))
+    return cache_key(graph or small(), replace(ctx, **changes))
+
+
+def test_what_was_compiled_is_found_and_is_the_same(kept: CompileCache) -> None:
+    first = compile_cached(small(), kept=kept)
+    again = compile_cached(small(), kept=kept)
+    assert (first.from_cache, again.from_cache) == (False, True)
+    assert again.artifact.object_code == first.artifact.object_code
+    assert np.array_equal(again.artifact.constants, first.artifact.constants)
+    assert again.artifact.label == "model 'small'"
+    assert set(again.artifact.metadata.stats["seconds"]) == {"read", "cache"}
+    assert again.read().hash_contents() == small().hash_contents()
+    entry = kept.entries()
+    assert [e.model for e in entry] == ["small"] and entry[0].size_bytes > 0
+
+
+def test_everything_that_decides_the_code_is_in_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    blocking = {"matmul m1n1k1 f32": MatmulBlocking(GemmTile(4, 2), 1, 1, 1)}
+    keys = [
+        key(),
+        key(small(factor=3.0)),
+        key(small(name="z")),
+        key(target=target_for("avx2")),
+        key(options=CompileOptions(threads=2)),
+        key(options=CompileOptions(disabled=frozenset({"fuse"}))),
+        key(options=CompileOptions(disabled=frozenset({"fuse", "cse"}))),
+        key(blockings=blocking),
+    ]
+    assert len(set(keys)) == len(keys)
+    assert key(options=CompileOptions(dump_dir=Path("d"))) == key()
+    monkeypatch.setattr("graphc.driver.compile_cache.versions", lambda: {"graphc": "another"})
+    assert key() != keys[0]
+    # A field added to the context decides something too: `cache_key` must know it.
+    assert {field.name for field in fields(LowerContext)} == {"target", "options", "blockings"}
+
+
+def test_the_key_is_the_same_in_another_process() -> None:
+    program = (
+        "import sys; sys.path.insert(0, sys.argv[1]); import test_compile_cache as t\n"
+        "o = t.CompileOptions(disabled=frozenset({'fuse', 'cse', 'fold'}))\n"
+        "print(t.key(options=o))"
+    )
+    here = key(options=CompileOptions(disabled=frozenset({"fuse", "cse", "fold"})))
+    for seed in ("1", "2"):  # of the hashes that order sets
+        path = os.pathsep.join([str(Path(__file__).parent), *sys.path])
+        environ = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": path}
+        done = subprocess.run(
+            [sys.executable, "-c", program, str(Path(__file__).parent)],
+            env=environ, capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        assert done.stdout.strip() == here
+
+
+def test_a_file_that_was_seen_is_not_read_as_a_graph_again(
+    kept: CompileCache, tmp_path: Path
+) -> None:
+    path = Path(layer(tmp_path))
+    first = compile_cached(path, kept=kept)
+    again = compile_cached(path, kept=kept)
+    assert not first.from_cache and set(again.artifact.metadata.stats["seconds"]) == {"cache"}
+    assert again.read().hash_contents() == first.read().hash_contents()
+    same_bytes = compile_cached(path.read_bytes(), kept=kept)
+    assert set(same_bytes.artifact.metadata.stats["seconds"]) == {"cache"}
+    other = compile_cached(path, options=CompileOptions(threads=2), kept=kept)
+    assert not other.from_cache
+    (alias, _) = kept.folder.glob("*.key")
+    alias.write_text(alias.read_text().replace("a", "b"))
+    again = compile_cached(path, kept=kept)
+    assert again.from_cache, "by the graph, if the alias is damaged"
+
+
+def test_an_alias_does_not_outlive_its_entry(kept: CompileCache, tmp_path: Path) -> None:
+    path = layer(tmp_path)
+    compile_cached(path, kept=kept)
+    for entry in kept.folder.glob("*.gcm"):
+        entry.unlink()
+    assert not compile_cached(path, kept=kept).from_cache
+    assert compile_cached(path, kept=kept).from_cache
+    kept.clear()
+    assert list(kept.folder.iterdir()) == []
+
+
+def test_bytes_alone_must_tell_what_the_model_is(tmp_path: Path) -> None:
+    ctx = LowerContext(target_for("generic"))
+    model = Path(layer(tmp_path)).read_bytes()
+    keys = [
+        file_key(model, None, ctx),
+        file_key(model, {"x": "f32[2,3]"}, ctx),
+        file_key(model + b" ", None, ctx),
+        file_key(model, None, replace(ctx, target=target_for("avx2"))),
+    ]
+    assert None not in keys and len(set(keys)) == len(keys)
+    assert file_key(Path(layer(tmp_path)), None, ctx) == keys[0]
+    assert file_key(model + b"location", None, ctx) is None, "a tensor may be in another file"
+    assert file_key(small(), None, ctx) is None
+    assert file_key(tmp_path / "missing.onnx", None, ctx) is None
+    assert file_key(Path(layer(tmp_path)), None, ctx, limit=10) is None
+    (tmp_path / "m.param").write_bytes(model)
+    assert file_key(tmp_path / "m.param", None, ctx) is None, "its weights are in another file"
+
+
+def test_a_damaged_entry_is_deleted_and_made_anew(
+    kept: CompileCache, caplog: pytest.LogCaptureFixture
+) -> None:
+    compile_cached(small(), kept=kept)
+    (path,) = kept.folder.glob("*.gcm")
+    whole = path.read_bytes()
+    flipped = bytearray(whole)
+    flipped[len(whole) // 2] ^= 1
+    for damaged in (whole[:-1], whole[:100], b"", bytes(flipped)):
+        path.write_bytes(damaged)
+        assert kept.entries()[0].model.startswith("damaged: ")
+        with caplog.at_level(logging.WARNING, "graphc.cache"):
+            assert kept.get(path.stem) is None
+        assert "it is deleted from the cache" in caplog.text and not path.exists()
+        caplog.clear()
+        assert not compile_cached(small(), kept=kept).from_cache
+        assert compile_cached(small(), kept=kept).from_cache
+
+
+def test_the_folder_is_its_owners_alone(
+    kept: CompileCache, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert kept.put("a", artifact())
+    assert kept.folder.stat().st_mode & 0o777 == 0o700
+    kept.folder.chmod(0o755)
+    assert kept.get("a") is None and not kept.put("b", artifact())
+    refused = rf"cache folder '{kept.folder}' is open to other users \(mode 755\); chmod 700 it"
+    assert "is not kept: cache folder" in caplog.text
+    for ask in (kept.entries, kept.clear):
+        with pytest.raises(UserError, match=refused):
+            ask()
+
+
+def test_a_link_is_no_folder(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir(mode=0o700)
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    kept = CompileCache(tmp_path / "link")
+    assert not kept.put("a", artifact()) and not list((tmp_path / "real").iterdir())
+
+
+def test_a_cache_that_cannot_be_made_is_no_fault(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    kept = CompileCache(tmp_path / "file" / "compiled")
+    outcome = compile_cached(small(), kept=kept)
+    assert not outcome.from_cache and outcome.artifact.object_code
+    assert kept.entries() == []
+
+
+def test_what_was_not_used_for_longest_makes_room(tmp_path: Path) -> None:
+    one = artifact()
+    CompileCache(tmp_path / "c").put("probe", one)
+    size = (tmp_path / "c" / "probe.gcm").stat().st_size
+    (tmp_path / "c" / "probe.gcm").unlink()
+    kept = CompileCache(tmp_path / "c", limit_bytes=2 * size)
+    for age, name in ((300, "old"), (200, "used"), (100, "new")):
+        kept.put(name, one)
+        before = time.time() - age
+        os.utime(tmp_path / "c" / f"{name}.gcm", (before, before))
+    assert kept.get("used") is not None  # is the newest now
+    kept.put("last", one)
+    assert {entry.key for entry in kept.entries()} == {"last", "used"}
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from graphc.driver.compile_cache import CompileCache
+from graphc.runtime.artifact import Artifact
+kept, one = CompileCache(Path(sys.argv[1])), Artifact.load(sys.argv[2])
+print("ready", flush=True)
+for _ in range(int(sys.argv[3])):
+    kept.put("a" * 64, one)
+"""
+
+
+def start_writer(kept: CompileCache, source: Path, times: int) -> subprocess.Popen[str]:
+    words = [sys.executable, "-c", WRITER, str(kept.folder), str(source), str(times)]
+    return subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+
+
+def test_two_writers_and_a_reader(kept: CompileCache, tmp_path: Path) -> None:
+    """Two processes rename over one name again and again: whoever reads always finds a whole entry."""
+    source, name = tmp_path / "m.gcm", "a" * 64
+    artifact().save(source)
+    kept.put(name, artifact())
+    writers = [start_writer(kept, source, 60) for _ in range(2)]
+    reads = 0
+    while any(writer.poll() is None for writer in writers):
+        found = kept.get(name)
+        assert found is not None and found.metadata.model == "small"
+        reads += 1
+    assert [writer.wait() for writer in writers] == [0, 0] and reads
+    assert [entry.key for entry in kept.entries()] == [name]
+    for writer in writers:
+        assert writer.stdout is not None
+        writer.stdout.close()
+
+
+def test_a_writer_that_is_killed_leaves_nothing_half_done(
+    kept: CompileCache, tmp_path: Path
+) -> None:
+    """kill -9 at several moments: the entry is whole or absent, and what is left behind is cleared."""
+    source, name = tmp_path / "m.gcm", "a" * 64
+    large = np.random.default_rng(0).integers(0, 255, 4 << 20, np.uint8)
+    replace(artifact(), constants=large).save(source)
+    for delay in (0.0, 0.004, 0.009, 0.015):
+        with start_writer(kept, source, 10**6) as writer:
+            assert writer.stdout is not None and writer.stdout.readline() == "ready\n"
+            time.sleep(delay)
+            writer.send_signal(signal.SIGKILL)
+        found = kept.get(name)
+        assert found is None or np.array_equal(found.constants, large)
+    left = kept.folder / ".graphc-0123.tmp"  # at least this one
+    left.write_bytes(b"half")
+    an_hour_ago = time.time() - 4000
+    os.utime(left, (an_hour_ago, an_hour_ago))
+    assert kept.put(name, artifact()) and not left.exists()
+    left.write_bytes(b"half")
+    kept.clear()
+    assert list(kept.folder.iterdir()) == []
+
+
+def test_where_it_is() -> None:
+    assert cache_folder({"GRAPHC_CACHE_DIR": "/c", "XDG_CACHE_HOME": "/x"}) == Path("/c")
+    assert cache_folder({"XDG_CACHE_HOME": "/x"}) == Path("/x/graphc")
+    assert cache_folder({}).name == "graphc"
+    assert default_cache({"GRAPHC_CACHE_DIR": ""}) is None
+    found = default_cache({"GRAPHC_CACHE_DIR": "/c"})
+    assert found is not None and found.folder == Path("/c/compiled")
+
+
+def test_python_and_the_command_line_share_it(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GRAPHC_CACHE_DIR", str(tmp_path / "cache"))
+    model = layer(tmp_path)
+    compile_model(model, threads=1)
+    words = ["compile", model, "--threads", "1"]
+    assert cli.main([*words, "--run"]) == 0
+    assert "had it; --no-cache compiles it anew" in capsys.readouterr().out
+    assert cli.main([*words, "--no-cache"]) == 0
+    assert "cache" not in capsys.readouterr().out
+    compile_model(model, threads=1, cache=False)
+    assert cli.main(["cache", "status"]) == 0
+    *_, entry, total = capsys.readouterr().out.splitlines()
+    assert entry.endswith("layer") or "ago" in entry
+    assert total.startswith("1 models, ") and total.endswith(str(tmp_path / "cache" / "compiled"))
+    assert cli.main(["cache", "clear"]) == 0
+    assert capsys.readouterr().out.startswith("deleted 1 models, ")
+    assert not list((tmp_path / "cache" / "compiled").iterdir())
+
+
+def test_the_command_says_that_the_cache_is_off(capsys: Capture) -> None:
+    assert cli.main(["cache", "status"]) == 2
+    sentence = "the compile cache is off: GRAPHC_CACHE_DIR is set to nothing"
+    assert capsys.readouterr().err == f"graphc: error: {sentence}\n"

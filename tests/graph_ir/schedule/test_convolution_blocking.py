@@ -1,0 +1,116 @@
+"""The cost model of the direct convolution: which band, tile and blocks it picks, and why."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from graphc.base.target import Target
+from graphc.graph_ir.schedule.convolution_blocking import (
+    MOST_BAND_BYTES,
+    ConvolutionChoice,
+    candidate_choices,
+    ranked_choices,
+    ranked_products,
+)
+from graphc.graph_ir.schedule.convolution_geometry import ConvolutionGeometry
+
+TARGET = Target("avx512", l1_bytes=48 << 10, l2_bytes=1 << 20)
+LAST = ("place", "rows", "patches")
+
+
+def square(channels: int, size: int, outputs: int, kernel: int = 3) -> ConvolutionGeometry:
+    sizes, border = (size, size), (kernel // 2,) * 2
+    return ConvolutionGeometry(
+        1, 1, channels, outputs, sizes, sizes, (kernel, kernel), before=border
+    )
+
+
+def best(g: ConvolutionGeometry, threads: int = 1) -> ConvolutionChoice:
+    return ranked_choices(g, TARGET, threads, LAST)[0]
+
+
+@pytest.mark.parametrize(
+    ("geometry", "band"),
+    [
+        (square(64, 56, 64), "rows"),
+        (square(64, 56, 64, 1), "place"),
+        (square(128, 2, 128), "patches"),
+    ],
+)
+def test_band(geometry: ConvolutionGeometry, band: str) -> None:
+    assert best(geometry).band == band
+
+
+@pytest.mark.parametrize("size", [7, 14, 28, 56])
+def test_close_to_the_multiply_adds_on_the_layers_of_resnet(size: int) -> None:
+    channels = 64 * 56 // size
+    geometry = square(channels, size, channels)
+    least = geometry.multiply_adds / 32  # two vectors of 16 a cycle
+    assert least < best(geometry).cycles < (1.06 if size > 7 else 1.12) * least
+
+
+def test_bands_and_panels_fit_the_caches() -> None:
+    for size, channels in ((224, 64), (112, 128), (56, 256), (7, 2048)):
+        g = square(channels, size, 64)
+        blocking = best(g).blocking
+        rows = g.span(0, blocking.m_block) * (size + 2) * channels * 4
+        weights = g.terms * g.outputs * 4
+        assert rows <= TARGET.l2_bytes // 2 or weights > TARGET.l2_bytes // 2
+        assert blocking.k_block * blocking.tile.columns(TARGET) * 4 <= TARGET.l2_bytes // 2
+
+
+def test_a_split_sum_has_steps_of_whole_kernel_rows() -> None:
+    k_block = best(square(512, 7, 512)).blocking.k_block
+    assert k_block < 9 * 512 and k_block % (3 * 512) == 0
+
+
+@pytest.mark.parametrize("threads", [1, 2, 4])
+def test_the_sum_does_not_depend_on_threads(threads: int) -> None:
+    for g in (square(512, 7, 512), square(64, 56, 64), square(16, 2, 64)):
+        one, many = best(g).blocking, best(g, threads).blocking
+        assert (one.tile, one.k_block) == (many.tile, many.k_block)
+
+
+def test_every_thread_has_as_much_to_do() -> None:
+    rows = best(square(64, 56, 64), 2).blocking
+    assert 56 % rows.m_block == 0 and 56 // rows.m_block % 2 == 0
+    few = best(square(512, 7, 512), 2).blocking
+    assert (few.m_block, few.n_groups) == (7, 2), "seven rows are not halved, but the panels are"
+    assert 512 // few.tile.columns(TARGET) % 2 == 0
+
+
+def test_weights_that_leave_l2_are_read_once() -> None:
+    """One band for the last stage of ResNet-50, though the image takes half of L2."""
+    sizes = replace(square(512, 14, 512), strides=(2, 2), result=(7, 7))
+    assert best(sizes).blocking.m_block == 7
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_the_pick_is_the_best_candidate_of_its_tile(threads: int) -> None:
+    for g in (square(64, 56, 64), square(512, 7, 512), square(256, 14, 1024, 1)):
+        candidates = candidate_choices(g, TARGET, threads, LAST)
+        pick = best(g, threads)
+        assert len(candidates) > 20 and candidates[0].blocking == pick.blocking
+        same = [c for c in candidates if c.blocking.k_block == pick.blocking.k_block]
+        same = [c for c in same if c.blocking.tile == pick.blocking.tile and c.band == pick.band]
+        assert min(c.cycles for c in same) == same[0].cycles
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_copied_bands_fit_the_stack(threads: int) -> None:
+    g = square(128, 112, 128)
+    for choice in candidate_choices(g, TARGET, threads, ("rows",)):
+        assert g.span(0, choice.blocking.m_block) * 114 * 128 * 4 <= MOST_BAND_BYTES
+
+
+def test_planes_are_for_few_channels() -> None:
+    assert ranked_choices(square(3, 8, 16), TARGET, 1, ("planes",))
+    assert not ranked_choices(square(64, 8, 16), TARGET, 1, ("planes",))
+
+
+def test_products_are_single_pixels() -> None:
+    single = square(64, 14, 64, 1)
+    assert {c.band for c in ranked_products(single, TARGET, 1)} == {"product"}
+    assert not ranked_products(replace(single, strides=(2, 2), result=(7, 7)), TARGET, 1)

@@ -1,0 +1,90 @@
+"""The cost model of tiles and blocks."""
+
+import math
+
+import pytest
+
+from graphc.base.target import Target
+from graphc.graph_ir.schedule.matmul_tile import (
+    candidate_blockings,
+    extra_bytes,
+    pick_blocking,
+    pick_tile,
+    product_cycles,
+)
+from graphc.tensor_ir.tiling import k_splits, split_rows
+
+AVX2, AVX512 = Target("avx2"), Target("avx512")
+
+
+@pytest.mark.parametrize("rows", [1, 4, 6, 14])
+@pytest.mark.parametrize("m", [1, 2, 5, 6, 7, 13, 128, 1021])
+def test_row_tiles_cover_every_row_once(m: int, rows: int) -> None:
+    covered: list[int] = []
+    for first, count, height in split_rows(m, rows):
+        assert 1 <= height <= rows and count >= 1
+        covered.extend(range(first, first + count * height))
+    assert covered == list(range(m))
+
+
+def test_a_remainder_is_shared_with_the_last_full_tile() -> None:
+    assert split_rows(128, 6) == [(0, 20, 6), (120, 2, 4)]
+    assert split_rows(13, 6) == [(0, 1, 6), (6, 1, 4), (10, 1, 3)]
+
+
+def test_small_tiles_split_k() -> None:
+    assert [k_splits(*tile) for tile in ((1, 1), (1, 2), (2, 3), (4, 3))] == [4, 4, 1, 1]
+
+
+def test_narrow_products_take_the_narrow_tile() -> None:
+    assert pick_tile(128, 7, AVX2).columns(AVX2) == 8
+    assert pick_tile(1024, 1024, AVX512).columns(AVX512) >= 32
+
+
+def test_the_best_tile_costs_nothing_extra() -> None:
+    for tile in AVX2.table.gemm_tiles:
+        extra = extra_bytes(100, 100, 10, tile, AVX2)
+        assert (extra == 0) == (
+            product_cycles(100, 100, tile, AVX2)
+            == product_cycles(100, 100, pick_tile(100, 100, AVX2), AVX2)
+        )
+
+
+def test_blocks_fit_the_cache_and_the_threads() -> None:
+    tile = pick_tile(1024, 1024, AVX2)
+    blocking = pick_blocking(1, 1024, 1024, 8192, tile, AVX2, 1)
+    assert blocking.k_block * tile.columns(AVX2) * 4 <= AVX2.l2_bytes // 4
+    rounded = tile.rows - 1  # whole register tiles
+    assert (blocking.m_block - rounded) * blocking.k_block * 4 <= AVX2.l2_bytes
+    skinny = pick_blocking(1, 4, 1024, 64, tile, AVX2, 2)
+    assert skinny.n_groups == 2, "one block of rows: the panels are split instead"
+
+
+def test_candidates_start_with_the_pick_and_do_not_repeat() -> None:
+    tile = pick_tile(64, 64, AVX2)
+    found = candidate_blockings(1, 64, 64, 300, tile, AVX2, 1)
+    assert found[0] == pick_blocking(1, 64, 64, 300, tile, AVX2, 1)
+    assert len(set(found)) == len(found) > 3
+
+
+def test_two_threads_have_halves_to_choose() -> None:
+    tile = pick_tile(32, 256, AVX512)
+    found = candidate_blockings(1, 32, 256, 512, tile, AVX512, 2)
+    assert {16, 32} <= {blocking.m_block for blocking in found}
+    assert {1, 2} == {blocking.n_groups for blocking in found}
+
+
+@pytest.mark.parametrize("sizes", [(512, 1024, 1024), (1024, 1024, 1024), (2048, 2048, 2048)])
+@pytest.mark.parametrize("threads", [2, 3, 4])
+def test_threads_get_equal_shares(sizes: tuple[int, int, int], threads: int) -> None:
+    m, n, k = sizes
+    target = Target("avx512", l2_bytes=1 << 20)
+    blocking = pick_blocking(1, m, n, k, pick_tile(m, n, target), target, threads)
+    assert math.ceil(m / blocking.m_block) * blocking.n_groups % threads == 0
+
+
+def test_few_rows_are_not_shared_but_the_panels_are() -> None:
+    """Threads that share rows read all of B each."""
+    target = Target("avx512", l2_bytes=1 << 20)
+    blocking = pick_blocking(1, 32, 1024, 1024, pick_tile(32, 1024, target), target, 2)
+    assert (blocking.m_block, blocking.n_groups) == (32, 2)

@@ -1,0 +1,77 @@
+"""The cost model of Winograd convolutions: what it may choose from, and in which direction it leans."""
+
+import math
+
+import pytest
+
+from graphc.base.target import Target
+from graphc.graph_ir.schedule.convolution_geometry import ConvolutionGeometry
+from graphc.graph_ir.schedule.winograd_tile import (
+    MOST_LOCAL_BYTES,
+    candidate_blockings,
+    pick_blocking,
+    ranked_tiles,
+    tile_count,
+    winograd_cycles,
+)
+from graphc.graph_ir.templates.winograd_transforms import F2, F4
+
+AVX512 = Target("avx512", l2_bytes=1 << 20)
+
+
+def layer(channels: int, size: int) -> ConvolutionGeometry:
+    return ConvolutionGeometry(
+        1, 1, channels, channels, (size, size), (size, size), (3, 3), before=(1, 1)
+    )
+
+
+def test_tiles_cover_the_image() -> None:
+    assert tile_count(layer(16, 7), F4) == 4
+    assert tile_count(layer(16, 7), F2) == 16
+
+
+@pytest.mark.parametrize("channels", [3, 64, 512, 4096])
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_every_candidate_fits_the_stack_and_covers_all_tiles(channels: int, threads: int) -> None:
+    g = layer(channels, 28)
+    for tile in AVX512.table.gemm_tiles:
+        found = candidate_blockings(g, F4, tile, AVX512, threads)
+        assert found
+        for blocking in found:
+            small = blocking.block * blocking.chunk == 1
+            assert small or blocking.local_bytes(g, AVX512) <= MOST_LOCAL_BYTES
+            assert 1 <= blocking.block <= tile_count(g, F4)
+        assert pick_blocking(g, F4, tile, AVX512, threads) in found
+
+
+@pytest.mark.parametrize("size", [2000, 40000])
+def test_images_of_many_blocks_have_candidates(size: int) -> None:
+    g = layer(8, size)
+    for tile in AVX512.table.gemm_tiles:
+        blocks = {b.block for b in candidate_blockings(g, F4, tile, AVX512, 1)}
+        assert max(blocks) > 200, "the most that fit"
+        assert min(blocks) < max(blocks) / 8, "and some that leave room in L2"
+
+
+def test_threads_get_work_each() -> None:
+    for size, channels in ((56, 64), (14, 256), (7, 512)):
+        g = layer(channels, size)
+        tile, _ = ranked_tiles(g, F2, AVX512)[0]
+        blocking = pick_blocking(g, F2, tile, AVX512, 2)
+        assert math.ceil(tile_count(g, F2) / blocking.block) * blocking.groups >= 2
+
+
+def test_large_tiles_win_on_large_images_only() -> None:
+    def best(g: ConvolutionGeometry) -> str:
+        costs = {form: ranked_tiles(g, form, AVX512)[0][1] for form in (F2, F4)}
+        return min(costs, key=lambda form: costs[form]).name
+
+    assert best(layer(64, 56)) == "f4"
+    assert best(layer(512, 7)) == "f2", "four tiles of 6 x 6 stream 38 MB of weights"
+
+
+def test_cycles_are_those_of_the_best_blocking() -> None:
+    g = layer(64, 56)
+    tile, cycles = ranked_tiles(g, F4, AVX512)[0]
+    assert cycles == winograd_cycles(g, F4, tile, AVX512)
+    assert cycles < 9 * 64 * 64 * 56 * 56 / 32, "fewer than the direct form at peak"
