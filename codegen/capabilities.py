@@ -18,7 +18,9 @@ _IMPLIED = {
 class Capabilities:
     """`fma`: fused multiply-add; `half_conversion`: f16 <-> f32; `rounding`: floor, ceil, trunc, round in one
     instruction; `masked_load`: of 32- and 64-bit elements; `masks`: loads and stores of any element;
-    `scalef`: multiplication by a power of two in one instruction, for vectors.
+    `scalef`: multiplication by a power of two in one instruction, for vectors. Dot products in one instruction:
+    `dot_bytes` are the bytes of a vector for which u8 x s8 has one, `dot_bf16` those for bf16, `pair_products` for the
+    sums of two s16 products.
     """
 
     fma: bool
@@ -27,6 +29,9 @@ class Capabilities:
     masked_load: bool
     masks: bool
     scalef: bool
+    dot_bytes: frozenset[int] = frozenset()
+    dot_bf16: frozenset[int] = frozenset()
+    pair_products: frozenset[int] = frozenset()
 
 
 def capabilities(target: Target) -> Capabilities:
@@ -40,4 +45,15 @@ def capabilities(target: Target) -> Capabilities:
         masked_load="avx2" in has,
         masks=target.table.has_masks,
         scalef={"avx512f", "avx512vl"} <= named,
+        dot_bytes=_widths(named, ("avx512vnni", _EVERY), ("avxvnni", _NARROW)),
+        dot_bf16=_widths(named, ("avx512bf16", _EVERY)),
+        pair_products=_widths(named, ("avx512bw", _EVERY), ("avx2", _NARROW)),
     )
+
+
+_EVERY, _NARROW = (16, 32, 64), (16, 32)
+
+
+def _widths(named: set[str], *rows: tuple[str, tuple[int, ...]]) -> frozenset[int]:
+    """Bytes of the vectors that the features present have an instruction for."""
+    return frozenset(width for feature, widths in rows if feature in named for width in widths)

@@ -26,6 +26,7 @@ from ..tensor_ir.nodes import (
 from .addresses import Addresses
 from .capabilities import Capabilities
 from .casts import Casts
+from .dot_products import DOT_PRODUCTS, DotProducts
 from .instruction_stream import InstructionStream
 from .integer_division import IntegerDivision
 from .intrinsic_calls import IntrinsicCalls
@@ -49,6 +50,7 @@ class Expressions:
         self._operators = Operators(stream, can)
         self._integers = IntegerDivision(stream)
         self._calls = IntrinsicCalls(stream, can, self._casts, self._operators)
+        self._dots = DotProducts(stream, can)
         self._memory = MemoryAccess(stream, can)
         self._addresses = Addresses(stream, self._operand)
         self._emitters: dict[type, Callable[[Any], str]] = {
@@ -199,13 +201,16 @@ class Expressions:
         lanes = e.args[0].lanes
         if e.name == "bitcast":
             return self._bitcast(e)
+        if e.name in DOT_PRODUCTS:
+            acc, a, b = map(self._operand, e.args)
+            return self._dots.dot(e.name, acc, a, b, e.args[1].dtype, e.lanes)
         computed = [self._computable(arg) for arg in e.args]
         dtype = computed[0][1]
         result = self._calls.call(e.name, [value for value, _ in computed], dtype, lanes)
         return self._casts.cast(result, dtype, e.dtype, e.lanes)
 
     def _bitcast(self, e: Call) -> str:
-        source, target = (type_of(x.dtype, e.lanes) for x in (e.args[0], e))
+        source, target = (type_of(x.dtype, x.lanes) for x in (e.args[0], e))
         value = self._operand(e.args[0])
         if source == target:  # LLVM has one integer for both signs, and for the 16-bit floats
             return value

@@ -226,8 +226,9 @@ def call(name: str, *args: Expr) -> Expr:
 
 
 def bitcast(operand: Expr, dtype: DType) -> Expr:
-    """The bits of `operand` as a `dtype` of as many bits; itself when it has that type already."""
-    return operand if operand.dtype == dtype else Call("bitcast", (operand,), dtype, operand.lanes)
+    """The bits of `operand` as `dtype`, in as many lanes as they fill; itself when it has that type already."""
+    lanes = operand.dtype.bits * operand.lanes // dtype.bits
+    return operand if operand.dtype == dtype else Call("bitcast", (operand,), dtype, lanes)
 
 
 def fma(a: Expr, b: Expr, c: Expr) -> Expr:

@@ -229,7 +229,7 @@ def _call(e: Call) -> Evaluate:
     if INTRINSICS[e.name].reduces and e.args[0].lanes == 1:
         return args[0]
     if INTRINSICS[e.name].retypes:
-        meaning = _to_dtype(meaning, e.args[0].dtype.numpy, dtype)
+        meaning = _to_dtype(meaning, e.args[0].dtype.numpy, dtype, e.lanes)
 
     def call(env: Env) -> Any:
         result = np.asarray(meaning(*[a(env) for a in args])).astype(dtype)
@@ -241,10 +241,11 @@ def _call(e: Call) -> Evaluate:
 
 
 def _to_dtype(
-    meaning: Callable[..., Any], source: np.dtype, target: np.dtype
+    meaning: Callable[..., Any], source: np.dtype, target: np.dtype, lanes: int
 ) -> Callable[..., Any]:
     """The meaning of a retyping intrinsic; an index, which is a Python integer, gets its dtype first."""
-    return lambda x: meaning(np.asarray(x, source), target)
+    shape = () if lanes == 1 else (lanes,)
+    return lambda x: meaning(np.asarray(x, source), target).reshape(shape)
 
 
 _COMPILERS: dict[type, Callable[[Any], Evaluate]] = {

@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from ..base.dtypes import BF16, F32, S8, S16, S32, U8, DType
+
 Meaning = Callable[..., Any]
 
 
@@ -20,7 +22,9 @@ Meaning = Callable[..., Any]
 class Intrinsic:
     """One callable: `arity` arguments, all of the result's dtype and lanes unless `reduces` (vector to scalar).
 
-    `retypes`: the argument has another dtype of as many bits, and the meaning gets the result's NumPy dtype as well.
+    `retypes`: the argument has another dtype, all its lanes together as many bits as the result, and the meaning gets
+    the result's NumPy dtype as well. `group` > 0: a dot product (acc, a, b), where a and b have `group` lanes for each
+    of the accumulator's and `operands` lists the types (a, b, acc) it takes.
     """
 
     name: str
@@ -29,6 +33,8 @@ class Intrinsic:
     reduces: bool = False
     float_only: bool = True
     retypes: bool = False
+    group: int = 0
+    operands: tuple[tuple[DType, DType, DType], ...] = ()
 
 
 def _through_f64(function: Meaning) -> Meaning:
@@ -49,7 +55,25 @@ def _fma(a: Any, b: Any, c: Any) -> Any:
 
 
 def _bitcast(x: Any, dtype: np.dtype) -> Any:
-    return np.asarray(x).view(dtype)
+    return np.atleast_1d(x).view(dtype)
+
+
+def _dot(group: int) -> Meaning:
+    """acc[i] + the sum over j < group of a[group * i + j] * b[group * i + j].
+
+    Integers wrap. Floats: the last product of a group is added first; products are exact, each sum is rounded to f32.
+    That is what `vdpbf16ps` does, but for its zeros: a subnormal operand or sum may count as zero.
+    """
+
+    def meaning(acc: Any, a: Any, b: Any) -> Any:
+        acc = np.asarray(acc)
+        wide = np.float64 if acc.dtype.kind == "f" else np.int64
+        products = (np.asarray(a, wide) * np.asarray(b, wide)).reshape(*acc.shape, group)
+        for j in reversed(range(group)):
+            acc = (acc.astype(wide) + products[..., j]).astype(acc.dtype)
+        return acc
+
+    return meaning
 
 
 _UNARY_MATH: dict[str, Meaning] = {
@@ -89,4 +113,10 @@ INTRINSICS: dict[str, Intrinsic] = {
     "fma": Intrinsic("fma", 3, _through_f64(_fma)),
     **{n: Intrinsic(n, 1, f, reduces=True, float_only=False) for n, f in _REDUCTIONS.items()},
     "bitcast": Intrinsic("bitcast", 1, _bitcast, float_only=False, retypes=True),
+    "dot2": Intrinsic(
+        "dot2", 3, _dot(2), float_only=False, group=2, operands=((BF16, BF16, F32), (S16, S16, S32))
+    ),
+    "dot4": Intrinsic(
+        "dot4", 3, _dot(4), float_only=False, group=4, operands=((U8, S8, S32), (S8, S8, S32))
+    ),
 }

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from ..base.dtypes import BOOL, S64, DType
 from ..base.errors import InternalError
-from .intrinsics import INTRINSICS
+from .intrinsics import INTRINSICS, Intrinsic
 from .nodes import (
     BINARY_OPS,
     COMPARE_OPS,
@@ -386,13 +386,24 @@ def _call(e: Call) -> Broken:
     elif (known.float_only and not e.dtype.is_float) or not _reduces(e.name, e.dtype):
         yield f"{e.name} does not take {e.dtype}"
     elif known.retypes:
-        pair = (e.args[0].dtype, e.dtype)
-        if BOOL in pair or pair[0].bits != pair[1].bits or e.args[0].lanes != e.lanes:
-            yield f"{e.name} takes as many bits as it gives, got {_type(e.args[0])} and {e.dtype}"
+        bits = [x.dtype.bits * x.lanes for x in (e.args[0], e)]
+        if BOOL in (e.args[0].dtype, e.dtype) or bits[0] != bits[1]:
+            yield f"{e.name} takes as many bits as it gives, got {_type(e.args[0])} and {_type(e)}"
+    elif known.group:
+        yield from _dot(e, known)
     elif any(a.dtype != e.dtype for a in e.args):
         yield f"arguments of {e.name} must be {e.dtype}"
     elif (e.lanes != 1) if known.reduces else any(a.lanes != e.lanes for a in e.args):
         yield f"lanes of {e.name} do not agree"
+
+
+def _dot(e: Call, known: Intrinsic) -> Broken:
+    acc, a, b = e.args
+    if (a.dtype, b.dtype, acc.dtype) not in known.operands or acc.dtype != e.dtype:
+        types = f"{_type(acc)}, {_type(a)} and {_type(b)}"
+        yield f"{e.name} does not take {types} to {e.dtype}"
+    elif acc.lanes != e.lanes or {a.lanes, b.lanes} != {known.group * e.lanes}:
+        yield f"{e.name} takes {known.group} lanes of a and b for each of acc, got {a.lanes} and {b.lanes}"
 
 
 def _reduces(name: str, dtype: DType) -> bool:

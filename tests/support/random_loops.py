@@ -294,6 +294,7 @@ class _Generator:
             for known in INTRINSICS.values()
             if (dtype.is_float or not known.float_only)
             and not known.retypes
+            and (not known.group or dtype in [types[2] for types in known.operands])
             and (lanes == 1 or not known.reduces)
             and (not known.reduces or (known.name in ("reduce_and", "reduce_or")) != dtype.is_float)
             and (dtype != BOOL or known.name in ("reduce_and", "reduce_or"))
@@ -301,6 +302,12 @@ class _Generator:
         if not fitting:
             return self.make_unary(dtype, lanes, depth)
         known = self.rnd.choice(fitting)
+        if known.group:
+            pairs = [(a, b) for a, b, acc in known.operands if acc == dtype]
+            kinds = self.rnd.choice(pairs)
+            acc = self.expr(dtype, lanes, depth)
+            a, b = (self.expr(kind, lanes * known.group, depth) for kind in kinds)
+            return Call(known.name, (acc, a, b), dtype, lanes)
         wide = self.lanes() if known.reduces else lanes
         return Call(
             known.name,

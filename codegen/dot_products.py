@@ -1,0 +1,142 @@
+"""Dot products of neighbouring lanes: one emitter for each way a CPU has, exact in all of them.
+
+    vpdpbusd, vpdpbf16ps    where VNNI and BF16 are
+    vpmaddwd                on operands widened to 16 bits: sums of two products fit s32, so that nothing saturates
+                            (`vpmaddubsw` multiplies bytes directly, but saturates at 16 bits)
+    plain multiplications   on any other target
+
+Even and odd lanes are taken apart by shifts within a 32-bit lane, not by shuffles: products of the same lane of the
+accumulator are then in that lane already.
+"""
+
+from __future__ import annotations
+
+from ..base.dtypes import F32, S8, S16, S32, U8, DType
+from .capabilities import Capabilities
+from .instruction_stream import InstructionStream
+from .llvm_types import constant, mangled, splat, type_of, vector_of
+
+DOT_PRODUCTS = ("dot2", "dot4")
+_PAIR_PRODUCTS = {
+    16: "llvm.x86.sse2.pmadd.wd",
+    32: "llvm.x86.avx2.pmadd.wd",
+    64: "llvm.x86.avx512.pmaddw.d.512",
+}
+
+
+class DotProducts:
+    """Emits `dot2` and `dot4` into one function; operands are vectors as Tensor IR has them."""
+
+    def __init__(self, stream: InstructionStream, can: Capabilities) -> None:
+        self._stream = stream
+        self._can = can
+
+    def dot(self, name: str, acc: str, a: str, b: str, dtype: DType, lanes: int) -> str:
+        """acc + the products of the lanes of a (of `dtype`) and b that belong to each of its `lanes`."""
+        if name == "dot4":
+            return self._dot_bytes(acc, a, b, dtype, lanes)
+        if dtype == S16:
+            return self._add(acc, self._pairs(a, b, lanes), lanes)
+        return self._dot_bf16(acc, a, b, lanes)
+
+    def _dot_bytes(self, acc: str, a: str, b: str, dtype: DType, lanes: int) -> str:
+        if 4 * lanes not in self._can.dot_bytes:
+            for odd in (False, True):
+                products = self._pairs(
+                    self._bytes(a, dtype, odd, lanes), self._bytes(b, S8, odd, lanes), lanes
+                )
+                acc = self._add(acc, products, lanes)
+            return acc
+        if dtype == U8:
+            return self._vpdpbusd(acc, a, b, lanes)
+        # (a + 128) * b - 128 * b: LLVM computes the second term once for all a that meet the same b.
+        flipped = self._on_bytes("xor", a, -128, lanes)
+        bias = self._vpdpbusd(constant(0, S32, lanes), constant(128, U8, 4 * lanes), b, lanes)
+        return self._sub(self._vpdpbusd(acc, flipped, b, lanes), bias, lanes)
+
+    def _vpdpbusd(self, acc: str, a: str, b: str, lanes: int) -> str:
+        kind, operand = type_of(S32, lanes), type_of(S8, 4 * lanes)
+        name = f"llvm.x86.avx512.vpdpbusd.{32 * lanes}"
+        return self._stream.intrinsic(name, kind, (kind, acc), (operand, a), (operand, b))
+
+    def _dot_bf16(self, acc: str, a: str, b: str, lanes: int) -> str:
+        if 4 * lanes in self._can.dot_bf16:
+            kind, operand = type_of(F32, lanes), f"<{2 * lanes} x bfloat>"
+            halves = [
+                self._stream.value(f"bitcast {type_of(S16, 2 * lanes)} {x} to {operand}")
+                for x in (a, b)
+            ]
+            name = f"llvm.x86.avx512bf16.dpbf16ps.{32 * lanes}"
+            return self._stream.intrinsic(
+                name, kind, (kind, acc), (operand, halves[0]), (operand, halves[1])
+            )
+        for odd in (True, False):  # the order of vdpbf16ps
+            acc = self._multiply_add(
+                self._bf16(a, odd, lanes), self._bf16(b, odd, lanes), acc, lanes
+            )
+        return acc
+
+    def _bf16(self, value: str, odd: bool, lanes: int) -> str:
+        """The lower or upper half of each 32-bit lane as f32: the upper half of an f32 is a bf16."""
+        words = self._words(value, S16, 2 * lanes, lanes)
+        mask = splat("i32", str(-1 << 16), lanes)
+        bits = (
+            self._words_op("and", words, mask, lanes) if odd else self._shift("shl", words, lanes)
+        )
+        return self._stream.value(f"bitcast {type_of(S32, lanes)} {bits} to {type_of(F32, lanes)}")
+
+    def _multiply_add(self, a: str, b: str, acc: str, lanes: int) -> str:
+        """Products of two bf16 are exact in f32: multiplied apart they give the same sum."""
+        kind = type_of(F32, lanes)
+        if self._can.fma:
+            name = f"llvm.fma.{mangled(F32, lanes)}"
+            return self._stream.intrinsic(name, kind, (kind, a), (kind, b), (kind, acc))
+        product = self._stream.value(f"fmul {kind} {a}, {b}")
+        return self._stream.value(f"fadd {kind} {product}, {acc}")
+
+    def _pairs(self, a: str, b: str, lanes: int) -> str:
+        """The sums of two neighbouring products of 2 * lanes s16."""
+        kind, operand = type_of(S32, lanes), type_of(S16, 2 * lanes)
+        if 4 * lanes in self._can.pair_products:
+            name = _PAIR_PRODUCTS[4 * lanes]
+            return self._stream.intrinsic(name, kind, (operand, a), (operand, b))
+        products = []
+        for odd in (False, True):
+            sides = []
+            for x in (a, b):
+                words = self._words(x, S16, 2 * lanes, lanes)
+                raised = words if odd else self._shift("shl", words, lanes)
+                sides.append(self._shift("ashr", raised, lanes))
+            products.append(self._stream.value(f"mul {kind} {sides[0]}, {sides[1]}"))
+        return self._add(products[0], products[1], lanes)
+
+    def _bytes(self, value: str, dtype: DType, odd: bool, lanes: int) -> str:
+        """Every second of 4 * lanes bytes, widened to 16 bits in its place."""
+        kind = type_of(S16, 2 * lanes)
+        value = self._words(value, dtype, 4 * lanes, 2 * lanes, S16)
+        eight = splat("i16", "8", 2 * lanes)
+        if not odd:
+            value = self._stream.value(f"shl {kind} {value}, {eight}")
+        shift = "ashr" if dtype == S8 else "lshr"
+        return self._stream.value(f"{shift} {kind} {value}, {eight}")
+
+    def _words(self, value: str, source: DType, count: int, lanes: int, to: DType = S32) -> str:
+        return self._stream.value(
+            f"bitcast {type_of(source, count)} {value} to {type_of(to, lanes)}"
+        )
+
+    def _shift(self, op: str, value: str, lanes: int) -> str:
+        return self._words_op(op, value, splat("i32", "16", lanes), lanes)
+
+    def _words_op(self, op: str, value: str, other: str, lanes: int) -> str:
+        return self._stream.value(f"{op} {type_of(S32, lanes)} {value}, {other}")
+
+    def _on_bytes(self, op: str, value: str, number: int, lanes: int) -> str:
+        kind = vector_of("i8", 4 * lanes)
+        return self._stream.value(f"{op} {kind} {value}, {splat('i8', str(number), 4 * lanes)}")
+
+    def _add(self, a: str, b: str, lanes: int) -> str:
+        return self._words_op("add", a, b, lanes)
+
+    def _sub(self, a: str, b: str, lanes: int) -> str:
+        return self._words_op("sub", a, b, lanes)
