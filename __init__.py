@@ -12,6 +12,8 @@ import logging
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from .base.version import __version__
+
 if TYPE_CHECKING:
     from .base.errors import GraphcError, InternalError, UnsupportedError, UserError
     from .driver.compiler import compile, load
@@ -19,8 +21,6 @@ if TYPE_CHECKING:
     from .integrations import jax_functions as jax
     from .runtime.executor import CompiledModel
     from .tools.debugger import debug
-
-__version__ = "0.1.0"
 
 logging.getLogger("graphc").addHandler(logging.NullHandler())  # silent unless the program asks
 

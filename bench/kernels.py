@@ -18,8 +18,8 @@ from ..driver.compiler import compile_stages
 from ..graph_ir.inspect.compare import difference
 from ..graph_ir.ir.graph import Graph
 from ..graph_ir.ir.logical_tensor import LogicalTensor
-from ..graph_ir.lowering.matmul import matmul_blocking
 from ..graph_ir.ops.matmul import MatmulCore
+from ..graph_ir.schedule.matmul import matmul_blocking
 from ..graph_ir.schedule.matmul_tile import MatmulBlocking, candidate_blockings
 from ..runtime.executor import CompiledModel
 from .measure import Timing, interleave

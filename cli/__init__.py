@@ -17,8 +17,8 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Protocol, cast
 
-from .. import __version__
 from ..base.errors import GraphcError, InternalError, UserError
+from ..base.version import __version__
 
 COMMANDS = (
     "compile",

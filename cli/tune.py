@@ -86,13 +86,14 @@ def _problems(graph: Any) -> list[str]:
     """The distinct products of a model, those inside its loops and branches too."""
     from ..graph_ir.ir.graph import subgraphs_of
     from ..graph_ir.ops.matmul import MatmulCore
+    from ..graph_ir.schedule.problem import problem_of
 
     found: dict[str, None] = {}
     pending = [graph]
     while pending:
         ops = pending.pop(0).ops
         products = [op for op in ops if isinstance(op, MatmulCore) and op.is_tuned]
-        found.update((product.problem, None) for product in products)
+        found.update((problem_of(product), None) for product in products)
         pending.extend(inner for op in ops for inner in subgraphs_of(op))
     return list(found)
 

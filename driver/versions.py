@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 from importlib.metadata import version
 
-from .. import __version__
+from ..base.version import __version__
 
 
 def versions() -> dict[str, str]:

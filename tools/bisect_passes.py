@@ -10,6 +10,7 @@ import numpy as np
 from ..base.errors import GraphcError
 from ..graph_ir.ir.graph import Array, Graph, Op
 from ..graph_ir.lowering.lower_graph import LoweredModel, lower_graph
+from ..graph_ir.lowering.registry import get_func
 from ..graph_ir.passes import pipeline as graph_pipeline
 from ..graph_ir.passes.plan_memory import plan_memory
 from ..graph_ir.rewriting.decisions import log_of
@@ -85,7 +86,7 @@ def kernel_prefixes(
 def _lowered_alone(node: Op, ctx: LowerContext) -> tuple[Module, list[Array]]:
     """The function of a node, and what it is given after its operands: a control op calls others that share these."""
     if node.kind != "control":
-        functions = node.get_func(ctx).functions
+        functions = get_func(node, ctx).functions
         return Module(functions, functions[0].name), []
     graph = node_graph(node)
     plan_memory(graph, ctx)

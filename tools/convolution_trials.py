@@ -11,6 +11,8 @@ from ..graph_ir.ops.convolution_direct import DirectConvolution
 from ..graph_ir.passes import pipeline
 from ..graph_ir.schedule.context import LowerContext
 from ..graph_ir.schedule.matmul_tile import MatmulBlocking
+from ..graph_ir.schedule.problem import problem_of
+from ..graph_ir.schedule.query_format import query_format
 from .variant_program import Trial, try_variants
 from .variants import Variant, op_variants
 
@@ -32,7 +34,7 @@ def direct_convolutions(graph: Graph, ctx: LowerContext) -> list[DirectConvoluti
     """The distinct direct convolutions of a model as it is compiled, the largest first."""
     work = graph.copy()
     pipeline.run(work, ctx)
-    found = {op.problem: op for op in _all_ops(work) if isinstance(op, DirectConvolution)}
+    found = {problem_of(op): op for op in _all_ops(work) if isinstance(op, DirectConvolution)}
     return sorted(found.values(), key=lambda op: -op.get_gflop())
 
 
@@ -40,7 +42,7 @@ def tune_convolution(op: DirectConvolution, ctx: LowerContext, seconds: float) -
     """Time the compiler's choice, then others while time lasts, the best foreseen first. UserError if one is wrong."""
     deadline = time.monotonic() + seconds
     formats = [x.details.format for x in (*op.inputs, *op.outputs)]
-    choices = op.query_format(ctx)
+    choices = query_format(op, ctx)
     taken = next(i for i, c in enumerate(choices) if [*c.inputs, *c.outputs] == formats)
     # What lies plain throughout is cut like a matrix, so its blockings mean something else.
     variants = [v for v in op_variants(op, ctx, taken) if not _is_plain(v) or v.chosen]
@@ -51,13 +53,13 @@ def tune_convolution(op: DirectConvolution, ctx: LowerContext, seconds: float) -
     wrong = next((trial for trial in trials if not trial.difference.ok), None)
     if wrong:
         raise UserError(
-            f"kernel '{op.problem}' with {wrong.variant.blocking} is wrong: {wrong.difference}"
+            f"kernel '{problem_of(op)}' with {wrong.variant.blocking} is wrong: {wrong.difference}"
         )
     best = min(trials, key=lambda trial: trial.seconds or 0.0)
     asked = best.variant.asked
     assert asked is not None
     before, after = (op.get_gflop() / (trial.seconds or 1.0) for trial in (trials[0], best))
-    return TunedConvolution(op.problem, len(trials), before, after, asked)
+    return TunedConvolution(problem_of(op), len(trials), before, after, asked)
 
 
 def _is_plain(variant: Variant) -> bool:

@@ -24,6 +24,7 @@ from ..graph_ir.schedule.blockings import (
     offered_blockings,
 )
 from ..graph_ir.schedule.context import LowerContext
+from ..graph_ir.schedule.problem import problem_of
 
 Facts = dict[str, Any]
 MOST_BLOCKINGS = 8
@@ -149,11 +150,13 @@ class Explanation:
         return [
             {
                 "product": op.name,
-                "problem": op.problem,
+                "problem": problem_of(op),
                 "blocking": str(blocking),
                 "cycles": round(foreseen_cycles(op, blocking, self.ctx)),
                 "chosen": blocking == chosen,
-                "by": ("a tuning file" if op.problem in self.ctx.blockings else "the cost model")
+                "by": (
+                    "a tuning file" if problem_of(op) in self.ctx.blockings else "the cost model"
+                )
                 if blocking == chosen
                 else "",
                 "offered": len(offered),

@@ -20,6 +20,7 @@ from ..graph_ir.lowering.lower_graph import kernel_bytes
 from ..graph_ir.ops.matmul import MatmulCore
 from ..graph_ir.schedule.context import LowerContext
 from ..graph_ir.schedule.matmul_tile import MatmulBlocking
+from ..graph_ir.schedule.problem import problem_of
 from .explain import Explanation
 from .stamped_program import StampedProgram
 
@@ -252,7 +253,7 @@ def _kernels(
 def _problem(node: Op) -> str:
     """The products of a kernel as `graphc kernel` and `graphc tune` spell them; what it computes where it has none."""
     body = node.attrs["graph"].ops if node.op_name == "fused" else [node]
-    products = [op.problem for op in body if isinstance(op, MatmulCore) and op.is_tuned]
+    products = [problem_of(op) for op in body if isinstance(op, MatmulCore) and op.is_tuned]
     return "; ".join(products) or ", ".join(str(y.details) for y in node.outputs)
 
 

@@ -10,8 +10,9 @@ import numpy as np
 
 from ..base.dtypes import F32
 from ..graph_ir.inspect.compare import Difference, difference
-from ..graph_ir.ir.graph import FormatChoice, Graph, GraphTensor, Op, subgraphs_of
+from ..graph_ir.ir.graph import Graph, GraphTensor, Op, subgraphs_of
 from ..graph_ir.ir.logical_tensor import LogicalTensor
+from ..graph_ir.lowering.registry import get_func
 from ..graph_ir.ops.compose import Composer
 from ..graph_ir.ops.convolution import Convolution
 from ..graph_ir.ops.matmul import MatmulCore
@@ -27,7 +28,10 @@ from ..graph_ir.schedule.blockings import (
 )
 from ..graph_ir.schedule.context import LowerContext
 from ..graph_ir.schedule.convolution_forms import ranked_forms
+from ..graph_ir.schedule.format_choice import FormatChoice
 from ..graph_ir.schedule.matmul_tile import MatmulBlocking
+from ..graph_ir.schedule.problem import problem_of
+from ..graph_ir.schedule.query_format import query_format
 from ..tensor_ir.nodes import Block, Function
 
 Array = np.ndarray[Any, Any]
@@ -130,7 +134,7 @@ def op_variants(op: Op, ctx: LowerContext, chosen: int | None = None) -> Iterato
     given = {x: _operand(x, rng) for x in dict.fromkeys(op.inputs)}
     arrays = [given[x] for x in op.inputs]
     (expected,) = op.reference(arrays)
-    for number, choice in enumerate(op.query_format(ctx)):
+    for number, choice in enumerate(query_format(op, ctx)):
         alone = _alone(op, choice)
         packed = tuple(x.details.format.pack(a) for x, a in zip(alone.inputs, arrays, strict=True))
         base = Variant(
@@ -146,7 +150,7 @@ def op_variants(op: Op, ctx: LowerContext, chosen: int | None = None) -> Iterato
                 base,
                 blocking=str(blocking),
                 function=_function(alone, asking(blocked, blocking, ctx)),
-                problem=blocked.problem,
+                problem=problem_of(blocked),
                 predicted=cycles,
                 chosen=number == chosen and blocking == blocking_of(blocked, ctx),
                 asked=blocking,
@@ -165,7 +169,7 @@ def ranked_blockings(op: Blocked, ctx: LowerContext) -> list[tuple[MatmulBlockin
 
 
 def _function(op: Op, ctx: LowerContext) -> Function:
-    (function,) = op.get_func(ctx).functions
+    (function,) = get_func(op, ctx).functions
     return function
 
 

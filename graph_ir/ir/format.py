@@ -219,3 +219,8 @@ def plain(rank: int, axes: str | None = None) -> Format:
     if len(letters) != rank:
         raise UserError(f"tensor rank {rank} is above the {len(_GENERIC)} axes a format can name")
     return Format(letters, tuple(range(rank)), (0,) * rank)
+
+
+def channels_last(rank: int) -> Format:
+    """NHWC and its like: the second axis behind all others."""
+    return Format("NC" + "DHW"[5 - rank :], (0, *range(2, rank), 1), (0,) * rank)

@@ -4,142 +4,18 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from ...base.errors import InternalError, UserError
-from .format import Format, plain
+from .format import Format
 from .logical_tensor import LogicalTensor
+from .op import Array, GraphTensor, Op
 from .registry import lookup
 
-if TYPE_CHECKING:
-    from ...tensor_ir.nodes import Module
-    from ..schedule.context import LowerContext
-
-Array = np.ndarray[Any, Any]
-
-
-@dataclass(frozen=True)
-class FormatChoice:
-    """One way an op can run: a format per input and per output.
-
-    `cost` is what the op itself pays for this choice beyond its best one, in bytes moved (a copy into panels).
-    """
-
-    inputs: tuple[Format, ...]
-    outputs: tuple[Format, ...]
-    cost: float = 0.0
-
-
-class GraphTensor:
-    """An edge of the graph: produced by one op, used by any number of op inputs."""
-
-    def __init__(self, details: LogicalTensor, producer_owner: Op) -> None:
-        self.details = details
-        self.producer_owner = producer_owner
-        self.uses: list[tuple[int, Op]] = []
-
-    @property
-    def index(self) -> int:
-        """Which output of its producer this is; -1 in a broken graph, so that it can still be shown."""
-        outputs = self.producer_owner.outputs
-        return next((i for i, tensor in enumerate(outputs) if tensor is self), -1)
-
-    @property
-    def name(self) -> str:
-        """The producer's name, with `:i` for outputs after the first."""
-        return self.producer_owner.name + (f":{self.index}" if self.index else "")
-
-    def replace_uses(self, other: GraphTensor) -> None:
-        """Make every consumer of this tensor read `other`."""
-        for index, op in list(self.uses):
-            op.set_input(index, other)
-
-    def __repr__(self) -> str:
-        return f"<{self.name}: {self.details}>"
-
-
-class Op:
-    """A node. Subclasses say what it means: shapes, reference, layouts, cost and code.
-
-    `kind`: `source`, `sink`, `tunable` (own loop template), `fusible` (a computation over indices), `composite`
-    (decomposed into others before lowering), `fused` (a subgraph lowered as one function), `control` (subgraphs that
-    run or not, and how often, as the data says), `loop` (loops of its own, which fuse with nothing).
-    """
-
-    kind: ClassVar[str] = "fusible"
-    input_names: ClassVar[tuple[str, ...]] = (
-        "x",
-    )  # in texts; the last one repeats, numbered, if there are more
-
-    def __init__(
-        self, op_name: str, name: str, inputs: Sequence[GraphTensor], attrs: dict[str, Any]
-    ) -> None:
-        self.op_name = op_name
-        self.name = name
-        self.logical_op_id = -1
-        self.attrs = attrs
-        self.inputs: list[GraphTensor] = list(inputs)
-        details = self.infer(
-            [tensor.details for tensor in inputs]
-        )  # may reject: nothing is linked before
-        self.outputs = [GraphTensor(detail, self) for detail in details]
-        for index, tensor in enumerate(self.inputs):
-            tensor.uses.append((index, self))
-
-    def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
-        """Outputs for given inputs, in plain formats; UserError where the op does not accept them."""
-        raise InternalError(f"op '{self.op_name}' has no shape rule")
-
-    def reference(self, inputs: list[Array]) -> list[Array]:
-        """NumPy meaning on plain arrays: the result every layout and kernel is checked against."""
-        raise InternalError(f"op '{self.op_name}' has no reference")
-
-    def query_format(self, ctx: LowerContext) -> list[FormatChoice]:
-        """Layouts the op can run in, plain first; the default is plain everywhere."""
-        return [
-            FormatChoice(
-                tuple(plain(x.details.rank) for x in self.inputs),
-                tuple(plain(y.details.rank) for y in self.outputs),
-            )
-        ]
-
-    def get_gflop(self) -> float:
-        """Floating-point (or integer) operations, in 1e9; one per element unless the op says otherwise."""
-        return sum(tensor.details.elements for tensor in self.outputs) / 1e9
-
-    def get_func(self, ctx: LowerContext) -> Module:
-        """Tensor IR of this op alone: one function, parameters inputs then outputs."""
-        raise InternalError(f"op '{self.op_name}' cannot be lowered")
-
-    def set_input(self, index: int, tensor: GraphTensor) -> None:
-        """Read `tensor` as input `index`."""
-        old = self.inputs[index]
-        old.uses = [(i, op) for i, op in old.uses if not (op is self and i == index)]
-        self.inputs[index] = tensor
-        tensor.uses.append((index, self))
-
-    def input_name(self, index: int) -> str:
-        """The name of input `index` in texts and messages."""
-        last = len(self.input_names) - 1
-        return (
-            self.input_names[index]
-            if index < last or len(self.inputs) <= last + 1
-            else (f"{self.input_names[last]}_{index - last}")
-        )
-
-    def rule(self, rule: str, values: str, remedy: str = "") -> UserError:
-        """An error in the house form: who, rule, values, remedy."""
-        return UserError(
-            f"{self.op_name} '{self.name}': {rule}, got {values}"
-            + (f"; {remedy}" if remedy else "")
-        )
-
-    def __repr__(self) -> str:
-        return f"<{self.op_name} '{self.name}' #{self.logical_op_id}>"
+__all__ = ["Array", "Graph", "GraphTensor", "Op", "attribute_tokens", "subgraphs_of"]
 
 
 class Graph:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from ...base.errors import InternalError
 from .computation import Computation
 from .graph import Graph, GraphTensor, Op
-
-if TYPE_CHECKING:
-    from ...tensor_ir.nodes import Module
-    from ..schedule.context import LowerContext
 
 
 class FusibleOp(Op):
@@ -24,15 +20,9 @@ class FusibleOp(Op):
         """What one element of the output is."""
         raise InternalError(f"op '{self.op_name}' has no computation")
 
-    def get_func(self, ctx: LowerContext) -> Module:
-        """Tensor IR of this op alone: one function, parameters inputs then output."""
-        from ..lowering.lower_group import lower_op
-
-        return lower_op(self, ctx)
-
 
 class TunableOp(FusibleOp):
-    """An op with a loop template of its own (`lower_group.LOWERINGS`)."""
+    """An op with a loop template of its own (`lowering.registry`)."""
 
     kind: ClassVar[str] = "tunable"
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from ...base.errors import UnsupportedError
-
-if TYPE_CHECKING:
-    from .graph import Op
+from .op import Op
 
 _CLASSES: dict[str, type[Op]] = {}
 OpClass = TypeVar("OpClass", bound="type[Op]")

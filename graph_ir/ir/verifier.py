@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 
 from ...base.errors import InternalError, UserError
-from ..text.printer import print_op
 from .format import Format
 from .graph import Graph, Op, subgraphs_of
 from .logical_tensor import LogicalTensor
@@ -18,15 +17,15 @@ Fault = tuple[Op | None, str]
 Rule = Callable[[Graph], Iterator[Fault]]
 
 
-def verify(graph: Graph) -> None:
-    """Check every rule on a graph and its subgraphs; InternalError with an excerpt at the first fault."""
+def verify(graph: Graph, show: Callable[[Op], str] = repr) -> None:
+    """Check every rule on a graph and its subgraphs; InternalError at the first fault, its excerpt of ops by `show`."""
     pending, seen = [graph], {id(graph)}
     while pending:
         current = pending.pop()
         for rule in RULES:
             for op, fault in rule(current):
                 who = f"op '{op.name}'" if op is not None else "it"
-                raise InternalError(f"graph '{current.name}': {who} {fault}", _excerpt(op))
+                raise InternalError(f"graph '{current.name}': {who} {fault}", _excerpt(op, show))
         for op in current.ops:
             for inner in subgraphs_of(op):
                 if id(inner) not in seen:
@@ -122,11 +121,11 @@ def _shape(details: LogicalTensor) -> tuple[str, tuple[int, ...]]:
     return details.dtype.name, details.plain_dims
 
 
-def _excerpt(op: Op | None) -> str:
+def _excerpt(op: Op | None, show: Callable[[Op], str]) -> str:
     """The op with the ops it reads from and those that read it."""
     if op is None:
         return ""
     producers = [tensor.producer_owner for tensor in op.inputs]
     users = [user for tensor in op.outputs for _, user in tensor.uses]
     unique = {id(neighbour): neighbour for neighbour in (*producers, op, *users)}
-    return "\n".join(f"{'>' if o is op else ' '} {print_op(o)}" for o in unique.values())
+    return "\n".join(f"{'>' if o is op else ' '} {show(o)}" for o in unique.values())

@@ -8,11 +8,12 @@ from ...tensor_ir.nodes import Buffer, Expr, Function, Let
 from ..ir.computation import Index
 from ..ir.graph import GraphTensor, Op
 from ..ops.convolution_depthwise import DepthwiseConvolution
-from ..ops.convolution_direct import geometry_of
 from ..ops.pool import WindowReduce
 from ..schedule.context import LowerContext
 from ..schedule.convolution_geometry import ConvolutionGeometry
-from ..templates.channel_windows import WindowProblem, WindowTemplate, worth_threads
+from ..schedule.convolution_sizes import geometry_of
+from ..schedule.window_tile import worth_threads
+from ..templates.channel_windows import WindowProblem, WindowTemplate
 from ..templates.matmul import EpilogueValue
 from ..templates.reader import parameters
 from .matmul import epilogue_names, epilogue_value, flat

@@ -11,60 +11,18 @@ from ...tensor_ir.nodes import Buffer, Expr, Function, Let
 from ..ir.computation import Index
 from ..ir.format import Format
 from ..ir.graph import GraphTensor, Op
-from ..ops.convolution_direct import LAST_BANDS, DirectConvolution, offered
+from ..ops.convolution_direct import DirectConvolution
 from ..rewriting.groups import is_elementwise
 from ..schedule.context import LowerContext
-from ..schedule.convolution_blocking import ConvolutionChoice, blocking_cycles, candidate_choices
+from ..schedule.convolution_blocking import FLAT_BANDS, ConvolutionChoice
 from ..schedule.convolution_geometry import ConvolutionGeometry
-from ..schedule.matmul_tile import MatmulBlocking
+from ..schedule.convolution_sizes import geometry_of
+from ..schedule.direct_convolution import convolution_choice
 from ..templates.convolution import ConvolutionProblem, ConvolutionTemplate
-from ..templates.convolution_band import BANDS, ImageOperand
+from ..templates.convolution_band import ImageOperand
 from ..templates.matmul import EpilogueValue, MatmulProblem, MatmulTemplate, Operand
 from ..templates.reader import parameters
 from .matmul import epilogue_names, epilogue_value, flat
-
-
-def convolution_choices(op: DirectConvolution, ctx: LowerContext) -> list[ConvolutionChoice]:
-    """Every band and blocking the template offers for the layouts its operands have; the model's pick first."""
-    x, w = (i.details.format for i in op.inputs)
-    choices = offered(op.geometry, ctx, op.problem)
-    if op.outputs[0].details.format.is_plain:
-        return [c for c in choices if c.band == "product"]
-    bands = ("planes",) if x.is_plain else LAST_BANDS
-    return [
-        c
-        for c in choices
-        if c.band in bands and c.blocking.tile.columns(ctx.target) == w.blocks[-1]
-    ]
-
-
-def convolution_candidates(op: DirectConvolution, ctx: LowerContext) -> list[ConvolutionChoice]:
-    """The choices worth trying for the layouts a convolution has, with the cycles foreseen; the model's pick first."""
-    picks = convolution_choices(op, ctx)
-    if picks[0].band == "product":
-        return picks
-    bands = tuple(dict.fromkeys(choice.band for choice in picks))
-    tiles = tuple(dict.fromkeys(choice.blocking.tile for choice in picks))
-    found = candidate_choices(op.geometry, ctx.target, ctx.options.threads, bands, tiles)
-    # A blocking asked for runs with the best band of its tile, so only that one can be tried.
-    band_of = {choice.blocking.tile: choice.band for choice in reversed(picks)}
-    return [c for c in found if c.band == band_of[c.blocking.tile]]
-
-
-def convolution_choice(op: DirectConvolution, ctx: LowerContext) -> ConvolutionChoice:
-    """How a convolution runs: under the blocking asked for, else by the cost model."""
-    choices = convolution_choices(op, ctx)
-    asked = ctx.blockings.get(op.problem)
-    same = [c for c in choices if asked and c.blocking.tile == asked.tile]
-    return replace(same[0], blocking=asked) if asked and same else choices[0]
-
-
-def convolution_cycles(op: DirectConvolution, blocking: MatmulBlocking, ctx: LowerContext) -> float:
-    """What the cost model says a convolution takes under a blocking, in the layouts it has."""
-    choice = convolution_choice(op, replace(ctx, blockings={op.problem: blocking}))
-    if choice.band == "product":
-        return choice.cycles
-    return blocking_cycles(op.geometry, choice.band, blocking, ctx.target, ctx.options.threads)
 
 
 def convolution_function(
@@ -89,7 +47,7 @@ def convolution_function(
     template = make(op, choice, operands, output, value, by_pixel, ctx)
     post = epilogue_names(op, ops)
     tile = f"{choice.blocking.tile.rows}x{choice.blocking.tile.columns(ctx.target)}"
-    name = f"f32_conv_{choice.band}{post}_{op.geometry}_{tile}__{ctx.target.isa}"
+    name = f"f32_conv_{choice.band}{post}_{geometry_of(op)}_{tile}__{ctx.target.isa}"
     note = f"{' -> '.join(o.name for o in ops)} [{choice.band} {choice.blocking}]"
     return template.function(name, tuple(memory.values()), note)
 
@@ -100,10 +58,10 @@ def _taps(
 ) -> ConvolutionTemplate:  # fmt: skip
     """Channels last, tap by tap."""
     x, w, y = operands
-    geometry, blocking = op.geometry, choice.blocking
+    geometry, blocking = geometry_of(op), choice.blocking
     image, result = image_operand(op.inputs[0], x), image_operand(output, y)
     columns = 0  # of pixels that the epilogue gets by number
-    if BANDS[choice.band].flat:
+    if choice.band in FLAT_BANDS:
         columns = geometry.result[1]
     elif choice.band == "place" and by_pixel and geometry.is_product:
         geometry = _lines(geometry, -(-geometry.result[0] // blocking.m_block))
@@ -123,7 +81,7 @@ def _product(
 ) -> MatmulTemplate:  # fmt: skip
     """Weights [outputs, channels] times image [channels, pixels], all plain."""
     x, w, y = operands
-    g, pixels = op.geometry, math.prod(op.geometry.result)
+    g, pixels = geometry_of(op), math.prod(geometry_of(op).result)
     problem = MatmulProblem(
         (g.batch, g.groups), g.outputs, pixels, g.channels,
         Operand(w, (0, g.outputs * g.channels), g.channels, 1),

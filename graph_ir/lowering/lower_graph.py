@@ -23,6 +23,7 @@ from ..passes.plan_memory import ALIGNMENT, MemoryPlan, workspace_of
 from ..rewriting.groups import is_view, storage_root
 from ..schedule.context import LowerContext
 from .control import LoopParts, Surroundings, case_function, while_function
+from .registry import get_func
 
 ENTRY = "main"
 _LOG = logging.getLogger("graphc.lower")
@@ -87,7 +88,7 @@ class _Program:
     def _functions(self, op: Op) -> tuple[Function, ...]:
         """What an op is lowered to (one function); those of its subgraphs are taken in first."""
         if not isinstance(op, ControlOp):
-            return op.get_func(self.ctx).functions
+            return get_func(op, self.ctx).functions
         around = Surroundings(self.constants.buffer, workspace_of(op))
         name = f"{op.op_name}__{self.ctx.target.isa}"
         if isinstance(op, Case):

@@ -5,20 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ...base.errors import InternalError
 from ...tensor_ir.nodes import Buffer, Function, Module
+from ..ir.class_table import ClassTable
 from ..ir.computation import Reduction
 from ..ir.graph import Graph, GraphTensor, Op
 from ..ir.op_kinds import FusibleOp
+from ..ops.convolution_depthwise import DepthwiseConvolution
+from ..ops.convolution_direct import DirectConvolution
+from ..ops.matmul import MatmulCore
 from ..ops.pool import WindowReduce
+from ..ops.winograd import WinogradConvolution
 from ..rewriting.groups import is_tuned, reduces_rows
+from ..schedule.channel_windows import pools_by_channel
 from ..schedule.context import LowerContext
-from ..templates.joined import joined_concat, joined_loops
+from ..templates.joined import joined_loops
 from ..templates.loops import pointwise_loops, reduction_loops
 from ..templates.reader import parameters
 from ..templates.row_panel import RowGroup, row_panel_loops
 from .attention import attention_function
 from .channel_windows import depthwise_function, pool_function
 from .convolution import convolution_function
+from .joined import joined_parts
 from .matmul import matmul_function
 from .winograd import winograd_function
 
@@ -28,13 +36,15 @@ Lowering = Callable[
 """(the tuned op, it and the elementwise ops after it, what they read, the one tensor they make) -> the function, whose
 parameters are the inputs, each once, then the output."""
 
-LOWERINGS: Mapping[str, Lowering] = {
-    "depthwise_convolution": depthwise_function,
-    "matmul_core": matmul_function,
-    "winograd_convolution": winograd_function,
-    "direct_convolution": convolution_function,
-}
-"""How the group around a tuned op is lowered, by the op's name."""
+TEMPLATES = ClassTable[Lowering](
+    {
+        MatmulCore: matmul_function,
+        DirectConvolution: convolution_function,
+        DepthwiseConvolution: depthwise_function,
+        WinogradConvolution: winograd_function,
+    }
+)
+"""How the group around a tuned op is lowered, by the op's class; `@TEMPLATES.register(MyOp)` adds one's own."""
 
 
 def lower_op(op: Op, ctx: LowerContext) -> Module:
@@ -61,7 +71,10 @@ def _function(
     if len(tuned) == 2:
         return attention_function(ops, inputs, outputs, ctx)
     if tuned:
-        return LOWERINGS[tuned[0].op_name](tuned[0], ops, inputs, outputs, ctx)
+        lowering = TEMPLATES.find(tuned[0])
+        if lowering is None:
+            raise InternalError(f"{tuned[0]!r} is tunable, but has no template")
+        return lowering(tuned[0], ops, inputs, outputs, ctx)
     return _loops(ops, parameters(inputs, outputs), outputs, ctx)
 
 
@@ -75,9 +88,9 @@ def _loops(
     note, name, threads = group_note(ops), _loop_name(ops, outputs, ctx), ctx.options.threads
     reductions = tuple(op for op in ops if _is_reduction(op))
     if not reductions:
-        concat = joined_concat(ops, outputs[0]) if len(outputs) == 1 else None
-        if concat is not None:
-            return joined_loops(name, buffers, concat, outputs[0], threads, note)
+        join = joined_parts(ops, outputs[0]) if len(outputs) == 1 else None
+        if join is not None:
+            return joined_loops(name, buffers, join, outputs[0], threads, note)
         return pointwise_loops(name, buffers, outputs, threads, note)
     first = reductions[0]
     if isinstance(first, WindowReduce) and _has_template(first, buffers, ctx):
@@ -98,7 +111,9 @@ def _has_template(
     op: WindowReduce, buffers: Mapping[GraphTensor, Buffer], ctx: LowerContext
 ) -> bool:
     """Whether `templates.channel_windows` runs a pool, which must read a tensor in memory."""
-    return ctx.options.enabled("channel-windows") and op.is_by_channel and op.inputs[0] in buffers
+    return (
+        ctx.options.enabled("channel-windows") and pools_by_channel(op) and op.inputs[0] in buffers
+    )
 
 
 def _is_reduction(op: Op) -> bool:

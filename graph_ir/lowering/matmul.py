@@ -12,37 +12,9 @@ from ..ir.computation import Index
 from ..ir.graph import GraphTensor, Op
 from ..ops.matmul import MatmulCore
 from ..schedule.context import LowerContext
-from ..schedule.matmul_cost import blocking_cycles
-from ..schedule.matmul_tile import MatmulBlocking, candidate_blockings, ranked_tiles
+from ..schedule.matmul import matmul_blocking
 from ..templates.matmul import EpilogueValue, MatmulProblem, MatmulTemplate, Operand
 from ..templates.reader import GroupReader, narrow, parameters
-
-
-def matmul_blockings(op: MatmulCore, ctx: LowerContext) -> list[MatmulBlocking]:
-    """Every blocking the template offers for a product, given the layout its B has; the model's pick first."""
-    m, n, k = op.sizes
-    fmt = op.inputs[1].details.format
-    tiles = ranked_tiles(m, n, ctx.target)
-    if fmt.is_blocking:
-        tiles = [tile for tile in tiles if tile.columns(ctx.target) == fmt.blocks[-1]]
-    batch = math.prod(op.outputs[0].details.plain_dims[:-2])
-    return [
-        blocking
-        for tile in tiles
-        for blocking in candidate_blockings(batch, m, n, k, tile, ctx.target, ctx.options.threads)
-    ]
-
-
-def matmul_blocking(op: MatmulCore, ctx: LowerContext) -> MatmulBlocking:
-    """The blocking a product runs with: the one asked for, else the cost model's."""
-    return ctx.blockings.get(op.problem) or matmul_blockings(op, ctx)[0]
-
-
-def matmul_cycles(op: MatmulCore, blocking: MatmulBlocking, ctx: LowerContext) -> float:
-    """What the cost model says a product takes under a blocking, given the layout its B has."""
-    batch = math.prod(op.outputs[0].details.plain_dims[:-2])
-    packed = op.inputs[1].details.format.is_blocking
-    return blocking_cycles(batch, *op.sizes, blocking, ctx.target, ctx.options.threads, packed)
 
 
 def matmul_function(

@@ -4,42 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...base.target import GemmTile
 from ...tensor_ir.nodes import Buffer, Function, LoopKind
 from ..ir.graph import GraphTensor, Op
 from ..ops.winograd import WinogradConvolution
-from ..schedule import winograd_tile
 from ..schedule.context import LowerContext
-from ..schedule.convolution_geometry import ConvolutionGeometry
-from ..schedule.matmul_tile import BYTES_PER_CYCLE
-from ..schedule.winograd_tile import WinogradBlocking, pick_blocking, worth_threads
+from ..schedule.convolution_sizes import winograd_geometry
+from ..schedule.winograd import winograd_blocking
+from ..schedule.winograd_tile import worth_threads
 from ..templates.reader import parameters
 from ..templates.winograd import Image, WinogradProblem, WinogradTemplate
 from .matmul import epilogue_names, epilogue_value, flat
-
-
-def geometry_of(op: WinogradConvolution) -> ConvolutionGeometry:
-    """The numbers of the convolution that the op computes."""
-    x, u = (i.details.plain_dims for i in op.inputs)
-    rows, columns = op.outputs[0].details.plain_dims[2:]
-    before, _ = op.padding
-    return ConvolutionGeometry(
-        x[0], 1, x[1], u[2], (x[2], x[3]), (rows, columns), (3, 3), before=before
-    )
-
-
-def ranked_tiles(op: WinogradConvolution, ctx: LowerContext) -> list[tuple[GemmTile, float]]:
-    """Register tiles, best first, each with what it loses against the best as the bytes that could move meanwhile."""
-    ranked = winograd_tile.ranked_tiles(geometry_of(op), op.form, ctx.target)
-    best = ranked[0][1]
-    return [(tile, (cycles - best) * BYTES_PER_CYCLE) for tile, cycles in ranked]
-
-
-def winograd_blocking(op: WinogradConvolution, ctx: LowerContext) -> WinogradBlocking:
-    """The cost model's blocking for the panels that u lies in."""
-    columns = op.inputs[1].details.format.blocks[-1]
-    tile = next(x for x in ctx.target.table.gemm_tiles if x.columns(ctx.target) == columns)
-    return pick_blocking(geometry_of(op), op.form, tile, ctx.target, ctx.options.threads)
 
 
 def winograd_function(
@@ -53,7 +27,7 @@ def winograd_function(
     (output,) = outputs
     buffers = parameters(inputs, outputs)
     memory = {x: flat(b) if x in (*op.inputs, output) else b for x, b in buffers.items()}
-    g, blocking = geometry_of(op), winograd_blocking(op, ctx)
+    g, blocking = winograd_geometry(op), winograd_blocking(op, ctx)
     x, u = op.inputs
     problem = WinogradProblem(
         g.batch, _image(memory[x], g.image, g.channels), memory[u],

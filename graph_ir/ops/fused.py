@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from ..ir.graph import Array, Graph, Op
 from ..ir.logical_tensor import LogicalTensor
 from ..ir.registry import register
-
-if TYPE_CHECKING:
-    from ...tensor_ir.nodes import Module
-    from ..schedule.context import LowerContext
 
 
 @register("fused")
@@ -36,9 +32,3 @@ class Fused(Op):
     def get_gflop(self) -> float:
         """Work of the subgraph."""
         return self.graph.get_gflop()
-
-    def get_func(self, ctx: LowerContext) -> Module:
-        """One function for the whole group."""
-        from ..lowering.lower_group import lower_group
-
-        return lower_group(self.graph, ctx)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -12,14 +11,10 @@ from ...base.dtypes import F32
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Cast, Expr
 from ..ir.computation import Computation, Index, Read, Reduction
-from ..ir.format import Format, plain
-from ..ir.graph import Array, FormatChoice
+from ..ir.graph import Array
 from ..ir.logical_tensor import LogicalTensor
 from ..ir.op_kinds import TunableOp
 from ..ir.registry import register
-
-if TYPE_CHECKING:
-    from ..schedule.context import LowerContext
 
 
 @register("matmul_core")
@@ -48,15 +43,6 @@ class MatmulCore(TunableOp):
         a, b = (x.details.plain_dims for x in self.inputs)
         m, k = (a[-1], a[-2]) if self.transpose_a else (a[-2], a[-1])
         return m, b[-2] if self.transpose_b else b[-1], k
-
-    @property
-    def problem(self) -> str:
-        """The name of the product in profiles, tuning files and `graphc kernel`: `matmul m128n768k768 f32`."""
-        m, n, k = self.sizes
-        batch = math.prod(self.outputs[0].details.plain_dims[:-2])
-        return (
-            f"matmul {f'b{batch}' if batch > 1 else ''}m{m}n{n}k{k} {self.inputs[0].details.dtype}"
-        )
 
     @property
     def is_tuned(self) -> bool:
@@ -99,38 +85,6 @@ class MatmulCore(TunableOp):
         b = b.swapaxes(-1, -2) if self.transpose_b else b
         with np.errstate(all="ignore"):
             return [np.asarray(np.matmul(a, b)).astype(dtype)]
-
-    def query_format(self, ctx: LowerContext) -> list[FormatChoice]:
-        """Plain everywhere, or B in panels as wide as one of the ISA's register tiles: [..., N / nr][K][nr]."""
-        from ..schedule.matmul_tile import extra_bytes, ranked_tiles
-
-        ranks = [x.details.rank for x in (*self.inputs, *self.outputs)]
-        a, b, c = (plain(rank) for rank in ranks)
-        if not self.is_tuned:
-            return [FormatChoice((a, b), (c,))]
-        m, n, k = self.sizes
-        batch = math.prod(self.outputs[0].details.plain_dims[:-2])
-        # Without panels the template copies B once per run, or reads it across pages: as many bytes again.
-        copied = float(self.inputs[1].details.size_bytes)
-        asked = ctx.blockings.get(self.problem)
-        tiles = (asked.tile,) if asked else ranked_tiles(m, n, ctx.target)
-        widths = {tile.columns(ctx.target): tile for tile in tiles}
-        packed = [
-            FormatChoice(
-                (a, self.panel_format(columns)),
-                (c,),
-                batch * extra_bytes(m, n, k, tile, ctx.target),
-            )
-            for columns, tile in widths.items()
-        ]
-        return [FormatChoice((a, b), (c,), copied), *packed]
-
-    def panel_format(self, columns: int) -> Format:
-        """B in panels of `columns`: outer n, then k, then n inside the panel, batch axes first."""
-        rank = self.inputs[1].details.rank
-        n_axis, k_axis = (rank - 2, rank - 1) if self.transpose_b else (rank - 1, rank - 2)
-        axes = ("NK" if self.transpose_b else "KN") if rank == 2 else plain(rank).axes
-        return Format(axes, (*range(rank - 2), n_axis, k_axis, n_axis), (0,) * rank + (columns,))
 
     def get_gflop(self) -> float:
         """Two operations per multiply-add."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -11,15 +11,12 @@ from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Expr
 from ..ir.computation import Computation, Index, Pointwise, Read
 from ..ir.format import Format
-from ..ir.graph import Array, FormatChoice
+from ..ir.graph import Array
 from ..ir.logical_tensor import LogicalTensor
 from ..ir.op_kinds import FusibleOp
 from ..ir.registry import register
 from .axes import normal_axis
 from .elementwise import broadcast_index
-
-if TYPE_CHECKING:
-    from ..schedule.context import LowerContext
 
 
 class Movement(FusibleOp):
@@ -80,10 +77,6 @@ class Reorder(Movement):
     def reference(self, inputs: list[Array]) -> list[Array]:
         """The plain array itself: layouts do not change values."""
         return [inputs[0]]
-
-    def query_format(self, ctx: LowerContext) -> list[FormatChoice]:
-        """From the layout the input has to the one asked for."""
-        return [FormatChoice((self.inputs[0].details.format,), (self.format,))]
 
     def computation(self) -> Computation:
         """The element at the same plain index."""

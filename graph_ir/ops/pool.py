@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...base.dtypes import F32
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Expr
 from ..ir.computation import Computation, Index, Read, Reduction
@@ -19,7 +18,6 @@ from ..ir.reference import narrow, widen
 from ..ir.registry import register
 from .axes import normal_axis
 from .compose import Composer
-from .convolution_direct import channels_last
 from .elementwise import ANY, FLOAT, NUMBER, kinds_text
 from .reduce import identity
 from .window import Window, window_of
@@ -67,15 +65,6 @@ class WindowReduce(FusibleOp):
     def fill(self) -> int | float | bool:
         """What padding is."""
         return identity(self._combine, self.inputs[0].details.dtype.accumulator)
-
-    @property
-    def is_by_channel(self) -> bool:
-        """Whether `templates.channel_windows` runs it: f32, channels last, windows over one or two spatial axes."""
-        x, y = self.inputs[0].details, self.outputs[0].details
-        spatial = x.rank - 2
-        if x.dtype != F32 or spatial not in (1, 2) or self.window.rank != spatial:
-            return False
-        return x.format == y.format == channels_last(x.rank)
 
     @property
     def _combine(self) -> str:

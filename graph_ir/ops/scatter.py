@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
-from ...tensor_ir import builder as t
-from ...tensor_ir.nodes import Buffer, Expr, Let
 from ..ir.graph import Array, Graph, Op
 from ..ir.logical_tensor import LogicalTensor
 from ..ir.registry import register
-
-if TYPE_CHECKING:
-    from ...tensor_ir.nodes import Module
-    from ..schedule.context import LowerContext
 
 NUMBERS_ONLY = ("add", "mul", "min", "max")
 BITS_ONLY = ("and", "or", "xor")
@@ -143,59 +137,3 @@ class Scatter(Op):
         """One operation for each update and op of the body."""
         ops = 1 if self.body is None else len(self.body.ops)
         return ops * sum(x.details.elements for x in self.inputs[1 + self.count :]) / 1e9
-
-    def get_func(self, ctx: LowerContext) -> Module:
-        """One function: parameters inputs, then outputs, all flat."""
-        from ...tensor_ir.nodes import Module
-        from ..templates.reader import parameters
-        from ..templates.scatter import ScatterProblem, scatter_function
-
-        named = parameters(self.inputs, self.outputs)
-        flat = {
-            tensor: Buffer(b.name, b.dtype, (tensor.details.elements,))
-            for tensor, b in named.items()
-        }
-        data, updates = self.inputs[1 : 1 + self.count], self.inputs[1 + self.count :]
-        arrays = [
-            (flat[x], flat[u], flat[y]) for x, u, y in zip(data, updates, self.outputs, strict=True)
-        ]
-        places = self.inputs[0].details.elements
-        problem = ScatterProblem(data[0].details.elements, places, self.run)
-        dims = "x".join(map(str, data[0].details.plain_dims)) or "scalar"
-        name = f"{data[0].details.dtype}_scatter_{dims}__{ctx.target.isa}"
-        function = scatter_function(
-            name,
-            tuple(flat.values()),
-            arrays,
-            flat[self.inputs[0]],
-            problem,
-            self._combined,
-            ctx.options.threads,
-            self.name,
-        )
-        return Module((function,))
-
-    def _combined(self, old: Sequence[Expr], new: Sequence[Expr]) -> tuple[list[Let], list[Expr]]:
-        if self.body is not None:
-            return _inlined(self.body, [*old, *new])
-        if self.reduction == "none":
-            return [], [new[0]]
-        return [], [t.binary(self.reduction, old[0], new[0])]
-
-
-def _inlined(body: Graph, operands: Sequence[Expr]) -> tuple[list[Let], list[Expr]]:
-    """The body's results for these scalars, computed by the bindings."""
-    from ..templates.reader import GroupReader
-
-    given: dict[Any, Any] = {
-        op.outputs[0]: lambda _, value=value: value
-        for op, value in zip(body.inputs, operands, strict=True)
-    }
-    for op in body.ops:
-        if op.op_name == "constant":
-            details = op.outputs[0].details
-            value = t.const(np.asarray(op.attrs["value"]).item(), details.dtype)
-            given[op.outputs[0]] = lambda _, value=value: value
-    reader = GroupReader({}, given, "body")
-    results = [reader.read(op.inputs[0])(()) for op in body.outputs]
-    return reader.lets, results

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from ...base.dtypes import S64
 from ...tensor_ir import builder as t
-from ...tensor_ir.nodes import Buffer, Expr, LoopKind, Module
+from ...tensor_ir.nodes import Expr
 from ..ir.computation import Computation, Index, Pointwise, Read
 from ..ir.graph import Array, Op
 from ..ir.logical_tensor import LogicalTensor
 from ..ir.registry import register
 from .movement import Movement
-
-if TYPE_CHECKING:
-    from ..schedule.context import LowerContext
 
 
 def _check(op: Op, inputs: Sequence[LogicalTensor]) -> LogicalTensor:
@@ -48,7 +45,7 @@ def _reference(op: Op, inputs: list[Array]) -> Array:
     return result
 
 
-def _begins(op: Op, starts: Sequence[Expr]) -> dict[int, Expr]:
+def box_begins(op: Op, starts: Sequence[Expr]) -> dict[int, Expr]:
     """Where the update begins along each axis it moves on, inside x."""
     whole, part = (x.details.plain_dims for x in op.inputs[:2])
     return {
@@ -84,7 +81,7 @@ class UpdateSlice(Movement):
                 return reads[0](index)
             inside: Expr | None = None
             place = list(index)
-            for axis, begin in _begins(self, [read(()) for read in reads[2:]]).items():
+            for axis, begin in box_begins(self, [read(()) for read in reads[2:]]).items():
                 here = t.sub(index[axis], begin)
                 low, high = t.compare("ge", here, 0), t.compare("lt", here, sizes[axis])
                 covered = t.binary("and", low, high)
@@ -117,31 +114,3 @@ class UpdateInPlace(Op):
     def get_gflop(self) -> float:
         """One operation an element of the update."""
         return self.inputs[1].details.elements / 1e9
-
-    def get_func(self, ctx: LowerContext) -> Module:
-        """A loop over the update that stores to the result."""
-        operands = {
-            x: Buffer(f"x{i}", x.details.dtype, x.details.blocking_dims)
-            for i, x in enumerate(dict.fromkeys(self.inputs))
-        }
-        details = self.outputs[0].details
-        result = Buffer("y", details.dtype, details.blocking_dims)
-        update = operands[self.inputs[1]]
-        b = t.LoopBuilder()
-        starts = [t.load(operands[x], ()) for x in self.inputs[2:]]
-        begins = {a: b.let("begin", begin) for a, begin in _begins(self, starts).items()}
-
-        def store(index: tuple[Expr, ...]) -> None:
-            axis = len(index)
-            if axis == len(update.shape):
-                place = tuple(t.add(i, begins.get(a, t.ZERO)) for a, i in enumerate(index))
-                b.store(result, place, t.load(update, index))
-                return
-            kind: LoopKind = "vector" if axis + 1 == len(update.shape) else "serial"
-            with b.loop(f"i{axis}", 0, update.shape[axis], kind) as i:
-                store((*index, i))
-
-        store(())
-        dims = "x".join(map(str, update.shape)) or "scalar"
-        name = f"{details.dtype}_update_in_place_{dims}__{ctx.target.isa}"
-        return Module((b.function(name, (*operands.values(), result), self.name),))

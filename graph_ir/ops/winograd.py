@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -11,18 +11,12 @@ from ...base.dtypes import F32
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Expr
 from ..ir.computation import Computation, Index, Read, Reduction
-from ..ir.format import Format, plain
-from ..ir.graph import Array, FormatChoice, Op
+from ..ir.graph import Array, Op
 from ..ir.logical_tensor import LogicalTensor
 from ..ir.op_kinds import FusibleOp, TunableOp
 from ..ir.reference import narrow
 from ..ir.registry import register
-from ..templates.winograd_transforms import FORMS, WinogradForm
-
-if TYPE_CHECKING:
-    from ..schedule.context import LowerContext
-
-CHANNELS_LAST = Format("NCHW", (0, 2, 3, 1), (0, 0, 0, 0))
+from .winograd_form import FORMS, WinogradForm
 
 
 def _form(op: Op) -> WinogradForm:
@@ -91,7 +85,7 @@ class WinogradConvolution(TunableOp):
 
     u f32[points, C, O] as of `winograd_weights`. attrs: `results` (2 or 4), `before`, `after` (two entries each,
     default 0): padding with zeros. Rounding errors are larger than those of the direct form, see
-    `templates.winograd_transforms`, and a NaN or infinity reaches all results of its tile.
+    `winograd_form`, and a NaN or infinity reaches all results of its tile.
     """
 
     input_names: ClassVar[tuple[str, ...]] = ("x", "u")
@@ -162,21 +156,6 @@ class WinogradConvolution(TunableOp):
         y = at @ products.transpose(2, 5, 3, 4, 0, 1) @ at.T  # [N, O, down, across, m, m]
         y = y.transpose(0, 1, 2, 4, 3, 5).reshape(*out[:2], down * m, across * m)
         return np.asarray(y[:, :, : out[2], : out[3]])
-
-    def query_format(self, ctx: LowerContext) -> list[FormatChoice]:
-        """Channels last, u in panels as wide as one of the ISA's register tiles: [points, O / nr][C][nr]."""
-        from ..lowering.winograd import ranked_tiles
-
-        return [
-            FormatChoice(
-                (CHANNELS_LAST, self.panel_format(tile.columns(ctx.target))), (CHANNELS_LAST,), cost
-            )
-            for tile, cost in ranked_tiles(self, ctx)
-        ]
-
-    def panel_format(self, columns: int) -> Format:
-        """u in panels of `columns` channels of the result."""
-        return Format(plain(3).axes, (0, 2, 1, 2), (0, 0, 0, columns))
 
     def get_gflop(self) -> float:
         """Those of the direct form, two per multiply-add, so that rates can be compared."""

@@ -8,6 +8,7 @@ from ..ir.graph import Graph, GraphTensor, Op
 from ..ops.compose import Composer
 from ..ops.pool import WindowReduce
 from ..rewriting.rewrite import rewrite
+from ..schedule.channel_windows import pools_by_channel
 from ..schedule.context import LowerContext
 from ..schedule.convolution_forms import padded
 
@@ -29,7 +30,7 @@ def pad_windows(graph: Graph, ctx: LowerContext) -> bool:
 def _without_padding(ctx: LowerContext, graph: Graph, op: Op) -> GraphTensor | None:
     if not isinstance(op, WindowReduce) or not op.window.is_padded:
         return None
-    if op.is_by_channel and ctx.options.enabled("channel-windows"):
+    if pools_by_channel(op) and ctx.options.enabled("channel-windows"):
         return None
     make, x = Composer(graph, op), op.inputs[0]
     stored = padded(make, x, op.window, op.fill)

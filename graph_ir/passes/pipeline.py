@@ -9,6 +9,7 @@ from ..ir.graph import Graph
 from ..ir.verifier import verify
 from ..rewriting.decisions import close_stage, log_of, names_of, start_log
 from ..schedule.context import LowerContext
+from ..text.printer import print_op
 from .decompose import decompose
 from .divide_by_constants import divide_by_constants
 from .eliminate_common import eliminate_common
@@ -107,6 +108,6 @@ def run(
         changed = step(graph, ctx) if enabled else False
         close_stage(graph, log, enabled, changed, before)
         if ctx.options.verify:
-            verify(graph)
+            verify(graph, print_op)
         if on_stage:
             on_stage(number, step.__name__, graph, changed)

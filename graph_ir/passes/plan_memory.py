@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 from ..ir.graph import Graph, GraphTensor, Op, subgraphs_of
 from ..ops.control import ControlOp, While
 from ..rewriting.groups import is_elementwise, is_view, storage_root
+from ..rewriting.loop_state import in_place_state
 from ..schedule.context import LowerContext
-from .update_in_place import in_place_state
 
 ALIGNMENT = 64
 

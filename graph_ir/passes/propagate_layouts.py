@@ -20,11 +20,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from ..ir.format import Format, plain
-from ..ir.graph import FormatChoice, Graph, GraphTensor, Op
+from ..ir.graph import Graph, GraphTensor, Op
 from ..ir.reshape_layout import reshaped_formats
 from ..rewriting.decisions import record
 from ..rewriting.groups import follows_layout, is_elementwise, transposed_format
 from ..schedule.context import LowerContext
+from ..schedule.format_choice import FormatChoice
+from ..schedule.query_format import query_format
 
 MOST_COMBINATIONS = 64
 BLOCKED_DISCOUNT = 0.9
@@ -57,7 +59,7 @@ def propagate_layouts(graph: Graph, ctx: LowerContext) -> bool:
 
 
 def _candidates(op: Op, ctx: LowerContext) -> list[FormatChoice]:
-    choices = op.query_format(ctx)
+    choices = query_format(op, ctx)
     return choices if ctx.options.enabled("blocked-layouts") else choices[:1]
 
 

@@ -34,12 +34,6 @@ def update_in_place(graph: Graph, ctx: LowerContext) -> bool:
     return changed
 
 
-def in_place_state(op: While) -> frozenset[int]:
-    """The parts of a loop's state that its body updates in place."""
-    last = [output.inputs[0].producer_owner for output in op.body.outputs]
-    return frozenset(i for i, made in enumerate(last) if made.op_name == "update_in_place")
-
-
 def _found(body: Graph, i: int) -> Op | None:
     """The op that updates part i of the state, if it is the only one to read it and its result is only returned."""
     result, state = body.outputs[i].inputs[0], body.inputs[i].outputs[0]

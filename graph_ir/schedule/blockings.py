@@ -5,18 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..ir.graph import Op
-from ..lowering.convolution import convolution_candidates, convolution_choice, convolution_cycles
-from ..lowering.matmul import matmul_blocking, matmul_blockings, matmul_cycles
 from ..ops.convolution_direct import DirectConvolution
 from ..ops.matmul import MatmulCore
 from .context import LowerContext
+from .direct_convolution import convolution_candidates, convolution_choice, convolution_cycles
+from .matmul import matmul_blocking, matmul_blockings, matmul_cycles
 from .matmul_tile import MatmulBlocking
+from .problem import problem_of
 
 Blocked = MatmulCore | DirectConvolution
 
 
 def blocked_op(op: Op) -> Blocked | None:
-    """The op itself if its template takes a blocking, which a tuning file may name by its `problem`."""
+    """The op itself if its template takes a blocking, which a tuning file may name by its problem."""
     return op if isinstance(op, (MatmulCore, DirectConvolution)) and op.is_tuned else None
 
 
@@ -43,4 +44,4 @@ def foreseen_cycles(op: Blocked, blocking: MatmulBlocking, ctx: LowerContext) ->
 
 def asking(op: Blocked, blocking: MatmulBlocking, ctx: LowerContext) -> LowerContext:
     """The context in which the op runs with a blocking."""
-    return replace(ctx, blockings={op.problem: blocking})
+    return replace(ctx, blockings={problem_of(op): blocking})

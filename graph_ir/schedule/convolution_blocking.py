@@ -10,7 +10,6 @@ from itertools import product
 from ...base.dtypes import F32
 from ...base.target import GemmTile, Target
 from ...tensor_ir.tiling import split_rows
-from ..templates.convolution_band import BANDS
 from .convolution_geometry import ConvolutionGeometry
 from .matmul_tile import (
     BYTES_PER_CYCLE,
@@ -22,6 +21,9 @@ from .matmul_tile import (
     worth_threads,
 )
 from .matmul_tile import pick_blocking as pick_product_blocking
+
+FLAT_BANDS = ("patches",)
+"""Bands of which all pixels are one line; of others each row of the result is."""
 
 L2_BYTES_PER_CYCLE = (
     32  # what a panel that is bigger than L1 streams at, hidden behind the multiply-adds
@@ -84,7 +86,7 @@ def candidate_choices(
         steps = {pick.k_block, min(g.terms, max(64, run)), g.terms}
         groups = {pick.n_groups, 1, min(threads, math.ceil(g.outputs / pick.tile.columns(target)))}
         for height, k_block, count in product(*map(sorted, (heights, steps, groups))):
-            flat = BANDS[choice.band].flat
+            flat = choice.band in FLAT_BANDS
             if height == rows if flat else _fits_stack(g, choice.band, height):
                 found[choice.band, MatmulBlocking(pick.tile, height, k_block, count)] = None
     return [
@@ -136,7 +138,7 @@ def blocking_cycles(
     """Cycles until the last thread is done: register tiles, copies of bands, and what comes from behind L2 again."""
     columns, height = blocking.tile.columns(target), blocking.m_block
     panels = math.ceil(math.ceil(g.outputs / columns) / blocking.n_groups)
-    line = height * g.result[1] if BANDS[band].flat else g.result[1]
+    line = height * g.result[1] if band in FLAT_BANDS else g.result[1]
     if band == "place" and g.is_product:
         line = math.ceil(math.prod(g.result) / math.ceil(g.result[0] / height))
     lines = math.ceil(height * g.result[1] / line)
@@ -202,7 +204,7 @@ def pick_blocking(
         threads = 1
     rows = g.result[0]
     heights = [rows]
-    if not BANDS[band].flat:
+    if band not in FLAT_BANDS:
         cuts = sorted({math.ceil(rows / n) for n in range(1, rows + 1)})
         heights = [height for height in cuts if _fits_stack(g, band, height)] or cuts[:1]
     splits = product(heights, range(1, min(math.ceil(g.outputs / columns), threads) + 1))

@@ -1,8 +1,8 @@
 """The forms a convolution can run in, and the cost model that ranks them.
 
 A form is the op a convolution is rewritten to, with the cycles its template would take. To add one: write the template,
-an op of kind `tunable` derived from `Convolution` (its layouts in `query_format`), its function in
-`lower_group.LOWERINGS`, and a row in `FORMS`.
+an op of kind `tunable` derived from `Convolution`, its layouts in `query_format`, its function in `lowering.registry`,
+and a row in `FORMS`.
 """
 
 from __future__ import annotations
@@ -17,15 +17,16 @@ from ...base.target import Target
 from ..ir.graph import GraphTensor
 from ..ops.compose import Composer
 from ..ops.convolution import Convolution
-from ..ops.convolution_direct import geometry_of, offered
 from ..ops.window import Window
-from ..templates.channel_windows import window_cycles
-from ..templates.winograd_transforms import F2, F4, WinogradForm
+from ..ops.winograd_form import F2, F4, WinogradForm
 from . import winograd_tile
 from .context import LowerContext
 from .convolution_blocking import COPY_BYTES_PER_CYCLE, TASK_CYCLES
 from .convolution_geometry import ConvolutionGeometry
+from .convolution_sizes import geometry_of
+from .direct_convolution import offered
 from .matmul_tile import pick_tile, product_cycles
+from .window_tile import window_cycles
 
 LEAST_ROWS = 8
 """Results per group below which a product leaves most of its register tile empty, and a loop is faster."""

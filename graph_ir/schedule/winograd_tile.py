@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ...base.dtypes import F32
 from ...base.target import GemmTile, Target
-from ..templates.winograd_transforms import WinogradForm
+from ..ops.winograd_form import WinogradForm
 from .convolution_geometry import ConvolutionGeometry
 from .matmul_tile import PARALLEL_MULTIPLY_ADDS, product_cycles
 

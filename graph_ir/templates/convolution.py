@@ -36,6 +36,7 @@ from ...tensor_ir.nodes import (
     Stmt,
     Var,
 )
+from ..schedule.convolution_blocking import FLAT_BANDS
 from ..schedule.convolution_geometry import ConvolutionGeometry
 from ..schedule.matmul_tile import MatmulBlocking, rows_for, worth_threads
 from .convolution_band import BANDS, Band, ImageOperand, Step
@@ -78,6 +79,7 @@ class ConvolutionTemplate:
         self.epilogue = epilogue
         self.columns = blocking.tile.columns(target)
         g = self.geometry
+        self.flat = problem.band in FLAT_BANDS
         self.band: Band = BANDS[problem.band](g, problem.x, min(blocking.m_block, g.result[0]))
         self.kind: LoopKind = "parallel" if worth_threads(g.multiply_adds) else "serial"
         self.image, self.group, self.first = Var("n"), Var("g"), Var("yb")
@@ -135,7 +137,7 @@ class ConvolutionTemplate:
     def _lines(self, y: Expr) -> Expr:
         """How many lines the band at row `y` has: fewer in the last one."""
         rows = self.geometry.result[0]
-        if self.band.flat:
+        if self.flat:
             return t.as_expr(1)
         if rows % self.band.rows == 0:
             return t.as_expr(self.band.rows)
@@ -146,7 +148,7 @@ class ConvolutionTemplate:
         accumulate: bool, is_last: bool,
     ) -> Brgemm:  # fmt: skip
         g, out = self.geometry, self.problem.y
-        pixels = g.result[1] * (self.band.rows if self.band.flat else 1)
+        pixels = g.result[1] * (self.band.rows if self.flat else 1)
         output = t.mul(panel, self.columns)
         row = t.add(y, line)
         start = self.band.line(offset, y, line)
@@ -169,7 +171,7 @@ class ConvolutionTemplate:
         g = self.geometry
         if g.terms * g.outputs * F32.size <= self.target.l2_bytes // 2:
             return ()
-        lines = 1 if self.band.flat else self.band.rows
+        lines = 1 if self.flat else self.band.rows
         part = -(-step.k * step.batch * self.columns // lines)
         weights = self._weights(t.add(panel, 1), step)
         place = t.add(weights.indices[0], t.mul(line, part))

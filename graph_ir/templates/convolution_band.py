@@ -50,9 +50,6 @@ class Step:
 class PlaceBand:
     """The image itself; with copies of rows, what `RowBand` adds."""
 
-    flat = False
-    """Whether all pixels of a band are one line; otherwise each row of the result is."""
-
     def __init__(self, geometry: ConvolutionGeometry, x: ImageOperand, rows: int) -> None:
         self.geometry = geometry
         self.x = x
@@ -182,8 +179,6 @@ class PlaneBand(RowBand):
 
 class PatchBand(PlaceBand):
     """All that each pixel is made of, one after the other: for results too narrow to fill a register tile by rows."""
-
-    flat = True
 
     def __init__(self, geometry: ConvolutionGeometry, x: ImageOperand, rows: int) -> None:
         super().__init__(geometry, x, rows)

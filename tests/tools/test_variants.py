@@ -13,10 +13,10 @@ from graphc.base.target import Target
 from graphc.codegen.host import host_supports, target_for
 from graphc.graph_ir.ir.graph import Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
-from graphc.graph_ir.lowering.matmul import matmul_blocking
 from graphc.graph_ir.ops.matmul import MatmulCore
 from graphc.graph_ir.passes import pipeline
 from graphc.graph_ir.schedule.context import LowerContext
+from graphc.graph_ir.schedule.matmul import matmul_blocking
 from graphc.tools import variants
 from graphc.tools.variant_program import try_variants
 from graphc.tools.variants import MOST_BLOCKINGS, Variant, model_variants

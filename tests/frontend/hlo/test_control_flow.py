@@ -12,7 +12,7 @@ from graphc.driver.compiler import compile_stages
 from graphc.frontend.hlo import import_hlo, parse_hlo
 from graphc.graph_ir.ir.graph import Graph
 from graphc.graph_ir.ops.control import While
-from graphc.graph_ir.passes.update_in_place import in_place_state
+from graphc.graph_ir.rewriting.loop_state import in_place_state
 from support.hlo_text import module
 from support.tolerance import assert_close
 

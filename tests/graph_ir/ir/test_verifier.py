@@ -10,6 +10,7 @@ from graphc.graph_ir.ir.format import parse_format
 from graphc.graph_ir.ir.graph import Graph, GraphTensor
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.ir.verifier import verify
+from graphc.graph_ir.text.printer import print_op
 from support.graphs import graph_of
 
 
@@ -103,7 +104,7 @@ def test_excerpt_shows_the_op_and_its_neighbours() -> None:
     graph = legal()
     wrong_shape(graph)
     with pytest.raises(InternalError) as caught:
-        verify(graph)
+        verify(graph, print_op)
     (note,) = caught.value.__notes__
     assert "> %b : [#users=1] = Node[type=add]" in note and "  %a : " in note and "%y" in note
 

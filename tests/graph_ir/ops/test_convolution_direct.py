@@ -10,9 +10,13 @@ import pytest
 
 from graphc.base.errors import UserError
 from graphc.base.target import GemmTile
-from graphc.graph_ir.ir.format import parse_format
-from graphc.graph_ir.ops.convolution_direct import DirectConvolution, channels_last, offered
+from graphc.graph_ir.ir.format import channels_last, parse_format
+from graphc.graph_ir.ops.convolution_direct import DirectConvolution
+from graphc.graph_ir.schedule.convolution_sizes import geometry_of
+from graphc.graph_ir.schedule.direct_convolution import offered
 from graphc.graph_ir.schedule.matmul_tile import MatmulBlocking
+from graphc.graph_ir.schedule.problem import problem_of
+from graphc.graph_ir.schedule.query_format import query_format
 from support.check_op import check_op, make_op, random_array
 from support.lowered import context
 
@@ -43,7 +47,7 @@ def test_weights_of_groups_have_them_as_an_axis() -> None:
 
 def layouts(op: DirectConvolution) -> list[str]:
     texts = []
-    for choice in op.query_format(context("avx512")):
+    for choice in query_format(op, context("avx512")):
         texts.append(" ".join(str(f) for f in (*choice.inputs, *choice.outputs)))
     return texts
 
@@ -58,16 +62,16 @@ def test_layouts() -> None:
 
 
 def test_cost_is_what_the_model_foresees_beyond_the_best() -> None:
-    choices = op_of((1, 32, 9, 9), (64, 32, 3, 3)).query_format(context("avx512"))
+    choices = query_format(op_of((1, 32, 9, 9), (64, 32, 3, 3)), context("avx512"))
     assert choices[0].cost == 0 and all(c.cost > 0 for c in choices[1:])
 
 
 def test_a_blocking_asked_for_decides_the_panels() -> None:
     op, ctx = op_of((1, 32, 9, 9), (64, 32, 3, 3)), context("avx512")
 
-    for choice in offered(op.geometry, ctx):
-        asked = replace(ctx, blockings={op.problem: choice.blocking})
-        (only,) = op.query_format(asked)
+    for choice in offered(geometry_of(op), ctx):
+        asked = replace(ctx, blockings={problem_of(op): choice.blocking})
+        (only,) = query_format(op, asked)
         assert only.inputs[1].blocks[-1] == choice.blocking.tile.columns(ctx.target)
 
 
@@ -78,11 +82,11 @@ def test_channels_last() -> None:
 
 def test_problem_names_the_geometry() -> None:
     op = op_of((1, 32, 9, 9), (64, 32, 3, 3), strides=(2, 2), before=(1, 1))
-    assert op.problem == "conv c32i9x9o64r4x4k3x3s2x2p1x1 f32"
+    assert problem_of(op) == "conv c32i9x9o64r4x4k3x3s2x2p1x1 f32"
 
 
 def test_a_tile_asked_for_need_not_be_in_the_table() -> None:
     op, ctx = op_of((1, 32, 9, 9), (2, 20, 16, 3, 3), groups=2), context("avx512")
     asked = MatmulBlocking(GemmTile(13, 2), 9, 64, 1)
-    (choice,) = op.query_format(replace(ctx, blockings={op.problem: asked}))
+    (choice,) = query_format(op, replace(ctx, blockings={problem_of(op): asked}))
     assert choice.inputs[1] == parse_format("GOHWI32o")

@@ -8,6 +8,7 @@ from graphc.base.dtypes import F32, S8
 from graphc.graph_ir.ir.graph import Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.ir.verifier import verify
+from graphc.graph_ir.lowering.registry import get_func
 from graphc.graph_ir.ops.fused import Fused
 from graphc.graph_ir.text.parser import parse_graph
 from graphc.graph_ir.text.printer import print_graph
@@ -49,7 +50,7 @@ def test_it_is_what_the_subgraph_is() -> None:
 
 
 def test_it_is_one_function_of_its_operands_then_its_result() -> None:
-    (function,) = around(layer())[1].get_func(context()).functions
+    (function,) = get_func(around(layer())[1], context()).functions
     assert [(p.name, p.dtype) for p in function.params] == [
         *(("in0_x", F32), ("in1_w", F32), ("out0_low", S8)),
     ]  # fmt: skip

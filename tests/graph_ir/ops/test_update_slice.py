@@ -9,6 +9,7 @@ from graphc.base.dtypes import F32, S64
 from graphc.base.errors import UserError
 from graphc.graph_ir.ir.graph import Array, Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
+from graphc.graph_ir.lowering.registry import get_func
 from graphc.tensor_ir import interpreter
 from support.check_op import check_op, random_array
 from support.compiled import check_native
@@ -65,7 +66,7 @@ def test_in_place_only_the_box_is_written(case: str, start: int) -> None:
         for i, a in enumerate(given)
     ]
     op = graph.make("update_in_place", inputs, {"axes": axes}, "x")
-    module = op.get_func(context())
+    module = get_func(op, context())
     result = given[0].copy()
     interpreter.run(module, module.functions[0].name, [*(a.copy() for a in given), result])
     np.testing.assert_array_equal(result, op.reference(given)[0])

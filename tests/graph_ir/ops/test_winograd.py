@@ -8,8 +8,9 @@ import pytest
 from graphc.base.errors import UserError
 from graphc.base.target import Target
 from graphc.graph_ir.ops.winograd import WinogradConvolution
+from graphc.graph_ir.ops.winograd_form import FORMS
 from graphc.graph_ir.schedule.context import LowerContext
-from graphc.graph_ir.templates.winograd_transforms import FORMS
+from graphc.graph_ir.schedule.query_format import query_format
 from support.check_op import check_op, make_op, random_array
 
 
@@ -56,7 +57,7 @@ def test_layouts_are_channels_last_and_panels() -> None:
     x, u = random_array("f32", (1, 4, 8, 8)), random_array("f32", (36, 4, 40))
     op = make_op("winograd_convolution", [x, u], {"results": 4})
     assert isinstance(op, WinogradConvolution)
-    choices = op.query_format(LowerContext(Target("avx512")))
+    choices = query_format(op, LowerContext(Target("avx512")))
     assert [str(f) for f in (choices[0].inputs[0], choices[0].outputs[0])] == ["NHWC", "NHWC"]
     assert {choice.inputs[1].blocks[-1] for choice in choices} == {16, 32, 48}
     assert choices[0].cost == 0 and all(choice.cost >= 0 for choice in choices)

@@ -11,9 +11,9 @@ from graphc.base.dtypes import F32, S32, DType
 from graphc.base.options import CompileOptions
 from graphc.base.target import Target
 from graphc.driver.compiler import compile_stages
+from graphc.graph_ir.ir.format import channels_last
 from graphc.graph_ir.ir.graph import Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
-from graphc.graph_ir.ops.convolution_direct import channels_last
 from graphc.graph_ir.passes.pad_windows import pad_windows
 from graphc.graph_ir.schedule.context import LowerContext
 from graphc.runtime.executor import CompiledModel

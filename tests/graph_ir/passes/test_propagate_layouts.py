@@ -7,7 +7,7 @@ import pytest
 
 from graphc.base.dtypes import F32
 from graphc.graph_ir.ir.format import Format, parse_format
-from graphc.graph_ir.ir.graph import FormatChoice, Graph, GraphTensor
+from graphc.graph_ir.ir.graph import Graph, GraphTensor
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.ir.verifier import verify
 from graphc.graph_ir.ops.elementwise_unary import UNARY
@@ -15,7 +15,9 @@ from graphc.graph_ir.passes.fold_constants import fold_constants
 from graphc.graph_ir.passes.propagate_layouts import LayoutDecision, propagate_layouts
 from graphc.graph_ir.rewriting.groups import is_view
 from graphc.graph_ir.schedule.context import LowerContext
+from graphc.graph_ir.schedule.format_choice import FormatChoice
 from graphc.graph_ir.schedule.matmul_tile import pick_tile
+from graphc.graph_ir.schedule.query_format import RULES
 from support.graphs import graph_of, run_pass, text_of
 from support.lowered import Make, build, check_interpreted, context, integers
 
@@ -141,7 +143,8 @@ def blocked_exp(monkeypatch: pytest.MonkeyPatch) -> Format:
     cls = UNARY["exp"]
     monkeypatch.setattr(cls, "kind", "tunable")
     plain_2d = parse_format("MK", "MK")
-    monkeypatch.setattr(cls, "query_format", lambda op, ctx: [FormatChoice((plain_2d,), (fmt,))])
+    entries = {**RULES._entries, cls: lambda op, ctx: [FormatChoice((plain_2d,), (fmt,))]}
+    monkeypatch.setattr(RULES, "_entries", entries)
     return fmt
 
 

@@ -12,7 +12,8 @@ from graphc.base.options import CompileOptions
 from graphc.driver.compiler import compile_stages
 from graphc.graph_ir.ir.graph import Graph, GraphTensor
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
-from graphc.graph_ir.passes.update_in_place import in_place_state, update_in_place
+from graphc.graph_ir.passes.update_in_place import update_in_place
+from graphc.graph_ir.rewriting.loop_state import in_place_state
 from graphc.runtime.executor import CompiledModel
 from support.control import constant, made, make_while
 from support.graphs import run_pass

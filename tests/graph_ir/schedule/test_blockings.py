@@ -14,6 +14,7 @@ from graphc.graph_ir.schedule.blockings import (
     foreseen_cycles,
     offered_blockings,
 )
+from graphc.graph_ir.schedule.query_format import query_format
 from support.lowered import context
 
 
@@ -21,7 +22,7 @@ def op_of(op_name: str, *shapes: tuple[int, ...]) -> Op:
     graph = Graph(op_name)
     inputs = [graph.make_input(LogicalTensor(F32, shape)) for shape in shapes]
     op = graph.make(op_name, inputs)
-    choice = op.query_format(context())[0]
+    choice = query_format(op, context())[0]
     for tensor, fmt in zip(op.inputs, choice.inputs, strict=True):
         tensor.details = tensor.details.with_format(fmt)
     op.outputs[0].details = op.outputs[0].details.with_format(choice.outputs[0])

@@ -5,6 +5,7 @@ import math
 import pytest
 
 from graphc.base.target import Target
+from graphc.graph_ir.ops.winograd_form import F2, F4
 from graphc.graph_ir.schedule.convolution_geometry import ConvolutionGeometry
 from graphc.graph_ir.schedule.winograd_tile import (
     MOST_LOCAL_BYTES,
@@ -14,7 +15,6 @@ from graphc.graph_ir.schedule.winograd_tile import (
     tile_count,
     winograd_cycles,
 )
-from graphc.graph_ir.templates.winograd_transforms import F2, F4
 
 AVX512 = Target("avx512", l2_bytes=1 << 20)
 

@@ -13,15 +13,14 @@ from graphc.base.target import Target
 from graphc.graph_ir.ir.graph import Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.schedule.convolution_geometry import ConvolutionGeometry
-from graphc.graph_ir.templates.channel_windows import (
+from graphc.graph_ir.schedule.window_tile import (
     MOST_PLACES,
-    WindowProblem,
-    WindowTemplate,
     channels_per_slice,
     places_per_block,
     window_cycles,
     worth_threads,
 )
+from graphc.graph_ir.templates.channel_windows import WindowProblem, WindowTemplate
 from graphc.tensor_ir.nodes import Buffer, Module
 from graphc.tensor_ir.pipeline import run as run_passes
 from support.buffers import Place

@@ -13,8 +13,10 @@ from graphc.codegen.host import host_supports
 from graphc.driver.compiler import compile as compile_model
 from graphc.graph_ir.ir.graph import Array, Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
-from graphc.graph_ir.lowering.convolution import convolution_choice, convolution_choices
 from graphc.graph_ir.ops.convolution_direct import DirectConvolution
+from graphc.graph_ir.schedule.direct_convolution import convolution_choice, convolution_choices
+from graphc.graph_ir.schedule.problem import problem_of
+from graphc.graph_ir.schedule.query_format import query_format
 from support.buffers import Place, guarded, guarded_copy
 from support.lowered import check_interpreted, context, integers
 
@@ -81,7 +83,7 @@ def direct(graph: Graph, layouts: int = 0) -> DirectConvolution:
         assert isinstance(op, DirectConvolution)
         return op
 
-    choice = made(shapes).query_format(context())[layouts]
+    choice = query_format(made(shapes), context())[layouts]
     op = made([d.with_format(f) for d, f in zip(shapes, choice.inputs, strict=True)])
     op.outputs[0].details = op.outputs[0].details.with_format(choice.outputs[0])
     return op
@@ -95,7 +97,7 @@ def test_every_band_and_block_on_offer_gives_the_same_result() -> None:
     blocking = convolution_choice(op, ctx).blocking
     for rows, k_block, groups in ((1, 1, 1), (2, 6, 2), (5, 15, 1), (2, 30, 1), (5, 45, 2)):
         asked = replace(blocking, m_block=rows, k_block=k_block, n_groups=groups)
-        check_interpreted(graph, replace(ctx, blockings={op.problem: asked}))
+        check_interpreted(graph, replace(ctx, blockings={problem_of(op): asked}))
 
 
 @pytest.mark.parametrize("residual", ["full", "column", "none"])

@@ -10,6 +10,7 @@ from graphc.graph_ir.ir.format import Format, parse_format
 from graphc.graph_ir.ir.graph import Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.lowering.lower_graph import LoweredModel
+from graphc.graph_ir.lowering.registry import get_func
 from graphc.tensor_ir import interpreter
 from graphc.tensor_ir.nodes import For, Select, Store
 from graphc.tensor_ir.visitor import walk, walk_statements
@@ -83,7 +84,7 @@ def interpreted_concat(
     arrays = [integers(shape, i) for i, shape in enumerate(shapes)]
     whole = np.concatenate(arrays, 1)
     memory = fmt.pack(whole) * 0 + 55
-    module = op.get_func(context())
+    module = get_func(op, context())
     packed = [fmt.pack(array) for array in arrays]
     interpreter.run(module, module.functions[0].name, [*packed, memory])
     statements = list(walk_statements(module.functions[0].body))

@@ -6,6 +6,7 @@ from graphc.base.dtypes import F32
 from graphc.graph_ir.ir.format import parse_format
 from graphc.graph_ir.ir.graph import Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
+from graphc.graph_ir.lowering.registry import get_func
 from graphc.graph_ir.templates.loops import MOST_SCALARS
 from graphc.tensor_ir import interpreter
 from graphc.tensor_ir.nodes import For
@@ -62,7 +63,7 @@ def test_reorders_between_layouts(dims: tuple[int, ...], source: str, result: st
     value = integers(dims)
     out = op.outputs[0].details
     memory = out.format.pack(value) * 0 + 55
-    module = op.get_func(context())
+    module = get_func(op, context())
     interpreter.run(module, module.functions[0].name, [x.details.format.pack(value), memory])
     assert (out.format.unpack(memory, dims) == value).all()
 

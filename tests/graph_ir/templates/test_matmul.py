@@ -8,9 +8,10 @@ import pytest
 from graphc.base.dtypes import F32
 from graphc.graph_ir.ir.graph import Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
-from graphc.graph_ir.lowering.matmul import matmul_blockings
 from graphc.graph_ir.ops.matmul import MatmulCore
+from graphc.graph_ir.schedule.matmul import matmul_blockings
 from graphc.graph_ir.schedule.matmul_tile import worth_threads
+from graphc.graph_ir.schedule.problem import problem_of
 from graphc.tensor_ir.nodes import Brgemm, For
 from graphc.tensor_ir.visitor import walk
 from support.compiled import graph_of_op, run_native
@@ -71,7 +72,7 @@ def test_every_blocking_on_offer_gives_the_same_result() -> None:
     blockings = matmul_blockings(op, ctx)
     assert len({blocking.tile for blocking in blockings}) == 3
     for blocking in [*blockings, replace(blockings[0], k_block=4, m_block=4, n_groups=2)]:
-        check_interpreted(graph, replace(ctx, blockings={op.problem: blocking}))
+        check_interpreted(graph, replace(ctx, blockings={problem_of(op): blocking}))
 
 
 def test_random_data_is_within_the_error_of_the_sum() -> None:
@@ -136,7 +137,7 @@ def test_groups_of_panels_and_blocks_of_rows_are_one_parallel_loop(threads: int)
     op = next(op for op in graph.ops if isinstance(op, MatmulCore))
     ctx = replace(context("avx512", threads), blockings={})
     blocking = replace(matmul_blockings(op, ctx)[0], m_block=22, n_groups=threads)
-    ctx = replace(ctx, blockings={op.problem: blocking})
+    ctx = replace(ctx, blockings={problem_of(op): blocking})
     lowered = check_interpreted(graph, ctx)
     loops = [n for n in walk(lowered.module) if isinstance(n, For) and n.kind == "parallel"]
     assert [loop.var.name for loop in loops] == (

@@ -12,9 +12,9 @@ from graphc.base.dtypes import F32
 from graphc.graph_ir.ir.graph import Array, Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.ops.winograd import WinogradConvolution
+from graphc.graph_ir.ops.winograd_form import F2, F4, WinogradForm
 from graphc.graph_ir.schedule.winograd_tile import WinogradBlocking
 from graphc.graph_ir.templates.winograd import Image, WinogradProblem, WinogradTemplate
-from graphc.graph_ir.templates.winograd_transforms import F2, F4, WinogradForm
 from graphc.tensor_ir.nodes import Buffer, Module
 from graphc.tensor_ir.pipeline import run as run_passes
 from support.buffers import Place

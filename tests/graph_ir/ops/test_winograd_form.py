@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from graphc.graph_ir.templates.winograd_transforms import F2, F4, FORMS, WinogradForm
+from graphc.graph_ir.ops.winograd_form import F2, F4, FORMS, WinogradForm
 
 
 def multiply_add(factor: float, x: float, y: float | None) -> float:

@@ -1,0 +1,30 @@
+"""A value per op class, found along its bases: how upper floors say something about ops, which know nothing of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Generic, TypeVar
+
+from .op import Op
+
+Value = TypeVar("Value")
+
+
+class ClassTable(Generic[Value]):
+    """Op class -> value. A class without one has that of its nearest base (in the order of `__mro__`)."""
+
+    def __init__(self, entries: Mapping[type[Op], Value]) -> None:
+        self._entries = dict(entries)
+
+    def register(self, cls: type[Op]) -> Callable[[Value], Value]:
+        """Decorator: the value of an op class, and of those derived from it; replaces one it had."""
+
+        def decorate(value: Value) -> Value:
+            self._entries[cls] = value
+            return value
+
+        return decorate
+
+    def find(self, op: Op) -> Value | None:
+        """The value of an op's class, None where neither it nor a base has one."""
+        return next((self._entries[cls] for cls in type(op).__mro__ if cls in self._entries), None)

@@ -1,0 +1,109 @@
+"""An op and the tensors between ops: the nodes and edges of a graph. What an op means, and nothing of how it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ...base.errors import InternalError, UserError
+from .logical_tensor import LogicalTensor
+
+Array = np.ndarray[Any, Any]
+
+
+class GraphTensor:
+    """An edge of the graph: produced by one op, used by any number of op inputs."""
+
+    def __init__(self, details: LogicalTensor, producer_owner: Op) -> None:
+        self.details = details
+        self.producer_owner = producer_owner
+        self.uses: list[tuple[int, Op]] = []
+
+    @property
+    def index(self) -> int:
+        """Which output of its producer this is; -1 in a broken graph, so that it can still be shown."""
+        outputs = self.producer_owner.outputs
+        return next((i for i, tensor in enumerate(outputs) if tensor is self), -1)
+
+    @property
+    def name(self) -> str:
+        """The producer's name, with `:i` for outputs after the first."""
+        return self.producer_owner.name + (f":{self.index}" if self.index else "")
+
+    def replace_uses(self, other: GraphTensor) -> None:
+        """Make every consumer of this tensor read `other`."""
+        for index, op in list(self.uses):
+            op.set_input(index, other)
+
+    def __repr__(self) -> str:
+        return f"<{self.name}: {self.details}>"
+
+
+class Op:
+    """A node. Subclasses say what it means: shapes, reference, work; layouts and code are found by its class
+    (`schedule.query_format`, `lowering.registry`).
+
+    `kind`: `source`, `sink`, `tunable` (own loop template), `fusible` (a computation over indices), `composite`
+    (decomposed into others before lowering), `fused` (a subgraph lowered as one function), `control` (subgraphs that
+    run or not, and how often, as the data says), `loop` (loops of its own, which fuse with nothing).
+    """
+
+    kind: ClassVar[str] = "fusible"
+    input_names: ClassVar[tuple[str, ...]] = (
+        "x",
+    )  # in texts; the last one repeats, numbered, if there are more
+
+    def __init__(
+        self, op_name: str, name: str, inputs: Sequence[GraphTensor], attrs: dict[str, Any]
+    ) -> None:
+        self.op_name = op_name
+        self.name = name
+        self.logical_op_id = -1
+        self.attrs = attrs
+        self.inputs: list[GraphTensor] = list(inputs)
+        details = self.infer(
+            [tensor.details for tensor in inputs]
+        )  # may reject: nothing is linked before
+        self.outputs = [GraphTensor(detail, self) for detail in details]
+        for index, tensor in enumerate(self.inputs):
+            tensor.uses.append((index, self))
+
+    def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
+        """Outputs for given inputs, in plain formats; UserError where the op does not accept them."""
+        raise InternalError(f"op '{self.op_name}' has no shape rule")
+
+    def reference(self, inputs: list[Array]) -> list[Array]:
+        """NumPy meaning on plain arrays: the result every layout and kernel is checked against."""
+        raise InternalError(f"op '{self.op_name}' has no reference")
+
+    def get_gflop(self) -> float:
+        """Floating-point (or integer) operations, in 1e9; one per element unless the op says otherwise."""
+        return sum(tensor.details.elements for tensor in self.outputs) / 1e9
+
+    def set_input(self, index: int, tensor: GraphTensor) -> None:
+        """Read `tensor` as input `index`."""
+        old = self.inputs[index]
+        old.uses = [(i, op) for i, op in old.uses if not (op is self and i == index)]
+        self.inputs[index] = tensor
+        tensor.uses.append((index, self))
+
+    def input_name(self, index: int) -> str:
+        """The name of input `index` in texts and messages."""
+        last = len(self.input_names) - 1
+        return (
+            self.input_names[index]
+            if index < last or len(self.inputs) <= last + 1
+            else (f"{self.input_names[last]}_{index - last}")
+        )
+
+    def rule(self, rule: str, values: str, remedy: str = "") -> UserError:
+        """An error in the house form: who, rule, values, remedy."""
+        return UserError(
+            f"{self.op_name} '{self.name}': {rule}, got {values}"
+            + (f"; {remedy}" if remedy else "")
+        )
+
+    def __repr__(self) -> str:
+        return f"<{self.op_name} '{self.name}' #{self.logical_op_id}>"

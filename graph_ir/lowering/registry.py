@@ -1,0 +1,46 @@
+"""`get_func(op, ctx)`: the Tensor IR of one op. A function per op class, so that an op's meaning knows no lowering."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ...base.errors import InternalError
+from ...tensor_ir.nodes import Module
+from ..ir.class_table import ClassTable
+from ..ir.op import Op
+from ..ir.op_kinds import FusibleOp
+from ..ops.fused import Fused
+from ..ops.scatter import Scatter
+from ..ops.update_slice import UpdateInPlace
+from ..schedule.context import LowerContext
+from .lower_group import lower_group, lower_op
+from .scatter import lower_scatter
+from .update_in_place import lower_update_in_place
+
+LowerOp = Callable[[Any, LowerContext], Module]
+"""(op of the class, context) -> one function, parameters inputs then outputs."""
+
+
+def lower_fused(op: Fused, ctx: LowerContext) -> Module:
+    """One function for the whole group."""
+    return lower_group(op.graph, ctx)
+
+
+LOWERINGS = ClassTable[LowerOp](
+    {
+        FusibleOp: lower_op,
+        Fused: lower_fused,
+        Scatter: lower_scatter,
+        UpdateInPlace: lower_update_in_place,
+    }
+)
+"""How an op becomes loops, by its class; `@LOWERINGS.register(MyOp)` adds a function for an op of one's own."""
+
+
+def get_func(op: Op, ctx: LowerContext) -> Module:
+    """Tensor IR of this op alone: one function, parameters inputs then outputs."""
+    lowering = LOWERINGS.find(op)
+    if lowering is None:
+        raise InternalError(f"op '{op.op_name}' cannot be lowered")
+    return lowering(op, ctx)

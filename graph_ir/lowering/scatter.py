@@ -1,0 +1,68 @@
+"""From a scatter to the numbers its template takes, and a body graph to expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ...tensor_ir import builder as t
+from ...tensor_ir.nodes import Buffer, Expr, Let, Module
+from ..ir.graph import Graph
+from ..ops.scatter import Scatter
+from ..schedule.context import LowerContext
+from ..templates.reader import GroupReader, parameters
+from ..templates.scatter import ScatterProblem, scatter_function
+
+
+def lower_scatter(op: Scatter, ctx: LowerContext) -> Module:
+    """One function: parameters inputs, then outputs, all flat."""
+    named = parameters(op.inputs, op.outputs)
+    flat = {
+        tensor: Buffer(b.name, b.dtype, (tensor.details.elements,)) for tensor, b in named.items()
+    }
+    data, updates = op.inputs[1 : 1 + op.count], op.inputs[1 + op.count :]
+    arrays = [
+        (flat[x], flat[u], flat[y]) for x, u, y in zip(data, updates, op.outputs, strict=True)
+    ]
+    runs = op.inputs[0].details.elements
+    problem = ScatterProblem(data[0].details.elements, runs, op.run)
+    dims = "x".join(map(str, data[0].details.plain_dims)) or "scalar"
+    function = scatter_function(
+        f"{data[0].details.dtype}_scatter_{dims}__{ctx.target.isa}",
+        tuple(flat.values()),
+        arrays,
+        flat[op.inputs[0]],
+        problem,
+        lambda old, new: _combined(op, old, new),
+        ctx.options.threads,
+        op.name,
+    )
+    return Module((function,))
+
+
+def _combined(
+    op: Scatter, old: Sequence[Expr], new: Sequence[Expr]
+) -> tuple[list[Let], list[Expr]]:
+    if op.body is not None:
+        return _inlined(op.body, [*old, *new])
+    if op.reduction == "none":
+        return [], [new[0]]
+    return [], [t.binary(op.reduction, old[0], new[0])]
+
+
+def _inlined(body: Graph, operands: Sequence[Expr]) -> tuple[list[Let], list[Expr]]:
+    """The body's results for these scalars, computed by the bindings."""
+    given: dict[Any, Any] = {
+        op.outputs[0]: lambda _, value=value: value
+        for op, value in zip(body.inputs, operands, strict=True)
+    }
+    for op in body.ops:
+        if op.op_name == "constant":
+            details = op.outputs[0].details
+            value = t.const(np.asarray(op.attrs["value"]).item(), details.dtype)
+            given[op.outputs[0]] = lambda _, value=value: value
+    reader = GroupReader({}, given, "body")
+    results = [reader.read(op.inputs[0])(()) for op in body.outputs]
+    return reader.lets, results

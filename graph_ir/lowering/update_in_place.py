@@ -1,0 +1,37 @@
+"""The loop of an update in place: it writes the box into memory that holds the rest already."""
+
+from __future__ import annotations
+
+from ...tensor_ir import builder as t
+from ...tensor_ir.nodes import Buffer, Expr, LoopKind, Module
+from ..ops.update_slice import UpdateInPlace, box_begins
+from ..schedule.context import LowerContext
+
+
+def lower_update_in_place(op: UpdateInPlace, ctx: LowerContext) -> Module:
+    """A loop over the update that stores to the result."""
+    operands = {
+        x: Buffer(f"x{i}", x.details.dtype, x.details.blocking_dims)
+        for i, x in enumerate(dict.fromkeys(op.inputs))
+    }
+    details = op.outputs[0].details
+    result = Buffer("y", details.dtype, details.blocking_dims)
+    update = operands[op.inputs[1]]
+    b = t.LoopBuilder()
+    starts = [t.load(operands[x], ()) for x in op.inputs[2:]]
+    begins = {a: b.let("begin", begin) for a, begin in box_begins(op, starts).items()}
+
+    def store(index: tuple[Expr, ...]) -> None:
+        axis = len(index)
+        if axis == len(update.shape):
+            target = tuple(t.add(i, begins.get(a, t.ZERO)) for a, i in enumerate(index))
+            b.store(result, target, t.load(update, index))
+            return
+        kind: LoopKind = "vector" if axis + 1 == len(update.shape) else "serial"
+        with b.loop(f"i{axis}", 0, update.shape[axis], kind) as i:
+            store((*index, i))
+
+    store(())
+    dims = "x".join(map(str, update.shape)) or "scalar"
+    name = f"{details.dtype}_update_in_place_{dims}__{ctx.target.isa}"
+    return Module((b.function(name, (*operands.values(), result), op.name),))

@@ -1,0 +1,58 @@
+"""How windows over channels-last images are cut, and the cycles they take: depthwise convolution and pooling."""
+
+from __future__ import annotations
+
+import math
+
+from ...base.dtypes import F32
+from ...base.target import Target
+from .convolution_geometry import ConvolutionGeometry
+from .matmul_tile import FMA_PER_CYCLE
+
+MOST_PLACES = 8
+"""Results side by side: eight independent sums hide the latency of a multiply-add, and the elements they share are
+loaded once."""
+
+IMAGE_BYTES_PER_CYCLE = 12
+"""What a core reads and writes of images that lie in the shared cache."""
+
+PARALLEL_CYCLES = 4000
+"""About 1 us: opening a parallel loop takes 0.3 to 1 us."""
+
+LEAST_SLICE_BYTES = 128
+"""Of a pixel in a slice: two cache lines."""
+
+
+def places_per_block(g: ConvolutionGeometry) -> int:
+    """At most `MOST_PLACES` results side by side, in blocks of about equal size."""
+    blocks = -(-g.result[1] // MOST_PLACES)
+    return -(-g.result[1] // blocks)
+
+
+def window_cycles(g: ConvolutionGeometry, target: Target, step: float = 1.0) -> float:
+    """Cycles on one core: the `step` operations per element of each window, or the bytes of image and result."""
+    vectors = g.batch * math.ceil(g.groups / target.lanes(F32))
+    operations = vectors * math.prod(g.result) * math.prod(g.kernel) * step / FMA_PER_CYCLE
+    moved = g.batch * g.groups * 4 * (math.prod(g.image) + math.prod(g.result))
+    return max(operations, moved / IMAGE_BYTES_PER_CYCLE)
+
+
+def worth_threads(g: ConvolutionGeometry, target: Target) -> bool:
+    """Whether the windows take long enough to share."""
+    return window_cycles(g, target) >= PARALLEL_CYCLES
+
+
+def channels_per_slice(g: ConvolutionGeometry, target: Target) -> int:
+    """Channels of which the rows that one row of results reads take half of L1, in slices of about equal size.
+
+    All of them where most rows are read once, and where slices of less than two cache lines would be needed: memory is
+    best read in order.
+    """
+    lanes = target.lanes(F32)
+    pixels = min(g.span(0, 1), g.image[0]) * g.image[1]
+    most = target.l1_bytes // 2 // (pixels * F32.size)
+    if 2 * g.strides[0] > g.kernel[0] or most * F32.size < LEAST_SLICE_BYTES:
+        return g.groups
+    most = max(most, lanes)
+    slices = -(-g.groups // most)
+    return -(-g.groups // (slices * lanes)) * lanes
