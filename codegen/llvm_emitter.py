@@ -229,10 +229,10 @@ class _Body:
         stream.begin_block(exit_)
 
     def _prefetch(self, s: Prefetch) -> None:
-        """Into the second level: what is prefetched is more than the first one holds."""
+        """Into L2: what is prefetched does not fit in L1."""
         self._stream.declares.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
-        place = self._expressions.address(s.place)
-        self._stream.emit(f"call void @llvm.prefetch.p0(ptr {place}, i32 0, i32 2, i32 1)")
+        address = self._expressions.address(s.address)
+        self._stream.emit(f"call void @llvm.prefetch.p0(ptr {address}, i32 0, i32 2, i32 1)")
 
     def _invoke(self, s: Invoke) -> None:
         callee = self._callee(s.function)

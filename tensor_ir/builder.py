@@ -19,7 +19,6 @@ from contextlib import contextmanager
 from ..base.dtypes import S64, DType
 from ..base.errors import InternalError
 from .nodes import (
-    Ahead,
     Allocate,
     Binary,
     Block,
@@ -40,6 +39,7 @@ from .nodes import (
     Load,
     LoopKind,
     ParallelInvoke,
+    PrefetchHint,
     Select,
     Slice,
     Stmt,
@@ -387,14 +387,14 @@ class LoopBuilder:
         n_padded: int = 1,
         epilogue: Epilogue | None = None,
         tile_rows: int = 4,
-        ahead: tuple[Ahead, ...] = (),
+        prefetch: tuple[PrefetchHint, ...] = (),
     ) -> None:
         """C (+)= sum of A_b x B_b for `sizes` = (m, n, k); strides in elements (see `nodes.Brgemm`)."""
         m, n, k = sizes
         self.emit(
             Brgemm(
                 c, a, b, m, n, k, batch, a_batch, a_row, a_col, b_batch, b_row, c_row, accumulate, n_padded, epilogue,
-                tile_rows, ahead,
+                tile_rows, prefetch,
             )
         )  # fmt: skip
 

@@ -309,10 +309,10 @@ class Epilogue:
 
 
 @dataclass(frozen=True)
-class Ahead:
-    """A hint: `elements` from `place` on will be needed soon. They may lie outside the buffer: nothing is read."""
+class PrefetchHint:
+    """A hint: `elements` from `address` on will be read soon. They may lie outside the buffer: nothing is read."""
 
-    place: Slice
+    address: Slice
     elements: int
 
 
@@ -324,7 +324,7 @@ class Brgemm:
     A_b[i, l] is at a + b * a_batch + i * a_row + l * a_col, B_b[l, j] at b + b * b_batch + l * b_row + j, C[i, j] at
     c + i * c_row + j. The slices are of 1-D buffers. Each row of B is readable for `n_padded` >= n columns, C is
     written for n. `tile_rows` is the height of the register tile, which decides how many partial sums each element has.
-    What is `ahead` is fetched meanwhile, a line here and a line there.
+    Cache lines named by `prefetch` are prefetched meanwhile, spread evenly over the product.
     """
 
     c: Slice
@@ -344,17 +344,17 @@ class Brgemm:
     n_padded: int
     epilogue: Epilogue | None = None
     tile_rows: int = 4
-    ahead: tuple[Ahead, ...] = ()
+    prefetch: tuple[PrefetchHint, ...] = ()
 
 
 @dataclass(frozen=True)
 class Prefetch:
-    """A hint that the cache line at `place` will be read soon; it has no other effect.
+    """A hint that the cache line at `address` will be read soon; it has no other effect.
 
-    The place may lie outside its buffer: nothing is read.
+    The address may lie outside its buffer: nothing is read.
     """
 
-    place: Slice
+    address: Slice
 
 
 @dataclass(frozen=True)

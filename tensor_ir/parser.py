@@ -13,7 +13,6 @@ from ..base.errors import UserError
 from .builder import ZERO
 from .expression_parser import ExpressionParser, elements, fault, literal
 from .nodes import (
-    Ahead,
     Allocate,
     Block,
     Brgemm,
@@ -29,6 +28,7 @@ from .nodes import (
     Module,
     ParallelInvoke,
     Prefetch,
+    PrefetchHint,
     Scope,
     Slice,
     Stmt,
@@ -194,19 +194,19 @@ class _Parser(ExpressionParser):
             raise fault(call, f"brgemm takes C, A, B and {', '.join(BRGEMM_NUMBERS)}")
         c, a, b = (self._slice(arg) for arg in call.args)
         numbers: dict[str, Any] = {name: literal(given[name]) for name in BRGEMM_NUMBERS}
-        ahead = self._ahead(given.get("ahead"))
+        prefetch = self._prefetch_hints(given.get("prefetch"))
         epilogue = self._epilogue(call, given.get("acc"), names, body) if names else None
-        return Brgemm(c, a, b, **numbers, epilogue=epilogue, ahead=ahead)
+        return Brgemm(c, a, b, **numbers, epilogue=epilogue, prefetch=prefetch)
 
-    def _ahead(self, node: ast.expr | None) -> tuple[Ahead, ...]:
+    def _prefetch_hints(self, node: ast.expr | None) -> tuple[PrefetchHint, ...]:
         match node:
             case None:
                 return ()
             case ast.Dict(keys=keys, values=values):
-                places = [self._slice(key) for key in keys if key is not None]
+                addresses = [self._slice(key) for key in keys if key is not None]
                 sizes = [self.integer(value) for value in values]
-                return tuple([Ahead(*pair) for pair in zip(places, sizes, strict=True)])
-        raise fault(node, "ahead takes places and how many elements: {x.at(64): 32}")
+                return tuple([PrefetchHint(*pair) for pair in zip(addresses, sizes, strict=True)])
+        raise fault(node, "prefetch maps addresses to numbers of elements: {x.at(64): 32}")
 
     def _epilogue(
         self,

@@ -169,9 +169,9 @@ def _brgemm_lines(stmt: Brgemm, depth: int) -> Iterator[str]:
     pad = INDENT * depth
     args = [_slice(stmt.c), _slice(stmt.a), _slice(stmt.b)]
     args += [f"{name}={getattr(stmt, name)}" for name in BRGEMM_NUMBERS]
-    if stmt.ahead:
-        parts = [f"{_slice(one.place)}: {one.elements}" for one in stmt.ahead]
-        args.append(f"ahead={{{', '.join(parts)}}}")
+    if stmt.prefetch:
+        parts = [f"{_slice(one.address)}: {one.elements}" for one in stmt.prefetch]
+        args.append(f"prefetch={{{', '.join(parts)}}}")
     end = stmt.epilogue
     if end is None:
         yield f"{pad}brgemm({', '.join(args)})"
@@ -202,7 +202,7 @@ _SIMPLE: dict[type, Callable[[Any], str]] = {
     Store: _store,
     Let: lambda s: f"{s.var.name} = {print_expr(s.value)}",
     Allocate: lambda s: _declaration(s.buffer),
-    Prefetch: lambda s: f"prefetch({_slice(s.place)})",
+    Prefetch: lambda s: f"prefetch({_slice(s.address)})",
     Invoke: lambda s: f"{s.function}({', '.join(_arguments(s.args))})",
     ParallelInvoke: _parallel_invoke,
 }

@@ -209,8 +209,8 @@ class _Checker:
 
     def _brgemm(self, s: Brgemm) -> None:
         _require(self.stage != "final", "brgemm must be expanded at this stage", s)
-        for one in s.ahead:
-            self._slice(one.place)
+        for one in s.prefetch:
+            self._slice(one.address)
             _require(one.elements >= 1, "a hint must name at least one element", s)
         for part in (s.c, s.a, s.b):
             self._slice(part)
@@ -239,7 +239,7 @@ class _Checker:
         self.scope = before
 
     def _prefetch(self, s: Prefetch) -> None:
-        self._slice(s.place)
+        self._slice(s.address)
 
     def _invoke(self, s: Invoke) -> None:
         self._arguments(s, s.args)

@@ -8,7 +8,6 @@ from typing import Any, Union
 
 from .builder import Names, block_of
 from .nodes import (
-    Ahead,
     Allocate,
     Binary,
     Block,
@@ -30,6 +29,7 @@ from .nodes import (
     Module,
     ParallelInvoke,
     Prefetch,
+    PrefetchHint,
     Ramp,
     Select,
     Slice,
@@ -40,7 +40,7 @@ from .nodes import (
     While,
 )
 
-Node = Union[Expr, Stmt, Slice, Epilogue, Ahead, Function, Module]
+Node = Union[Expr, Stmt, Slice, Epilogue, PrefetchHint, Function, Module]
 
 _CHILDREN: dict[type, Callable[[Any], Iterable[Node]]] = {
     Load: lambda n: n.indices,
@@ -62,9 +62,9 @@ _CHILDREN: dict[type, Callable[[Any], Iterable[Node]]] = {
     While: lambda n: (n.condition, n.body),
     Slice: lambda n: n.indices,
     Epilogue: lambda n: (*n.lets, n.value),
-    Ahead: lambda n: (n.place,),
-    Brgemm: lambda n: (n.c, n.a, n.b, *n.ahead, *(() if n.epilogue is None else (n.epilogue,))),
-    Prefetch: lambda n: (n.place,),
+    PrefetchHint: lambda n: (n.address,),
+    Brgemm: lambda n: (n.c, n.a, n.b, *n.prefetch, *(() if n.epilogue is None else (n.epilogue,))),
+    Prefetch: lambda n: (n.address,),
     Invoke: lambda n: n.args,
     ParallelInvoke: lambda n: n.args,
     Function: lambda n: (n.body,),
@@ -288,21 +288,21 @@ class Rewriter:
         """Rewrite a batch-reduce matrix product."""
         c, a, b = self.slice_(s.c), self.slice_(s.a), self.slice_(s.b)
         epilogue = None if s.epilogue is None else self.epilogue(s.epilogue)
-        ahead = tuple([self.ahead(one) for one in s.ahead])
-        same = all(x is y for x, y in zip(ahead, s.ahead, strict=True))
+        prefetch = tuple([self.prefetch_hint(one) for one in s.prefetch])
+        same = all(x is y for x, y in zip(prefetch, s.prefetch, strict=True))
         if same and c is s.c and a is s.a and b is s.b and epilogue is s.epilogue:
             return s
-        return replace(s, c=c, a=a, b=b, epilogue=epilogue, ahead=ahead)
+        return replace(s, c=c, a=a, b=b, epilogue=epilogue, prefetch=prefetch)
 
-    def ahead(self, s: Ahead) -> Ahead:
+    def prefetch_hint(self, s: PrefetchHint) -> PrefetchHint:
         """Rewrite a hint of a `Brgemm`."""
-        place = self.slice_(s.place)
-        return s if place is s.place else Ahead(place, s.elements)
+        address = self.slice_(s.address)
+        return s if address is s.address else PrefetchHint(address, s.elements)
 
     def prefetch(self, s: Prefetch) -> Stmt | tuple[Stmt, ...]:
         """Rewrite a hint."""
-        place = self.slice_(s.place)
-        return s if place is s.place else Prefetch(place)
+        address = self.slice_(s.address)
+        return s if address is s.address else Prefetch(address)
 
     def arguments(self, many: tuple[Slice | Expr, ...]) -> tuple[Slice | Expr, ...]:
         """Rewrite the arguments of a call."""

@@ -23,7 +23,7 @@ class _Cumulative(FusibleOp):
     """attrs: `axis` (default 0), `exclusive` (element i leaves out x[i]), `reverse` (from the back).
 
     16-bit floats accumulate in f32, integers wrap. Each element is a reduction of its own, quadratic in the axis:
-    `split_running_sums` cuts long ones into blocks.
+    `split_scans` cuts long ones into blocks.
     """
 
     combine: ClassVar[str]

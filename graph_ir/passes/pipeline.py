@@ -16,8 +16,8 @@ from .eliminate_common import eliminate_common
 from .fold_batch_norm import fold_batch_norm
 from .fold_constants import fold_constants
 from .fuse import fuse
-from .lower_windows import lower_windows
 from .materialize_outputs import materialize_outputs
+from .matvec_to_reduction import matvec_to_reduction
 from .pad_windows import pad_windows
 from .plan_memory import plan_memory
 from .propagate_layouts import propagate_layouts
@@ -25,13 +25,13 @@ from .recompose_activation import recompose_activation
 from .recompose_normalization import recompose_normalization
 from .recompose_softmax import recompose_softmax
 from .remove_dead import remove_dead
+from .select_convolution_algorithm import select_convolution_algorithm
 from .simplify_algebra import simplify_algebra
 from .simplify_control import simplify_control
 from .simplify_movement import simplify_movement
 from .sink_reshapes import sink_reshapes
 from .sink_transposes import sink_transposes
-from .split_running_sums import split_running_sums
-from .sum_row_products import sum_row_products
+from .split_scans import split_scans
 from .update_in_place import update_in_place
 
 Pass = Callable[[Graph, LowerContext], bool]
@@ -75,11 +75,11 @@ PIPELINE: tuple[tuple[Pass, str], ...] = (
     (recompose_softmax, "recompose"),
     (recompose_normalization, "recompose"),
     (fold_batch_norm, "simplify"),
-    (split_running_sums, "simplify"),
+    (split_scans, "simplify"),
     (decompose, ""),
-    (lower_windows, ""),
+    (select_convolution_algorithm, ""),
     (divide_by_constants, "simplify"),  # after the patterns, which know divisions
-    (sum_row_products, "simplify"),
+    (matvec_to_reduction, "simplify"),
     (sink_reshapes, ""),
     (sink_transposes, "simplify"),
     (eliminate_common, "cse"),  # decompositions of equal composites are equal

@@ -21,7 +21,6 @@ from ...base.dtypes import F32, DType
 from ...base.target import GemmTile, Target
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import (
-    Ahead,
     Allocate,
     Block,
     Brgemm,
@@ -32,6 +31,7 @@ from ...tensor_ir.nodes import (
     Function,
     Let,
     LoopKind,
+    PrefetchHint,
     Slice,
     Stmt,
     Var,
@@ -145,9 +145,11 @@ class AttentionTemplate:
         def product(panel: Expr, column: Expr, n: int) -> Brgemm:
             c = Slice(self.panel, (column,))
             finish = self._epilogue(epilogue, row, column)
-            ahead = self._ahead(row, panel, p.columns, b.panel, (p.b, p.depth * p.columns))
+            prefetch = self._prefetch_hints(
+                row, panel, p.columns, b.panel, (p.b, p.depth * p.columns)
+            )
             return self._brgemm(
-                c, a, b, panel, rows, n, p.depth, p.a, p.columns, finish, self.tiles[0], ahead
+                c, a, b, panel, rows, n, p.depth, p.a, p.columns, finish, self.tiles[0], prefetch
             )
 
         return over_panels(p.columns, b.panel, product)
@@ -163,28 +165,39 @@ class AttentionTemplate:
             place = t.add(t.mul(row, p.c.row), column)
             c = Slice(p.c.buffer, (offset_of(p.c, self.batch_vars, place),))
             finish = self._epilogue(epilogue, row, column)
-            ahead = self._ahead(
+            prefetch = self._prefetch_hints(
                 row, panel, p.width, d.panel, (p.d, p.columns * p.width), (p.a, p.rows * p.depth)
             )
             return self._brgemm(
-                c, a, d, panel, rows, n, p.columns, strides, p.c.row, finish, self.tiles[1], ahead
+                c,
+                a,
+                d,
+                panel,
+                rows,
+                n,
+                p.columns,
+                strides,
+                p.c.row,
+                finish,
+                self.tiles[1],
+                prefetch,
             )
 
         return over_panels(p.width, d.panel, product)
 
     def _brgemm(
         self, c: Slice, a: Slice, b: Operand, panel: Expr, m: int, n: int, k: int,
-        a_strides: Operand, c_row: int, epilogue: Epilogue | None, tile: GemmTile, ahead: tuple[Ahead, ...],
+        a_strides: Operand, c_row: int, epilogue: Epilogue | None, tile: GemmTile, prefetch: tuple[PrefetchHint, ...],
     ) -> Brgemm:  # fmt: skip
         place = Slice(b.buffer, (offset_of(b, self.batch_vars, t.mul(panel, b.row)),))
         return Brgemm(
             c, a, place, m, n, k, 1, 0, a_strides.row, a_strides.col, 0, b.panel, c_row, False, b.panel,
-            epilogue, min(self.block, rows_for(n, tile, self.target)), ahead,
+            epilogue, min(self.block, rows_for(n, tile, self.target)), prefetch,
         )  # fmt: skip
 
-    def _ahead(
+    def _prefetch_hints(
         self, row: Expr, panel: Expr, columns: int, width: int, *matrices: tuple[Operand, int]
-    ) -> tuple[Ahead, ...]:
+    ) -> tuple[PrefetchHint, ...]:
         """The next head's matrices, in equal parts to the products of this one.
 
         Heads lie one after the other in memory, but nothing reads ahead from one into the next: without the hints
@@ -202,7 +215,7 @@ class AttentionTemplate:
             number = t.add(t.mul(row, panels), t.mul(panel, self.block))
             place = t.add(t.mul(number, part // self.block), matrix.batch_strides[-1])
             offset = offset_of(matrix, self.batch_vars, place)
-            hints.append(Ahead(Slice(matrix.buffer, (offset,)), part))
+            hints.append(PrefetchHint(Slice(matrix.buffer, (offset,)), part))
         return tuple(hints)
 
     def _rows(self, row: Expr, rows: int, row_work: RowWork) -> list[Stmt]:

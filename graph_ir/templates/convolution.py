@@ -22,7 +22,6 @@ from ...base.dtypes import F32
 from ...base.target import Target
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import (
-    Ahead,
     Allocate,
     Block,
     Brgemm,
@@ -32,6 +31,7 @@ from ...tensor_ir.nodes import (
     Function,
     If,
     LoopKind,
+    PrefetchHint,
     Slice,
     Stmt,
     Var,
@@ -163,10 +163,10 @@ class ConvolutionTemplate:
             Slice(out.buffer, (place,)), a, self._weights(panel, step), pixels, columns, step.k,
             step.batch, step.a_batch, self.band.pixel, self.band.term, step.b_batch * self.columns,
             self.columns, out.column, accumulate, self.columns, epilogue,
-            min(pixels, rows_for(columns, self.blocking.tile, self.target)), self._ahead(panel, line, step),
+            min(pixels, rows_for(columns, self.blocking.tile, self.target)), self._prefetch_hints(panel, line, step),
         )  # fmt: skip
 
-    def _ahead(self, panel: Expr, line: Expr, step: Step) -> tuple[Ahead, ...]:
+    def _prefetch_hints(self, panel: Expr, line: Expr, step: Step) -> tuple[PrefetchHint, ...]:
         """The line's part of what this step reads of the next panel, if the weights come from beyond L2."""
         g = self.geometry
         if g.terms * g.outputs * F32.size <= self.target.l2_bytes // 2:
@@ -175,7 +175,7 @@ class ConvolutionTemplate:
         part = -(-step.k * step.batch * self.columns // lines)
         weights = self._weights(t.add(panel, 1), step)
         place = t.add(weights.indices[0], t.mul(line, part))
-        return (Ahead(Slice(weights.buffer, (place,)), part),)
+        return (PrefetchHint(Slice(weights.buffer, (place,)), part),)
 
     def _weights(self, panel: Expr, step: Step) -> Slice:
         """The rows of a panel that a step multiplies by."""

@@ -20,7 +20,6 @@ from ...base.dtypes import F32
 from ...base.target import Target
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import (
-    Ahead,
     Allocate,
     Block,
     Brgemm,
@@ -32,6 +31,7 @@ from ...tensor_ir.nodes import (
     If,
     Let,
     LoopKind,
+    PrefetchHint,
     Slice,
     Stmt,
     Store,
@@ -195,10 +195,10 @@ class MatmulTemplate:
             c, a, b, rows, columns, k, 1, 0, p.a.row, p.a.col, 0, b_row, p.c.row, k0 > 0,
             self.columns if n_padded is None else n_padded,
             self._epilogue(row, column) if is_last and self.epilogue else None,
-            min(p.m, rows_for(columns, self.blocking.tile, self.target)), self._ahead(rows, b, k),
+            min(p.m, rows_for(columns, self.blocking.tile, self.target)), self._prefetch_hints(rows, b, k),
         )  # fmt: skip
 
-    def _ahead(self, rows: int, b: Slice, k: int) -> tuple[Ahead, ...]:
+    def _prefetch_hints(self, rows: int, b: Slice, k: int) -> tuple[PrefetchHint, ...]:
         """The following panel, if it has to come from further than the second cache and there is time.
 
         Without the hint the first tile of a panel asks for all of it and the others for nothing: 5 % on 128x1024x1024.
@@ -208,7 +208,7 @@ class MatmulTemplate:
         far = p.k * p.n * F32.size > self.target.l2_bytes // 2
         if not (far and p.b.panel and rows >= self.blocking.tile.rows):
             return ()
-        return (Ahead(Slice(b.buffer, (t.add(b.indices[0], p.b.row),)), k * p.b.panel),)
+        return (PrefetchHint(Slice(b.buffer, (t.add(b.indices[0], p.b.row),)), k * p.b.panel),)
 
     def _epilogue(self, row: Expr, column: Expr) -> Epilogue:
         assert self.epilogue is not None

@@ -4,8 +4,8 @@
       for each reduction, in order: one vector loop over the row, then the row's scalars that depend on it
       one vector loop that writes the output row
 
-A value that several of these loops need is computed again in each, or, if it is dear (an exponential), kept in a local
-row by the first. So a softmax reads its input twice from cache, and nothing else ever leaves the core.
+A value needed by several of these loops is recomputed in each, or, if it is expensive (an exponential), kept in a
+local row by the first. So a softmax reads its input twice from cache, and no other value leaves the core.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ from ..ir.graph import GraphTensor, Op
 from .loops import loop_nest, reduction_of
 from .reader import GroupReader, narrow
 
-DEAR = ("exp", "expm1", "log", "log1p", "tanh", "erf", "sigmoid", "pow", "div", "sqrt", "rsqrt")
+EXPENSIVE = frozenset(
+    ["exp", "expm1", "log", "log1p", "tanh", "erf", "sigmoid", "pow", "div", "sqrt", "rsqrt"]
+)
 """Ops whose recomputation costs more than a store and a load."""
 
 
@@ -91,12 +93,12 @@ class RowGroup:
         return found
 
     def kept(self) -> list[GraphTensor]:
-        """Row-spanning tensors worth a local row: dear, and needed by several loops."""
+        """Row-spanning tensors worth a local row: expensive, and needed by several loops."""
         needs = [self.reads(stage) for stage in self.stages()]
         return [
             op.outputs[0]
             for op in self.ops
-            if op.op_name in DEAR and sum(op.outputs[0] in need for need in needs) > 1
+            if op.op_name in EXPENSIVE and sum(op.outputs[0] in need for need in needs) > 1
         ]
 
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from ...base.dtypes import F32
 from ...base.target import Target
 from ...tensor_ir import builder as t
-from ...tensor_ir.nodes import Ahead, Buffer, Expr, Function, LoopKind, Slice, Var
+from ...tensor_ir.nodes import Buffer, Expr, Function, LoopKind, PrefetchHint, Slice, Var
 from ..schedule.matmul_tile import rows_for
 from ..schedule.winograd_tile import WinogradBlocking
 from .matmul import EpilogueValue
@@ -81,7 +81,7 @@ class WinogradTemplate:
         u_bytes = self.form.products * problem.x.channels * problem.y.channels * F32.size
         self.is_far = (
             u_bytes > target.l2_bytes // 2
-        )  # the next panel of U comes from afar: fetch it ahead
+        )  # the next panel of U is not in L2 yet: prefetch it
         self.chunk = min(blocking.chunk, self.group_panels)
         self.b = t.LoopBuilder([problem.x.buffer.name, problem.u.name, problem.y.buffer.name])
 
@@ -187,7 +187,7 @@ class WinogradTemplate:
         number = t.add(t.mul(point, self.panels), panel)
         column = t.mul(t.sub(panel, begin), self.panel)
         place, size = t.mul(number, k * self.panel), k * self.panel
-        ahead = (Ahead(Slice(self.problem.u, (t.add(place, size),)), size),)
+        prefetch = (PrefetchHint(Slice(self.problem.u, (t.add(place, size),)), size),)
         self.b.brgemm(
             Slice(m.buffer, (m.place(point, zero, column),)),
             Slice(v.buffer, (v.place(point, zero, zero),)),
@@ -198,7 +198,7 @@ class WinogradTemplate:
             c_row=m.row,
             n_padded=self.panel,
             tile_rows=min(self.total, rows_for(n, self.blocking.tile, self.target)),
-            ahead=ahead if self.is_far else (),
+            prefetch=prefetch if self.is_far else (),
         )
 
     # M -> image

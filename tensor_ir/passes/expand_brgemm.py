@@ -158,18 +158,18 @@ class _Tile:
         return [*body, *self._prefetch(t.add(t.mul(batch, g.k), k))]
 
     def _prefetch(self, step: Expr) -> list[Stmt]:
-        """This step's share of what is ahead: each row of the product fetches as much, so memory is asked evenly.
+        """This step's share of the prefetch hints, spread evenly over the rows of the product.
 
-        A step may name a line twice: that costs a load slot, which these loops have to spare.
+        A step may prefetch a line twice, which costs only a load slot, and these loops have some to spare.
         """
         line = CACHE_LINE // F32.size
         hints: list[Stmt] = []
-        for one in self.g.ahead:
+        for one in self.g.prefetch:
             per_row = -(-one.elements // self.g.m)
             per_step = -(-self.rows * one.elements // (self.g.m * self.g.k * self.g.batch))
             first = t.add(t.mul(self.row0, per_row), t.mul(step, per_step))
             hints += [
-                Prefetch(Slice(one.place.buffer, self._at(one.place, t.add(first, at))))
+                Prefetch(Slice(one.address.buffer, self._at(one.address, t.add(first, at))))
                 for at in range(0, per_step, line)
             ]
         return hints

@@ -44,9 +44,9 @@ class Net:
 
 def direct(graph: Graph) -> Graph:
     """Without `transpose` and `convolution` being told apart: what the pass sees as made by a tunable op."""
-    from graphc.graph_ir.passes.lower_windows import lower_windows
+    from graphc.graph_ir.passes.select_convolution_algorithm import select_convolution_algorithm
 
-    lower_windows(graph, LowerContext(Target("avx512")))
+    select_convolution_algorithm(graph, LowerContext(Target("avx512")))
     return graph
 
 

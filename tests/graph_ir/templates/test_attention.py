@@ -59,8 +59,8 @@ def test_the_next_head_is_fetched_while_this_one_is_computed() -> None:
     products = [node for node in walk(module) if isinstance(node, Brgemm)]
     hinted: dict[str, int] = {}
     for product in products:
-        for one in product.ahead:
-            name = one.place.buffer.name
+        for one in product.prefetch:
+            name = one.address.buffer.name
             hinted[name] = hinted.get(name, 0) + one.elements * _times(module, product)
     assert len(hinted) == 3 and all(s * d <= count <= s * d + 4 * s for count in hinted.values())
 
@@ -81,10 +81,10 @@ def test_heads_that_share_their_keys_ask_for_nothing_twice() -> None:
 
     lowered = check_interpreted(build(shapes, body), context("avx512"), exact=False)
     names = {
-        one.place.buffer.name
+        one.address.buffer.name
         for node in walk(lowered.module)
         if isinstance(node, Brgemm)
-        for one in node.ahead
+        for one in node.prefetch
     }
     assert len(names) == 1, "the queries"
 

@@ -127,7 +127,7 @@ def test_panels_from_far_away_are_fetched_ahead(k: int, rows: int, fetches: bool
     graph.make_output(graph.make("matmul_core", (a, b)).outputs[0], "c")
     module = lower(graph, context("avx512")).module
     products = [node for node in walk(module) if isinstance(node, Brgemm)]
-    assert products and any(node.ahead for node in products) == fetches
+    assert products and any(node.prefetch for node in products) == fetches
 
 
 @pytest.mark.parametrize("threads", [2, 3])

@@ -13,7 +13,6 @@ from graphc.base.target import Target
 from graphc.tensor_ir import builder as t
 from graphc.tensor_ir import interpreter
 from graphc.tensor_ir.nodes import (
-    Ahead,
     Block,
     Brgemm,
     Buffer,
@@ -23,6 +22,7 @@ from graphc.tensor_ir.nodes import (
     Load,
     Module,
     Prefetch,
+    PrefetchHint,
     Slice,
     Stmt,
     Store,
@@ -219,7 +219,7 @@ class _MarkPrefetched(Rewriter):
         self.marks = marks
 
     def prefetch(self, s: Prefetch) -> Stmt:
-        return Store(self.marks, s.place.indices, t.const(1.0, F32))
+        return Store(self.marks, s.address.indices, t.const(1.0, F32))
 
 
 @pytest.mark.parametrize(("m", "rows"), [(9, 4), (7, 11), (1, 4), (33, 11)])
@@ -232,7 +232,7 @@ def test_every_line_of_the_next_matrix_is_fetched(m: int, rows: int, n: int) -> 
     product = Brgemm(
         *(Slice(c, start), Slice(a, start), Slice(b, start), m, n, k, 1),
         *(0, k, 1, 0, n, n, False, n, None, rows),
-        (Ahead(Slice(b, (t.as_expr(k * n),)), k * n),),
+        (PrefetchHint(Slice(b, (t.as_expr(k * n),)), k * n),),
     )
     module = expand_brgemm(
         Module((Function("f", (a, b, c, marks), Block((product,))),)), Target("avx512")

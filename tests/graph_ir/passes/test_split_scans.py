@@ -8,7 +8,7 @@ import pytest
 from graphc.base.dtypes import F16, F32, S32, DType
 from graphc.graph_ir.ir.graph import Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
-from graphc.graph_ir.passes.split_running_sums import LONGEST, split_running_sums
+from graphc.graph_ir.passes.split_scans import LONGEST, split_scans
 from support.compiled import run_native
 from support.lowered import context
 
@@ -31,7 +31,7 @@ def test_integers_are_the_same(op_name: str, n: int) -> None:
         graph = running(op_name, dims, axis=axis, reverse=reverse, exclusive=exclusive)
         x = rng.integers(-3, 4, dims).astype(np.int32)
         (expected,) = graph.evaluate([x])
-        assert split_running_sums(graph, context()) == (n > LONGEST)
+        assert split_scans(graph, context()) == (n > LONGEST)
         np.testing.assert_array_equal(graph.evaluate([x])[0], expected)
         longest = [
             op.inputs[0].details.plain_dims[op.attrs["axis"]]

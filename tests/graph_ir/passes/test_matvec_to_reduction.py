@@ -9,7 +9,7 @@ from graphc.base.dtypes import F32, F64, DType
 from graphc.driver.compiler import compile as compile_model
 from graphc.graph_ir.ir.graph import Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
-from graphc.graph_ir.passes.sum_row_products import sum_row_products
+from graphc.graph_ir.passes.matvec_to_reduction import matvec_to_reduction
 from support.lowered import context, integers
 
 
@@ -33,15 +33,15 @@ def product(
 
 def test_what_is_left_to_the_template() -> None:
     ctx = context()
-    assert sum_row_products(product((1, 8), (5, 8)), ctx)
-    assert not sum_row_products(product((2, 8), (5, 8)), ctx), "two rows"
-    assert not sum_row_products(product((1, 8), (5, 8), constant=True), ctx), "in panels already"
-    assert not sum_row_products(product((1, 8), (5, 8), F64), ctx)
-    assert not sum_row_products(product((1, 8), (8, 5), transpose_b=False), ctx)
-    assert not sum_row_products(product((8, 1), (5, 8), transpose_a=True), ctx)
-    assert not sum_row_products(product((1, 0), (5, 0)), ctx), "nothing to sum"
-    assert sum_row_products(product((4, 1, 8), (5, 8)), ctx)
-    assert not sum_row_products(product((5, 1, 8), (5, 8)), ctx), "shared by many"
+    assert matvec_to_reduction(product((1, 8), (5, 8)), ctx)
+    assert not matvec_to_reduction(product((2, 8), (5, 8)), ctx), "two rows"
+    assert not matvec_to_reduction(product((1, 8), (5, 8), constant=True), ctx), "in panels already"
+    assert not matvec_to_reduction(product((1, 8), (5, 8), F64), ctx)
+    assert not matvec_to_reduction(product((1, 8), (8, 5), transpose_b=False), ctx)
+    assert not matvec_to_reduction(product((8, 1), (5, 8), transpose_a=True), ctx)
+    assert not matvec_to_reduction(product((1, 0), (5, 0)), ctx), "nothing to sum"
+    assert matvec_to_reduction(product((4, 1, 8), (5, 8)), ctx)
+    assert not matvec_to_reduction(product((5, 1, 8), (5, 8)), ctx), "shared by many"
 
 
 @pytest.mark.parametrize(

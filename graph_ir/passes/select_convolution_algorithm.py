@@ -1,4 +1,4 @@
-"""Bring convolutions into the forms that have fast loops: a template for each, the padding of others stored once."""
+"""Choose the algorithm of each convolution: direct, depthwise, Winograd, or im2col with a matrix product."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from ..schedule.context import LowerContext
 from ..schedule.convolution_forms import padded, ranked_forms
 
 
-def lower_windows(graph: Graph, ctx: LowerContext) -> bool:
-    """Give each convolution its fastest form, and store padding where loops would have to ask for it.
+def select_convolution_algorithm(graph: Graph, ctx: LowerContext) -> bool:
+    """Rewrite each convolution to the form predicted to be fastest; materialize padding where no template handles it.
 
     %y = convolution(%x, %w, before=(1, 1), after=(1, 1))
     ->
     %p = patches(pad(%x)); %y = reshape(matmul_core(reshape(%w), reshape(%p)))     the form "patches"
 
     Requires: composites decomposed, plain layouts, topological order.
-    Ensures: topological order; no convolution but that of a template is padded; f32 convolutions have the form that the
-    cost model of `convolution_forms` foresees the fewest cycles for.
+    Ensures: topological order; only convolutions that have a template are still padded; each f32 convolution has the
+    form with the fewest predicted cycles (`convolution_forms`).
     """
     return rewrite(graph, {"convolution": [partial(_best_form, ctx), _without_padding]})
 
@@ -34,7 +34,7 @@ def _best_form(ctx: LowerContext, graph: Graph, op: Op) -> GraphTensor | None:
         return None
     (form, cycles), *others = ranked
     result = form.build(Composer(graph, op), op)
-    text = f"{form.name}, {cycles:.3g} cycles foreseen"
+    text = f"{form.name}, {cycles:.3g} predicted cycles"
     for other, more in others:
         text += f"; {other.name} {more:.3g} ({more / cycles:.2f} times)"
     record(graph, "form", [op.name], [result.producer_owner.name], text)

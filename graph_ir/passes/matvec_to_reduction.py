@@ -1,4 +1,4 @@
-"""A row times the rows of a matrix becomes sums of products."""
+"""Lower vector-matrix products to multiply and reduce, so that the matrix is not copied."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from ..rewriting.rewrite import rewrite
 from ..schedule.context import LowerContext
 
 MOST_USES = 4
-"""Batches that may share the matrix: a copy of it that all of them read takes as long as its sums six times."""
+"""Batches that may share the matrix: beyond that, one packed copy costs less than a reduction per batch."""
 
 
-def sum_row_products(graph: Graph, ctx: LowerContext) -> bool:
+def matvec_to_reduction(graph: Graph, ctx: LowerContext) -> bool:
     """Replace f32 products of one row with a transposed matrix that is not constant.
 
     %y = matmul_core(%x[1,k], %w[n,k], transpose_b=true)
     ->
     %p = mul(%x, %w); %s = reduce_sum(%p, axes={1}); %y = reshape(%s, shape={1,n})
 
-    The copy of the matrix into panels, which the product's template makes, would take several times as long as the
-    sums, which read it as it lies. Constant matrices are in panels already.
+    The product's template would first pack the matrix into panels, which takes several times as long as reductions
+    that read it in place. Constant matrices are packed at compile time.
     Requires: topological order, transposes in `transpose_b`.
     Ensures: topological order.
     """
-    return rewrite(graph, {"matmul_core": (_as_sums,)})
+    return rewrite(graph, {"matmul_core": (_as_reduction,)})
 
 
-def _as_sums(graph: Graph, op: Op) -> GraphTensor | None:
+def _as_reduction(graph: Graph, op: Op) -> GraphTensor | None:
     assert isinstance(op, MatmulCore)
     x, w = op.inputs
     result = op.outputs[0].details

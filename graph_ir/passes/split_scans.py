@@ -1,4 +1,4 @@
-"""Running sums and products along long axes, block by block."""
+"""Split scans (cumulative sums and products) along long axes into blocks."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from ..rewriting.rewrite import rewrite
 from ..schedule.context import LowerContext
 
 LONGEST = 64
-"""Elements of an axis up to which each result is a reduction of its own: beyond, that is too much work twice over."""
+"""Longest axis on which each result is computed by its own reduction, which takes quadratic work."""
 
 
-def split_running_sums(graph: Graph, ctx: LowerContext) -> bool:
-    """Split an axis of n elements into about sqrt(n) blocks: running sums within blocks, and of the blocks' totals.
+def split_scans(graph: Graph, ctx: LowerContext) -> bool:
+    """Split an axis of n elements into about sqrt(n) blocks: scan within each block, then add the scan of block totals.
 
     %y = cum_sum(%x)                                             f32[1000]
     ->
@@ -22,9 +22,9 @@ def split_running_sums(graph: Graph, ctx: LowerContext) -> bool:
     %o = cum_sum(reduce_sum(%b), exclusive)                      f32[32,1]
     %y = slice(reshape(add(cum_sum(%b, axis=1), %o)))            f32[1000]
 
-    2 n sqrt(n) additions instead of n * n, and again for blocks that are still long. Floats are added in another order
-    than one after the other, which is nearer to the exact sum.
-    Requires: plain formats. Ensures: no running sum or product along more than LONGEST elements.
+    2 n sqrt(n) additions instead of n * n; blocks that are still long are split again. Floats are added in a different
+    order than sequentially, which is more accurate.
+    Requires: plain formats. Ensures: no scan along more than LONGEST elements.
     """
     return rewrite(graph, {"cum_sum": (_split,), "cum_prod": (_split,)})
 

@@ -8,13 +8,13 @@ import pytest
 from graphc.base.dtypes import F32, S32
 from graphc.graph_ir.ir.graph import Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
-from graphc.graph_ir.passes.lower_windows import lower_windows
+from graphc.graph_ir.passes.select_convolution_algorithm import select_convolution_algorithm
 from graphc.graph_ir.rewriting.decisions import log_of
 from graphc.graph_ir.schedule.convolution_forms import LEAST_ROWS
 from support.graphs import run_pass
 
 
-def after(op_name, dtype, shapes, attrs, step=lower_windows):
+def after(op_name, dtype, shapes, attrs, step=select_convolution_algorithm):
     """Names of the ops that one op became; the meaning is checked."""
     graph = Graph("one")
     inputs = [graph.make_input(LogicalTensor(dtype, shape)) for shape in shapes]
@@ -48,7 +48,7 @@ def test_patches(w, attrs, names):
 
 def without_direct(graph, ctx):
     options = replace(ctx.options, disabled=frozenset({"direct-convolution"}))
-    return lower_windows(graph, replace(ctx, options=options))
+    return select_convolution_algorithm(graph, replace(ctx, options=options))
 
 
 @pytest.mark.parametrize(
@@ -74,11 +74,11 @@ def test_the_choice_is_recorded_with_what_the_others_would_take():
     graph = Graph("one")
     inputs = [graph.make_input(LogicalTensor(F32, s)) for s in ((1, 8, 9, 9), (16, 8, 3, 3))]
     graph.make_output(graph.make("convolution", inputs, name="conv").outputs[0])
-    run_pass(lower_windows, graph)
+    run_pass(select_convolution_algorithm, graph)
     (decision,) = [d for d in log_of(graph).decisions if d.kind == "form"]
     assert decision.subjects == ("conv",)
     assert re.fullmatch(
-        r"direct, [\d.e+]+ cycles foreseen; patches [\d.e+]+ \([\d.]+ times\)", decision.text
+        r"direct, [\d.e+]+ predicted cycles; patches [\d.e+]+ \([\d.]+ times\)", decision.text
     )
 
 
