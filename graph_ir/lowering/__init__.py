@@ -1,4 +1,4 @@
-"""From scheduled groups of ops to Tensor IR functions, and from a graph to a program.
+"""From scheduled groups of ops to Tensor IR functions (`get_func`), and from a graph to a program.
 
 May import: every floor below: ir to passes.
 """

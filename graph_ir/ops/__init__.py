@@ -1,4 +1,7 @@
-"""One file per op family. Importing this package fills the registry."""
+"""One op family a file: shapes, dtypes, reference, computation. Importing this package fills the registry.
+
+May import: ir and the rooms below graph_ir; never how ops run.
+"""
 
 from . import (
     activation,

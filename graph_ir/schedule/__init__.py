@@ -1,4 +1,4 @@
-"""How ops run: costs, tiles, blockings and forms, chosen by a model of the machine.
+"""How ops may run: layouts (`query_format`), tiles, blockings and forms, ranked by a model of the machine.
 
 May import: ir, text, ops, rewriting.
 """

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from graphc.base.dtypes import F32
 from graphc.base.errors import UserError
-from graphc.graph_ir.ir.format import Format, parse_format, plain
+from graphc.graph_ir.ir.format import Format, channels_last, parse_format, plain
 from graphc.graph_ir.text.printer import print_format
 from graphc.tensor_ir.nodes import Const, Expr
 
@@ -178,3 +178,8 @@ def test_too_many_axes() -> None:
     assert plain(16).rank == 16
     with pytest.raises(UserError, match="rank 17"):
         plain(17)
+
+
+def test_channels_last() -> None:
+    assert channels_last(4) == parse_format("NHWC", "NCHW")
+    assert channels_last(3) == parse_format("NWC", "NCW")

@@ -10,8 +10,6 @@ from graphc.base.errors import UserError
 from graphc.graph_ir.ir.graph import Graph, Op
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.ops.matmul import MatmulCore
-from graphc.graph_ir.schedule.matmul import panel_format
-from graphc.graph_ir.schedule.query_format import query_format
 from graphc.tensor_ir.passes.expand_brgemm import expand_brgemm
 from support.check_op import random_array
 from support.graphs import random_input
@@ -165,20 +163,6 @@ def test_which_products_are_tuned() -> None:
     for dtype, a, b in (("f64", (4, 3), (3, 5)), ("f32", (0, 3), (3, 5)), ("f32", (4, 0), (0, 5))):
         op = product(dtype, a, b)
         assert not op.is_tuned
-        (choice,) = query_format(op, context())
-        assert all(f.is_plain for f in (*choice.inputs, *choice.outputs))
-
-
-def test_layouts_on_offer() -> None:
-    op = product("f32", (2, 4, 8), (2, 30, 8), transpose_b=True)
-    choices = query_format(op, context())
-    target = context().target
-    panels = {f"ABD{tile.columns(target)}b" for tile in target.table.gemm_tiles}
-    first, *others = (str(c.inputs[1]) for c in choices)
-    assert first == "ABD" and set(others) == panels and len(others) == len(panels)
-    assert all(c.inputs[0].is_plain and c.outputs[0].is_plain for c in choices)
-    assert str(panel_format(op, 24)) == "ABD24b"
-    assert str(panel_format(product("f32", (4, 8), (8, 30)), 16)) == "NK16n"
 
 
 def test_work_counts_multiplications_and_additions() -> None:

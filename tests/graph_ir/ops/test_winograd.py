@@ -6,11 +6,7 @@ import numpy as np
 import pytest
 
 from graphc.base.errors import UserError
-from graphc.base.target import Target
-from graphc.graph_ir.ops.winograd import WinogradConvolution
 from graphc.graph_ir.ops.winograd_form import FORMS
-from graphc.graph_ir.schedule.context import LowerContext
-from graphc.graph_ir.schedule.query_format import query_format
 from support.check_op import check_op, make_op, random_array
 
 
@@ -51,16 +47,6 @@ def test_it_is_the_convolution(results: int, size, before, after) -> None:
     assert y.shape == expected.shape == op.outputs[0].details.plain_dims
     np.testing.assert_allclose(y, expected, rtol=1e-5, atol=1e-5)
     assert op.get_gflop() == 2 * expected.size * 3 * 9 / 1e9
-
-
-def test_layouts_are_channels_last_and_panels() -> None:
-    x, u = random_array("f32", (1, 4, 8, 8)), random_array("f32", (36, 4, 40))
-    op = make_op("winograd_convolution", [x, u], {"results": 4})
-    assert isinstance(op, WinogradConvolution)
-    choices = query_format(op, LowerContext(Target("avx512")))
-    assert [str(f) for f in (choices[0].inputs[0], choices[0].outputs[0])] == ["NHWC", "NHWC"]
-    assert {choice.inputs[1].blocks[-1] for choice in choices} == {16, 32, 48}
-    assert choices[0].cost == 0 and all(choice.cost >= 0 for choice in choices)
 
 
 @pytest.mark.parametrize(

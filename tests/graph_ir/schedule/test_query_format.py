@@ -1,0 +1,143 @@
+"""The layouts on offer for each op: plain ones, panels as wide as register tiles, and rules for ops of one's own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+from graphc.base.dtypes import by_name
+from graphc.base.target import GemmTile, Target
+from graphc.graph_ir.ir.format import parse_format
+from graphc.graph_ir.ir.graph import Graph
+from graphc.graph_ir.ir.logical_tensor import LogicalTensor
+from graphc.graph_ir.ops.convolution_direct import DirectConvolution
+from graphc.graph_ir.ops.matmul import MatmulCore
+from graphc.graph_ir.schedule.channel_windows import taps_first
+from graphc.graph_ir.schedule.context import LowerContext
+from graphc.graph_ir.schedule.convolution_sizes import geometry_of
+from graphc.graph_ir.schedule.direct_convolution import offered
+from graphc.graph_ir.schedule.matmul import panel_format
+from graphc.graph_ir.schedule.matmul_tile import MatmulBlocking
+from graphc.graph_ir.schedule.problem import problem_of
+from graphc.graph_ir.schedule.query_format import RULES, query_format
+from support.check_op import make_op, random_array
+from support.lowered import context
+
+Dims = tuple[int, ...]
+
+
+def product(dtype: str, a: Dims, b: Dims, **attrs: bool) -> MatmulCore:
+    graph = Graph("product")
+    inputs = [graph.make_input(LogicalTensor(by_name(dtype), shape)) for shape in (a, b)]
+    op = graph.make("matmul_core", inputs, attrs)
+    assert isinstance(op, MatmulCore)
+    return op
+
+
+def convolution(x: Dims, w: Dims, **attrs: object) -> DirectConvolution:
+    op = make_op("direct_convolution", [np.ones(s, np.float32) for s in (x, w)], attrs)
+    assert isinstance(op, DirectConvolution)
+    return op
+
+
+def test_ops_without_a_rule_and_untuned_products_are_plain() -> None:
+    for op in (make_op("relu", [random_array("f32", (2, 3))]), product("f64", (4, 3), (3, 5))):
+        (choice,) = query_format(op, context())
+        assert all(f.is_plain for f in (*choice.inputs, *choice.outputs)) and choice.cost == 0
+
+
+def test_a_reorder_makes_the_layout_it_is_told() -> None:
+    fmt = parse_format("MK16k")
+    op = make_op("reorder", [random_array("f32", (5, 20))], {"format": fmt})
+    (choice,) = query_format(op, context())
+    assert choice.outputs == (fmt,) and choice.inputs[0].is_plain
+
+
+def test_a_class_has_the_rule_of_its_nearest_base(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(RULES, "_entries", dict(RULES._entries))
+
+    class Own(MatmulCore):
+        kind: ClassVar[str] = "tunable"
+
+    a, b = (LogicalTensor(by_name("f32"), (8, 8)) for _ in "ab")
+    graph = Graph("own")
+    op = Own("own", "own", [graph.make_input(a), graph.make_input(b)], {})
+    assert query_format(op, context()) == query_format(product("f32", (8, 8), (8, 8)), context())
+    only = query_format(product("f64", (8, 8), (8, 8)), context())
+    RULES.register(Own)(lambda op, ctx: only)
+    assert query_format(op, context()) == only
+
+
+def test_products_read_panels_of_b() -> None:
+    op = product("f32", (2, 4, 8), (2, 30, 8), transpose_b=True)
+    choices = query_format(op, context())
+    target = context().target
+    panels = {f"ABD{tile.columns(target)}b" for tile in target.table.gemm_tiles}
+    first, *others = (str(c.inputs[1]) for c in choices)
+    assert first == "ABD" and set(others) == panels and len(others) == len(panels)
+    assert all(c.inputs[0].is_plain and c.outputs[0].is_plain for c in choices)
+    assert str(panel_format(op, 24)) == "ABD24b"
+    assert str(panel_format(product("f32", (4, 8), (8, 30)), 16)) == "NK16n"
+
+
+def layouts(op: DirectConvolution) -> list[str]:
+    texts = []
+    for choice in query_format(op, context("avx512")):
+        texts.append(" ".join(str(f) for f in (*choice.inputs, *choice.outputs)))
+    return texts
+
+
+def test_direct_convolutions_read_panels_of_weights() -> None:
+    last = layouts(convolution((1, 32, 9, 9), (64, 32, 3, 3)))
+    assert sorted(last) == [f"NHWC OHWI{n}o NHWC" for n in (16, 32, 48)]
+    few = layouts(convolution((1, 3, 9, 9), (64, 3, 3, 3)))
+    assert {"ABDE OHIW32o NHWC", "NHWC OHWI32o NHWC"} <= set(few)
+    assert "ABDE ABDE ABDE" in layouts(convolution((1, 32, 9, 9), (64, 32, 1, 1)))
+    assert "NWC OWI32o NWC" in layouts(convolution((1, 32, 9), (64, 32, 3)))
+
+
+def test_cost_is_what_the_model_predicts_beyond_the_best() -> None:
+    choices = query_format(convolution((1, 32, 9, 9), (64, 32, 3, 3)), context("avx512"))
+    assert choices[0].cost == 0 and all(c.cost > 0 for c in choices[1:])
+
+
+def test_a_blocking_asked_for_decides_the_panels() -> None:
+    op, ctx = convolution((1, 32, 9, 9), (64, 32, 3, 3)), context("avx512")
+
+    for choice in offered(geometry_of(op), ctx):
+        asked = replace(ctx, blockings={problem_of(op): choice.blocking})
+        (only,) = query_format(op, asked)
+        assert only.inputs[1].blocks[-1] == choice.blocking.tile.columns(ctx.target)
+
+
+def test_a_tile_asked_for_need_not_be_in_the_table() -> None:
+    op, ctx = convolution((1, 32, 9, 9), (2, 20, 16, 3, 3), groups=2), context("avx512")
+    asked = MatmulBlocking(GemmTile(13, 2), 9, 64, 1)
+    (choice,) = query_format(op, replace(ctx, blockings={problem_of(op): asked}))
+    assert choice.inputs[1] == parse_format("GOHWI32o")
+
+
+def test_problem_names_the_geometry() -> None:
+    op = convolution((1, 32, 9, 9), (64, 32, 3, 3), strides=(2, 2), before=(1, 1))
+    assert problem_of(op) == "conv c32i9x9o64r4x4k3x3s2x2p1x1 f32"
+
+
+def test_winograd_convolutions_read_channels_last_and_panels() -> None:
+    x, u = random_array("f32", (1, 4, 8, 8)), random_array("f32", (36, 4, 40))
+    op = make_op("winograd_convolution", [x, u], {"results": 4})
+    choices = query_format(op, LowerContext(Target("avx512")))
+    assert [str(f) for f in (choices[0].inputs[0], choices[0].outputs[0])] == ["NHWC", "NHWC"]
+    assert {choice.inputs[1].blocks[-1] for choice in choices} == {16, 32, 48}
+    assert choices[0].cost == 0 and all(choice.cost >= 0 for choice in choices)
+
+
+def test_depthwise_convolutions_have_channels_last_everywhere() -> None:
+    arrays = [random_array("f32", (1, 4, 8, 8)), random_array("f32", (4, 1, 3, 3))]
+    op = make_op("depthwise_convolution", arrays, {"groups": 4})
+    (choice,) = query_format(op, LowerContext(Target("avx512")))
+    assert choice.inputs[0].order == choice.outputs[0].order == (0, 2, 3, 1)
+    assert choice.inputs[1] == taps_first(4)
+    np.testing.assert_array_equal(taps_first(4).pack(arrays[1]), arrays[1].transpose(2, 3, 1, 0))
