@@ -15,6 +15,7 @@ from ..base.options import CompileOptions
 from ..base.target import GemmTile, Target
 from ..codegen.aot import assembly
 from ..driver.compiler import compile_stages
+from ..driver.request import CompileRequest
 from ..graph_ir.inspect.compare import difference
 from ..graph_ir.ir.graph import Graph
 from ..graph_ir.ir.logical_tensor import LogicalTensor
@@ -137,8 +138,9 @@ def trial(
 ) -> Trial:
     """Compile a problem under a blocking, check it against NumPy, and time it. UserError if it is wrong."""
     graph = problem.graph()
+    blockings = {str(problem): blocking}
     compilation = compile_stages(
-        graph, target, CompileOptions(threads), blockings={str(problem): blocking}
+        CompileRequest(graph, target, CompileOptions(threads), blockings=blockings)
     )
     model = CompiledModel(compilation.artifact, threads)
     rng = np.random.default_rng(1)

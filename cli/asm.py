@@ -7,7 +7,12 @@ import json
 from typing import Any
 
 from ..base.errors import UserError
-from .model_arguments import add_compile_arguments, compile_options, read_model
+from .model_arguments import (
+    add_compile_arguments,
+    add_tuning_argument,
+    compile_request,
+    model_texts,
+)
 
 NAME = "asm"
 HELP = "Show the code of a node or kernel: Tensor IR, loops, LLVM IR, assembly."
@@ -24,9 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--stage", default="asm", metavar="LIST",
         help=f"stages to print, of {','.join(STAGES)}, or all (default asm)",
     )  # fmt: skip
-    parser.add_argument(
-        "--tuning", metavar="FILE", help="measured blockings (default: what `graphc tune` wrote)"
-    )
+    add_tuning_argument(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of text")
 
 
@@ -63,17 +66,12 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _compile(args: argparse.Namespace) -> tuple[Any, Any]:
-    from ..codegen.host import target_for
-    from ..driver.compiler import compile_stages, tuned_blockings
-    from ..graph_ir.schedule.context import LowerContext
+    from ..driver.compiler import compile_stages
     from ..tools.explain import Explanation
 
-    source, _ = read_model(args)
-    target, options = target_for(args.target), compile_options(args)
-    blockings = tuned_blockings(target, options.threads, args.tuning)
-    c = compile_stages(source, target, options, blockings=blockings)
-    ctx = LowerContext(target, options, blockings)
-    return c, Explanation(c.source, c.graph, c.lowered, ctx)
+    request = compile_request(args, model_texts(args))
+    c = compile_stages(request)
+    return c, Explanation(c.source, c.graph, c.lowered, request.context)
 
 
 def _stages(text: str) -> list[str]:

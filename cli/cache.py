@@ -9,7 +9,7 @@ import time
 from ..base.errors import UserError
 
 NAME = "cache"
-HELP = "Show or empty the cache of compiled models."
+HELP = "Show or empty the cache of compiled models and kernels."
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,24 +28,34 @@ def run(args: argparse.Namespace) -> int:
     if found is None:
         raise UserError("the compile cache is off: GRAPHC_CACHE_DIR is set to nothing")
     if args.action == "clear":
-        count, size = found.clear()
-        facts = {"folder": str(found.folder), "models": count, "bytes": size}
-        lines = [f"deleted {count} models, {size / 1e6:.1f} MB, from {found.folder}"]
+        models, kernels, size = found.clear()
+        facts = {
+            "folder": str(found.folder),
+            "models": models,
+            "kernels": kernels,
+            "bytes": size,
+        }
+        lines = [
+            f"deleted {models} models and {kernels} kernels, {size / 1e6:.1f} MB, from {found.folder}"
+        ]
     else:
-        entries = found.entries()
-        size = sum(entry.size_bytes for entry in entries)
+        held = found.contents()
+        size = held.size_bytes
         facts = {
             "folder": str(found.folder),
             "limit_bytes": LIMIT_BYTES,
             "bytes": size,
-            "models": [vars(entry) for entry in entries],
+            "models": [vars(entry) for entry in held.models],
+            "kernels": held.kernels,
+            "kernel_bytes": held.kernel_bytes,
         }
         lines = [
             f"{entry.key[:12]}  {entry.size_bytes / 1e6:9.1f} MB  {_ago(entry.used):>9}  {entry.model}"
-            for entry in entries
+            for entry in held.models
         ]
         lines.append(
-            f"{len(entries)} models, {size / 1e6:.1f} of {LIMIT_BYTES / 1e6:.0f} MB, in {found.folder}"
+            f"{len(held.models)} models and {held.kernels} kernels ({held.kernel_bytes / 1e6:.1f} MB), "
+            f"{size / 1e6:.1f} of {LIMIT_BYTES / 1e6:.0f} MB, in {found.folder}"
         )
     print(json.dumps(facts) if args.json else "\n".join(lines))
     return 0

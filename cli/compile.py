@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ..base.errors import UserError
@@ -13,13 +14,14 @@ from .model_arguments import (
     ModelTexts,
     add_compile_arguments,
     add_output_arguments,
+    add_tuning_argument,
     check_names,
-    compile_options,
+    compile_request,
     input_arrays,
     model_texts,
 )
 from .progress import progress
-from .summary import Verdict, summary_lines
+from .summary import Verdict, summary_lines, timing_rows
 
 if TYPE_CHECKING:
     from ..driver.compiler import Outcome
@@ -40,14 +42,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--run", action="store_true", help="run once and check against the NumPy reference"
     )
     parser.add_argument("--emit", choices=STAGES, help="print a stage (to FILE with -o)")
-    parser.add_argument(
-        "--tuning", metavar="FILE", help="measured blockings (default: what `graphc tune` wrote)"
-    )
+    add_tuning_argument(parser)
     parser.add_argument(
         "--jobs",
         type=int,
         metavar="N",
-        help="processes to compile with (default: GRAPHC_JOBS, or one a CPU)",
+        help="processes to compile with (default: GRAPHC_JOBS, or one per CPU)",
     )
     parser.add_argument(
         "--no-cache", action="store_true", help="compile even what the compile cache holds"
@@ -71,12 +71,13 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         facts = {
             "from_cache": outcome.from_cache,
+            "seconds": outcome.phases.seconds,
             "verdict": verdict.to_json() if verdict else None,
         }
         print(json.dumps({**meta.to_json(), **facts}))
     else:
         if not args.quiet:
-            print("\n".join(summary_lines(meta, args.verbose, outcome.from_cache)))
+            print("\n".join(summary_lines(meta, args.verbose, timing_rows(outcome))))
         if args.output and not args.quiet:
             print(f"{'wrote':<9} {args.output}")
         if verdict:
@@ -85,31 +86,26 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _compile(args: argparse.Namespace, texts: ModelTexts) -> Outcome:
-    """The artifact, from the cache where it is; a dump needs every stage, which the cache has not."""
-    from ..codegen.host import target_for
+    """The artifact, from the cache where it is."""
     from ..driver.compile_cache import default_cache
-    from ..driver.compiler import compile_cached, resolve_jobs, tuned_blockings
+    from ..driver.compiler import compile_request as compile_as_requested
+    from ..driver.request import resolve_jobs
 
-    options, target = compile_options(args, args.dump_ir), target_for(args.target)
-    blockings = tuned_blockings(target, options.threads, args.tuning)
-    kept = None if args.no_cache or args.dump_ir else default_cache()
+    cache = None if args.no_cache else default_cache()
+    request = compile_request(args, texts, args.dump_ir)
+    request = replace(request, jobs=resolve_jobs(args.jobs), cache=cache)
     with progress(args.quiet or args.json) as report:
-        words = (args.model, target, options, texts.inputs, report, blockings)
-        return compile_cached(*words, texts.constants, texts.attrs, kept, resolve_jobs(args.jobs))
+        return compile_as_requested(request, report)
 
 
 def _emit(args: argparse.Namespace, texts: ModelTexts) -> int:
     from ..codegen.aot import assembly
-    from ..codegen.host import target_for
-    from ..driver.compiler import compile_stages, tuned_blockings
+    from ..driver.compiler import compile_stages
     from ..graph_ir.text.printer import print_graph
     from ..tensor_ir.printer import print_module
 
     stage, output = args.emit, args.output
-    options, target = compile_options(args, args.dump_ir), target_for(args.target)
-    blockings = tuned_blockings(target, options.threads, args.tuning)
-    words = (args.model, target, options, texts.inputs, None, blockings)
-    compilation = compile_stages(*words, texts.constants, texts.attrs)
+    compilation = compile_stages(compile_request(args, texts, args.dump_ir))
     check_names([spec.name for spec in compilation.artifact.metadata.inputs], texts.values)
     if stage == "obj":
         if output is None and sys.stdout.isatty():
@@ -143,10 +139,10 @@ def _run(outcome: Outcome, values: dict[str, str]) -> Verdict:
     from ..runtime.executor import CompiledModel
 
     meta = outcome.artifact.metadata
-    model = CompiledModel(outcome.artifact, outcome.options.threads)
+    model = CompiledModel(outcome.artifact, outcome.request.options.threads)
     arrays = input_arrays(meta.inputs, values)
     results: list[Any] = model.run(None, arrays)
-    expected = outcome.read().evaluate([arrays[spec.name] for spec in meta.inputs])
+    expected = outcome.request.source.evaluate([arrays[spec.name] for spec in meta.inputs])
     differences = [difference(y, r) for y, r in zip(results, expected, strict=True)]
     worst = max(differences, key=lambda d: (not d.ok, d.relative))
     timing = interleave({"graphc": model.bind(arrays, results)}, rounds=3, seconds=0.2)["graphc"]
@@ -159,7 +155,7 @@ def _run(outcome: Outcome, values: dict[str, str]) -> Verdict:
         model_hash=meta.model_hash,
         seconds=timing.median,
         gflop=meta.stats["gflop"],
-        peak=measured_peak(outcome.target),
+        peak=measured_peak(outcome.request.target),
         outcome=f"{worst} against NumPy",
         ok=all(d.ok for d in differences),
     )

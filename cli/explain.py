@@ -7,7 +7,12 @@ import json
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from .model_arguments import add_compile_arguments, compile_options, read_model
+from .model_arguments import (
+    add_compile_arguments,
+    add_tuning_argument,
+    compile_request,
+    model_texts,
+)
 
 if TYPE_CHECKING:
     from ..tools.explain import Explanation
@@ -29,9 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--tensor-ir", action="store_true", help="with NODE: the Tensor IR of its kernels too"
     )
-    parser.add_argument(
-        "--tuning", metavar="FILE", help="measured blockings (default: what `graphc tune` wrote)"
-    )
+    add_tuning_argument(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of text")
 
 
@@ -62,16 +65,12 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _explanation(args: argparse.Namespace) -> Explanation:
-    from ..codegen.host import target_for
-    from ..driver.compiler import tuned_blockings
     from ..graph_ir.lowering.lower_graph import lower_graph
     from ..graph_ir.passes import pipeline
-    from ..graph_ir.schedule.context import LowerContext
     from ..tools.explain import Explanation
 
-    target, options = target_for(args.target), compile_options(args)
-    ctx = LowerContext(target, options, tuned_blockings(target, options.threads, args.tuning))
-    source, _ = read_model(args)
+    request = compile_request(args, model_texts(args))
+    source, ctx = request.source, request.context
     graph = source.copy()
     pipeline.run(graph, ctx)
     return Explanation(source, graph, lower_graph(graph, ctx), ctx)

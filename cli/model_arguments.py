@@ -15,6 +15,7 @@ from ..base.errors import UserError
 from ..base.options import SWITCHES, WINOGRAD, CompileOptions
 
 if TYPE_CHECKING:
+    from ..driver.request import CompileRequest
     from ..graph_ir.ir.graph import Graph
     from ..runtime.metadata import TensorSpec
 
@@ -104,6 +105,28 @@ def compile_options(args: argparse.Namespace, dump_dir: str | None = None) -> Co
     folder = Path(dump_dir) if dump_dir else None
     return CompileOptions(
         resolve_threads(args.threads), frozenset(disabled), folder, winograd=winograd
+    )
+
+
+def compile_request(
+    args: argparse.Namespace, texts: ModelTexts, dump_dir: str | None = None
+) -> CompileRequest:
+    """What the arguments of a command ask to compile, on one process and without a cache. UserError."""
+    from ..codegen.host import target_for
+    from ..driver.request import CompileRequest
+    from ..driver.tuning import tuned_blockings
+
+    options, target = compile_options(args, dump_dir), target_for(args.target)
+    blockings = tuned_blockings(target, options.threads, args.tuning)
+    return CompileRequest(
+        args.model, target, options, texts.inputs, texts.constants, texts.attrs, blockings
+    )
+
+
+def add_tuning_argument(parser: argparse.ArgumentParser) -> None:
+    """--tuning."""
+    parser.add_argument(
+        "--tuning", metavar="FILE", help="measured blockings (default: what `graphc tune` wrote)"
     )
 
 

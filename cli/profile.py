@@ -12,9 +12,10 @@ from ..base.errors import UserError
 from ..base.whole_file import whole_file
 from .model_arguments import (
     add_compile_arguments,
-    compile_options,
+    add_tuning_argument,
+    compile_request,
     input_arrays,
-    read_model,
+    model_texts,
 )
 from .progress import progress
 from .roofline import measured_text
@@ -40,9 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def add_profile_arguments(parser: argparse.ArgumentParser) -> None:
     """How long to measure, and with which blockings."""
     parser.add_argument("--seconds", type=float, default=0.5, help="time to run (default 0.5)")
-    parser.add_argument(
-        "--tuning", metavar="FILE", help="measured blockings (default: what `graphc tune` wrote)"
-    )
+    add_tuning_argument(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -66,22 +65,21 @@ def profile_model(args: argparse.Namespace, report: Any) -> tuple[Any, Profile]:
     """(compilation, profile) of the model that the arguments name. UserError for a time that is none."""
     from ..bench.measure import load_warning
     from ..bench.roofline import roofline
-    from ..codegen.host import target_for
-    from ..driver.compiler import compile_stages, tuned_blockings
+    from ..driver.compiler import compile_stages
     from ..tools.profile import profile
 
     if not 0 < args.seconds < math.inf:
         raise UserError(f"--seconds must be a time above 0, got {args.seconds:g}")
-    source, values = read_model(args)
-    target, options = target_for(args.target), compile_options(args)
-    blockings = tuned_blockings(target, options.threads, args.tuning)
-    compilation = compile_stages(source, target, options, None, report, blockings)
-    arrays = input_arrays(compilation.artifact.metadata.inputs, values)
-    if warning := load_warning(options.threads):
+    texts = model_texts(args)
+    request = compile_request(args, texts)
+    threads = request.options.threads
+    compilation = compile_stages(request, on_phase=report)
+    arrays = input_arrays(compilation.artifact.metadata.inputs, texts.values)
+    if warning := load_warning(threads):
         print(f"graphc: warning: {warning}", file=sys.stderr)
     report("measure", 0, 1)
-    roofs = roofline(target, options.threads)
-    found = profile(compilation, arrays, roofs, blockings, args.seconds)
+    roofs = roofline(request.target, threads)
+    found = profile(compilation, arrays, roofs, args.seconds)
     report("measure", 1, 1)
     return compilation, found
 

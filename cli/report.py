@@ -24,15 +24,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Compile, profile and write the page."""
-    from ..codegen.host import target_for
-    from ..driver.compiler import tuned_blockings
     from ..tools.report.page import report_page
 
     with progress(args.quiet) as report:
         compilation, found = profile_model(args, report)
-        blockings = tuned_blockings(target_for(args.target), found.threads, args.tuning)
         report("write", 0, 1)
-        write_text(args.output, report_page(compilation, found, blockings))
+        write_text(args.output, report_page(compilation, found))
         report("write", 1, 1)
     print(f"wrote {args.output}")
     return 0

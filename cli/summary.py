@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ..driver.compiler import Outcome
     from ..runtime.metadata import Metadata
 
 
@@ -49,14 +50,15 @@ class Verdict:
         return {**asdict(self), "gflops": self.gflops, "share_of_peak": self.share_of_peak}
 
 
-def summary_lines(meta: Metadata, verbose: bool, from_cache: bool = False) -> list[str]:
-    """The summary of a compiled model; with `verbose`, a line per kernel call."""
+def summary_lines(
+    meta: Metadata, verbose: bool, timing: Sequence[tuple[str, str]] = ()
+) -> list[str]:
+    """The summary of a compiled model, with the rows of `timing_rows`; with `verbose`, a line per kernel call."""
     stats = meta.stats
     layouts = (
         ", ".join(f"{name} x{count}" for name, count in _layout_counts(stats["layouts"]).items())
         or "plain only"
     )
-    phases = ", ".join(f"{name} {seconds * 1e3:.0f}" for name, seconds in stats["seconds"].items())
     rows = [
         (
             "model",
@@ -74,17 +76,29 @@ def summary_lines(meta: Metadata, verbose: bool, from_cache: bool = False) -> li
             f"{_bytes(stats['arena_bytes'])} (live at once: {_bytes(stats['arena_lower_bound'])})",
         ),
         ("work", f"{stats['gflop']:.4g} GFLOP"),
-        ("phases", f"{phases} ms"),
+        *timing,
     ]
-    if (several := stats.get("processes")) and not from_cache:
-        steps = ", ".join(f"{n} {s * 1e3:.0f}" for n, s in several["seconds"].items())
-        rows.append(("kernels", f"{steps} ms in {several['count']} processes together"))
-    if from_cache:
-        rows.append(("cache", "had it; --no-cache compiles it anew"))
     lines = [f"{name:<9} {text}" for name, text in rows]
     if verbose:
         lines += [f"  {call['op']:<24} {call['kernel']}  {call['note']}" for call in stats["calls"]]
     return lines
+
+
+def timing_rows(outcome: Outcome) -> list[tuple[str, str]]:
+    """Where the time of a compilation went: its phases, and the steps of its kernels; or that the cache had it."""
+    phases = outcome.phases
+    rows = [("phases", _milliseconds(phases.seconds))]
+    if phases.kernel_seconds:
+        count = phases.processes
+        where = f" in {count} processes together" if count > 1 else ""
+        rows.append(("kernels", f"{_milliseconds(phases.kernel_seconds)}{where}"))
+    if outcome.from_cache:
+        rows.append(("cache", "had it; --no-cache compiles it anew"))
+    return rows
+
+
+def _milliseconds(seconds: Mapping[str, float]) -> str:
+    return ", ".join(f"{name} {spent * 1e3:.0f}" for name, spent in seconds.items()) + " ms"
 
 
 def _reorders(moved: dict[str, int]) -> str:

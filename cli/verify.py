@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
 def check(variants: Sequence[Variant], ctx: LowerContext, report: Report) -> list[Trial]:
     """Compile and run the variants in batches."""
     from ..codegen.kernel_pool import KernelPool
-    from ..driver.compiler import resolve_jobs
+    from ..driver.request import resolve_jobs
     from ..tools.variant_program import try_variants
 
     trials: list[Trial] = []

@@ -1,14 +1,16 @@
 """A program cut into parts that are compiled apart: a kernel each, and one with the functions that call them.
 
 before   def k1(...): ...   def k2(...): ...   def main(...): k1(...); k2(...)
-after    [k1]   [k2]   [k1 and k2 declared, main]      each its own object; `object_merge` makes one of them
+after    [kernel]   [kernel]   [k1 and k2 declared, main]      each its own object; `link` makes one of them
+
+A kernel's part calls it `kernel`, whatever it is called in the program: equal kernels are equal objects.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from ..base.target import Target
 from ..tensor_ir import pipeline as loop_pipeline
@@ -16,24 +18,31 @@ from ..tensor_ir.nodes import Block, Function, Invoke, Module
 from ..tensor_ir.verifier import verify
 from ..tensor_ir.visitor import walk_statements
 from .aot import compile_to_object
+from .llvm_info import process_triple
 from .module import emit_module
+from .object_merge import merge_objects
+from .symbols import linker_name
+
+KERNEL = "kernel"
+"""What the function of a kernel's part is called."""
 
 
 @dataclass(frozen=True)
 class Part:
     """Functions to compile together, as they were lowered.
 
-    `shared` are those that other parts call; `declared` those that other parts define, whose bodies here are empty.
+    `kernel` is the name in the program of the one function, which other parts call; it is "" for the part with the
+    entry. `declared` are those that other parts define, whose bodies here are empty.
     """
 
     module: Module
-    shared: frozenset[str] = frozenset()
+    kernel: str = ""
     declared: frozenset[str] = frozenset()
 
     @property
     def label(self) -> str:
         """How messages call it."""
-        return ", ".join(sorted(self.shared)) or self.module.entry
+        return self.kernel or self.module.entry
 
 
 @dataclass(frozen=True)
@@ -49,18 +58,25 @@ class Failure:
 
 @dataclass(frozen=True)
 class CompiledPart:
-    """An object, and the seconds of each step to it."""
+    """An object, and the seconds of each step to it; none where it was not compiled now."""
 
     object_code: bytes
-    seconds: dict[str, float]
+    seconds: dict[str, float] = field(default_factory=dict)
 
 
 def split_program(module: Module) -> list[Part]:
-    """The parts of a lowered program with an entry, in the order of its functions, the callers last."""
+    """The parts of a lowered program with an entry, in the order of its functions, the callers last.
+
+    One part where the system's object files are not ELF, which alone can be merged.
+    """
+    if "linux" not in process_triple():
+        return [Part(module)]
     callers = [f for f in module.functions if _calls(f)]
     kernels = [f for f in module.functions if not _calls(f)]
+    if module.entry in (f.name for f in kernels):  # a model without work
+        return [Part(module)]
     declared = [replace(f, body=Block(())) for f in kernels]
-    parts = [Part(Module((f,)), shared=frozenset({f.name})) for f in kernels]
+    parts = [Part(Module((replace(f, name=KERNEL),)), f.name) for f in kernels]
     whole = Module((*declared, *callers), module.entry)
     return [*parts, Part(whole, declared=frozenset(f.name for f in kernels))]
 
@@ -77,14 +93,26 @@ def compile_part(part: Part, target: Target, check: bool) -> CompiledPart:
     if check:
         verify(module, "final")
     looped = clock()
-    text = emit_module(module, target, shared=part.shared, declared=part.declared)
+    shared = {KERNEL} if part.kernel else ()
+    text = emit_module(module, target, shared=shared, declared=part.declared)
     emitted = clock()
     code = compile_to_object(text, target)
     seconds = {"loops": looped - start, "emit": emitted - looped, "llvm": clock() - emitted}
     return CompiledPart(code, seconds)
 
 
+def link(parts: Sequence[Part], compiled: Sequence[CompiledPart]) -> bytes:
+    """The object of a program from those of its parts, in which every kernel has its own name again."""
+    if len(compiled) == 1:
+        return compiled[0].object_code
+    names = [(KERNEL, linker_name(part.kernel)) if part.kernel else None for part in parts]
+    return merge_objects([one.object_code for one in compiled], names)
+
+
 def total_seconds(parts: Sequence[CompiledPart]) -> dict[str, float]:
     """The seconds of each step in all processes together."""
-    names = parts[0].seconds if parts else {}
-    return {name: sum(part.seconds[name] for part in parts) for name in names}
+    total: dict[str, float] = {}
+    for part in parts:
+        for name, seconds in part.seconds.items():
+            total[name] = total.get(name, 0.0) + seconds
+    return total

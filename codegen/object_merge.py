@@ -46,21 +46,27 @@ class _Symbol:
     size: int
 
 
-def merge_objects(objects: Sequence[bytes]) -> bytes:
-    """One object with everything in `objects`, in their order. InternalError for what is no such object."""
+def merge_objects(
+    objects: Sequence[bytes], names: Sequence[tuple[str, str] | None] | None = None
+) -> bytes:
+    """One object with everything in `objects`, in their order. InternalError for what is no such object.
+
+    `names`: by object, (old, new): symbols that begin with `old` begin with `new` in the result.
+    """
     merger = _Merger()
-    for code in objects:
-        merger.add(_Object(code))
+    for code, name in zip(objects, names or [None] * len(objects), strict=True):
+        merger.add(_Object(code, name))
     return merger.object(objects[0])
 
 
 class _Object:
     """The sections and symbols of one input."""
 
-    def __init__(self, code: bytes) -> None:
+    def __init__(self, code: bytes, name: tuple[str, str] | None = None) -> None:
         if len(code) < 64 or code[:6] != b"\x7fELF\x02\x01" or code[16] != 1:
             raise InternalError(f"object code of {len(code)} bytes is no relocatable 64-bit ELF")
         self.code = code
+        self._old, self._new = (text.encode() for text in name or ("", ""))
         header = _HEADER.unpack_from(code)
         offset, count, names = header[6], header[12], header[13]
         self.sections = [_SECTION.unpack_from(code, offset + 64 * i) for i in range(count)]
@@ -76,7 +82,13 @@ class _Object:
     def symbols(self) -> list[tuple[bytes, tuple[int, ...]]]:
         table = self.sections[self.table]
         strings = self.data(self.sections[table[6]])
-        return [(_text(strings, s[0]), s) for s in _SYMBOL.iter_unpack(self.data(table))]
+        return [
+            (self._renamed(_text(strings, s[0])), s) for s in _SYMBOL.iter_unpack(self.data(table))
+        ]
+
+    def _renamed(self, symbol: bytes) -> bytes:
+        is_old = self._old and symbol.startswith(self._old)
+        return self._new + symbol[len(self._old) :] if is_old else symbol
 
 
 class _Merger:

@@ -16,8 +16,13 @@ _TAKEN = frozenset(
 
 
 def symbol(name: str) -> str:
-    """A function of a module as an operand: `@"f32_gemm_6x16__avx2"`. What libm takes gets `.kernel` behind it."""
-    return quoted(f"{name}.kernel" if name in _TAKEN else name)
+    """A function of a module as an operand: `@"f32_gemm_6x16__avx2"`."""
+    return quoted(linker_name(name))
+
+
+def linker_name(name: str) -> str:
+    """What objects call a function of a module: its name, with `.kernel` behind it where that is libm's."""
+    return f"{name}.kernel" if name in _TAKEN else name
 
 
 def quoted(name: str) -> str:

@@ -1,12 +1,14 @@
-"""Compiled models kept between processes: one artifact a file, named by everything that decides what comes out.
+"""What was compiled, kept between processes: whole models and single kernels, each a file named by the hash of all
+that decides what comes out.
 
-The folder belongs to its user alone, as code is loaded from it: one that others may enter is not used. An entry is a
-`.gcm` file: checked byte by byte when read, and renamed into place when written, so that a reader, two writers or a
-writer that is killed never meet half of one. A damaged entry is deleted and made anew. Nothing here is an error: where
-the cache cannot be used, a warning is logged and the model is compiled.
+The folder belongs to its user alone, as code is loaded from it: one that others may enter is not used. An entry is
+checked byte by byte when read, and renamed into place when written, so that a reader, two writers or a writer that is
+killed never meet half of one. A damaged entry is deleted and made anew. Nothing here is an error: where the cache
+cannot be used, a warning is logged and the model is compiled.
 
-An entry is found by the contents of the graph. Beside it an alias, found by the contents of the file the graph was read
-from, holds its key: a file that was seen before need not be read as a graph again.
+A model (`.gcm`) is found by the contents of its graph. Beside it an alias (`.key`), found by the contents of the file
+the graph was read from, holds its key: a file that was seen before need not be read as a graph again. A kernel
+(`.kernel`: a SHA-256 and the object code it covers) is found by its loops, so that models share it.
 """
 
 from __future__ import annotations
@@ -18,34 +20,21 @@ import stat
 import sys
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, replace
-from functools import cache
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..base.errors import UserError
 from ..base.whole_file import TEMPORARY_FILES, whole_file
-from ..frontend import format_of
-from ..graph_ir.ir.graph import Graph
-from ..graph_ir.schedule.context import LowerContext
-from ..runtime.abi import ABI_VERSION
 from ..runtime.artifact import Artifact
-from ..runtime.container import FORMAT_VERSION
-from .versions import versions
 
-SUFFIX, ALIAS_SUFFIX = ".gcm", ".key"
+SUFFIX, ALIAS_SUFFIX, KERNEL_SUFFIX = ".gcm", ".key", ".kernel"
 LIMIT_BYTES = 4 << 30
 """Entries unused for longest are deleted when all of them together are larger."""
 
 ABANDONED_SECONDS = 3600.0
 """Age from which a temporary file is taken for that of a writer that was killed."""
 
-FILE_LIMIT = 1 << 31
-"""Bytes of a model file above which its contents are not looked at twice; protobuf ends there too."""
-
-NOT_IN_KEY = ("dump_dir", "verify")
-"""Options that change what is written or checked on the way, and not what comes out."""
-
-_ROOMS = ("codegen", "frontend", "graph_ir", "runtime", "tensor_ir")
+_CHECK_BYTES = hashlib.sha256().digest_size
 _LOG = logging.getLogger("graphc.cache")
 
 
@@ -59,8 +48,22 @@ class Entry:
     used: float
 
 
+@dataclass(frozen=True)
+class Contents:
+    """What a cache holds: its models, last used first, and how many kernels of how many bytes."""
+
+    models: tuple[Entry, ...]
+    kernels: int
+    kernel_bytes: int
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all of it."""
+        return self.kernel_bytes + sum(entry.size_bytes for entry in self.models)
+
+
 class CompileCache:
-    """The compiled models of one folder."""
+    """The compiled models and kernels of one folder."""
 
     def __init__(self, folder: Path, limit_bytes: int = LIMIT_BYTES) -> None:
         self.folder = folder
@@ -118,30 +121,66 @@ class CompileCache:
         except OSError as error:
             _LOG.warning("'%s' cannot be written (%s)", path, error.strerror)
 
-    def entries(self) -> list[Entry]:
-        """What is kept, last used first. UserError for a folder that must not be used."""
-        refusal = self._refusal() if self.folder.exists() else None
-        if refusal is not None:
-            raise UserError(refusal)
-        found = []
+    def get_kernel(self, key: str) -> bytes | None:
+        """The object code of a kernel; None where there is none, or a damaged one, which is deleted."""
+        path = self.folder / f"{key}{KERNEL_SUFFIX}"
+        if self._refusal() is not None:
+            return None
+        try:
+            data = path.read_bytes()
+            os.utime(path)
+        except OSError:
+            return None
+        code = data[_CHECK_BYTES:]
+        if hashlib.sha256(code).digest() != data[:_CHECK_BYTES]:
+            _LOG.warning("kernel '%s' is damaged; it is deleted from the cache", path)
+            self._delete([path])
+            return None
+        return code
+
+    def put_kernels(self, kernels: Mapping[str, bytes]) -> None:
+        """Keep the object code of kernels, by key, and make room for it."""
+        if not kernels or (self._make_folder() or self._refusal()) is not None:
+            return  # `put` says so
+        for key, code in kernels.items():
+            path = self.folder / f"{key}{KERNEL_SUFFIX}"
+            try:
+                with whole_file(path) as stream:
+                    stream.write(hashlib.sha256(code).digest() + code)
+            except OSError as error:
+                _LOG.warning("'%s' cannot be written (%s)", path, error.strerror)
+                return
+        self._make_room()
+
+    def contents(self) -> Contents:
+        """What is kept. UserError for a folder that must not be used."""
+        self._check_folder()
+        found, sizes = [], []
         for path, info in self._files():
+            if path.suffix == KERNEL_SUFFIX:
+                sizes.append(info.st_size)
+                continue
             try:
                 model = Artifact.load(path).metadata.model
             except UserError as error:
                 model = f"damaged: {error}"
             found.append(Entry(path.name.removesuffix(SUFFIX), model, info.st_size, info.st_mtime))
-        return found
+        return Contents(tuple(found), len(sizes), sum(sizes))
 
-    def clear(self) -> tuple[int, int]:
-        """Delete everything, also what killed writers left; returns (models, bytes). UserError as `entries`."""
-        refusal = self._refusal() if self.folder.exists() else None
-        if refusal is not None:
-            raise UserError(refusal)
+    def clear(self) -> tuple[int, int, int]:
+        """Delete everything, also what killed writers left; returns (models, kernels, bytes). UserError as above."""
+        self._check_folder()
         files = self._files()
         self._delete([path for path, _ in files])
         self._delete(self.folder.glob(TEMPORARY_FILES))
         self._delete(self.folder.glob(f"*{ALIAS_SUFFIX}"))
-        return len(files), sum(info.st_size for _, info in files)
+        kernels = sum(path.suffix == KERNEL_SUFFIX for path, _ in files)
+        return len(files) - kernels, kernels, sum(info.st_size for _, info in files)
+
+    def _check_folder(self) -> None:
+        refusal = self._refusal() if self.folder.exists() else None
+        if refusal is not None:
+            raise UserError(refusal)
 
     def _path(self, key: str) -> Path:
         return self.folder / f"{key}{SUFFIX}"
@@ -172,9 +211,9 @@ class CompileCache:
         return None
 
     def _files(self) -> list[tuple[Path, os.stat_result]]:
-        """Entries with their status, last used first."""
+        """Models and kernels with their status, last used first."""
         found = []
-        for path in self.folder.glob(f"*{SUFFIX}"):
+        for path in (*self.folder.glob(f"*{SUFFIX}"), *self.folder.glob(f"*{KERNEL_SUFFIX}")):
             try:
                 found.append((path, path.stat()))
             except OSError:  # deleted by another process in the meantime
@@ -227,80 +266,5 @@ def default_cache(environ: Mapping[str, str] = os.environ) -> CompileCache | Non
     return CompileCache(cache_folder(environ) / "compiled")
 
 
-def cache_key(source: Graph, ctx: LowerContext) -> str:
-    """SHA-256 of a graph as read, its names, the options, target and blockings, and the compiler itself."""
-    results = (str(op.attrs.get("temp.result", "")) for op in source.outputs)
-    names = (source.name, *(op.name for op in source.ops), *results)
-    return _digest("graph", *_circumstances(ctx), *names, source.hash_contents())
-
-
-def file_key(
-    model: object, inputs: Mapping[str, str] | None, ctx: LowerContext, limit: int = FILE_LIMIT
-) -> str | None:
-    """As `cache_key`, of the bytes of a model (or of the ONNX file at a path) and the shapes that are fixed in it.
-
-    None for what is not told by those bytes alone: other formats, and ONNX with tensors in other files, whose place
-    stands in the file under the name "location". UserError does not happen: what cannot be read is for the reader.
-    """
-    if isinstance(model, (str, os.PathLike)):
-        try:
-            path = Path(model)
-            if format_of(path) != "onnx" or path.stat().st_size > limit:
-                return None
-            model = path.read_bytes()
-        except (OSError, ValueError):
-            return None
-    if not isinstance(model, bytes) or b"location" in model:
-        return None
-    specs = repr(sorted((inputs or {}).items()))
-    return _digest("file", *_circumstances(ctx), specs, hashlib.sha256(model).hexdigest())
-
-
-def _circumstances(ctx: LowerContext) -> list[str]:
-    """Everything beside the model that decides what comes out."""
-    options = {
-        f.name: getattr(ctx.options, f.name)
-        for f in fields(ctx.options)
-        if f.name not in NOT_IN_KEY
-    }
-    return [
-        f"format {FORMAT_VERSION} abi {ABI_VERSION}",
-        repr(sorted(versions().items())),
-        source_fingerprint(),
-        repr(sorted((name, _stable(value)) for name, value in options.items())),
-        repr(ctx.target),
-        repr(sorted((problem, repr(blocking)) for problem, blocking in ctx.blockings.items())),
-    ]
-
-
-def _digest(*parts: str) -> str:
-    digest = hashlib.sha256()
-    for part in parts:
-        data = part.encode()
-        digest.update(len(data).to_bytes(8, "little"))
-        digest.update(data)
-    return digest.hexdigest()
-
-
 def _check_of(alias: str, key: str) -> str:
-    return _digest("alias", alias, key)
-
-
-def _stable(value: object) -> str:
-    """The same text in every process: sets have no order of their own."""
-    return repr(sorted(value) if isinstance(value, (set, frozenset)) else value)
-
-
-@cache
-def source_fingerprint() -> str:
-    """SHA-256 of name, size and time of every source file that has a part in compiling.
-
-    A version number does not change while graphc is being worked on; these do.
-    """
-    root = Path(__file__).parent
-    digest = hashlib.sha256()
-    files = [root.glob("*.py"), *((root / room).rglob("*.py") for room in _ROOMS)]
-    for path in sorted(path for group in files for path in group):
-        info = path.stat()
-        digest.update(f"{path.relative_to(root)} {info.st_size} {info.st_mtime_ns}\n".encode())
-    return digest.hexdigest()
+    return hashlib.sha256(f"{alias} {key}".encode()).hexdigest()

@@ -81,3 +81,10 @@ class TuningFile:
                 yield database
         except (sqlite3.Error, OSError) as error:
             raise UserError(f"tuning file '{self.path}' cannot be used: {error}") from error
+
+
+def tuned_blockings(
+    target: Target, threads: int, path: str | os.PathLike[str] | None = None
+) -> dict[str, MatmulBlocking]:
+    """Measured blockings for a target, by problem string, from a tuning file; none where there is no file."""
+    return TuningFile(Path(path) if path else default_file(), target, threads).read()

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from ..driver.compiler import compile_stages
+from ..driver.request import CompileRequest
 from ..graph_ir.ir.graph import Array, Graph, Op
 from ..graph_ir.schedule.context import LowerContext
 from ..runtime.executor import CompiledModel
@@ -321,7 +322,8 @@ def _check_whole(
     source: Graph, ctx: LowerContext, arrays: Mapping[str, Array], tally: _Tally
 ) -> Finding | None:
     """The program as it really runs, in which ops may write over their inputs."""
-    compilation = compile_stages(source, ctx.target, replace(ctx.options), blockings=ctx.blockings)
+    request = CompileRequest(source, ctx.target, ctx.options, blockings=ctx.blockings)
+    compilation = compile_stages(request)
     with CompiledModel(compilation.artifact, ctx.options.threads) as model:
         results = model.run(None, arrays)
     expected = expected_outputs(source, [arrays[op.name] for op in source.inputs])

@@ -13,7 +13,7 @@ from functools import cached_property
 
 from ..codegen.aot import assembly
 from ..codegen.symbols import symbol
-from ..driver.compiler import Compilation
+from ..driver.stages import Compilation
 from ..tensor_ir.nodes import Function, Invoke, ParallelInvoke
 from ..tensor_ir.printer import print_function
 from ..tensor_ir.visitor import walk_statements

@@ -16,7 +16,7 @@ from ..base.dtypes import S64, U8
 from ..base.errors import InternalError
 from ..codegen.aot import compile_to_object
 from ..codegen.module import emit_module
-from ..driver.compiler import support_object
+from ..driver.artifact import input_specs, output_specs, support_object
 from ..graph_ir.ir.graph import Array, Graph, GraphTensor, Op
 from ..graph_ir.lowering.lower_graph import LoweredModel, lower_graph
 from ..graph_ir.passes import pipeline as graph_pipeline
@@ -135,15 +135,7 @@ def select_step(module: Module, arena_bytes: int, inputs: int) -> Module:
 
 
 def _artifact(graph: Graph, lowered: LoweredModel, ctx: LowerContext) -> Artifact:
-    inputs = tuple(
-        TensorSpec(op.name, op.outputs[0].details.dtype, op.outputs[0].details.plain_dims)
-        for op in graph.inputs
-    )
-    outputs = tuple(
-        TensorSpec(op.attrs.get("temp.result", op.name), x.dtype, x.plain_dims)
-        for op in graph.outputs
-        for x in [op.inputs[0].details]
-    )
+    inputs, outputs = input_specs(graph), output_specs(graph)
     own = (TensorSpec(SELECT, S64, (1,)), TensorSpec(ARENA, U8, (lowered.arena_bytes,)))
     module = select_step(lowered.module, lowered.arena_bytes, len(inputs))
     llvm_ir = emit_module(loop_pipeline.run(module, ctx.target), ctx.target)

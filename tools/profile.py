@@ -14,12 +14,10 @@ from ..base.errors import InternalError
 from ..bench.measure import interleave
 from ..bench.roofline import Roofline
 from ..bench.stamp_cost import stamp_seconds
-from ..driver.compiler import Compilation
+from ..driver.stages import Compilation
 from ..graph_ir.ir.graph import Op
 from ..graph_ir.lowering.lower_graph import kernel_bytes
 from ..graph_ir.ops.matmul import MatmulCore
-from ..graph_ir.schedule.context import LowerContext
-from ..graph_ir.schedule.matmul_tile import MatmulBlocking
 from ..graph_ir.schedule.problem import problem_of
 from .explain import Explanation
 from .stamped_program import StampedProgram
@@ -118,13 +116,9 @@ def profile(
     compilation: Compilation,
     inputs: Mapping[str, Any],
     roofline: Roofline,
-    blockings: Mapping[str, MatmulBlocking] | None = None,
     seconds: float = SECONDS,
 ) -> Profile:
-    """Run a compiled model for about `seconds` on these inputs (arrays by name) and say where its time went.
-
-    `blockings`: the measured ones it was compiled with.
-    """
+    """Run a compiled model for about `seconds` on these inputs (arrays by name) and say where its time went."""
     program = StampedProgram(compilation, inputs)
     try:
         contenders = {"plain": program.plain, "stamped": program.stamped}
@@ -140,7 +134,7 @@ def profile(
     medians = np.maximum(np.median(np.diff(stamps, axis=1) / rate, axis=0) - stamp, 0.0)
     inside = (stamps[:, -1] - stamps[:, 0]) / rate
     begins = (traced - traced[0]) / rate
-    kernels = _kernels(compilation, blockings, roofline, medians, begins)
+    kernels = _kernels(compilation, roofline, medians, begins)
     return Profile(
         model=compilation.source.name,
         threads=compilation.options.threads,
@@ -216,12 +210,11 @@ def _trace(program: StampedProgram) -> tuple[np.ndarray, np.ndarray]:
 
 def _kernels(
     compilation: Compilation,
-    blockings: Mapping[str, MatmulBlocking] | None,
     roofline: Roofline,
     seconds: np.ndarray,
     begins: np.ndarray,
 ) -> tuple[KernelTime, ...]:
-    ctx = LowerContext(compilation.target, compilation.options, blockings or {})
+    ctx = compilation.request.context
     facts = Explanation(compilation.source, compilation.graph, compilation.lowered, ctx).kernels()
     nodes = {op.name: op for op in compilation.graph.ops}
     found = []

@@ -13,7 +13,7 @@ from ..codegen.aot import compile_to_object
 from ..codegen.host import target_for
 from ..codegen.module import emit_module
 from ..codegen.task_trace import FUNCTION_NAME, task_trace_module
-from ..driver.compiler import Compilation
+from ..driver.stages import Compilation
 from ..runtime.artifact import Artifact
 from ..runtime.executor import CompiledModel
 from ..runtime.metadata import TensorSpec

@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 
 from ..base.dtypes import S64, U8
-from ..codegen.kernel_parts import split_program
+from ..codegen.kernel_parts import link, split_program
 from ..codegen.kernel_pool import KernelPool
-from ..codegen.object_merge import merge_objects
-from ..driver.compiler import support_object
+from ..driver.artifact import support_object
 from ..graph_ir.inspect.compare import Difference
 from ..graph_ir.schedule.context import LowerContext
 from ..runtime.artifact import Artifact
@@ -99,8 +98,8 @@ def _sample(call: Callable[[], int], repeats: int) -> float:
 def artifact(variants: Sequence[Variant], ctx: LowerContext, pool: KernelPool) -> Artifact:
     """The program of all variants, compiled by the processes of a pool."""
     module = program(variants)
-    parts = pool.compile(split_program(module), ctx.target, ctx.options.verify)
-    code = merge_objects([part.object_code for part in parts])
+    parts = split_program(module)
+    code = link(parts, pool.compile(parts, ctx.target, ctx.options.verify))
     main = module.function(module.entry)
     specs = [TensorSpec(p.name, p.dtype, p.shape) for p in main.params if isinstance(p, Buffer)]
     count = len(specs) - len(variants) - 2

@@ -36,7 +36,7 @@ def test_summary_and_verdict(tmp_path: Path, capsys: Capture) -> None:
     assert run(layer(tmp_path), "--run", "--threads", "1") == 0
     out, err = capsys.readouterr()
     lines = out.splitlines()
-    headings = ["model", "ops", "layouts", "constants", "arena", "work", "phases"]
+    headings = ["model", "ops", "layouts", "constants", "arena", "work", "phases", "kernels"]
     assert [line.split()[0] for line in lines[:-1]] == headings
     assert lines[0] == "model     test: x: f32[4,8] -> y: f32[4,5]"
     assert lines[1] == "ops       3 in, 1 calls of 1 kernels out"
@@ -47,7 +47,7 @@ def test_summary_and_verdict(tmp_path: Path, capsys: Capture) -> None:
         r"against NumPy; graphc \S+ python \S+ .*llvm \S+; .*, (avx512|avx2|generic), 1 thread",
         lines[-1],
     )
-    phases = ["read", "optimise", "lower", "loops", "emit", "llvm"]
+    phases = ["read", "optimise", "lower", "kernels"]
     assert [line.split()[0] for line in err.splitlines()] == phases
     assert all(re.fullmatch(r"\w+ +\d+\.\d ms", line) for line in err.splitlines())
 
@@ -235,7 +235,7 @@ def test_a_fault_of_ours_leaves_the_old_artifact(
     def broken(*args: object) -> bytes:
         raise RuntimeError("no code today")
 
-    monkeypatch.setattr("graphc.driver.compiler.compile_to_object", broken)
+    monkeypatch.setattr("graphc.codegen.kernel_parts.compile_to_object", broken)
     code, sentence = error_of(capsys, tiny(tmp_path), "-q", "-o", str(target))
     assert code == 4
     assert (

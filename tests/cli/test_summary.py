@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from typing import cast
 
 import pytest
 
 from graphc.base.dtypes import F32
-from graphc.cli.summary import Verdict, summary_lines
+from graphc.cli.summary import Verdict, summary_lines, timing_rows
+from graphc.driver.compiler import Outcome
+from graphc.driver.phases import Phases
+from graphc.driver.request import CompileRequest
+from graphc.runtime.artifact import Artifact
 from graphc.runtime.metadata import Metadata, TensorSpec
 
 STATS = {
@@ -24,7 +29,6 @@ STATS = {
     "arena_bytes": 3 << 20,
     "arena_lower_bound": 100,
     "gflop": 1.23456,
-    "seconds": {"read": 0.0021, "llvm": 0.25},
 }  # fmt: skip
 META = Metadata(
     "mlp",
@@ -56,19 +60,38 @@ def test_reorders_are_told_where_layouts_are() -> None:
 
 
 def test_lines() -> None:
-    assert summary_lines(META, verbose=False) == [
+    assert summary_lines(META, False, [("phases", "read 2 ms")]) == [
         "model     mlp: x: f32[8,13] -> y: f32[8], z: f32[]",
         "ops       7 in, 3 calls of 2 kernels out",
         "layouts   NK24n x2",
         "constants 1.5 KiB",
         "arena     3 MiB (live at once: 100 B)",
         "work      1.235 GFLOP",
-        "phases    read 2, llvm 250 ms",
+        "phases    read 2 ms",
+    ]
+
+
+def test_where_the_time_went() -> None:
+    phases = Phases(
+        seconds={"read": 0.0021, "kernels": 0.25}, kernel_seconds={"llvm": 0.4}, processes=2
+    )
+    outcome = Outcome(cast(CompileRequest, None), cast(Artifact, None), False, phases)
+    rows = [
+        ("phases", "read 2, kernels 250 ms"),
+        ("kernels", "llvm 400 ms in 2 processes together"),
+    ]
+    assert timing_rows(outcome) == rows
+    alone = replace(outcome, phases=replace(phases, processes=1))
+    assert timing_rows(alone)[1] == ("kernels", "llvm 400 ms")
+    found = replace(outcome, from_cache=True, phases=Phases(seconds={"cache": 0.001}))
+    assert timing_rows(found) == [
+        ("phases", "cache 1 ms"),
+        ("cache", "had it; --no-cache compiles it anew"),
     ]
 
 
 def test_verbose_lines() -> None:
-    extra = summary_lines(META, verbose=True)[7:]
+    extra = summary_lines(META, verbose=True)[6:]
     assert [line.split() for line in extra] == [
         ["fc1.fused", "f32_gemm", "fc1", "->", "relu"],
         ["fc2", "f32_gemm.1", "fc2"],

@@ -13,12 +13,19 @@ from graphc.base.errors import InternalError, UserError
 from graphc.base.options import CompileOptions
 from graphc.bench.networks import NETWORKS
 from graphc.codegen.host import target_for
-from graphc.codegen.kernel_parts import Failure, compile_part, split_program, total_seconds
+from graphc.codegen.kernel_parts import (
+    KERNEL,
+    Failure,
+    compile_part,
+    link,
+    split_program,
+    total_seconds,
+)
 from graphc.codegen.kernel_pool import KernelPool
 from graphc.codegen.kernel_worker import receive, send
-from graphc.codegen.object_merge import merge_objects
 from graphc.driver.compiler import compile as compile_model
-from graphc.driver.compiler import compile_cached, compile_stages, resolve_jobs
+from graphc.driver.compiler import compile_stages
+from graphc.driver.request import CompileRequest, resolve_jobs
 from graphc.runtime.executor import CompiledModel
 from graphc.tensor_ir.nodes import Module
 from support.lowered import build, context, lower
@@ -44,6 +51,7 @@ def test_a_program_is_cut_at_its_calls() -> None:
     names = [f.name for f in module.functions if f.name != module.entry]
     assert [part.label for part in kernels] == names and len(names) >= 2
     assert callers.declared == set(names) and callers.module.entry == module.entry
+    assert {f.name for part in kernels for f in part.module.functions} == {KERNEL}
     assert callers.label == module.entry
 
 
@@ -62,17 +70,12 @@ def test_workers_make_the_objects_this_process_makes() -> None:
 def test_a_network_is_the_same_whoever_compiles_it() -> None:
     case = NETWORKS["shufflenet"](image=32, width=0.125).case()
     image = case.arrays()["x"]
-    alone = compile_stages(case.model, options=CompileOptions(2)).artifact
-    phases: list[str] = []
-    together = compile_cached(
-        case.model,
-        options=CompileOptions(2),
-        on_phase=lambda name, done, total: phases.append(name) if not done else None,
-        jobs=2,
-    ).artifact
-    assert phases == ["read", "optimise", "lower", "kernels"]
-    assert together.metadata.stats["processes"]["count"] == 2
-    results = [CompiledModel(made, 2)(image) for made in (alone, together)]
+    alone = CompileRequest(case.model, target_for("native"), CompileOptions(2))
+    together = replace(alone, jobs=2)
+    made = [compile_stages(request) for request in (alone, together)]
+    assert [one.phases.processes for one in made] == [1, 2]
+    assert made[0].artifact.object_code == made[1].artifact.object_code
+    results = [CompiledModel(one.artifact, 2)(image) for one in made]
     np.testing.assert_array_equal(*results)
 
 
@@ -114,11 +117,10 @@ def test_workers_end_with_the_pool() -> None:
 def test_merged_parts_are_a_program() -> None:
     graph = build({"a": (5, 6)}, lambda make, x: make("relu", make("softmax", x["a"], axis=1)))
     lowered = lower(graph, context("generic"))
-    made = [
-        compile_part(part, target_for("generic"), True) for part in split_program(lowered.module)
-    ]
+    parts = split_program(lowered.module)
+    made = [compile_part(part, target_for("generic"), True) for part in parts]
     whole = compile_stages(graph, "generic").artifact
-    merged = replace(whole, object_code=merge_objects([part.object_code for part in made]))
+    merged = replace(whole, object_code=link(parts, made))
     value = np.random.default_rng(0).standard_normal((5, 6), dtype=np.float32)
     np.testing.assert_array_equal(CompiledModel(merged)(value), CompiledModel(whole)(value))
 

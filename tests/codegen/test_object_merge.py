@@ -57,6 +57,14 @@ def test_calls_and_constants_across_objects(order: tuple[int, ...]) -> None:
     ]
 
 
+def test_symbols_get_other_names() -> None:
+    objects = [table("kernel", *LEFT), table("kernel", *RIGHT), compiled(CALLER)]
+    names = [("kernel", "left"), ("kernel", "right"), None]
+    code = LoadedCode(merge_objects(objects, names))
+    both = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_int64)(code.address("both"))
+    assert both(1) == (1.25 * LEFT[1] + 1.25 * RIGHT[1]) % 7
+
+
 def test_merging_is_associative_and_repeatable() -> None:
     objects = [table("left", *LEFT), table("right", *RIGHT), compiled(CALLER)]
     merged = merge_objects(objects)

@@ -20,20 +20,17 @@ from graphc.base.errors import UserError
 from graphc.base.options import CompileOptions
 from graphc.base.target import GemmTile
 from graphc.codegen.host import target_for
-from graphc.driver.compile_cache import (
-    CompileCache,
-    cache_folder,
-    cache_key,
-    default_cache,
-    file_key,
-)
+from graphc.driver.cache_key import cache_key, file_key, source_fingerprint
+from graphc.driver.compile_cache import CompileCache, cache_folder, default_cache
+from graphc.driver.compiler import Outcome, compile_request, compile_stages
 from graphc.driver.compiler import compile as compile_model
-from graphc.driver.compiler import compile_cached, compile_stages
+from graphc.driver.request import CompileRequest
 from graphc.graph_ir.ir.graph import Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.schedule.context import LowerContext
 from graphc.graph_ir.schedule.matmul_tile import MatmulBlocking
 from graphc.runtime.artifact import Artifact
+from graphc.runtime.executor import CompiledModel
 from support.cli_models import layer
 
 Capture = pytest.CaptureFixture[str]
@@ -57,22 +54,33 @@ def kept(tmp_path: Path) -> CompileCache:
     return CompileCache(tmp_path / "compiled")
 
 
+def compile_cached(
+    model: object, kept: CompileCache, options: CompileOptions | None = None
+) -> Outcome:
+    request = CompileRequest(model, target_for("native"), options or CompileOptions(), cache=kept)
+    return compile_request(request)
+
+
+def request_of(model: object, inputs: dict[str, str] | None = None) -> CompileRequest:
+    return CompileRequest(model, target_for("generic"), inputs=inputs or {})
+
+
 def key(graph: Graph | None = None, **changes: object) -> str:
     ctx = LowerContext(target_for("generic"))
     return cache_key(graph or small(), replace(ctx, **changes))
 
 
 def test_what_was_compiled_is_found_and_is_the_same(kept: CompileCache) -> None:
-    first = compile_cached(small(), kept=kept)
-    again = compile_cached(small(), kept=kept)
+    first = compile_cached(small(), kept)
+    again = compile_cached(small(), kept)
     assert (first.from_cache, again.from_cache) == (False, True)
     assert again.artifact.object_code == first.artifact.object_code
     assert np.array_equal(again.artifact.constants, first.artifact.constants)
     assert again.artifact.label == "model 'small'"
-    assert set(again.artifact.metadata.stats["seconds"]) == {"read", "cache"}
-    assert again.read().hash_contents() == small().hash_contents()
-    entry = kept.entries()
-    assert [e.model for e in entry] == ["small"] and entry[0].size_bytes > 0
+    assert set(again.phases.seconds) == {"read", "cache"}
+    assert again.request.source.hash_contents() == small().hash_contents()
+    (entry,) = kept.contents().models
+    assert entry.model == "small" and entry.size_bytes > 0
 
 
 def test_everything_that_decides_the_code_is_in_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,7 +97,7 @@ def test_everything_that_decides_the_code_is_in_the_key(monkeypatch: pytest.Monk
     ]
     assert len(set(keys)) == len(keys)
     assert key(options=CompileOptions(dump_dir=Path("d"))) == key()
-    monkeypatch.setattr("graphc.driver.compile_cache.versions", lambda: {"graphc": "another"})
+    monkeypatch.setattr("graphc.driver.cache_key.versions", lambda: {"graphc": "another"})
     assert key() != keys[0]
     # A field added to the context decides something too: `cache_key` must know it.
     assert {field.name for field in fields(LowerContext)} == {"target", "options", "blockings"}
@@ -116,67 +124,131 @@ def test_a_file_that_was_seen_is_not_read_as_a_graph_again(
     kept: CompileCache, tmp_path: Path
 ) -> None:
     path = Path(layer(tmp_path))
-    first = compile_cached(path, kept=kept)
-    again = compile_cached(path, kept=kept)
-    assert not first.from_cache and set(again.artifact.metadata.stats["seconds"]) == {"cache"}
-    assert again.read().hash_contents() == first.read().hash_contents()
-    same_bytes = compile_cached(path.read_bytes(), kept=kept)
-    assert set(same_bytes.artifact.metadata.stats["seconds"]) == {"cache"}
-    other = compile_cached(path, options=CompileOptions(threads=2), kept=kept)
+    first = compile_cached(path, kept)
+    again = compile_cached(path, kept)
+    assert not first.from_cache and set(again.phases.seconds) == {"cache"}
+    assert again.request.source.hash_contents() == first.request.source.hash_contents()
+    same_bytes = compile_cached(path.read_bytes(), kept)
+    assert set(same_bytes.phases.seconds) == {"cache"}
+    other = compile_cached(path, kept, CompileOptions(threads=2))
     assert not other.from_cache
     (alias, _) = kept.folder.glob("*.key")
     alias.write_text(alias.read_text().replace("a", "b"))
-    again = compile_cached(path, kept=kept)
+    again = compile_cached(path, kept)
     assert again.from_cache, "by the graph, if the alias is damaged"
+
+
+def test_kernels_are_shared_by_models(kept: CompileCache) -> None:
+    """Other constants and other names: the model is new, its kernel is not."""
+    first = compile_cached(small(2.0), kept)
+    other = compile_cached(small(3.0, "z"), kept)
+    assert not other.from_cache
+    assert set(first.phases.kernel_seconds) == {"loops", "emit", "llvm"}
+    held = kept.contents()
+    assert (len(held.models), held.kernels) == (2, 1)
+    assert held.size_bytes == held.kernel_bytes + sum(entry.size_bytes for entry in held.models)
+    alone = compile_stages(small(3.0, "z"))
+    assert other.artifact.object_code == alone.artifact.object_code
+    value = np.arange(4, dtype=np.float32)
+    assert CompiledModel(other.artifact)(value).tolist() == [0, 3, 6, 9]
+
+
+def test_a_damaged_kernel_is_compiled_anew(
+    kept: CompileCache, caplog: pytest.LogCaptureFixture
+) -> None:
+    first = compile_cached(small(2.0), kept)
+    (path,) = kept.folder.glob("*.kernel")
+    whole = path.read_bytes()
+    for damaged in (whole[:-1], whole[:10], b"", whole[:-1] + bytes([whole[-1] ^ 1])):
+        path.write_bytes(damaged)
+        assert kept.get_kernel(path.stem) is None and not path.exists()
+        assert "is damaged; it is deleted from the cache" in caplog.text
+        caplog.clear()
+        path.write_bytes(damaged)
+        (kept.folder / f"{kept.contents().models[0].key}.gcm").unlink()
+        again = compile_cached(small(2.0), kept)
+        assert again.artifact.object_code == first.artifact.object_code
+        assert path.read_bytes() == whole
+
+
+def test_kernels_make_room_as_models_do(tmp_path: Path) -> None:
+    kept = CompileCache(tmp_path / "c", limit_bytes=300)
+    assert kept.get_kernel("a") is None
+    kept.put_kernels({"a": bytes(100)})
+    before = time.time() - 100
+    os.utime(kept.folder / "a.kernel", (before, before))
+    kept.put_kernels({"b": bytes(100), "c": bytes(100)})
+    assert kept.get_kernel("a") is None and kept.get_kernel("b") == bytes(100)
+    assert kept.clear() == (0, 2, 264)
+
+
+def test_the_sources_of_the_compiler_are_in_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file of any room that decides what comes out counts."""
+    seen: set[str] = set()
+    stat = Path.stat
+
+    def record(path: Path) -> os.stat_result:
+        seen.add("/".join(path.parts[-2:]))
+        return stat(path)
+
+    monkeypatch.setattr(Path, "stat", record)
+    source_fingerprint.__wrapped__()
+    assert seen >= {
+        "base/target.py", "codegen/aot.py", "driver/stages.py", "frontend/__init__.py", "ir/graph.py",
+        "runtime/abi.py", "tensor_ir/nodes.py",
+    }  # fmt: skip
 
 
 def test_an_alias_does_not_outlive_its_entry(kept: CompileCache, tmp_path: Path) -> None:
     path = layer(tmp_path)
-    compile_cached(path, kept=kept)
+    compile_cached(path, kept)
     for entry in kept.folder.glob("*.gcm"):
         entry.unlink()
-    assert not compile_cached(path, kept=kept).from_cache
-    assert compile_cached(path, kept=kept).from_cache
+    assert not compile_cached(path, kept).from_cache
+    assert compile_cached(path, kept).from_cache
     kept.clear()
     assert list(kept.folder.iterdir()) == []
 
 
 def test_bytes_alone_must_tell_what_the_model_is(tmp_path: Path) -> None:
-    ctx = LowerContext(target_for("generic"))
     model = Path(layer(tmp_path)).read_bytes()
     keys = [
-        file_key(model, None, ctx),
-        file_key(model, {"x": "f32[2,3]"}, ctx),
-        file_key(model + b" ", None, ctx),
-        file_key(model, None, replace(ctx, target=target_for("avx2"))),
+        file_key(request_of(model)),
+        file_key(request_of(model, {"x": "f32[2,3]"})),
+        file_key(request_of(model + b" ")),
+        file_key(replace(request_of(model), target=target_for("avx2"))),
     ]
     assert None not in keys and len(set(keys)) == len(keys)
-    assert file_key(Path(layer(tmp_path)), None, ctx) == keys[0]
-    assert file_key(model + b"location", None, ctx) is None, "a tensor may be in another file"
-    assert file_key(small(), None, ctx) is None
-    assert file_key(tmp_path / "missing.onnx", None, ctx) is None
-    assert file_key(Path(layer(tmp_path)), None, ctx, limit=10) is None
+    assert file_key(request_of(layer(tmp_path))) == keys[0]
+    assert file_key(request_of(model + b"location")) is None, "a tensor may be in another file"
+    assert file_key(replace(request_of(model), attrs={"a.b": "1"})) is None
+    assert file_key(replace(request_of(model), constants={"w": np.zeros(1)})) is None
+    assert file_key(request_of(small())) is None
+    assert file_key(request_of(tmp_path / "missing.onnx")) is None
+    assert file_key(request_of(Path(layer(tmp_path))), limit=10) is None
     (tmp_path / "m.param").write_bytes(model)
-    assert file_key(tmp_path / "m.param", None, ctx) is None, "its weights are in another file"
+    assert file_key(request_of(tmp_path / "m.param")) is None, "its weights are in another file"
+    (tmp_path / "empty.onnx").write_bytes(b"")
+    assert file_key(request_of(tmp_path / "empty.onnx")) is None
 
 
 def test_a_damaged_entry_is_deleted_and_made_anew(
     kept: CompileCache, caplog: pytest.LogCaptureFixture
 ) -> None:
-    compile_cached(small(), kept=kept)
+    compile_cached(small(), kept)
     (path,) = kept.folder.glob("*.gcm")
     whole = path.read_bytes()
     flipped = bytearray(whole)
     flipped[len(whole) // 2] ^= 1
     for damaged in (whole[:-1], whole[:100], b"", bytes(flipped)):
         path.write_bytes(damaged)
-        assert kept.entries()[0].model.startswith("damaged: ")
+        assert kept.contents().models[0].model.startswith("damaged: ")
         with caplog.at_level(logging.WARNING, "graphc.cache"):
             assert kept.get(path.stem) is None
         assert "it is deleted from the cache" in caplog.text and not path.exists()
         caplog.clear()
-        assert not compile_cached(small(), kept=kept).from_cache
-        assert compile_cached(small(), kept=kept).from_cache
+        assert not compile_cached(small(), kept).from_cache
+        assert compile_cached(small(), kept).from_cache
 
 
 def test_the_folder_is_its_owners_alone(
@@ -188,7 +260,7 @@ def test_the_folder_is_its_owners_alone(
     assert kept.get("a") is None and not kept.put("b", artifact())
     refused = rf"cache folder '{kept.folder}' is open to other users \(mode 755\); chmod 700 it"
     assert "is not kept: cache folder" in caplog.text
-    for ask in (kept.entries, kept.clear):
+    for ask in (kept.contents, kept.clear):
         with pytest.raises(UserError, match=refused):
             ask()
 
@@ -203,9 +275,9 @@ def test_a_link_is_no_folder(tmp_path: Path) -> None:
 def test_a_cache_that_cannot_be_made_is_no_fault(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     kept = CompileCache(tmp_path / "file" / "compiled")
-    outcome = compile_cached(small(), kept=kept)
+    outcome = compile_cached(small(), kept)
     assert not outcome.from_cache and outcome.artifact.object_code
-    assert kept.entries() == []
+    assert kept.contents().models == ()
 
 
 def test_what_was_not_used_for_longest_makes_room(tmp_path: Path) -> None:
@@ -220,7 +292,7 @@ def test_what_was_not_used_for_longest_makes_room(tmp_path: Path) -> None:
         os.utime(tmp_path / "c" / f"{name}.gcm", (before, before))
     assert kept.get("used") is not None  # is the newest now
     kept.put("last", one)
-    assert {entry.key for entry in kept.entries()} == {"last", "used"}
+    assert {entry.key for entry in kept.contents().models} == {"last", "used"}
 
 
 WRITER = """
@@ -228,6 +300,7 @@ import sys
 from pathlib import Path
 from graphc.driver.compile_cache import CompileCache
 from graphc.runtime.artifact import Artifact
+from graphc.runtime.executor import CompiledModel
 kept, one = CompileCache(Path(sys.argv[1])), Artifact.load(sys.argv[2])
 print("ready", flush=True)
 for _ in range(int(sys.argv[3])):
@@ -252,7 +325,7 @@ def test_two_writers_and_a_reader(kept: CompileCache, tmp_path: Path) -> None:
         assert found is not None and found.metadata.model == "small"
         reads += 1
     assert [writer.wait() for writer in writers] == [0, 0] and reads
-    assert [entry.key for entry in kept.entries()] == [name]
+    assert [entry.key for entry in kept.contents().models] == [name]
     for writer in writers:
         assert writer.stdout is not None
         writer.stdout.close()
@@ -306,9 +379,11 @@ def test_python_and_the_command_line_share_it(
     assert cli.main(["cache", "status"]) == 0
     *_, entry, total = capsys.readouterr().out.splitlines()
     assert entry.endswith("layer") or "ago" in entry
-    assert total.startswith("1 models, ") and total.endswith(str(tmp_path / "cache" / "compiled"))
+    assert total.startswith("1 models and 1 kernels (") and total.endswith(
+        str(tmp_path / "cache" / "compiled")
+    )
     assert cli.main(["cache", "clear"]) == 0
-    assert capsys.readouterr().out.startswith("deleted 1 models, ")
+    assert capsys.readouterr().out.startswith("deleted 1 models and 1 kernels, ")
     assert not list((tmp_path / "cache" / "compiled").iterdir())
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...driver.compiler import Compilation
+from ...driver.stages import Compilation
 from ...graph_ir.ir.graph import Graph, Op
 from ...graph_ir.passes import pipeline
 from ...graph_ir.schedule.context import LowerContext

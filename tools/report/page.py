@@ -5,14 +5,11 @@ from __future__ import annotations
 import base64
 import json
 import zlib
-from collections.abc import Mapping
 from html import escape
 from pathlib import Path
 from typing import Any
 
-from ...driver.compiler import Compilation
-from ...graph_ir.schedule.context import LowerContext
-from ...graph_ir.schedule.matmul_tile import MatmulBlocking
+from ...driver.stages import Compilation
 from ..explain import Explanation
 from ..profile import KernelTime, Profile
 from .charts import memory_chart, phase_chart, roofline_chart
@@ -28,10 +25,9 @@ COLUMNS = (
 def report_page(
     compilation: Compilation,
     profile: Profile,
-    blockings: Mapping[str, MatmulBlocking] | None = None,
 ) -> str:
-    """The HTML text of a compiled and profiled model. `blockings`: the measured ones it was compiled with."""
-    ctx = LowerContext(compilation.target, compilation.options, blockings or {})
+    """The HTML text of a compiled and profiled model."""
+    ctx = compilation.request.context
     explanation = Explanation(compilation.source, compilation.graph, compilation.lowered, ctx)
     passes = pass_facts(compilation, ctx)
     data = {
@@ -40,7 +36,7 @@ def report_page(
         "passes": [_packed(stage["text"]) if stage["text"] else "" for stage in passes],
     }
     seconds = {k.node: k.seconds for k in profile.kernels}
-    phases = list(compilation.artifact.metadata.stats["seconds"].items())
+    phases = list(compilation.phases.seconds.items())
     picture = f'<div class="scroll">{graph_picture(compilation.graph, seconds)}</div>'
     panel = '<div id="panel"><p>Click a node of the graph, a row, a point or a block.</p></div>'
     sections = [

@@ -1,0 +1,111 @@
+"""The artifact of a compiled program: its metadata, what the compiler counted, and the code of the thread pool."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from ..codegen.aot import compile_to_object
+from ..codegen.host import target_for
+from ..codegen.llvm_info import process_triple
+from ..codegen.support import thread_pool_module
+from ..graph_ir.inspect.reorders import has_layouts, remaining_reorders
+from ..graph_ir.ir.graph import Graph, Op
+from ..graph_ir.lowering.lower_graph import LoweredModel, total_gflop
+from ..runtime.artifact import Artifact
+from ..runtime.metadata import Metadata, TensorSpec
+from .request import CompileRequest
+from .versions import versions
+
+
+def make_artifact(
+    request: CompileRequest,
+    graph: Graph,
+    lowered: LoweredModel,
+    object_code: bytes,
+    support: bytes,
+) -> Artifact:
+    """The artifact of a lowered program and its object code. The same request gives the same bytes."""
+    source, target = request.source, request.target
+    metadata = Metadata(
+        model=source.name,
+        inputs=input_specs(source),
+        outputs=output_specs(source),
+        arena_bytes=lowered.arena_bytes,
+        isa=target.isa,
+        cpu_features=tuple(f[1:] for f in target.features.split(",") if f.startswith("+")),
+        triple=process_triple(),
+        threads=request.options.threads,
+        versions=versions(),
+        stats=_stats(source, graph, lowered),
+        model_hash=source.hash_contents(),
+    )
+    return Artifact(metadata, np.frombuffer(lowered.constants, np.uint8), object_code, support)
+
+
+@cache
+def support_object() -> bytes:
+    """The thread pool's object code, the same for every model; empty where models run serially."""
+    text = thread_pool_module(process_triple())
+    return compile_to_object(text, target_for("generic")) if text else b""
+
+
+def input_specs(graph: Graph) -> tuple[TensorSpec, ...]:
+    """Name, element type and shape of each input."""
+    return tuple(
+        TensorSpec(op.name, op.outputs[0].details.dtype, op.outputs[0].details.plain_dims)
+        for op in graph.inputs
+    )
+
+
+def output_specs(graph: Graph) -> tuple[TensorSpec, ...]:
+    """Name, element type and shape of each output."""
+    return tuple(
+        TensorSpec(op.attrs.get("temp.result", op.name), x.dtype, x.plain_dims)
+        for op in graph.outputs
+        for x in [op.inputs[0].details]
+    )
+
+
+def body_of(graph: Graph) -> list[Op]:
+    """The ops that compute something."""
+    return [op for op in graph.ops if op.kind not in ("source", "sink")]
+
+
+def _stats(source: Graph, graph: Graph, lowered: LoweredModel) -> dict[str, Any]:
+    plan = graph.attrs["temp.memory_plan"]
+    return {
+        "ops": len(body_of(source)),
+        "kernels": len(lowered.module.functions) - 1,
+        "calls": [
+            {"op": call.op_name, "kernel": call.kernel, "note": call.note, "gflop": call.gflop}
+            for call in lowered.calls
+        ],
+        "layouts": [
+            {"op": d.op_name, "formats": [str(f) for f in d.candidates[d.chosen].inputs]}
+            for d in graph.attrs["temp.layout_decisions"]
+        ],
+        "reorders": _reorders(graph),
+        "constants_bytes": len(lowered.constants),
+        "arena_bytes": plan.arena_bytes,
+        "arena_lower_bound": plan.lower_bound,
+        "gflop": total_gflop(lowered.calls),
+    }
+
+
+def _reorders(graph: Graph) -> dict[str, int] | None:
+    """Changes of layout left in the program and their bytes; None where every activation is plain."""
+    if not has_layouts(graph):
+        return None
+    edges, inside = (
+        [one.bytes for one in remaining_reorders(graph) if one.at_edge == at]
+        for at in (True, False)
+    )
+    return {
+        "inside": len(inside),
+        "inside_bytes": sum(inside),
+        "edges": len(edges),
+        "edge_bytes": sum(edges),
+    }

@@ -1,0 +1,123 @@
+"""The keys of the compile cache: everything that decides what comes out, and nothing else."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import fields
+from functools import cache
+from mmap import ACCESS_READ, mmap
+from pathlib import Path
+
+from ..base.target import Target
+from ..frontend import format_of
+from ..graph_ir.ir.graph import Graph
+from ..graph_ir.schedule.context import LowerContext
+from ..runtime.abi import ABI_VERSION
+from ..runtime.container import FORMAT_VERSION
+from ..tensor_ir.fingerprint import fingerprint
+from ..tensor_ir.nodes import Function
+from .request import CompileRequest
+from .versions import versions
+
+FILE_LIMIT = 1 << 31
+"""Bytes of a model file above which its contents are not looked at twice; protobuf ends there too."""
+
+NOT_IN_KEY = ("dump_dir", "verify")
+"""Options that change what is written or checked on the way, and not what comes out."""
+
+_ROOMS = ("base", "codegen", "driver", "frontend", "graph_ir", "runtime", "tensor_ir")
+
+
+def cache_key(source: Graph, ctx: LowerContext) -> str:
+    """SHA-256 of a graph as read, its names, the options, target and blockings, and the compiler itself."""
+    results = (str(op.attrs.get("temp.result", "")) for op in source.outputs)
+    names = (source.name, *(op.name for op in source.ops), *results)
+    return _digest("graph", *_circumstances(ctx), *names, source.hash_contents())
+
+
+def file_key(request: CompileRequest, limit: int = FILE_LIMIT) -> str | None:
+    """As `cache_key`, of the bytes of a model (or of the ONNX file at a path) and the shapes that are fixed in it.
+
+    None for what is not told by those bytes alone: other formats, models with constants or attributes from elsewhere,
+    and ONNX with tensors in other files, whose place stands in the file under the name "location". UserError does not
+    happen: what cannot be read is for the reader.
+    """
+    if request.constants or request.attrs:
+        return None
+    contents = _hash_of_model(request.model, limit)
+    specs = repr(sorted(request.inputs.items()))
+    return contents and _digest("file", *_circumstances(request.context), specs, contents)
+
+
+def _hash_of_model(model: object, limit: int) -> str | None:
+    """SHA-256 of a model that its bytes alone tell; None for all others."""
+    if isinstance(model, bytes):
+        return None if b"location" in model else hashlib.sha256(model).hexdigest()
+    if not isinstance(model, (str, os.PathLike)):
+        return None
+    try:
+        path = Path(model)
+        if format_of(path) != "onnx" or not 0 < path.stat().st_size <= limit:
+            return None
+        with path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as view:
+            return None if view.find(b"location") >= 0 else hashlib.sha256(view).hexdigest()
+    except (OSError, ValueError):
+        return None
+
+
+def kernel_key(function: Function, target: Target) -> str:
+    """SHA-256 of a function as lowered, names aside, and of all that decides which object code it becomes."""
+    return _digest("kernel", *_compiler(), repr(target), fingerprint(function))
+
+
+def _circumstances(ctx: LowerContext) -> list[str]:
+    """Everything beside the model that decides what comes out."""
+    options = {
+        f.name: getattr(ctx.options, f.name)
+        for f in fields(ctx.options)
+        if f.name not in NOT_IN_KEY
+    }
+    return [
+        *_compiler(),
+        repr(sorted((name, _stable(value)) for name, value in options.items())),
+        repr(ctx.target),
+        repr(sorted((problem, repr(blocking)) for problem, blocking in ctx.blockings.items())),
+    ]
+
+
+def _compiler() -> list[str]:
+    """What tells one compiler from another."""
+    return [
+        f"format {FORMAT_VERSION} abi {ABI_VERSION}",
+        repr(sorted(versions().items())),
+        source_fingerprint(),
+    ]
+
+
+def _digest(*parts: str) -> str:
+    digest = hashlib.sha256()
+    for part in parts:
+        data = part.encode()
+        digest.update(len(data).to_bytes(8, "little"))
+        digest.update(data)
+    return digest.hexdigest()
+
+
+def _stable(value: object) -> str:
+    """The same text in every process: sets have no order of their own."""
+    return repr(sorted(value) if isinstance(value, (set, frozenset)) else value)
+
+
+@cache
+def source_fingerprint() -> str:
+    """SHA-256 of name, size and time of every source file that has a part in compiling.
+
+    A version number does not change while graphc is being worked on; these do.
+    """
+    root = Path(__file__).parents[1]
+    digest = hashlib.sha256()
+    for path in sorted(path for room in _ROOMS for path in (root / room).rglob("*.py")):
+        info = path.stat()
+        digest.update(f"{path.relative_to(root)} {info.st_size} {info.st_mtime_ns}\n".encode())
+    return digest.hexdigest()

@@ -1,0 +1,66 @@
+"""What one compilation is asked for: a value, made from the arguments of the Python API or of a command."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ..base.errors import UserError
+from ..base.options import CompileOptions
+from ..base.target import Target
+from ..frontend import load as load_graph
+from ..graph_ir.ir.graph import Graph
+from ..graph_ir.schedule.context import LowerContext
+from ..graph_ir.schedule.matmul_tile import MatmulBlocking
+from ..runtime.threadpool import available_cpus
+from .compile_cache import CompileCache
+
+Model = Any
+"""A path, the bytes of a file, an onnx.ModelProto or a Graph."""
+
+
+@dataclass(frozen=True, eq=False)
+class CompileRequest:
+    """A model, what its file leaves open, and how to compile it.
+
+    `inputs`, `constants` and `attrs` are those of `frontend.load`. `blockings` overrules the cost model, by problem
+    string. `jobs`: processes that compile kernels. `cache`: where to look first and to keep what is made; None means
+    nowhere.
+    """
+
+    model: Model
+    target: Target
+    options: CompileOptions = CompileOptions()
+    inputs: Mapping[str, str] = field(default_factory=dict)
+    constants: Mapping[str, np.ndarray] = field(default_factory=dict)
+    attrs: Mapping[str, str] = field(default_factory=dict)
+    blockings: Mapping[str, MatmulBlocking] = field(default_factory=dict)
+    jobs: int = 1
+    cache: CompileCache | None = None
+
+    @cached_property
+    def source(self) -> Graph:
+        """The model as a graph, read when first asked for. UserError, UnsupportedError."""
+        return load_graph(self.model, self.inputs, self.constants, self.attrs)
+
+    @property
+    def context(self) -> LowerContext:
+        """What passes and lowering may look at."""
+        return LowerContext(self.target, self.options, self.blockings)
+
+
+def resolve_jobs(jobs: int | None, environ: Mapping[str, str] = os.environ) -> int:
+    """Processes to compile with: `jobs`, else GRAPHC_JOBS, else the CPUs this process may use. UserError."""
+    asked = environ.get("GRAPHC_JOBS", "").strip()
+    if jobs is None and not asked:
+        return available_cpus()
+    value = int(asked) if jobs is None and asked.isdecimal() else jobs
+    if type(value) is not int or value < 1:
+        who, given = ("GRAPHC_JOBS", asked) if jobs is None else ("jobs", jobs)
+        raise UserError(f"{who} must be a whole number from 1, got {given!r}")
+    return value

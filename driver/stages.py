@@ -1,0 +1,149 @@
+"""The stages of one compilation, in order: optimise the graph, lower it, compile its kernels, make the artifact."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from ..base.options import CompileOptions
+from ..base.target import Target
+from ..codegen.kernel_parts import CompiledPart, Part, link, split_program, total_seconds
+from ..codegen.kernel_pool import KernelPool
+from ..codegen.module import emit_module
+from ..graph_ir.ir.graph import Graph
+from ..graph_ir.lowering.lower_graph import LoweredModel, lower_graph
+from ..graph_ir.passes import pipeline as graph_pipeline
+from ..graph_ir.text.printer import print_graph
+from ..runtime.artifact import Artifact
+from ..tensor_ir import pipeline as loop_pipeline
+from ..tensor_ir.nodes import Module
+from ..tensor_ir.printer import print_module
+from .artifact import body_of, make_artifact, support_object
+from .cache_key import kernel_key
+from .dump import StageDump
+from .phases import Phases
+from .request import CompileRequest
+
+MANY_OPS = 64
+"""Ops of a model from which it pays to compile kernels in several processes: one takes a third of a second to start."""
+
+
+@dataclass(frozen=True, eq=False)
+class Compilation:
+    """Everything one compilation made, stage by stage.
+
+    `source` is the graph as read, `graph` as optimised. `module` and `llvm_ir` show the program of all kernels; they
+    are made when first asked for, as kernels are compiled one by one.
+    """
+
+    request: CompileRequest
+    graph: Graph
+    lowered: LoweredModel
+    artifact: Artifact
+    phases: Phases
+
+    @property
+    def source(self) -> Graph:
+        """The graph as read."""
+        return self.request.source
+
+    @property
+    def target(self) -> Target:
+        """What it was compiled for."""
+        return self.request.target
+
+    @property
+    def options(self) -> CompileOptions:
+        """How it was compiled."""
+        return self.request.options
+
+    @cached_property
+    def module(self) -> Module:
+        """The final Tensor IR."""
+        return loop_pipeline.run(self.lowered.module, self.target)
+
+    @cached_property
+    def llvm_ir(self) -> str:
+        """The LLVM IR of `module`."""
+        return emit_module(self.module, self.target)
+
+
+def run_stages(request: CompileRequest, phases: Phases) -> Compilation:
+    """Compile what is asked for. UserError, UnsupportedError."""
+    with phases("read"):
+        source = request.source
+    jobs = request.jobs if len(body_of(source)) >= MANY_OPS else 1
+    with KernelPool(jobs) as pool:  # early: the others start while this process optimises
+        dump = StageDump(request.options.dump_dir)
+        graph, lowered = _lowered(request, phases, dump)
+        if dump.folder:
+            _dump_loops(lowered.module, request.target, dump)
+        with phases("kernels"):
+            parts = split_program(lowered.module)
+            compiled = _compiled(parts, request, pool, phases)
+            object_code = link(parts, compiled)
+            support = support_object()
+    phases.kernel_seconds, phases.processes = total_seconds(compiled), jobs
+    artifact = make_artifact(request, graph, lowered, object_code, support)
+    return Compilation(request, graph, lowered, artifact, phases)
+
+
+def _lowered(
+    request: CompileRequest, phases: Phases, dump: StageDump
+) -> tuple[Graph, LoweredModel]:
+    """The optimised graph and its program."""
+    source, ctx = request.source, request.context
+    dump.write("read", lambda: print_graph(source))
+    with phases("optimise"):
+        graph = source.copy()
+        graph.sort()  # a graph built by hand may have an output before other ops
+        graph_pipeline.run(
+            graph,
+            ctx,
+            lambda _, name, g, changed: dump.write(name, lambda: print_graph(g), changed),
+        )
+    with phases("lower"):
+        lowered = lower_graph(graph, ctx, lambda done, total: phases.progress("lower", done, total))
+        dump.write("lower", lambda: print_module(lowered.module))
+    return graph, lowered
+
+
+def _dump_loops(module: Module, target: Target, dump: StageDump) -> None:
+    """Write the stages that each kernel goes through, as those of the whole program."""
+    final = loop_pipeline.run(
+        module,
+        target,
+        lambda _, name, m, changed: dump.write(name, lambda: print_module(m), changed),
+    )
+    dump.write("llvm", lambda: emit_module(final, target))
+
+
+def _compiled(
+    parts: Sequence[Part], request: CompileRequest, pool: KernelPool, phases: Phases
+) -> list[CompiledPart]:
+    """The object of every part: kernels from the cache where it has them, all others compiled and kept there."""
+    cache, found = request.cache, dict[int, CompiledPart]()
+    keys = {
+        number: kernel_key(part.module.functions[0], request.target)
+        for number, part in enumerate(parts)
+        if part.kernel and cache is not None
+    }
+    if cache is not None:
+        for number, key in keys.items():
+            code = cache.get_kernel(key)
+            if code is not None:
+                found[number] = CompiledPart(code)
+    missing = [number for number in range(len(parts)) if number not in found]
+    made = pool.compile(
+        [parts[number] for number in missing],
+        request.target,
+        request.options.verify,
+        lambda done, _: phases.progress("kernels", len(found) + done, len(parts)),
+    )
+    if cache is not None:
+        cache.put_kernels(
+            {keys[i]: one.object_code for i, one in zip(missing, made, strict=True) if i in keys}
+        )
+    found.update(zip(missing, made, strict=True))
+    return [found[number] for number in range(len(parts))]
