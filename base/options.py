@@ -13,7 +13,7 @@ SWITCHES = (
     "simplify",  # algebraic rewrites
     "recompose",  # recognise softmax, layer norm, gelu, ... in what exporters decomposed
     "blocked-layouts",  # let propagate_layouts choose blocked formats
-    "direct-convolution",  # convolve tap by tap, channels last, instead of multiplying patches
+    "direct-convolution",  # convolve tap by tap, channels last, instead of im2col and a matrix product
     "channel-windows",  # depthwise convolutions and pools channels last, from the image without its padding
     "winograd",  # convolve 3 x 3 windows by Winograd's transforms: fewer products, larger rounding errors
     "fuse",  # fuse elementwise chains into each other and into matmul epilogues

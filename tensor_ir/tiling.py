@@ -1,4 +1,4 @@
-"""How a Brgemm is cut into register tiles: shared by the pass that does it and the cost model that foresees it."""
+"""How a Brgemm is cut into register tiles: shared by the pass that does it and the cost model that predicts it."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def direct_convolutions(graph: Graph, ctx: LowerContext) -> list[DirectConvoluti
 
 
 def tune_convolution(op: DirectConvolution, ctx: LowerContext, seconds: float) -> TunedConvolution:
-    """Time the compiler's choice, then others while time lasts, the best foreseen first. UserError if one is wrong."""
+    """Time the compiler's choice, then others while time lasts, predicted fastest first. UserError if one is wrong."""
     deadline = time.monotonic() + seconds
     formats = [x.details.format for x in (*op.inputs, *op.outputs)]
     choices = query_format(op, ctx)

@@ -20,8 +20,8 @@ from ..graph_ir.schedule.blockings import (
     Blocked,
     blocked_op,
     blocking_of,
-    foreseen_cycles,
     offered_blockings,
+    predicted_cycles,
 )
 from ..graph_ir.schedule.context import LowerContext
 from ..graph_ir.schedule.problem import problem_of
@@ -152,7 +152,7 @@ class Explanation:
                 "product": op.name,
                 "problem": problem_of(op),
                 "blocking": str(blocking),
-                "cycles": round(foreseen_cycles(op, blocking, self.ctx)),
+                "cycles": round(predicted_cycles(op, blocking, self.ctx)),
                 "chosen": blocking == chosen,
                 "by": (
                     "a tuning file" if problem_of(op) in self.ctx.blockings else "the cost model"

@@ -23,8 +23,8 @@ from ..graph_ir.schedule.blockings import (
     asking,
     blocked_op,
     blocking_of,
-    foreseen_cycles,
     offered_blockings,
+    predicted_cycles,
 )
 from ..graph_ir.schedule.context import LowerContext
 from ..graph_ir.schedule.convolution_forms import ranked_forms
@@ -160,7 +160,7 @@ def op_variants(op: Op, ctx: LowerContext, chosen: int | None = None) -> Iterato
 def ranked_blockings(op: Blocked, ctx: LowerContext) -> list[tuple[MatmulBlocking, float]]:
     """The best blockings by the cost model, with their cycles; the one the compiler takes is always among them."""
     offered = [
-        (blocking, foreseen_cycles(op, blocking, ctx)) for blocking in offered_blockings(op, ctx)
+        (blocking, predicted_cycles(op, blocking, ctx)) for blocking in offered_blockings(op, ctx)
     ]
     taken = blocking_of(op, ctx)
     ranked = sorted(offered, key=lambda pair: pair[1])

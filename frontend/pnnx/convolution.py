@@ -1,4 +1,4 @@
-"""Convolutions and their transposes, and the patches a convolution reads (Unfold, Fold)."""
+"""Convolutions and their transposes, and im2col and its adjoint (Unfold, Fold)."""
 
 from __future__ import annotations
 
@@ -118,10 +118,10 @@ def _check_transposed_channels(node: Node, w: GraphTensor) -> None:
     _check_channels(node, w, ("in_channels", "out_channels"))
 
 
-# Patches.
+# im2col.
 
 
-def _patch_attrs(node: Node) -> dict[str, Any]:
+def _window_attrs(node: Node) -> dict[str, Any]:
     padding = per_axis(node, "padding", 2, 0)
     return {
         "strides": per_axis(node, "stride", 2, 1),
@@ -132,33 +132,33 @@ def _patch_attrs(node: Node) -> dict[str, Any]:
 
 
 def _unfold(node: Node) -> Value:
-    """[N, C, sizes...] as [N, C * kernel, places]."""
+    """[N, C, sizes...] as [N, C * kernel, positions]."""
     x, is_single = with_batch(node, node.tensor_of(), 2)
     kernel = per_axis(node, "kernel_size", 2, None)
-    seen = node.make("patches", x, kernel=kernel, **_patch_attrs(node))
+    seen = node.make("im2col", x, kernel=kernel, **_window_attrs(node))
     batch, channels, *rest = seen.details.plain_dims
     dims = (batch, channels * math.prod(kernel), math.prod(rest[2:]))
     return node.reshape(seen, dims[1:] if is_single else dims)
 
 
 def _fold(node: Node) -> Value:
-    """The adjoint of unfold: every column is added where its patch lies, by a weight of one for each tap."""
+    """The adjoint of unfold: a transposed convolution with weights of one adds each column to its window."""
     x = node.tensor_of()
     is_single = x.details.rank == 2
     *batch, rows, columns = (1, *x.details.plain_dims) if is_single else x.details.plain_dims
     kernel, sizes = (per_axis(node, name, 2, None) for name in ("kernel_size", "output_size"))
-    attrs, taps = _patch_attrs(node), math.prod(kernel)
-    places, extra = [], []
+    attrs, taps = _window_attrs(node), math.prod(kernel)
+    positions, extra = [], []
     for size, k, s, d, p in zip(
         sizes, kernel, attrs["strides"], attrs["dilations"], attrs["before"], strict=True
     ):
         room = size + 2 * p - d * (k - 1) - 1
-        places.append(room // s + 1 if s > 0 else 0)
+        positions.append(room // s + 1 if s > 0 else 0)
         extra.append(room % s if s > 0 else 0)
-    if len(batch) != 1 or rows % max(taps, 1) or math.prod(places) != columns:
-        wanted = f"a multiple of {taps} rows and {math.prod(places)} columns"
+    if len(batch) != 1 or rows % max(taps, 1) or math.prod(positions) != columns:
+        wanted = f"a multiple of {taps} rows and {math.prod(positions)} columns"
         raise node.rule(f"the input must have {wanted}", str(x.details))
-    image = node.reshape(x, (*batch, rows, *places))
+    image = node.reshape(x, (*batch, rows, *positions))
     ones = np.eye(taps).reshape(1, taps, 1, *kernel).repeat(rows // taps, 0)
     w = node.constant(ones.reshape(rows, 1, *kernel), x.details.dtype)
     groups = rows // taps

@@ -278,12 +278,12 @@ def _lrn(e: Exporter, op: Op) -> str:
     return e.call(op, "F.local_response_norm", size=size, **params)
 
 
-def _patches(e: Exporter, op: Op) -> str:
+def _im2col(e: Exporter, op: Op) -> str:
     x, y = op.inputs[0].details, op.outputs[0].details
     kernel = tuple(op.attrs["kernel"])
     before, after = _borders(op, len(kernel))
     if x.rank != 4 or len(kernel) != 2 or before != after or op.attrs.get("ceil_mode"):
-        raise Inexpressible(f"patches of {x} by {list(kernel)}, {list(before)} and {list(after)}")
+        raise Inexpressible(f"im2col of {x} by {list(kernel)}, {list(before)} and {list(after)}")
     params = {
         "kernel_size": kernel,
         "stride": _listed(op, "strides", 2, 1),
@@ -364,7 +364,7 @@ EXPORTERS: dict[str, ExportFunction] = {
     "sum_pool": _avg_pool(is_sum=True),
     "lp_pool": _lp_pool,
     "lrn": _lrn,
-    "patches": _patches,
+    "im2col": _im2col,
     "resize": _resize,
 }
 """Graph op to its writer."""

@@ -63,7 +63,7 @@ def _taps(
     columns = 0  # of pixels that the epilogue gets by number
     if choice.band in FLAT_BANDS:
         columns = geometry.result[1]
-    elif choice.band == "place" and by_pixel and geometry.is_product:
+    elif choice.band == "image" and by_pixel and geometry.is_product:
         geometry = _lines(geometry, -(-geometry.result[0] // blocking.m_block))
         blocking = replace(blocking, m_block=1)
         columns = geometry.result[1]

@@ -1,4 +1,4 @@
-"""Convolution over any number of spatial axes, transposed convolution, and the patches a convolution reads."""
+"""Convolution over any number of spatial axes, transposed convolution, and im2col."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Convolution(FusibleOp):
         return [LogicalTensor(x.dtype, (x.plain_dims[0], outputs, *places))]
 
     def reference(self, inputs: list[Array]) -> list[Array]:
-        """A matrix product of the weights and the patches of each image, floats in float64 and rounded once."""
+        """im2col and a matrix product per image; floats are summed in float64 and rounded once."""
         x, w = (widen(array) for array in inputs)
         out, groups, window = self.outputs[0].details, self.groups, self.window
         dims = self.weight_dims(self.inputs[1].details)
@@ -78,8 +78,8 @@ class Convolution(FusibleOp):
             for image, target in zip(x, result, strict=True):
                 view = window.view(image, 0)  # [C, places..., kernel...]
                 order = (0, *range(1 + window.rank, view.ndim), *range(1, 1 + window.rank))
-                patches = view.transpose(order).reshape(groups, terms, math.prod(target.shape[1:]))
-                target[...] = np.matmul(matrix, patches).reshape(target.shape)
+                columns = view.transpose(order).reshape(groups, terms, math.prod(target.shape[1:]))
+                target[...] = np.matmul(matrix, columns).reshape(target.shape)
         return [narrow(result, out.dtype)]
 
     def get_gflop(self) -> float:
@@ -227,7 +227,7 @@ class ConvolutionTranspose(CompositeOp):
         return [make("convolution", padded, self._mirrored(make, w), **attrs)]
 
     def _mirrored(self, make: Composer, w: GraphTensor) -> GraphTensor:
-        """w [C, O / groups, kernel...] as [O, C / groups, kernel...] with every kernel axis turned round."""
+        """w [C, O / groups, kernel...] as [O, C / groups, kernel...] with every kernel axis reversed."""
         channels, outputs, *kernel = w.details.plain_dims
         groups, rank = self.groups, len(kernel)
         dims = (groups, channels // groups, outputs, *kernel)
@@ -283,11 +283,11 @@ def _spread(make: Composer, x: GraphTensor, strides: Sequence[int]) -> GraphTens
     return make("reshape", x, shape=(batch, channels, *wide))
 
 
-@register("patches")
-class Patches(Movement):
-    """x [N, C, sizes...] as [N, C, kernel..., places...]: what each place of a window sees, window elements first.
+@register("im2col")
+class Im2col(Movement):
+    """Copy x [N, C, sizes...] to [N, C, kernel..., positions...]: the input elements under each position of the window.
 
-    attrs: `kernel`, and those of `convolution` but the groups; padding is zeros.
+    attrs: `kernel`, and those of `convolution` except `groups`; padding is zeros.
     """
 
     @property
@@ -302,7 +302,7 @@ class Patches(Movement):
         return window_of(self, kernel, x.plain_dims[x.rank - len(kernel) :])
 
     def shape(self, inputs: Sequence[LogicalTensor]) -> tuple[int, ...]:
-        """Leading axes, window axes, places."""
+        """Leading axes, window axes, window positions."""
         (x,) = inputs
         window = self._window(x)
         lead = x.rank - window.rank
@@ -327,7 +327,7 @@ class Patches(Movement):
         lead = len(dims) - window.rank
 
         def element(reads: Sequence[Read], index: Index) -> Expr:
-            r, places = index[lead : lead + window.rank], index[lead + window.rank :]
-            return window.load(reads[0], index[:lead], places, r, dims[lead:], _zero)
+            r, positions = index[lead : lead + window.rank], index[lead + window.rank :]
+            return window.load(reads[0], index[:lead], positions, r, dims[lead:], _zero)
 
         return Pointwise(element)

@@ -62,7 +62,7 @@ class MaxPoolIndices(PooledOp):
         attrs = self.window_attrs()
         largest = make("max_pool", x, **attrs)
         largest = make("reshape", largest, shape=(*out[:lead], *(1,) * rank, *out[lead:]))
-        seen = make("patches", x, **attrs)
+        seen = make("im2col", x, **attrs)
         hit = make("eq", seen, largest)
         if x.details.dtype.kind in FLOAT:
             both = make("and", make("isnan", seen), make("isnan", largest))

@@ -18,7 +18,7 @@ def select_convolution_algorithm(graph: Graph, ctx: LowerContext) -> bool:
 
     %y = convolution(%x, %w, before=(1, 1), after=(1, 1))
     ->
-    %p = patches(pad(%x)); %y = reshape(matmul_core(reshape(%w), reshape(%p)))     the form "patches"
+    %p = im2col(pad(%x)); %y = reshape(matmul_core(reshape(%w), reshape(%p)))     the form "im2col"
 
     Requires: composites decomposed, plain layouts, topological order.
     Ensures: topological order; only convolutions that have a template are still padded; each f32 convolution has the

@@ -35,7 +35,7 @@ def offered_blockings(op: Blocked, ctx: LowerContext) -> list[MatmulBlocking]:
     return matmul_blockings(op, ctx)
 
 
-def foreseen_cycles(op: Blocked, blocking: MatmulBlocking, ctx: LowerContext) -> float:
+def predicted_cycles(op: Blocked, blocking: MatmulBlocking, ctx: LowerContext) -> float:
     """What the cost model says the op takes under a blocking, in the layouts it has."""
     if isinstance(op, DirectConvolution):
         return convolution_cycles(op, blocking, ctx)

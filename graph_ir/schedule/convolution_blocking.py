@@ -22,7 +22,7 @@ from .matmul_tile import (
 )
 from .matmul_tile import pick_blocking as pick_product_blocking
 
-FLAT_BANDS = ("patches",)
+FLAT_BANDS = ("im2col",)
 """Bands of which all pixels are one line; of others each row of the result is."""
 
 L2_BYTES_PER_CYCLE = (
@@ -35,13 +35,13 @@ UNEVEN_COST = (
 TASK_CYCLES = 500  # to begin a band: loops, and the first panel comes from behind L1
 HIDDEN = 4  # of so many bytes that stream from behind L2, prefetchers hide all but one
 MOST_PLANES = 16  # channels of the image above which its lines are too many streams
-MOST_PATCH_BYTES = 1 << 20
+MOST_IM2COL_BYTES = 1 << 20
 MOST_BAND_BYTES = 3 << 20  # a copied band lives on the stack
 
 
 @dataclass(frozen=True)
 class ConvolutionChoice:
-    """A band, or "product" of weights and image in plain layouts, a blocking, and the cycles foreseen on one core."""
+    """A band, or "product" of weights and image in plain layouts, a blocking, and the predicted cycles on one core."""
 
     band: str
     blocking: MatmulBlocking
@@ -75,7 +75,7 @@ def candidate_choices(
 ) -> list[ConvolutionChoice]:  # fmt: skip
     """Choices worth trying: the best of each band and tile first, then other bands of rows, steps and groups of panels.
 
-    Cycles are those foreseen for the threads.
+    Cycles are predicted for that many threads.
     """
     picks = ranked_choices(g, target, threads, bands, tiles)
     rows, run = g.result[0], g.terms // g.kernel[0]
@@ -98,7 +98,7 @@ def candidate_choices(
 def ranked_products(
     g: ConvolutionGeometry, target: Target, threads: int, tiles: Sequence[GemmTile] = ()
 ) -> list[ConvolutionChoice]:
-    """Ways to run a convolution of single pixels as weights times image, each plain; the fastest foreseen first.
+    """Ways to run a convolution of single pixels as weights times image, each plain; predicted fastest first.
 
     The image is copied into panels, which is all it loses to `ranked_choices`.
     """
@@ -117,19 +117,19 @@ def ranked_products(
 
 
 def _fits(g: ConvolutionGeometry, band: str) -> bool:
-    if band == "place":
+    if band == "image":
         return not g.is_padded
     if band == "planes":
         return g.channels * g.groups <= MOST_PLANES
-    if band == "patches":
-        return g.terms * math.prod(g.result) * 4 <= MOST_PATCH_BYTES
+    if band == "im2col":
+        return g.terms * math.prod(g.result) * 4 <= MOST_IM2COL_BYTES
     return True
 
 
 def _fits_stack(g: ConvolutionGeometry, band: str, height: int) -> bool:
     """Whether the copy of the rows that `height` rows of the result read is not too large."""
     copied = g.span(0, height) * g.span(1, g.result[1]) * g.channels * 4
-    return band == "place" or copied <= MOST_BAND_BYTES
+    return band == "image" or copied <= MOST_BAND_BYTES
 
 
 def blocking_cycles(
@@ -139,7 +139,7 @@ def blocking_cycles(
     columns, height = blocking.tile.columns(target), blocking.m_block
     panels = math.ceil(math.ceil(g.outputs / columns) / blocking.n_groups)
     line = height * g.result[1] if band in FLAT_BANDS else g.result[1]
-    if band == "place" and g.is_product:
+    if band == "image" and g.is_product:
         line = math.ceil(math.prod(g.result) / math.ceil(g.result[0] / height))
     lines = math.ceil(height * g.result[1] / line)
     panel = g.terms * columns * 4
@@ -155,8 +155,8 @@ def blocking_cycles(
         lines * (steps - 1) * line * sum(widths) * 8 / COPY_BYTES_PER_CYCLE
     )  # sums wait in the result
     image = _touched(g, 0, height) * _touched(g, 1, g.result[1]) * g.channels * 4
-    if band != "place":
-        copied = line * g.terms * 4 if band == "patches" else image
+    if band != "image":
+        copied = line * g.terms * 4 if band == "im2col" else image
         task += copied / COPY_BYTES_PER_CYCLE
     # What does not stay in L2 comes from behind it again: panels for every band, the image for every panel.
     room = target.l2_bytes // 2
@@ -219,7 +219,7 @@ def pick_blocking(
 def _even(g: ConvolutionGeometry, band: str, height: int) -> bool:
     """Whether bands of that many rows are as many lines of pixels as single-tap convolutions are cut into."""
     lines = math.ceil(g.result[0] / height)
-    return band != "place" or not g.is_product or math.prod(g.result) % lines == 0
+    return band != "image" or not g.is_product or math.prod(g.result) % lines == 0
 
 
 def _touched(g: ConvolutionGeometry, axis: int, places: int) -> int:

@@ -42,7 +42,7 @@ Cycles = Callable[[ConvolutionGeometry, Target], float | None]
 class ConvolutionForm:
     """One way to run an f32 convolution.
 
-    `build` makes the ops that compute the same as the convolution. `cycles` foresees what they take on one core, None
+    `build` makes ops that compute the same as the convolution. `cycles` predicts their cycles on one core, None
     where the form cannot run it. `switches` (of `options.SWITCHES`) each turn the form off. `constant_weights`:
     whether it prepares the weights at compile time, and so needs them constant. `spatial_axes`: the most it runs.
     Cycles count `price` times when forms are ranked.
@@ -58,7 +58,7 @@ class ConvolutionForm:
 
 
 def ranked_forms(op: Convolution, ctx: LowerContext) -> list[tuple[ConvolutionForm, float]]:
-    """The forms that can run a convolution, each with its cycles foreseen, the best first; none if no template can.
+    """The forms that can run a convolution, each with its predicted cycles, best first; empty if no template can.
 
     The form of Winograd's that the options ask for goes before all others.
     """
@@ -94,19 +94,19 @@ def padded(make: Composer, x: GraphTensor, window: Window, fill: int | float | b
     return make("pad", x, before=(*lead, *window.before), after=(*lead, *after), value=fill)
 
 
-def _patches(make: Composer, op: Convolution) -> GraphTensor:
-    """Weights [groups, O / groups, C / groups * kernel] times patches [N, groups, C / groups * kernel, places]."""
+def _im2col(make: Composer, op: Convolution) -> GraphTensor:
+    """Weights [groups, O / groups, C / groups * kernel] times im2col [N, groups, C / groups * kernel, pixels]."""
     x, w = op.inputs
     groups, window = op.groups, op.window
     rows, terms = w.details.plain_dims[0] // groups, math.prod(w.details.plain_dims[1:])
     batch, _, *sizes = x.details.plain_dims
     out = op.outputs[0].details.plain_dims
-    patches = padded(make, x, window, 0)
+    columns = padded(make, x, window, 0)
     if not _reads_all(window):
         geometry = {"strides": window.strides, "dilations": window.dilations}
-        patches = make("patches", patches, kernel=window.kernel, **geometry)
+        columns = make("im2col", columns, kernel=window.kernel, **geometry)
     place = (groups,) if groups > 1 else ()
-    columns = make("reshape", patches, shape=(batch, *place, terms, math.prod(out[2:])))
+    columns = make("reshape", columns, shape=(batch, *place, terms, math.prod(out[2:])))
     matrix = make("reshape", w, shape=(*place, rows, terms))
     return make("reshape", make("matmul_core", matrix, columns), shape=out)
 
@@ -117,8 +117,8 @@ def _reads_all(window: Window) -> bool:
     return single and not window.is_padded
 
 
-def _patches_cycles(g: ConvolutionGeometry, target: Target) -> float | None:
-    """The product, the copy of its right-hand side into panels, and writing and reading the patches."""
+def _im2col_cycles(g: ConvolutionGeometry, target: Target) -> float | None:
+    """The product, the copy of its right-hand side into panels, and writing and reading the im2col matrix."""
     if g.outputs < LEAST_ROWS:
         return None
     places = math.prod(g.result)
@@ -126,7 +126,7 @@ def _patches_cycles(g: ConvolutionGeometry, target: Target) -> float | None:
     copies = (1 if g.is_product else 3) * g.terms * places * 4 / COPY_BYTES_PER_CYCLE
     stored = (
         0.0 if g.is_product else 2.0 * TASK_CYCLES
-    )  # kernels of their own: the padding and the patches
+    )  # kernels of their own: the padding and im2col
     return g.batch * g.groups * (g.terms * product + copies) + stored
 
 
@@ -184,5 +184,5 @@ FORMS = (
         )
         for name, form in WINOGRAD.items()
     ),
-    ConvolutionForm("patches", _patches, _patches_cycles, spatial_axes=99),
+    ConvolutionForm("im2col", _im2col, _im2col_cycles, spatial_axes=99),
 )

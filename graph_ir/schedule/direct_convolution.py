@@ -22,7 +22,7 @@ from .format_choice import FormatChoice
 from .matmul_tile import BYTES_PER_CYCLE, MatmulBlocking
 from .problem import problem_of
 
-LAST_BANDS = ("place", "rows", "patches")
+LAST_BANDS = ("image", "rows", "im2col")
 """Bands for an image channels last."""
 PLAIN_BANDS = ("planes", "product")
 
@@ -64,7 +64,7 @@ def panel_format(op: Convolution, choice: ConvolutionChoice, target: Target) -> 
 def offered(
     g: ConvolutionGeometry, ctx: LowerContext, problem: str = ""
 ) -> list[ConvolutionChoice]:
-    """Every way the template offers, the fastest foreseen first for each layout of the image.
+    """Every choice the template offers, predicted fastest first for each layout of the image.
 
     Of the tile only that is asked for under the name of the problem, if any is and it can run.
     """
@@ -96,7 +96,7 @@ def convolution_choices(op: DirectConvolution, ctx: LowerContext) -> list[Convol
 
 
 def convolution_candidates(op: DirectConvolution, ctx: LowerContext) -> list[ConvolutionChoice]:
-    """The choices worth trying for the layouts a convolution has, with the cycles foreseen; the model's pick first."""
+    """The choices worth trying for the layouts a convolution has, with predicted cycles; the model's pick first."""
     picks = convolution_choices(op, ctx)
     if picks[0].band == "product":
         return picks

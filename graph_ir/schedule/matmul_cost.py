@@ -13,7 +13,7 @@ L2_BYTES_PER_CYCLE = 32
 """What a core reads from its own L2 while it computes."""
 
 STRIDED_BYTES_PER_CYCLE = 1.5
-"""The same where each row of a panel lies on another page: no prefetcher foresees it (measured on Zen 5)."""
+"""The same where each row of a panel lies on another page: hardware prefetchers stop there (measured on Zen 5)."""
 
 UNHIDDEN = 1 / 16
 """The part of the shorter of work and traffic that does not run beside the longer one."""

@@ -1,4 +1,4 @@
-"""Loop nest of a direct f32 convolution around the `brgemm` microkernel: no patches in memory, no copy of the image.
+"""Loop nest of a direct f32 convolution around the `brgemm` microkernel: no im2col matrix, no copy of the image.
 
     for each image, group, band of rows, group of panels (parallel):
       copy the rows of the image that the band needs, with their padding (unless read in place)

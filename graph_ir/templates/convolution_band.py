@@ -2,12 +2,12 @@
 
 All give the microkernel rows of A: one pixel of the result each, `pixel` elements apart, and the sum over the terms as
 a few steps of equal strides. A copy costs one load and store for each element; every element is then multiplied by all
-the outputs of its group and, but for `PatchBand`, by every tap of the kernel.
+the outputs of its group and, but for `Im2colBand`, by every tap of the kernel.
 
-    PlaceBand    image channels last, no padding           nothing is copied
+    ImageBand    image channels last, no padding           nothing is copied
     RowBand      image channels last                       [rows][columns + padding][channels]
     PlaneBand    image plain, for few channels             [rows][channels][columns + padding]
-    PatchBand    image channels last, for narrow results   [pixels][kernel rows][kernel columns][channels]
+    Im2colBand   image channels last, for narrow results   [pixels][kernel rows][kernel columns][channels]
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Step:
     b_batch: int
 
 
-class PlaceBand:
+class ImageBand:
     """The image itself; with copies of rows, what `RowBand` adds."""
 
     def __init__(self, geometry: ConvolutionGeometry, x: ImageOperand, rows: int) -> None:
@@ -98,7 +98,7 @@ class PlaceBand:
         ]  # fmt: skip
 
 
-class RowBand(PlaceBand):
+class RowBand(ImageBand):
     """A copy of the rows a band needs, with their padding, channels last."""
 
     def __init__(self, geometry: ConvolutionGeometry, x: ImageOperand, rows: int) -> None:
@@ -177,8 +177,8 @@ class PlaneBand(RowBand):
         ]  # fmt: skip
 
 
-class PatchBand(PlaceBand):
-    """All that each pixel is made of, one after the other: for results too narrow to fill a register tile by rows."""
+class Im2colBand(ImageBand):
+    """im2col of a band: all terms of a pixel are contiguous. For results too narrow to fill a register tile by rows."""
 
     def __init__(self, geometry: ConvolutionGeometry, x: ImageOperand, rows: int) -> None:
         super().__init__(geometry, x, rows)
@@ -225,12 +225,12 @@ class PatchBand(PlaceBand):
         return [Step(k, k, min(k_block, terms - k), 1, 0, 0) for k in range(0, terms, k_block)]
 
 
-Band = PlaceBand | RowBand | PlaneBand | PatchBand
-BANDS: dict[str, type[PlaceBand]] = {
-    "place": PlaceBand,
+Band = ImageBand | RowBand | PlaneBand | Im2colBand
+BANDS: dict[str, type[ImageBand]] = {
+    "image": ImageBand,
     "rows": RowBand,
     "planes": PlaneBand,
-    "patches": PatchBand,
+    "im2col": Im2colBand,
 }
 
 

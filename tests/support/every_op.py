@@ -66,7 +66,7 @@ EXAMPLES: dict[str, tuple[list[tuple[DType, tuple[int, ...]]], dict[str, Any]]] 
     "max_pool_indices": POOL,
     "min_pool": POOL,
     "pad": (X, {"before": (0, 1, 0), "after": (0, -2, 3), "mode": "constant", "value": -np.inf}),
-    "patches": (X, {"kernel": (3,)}),
+    "im2col": (X, {"kernel": (3,)}),
     "prod_pool": POOL,
     "reduce_log_sum_exp": (X, {"axes": None}),
     "reorder": (X, {"format": parse_format("ABD4b", "ABD")}),

@@ -73,7 +73,7 @@ def test_a_convolution_is_tried_in_every_form_and_layout() -> None:
     found = {(v.op.split()[0], v.layout) for v in model_variants(graph, ctx)}
     direct = {layout for name, layout in found if name == "direct_convolution"}
     assert direct == {f"NHWC,OHWI{n}o->NHWC" for n in (16, 32, 48)}
-    assert {"convolution", "pad", "patches", "matmul_core"} <= {name for name, _ in found}
+    assert {"convolution", "pad", "im2col", "matmul_core"} <= {name for name, _ in found}
     (chosen,) = {v.layout for v in model_variants(graph, ctx) if v.op.startswith("d") and v.chosen}
     assert chosen in direct
 

@@ -298,11 +298,11 @@ def test_loops_and_choices(start: int) -> None:
 def test_what_cannot_be_written_is_found_in_subgraphs_too() -> None:
     branch = Graph("branch")
     x = branch.make_input(LogicalTensor(F32, (2, 4)), "x")
-    branch.make_output(branch.make("patches", [x], {"kernel": (2,)}).outputs[0])
+    branch.make_output(branch.make("im2col", [x], {"kernel": (2,)}).outputs[0])
     graph = Graph("outer")
     index = graph.make_input(LogicalTensor(S64, ()), "index")
     y = graph.make_input(LogicalTensor(F32, (2, 4)), "y")
     choice = graph.make("case", [index, y], {"branches": (branch,)})
     graph.make_output(choice.outputs[0])
-    with pytest.raises(UnsupportedError, match=r"cannot be written as HLO: patches \(1x\)$"):
+    with pytest.raises(UnsupportedError, match=r"cannot be written as HLO: im2col \(1x\)$"):
         write_hlo(graph)

@@ -118,7 +118,7 @@ ONE: dict[str, dict[str, Any]] = {
 }
 NOT_ALONE = (
     *("input", "constant", "output", "batch_norm", "gather", "select", "prelu"),
-    *("convolution", "convolution_transpose", "patches", "gather_elements", "scatter_elements"),
+    *("convolution", "convolution_transpose", "im2col", "gather_elements", "scatter_elements"),
 )
 
 
@@ -184,7 +184,7 @@ SEVERAL: list[tuple[str, list[Any], dict[str, Any]]] = [
      {"strides": (2, 1), "before": (1, 0), "after": (1, 0), "output_padding": (1, 0)}),
     ("convolution_transpose", [np.zeros((1, 2, 4), F), np.zeros((2, 3, 3), F)],
      {"strides": (2,), "before": (1,), "after": (0,)}),
-    ("patches", [np.zeros((2, 3, 5, 6), F)],
+    ("im2col", [np.zeros((2, 3, 5, 6), F)],
      {"kernel": (3, 2), "before": (1, 0), "after": (1, 0), "strides": (2, 1)}),
     ("gather_elements", [np.zeros((3, 4), F), np.zeros((3, 2), np.int32)], {"axis": 1}),
     ("scatter_elements", [np.zeros((3, 4), F), np.zeros((3, 2), np.int64), np.zeros((3, 2), F)],
@@ -346,7 +346,7 @@ WINDOWS_WITHOUT_A_FORM = [
     ("resize", (1, 2, 5), {"shape": (1, 2, 10)},
      "resize of f32[1,2,5] to [1, 2, 10], nearest, half_pixel"),
     ("cum_sum", (3,), {"exclusive": True}, "cum_sum that leaves the element itself out"),
-    ("patches", (1, 2, 5), {"kernel": (2,)}, "patches of f32[1,2,5] by [2], [0] and [0]"),
+    ("im2col", (1, 2, 5), {"kernel": (2,)}, "im2col of f32[1,2,5] by [2], [0] and [0]"),
 ]  # fmt: skip
 
 

@@ -204,18 +204,18 @@ def test_transpose_rejects(w, attrs, message):
     assert str(error.value) == f"convolution_transpose 'x': {message}"
 
 
-# --- patches -------------------------------------------------------------------------------------------------------
+# --- im2col --------------------------------------------------------------------------------------------------------
 
 
-def test_patches():
+def test_im2col():
     x = integers((1, 2, 5), np.int32)
     attrs = {"kernel": (3,), "strides": (2,), "before": (1,)}
     padded = np.pad(x, [(0, 0), (0, 0), (1, 0)])
     expected = np.stack([padded[..., k : k + 4 : 2] for k in range(3)], 2)
-    check_op("patches", [x], attrs, expected)
-    check_native("patches", [x], attrs)
+    check_op("im2col", [x], attrs, expected)
+    check_native("im2col", [x], attrs)
 
 
-def test_patches_reject_a_window_of_every_axis():
+def test_im2col_reject_a_window_of_every_axis():
     with pytest.raises(UserError, match="kernel must have fewer entries than x has axes"):
-        make_op("patches", [integers((3,))], {"kernel": (2,)})
+        make_op("im2col", [integers((3,))], {"kernel": (2,)})

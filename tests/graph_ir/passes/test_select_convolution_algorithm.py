@@ -33,16 +33,16 @@ PRODUCT = ["matmul_core", "reshape", "reshape", "reshape"]
     ("w", "attrs", "names"),
     [
         ((8, 4, 1, 1), {}, PRODUCT),
-        ((8, 4, 1, 1), {"strides": (2, 1)}, [*PRODUCT[:1], "patches", *PRODUCT[1:]]),
-        ((8, 4, 2, 3), {}, [*PRODUCT[:1], "patches", *PRODUCT[1:]]),
-        ((8, 4, 2, 3), {"before": (1, 0)}, ["matmul_core", "pad", "patches", *PRODUCT[1:]]),
-        ((16, 2, 2, 3), {"groups": 2}, [*PRODUCT[:1], "patches", *PRODUCT[1:]]),
+        ((8, 4, 1, 1), {"strides": (2, 1)}, ["im2col", *PRODUCT]),
+        ((8, 4, 2, 3), {}, ["im2col", *PRODUCT]),
+        ((8, 4, 2, 3), {"before": (1, 0)}, ["im2col", "matmul_core", "pad", *PRODUCT[1:]]),
+        ((16, 2, 2, 3), {"groups": 2}, ["im2col", *PRODUCT]),
         ((8, 1, 2, 3), {"groups": 4}, ["convolution"]),
         ((8, 1, 2, 3), {"groups": 4, "after": (0, 2)}, ["convolution", "pad"]),
         ((LEAST_ROWS - 1, 4, 2, 3), {}, ["convolution"]),
     ],
 )
-def test_patches(w, attrs, names):
+def test_im2col(w, attrs, names):
     assert after("convolution", F32, [(2, 4, 4, 5), w], attrs, without_direct) == names
 
 
@@ -67,7 +67,7 @@ def test_direct(x, w, attrs):
 
 def test_more_than_two_spatial_axes_are_patches():
     names = after("convolution", F32, [(2, 4, 3, 4, 5), (8, 4, 2, 2, 2)], {})
-    assert "patches" in names and "matmul_core" in names
+    assert "im2col" in names and "matmul_core" in names
 
 
 def test_the_choice_is_recorded_with_what_the_others_would_take():
@@ -78,7 +78,7 @@ def test_the_choice_is_recorded_with_what_the_others_would_take():
     (decision,) = [d for d in log_of(graph).decisions if d.kind == "form"]
     assert decision.subjects == ("conv",)
     assert re.fullmatch(
-        r"direct, [\d.e+]+ predicted cycles; patches [\d.e+]+ \([\d.]+ times\)", decision.text
+        r"direct, [\d.e+]+ predicted cycles; im2col [\d.e+]+ \([\d.]+ times\)", decision.text
     )
 
 

@@ -11,8 +11,8 @@ from graphc.graph_ir.schedule.blockings import (
     asking,
     blocked_op,
     blocking_of,
-    foreseen_cycles,
     offered_blockings,
+    predicted_cycles,
 )
 from graphc.graph_ir.schedule.query_format import query_format
 from support.lowered import context
@@ -44,7 +44,7 @@ def test_what_is_offered_can_be_asked_for(op: Op) -> None:
     assert offered[0] == blocking_of(blocked, ctx) and len(offered) > 3
     for blocking in offered:
         assert blocking_of(blocked, asking(blocked, blocking, ctx)) == blocking
-        assert foreseen_cycles(blocked, blocking, ctx) > 0
+        assert predicted_cycles(blocked, blocking, ctx) > 0
 
 
 def test_other_ops_have_none() -> None:

@@ -17,7 +17,7 @@ from graphc.graph_ir.schedule.convolution_blocking import (
 from graphc.graph_ir.schedule.convolution_geometry import ConvolutionGeometry
 
 TARGET = Target("avx512", l1_bytes=48 << 10, l2_bytes=1 << 20)
-LAST = ("place", "rows", "patches")
+LAST = ("image", "rows", "im2col")
 
 
 def square(channels: int, size: int, outputs: int, kernel: int = 3) -> ConvolutionGeometry:
@@ -35,8 +35,8 @@ def best(g: ConvolutionGeometry, threads: int = 1) -> ConvolutionChoice:
     ("geometry", "band"),
     [
         (square(64, 56, 64), "rows"),
-        (square(64, 56, 64, 1), "place"),
-        (square(128, 2, 128), "patches"),
+        (square(64, 56, 64, 1), "image"),
+        (square(128, 2, 128), "im2col"),
     ],
 )
 def test_band(geometry: ConvolutionGeometry, band: str) -> None:

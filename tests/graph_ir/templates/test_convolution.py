@@ -93,7 +93,7 @@ def test_every_band_and_block_on_offer_gives_the_same_result() -> None:
     graph = convolution((1, 5, 5, 3), (26, 5, 3, 3), before=(1, 1), after=(1, 1))
     ctx = context()
     op = direct(graph)
-    assert {c.band for c in convolution_choices(op, ctx)} == {"rows", "patches"}
+    assert {c.band for c in convolution_choices(op, ctx)} == {"rows", "im2col"}
     blocking = convolution_choice(op, ctx).blocking
     for rows, k_block, groups in ((1, 1, 1), (2, 6, 2), (5, 15, 1), (2, 30, 1), (5, 45, 2)):
         asked = replace(blocking, m_block=rows, k_block=k_block, n_groups=groups)

@@ -26,9 +26,9 @@ def operand(g: ConvolutionGeometry, band: str) -> ImageOperand:
 
 def place(g: ConvolutionGeometry, band: str, i: int, j: int, c: int) -> int:
     """Where term (i, j, c) of a pixel lies, from the pixel's place."""
-    if band == "patches":
+    if band == "im2col":
         return (i * g.kernel[1] + j) * g.channels + c
-    columns = g.image[1] if band == "place" else g.span(1, g.result[1])
+    columns = g.image[1] if band == "image" else g.span(1, g.result[1])
     y, x = i * g.dilations[0], j * g.dilations[1]
     if band == "planes":
         return (y * g.channels + c) * columns + x
@@ -70,4 +70,4 @@ def test_copies_hold_what_the_rows_need() -> None:
         for band in BANDS
         for made in [BANDS[band](GEOMETRY, operand(GEOMETRY, band), 2)]
     }
-    assert sizes == {"place": 0, "rows": 4 * 9 * 5, "planes": 4 * 9 * 5, "patches": 2 * 7 * 45}
+    assert sizes == {"image": 0, "rows": 4 * 9 * 5, "planes": 4 * 9 * 5, "im2col": 2 * 7 * 45}
