@@ -13,7 +13,7 @@ from .errors import UserError
 
 @dataclass(frozen=True)
 class GemmTile:
-    """Register tile of the f32 microkernel: `rows` x (`vectors` * lanes) accumulators.
+    """Register tile of a microkernel: `rows` x (`vectors` * lanes) accumulators.
 
     `efficiency` is the share of the multiply-add rate the tile reaches when nothing is wasted, measured.
     """
@@ -22,9 +22,9 @@ class GemmTile:
     vectors: int
     efficiency: float = 1.0
 
-    def columns(self, target: Target) -> int:
-        """f32 columns of the tile on a target."""
-        return self.vectors * target.lanes(F32)
+    def columns(self, target: Target, accumulator: DType = F32) -> int:
+        """Columns of the tile on a target for sums of a type."""
+        return self.vectors * target.lanes(accumulator)
 
 
 @dataclass(frozen=True)
@@ -36,24 +36,15 @@ class IsaTable:
     has_masks: bool
     has_fma: bool
     k_unroll: int
-    gemm_tiles: tuple[GemmTile, ...]
 
 
 ISA_TABLES = {
     # k_unroll: k steps in one trip of the innermost loop. With 24 multiply-adds a step its counter is hidden already,
     # and LLVM's scheduler spills when it sees more steps at once; with 12, two steps hide it.
-    # 32 registers: 8x3 = 24 accumulators + 3 B vectors + 1 broadcast = 28 (94-98 % of peak measured).
-    # 11x2 = 22 suits N that is a multiple of 32 but not of 48. Taller would fit the registers, but rows 4 KB apart
-    # (K a multiple of 1024) share one set of a 12-way L1: 14 rows and B miss at every step, 91 % of peak instead of 96.
-    "avx512": IsaTable(512, 32, True, True, 1, (GemmTile(8, 3), GemmTile(11, 2), GemmTile(28, 1))),
-    # 16 registers: 4x3 = 12 accumulators + 3 B vectors + 1 broadcast; 7 loads per 12 multiply-adds.
-    # 6x2 = 12 + 2 + 1-2, 8 loads; 12x1 for at most 8 columns.
-    "avx2": IsaTable(
-        256, 16, False, True, 2, (GemmTile(4, 3), GemmTile(6, 2, 0.98), GemmTile(12, 1))
-    ),
-    # 128-bit vectors on any LLVM target: 4x2 = 8 accumulators leave room for separate multiply and add. With two k
-    # steps at once LLVM keeps a vector of B on the stack: 47.2 GFLOP/s instead of 49.7 on 128x768x768.
-    "generic": IsaTable(128, 16, False, False, 1, (GemmTile(4, 2), GemmTile(8, 1))),
+    "avx512": IsaTable(512, 32, True, True, 1),
+    "avx2": IsaTable(256, 16, False, True, 2),
+    # With two k steps at once LLVM keeps a vector of B on the stack: 47.2 GFLOP/s instead of 49.7 on 128x768x768.
+    "generic": IsaTable(128, 16, False, False, 1),
 }
 
 # LLVM's names of the instruction sets each ISA's code uses; widest ISA first.
@@ -91,6 +82,10 @@ class Target:
     def lanes(self, dtype: DType) -> int:
         """Elements of `dtype` in one vector register."""
         return self.table.vector_bits // max(dtype.bits, 8)
+
+    def has(self, *features: str) -> bool:
+        """Whether LLVM may use all of these instruction sets."""
+        return {f"+{feature}" for feature in features} <= set(self.features.split(","))
 
     def with_features(self, cpu: str, features: str) -> Target:
         """The same vector shapes emitted for another CPU: how tests run 512-bit code on a 256-bit machine."""

@@ -388,13 +388,14 @@ class LoopBuilder:
         epilogue: Epilogue | None = None,
         tile_rows: int = 4,
         prefetch: tuple[PrefetchHint, ...] = (),
+        k_group: int = 1,
     ) -> None:
         """C (+)= sum of A_b x B_b for `sizes` = (m, n, k); strides in elements (see `nodes.Brgemm`)."""
         m, n, k = sizes
         self.emit(
             Brgemm(
                 c, a, b, m, n, k, batch, a_batch, a_row, a_col, b_batch, b_row, c_row, accumulate, n_padded, epilogue,
-                tile_rows, prefetch,
+                tile_rows, prefetch, k_group,
             )
         )  # fmt: skip
 

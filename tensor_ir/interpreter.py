@@ -269,8 +269,10 @@ def _compile_brgemm(s: Brgemm) -> Run:
         (part.buffer.name, compile_place(part.buffer, part.indices)) for part in (s.c, s.a, s.b)
     ]
     a_shape, a_strides = (s.batch, s.m, s.k), (s.a_batch, s.a_row, s.a_col)
-    b_shape, b_strides = (s.batch, s.k, s.n_padded), (s.b_batch, s.b_row, 1)
-    sum_dtype = s.epilogue.acc.dtype if s.epilogue else s.c.buffer.dtype
+    groups = -(-s.k // s.k_group)
+    b_shape = (s.batch, groups, s.n_padded, s.k_group)
+    b_strides = (s.b_batch, s.b_row, s.k_group, 1)
+    sum_dtype = s.accumulator
     wide = np.dtype(np.float64) if sum_dtype.is_float else np.dtype(np.int64)
 
     def brgemm(env: Env) -> None:
@@ -279,6 +281,7 @@ def _compile_brgemm(s: Brgemm) -> Run:
         c = _strided(c_flat, c_at, (s.m, s.n), (s.c_row, 1))
         a = _strided(a_flat, a_at, a_shape, a_strides).astype(wide)
         b = _strided(b_flat, b_at, b_shape, b_strides)[:, :, : s.n].astype(wide)
+        b = b.swapaxes(2, 3).reshape(s.batch, groups * s.k_group, s.n)[:, : s.k]
         total = c.astype(wide) if s.accumulate else np.zeros(c.shape, wide)
         for one_a, one_b in zip(a, b, strict=True):
             total = total + one_a @ one_b

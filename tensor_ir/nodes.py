@@ -39,6 +39,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, Union
 
+from ..base.contraction import accumulator_of
 from ..base.dtypes import BOOL, S64, DType
 
 UNARY_OPS = ("neg", "not", "abs", "sqrt", "floor", "ceil", "trunc", "round_even")
@@ -323,7 +324,10 @@ class Brgemm:
     For 0 <= i < m, 0 <= j < n. `accumulate`: C0 is the old C[i, j], else 0. Strides are in elements:
     A_b[i, l] is at a + b * a_batch + i * a_row + l * a_col, B_b[l, j] at b + b * b_batch + l * b_row + j, C[i, j] at
     c + i * c_row + j. The slices are of 1-D buffers. Each row of B is readable for `n_padded` >= n columns, C is
-    written for n. `tile_rows` is the height of the register tile, which decides how many partial sums each element has.
+    written for n. Operands are converted to the type of the sums, `accumulator`, which is that of C unless an epilogue
+    converts. `k_group` > 1 takes so many neighbouring k in one `dot2` or `dot4`: then a_col is 1 and B_b[l, j] lies at
+    b + b * b_batch + l // k_group * b_row + j * k_group + l % k_group, zero for l from k to the end of the last group.
+    `tile_rows` is the height of the register tile, which decides how many partial sums each element has.
     Cache lines named by `prefetch` are prefetched meanwhile, spread evenly over the product.
     """
 
@@ -345,6 +349,12 @@ class Brgemm:
     epilogue: Epilogue | None = None
     tile_rows: int = 4
     prefetch: tuple[PrefetchHint, ...] = ()
+    k_group: int = 1
+
+    @property
+    def accumulator(self) -> DType:
+        """What the products are summed in."""
+        return accumulator_of(self.a.buffer.dtype, self.b.buffer.dtype)
 
 
 @dataclass(frozen=True)

@@ -195,8 +195,9 @@ class _Parser(ExpressionParser):
         c, a, b = (self._slice(arg) for arg in call.args)
         numbers: dict[str, Any] = {name: literal(given[name]) for name in BRGEMM_NUMBERS}
         prefetch = self._prefetch_hints(given.get("prefetch"))
+        group = self.integer(given["k_group"]) if "k_group" in given else 1
         epilogue = self._epilogue(call, given.get("acc"), names, body) if names else None
-        return Brgemm(c, a, b, **numbers, epilogue=epilogue, prefetch=prefetch)
+        return Brgemm(c, a, b, **numbers, epilogue=epilogue, prefetch=prefetch, k_group=group)
 
     def _prefetch_hints(self, node: ast.expr | None) -> tuple[PrefetchHint, ...]:
         match node:

@@ -169,6 +169,8 @@ def _brgemm_lines(stmt: Brgemm, depth: int) -> Iterator[str]:
     pad = INDENT * depth
     args = [_slice(stmt.c), _slice(stmt.a), _slice(stmt.b)]
     args += [f"{name}={getattr(stmt, name)}" for name in BRGEMM_NUMBERS]
+    if stmt.k_group != 1:
+        args.append(f"k_group={stmt.k_group}")
     if stmt.prefetch:
         parts = [f"{_slice(one.address)}: {one.elements}" for one in stmt.prefetch]
         args.append(f"prefetch={{{', '.join(parts)}}}")

@@ -221,10 +221,29 @@ class _Checker:
             )
         sizes_fit = min(s.m, s.n, s.k, s.batch) >= 0 and s.n_padded >= s.n and s.tile_rows >= 1
         _require(sizes_fit, "brgemm sizes must not be negative, nor n_padded below n", s)
+        self._contraction(s)
         if s.epilogue is not None:
             self._epilogue(s.epilogue, s)
 
+    def _contraction(self, s: Brgemm) -> None:
+        """The types of a product."""
+        a, b, c, acc = s.a.buffer.dtype, s.b.buffer.dtype, s.c.buffer.dtype, s.accumulator
+        _require(BOOL not in (a, b) and a.is_float == b.is_float, "brgemm takes numbers alike", s)
+        _require(
+            c == acc or (s.epilogue is not None and not s.accumulate),
+            f"brgemm of {a} and {b} sums in {acc}, which only an epilogue may store as {c}",
+            s,
+        )
+        if s.k_group != 1:
+            known = INTRINSICS.get(f"dot{s.k_group}")
+            _require(
+                known is not None and (a, b, acc) in known.operands and s.a_col == 1,
+                f"brgemm of {a} and {b} has no groups of {s.k_group}, or a_col is not 1",
+                s,
+            )
+
     def _epilogue(self, e: Epilogue, s: Brgemm) -> None:
+        _require(e.acc.dtype == s.accumulator, f"the sums of this brgemm are {s.accumulator}", s)
         before = dict(self.scope)
         for var in (e.row, e.col, e.acc):
             self._bind(var)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..base.contraction import f32_tiles
 from ..base.dtypes import F32
 from ..graph_ir.inspect.compare import Difference, difference
 from ..graph_ir.ir.graph import Graph, GraphTensor, Op, subgraphs_of
@@ -211,7 +212,7 @@ def _layout_text(choice: FormatChoice) -> str:
 
 def _boundary_products(ctx: LowerContext) -> Iterator[Variant]:
     """Products whose sizes lie around the tile: the tails of every register tile of the ISA, A and B transposed too."""
-    for tile in ctx.target.table.gemm_tiles:
+    for tile in f32_tiles(ctx.target):
         columns = tile.columns(ctx.target)
         for m in (1, tile.rows - 1, tile.rows + 1):
             for n, k in ((1, 5), (columns - 1, 1), (columns + 1, 7)):

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 
+from ...base.contraction import f32_tiles
 from ...base.dtypes import F32
 from ...base.target import GemmTile, Target
 from ...tensor_ir.tiling import split_rows
@@ -58,7 +59,7 @@ def ranked_choices(
     not depend on the number of threads.
     """
     found = []
-    for band, tile in product(bands, tiles or target.table.gemm_tiles):
+    for band, tile in product(bands, tiles or f32_tiles(target)):
         columns = tile.columns(target)
         if _fits(g, band):
             alone = pick_blocking(g, band, tile, target, 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from ...base.contraction import f32_tiles
 from ...base.dtypes import F32
 from ...base.target import GemmTile, Target
 from ...tensor_ir.tiling import k_splits, split_rows
@@ -33,7 +34,7 @@ def rows_for(columns: int, tile: GemmTile, target: Target) -> int:
     vectors = math.ceil(columns / target.lanes(F32))
     if vectors >= tile.vectors:
         return tile.rows
-    heights = [other.rows for other in target.table.gemm_tiles if other.vectors == vectors]
+    heights = [other.rows for other in f32_tiles(target) if other.vectors == vectors]
     return max([tile.rows, *heights])
 
 
@@ -56,7 +57,7 @@ def ranked_tiles(m: int, n: int, target: Target) -> list[GemmTile]:
     def cost(tile: GemmTile) -> tuple[float, int]:
         return product_cycles(m, n, tile, target), tile.columns(target)
 
-    return sorted(target.table.gemm_tiles, key=cost)
+    return sorted(f32_tiles(target), key=cost)
 
 
 def pick_tile(m: int, n: int, target: Target) -> GemmTile:

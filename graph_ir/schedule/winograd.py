@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...base.contraction import f32_tiles
 from ..ir.format import Format, channels_last, plain
 from ..ops.winograd import WinogradConvolution
 from .context import LowerContext
@@ -37,5 +38,5 @@ def panel_format(columns: int) -> Format:
 def winograd_blocking(op: WinogradConvolution, ctx: LowerContext) -> WinogradBlocking:
     """The cost model's blocking for the panels that u lies in."""
     columns = op.inputs[1].details.format.blocks[-1]
-    tile = next(x for x in ctx.target.table.gemm_tiles if x.columns(ctx.target) == columns)
+    tile = next(x for x in f32_tiles(ctx.target) if x.columns(ctx.target) == columns)
     return pick_blocking(winograd_geometry(op), op.form, tile, ctx.target, ctx.options.threads)

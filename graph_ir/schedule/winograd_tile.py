@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from ...base.contraction import f32_tiles
 from ...base.dtypes import F32
 from ...base.target import GemmTile, Target
 from ..ops.winograd_form import WinogradForm
@@ -122,5 +123,5 @@ def ranked_tiles(
     g: ConvolutionGeometry, form: WinogradForm, target: Target
 ) -> list[tuple[GemmTile, float]]:
     """The tiles of the ISA's table with their cycles, the best first."""
-    found = [(x, winograd_cycles(g, form, x, target)) for x in target.table.gemm_tiles]
+    found = [(x, winograd_cycles(g, form, x, target)) for x in f32_tiles(target)]
     return sorted(found, key=lambda pair: (pair[1], pair[0].columns(target)))

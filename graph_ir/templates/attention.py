@@ -17,6 +17,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from ...base.contraction import f32_tiles
 from ...base.dtypes import F32, DType
 from ...base.target import GemmTile, Target
 from ...tensor_ir import builder as t
@@ -241,7 +242,7 @@ class AttentionTemplate:
 def _tile_of(operand: Operand, m: int, n: int, target: Target) -> GemmTile:
     if not operand.panel:
         return pick_tile(m, n, target)
-    return next(x for x in target.table.gemm_tiles if x.columns(target) == operand.panel)
+    return next(x for x in f32_tiles(target) if x.columns(target) == operand.panel)
 
 
 def over_panels(n: int, columns: int, product: Callable[[Expr, Expr, int], Brgemm]) -> list[Stmt]:

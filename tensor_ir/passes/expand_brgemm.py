@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from ...base.dtypes import F32
+from ...base.dtypes import S32
 from ...base.target import Target
 from .. import builder as t
 from ..nodes import (
@@ -19,6 +19,7 @@ from ..nodes import (
     Brgemm,
     Broadcast,
     Buffer,
+    Const,
     Expr,
     For,
     Function,
@@ -79,12 +80,14 @@ class _Tile:
 
     def __post_init__(self) -> None:
         self.table = self.target.table
-        self.lanes = self.target.lanes(F32)
+        self.dtype = self.g.accumulator
+        self.lanes = self.target.lanes(self.dtype)
         self.vectors = -(-self.g.n // self.lanes)
         # By the width of the panel, not of its rest, so that equal columns have equal sums.
         self.splits = k_splits(self.g.tile_rows, -(-self.g.n_padded // self.lanes))
         shape = (self.splits * self.rows, self.vectors * self.lanes)
-        self.acc = Buffer(self.names.fresh("acc"), F32, shape, "local")
+        self.acc = Buffer(self.names.fresh("acc"), self.dtype, shape, "local")
+        self.steps = -(-self.g.k // self.g.k_group)
 
     def statement(self) -> Stmt:
         """The whole tile."""
@@ -95,7 +98,7 @@ class _Tile:
         return Block(tuple(body))
 
     def _start(self) -> list[Stmt]:
-        zero = Broadcast(t.const(0.0, F32), self.lanes)
+        zero = t.const(0, self.dtype, self.lanes)
         return [
             Store(
                 self.acc,
@@ -119,8 +122,11 @@ class _Tile:
         if self.g.batch < 1:
             return []
         batch = Var(self.names.fresh("batch")) if self.g.batch > 1 else t.as_expr(0)
-        unroll = max(self.splits, self.table.k_unroll)
-        whole = self.g.k - self.g.k % unroll
+        # Converted operands are more work to schedule: with several steps at once LLVM would spill.
+        converts = self.g.k_group == 1 and self.g.b.buffer.dtype != self.dtype
+        unroll = max(self.splits, 1 if converts else self.table.k_unroll)
+        full = self.g.k // self.g.k_group
+        whole = full - full % unroll
         body: list[Stmt] = []
         if whole:
             k = Var(self.names.fresh("k"))
@@ -128,45 +134,57 @@ class _Tile:
             body.append(
                 For(k, t.as_expr(0), t.as_expr(whole), Block(tuple(steps)), "serial", unroll)
             )
-        for i in range(whole, self.g.k):
+        for i in range(whole, self.steps):
             body.extend(self._step(batch, t.as_expr(i), i))
         if isinstance(batch, Var):
             return [For(batch, t.as_expr(0), t.as_expr(self.g.batch), Block(tuple(body)))]
         return body
 
     def _step(self, batch: Expr, k: Expr, number: int) -> list[Stmt]:
-        """One k: the row of B once, each element of A once, rows x vectors multiply-adds."""
-        g, first = self.g, (number % self.splits) * self.rows
+        """One k, or group of k: the row of B once, each element of A once, rows x vectors multiply-adds."""
+        first = (number % self.splits) * self.rows
         body: list[Stmt] = []
-        b_vectors: list[Expr] = []
-        for v in range(self.vectors):
-            offset = t.add(t.mul(batch, g.b_batch), t.add(t.mul(k, g.b_row), v * self.lanes))
-            b: Expr = Load(
-                g.b.buffer, self._at(g.b, offset), self.lanes, self._active(v, g.n_padded)
-            )
-            b_vectors.append(self._let(body, f"b{v}", b))
+        b_vectors = [self._let(body, f"b{v}", self._b(batch, k, v)) for v in range(self.vectors)]
         for r in range(self.rows):
-            row = t.mul(t.add(self.row0, r), g.a_row)
-            offset = t.add(t.mul(batch, g.a_batch), t.add(row, t.mul(k, g.a_col)))
-            a = self._let(
-                body, f"a{r}", Broadcast(Load(g.a.buffer, self._at(g.a, offset)), self.lanes)
-            )
+            a = self._let(body, f"a{r}", self._a(batch, k, r))
             for v, b in enumerate(b_vectors):
                 index = self._acc_index(first + r, v)
                 old = Load(self.acc, index, self.lanes)
                 body.append(Store(self.acc, index, self._multiply_add(a, b, old)))
-        return [*body, *self._prefetch(t.add(t.mul(batch, g.k), k))]
+        return [*body, *self._prefetch(t.add(t.mul(batch, self.steps), k))]
+
+    def _b(self, batch: Expr, k: Expr, v: int) -> Expr:
+        """Vector `v` of row (or group of rows) `k` of B, in the type it is multiplied in."""
+        g = self.g
+        at = t.add(t.mul(k, g.b_row), v * self.lanes * g.k_group)
+        active = self._active(v, g.n_padded)
+        place = self._at(g.b, t.add(t.mul(batch, g.b_batch), at))
+        value = Load(g.b.buffer, place, self.lanes * g.k_group, active and active * g.k_group)
+        return value if g.k_group > 1 else t.cast(value, self.dtype)
+
+    def _a(self, batch: Expr, k: Expr, r: int) -> Expr:
+        """Element (or group of elements) `k` of row `r` of A in all lanes, in the type it is multiplied in."""
+        g = self.g
+        row = t.mul(t.add(self.row0, r), g.a_row)
+        offset = t.add(t.mul(batch, g.a_batch), t.add(row, t.mul(k, g.k_group * g.a_col)))
+        place = self._at(g.a, offset)
+        if g.k_group == 1:
+            return Broadcast(t.cast(Load(g.a.buffer, place), self.dtype), self.lanes)
+        is_last = isinstance(k, Const) and (k.value + 1) * g.k_group > g.k
+        group = Load(g.a.buffer, place, g.k_group, g.k % g.k_group if is_last else None)
+        word = t.bitcast(group, S32)  # one broadcast, whatever is in it
+        return t.bitcast(Broadcast(word, self.lanes), g.a.buffer.dtype)
 
     def _prefetch(self, step: Expr) -> list[Stmt]:
         """This step's share of the prefetch hints, spread evenly over the rows of the product.
 
         A step may prefetch a line twice, which costs only a load slot, and these loops have some to spare.
         """
-        line = CACHE_LINE // F32.size
+        line = CACHE_LINE // self.g.b.buffer.dtype.size
         hints: list[Stmt] = []
         for one in self.g.prefetch:
             per_row = -(-one.elements // self.g.m)
-            per_step = -(-self.rows * one.elements // (self.g.m * self.g.k * self.g.batch))
+            per_step = -(-self.rows * one.elements // (self.g.m * self.steps * self.g.batch))
             first = t.add(t.mul(self.row0, per_row), t.mul(step, per_step))
             hints += [
                 Prefetch(Slice(one.address.buffer, self._at(one.address, t.add(first, at))))
@@ -176,7 +194,10 @@ class _Tile:
 
     def _multiply_add(self, a: Expr, b: Expr, acc: Expr) -> Expr:
         """One rounding where the ISA has the instruction; emulating it elsewhere would cost ten times as much."""
-        return t.call("fma", a, b, acc) if self.table.has_fma else t.add(acc, t.mul(a, b))
+        if self.g.k_group > 1:
+            return t.call(f"dot{self.g.k_group}", acc, a, b)
+        fused = self.table.has_fma and self.dtype.is_float
+        return t.call("fma", a, b, acc) if fused else t.add(acc, t.mul(a, b))
 
     def _finish(self, r: int, v: int) -> list[Stmt]:
         """Sum the accumulator sets of one vector, run the epilogue, store to C."""
@@ -198,7 +219,7 @@ class _Tile:
         epilogue = self.g.epilogue
         assert epilogue is not None
         begin, end = v * self.lanes, min((v + 1) * self.lanes, self.g.n)
-        col, acc = Var(self.names.fresh("col")), Var(self.names.fresh("sum"), F32)
+        col, acc = Var(self.names.fresh("col")), Var(self.names.fresh("sum"), self.dtype)
         values: dict[str, Expr] = {
             epilogue.row.name: t.add(self.row0, r), epilogue.col.name: col, epilogue.acc.name: acc,
         }  # fmt: skip

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from graphc import cli
+from graphc.base.contraction import f32_tiles
 from graphc.base.target import Target
 from graphc.tools import variants
 from support.cli_models import free, layer, plant_wrong_relu, tiny
@@ -33,7 +34,7 @@ def test_every_op_in_every_layout_and_blocking(few: None, tmp_path: Path, capsys
     rows = [
         (row["op"].split()[0], row["layout"], row["blocking"].split()[0]) for row in found["rows"]
     ]
-    widths = {tile.columns(GENERIC) for tile in GENERIC.table.gemm_tiles}
+    widths = {tile.columns(GENERIC) for tile in f32_tiles(GENERIC)}
     assert {(name, layout) for name, layout, _ in rows} == {
         *(("matmul_core", f"AB,NK{columns}n->AB") for columns in widths),
         *(("matmul_core", "AB,AB->AB"), ("add", "AB,A->AB"), ("relu", "AB->AB")),

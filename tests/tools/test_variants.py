@@ -7,6 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from graphc.base.contraction import f32_tiles
 from graphc.base.dtypes import F32
 from graphc.base.options import CompileOptions
 from graphc.base.target import Target
@@ -42,7 +43,7 @@ def test_every_layout_with_its_best_blockings(isa: str, monkeypatch: pytest.Monk
     ctx = LowerContext(Target(isa), CompileOptions(2))
     found = own(model_variants(product(100, 96, 600), ctx))
     counts = Counter(variant.layout for variant in found)
-    assert len(counts) == 1 + len(ctx.target.table.gemm_tiles)
+    assert len(counts) == 1 + len(f32_tiles(ctx.target))
     assert max(counts.values()) >= MOST_BLOCKINGS and min(counts.values()) > 5
     assert len({(v.layout, v.blocking) for v in found}) == len(found)
     for layout in counts:

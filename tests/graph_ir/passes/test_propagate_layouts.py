@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from graphc.base.contraction import f32_tiles
 from graphc.base.dtypes import F32
 from graphc.graph_ir.ir.format import Format, parse_format
 from graphc.graph_ir.ir.graph import Graph, GraphTensor
@@ -84,7 +85,7 @@ def test_every_candidate_is_recorded_with_its_cost() -> None:
     assert decision.op_name == "fc"
     rights = [str(choice.inputs[1]) for choice in decision.candidates]
     target = context().target
-    widths = {tile.columns(target) for tile in target.table.gemm_tiles}
+    widths = {tile.columns(target) for tile in f32_tiles(target)}
     assert rights[0] == "AB" and len(rights) == len(decision.costs) == len(widths) + 1
     assert set(rights[1:]) == {f"NK{width}n" for width in widths}
     assert rights[decision.chosen] == panels_for(4, 30)

@@ -4,6 +4,7 @@ import math
 
 import pytest
 
+from graphc.base.contraction import f32_tiles
 from graphc.base.target import Target
 from graphc.graph_ir.schedule.matmul_tile import (
     candidate_blockings,
@@ -42,7 +43,7 @@ def test_narrow_products_take_the_narrow_tile() -> None:
 
 
 def test_the_best_tile_costs_nothing_extra() -> None:
-    for tile in AVX2.table.gemm_tiles:
+    for tile in f32_tiles(AVX2):
         extra = extra_bytes(100, 100, 10, tile, AVX2)
         assert (extra == 0) == (
             product_cycles(100, 100, tile, AVX2)

@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
+from graphc.base.contraction import f32_tiles
 from graphc.base.dtypes import by_name
 from graphc.base.target import GemmTile, Target
 from graphc.graph_ir.ir.format import parse_format
@@ -75,7 +76,7 @@ def test_products_read_panels_of_b() -> None:
     op = product("f32", (2, 4, 8), (2, 30, 8), transpose_b=True)
     choices = query_format(op, context())
     target = context().target
-    panels = {f"ABD{tile.columns(target)}b" for tile in target.table.gemm_tiles}
+    panels = {f"ABD{tile.columns(target)}b" for tile in f32_tiles(target)}
     first, *others = (str(c.inputs[1]) for c in choices)
     assert first == "ABD" and set(others) == panels and len(others) == len(panels)
     assert all(c.inputs[0].is_plain and c.outputs[0].is_plain for c in choices)

@@ -4,6 +4,7 @@ import math
 
 import pytest
 
+from graphc.base.contraction import f32_tiles
 from graphc.base.target import Target
 from graphc.graph_ir.ops.winograd_form import F2, F4
 from graphc.graph_ir.schedule.convolution_geometry import ConvolutionGeometry
@@ -34,7 +35,7 @@ def test_tiles_cover_the_image() -> None:
 @pytest.mark.parametrize("threads", [1, 2, 5])
 def test_every_candidate_fits_the_stack_and_covers_all_tiles(channels: int, threads: int) -> None:
     g = layer(channels, 28)
-    for tile in AVX512.table.gemm_tiles:
+    for tile in f32_tiles(AVX512):
         found = candidate_blockings(g, F4, tile, AVX512, threads)
         assert found
         for blocking in found:
@@ -47,7 +48,7 @@ def test_every_candidate_fits_the_stack_and_covers_all_tiles(channels: int, thre
 @pytest.mark.parametrize("size", [2000, 40000])
 def test_images_of_many_blocks_have_candidates(size: int) -> None:
     g = layer(8, size)
-    for tile in AVX512.table.gemm_tiles:
+    for tile in f32_tiles(AVX512):
         blocks = {b.block for b in candidate_blockings(g, F4, tile, AVX512, 1)}
         assert max(blocks) > 200, "the most that fit"
         assert min(blocks) < max(blocks) / 8, "and some that leave room in L2"

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import graphc
+from graphc.base.contraction import f32_tiles
 from graphc.base.dtypes import F32
 from graphc.graph_ir.ir.graph import Array, Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
@@ -150,7 +151,7 @@ def test_weights_that_are_not_constant_are_transformed_when_it_runs() -> None:
 @pytest.mark.parametrize("form", [F2, F4], ids=lambda form: form.name)
 def test_nothing_outside_the_operands_is_touched(form: WinogradForm, at: Place) -> None:
     target = runnable_target("avx2")
-    tile = target.table.gemm_tiles[-1]
+    tile = f32_tiles(target)[-1]
     channels, outputs, columns = 9, 11, tile.columns(target)
     panels = -(-outputs // columns)
     x, y = Buffer("x", F32, (5 * 7 * channels,)), Buffer("y", F32, (4 * 8 * outputs,))

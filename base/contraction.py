@@ -1,0 +1,135 @@
+"""Matrix products by type: what is multiplied, summed and stored, and the one table of microkernels that do it.
+
+A contraction sums products of elements of A and B in an accumulator and converts the sum to the result. Templates ask
+`microkernel` how: by which register tiles, with how many neighbouring k in one instruction.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from .dtypes import BF16, F16, F32, F64, S8, S16, S32, U8, DType
+from .errors import InternalError
+from .target import GemmTile, Target
+
+Instruction = Literal["fma", "dot2", "dot4"]
+
+
+@dataclass(frozen=True)
+class Contraction:
+    """The types of A, B, the accumulator and the result of a product."""
+
+    a: DType
+    b: DType
+    accumulator: DType
+    result: DType
+
+    def __str__(self) -> str:
+        return f"{self.a} x {self.b} -> {self.accumulator} -> {self.result}"
+
+
+def accumulator_of(a: DType, b: DType) -> DType:
+    """What products of two types are summed in: f32 at least for floats, s32 for integers of 8 and 16 bits."""
+    widest = max((a.accumulator, b.accumulator), key=lambda dtype: dtype.bits)
+    is_small = not widest.is_float and widest.bits in (8, 16)
+    return S32 if is_small else widest
+
+
+@dataclass(frozen=True)
+class Microkernel:
+    """How one pair of operand types is multiplied on one ISA, if the CPU has what it `needs`.
+
+    `fma`: a row of B, converted to the accumulator's type when it is loaded, times an element of A, which templates
+    convert once per block where that takes a conversion. `dot2` and
+    `dot4` take `k_group` neighbouring k at once from panels with that many k innermost (`NK16n4k`). `tiles` are the
+    register tiles worth using; `rate` is how many multiply-adds it does while `fma` on f32 does one, measured on Zen 5.
+    """
+
+    a: DType
+    b: DType
+    instruction: Instruction
+    tiles: tuple[GemmTile, ...]
+    needs: tuple[str, ...] = ()
+    rate: float = 1.0
+
+    @property
+    def accumulator(self) -> DType:
+        """The type of the sums."""
+        return accumulator_of(self.a, self.b)
+
+    @property
+    def k_group(self) -> int:
+        """Neighbouring k that one instruction takes."""
+        return {"fma": 1, "dot2": 2, "dot4": 4}[self.instruction]
+
+
+# 32 registers: 8x3 = 24 accumulators + 3 B vectors + 1 broadcast = 28 (94-98 % of peak measured).
+# 11x2 = 22 suits N that is a multiple of 32 but not of 48. Taller would fit the registers, but rows 4 KB apart
+# (K a multiple of 1024) share one set of a 12-way L1: 14 rows and B miss at every step, 91 % of peak instead of 96.
+_WIDE = (GemmTile(8, 3), GemmTile(11, 2), GemmTile(28, 1))
+# 16 registers: 4x3 = 12 accumulators + 3 B vectors + 1 broadcast; 7 loads per 12 multiply-adds.
+# 6x2 = 12 + 2 + 1-2, 8 loads; 12x1 for at most 8 columns.
+_NARROW = (GemmTile(4, 3), GemmTile(6, 2, 0.98), GemmTile(12, 1))
+# 128-bit vectors on any LLVM target: 4x2 = 8 accumulators leave room for separate multiply and add.
+_ANY = (GemmTile(4, 2), GemmTile(8, 1))
+# Bytes widened to 16 bits take two registers for each of B's and of A: 8x2 = 16 + 4 + 2 + a product = 23 of 32,
+# 3x2 = 6 + 4 + 2 + a product = 13 of 16.
+_WIDE_BYTES = (GemmTile(8, 2), GemmTile(16, 1))
+_NARROW_BYTES = (GemmTile(3, 2), GemmTile(6, 1))
+# Without VNNI a product waits in a register of its own.
+_NARROW_PAIRS = (GemmTile(6, 2), GemmTile(12, 1))
+
+
+def _floats(tiles: tuple[GemmTile, ...]) -> tuple[Microkernel, ...]:
+    """The rows of floats that are multiplied in the accumulator's type."""
+    return (
+        Microkernel(F32, F32, "fma", tiles),
+        Microkernel(F64, F64, "fma", tiles, rate=0.5),
+        Microkernel(F16, F16, "fma", tiles),
+        Microkernel(BF16, BF16, "fma", tiles),
+    )
+
+
+def _bytes(tiles: tuple[GemmTile, ...], rate: float, *needs: str) -> tuple[Microkernel, ...]:
+    """The rows of u8 x s8 and s8 x s8."""
+    return tuple(Microkernel(a, S8, "dot4", tiles, needs, rate) for a in (U8, S8))
+
+
+MICROKERNELS: dict[str, tuple[Microkernel, ...]] = {
+    "avx512": (
+        Microkernel(BF16, BF16, "dot2", _WIDE, ("avx512bf16",), 1.9),
+        *_floats(_WIDE),
+        Microkernel(S16, S16, "dot2", _WIDE, rate=1.7),
+        Microkernel(U8, S8, "dot4", _WIDE, ("avx512vnni",), 3.6),
+        Microkernel(S8, S8, "dot4", _WIDE, ("avx512vnni",), 2.8),
+        *_bytes(_WIDE_BYTES, 1.3),
+    ),
+    "avx2": (
+        *_floats(_NARROW),
+        Microkernel(S16, S16, "dot2", _NARROW_PAIRS, rate=1.6),
+        Microkernel(U8, S8, "dot4", _NARROW, ("avxvnni",), 3.6),
+        *_bytes(_NARROW_BYTES, 1.2),
+    ),
+    "generic": (*_floats(_ANY), *_bytes(_ANY, 0.25)),
+}
+"""Rows of an ISA, the one to prefer first."""
+
+
+def find_microkernel(a: DType, b: DType, target: Target) -> Microkernel | None:
+    """The first row for two operand types whose features the target has; None when there is none."""
+    rows = (x for x in MICROKERNELS[target.isa] if (x.a, x.b) == (a, b))
+    return next((x for x in rows if target.has(*x.needs)), None)
+
+
+def microkernel(a: DType, b: DType, target: Target) -> Microkernel:
+    """`find_microkernel` for types that are known to have a row. InternalError when there is none."""
+    found = find_microkernel(a, b, target)
+    if found is None:
+        raise InternalError(f"no microkernel multiplies {a} by {b} on {target.isa}")
+    return found
+
+
+def f32_tiles(target: Target) -> tuple[GemmTile, ...]:
+    """The register tiles of f32 products."""
+    return microkernel(F32, F32, target).tiles
