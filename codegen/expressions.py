@@ -86,7 +86,7 @@ class Expressions:
             self._memory.scatter(pointers, value, s.buffer.dtype, lanes, active)
             return
         pointer = self._pointer(s.buffer, s.indices)
-        local = s.buffer.scope == "local"
+        local = s.buffer.storage == "local"
         self._memory.store(pointer, value, s.buffer.dtype, lanes, active, local)
 
     def is_natural(self, e: Expr) -> bool:
@@ -124,7 +124,7 @@ class Expressions:
             pointers = self._pointers(e.buffer, e.indices, e.lanes)
             return self._memory.gather(pointers, e.dtype, e.lanes, active)
         pointer = self._pointer(e.buffer, e.indices)
-        return self._memory.load(pointer, e.dtype, e.lanes, active, e.buffer.scope == "local")
+        return self._memory.load(pointer, e.dtype, e.lanes, active, e.buffer.storage == "local")
 
     def _unary(self, e: Unary) -> str:
         value, dtype = self._computable(e.operand)

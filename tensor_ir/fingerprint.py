@@ -24,7 +24,7 @@ def fingerprint(function: Function) -> str:
             stack.extend(reversed(value))
         elif kind is Buffer:
             number = numbers.setdefault(value.name, len(numbers))
-            tokens.append(f"b{number}:{value.dtype}{value.shape}{value.scope}")
+            tokens.append(f"b{number}:{value.dtype}{value.shape}{value.storage}")
         elif kind is Var:
             number = numbers.setdefault(value.name, len(numbers))
             tokens.append(f"v{number}:{value.dtype}x{value.lanes}")

@@ -47,7 +47,7 @@ BINARY_OPS = ("add", "sub", "mul", "div", "mod", "min", "max", "and", "or", "xor
 COMPARE_OPS = ("eq", "ne", "lt", "le", "gt", "ge")
 REDUCE_OPS = ("add", "mul", "min", "max", "and", "or")
 
-Scope = Literal["param", "local"]
+Storage = Literal["param", "local"]
 LoopKind = Literal["serial", "parallel", "unrolled", "vector"]
 
 
@@ -58,7 +58,7 @@ class Buffer:
     name: str
     dtype: DType
     shape: tuple[int, ...]
-    scope: Scope = "param"
+    storage: Storage = "param"
 
 
 # --- expressions ---------------------------------------------------------------------------------------------------

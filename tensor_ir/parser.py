@@ -29,9 +29,9 @@ from .nodes import (
     ParallelInvoke,
     Prefetch,
     PrefetchHint,
-    Scope,
     Slice,
     Stmt,
+    Storage,
     Store,
     Var,
     While,
@@ -95,7 +95,7 @@ class _Parser(ExpressionParser):
         return Function(node.name, params, Block(self._statements(body)), note)
 
     def _declaration(
-        self, name: str, kind: ast.expr | None, scope: Scope, at: ast.AST
+        self, name: str, kind: ast.expr | None, storage: Storage, at: ast.AST
     ) -> Buffer | Var:
         named: Buffer | Var
         match kind:
@@ -103,7 +103,7 @@ class _Parser(ExpressionParser):
                 named = Var(name, self.dtype(dtype, at))
             case ast.Subscript(value=ast.Name(id=dtype), slice=shape):
                 sizes = tuple(self.integer(size) for size in elements(shape))
-                named = Buffer(name, self.dtype(dtype, at), sizes, scope)
+                named = Buffer(name, self.dtype(dtype, at), sizes, storage)
             case _:
                 raise fault(at, f"'{name}' needs a type such as f32[4, 8] or s64")
         self.scope[name] = named

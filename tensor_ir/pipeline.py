@@ -25,7 +25,7 @@ PASSES: tuple[Pass, ...] = (
     expand_brgemm,
     flatten_index,  # before vectorize, which asks how the offset in memory moves from lane to lane
     vectorize,
-    unroll,  # after vectorize: fewer statements to widen
+    unroll,  # after vectorize: fewer statements to vectorize
     simplify,
     outline_parallel,  # last: a task no longer knows the ranges of the loops around it
 )

@@ -130,8 +130,8 @@ class _Checker:
         _require(named.name not in self.scope, f"name '{named.name}' is bound twice")
         self.scope[named.name] = named
 
-    def _buffer(self, buffer: Buffer, scope: str) -> None:
-        _require(buffer.scope == scope, f"buffer '{buffer.name}' must have scope {scope}")
+    def _buffer(self, buffer: Buffer, storage: str) -> None:
+        _require(buffer.storage == storage, f"buffer '{buffer.name}' must have storage '{storage}'")
         _require(all(n >= 0 for n in buffer.shape), f"buffer '{buffer.name}' has a negative size")
         if self.stage == "final":
             _require(len(buffer.shape) == 1, f"buffer '{buffer.name}' must be 1-D at this stage")

@@ -1,4 +1,4 @@
-"""One reader (`walk`), one rewriter (`Rewriter`: the same object back where nothing changed), and substitution."""
+"""Traversal (`walk`), rewriting (`Rewriter`, which returns the same object where nothing changed), and substitution."""
 
 from __future__ import annotations
 
@@ -410,7 +410,9 @@ class RenamedCopy(_Substitution):
     def allocate(self, s: Allocate) -> Allocate:
         """Copy an allocation under a fresh name."""
         old = s.buffer
-        self.buffers[old.name] = Buffer(self.names.fresh(old.name), old.dtype, old.shape, old.scope)
+        self.buffers[old.name] = Buffer(
+            self.names.fresh(old.name), old.dtype, old.shape, old.storage
+        )
         return Allocate(self.buffers[old.name])
 
 

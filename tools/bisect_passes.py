@@ -108,7 +108,7 @@ def _interpreted(
         for x, a in zip(operands, inputs, strict=True)
     ]
     details = [y.details for y in node.outputs]
-    results = [np.zeros(d.blocking_dims, d.dtype.numpy) for d in details]
+    results = [np.zeros(d.physical_dims, d.dtype.numpy) for d in details]
     try:
         interpreter.run(module, module.entry, [*arrays, *results, *sections])
     except GraphcError:  # out of bounds, undefined: as wrong as can be

@@ -97,7 +97,7 @@ class NodeProgram:
             offset = self.graph.attrs["temp.memory_plan"].offsets[root]
             data = self._arena[offset : offset + root.details.size_bytes]
             packed = data.view(root.details.dtype.numpy)
-        laid_out = np.ascontiguousarray(packed).reshape(details.blocking_dims)
+        laid_out = np.ascontiguousarray(packed).reshape(details.physical_dims)
         return np.array(details.format.unpack(laid_out, details.plain_dims))
 
     def close(self) -> None:

@@ -66,7 +66,7 @@ def try_variants(
 
 def _arrays(variants: Sequence[Variant]) -> tuple[list[np.ndarray], list[np.ndarray]]:
     inputs = [np.asarray(a, order="C") for variant in variants for a in variant.inputs]
-    outputs = [np.zeros(v.output.blocking_dims, v.output.dtype.numpy) for v in variants]
+    outputs = [np.zeros(v.output.physical_dims, v.output.dtype.numpy) for v in variants]
     return inputs, outputs
 
 
@@ -106,7 +106,7 @@ def artifact(variants: Sequence[Variant], ctx: LowerContext, pool: KernelPool) -
     select = TensorSpec(SELECT, S64, (1,))
     inputs = (*_plain(variants, specs[: count - 1]), select)
     outputs = tuple(
-        TensorSpec(f"y{i}", v.output.dtype, v.output.blocking_dims) for i, v in enumerate(variants)
+        TensorSpec(f"y{i}", v.output.dtype, v.output.physical_dims) for i, v in enumerate(variants)
     )
     metadata = Metadata("verify", inputs, outputs, 0, ctx.target.isa)
     return Artifact(metadata, np.empty(0, np.uint8), code, support_object())

@@ -97,7 +97,7 @@ class Format:
         return self.order == tuple(range(self.rank))
 
     @property
-    def is_blocking(self) -> bool:
+    def is_blocked(self) -> bool:
         """Whether any axis is split into blocks."""
         return any(self.blocks)
 
@@ -105,7 +105,7 @@ class Format:
         """Product of the block sizes of an axis: what its size is padded up to a multiple of."""
         return math.prod(b for a, b in zip(self.order, self.blocks, strict=True) if a == axis and b)
 
-    def blocking_dims(self, plain_dims: Sequence[int]) -> tuple[int, ...]:
+    def physical_dims(self, plain_dims: Sequence[int]) -> tuple[int, ...]:
         """Sizes of the array in memory, outermost first, for a tensor of `plain_dims`."""
         return tuple(
             block or -(-plain_dims[axis] // self.block_of(axis))
@@ -152,7 +152,7 @@ class Format:
             -(-size // self.block_of(axis)) * self.block_of(axis)
             for axis, size in enumerate(plain_dims)
         ]
-        plain = array.reshape(self.blocking_dims(plain_dims)).transpose(inverse).reshape(padded)
+        plain = array.reshape(self.physical_dims(plain_dims)).transpose(inverse).reshape(padded)
         return np.asarray(plain[tuple(slice(size) for size in plain_dims)], order="C")
 
     def is_view_of(self, other: Format, plain_dims: Sequence[int]) -> bool:
@@ -168,12 +168,12 @@ class Format:
         return [flat.index(i) for i in range(len(self.order))]
 
     def _split(self, plain_dims: Sequence[int]) -> list[int]:
-        dims = self.blocking_dims(plain_dims)
+        dims = self.physical_dims(plain_dims)
         return [dims[i] for axis in range(self.rank) for i in self._axis_dims(axis)]
 
     def _signature(self, plain_dims: Sequence[int]) -> list[tuple[int, int]]:
         merged: list[tuple[int, int]] = []
-        for axis, size in zip(self.order, self.blocking_dims(plain_dims), strict=True):
+        for axis, size in zip(self.order, self.physical_dims(plain_dims), strict=True):
             if size == 1:
                 continue
             if merged and merged[-1][0] == axis:

@@ -12,7 +12,7 @@ from .format import Format, plain
 
 @dataclass(frozen=True)
 class LogicalTensor:
-    """dtype, `plain_dims` (what the user sees) and `format`; the array in memory has `blocking_dims`.
+    """dtype, `plain_dims` (what the user sees) and `format`; the array in memory has `physical_dims`.
 
     UserError for a negative size or a format of another rank.
     """
@@ -33,9 +33,9 @@ class LogicalTensor:
             )
 
     @property
-    def blocking_dims(self) -> tuple[int, ...]:
+    def physical_dims(self) -> tuple[int, ...]:
         """Shape of the array in memory, padding included."""
-        return self.format.blocking_dims(self.plain_dims)
+        return self.format.physical_dims(self.plain_dims)
 
     @property
     def rank(self) -> int:
@@ -50,7 +50,7 @@ class LogicalTensor:
     @property
     def size_bytes(self) -> int:
         """Bytes in memory, padding included."""
-        return math.prod(self.blocking_dims) * self.dtype.size
+        return math.prod(self.physical_dims) * self.dtype.size
 
     def with_format(self, format: Format) -> LogicalTensor:
         """The same tensor in another layout."""

@@ -34,7 +34,7 @@ def reshaped_formats(
 
     [1, 12, 5, 5]{NHWC} to [1, 3, 4, 5, 5]: NHWC itself, and the axes 0, 3, 4, 1, 2.
     """
-    if fmt.is_blocking or 0 in source:
+    if fmt.is_blocked or 0 in source:
         return None
     groups = list(reshape_groups(source, result))
     wanted: list[int] = []

@@ -16,8 +16,8 @@ from ..schedule.context import LowerContext
 from ..templates.attention import AttentionProblem, AttentionTemplate, RowWork
 from ..templates.matmul import EpilogueValue, Operand
 from ..templates.online_attention import OnlineAttention
-from ..templates.reader import parameters
 from ..templates.row_panel import RowEmitter, RowGroup
+from ..templates.values import parameters
 from .matmul import epilogue_value, flat, operand_of
 
 

@@ -15,7 +15,7 @@ from ..schedule.convolution_sizes import geometry_of
 from ..schedule.window_tile import worth_threads
 from ..templates.channel_windows import WindowProblem, WindowTemplate
 from ..templates.matmul import EpilogueValue
-from ..templates.reader import parameters
+from ..templates.values import parameters
 from .matmul import epilogue_names, epilogue_value, flat
 
 

@@ -120,6 +120,6 @@ def while_function(
 
 def _parameters(prefix: str, tensors: Sequence[GraphTensor]) -> list[Buffer]:
     return [
-        Buffer(f"{prefix}{number}", tensor.details.dtype, tensor.details.blocking_dims)
+        Buffer(f"{prefix}{number}", tensor.details.dtype, tensor.details.physical_dims)
         for number, tensor in enumerate(tensors)
     ]

@@ -21,7 +21,7 @@ from ..schedule.direct_convolution import convolution_choice
 from ..templates.convolution import ConvolutionProblem, ConvolutionTemplate
 from ..templates.convolution_band import ImageOperand
 from ..templates.matmul import EpilogueValue, MatmulProblem, MatmulTemplate, Operand
-from ..templates.reader import parameters
+from ..templates.values import parameters
 from .matmul import epilogue_names, epilogue_value, flat
 
 
@@ -138,7 +138,7 @@ def _reads_by_pixel(output: GraphTensor, reads: Sequence[GraphTensor], ops: Sequ
             continue
         axes = [i for i, axis in enumerate(fmt.order) if axis >= len(dims) - len(pixels)]
         in_order = axes == list(range(axes[0], axes[0] + len(axes))) if axes else False
-        if own != pixels or fmt.is_blocking or not in_order:
+        if own != pixels or fmt.is_blocked or not in_order:
             return False
     return True
 

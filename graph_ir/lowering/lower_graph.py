@@ -210,7 +210,7 @@ class _Places:
 
 
 def _param(prefix: str, number: int, tensor: GraphTensor) -> Buffer:
-    return Buffer(f"{prefix}{number}", tensor.details.dtype, tensor.details.blocking_dims)
+    return Buffer(f"{prefix}{number}", tensor.details.dtype, tensor.details.physical_dims)
 
 
 def kernel_bytes(op: Op) -> int:

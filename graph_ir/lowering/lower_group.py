@@ -21,8 +21,8 @@ from ..schedule.channel_windows import pools_by_channel
 from ..schedule.context import LowerContext
 from ..templates.joined import joined_loops
 from ..templates.loops import pointwise_loops, reduction_loops
-from ..templates.reader import parameters
 from ..templates.row_panel import RowGroup, row_panel_loops
+from ..templates.values import parameters
 from .attention import attention_function
 from .channel_windows import depthwise_function, pool_function
 from .convolution import convolution_function

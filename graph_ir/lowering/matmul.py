@@ -14,7 +14,7 @@ from ..ops.matmul import MatmulCore
 from ..schedule.context import LowerContext
 from ..schedule.matmul import matmul_blocking
 from ..templates.matmul import EpilogueValue, MatmulProblem, MatmulTemplate, Operand
-from ..templates.reader import GroupReader, narrow, parameters
+from ..templates.values import GroupValues, narrow, parameters
 
 
 def matmul_function(
@@ -58,18 +58,18 @@ def epilogue_names(op: Op, ops: Sequence[Op]) -> str:
 
 def flat(buffer: Buffer) -> Buffer:
     """The same memory as one axis, which is how templates address matrices."""
-    return Buffer(buffer.name, buffer.dtype, (math.prod(buffer.shape),), buffer.scope)
+    return Buffer(buffer.name, buffer.dtype, (math.prod(buffer.shape),), buffer.storage)
 
 
 def operand_of(tensor: GraphTensor, buffer: Buffer, batch_rank: int, transposed: bool) -> Operand:
     """Strides of a matrix operand for each of the output's batch axes, 0 where it broadcasts."""
     details = tensor.details
     dims, fmt = details.plain_dims, details.format
-    memory = details.blocking_dims
+    memory = details.physical_dims
     own = len(dims) - 2
     strides = [math.prod(memory[axis + 1 :]) if dims[axis] > 1 else 0 for axis in range(own)]
     batch = (0,) * (batch_rank - own) + tuple(strides)
-    if fmt.is_blocking:
+    if fmt.is_blocked:
         panel = fmt.blocks[-1]
         return Operand(buffer, batch, memory[-2] * panel, 1, panel)
     row, col = (1, dims[-1]) if transposed else (dims[-1], 1)
@@ -83,8 +83,8 @@ def epilogue_value(
     in_memory = {x: b for x, b in buffers.items() if x is not output}
 
     def value(index: Index, acc: Expr) -> tuple[list[Let], Expr]:
-        reader = GroupReader(in_memory, {acc_tensor: lambda _: acc})
-        result = narrow(reader.read(output)(index), output.details.dtype)
-        return reader.lets, result
+        values = GroupValues(in_memory, {acc_tensor: lambda _: acc})
+        result = narrow(values.read(output)(index), output.details.dtype)
+        return values.lets, result
 
     return value

@@ -12,8 +12,8 @@ from ...tensor_ir.nodes import Buffer, Expr, Let, Module
 from ..ir.graph import Graph
 from ..ops.scatter import Scatter
 from ..schedule.context import LowerContext
-from ..templates.reader import GroupReader, parameters
 from ..templates.scatter import ScatterProblem, scatter_function
+from ..templates.values import GroupValues, parameters
 
 
 def lower_scatter(op: Scatter, ctx: LowerContext) -> Module:
@@ -63,6 +63,6 @@ def _inlined(body: Graph, operands: Sequence[Expr]) -> tuple[list[Let], list[Exp
             details = op.outputs[0].details
             value = t.const(np.asarray(op.attrs["value"]).item(), details.dtype)
             given[op.outputs[0]] = lambda _, value=value: value
-    reader = GroupReader({}, given, "body")
-    results = [reader.read(op.inputs[0])(()) for op in body.outputs]
-    return reader.lets, results
+    values = GroupValues({}, given, "body")
+    results = [values.read(op.inputs[0])(()) for op in body.outputs]
+    return values.lets, results

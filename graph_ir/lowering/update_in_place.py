@@ -11,11 +11,11 @@ from ..schedule.context import LowerContext
 def lower_update_in_place(op: UpdateInPlace, ctx: LowerContext) -> Module:
     """A loop over the update that stores to the result."""
     operands = {
-        x: Buffer(f"x{i}", x.details.dtype, x.details.blocking_dims)
+        x: Buffer(f"x{i}", x.details.dtype, x.details.physical_dims)
         for i, x in enumerate(dict.fromkeys(op.inputs))
     }
     details = op.outputs[0].details
-    result = Buffer("y", details.dtype, details.blocking_dims)
+    result = Buffer("y", details.dtype, details.physical_dims)
     update = operands[op.inputs[1]]
     b = t.LoopBuilder()
     starts = [t.load(operands[x], ()) for x in op.inputs[2:]]

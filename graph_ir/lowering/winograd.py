@@ -11,7 +11,7 @@ from ..schedule.context import LowerContext
 from ..schedule.convolution_sizes import winograd_geometry
 from ..schedule.winograd import winograd_blocking
 from ..schedule.winograd_tile import worth_threads
-from ..templates.reader import parameters
+from ..templates.values import parameters
 from ..templates.winograd import Image, WinogradProblem, WinogradTemplate
 from .matmul import epilogue_names, epilogue_value, flat
 

@@ -176,8 +176,8 @@ def _overwritten(
     if not _is_elementwise_kernel(op):
         return None
     for source in op.inputs:
-        same = (source.details.blocking_dims, source.details.format, source.details.dtype.size)
-        if same != (tensor.details.blocking_dims, tensor.details.format, tensor.details.dtype.size):
+        same = (source.details.physical_dims, source.details.format, source.details.dtype.size)
+        if same != (tensor.details.physical_dims, tensor.details.format, tensor.details.dtype.size):
             continue
         root = storage_root(source)
         host = next((first for first, members in blocks.items() if members[-1] is root), None)

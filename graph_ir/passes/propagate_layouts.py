@@ -68,11 +68,11 @@ class _Region:
     """Tunable ops whose layouts depend on each other, and all ops (in order) that their layouts can reach."""
 
     tunable: list[Op]
-    scope: list[Op]
+    ops: list[Op]
 
 
 def _regions(graph: Graph, options: dict[Op, list[FormatChoice]]) -> list[_Region]:
-    """Tunable ops joined by tensors that may be blocked; whoever reads such a tensor is in scope."""
+    """Tunable ops joined by tensors that may be blocked; every consumer of such a tensor is in `ops`."""
     may_block = _may_be_blocked(graph, options)
     parent: dict[Op, Op] = {op: op for op in graph.ops}
 
@@ -93,7 +93,7 @@ def _regions(graph: Graph, options: dict[Op, list[FormatChoice]]) -> list[_Regio
     for op in graph.ops:
         touched = {find(op), *(find(x.producer_owner) for x in op.inputs if x in may_block)}
         for root in touched & regions.keys():
-            regions[root].scope.append(op)
+            regions[root].ops.append(op)
     return list(regions.values())
 
 
@@ -148,7 +148,7 @@ def _search(
 
     def cost(changes: Mapping[Op, int]) -> float:
         numbers = {op: changes.get(op, assignment[op]) for op in region.tunable}
-        return _cost(region.scope, {op: options[op][i] for op, i in numbers.items()})
+        return _cost(region.ops, {op: options[op][i] for op, i in numbers.items()})
 
     tried = [sorted(set(leaders[op])) for op in region.tunable]
     if math.prod(map(len, tried)) <= MOST_COMBINATIONS:
@@ -192,8 +192,8 @@ def _zip(region: Iterable[Op], combination: Iterable[int]) -> Mapping[Op, int]:
     return dict(zip(region, combination, strict=True))
 
 
-def _cost(scope: list[Op], choices: dict[Op, FormatChoice]) -> float:
-    formats, reorders = _walk(scope, choices)
+def _cost(ops: list[Op], choices: dict[Op, FormatChoice]) -> float:
+    formats, reorders = _walk(ops, choices)
     total = sum(
         2 * tensor.details.with_format(fmt).size_bytes
         for tensor, fmt in reorders
@@ -201,7 +201,7 @@ def _cost(scope: list[Op], choices: dict[Op, FormatChoice]) -> float:
         and not fmt.is_view_of(formats[tensor], tensor.details.plain_dims)
     )
     blocked = any(
-        f.is_blocking for choice in choices.values() for f in (*choice.inputs, *choice.outputs)
+        f.is_blocked for choice in choices.values() for f in (*choice.inputs, *choice.outputs)
     )
     own = sum(choice.cost for choice in choices.values())
     return (total + own) * (BLOCKED_DISCOUNT if blocked else 1.0)

@@ -103,16 +103,16 @@ def _computed(tensor: GraphTensor) -> bool:
 
 
 def _transpose_after(product: Op) -> Op | None:
-    """The only reader of the product, if it permutes all axes but the last."""
+    """The only consumer of the product, if it permutes all axes but the last."""
     result = product.outputs[0]
-    readers = {user for _, user in result.uses}
-    if len(readers) != 1:
+    consumers = {user for _, user in result.uses}
+    if len(consumers) != 1:
         return None
-    (reader,) = readers
+    (consumer,) = consumers
     if (
-        reader.op_name != "transpose"
-        or reader.outputs[0].details.format != reader.inputs[0].details.format
+        consumer.op_name != "transpose"
+        or consumer.outputs[0].details.format != consumer.inputs[0].details.format
     ):
         return None
-    perm = getattr(reader, "perm")  # noqa: B009 - Op does not declare it
-    return reader if perm[-1] == len(perm) - 1 else None
+    perm = getattr(consumer, "perm")  # noqa: B009 - Op does not declare it
+    return consumer if perm[-1] == len(perm) - 1 else None

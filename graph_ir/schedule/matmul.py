@@ -48,7 +48,7 @@ def matmul_blockings(op: MatmulCore, ctx: LowerContext) -> list[MatmulBlocking]:
     m, n, k = op.sizes
     fmt = op.inputs[1].details.format
     tiles = ranked_tiles(m, n, ctx.target)
-    if fmt.is_blocking:
+    if fmt.is_blocked:
         tiles = [tile for tile in tiles if tile.columns(ctx.target) == fmt.blocks[-1]]
     batch = math.prod(op.outputs[0].details.plain_dims[:-2])
     return [
@@ -66,5 +66,5 @@ def matmul_blocking(op: MatmulCore, ctx: LowerContext) -> MatmulBlocking:
 def matmul_cycles(op: MatmulCore, blocking: MatmulBlocking, ctx: LowerContext) -> float:
     """What the cost model says a product takes under a blocking, given the layout its B has."""
     batch = math.prod(op.outputs[0].details.plain_dims[:-2])
-    packed = op.inputs[1].details.format.is_blocking
+    packed = op.inputs[1].details.format.is_blocked
     return blocking_cycles(batch, *op.sizes, blocking, ctx.target, ctx.options.threads, packed)

@@ -14,7 +14,7 @@ from ...tensor_ir.nodes import Block, Buffer, Expr, Function, Stmt, Store, Var
 from ..ir.computation import Index, Read
 from ..ir.graph import GraphTensor
 from .loops import loop_nest
-from .reader import GroupReader, narrow
+from .values import GroupValues, narrow
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ def joined_loops(
 ) -> Function:
     """The function of such a group; params are `buffers` in order."""
     place = output.details.format.order.index(join.axis)
-    dims = output.details.blocking_dims
+    dims = output.details.physical_dims
     nests, begin = [], 0
     for number, part in enumerate(join.parts):
         size = part.details.plain_dims[join.axis]
@@ -56,11 +56,11 @@ def _part(
 ) -> Stmt:  # fmt: skip
     """Compute the element of the output at an index in memory, which lies in part `number`."""
     in_memory = {x: b for x, b in buffers.items() if x is not output}
-    reader = GroupReader(in_memory, suffix=f"{number}_" if number else "")
-    reader.given[join.result] = _shifted(reader.read(join.parts[number]), join.axis, begin)
-    value = reader.read(output)(output.details.format.plain_index(stored))
+    values = GroupValues(in_memory, suffix=f"{number}_" if number else "")
+    values.given[join.result] = _shifted(values.read(join.parts[number]), join.axis, begin)
+    value = values.read(output)(output.details.format.plain_index(stored))
     store = Store(buffers[output], stored, narrow(value, output.details.dtype))
-    return Block((*reader.lets, store))
+    return Block((*values.lets, store))
 
 
 def _shifted(read: Read, axis: int, begin: int) -> Read:

@@ -30,7 +30,7 @@ from ...tensor_ir.visitor import vars_in, walk
 from ..ir.computation import Index, Reduction
 from ..ir.graph import GraphTensor
 from ..ir.op_kinds import FusibleOp
-from .reader import GroupReader, narrow
+from .values import GroupValues, narrow
 
 MOST_SCALARS = 8
 """Elements of an innermost axis up to which loads from apart are quicker one by one than as a vector gathered."""
@@ -48,19 +48,19 @@ def pointwise_loops(
 ) -> Function:
     """The function of a pointwise group. `outputs` share one shape and format; params are `buffers` in order."""
     details = outputs[0].details
-    dims = details.blocking_dims
+    dims = details.physical_dims
     index = tuple(Var(f"i{axis}") for axis in range(len(dims)))
-    reader = GroupReader({x: b for x, b in buffers.items() if x not in outputs})
+    values = GroupValues({x: b for x, b in buffers.items() if x not in outputs})
     plain = _clamped(
         details.format.plain_index(index),
         details.plain_dims,
         details.format.is_padded(details.plain_dims),
     )
     stores = [
-        Store(buffers[y], index, narrow(reader.read(y)(plain), y.details.dtype)) for y in outputs
+        Store(buffers[y], index, narrow(values.read(y)(plain), y.details.dtype)) for y in outputs
     ]
-    body: Stmt = Block((*reader.lets, *stores))
-    if len(dims) > 1 and dims[-1] <= MOST_SCALARS and _gathers(reader, index[-1]):
+    body: Stmt = Block((*values.lets, *stores))
+    if len(dims) > 1 and dims[-1] <= MOST_SCALARS and _gathers(values, index[-1]):
         body = For(index[-1], t.as_expr(0), t.as_expr(dims[-1]), body, "unrolled")
         nest = loop_nest(index[:-1], dims[:-1], body, False, threads, dims[-1])
     else:
@@ -78,7 +78,7 @@ def reduction_loops(
 ) -> Function:
     """The function of one reduction op with a pointwise prologue before it and a pointwise epilogue after it."""
     details = outputs[0].details
-    dims = details.blocking_dims
+    dims = details.physical_dims
     index = tuple(Var(f"i{axis}") for axis in range(len(dims)))
     plain = _clamped(
         details.format.plain_index(index),
@@ -87,11 +87,11 @@ def reduction_loops(
     )
     in_memory = {x: b for x, b in buffers.items() if x not in outputs}
     accumulate, finished, vector_on_output = _accumulation(reduced, in_memory, plain, index)
-    reader = GroupReader(in_memory, {reduced: lambda _: finished})
+    values = GroupValues(in_memory, {reduced: lambda _: finished})
     stores = [
-        Store(buffers[y], index, narrow(reader.read(y)(plain), y.details.dtype)) for y in outputs
+        Store(buffers[y], index, narrow(values.read(y)(plain), y.details.dtype)) for y in outputs
     ]
-    body = Block((*accumulate, *reader.lets, *stores))
+    body = Block((*accumulate, *values.lets, *stores))
     work = math.prod(reduction_of(reduced).extents)
     nest = loop_nest(index, dims, body, vector_on_output, threads, work)
     return Function(name, tuple(buffers.values()), Block((nest,)), note)
@@ -114,32 +114,32 @@ def _accumulation(
     """(statements that reduce into a local, finished value, whether the output's last axis is the vector axis)."""
     reduction = reduction_of(reduced)
     r = tuple(Var(f"r{axis}") for axis in range(len(reduction.extents)))
-    reader = GroupReader(in_memory)
-    inputs = [reader.read(x) for x in reduced.producer_owner.inputs]
-    value = reader.bind(reduction.element(inputs, plain, r), "term")
+    values = GroupValues(in_memory)
+    inputs = [values.read(x) for x in reduced.producer_owner.inputs]
+    value = values.bind(reduction.element(inputs, plain, r), "term")
     acc = Buffer("acc", value.dtype, (1,), "local")
     here = (t.as_expr(0),)
     update = Store(acc, here, t.binary(reduction.combine, Load(acc, here), value))
-    on_output = bool(index) and _walks(reader, index[-1])
-    loops = loop_nest(r, reduction.extents, Block((*reader.lets, update)), not on_output, 1)
+    on_output = bool(index) and _walks(values, index[-1])
+    loops = loop_nest(r, reduction.extents, Block((*values.lets, update)), not on_output, 1)
     start = Store(acc, here, Const(reduction.identity, value.dtype))
     return [Allocate(acc), start, loops], reduction.finish(Load(acc, here)), on_output
 
 
-def _gathers(reader: GroupReader, var: Var) -> bool:
+def _gathers(values: GroupValues, var: Var) -> bool:
     """Whether some load takes its elements from apart as `var` moves."""
     return any(
         isinstance(expr, Load) and any(var.name in vars_in(i) for i in expr.indices[:-1])
-        for let in reader.lets
+        for let in values.lets
         for expr in walk(let.value)
     )
 
 
-def _walks(reader: GroupReader, var: Var) -> bool:
+def _walks(values: GroupValues, var: Var) -> bool:
     """Whether some load of the term moves along memory with `var`."""
     return any(
         isinstance(expr, Load) and expr.indices and var.name in vars_in(expr.indices[-1])
-        for let in reader.lets
+        for let in values.lets
         for expr in walk(let.value)
     )
 

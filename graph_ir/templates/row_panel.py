@@ -32,7 +32,7 @@ from ...tensor_ir.nodes import (
 from ..ir.computation import Index, Read
 from ..ir.graph import GraphTensor, Op
 from .loops import loop_nest, reduction_of
-from .reader import GroupReader, narrow
+from .values import GroupValues, narrow
 
 EXPENSIVE = frozenset(
     ["exp", "expm1", "log", "log1p", "tanh", "erf", "sigmoid", "pow", "div", "sqrt", "rsqrt"]
@@ -156,7 +156,7 @@ class RowEmitter:
     def _phases(self, carried: Carried | None) -> list[list[Stmt]]:
         output = self.group.output
         waiting = self._kept_in()
-        locals_ = [local.buffer for local in waiting.values() if local.buffer.scope == "local"]
+        locals_ = [local.buffer for local in waiting.values() if local.buffer.storage == "local"]
         own = [b for b in locals_ if b is not self.result]
         self.body += [Allocate(b) for b in own]
         done: list[list[Stmt]] = []
@@ -227,29 +227,29 @@ class RowEmitter:
                 continue
             inside = [x for x in op.inputs if x.producer_owner in self.group.ops]
             if all(x in self.given for x in inside):
-                reader = GroupReader(self.in_memory, self.given, f"r{len(self.given)}")
-                value = reader.read(tensor)(self._index(tensor, t.as_expr(0)))
-                self.body += reader.lets
+                values = GroupValues(self.in_memory, self.given, f"r{len(self.given)}")
+                value = values.read(tensor)(self._index(tensor, t.as_expr(0)))
+                self.body += values.lets
                 self.given[tensor] = _constant(value)
                 self.scalars.add(tensor)
 
     def _reduce(self, number: int, stage: GraphTensor, keep: Mapping[GraphTensor, _Kept]) -> None:
         op, reduction = stage.producer_owner, reduction_of(stage)
         column = Var(f"c{number}")
-        reader = GroupReader(self.in_memory, self.given, f"s{number}")
-        inputs = [reader.read(x) for x in op.inputs]
-        value = reader.bind(
+        values = GroupValues(self.in_memory, self.given, f"s{number}")
+        inputs = [values.read(x) for x in op.inputs]
+        value = values.bind(
             reduction.element(inputs, self._index(stage, t.as_expr(0)), (column,)), "term"
         )
         stores: list[Stmt] = []
         for tensor, kept in keep.items():
             index = self._index(tensor, column)
-            stores.append(Store(kept.buffer, kept.place(index), reader.read(tensor)(index)))
+            stores.append(Store(kept.buffer, kept.place(index), values.read(tensor)(index)))
         acc = Buffer(f"acc{number}", value.dtype, (1,), "local")
         here = (t.as_expr(0),)
         update = Store(acc, here, t.binary(reduction.combine, Load(acc, here), value))
         self.body += [Allocate(acc), Store(acc, here, Const(reduction.identity, value.dtype))]
-        self._loop(column, [*reader.lets, *stores, update])
+        self._loop(column, [*values.lets, *stores, update])
         finished = reduction.finish(Load(acc, here))
         var = Var(f"reduced{number}", finished.dtype)
         self.body.append(Let(var, finished))
@@ -257,10 +257,10 @@ class RowEmitter:
 
     def _write(self, number: int, output: GraphTensor) -> None:
         column = Var(f"c{number}")
-        reader = GroupReader(self.in_memory, self.given, f"s{number}")
+        values = GroupValues(self.in_memory, self.given, f"s{number}")
         index = self._index(output, column)
-        value = narrow(reader.read(output)(index), output.details.dtype)
-        self._loop(column, [*reader.lets, Store(self.result, self.place(index), value)])
+        value = narrow(values.read(output)(index), output.details.dtype)
+        self._loop(column, [*values.lets, Store(self.result, self.place(index), value)])
 
     def _loop(self, column: Var, body: Sequence[Stmt]) -> None:
         end = t.as_expr(self.group.dims[-1])

@@ -14,7 +14,7 @@ from ...base.dtypes import S64
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Buffer, Expr, Function, Let, LoopKind
 from .loops import PARALLEL_ELEMENTS
-from .reader import narrow, widen
+from .values import narrow, widen
 
 Combine = Callable[[Sequence[Expr], Sequence[Expr]], tuple[list[Let], list[Expr]]]
 """(old elements, updates), 16-bit floats as f32 -> (bindings, new elements)."""

@@ -29,7 +29,7 @@ class _Flattener(Rewriter):
             return buffer
         if buffer not in self.flat:
             self.flat[buffer] = Buffer(
-                buffer.name, buffer.dtype, (math.prod(buffer.shape),), buffer.scope
+                buffer.name, buffer.dtype, (math.prod(buffer.shape),), buffer.storage
             )
         return self.flat[buffer]
 

@@ -25,9 +25,9 @@ from ..nodes import (
     Let,
     Module,
     ParallelInvoke,
-    Scope,
     Slice,
     Stmt,
+    Storage,
     Var,
 )
 from ..visitor import Rewriter, bound_names, buffers_in, substitute, vars_in, walk_statements
@@ -116,16 +116,16 @@ class _Outliner(Rewriter):
         """Buffers the body takes from outside, as parameters: those of the owner in their order, then its locals."""
         inside = {s.buffer.name for s in walk_statements(body) if isinstance(s, Allocate)}
         used = {name: b for name, b in buffers_in(body).items() if name not in inside}
-        self.locals |= {name for name, b in used.items() if b.scope == "local"}
-        captured = {name: replace(b, scope="param") for name, b in used.items()}
+        self.locals |= {name for name, b in used.items() if b.storage == "local"}
+        captured = {name: replace(b, storage="param") for name, b in used.items()}
         first = [param.name for param in self.owner.params if param.name in captured]
         return {name: captured[name] for name in dict.fromkeys([*first, *captured])}
 
     def _argument(self, param: Buffer | Var) -> Slice | Expr:
         if isinstance(param, Var):
             return param
-        scope: Scope = "local" if param.name in self.locals else "param"
-        return t.slice_of(replace(param, scope=scope))
+        storage: Storage = "local" if param.name in self.locals else "param"
+        return t.slice_of(replace(param, storage=storage))
 
 
 def _nest(outer: For) -> list[For]:

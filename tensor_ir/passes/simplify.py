@@ -218,7 +218,7 @@ class _Simplifier(Rewriter):
         self.buffers.pop(old.name, None)
         if name == old.name:
             return s
-        self.buffers[old.name] = Buffer(name, old.dtype, old.shape, old.scope)
+        self.buffers[old.name] = Buffer(name, old.dtype, old.shape, old.storage)
         return Allocate(self.buffers[old.name])
 
     def for_(self, s: For) -> Stmt | tuple[Stmt, ...]:

@@ -36,6 +36,16 @@ from ..nodes import (
     Store,
     Var,
 )
+from ..vector_body import (
+    LANE,
+    TRIP,
+    Accumulator,
+    BodyVectorizer,
+    Chunk,
+    NotVectorizable,
+    accumulation,
+    identity,
+)
 from ..visitor import (
     Node,
     Rewriter,
@@ -47,7 +57,6 @@ from ..visitor import (
     walk,
     walk_statements,
 )
-from ..widen import LANE, TRIP, Accumulator, Chunk, NotVectorizable, Widener, accumulation, identity
 
 COPIES = 4  # independent accumulators: an add has a latency of four cycles
 MOST_SLOTS = 64  # a local of more elements is not accumulated into lane by lane
@@ -214,7 +223,9 @@ class _VectorLoop:
         model = t.add(t.add(self.loop.begin, Var(LANE)), t.add(t.mul(Var(TRIP), step), offset))
         ranges = {LANE: (0, (active or lanes) - 1), TRIP: (0, trips - 1)}
         chunk = Chunk(self.loop.var, base, lanes, active, model, ranges, copy)
-        return Widener(chunk, self.algebra, self.names, self.accumulators).stmt(self.loop.body)
+        return BodyVectorizer(chunk, self.algebra, self.names, self.accumulators).stmt(
+            self.loop.body
+        )
 
 
 def _spliced(statements: list[Stmt]) -> Iterator[Stmt]:
@@ -286,7 +297,12 @@ def _check_accumulation(loop: For, name: str, stores: list[Store]) -> None:
     """NotVectorizable unless all the body does with the buffer is to accumulate, by one operator."""
     ops = {found[0] if (found := accumulation(s)) else None for s in stores}
     uses = sum(isinstance(n, Load | Store) and n.buffer.name == name for n in walk(loop.body))
-    if None in ops or len(ops) > 1 or uses != 2 * len(stores) or stores[0].buffer.scope != "local":
+    if (
+        None in ops
+        or len(ops) > 1
+        or uses != 2 * len(stores)
+        or stores[0].buffer.storage != "local"
+    ):
         raise NotVectorizable(f"'{name}' carries a value from iteration to iteration")
 
 

@@ -83,7 +83,7 @@ def check_op(
 ) -> Array:
     """Check shape rule, reference and computation (or decomposition) of one op; returns the reference's result.
 
-    `expected` is the result, or a function of the inputs, floats given as float64; `factor` widens the tolerance of the
+    `expected` is the result, or a function of the inputs, floats given as float64; `factor` scales the tolerance of the
     computation, which rounds after each step.
     """
     op = make_op(op_name, arrays, attrs)

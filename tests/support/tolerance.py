@@ -31,7 +31,7 @@ TOLERANCES = {
 def assert_close(actual: Any, expected: Any, factor: float = 1.0) -> None:
     """Fail unless `actual` equals `expected` in shape and, within its dtype's tolerance, in value.
 
-    `factor` widens the tolerance where errors add up, say sqrt(K) for a sum over K. NaN equals NaN, infinities must
+    `factor` scales the tolerance where errors add up, say sqrt(K) for a sum over K. NaN equals NaN, infinities must
     agree, integers must be equal. The failure names the worst element.
     """
     actual, expected = np.asarray(actual), np.asarray(expected)

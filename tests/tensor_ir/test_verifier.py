@@ -116,7 +116,7 @@ ILLEGAL: dict[str, Stmt] = {
     "active must be 1 to 8, got 9": let(Load(flat, (n,), 8, 9)),
     "active must be 1 to 1, got 0": Store(flat, (n,), f32_1, 0),
     "a s64 is stored to a buffer of f32": Store(flat, (n,), n),
-    "buffer 'p' must have scope local": Allocate(Buffer("p", F32, (1,))),
+    "buffer 'p' must have storage 'local'": Allocate(Buffer("p", F32, (1,))),
     "buffer 'p' has a negative size": Allocate(Buffer("p", F32, (-1,), "local")),
     "loop variable 'i' must be a scalar s64": For(Var("i", S32), zero, one, empty),
     "loop 'i' must have a step of at least 1, got 0": For(Var("i"), zero, one, empty, "serial", 0),
@@ -180,12 +180,12 @@ def test_modules(functions: tuple[str, ...], entry: str, message: str) -> None:
     assert message in str(caught.value)
 
 
-@pytest.mark.parametrize("scope", ["local", "param"])
-def test_parameters(scope: str) -> None:
-    buffer = Buffer("p", F32, (1,), scope)  # type: ignore[arg-type]
+@pytest.mark.parametrize("storage", ["local", "param"])
+def test_parameters(storage: str) -> None:
+    buffer = Buffer("p", F32, (1,), storage)  # type: ignore[arg-type]
     module = Module((Function("f", (buffer, v), empty),))
     with pytest.raises(
-        InternalError, match="must have scope param" if scope == "local" else "must be scalar"
+        InternalError, match="must have storage 'param'" if storage == "local" else "must be scalar"
     ):
         verify(module)
 

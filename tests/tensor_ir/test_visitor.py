@@ -68,7 +68,7 @@ class _Rebuild(Rewriter):
         return Var(e.name, e.dtype, e.lanes)
 
     def buffer(self, buffer: Buffer) -> Buffer:
-        return Buffer(buffer.name, buffer.dtype, buffer.shape, buffer.scope)
+        return Buffer(buffer.name, buffer.dtype, buffer.shape, buffer.storage)
 
 
 @given(st.integers(0, 1 << 32))

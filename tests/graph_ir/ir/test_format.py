@@ -67,7 +67,7 @@ def test_unpack_inverts_pack(case: tuple[Format, tuple[int, ...]]) -> None:
     format, dims = case
     array = np.arange(math.prod(dims)).reshape(dims)
     packed = format.pack(array)
-    assert packed.shape == format.blocking_dims(dims)
+    assert packed.shape == format.physical_dims(dims)
     assert packed.flags.c_contiguous
     back = format.unpack(packed, dims)
     assert back.shape == dims and back.flags.c_contiguous

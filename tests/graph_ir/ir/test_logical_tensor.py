@@ -13,13 +13,13 @@ def test_plain_by_default() -> None:
     tensor = LogicalTensor(F32, (3, 5))
     assert tensor.format == plain(2)
     assert (tensor.rank, tensor.elements, tensor.size_bytes) == (2, 15, 60)
-    assert tensor.blocking_dims == (3, 5)
+    assert tensor.physical_dims == (3, 5)
     assert str(tensor) == "f32[3,5]"
 
 
 def test_sizes_in_memory_include_padding() -> None:
     tensor = LogicalTensor(BF16, (17, 33), parse_format("MK16m32k"))
-    assert tensor.blocking_dims == (2, 2, 16, 32)
+    assert tensor.physical_dims == (2, 2, 16, 32)
     assert tensor.elements == 17 * 33 and tensor.size_bytes == 2 * 2 * 16 * 32 * 2
     assert str(tensor) == "bf16[17,33]{MK16m32k}"
 

@@ -95,7 +95,7 @@ def test_reorder_changes_the_format_alone():
     fmt = parse_format("MK16k")
     op = make_op("reorder", [x], {"format": fmt})
     assert str(op.outputs[0].details) == "s32[5,20]{MK16k}"
-    assert op.outputs[0].details.blocking_dims == (5, 2, 16)
+    assert op.outputs[0].details.physical_dims == (5, 2, 16)
     check_op("reorder", [x], {"format": fmt}, x)
 
 

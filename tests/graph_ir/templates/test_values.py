@@ -1,7 +1,7 @@
 """Names and types of what a group reads."""
 
 from graphc.base.dtypes import BF16, F32
-from graphc.graph_ir.templates.reader import GroupReader, narrow, parameters, widen
+from graphc.graph_ir.templates.values import GroupValues, narrow, parameters, widen
 from graphc.tensor_ir import builder as t
 from graphc.tensor_ir.nodes import Buffer, Cast, Load, Var
 from support.lowered import build
@@ -17,11 +17,11 @@ def test_sixteen_bit_floats_are_widened_and_narrowed() -> None:
 def test_a_value_used_twice_is_computed_once() -> None:
     graph = build({"a": (4,)}, lambda make, x: make("mul", *[make("neg", x["a"])] * 2))
     a, y = graph.inputs[0].outputs[0], graph.outputs[0].inputs[0]
-    reader = GroupReader({a: Buffer("a", F32, (4,))})
-    reader.read(y)((t.as_expr(0),))
-    loads = [let for let in reader.lets if isinstance(let.value, Load)]
+    values = GroupValues({a: Buffer("a", F32, (4,))})
+    values.read(y)((t.as_expr(0),))
+    loads = [let for let in values.lets if isinstance(let.value, Load)]
     assert len(loads) == 1
-    assert len(reader.lets) == 3
+    assert len(values.lets) == 3
 
 
 def test_parameters_are_named_after_tensors_and_appear_once() -> None:

@@ -119,7 +119,7 @@ def identity(op: str, dtype: DType) -> Expr:
     return t.const(high if op == "min" else low, dtype)
 
 
-class Widener:
+class BodyVectorizer:
     """Rewrites the body of one loop for one chunk of its iterations."""
 
     def __init__(
@@ -146,7 +146,7 @@ class Widener:
         """`e` in all lanes, scalar if they agree."""
         if e.lanes != 1:
             raise NotVectorizable("the body has vectors already")
-        return _WIDEN[type(e)](self, e)
+        return _VECTORIZE[type(e)](self, e)
 
     def vector(self, e: Expr) -> Expr:
         """`e` in all lanes, always a vector."""
@@ -206,10 +206,10 @@ class Widener:
 
     def stmt(self, s: Stmt) -> Stmt:
         """The statement for all lanes."""
-        widen = _WIDEN_STMT.get(type(s))
-        if widen is None:
+        vectorize = _VECTORIZE_STMT.get(type(s))
+        if vectorize is None:
             raise NotVectorizable(f"{type(s).__name__} has no vector form")
-        return widen(self, s)
+        return vectorize(self, s)
 
     def _block(self, s: Block) -> Stmt:
         return Block(tuple([self.stmt(inner) for inner in s.body]))
@@ -294,47 +294,47 @@ class Widener:
         return If(condition, self.stmt(s.then), otherwise)
 
 
-def _unary(w: Widener, e: Unary) -> Expr:
-    return Unary(e.op, w.expr(e.operand))
+def _unary(v: BodyVectorizer, e: Unary) -> Expr:
+    return Unary(e.op, v.expr(e.operand))
 
 
-def _binary(w: Widener, e: Binary) -> Expr:
-    return Binary(e.op, *w._agree(e.left, e.right))
+def _binary(v: BodyVectorizer, e: Binary) -> Expr:
+    return Binary(e.op, *v._agree(e.left, e.right))
 
 
-def _compare(w: Widener, e: Compare) -> Expr:
-    return Compare(e.op, *w._agree(e.left, e.right))
+def _compare(v: BodyVectorizer, e: Compare) -> Expr:
+    return Compare(e.op, *v._agree(e.left, e.right))
 
 
-def _select(w: Widener, e: Select) -> Expr:
-    return Select(*w._agree(e.condition, e.then, e.otherwise))
+def _select(v: BodyVectorizer, e: Select) -> Expr:
+    return Select(*v._agree(e.condition, e.then, e.otherwise))
 
 
-def _call(w: Widener, e: Call) -> Expr:
+def _call(v: BodyVectorizer, e: Call) -> Expr:
     if e.name.startswith("reduce_"):
         raise NotVectorizable("a reduction of a vector is inside")
-    args = w._agree(*e.args)
+    args = v._agree(*e.args)
     return Call(e.name, tuple(args), e.dtype, args[0].lanes)
 
 
-_WIDEN: dict[type, Callable[[Widener, Any], Expr]] = {
-    Const: lambda w, e: e,
-    Var: Widener._var,
-    Load: Widener._load,
+_VECTORIZE: dict[type, Callable[[BodyVectorizer, Any], Expr]] = {
+    Const: lambda v, e: e,
+    Var: BodyVectorizer._var,
+    Load: BodyVectorizer._load,
     Unary: _unary,
     Binary: _binary,
     Compare: _compare,
     Select: _select,
-    Cast: lambda w, e: Cast(w.expr(e.operand), e.dtype),
-    Broadcast: lambda w, e: w.expr(e.operand),
-    Ramp: lambda w, e: w.expr(e.base),
+    Cast: lambda v, e: Cast(v.expr(e.operand), e.dtype),
+    Broadcast: lambda v, e: v.expr(e.operand),
+    Ramp: lambda v, e: v.expr(e.base),
     Call: _call,
 }
-_WIDEN_STMT: dict[type, Callable[[Widener, Any], Stmt]] = {
-    Block: Widener._block,
-    Let: Widener._let,
-    Allocate: Widener._allocate,
-    Store: Widener._store,
-    For: Widener._for,
-    If: Widener._if,
+_VECTORIZE_STMT: dict[type, Callable[[BodyVectorizer, Any], Stmt]] = {
+    Block: BodyVectorizer._block,
+    Let: BodyVectorizer._let,
+    Allocate: BodyVectorizer._allocate,
+    Store: BodyVectorizer._store,
+    For: BodyVectorizer._for,
+    If: BodyVectorizer._if,
 }

@@ -14,7 +14,7 @@ from ..ir.graph import GraphTensor
 from ..ir.op_kinds import FusibleOp
 
 
-class GroupReader:
+class GroupValues:
     """Reads any tensor of a group at a plain index.
 
     `buffers` holds the tensors in memory, `given` those computed by the loop nest around (a finished accumulator).
@@ -72,7 +72,7 @@ class GroupReader:
         if len(self.buffers[tensor].shape) == len(place):
             return place
         offset = t.as_expr(0)
-        for i, size in zip(place, tensor.details.blocking_dims, strict=True):
+        for i, size in zip(place, tensor.details.physical_dims, strict=True):
             offset = t.add(t.mul(offset, size), i)
         return (offset,)
 
@@ -102,7 +102,7 @@ def parameters(
         tensor: Buffer(
             f"{prefix}_{_identifier(tensor.name)}",
             tensor.details.dtype,
-            tensor.details.blocking_dims,
+            tensor.details.physical_dims,
         )
         for prefix, tensor in named
     }
