@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import math
+from typing import Any, cast
+
+import numpy as np
 
 from ...base.dtypes import BOOL, F32, S32
+from ...graph_ir.ir.graph import Op
+from ..correspondence.reading import Pair
+from ..correspondence.writing import InexpressibleError
 from ..einsum import einsum
 from ..op_builder import Value
+from .document import TypeName
+from .dump_builder import DumpBuilder
 from .scope import Handler, NodeContext
 
 
@@ -40,27 +48,42 @@ def _axes(node: NodeContext, rank: int) -> tuple[int, ...] | None:
     return () if keeps and node.attr_bool("noop_with_empty_axes") else None
 
 
-def _reduce(op_name: str) -> Handler:
-    def handler(node: NodeContext) -> Value:
-        x = node.tensor("x")
-        if op_name in ("reduce_any", "reduce_all"):
-            x = node.converted(x, BOOL)
-        axes = _axes(node, x.details.rank)
-        if axes == ():
-            return x
-        return node.make(op_name, x, axes=axes, keep_dims=node.attr_bool("keep_dims"))
-
-    return handler
+def _read_reduce(node: NodeContext, op_name: str) -> Value:
+    x = node.tensor("x")
+    if op_name in ("reduce_any", "reduce_all"):
+        x = node.converted(x, BOOL)
+    axes = _axes(node, x.details.rank)
+    if axes == ():
+        return x
+    return node.make(op_name, x, axes=axes, keep_dims=node.attr_bool("keep_dims"))
 
 
-def _arg(op_name: str) -> Handler:
-    def handler(node: NodeContext) -> Value:
-        by_attr = node.type.endswith("D")
-        axis = node.attr_int("dimension") if by_attr else node.integer("dimension")
-        found = node.make(op_name, node.tensor("x"), axis=axis, keep_dims=False)
-        return node.converted(found, S32 if by_attr else node.attr_dtype("dtype"))
+def _write_reduce(builder: DumpBuilder, op: Op, type_name: str) -> None:
+    axes, keep = cast(Any, op).axes, bool(op.attrs.get("keep_dims", False))
+    if axes:
+        builder.whole(op, type_name, builder.operands(op, "x"), axes=axes, keep_dims=keep)
+    else:
+        builder.whole(op, "Identity", builder.operands(op, "x"))
 
-    return handler
+
+def _read_arg(node: NodeContext, op_name: str) -> Value:
+    by_attr = node.type.endswith("D")
+    axis = node.attr_int("dimension") if by_attr else node.integer("dimension")
+    found = node.make(op_name, node.tensor("x"), axis=axis, keep_dims=False)
+    return node.converted(found, S32 if by_attr else node.attr_dtype("dtype"))
+
+
+def _write_arg(builder: DumpBuilder, op: Op, type_name: str) -> None:
+    if op.attrs.get("last"):
+        raise InexpressibleError(f"{op.op_name} with last")
+    axis = cast(Any, op).axis
+    inputs = builder.operands(op, "x")
+    inputs["dimension"] = builder.const(np.array(axis, np.int64), op, "axis")
+    if not op.attrs.get("keep_dims"):
+        builder.whole(op, type_name, inputs, dtype=TypeName("DT_INT64"))
+        return
+    index = builder.part(op, type_name, inputs, dtype=TypeName("DT_INT64"))
+    builder.whole(op, "Unsqueeze", {"x": index}, axes=(axis,))
 
 
 def _arg_max_with_value(node: NodeContext) -> list[Value]:
@@ -70,17 +93,19 @@ def _arg_max_with_value(node: NodeContext) -> list[Value]:
     return [node.converted(index, S32), value]
 
 
-def _softmax(op_name: str, name: str) -> Handler:
-    def handler(node: NodeContext) -> Value:
-        x = node.tensor(name)
-        axes = node.attr_ints("axes")
-        if len(axes) != 1:
-            raise node.unsupported(f"a softmax over {len(axes)} axes")
-        if "half_to_float" in node.signature.defaults and node.attr_bool("half_to_float"):
-            x = node.converted(x, F32)
-        return node.make(op_name, x, axis=axes[0])
+def _read_softmax(node: NodeContext, op_name: str) -> Value:
+    x = node.tensor("x" if op_name == "softmax" else "logits")
+    axes = node.attr_ints("axes")
+    if len(axes) != 1:
+        raise node.unsupported(f"a softmax over {len(axes)} axes")
+    if "half_to_float" in node.signature.defaults and node.attr_bool("half_to_float"):
+        x = node.converted(x, F32)
+    return node.make(op_name, x, axis=axes[0])
 
-    return handler
+
+def _write_softmax(builder: DumpBuilder, op: Op, type_name: str) -> None:
+    name = "x" if op.op_name == "softmax" else "logits"
+    builder.whole(op, type_name, builder.operands(op, name), axes=(op.attrs.get("axis", -1),))
 
 
 def _einsum(node: NodeContext) -> Value:
@@ -105,7 +130,7 @@ def _std(node: NodeContext) -> list[Value]:
     return [node.converted(y, x.details.dtype) for y in results]
 
 
-def _lp_norm(node: NodeContext) -> Value:
+def _read_norm(node: NodeContext, _: str) -> Value:
     """(sum of |x| ** p) ** (1 / p) over the axes, all of them where none are given."""
     x, p = node.tensor("x"), node.attr_int("p")
     axes = tuple(node.axis(axis, x.details.rank) for axis in node.attr_ints("axes")) or None
@@ -120,33 +145,29 @@ def _lp_norm(node: NodeContext) -> Value:
     return node.make("pow", total, node.constant(1 / p, dtype))
 
 
-REDUCTIONS = {
-    "Sum": "reduce_sum",
-    "Mean": "reduce_mean",
-    "Max": "reduce_max",
-    "Min": "reduce_min",
-    "Prod": "reduce_prod",
-    "LogSumExp": "reduce_log_sum_exp",
-    "All": "reduce_all",
-    "Any": "reduce_any",
+def _write_norm(builder: DumpBuilder, op: Op, type_name: str) -> None:
+    axes, keep = cast(Any, op).axes, bool(op.attrs.get("keep_dims", False))
+    if not axes:
+        raise InexpressibleError(f"{op.op_name} with no axes")
+    p = int(op.op_name[-1])
+    builder.whole(op, type_name, builder.operands(op, "x"), p=p, axes=axes, keepdim=keep)
+
+
+PAIRS = {
+    "reduce": Pair(_read_reduce, _write_reduce),
+    "arg": Pair(_read_arg, _write_arg),
+    "softmax": Pair(_read_softmax, _write_softmax),
+    "norm": Pair(_read_norm, _write_norm),
 }
+"""What rows name after `by`."""
 
 HANDLERS: dict[str, Handler] = {
-    **{f"Reduce{name}": _reduce(op_name) for name, op_name in REDUCTIONS.items()},
-    **{f"Reduce{name}D": _reduce(op_name) for name, op_name in REDUCTIONS.items()},
     "MatMul": _matmul("transpose_x1", "transpose_x2", 2),
     "MatMulV2": _matmul("transpose_x1", "transpose_x2", 2),
     "BatchMatMul": _matmul("adj_x1", "adj_x2", None),
     "BatchMatMulV2": _matmul("adj_x1", "adj_x2", None),
     "BatchMatMulV3": _matmul("adj_x1", "adj_x2", None),
-    "ArgMaxV2": _arg("arg_max"),
-    "ArgMaxD": _arg("arg_max"),
-    "ArgMin": _arg("arg_min"),
-    "ArgMinD": _arg("arg_min"),
     "ArgMaxWithValue": _arg_max_with_value,
     "Einsum": _einsum,
     "ReduceStd": _std,
-    "LpNorm": _lp_norm,
-    "SoftmaxV2": _softmax("softmax", "x"),
-    "LogSoftmaxV2": _softmax("log_softmax", "logits"),
 }

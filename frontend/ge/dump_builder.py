@@ -3,33 +3,33 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from ...base.dtypes import BF16, from_numpy
 from ...graph_ir.ir.graph import Array, Graph, GraphTensor, Op
+from ..correspondence.writing import ExportFrame, InexpressibleError, NameTable, Write
 from .document import Dump, DumpGraph, Node, Reference, TensorText
+from .enumerations import dtype_number
 from .signatures import signatures
 
 _KEPT = 1e-4  # relative difference of a number and what is printed of it
 
 
-class InexpressibleError(Exception):
-    """What about an op has no node in GE."""
-
-
-class DumpBuilder:
+class DumpBuilder(ExportFrame[Reference]):
     """Nodes of a dump, and where each tensor of the graph is."""
 
-    def __init__(self, graph: Graph) -> None:
-        self.graph = graph
+    format_name = "GE"
+
+    def __init__(self, graph: Graph, writers: Mapping[str, Write]) -> None:
+        super().__init__(graph, writers)
         self.nodes: list[Node] = []
         self.references: dict[GraphTensor, Reference] = {}
         self.constants: dict[str, Array] = {}
         self.results: list[Reference] = []
-        self.taken = {op.name for op in graph.ops}
+        self.names = NameTable((op.name for op in graph.ops), ".")
         self.inputs = 0
 
     def dump(self) -> Dump:
@@ -63,14 +63,10 @@ class DumpBuilder:
 
     def const(self, value: Any, owner: Op, what: str) -> Reference:
         """A constant that GE's node takes as an input, named after both."""
-        name = f"{owner.name}.{what}"
-        while name in self.taken:
-            name += "_"
-        return self.constant(np.asarray(value), name)
+        return self.constant(np.asarray(value), self.names.unique(f"{owner.name}.{what}"))
 
     def constant(self, value: Array, name: str) -> Reference:
         """A Const node; its exact value is kept beside."""
-        self.taken.add(name)
         self.constants[name] = value
         missing = "<not_supported>" if from_numpy(value.dtype) == BF16 else ""
         items = () if missing else tuple(value.reshape(-1).tolist())
@@ -81,9 +77,42 @@ class DumpBuilder:
         """The op's inputs under GE's names."""
         return {name: self.references[x] for name, x in zip(names, op.inputs, strict=False)}
 
-    def emit(self, op: Op, type_name: str, inputs: dict[str, Reference], **attrs: Any) -> None:
-        """Append the node of an op with one output, which takes its name."""
-        self.references[op.outputs[0]] = self.node(type_name, op.name, inputs, attrs)
+    def whole(
+        self, op: Op, type_name: str, inputs: dict[str, Reference], outputs: int = 0, **attrs: Any
+    ) -> None:
+        """Append the node of an op, which takes its name."""
+        count = outputs or len(op.outputs)
+        self.node(type_name, op.name, inputs, attrs, count)
+        self.bind_unknown(op)
+
+    # What rows write with.
+
+    def emit(
+        self,
+        op: Op,
+        type_name: str,
+        operands: Sequence[tuple[str, Reference | None]],
+        attrs: dict[str, Any],
+    ) -> None:
+        """Append the node of an op, which takes its name."""
+        self.whole(op, type_name, {name: x for name, x in operands if x is not None}, **attrs)
+
+    def operand(self, tensor: GraphTensor) -> Reference:
+        """Where a tensor is."""
+        return self.references[tensor]
+
+    def held(self, op: Op, name: str, array: Array) -> Reference:
+        """A constant that holds an attribute of the op."""
+        return self.const(array, op, name)
+
+    def attribute(self, kind: str, value: Any) -> Any:
+        """Element types are GE's numbers."""
+        return dtype_number(value) if kind == "dtype" else value
+
+    def bind_unknown(self, op: Op) -> None:
+        """The outputs of an op are those of a node of its name."""
+        for index, tensor in enumerate(op.outputs):
+            self.references[tensor] = Reference(op.name, index)
 
     def part(
         self,
@@ -94,10 +123,7 @@ class DumpBuilder:
         **attrs: Any,
     ) -> Reference:
         """Append a node that the main one of an op needs, named after both; its first output."""
-        name = f"{op.name}.{type_name}"
-        while name in self.taken:
-            name += "_"
-        self.taken.add(name)
+        name = self.names.unique(f"{op.name}.{type_name}")
         return self.node(type_name, name, inputs, attrs, outputs)
 
     def shaped(self, op: Op, x: Reference, dims: Any) -> dict[str, Reference]:

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...graph_ir.ir.graph import Op
+from ..correspondence.writing import InexpressibleError
 from .document import Reference
-from .dump_builder import DumpBuilder, Emit, InexpressibleError
+from .dump_builder import DumpBuilder, Emit
 
 
 def _epsilon(op: Op) -> float:
@@ -66,7 +67,7 @@ def _batch_norm(builder: DumpBuilder, op: Op) -> None:
     if op.attrs.get("axis", 1) != 1:
         raise InexpressibleError("another axis than 1")
     inputs = builder.operands(op, "x", "scale", "offset", "mean", "variance")
-    builder.emit(op, "BNInfer", inputs, epsilon=_epsilon(op))
+    builder.whole(op, "BNInfer", inputs, epsilon=_epsilon(op))
 
 
 EMITTERS: dict[str, Emit] = {

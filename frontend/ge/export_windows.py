@@ -10,8 +10,9 @@ import numpy as np
 
 from ...graph_ir.ir.graph import Op
 from ...graph_ir.ops.window import ATTRS
+from ..correspondence.writing import InexpressibleError
 from .document import Reference
-from .dump_builder import DumpBuilder, Emit, InexpressibleError
+from .dump_builder import DumpBuilder, Emit
 
 _DEFAULTS = {"strides": 1, "dilations": 1, "before": 0, "after": 0, "output_padding": 0}
 
@@ -55,9 +56,9 @@ def _finish(
     """The main node, and behind it a reshape to the op's own sizes where the image was another."""
     if flat:
         y = builder.part(op, type_name, inputs, **attrs)
-        builder.emit(op, "Reshape", builder.shaped(op, y, op.outputs[0].details.plain_dims))
+        builder.whole(op, "Reshape", builder.shaped(op, y, op.outputs[0].details.plain_dims))
     else:
-        builder.emit(op, type_name, inputs, **attrs)
+        builder.whole(op, type_name, inputs, **attrs)
 
 
 def _convolution(builder: DumpBuilder, op: Op) -> None:
@@ -120,7 +121,7 @@ def _resize(builder: DumpBuilder, op: Op) -> None:
     if attrs.get("roi") is not None:
         inputs["roi"] = builder.const(np.array(attrs["roi"], np.float32), op, "roi")
     inputs["sizes"] = builder.const(np.array(attrs["shape"], np.int64), op, "sizes")
-    builder.emit(
+    builder.whole(
         op,
         "Resize",
         inputs,

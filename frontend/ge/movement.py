@@ -17,11 +17,6 @@ LARGEST_ARRAY = 1 << 16
 """Elements up to which a computed constant is kept as an array; what is larger is computed by the graph."""
 
 
-def _identity(node: NodeContext) -> Value:
-    known = node.known("x")
-    return node.tensor("x") if known is None else known
-
-
 def _identity_n(node: NodeContext) -> list[Value]:
     return list(node.tensors("x"))
 
@@ -290,15 +285,6 @@ def _range(node: NodeContext) -> Value:
     return (start + np.arange(count) * delta).astype(dtype)
 
 
-def _cumulative(op_name: str) -> Handler:
-    def handler(node: NodeContext) -> Value:
-        axis = node.attr_int("axis") if node.type.endswith("D") else node.integer("axis")
-        flags = {key: node.attr_bool(key) for key in ("exclusive", "reverse")}
-        return node.make(op_name, node.tensor("x"), axis=axis, **flags)
-
-    return handler
-
-
 def _top_k(node: NodeContext) -> list[Value]:
     x = node.tensor("x")
     k = node.attr_int("k") if node.type == "TopKD" else node.integer("k")
@@ -317,15 +303,13 @@ def _sort(node: NodeContext) -> list[Value]:
 
 
 HANDLERS: dict[str, Handler] = {
-    "Identity": _identity, "TensorMove": _identity, "StopGradient": _identity, "PreventGradient": _identity,
     "IdentityN": _identity_n, "TransData": _trans_data, "Reshape": _reshape, "Unsqueeze": _unsqueeze,
     "UnsqueezeV3": _unsqueeze, "ExpandDims": _unsqueeze, "Squeeze": _squeeze, "SqueezeV3": _squeeze,
     "Flatten": _flatten, "FlattenV2": _flatten, "Transpose": _transpose, "TransposeD": _transpose,
     "Permute": _transpose, "Shape": _shape, "Size": _size, "Rank": _rank, "Fill": _fill, "FillV2": _fill,
     "BroadcastTo": _broadcast_to, "Expand": _expand, "Tile": _tile, "Concat": _concat, "ConcatV2": _concat,
     "ConcatD": _concat, "ConcatV2D": _concat, "Pack": _pack, "Triu": _triangle, "Tril": _triangle, "Range": _range,
-    "Cumsum": _cumulative("cum_sum"), "CumsumD": _cumulative("cum_sum"), "Cumprod": _cumulative("cum_prod"),
-    "CumprodD": _cumulative("cum_prod"), "TopKV2": _top_k, "TopK": _top_k, "TopKD": _top_k, "Sort": _sort,
+    "TopKV2": _top_k, "TopK": _top_k, "TopKD": _top_k, "Sort": _sort,
     "ShapeN": _shapes, "Trilu": _triangle, "DepthToSpace": _depth_to_space, "SpaceToDepth": _space_to_depth,
     "Bitcast": _bitcast,
 }  # fmt: skip

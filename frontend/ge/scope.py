@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +13,10 @@ from ...base.dtypes import DType, from_numpy
 from ...base.errors import UnsupportedError
 from ...graph_ir.ir.graph import Array, Graph, GraphTensor
 from ...graph_ir.ir.logical_tensor import LogicalTensor
-from ..op_builder import OpBuilder, Value
+from ..correspondence.reading import NodeReader
+from ..correspondence.spelling import Formal
+from ..correspondence.values import MUST_BE_GIVEN
+from ..op_builder import Value
 from .document import Dump, DumpGraph, GraphName, Node, Reference
 from .enumerations import to_dtype
 from .signatures import Signature, signatures
@@ -71,7 +74,7 @@ class Scope:
         return self.constants[reference]
 
 
-class NodeContext(OpBuilder):
+class NodeContext(NodeReader):
     """One node: its inputs by name, its attributes with their types checked, and what to make of them."""
 
     def __init__(self, node: Node, scope: Scope) -> None:
@@ -264,6 +267,41 @@ class NodeContext(OpBuilder):
             raise self.rule(f"attribute '{key}' must name a graph", repr(value))
         return self.scope.session.dump.graph(value.name)
 
+    # What rows ask for.
+
+    def read_operand(self, formal: Formal) -> GraphTensor:
+        """The input of the operand's name."""
+        return self.tensor(formal.name)
+
+    def read_variadic(self, formal: Formal) -> list[GraphTensor]:
+        """All inputs of a dynamic one."""
+        return self.tensors(formal.name)
+
+    def is_given(self, formal: Formal) -> bool:
+        """Whether there is an input of the operand's name."""
+        return self.has(formal.name)
+
+    def read_known(self, formal: Formal) -> Array:
+        """The input of the operand's name, which must be known at import."""
+        return self.array(formal.name)
+
+    def read_attribute(self, name: str, kind: str, default: Any) -> Any:
+        """An attribute or its default in GE's IR."""
+        is_known = name in self.node.attrs or name in self.signature.defaults
+        if not is_known and default is not MUST_BE_GIVEN:
+            return default
+        return _READ[kind](self, name)
+
+    def read_operands(
+        self, row_name: str, formals: Sequence[Formal], conditions: int
+    ) -> list[GraphTensor]:
+        """Two operands whose dtype or rank the text leaves open take over what the other has."""
+        alike = formals[conditions:]
+        if len(alike) != 2 or any(formal.variadic or formal.optional for formal in alike):
+            return super().read_operands(row_name, formals, conditions)
+        chosen = super().read_operands(row_name, formals[:conditions], conditions)
+        return [*chosen, *self.pair(*(formal.name for formal in alike))]
+
     # Two operands.
 
     def pair(self, first: str = "x1", second: str = "x2") -> tuple[GraphTensor, GraphTensor]:
@@ -291,3 +329,13 @@ class NodeContext(OpBuilder):
 def known_scalar(value: Array) -> Any:
     """The only element of an array as a Python number."""
     return np.asarray(value).reshape(-1)[0].item()
+
+
+_READ: dict[str, Callable[[NodeContext, str], Any]] = {
+    "float": NodeContext.attr_float,
+    "int": NodeContext.attr_int,
+    "bool": NodeContext.attr_bool,
+    "text": NodeContext.attr_text,
+    "ints": NodeContext.attr_ints,
+    "dtype": NodeContext.attr_dtype,
+}

@@ -9,8 +9,8 @@ import numpy as np
 
 from ...base.dtypes import BOOL, S64
 from ...graph_ir.ir.graph import Array, GraphTensor
-from ..op_builder import OpBuilder
-from .scope import Handler, NodeContext, Value
+from ..op_builder import OpBuilder, Value
+from .scope import Handler, NodeContext
 from .tensors import to_dtype
 
 
@@ -45,19 +45,19 @@ class _Masks:
 
 def _heads_first(node: NodeContext, index: int, attribute: str) -> GraphTensor:
     """[batch, heads, length, size] of that or of [batch, length, heads * size]."""
-    x, build = node.tensor(index), node.build
+    x = node.tensor(index)
     if x.details.rank == 4:
         return x
     heads = node.attr_int(attribute)
     if x.details.rank != 3 or heads < 1 or x.details.plain_dims[2] % heads:
         raise node.rule(f"inputs must have 4 axes, or 3 and {attribute} heads", str(x.details))
     batch, length, width = x.details.plain_dims
-    apart = build.reshaped(x, (batch, length, heads, width // heads))
-    return build.transposed(apart, (0, 2, 1, 3))
+    apart = node.reshaped(x, (batch, length, heads, width // heads))
+    return node.transposed(apart, (0, 2, 1, 3))
 
 
 def _attention(node: NodeContext) -> list[Value]:
-    build, dtype = node.build, node.details(0).dtype
+    dtype = node.details(0).dtype
     q = _heads_first(node, 0, "q_num_heads")
     keys = [_heads_first(node, i, "kv_num_heads") for i in (1, 2)]
     past = 0
@@ -65,27 +65,27 @@ def _attention(node: NodeContext) -> list[Value]:
         raise node.rule("past_key and past_value must be given together", "one of them")
     if node.has(4):
         past = node.details(4).plain_dims[2]
-        keys = [build.helper("concat", node.tensor(4 + i), x, axis=2) for i, x in enumerate(keys)]
+        keys = [node.helper("concat", node.tensor(4 + i), x, axis=2) for i, x in enumerate(keys)]
     sizes = _checked(node, q, keys, past)
     wide = dtype.accumulator
-    rows = [sizes.grouped(build, build.converted(x, wide)) for x in (q, *keys)]
+    rows = [sizes.grouped(node, node.converted(x, wide)) for x in (q, *keys)]
     scores = _scores(node, rows[0], rows[1])
     stages = [scores, _capped(node, scores)]
     masks = _masks(node, sizes)
     stages.append(_masked(node, sizes, stages[1], masks))
     weights = _softmax(node, stages[2])
-    y = build.make("matmul_core", weights, rows[2])
+    y = node.make("matmul_core", weights, rows[2])
     if not masks.open_rows:
-        seen, zero = _any_key(build, sizes, masks), build.constant(0, wide)
-        y = build.helper("select", seen, y, zero)
-        weights = build.helper("select", seen, weights, zero) if node.wants(3) else weights
-    y = build.reshaped(
-        build.converted(y, dtype),
+        seen, zero = _any_key(node, sizes, masks), node.constant(0, wide)
+        y = node.helper("select", seen, y, zero)
+        weights = node.helper("select", seen, weights, zero) if node.wants(3) else weights
+    y = node.reshaped(
+        node.converted(y, dtype),
         (sizes.batch, sizes.heads, sizes.queries, y.details.plain_dims[-1]),
     )
     if node.details(0).rank == 3:
-        moved = build.transposed(y, (0, 2, 1, 3))
-        y = build.reshaped(
+        moved = node.transposed(y, (0, 2, 1, 3))
+        y = node.reshaped(
             moved, (sizes.batch, sizes.queries, math.prod(moved.details.plain_dims[2:]))
         )
     shown = [_shown(node, sizes, [*stages, weights])] if node.wants(3) else []
@@ -108,22 +108,22 @@ def _scores(node: NodeContext, q: GraphTensor, k: GraphTensor) -> GraphTensor:
     scale = 1 / math.sqrt(q.details.plain_dims[-1])
     if node.given("scale"):
         scale = node.attr_float("scale")
-    scores = node.build.helper("matmul_core", q, k, transpose_b=True)
-    return node.build.helper("mul", scores, node.build.constant(scale, q.details.dtype))
+    scores = node.helper("matmul_core", q, k, transpose_b=True)
+    return node.helper("mul", scores, node.constant(scale, q.details.dtype))
 
 
 def _capped(node: NodeContext, scores: GraphTensor) -> GraphTensor:
-    cap, build = node.attr_float("softcap", 0.0), node.build
+    cap = node.attr_float("softcap")
     if not cap:
         return scores
-    most = build.constant(cap, scores.details.dtype)
-    return build.helper("mul", most, build.helper("tanh", build.helper("div", scores, most)))
+    most = node.constant(cap, scores.details.dtype)
+    return node.helper("mul", most, node.helper("tanh", node.helper("div", scores, most)))
 
 
 def _masks(node: NodeContext, sizes: _Sizes) -> _Masks:
     allowed, added, is_open = [], None, True
-    left, right = node.attr_int("left_window_size", -1), node.attr_int("right_window_size", -1)
-    if node.attr_int("is_causal", 0):
+    left, right = node.attr_int("left_window_size"), node.attr_int("right_window_size")
+    if node.attr_int("is_causal"):
         right = 0 if right < 0 else min(right, 0)
     if node.has(6):
         allowed = _external_cache(node, sizes, left, right)
@@ -131,7 +131,7 @@ def _masks(node: NodeContext, sizes: _Sizes) -> _Masks:
     elif left >= 0 or right >= 0:
         node.check_array((sizes.queries, sizes.keys))
         near = _window(sizes, left, right)
-        allowed, is_open = [node.build.constant(near, BOOL)], bool(near.any(-1).all())
+        allowed, is_open = [node.constant(near, BOOL)], bool(near.any(-1).all())
     if node.has(3):
         is_open = False
         mask = _given_mask(node, sizes)
@@ -156,57 +156,56 @@ def _window(sizes: _Sizes, left: int, right: int) -> Array:
 
 def _external_cache(node: NodeContext, sizes: _Sizes, left: int, right: int) -> list[GraphTensor]:
     """Keys that count in each batch are the first ones, and the last of them belong to the queries."""
-    build = node.build
     if node.details(6).plain_dims != (sizes.batch,):
         raise node.rule(f"nonpad_kv_seqlen must have shape [{sizes.batch}]", str(node.details(6)))
-    lengths = build.reshaped(build.converted(node.tensor(6), S64), (sizes.batch, 1, 1, 1))
-    place = build.constant(np.arange(sizes.keys).reshape(1, 1, 1, -1), S64)
-    found = [build.helper("lt", place, lengths)]
+    lengths = node.reshaped(node.converted(node.tensor(6), S64), (sizes.batch, 1, 1, 1))
+    place = node.constant(np.arange(sizes.keys).reshape(1, 1, 1, -1), S64)
+    found = [node.helper("lt", place, lengths)]
     from_end = np.arange(sizes.queries).reshape(1, 1, -1, 1) - sizes.queries
-    own = build.helper("add", lengths, build.constant(from_end, S64))
+    own = node.helper("add", lengths, node.constant(from_end, S64))
     if right >= 0:
-        last = build.helper("add", own, build.constant(right, S64))
-        found.append(build.helper("le", place, last))
+        last = node.helper("add", own, node.constant(right, S64))
+        found.append(node.helper("le", place, last))
     if left >= 0:
-        first = build.helper("sub", own, build.constant(left, S64))
-        found.append(build.helper("ge", place, first))
+        first = node.helper("sub", own, node.constant(left, S64))
+        found.append(node.helper("ge", place, first))
     return found
 
 
 def _given_mask(node: NodeContext, sizes: _Sizes) -> GraphTensor:
     """The mask with 4 axes; keys behind its end are left out."""
-    mask, build = node.tensor(3), node.build
+    mask = node.tensor(3)
     dims = mask.details.plain_dims
     if not 1 <= len(dims) <= 4 or dims[-1] > sizes.keys:
         raise node.rule(f"attn_mask must broadcast to {sizes.keys} keys", str(mask.details))
-    mask = build.reshaped(mask, (*(1,) * (4 - len(dims)), *dims))
+    mask = node.reshaped(mask, (*(1,) * (4 - len(dims)), *dims))
     missing = sizes.keys - dims[-1]
     if missing:
         value = 0 if mask.details.dtype == BOOL else -math.inf
-        mask = build.helper("pad", mask, before=(0,) * 4, after=(0, 0, 0, missing), value=value)
+        mask = node.helper("pad", mask, before=(0,) * 4, after=(0, 0, 0, missing), value=value)
     return mask
 
 
 def _masked(node: NodeContext, sizes: _Sizes, scores: GraphTensor, masks: _Masks) -> GraphTensor:
-    build, dtype = node.build, scores.details.dtype
+    dtype = scores.details.dtype
     if masks.added is not None:
-        added = sizes.grouped(build, build.converted(masks.added, dtype))
-        scores = build.helper("add", scores, added)
-    nothing = build.constant(-math.inf, dtype)
+        added = sizes.grouped(node, node.converted(masks.added, dtype))
+        scores = node.helper("add", scores, added)
+    nothing = node.constant(-math.inf, dtype)
     for allowed in masks.allowed:
-        scores = build.helper("select", sizes.grouped(build, allowed), scores, nothing)
+        scores = node.helper("select", sizes.grouped(node, allowed), scores, nothing)
     return scores
 
 
 def _softmax(node: NodeContext, scores: GraphTensor) -> GraphTensor:
     """In the given precision where that is wider."""
-    build, dtype = node.build, scores.details.dtype
+    dtype = scores.details.dtype
     wide, given = dtype, node.attr_int("softmax_precision", 0)
     if given:
         wanted = to_dtype(f"Attention '{node.name}'", given)
         wide = wanted if wanted.bits > dtype.bits else dtype
-    weights = build.helper("softmax", build.converted(scores, wide), axis=-1)
-    return build.converted(weights, dtype)
+    weights = node.helper("softmax", node.converted(scores, wide), axis=-1)
+    return node.converted(weights, dtype)
 
 
 def _any_key(build: OpBuilder, sizes: _Sizes, masks: _Masks) -> GraphTensor:
@@ -223,11 +222,11 @@ def _any_key(build: OpBuilder, sizes: _Sizes, masks: _Masks) -> GraphTensor:
 
 def _shown(node: NodeContext, sizes: _Sizes, stages: list[GraphTensor]) -> GraphTensor:
     """The scores at the stage that the fourth output shows."""
-    mode = node.attr_int("qk_matmul_output_mode", 0)
+    mode = node.attr_int("qk_matmul_output_mode")
     if not 0 <= mode < len(stages):
         raise node.rule("qk_matmul_output_mode must be 0 to 3", str(mode))
     shape = (sizes.batch, sizes.heads, sizes.queries, sizes.keys)
-    return node.build.reshaped(node.build.converted(stages[mode], node.details(0).dtype), shape)
+    return node.reshaped(node.converted(stages[mode], node.details(0).dtype), shape)
 
 
 HANDLERS: dict[str, Handler] = {"Attention": _attention}

@@ -8,8 +8,9 @@ import numpy as np
 
 from ...base.dtypes import from_numpy
 from ...graph_ir.ir.graph import Array
+from ..op_builder import Value
 from ..shape_spec import check_size
-from .scope import Handler, NodeContext, Value
+from .scope import Handler, NodeContext
 from .tensors import to_dtype
 
 LARGEST_ARRAY = 1 << 16
@@ -46,13 +47,13 @@ def _constant_of_shape(node: NodeContext) -> Value:
     scalar = value.reshape(())
     if math.prod(dims) <= LARGEST_ARRAY:
         return np.full(dims, scalar)
-    return node.make("broadcast", [node.constant(scalar, dtype)], {"shape": dims})
+    return node.make("broadcast", node.constant(scalar, dtype), shape=dims)
 
 
 def _shape(node: NodeContext) -> Value:
     dims = node.details(0).plain_dims
     if node.opset >= 15:
-        dims = dims[node.attr_int("start", 0) : node.attr_int("end", len(dims))]
+        dims = dims[node.attr_int("start") : node.attr_int("end", len(dims))]
     return np.array(dims, np.int64)
 
 
@@ -102,7 +103,7 @@ def _eye_like(node: NodeContext) -> Value:
         dtype = to_dtype(f"EyeLike '{node.name}'", node.attr_int("dtype"))
     rows, columns = like.plain_dims
     node.check_array(like.plain_dims)
-    diagonal = max(-rows, min(node.attr_int("k", 0), columns))
+    diagonal = max(-rows, min(node.attr_int("k"), columns))
     return np.eye(rows, columns, diagonal).astype(dtype.numpy)
 
 

@@ -15,8 +15,9 @@ from onnx import GraphProto
 from ...base.dtypes import BOOL, S64
 from ...graph_ir.ir.graph import Graph, GraphTensor
 from ...graph_ir.rewriting.trip_count import MOST_UNROLLED
+from ..op_builder import Value
 from .nesting import every_node
-from .scope import Handler, NodeContext, Scope, Value
+from .scope import Handler, NodeContext, Scope
 from .while_loop import Captured, Round, WhileLoop, finished
 
 
@@ -136,7 +137,7 @@ def _stacked(node: NodeContext, rows: Sequence[Value]) -> Value:
     """The rows along a new first axis."""
     parts = [node.scope.as_tensor(row) for row in rows]
     parts = [node.reshaped(x, (1, *x.details.plain_dims)) for x in parts]
-    return parts[0] if len(parts) == 1 else node.helper("concat", parts, {"axis": 0})
+    return parts[0] if len(parts) == 1 else node.helper("concat", *parts, axis=0)
 
 
 HANDLERS: dict[str, Handler] = {"If": _if, "Loop": _loop}

@@ -1,135 +1,94 @@
-"""Elementwise nodes: arithmetic, comparisons, activations, casts."""
+"""Elementwise nodes that a row of the table cannot say: read, and written."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from typing import Any, cast
 
 import numpy as np
 
 from ...base.dtypes import BOOL, F64
-from ...graph_ir.ir.graph import GraphTensor
-from .scope import Handler, NodeContext, Value
+from ...graph_ir.ir.graph import Op
+from ...graph_ir.ops.activation import clamp_limits
+from ..correspondence.compositions import swish
+from ..correspondence.reading import Pair
+from ..op_builder import Value
+from .export import Exporter
+from .scope import NodeContext
 from .tensors import to_dtype
 
-_F32_MAX = float(
-    np.finfo(np.float32).max
-)  # the bounds of Clip before opset 11, where none is given
+_F32_MAX = float(np.finfo(np.float32).max)
+"""The bounds of Clip before opset 11, where none is given."""
 
 
-def _unary(op_name: str) -> Handler:
-    return lambda node: node.make(op_name, [node.tensor(0)])
+def _read_div(node: NodeContext, _: str) -> Value:
+    a, b = node.tensor(0), node.tensor(1)
+    return node.make("div", a, b, **({} if a.details.dtype.is_float else {"rounding": "trunc"}))
 
 
-def _binary(op_name: str) -> Handler:
-    return lambda node: node.make(op_name, [node.tensor(0), node.tensor(1)])
+def _write_div(e: Exporter, op: Op, _: str) -> None:
+    """ONNX truncates quotients of integers; what the floored remainder leaves divides exactly."""
+    a, b = e.values(op)
+    if op.inputs[0].details.dtype.kind == "int" and _attr(op, "rounding") == "floor":
+        a = e.part(op, "Sub", [a, e.part(op, "Mod", [a, b])])
+    e.node(op, "Div", [a, b])
 
 
-def _with_floats(op_name: str, **defaults: float) -> Handler:
-    """One input, and float attributes of the same names in the graph op."""
-
-    def handler(node: NodeContext) -> Value:
-        attrs = {name: node.attr_float(name, default) for name, default in defaults.items()}
-        return node.make(op_name, [node.tensor(0)], attrs)
-
-    return handler
-
-
-def _variadic(op_name: str) -> Handler:
-    def handler(node: NodeContext) -> Value:
-        return _chain(node, op_name, node.make)
-
-    return handler
-
-
-def _chain(node: NodeContext, op_name: str, last: Callable[..., GraphTensor]) -> GraphTensor:
-    """op(op(x0, x1), x2)...; the last op is made by `last`."""
-    first, *others = node.tensors()
-    total = first
-    for number, other in enumerate(others, 1):
-        make = last if number == len(others) else node.helper
-        total = make(op_name, [total, other])
-    return total
-
-
-def _mean(node: NodeContext) -> Value:
-    total = _chain(node, "add", node.helper)
-    return node.make("div", [total, node.constant(node.count, total.details.dtype)])
-
-
-def _div(node: NodeContext) -> Value:
-    inputs = [node.tensor(0), node.tensor(1)]
-    attrs = {} if inputs[0].details.dtype.is_float else {"rounding": "trunc"}
-    return node.make("div", inputs, attrs)
-
-
-def _mod(node: NodeContext) -> Value:
-    inputs = [node.tensor(0), node.tensor(1)]
-    fmod = node.attr_int("fmod", 0)
-    if inputs[0].details.dtype.is_float and not fmod and node.opset < 28:
+def _read_mod(node: NodeContext, _: str) -> Value:
+    a, b = node.tensor(0), node.tensor(1)
+    fmod = node.attr_int("fmod")
+    if a.details.dtype.is_float and not fmod and node.opset < 28:
         raise node.rule("fmod must be 1 for float inputs before opset 28", "0")
-    return node.make("mod", inputs, {"sign": "trunc" if fmod else "floor"})
+    return node.make("mod", a, b, sign="trunc" if fmod else "floor")
 
 
-def _pow(node: NodeContext) -> Value:
+def _write_mod(e: Exporter, op: Op, _: str) -> None:
+    a, b = e.values(op)
+    if _attr(op, "sign") == "trunc":
+        e.node(op, "Mod", [a, b], fmod=1)
+    elif not e.dtype(a).is_float:
+        e.node(op, "Mod", [a, b])
+    else:  # the truncated remainder, one b further where it has the other sign
+        rest = e.part(op, "Mod", [a, b], fmod=1)
+        signs = [_compared(e, op, "Less", rest), _compared(e, op, "Less", b)]
+        differ = e.part(op, "Xor", signs)
+        inexact = e.part(op, "Not", [_compared(e, op, "Equal", rest)])
+        wrong = e.part(op, "And", [differ, inexact])
+        e.node(op, "Where", [wrong, e.part(op, "Add", [rest, b]), rest])
+
+
+def _read_pow(node: NodeContext, _: str) -> Value:
     base, exponent = node.tensor(0), node.tensor(1)
     dtype, other = base.details.dtype, exponent.details.dtype
-    if (
-        not dtype.is_float and other.is_float
-    ):  # the exponent's fraction counts, the result is truncated
-        power = node.make("pow", [node.converted(base, F64), node.converted(exponent, F64)])
+    if not dtype.is_float and other.is_float:  # the exponent's fraction counts, the result does not
+        power = node.make("pow", node.converted(base, F64), node.converted(exponent, F64))
         return node.converted(power, dtype)
-    return node.make("pow", [base, node.converted(exponent, dtype)])
+    return node.make("pow", base, node.converted(exponent, dtype))
 
 
-def _bit_shift(node: NodeContext) -> Value:
-    direction = node.attr_text("direction")
-    if direction not in ("LEFT", "RIGHT"):
-        raise node.rule("direction must be LEFT or RIGHT", f"'{direction}'")
-    return node.make("shl" if direction == "LEFT" else "shr", [node.tensor(0), node.tensor(1)])
-
-
-def _is_inf(node: NodeContext) -> Value:
+def _read_is_inf(node: NodeContext, _: str) -> Value:
     x = node.tensor(0)
-    negative, positive = node.attr_int("detect_negative", 1), node.attr_int("detect_positive", 1)
+    negative, positive = node.attr_int("detect_negative"), node.attr_int("detect_positive")
     if negative and positive:
-        return node.make("isinf", [x])
+        return node.make("isinf", x)
     if not negative and not positive:
-        no = node.constant(False, BOOL)
-        return node.make("broadcast", [no], {"shape": x.details.plain_dims})
+        return node.make("broadcast", node.constant(False, BOOL), shape=x.details.plain_dims)
     infinity = node.constant(-math.inf if negative else math.inf, x.details.dtype)
-    return node.make("eq", [x, infinity])
+    return node.make("eq", x, infinity)
 
 
-def _cast(node: NodeContext) -> Value:
-    dtype = to_dtype(f"Cast '{node.name}'", node.attr_int("to"))
-    return node.make("cast", [node.tensor(0)], {"dtype": dtype.name})
-
-
-def _cast_like(node: NodeContext) -> Value:
-    return node.make("cast", [node.tensor(0)], {"dtype": node.details(1).dtype.name})
-
-
-def _clip(node: NodeContext) -> Value:
+def _read_clip(node: NodeContext, _: str) -> Value:
+    x = node.tensor(0)
     if node.opset < 11:
         low, high = node.attr_float("min", -_F32_MAX), node.attr_float("max", _F32_MAX)
-        attrs = {
-            "min": None if low <= -_F32_MAX else low,
-            "max": None if high >= _F32_MAX else high,
-        }
-        return node.make("clamp", [node.tensor(0)], attrs)
+        low_or_none = None if low <= -_F32_MAX else low
+        return node.make("clamp", x, min=low_or_none, max=None if high >= _F32_MAX else high)
     bounds = {"min": node.known(1), "max": node.known(2)}
-    static = all(bounds[b] is not None or not node.has(i) for i, b in enumerate(("min", "max"), 1))
-    if static:
-        return node.make(
-            "clamp",
-            [node.tensor(0)],
-            {name: _bound(node, name, value) for name, value in bounds.items()},
-        )
-    x = node.tensor(0)
+    if all(bounds[b] is not None or not node.has(i) for i, b in enumerate(("min", "max"), 1)):
+        return node.make("clamp", x, **{n: _bound(node, n, value) for n, value in bounds.items()})
     for index, op_name in ((1, "max"), (2, "min")):
         if node.has(index):
-            x = node.helper(op_name, [x, node.reshaped(node.tensor(index), ())])
+            x = node.helper(op_name, x, node.reshaped(node.tensor(index), ()))
     return x
 
 
@@ -138,120 +97,105 @@ def _bound(node: NodeContext, name: str, value: np.ndarray | None) -> float | in
         return None
     if value.size != 1:
         raise node.rule(f"{name} must be a scalar", f"shape {list(value.shape)}")
-    if value.dtype.kind in "iu":
-        return int(value.reshape(()))
-    return float(value.reshape(()))
+    kind = int if value.dtype.kind in "iu" else float
+    return kind(value.reshape(()))
 
 
-def _gelu(node: NodeContext) -> Value:
-    return node.make(
-        "gelu", [node.tensor(0)], {"approximate": node.attr_text("approximate", "none")}
-    )
+def _write_clip(e: Exporter, op: Op, _: str) -> None:
+    (x,) = e.values(op)
+    dtype = e.dtype(x)
+    limits = clamp_limits(dtype, _attr(op, "min"), _attr(op, "max"))
+    bounds = [
+        None if value is None else e.scalar(op, name, value, dtype)
+        for name, value in zip(("min", "max"), limits, strict=True)
+    ]
+    e.emit(op, "Clip", [("input", x), *zip(("min", "max"), bounds, strict=True)], {})
 
 
-def _swish(node: NodeContext) -> Value:
-    x = node.tensor(0)
-    alpha = node.attr_float("alpha", 1.0)
-    if alpha == 1.0:
-        return node.make("silu", [x])
-    scaled = node.helper("mul", [x, node.constant(alpha, x.details.dtype)])
-    return node.make("mul", [x, node.helper("sigmoid", [scaled])])
+def _read_swish(node: NodeContext, _: str) -> Value:
+    return swish(node, node.tensor(0), node.attr_float("alpha"))
 
 
-def _thresholded_relu(node: NodeContext) -> Value:
-    x = node.tensor(0)
-    dtype = x.details.dtype
-    above = node.helper("gt", [x, node.constant(node.attr_float("alpha", 1.0), dtype)])
-    return node.make("select", [above, x, node.constant(0, dtype)])
+def _write_swish(e: Exporter, op: Op, _: str) -> None:
+    e.node(op, "Swish", e.values(op))
 
 
-def _shrink(node: NodeContext) -> Value:
-    """X moved towards 0 by `bias` outside [-lambd, lambd], and 0 inside."""
-    x, build = node.tensor(0), node.build
-    dtype, wide = x.details.dtype, x.details.dtype if x.details.dtype.is_float else F64
-    x = build.converted(x, wide)
-    bias, edge = node.attr_float("bias", 0.0), node.attr_float("lambd", 0.5)
-    above = build.helper("gt", x, build.constant(edge, wide))
-    below = build.helper("lt", x, build.constant(-edge, wide))
-    less, more = (build.helper(op, x, build.constant(bias, wide)) for op in ("sub", "add"))
-    negative = build.helper("select", below, more, build.constant(0, wide))
-    return build.converted(build.make("select", above, less, negative), dtype)
-
-
-def _bit_cast(node: NodeContext) -> Value:
+def _read_bit_cast(node: NodeContext, _: str) -> Value:
     dtype = to_dtype(f"BitCast '{node.name}'", node.attr_int("to"))
-    if node.details(0).dtype == BOOL and dtype.size == 1:  # a byte that holds 0 or 1
-        return node.make("cast", [node.tensor(0)], {"dtype": dtype.name})
-    return node.make("bitcast", [node.tensor(0)], {"dtype": dtype.name})
+    # A bool is a byte that holds 0 or 1.
+    is_flag = node.details(0).dtype == BOOL and dtype.size == 1
+    return node.make("cast" if is_flag else "bitcast", node.tensor(0), dtype=dtype.name)
 
 
-def _celu(node: NodeContext) -> Value:
-    x = node.tensor(0)
-    alpha = node.constant(node.attr_float("alpha", 1.0), x.details.dtype)
-    bent = node.helper("elu", [node.helper("div", [x, alpha])], {"alpha": 1.0})
-    return node.make("mul", [alpha, bent])
+def _read_copy(node: NodeContext, _: str) -> Value:
+    known = node.known(0)
+    return node.tensor(0) if known is None else known
 
 
-def _where(node: NodeContext) -> Value:
-    return node.make("select", [node.tensor(0), node.tensor(1), node.tensor(2)])
+def _write_prelu(e: Exporter, op: Op, _: str) -> None:
+    """ONNX's slope must not make the result larger than x."""
+    x, slope = e.values(op)
+    if op.inputs[0].details.plain_dims == op.outputs[0].details.plain_dims:
+        e.node(op, "PRelu", [x, slope])
+    else:
+        negative = _compared(e, op, "Less", x)
+        e.node(op, "Where", [negative, e.part(op, "Mul", [slope, x]), x])
 
 
-_CAPITALIZED = (
-    *("neg", "abs", "exp", "log", "sqrt", "reciprocal", "relu", "sigmoid", "tanh", "erf"),
-    *("floor", "ceil", "round", "sign", "softplus", "softsign", "mish", "not"),
-    *("sin", "cos", "tan", "asin", "acos", "atan"),
-    *("sinh", "cosh", "asinh", "acosh", "atanh"),
-)  # graph ops that ONNX spells the same but for the capital
+def _write_rsqrt(e: Exporter, op: Op, _: str) -> None:
+    e.node(op, "Reciprocal", [e.part(op, "Sqrt", e.values(op))])
 
-SAME_UNARY = {
-    **{name.capitalize(): name for name in _CAPITALIZED},
-    "BitwiseNot": "not",
-    "HardSwish": "hard_swish",
-    "IsNaN": "isnan",
+
+def _write_square(e: Exporter, op: Op, _: str) -> None:
+    (x,) = e.values(op)
+    e.node(op, "Mul", [x, x])
+
+
+def _write_trunc(e: Exporter, op: Op, _: str) -> None:
+    (x,) = e.values(op)
+    negative = _compared(e, op, "Less", x)
+    e.node(op, "Where", [negative, e.part(op, "Ceil", [x]), e.part(op, "Floor", [x])])
+
+
+def _write_expm1(e: Exporter, op: Op, _: str) -> None:
+    (x,) = e.values(op)
+    e.node(op, "Sub", [e.part(op, "Exp", [x]), e.scalar(op, "one", 1, e.dtype(x))])
+
+
+def _write_log1p(e: Exporter, op: Op, _: str) -> None:
+    (x,) = e.values(op)
+    e.node(op, "Log", [e.part(op, "Add", [x, e.scalar(op, "one", 1, e.dtype(x))])])
+
+
+def _write_not_equal(e: Exporter, op: Op, _: str) -> None:
+    e.node(op, "Not", [e.part(op, "Equal", e.values(op), BOOL)])
+
+
+def _compared(e: Exporter, op: Op, op_type: str, x: str) -> str:
+    """A comparison of x with 0."""
+    return e.part(op, op_type, [x, e.scalar(op, "zero", 0, e.dtype(x))], BOOL)
+
+
+def _attr(op: Op, name: str) -> Any:
+    """An attribute, or the default of the op's row."""
+    return cast(Any, op).attr(name)
+
+
+PAIRS = {
+    "div": Pair(_read_div, _write_div),
+    "mod": Pair(_read_mod, _write_mod),
+    "pow": Pair(_read_pow),
+    "isinf": Pair(_read_is_inf, lambda e, op, op_type: e.node(op, op_type, e.values(op))),
+    "clip": Pair(_read_clip, _write_clip),
+    "swish": Pair(_read_swish, _write_swish),
+    "bitcast": Pair(_read_bit_cast),
+    "copy": Pair(_read_copy),
+    "prelu": Pair(None, _write_prelu),
+    "rsqrt": Pair(None, _write_rsqrt),
+    "square": Pair(None, _write_square),
+    "trunc": Pair(None, _write_trunc),
+    "expm1": Pair(None, _write_expm1),
+    "log1p": Pair(None, _write_log1p),
+    "ne": Pair(None, _write_not_equal),
 }
-
-SAME_BINARY = {
-    "Add": "add",
-    "Sub": "sub",
-    "Mul": "mul",
-    "And": "and",
-    "Or": "or",
-    "Xor": "xor",
-    "BitwiseAnd": "and",
-    "BitwiseOr": "or",
-    "BitwiseXor": "xor",
-    "Equal": "eq",
-    "Less": "lt",
-    "LessOrEqual": "le",
-    "Greater": "gt",
-    "GreaterOrEqual": "ge",
-    "PRelu": "prelu",
-}
-
-HANDLERS: dict[str, Handler] = {
-    **{name: _unary(op_name) for name, op_name in SAME_UNARY.items()},
-    **{name: _binary(op_name) for name, op_name in SAME_BINARY.items()},
-    "LeakyRelu": _with_floats("leaky_relu", alpha=0.01),
-    "Elu": _with_floats("elu", alpha=1.0),
-    "HardSigmoid": _with_floats("hard_sigmoid", alpha=0.2, beta=0.5),
-    "Selu": _with_floats("selu", alpha=1.6732632423543772, gamma=1.0507009873554805),
-    "Max": _variadic("max"),
-    "Min": _variadic("min"),
-    "Sum": _variadic("add"),
-    "Mean": _mean,
-    "Div": _div,
-    "Mod": _mod,
-    "Pow": _pow,
-    "BitShift": _bit_shift,
-    "IsInf": _is_inf,
-    "Cast": _cast,
-    "CastLike": _cast_like,
-    "Clip": _clip,
-    "Gelu": _gelu,
-    "Swish": _swish,
-    "ThresholdedRelu": _thresholded_relu,
-    "Celu": _celu,
-    "Shrink": _shrink,
-    "BitCast": _bit_cast,
-    "Where": _where,
-}
+"""What rows name after `by`."""

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from onnx import GraphProto, NodeProto, TensorProto, ValueInfoProto, defs, helper
 
 from ...base.dtypes import DType, from_numpy
-from ...base.errors import UnsupportedError
 from ...graph_ir.ir.graph import Array, Graph, GraphTensor, Op
 from ...graph_ir.ir.logical_tensor import LogicalTensor
+from ..correspondence.writing import ExportFrame, InexpressibleError, NameTable, Write
 from .tensors import DTYPES
 
 OPSET = 22
@@ -24,24 +23,23 @@ _NEEDS = {"RMSNormalization": 23, "Swish": 24}
 ELEMENT_TYPES = {dtype: number for number, dtype in DTYPES.items()}
 
 
-class InexpressibleError(Exception):
-    """ONNX has no form for an op; the text says what."""
+class Exporter(ExportFrame[str]):
+    """The nodes and initializers written so far, and the name of the value that every tensor is."""
 
+    format_name = "ONNX"
 
-class Exporter:
-    """The nodes and initializers written so far, and the value that every tensor is."""
-
-    def __init__(self, graph: Graph) -> None:
-        self.graph = graph
+    def __init__(self, graph: Graph, writers: Mapping[str, Write]) -> None:
+        super().__init__(graph, writers)
         self.nodes: list[NodeProto] = []
         self.initializers: dict[str, Array] = {}
         self.opsets = {OPSET}
-        self.failures: Counter[str] = Counter()
         self._values: dict[GraphTensor, str] = {}
         self._dtypes: dict[str, DType] = {}
         self._details: dict[str, LogicalTensor] = {}
-        self._names = {op.name for op in graph.inputs}
-        self._results = [self._unique(op.attrs.get("temp.result", op.name)) for op in graph.outputs]
+        self._names = NameTable([op.name for op in graph.inputs])
+        self._results = [
+            self._names.unique(op.attrs.get("temp.result", op.name)) for op in graph.outputs
+        ]
         # A result is computed under its own name, unless it is an input, a constant, or a result already.
         self._wanted: dict[GraphTensor, str] = {}
         for op, name in zip(graph.outputs, self._results, strict=True):
@@ -55,44 +53,57 @@ class Exporter:
 
     def nested(self) -> Exporter:
         """What writes a subgraph: it sees all values of this one, and its constants lie with those of the model."""
-        inner = Exporter(Graph())
-        inner.initializers, inner.opsets, inner.failures = (
-            self.initializers,
-            self.opsets,
-            self.failures,
-        )
-        inner._names, inner._dtypes = self._names, self._dtypes
+        inner = Exporter(Graph(), self.writers)
+        inner.initializers, inner.opsets = self.initializers, self.opsets
+        inner.failures, inner._names, inner._dtypes = self.failures, self._names, self._dtypes
         return inner
 
-    def write_ops(self, graph: Graph) -> None:
-        """The nodes of every op of a graph whose inputs are bound; what has no form is counted in `failures`."""
-        from .export_table import EXPORTERS
+    def write_op(self, op: Op) -> None:
+        """The nodes of one op; inputs and constants are values, outputs are written at the end."""
+        if op.kind == "source":
+            self.check(op)
+            self.source(op)
+        elif op.kind != "sink":
+            super().write_op(op)
 
-        for op in graph.ops:
-            try:
-                if not all(y.details.format.is_plain for y in op.outputs):
-                    raise InexpressibleError(f"{op.op_name} in a blocked layout")
-                if op.kind == "source":
-                    self.source(op)
-                elif op.kind != "sink":
-                    if op.op_name not in EXPORTERS:
-                        raise InexpressibleError(op.op_name)
-                    EXPORTERS[op.op_name](self, op)
-            except InexpressibleError as failure:
-                self.failures[str(failure)] += 1
-                for tensor in op.outputs:  # so that what follows is looked at too
-                    self.bind(tensor, tensor.name)
+    def bind_unknown(self, op: Op) -> None:
+        """Bind outputs that have no node to their own names."""
+        for tensor in op.outputs:
+            self.bind(tensor, tensor.name)
+
+    def emit(
+        self,
+        op: Op,
+        type_name: str,
+        operands: Sequence[tuple[str, str | None]],
+        attrs: dict[str, Any],
+    ) -> None:
+        """The node whose outputs are the op's own; ONNX's inputs go by position."""
+        inputs = [value or "" for _, value in operands]
+        while inputs and not inputs[-1]:
+            inputs.pop()
+        self.node(op, type_name, inputs, **attrs)
+
+    def held(self, op: Op, name: str, array: Array) -> str:
+        """An initializer for an attribute of the op."""
+        return self.constant(op, name, array)
+
+    def attribute(self, kind: str, value: Any) -> Any:
+        """As ONNX stores it: flags and element types are integers."""
+        if kind == "dtype":
+            return ELEMENT_TYPES[value]
+        return {"bool": int, "float": float}.get(kind, lambda v: v)(value)
 
     def inline(self, graph: Graph, values: Sequence[str]) -> list[str]:
         """The nodes of a closed graph on these values; the values of its outputs."""
         for op, value in zip(graph.inputs, values, strict=True):
             self._values[op.outputs[0]] = value
         self.write_ops(graph)
-        return [self.value(op.inputs[0]) for op in graph.outputs]
+        return [self.operand(op.inputs[0]) for op in graph.outputs]
 
     def formal(self, wanted: str, details: LogicalTensor) -> ValueInfoProto:
         """An input of a subgraph, whose name is then a value."""
-        name = self._unique(wanted)
+        name = self._names.unique(wanted)
         self._dtypes[name] = details.dtype
         return value_info(name, details)
 
@@ -105,18 +116,18 @@ class Exporter:
         """What was written as an attribute; results have nodes of their own, for they may be values from outside."""
         outputs = []
         for value, details in results:
-            result = self._unique(f"{name}.result")
+            result = self._names.unique(f"{name}.result")
             self.nodes.append(helper.make_node("Identity", [value], [result], name=result))
             outputs.append(value_info(result, details))
         return helper.make_graph(self.nodes, name or "graph", list(inputs), outputs)
 
-    def value(self, tensor: GraphTensor) -> str:
+    def operand(self, tensor: GraphTensor) -> str:
         """The name of a tensor's value."""
         return self._values[tensor]
 
     def values(self, op: Op) -> list[str]:
         """The names of the op's inputs."""
-        return [self.value(x) for x in op.inputs]
+        return [self.operand(x) for x in op.inputs]
 
     def dtype(self, value: str) -> DType:
         """The element type of a value."""
@@ -127,7 +138,7 @@ class Exporter:
         tensor = op.outputs[0]
         if op.op_name == "input" and tensor in self._values:
             return  # of a subgraph: bound already
-        name = op.name if op.op_name == "input" else self._unique(op.name)
+        name = op.name if op.op_name == "input" else self._names.unique(op.name)
         if op.op_name == "constant":
             self.initializers[name] = np.asarray(op.attrs["value"])
         self.bind(tensor, name)
@@ -160,7 +171,7 @@ class Exporter:
         self, op: Op, op_type: str, inputs: Sequence[str], dtypes: Sequence[DType], **attrs: Any
     ) -> list[str]:
         """A node with a value of each of these element types."""
-        names = [self._unique(f"{op.name}.{op_type.lower()}") for _ in dtypes]
+        names = [self._names.unique(f"{op.name}.{op_type.lower()}") for _ in dtypes]
         self._append(op, op_type, names[0], inputs, names, attrs)
         self._dtypes.update(zip(names, dtypes, strict=True))
         return names
@@ -168,7 +179,7 @@ class Exporter:
     def constant(self, op: Op, what: str, value: Any) -> str:
         """An initializer for an array the op has as an attribute."""
         array = np.asarray(value)
-        name = self._unique(f"{op.name}.{what}")
+        name = self._names.unique(f"{op.name}.{what}")
         self.initializers[name] = array
         self._dtypes[name] = from_numpy(array.dtype)
         return name
@@ -183,8 +194,8 @@ class Exporter:
         infos = []
         for op, name in zip(self.graph.outputs, self._results, strict=True):
             tensor = op.inputs[0]
-            if self.value(tensor) != name:
-                node = helper.make_node("Identity", [self.value(tensor)], [name], name=name)
+            if self.operand(tensor) != name:
+                node = helper.make_node("Identity", [self.operand(tensor)], [name], name=name)
                 self.nodes.append(node)
             infos.append(value_info(name, tensor.details))
         return infos
@@ -213,27 +224,7 @@ class Exporter:
         self.nodes.append(helper.make_node(op_type, inputs, outputs, name=name, **given))
 
     def _result(self, tensor: GraphTensor) -> str:
-        return self._wanted.get(tensor) or self._unique(tensor.name)
-
-    def _unique(self, wanted: str) -> str:
-        base = name = wanted or "value"
-        number = 0
-        while name in self._names:
-            number += 1
-            name = f"{base}_{number}"
-        self._names.add(name)
-        return name
-
-
-def export_graph(graph: Graph) -> Exporter:
-    """All nodes of a graph. UnsupportedError lists everything that ONNX cannot express."""
-    exporter = Exporter(graph)
-    exporter.write_ops(graph)
-    if exporter.failures:
-        failures = sorted(exporter.failures.items())
-        counted = ", ".join(f"{what} ({count}x)" for what, count in failures)
-        raise UnsupportedError(f"graph '{graph.name}': ONNX cannot express: {counted}")
-    return exporter
+        return self._wanted.get(tensor) or self._names.unique(tensor.name)
 
 
 def value_info(name: str, details: LogicalTensor) -> ValueInfoProto:

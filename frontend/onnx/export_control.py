@@ -12,7 +12,8 @@ from ...base.dtypes import BOOL, S64
 from ...graph_ir.ir.graph import Graph, Op
 from ...graph_ir.ir.logical_tensor import LogicalTensor
 from ...graph_ir.ops.control import Case, While
-from .export import Exporter, InexpressibleError
+from ..correspondence.writing import InexpressibleError
+from .export import Exporter
 
 MOST_BRANCHES = 64
 """Each branch but the first is nested in the one before it."""
@@ -29,7 +30,7 @@ def _case(e: Exporter, op: Op) -> None:
             e.bind(tensor, value)
     elif len(branches) == 2 and source.op_name == "cast" and _is_flag(source):
         no, yes = (_branch(e.nested(), branch, values) for branch in branches)
-        e.node(op, "If", [e.value(source.inputs[0])], then_branch=yes, else_branch=no)
+        e.node(op, "If", [e.operand(source.inputs[0])], then_branch=yes, else_branch=no)
     else:
         then, others = _branch(e.nested(), branches[0], values), _others(e, op, index, values, 1)
         e.node(op, "If", [_equals(e, op, index, 0)], then_branch=then, else_branch=others)

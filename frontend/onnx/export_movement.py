@@ -9,7 +9,8 @@ import numpy as np
 
 from ...base.dtypes import S32, S64
 from ...graph_ir.ir.graph import GraphTensor, Op
-from .export import ELEMENT_TYPES, Exporter, InexpressibleError
+from ..correspondence.writing import InexpressibleError
+from .export import ELEMENT_TYPES, Exporter
 
 _BEFORE_ALL = np.iinfo(np.int64).min  # the end of a slice that runs backwards to the first element
 
@@ -64,7 +65,7 @@ def _pad(e: Exporter, op: Op) -> None:
 
 def _indices(e: Exporter, op: Op, tensor: GraphTensor) -> str:
     """Indices in a type ONNX takes."""
-    value = e.value(tensor)
+    value = e.operand(tensor)
     if tensor.details.dtype in (S32, S64):
         return value
     return e.part(op, "Cast", [value], S64, to=ELEMENT_TYPES[S64])
@@ -73,14 +74,14 @@ def _indices(e: Exporter, op: Op, tensor: GraphTensor) -> str:
 def _gather(op_type: str) -> Callable[[Exporter, Op], None]:
     def emit(e: Exporter, op: Op) -> None:
         x, indices = op.inputs
-        e.node(op, op_type, [e.value(x), _indices(e, op, indices)], axis=cast(Any, op).axis)
+        e.node(op, op_type, [e.operand(x), _indices(e, op, indices)], axis=cast(Any, op).axis)
 
     return emit
 
 
 def _scatter_elements(e: Exporter, op: Op) -> None:
     data, indices, updates = op.inputs
-    inputs = [e.value(data), _indices(e, op, indices), e.value(updates)]
+    inputs = [e.operand(data), _indices(e, op, indices), e.operand(updates)]
     scatter = cast(Any, op)
     e.node(op, "ScatterElements", inputs, axis=scatter.axis, reduction=scatter.reduction)
 
@@ -128,12 +129,6 @@ def _matmul(e: Exporter, op: Op) -> None:
     e.node(op, "MatMul", values)
 
 
-def _cum_sum(e: Exporter, op: Op) -> None:
-    axis = e.constant(op, "axis", np.array(cast(Any, op).axis, np.int64))
-    flags = {key: int(bool(op.attrs.get(key, False))) for key in ("exclusive", "reverse")}
-    e.node(op, "CumSum", [*e.values(op), axis], **flags)
-
-
 def _reorder(e: Exporter, op: Op) -> None:
     if not op.outputs[0].details.format.is_plain:
         raise InexpressibleError("reorder to a blocked layout")
@@ -154,5 +149,4 @@ EXPORTERS: dict[str, Callable[[Exporter, Op], None]] = {
     "top_k": _top_k,
     "update_slice": _update_slice,
     "matmul_core": _matmul,
-    "cum_sum": _cum_sum,
 }

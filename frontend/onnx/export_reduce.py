@@ -1,4 +1,4 @@
-"""Reductions, softmax and normalisations as ONNX nodes."""
+"""Normalisations as ONNX nodes."""
 
 from __future__ import annotations
 
@@ -8,52 +8,10 @@ from typing import Any, cast
 import numpy as np
 
 from ...graph_ir.ir.graph import Op
-from .export import Exporter, InexpressibleError
+from ..correspondence.writing import InexpressibleError
+from .export import Exporter
 
 Emit = Callable[[Exporter, Op], None]
-
-_REDUCTIONS = {
-    "reduce_sum": "ReduceSum",
-    "reduce_mean": "ReduceMean",
-    "reduce_max": "ReduceMax",
-    "reduce_min": "ReduceMin",
-    "reduce_prod": "ReduceProd",
-    "reduce_l1": "ReduceL1",
-    "reduce_l2": "ReduceL2",
-    "reduce_log_sum": "ReduceLogSum",
-    "reduce_sum_square": "ReduceSumSquare",
-    "reduce_log_sum_exp": "ReduceLogSumExp",
-    "reduce_any": "ReduceMax",
-    "reduce_all": "ReduceMin",
-}
-_OVER_NOTHING = {"reduce_l1": "Abs", "reduce_l2": "Abs", "reduce_log_sum": "Log"}
-
-
-def _reduce(e: Exporter, op: Op) -> None:
-    reduction, (x,) = cast(Any, op), e.values(op)
-    if reduction.axes:
-        axes = e.constant(op, "axes", np.array(reduction.axes, np.int64))
-        keep = int(bool(op.attrs.get("keep_dims", False)))
-        e.node(op, _REDUCTIONS[op.op_name], [x, axes], keepdims=keep)
-    elif op.op_name == "reduce_sum_square":
-        e.node(op, "Mul", [x, x])
-    else:  # of no axes: every element on its own
-        e.node(op, _OVER_NOTHING.get(op.op_name, "Identity"), [x])
-
-
-def _arg(op_type: str) -> Emit:
-    def emit(e: Exporter, op: Op) -> None:
-        flags = {
-            "keepdims": int(bool(op.attrs.get("keep_dims", False))),
-            "select_last_index": 1 if op.attrs.get("last") else None,
-        }
-        e.node(op, op_type, e.values(op), axis=cast(Any, op).axis, **flags)
-
-    return emit
-
-
-def _softmax(op_type: str) -> Emit:
-    return lambda e, op: e.node(op, op_type, e.values(op), axis=cast(Any, op).axis)
 
 
 def _normal(op_type: str) -> Emit:
@@ -96,11 +54,6 @@ def _batch_norm(e: Exporter, op: Op) -> None:
 
 
 EXPORTERS: dict[str, Emit] = {
-    **dict.fromkeys(_REDUCTIONS, _reduce),
-    "arg_max": _arg("ArgMax"),
-    "arg_min": _arg("ArgMin"),
-    "softmax": _softmax("Softmax"),
-    "log_softmax": _softmax("LogSoftmax"),
     "layer_norm": _normal("LayerNormalization"),
     "rms_norm": _normal("RMSNormalization"),
     "group_norm": _per_channel("GroupNormalization"),

@@ -10,7 +10,8 @@ import numpy as np
 
 from ...graph_ir.ir.graph import Op
 from ...graph_ir.ops.window import ATTRS
-from .export import Exporter, InexpressibleError
+from ..correspondence.writing import InexpressibleError
+from .export import Exporter
 
 Emit = Callable[[Exporter, Op], None]
 

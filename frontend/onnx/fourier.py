@@ -8,7 +8,8 @@ import numpy as np
 
 from ...base.dtypes import S64
 from ...graph_ir.ir.graph import Array, GraphTensor
-from .scope import Handler, NodeContext, Value
+from ..op_builder import Value
+from .scope import Handler, NodeContext
 
 
 def _matrix(length: int, given: int, parts: int, inverse: bool, onesided: bool) -> Array:
@@ -35,14 +36,13 @@ def _transformed(
     node: NodeContext, x: GraphTensor, length: int, inverse: bool, onesided: bool
 ) -> GraphTensor:
     """[..., given, parts] transformed over the axis before the last."""
-    build = node.build
     *outer, given, parts = x.details.plain_dims
     node.check_array((given * parts, 2 * length))
     matrix = _matrix(length, given, parts, inverse, onesided)
     real = 1 if inverse and onesided else 2
-    flat = build.reshaped(x, (math.prod(outer), given * parts))
-    product = build.make("matmul_core", flat, build.constant(matrix, x.details.dtype))
-    return build.reshaped(product, (*outer, matrix.shape[1] // real, real))
+    flat = node.reshaped(x, (math.prod(outer), given * parts))
+    product = node.make("matmul_core", flat, node.constant(matrix, x.details.dtype))
+    return node.reshaped(product, (*outer, matrix.shape[1] // real, real))
 
 
 def _checked_parts(node: NodeContext, x: GraphTensor) -> None:
@@ -59,11 +59,11 @@ def _one(node: NodeContext, index: int, what: str) -> int:
 
 
 def _dft(node: NodeContext) -> Value:
-    x, build = node.tensor(0), node.build
+    x = node.tensor(0)
     _checked_parts(node, x)
     rank = x.details.rank
     if node.opset < 20:
-        axis = node.axis(node.attr_int("axis", 1), rank)
+        axis = node.axis(node.attr_int("axis"), rank)
     else:
         axis = node.axis(_one(node, 2, "an axis") if node.has(2) else -2, rank)
     inverse, onesided = (bool(node.attr_int(name, 0)) for name in ("inverse", "onesided"))
@@ -75,16 +75,16 @@ def _dft(node: NodeContext) -> Value:
             "axis must not be the last one and the length 1 or more", f"{axis}, {length}"
         )
     order = [*(i for i in range(rank - 1) if i != axis), axis, rank - 1]
-    x = build.transposed(x, order)
+    x = node.transposed(x, order)
     wanted = length // 2 + 1 if half else length
     if given > wanted:
-        x = build.sliced(x, rank - 2, 0, wanted)  # what is missing counts as zeros
+        x = node.sliced(x, rank - 2, 0, wanted)  # what is missing counts as zeros
     result = _transformed(node, x, length, inverse, onesided)
-    return build.transposed(result, [order.index(i) for i in range(rank)])
+    return node.transposed(result, [order.index(i) for i in range(rank)])
 
 
 def _stft(node: NodeContext) -> Value:
-    x, build = node.tensor(0), node.build
+    x = node.tensor(0)
     _checked_parts(node, x)
     step = _one(node, 1, "a frame step")
     if node.has(3):
@@ -99,11 +99,11 @@ def _stft(node: NodeContext) -> Value:
     count = (x.details.plain_dims[1] - length) // step + 1
     node.check_array((count, length))
     places = np.arange(count)[:, None] * step + np.arange(length)
-    frames = build.helper("gather", x, build.constant(places, S64), axis=1)
+    frames = node.helper("gather", x, node.constant(places, S64), axis=1)
     if node.has(2):
-        window = build.reshaped(node.tensor(2), (length, 1))
-        frames = build.helper("mul", frames, build.converted(window, x.details.dtype))
-    return _transformed(node, frames, length, False, bool(node.attr_int("onesided", 1)))
+        window = node.reshaped(node.tensor(2), (length, 1))
+        frames = node.helper("mul", frames, node.converted(window, x.details.dtype))
+    return _transformed(node, frames, length, False, bool(node.attr_int("onesided")))
 
 
 HANDLERS: dict[str, Handler] = {"DFT": _dft, "STFT": _stft}

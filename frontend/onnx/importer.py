@@ -11,15 +11,16 @@ from onnx import GraphProto, ModelProto, NodeProto
 from ...base.errors import GraphcError, InternalError, UnsupportedError
 from ...graph_ir import ops  # noqa: F401 - fills the registry
 from ...graph_ir.ir.graph import Graph, GraphTensor
+from ..op_builder import Value
 from ..shape_spec import InputSpec, check_size
 from .constants import LARGEST_ARRAY
-from .inline import inline_functions, is_handled
+from .inline import inline_functions, is_handled, type_of
 from .inputs import resolve_inputs
 from .narrow import is_narrow, to_wide_array
 from .nesting import every_node, graphs_of, reads
 from .op_table import HANDLERS
 from .reader import opset_of, read_model
-from .scope import NodeContext, Scope, Value, node_name
+from .scope import NodeContext, Scope, node_name
 from .tensors import to_array
 from .wiring import ordered_nodes
 
@@ -111,7 +112,7 @@ def _import_node(node: NodeProto, scope: Scope) -> None:
 
 
 def _run(node: NodeProto, scope: Scope) -> list[Value]:
-    results = HANDLERS[node.op_type](NodeContext(node, scope))
+    results = HANDLERS[type_of(node)](NodeContext(node, scope))
     if not isinstance(results, list):
         results = [results]
     who = f"{node.op_type} '{node_name(node)}'"

@@ -6,20 +6,21 @@ import numpy as np
 
 from ...base.dtypes import S64
 from ...graph_ir.ir.graph import GraphTensor
-from .scope import Handler, NodeContext, Value
+from ..op_builder import Value
+from .scope import Handler, NodeContext
 
 
 def _gather_elements(node: NodeContext) -> Value:
     x = node.tensor(0)
-    axis = node.axis(node.attr_int("axis", 0), x.details.rank)
-    return node.make("gather_elements", [x, node.tensor(1)], {"axis": axis})
+    axis = node.axis(node.attr_int("axis"), x.details.rank)
+    return node.make("gather_elements", x, node.tensor(1), axis=axis)
 
 
 def _scatter_elements(node: NodeContext) -> Value:
     data = node.tensor(0)
-    axis = node.axis(node.attr_int("axis", 0), data.details.rank)
+    axis = node.axis(node.attr_int("axis"), data.details.rank)
     attrs = {"axis": axis, "reduction": node.attr_text("reduction", "none")}
-    return node.make("scatter_elements", [data, node.tensor(1), node.tensor(2)], attrs)
+    return node.make("scatter_elements", data, node.tensor(1), node.tensor(2), **attrs)
 
 
 def _top_k(node: NodeContext) -> list[Value]:
@@ -29,26 +30,10 @@ def _top_k(node: NodeContext) -> list[Value]:
         raise node.rule("k must be one integer", str(list(given)))
     attrs = {
         "k": given[0],
-        "axis": node.axis(node.attr_int("axis", -1), x.details.rank),
-        "largest": bool(node.attr_int("largest", 1)),
+        "axis": node.axis(node.attr_int("axis"), x.details.rank),
+        "largest": bool(node.attr_int("largest")),
     }
     return list(node.scope.graph.make("top_k", [x], attrs, node.name).outputs)
-
-
-def _running(op_name: str) -> Handler:
-    def handler(node: NodeContext) -> Value:
-        x = node.tensor(0)
-        given = node.ints(1, "an axis")
-        if len(given) != 1:
-            raise node.rule("the axis must be one integer", str(list(given)))
-        attrs = {
-            "axis": node.axis(given[0], x.details.rank),
-            "exclusive": bool(node.attr_int("exclusive", 0)),
-            "reverse": bool(node.attr_int("reverse", 0)),
-        }
-        return node.make(op_name, [x], attrs)
-
-    return handler
 
 
 def _steps(node: NodeContext, count: int, axis: int, rank: int) -> GraphTensor:
@@ -69,64 +54,62 @@ def _one_hot(node: NodeContext) -> Value:
     depth, dims = int(given.reshape(())), indices.details.plain_dims
     if depth < 1:
         raise node.rule("depth must be 1 or more", str(depth))
-    axis, build = node.axis(node.attr_int("axis", -1), len(dims) + 1), node.build
-    below = build.helper("lt", indices, build.constant(0, S64))
-    from_back = build.helper("add", indices, build.constant(depth, S64))
-    places = build.helper("select", below, from_back, indices)
-    places = build.reshaped(places, (*dims[:axis], 1, *dims[axis:]))
-    hit = build.helper("eq", places, _steps(node, depth, axis, len(dims) + 1))
-    off, on = (build.reshaped(build.sliced(values, 0, i, 1), ()) for i in (0, 1))
-    return build.make("select", hit, on, off)
+    axis = node.axis(node.attr_int("axis"), len(dims) + 1)
+    below = node.helper("lt", indices, node.constant(0, S64))
+    from_back = node.helper("add", indices, node.constant(depth, S64))
+    places = node.helper("select", below, from_back, indices)
+    places = node.reshaped(places, (*dims[:axis], 1, *dims[axis:]))
+    hit = node.helper("eq", places, _steps(node, depth, axis, len(dims) + 1))
+    off, on = (node.reshaped(node.sliced(values, 0, i, 1), ()) for i in (0, 1))
+    return node.make("select", hit, on, off)
 
 
 def _hardmax(node: NodeContext) -> Value:
     """1 at the first largest element; before opset 13 that of all axes from `axis` on together."""
-    x, build = node.tensor(0), node.build
+    x = node.tensor(0)
     dims = x.details.plain_dims
-    axis = node.axis(node.attr_int("axis", -1 if node.opset >= 13 else 1), len(dims))
+    axis = node.axis(node.attr_int("axis"), len(dims))
     if node.opset < 13:
-        x = build.reshaped(x, (int(np.prod(dims[:axis])), int(np.prod(dims[axis:]))))
+        x = node.reshaped(x, (int(np.prod(dims[:axis])), int(np.prod(dims[axis:]))))
         axis = 1
-    place = build.helper("arg_max", x, axis=axis, keep_dims=True)
+    place = node.helper("arg_max", x, axis=axis, keep_dims=True)
     size = x.details.plain_dims[axis]
-    hit = build.helper("eq", place, _steps(node, size, axis, x.details.rank))
-    return build.reshaped(build.make("cast", hit, dtype=x.details.dtype.name), dims)
+    hit = node.helper("eq", place, _steps(node, size, axis, x.details.rank))
+    return node.reshaped(node.make("cast", hit, dtype=x.details.dtype.name), dims)
 
 
 def _reverse_sequence(node: NodeContext) -> Value:
     """Step t of a sequence of n steps is step n - 1 - t, and t itself behind its end."""
-    x, lengths, build = node.tensor(0), node.tensor(1), node.build
+    x, lengths = node.tensor(0), node.tensor(1)
     dims = x.details.plain_dims
-    batch, time = node.attr_int("batch_axis", 1), node.attr_int("time_axis", 0)
+    batch, time = node.attr_int("batch_axis"), node.attr_int("time_axis")
     if {batch, time} != {0, 1} or len(dims) < 2:
         raise node.rule("batch_axis and time_axis must be 0 and 1", f"{batch} and {time}")
     if lengths.details.plain_dims != (dims[batch],):
         raise node.rule(f"sequence_lens must have shape [{dims[batch]}]", str(lengths.details))
     steps = _steps(node, dims[time], time, len(dims))
     each = [dims[batch] if i == batch else 1 for i in range(len(dims))]
-    ends = build.reshaped(build.converted(lengths, S64), each)
-    last = build.helper("sub", ends, build.constant(1, S64))
-    turned = build.helper("sub", last, steps)
-    places = build.helper("select", build.helper("lt", steps, ends), turned, steps)
-    return build.make(
-        "gather_elements", x, build.helper("broadcast", places, shape=dims), axis=time
-    )
+    ends = node.reshaped(node.converted(lengths, S64), each)
+    last = node.helper("sub", ends, node.constant(1, S64))
+    turned = node.helper("sub", last, steps)
+    places = node.helper("select", node.helper("lt", steps, ends), turned, steps)
+    return node.make("gather_elements", x, node.helper("broadcast", places, shape=dims), axis=time)
 
 
 def _compress(node: NodeContext) -> Value:
     """The slices whose condition holds, which must be known: how many there are is the result's shape."""
-    x, build = node.tensor(0), node.build
+    x = node.tensor(0)
     kept = np.flatnonzero(node.array(1, "a condition"))
     axis = 0
     if node.given("axis"):
         axis = node.axis(node.attr_int("axis"), x.details.rank)
     else:
-        x = build.reshaped(x, (x.details.elements,))
+        x = node.reshaped(x, (x.details.elements,))
     if kept.size and kept[-1] >= x.details.plain_dims[axis]:
         raise node.rule(
             f"the condition must not be longer than axis {axis} of {x.details}", str(kept[-1] + 1)
         )
-    return build.make("gather", x, build.constant(kept, S64), axis=axis)
+    return node.make("gather", x, node.constant(kept, S64), axis=axis)
 
 
 def _non_zero(node: NodeContext) -> Value:
@@ -142,7 +125,7 @@ def _unique(node: NodeContext) -> list[Value]:
     values, first, inverse, counts = np.unique(
         x, return_index=True, return_inverse=True, return_counts=True, axis=axis
     )
-    if not node.attr_int("sorted", 1):
+    if not node.attr_int("sorted"):
         order = np.argsort(first)
         values = np.take(values, order, axis=axis or 0)
         inverse, first, counts = np.argsort(order)[inverse], first[order], counts[order]
@@ -155,8 +138,6 @@ HANDLERS: dict[str, Handler] = {
     "ScatterElements": _scatter_elements,
     "Scatter": _scatter_elements,
     "TopK": _top_k,
-    "CumSum": _running("cum_sum"),
-    "CumProd": _running("cum_prod"),
     "OneHot": _one_hot,
     "Hardmax": _hardmax,
     "ReverseSequence": _reverse_sequence,

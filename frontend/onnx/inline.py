@@ -43,9 +43,15 @@ def inline_functions(source: ModelSource) -> ModelSource:
     return source if model is source.model else replace(source, model=model)
 
 
+def type_of(node: NodeProto) -> str:
+    """What the op table has the node under: its op type, after its domain unless that is the default one."""
+    op_type = str(node.op_type)
+    return op_type if node.domain in DEFAULT_DOMAINS else f"{node.domain}::{op_type}"
+
+
 def is_handled(node: NodeProto) -> bool:
     """Whether the op table imports the node."""
-    return node.domain in DEFAULT_DOMAINS and node.op_type in HANDLERS
+    return type_of(node) in HANDLERS
 
 
 def _count(model: ModelProto) -> int:

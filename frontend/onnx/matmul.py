@@ -6,7 +6,8 @@ import numpy as np
 
 from ...graph_ir.ir.graph import GraphTensor
 from ..einsum import einsum
-from .scope import Handler, NodeContext, Value
+from ..op_builder import Value
+from .scope import Handler, NodeContext
 
 
 def product(node: NodeContext, a: GraphTensor, b: GraphTensor) -> GraphTensor:
@@ -18,7 +19,7 @@ def product(node: NodeContext, a: GraphTensor, b: GraphTensor) -> GraphTensor:
         a = node.reshaped(a, (1, *a_dims))
     if len(b_dims) == 1:
         b = node.reshaped(b, (*b_dims, 1))
-    result = node.make("matmul_core", [a, b])
+    result = node.make("matmul_core", a, b)
     dims = list(result.details.plain_dims)
     if len(b_dims) == 1:
         dims.pop()
@@ -39,11 +40,11 @@ def _gemm(node: NodeContext) -> Value:
         "transpose_a": bool(node.attr_int("transA", 0)),
         "transpose_b": bool(node.attr_int("transB", 0)),
     }
-    result = node.make("matmul_core", [a, b], attrs)
-    result = _scaled(node, result, node.attr_float("alpha", 1.0), "alpha")
+    result = node.make("matmul_core", a, b, **attrs)
+    result = _scaled(node, result, node.attr_float("alpha"), "alpha")
     if not node.has(2):
         return result
-    bias = _scaled_bias(node, node.attr_float("beta", 1.0))
+    bias = _scaled_bias(node, node.attr_float("beta"))
     dims = result.details.plain_dims
     try:
         fits = np.broadcast_shapes(bias.details.plain_dims, dims) == dims
@@ -53,7 +54,7 @@ def _gemm(node: NodeContext) -> Value:
         raise node.rule(
             f"C must broadcast to {list(dims)}", f"C of shape {list(bias.details.plain_dims)}"
         )
-    return node.helper("add", [result, bias])
+    return node.helper("add", result, bias)
 
 
 def _scaled_bias(node: NodeContext, beta: float) -> GraphTensor:
@@ -69,11 +70,11 @@ def _scaled(node: NodeContext, x: GraphTensor, factor: float, what: str) -> Grap
     dtype = x.details.dtype
     if not dtype.is_float and not factor.is_integer():
         raise node.unsupported(f"{what}={factor} with {dtype} inputs")
-    return node.helper("mul", [x, node.constant(factor, dtype)])
+    return node.helper("mul", x, node.constant(factor, dtype))
 
 
 def _einsum(node: NodeContext) -> Value:
-    return einsum(node.build, node.attr_text("equation"), node.tensors())
+    return einsum(node, node.attr_text("equation"), node.tensors())
 
 
 HANDLERS: dict[str, Handler] = {"MatMul": _matmul, "Gemm": _gemm, "Einsum": _einsum}

@@ -8,12 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...base.dtypes import BOOL
-from .scope import Handler, NodeContext, Value
-
-
-def _identity(node: NodeContext) -> Value:
-    known = node.known(0)
-    return node.tensor(0) if known is None else known
+from ..op_builder import Value
+from .scope import Handler, NodeContext
 
 
 def _dropout(node: NodeContext) -> Value | list[Value]:
@@ -24,7 +20,7 @@ def _dropout(node: NodeContext) -> Value | list[Value]:
     x = node.tensor(0)
     if not node.wants(1):
         return x
-    kept = node.helper("broadcast", [node.constant(True, BOOL)], {"shape": x.details.plain_dims})
+    kept = node.helper("broadcast", node.constant(True, BOOL), shape=x.details.plain_dims)
     return [x, kept]
 
 
@@ -33,7 +29,7 @@ def _transpose(node: NodeContext) -> Value:
     perm = node.attr_ints("perm")
     if perm is None:
         perm = tuple(reversed(range(x.details.rank)))
-    return node.make("transpose", [x], {"perm": perm})
+    return node.make("transpose", x, perm=perm)
 
 
 def _reshape(node: NodeContext) -> Value:
@@ -43,7 +39,7 @@ def _reshape(node: NodeContext) -> Value:
     wanted = f"{list(old)} to {dims}"
     if min(dims, default=0) < -1 or dims.count(-1) > 1:
         raise node.rule("sizes must be 0 or more, and at most one may be -1", str(dims))
-    if not node.attr_int("allowzero", 0):
+    if not node.attr_int("allowzero"):
         for axis, dim in enumerate(dims):
             if dim == 0:
                 if axis >= len(old):
@@ -56,14 +52,14 @@ def _reshape(node: NodeContext) -> Value:
         if not rest or x.details.elements % rest:
             raise node.rule("the size of -1 cannot be found", wanted)
         dims[dims.index(-1)] = x.details.elements // rest
-    return node.make("reshape", [x], {"shape": tuple(dims)})
+    return node.make("reshape", x, shape=tuple(dims))
 
 
 def _flatten(node: NodeContext) -> Value:
     x = node.tensor(0)
     dims = x.details.plain_dims
-    axis = node.axis(node.attr_int("axis", 1), len(dims), inclusive=True)
-    return node.make("reshape", [x], {"shape": (math.prod(dims[:axis]), math.prod(dims[axis:]))})
+    axis = node.axis(node.attr_int("axis"), len(dims), inclusive=True)
+    return node.make("reshape", x, shape=(math.prod(dims[:axis]), math.prod(dims[axis:])))
 
 
 def _axes(node: NodeContext) -> tuple[int, ...] | None:
@@ -84,7 +80,7 @@ def _squeeze(node: NodeContext) -> Value:
         if any(dims[axis] != 1 for axis in axes):
             raise node.rule("squeezed axes must have size 1", f"axes {list(given)} of {list(dims)}")
     shape = tuple(d for axis, d in enumerate(dims) if axis not in axes)
-    return node.make("reshape", [x], {"shape": shape})
+    return node.make("reshape", x, shape=shape)
 
 
 def _unsqueeze(node: NodeContext) -> Value:
@@ -98,20 +94,20 @@ def _unsqueeze(node: NodeContext) -> Value:
         raise node.rule("axes must be distinct", str(list(given)))
     rest = iter(x.details.plain_dims)
     shape = tuple(1 if axis in axes else next(rest) for axis in range(rank))
-    return node.make("reshape", [x], {"shape": shape})
+    return node.make("reshape", x, shape=shape)
 
 
 def _concat(node: NodeContext) -> Value:
     tensors = node.tensors()
     axis = node.axis(node.attr_int("axis"), tensors[0].details.rank)
-    return tensors[0] if len(tensors) == 1 else node.make("concat", tensors, {"axis": axis})
+    return tensors[0] if len(tensors) == 1 else node.make("concat", *tensors, axis=axis)
 
 
 def _expand(node: NodeContext) -> Value:
     x = node.tensor(0)
     shape = node.ints(1, "a shape")
     shape = _broadcast(node, x.details.plain_dims, shape)
-    return x if shape == x.details.plain_dims else node.make("broadcast", [x], {"shape": shape})
+    return x if shape == x.details.plain_dims else node.make("broadcast", x, shape=shape)
 
 
 def _broadcast(node: NodeContext, dims: tuple[int, ...], shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -133,7 +129,7 @@ def _tile(node: NodeContext) -> Value:
     # [d0, d1] -> [1, d0, 1, d1] -> [r0, d0, r1, d1] -> [r0 * d0, r1 * d1]
     apart = node.reshaped(x, [n for dim in dims for n in (1, dim)])
     copies = tuple(n for r, dim in zip(repeats, dims, strict=True) for n in (r, dim))
-    repeated = node.make("broadcast", [apart], {"shape": copies})
+    repeated = node.make("broadcast", apart, shape=copies)
     return node.reshaped(repeated, [r * d for r, d in zip(repeats, dims, strict=True)])
 
 
@@ -144,12 +140,12 @@ def _trilu(node: NodeContext) -> Value:
         raise node.rule("the input must be a matrix or a stack of them", str(x.details))
     node.check_array(dims[-2:])
     diagonal = _scalar(node, 1, "k", 0)
-    upper = node.attr_int("upper", 1)
+    upper = node.attr_int("upper")
     # Beyond the matrix the diagonal's place makes no difference, but could overflow NumPy's integers.
     diagonal = max(-dims[-2] - 1, min(diagonal, dims[-1] + 1))
     below = np.tri(dims[-2], dims[-1], diagonal - 1 if upper else diagonal, dtype=bool)
     kept = node.constant(~below if upper else below, BOOL)
-    return node.make("select", [kept, x, node.constant(0, x.details.dtype)])
+    return node.make("select", kept, x, node.constant(0, x.details.dtype))
 
 
 def _scalar(node: NodeContext, index: int, what: str, default: int) -> int:
@@ -168,13 +164,13 @@ def _space_to_depth(node: NodeContext) -> Value:
     n, c, h, w = x.details.plain_dims
     apart = node.reshaped(x, (n, c, h // block, block, w // block, block))
     perm = (0, 3, 5, 1, 2, 4) if mode == "DCR" else (0, 1, 3, 5, 2, 4)
-    moved = node.make("transpose", [apart], {"perm": perm})
+    moved = node.make("transpose", apart, perm=perm)
     return node.reshaped(moved, (n, c * block * block, h // block, w // block))
 
 
 def _depth_mode(node: NodeContext) -> str:
     """Whether the channels are depth-column-row or column-row-depth."""
-    mode = node.attr_text("mode", "DCR")
+    mode = node.attr_text("mode")
     if mode not in ("DCR", "CRD"):
         raise node.rule("mode must be DCR or CRD", f"'{mode}'")
     return mode
@@ -192,12 +188,11 @@ def _depth_to_space(node: NodeContext) -> Value:
         (n, block, block, inner, h, w) if mode == "DCR" else (n, inner, block, block, h, w)
     )
     perm = (0, 3, 4, 1, 5, 2) if mode == "DCR" else (0, 1, 4, 2, 5, 3)
-    moved = node.make("transpose", [node.reshaped(x, apart)], {"perm": perm})
+    moved = node.make("transpose", node.reshaped(x, apart), perm=perm)
     return node.reshaped(moved, (n, inner, h * block, w * block))
 
 
 HANDLERS: dict[str, Handler] = {
-    "Identity": _identity,
     "Dropout": _dropout,
     "Transpose": _transpose,
     "Reshape": _reshape,

@@ -8,36 +8,34 @@ import numpy as np
 
 from ...base.dtypes import F32, DType
 from ...graph_ir.ir.graph import Array, GraphTensor
-from .scope import Handler, NodeContext, Value
+from ..correspondence.reading import Pair
+from ..op_builder import Value
+from .scope import Handler, NodeContext
 
 
-def _softmax(op_name: str) -> Handler:
-    def handler(node: NodeContext) -> Value:
-        x = node.tensor(0)
-        dims = x.details.plain_dims
-        if node.opset >= 13:
-            axis = node.axis(node.attr_int("axis", -1), len(dims))
-            return node.make(op_name, [x], {"axis": axis})
-        # Before opset 13 the axes from `axis` on are normalised together, as the columns of a matrix.
-        axis = node.axis(node.attr_int("axis", 1), len(dims), inclusive=True)
-        if axis == len(dims) - 1:
-            return node.make(op_name, [x], {"axis": axis})
-        matrix = node.reshaped(x, (math.prod(dims[:axis]), math.prod(dims[axis:])))
-        return node.reshaped(node.make(op_name, [matrix], {"axis": 1}), dims)
-
-    return handler
+def _read_softmax(node: NodeContext, op_name: str) -> Value:
+    x = node.tensor(0)
+    dims = x.details.plain_dims
+    if node.opset >= 13:
+        return node.make(op_name, x, axis=node.axis(node.attr_int("axis"), len(dims)))
+    # Before opset 13 the axes from `axis` on are normalised together, as the columns of a matrix.
+    axis = node.axis(node.attr_int("axis"), len(dims), inclusive=True)
+    if axis == len(dims) - 1:
+        return node.make(op_name, x, axis=axis)
+    matrix = node.reshaped(x, (math.prod(dims[:axis]), math.prod(dims[axis:])))
+    return node.reshaped(node.make(op_name, matrix, axis=1), dims)
 
 
 def _layer_norm(node: NodeContext) -> Value | list[Value]:
     x = node.tensor(0)
     dims = x.details.plain_dims
-    axis = node.axis(node.attr_int("axis", -1), len(dims))
-    epsilon = node.attr_float("epsilon", 1e-5)
+    axis = node.axis(node.attr_int("axis"), len(dims))
+    epsilon = node.attr_float("epsilon")
     parameters = [_broadcast(node, node.tensor(i), dims[axis:]) for i in (1, 2) if node.has(i)]
-    result = node.make("layer_norm", [x, *parameters], {"axis": axis, "epsilon": epsilon})
+    result = node.make("layer_norm", x, *parameters, axis=axis, epsilon=epsilon)
     if not node.wants(1) and not node.wants(2):
         return result
-    dtype = F32 if node.attr_int("stash_type", 1) == 1 else x.details.dtype
+    dtype = F32 if node.attr_int("stash_type") == 1 else x.details.dtype
     mean, inverse = _statistics(
         node, node.converted(x, dtype), tuple(range(axis, len(dims))), epsilon
     )
@@ -52,7 +50,7 @@ def _broadcast(node: NodeContext, x: GraphTensor, dims: tuple[int, ...]) -> Grap
     if leading != 1:
         raise node.rule(f"scale and bias must broadcast to {list(dims)}", str(list(given)))
     x = node.reshaped(x, given[len(given) - len(dims) :] if len(given) > len(dims) else given)
-    return node.helper("broadcast", [x], {"shape": dims})
+    return node.helper("broadcast", x, shape=dims)
 
 
 def _statistics(
@@ -60,34 +58,34 @@ def _statistics(
 ) -> tuple[GraphTensor, GraphTensor]:
     """Mean, and 1 / sqrt(variance + epsilon), over `axes`, which are kept with size 1."""
     over = {"axes": axes, "keep_dims": True}
-    mean = node.helper("reduce_mean", [x], over)
-    squares = node.helper("square", [node.helper("sub", [x, mean])])
-    variance = node.helper("reduce_mean", [squares], over)
-    shifted = node.helper("add", [variance, node.constant(epsilon, x.details.dtype)])
-    return mean, node.helper("rsqrt", [shifted])
+    mean = node.helper("reduce_mean", x, **over)
+    squares = node.helper("square", node.helper("sub", x, mean))
+    variance = node.helper("reduce_mean", squares, **over)
+    shifted = node.helper("add", variance, node.constant(epsilon, x.details.dtype))
+    return mean, node.helper("rsqrt", shifted)
 
 
 def _rms_norm(node: NodeContext) -> Value:
     x = node.tensor(0)
-    axis = node.axis(node.attr_int("axis", -1), x.details.rank)
-    wide = F32 if node.attr_int("stash_type", 1) == 1 else x.details.dtype
-    dtype, epsilon = x.details.dtype, node.attr_float("epsilon", 1e-5)
+    axis = node.axis(node.attr_int("axis"), x.details.rank)
+    wide = F32 if node.attr_int("stash_type") == 1 else x.details.dtype
+    dtype, epsilon = x.details.dtype, node.attr_float("epsilon")
     if wide == dtype == node.details(1).dtype:
-        return node.make("rms_norm", [x, node.tensor(1)], {"axis": axis, "epsilon": epsilon})
+        return node.make("rms_norm", x, node.tensor(1), axis=axis, epsilon=epsilon)
     x = node.converted(x, wide)
     over = {"axes": tuple(range(axis, x.details.rank)), "keep_dims": True}
-    mean = node.helper("reduce_mean", [node.helper("square", [x])], over)
-    shifted = node.helper("add", [mean, node.constant(epsilon, wide)])
-    normal = node.helper("mul", [x, node.helper("rsqrt", [shifted])])
-    return node.make("mul", [node.converted(normal, dtype), node.tensor(1)])
+    mean = node.helper("reduce_mean", node.helper("square", x), **over)
+    shifted = node.helper("add", mean, node.constant(epsilon, wide))
+    normal = node.helper("mul", x, node.helper("rsqrt", shifted))
+    return node.make("mul", node.converted(normal, dtype), node.tensor(1))
 
 
 def _batch_norm(node: NodeContext) -> Value:
-    if node.opset >= 14 and node.attr_int("training_mode", 0):
+    if node.opset >= 14 and node.attr_int("training_mode"):
         raise node.unsupported("training mode")
     if any(node.wants(i) for i in range(1, 5)):
         raise node.unsupported("training mode (outputs after the first)")
-    if node.opset < 9 and not node.attr_int("spatial", 1):
+    if node.opset < 9 and not node.attr_int("spatial"):
         raise node.unsupported("spatial=0")
     x = node.tensor(0)
     dims = x.details.plain_dims
@@ -97,12 +95,12 @@ def _batch_norm(node: NodeContext) -> Value:
         if node.details(index).plain_dims != (dims[1],):
             raise node.rule(f"{what} must have shape [{dims[1]}]", str(node.details(index)))
     per_channel = (dims[1],) + (1,) * (len(dims) - 2)
-    epsilon = node.attr_float("epsilon", 1e-5)
+    epsilon = node.attr_float("epsilon")
     if any(node.known(i) is None for i in range(1, 5)) and _is_uniform(node):
-        return node.make("batch_norm", [node.tensor(i) for i in range(5)], {"epsilon": epsilon})
+        return node.make("batch_norm", *(node.tensor(i) for i in range(5)), epsilon=epsilon)
     factor, offset = _affine(node, x.details.dtype, epsilon)
     factor, offset = (node.reshaped(v, per_channel) for v in (factor, offset))
-    return node.make("add", [node.helper("mul", [x, factor]), offset])
+    return node.make("add", node.helper("mul", x, factor), offset)
 
 
 def _is_uniform(node: NodeContext) -> bool:
@@ -119,9 +117,9 @@ def _affine(node: NodeContext, dtype: DType, epsilon: float) -> tuple[GraphTenso
         return node.constant(factor, dtype), node.constant(bias - mean * factor, dtype)
     wide = node.details(3).dtype
     scale_, bias_, mean_, variance_ = (node.converted(node.tensor(i), wide) for i in range(1, 5))
-    spread = node.helper("add", [variance_, node.constant(epsilon, wide)])
-    factor_ = node.helper("mul", [scale_, node.helper("rsqrt", [spread])])
-    offset = node.helper("sub", [bias_, node.helper("mul", [mean_, factor_])])
+    spread = node.helper("add", variance_, node.constant(epsilon, wide))
+    factor_ = node.helper("mul", scale_, node.helper("rsqrt", spread))
+    offset = node.helper("sub", bias_, node.helper("mul", mean_, factor_))
     return node.converted(factor_, dtype), node.converted(offset, dtype)
 
 
@@ -132,8 +130,8 @@ def _as_f64(value: Array | None) -> Array:
 def _instance_norm(node: NodeContext) -> Value:
     if node.details(0).rank < 3:
         raise node.rule("the input must have batch, channel and spatial axes", str(node.details(0)))
-    attrs = {"epsilon": node.attr_float("epsilon", 1e-5)}
-    return node.make("instance_norm", [node.tensor(i) for i in range(3)], attrs)
+    attrs = {"epsilon": node.attr_float("epsilon")}
+    return node.make("instance_norm", *(node.tensor(i) for i in range(3)), **attrs)
 
 
 def _group_norm(node: NodeContext) -> Value:
@@ -142,8 +140,8 @@ def _group_norm(node: NodeContext) -> Value:
     if node.opset < 21 and groups > 0:  # one scale and one bias per group, not per channel
         channels = x.details.plain_dims[1] if x.details.rank > 1 else 0
         parameters = [_spread(node, p, groups, channels) for p in parameters]
-    attrs = {"groups": groups, "epsilon": node.attr_float("epsilon", 1e-5)}
-    return node.make("group_norm", [x, *parameters], attrs)
+    attrs = {"groups": groups, "epsilon": node.attr_float("epsilon")}
+    return node.make("group_norm", x, *parameters, **attrs)
 
 
 def _spread(node: NodeContext, x: GraphTensor, groups: int, channels: int) -> GraphTensor:
@@ -152,25 +150,23 @@ def _spread(node: NodeContext, x: GraphTensor, groups: int, channels: int) -> Gr
         values = f"{x.details} for {channels} channels in {groups} groups"
         raise node.rule("scale and bias must have one element per group", values)
     wide = (groups, channels // groups)
-    column = node.helper("reshape", [x], {"shape": (groups, 1)})
-    return node.reshaped(node.helper("broadcast", [column], {"shape": wide}), (channels,))
+    column = node.helper("reshape", x, shape=(groups, 1))
+    return node.reshaped(node.helper("broadcast", column, shape=wide), (channels,))
 
 
 def _lp_norm(node: NodeContext) -> Value:
     """X over its 1- or 2-norm along an axis; 0 where that is 0."""
-    x, build = node.tensor(0), node.build
-    p, axis = node.attr_int("p", 2), node.axis(node.attr_int("axis", -1), x.details.rank)
+    x = node.tensor(0)
+    p, axis = node.attr_int("p"), node.axis(node.attr_int("axis"), x.details.rank)
     if p not in (1, 2):
         raise node.rule("p must be 1 or 2", str(p))
-    norm = build.helper(f"reduce_l{p}", x, axes=(axis,), keep_dims=True)
-    zero = build.constant(0, x.details.dtype)
-    nothing = build.helper("eq", norm, zero)
-    return build.make("select", nothing, zero, build.helper("div", x, norm))
+    norm = node.helper(f"reduce_l{p}", x, axes=(axis,), keep_dims=True)
+    zero = node.constant(0, x.details.dtype)
+    nothing = node.helper("eq", norm, zero)
+    return node.make("select", nothing, zero, node.helper("div", x, norm))
 
 
 HANDLERS: dict[str, Handler] = {
-    "Softmax": _softmax("softmax"),
-    "LogSoftmax": _softmax("log_softmax"),
     "LayerNormalization": _layer_norm,
     "RMSNormalization": _rms_norm,
     "BatchNormalization": _batch_norm,
@@ -178,3 +174,6 @@ HANDLERS: dict[str, Handler] = {
     "GroupNormalization": _group_norm,
     "LpNormalization": _lp_norm,
 }
+
+PAIRS = {"softmax": Pair(_read_softmax)}
+"""What rows name after `by`."""

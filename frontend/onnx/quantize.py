@@ -6,42 +6,43 @@ import numpy as np
 
 from ...base.dtypes import F32, S32, U8, DType
 from ...graph_ir.ir.graph import GraphTensor
+from ..op_builder import Value
 from .matmul import product
-from .scope import Handler, NodeContext, Value
+from .scope import Handler, NodeContext
 from .tensors import to_dtype
 from .windows import centered, convolution_attrs
 
 
 def _spread(node: NodeContext, index: int, dims: tuple[int, ...]) -> GraphTensor:
     """A scale or zero point so that it broadcasts to `dims`: one for all, one per slice of `axis`, or per block."""
-    x, build = node.tensor(index), node.build
+    x = node.tensor(index)
     given = x.details.plain_dims
     if x.details.elements == 1 and len(given) < 2:
-        return build.reshaped(x, ())
-    axis = node.axis(node.attr_int("axis", 1), len(dims))
+        return node.reshaped(x, ())
+    axis = node.axis(node.attr_int("axis"), len(dims))
     if given == (dims[axis],):
-        return build.reshaped(x, [d if i == axis else 1 for i, d in enumerate(dims)])
-    block = node.attr_int("block_size", 0)
+        return node.reshaped(x, [d if i == axis else 1 for i, d in enumerate(dims)])
+    block = node.attr_int("block_size")
     blocks = tuple(-(-d // max(block, 1)) if i == axis else d for i, d in enumerate(dims))
     if block < 1 or given != blocks:
         raise node.rule(
             f"scales must be one, {dims[axis]} along axis {axis}, or one per block of block_size",
             f"{x.details}, block_size {block}",
         )
-    apart = build.reshaped(x, (*given[: axis + 1], 1, *given[axis + 1 :]))
-    copies = build.helper("broadcast", apart, shape=(*given[: axis + 1], block, *given[axis + 1 :]))
-    whole = build.reshaped(copies, (*given[:axis], given[axis] * block, *given[axis + 1 :]))
-    return build.sliced(whole, axis, 0, dims[axis])
+    apart = node.reshaped(x, (*given[: axis + 1], 1, *given[axis + 1 :]))
+    copies = node.helper("broadcast", apart, shape=(*given[: axis + 1], block, *given[axis + 1 :]))
+    whole = node.reshaped(copies, (*given[:axis], given[axis] * block, *given[axis + 1 :]))
+    return node.sliced(whole, axis, 0, dims[axis])
 
 
 def _rounded(node: NodeContext, x: GraphTensor, zero: GraphTensor | None, dtype: DType) -> Value:
     """X to the nearest integers, halves to even, plus the zero point, cut to what `dtype` holds."""
-    build, limits = node.build, np.iinfo(dtype.numpy)
-    x = build.helper("round", x)
+    limits = np.iinfo(dtype.numpy)
+    x = node.helper("round", x)
     if zero is not None:
-        x = build.helper("add", x, build.converted(zero, x.details.dtype))
-    x = build.helper("clamp", x, min=float(limits.min), max=float(limits.max))
-    return build.make("cast", x, dtype=dtype.name)
+        x = node.helper("add", x, node.converted(zero, x.details.dtype))
+    x = node.helper("clamp", x, min=float(limits.min), max=float(limits.max))
+    return node.make("cast", x, dtype=dtype.name)
 
 
 def _integer(node: NodeContext, dtype: DType) -> DType:
@@ -51,31 +52,31 @@ def _integer(node: NodeContext, dtype: DType) -> DType:
 
 
 def _quantize(node: NodeContext) -> Value:
-    x, build = node.tensor(0), node.build
+    x = node.tensor(0)
     dims, wide = x.details.plain_dims, x.details.dtype.accumulator
     wide = wide if wide.is_float else F32
-    given = node.attr_int("output_dtype", 0)
+    given = node.attr_int("output_dtype")
     dtype = node.details(2).dtype if node.has(2) else U8
     if given:
         dtype = to_dtype(f"QuantizeLinear '{node.name}'", given)
-    scale = build.converted(_spread(node, 1, dims), wide)
+    scale = node.converted(_spread(node, 1, dims), wide)
     zero = _spread(node, 2, dims) if node.has(2) else None
-    scaled = build.helper("div", build.converted(x, wide), scale)
+    scaled = node.helper("div", node.converted(x, wide), scale)
     return _rounded(node, scaled, zero, _integer(node, dtype))
 
 
 def _dequantize(node: NodeContext) -> Value:
-    x, build = node.tensor(0), node.build
+    x = node.tensor(0)
     dims, result = x.details.plain_dims, node.details(1).dtype
-    given = node.attr_int("output_dtype", 0)
+    given = node.attr_int("output_dtype")
     if given:
         result = to_dtype(f"DequantizeLinear '{node.name}'", given)
     # 16 bits and their zero point are exact in f32; s32 has no zero point.
-    value = build.converted(x, F32)
+    value = node.converted(x, F32)
     if node.has(2):
-        value = build.helper("sub", value, build.converted(_spread(node, 2, dims), F32))
-    scale = build.converted(_spread(node, 1, dims), F32)
-    return build.converted(build.make("mul", value, scale), result)
+        value = node.helper("sub", value, node.converted(_spread(node, 2, dims), F32))
+    scale = node.converted(_spread(node, 1, dims), F32)
+    return node.converted(node.make("mul", value, scale), result)
 
 
 def _per_row(node: NodeContext, index: int, rank: int) -> GraphTensor:
@@ -96,7 +97,7 @@ def _per_column(node: NodeContext, index: int) -> GraphTensor:
 
 def _integers_of(node: NodeContext, index: int, zero: GraphTensor | None) -> GraphTensor:
     x = node.converted(node.tensor(index), S32)
-    return x if zero is None else node.helper("sub", [x, node.converted(zero, S32)])
+    return x if zero is None else node.helper("sub", x, node.converted(zero, S32))
 
 
 def _matmul_integer(node: NodeContext) -> Value:
@@ -108,10 +109,9 @@ def _matmul_integer(node: NodeContext) -> Value:
 
 def _requantized(node: NodeContext, y: GraphTensor, scales: list[GraphTensor]) -> GraphTensor:
     """The s32 result times the scales of both operands, over that of the result, in f32."""
-    build = node.build
-    a, b, c = (build.converted(scale, F32) for scale in scales)
-    factor = build.helper("div", build.helper("mul", a, b), c)
-    return build.helper("mul", build.converted(y, F32), factor)
+    a, b, c = (node.converted(scale, F32) for scale in scales)
+    factor = node.helper("div", node.helper("mul", a, b), c)
+    return node.helper("mul", node.converted(y, F32), factor)
 
 
 def _quantized_matmul(node: NodeContext) -> Value:
@@ -126,10 +126,10 @@ def _quantized_matmul(node: NodeContext) -> Value:
 
 def _quantized_convolution(node: NodeContext) -> Value:
     x, w = centered(node, 0, 2), centered(node, 3, 5)
-    y = node.helper("convolution", [x, w], convolution_attrs(node, x, w))
+    y = node.helper("convolution", x, w, **convolution_attrs(node, x, w))
     per_channel = (y.details.plain_dims[1],) + (1,) * (y.details.rank - 2)
     if node.has(8):
-        y = node.helper("add", [y, node.reshaped(node.tensor(8), per_channel)])
+        y = node.helper("add", y, node.reshaped(node.tensor(8), per_channel))
     scales = [node.reshaped(node.tensor(1), ()), node.tensor(4), node.reshaped(node.tensor(6), ())]
     one = scales[1].details.elements == 1
     scales[1] = node.reshaped(scales[1], () if one else per_channel)

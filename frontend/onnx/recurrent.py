@@ -10,9 +10,9 @@ from onnx import GraphProto
 
 from ...base.dtypes import S64
 from ...graph_ir.ir.graph import GraphTensor
-from ..op_builder import OpBuilder
+from ..op_builder import OpBuilder, Value
 from .recurrent_activations import Activation, activations_of
-from .scope import Handler, NodeContext, Scope, Value
+from .scope import Handler, NodeContext, Scope
 from .while_loop import Round, WhileLoop
 
 _DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
@@ -85,7 +85,7 @@ def _lstm(s: _Step, state: State) -> State:
 
     i = gate("i", c)
     one = s.build.constant(1, c.details.dtype)
-    f = s.make("sub", one, i) if s.node.attr_int("input_forget", 0) else gate("f", c)
+    f = s.make("sub", one, i) if s.node.attr_int("input_forget") else gate("f", c)
     c = s.make("add", s.make("mul", f, c), s.make("mul", i, s.bend(1, gates["c"])))
     return [s.make("mul", gate("o", c), s.bend(2, c)), c]
 
@@ -102,25 +102,25 @@ class _Kind:
 
 def _recurrent(kind: _Kind) -> Handler:
     def handler(node: NodeContext) -> list[Value]:
-        x, build = node.tensor(0), node.build
-        directions = _DIRECTIONS.get(node.attr_text("direction", "forward"), ())
+        x = node.tensor(0)
+        directions = _DIRECTIONS.get(node.attr_text("direction"), ())
         if x.details.rank != 3 or not directions or not x.details.elements:
             raise node.rule(
                 "X must be [steps, batch, size] and direction forward, reverse or bidirectional",
                 f"{x.details}, '{node.attr_text('direction', 'forward')}'",
             )
-        by_batch = bool(node.attr_int("layout", 0))
-        x = build.transposed(x, (1, 0, 2)) if by_batch else x
+        by_batch = bool(node.attr_int("layout"))
+        x = node.transposed(x, (1, 0, 2)) if by_batch else x
         bends = activations_of(node, kind.bends, len(directions))
         results = [
             _direction(node, kind, x, i, backwards, bends[i])
             for i, backwards in enumerate(directions)
         ]
-        hs = [_stacked(build, [r[place] for r in results], 0) for place in range(len(kind.states))]
-        y = _stacked(build, [r[-1] for r in results], 1)  # [steps, directions, batch, hidden]
+        hs = [_stacked(node, [r[place] for r in results], 0) for place in range(len(kind.states))]
+        y = _stacked(node, [r[-1] for r in results], 1)  # [steps, directions, batch, hidden]
         if by_batch:
-            y = build.transposed(y, (2, 0, 1, 3))
-            hs = [build.transposed(h, (1, 0, 2)) for h in hs]
+            y = node.transposed(y, (2, 0, 1, 3))
+            hs = [node.transposed(h, (1, 0, 2)) for h in hs]
         return [y, *hs]
 
     return handler
@@ -142,7 +142,7 @@ def _part(node: NodeContext, index: int, number: int, dims: tuple[int, ...]) -> 
     known = node.known(index)
     if known is not None:
         return known[number]
-    return node.build.reshaped(node.build.sliced(node.tensor(index), 0, number, 1), dims)
+    return node.reshaped(node.sliced(node.tensor(index), 0, number, 1), dims)
 
 
 def _direction(
@@ -161,7 +161,7 @@ def _direction(
     fixed = {name: value for name, value in shared.items() if isinstance(value, GraphTensor)}
 
     def step(scope: Scope, trip: GraphTensor, state: State, same: list[GraphTensor]) -> Round:
-        build = OpBuilder(scope.graph, node.op_type, node.name)
+        build = OpBuilder(scope.graph, node.type, node.name)
         inside = {
             name: scope.as_tensor(value) for name, value in shared.items() if name not in fixed
         }
@@ -184,7 +184,7 @@ def _direction(
 
 def _shared(node: NodeContext, kind: _Kind, x: GraphTensor, number: int) -> dict[str, Value]:
     """What all steps of a direction read: arrays where they are known, so that each body has them as constants."""
-    build, (steps, batch, size) = node.build, x.details.plain_dims
+    (steps, batch, size) = x.details.plain_dims
     hidden = node.details(2).plain_dims[-1]
     many = kind.gates * hidden
     w = _part(node, 1, number, (many, size))
@@ -192,21 +192,21 @@ def _shared(node: NodeContext, kind: _Kind, x: GraphTensor, number: int) -> dict
     b = _part(node, 3, number, (2 * many,))
     p = _part(node, 7, number, (3 * hidden,)) if len(kind.states) > 1 else None
     assert w is not None and r is not None
-    flat = build.reshaped(x, (steps * batch, size))
-    product = build.helper("matmul_core", flat, node.scope.as_tensor(w), transpose_b=True)
+    flat = node.reshaped(x, (steps * batch, size))
+    product = node.helper("matmul_core", flat, node.scope.as_tensor(w), transpose_b=True)
     found: dict[str, Value] = {"r": r} if p is None else {"r": r, "p": p}
     if b is not None:
         both = node.scope.as_tensor(b)
-        w_b, r_b = (build.sliced(both, 0, i * many, many) for i in (0, 1))
+        w_b, r_b = (node.sliced(both, 0, i * many, many) for i in (0, 1))
         if node.attr_int("linear_before_reset", 0):  # the last gate's is reset with the state
-            found["b_h"] = build.sliced(r_b, 0, many - hidden, hidden)
-            r_b = build.sliced(r_b, 0, 0, many - hidden)
-            r_b = build.helper("pad", r_b, before=(0,), after=(hidden,))
-        product = build.helper("add", product, build.helper("add", w_b, r_b))
-    found["shares"] = build.reshaped(product, (steps, batch, many))
+            found["b_h"] = node.sliced(r_b, 0, many - hidden, hidden)
+            r_b = node.sliced(r_b, 0, 0, many - hidden)
+            r_b = node.helper("pad", r_b, before=(0,), after=(hidden,))
+        product = node.helper("add", product, node.helper("add", w_b, r_b))
+    found["shares"] = node.reshaped(product, (steps, batch, many))
     lengths = node.known(4)
     if node.has(4) and (lengths is None or (lengths != steps).any()):
-        found["lengths"] = build.reshaped(build.converted(node.tensor(4), S64), (batch, 1))
+        found["lengths"] = node.reshaped(node.converted(node.tensor(4), S64), (batch, 1))
     return found
 
 
@@ -214,18 +214,18 @@ def _first(
     node: NodeContext, kind: _Kind, number: int, dims: tuple[int, int], x: GraphTensor
 ) -> State:
     """The first states: what is given, or zeros."""
-    by_batch, build = bool(node.attr_int("layout", 0)), node.build
+    by_batch = bool(node.attr_int("layout"))
     found = []
     for index in kind.states:
         if not node.has(index):
-            zero = build.constant(0, x.details.dtype)
-            found.append(build.helper("broadcast", zero, shape=dims))
+            zero = node.constant(0, x.details.dtype)
+            found.append(node.helper("broadcast", zero, shape=dims))
             continue
         given = node.tensor(index)
-        given = build.transposed(given, (1, 0, 2)) if by_batch else given
+        given = node.transposed(given, (1, 0, 2)) if by_batch else given
         if given.details.plain_dims[1:] != dims or given.details.plain_dims[0] <= number:
             raise node.rule(f"the first state must be [directions,{dims}]", str(given.details))
-        found.append(build.reshaped(build.sliced(given, 0, number, 1), dims))
+        found.append(node.reshaped(node.sliced(given, 0, number, 1), dims))
     return found
 
 

@@ -8,22 +8,23 @@ from typing import Any
 import numpy as np
 
 from ...base.dtypes import F32
-from .scope import Handler, NodeContext, Value
+from ..op_builder import Value
+from .scope import Handler, NodeContext
 
 
 def _resize(node: NodeContext) -> Value:
     x = node.tensor(0)
     if node.opset < 11:
-        return _old_resize(node, _floats(node, 1, "scales"), node.attr_text("mode", "nearest"))
+        return _old_resize(node, _floats(node, 1, "scales"), node.attr_text("mode"))
     axes = _axes(node, x.details.rank)
     attrs = {
-        "mode": node.attr_text("mode", "nearest"),
-        "coordinates": node.attr_text("coordinate_transformation_mode", "half_pixel"),
-        "nearest_mode": node.attr_text("nearest_mode", "round_prefer_floor"),
-        "cubic_coeff": node.attr_float("cubic_coeff_a", -0.75),
-        "exclude_outside": bool(node.attr_int("exclude_outside", 0)),
-        "extrapolation": node.attr_float("extrapolation_value", 0.0),
-        "antialias": bool(node.attr_int("antialias", 0)),
+        "mode": node.attr_text("mode"),
+        "coordinates": node.attr_text("coordinate_transformation_mode"),
+        "nearest_mode": node.attr_text("nearest_mode"),
+        "cubic_coeff": node.attr_float("cubic_coeff_a"),
+        "exclude_outside": bool(node.attr_int("exclude_outside")),
+        "extrapolation": node.attr_float("extrapolation_value"),
+        "antialias": bool(node.attr_int("antialias")),
         **_sizes(node, axes),
     }
     if attrs["coordinates"] == "tf_crop_and_resize":
@@ -36,8 +37,8 @@ def _made(node: NodeContext, attrs: dict[str, Any]) -> Value:
     x = node.tensor(0)
     dtype = x.details.dtype
     if attrs["mode"] == "nearest" or dtype.is_float:
-        return node.make("resize", [x], attrs)
-    return node.converted(node.make("resize", [node.converted(x, F32)], attrs), dtype)
+        return node.make("resize", x, **attrs)
+    return node.converted(node.make("resize", node.converted(x, F32), **attrs), dtype)
 
 
 def _axes(node: NodeContext, rank: int) -> tuple[int, ...]:
@@ -68,7 +69,7 @@ def _sizes(node: NodeContext, axes: tuple[int, ...]) -> dict[str, Any]:
         return _scaled(node, _on_axes(scales, axes, (1.0,) * len(dims)))
     sizes = node.ints(3, "sizes")
     _check_count(node, "sizes", len(sizes), len(axes))
-    policy = node.attr_text("keep_aspect_ratio_policy", "stretch")
+    policy = node.attr_text("keep_aspect_ratio_policy")
     if policy == "stretch":
         return {"shape": tuple(int(n) for n in _on_axes(sizes, axes, dims))}
     if policy not in ("not_larger", "not_smaller"):
@@ -121,7 +122,7 @@ def _region(node: NodeContext, axes: tuple[int, ...]) -> tuple[float, ...]:
 
 def _upsample(node: NodeContext) -> Value:
     scales = _floats(node, 1, "scales") if node.opset >= 9 else node.attr_floats("scales")
-    return _old_resize(node, scales, node.attr_text("mode", "nearest"))
+    return _old_resize(node, scales, node.attr_text("mode"))
 
 
 def _old_resize(node: NodeContext, scales: tuple[float, ...], mode: str) -> Value:

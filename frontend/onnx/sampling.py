@@ -10,7 +10,8 @@ import numpy as np
 from ...base.dtypes import S64
 from ...graph_ir.ir.graph import Array
 from ..grid_sample import Sampling, grid_sample
-from .scope import Handler, NodeContext, Value
+from ..op_builder import Value
+from .scope import Handler, NodeContext
 
 _MODES = {"bilinear": "linear", "bicubic": "cubic"}  # before opset 20
 _PADDINGS = ("zeros", "border", "reflection")
@@ -19,8 +20,8 @@ _PADDINGS = ("zeros", "border", "reflection")
 def _grid_sample(node: NodeContext) -> Value:
     x, grid = node.tensor(0), node.tensor(1)
     rank, points = x.details.rank, grid.details.plain_dims
-    mode = node.attr_text("mode", "linear")
-    mode, padding = _MODES.get(mode, mode), node.attr_text("padding_mode", "zeros")
+    mode = node.attr_text("mode")
+    mode, padding = _MODES.get(mode, mode), node.attr_text("padding_mode")
     if mode not in ("nearest", "linear", "cubic") or padding not in _PADDINGS:
         raise node.rule(
             f"mode must be nearest, linear or cubic and padding_mode one of {', '.join(_PADDINGS)}",
@@ -31,13 +32,13 @@ def _grid_sample(node: NodeContext) -> Value:
         raise node.rule(
             "X must be [N, C, sizes] and grid [N, out, axes]", f"{x.details} and {grid.details}"
         )
-    how = Sampling(mode, padding, bool(node.attr_int("align_corners", 0)))
-    return grid_sample(node.build, x, grid, how)
+    how = Sampling(mode, padding, bool(node.attr_int("align_corners")))
+    return grid_sample(node, x, grid, how)
 
 
 def _col2im(node: NodeContext) -> Value:
     """Each pixel sums the columns' elements that were taken from it, which are looked up."""
-    x, build = node.tensor(0), node.build
+    x = node.tensor(0)
     image, block = node.ints(1, "an image shape"), node.ints(2, "a block shape")
     count = len(image)
     strides, dilations = (node.attr_ints(name) or (1,) * count for name in ("strides", "dilations"))
@@ -59,10 +60,10 @@ def _col2im(node: NodeContext) -> Value:
         raise node.rule(f"X must be [N, C * {kernel}, {columns}]", str(x.details))
     node.check_array((kernel, *image))
     places = _joined([table for table, _ in per_axis], [steps for _, steps in per_axis])
-    apart = build.reshaped(x, (n, width // kernel, kernel * columns))
-    apart = build.helper("pad", apart, before=(0, 0, 0), after=(0, 0, 1))  # a zero to look up
-    pixels = build.helper("gather", apart, build.constant(places, S64), axis=2)
-    return build.make("reduce_sum", pixels, axes=(2,), keep_dims=False)
+    apart = node.reshaped(x, (n, width // kernel, kernel * columns))
+    apart = node.helper("pad", apart, before=(0, 0, 0), after=(0, 0, 1))  # a zero to look up
+    pixels = node.helper("gather", apart, node.constant(places, S64), axis=2)
+    return node.make("reduce_sum", pixels, axes=(2,), keep_dims=False)
 
 
 def _sources(

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from ...graph_ir.ir.graph import GraphTensor
-from .scope import Handler, NodeContext, Scope, Value
+from ..op_builder import Value
+from .scope import Handler, NodeContext, Scope
 from .while_loop import Round, WhileLoop
 
 
@@ -47,7 +48,7 @@ def _rows(node: NodeContext, tensors: list[GraphTensor]) -> tuple[list[GraphTens
     rows = []
     for x, axis in zip(tensors, axes, strict=True):
         perm = (axis, *(a for a in range(x.details.rank) if a != axis))
-        rows.append(x if axis == 0 else node.helper("transpose", [x], {"perm": perm}))
+        rows.append(x if axis == 0 else node.helper("transpose", x, perm=perm))
     lengths = {x.details.plain_dims[0] for x in rows}
     if len(lengths) != 1:
         raise node.rule("all scan inputs must have one length", str(sorted(lengths)))
@@ -67,7 +68,7 @@ def _first_to(node: NodeContext, x: GraphTensor, axis: int) -> GraphTensor:
     """X with its first axis at another place."""
     rest = list(range(1, x.details.rank))
     perm = (*rest[:axis], 0, *rest[axis:])
-    return x if axis == 0 else node.helper("transpose", [x], {"perm": perm})
+    return x if axis == 0 else node.helper("transpose", x, perm=perm)
 
 
 def _axes(node: NodeContext, name: str, ranks: list[int]) -> list[int]:

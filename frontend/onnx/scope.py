@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from onnx import AttributeProto, GraphProto, NodeProto
+from onnx import AttributeProto, GraphProto, NodeProto, defs
 
-from ...base.dtypes import DType, from_numpy
-from ...base.errors import UnsupportedError, UserError
+from ...base.dtypes import from_numpy
 from ...graph_ir.ir.graph import Array, Graph, GraphTensor
 from ...graph_ir.ir.logical_tensor import LogicalTensor
-from ..op_builder import OpBuilder
-from .tensors import to_array
-
-_MOST_ELEMENTS = 1 << 27
-"""Of an array made at import: 1 GiB of the widest type."""
-
-Value = GraphTensor | Array
-"""A tensor of the graph, or an array known at import that no op of the graph has needed yet."""
+from ..correspondence.reading import NodeReader
+from ..correspondence.spelling import Formal
+from ..correspondence.values import MUST_BE_GIVEN
+from ..op_builder import Value
+from .tensors import to_array, to_dtype
 
 ImportGraph = Callable[[GraphProto, "Scope"], list[Value]]
 
@@ -78,15 +74,14 @@ class Scope:
         return None if isinstance(value, GraphTensor) else value
 
 
-class NodeContext:
-    """One node: its inputs, its attributes with their types checked, and what to make of them."""
+class NodeContext(NodeReader):
+    """One node: its inputs by position, its attributes with their types checked, and what to make of them."""
 
     def __init__(self, node: NodeProto, scope: Scope) -> None:
+        super().__init__(scope.graph, node.op_type, node_name(node))
         self.node = node
         self.scope = scope
         self.opset = scope.opset
-        self.op_type: str = node.op_type
-        self.name = node_name(node)
         self._attributes: dict[str, AttributeProto] = {a.name: a for a in node.attribute}
 
     # Inputs and outputs.
@@ -156,123 +151,128 @@ class NodeContext:
         """Whether the node has the attribute."""
         return name in self._attributes
 
-    def attr_int(self, name: str, default: int | None = None) -> int:
+    def attr_int(self, name: str, default: Any = MUST_BE_GIVEN) -> int:
         """An integer attribute; it must be given where there is no default."""
-        return int(self._attribute(name, AttributeProto.INT, "i", default))
+        return int(self._attribute(name, AttributeProto.INT, default))
 
-    def attr_float(self, name: str, default: float | None = None) -> float:
+    def attr_float(self, name: str, default: Any = MUST_BE_GIVEN) -> float:
         """A float attribute, as stored: rounded to f32."""
-        return float(self._attribute(name, AttributeProto.FLOAT, "f", default))
+        return float(self._attribute(name, AttributeProto.FLOAT, default))
 
-    def attr_text(self, name: str, default: str | None = None) -> str:
+    def attr_text(self, name: str, default: Any = MUST_BE_GIVEN) -> str:
         """A string attribute."""
-        value = self._attribute(name, AttributeProto.STRING, "s", default)
+        value = self._attribute(name, AttributeProto.STRING, default)
         return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
 
     def attr_ints(self, name: str) -> tuple[int, ...] | None:
         """A list of integers, None where it is not given."""
         if not self.given(name):
             return None
-        return tuple(self._attribute(name, AttributeProto.INTS, "ints", None))
+        return tuple(self._attribute(name, AttributeProto.INTS, MUST_BE_GIVEN))
 
     def attr_floats(self, name: str) -> tuple[float, ...]:
         """A list of floats."""
-        return tuple(self._attribute(name, AttributeProto.FLOATS, "floats", None))
+        return tuple(self._attribute(name, AttributeProto.FLOATS, MUST_BE_GIVEN))
 
     def attr_texts(self, name: str) -> tuple[str, ...]:
         """A list of strings, empty where it is not given."""
         if not self.given(name):
             return ()
-        values = self._attribute(name, AttributeProto.STRINGS, "strings", None)
+        values = self._attribute(name, AttributeProto.STRINGS, MUST_BE_GIVEN)
         return tuple(value.decode(errors="replace") for value in values)
 
     def attr_array(self, name: str) -> Array:
         """A tensor attribute."""
-        proto = self._attribute(name, AttributeProto.TENSOR, "t", None)
-        return to_array(
-            proto, f"{self.op_type} '{self.name}', attribute '{name}'", self.scope.folder
-        )
+        proto = self._attribute(name, AttributeProto.TENSOR, MUST_BE_GIVEN)
+        return to_array(proto, f"{self.type} '{self.name}', attribute '{name}'", self.scope.folder)
 
     def attr_graph(self, name: str) -> GraphProto:
         """A graph attribute."""
-        graph: GraphProto = self._attribute(name, AttributeProto.GRAPH, "g", None)
+        graph: GraphProto = self._attribute(name, AttributeProto.GRAPH, MUST_BE_GIVEN)
         return graph
 
-    def _attribute(self, name: str, kind: int, field: str, default: Any) -> Any:
-        attribute = self._attributes.get(name)
+    def _attribute(self, name: str, kind: int, default: Any) -> Any:
+        """Its value, else ONNX's default, else `default`; UserError where that is MUST_BE_GIVEN."""
+        given = self._attributes.get(name)
+        attribute = given or default_attribute(self.type, name, self.opset)
         if attribute is None:
-            if default is None:
+            if default is MUST_BE_GIVEN:
                 raise self.rule(
                     f"attribute '{name}' must be given", f"only {sorted(self._attributes)}"
                 )
             return default
         if attribute.type != kind:
-            names = {number: text for text, number in AttributeProto.AttributeType.items()}
-            raise self.rule(
-                f"attribute '{name}' must be of kind {names[kind]}",
-                names.get(attribute.type, str(attribute.type)),
-            )
-        return getattr(attribute, field)
+            wanted, got = (AttributeProto.AttributeType.Name(n) for n in (kind, attribute.type))
+            raise self.rule(f"attribute '{name}' must be of kind {wanted}", got)
+        value = getattr(attribute, _FIELDS[kind])
+        is_rounded = given is None and kind == AttributeProto.FLOAT
+        return _shortest(value) if is_rounded else value
 
-    # Building.
+    # What rows ask for.
 
-    @property
-    def build(self) -> OpBuilder:
-        """What the forms shared with other formats build with: ops named after the node."""
-        return OpBuilder(self.scope.graph, self.op_type, self.name)
+    def read_operand(self, formal: Formal) -> GraphTensor:
+        """The input at the operand's position."""
+        return self.tensor(formal.index)
 
-    def make(
-        self, op_name: str, inputs: Sequence[GraphTensor], attrs: dict[str, Any] | None = None
-    ) -> GraphTensor:
-        """Append the node's main op, which takes its name."""
-        return self.scope.graph.make(op_name, inputs, attrs, self.name).outputs[0]
+    def read_variadic(self, formal: Formal) -> list[GraphTensor]:
+        """All inputs from the operand's position on."""
+        return [self.tensor(i) for i in range(formal.index, max(self.count, 1))]
 
-    def helper(
-        self, op_name: str, inputs: Sequence[GraphTensor], attrs: dict[str, Any] | None = None
-    ) -> GraphTensor:
-        """Append an op that the main one needs, named after both."""
-        return self.scope.graph.make(op_name, inputs, attrs, f"{self.name}.{op_name}").outputs[0]
+    def is_given(self, formal: Formal) -> bool:
+        """Whether there is an input at the operand's position."""
+        return self.has(formal.index)
 
-    def constant(self, value: Any, dtype: DType) -> GraphTensor:
-        """A constant of a value that is no input of the node, converted to `dtype`."""
-        with np.errstate(all="ignore"):
-            array = np.asarray(value).astype(dtype.numpy)
-        return self.scope.graph.make_constant(array, f"{self.name}.constant")
+    def read_known(self, formal: Formal) -> Array:
+        """The input at the operand's position, which must be known at import."""
+        return self.array(formal.index, formal.name)
 
-    def reshaped(self, x: GraphTensor, dims: Sequence[int]) -> GraphTensor:
-        """X in another shape; x itself where that is its shape."""
-        if x.details.plain_dims == tuple(dims):
-            return x
-        return self.helper("reshape", [x], {"shape": tuple(dims)})
+    def read_attribute(self, name: str, kind: str, default: Any) -> Any:
+        """An attribute of the type ONNX gives values of that kind."""
+        value = self._attribute(name, _KINDS[kind], default)
+        if isinstance(value, bytes):
+            return value.decode(errors="replace")
+        if kind == "dtype":
+            return to_dtype(f"{self.type} '{self.name}'", value)
+        plural = kind in ("ints", "floats") and value is not None
+        return tuple(value) if plural else bool(value) if kind == "bool" else value
 
-    def converted(self, x: GraphTensor, dtype: DType) -> GraphTensor:
-        """X in another dtype; x itself where that is its dtype."""
-        return x if x.details.dtype == dtype else self.helper("cast", [x], {"dtype": dtype.name})
 
-    # Checks and messages.
+_FIELDS: dict[int, str] = {
+    AttributeProto.INT: "i",
+    AttributeProto.FLOAT: "f",
+    AttributeProto.STRING: "s",
+    AttributeProto.INTS: "ints",
+    AttributeProto.FLOATS: "floats",
+    AttributeProto.STRINGS: "strings",
+    AttributeProto.TENSOR: "t",
+    AttributeProto.GRAPH: "g",
+}
+_KINDS: dict[str, int] = {
+    "float": AttributeProto.FLOAT,
+    "text": AttributeProto.STRING,
+    "ints": AttributeProto.INTS,
+    "floats": AttributeProto.FLOATS,
+    **dict.fromkeys(("int", "bool", "dtype"), AttributeProto.INT),
+}
 
-    def check_array(self, dims: Sequence[int]) -> None:
-        """UnsupportedError where an array of these sizes is too large to be made while reading a model."""
-        if math.prod(dims) > _MOST_ELEMENTS:
-            raise self.unsupported(
-                f"a computed constant of more than {_MOST_ELEMENTS} elements ({list(dims)})"
-            )
 
-    def axis(self, axis: int, rank: int, inclusive: bool = False) -> int:
-        """`axis` counted from the front. UserError outside [-rank, rank), or [-rank, rank] if `inclusive`."""
-        last = rank + 1 if inclusive else rank
-        if not -rank <= axis < last:
-            raise self.rule(f"axis must be in [{-rank}, {last})", str(axis))
-        return axis + rank if axis < 0 else axis
+@cache
+def default_attribute(op_type: str, name: str, opset: int) -> AttributeProto | None:
+    """What ONNX says an absent attribute stands for in an operator set; None where it says nothing.
 
-    def rule(self, rule: str, values: str, remedy: str = "") -> UserError:
-        """An error in the house form: who, rule, values, remedy."""
-        text = f"{self.op_type} '{self.name}': {rule}, got {values}"
-        return UserError(text + (f"; {remedy}" if remedy else ""))
+    An attribute that came later has its default in the newest set.
+    """
+    for version in (opset, defs.onnx_opset_version()):
+        known = defs.has(op_type, version) and defs.get_schema(op_type, version).attributes
+        if known and name in known:
+            default = known[name].default_value
+            return default if default.type else None
+    return None
 
-    def unsupported(self, what: str) -> UnsupportedError:
-        """The error for something valid that graphc does not handle."""
-        return UnsupportedError(f"{self.op_type} '{self.name}': {what} is not supported")
+
+def _shortest(value: float) -> float:
+    """A float32 default as it was written: 1e-05, not 9.99999974e-06."""
+    return float(str(np.float32(value)))
 
 
 def node_name(node: NodeProto) -> str:

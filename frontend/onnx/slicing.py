@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .scope import Handler, NodeContext, Value
+from ..op_builder import Value
+from .scope import Handler, NodeContext
 
 
 def _slice(node: NodeContext) -> Value:
@@ -25,7 +26,7 @@ def _slice(node: NodeContext) -> Value:
         starts[axis], steps[axis], sizes[axis] = (
             (taken.start, step, len(taken)) if taken else (0, 1, 0)
         )
-    return node.make("slice", [x], _part(starts, sizes, steps))
+    return node.make("slice", x, **_part(starts, sizes, steps))
 
 
 def _part(
@@ -58,13 +59,13 @@ def _slice_arguments(node: NodeContext, rank: int) -> tuple[tuple[int, ...], ...
 def _split(node: NodeContext) -> list[Value]:
     x = node.tensor(0)
     dims = x.details.plain_dims
-    axis = node.axis(node.attr_int("axis", 0), len(dims))
+    axis = node.axis(node.attr_int("axis"), len(dims))
     parts: list[Value] = []
     begin = 0
     for size in _split_sizes(node, dims[axis]):
         starts = [begin if i == axis else 0 for i in range(len(dims))]
         sizes = [size if i == axis else d for i, d in enumerate(dims)]
-        parts.append(node.make("slice", [x], _part(starts, sizes)))
+        parts.append(node.make("slice", x, **_part(starts, sizes)))
         begin += size
     return parts
 
@@ -92,21 +93,21 @@ def _split_sizes(node: NodeContext, total: int) -> tuple[int, ...]:
 def _gather(node: NodeContext) -> Value:
     x = node.tensor(0)
     dims = x.details.plain_dims
-    axis = node.axis(node.attr_int("axis", 0), len(dims))
+    axis = node.axis(node.attr_int("axis"), len(dims))
     known = node.known(1)
     if known is None:
-        return node.make("gather", [x, node.tensor(1)], {"axis": axis})
+        return node.make("gather", x, node.tensor(1), axis=axis)
     if known.dtype.kind not in "iu":
         raise node.rule("indices must be integers", known.dtype.name)
     size = dims[axis]
     if known.size and not (-size <= known.min() and known.max() < size):
         raise node.rule(f"indices must be in [{-size}, {size})", f"{known.min()}..{known.max()}")
     if known.ndim:
-        return node.make("gather", [x, node.tensor(1)], {"axis": axis})
+        return node.make("gather", x, node.tensor(1), axis=axis)
     # One fixed index is a slice: no index to load at run time.
     starts = [int(known) % size if i == axis else 0 for i in range(len(dims))]
     row = node.make(
-        "slice", [x], _part(starts, [1 if i == axis else d for i, d in enumerate(dims)])
+        "slice", x, **_part(starts, [1 if i == axis else d for i, d in enumerate(dims)])
     )
     return node.reshaped(row, dims[:axis] + dims[axis + 1 :])
 
@@ -115,17 +116,17 @@ def _pad(node: NodeContext) -> Value:
     x = node.tensor(0)
     rank = x.details.rank
     before, after = _pad_widths(node, rank)
-    mode = node.attr_text("mode", "constant")
+    mode = node.attr_text("mode")
     attrs: dict[str, Any] = {"before": before, "after": after, "mode": mode}
     if mode == "constant":
         if node.opset < 11:
-            attrs["value"] = node.attr_float("value", 0.0)
+            attrs["value"] = node.attr_float("value")
         elif node.has(2):
             value = node.array(2, "a padding value")
             if value.size != 1:
                 raise node.rule("the padding value must be a scalar", f"shape {list(value.shape)}")
             attrs["value"] = value.reshape(()).astype(object).item()
-    return node.make("pad", [x], attrs)
+    return node.make("pad", x, **attrs)
 
 
 def _pad_widths(node: NodeContext, rank: int) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -108,7 +108,7 @@ class WhileLoop:
             )
         zero = self.node.constant(0, row.dtype)
         dims = (max(int(self.limit), 0), *row.plain_dims)
-        return self.node.helper("broadcast", [zero], {"shape": dims})
+        return self.node.helper("broadcast", zero, shape=dims)
 
     def _from_the_end(self, graph: Graph, trip: GraphTensor) -> GraphTensor:
         assert self.limit is not None and not isinstance(self.limit, GraphTensor)

@@ -10,18 +10,19 @@ import numpy as np
 
 from ...base.dtypes import S32, S64
 from ...graph_ir.ir.graph import GraphTensor
-from .scope import Handler, NodeContext, Value
+from ..op_builder import Value
+from .scope import Handler, NodeContext
 
 
 def _convolution(node: NodeContext) -> Value:
     x, w = node.tensor(0), node.tensor(1)
-    result = node.make("convolution", [x, w], convolution_attrs(node, x, w))
+    result = node.make("convolution", x, w, **convolution_attrs(node, x, w))
     return _biased(node, result)
 
 
 def _convolution_integer(node: NodeContext) -> Value:
     x, w = centered(node, 0, 2), centered(node, 1, 3)
-    return node.make("convolution", [x, w], convolution_attrs(node, x, w))
+    return node.make("convolution", x, w, **convolution_attrs(node, x, w))
 
 
 def centered(node: NodeContext, index: int, zero_index: int) -> GraphTensor:
@@ -32,14 +33,14 @@ def centered(node: NodeContext, index: int, zero_index: int) -> GraphTensor:
     zero = node.converted(node.tensor(zero_index), S32)
     if zero.details.elements > 1:  # one per output channel
         zero = node.reshaped(zero, (zero.details.elements,) + (1,) * (x.details.rank - 1))
-    return node.helper("sub", [x, zero])
+    return node.helper("sub", x, zero)
 
 
 def convolution_attrs(node: NodeContext, x: GraphTensor, w: GraphTensor) -> dict[str, Any]:
     """Strides, dilations, padding and groups of a node with weights `w`."""
     kernel = _kernel_of(node, x, w)
     attrs = _window(node, kernel, x.details.plain_dims[2:])
-    return {**attrs, "groups": node.attr_int("group", 1)}
+    return {**attrs, "groups": node.attr_int("group")}
 
 
 def _kernel_of(node: NodeContext, x: GraphTensor, w: GraphTensor) -> tuple[int, ...]:
@@ -63,7 +64,7 @@ def _biased(node: NodeContext, result: GraphTensor) -> GraphTensor:
     if node.details(2).plain_dims != (channels,):
         raise node.rule(f"the bias must have shape [{channels}]", str(node.details(2)))
     shape = (channels,) + (1,) * (result.details.rank - 2)
-    return node.helper("add", [result, node.reshaped(node.tensor(2), shape)])
+    return node.helper("add", result, node.reshaped(node.tensor(2), shape))
 
 
 def _window(node: NodeContext, kernel: Sequence[int], sizes: Sequence[int]) -> dict[str, Any]:
@@ -71,7 +72,7 @@ def _window(node: NodeContext, kernel: Sequence[int], sizes: Sequence[int]) -> d
     count = len(kernel)
     strides, dilations = _listed(node, "strides", count, 1), _listed(node, "dilations", count, 1)
     before, after = _pads(node, count)
-    mode = node.attr_text("auto_pad", "NOTSET")
+    mode = node.attr_text("auto_pad")
     if mode in ("SAME_UPPER", "SAME_LOWER"):
         _check_steps(node, strides, dilations)
         totals = [
@@ -119,7 +120,7 @@ def _convolution_transpose(node: NodeContext) -> Value:
     count = len(kernel)
     strides, dilations = _listed(node, "strides", count, 1), _listed(node, "dilations", count, 1)
     extra = _listed(node, "output_padding", count, 0)
-    mode = node.attr_text("auto_pad", "NOTSET")
+    mode = node.attr_text("auto_pad")
     wanted = node.attr_ints("output_shape")
     if wanted is None and mode in ("SAME_UPPER", "SAME_LOWER"):
         wanted = tuple(n * s for n, s in zip(sizes, strides, strict=True))
@@ -143,9 +144,9 @@ def _convolution_transpose(node: NodeContext) -> Value:
         "before": before,
         "after": after,
         "output_padding": extra,
-        "groups": node.attr_int("group", 1),
+        "groups": node.attr_int("group"),
     }
-    return _biased(node, node.make("convolution_transpose", [x, w], attrs))
+    return _biased(node, node.make("convolution_transpose", x, w, **attrs))
 
 
 def _pool(op_name: str) -> Handler:
@@ -157,12 +158,12 @@ def _pool(op_name: str) -> Handler:
                 "kernel_shape must have one entry per spatial axis", f"{kernel} for {x.details}"
             )
         attrs = {"kernel": kernel, **_window(node, kernel, x.details.plain_dims[2:])}
-        attrs["ceil_mode"] = bool(node.attr_int("ceil_mode", 0))
+        attrs["ceil_mode"] = bool(node.attr_int("ceil_mode"))
         if op_name == "avg_pool":
-            attrs["count_include_pad"] = bool(node.attr_int("count_include_pad", 0))
+            attrs["count_include_pad"] = bool(node.attr_int("count_include_pad"))
         if op_name == "lp_pool":
-            attrs["p"] = node.attr_int("p", 2)
-        result = node.make(op_name, [x], attrs)
+            attrs["p"] = node.attr_int("p")
+        result = node.make(op_name, x, **attrs)
         if op_name == "max_pool" and node.wants(1):
             return [result, _places(node, x, attrs)]
         return result
@@ -173,16 +174,16 @@ def _pool(op_name: str) -> Handler:
 def _places(node: NodeContext, x: GraphTensor, attrs: dict[str, Any]) -> GraphTensor:
     """Where the largest elements are in the whole of x: the image counts, and, with storage_order, its columns."""
     batch, channels, *sizes = x.details.plain_dims
-    places = node.helper("max_pool_indices", [x], attrs)
-    if node.attr_int("storage_order", 0):
+    places = node.helper("max_pool_indices", x, **attrs)
+    if node.attr_int("storage_order"):
         if len(sizes) != 2:
             raise node.unsupported("storage_order=1 of an image that is not a plane")
         height, width = (node.constant(size, S64) for size in sizes)
-        row = node.helper("div", [places, width])
-        column = node.helper("mod", [places, width])
-        places = node.helper("add", [node.helper("mul", [column, height]), row])
+        row = node.helper("div", places, width)
+        column = node.helper("mod", places, width)
+        places = node.helper("add", node.helper("mul", column, height), row)
     images = np.arange(batch * channels).reshape(batch, channels, *(1,) * len(sizes))
-    return node.helper("add", [places, node.constant(images * math.prod(sizes), S64)])
+    return node.helper("add", places, node.constant(images * math.prod(sizes), S64))
 
 
 def _global_pool(op_name: str) -> Handler:
@@ -192,13 +193,13 @@ def _global_pool(op_name: str) -> Handler:
             raise node.rule("the input must have spatial axes", str(x.details))
         attrs = {"axes": tuple(range(2, x.details.rank)), "keep_dims": True}
         if op_name != "lp":
-            return node.make(op_name, [x], attrs)
-        p, dtype = node.attr_int("p", 2), x.details.dtype
+            return node.make(op_name, x, **attrs)
+        p, dtype = node.attr_int("p"), x.details.dtype
         if p in (1, 2):
-            return node.make(f"reduce_l{p}", [x], attrs)
-        powers = node.helper("pow", [node.helper("abs", [x]), node.constant(p, dtype)])
-        total = node.helper("reduce_sum", [powers], attrs)
-        return node.make("pow", [total, node.constant(1 / p, dtype)])
+            return node.make(f"reduce_l{p}", x, **attrs)
+        powers = node.helper("pow", node.helper("abs", x), node.constant(p, dtype))
+        total = node.helper("reduce_sum", powers, **attrs)
+        return node.make("pow", total, node.constant(1 / p, dtype))
 
     return handler
 
@@ -206,11 +207,11 @@ def _global_pool(op_name: str) -> Handler:
 def _lrn(node: NodeContext) -> Value:
     attrs = {
         "size": node.attr_int("size"),
-        "alpha": node.attr_float("alpha", 1e-4),
-        "beta": node.attr_float("beta", 0.75),
-        "k": node.attr_float("bias", 1.0),
+        "alpha": node.attr_float("alpha"),
+        "beta": node.attr_float("beta"),
+        "k": node.attr_float("bias"),
     }
-    return node.make("lrn", [node.tensor(0)], attrs)
+    return node.make("lrn", node.tensor(0), **attrs)
 
 
 HANDLERS: dict[str, Handler] = {

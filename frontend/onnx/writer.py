@@ -11,7 +11,8 @@ from onnx import ModelProto, TensorProto, helper
 from ...base.errors import UserError
 from ...base.whole_file import whole_file
 from ...graph_ir.ir.graph import Array, Graph
-from .export import export_graph, value_info
+from .export import Exporter, value_info
+from .op_table import WRITERS
 from .tensors import DTYPES
 
 MOST_BYTES_INSIDE = 1 << 30
@@ -26,7 +27,9 @@ def to_onnx(graph: Graph) -> ModelProto:
     Attributes are float32 in ONNX, so an epsilon or a slope may lose digits; NumPy's expm1 and log1p become exp(x) - 1
     and log(x + 1). UnsupportedError lists all that ONNX has no form for.
     """
-    exporter = export_graph(graph)
+    exporter = Exporter(graph, WRITERS)
+    exporter.write_ops(graph)
+    exporter.finish()
     results = exporter.results()
     weights = [_tensor(name, array) for name, array in exporter.initializers.items()]
     inputs = [value_info(op.name, op.outputs[0].details) for op in graph.inputs]

@@ -9,24 +9,24 @@ import numpy as np
 
 from ...base.dtypes import S64
 from ...graph_ir.ir.graph import GraphTensor
-from ..op_builder import OpBuilder
+from ..op_builder import OpBuilder, Value
 from ..shape_spec import check_size
-from .scope import Handler, NodeContext, Value
+from .scope import Handler, NodeContext
 
 
 def _wrapped(
     node: NodeContext, indices: GraphTensor, dims: Sequence[int]
 ) -> tuple[GraphTensor, int]:
     """Tuples of indices into `dims` (the last axis), negative ones counted from the back, and their length."""
-    build, wide = node.build, node.converted(indices, S64)
+    wide = node.converted(indices, S64)
     depth = wide.details.plain_dims[-1] if wide.details.rank else 0
     if not 1 <= depth <= len(dims):
         raise node.rule(
             f"indices must have 1 to {len(dims)} entries on their last axis", str(indices.details)
         )
-    below = build.helper("lt", wide, build.constant(0, S64))
-    from_back = build.helper("add", wide, build.constant(dims[:depth], S64))
-    return build.helper("select", below, from_back, wide), depth
+    below = node.helper("lt", wide, node.constant(0, S64))
+    from_back = node.helper("add", wide, node.constant(dims[:depth], S64))
+    return node.helper("select", below, from_back, wide), depth
 
 
 def _row_major(build: OpBuilder, wrapped: GraphTensor, steps: Sequence[int]) -> GraphTensor:
@@ -46,71 +46,71 @@ def _inside_or_nowhere(
 
 
 def _gather_nd(node: NodeContext) -> Value:
-    x, indices, build = node.tensor(0), node.tensor(1), node.build
-    dims, shared = x.details.plain_dims, node.attr_int("batch_dims", 0)
+    x, indices = node.tensor(0), node.tensor(1)
+    dims, shared = x.details.plain_dims, node.attr_int("batch_dims")
     if not 0 <= shared < len(dims) or indices.details.plain_dims[:shared] != dims[:shared]:
         raise node.rule(
             f"the first {shared} axes must be equal", f"{x.details} and {indices.details}"
         )
     wrapped, depth = _wrapped(node, indices, dims[shared:])
     own = dims[shared : shared + depth]
-    places = _row_major(build, wrapped, [math.prod(own[i + 1 :]) for i in range(depth)])
+    places = _row_major(node, wrapped, [math.prod(own[i + 1 :]) for i in range(depth)])
     if shared:
         starts = np.arange(math.prod(dims[:shared])) * math.prod(own)
         behind = (1,) * (places.details.rank - shared)
-        start = build.constant(starts.reshape(*dims[:shared], *behind), S64)
-        places = build.helper("add", places, start)
-    flat = build.reshaped(x, (math.prod(dims[: shared + depth]), *dims[shared + depth :]))
-    return build.make("gather", flat, places, axis=0)
+        start = node.constant(starts.reshape(*dims[:shared], *behind), S64)
+        places = node.helper("add", places, start)
+    flat = node.reshaped(x, (math.prod(dims[: shared + depth]), *dims[shared + depth :]))
+    return node.make("gather", flat, places, axis=0)
 
 
 def _scatter_nd(node: NodeContext) -> Value:
     data, indices, updates = (node.tensor(i) for i in range(3))
-    build, dims = node.build, data.details.plain_dims
+    dims = data.details.plain_dims
     wrapped, depth = _wrapped(node, indices, dims)
     wanted = (*indices.details.plain_dims[:-1], *dims[depth:])
     if updates.details.plain_dims != wanted:
         raise node.rule(f"updates must have shape {list(wanted)}", str(updates.details))
     if not updates.details.elements:
         return data
-    places = _row_major(build, wrapped, [math.prod(dims[i + 1 :]) for i in range(depth)])
-    places = _inside_or_nowhere(build, wrapped, dims[:depth], places)
-    reduction, run = node.attr_text("reduction", "none"), math.prod(dims[depth:])
-    return build.make("scatter", places, data, updates, reduction=reduction, run=run)
+    places = _row_major(node, wrapped, [math.prod(dims[i + 1 :]) for i in range(depth)])
+    places = _inside_or_nowhere(node, wrapped, dims[:depth], places)
+    reduction, run = node.attr_text("reduction"), math.prod(dims[depth:])
+    return node.make("scatter", places, data, updates, reduction=reduction, run=run)
 
 
 def _tensor_scatter(node: NodeContext) -> Value:
     """A cache whose rows from write_indices[b] on are replaced, for each b of the first axis."""
-    cache, update, build = node.tensor(0), node.tensor(1), node.build
+    cache, update = node.tensor(0), node.tensor(1)
     dims, new = cache.details.plain_dims, update.details.plain_dims
-    axis = node.axis(node.attr_int("axis", -2), len(dims))
-    mode = node.attr_text("mode", "linear")
+    axis = node.axis(node.attr_int("axis"), len(dims))
+    mode = node.attr_text("mode")
     if not axis or mode not in ("linear", "circular"):
         raise node.rule("axis must not be 0 and mode linear or circular", f"{axis}, '{mode}'")
     if (*dims[:axis], *dims[axis + 1 :]) != (*new[:axis], *new[axis + 1 :]):
         raise node.rule(f"only axis {axis} may differ", f"{cache.details} and {update.details}")
     count, run = math.prod(dims[:axis]), math.prod(dims[axis + 1 :])
-    rows = build.constant(np.arange(new[axis]), S64)
+    rows = node.constant(np.arange(new[axis]), S64)
     if node.has(2):
-        first = build.reshaped(node.tensor(2), (dims[0], *(1,) * axis))
-        rows = build.helper("add", build.converted(first, S64), rows)
-    size = build.constant(dims[axis], S64)
+        first = node.reshaped(node.tensor(2), (dims[0], *(1,) * axis))
+        rows = node.helper("add", node.converted(first, S64), rows)
+    size = node.constant(dims[axis], S64)
     if mode == "circular":
-        rows = build.helper("mod", rows, size, sign="floor")
+        rows = node.helper("mod", rows, size, sign="floor")
     starts = (np.arange(count) * dims[axis]).reshape(*dims[:axis], 1)
-    places = build.helper("add", build.constant(starts, S64), rows)
-    low, high = build.helper("ge", rows, build.constant(0, S64)), build.helper("lt", rows, size)
-    inside = build.helper("and", low, high)
-    places = build.helper("mul", places, build.constant(run, S64))
-    places = build.helper("select", inside, places, build.constant(-1, S64))
+    places = node.helper("add", node.constant(starts, S64), rows)
+    low, high = node.helper("ge", rows, node.constant(0, S64)), node.helper("lt", rows, size)
+    inside = node.helper("and", low, high)
+    places = node.helper("mul", places, node.constant(run, S64))
+    places = node.helper("select", inside, places, node.constant(-1, S64))
     if not update.details.elements:
         return cache
-    return build.make("scatter", places, cache, update, run=run)
+    return node.make("scatter", places, cache, update, run=run)
 
 
 def _max_unpool(node: NodeContext) -> Value:
     """Zeros with each element at its index, which counts through the whole result."""
-    x, indices, build = node.tensor(0), node.tensor(1), node.build
+    x, indices = node.tensor(0), node.tensor(1)
     kernel = node.attr_ints("kernel_shape") or ()
     count = x.details.rank - 2
     strides = node.attr_ints("strides") or (1,) * count
@@ -125,15 +125,15 @@ def _max_unpool(node: NodeContext) -> Value:
         for i, (n, s, k) in enumerate(zip(x.details.plain_dims[2:], strides, kernel, strict=True))
     ]
     shape = (*batch, *natural)
-    places = build.converted(indices, S64)
+    places = node.converted(indices, S64)
     if node.has(2):
         wanted = node.ints(2, "an output shape")
         if len(wanted) != len(shape) or any(a < b for a, b in zip(wanted, shape, strict=True)):
             raise node.rule(f"output_shape must be {list(shape)} or larger", str(list(wanted)))
-        places, shape = _in_larger(build, places, shape, wanted), wanted
+        places, shape = _in_larger(node, places, shape, wanted), wanted
     check_size(f"MaxUnpool '{node.name}'", x.details.dtype, shape)
-    zeros = build.helper("broadcast", build.constant(0, x.details.dtype), shape=shape)
-    return build.make("scatter", places, zeros, x)
+    zeros = node.helper("broadcast", node.constant(0, x.details.dtype), shape=shape)
+    return node.make("scatter", places, zeros, x)
 
 
 def _in_larger(

@@ -1,0 +1,180 @@
+"""From a format's node to ops: what every format's node can be asked, and the rows that read with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ...base.dtypes import BOOL
+from ...graph_ir.ir.graph import Array, GraphTensor
+from ...graph_ir.ir.registry import lookup
+from ...graph_ir.ops.elementwise import Elementwise
+from ..op_builder import OpBuilder
+from .row import Op, Row, Table
+from .spelling import Attribute, Formal, Spelling
+from .values import MUST_BE_GIVEN, as_kind, same
+
+
+class NodeReader(OpBuilder):
+    """One node of a file: how rows ask for its operands and attributes, and what they build with.
+
+    A format says how its operands are found, by name or by position, and where its defaults come from.
+    """
+
+    def read_operand(self, formal: Formal) -> GraphTensor:
+        """An operand as a tensor of the graph. UserError where it is not given."""
+        raise NotImplementedError
+
+    def read_variadic(self, formal: Formal) -> list[GraphTensor]:
+        """All that an operand of any number stands for, at least one."""
+        raise NotImplementedError
+
+    def is_given(self, formal: Formal) -> bool:
+        """Whether an optional operand is there."""
+        raise NotImplementedError
+
+    def read_known(self, formal: Formal) -> Array:
+        """An operand's value. UnsupportedError where it depends on the model's inputs."""
+        raise NotImplementedError
+
+    def read_attribute(self, name: str, kind: str, default: Any) -> Any:
+        """An attribute understood as `kind` (`values.KINDS`), else the format's own default, else `default`.
+
+        UserError where it is of another kind, or absent while `default` is MUST_BE_GIVEN.
+        """
+        raise NotImplementedError
+
+    def read_operands(
+        self, row_name: str, formals: Sequence[Formal], conditions: int
+    ) -> list[GraphTensor]:
+        """The operands of a row as it takes them; the first `conditions` are made bools.
+
+        A format whose operands may be of mixed or unknown types brings them to one here.
+        """
+        found: list[GraphTensor] = []
+        for number, formal in enumerate(formals):
+            if formal.variadic:
+                found += self.read_variadic(formal)
+            elif not formal.optional or self.is_given(formal):
+                x = self.read_operand(formal)
+                found.append(self.converted(x, BOOL) if number < conditions else x)
+        return found
+
+
+Read = Callable[[Any], Any]
+"""Imports one kind of node: the value of its output, or of its outputs in a list."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A format's own functions for what a row cannot say; None where the row is enough.
+
+    `read(node, name)` gives what a node becomes, `write(frame, op, type)` writes an op. One pair may serve a family:
+    `name` is that of the row, `type` that of the spelling.
+    """
+
+    read: Callable[[Any, str], Any] | None = None
+    write: Callable[[Any, Any, str], Any] | None = None
+
+
+def readers(table: Table, format_name: str, pairs: Mapping[str, Pair]) -> dict[str, Read]:
+    """How every type of a format that a row names is read. ValueError for a pair the format does not have."""
+    found: dict[str, Read] = {}
+    for type_name, choices in table.reads(format_name).items():
+        row, spelling = choices[0]
+        if spelling.pair not in pairs and spelling.pair:
+            raise ValueError(f"'{spelling.text}': {format_name} has no pair '{spelling.pair}'")
+        own = pairs[spelling.pair].read if spelling.pair else None
+        found[type_name] = _by_pair(own, row.name) if own else _by_rows(choices)
+    return found
+
+
+def _by_pair(read: Callable[[Any, str], Any], name: str) -> Read:
+    return lambda node: read(node, name)
+
+
+def _by_rows(choices: Sequence[tuple[Row, Spelling]]) -> Read:
+    return lambda node: read_rows(node, choices)
+
+
+def read_rows(node: NodeReader, choices: Sequence[tuple[Row, Spelling]]) -> Any:
+    """What a node becomes by the first row whose fixed attributes and element types it has."""
+    for row, spelling in choices:
+        if all(same(_value(node, row, a), a.literal) for a in spelling.attributes if not a.ours):
+            operands = node.read_operands(row.name, spelling.operands, _conditions(row))
+            if len(choices) == 1 or _has_kind(operands, row, spelling):
+                return _built(node, row, spelling, operands)
+    wanted = [a for _, spelling in choices for a in spelling.attributes if not a.ours]
+    for a in wanted:
+        values = " or ".join(dict.fromkeys(str(w.literal) for w in wanted if w.name == a.name))
+        given = _value(node, choices[0][0], a)
+        if not any(same(given, w.literal) for w in wanted if w.name == a.name):
+            raise node.unsupported(f"{a.name} {given!r} (it must be {values})")
+    raise node.unsupported("this combination of attributes and element types")
+
+
+def _built(node: NodeReader, row: Row, spelling: Spelling, operands: list[GraphTensor]) -> Any:
+    rank = operands[0].details.rank if operands else 0
+    attrs = dict(spelling.fixed)
+    attrs.pop("rank", None)
+    for a in spelling.attributes:
+        if a.ours:
+            attrs[a.ours] = _normal(node, row, a.ours, _value(node, row, a), rank)
+    for formal in spelling.held:
+        if not formal.optional or node.is_given(formal):
+            attrs[formal.holds] = _normal(node, row, formal.holds, _held(node, row, formal), rank)
+    return row.build(node, operands, attrs)
+
+
+def _has_kind(operands: Sequence[GraphTensor], row: Row, spelling: Spelling) -> bool:
+    """Whether the spelling is for operands of these types and ranks."""
+    subject = operands[_conditions(row)].details
+    rank = spelling.fixed.get("rank", subject.rank)
+    return rank == subject.rank and (not spelling.kinds or subject.dtype.kind in spelling.kinds)
+
+
+def conditions_of(op_name: str) -> int:
+    """How many operands of an op come first that are bools whatever the others are."""
+    cls = lookup(op_name)
+    return cls.row.conditions if issubclass(cls, Elementwise) else 0
+
+
+def _conditions(row: Row) -> int:
+    return conditions_of(row.name) if isinstance(row, Op) else 0
+
+
+def _value(node: NodeReader, row: Row, a: Attribute) -> Any:
+    """An attribute of the node; one that must have a value is of that value's kind, and None where it is absent."""
+    if not a.ours:
+        words = {bool: "bool", int: "int", float: "float", str: "text"}
+        return node.read_attribute(a.name, a.kind or words[type(a.literal)], None)
+    default = a.default if a.has_default else row.default(a.ours)
+    kind = a.kind or row.kind(a.ours)
+    plain = {"axis": "int", "axes": "ints"}.get(kind, kind)
+    return node.read_attribute(a.name, plain, default)
+
+
+def _held(node: NodeReader, row: Row, formal: Formal) -> Any:
+    kind = formal.kind or row.kind(formal.holds)
+    try:
+        return as_kind(node.read_known(formal), kind)
+    except ValueError as error:
+        what = {"ints": "a list of integers", "axes": "a list of integers"}.get(kind, f"one {kind}")
+        raise node.rule(f"{formal.name} must be {what}", str(error)) from error
+
+
+def _normal(node: NodeReader, row: Row, name: str, value: Any, rank: int) -> Any:
+    """Axes counted from the front and distinct; anything else as it is."""
+    kind = row.kind(name)
+    if kind == "axis" and isinstance(value, int):
+        return node.axis(value, rank)
+    if kind == "axes" and value is not None:
+        axes = tuple(node.axis(axis, rank) for axis in value)
+        if len(set(axes)) != len(axes):
+            raise node.rule("axes must be distinct", str(value))
+        return axes
+    return value
+
+
+__all__ = ["MUST_BE_GIVEN", "NodeReader", "Pair", "Read", "read_rows", "readers"]

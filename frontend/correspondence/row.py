@@ -1,0 +1,134 @@
+"""A row: an op, or a function that builds several, beside its spelling in every format."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
+from typing import Any
+
+from ...graph_ir.ir.graph import GraphTensor
+from ...graph_ir.ir.registry import lookup
+from ..op_builder import OpBuilder
+from .spelling import Spelling, parse_spelling
+from .values import MUST_BE_GIVEN, default_of, kind_of
+
+Cell = str | tuple[str, ...]
+"""How a format spells the row, the preferred spelling first; "" where it has no form for it."""
+
+_ANNOTATED = {"float": "float", "int": "int", "bool": "bool", "str": "text", "DType": "dtype"}
+
+
+class Row:
+    """What all rows have: cells by format, and the kind and the default of the attributes they name."""
+
+    def __init__(self, name: str, cells: dict[str, Cell]) -> None:
+        self.name = name
+        self.cells = {
+            key: (cell,) if isinstance(cell, str) else cell for key, cell in cells.items()
+        }
+        self._parsed: dict[str, tuple[Spelling, ...]] = {}
+
+    def spellings(self, format_name: str) -> tuple[Spelling, ...]:
+        """How a format spells the row, the preferred spelling first."""
+        if format_name not in self._parsed:
+            cells = self.cells.get(format_name, ())
+            self._parsed[format_name] = tuple(parse_spelling(text) for text in cells if text)
+        return self._parsed[format_name]
+
+    def kind(self, attribute: str) -> str:
+        """How a value of the attribute is understood."""
+        raise NotImplementedError
+
+    def default(self, attribute: str) -> Any:
+        """What stands for an absent attribute of a format that has no default of its own."""
+        raise NotImplementedError
+
+    def build(self, node: OpBuilder, operands: list[GraphTensor], attrs: dict[str, Any]) -> Any:
+        """What a node of these operands and attributes becomes."""
+        raise NotImplementedError
+
+
+class Op(Row):
+    """An op of the Graph IR: `Op("leaky_relu", onnx="LeakyRelu(X | alpha)", ...)`."""
+
+    def __init__(self, name: str, **cells: Cell) -> None:
+        super().__init__(name, cells)
+
+    def kind(self, attribute: str) -> str:
+        """As the op has it."""
+        return kind_of(self.name, attribute)
+
+    def default(self, attribute: str) -> Any:
+        """As the op has it."""
+        return default_of(self.name, attribute)
+
+    def build(self, node: OpBuilder, operands: list[GraphTensor], attrs: dict[str, Any]) -> Any:
+        """The op; one of two operands is applied from left to right to more."""
+        attrs = {key: getattr(value, "name", value) for key, value in attrs.items()}
+        names = lookup(self.name).input_names
+        if len(names) == 2 and len(operands) != 2:
+            total, *others = operands
+            for number, other in enumerate(others, 1):
+                make = node.make if number == len(others) else node.helper
+                total = make(self.name, total, other, **attrs)
+            return total
+        results = node.outputs(self.name, *operands, **attrs)
+        return results[0] if len(results) == 1 else results
+
+
+class Means(Row):
+    """A node that becomes several ops: `function(node, *operands, **attributes)` builds them. It is never written.
+
+    Kinds and defaults of attributes are those of the function's parameters.
+    """
+
+    def __init__(self, function: Callable[..., Any], **cells: Cell) -> None:
+        super().__init__(function.__name__, cells)
+        self.function = function
+
+    @cached_property
+    def _parameters(self) -> dict[str, inspect.Parameter]:
+        return dict(inspect.signature(self.function).parameters)
+
+    def kind(self, attribute: str) -> str:
+        """As the parameter's annotation says."""
+        text = str(self._parameters[attribute].annotation).removesuffix(" | None")
+        return attribute if attribute in ("axis", "axes") else _ANNOTATED.get(text, "ints")
+
+    def default(self, attribute: str) -> Any:
+        """The parameter's default."""
+        default = self._parameters[attribute].default
+        return MUST_BE_GIVEN if default is inspect.Parameter.empty else default
+
+    def build(self, node: OpBuilder, operands: list[GraphTensor], attrs: dict[str, Any]) -> Any:
+        """What the function builds."""
+        return self.function(node, *operands, **attrs)
+
+
+class Table:
+    """The rows of all families; `of(format)` is what one format has of them."""
+
+    def __init__(self, rows: Iterable[Row]) -> None:
+        self.rows = tuple(rows)
+
+    def reads(self, format_name: str) -> dict[str, list[tuple[Row, Spelling]]]:
+        """Every type of a format to the rows it may stand for, in the order of the table."""
+        found: dict[str, list[tuple[Row, Spelling]]] = {}
+        for row, spelling in self._of(format_name):
+            for type_name in spelling.types if spelling.is_read else ():
+                found.setdefault(type_name, []).append((row, spelling))
+        return found
+
+    def writes(self, format_name: str) -> dict[str, list[Spelling]]:
+        """Every op a format has a form for to its spellings, the preferred one first."""
+        found: dict[str, list[Spelling]] = {}
+        for row, spelling in self._of(format_name):
+            if isinstance(row, Op) and spelling.is_written:
+                found.setdefault(row.name, []).append(spelling)
+        return found
+
+    def _of(self, format_name: str) -> Iterator[tuple[Row, Spelling]]:
+        for row in self.rows:
+            for spelling in row.spellings(format_name):
+                yield row, spelling

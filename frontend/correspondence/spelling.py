@@ -1,0 +1,175 @@
+"""The text of a table's cell: how one format spells an op, parsed.
+
+LeakyRelu(X | alpha)                          operands in the op's order, then attributes of the same names
+F.elu/nn.ELU(input | alpha)                   two types of one meaning; the first is written
+LeakyRelu(x | negative_slope=alpha)           the format's name, then ours
+nn.leaky_relu(data | alpha?0.25)              what an absent attribute stands for here
+Cast(x | dst_type=dtype:dtype)                how the value is to be understood (`values.KINDS`)
+Elu(x | alpha, scale=1.0)                     an attribute that must have this value, and is written with it
+ReduceSum(data, axes=axes? | keepdims=keep_dims)   a constant operand that holds an attribute of ours
+_softmax(self, dim=axis, half_to_float=false)   in one list, as in Python: what has a value is an attribute
+Max(data_0*), Clip(input, min?)               operands that may be any number, or absent
+And(A, B) where bool                          only for such element types
+GeluV2(x) where approximate='tanh'            only where our attribute has this value
+Softmax(input | axis) by softmax              functions of the format's own, `Pair`s, do what a row cannot say
+AddV2(x1, x2) read only                       never written; `write only` likewise, its text is only shown
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+KIND_WORDS = {"float": ("float",), "int": ("int", "uint"), "bool": ("bool",)}
+"""Conditions on the element type of the op's first operand that is no condition itself."""
+
+_TAIL = re.compile(r"\s+(where|by|read only|write only)(?=\s|\Z)")
+_ITEM = re.compile(
+    r"(?P<name>[\w.\-]+)(?P<many>\*)?"
+    r"(?:=(?P<value>'[^']*'|[\w.\-/+]+))?(?::(?P<kind>\w+))?(?P<optional>\?(?P<default>'[^']*'|[\w.\-/+]*))?\Z",
+    re.ASCII,
+)
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*(e[+-]?\d+)?|inf)(/\d+)?\Z")
+_WORDS = {"true": True, "false": False, "none": None}
+
+
+@dataclass(frozen=True)
+class Formal:
+    """An operand as the format has it. `holds` is the attribute of ours it is a constant of, if it is one."""
+
+    name: str
+    index: int
+    optional: bool = False
+    variadic: bool = False
+    holds: str = ""
+    kind: str = ""
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """An attribute of the format: `ours` by another name, or (`ours` empty) always `literal`."""
+
+    name: str
+    ours: str = ""
+    literal: Any = None
+    kind: str = ""
+    has_default: bool = False
+    default: Any = None
+
+
+@dataclass(frozen=True)
+class Spelling:
+    """One way a format spells an op. `text` is the cell, `types` its names for the op, the preferred one first."""
+
+    text: str
+    types: tuple[str, ...]
+    formals: tuple[Formal, ...] = ()
+    attributes: tuple[Attribute, ...] = ()
+    kinds: tuple[str, ...] = ()
+    fixed: dict[str, Any] = field(default_factory=dict)
+    pair: str = ""
+    is_read: bool = True
+    is_written: bool = True
+
+    @property
+    def operands(self) -> tuple[Formal, ...]:
+        """The operands that are operands of the op."""
+        return tuple(formal for formal in self.formals if not formal.holds)
+
+    @property
+    def held(self) -> tuple[Formal, ...]:
+        """The operands that are constants and hold an attribute."""
+        return tuple(formal for formal in self.formals if formal.holds)
+
+    @property
+    def mentioned(self) -> set[str]:
+        """The attributes of the op that the spelling says something about."""
+        named = {a.ours for a in self.attributes if a.ours}
+        return {*named, *self.fixed, *(formal.holds for formal in self.held)}
+
+
+def parse_spelling(text: str) -> Spelling:
+    """A cell of a table. ValueError where it is not written as above."""
+    head, *tails = _TAIL.split(text)
+    clauses = dict(zip(tails[::2], (t.strip() for t in tails[1::2]), strict=True))
+    kinds, fixed = _conditions(clauses.get("where", ""), text)
+    rest = {
+        "kinds": kinds,
+        "fixed": fixed,
+        "pair": clauses.get("by", ""),
+        "is_read": "write only" not in clauses,
+        "is_written": "read only" not in clauses,
+    }
+    names, found, inside = head.partition("(")
+    if found and not inside.endswith(")"):
+        raise ValueError(f"'{text}' has no closing parenthesis")
+    if not rest["is_read"]:  # a picture of several nodes
+        return Spelling(text, (names.strip(),), **rest)
+    operands, _, attributes = inside.removesuffix(")").partition("|")
+    positions = list(enumerate(_items(operands)))
+    held = [item for _, item in positions if _is_literal(item.partition("=")[2])]
+    formals = tuple(_formal(item, i, text) for i, item in positions if item not in held)
+    named = tuple(_attribute(item, text) for item in (*held, *_items(attributes)))
+    return Spelling(text, tuple(names.strip().split("/")), formals, named, **rest)
+
+
+def literal(text: str) -> Any:
+    """A value as cells write it: 1, 0.5, 1/6, -inf, true, none, 'word'."""
+    if text.startswith("'"):
+        return text[1:-1]
+    if text in _WORDS:
+        return _WORDS[text]
+    top, _, bottom = text.partition("/")
+    if bottom:
+        return float(Fraction(int(top), int(bottom)))
+    return float(top) if re.search(r"[.eif]", top) else int(top)
+
+
+def _items(text: str) -> list[str]:
+    return [item.strip() for item in text.split(",") if item.strip()]
+
+
+def _is_literal(text: str) -> bool:
+    return text.startswith("'") or text in _WORDS or bool(_NUMBER.match(text))
+
+
+def _matched(item: str, text: str) -> re.Match[str]:
+    match = _ITEM.match(item)
+    if match is None:
+        raise ValueError(f"'{item}' in '{text}' is no operand or attribute")
+    return match
+
+
+def _formal(item: str, index: int, text: str) -> Formal:
+    m = _matched(item, text)
+    if m["default"]:
+        raise ValueError(f"'{item}' in '{text}' is an operand, which has no default")
+    optional, variadic = m["optional"] is not None, m["many"] is not None
+    return Formal(m["name"], index, optional, variadic, m["value"] or "", m["kind"] or "")
+
+
+def _attribute(item: str, text: str) -> Attribute:
+    m = _matched(item, text)
+    value, kind = m["value"] or m["name"], m["kind"] or ""
+    if m["value"] and _is_literal(value):
+        return Attribute(m["name"], "", literal(value), kind)
+    default = m["default"]
+    return Attribute(
+        m["name"], value, None, kind, bool(default), literal(default) if default else None
+    )
+
+
+def _conditions(clause: str, text: str) -> tuple[tuple[str, ...], dict[str, Any]]:
+    kinds: tuple[str, ...] = ()
+    fixed: dict[str, Any] = {}
+    for item in _items(clause):
+        name, equals, value = item.partition("=")
+        if equals:
+            fixed[name] = literal(value)
+        elif name in KIND_WORDS:
+            kinds += KIND_WORDS[name]
+        else:
+            raise ValueError(f"'{item}' in '{text}' is no condition")
+    return kinds, fixed

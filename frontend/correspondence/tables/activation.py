@@ -1,0 +1,134 @@
+"""Activation functions."""
+
+from __future__ import annotations
+
+from .. import compositions as means
+from ..row import Means, Op
+
+ROWS = (
+    Op(
+        "relu",
+        onnx="Relu(X)",
+        ge="Relu(x)",
+        tvm="nn_relu/relu(data)",
+        pnnx="F.relu/nn.ReLU/torch.relu(input)",
+        aten="relu(self)",
+    ),
+    Op(
+        "sigmoid",
+        onnx="Sigmoid(X)",
+        ge="Sigmoid(x)",
+        tvm="sigmoid(data)",
+        hlo="logistic(x)",
+        pnnx="F.sigmoid/nn.Sigmoid(input)",
+        aten="sigmoid(self)",
+    ),
+    Op(
+        "tanh",
+        onnx="Tanh(input)",
+        ge="Tanh(x)",
+        tvm="tanh/fast_tanh(data)",
+        hlo="tanh(x)",
+        pnnx="F.tanh/nn.Tanh(input)",
+        aten="tanh(self)",
+    ),
+    Op(
+        "silu",
+        onnx="Swish(X | alpha) by swish",
+        ge="Swish(x | scale) by swish",
+        pnnx="F.silu/nn.SiLU(input)",
+        aten="silu(self)",
+    ),
+    Op("mish", onnx="Mish(X)", ge="Mish(x)", pnnx="F.mish/nn.Mish(input)", aten="mish(self)"),
+    Op(
+        "softplus",
+        onnx="Softplus(X)",
+        ge="Softplus(x)",
+        pnnx="F.softplus/nn.Softplus(input | beta, threshold) by softplus",
+        aten="softplus(self)",
+    ),
+    Op("softsign", onnx="Softsign(input)", ge="Softsign(x)", pnnx="F.softsign/nn.Softsign(input)"),
+    Op(
+        "hard_swish",
+        onnx="HardSwish(X)",
+        ge="HardSwish(x)",
+        pnnx="F.hardswish/nn.Hardswish(input)",
+        aten="hardswish(self)",
+    ),
+    Op(
+        "hard_sigmoid",
+        onnx="HardSigmoid(X | alpha, beta)",
+        ge="HardSigmoid(input_x | alpha, beta) by hard_sigmoid",
+        pnnx="F.hardsigmoid/nn.Hardsigmoid(input) where alpha=1/6, beta=0.5",
+        aten="hardsigmoid(self) where alpha=1/6, beta=0.5",
+    ),
+    Op(
+        "leaky_relu",
+        onnx="LeakyRelu(X | alpha)",
+        ge="LeakyRelu(x | negative_slope=alpha)",
+        tvm="nn_leaky_relu/leaky_relu(data | alpha?0.25)",
+        pnnx="F.leaky_relu/nn.LeakyReLU(input | negative_slope=alpha)",
+        aten="leaky_relu(self, negative_slope=alpha)",
+    ),
+    Op(
+        "elu",
+        onnx="Elu(X | alpha)",
+        ge="Elu(x | alpha, scale=1.0, input_scale=1.0)",
+        pnnx="F.elu/nn.ELU(input | alpha)",
+        aten="elu(self, alpha=alpha)",
+    ),
+    Op(
+        "selu",
+        onnx="Selu(X | alpha, gamma)",
+        ge=("Selu(x)", "Elu(x | alpha, scale=gamma, input_scale=1.0)"),
+        pnnx="F.selu/nn.SELU(input)",
+    ),
+    Op(
+        "gelu",
+        onnx="Gelu(X | approximate)",
+        ge=("Gelu(x) where approximate='tanh'", "GeluV2(x | approximate)"),
+        pnnx="F.gelu/nn.GELU(input | approximate)",
+        aten="gelu(self, approximate=approximate)",
+    ),
+    Op(
+        "prelu",
+        onnx=(
+            "PRelu(X, slope) by prelu",
+            "Where(X < 0, Mul(slope, X), X) by wide_prelu write only",
+        ),
+        ge="PRelu(x, weight) by prelu",
+        tvm="nn_prelu(data, alpha)",
+        pnnx="F.prelu/nn.PReLU(input, weight) by prelu",
+        aten="prelu(self, weight)",
+    ),
+    Op(
+        "clamp",
+        onnx="Clip(input, min?, max?) by clip",
+        ge=(
+            "ClipByValue(x, clip_value_min, clip_value_max) by clip",
+            "Relu6(x) where min=0, max=6 read only",
+        ),
+        tvm="clip(data | a_min=min, a_max=max)",
+        hlo="clamp(min, x, max)",
+        pnnx=(
+            "torch.clamp/Tensor.clamp(input, min?, max?) by clamp",
+            "F.relu6/nn.ReLU6(input) where min=0, max=6 read only",
+            "F.hardtanh/nn.Hardtanh(input | min_val=min?-1.0, max_val=max?1.0) read only",
+        ),
+        aten=(
+            "clamp(self, min=min, max=max)",
+            "hardtanh(self, min_val=min, max_val=max) read only",
+        ),
+    ),
+    Means(means.celu, onnx="Celu(X | alpha)", pnnx="F.celu/nn.CELU(input | alpha)"),
+    Means(means.thresholded_relu, onnx="ThresholdedRelu(X | alpha)"),
+    Means(means.shrink, onnx="Shrink(input | bias, lambd)"),
+    Means(means.log_sigmoid, pnnx="F.logsigmoid/nn.LogSigmoid(input)"),
+    Means(means.tanh_shrink, pnnx="F.tanhshrink/nn.Tanhshrink(input)"),
+    Means(means.hard_shrink, pnnx="F.hardshrink/nn.Hardshrink(input | lambd)"),
+    Means(means.soft_shrink, pnnx="F.softshrink/nn.Softshrink(input | lambd)"),
+    Means(means.threshold, pnnx="F.threshold/nn.Threshold(input | threshold, value)"),
+    Means(means.fast_gelu, ge="FastGelu(x)"),
+    Means(means.swi_glu, ge="SwiGlu(x | dim=axis)"),
+    Means(means.glu, pnnx="F.glu/nn.GLU(input | dim=axis)", aten="glu(self, dim=axis)"),
+)

@@ -1,0 +1,271 @@
+"""Arithmetic, functions of one element, comparisons, logic, casts and selections."""
+
+from __future__ import annotations
+
+from .. import compositions as means
+from ..grid import grid
+from ..row import Means, Op
+
+UNARY = grid(
+    """
+    op                   onnx        ge          tvm           hlo                    pnnx        aten
+    abs                  Abs         Abs         abs           abs                    abs         abs
+    neg                  Neg         Neg         negative      negate                 neg         neg
+    log                  Log         -           log           log                    log         log
+    sqrt                 Sqrt        Sqrt        sqrt          sqrt                   sqrt        sqrt
+    rsqrt                -           Rsqrt       rsqrt         rsqrt                  rsqrt       rsqrt
+    reciprocal           Reciprocal  Reciprocal  reciprocal    -                      reciprocal  reciprocal
+    square               -           Square      square        -                      square      square
+    erf                  Erf         Erf         erf/fast_erf  erf                    erf         erf
+    expm1                -           Expm1       expm1         exponential-minus-one  expm1       expm1
+    log1p                -           Log1p       log1p         log-plus-one           log1p       log1p
+    floor                Floor       Floor       floor         floor                  floor       floor
+    ceil                 Ceil        Ceil        ceil          ceil                   ceil        ceil
+    trunc                -           Trunc       trunc         -                      trunc       trunc
+    sign                 Sign        Sign        sign          sign                   sign        sign
+    sin                  Sin         Sin         sin           sine                   sin         sin
+    cos                  Cos         Cos         cos           cosine                 cos         cos
+    tan                  Tan         Tan         tan           tan                    tan         tan
+    asin                 Asin        Asin        asin          asin                   asin        asin
+    acos                 Acos        Acos        acos          acos                   acos        acos
+    atan                 Atan        Atan        atan          atan                   atan        atan
+    sinh                 Sinh        Sinh        sinh          sinh                   sinh        sinh
+    cosh                 Cosh        Cosh        cosh          cosh                   cosh        cosh
+    asinh                Asinh       Asinh       asinh         asinh                  asinh       asinh
+    acosh                Acosh       Acosh       acosh         acosh                  acosh       acosh
+    atanh                Atanh       Atanh       atanh         atanh                  atanh       atanh
+    isnan                IsNaN       IsNan       isnan         -                      isnan       isnan
+    popcount             -           -           -             popcnt                 -           -
+    count_leading_zeros  -           -           -             count-leading-zeros    -           -
+    """,
+    onnx="{}(X)",
+    ge="{}(x)",
+    tvm="{}(data)",
+    hlo="{}(x)",
+    pnnx="torch.{0}/Tensor.{0}(input)",
+    aten="{}(self)",
+)
+
+BINARY = grid(
+    """
+    op     onnx            ge            tvm                                  hlo       pnnx   aten
+    sub    Sub             Sub           subtract/broadcast_sub/elemwise_sub  subtract  sub    sub
+    mul    Mul             Mul           multiply/broadcast_mul/elemwise_mul  multiply  mul    mul
+    atan2  -               Atan2         atan2                                atan2     atan2  atan2
+    eq     Equal           Equal         equal                                -         eq     eq
+    ne     -               NotEqual      not_equal                            -         ne     ne
+    lt     Less            Less          less                                 -         lt     lt
+    le     LessOrEqual     LessEqual     less_equal                           -         le     le
+    gt     Greater         Greater       greater                              -         gt     gt
+    ge     GreaterOrEqual  GreaterEqual  greater_equal                        -         ge     ge
+    """,
+    onnx="{}(A, B)",
+    ge="{}(x1, x2)",
+    tvm="{}(lhs, rhs)",
+    hlo="{}(a, b)",
+    pnnx="torch.{0}/Tensor.{0}(input, other)",
+    aten="{}(self, other)",
+)
+
+ARITHMETIC = (
+    Op(
+        "add",
+        onnx=("Add(A, B)", "Sum(data_0*) read only"),
+        ge=("Add/AddV2(x1, x2)", "AddN(x*) read only"),
+        tvm="add/broadcast_add/elemwise_add(lhs, rhs)",
+        hlo="add(a, b)",
+        pnnx="torch.add/Tensor.add(input, other)",
+        aten="add(self, other)",
+    ),
+    Op(
+        "div",
+        onnx="Div(A, B) by div",
+        ge=(
+            "RealDiv(x1, x2) where float by real_div",
+            "Div(x1, x2) where rounding='trunc'",
+            "FloorDiv(x1, x2) where rounding='floor'",
+        ),
+        tvm=("divide/broadcast_div/elemwise_div(lhs, rhs)", "floor_divide(lhs, rhs)"),
+        hlo="divide(a, b)",
+        pnnx="torch.div/Tensor.div(input, other | rounding_mode) by div",
+        aten="div(self, other)",
+    ),
+    Op(
+        "mod",
+        onnx="Mod(A, B | fmod) by mod",
+        ge=("Mod(x1, x2) where sign='trunc'", "FloorMod(x1, x2) where sign='floor'"),
+        tvm="floor_mod(lhs, rhs)",
+        hlo="remainder(a, b)",
+        pnnx=(
+            "torch.remainder/Tensor.remainder(input, other)",
+            "torch.fmod/Tensor.fmod(input, other)",
+        ),
+        aten=("remainder(self, other)", "fmod(self, other) where sign='trunc'"),
+    ),
+    Op(
+        "pow",
+        onnx="Pow(X, Y) by pow",
+        ge="Pow(x1, x2)",
+        tvm="power(lhs, rhs)",
+        hlo="power(a, b)",
+        pnnx="torch.pow/Tensor.pow(input, exponent)",
+        aten="pow(self, exponent)",
+    ),
+    Op(
+        "max",
+        onnx="Max(data_0*)",
+        ge="Maximum(x1, x2)",
+        tvm="maximum(lhs, rhs)",
+        hlo="maximum(a, b)",
+        pnnx="torch.maximum/Tensor.maximum(input, other)",
+        aten="maximum(self, other)",
+    ),
+    Op(
+        "min",
+        onnx="Min(data_0*)",
+        ge="Minimum(x1, x2)",
+        tvm="minimum(lhs, rhs)",
+        hlo="minimum(a, b)",
+        pnnx="torch.minimum/Tensor.minimum(input, other)",
+        aten="minimum(self, other)",
+    ),
+    Op(
+        "exp",
+        onnx="Exp(input)",
+        ge="Exp(x | base, scale, shift) by exp",
+        tvm="exp/fast_exp(data)",
+        hlo="exponential(x)",
+        pnnx="torch.exp/Tensor.exp(input)",
+        aten="exp(self)",
+    ),
+    Op("log", ge="Log(x | base, scale, shift) by log"),
+    Op(
+        "round",
+        onnx="Round(X)",
+        ge=("Rint(x)", "Round(x | decimals=0) read only"),
+        tvm="round(data)",
+        hlo="round-nearest-even(x)",
+        pnnx="torch.round/Tensor.round(input)",
+        aten="round(self)",
+    ),
+    Op(
+        "isinf",
+        onnx="IsInf(X | detect_negative, detect_positive) by isinf",
+        ge="IsInf(x)",
+        tvm="isinf(data)",
+        pnnx="torch.isinf/Tensor.isinf(input)",
+        aten="isinf(self)",
+    ),
+    # What has no operator in ONNX is written as several.
+    Op("rsqrt", onnx="Reciprocal(Sqrt(X)) by rsqrt write only"),
+    Op("square", onnx="Mul(X, X) by square write only"),
+    Op("trunc", onnx="Where(X < 0, Ceil(X), Floor(X)) by trunc write only"),
+    Op("expm1", onnx="Sub(Exp(X), 1) by expm1 write only"),
+    Op("log1p", onnx="Log(Add(X, 1)) by log1p write only"),
+    Op("ne", onnx="Not(Equal(A, B)) by ne write only"),
+    Means(means.mean, onnx="Mean(data_0*)"),
+    Means(means.squared_difference, ge="SquaredDifference(x1, x2)"),
+    Means(means.erfc, ge="Erfc(x)"),
+    Means(means.div_no_nan, ge="DivNoNan(x1, x2)"),
+    Means(means.xdivy, ge="Xdivy(x1, x2)"),
+    Means(means.xlogy, ge="Xlogy(x1, x2)"),
+    Means(means.axpy, ge="Axpy(x1, x2 | alpha)"),
+    Means(means.add_number, ge="Adds(x | value)"),
+    Means(means.mul_number, ge="Muls(x | value)"),
+)
+
+LOGIC = (
+    Op(
+        "and",
+        onnx=("And(A, B) where bool", "BitwiseAnd(A, B) where int"),
+        ge="LogicalAnd(x1, x2) where bool",
+        tvm="logical_and(lhs, rhs)",
+        hlo="and(a, b)",
+        pnnx="torch.logical_and/Tensor.logical_and(input, other) where bool",
+        aten=("logical_and(self, other) where bool", "bitwise_and(self, other)"),
+    ),
+    Op(
+        "or",
+        onnx=("Or(A, B) where bool", "BitwiseOr(A, B) where int"),
+        ge="LogicalOr(x1, x2) where bool",
+        tvm="logical_or(lhs, rhs)",
+        hlo="or(a, b)",
+        pnnx="torch.logical_or/Tensor.logical_or(input, other) where bool",
+        aten=("logical_or(self, other) where bool", "bitwise_or(self, other)"),
+    ),
+    Op(
+        "xor",
+        onnx=("Xor(A, B) where bool", "BitwiseXor(A, B) where int"),
+        hlo="xor(a, b)",
+        pnnx="torch.logical_xor/Tensor.logical_xor(input, other) where bool",
+        aten=("logical_xor(self, other) where bool", "bitwise_xor(self, other)"),
+    ),
+    Op(
+        "not",
+        onnx=("Not(X) where bool", "BitwiseNot(X) where int"),
+        ge="LogicalNot(x) where bool",
+        tvm="logical_not(data)",
+        hlo="not(x)",
+        pnnx=(
+            "torch.logical_not/Tensor.logical_not(input) where bool",
+            "torch.bitwise_not/Tensor.bitwise_not(input)",
+        ),
+        aten=("logical_not(self) where bool", "bitwise_not(self)"),
+    ),
+    Op(
+        "shl",
+        onnx="BitShift(X, Y | direction='LEFT')",
+        hlo="shift-left(a, b)",
+        pnnx="torch.bitwise_left_shift/Tensor.bitwise_left_shift(input, other)",
+        aten="bitwise_left_shift(self, other)",
+    ),
+    Op(
+        "shr",
+        onnx="BitShift(X, Y | direction='RIGHT')",
+        hlo="shift-right-arithmetic(a, b)",
+        pnnx="torch.bitwise_right_shift/Tensor.bitwise_right_shift(input, other)",
+        aten="bitwise_right_shift(self, other)",
+    ),
+    Means(means.is_finite, ge="IsFinite(x)"),
+)
+
+CHOICES = (
+    Op(
+        "select",
+        onnx="Where(condition, X, Y)",
+        ge=("SelectV2(condition, then, else)", "Select(condition, x1, x2) by select read only"),
+        tvm="where(condition, x, y)",
+        hlo="select(p, x, y)",
+        pnnx="torch.where/Tensor.where(condition, input, other)",
+        aten="where(condition, self, other)",
+    ),
+    Op(
+        "cast",
+        onnx="Cast(input | to=dtype)",
+        ge="Cast(x | dst_type=dtype) by cast",
+        tvm="cast(data | dtype)",
+        hlo="convert(x)",
+        pnnx="Tensor.to(input | dtype)",
+        aten="_to_copy(self, dtype=dtype)",
+    ),
+    Op(
+        "bitcast",
+        onnx="BitCast(input | to=dtype) by bitcast read only",
+        hlo="bitcast-convert(x)",
+        aten="view(self, dtype=dtype)",
+    ),
+    Op(
+        "copy",
+        onnx="Identity(input) by copy",
+        ge="Identity/TensorMove/StopGradient/PreventGradient(x) by copy",
+        tvm="copy(data)",
+        hlo="copy(x)",
+        pnnx="torch.clone/Tensor.clone(input)",
+        aten="clone(self)",
+    ),
+    Means(means.zeros_like, ge="ZerosLike(x)", tvm="zeros_like(data)", aten="zeros_like(self)"),
+    Means(means.ones_like, ge="OnesLike(x)", tvm="ones_like(data)", aten="ones_like(self)"),
+    Means(means.cast_like, onnx="CastLike(input, target_type)"),
+)
+
+ROWS = (*UNARY, *BINARY, *ARITHMETIC, *LOGIC, *CHOICES)

@@ -1,0 +1,90 @@
+"""Reductions over axes, the index of the largest or smallest element, softmax, running sums."""
+
+from __future__ import annotations
+
+from ..grid import grid
+from ..row import Op
+
+REDUCTIONS = grid(
+    """
+    op                 onnx             ge                     tvm   pnnx
+    reduce_sum         ReduceSum        ReduceSumD/ReduceSum   sum   sum
+    reduce_mean        ReduceMean       ReduceMeanD/ReduceMean mean  mean
+    reduce_max         ReduceMax        ReduceMaxD/ReduceMax   max   amax
+    reduce_min         ReduceMin        ReduceMinD/ReduceMin   min   amin
+    reduce_prod        ReduceProd       ReduceProdD/ReduceProd prod  prod
+    reduce_l1          ReduceL1         -                      -     -
+    reduce_l2          ReduceL2         -                      -     -
+    reduce_log_sum     ReduceLogSum     -                      -     -
+    reduce_sum_square  ReduceSumSquare  -                      -     -
+    reduce_any         -                ReduceAnyD/ReduceAny   -     -
+    reduce_all         -                ReduceAllD/ReduceAll   -     -
+    """,
+    onnx="{}(data, axes=axes? | keepdims=keep_dims) by reduce",
+    ge="{}(x | axes, keep_dims) by reduce",
+    tvm="{}(data | axis=axes, keepdims=keep_dims) by reduce",
+    pnnx="torch.{0}/Tensor.{0}(input | dim=axes, keepdim=keep_dims) by reduce",
+)
+
+ROWS = (
+    *REDUCTIONS,
+    Op(
+        "reduce_log_sum_exp",
+        onnx="ReduceLogSumExp(data, axes=axes? | keepdims=keep_dims) by reduce",
+        ge="ReduceLogSumExpD/ReduceLogSumExp(x | axes, keep_dims) by reduce",
+        pnnx="torch.logsumexp/Tensor.logsumexp(input | dim=axes, keepdim=keep_dims) by reduce",
+        aten="logsumexp(self, dim=axes, keepdim=keep_dims)",
+    ),
+    # Of bools the largest element is whether any holds.
+    Op("reduce_any", onnx="ReduceMax(data, axes=axes? | keepdims=keep_dims) by reduce write only"),
+    Op("reduce_all", onnx="ReduceMin(data, axes=axes? | keepdims=keep_dims) by reduce write only"),
+    Op("reduce_l1", ge="LpNorm(x | p=1, axes, keepdim=keep_dims) by norm"),
+    Op("reduce_l2", ge="LpNorm(x | p=2, axes, keepdim=keep_dims) by norm"),
+    Op(
+        "arg_max",
+        onnx="ArgMax(data | axis, keepdims=keep_dims, select_last_index=last)",
+        ge="ArgMaxV2/ArgMaxD(x, dimension=axis) by arg",
+        tvm="argmax(data | axis, keepdims=keep_dims) by arg",
+    ),
+    Op(
+        "arg_min",
+        onnx="ArgMin(data | axis, keepdims=keep_dims, select_last_index=last)",
+        ge="ArgMin/ArgMinD(x, dimension=axis) by arg",
+        tvm="argmin(data | axis, keepdims=keep_dims) by arg",
+    ),
+    Op(
+        "softmax",
+        onnx="Softmax(input | axis) by softmax",
+        ge="SoftmaxV2(x | axes=axis, half_to_float) by softmax",
+        tvm="nn_softmax/softmax/nn_fast_softmax(data | axis) by softmax",
+        pnnx="F.softmax/nn.Softmax/torch.softmax(input | dim=axis) by softmax",
+        aten="_softmax(self, dim=axis, half_to_float=false)",
+    ),
+    Op(
+        "log_softmax",
+        onnx="LogSoftmax(input | axis) by softmax",
+        ge="LogSoftmaxV2(logits | axes=axis) by softmax",
+        tvm="nn_log_softmax/log_softmax(data | axis) by softmax",
+        pnnx="F.log_softmax/nn.LogSoftmax/torch.log_softmax(input | dim=axis) by softmax",
+        aten="_log_softmax(self, dim=axis, half_to_float=false)",
+    ),
+    Op(
+        "cum_sum",
+        onnx="CumSum(x, axis=axis | exclusive, reverse)",
+        ge=(
+            "CumsumD(x | axis, exclusive, reverse)",
+            "Cumsum(x, axis=axis | exclusive, reverse) read only",
+        ),
+        aten="cumsum(self, dim=axis)",
+    ),
+    Op(
+        "cum_prod",
+        onnx="CumProd(x, axis=axis | exclusive, reverse) read only",
+        ge=(
+            "CumprodD(x | axis, exclusive, reverse)",
+            "Cumprod(x, axis=axis | exclusive, reverse) read only",
+        ),
+        pnnx="torch.cumprod/Tensor.cumprod(input | dim=axis)",
+        aten="cumprod(self, dim=axis)",
+    ),
+)

@@ -1,0 +1,182 @@
+"""From ops to a format's nodes: the frame every writer walks a graph with, and the rows that write with it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Generic, TypeVar
+
+from ...base.errors import UnsupportedError
+from ...graph_ir.ir.graph import Array, Graph, GraphTensor, Op
+from .reading import Pair, conditions_of
+from .row import Table
+from .spelling import Spelling
+from .values import as_array, attributes_of, default_of, is_default, kind_of, same
+
+V = TypeVar("V")
+"""How a format refers to a value: its name, or a reference."""
+
+Write = Callable[[Any, Op], Any]
+"""Writes one kind of op."""
+
+
+class InexpressibleError(Exception):
+    """The format has no form for an op, or for what the text says about it."""
+
+
+class NameTable:
+    """Names given out so far; a taken one gets `joint` and a number."""
+
+    def __init__(self, taken: Iterable[str] = (), joint: str = "_") -> None:
+        self.taken = set(taken)
+        self.joint = joint
+        self._numbers: Counter[str] = Counter()
+
+    def unique(self, wanted: str) -> str:
+        """A name nobody has, `wanted` if it is free."""
+        base = name = wanted or "value"
+        while name in self.taken:
+            self._numbers[base] += 1
+            name = f"{base}{self.joint}{self._numbers[base]}"
+        self.taken.add(name)
+        return name
+
+
+class ExportFrame(Generic[V]):
+    """Walks a graph and writes each op; what the format has no form for is counted, so that all of it is told.
+
+    `writers` maps ops to what writes them; `format_name` stands in messages.
+    """
+
+    format_name = ""
+
+    def __init__(self, graph: Graph, writers: Mapping[str, Write]) -> None:
+        self.graph = graph
+        self.writers = writers
+        self.failures: Counter[str] = Counter()
+
+    def write_ops(self, graph: Graph) -> None:
+        """The nodes of every op of a graph whose inputs are bound."""
+        for op in graph.ops:
+            try:
+                self.write_op(op)
+            except InexpressibleError as failure:
+                text = str(failure)
+                named = text if text.startswith(op.op_name) else f"{op.op_name} with {text}"
+                self.failures[named] += 1
+                self.bind_unknown(op)
+
+    def write_op(self, op: Op) -> None:
+        """The nodes of one op."""
+        self.check(op)
+        if op.op_name not in self.writers:
+            raise InexpressibleError(op.op_name)
+        self.writers[op.op_name](self, op)
+
+    def check(self, op: Op) -> None:
+        """InexpressibleError for what no op may have in the format."""
+        if not all(y.details.format.is_plain for y in op.outputs):
+            raise InexpressibleError(f"{op.op_name} in a blocked layout")
+
+    def finish(self) -> None:
+        """UnsupportedError listing everything that the format cannot express."""
+        if self.failures:
+            counted = ", ".join(f"{what} ({n}x)" for what, n in sorted(self.failures.items()))
+            raise UnsupportedError(
+                f"graph '{self.graph.name}': {self.format_name} cannot express: {counted}"
+            )
+
+    def bind_unknown(self, op: Op) -> None:
+        """Bind the outputs of an op that was not written, so that what follows is looked at too."""
+        raise NotImplementedError
+
+    def operand(self, tensor: GraphTensor) -> V:
+        """How the format refers to a tensor."""
+        raise NotImplementedError
+
+    def held(self, op: Op, name: str, array: Array) -> V:
+        """A constant for what is an attribute of the op and an operand of the format's node."""
+        raise NotImplementedError
+
+    def emit(
+        self,
+        op: Op,
+        type_name: str,
+        operands: Sequence[tuple[str, V | None]],
+        attrs: dict[str, Any],
+    ) -> Any:
+        """The op's own node, whose outputs are those of the op. Operands are None where an optional one is absent."""
+        raise NotImplementedError
+
+    def attribute(self, kind: str, value: Any) -> Any:
+        """A value as the format's nodes hold it."""
+        return value
+
+
+def writers(table: Table, format_name: str, pairs: Mapping[str, Pair]) -> dict[str, Write]:
+    """How every op that a row spells in a format is written."""
+    return {
+        name: _writer(spellings, pairs) for name, spellings in table.writes(format_name).items()
+    }
+
+
+def _writer(spellings: Sequence[Spelling], pairs: Mapping[str, Pair]) -> Write:
+    def write(frame: ExportFrame[Any], op: Op) -> Any:
+        reasons = []
+        for spelling in spellings:
+            own = pairs[spelling.pair].write if spelling.pair else None
+            reason = objection(op, spelling, is_row=own is None)
+            if reason is None and own is not None:
+                return own(frame, op, spelling.types[0])
+            if reason is None:
+                return write_row(frame, op, spelling)
+            reasons.append(reason)
+        raise InexpressibleError(f"{op.op_name} {reasons[0]}")
+
+    return write
+
+
+def objection(op: Op, spelling: Spelling, is_row: bool = True) -> str | None:
+    """What about the op the spelling does not say; None where it says all, or a function says the rest."""
+    subject = op.inputs[conditions_of(op.op_name)].details
+    if spelling.kinds and subject.dtype.kind not in spelling.kinds:
+        return f"of {subject.dtype}"
+    rank = spelling.fixed.get("rank")
+    if rank is not None and any(x.details.rank != rank for x in op.inputs):
+        return f"of rank {subject.rank}"
+    attrs = attributes_of(op)
+    for name, value in spelling.fixed.items():
+        if name != "rank" and not same(attrs.get(name), value):
+            return f"with {name}={_shown(attrs.get(name))}"
+    for name, value in attrs.items() if is_row else ():
+        if name not in spelling.mentioned and not is_default(op, name, value):
+            return f"with {name}={_shown(value)}"
+    return None
+
+
+def _shown(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def write_row(frame: ExportFrame[Any], op: Op, spelling: Spelling) -> Any:
+    """The node of an op that a spelling says all of."""
+    attrs, tensors = attributes_of(op), iter(op.inputs)
+    operands: list[tuple[str, Any]] = []
+    for formal in spelling.formals:
+        if formal.holds:
+            value = attrs.get(formal.holds, default_of(op.op_name, formal.holds))
+            kind = formal.kind or kind_of(op.op_name, formal.holds)
+            array = None if value is None else as_array(value, kind)
+            held = None if array is None else frame.held(op, formal.name, array)
+            operands.append((formal.name, held))
+        elif formal.variadic:
+            operands += [(f"{formal.name}", frame.operand(x)) for x in tensors]
+        else:
+            tensor = next(tensors, None)
+            operands.append((formal.name, None if tensor is None else frame.operand(tensor)))
+    found: dict[str, Any] = {}
+    for a in spelling.attributes:
+        kind = a.kind or (kind_of(op.op_name, a.ours) if a.ours else "")
+        value = attrs.get(a.ours, default_of(op.op_name, a.ours)) if a.ours else a.literal
+        found[a.name] = frame.attribute(kind, value)
+    return frame.emit(op, spelling.types[0], operands, found)

@@ -1,0 +1,146 @@
+"""Every row of the correspondence table: its names exist, it is read by every format it spells, and comes back."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from graphc.base.dtypes import BOOL, F32, S32, U8, DType
+from graphc.base.errors import UnsupportedError
+from graphc.frontend import load
+from graphc.frontend.correspondence.row import Op, Row
+from graphc.frontend.correspondence.spelling import Spelling
+from graphc.frontend.correspondence.tables import TABLE
+from graphc.frontend.correspondence.values import MUST_BE_GIVEN, attributes_of, default_of, same
+from graphc.frontend.ge.op_table import HANDLERS as GE
+from graphc.frontend.ge.op_table import WRITERS as GE_WRITERS
+from graphc.frontend.ge.signatures import signatures
+from graphc.frontend.onnx.op_table import HANDLERS as ONNX
+from graphc.frontend.onnx.op_table import WRITERS as ONNX_WRITERS
+from graphc.frontend.tvm.params import read_params
+from graphc.graph_ir.ir.graph import Graph
+from graphc.graph_ir.ir.logical_tensor import LogicalTensor
+from graphc.graph_ir.ir.registry import lookup
+from graphc.graph_ir.ops.elementwise import Elementwise
+from graphc.graph_ir.ops.reduce import Reduce
+from graphc.tools.convert import TARGETS
+from support.every_op import EXAMPLES, SHAPE
+from support.graphs import random_input
+
+CONVERTED = {"onnx": (ONNX, ONNX_WRITERS), "ge": (GE, GE_WRITERS)}
+"""The formats that read and write with the table so far."""
+
+
+def cells(format_name: str) -> Iterator[tuple[Row, Spelling]]:
+    for row in TABLE.rows:
+        for spelling in row.spellings(format_name):
+            yield row, spelling
+
+
+@pytest.mark.parametrize("format_name", CONVERTED)
+def test_the_format_reads_and_writes_what_it_spells(format_name: str) -> None:
+    read, written = CONVERTED[format_name]
+    for row, spelling in cells(format_name):
+        assert not spelling.is_read or set(spelling.types) <= set(read), spelling.text
+        assert not isinstance(row, Op) or not spelling.is_written or row.name in written
+
+
+@pytest.mark.parametrize("format_name", ["onnx", "ge", "pnnx", "tvm", "hlo", "aten"])
+def test_names_of_attributes_are_those_of_the_op_or_function(format_name: str) -> None:
+    for row, spelling in cells(format_name):
+        if isinstance(row, Op):
+            lookup(row.name)
+        elif hasattr(row, "function"):
+            assert spelling.mentioned <= set(inspect.signature(row.function).parameters), (
+                spelling.text
+            )
+        if not spelling.pair:
+            for name in spelling.mentioned - {"rank"}:
+                assert row.kind(name), spelling.text
+
+
+def test_operands_and_attributes_of_ge_are_those_of_its_signatures() -> None:
+    for _, spelling in cells("ge"):
+        for type_name in spelling.types:
+            signature = signatures()[type_name]
+            known = {name.rstrip("?*") for name in signature.inputs}
+            if not spelling.pair:
+                assert {f.name for f in spelling.formals} <= known, spelling.text
+                assert {a.name for a in spelling.attributes} <= {
+                    *signature.defaults,
+                    *signature.required,
+                }
+
+
+def examples(
+    row: Row, spelling: Spelling
+) -> tuple[list[tuple[DType, tuple[int, ...]]], dict[str, Any]]:
+    """Inputs and attributes of an op that the spelling can say; attributes are no defaults where it names them."""
+    cls = lookup(row.name)
+    wanted = {k: v for k, v in spelling.fixed.items() if k != "rank"}
+    if issubclass(cls, Elementwise):
+        kinds = [kind for kind in cls.row.accepts if not spelling.kinds or kind in spelling.kinds]
+        choices = (F32, U8 if row.name in ("shl", "shr") else S32, BOOL)
+        dtype = next(d for d in choices if d.kind in kinds)
+        given = {k: 0.25 for k in cls.row.attrs if default_of(row.name, k) is MUST_BE_GIVEN}
+        given |= {k: 0.75 for k in spelling.mentioned if isinstance(default_of(row.name, k), float)}
+        count = len(cls.row.inputs)
+        return [
+            (BOOL if i < cls.row.conditions else dtype, SHAPE) for i in range(count)
+        ], given | wanted
+    if issubclass(cls, Reduce):
+        return [(BOOL if cls.row.accepts == ("bool",) else F32, SHAPE)], {
+            "axes": (0, 2),
+            "keep_dims": True,
+        }
+    inputs, attrs = EXAMPLES[row.name]
+    return inputs, {k: v for k, v in attrs.items() if k in (*spelling.mentioned, "dtype")} | wanted
+
+
+WRITTEN = [
+    pytest.param(name, row, spelling, id=f"{name}-{spelling.text}")
+    for name in CONVERTED
+    for row, spelling in cells(name)
+    if isinstance(row, Op) and spelling.is_written
+]
+
+
+@pytest.mark.parametrize(("target", "row", "spelling"), WRITTEN)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_what_a_row_writes_it_reads(
+    target: str, row: Row, spelling: Spelling, tmp_path: Path
+) -> None:
+    types, attrs = examples(row, spelling)
+    graph = Graph("example")
+    tensors = [graph.make_input(LogicalTensor(*t), f"in{i}") for i, t in enumerate(types)]
+    for tensor in graph.make(row.name, tensors, attrs, "op").outputs:
+        graph.make_output(tensor)
+    path = tmp_path / f"m{TARGETS[target].suffix}"
+    files = TARGETS[target].write(graph, path)
+    specs = {op.name: str(op.outputs[0].details) for op in graph.inputs} if target == "ge" else None
+    again = load(path, specs, read_params(files[1]) if target == "ge" and len(files) > 1 else None)
+    inputs = [random_input(np.random.default_rng(0), x.details) for x in tensors]
+    for mine, wanted in zip(again.evaluate(inputs), graph.evaluate(inputs), strict=True):
+        assert (mine.dtype, mine.shape) == (wanted.dtype, wanted.shape)
+        np.testing.assert_allclose(mine.astype(float), wanted.astype(float), rtol=2e-6, atol=1e-6)
+    if not spelling.pair:
+        (mine_op,), (op,) = ([o for o in g.ops if o.op_name == row.name] for g in (again, graph))
+        mine_attrs = attributes_of(mine_op)
+        assert all(same(mine_attrs.get(k), v) for k, v in attributes_of(op).items())
+
+
+@pytest.mark.parametrize("format_name", CONVERTED)
+def test_what_no_cell_says_is_refused_with_its_reason(format_name: str, tmp_path: Path) -> None:
+    graph = Graph("example")
+    x = graph.make_input(LogicalTensor(F32, SHAPE), "x")
+    graph.make_output(graph.make("arg_min", [x], {"axis": 1, "last": True}).outputs[0])
+    graph.make_output(
+        graph.make("popcount", [graph.make_input(LogicalTensor(S32, (3,)), "i")]).outputs[0]
+    )
+    with pytest.raises(UnsupportedError, match="cannot express: .*popcount"):
+        TARGETS[format_name].write(graph, tmp_path / f"m{TARGETS[format_name].suffix}")
