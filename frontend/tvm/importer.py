@@ -17,7 +17,7 @@ from ...graph_ir.ir.logical_tensor import LogicalTensor
 from ..shape_spec import InputSpec, check_size
 from .document import DTYPES, Entry, Node, TvmGraph
 from .kernel_name import split_name
-from .operators import BROADCASTING, ELEMENTWISE, OPERATORS
+from .op_table import BROADCASTING, ELEMENTWISE, OPERATORS
 from .own_attrs import make_own, own_op
 from .params import read_params
 from .reader import read_tvm

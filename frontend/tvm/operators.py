@@ -1,5 +1,5 @@
-"""What the operators of kernels and of uncompiled graphs become. A missing attribute is taken from shapes where they
-leave one reading, else it is undetermined."""
+"""Operators that a row of the table cannot say. A missing attribute is taken from shapes where they leave one reading,
+else it is undetermined."""
 
 from __future__ import annotations
 
@@ -7,55 +7,13 @@ import itertools
 import math
 from collections.abc import Sequence
 
-from ...base.dtypes import BOOL, S64
+from ...base.dtypes import S64
 from ...graph_ir.ir.graph import GraphTensor
-from . import indexing, normalize, windows
-from .document import DTYPES
+from ..correspondence.reading import Pair
 from .scope import Operator, OperatorContext, UndeterminedError
 
-_UNARY = {
-    "relu": "relu", "sigmoid": "sigmoid", "tanh": "tanh", "exp": "exp", "sqrt": "sqrt", "rsqrt": "rsqrt", "erf": "erf",
-    "log": "log", "abs": "abs", "negative": "neg", "floor": "floor", "ceil": "ceil", "round": "round", "sign": "sign",
-    "sin": "sin", "cos": "cos", "tan": "tan", "atan": "atan", "asin": "asin", "acos": "acos", "sinh": "sinh",
-    "cosh": "cosh", "asinh": "asinh", "acosh": "acosh", "atanh": "atanh", "trunc": "trunc", "logical_not": "not",
-    "isnan": "isnan", "isinf": "isinf", "fast_exp": "exp", "fast_tanh": "tanh", "fast_erf": "erf",
-}  # fmt: skip
-_BINARY = {
-    "add": "add", "subtract": "sub", "multiply": "mul", "divide": "div", "power": "pow", "maximum": "max",
-    "minimum": "min", "equal": "eq", "not_equal": "ne", "greater": "gt", "greater_equal": "ge", "less": "lt",
-    "less_equal": "le", "logical_and": "and", "logical_or": "or", "floor_divide": "div", "floor_mod": "mod",
-    "broadcast_add": "add", "broadcast_sub": "sub", "broadcast_mul": "mul", "broadcast_div": "div",
-    "elemwise_add": "add", "elemwise_sub": "sub", "elemwise_mul": "mul", "elemwise_div": "div",
-}  # fmt: skip
-_SCALAR = {
-    "add": "add",
-    "sub": "sub",
-    "mul": "mul",
-    "div": "div",
-    "rsub": "sub",
-    "rdiv": "div",
-    "pow": "pow",
-}
-_REDUCTIONS = {"sum": "reduce_sum", "mean": "reduce_mean", "max": "reduce_max", "min": "reduce_min",
-               "prod": "reduce_prod"}  # fmt: skip
-ELEMENTWISE = {*_UNARY, *(f"nn_{name}" for name in ("relu", "leaky_relu")), "clip", "copy", "cast"}
-"""Operators whose result has the shape of their only operand."""
-
-BROADCASTING = {*_BINARY, "nn_bias_add", "nn_prelu"}
-"""Operators that work element by element on operands which may be broadcast."""
-
-
-def _unary(op_name: str) -> Operator:
-    return lambda op: op.make(op_name, op.x)
-
-
-def _binary(op_name: str) -> Operator:
-    def build(op: OperatorContext) -> GraphTensor:
-        a, b = op.operand(0), op.operand(1)
-        is_int = op_name == "div" and not a.details.dtype.is_float and op.type == "divide"
-        return op.make(op_name, a, b, **({"rounding": "trunc"} if is_int else {}))
-
-    return build
+_SCALAR = {"add": "add", "sub": "sub", "mul": "mul", "div": "div", "rsub": "sub", "rdiv": "div",
+           "pow": "pow"}  # fmt: skip
 
 
 def _with_scalar(op_name: str, swapped: bool) -> Operator:
@@ -64,10 +22,6 @@ def _with_scalar(op_name: str, swapped: bool) -> Operator:
         return op.make(op_name, *((scalar, op.x) if swapped else (op.x, scalar)))
 
     return build
-
-
-def _copy(op: OperatorContext) -> GraphTensor:
-    return op.x
 
 
 def _bias_add(op: OperatorContext) -> GraphTensor:
@@ -121,29 +75,19 @@ def _batch_matmul(op: OperatorContext) -> GraphTensor:
     return op.make("matmul_core", a, b, **flags)
 
 
-def _softmax(op_name: str) -> Operator:
-    def build(op: OperatorContext) -> GraphTensor:
-        rank = op.x.details.rank
-        if op.has("axis") or op.stored:
-            axis = op.integer("axis", -1)
-        elif rank <= 3:  # Relay's default; images of rank 4 are usually normalised over channels
-            axis = -1
-        else:
-            raise UndeterminedError("axis")
-        return op.make(op_name, op.x, axis=axis)
-
-    return build
+def _softmax(op: OperatorContext, op_name: str) -> GraphTensor:
+    if op.has("axis") or op.stored:
+        axis = op.integer("axis", -1)
+    elif (
+        op.x.details.rank <= 3
+    ):  # Relay's default; images of rank 4 are usually normalised over channels
+        axis = -1
+    else:
+        raise UndeterminedError("axis")
+    return op.make(op_name, op.x, axis=axis)
 
 
-def _clip(op: OperatorContext) -> GraphTensor:
-    return op.make("clamp", op.x, min=op.number("a_min"), max=op.number("a_max"))
-
-
-def _leaky_relu(op: OperatorContext) -> GraphTensor:
-    return op.make("leaky_relu", op.x, alpha=op.number("alpha", 0.25))
-
-
-def _prelu(op: OperatorContext) -> GraphTensor:
+def _prelu(op: OperatorContext, _: str) -> GraphTensor:
     slope, rank = op.operand(1), op.x.details.rank
     if slope.details.rank == 1 and rank > 2:
         slope = op.reshaped(slope, (slope.details.elements,) + (1,) * (rank - 2))
@@ -191,25 +135,6 @@ def _broadcast_to(op: OperatorContext) -> GraphTensor:
     return op.make("broadcast", op.x, shape=op.shape("shape"))
 
 
-def _filled(value: int) -> Operator:
-    def build(op: OperatorContext) -> GraphTensor:
-        details = op.x.details
-        return op.make("broadcast", op.constant(value, details.dtype), shape=details.plain_dims)
-
-    return build
-
-
-def _cast(op: OperatorContext) -> GraphTensor:
-    if op.has("dtype"):
-        name = str(op.attr("dtype"))
-        if name not in DTYPES:
-            raise op.unsupported(f"dtype '{name}'")
-        return op.make("cast", op.x, dtype=DTYPES[name].name)
-    if op.result is None:
-        raise UndeterminedError("dtype")
-    return op.make("cast", op.x, dtype=op.result.dtype.name)
-
-
 def _transpose(op: OperatorContext) -> GraphTensor:
     dims = op.x.details.plain_dims
     if op.has("axes") or op.stored:
@@ -242,18 +167,12 @@ def _concatenate(op: OperatorContext) -> GraphTensor:
     return op.make("concat", *op.operands, axis=axis)
 
 
-def _reduce(op_name: str) -> Operator:
-    def build(op: OperatorContext) -> GraphTensor:
-        dims = op.x.details.plain_dims
-        if op.has("axis") or op.stored:
-            given = op.integers("axis", ())
-            return op.make(
-                op_name, op.x, axes=tuple(given) or None, keep_dims=op.flag("keepdims", False)
-            )
-        axes, keep = _reduced_axes(op, dims)
-        return op.make(op_name, op.x, axes=axes, keep_dims=keep)
-
-    return build
+def _reduce(op: OperatorContext, op_name: str) -> GraphTensor:
+    if op.has("axis") or op.stored:
+        axes, keep = tuple(op.integers("axis", ())) or None, op.flag("keepdims", False)
+    else:
+        axes, keep = _reduced_axes(op, op.x.details.plain_dims)
+    return op.make(op_name, op.x, axes=axes, keep_dims=keep)
 
 
 def _reduced_axes(op: OperatorContext, dims: Sequence[int]) -> tuple[tuple[int, ...], bool]:
@@ -273,19 +192,16 @@ def _reduced_axes(op: OperatorContext, dims: Sequence[int]) -> tuple[tuple[int, 
     return max(fits, key=len), keep
 
 
-def _arg(op_name: str) -> Operator:
-    def build(op: OperatorContext) -> GraphTensor:
-        if op.has("axis") or op.stored:
-            axis, keep = op.integer("axis"), op.flag("keepdims", False)
-        else:
-            axes, keep = _reduced_axes(op, op.x.details.plain_dims)
-            if len(axes) != 1:
-                raise UndeterminedError("axis")
-            axis = axes[0]
-        found = op.make(op_name, op.x, axis=axis, keep_dims=keep)
-        return op.converted(found, op.result.dtype) if op.result else found
-
-    return build
+def _arg(op: OperatorContext, op_name: str) -> GraphTensor:
+    if op.has("axis") or op.stored:
+        axis, keep = op.integer("axis"), op.flag("keepdims", False)
+    else:
+        axes, keep = _reduced_axes(op, op.x.details.plain_dims)
+        if len(axes) != 1:
+            raise UndeterminedError("axis")
+        axis = axes[0]
+    found = op.make(op_name, op.x, axis=axis, keep_dims=keep)
+    return op.converted(found, op.result.dtype) if op.result else found
 
 
 def _take(op: OperatorContext) -> GraphTensor:
@@ -307,10 +223,6 @@ def _take(op: OperatorContext) -> GraphTensor:
     if indices.details.dtype.kind not in ("int", "uint"):
         indices = op.converted(indices, S64)
     return op.make("gather", x, indices, axis=axis)
-
-
-def _where(op: OperatorContext) -> GraphTensor:
-    return op.make("select", op.converted(op.x, BOOL), op.operand(1), op.operand(2))
 
 
 def _strided_slice(op: OperatorContext) -> GraphTensor:
@@ -336,29 +248,24 @@ def _strided_slice(op: OperatorContext) -> GraphTensor:
     )
 
 
+def _copy(op: OperatorContext, _: str) -> GraphTensor:
+    return op.x
+
+
+PAIRS: dict[str, Pair] = {
+    "copy": Pair(_copy), "prelu": Pair(_prelu), "reduce": Pair(_reduce), "arg": Pair(_arg), "softmax": Pair(_softmax),
+}  # fmt: skip
+"""What reads a cell that a row cannot say, by the name after `by`."""
+
 OPERATORS: dict[str, tuple[int, Operator]] = {
-    **windows.OPERATORS,
-    **normalize.OPERATORS,
-    **indexing.OPERATORS,
-    **{name: (1, _unary(op_name)) for name, op_name in _UNARY.items()},
-    **{name: (2, _binary(op_name)) for name, op_name in _BINARY.items()},
     **{f"__{name}_scalar__": (1, _with_scalar(op_name, name[0] == "r")) for name, op_name in _SCALAR.items()},
-    **{name: (1, _reduce(op_name)) for name, op_name in _REDUCTIONS.items()},
-    "nn_relu": (1, _unary("relu")),
-    "nn_prelu": (2, _prelu),
-    "nn_leaky_relu": (1, _leaky_relu), "leaky_relu": (1, _leaky_relu),
-    "copy": (1, _copy), "identity": (1, _copy), "dropout": (1, _copy), "nn_dropout": (1, _copy),
     "nn_bias_add": (2, _bias_add), "bias_add": (2, _bias_add),
     "nn_dense": (2, _dense), "dense": (2, _fully_connected), "FullyConnected": (2, _fully_connected),
     "nn_contrib_dense_pack": (2, _dense_pack),
     "nn_batch_matmul": (2, _batch_matmul), "nn_matmul": (2, _batch_matmul),
-    "nn_softmax": (1, _softmax("softmax")), "softmax": (1, _softmax("softmax")),
-    "nn_fast_softmax": (1, _softmax("softmax")),
-    "nn_log_softmax": (1, _softmax("log_softmax")), "log_softmax": (1, _softmax("log_softmax")),
-    "clip": (1, _clip), "reshape": (1, _reshape), "nn_batch_flatten": (1, _flatten), "flatten": (1, _flatten),
+    "reshape": (1, _reshape), "nn_batch_flatten": (1, _flatten), "flatten": (1, _flatten),
     "squeeze": (1, _squeeze), "expand_dims": (1, _expand_dims), "broadcast_to": (1, _broadcast_to),
-    "zeros_like": (1, _filled(0)), "ones_like": (1, _filled(1)), "cast": (1, _cast), "transpose": (1, _transpose),
-    "concatenate": (-1, _concatenate), "argmax": (1, _arg("arg_max")), "argmin": (1, _arg("arg_min")),
-    "take": (2, _take), "where": (3, _where), "strided_slice": (1, _strided_slice),
+    "transpose": (1, _transpose), "concatenate": (-1, _concatenate), "take": (2, _take),
+    "strided_slice": (1, _strided_slice),
 }  # fmt: skip
 """Operator to the number of its operands (-1: all there are) and its meaning."""

@@ -7,10 +7,14 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ...base.dtypes import DType
 from ...base.errors import GraphcError
-from ...graph_ir.ir.graph import Graph, GraphTensor
+from ...graph_ir.ir.graph import Array, Graph, GraphTensor
 from ...graph_ir.ir.logical_tensor import LogicalTensor
-from ..op_builder import OpBuilder
+from ..correspondence.reading import NodeReader
+from ..correspondence.spelling import Formal
+from ..correspondence.values import MUST_BE_GIVEN
+from .document import DTYPES
 
 Operator = Callable[["OperatorContext"], "GraphTensor | list[GraphTensor]"]
 """Builds one operator; its outputs."""
@@ -28,7 +32,7 @@ class UndeterminedError(GraphcError):
         self.key = key
 
 
-class OperatorContext(OpBuilder):
+class OperatorContext(NodeReader):
     """`given` are attributes as texts, from an old file or from the user; `result` is what the operator gives, `final`
     what the kernel gives where all that follow are elementwise, though one of them may broadcast.
 
@@ -122,3 +126,46 @@ class OperatorContext(OpBuilder):
         if self.result is None:
             raise UndeterminedError(key)
         return self.result.plain_dims
+
+    def element_type(self, key: str) -> DType:
+        """An attribute that names an element type, or that of the result."""
+        if not self.has(key) and self.result is not None:
+            return self.result.dtype
+        name = str(self.attr(key))
+        if name not in DTYPES:
+            raise self.unsupported(f"{key} '{name}'")
+        return DTYPES[name]
+
+    # What rows ask for.
+
+    def read_operand(self, formal: Formal) -> GraphTensor:
+        """The operand at the formal's position."""
+        return self.operand(formal.index)
+
+    def read_variadic(self, formal: Formal) -> list[GraphTensor]:
+        """All operands from the formal's position on."""
+        return [self.operand(formal.index), *self.operands[formal.index + 1 :]]
+
+    def is_given(self, formal: Formal) -> bool:
+        """Whether there is an operand at the formal's position."""
+        return formal.index < len(self.operands)
+
+    def read_known(self, formal: Formal) -> Array:
+        """Operands of kernels are never constants that an attribute could be read from."""
+        raise self.unsupported(f"'{formal.name}' as an operand")
+
+    def read_attribute(self, name: str, kind: str, default: Any) -> Any:
+        """An attribute of that kind; UndeterminedError where the file does not tell it."""
+        if kind == "dtype":
+            return self.element_type(name)
+        absent = None if default is MUST_BE_GIVEN else default
+        if kind == "text":
+            return str(self.attr(name, absent))
+        if kind == "ints":
+            return tuple(self.integers(name, absent))
+        read: dict[str, Callable[..., Any]] = {
+            "float": self.number,
+            "int": self.integer,
+            "bool": self.flag,
+        }
+        return read[kind](name, absent)

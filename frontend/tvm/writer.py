@@ -15,22 +15,10 @@ from ...graph_ir.passes.plan_memory import plan_memory
 from ...graph_ir.rewriting.groups import storage_root
 from ...graph_ir.schedule.context import LowerContext
 from .document import NAMES
+from .op_table import operator_name
 from .own_attrs import own_attrs
 
 _CPU = 1  # DLDevice
-
-_RELAY = {
-    "neg": "negative", "sub": "subtract", "mul": "multiply", "div": "divide", "pow": "power", "max": "maximum",
-    "min": "minimum", "relu": "nn_relu", "leaky_relu": "nn_leaky_relu", "prelu": "nn_prelu", "softmax": "nn_softmax",
-    "log_softmax": "nn_log_softmax", "clamp": "clip", "matmul_core": "nn_matmul", "eq": "equal", "ne": "not_equal",
-    "lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal", "select": "where",
-    "concat": "concatenate",
-    "broadcast": "broadcast_to", "slice": "strided_slice", "gather": "take", "reduce_sum": "sum", "reduce_mean": "mean",
-    "reduce_max": "max", "reduce_min": "min", "reduce_prod": "prod", "arg_max": "argmax", "arg_min": "argmin",
-    "not": "logical_not", "and": "logical_and", "or": "logical_or", "layer_norm": "nn_layer_norm",
-    "batch_norm": "nn_batch_norm", "pad": "nn_pad", "top_k": "topk",
-}  # fmt: skip
-
 
 def write_tvm(graph: Graph) -> tuple[str, dict[str, Array]]:
     """The graph JSON and the parameters p0, p1, ... it reads, for `write_params`.
@@ -121,7 +109,7 @@ class _Writer:
         """The kernel's name; a counter tells those of one name apart."""
         if op.op_name == "reshape":
             return "__nop"
-        name = f"tvmgen_default_fused_{_RELAY.get(op.op_name, op.op_name)}"
+        name = f"tvmgen_default_fused_{operator_name(op)}"
         count = self.counters.get(name, 0)
         self.counters[name] = count + 1
         return f"{name}_{count}" if count else name

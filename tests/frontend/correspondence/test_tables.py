@@ -22,17 +22,22 @@ from graphc.frontend.ge.op_table import WRITERS as GE_WRITERS
 from graphc.frontend.ge.signatures import signatures
 from graphc.frontend.onnx.op_table import HANDLERS as ONNX
 from graphc.frontend.onnx.op_table import WRITERS as ONNX_WRITERS
+from graphc.frontend.tvm.op_table import OPERATORS as TVM
 from graphc.frontend.tvm.params import read_params
 from graphc.graph_ir.ir.graph import Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
-from graphc.graph_ir.ir.registry import lookup
+from graphc.graph_ir.ir.registry import lookup, names
 from graphc.graph_ir.ops.elementwise import Elementwise
 from graphc.graph_ir.ops.reduce import Reduce
 from graphc.tools.convert import TARGETS
 from support.every_op import EXAMPLES, SHAPE
 from support.graphs import random_input
 
-CONVERTED = {"onnx": (ONNX, ONNX_WRITERS), "ge": (GE, GE_WRITERS)}
+CONVERTED = {
+    "onnx": (ONNX, ONNX_WRITERS),
+    "ge": (GE, GE_WRITERS),
+    "tvm": (TVM, names()),  # every op is written: what TVM has no name for by ours
+}
 """The formats that read and write with the table so far."""
 
 
@@ -134,7 +139,7 @@ def test_what_a_row_writes_it_reads(
         assert all(same(mine_attrs.get(k), v) for k, v in attributes_of(op).items())
 
 
-@pytest.mark.parametrize("format_name", CONVERTED)
+@pytest.mark.parametrize("format_name", ["onnx", "ge"])
 def test_what_no_cell_says_is_refused_with_its_reason(format_name: str, tmp_path: Path) -> None:
     graph = Graph("example")
     x = graph.make_input(LogicalTensor(F32, SHAPE), "x")

@@ -16,7 +16,7 @@ from graphc import compile
 from graphc.base.errors import GraphcError, UnsupportedError, UserError
 from graphc.frontend import load
 from graphc.frontend.tvm.kernel_name import split_name
-from graphc.frontend.tvm.operators import OPERATORS
+from graphc.frontend.tvm.op_table import OPERATORS
 from graphc.frontend.tvm.params import write_params
 from graphc.frontend.tvm.reader import parse_tvm
 from support.tvm_graphs import graph_json, one

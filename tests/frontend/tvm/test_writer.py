@@ -158,3 +158,29 @@ def test_storage_is_that_of_the_memory_plan_and_views_are_no_kernels():
     assert kinds == ["", "sigmoid", "__nop", "nn_relu", "__nop", "tanh", "__nop", "exp"]
     assert again.storage_id == (0, 1, 1, 2, 2, 1, 1, 3)
     assert load(text.encode()).compare_contents(graph)
+
+
+NAMED = [
+    pytest.param(row, spelling, id=f"{row.name}-{spelling.text}")
+    for row in TABLE.rows
+    if isinstance(row, Op)
+    for spelling in row.spellings("tvm")
+    if not spelling.pair
+]
+
+
+@pytest.mark.parametrize(("row", "spelling"), NAMED)
+def test_a_kernel_is_read_by_its_name_alone(row: Op, spelling: Spelling) -> None:
+    """As other writers leave it: without our attributes, those of the operator given by the user."""
+    graph = example(row, spelling)
+    (op,) = (op for op in graph.ops if op.op_name == row.name)
+    text, _ = write_tvm(graph)
+    document = json.loads(text)
+    (kernel,) = (node for node in document["nodes"] if node["op"] == "tvm_op")
+    assert kernel["attrs"]["func_name"] == f"tvmgen_default_fused_{spelling.types[0]}"
+    del kernel["attrs"]["x_op"], kernel["attrs"]["x_attrs"]
+    values = attributes_of(op)
+    given = {f"{op.name}.{a.name}": str(values[a.ours]) for a in spelling.attributes if a.ours}
+    again = load_tvm(parse_tvm(json.dumps(document)), attrs=given)
+    (mine,) = (op for op in again.ops if op.op_name == row.name)
+    assert {**attributes_of(mine)} == values
