@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from ...graph_ir.ir.graph import Op
 from ...graph_ir.ir.registry import lookup
 from ...graph_ir.ops.elementwise import Elementwise
-from ..correspondence.reading import readers
 from ..correspondence import row as rows
+from ..correspondence.reading import readers
 from ..correspondence.spelling import Spelling
 from ..correspondence.tables import TABLE
 from ..correspondence.writing import objection
@@ -26,7 +26,11 @@ def _arity(spelling: Spelling) -> int:
 def _elementwise() -> Iterator[tuple[str, int]]:
     """The operators that compute each element alone, with the number of their operands."""
     for type_name, ((row, spelling), *_) in _ROWS.items():
-        if isinstance(row, rows.Op) and issubclass(lookup(row.name), Elementwise) or row.name == "copy":
+        if (
+            isinstance(row, rows.Op)
+            and issubclass(lookup(row.name), Elementwise)
+            or row.name == "copy"
+        ):
             yield type_name, _arity(spelling)
 
 

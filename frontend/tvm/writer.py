@@ -20,6 +20,7 @@ from .own_attrs import own_attrs
 
 _CPU = 1  # DLDevice
 
+
 def write_tvm(graph: Graph) -> tuple[str, dict[str, Array]]:
     """The graph JSON and the parameters p0, p1, ... it reads, for `write_params`.
 

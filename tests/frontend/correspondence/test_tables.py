@@ -5,18 +5,17 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
-from graphc.base.dtypes import BOOL, F32, S32, U8, DType
+from graphc.base.dtypes import F32, S32
 from graphc.base.errors import UnsupportedError
 from graphc.frontend import load
 from graphc.frontend.correspondence.row import Op, Row
 from graphc.frontend.correspondence.spelling import Spelling
 from graphc.frontend.correspondence.tables import TABLE
-from graphc.frontend.correspondence.values import MUST_BE_GIVEN, attributes_of, default_of, same
+from graphc.frontend.correspondence.values import attributes_of, same
 from graphc.frontend.ge.op_table import HANDLERS as GE
 from graphc.frontend.ge.op_table import WRITERS as GE_WRITERS
 from graphc.frontend.ge.signatures import signatures
@@ -27,11 +26,10 @@ from graphc.frontend.tvm.params import read_params
 from graphc.graph_ir.ir.graph import Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.ir.registry import lookup, names
-from graphc.graph_ir.ops.elementwise import Elementwise
-from graphc.graph_ir.ops.reduce import Reduce
 from graphc.tools.convert import TARGETS
-from support.every_op import EXAMPLES, SHAPE
+from support.every_op import SHAPE
 from support.graphs import random_input
+from support.row_examples import row_example
 
 CONVERTED = {
     "onnx": (ONNX, ONNX_WRITERS),
@@ -82,31 +80,6 @@ def test_operands_and_attributes_of_ge_are_those_of_its_signatures() -> None:
                 }
 
 
-def examples(
-    row: Row, spelling: Spelling
-) -> tuple[list[tuple[DType, tuple[int, ...]]], dict[str, Any]]:
-    """Inputs and attributes of an op that the spelling can say; attributes are no defaults where it names them."""
-    cls = lookup(row.name)
-    wanted = {k: v for k, v in spelling.fixed.items() if k != "rank"}
-    if issubclass(cls, Elementwise):
-        kinds = [kind for kind in cls.row.accepts if not spelling.kinds or kind in spelling.kinds]
-        choices = (F32, U8 if row.name in ("shl", "shr") else S32, BOOL)
-        dtype = next(d for d in choices if d.kind in kinds)
-        given = {k: 0.25 for k in cls.row.attrs if default_of(row.name, k) is MUST_BE_GIVEN}
-        given |= {k: 0.75 for k in spelling.mentioned if isinstance(default_of(row.name, k), float)}
-        count = len(cls.row.inputs)
-        return [
-            (BOOL if i < cls.row.conditions else dtype, SHAPE) for i in range(count)
-        ], given | wanted
-    if issubclass(cls, Reduce):
-        return [(BOOL if cls.row.accepts == ("bool",) else F32, SHAPE)], {
-            "axes": (0, 2),
-            "keep_dims": True,
-        }
-    inputs, attrs = EXAMPLES[row.name]
-    return inputs, {k: v for k, v in attrs.items() if k in (*spelling.mentioned, "dtype")} | wanted
-
-
 WRITTEN = [
     pytest.param(name, row, spelling, id=f"{name}-{spelling.text}")
     for name in CONVERTED
@@ -120,16 +93,14 @@ WRITTEN = [
 def test_what_a_row_writes_it_reads(
     target: str, row: Row, spelling: Spelling, tmp_path: Path
 ) -> None:
-    types, attrs = examples(row, spelling)
-    graph = Graph("example")
-    tensors = [graph.make_input(LogicalTensor(*t), f"in{i}") for i, t in enumerate(types)]
-    for tensor in graph.make(row.name, tensors, attrs, "op").outputs:
-        graph.make_output(tensor)
+    graph = row_example(row, spelling)
     path = tmp_path / f"m{TARGETS[target].suffix}"
     files = TARGETS[target].write(graph, path)
     specs = {op.name: str(op.outputs[0].details) for op in graph.inputs} if target == "ge" else None
     again = load(path, specs, read_params(files[1]) if target == "ge" and len(files) > 1 else None)
-    inputs = [random_input(np.random.default_rng(0), x.details) for x in tensors]
+    inputs = [
+        random_input(np.random.default_rng(0), x.details) for op in graph.inputs for x in op.outputs
+    ]
     for mine, wanted in zip(again.evaluate(inputs), graph.evaluate(inputs), strict=True):
         assert (mine.dtype, mine.shape) == (wanted.dtype, wanted.shape)
         np.testing.assert_allclose(mine.astype(float), wanted.astype(float), rtol=2e-6, atol=1e-6)

@@ -1,0 +1,52 @@
+"""A graph of one op for each cell of the correspondence table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from graphc.base.dtypes import BOOL, F32, S32, U8, DType
+from graphc.frontend.correspondence.row import Row
+from graphc.frontend.correspondence.spelling import Spelling
+from graphc.frontend.correspondence.values import MUST_BE_GIVEN, default_of
+from graphc.graph_ir.ir.graph import Graph
+from graphc.graph_ir.ir.logical_tensor import LogicalTensor
+from graphc.graph_ir.ir.registry import lookup
+from graphc.graph_ir.ops.elementwise import Elementwise
+from graphc.graph_ir.ops.reduce import Reduce
+
+from .every_op import EXAMPLES, SHAPE
+
+
+def row_example(row: Row, spelling: Spelling) -> Graph:
+    """The op `op` of a row as the spelling can say it, its inputs and outputs."""
+    types, attrs = _types_and_attrs(row, spelling)
+    graph = Graph("example")
+    tensors = [graph.make_input(LogicalTensor(*t), f"in{i}") for i, t in enumerate(types)]
+    for tensor in graph.make(row.name, tensors, attrs, "op").outputs:
+        graph.make_output(tensor)
+    return graph
+
+
+def _types_and_attrs(
+    row: Row, spelling: Spelling
+) -> tuple[list[tuple[DType, tuple[int, ...]]], dict[str, Any]]:
+    """Inputs and attributes of an op that the spelling can say; attributes are no defaults where it names them."""
+    cls = lookup(row.name)
+    wanted = {k: v for k, v in spelling.fixed.items() if k != "rank"}
+    if issubclass(cls, Elementwise):
+        kinds = [kind for kind in cls.row.accepts if not spelling.kinds or kind in spelling.kinds]
+        choices = (F32, U8 if row.name in ("shl", "shr") else S32, BOOL)
+        dtype = next(d for d in choices if d.kind in kinds)
+        given = {k: 0.25 for k in cls.row.attrs if default_of(row.name, k) is MUST_BE_GIVEN}
+        given |= {k: 0.75 for k in spelling.mentioned if isinstance(default_of(row.name, k), float)}
+        count = len(cls.row.inputs)
+        return [
+            (BOOL if i < cls.row.conditions else dtype, SHAPE) for i in range(count)
+        ], given | wanted
+    if issubclass(cls, Reduce):
+        return [(BOOL if cls.row.accepts == ("bool",) else F32, SHAPE)], {
+            "axes": (0, 2),
+            "keep_dims": True,
+        }
+    inputs, attrs = EXAMPLES[row.name]
+    return inputs, {k: v for k, v in attrs.items() if k in (*spelling.mentioned, "dtype")} | wanted
