@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from ..base.aligned_memory import aligned_copy
 from ..base.dtypes import from_numpy
 from ..base.errors import UserError
 from ..runtime.abi import ALIGNMENT
-from ..runtime.memory import aligned_copy
 
 Array = np.ndarray[Any, Any]
 IR_VERSION, OPSET = 9, 17  # what every engine of the last years reads

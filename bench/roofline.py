@@ -21,6 +21,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ..base.aligned_memory import aligned_empty, large_alignment
 from ..base.dtypes import F32
 from ..base.errors import UserError
 from ..base.target import Target
@@ -28,7 +29,6 @@ from ..base.whole_file import whole_file
 from ..codegen.aot import compile_to_object
 from ..codegen.host import cpu_name, host_supports
 from ..runtime.loader import LoadedCode
-from ..runtime.memory import aligned_empty, large_alignment
 from .peak import best_seconds, measure_peak
 
 VERSION = 2

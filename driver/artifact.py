@@ -5,8 +5,6 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-import numpy as np
-
 from ..codegen.aot import compile_to_object
 from ..codegen.host import target_for
 from ..codegen.llvm_info import process_triple
@@ -42,7 +40,7 @@ def make_artifact(
         stats=_stats(source, graph, lowered),
         model_hash=source.hash_contents(),
     )
-    return Artifact(metadata, np.frombuffer(lowered.constants, np.uint8), object_code, support)
+    return Artifact(metadata, lowered.constants, object_code, support)
 
 
 @cache

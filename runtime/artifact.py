@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
+from ..base.aligned_memory import aligned_copy, large_alignment
 from ..base.errors import UserError
 from .abi import ALIGNMENT
 from .container import read_container, write_container
-from .memory import aligned_copy, large_alignment
 from .metadata import Metadata, metadata_from_json
 
 _SECTIONS = ("constants", "object", "support")

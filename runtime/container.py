@@ -27,10 +27,10 @@ from typing import Any
 
 import numpy as np
 
+from ..base.aligned_memory import aligned_empty, large_alignment
 from ..base.errors import UserError
 from ..base.whole_file import whole_file
 from .abi import ABI_VERSION, ALIGNMENT
-from .memory import aligned_empty, large_alignment
 
 MAGIC = b"\x89GCM\r\n\x1a\n"
 """A byte above 127 and both line ends, so that a transfer in text mode is recognised as damage."""

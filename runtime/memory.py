@@ -1,53 +1,25 @@
-"""Aligned memory: arrays, the address of an array's data, and the scratch memory of one call."""
+"""The address of an array's data, and the scratch memory of one call."""
 
 from __future__ import annotations
 
 import ctypes
 import math
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
+from ..base.aligned_memory import ALIGNMENT, aligned_empty, large_alignment
 from ..base.errors import InternalError, UserError
-from .abi import ALIGNMENT, pointer
+from .abi import pointer
 
-HUGE_PAGE = 2 << 20
-"""Bytes of a transparent huge page: buffers of several of them start on one, so that all of it can be mapped so."""
-
-_HUGE_FROM = 2 * HUGE_PAGE
 _ALIGNED_FROM = 8 << 10
 
 DATA_POINTER_OFFSET = object.__basicsize__
 """Where an array object keeps its data pointer: the first field after the object header, which is part of NumPy's
 frozen C interface (compiled extensions read it inline)."""
-
-
-def aligned_empty(shape: Sequence[int], dtype: np.dtype, alignment: int = ALIGNMENT) -> np.ndarray:
-    """Return an uninitialised C-contiguous array whose data starts at a multiple of `alignment` bytes.
-
-    `alignment` is any power of two. Raises MemoryError when the system has not that much.
-    """
-    size = math.prod(shape) * dtype.itemsize
-    raw = np.empty(size + alignment, np.uint8)
-    start = -raw.ctypes.data % alignment
-    return np.ndarray(tuple(shape), dtype, buffer=raw, offset=start)
-
-
-def aligned_copy(array: np.ndarray, alignment: int = ALIGNMENT) -> np.ndarray:
-    """Return `array` itself when it is C-contiguous and aligned, else a copy that is."""
-    if array.flags.c_contiguous and array.ctypes.data % alignment == 0:
-        return array
-    copy = aligned_empty(array.shape, array.dtype, alignment)
-    copy[...] = array
-    return copy
-
-
-def large_alignment(size: int) -> int:
-    """Return the alignment in bytes for a buffer of `size` bytes: a huge page when it spans several."""
-    return HUGE_PAGE if size >= _HUGE_FROM else ALIGNMENT
 
 
 def output_allocator(shape: tuple[int, ...], dtype: np.dtype) -> Callable[[], np.ndarray]:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ..base.aligned_memory import aligned_empty
 from ..base.dtypes import S64, U8
 from ..base.errors import InternalError
 from ..codegen.aot import compile_to_object
@@ -24,7 +25,6 @@ from ..graph_ir.rewriting.groups import is_view, storage_root
 from ..graph_ir.schedule.context import LowerContext
 from ..runtime.artifact import Artifact
 from ..runtime.executor import CompiledModel
-from ..runtime.memory import aligned_empty
 from ..runtime.metadata import Metadata, TensorSpec
 from ..tensor_ir import builder as t
 from ..tensor_ir import pipeline as loop_pipeline
@@ -140,5 +140,6 @@ def _artifact(graph: Graph, lowered: LoweredModel, ctx: LowerContext) -> Artifac
     module = select_step(lowered.module, lowered.arena_bytes, len(inputs))
     llvm_ir = emit_module(loop_pipeline.run(module, ctx.target), ctx.target)
     metadata = Metadata(graph.name, (*inputs, *own), outputs, 0, ctx.target.isa)
-    constants = np.frombuffer(lowered.constants, np.uint8)
-    return Artifact(metadata, constants, compile_to_object(llvm_ir, ctx.target), support_object())
+    return Artifact(
+        metadata, lowered.constants, compile_to_object(llvm_ir, ctx.target), support_object()
+    )

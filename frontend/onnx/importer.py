@@ -45,7 +45,8 @@ def load_onnx(
 
     def import_graph(proto: GraphProto, scope: Scope) -> list[Value]:
         nodes = ordered_nodes(proto, parsed.label, scope.values)
-        _read_weights(proto, nodes, scope)
+        apart = parsed.weights if proto is graph_proto else {}
+        _read_weights(proto, nodes, scope, apart)
         for node in nodes:
             _import_node(node, scope)
         return [scope.values[output.name] for output in proto.output]
@@ -81,7 +82,10 @@ def _make_inputs(
         scope.values[name] = scope.graph.make_input(details, name)
 
 
-def _read_weights(proto: GraphProto, nodes: list[NodeProto], scope: Scope) -> None:
+def _read_weights(
+    proto: GraphProto, nodes: list[NodeProto], scope: Scope, apart: Mapping[str, memoryview]
+) -> None:
+    """Bind the initializers that are read; the data of some lies `apart` from the model."""
     readers: dict[str, set[str]] = {x.name: {"output"} for x in proto.output}
     for node in nodes:
         for name in reads(node):
@@ -90,8 +94,12 @@ def _read_weights(proto: GraphProto, nodes: list[NodeProto], scope: Scope) -> No
         if tensor.name in readers:
             # What only becomes floats may be read as wider numbers than the file's.
             wide = is_narrow(tensor) and readers[tensor.name] == {"DequantizeLinear"}
-            read = to_wide_array if wide else to_array
-            scope.values[tensor.name] = read(tensor, f"initializer '{tensor.name}'", scope.folder)
+            who = f"initializer '{tensor.name}'"
+            scope.values[tensor.name] = (
+                to_wide_array(tensor, who, scope.folder)
+                if wide
+                else to_array(tensor, who, scope.folder, apart.get(tensor.name))
+            )
 
 
 def _import_node(node: NodeProto, scope: Scope) -> None:

@@ -58,9 +58,9 @@ def _bytes(proto: TensorProto, who: str, folder: Path | None, needed: int) -> Ar
     if proto.data_location == TensorProto.EXTERNAL:
         data = external_data(proto, who, folder, needed)
     elif proto.HasField("raw_data"):
-        data = proto.raw_data
+        data = memoryview(proto.raw_data)
     else:  # a byte in each
-        data = np.array(proto.int32_data, np.int64).astype(np.uint8).tobytes()
+        data = memoryview(np.array(proto.int32_data, np.int64).astype(np.uint8).tobytes())
     if len(data) != needed:
         raise UserError(f"{who}: {list(proto.dims)} takes {needed} bytes, got {len(data)}")
     return np.frombuffer(data, np.uint8)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import onnx
@@ -11,7 +12,9 @@ from google.protobuf.message import DecodeError
 from onnx import ModelProto
 
 from ...base.errors import UnsupportedError, UserError
+from ...base.mapped_file import map_file
 from .nesting import every_graph
+from .weights import split_weights
 
 OLDEST_OPSET = 7
 DEFAULT_DOMAINS = ("", "ai.onnx")
@@ -19,11 +22,15 @@ DEFAULT_DOMAINS = ("", "ai.onnx")
 
 @dataclass(frozen=True)
 class ModelSource:
-    """A parsed file: `label` names it in messages, `folder` (None for bytes) holds its external data."""
+    """A parsed file: `label` names it in messages, `folder` (None for bytes) holds its external data.
+
+    `weights`: the data of large initializers, by name; `model` lacks it.
+    """
 
     model: ModelProto
     label: str
     folder: Path | None = None
+    weights: Mapping[str, memoryview] = field(default_factory=dict)
 
 
 def read_model(source: str | os.PathLike[str] | bytes | ModelProto) -> ModelSource:
@@ -31,20 +38,20 @@ def read_model(source: str | os.PathLike[str] | bytes | ModelProto) -> ModelSour
     if isinstance(source, ModelProto):
         parsed = ModelSource(source, "model")
     elif isinstance(source, bytes):
-        parsed = ModelSource(_parse(source, "model"), "model")
+        parsed = _parse(memoryview(source), "model", None)
     else:
         path = Path(source)
-        parsed = ModelSource(_parse(read_file(path), f"'{path}'"), f"'{path}'", path.parent)
+        parsed = _parse(read_file(path), f"'{path}'", path.parent)
     _check_envelope(parsed)
     return parsed
 
 
-def read_file(path: Path) -> bytes:
-    """The bytes of a model file. UserError where there is no readable file."""
+def read_file(path: Path) -> memoryview:
+    """The bytes of a model file, read when they are looked at. UserError where there is no readable file."""
     try:
         if path.is_dir():
             raise UserError(f"'{path}' is a directory; give the model file in it")
-        return path.read_bytes()
+        return map_file(path) if path.is_file() else memoryview(path.read_bytes())
     except FileNotFoundError as error:
         raise UserError(f"'{path}' does not exist") from error
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
@@ -52,11 +59,12 @@ def read_file(path: Path) -> bytes:
         raise UserError(f"'{path}' cannot be read: {reason}") from error
 
 
-def _parse(data: bytes, label: str) -> ModelProto:
+def _parse(data: memoryview, label: str, folder: Path | None) -> ModelSource:
     if not data:
         raise UserError(f"{label} is empty, so it is not an ONNX model")
+    structure, weights = split_weights(data)
     try:
-        return ModelProto.FromString(data)
+        return ModelSource(ModelProto.FromString(bytes(structure)), label, folder, weights)
     except (DecodeError, ValueError) as error:
         raise UserError(
             f"{label} is not an ONNX model, or is truncated: its {len(data)} bytes cannot be decoded"

@@ -12,6 +12,7 @@ from onnx import TensorProto
 from ...base import dtypes
 from ...base.dtypes import DType
 from ...base.errors import UnsupportedError, UserError
+from ...base.mapped_file import map_file
 from ...graph_ir.ir.graph import Array
 from ..shape_spec import check_size
 
@@ -50,8 +51,10 @@ def to_dtype(who: str, data_type: int) -> DType:
     raise UnsupportedError(f"{who}: element type {names[data_type]} is not supported")
 
 
-def to_array(proto: TensorProto, who: str, folder: Path | None) -> Array:
-    """The tensor as an array.
+def to_array(
+    proto: TensorProto, who: str, folder: Path | None, data: memoryview | None = None
+) -> Array:
+    """The tensor as an array, of `data` where that lies apart from the rest.
 
     `folder` is where the model file lies, None when it came as bytes. UserError where the data does not fit the shape.
     """
@@ -62,13 +65,14 @@ def to_array(proto: TensorProto, who: str, folder: Path | None) -> Array:
         raise UnsupportedError(f"{who}: tensors stored in segments are not supported")
     if proto.data_location == TensorProto.EXTERNAL:
         data = external_data(proto, who, folder, math.prod(dims) * dtype.size)
+    elif data is None and proto.HasField("raw_data"):
+        data = memoryview(proto.raw_data)
+    if data is not None:
         return _from_raw(data, dtype, dims, who)
-    if proto.HasField("raw_data"):
-        return _from_raw(proto.raw_data, dtype, dims, who)
     return _from_fields(proto, dtype, dims, who)
 
 
-def _from_raw(data: bytes, dtype: DType, dims: tuple[int, ...], who: str) -> Array:
+def _from_raw(data: memoryview, dtype: DType, dims: tuple[int, ...], who: str) -> Array:
     needed = math.prod(dims) * dtype.size
     if len(data) != needed:
         shape = ",".join(map(str, dims))
@@ -104,7 +108,7 @@ def _checked_integers(field: Any, dtype: np.dtype[Any], who: str) -> Array:
     return wide.astype(dtype)
 
 
-def external_data(proto: TensorProto, who: str, folder: Path | None, needed: int) -> bytes:
+def external_data(proto: TensorProto, who: str, folder: Path | None, needed: int) -> memoryview:
     """The `needed` bytes of a tensor that lie in a file beside the model. UserError where they do not."""
     entries = {entry.key: entry.value for entry in proto.external_data}
     if folder is None:
@@ -125,9 +129,7 @@ def external_data(proto: TensorProto, who: str, folder: Path | None, needed: int
             f"{who}: bytes {offset} to {offset + needed} of '{location}' are needed, but it has {size}; "
             "the file is truncated or belongs to another model"
         )
-    with path.open("rb") as stream:
-        stream.seek(offset)
-        return stream.read(needed)
+    return map_file(path)[offset : offset + needed]
 
 
 def _inside(folder: Path, location: str, who: str) -> Path:

@@ -137,11 +137,13 @@ class Format:
 
     def pack(self, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         """Lay a plain array out in this format; padding is zero."""
+        return np.asarray(self.arranged(array), order="C")
+
+    def arranged(self, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """As `pack`, but a view of the plain array where no padding is needed."""
         pads = [(0, -size % self.block_of(axis)) for axis, size in enumerate(array.shape)]
         padded = np.pad(array, pads) if any(after for _, after in pads) else array
-        return np.asarray(
-            padded.reshape(self._split(array.shape)).transpose(self._permutation()), order="C"
-        )
+        return padded.reshape(self._split(array.shape)).transpose(self._permutation())
 
     def unpack(
         self, array: np.ndarray[Any, Any], plain_dims: Sequence[int]

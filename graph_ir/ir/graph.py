@@ -10,12 +10,15 @@ from typing import Any
 import numpy as np
 
 from ...base.errors import InternalError, UserError
+from ...base.mapped_file import release
 from .format import Format
 from .logical_tensor import LogicalTensor
 from .op import Array, GraphTensor, Op
 from .registry import lookup
 
 __all__ = ["Array", "Graph", "GraphTensor", "Op", "attribute_tokens", "subgraphs_of"]
+
+Token = bytes | memoryview
 
 
 class Graph:
@@ -197,13 +200,15 @@ class Graph:
         for token in self._tokens():
             digest.update(len(token).to_bytes(8, "little"))
             digest.update(token)
+            if isinstance(token, memoryview):
+                release(np.asarray(token.obj))
         return digest.hexdigest()
 
     def compare_contents(self, other: Graph) -> bool:
         """Whether both graphs are equal op by op in their order, names and `temp.` attributes aside."""
         return all(mine == theirs for mine, theirs in zip_longest(self._tokens(), other._tokens()))
 
-    def _tokens(self) -> Iterator[bytes]:
+    def _tokens(self) -> Iterator[Token]:
         position = {id(op): i for i, op in enumerate(self.ops)}
         yield f"graph {len(self.ops)}".encode()
         yield from attribute_tokens(self.attrs)
@@ -227,12 +232,15 @@ def subgraphs_of(op: Op) -> list[Graph]:
     return found
 
 
-def attribute_tokens(value: Any) -> Iterator[bytes]:
-    """Bytes that identify an attribute value; keys of dictionaries that start with `temp.` do not count."""
+def attribute_tokens(value: Any) -> Iterator[Token]:
+    """Bytes that identify an attribute value; keys of dictionaries that start with `temp.` do not count.
+
+    Those of an array are its memory itself, where that lies in one piece.
+    """
     if isinstance(value, np.ndarray):
         native = np.asarray(value, dtype=value.dtype.newbyteorder("="))
         yield f"{native.dtype}{native.shape}".encode()
-        yield native.tobytes()
+        yield np.ascontiguousarray(native).reshape(-1).view(np.uint8).data
     elif isinstance(value, Graph):
         yield from value._tokens()
     elif isinstance(value, dict):

@@ -11,17 +11,16 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from ...base.dtypes import U8
 from ...base.errors import InternalError
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Block, Buffer, Function, Invoke, Module, Slice
-from ..ir.graph import Graph, GraphTensor, Op, attribute_tokens, subgraphs_of
+from ..ir.graph import Array, Graph, GraphTensor, Op, attribute_tokens
 from ..ops.control import Case, ControlOp, While
-from ..passes.plan_memory import ALIGNMENT, MemoryPlan, workspace_of
+from ..passes.plan_memory import MemoryPlan, workspace_of
 from ..rewriting.groups import is_view, storage_root
 from ..schedule.context import LowerContext
+from .constant_section import ConstantSection
 from .control import LoopParts, Surroundings, case_function, while_function
 from .registry import get_func
 
@@ -41,10 +40,10 @@ class KernelCall:
 
 @dataclass(frozen=True)
 class LoweredModel:
-    """The program of a model: module, constants section, arena size, and the calls `main` makes in order."""
+    """The program of a model: module, constants section (u8), arena size, and the calls `main` makes in order."""
 
     module: Module
-    constants: bytes
+    constants: Array
     arena_bytes: int
     calls: tuple[KernelCall, ...]
 
@@ -57,7 +56,7 @@ def lower_graph(
     main, calls = program.function(graph, ENTRY, on_op)
     module = Module((*program.kernels.functions, main), ENTRY)
     plan: MemoryPlan = graph.attrs["temp.memory_plan"]
-    return LoweredModel(module, bytes(program.constants.data), plan.arena_bytes, tuple(calls))
+    return LoweredModel(module, program.constants.data, plan.arena_bytes, tuple(calls))
 
 
 class _Program:
@@ -65,7 +64,7 @@ class _Program:
 
     def __init__(self, graph: Graph, ctx: LowerContext) -> None:
         self.ctx = ctx
-        self.constants = _Constants(graph)
+        self.constants = ConstantSection(graph)
         self.kernels = _Kernels()
 
     def function(
@@ -129,7 +128,7 @@ class _Kernels:
         operands = list(dict.fromkeys(op.inputs))
         details = [x.details for x in (*operands, *op.outputs)]
         wires = tuple(operands.index(x) for x in op.inputs)
-        key = (op.op_name, wires, *attribute_tokens(details), *attribute_tokens(op.attrs))
+        key = (op.op_name, wires, *map(bytes, attribute_tokens([*details, op.attrs])))
         if key not in self._by_op:
             self._by_op[key] = self.add(lowered(op))
         return self._by_op[key]
@@ -147,37 +146,10 @@ class _Kernels:
         return self._by_content[content]
 
 
-class _Constants:
-    """The constants section: those of a graph, then those of the subgraphs of its control ops; equal ones once."""
-
-    def __init__(self, graph: Graph) -> None:
-        self.data = bytearray()
-        self.offsets: dict[GraphTensor, int] = {}
-        self._known: dict[bytes, int] = {}
-        pending = [graph]
-        while pending:
-            current = pending.pop(0)
-            for op in current.ops:
-                if op.op_name == "constant":
-                    self._add(op)
-                elif isinstance(op, ControlOp):
-                    pending.extend(subgraphs_of(op))
-        self.buffer = Buffer("constants", U8, (len(self.data),))
-
-    def _add(self, op: Op) -> None:
-        packed = op.outputs[0].details.format.pack(np.asarray(op.attrs["value"]))
-        data = packed.tobytes()
-        if data not in self._known:
-            self.data.extend(bytes(-len(self.data) % ALIGNMENT))
-            self._known[data] = len(self.data)
-            self.data.extend(data)
-        self.offsets[op.outputs[0]] = self._known[data]
-
-
 class _Places:
     """Where each tensor is: a parameter of the function, or bytes in the constants section or the arena."""
 
-    def __init__(self, graph: Graph, constants: _Constants) -> None:
+    def __init__(self, graph: Graph, constants: ConstantSection) -> None:
         self._plan: MemoryPlan = graph.attrs["temp.memory_plan"]
         self._constant_offsets = constants.offsets
         self._constants = constants.buffer

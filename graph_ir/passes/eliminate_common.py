@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import hashlib
 
-from ..ir.graph import Graph, Op, attribute_tokens
+import numpy as np
+
+from ..ir.graph import Array, Graph, Op, attribute_tokens
 from ..rewriting.decisions import record
 from ..schedule.context import LowerContext
 
 _Key = tuple[str, tuple[int, ...], bytes]
+_SAMPLE_SIZE = 16
 
 
 def eliminate_common(graph: Graph, ctx: LowerContext) -> bool:
@@ -21,13 +24,16 @@ def eliminate_common(graph: Graph, ctx: LowerContext) -> bool:
     Requires: topological order.
     Ensures: topological order; no two ops compute the same from the same tensors.
     """
-    first: dict[_Key, Op] = {}
+    first: dict[_Key, list[Op]] = {}
     doomed = []
     for op in graph.ops:
         if op.op_name in ("input", "output"):
             continue
-        kept = first.setdefault(_key(op), op)
-        if kept is not op:
+        candidates = first.setdefault(_key(op), [])
+        kept = next((other for other in candidates if _same(op, other)), None)
+        if kept is None:
+            candidates.append(op)
+        else:
             for mine, theirs in zip(op.outputs, kept.outputs, strict=True):
                 mine.replace_uses(theirs)
             doomed.append(op)
@@ -40,9 +46,22 @@ def eliminate_common(graph: Graph, ctx: LowerContext) -> bool:
 
 
 def _key(op: Op) -> _Key:
-    """Equal for ops that compute the same; layouts of the results count."""
+    """Equal for ops that compute the same, and for few others; layouts of the results count."""
+    value = op.attrs["value"] if op.op_name == "constant" else None
+    attrs = {**op.attrs, "value": _sample(value)} if isinstance(value, np.ndarray) else op.attrs
     digest = hashlib.sha256()
-    for token in (*attribute_tokens(op.attrs), *attribute_tokens([y.details for y in op.outputs])):
+    for token in attribute_tokens([attrs, [y.details for y in op.outputs]]):
         digest.update(len(token).to_bytes(8, "little"))
         digest.update(token)
     return op.op_name, tuple(id(x) for x in op.inputs), digest.digest()
+
+
+def _same(op: Op, other: Op) -> bool:
+    """Whether two ops of the same key are the same."""
+    pairs = zip(attribute_tokens(op.attrs), attribute_tokens(other.attrs), strict=True)
+    return op.op_name != "constant" or all(mine == theirs for mine, theirs in pairs)
+
+
+def _sample(array: Array) -> Array:
+    """A few elements from everywhere: weights are large, and those that differ mostly differ there."""
+    return np.asarray(array.flat[:: max(1, array.size // _SAMPLE_SIZE)])

@@ -1,0 +1,41 @@
+"""Arrays that start at a multiple of so many bytes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+ALIGNMENT = 64
+"""Bytes of a cache line: what every tensor in memory starts on."""
+
+HUGE_PAGE = 2 << 20
+"""Bytes of a transparent huge page: buffers of several of them start on one, so that all of it can be mapped so."""
+
+_HUGE_FROM = 2 * HUGE_PAGE
+
+
+def aligned_empty(shape: Sequence[int], dtype: np.dtype, alignment: int = ALIGNMENT) -> np.ndarray:
+    """Return an uninitialised C-contiguous array whose data starts at a multiple of `alignment` bytes.
+
+    `alignment` is any power of two. Raises MemoryError when the system has not that much.
+    """
+    size = math.prod(shape) * dtype.itemsize
+    raw = np.empty(size + alignment, np.uint8)
+    start = -raw.ctypes.data % alignment
+    return np.ndarray(tuple(shape), dtype, buffer=raw, offset=start)
+
+
+def aligned_copy(array: np.ndarray, alignment: int = ALIGNMENT) -> np.ndarray:
+    """Return `array` itself when it is C-contiguous and aligned, else a copy that is."""
+    if array.flags.c_contiguous and array.ctypes.data % alignment == 0:
+        return array
+    copy = aligned_empty(array.shape, array.dtype, alignment)
+    copy[...] = array
+    return copy
+
+
+def large_alignment(size: int) -> int:
+    """Return the alignment in bytes for a buffer of `size` bytes: a huge page when it spans several."""
+    return HUGE_PAGE if size >= _HUGE_FROM else ALIGNMENT

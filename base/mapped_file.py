@@ -1,0 +1,39 @@
+"""Files mapped into memory: their pages count as this process's only as long as they are needed."""
+
+from __future__ import annotations
+
+import mmap
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+_LEAST_BYTES = 1 << 20
+"""Below this it is not worth asking the system."""
+
+
+def map_file(path: Path) -> memoryview:
+    """The contents of a regular file, read-only and read when looked at; an empty one too. OSError.
+
+    Who holds it, or an array made of it, must not see the file made shorter.
+    """
+    with path.open("rb") as file:
+        if not path.stat().st_size:
+            return memoryview(b"")
+        return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+
+
+def release(array: np.ndarray[Any, Any]) -> None:
+    """Let the system take back the pages of an array that was made of a mapped file; they are read again at need."""
+    if array.nbytes < _LEAST_BYTES or not hasattr(mmap.mmap, "madvise"):
+        return
+    low, high = np.lib.array_utils.byte_bounds(array)
+    owner: Any = array
+    while isinstance(owner, np.ndarray):
+        owner = owner.base
+    if not (isinstance(owner, memoryview) and isinstance(owner.obj, mmap.mmap)):
+        return
+    file = np.frombuffer(owner.obj, np.uint8)
+    start, end = low - file.ctypes.data, high - file.ctypes.data
+    begin = start - start % mmap.PAGESIZE
+    owner.obj.madvise(mmap.MADV_DONTNEED, begin, end - begin)

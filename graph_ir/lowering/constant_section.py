@@ -1,0 +1,67 @@
+"""The constants of a program, packed as their formats say, one behind the other in one piece of memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ...base.aligned_memory import ALIGNMENT, aligned_empty, large_alignment
+from ...base.dtypes import U8
+from ...base.mapped_file import release
+from ...tensor_ir.nodes import Buffer
+from ..ir.graph import Array, Graph, GraphTensor, Op, subgraphs_of
+from ..ops.control import ControlOp
+
+_SAMPLE_BYTES = 64
+
+
+class ConstantSection:
+    """The constants of a graph, then those of the subgraphs of its control ops; equal ones once, each aligned.
+
+    `data` is u8[n]; it is the only copy that is made of a constant, whose file need not stay in memory.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        constants = list(_constants(graph))
+        most = sum(op.outputs[0].details.size_bytes + ALIGNMENT for op in constants)
+        self._memory = aligned_empty((most,), np.dtype(np.uint8), large_alignment(most))
+        self._end = 0
+        self._known: dict[tuple[int, bytes], list[int]] = {}
+        self.offsets: dict[GraphTensor, int] = {op.outputs[0]: self._add(op) for op in constants}
+        self.data: Array = self._memory[: self._end]
+        self.buffer = Buffer("constants", U8, (self._end,))
+
+    def _add(self, op: Op) -> int:
+        """Where the constant lies."""
+        value, details = np.asarray(op.attrs["value"]), op.outputs[0].details
+        begin = self._end + -self._end % ALIGNMENT
+        end = begin + details.size_bytes
+        target = self._memory[begin:end]
+        arranged = details.format.arranged(value)
+        np.copyto(target.view(arranged.dtype).reshape(arranged.shape), arranged)
+        release(value)
+        same = self._known.setdefault((target.size, _sample(target)), [])
+        for earlier in same:
+            if np.array_equal(self._memory[earlier : earlier + target.size], target):
+                return earlier
+        same.append(begin)
+        self._memory[self._end : begin] = 0
+        self._end = end
+        return begin
+
+
+def _constants(graph: Graph) -> Iterator[Op]:
+    pending = [graph]
+    while pending:
+        current = pending.pop(0)
+        for op in current.ops:
+            if op.op_name == "constant":
+                yield op
+            elif isinstance(op, ControlOp):
+                pending.extend(subgraphs_of(op))
+
+
+def _sample(data: Array) -> bytes:
+    """A few bytes from everywhere: most constants that differ differ there."""
+    return data[:: max(1, data.size // _SAMPLE_BYTES)].tobytes()
