@@ -1,4 +1,4 @@
-"""Arrays that start at a multiple of so many bytes."""
+"""Arrays aligned to a given number of bytes."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from collections.abc import Sequence
 import numpy as np
 
 ALIGNMENT = 64
-"""Bytes of a cache line: what every tensor in memory starts on."""
+"""Bytes of a cache line: the alignment of every tensor in memory."""
 
 HUGE_PAGE = 2 << 20
-"""Bytes of a transparent huge page: buffers of several of them start on one, so that all of it can be mapped so."""
+"""Bytes of a transparent huge page. Buffers of several pages are aligned to it."""
 
 _HUGE_FROM = 2 * HUGE_PAGE
 
@@ -19,7 +19,7 @@ _HUGE_FROM = 2 * HUGE_PAGE
 def aligned_empty(shape: Sequence[int], dtype: np.dtype, alignment: int = ALIGNMENT) -> np.ndarray:
     """Return an uninitialised C-contiguous array whose data starts at a multiple of `alignment` bytes.
 
-    `alignment` is any power of two. Raises MemoryError when the system has not that much.
+    `alignment` is any power of two. Raises MemoryError when memory is short.
     """
     size = math.prod(shape) * dtype.itemsize
     raw = np.empty(size + alignment, np.uint8)
@@ -28,7 +28,7 @@ def aligned_empty(shape: Sequence[int], dtype: np.dtype, alignment: int = ALIGNM
 
 
 def aligned_copy(array: np.ndarray, alignment: int = ALIGNMENT) -> np.ndarray:
-    """Return `array` itself when it is C-contiguous and aligned, else a copy that is."""
+    """Return `array` itself if it is C-contiguous and aligned, else an aligned copy."""
     if array.flags.c_contiguous and array.ctypes.data % alignment == 0:
         return array
     copy = aligned_empty(array.shape, array.dtype, alignment)

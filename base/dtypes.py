@@ -40,7 +40,7 @@ class DType:
 
     @property
     def accumulator(self) -> DType:
-        """The type sums are kept in: f32 for the 16-bit floats, the type itself otherwise."""
+        """The type sums are accumulated in: f32 for 16-bit floats, else the type itself."""
         return F32 if self.is_float and self.bits == 16 else self
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""Errors by blame: the user's input, what graphc does not handle yet, and our own faults."""
+"""Errors by blame: wrong input, input that graphc does not support yet, and bugs in graphc."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ _MOST_LETTERS = 50_000
 
 
 class GraphcError(Exception):
-    """Base of every error graphc raises on purpose. `exit_code` is what the command line returns."""
+    """Base of every error graphc raises deliberately. `exit_code` is the exit code of the command line."""
 
     exit_code = 4
 
 
 class _ReportedError(GraphcError):
-    """Base of what the user is told in a sentence: what it quotes of a file stays on one line, in a readable length."""
+    """Base of one-sentence errors for the user: text quoted from a file is kept on one line and shortened."""
 
     def __init__(self, message: str) -> None:
         super().__init__(one_line(message))
@@ -35,7 +35,7 @@ class UnsupportedError(_ReportedError):
 
 
 class InternalError(GraphcError):
-    """A fault of graphc itself. `excerpt` is the text of the IR around the fault, shown with the message."""
+    """A bug in graphc. `excerpt` is the text of the IR around the fault, shown with the message."""
 
     exit_code = 4
 

@@ -1,4 +1,4 @@
-"""Files mapped into memory: their pages count as this process's only as long as they are needed."""
+"""Files mapped into memory: their pages stay resident only as long as they are needed."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 _LEAST_BYTES = 1 << 20
-"""Below this it is not worth asking the system."""
+"""Below this size a system call is not worth its cost."""
 
 
 def map_file(path: Path) -> memoryview:
-    """The contents of a regular file, read-only and read when looked at; an empty one too. OSError.
+    """Map a regular file read-only; its pages are read on access. Empty files are allowed. OSError.
 
-    Who holds it, or an array made of it, must not see the file made shorter.
+    The file must not be truncated while the result, or an array made from it, is in use.
     """
     with path.open("rb") as file:
         if not path.stat().st_size:
@@ -24,7 +24,7 @@ def map_file(path: Path) -> memoryview:
 
 
 def release(array: np.ndarray[Any, Any]) -> None:
-    """Let the system take back the pages of an array that was made of a mapped file; they are read again at need."""
+    """Let the system reclaim the pages of an array in a mapped file; they are read again on access."""
     if array.nbytes < _LEAST_BYTES or not hasattr(mmap.mmap, "madvise"):
         return
     low, high = np.lib.array_utils.byte_bounds(array)

@@ -14,21 +14,21 @@ SWITCHES = (
     "recompose",  # recognise softmax, layer norm, gelu, ... in what exporters decomposed
     "blocked-layouts",  # let propagate_layouts choose blocked formats
     "direct-convolution",  # convolve tap by tap, channels last, instead of im2col and a matrix product
-    "channel-windows",  # depthwise convolutions and pools channels last, from the image without its padding
-    "winograd",  # convolve 3 x 3 windows by Winograd's transforms: fewer products, larger rounding errors
+    "channel-windows",  # run depthwise convolutions and pools channels last, reading images without stored padding
+    "winograd",  # run 3 x 3 convolutions as Winograd convolutions: fewer multiplications, larger rounding errors
     "fuse",  # fuse elementwise chains into each other and into matmul epilogues
     "in-place",  # let the memory planner reuse buffers
 )
 
 WINOGRAD = ("auto", "f2", "f4")
-"""Which of Winograd's forms: the cost model's choice for each convolution, or one wherever it can run."""
+"""Which Winograd form to use: the cost model's choice per convolution, or one form wherever it applies."""
 
 
 @dataclass(frozen=True)
 class CompileOptions:
     """How to compile.
 
-    `disabled` holds the kill switches that are off (`-X no-fuse`). `dump_dir` receives the text of
+    `disabled` names the optimisations that are turned off (`-X no-fuse`). `dump_dir` receives the text of
     every stage that changed. `verify` checks the graph after every pass, and the final loops.
     `winograd`: one of `WINOGRAD` (`-X winograd=f4`).
     """

@@ -1,4 +1,4 @@
-"""What code is generated for: the ISA, its vector shape, and the one table of tiles and cache blocks per ISA.
+"""The target of code generation: ISA, vector shape, and the table of tiles and cache blocks per ISA.
 
 Pure data. `codegen.host` fills in what the running CPU reports; everything below takes a `Target` as an argument.
 """
@@ -29,7 +29,7 @@ class GemmTile:
 
 @dataclass(frozen=True)
 class IsaTable:
-    """Numbers of one ISA that templates block with; each with its reason in `ISA_TABLES`."""
+    """Blocking parameters of one ISA; `ISA_TABLES` gives the reason for each."""
 
     vector_bits: int
     registers: int
@@ -39,8 +39,8 @@ class IsaTable:
 
 
 ISA_TABLES = {
-    # k_unroll: k steps in one trip of the innermost loop. With 24 multiply-adds a step its counter is hidden already,
-    # and LLVM's scheduler spills when it sees more steps at once; with 12, two steps hide it.
+    # k_unroll: k steps per iteration of the innermost loop. With 24 multiply-adds per step the loop counter is hidden
+    # already, and LLVM's scheduler spills when it sees more steps at once; with 12, two steps hide it.
     "avx512": IsaTable(512, 32, True, True, 1),
     "avx2": IsaTable(256, 16, False, True, 2),
     # With two k steps at once LLVM keeps a vector of B on the stack: 47.2 GFLOP/s instead of 49.7 on 128x768x768.
@@ -88,5 +88,5 @@ class Target:
         return {f"+{feature}" for feature in features} <= set(self.features.split(","))
 
     def with_features(self, cpu: str, features: str) -> Target:
-        """The same vector shapes emitted for another CPU: how tests run 512-bit code on a 256-bit machine."""
+        """The same vector shapes emitted for another CPU: tests use it to run 512-bit code on a 256-bit machine."""
         return replace(self, cpu=cpu, features=features)

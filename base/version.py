@@ -1,3 +1,3 @@
-"""The version of graphc: here and nowhere else."""
+"""The version of graphc, defined only here."""
 
 __version__ = "0.1.0"

@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import IO
 
 TEMPORARY_FILES = ".graphc-*.tmp"
-"""Names of files that are being written; one that is old belongs to a process that was killed."""
+"""Names of temporary files being written; an old one was left by a process that was killed."""
 
 
 @contextmanager
 def whole_file(path: str | os.PathLike[str], durable: bool = False) -> Iterator[IO[bytes]]:
-    """A stream whose bytes become the file at `path` when the block ends, and nothing if it ends with an error.
+    """A stream whose bytes become the file at `path` when the block ends; if it ends with an error, no file is written.
 
-    `durable`: they are on the disk by then. What is no regular file, such as a pipe or /dev/stdout, is written to as it
-    is. OSError where the system refuses the file.
+    `durable`: flush them to disk first. A path that is not a regular file, such as a pipe or /dev/stdout, is written
+    directly. OSError if the system refuses the file.
     """
     place = Path(os.path.realpath(path))
     if place.exists() and not place.is_file():

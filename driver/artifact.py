@@ -1,4 +1,4 @@
-"""The artifact of a compiled program: its metadata, what the compiler counted, and the code of the thread pool."""
+"""The artifact of a compiled program: its metadata, compiler statistics, and the code of the thread pool."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def _stats(source: Graph, graph: Graph, lowered: LoweredModel) -> dict[str, Any]
 
 
 def _reorders(graph: Graph) -> dict[str, int] | None:
-    """Changes of layout left in the program and their bytes; None where every activation is plain."""
+    """Layout changes left in the program and their bytes; None if every activation is plain."""
     if not has_layouts(graph):
         return None
     edges, inside = (

@@ -1,4 +1,4 @@
-"""The keys of the compile cache: everything that decides what comes out, and nothing else."""
+"""The keys of the compile cache: everything the output depends on, and nothing else."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FILE_LIMIT = 1 << 31
 """Bytes of a model file above which its contents are not looked at twice; protobuf ends there too."""
 
 NOT_IN_KEY = ("dump_dir", "verify")
-"""Options that change what is written or checked on the way, and not what comes out."""
+"""Options that affect what is written or checked on the way, but not the output."""
 
 _ROOMS = ("base", "codegen", "driver", "frontend", "graph_ir", "runtime", "tensor_ir")
 
@@ -39,9 +39,9 @@ def cache_key(source: Graph, ctx: LowerContext) -> str:
 def file_key(request: CompileRequest, limit: int = FILE_LIMIT) -> str | None:
     """As `cache_key`, of the bytes of a model (or of the ONNX file at a path) and the shapes that are fixed in it.
 
-    None for what is not told by those bytes alone: other formats, models with constants or attributes from elsewhere,
-    and ONNX with tensors in other files, whose place stands in the file under the name "location". UserError does not
-    happen: what cannot be read is for the reader.
+    None where those bytes do not determine the model: other formats, models with constants or attributes from
+    elsewhere, and ONNX with tensors in other files, which the file names under the key "location". Raises no UserError:
+    the frontend reports files that cannot be read.
     """
     if request.constants or request.attrs:
         return None
@@ -72,7 +72,7 @@ def kernel_key(function: Function, target: Target) -> str:
 
 
 def _circumstances(ctx: LowerContext) -> list[str]:
-    """Everything beside the model that decides what comes out."""
+    """Everything besides the model that the output depends on."""
     options = {
         f.name: getattr(ctx.options, f.name)
         for f in fields(ctx.options)
@@ -105,15 +105,15 @@ def _digest(*parts: str) -> str:
 
 
 def _stable(value: object) -> str:
-    """The same text in every process: sets have no order of their own."""
+    """The same text in every process, although sets are unordered."""
     return repr(sorted(value) if isinstance(value, (set, frozenset)) else value)
 
 
 @cache
 def source_fingerprint() -> str:
-    """SHA-256 of name, size and time of every source file that has a part in compiling.
+    """SHA-256 of the names, sizes and times of all source files that take part in compiling.
 
-    A version number does not change while graphc is being worked on; these do.
+    The version number does not change during development; these do.
     """
     root = Path(__file__).parents[1]
     digest = hashlib.sha256()

@@ -2,8 +2,8 @@
 that decides what comes out.
 
 The folder belongs to its user alone, as code is loaded from it: one that others may enter is not used. An entry is
-checked byte by byte when read, and renamed into place when written, so that a reader, two writers or a writer that is
-killed never meet half of one. A damaged entry is deleted and made anew. Nothing here is an error: where the cache
+checked byte by byte when read and renamed into place when written, so that concurrent readers and writers, even killed
+ones, never see a partial entry. A damaged entry is deleted and compiled again. Nothing here is an error: if the cache
 cannot be used, a warning is logged and the model is compiled.
 
 A model (`.gcm`) is found by the contents of its graph. Beside it an alias (`.key`), found by the contents of the file
@@ -29,10 +29,10 @@ from ..runtime.artifact import Artifact
 
 SUFFIX, ALIAS_SUFFIX, KERNEL_SUFFIX = ".gcm", ".key", ".kernel"
 LIMIT_BYTES = 4 << 30
-"""Entries unused for longest are deleted when all of them together are larger."""
+"""The least recently used entries are deleted when the cache exceeds this size."""
 
 ABANDONED_SECONDS = 3600.0
-"""Age from which a temporary file is taken for that of a writer that was killed."""
+"""Age from which a temporary file is assumed to belong to a killed writer."""
 
 _CHECK_BYTES = hashlib.sha256().digest_size
 _LOG = logging.getLogger("graphc.cache")
@@ -82,12 +82,12 @@ class CompileCache:
             _LOG.warning("%s; it is deleted from the cache", error)
             self._delete([path])
             return None
-        except OSError:  # somebody has just cleared the cache
+        except OSError:  # the cache was cleared in the meantime
             return None
         return replace(artifact, origin="")
 
     def put(self, key: str, artifact: Artifact) -> bool:
-        """Keep an artifact, and make room for it; says whether it is kept."""
+        """Store an artifact and make room for it; return whether it was stored."""
         refusal = self._make_folder() or self._refusal()
         if refusal is None:
             try:
@@ -168,7 +168,7 @@ class CompileCache:
         return Contents(tuple(found), len(sizes), sum(sizes))
 
     def clear(self) -> tuple[int, int, int]:
-        """Delete everything, also what killed writers left; returns (models, kernels, bytes). UserError as above."""
+        """Delete everything, also leftovers of killed writers; return (models, kernels, bytes). UserError as above."""
         self._check_folder()
         files = self._files()
         self._delete([path for path, _ in files])
@@ -221,7 +221,7 @@ class CompileCache:
         return sorted(found, key=lambda item: -item[1].st_mtime)
 
     def _make_room(self) -> None:
-        """Delete what was not used for longest beyond the limit, and temporary files nobody will finish."""
+        """Delete the least recently used entries beyond the limit, and abandoned temporary files."""
         total, old = 0, []
         for path, info in self._files():
             total += info.st_size

@@ -25,7 +25,7 @@ from .tuning import tuned_blockings
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What became of a request: an artifact, compiled or `from_cache`, and how long that took."""
+    """The result of a request: an artifact, compiled or `from_cache`, and how long that took."""
 
     request: CompileRequest
     artifact: Artifact
@@ -51,12 +51,11 @@ def compile(
 
     `model`: a path, the bytes of a file, an onnx.ModelProto or a Graph. `target`: native, avx512, avx2 or generic.
     `threads`: None takes GRAPHC_NUM_THREADS, OMP_NUM_THREADS or the CPUs this process may use. `inputs`: shapes the
-    file leaves open, such as {"x": "f32[8,13]"}. `disabled`: optimisations to leave out (`options.SWITCHES`).
-    `constants`: arrays the file leaves out; `attrs`: attributes it does not tell ({"node.axis": "1"}).
-    `tuning`: a file of measured blockings (default: the one `graphc tune` writes, if there is one).
-    `cache`: whether to look in the compile cache first and to keep there what is made (`graphc cache status`).
-    `jobs`: processes to compile with; None takes GRAPHC_JOBS or the CPUs this process may use.
-    UserError, UnsupportedError.
+    file leaves open, such as {"x": "f32[8,13]"}. `disabled`: optimisations to turn off (`options.SWITCHES`).
+    `constants`: arrays the file omits; `attrs`: attributes it does not specify ({"node.axis": "1"}). `tuning`: a file
+    of measured blockings (default: the one `graphc tune` writes, if there is one). `cache`: whether to use the compile
+    cache (`graphc cache status`). `jobs`: processes to compile with; None takes GRAPHC_JOBS or the CPUs this process
+    may use. UserError, UnsupportedError.
     """
     resolved = target_for(target) if isinstance(target, str) else target
     dump = Path(dump_dir) if dump_dir else None

@@ -1,4 +1,4 @@
-"""What one compilation is asked for: a value, made from the arguments of the Python API or of a command."""
+"""The request for one compilation: a value made from the arguments of the Python API or of a command."""
 
 from __future__ import annotations
 
@@ -26,11 +26,10 @@ Model = Any
 
 @dataclass(frozen=True, eq=False)
 class CompileRequest:
-    """A model, what its file leaves open, and how to compile it.
+    """A model, values for what its file does not specify, and how to compile it.
 
-    `inputs`, `constants` and `attrs` are those of `frontend.load`. `blockings` overrules the cost model, by problem
-    string. `jobs`: processes that compile kernels. `cache`: where to look first and to keep what is made; None means
-    nowhere.
+    `inputs`, `constants` and `attrs` are those of `frontend.load`. `blockings` overrides the cost model, by problem
+    string. `jobs`: processes that compile kernels. `cache`: the cache to use; None disables caching.
     """
 
     model: Model
@@ -50,7 +49,7 @@ class CompileRequest:
 
     @property
     def context(self) -> LowerContext:
-        """What passes and lowering may look at."""
+        """The context for passes and lowering."""
         return LowerContext(self.target, self.options, self.blockings)
 
 

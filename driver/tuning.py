@@ -1,7 +1,7 @@
 """Measured blockings, kept in an SQLite file: what `graphc tune` finds and `graphc compile` uses.
 
-A row is keyed by problem, CPU, ISA, threads and compiler version, so that a file may be shared by machines and grows
-stale by itself when any of them changes.
+A row is keyed by problem, CPU, ISA, threads and compiler version, so that machines may share a file, and rows become
+stale when any of them changes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Front doors into other libraries: JAX functions compiled by graphc.
+"""Entry points from other libraries: JAX functions compiled by graphc.
 
-May import: every room; the library it serves only inside the functions that need it.
+May import: every room; the other library only inside the functions that need it.
 """

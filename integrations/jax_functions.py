@@ -3,8 +3,8 @@
     f = graphc.jax.jit(lambda x, w: jax.nn.relu(x @ w))
     y = f(x, w)
 
-JAX traces the function to HLO, which graphc reads and compiles, once for each combination of shapes and dtypes. The
-module has another name than `graphc.jax`: a file called jax.py in the root of a checkout would hide jax itself.
+JAX traces the function to HLO, which graphc reads and compiles, once per combination of shapes and dtypes. The module
+is not named `graphc.jax`, as a file jax.py in the root of a checkout would shadow jax itself.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ..runtime.executor import CompiledModel
 
 @dataclass(frozen=True)
 class _Compiled:
-    """One specialisation: the model, and the tree its results belong in."""
+    """One specialisation: the model and the pytree structure of its results."""
 
     model: CompiledModel
     results: Any
@@ -39,9 +39,9 @@ def jit(
 ) -> Any:
     """A function of the same arguments that runs native code; also a decorator. Options are those of `compile`.
 
-    Arguments and results are pytrees of arrays; results are NumPy arrays, which JAX takes as they are. Only what JAX
-    can trace is compiled: no side effects, and no gradient is taken through the result (take it inside). UserError
-    where jax is missing; UnsupportedError, at the first call, for operations graphc does not have.
+    Arguments and results are pytrees of arrays; results are NumPy arrays, which JAX accepts directly. The function must
+    be traceable: no side effects, and gradients are taken inside it, not through its result. UserError if jax is
+    missing; UnsupportedError, at the first call, for operations graphc does not have.
     """
     if function is None:
         return functools.partial(jit, target=target, threads=threads, disabled=disabled)
@@ -60,7 +60,7 @@ class JitFunction:
     ) -> None:
         self._jax = _import_jax()
         self._function = function
-        # Arguments that are not used stay parameters, so that the model's inputs are the leaves of the arguments.
+        # Unused arguments stay parameters, so that the model's inputs are the leaves of the arguments.
         self._traced = self._jax.jit(function, keep_unused=True)
         self._compile_hlo = functools.partial(
             compile, target=target, threads=threads, disabled=tuple(disabled)
@@ -76,7 +76,8 @@ class JitFunction:
             self._cache[key] = self._compile(args, kwargs)
         compiled = self._cache[key]
         specs = compiled.model.inputs
-        # JAX may compute in another type than it is given: f64 as f32, a Python number as what it fits in.
+        # JAX may compute in another type than that of the argument: f64 as f32, a Python number in a type that holds
+        # it.
         arrays = [
             np.asarray(leaf, spec.dtype.numpy) for leaf, spec in zip(leaves, specs, strict=True)
         ]
@@ -85,12 +86,12 @@ class JitFunction:
         )
 
     def lower(self, *args: Any, **kwargs: Any) -> str:
-        """The HLO text that calls with such arguments compile."""
+        """The HLO text compiled for such arguments."""
         text: str = self._lowered(args, kwargs).compiler_ir("hlo").as_hlo_text(True)
         return text
 
     def model(self, *args: Any, **kwargs: Any) -> CompiledModel:
-        """The compiled model that calls with such arguments run: to save, profile or look at."""
+        """The model compiled for such arguments: to save, profile or inspect."""
         return self._compile(args, kwargs).model
 
     @property
@@ -103,7 +104,7 @@ class JitFunction:
 
     def _compile(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Compiled:
         lowered = self._lowered(args, kwargs)
-        # Large constants too: they are weights as often as not.
+        # Large constants too: they are often weights.
         text = lowered.compiler_ir("hlo").as_hlo_text(True)
         model = self._compile_hlo(text.encode())
         return _Compiled(model, self._jax.tree.structure(lowered.out_info))
@@ -114,7 +115,7 @@ def _named(specs: Sequence[Any], arrays: Sequence[np.ndarray]) -> Mapping[str, n
 
 
 def _kind(leaf: Any) -> Any:
-    """What a specialisation depends on of one leaf: shape and dtype; of a Python number its type."""
+    """The part of a leaf that selects a specialisation: shape and dtype, or the type of a Python number."""
     if hasattr(leaf, "dtype") and hasattr(leaf, "shape"):
         return leaf.shape, leaf.dtype, getattr(leaf, "weak_type", False)
     return type(leaf)

@@ -18,7 +18,7 @@ from __future__ import annotations
 import ctypes
 
 ABI_VERSION = 1
-"""Raised with every change of anything on this page; an artifact of another version is refused."""
+"""Incremented with every change to anything on this page; an artifact of another version is refused."""
 
 ALIGNMENT = 64
 """Bytes: constants and arena start at a multiple of it (a cache line, and the widest vector register)."""
@@ -46,7 +46,7 @@ ParallelForFunction = ctypes.CFUNCTYPE(
 
 
 def pointer(value: int | ctypes.Array[ctypes.c_void_p] | None) -> ctypes.c_void_p:
-    """Return a `void *` argument made once for many calls: from an address, an array of pointers, or null."""
+    """Return a reusable `void *` argument: from an address, an array of pointers, or null."""
     if isinstance(value, ctypes.Array):
         return ctypes.cast(value, ctypes.c_void_p)
     return ctypes.c_void_p(value)

@@ -53,9 +53,9 @@ def select_outputs(model: str, specs: Sequence[TensorSpec], names: Sequence[str]
 
 
 def accept_input(spec: TensorSpec, value: Any) -> np.ndarray:
-    """Return `value` as a dense array of the input's type: itself, or a copy where the memory is laid out otherwise.
+    """Return `value` as a dense array of the input's type: itself, or a copy if its memory layout differs.
 
-    Takes arrays and whatever has `__array__`. Values are never cast. UserError saying what was expected.
+    Accepts arrays and objects with `__array__`. Values are never cast. UserError saying what was expected.
     """
     array = _as_array("input", spec, value)
     # NumPy's own layout change keeps values: byte order, strides and alignment only.
@@ -63,7 +63,7 @@ def accept_input(spec: TensorSpec, value: Any) -> np.ndarray:
 
 
 def check_buffer(role: str, spec: TensorSpec, value: Any) -> np.ndarray:
-    """Return `value`, an array native code may use in place again and again. `role` is `input` or `output`.
+    """Return `value`, an array that native code may use in place on every call. `role` is `input` or `output`.
 
     UserError when its type is wrong, or when its memory would need a copy.
     """

@@ -1,4 +1,4 @@
-"""A compiled model as data: what the compiler makes, a `.gcm` file holds and the executor runs."""
+"""A compiled model as data: the compiler produces it, a `.gcm` file stores it and the executor runs it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Artifact:
 
     `constants` is u8[n], 64-byte aligned (copied when it is not), read-only. `object_code` is an object file that
     exports `graphc_entry`; `support_code` one that exports the thread pool, empty where models run serially. `origin`
-    is how messages call it: the file it was read from.
+    names it in messages: the file it was read from.
     """
 
     metadata: Metadata
@@ -34,7 +34,7 @@ class Artifact:
 
     def __post_init__(self) -> None:
         constants = np.ascontiguousarray(self.constants).reshape(-1).view(np.uint8)
-        # What lies aligned stays where it is (mapped from the file); a copy may as well start on a huge page.
+        # Aligned data stays where it is (mapped from the file); a copy may as well start on a huge page.
         if constants.ctypes.data % ALIGNMENT:
             constants = aligned_copy(constants, large_alignment(constants.nbytes))
         aligned = constants.view()
@@ -62,7 +62,7 @@ class Artifact:
     def load(path: str | os.PathLike[str], resident: bool = False) -> Artifact:
         """Read a `.gcm` file. UserError when anything in it is wrong.
 
-        The constants stay mapped from it, or lie in memory of large pages if `resident`.
+        The constants stay mapped from it, or are copied to memory of huge pages if `resident`.
         """
         path = Path(path)
         header, sections = read_container(path, resident)

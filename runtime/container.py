@@ -1,4 +1,4 @@
-"""The file under an artifact: a checked JSON header and named, aligned sections of bytes.
+"""The file format of artifacts: a checked JSON header and named, aligned sections of bytes.
 
     offset  bytes
     0       8      magic
@@ -33,7 +33,7 @@ from ..base.whole_file import whole_file
 from .abi import ABI_VERSION, ALIGNMENT
 
 MAGIC = b"\x89GCM\r\n\x1a\n"
-"""A byte above 127 and both line ends, so that a transfer in text mode is recognised as damage."""
+"""Contains a byte above 127 and both line endings, so that a transfer in text mode is detected as damage."""
 
 FORMAT_VERSION = 1
 MAX_HEADER_BYTES = 64 << 20
@@ -53,7 +53,7 @@ class _Section:
 def write_container(
     path: Path, header: Mapping[str, Any], sections: Mapping[str, memoryview]
 ) -> None:
-    """Write a container to `path` atomically: the old file or the whole new one, never a part of it.
+    """Write a container to `path` atomically: readers see the old file or the complete new one.
 
     UserError when the system refuses the file.
     """
@@ -80,7 +80,8 @@ def _lay_out(
     """Return the header's JSON, every section's offset and the file's size."""
     digests = {name: hashlib.sha256(data).hexdigest() for name, data in sections.items()}
     text = b""
-    # The offsets depend on the header's length and stand in it: grows at most a few times, then stays.
+    # The header contains offsets that depend on its own length: repeat until the length is stable, a few rounds at
+    # most.
     while True:
         table, offsets = [], {}
         end = _PRELUDE.size + len(text)
@@ -106,7 +107,7 @@ def read_container(
 ) -> tuple[dict[str, Any], dict[str, memoryview]]:
     """Return the header and the sections of a container, after checking every byte of it.
 
-    The file is mapped read-only, or read into memory of large pages if `resident`.
+    The file is mapped read-only, or read into memory of huge pages if `resident`.
     UserError naming the file and what is wrong: no such file, not an artifact, another version, truncated, damaged.
     """
     where = path.name
@@ -174,7 +175,7 @@ def _section(entry: object, where: str) -> _Section:
 
 
 def _check_layout(view: memoryview, table: list[_Section], begin: int, where: str) -> None:
-    """Sections lie inside the file, aligned, in order, apart, with zeros between them and nothing after them."""
+    """Check that sections are inside the file, aligned, ordered, disjoint, zeros between them and nothing after."""
     names = [s.name for s in table]
     if len(set(names)) != len(names):
         raise UserError(f"{where}: section names must differ, got {', '.join(names)}; {_AGAIN}")

@@ -55,7 +55,7 @@ def measure(call: Callable[[], object], warmup: int, repeats: int) -> NodeTime:
 
 
 def no_time() -> NodeTime:
-    """The time of a node for which no code runs."""
+    """The time of a node without code of its own."""
     now = time.time()
     return NodeTime(0.0, now, now, (0.0,))
 

@@ -24,8 +24,8 @@ class CompiledModel:
     """A model ready to run; `graphc.compile` and `graphc.load` make it.
 
     Calls may come from many Python threads at once. Call it with arrays by position or by input name: one output is
-    returned as an array, several as a tuple. Arrays of other strides, alignment or byte order are copied, values never
-    cast: UserError instead, naming the input, the type it must have and the type it got.
+    returned as an array, several as a tuple. Arrays with other strides, alignment or byte order are copied; values are
+    never cast: a wrong dtype is a UserError that names the input, the type it must have and the type it got.
     """
 
     def __init__(self, artifact: Artifact, threads: int = 1) -> None:

@@ -1,4 +1,4 @@
-"""Object code into the process, and what this CPU can run: the only file of the runtime that touches LLVM."""
+"""Loads object code into the process and detects what this CPU can run: the only file of the runtime that uses LLVM."""
 
 from __future__ import annotations
 

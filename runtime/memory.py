@@ -25,8 +25,8 @@ frozen C interface (compiled extensions read it inline)."""
 def output_allocator(shape: tuple[int, ...], dtype: np.dtype) -> Callable[[], np.ndarray]:
     """Return a function that makes an uninitialised output array.
 
-    NumPy's own 16-byte alignment costs nothing to get and little to use on small arrays; on larger ones vector
-    stores that straddle cache lines cost more than aligning.
+    For small arrays NumPy's own 16-byte alignment is free and costs little to use; for larger ones, vector stores that
+    straddle cache lines cost more than aligning.
     """
     if math.prod(shape) * dtype.itemsize < _ALIGNED_FROM:
         return partial(np.empty, shape, dtype)
@@ -36,7 +36,7 @@ def output_allocator(shape: tuple[int, ...], dtype: np.dtype) -> Callable[[], np
 def data_address(array: np.ndarray) -> int:
     """Return the address of an array's first element.
 
-    Like `array.ctypes.data`, which takes ten times as long: more than all the rest of a call.
+    Like `array.ctypes.data`, which takes ten times as long: more than the rest of a call.
     """
     return ctypes.c_void_p.from_address(id(array) + DATA_POINTER_OFFSET).value or 0
 

@@ -1,4 +1,4 @@
-"""What an artifact says about its model, as frozen dataclasses and as JSON."""
+"""The metadata of an artifact, as frozen dataclasses and as JSON."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def _tensors(reader: _Reader, key: str) -> tuple[TensorSpec, ...]:
 
 
 class _Reader:
-    """Typed look-ups in a JSON object; every failure names the file, the place and the key."""
+    """Typed lookups in a JSON object; every failure names the file, the enclosing object and the key."""
 
     def __init__(self, value: object, where: str, place: str) -> None:
         if not isinstance(value, dict):
@@ -147,7 +147,7 @@ class _Reader:
 
     def sizes(self, key: str) -> tuple[int, ...]:
         values = self.get(key, list)
-        # A product of more than a few big sizes would be a huge integer: bound the count first.
+        # The product of many big sizes would be a huge integer: bound their number first.
         if len(values) > 64 or not all(type(v) is int and 0 <= v <= MAX_BYTES for v in values):
             raise self._wrong(key, f"at most 64 sizes from 0 to {MAX_BYTES}", values)
         return tuple(values)

@@ -22,7 +22,7 @@ Caller = Callable[[Sequence[Any]], list[np.ndarray]]
 class NativeModel:
     """Code, constants and scratch memory of one model, in the process.
 
-    Running calls and bound calls hold it, so that closing a model cannot pull it from under them.
+    Running calls and bound calls hold a reference, so that closing a model does not free it while they use it.
     """
 
     def __init__(self, artifact: Artifact, threads: int) -> None:
@@ -39,8 +39,8 @@ class NativeModel:
 def make_caller(native: NativeModel, artifact: Artifact) -> Caller:
     """Return the function that checks one array per input, runs the model and returns fresh output arrays.
 
-    A closure, and longer than most: it is the whole of a call's overhead, and every attribute or call it avoids is
-    a few per cent of that.
+    A closure, longer than most functions here: it is the entire overhead of a call, and each attribute lookup or call
+    it avoids saves a few per cent.
     """
     meta = artifact.metadata
     inputs = [(i, spec, spec.dtype.numpy, spec.shape) for i, spec in enumerate(meta.inputs)]

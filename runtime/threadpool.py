@@ -22,7 +22,7 @@ def resolve_threads(
 
     The first of: `threads`, GRAPHC_NUM_THREADS, OMP_NUM_THREADS, the CPUs this process may use (`available`, for
     tests). UserError when `threads` or GRAPHC_NUM_THREADS is not a number from 1 to `MAX_THREADS`; OMP_NUM_THREADS,
-    which is not ours to judge, counts when it starts with such a number.
+    which other programs define, is used if it starts with such a number and ignored otherwise.
     """
     if threads is not None:
         return _checked("threads", threads)
@@ -49,7 +49,7 @@ def available_cpus() -> int:
     else:
         allowed = os.cpu_count() or 1
     quota = cgroup_cpus()
-    # Rounded down: a pool larger than its quota is stopped by the scheduler for the rest of every period.
+    # Rounded down: the scheduler throttles a pool larger than its quota for the rest of every period.
     return allowed if quota is None else max(1, min(allowed, int(quota)))
 
 
@@ -137,8 +137,8 @@ def shared_pool(threads: int, support_code: bytes) -> ThreadPool | None:
     key = (threads, hashlib.sha256(support_code).hexdigest())
     pool = _pools.get(key)
     if pool is None:
-        # No lock, since a fork could leave it held in the child for ever. Of two threads that get here at once, one
-        # wins the dictionary; the other's pool has no workers yet and is dropped.
+        # No lock: a fork could leave it held in the child for ever. Of two threads that get here at once, one sets the
+        # entry; the other's pool has no workers yet and is dropped.
         made = ThreadPool(threads, support_code)
         pool = _pools.setdefault(key, made)
         if pool is made:
