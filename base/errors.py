@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 
+from .printable import printable
+
 _LONG_WORD = re.compile(r"\S{501,}")
-_CONTROL = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029]")
 _MOST_LETTERS = 50_000
 
 
@@ -48,8 +49,7 @@ class InternalError(GraphcError):
 def one_line(message: str) -> str:
     """A message without control characters; of a word of more than 500 letters, or of a text beyond all measure, the
     middle is left out."""
-    text = _CONTROL.sub(lambda found: repr(found[0])[1:-1], message)
-    text = _LONG_WORD.sub(lambda found: _without_middle(found[0], 200), text)
+    text = _LONG_WORD.sub(lambda found: _without_middle(found[0], 200), printable(message))
     return text if len(text) <= _MOST_LETTERS else _without_middle(text, _MOST_LETTERS // 2)
 
 

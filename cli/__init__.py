@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import errno
+import io
 import os
 import sys
 import traceback
@@ -67,6 +68,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     words = list(sys.argv[1:] if argv is None else argv)
     args = _parser(words).parse_args(words)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # names in models are any text
     try:
         if log := os.environ.get("GRAPHC_LOG"):
             import_module(".log_levels", __name__).configure_logging(log)

@@ -13,6 +13,7 @@ from .model_arguments import (
     compile_request,
     model_texts,
 )
+from .terminal import say
 
 NAME = "asm"
 HELP = "Show the code of a node or kernel: Tensor IR, loops, LLVM IR, assembly."
@@ -61,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
                 "code": {stage: texts[stage] for stage in stages},
             }
         )
-    print(json.dumps(found) if args.json else "\n\n".join(map(_text, found)) or _no_code(wanted))
+    say(json.dumps(found) if args.json else "\n\n".join(map(_text, found)) or _no_code(wanted))
     return 0
 
 
@@ -85,10 +86,10 @@ def _stages(text: str) -> list[str]:
 def _print_map(calls: list[dict[str, Any]], as_json: bool) -> None:
     rows = [{key: call[key] for key in ("node", "kernel", "source")} for call in calls]
     if as_json:
-        print(json.dumps(rows))
+        say(json.dumps(rows))
         return
     for row in rows:
-        print(f"{', '.join(row['source'])} -> {row['node']} -> {row['kernel']}")
+        say(f"{', '.join(row['source'])} -> {row['node']} -> {row['kernel']}")
 
 
 def _text(found: dict[str, Any]) -> str:

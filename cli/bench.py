@@ -23,6 +23,7 @@ from .model_arguments import (
     split_inputs,
 )
 from .progress import progress
+from .terminal import say
 
 if TYPE_CHECKING:
     from ..bench.cases import Case
@@ -143,7 +144,7 @@ def _write(rows: list[Row], args: argparse.Namespace, threads: int) -> None:
 def _output(facts: Callable[[], Any], table: Callable[[], Any], file: str | None) -> None:
     """JSON to stdout (`-`), or to a file and the table to the terminal."""
     if file == "-":
-        print(json.dumps(facts(), indent=1))
+        say(json.dumps(facts(), indent=1))
         return
     if file:
         try:

@@ -7,6 +7,7 @@ import json
 import time
 
 from ..base.errors import UserError
+from .terminal import say
 
 NAME = "cache"
 HELP = "Show or empty the cache of compiled models and kernels."
@@ -57,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
             f"{len(held.models)} models and {held.kernels} kernels ({held.kernel_bytes / 1e6:.1f} MB), "
             f"{size / 1e6:.1f} of {LIMIT_BYTES / 1e6:.0f} MB, in {found.folder}"
         )
-    print(json.dumps(facts) if args.json else "\n".join(lines))
+    say(json.dumps(facts) if args.json else "\n".join(lines))
     return 0
 
 

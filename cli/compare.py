@@ -16,6 +16,7 @@ from .model_arguments import (
     read_model,
 )
 from .progress import Report, progress
+from .terminal import say
 
 if TYPE_CHECKING:
     from ..graph_ir.ir.graph import Graph
@@ -65,9 +66,9 @@ def run(args: argparse.Namespace) -> int:
     finding = next((o.finding for o in outcomes.values() if o.finding), None)
     command = _reproducer(args, finding) if finding else None
     if args.json:
-        print(json.dumps(_facts(outcomes, prefixes, command)))
+        say(json.dumps(_facts(outcomes, prefixes, command)))
     else:
-        print("\n".join(_lines(outcomes, prefixes, command)))
+        say("\n".join(_lines(outcomes, prefixes, command)))
     return 1 if finding or not all(prefix["ok"] for prefix in prefixes) else 0
 
 

@@ -25,6 +25,7 @@ from .summary import Verdict, summary_lines, timing_rows
 
 if TYPE_CHECKING:
     from ..driver.compiler import Outcome
+from .terminal import say
 
 NAME = "compile"
 HELP = "Compile a model to native code."
@@ -74,14 +75,14 @@ def run(args: argparse.Namespace) -> int:
             "seconds": outcome.phases.seconds,
             "verdict": verdict.to_json() if verdict else None,
         }
-        print(json.dumps({**meta.to_json(), **facts}))
+        say(json.dumps({**meta.to_json(), **facts}))
     else:
         if not args.quiet:
-            print("\n".join(summary_lines(meta, args.verbose, timing_rows(outcome))))
+            say("\n".join(summary_lines(meta, args.verbose, timing_rows(outcome))))
         if args.output and not args.quiet:
-            print(f"{'wrote':<9} {args.output}")
+            say(f"{'wrote':<9} {args.output}")
         if verdict:
-            print(verdict)
+            say(verdict)
     return 0 if verdict is None or verdict.ok else 1
 
 

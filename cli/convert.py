@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from ..base.errors import UserError
 from .model_arguments import add_model_argument, add_reading_arguments, model_texts
+from .terminal import say
 
 if TYPE_CHECKING:
     from ..tools.convert import Conversion
@@ -45,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
         raise UserError(f"'{output}' is the model itself; give another file with -o")
     texts = model_texts(args)
     done = convert(args.model, target, output, texts.inputs, texts.constants, texts.attrs)
-    print(json.dumps(_facts(done)) if args.json else _lines(args.model, done))
+    say(json.dumps(_facts(done)) if args.json else _lines(args.model, done))
     return 0
 
 

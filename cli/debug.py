@@ -13,6 +13,7 @@ from .model_arguments import (
     read_model,
 )
 from .progress import progress
+from .terminal import say
 
 NAME = "debug"
 HELP = "Run a model node by node, time every node and dump every value (TVM's formats)."
@@ -55,11 +56,11 @@ def run(args: argparse.Namespace) -> int:
         )  # fmt: skip
     if args.json:
         folder = str(root / FOLDER) if root else None
-        print(json.dumps({"nodes": [_fields(row) for row in executor.rows], "dump": folder}))
+        say(json.dumps({"nodes": [_fields(row) for row in executor.rows], "dump": folder}))
         return 0
-    print(executor.table())
+    say(executor.table())
     if root:
-        print(f"wrote {root / FOLDER}")
+        say(f"wrote {root / FOLDER}")
     return 0
 
 

@@ -7,6 +7,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from .model_arguments import add_reading_arguments, model_texts, random_array
+from .terminal import say
 
 if TYPE_CHECKING:
     from ..graph_ir.ir.graph import Graph
@@ -50,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
     }
     if values is not None:
         facts["values"] = values
-    print(json.dumps(facts) if args.json else _text(args, found, values))
+    say(json.dumps(facts) if args.json else _text(args, found, values))
     return 0 if found.same else 1
 
 

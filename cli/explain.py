@@ -16,6 +16,7 @@ from .model_arguments import (
 
 if TYPE_CHECKING:
     from ..tools.explain import Explanation
+from .terminal import say
 
 NAME = "explain"
 HELP = "Say why a model was compiled as it was: passes, layouts, blockings, fusion, memory."
@@ -45,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
     explanation = _explanation(args)
     if args.passes:
         passes = explanation.passes()
-        print(json.dumps(passes) if args.json else "\n".join(_pass_lines(passes)))
+        say(json.dumps(passes) if args.json else "\n".join(_pass_lines(passes)))
         return 0
     if args.node is None:
         whole = {
@@ -53,14 +54,14 @@ def run(args: argparse.Namespace) -> int:
             "not_fused": explanation.not_fused(),
             "memory": explanation.memory(),
         }
-        print(json.dumps(whole) if args.json else "\n".join(_model_lines(whole)))
+        say(json.dumps(whole) if args.json else "\n".join(_model_lines(whole)))
         return 0
     facts = explanation.node(args.node)
     if args.tensor_ir:
         names = dict.fromkeys(k["kernel"] for k in facts.get("kernels") or facts["calls"])
         module = explanation.lowered.module
         facts["tensor_ir"] = [print_function(module.function(name)) for name in names]
-    print(json.dumps(facts) if args.json else "\n".join(_node_lines(facts)))
+    say(json.dumps(facts) if args.json else "\n".join(_node_lines(facts)))
     return 0
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from ..base.errors import UserError
 from .model_arguments import add_reading_arguments, model_texts
+from .terminal import say
 
 if TYPE_CHECKING:
     from ..tools.operators import Operand, Operator
@@ -59,9 +60,9 @@ def run(args: argparse.Namespace) -> int:
     if not rows:
         raise UserError(f"no tensor of '{args.dump}' matches '{args.nodes}'")
     if args.json:
-        print(json.dumps(rows))
+        say(json.dumps(rows))
     else:
-        print(_table(rows))
+        say(_table(rows))
     return 1 if any(row.get("same") is False for row in rows) else 0
 
 
@@ -76,9 +77,9 @@ def _list_operators(args: argparse.Namespace) -> int:
     if not chosen:
         raise UserError(f"no operator of '{args.dump}' matches '{args.nodes}'")
     if args.json:
-        print(json.dumps([asdict(op) for op in chosen]))
+        say(json.dumps([asdict(op) for op in chosen]))
     else:
-        print("\n".join(line for op in chosen for line in _operator_lines(op)))
+        say("\n".join(line for op in chosen for line in _operator_lines(op)))
     return 0
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ..base.errors import UserError
 from .model_arguments import TARGETS, add_threads_argument
 from .progress import progress
+from .terminal import say
 
 if TYPE_CHECKING:
     from ..bench.kernels import Trial
@@ -65,16 +66,16 @@ def run(args: argparse.Namespace) -> int:
         os.sched_setaffinity(0, allowed)
     trials.sort(key=lambda trial: -trial.gflops)
     if args.json:
-        print(
+        say(
             json.dumps(
                 {"problem": str(problem), "peak": peak, "trials": [_facts(t, peak) for t in trials]}
             )
         )
         return 0
     for trial in trials[:SHOWN]:
-        print(_line(trial, peak, trial.blocking == chosen))
+        say(_line(trial, peak, trial.blocking == chosen))
     if args.asm:
-        print("\n".join(trials[0].inner_loop))
+        say("\n".join(trials[0].inner_loop))
     return 0
 
 

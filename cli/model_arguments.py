@@ -237,7 +237,9 @@ def check_names(names: Sequence[str], values: Mapping[str, str]) -> None:
 
 def random_array(tensor: TensorSpec) -> Array:
     """Values like a network's: standard normal floats, small integers, coin tosses; the same for the same name."""
-    seed = int.from_bytes(hashlib.sha256(tensor.name.encode()).digest()[:8], "little")
+    seed = int.from_bytes(
+        hashlib.sha256(tensor.name.encode(errors="surrogatepass")).digest()[:8], "little"
+    )
     rng = np.random.default_rng(seed)
     if tensor.dtype.is_float:
         return rng.standard_normal(tensor.shape, dtype=np.float32).astype(tensor.dtype.numpy)

@@ -19,6 +19,7 @@ from .model_arguments import (
 )
 from .progress import progress
 from .roofline import measured_text
+from .terminal import say
 
 if TYPE_CHECKING:
     from ..tools.profile import KernelTime, Profile
@@ -53,11 +54,11 @@ def run(args: argparse.Namespace) -> int:
     if args.trace:
         write_text(args.trace, json.dumps(trace_events(found)))
     if args.json:
-        print(json.dumps(to_json(found)))
+        say(json.dumps(to_json(found)))
         return 0
-    print("\n".join(lines(found)))
+    say("\n".join(lines(found)))
     if args.trace:
-        print(f"wrote {args.trace}")
+        say(f"wrote {args.trace}")
     return 0
 
 

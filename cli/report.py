@@ -7,6 +7,7 @@ import argparse
 from .model_arguments import add_compile_arguments
 from .profile import add_profile_arguments, profile_model, write_text
 from .progress import progress
+from .terminal import say
 
 NAME = "report"
 HELP = "Write one HTML page: graph, kernels, roofline, memory, phases, decisions, code."
@@ -31,5 +32,5 @@ def run(args: argparse.Namespace) -> int:
         report("write", 0, 1)
         write_text(args.output, report_page(compilation, found))
         report("write", 1, 1)
-    print(f"wrote {args.output}")
+    say(f"wrote {args.output}")
     return 0

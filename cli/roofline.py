@@ -8,6 +8,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from .model_arguments import TARGETS, add_threads_argument
+from .terminal import say
 
 if TYPE_CHECKING:
     from ..bench.roofline import Roofline
@@ -38,20 +39,20 @@ def run(args: argparse.Namespace) -> int:
         print(f"graphc: warning: {warning}", file=sys.stderr)
     found = roofline(target_for(args.target), threads, args.fresh)
     if args.json:
-        print(json.dumps(asdict(found)))
+        say(json.dumps(asdict(found)))
         return 0
-    print(f"{found.cpu}, {found.isa}, {found.threads} threads")
-    print(f"{'compute':<8} {found.gflops:10.1f} GFLOP/s")
+    say(f"{found.cpu}, {found.isa}, {found.threads} threads")
+    say(f"{'compute':<8} {found.gflops:10.1f} GFLOP/s")
     for level in found.levels:
         held = f"up to {level.capacity >> 10} KiB" if level.capacity else "anything larger"
         balance = found.gflops / level.gbytes_per_second
-        print(
+        say(
             f"{level.name:<8} {level.gbytes_per_second:10.1f} GB/s   {held}, "
             f"binds below {balance:.2f} FLOP/byte"
         )
-    print(measured_text(found))
+    say(measured_text(found))
     kept = "kept" if default_file().exists() else "could not be kept"
-    print(f"{kept} in {default_file()}")
+    say(f"{kept} in {default_file()}")
     return 0
 
 

@@ -12,6 +12,9 @@ import numpy as np
 
 from ..base.errors import UserError
 from .model_arguments import add_input_argument, add_threads_argument, input_arrays, split_inputs
+from .terminal import say
+
+_MOST_LETTERS = 50  # of a file name: up to 4 bytes each, and systems take 255
 
 NAME = "run"
 HELP = "Run a compiled artifact (.gcm)."
@@ -49,13 +52,13 @@ def run(args: argparse.Namespace) -> int:
     )
     if args.json:
         facts = {t.name: {"type": t.type_text} for t in model.outputs}
-        print(json.dumps({"seconds": seconds, "outputs": facts, "files": files}))
+        say(json.dumps({"seconds": seconds, "outputs": facts, "files": files}))
         return 0
     for tensor, array in zip(model.outputs, results, strict=True):
-        print(f"{tensor!r}  {_describe(array)}")
+        say(f"{tensor!r}  {_describe(array)}")
     for file in files:
-        print(f"wrote {file}")
-    print(f"ran in {seconds * 1e3:.3g} ms")
+        say(f"wrote {file}")
+    say(f"ran in {seconds * 1e3:.3g} ms")
     return 0
 
 
@@ -72,7 +75,7 @@ def _write(folder: str, names: list[str], arrays: list[np.ndarray]) -> list[str]
     try:
         Path(folder).mkdir(parents=True, exist_ok=True)
         for number, (name, array) in enumerate(zip(names, arrays, strict=True)):
-            stem = re.sub(r"[^\w.-]", "_", name).lstrip(".") or f"output_{number}"
+            stem = re.sub(r"[^\w.-]", "_", name).lstrip(".")[:_MOST_LETTERS] or f"output_{number}"
             path = Path(folder) / f"{stem}.npy"
             path = path if str(path) not in files else Path(folder) / f"{stem}_{number}.npy"
             np.save(path, array, allow_pickle=False)

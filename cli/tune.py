@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from .model_arguments import add_compile_arguments, compile_options, read_model
 from .progress import progress
+from .terminal import say
 
 if TYPE_CHECKING:
     from ..bench.kernels import Trial
@@ -72,13 +73,13 @@ def run(args: argparse.Namespace) -> int:
     finally:
         os.sched_setaffinity(0, allowed)
     if args.json:
-        print(json.dumps({"file": str(store.path), "problems": rows}))
+        say(json.dumps({"file": str(store.path), "problems": rows}))
         return 0
     for row in rows:
-        print(
+        say(
             f"{row['problem']:<32} {row['before']:7.1f} -> {row['after']:7.1f} GFLOP/s  {row['blocking']}"
         )
-    print(f"wrote {store.path}")
+    say(f"wrote {store.path}")
     return 0
 
 

@@ -7,6 +7,7 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from ..base.printable import printable
 from .model_arguments import (
     add_compile_arguments,
     check_names,
@@ -14,6 +15,7 @@ from .model_arguments import (
     read_model,
 )
 from .progress import Report, progress
+from .terminal import say
 
 if TYPE_CHECKING:
     from ..graph_ir.schedule.context import LowerContext
@@ -57,10 +59,10 @@ def run(args: argparse.Namespace) -> int:
     wrong = sum(not trial.difference.ok for trial in trials)
     found = grades(trials)
     if args.json:
-        print(json.dumps(_facts(trials, found, wrong, ctx.options.threads)))
+        say(json.dumps(_facts(trials, found, wrong, ctx.options.threads)))
     else:
         _print_table([trial for trial in trials if not (args.quiet and trial.difference.ok)])
-        print(f"{len(trials)} variants, {wrong} mismatches, {ctx.target.isa}")
+        say(f"{len(trials)} variants, {wrong} mismatches, {ctx.target.isa}")
         _print_grades(found, ctx.options.threads)
     return 1 if wrong else 0
 
@@ -128,6 +130,7 @@ def _print_table(trials: Sequence[Trial]) -> None:
     from rich import box
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(box=box.SIMPLE_HEAD)
     for heading in ("op", "layout", "blocking"):
@@ -138,7 +141,7 @@ def _print_table(trials: Sequence[Trial]) -> None:
     for trial in trials:
         variant = trial.variant
         table.add_row(
-            variant.op,
+            Text(printable(variant.op)),  # a name may look like markup
             variant.layout,
             f"{'* ' if variant.chosen else ''}{variant.blocking}",
             "" if variant.predicted is None else f"{variant.predicted:.0f}",
@@ -159,14 +162,14 @@ def _print_grades(found: Sequence[Grade], threads: int) -> None:
         return
     width = max(len(grade.problem) for grade in found)
     for grade in found:
-        print(
+        say(
             f"{grade.problem:<{width}}  {grade.variants:>3} timed, rank correlation {grade.correlation:5.2f}, "
             f"chosen {grade.chosen * 1e6:.2f} us, {100 * grade.lost:.0f} % over {grade.best_variant}"
         )
     correlation, lost = overall(found)
-    print(
+    say(
         f"cost model on {threads} threads: median rank correlation {correlation:.2f}, "
         f"its choices lose {100 * lost:.1f} % against the best measured"
     )
     if warning := load_warning(threads):
-        print(warning)
+        say(warning)

@@ -6,6 +6,8 @@ import argparse
 import json
 import platform
 
+from .terminal import say
+
 NAME = "version"
 HELP = "Show the versions of graphc and of what it uses, and the CPU."
 
@@ -19,11 +21,11 @@ def run(args: argparse.Namespace) -> int:
     """Print the versions."""
     found = facts()
     if args.json:
-        print(json.dumps(found))
+        say(json.dumps(found))
     else:
         width = max(map(len, found))
         for name, value in found.items():
-            print(f"{name:<{width}}  {value}")
+            say(f"{name:<{width}}  {value}")
     return 0
 
 

@@ -37,9 +37,9 @@ from ..tensor_ir.nodes import (
 from .capabilities import capabilities
 from .expressions import Expressions
 from .instruction_stream import InstructionStream, Typed
-from .llvm_types import memory_type, plain_name, type_of
+from .llvm_types import memory_type, type_of
 from .parallel_calls import ParallelCalls
-from .symbols import symbol
+from .symbols import comment, symbol
 
 LOCAL_ALIGNMENT = 64
 MAX_LOCAL_BYTES = 4 << 20
@@ -107,7 +107,7 @@ class _Body:
         """The whole definition."""
         params = ["ptr %rt"]
         for param in self._function.params:
-            name = self._stream.fresh(plain_name(param.name))
+            name = self._stream.fresh(param.name)
             self._names[param.name] = name
             params.append(f"{parameter_type(param)} {name}")
         self._stamp()
@@ -115,9 +115,7 @@ class _Body:
         self._stream.end_block("ret void")
         linkage = f"{self._linkage} " if self._linkage else ""
         head = f"define {linkage}void {symbol(self._function.name)}({', '.join(params)}) #0 {{"
-        note = " ".join(self._function.note.split())
-        comment = f"; {note}\n" if note else ""
-        return f"{comment}{head}\n{self._stream.text()}\n}}\n"
+        return f"{comment(self._function.note)}{head}\n{self._stream.text()}\n}}\n"
 
     def _statement(self, s: Stmt) -> None:
         emitter = self._emitters.get(type(s))
@@ -159,7 +157,7 @@ class _Body:
                 f"function '{self._function.name}': locals up to '{s.buffer.name}' take {self._local_bytes} bytes of "
                 f"stack, at most {MAX_LOCAL_BYTES} are there"
             )
-        name = self._stream.fresh(plain_name(s.buffer.name))
+        name = self._stream.fresh(s.buffer.name)
         kind = f"[{count} x {memory_type(s.buffer.dtype)}]"
         self._stream.allocate(name, kind, LOCAL_ALIGNMENT)
         self._names[s.buffer.name] = name
@@ -180,7 +178,7 @@ class _Body:
     def _loop(self, s: For, begin: str, trips: int | None) -> None:
         stream = self._stream
         end = self._expressions.value(s.end)
-        head, exit_ = (stream.fresh_label(plain_name(s.var.name) + part) for part in ("", ".end"))
+        head, exit_ = (stream.fresh_label(s.var.name + part) for part in ("", ".end"))
         if trips is None:
             enter = stream.value(f"icmp slt i64 {begin}, {end}", begin, end)
             stream.end_block(f"br i1 {enter}, label %{head}, label %{exit_}")

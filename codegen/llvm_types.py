@@ -7,13 +7,10 @@ LLVM's own `half` and `bfloat` would bring in calls to a library that may not be
 
 from __future__ import annotations
 
-import re
 import struct
 
 from ..base.dtypes import BOOL, F32, F64, DType
 from ..tensor_ir.arithmetic import literal as numpy_literal
-
-_PLAIN_NAME = re.compile(r"[^A-Za-z0-9_.]")
 
 
 def element_type(dtype: DType) -> str:
@@ -77,8 +74,3 @@ def lane_numbers(numbers: list[int]) -> str:
     """The last operand of a `shufflevector`, with its type; -1 is a lane that nobody reads."""
     lanes = ", ".join("i32 poison" if n < 0 else f"i32 {n}" for n in numbers)
     return f"<{len(numbers)} x i32> <{lanes}>"
-
-
-def plain_name(name: str) -> str:
-    """A name with what LLVM would want quoted replaced."""
-    return _PLAIN_NAME.sub("_", name)

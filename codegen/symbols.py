@@ -1,9 +1,11 @@
-"""Names of functions in LLVM IR: the kernel's own name, whatever characters it holds, as far as that is possible."""
+"""Names of functions in LLVM IR: the kernel's own name, as far as that is possible; and what a model calls things, in
+comments."""
 
 from __future__ import annotations
 
 import re
 
+from ..base.printable import printable
 from ..runtime import abi
 from ..tensor_ir.intrinsics import INTRINSICS
 
@@ -31,3 +33,9 @@ def quoted(name: str) -> str:
         f"\\{byte:02X}" if _QUOTED.match(chr(byte)) else chr(byte) for byte in name.encode()
     )
     return f'@"{text}"'
+
+
+def comment(note: str) -> str:
+    """A note, any text, as one line of comment; nothing where it is empty. LLVM would end its input at a NUL."""
+    words = printable(" ".join(note.split()))
+    return f"; {words}\n" if words else ""

@@ -98,7 +98,7 @@ def _compiler() -> list[str]:
 def _digest(*parts: str) -> str:
     digest = hashlib.sha256()
     for part in parts:
-        data = part.encode()
+        data = part.encode(errors="surrogatepass")
         digest.update(len(data).to_bytes(8, "little"))
         digest.update(data)
     return digest.hexdigest()

@@ -97,7 +97,6 @@ def _lowered(
     dump.write("read", lambda: print_graph(source))
     with phases("optimise"):
         graph = source.copy()
-        graph.sort()  # a graph built by hand may have an output before other ops
         graph_pipeline.run(
             graph,
             ctx,

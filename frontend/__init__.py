@@ -43,7 +43,23 @@ def load(
     and TVM). `attrs`: attributes a fused TVM kernel does not tell, such as {"node.axis": "1"}. UserError,
     UnsupportedError.
     """
-    specs = parse_inputs(inputs)
+    graph = _read(model, parse_inputs(inputs), constants, attrs)
+    names = [str(op.attrs.get("temp.result", op.name)) for op in graph.outputs]
+    if len(set(names)) != len(names):
+        twice = next(name for number, name in enumerate(names) if name in names[:number])
+        raise UserError(
+            f"model '{graph.name}': names of outputs must differ, got '{twice}' more than once"
+        )
+    return graph
+
+
+def _read(
+    model: str | os.PathLike[str] | bytes | ModelProto | Graph,
+    specs: dict[str, InputSpec],
+    constants: Mapping[str, Any] | None,
+    attrs: Mapping[str, str] | None,
+) -> Graph:
+    """The graph of a model, in whatever way it is given."""
     if isinstance(model, Graph):
         return _checked_graph(model, specs)
     if isinstance(model, (bytes, bytearray, memoryview)):

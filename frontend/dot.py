@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..base.printable import printable
 from ..graph_ir.ir.graph import Graph, Op
 
 _SHAPES = {"input": "oval", "output": "oval", "constant": "note"}
@@ -39,7 +40,7 @@ def _label(op: Op) -> str:
         lines[1] = str(op.outputs[0].details)
     else:
         lines += [f"{key}={_short(value)}" for key, value in op.attrs.items() if "temp." not in key]
-    return _quoted("\n".join(lines))
+    return _quoted(*lines)
 
 
 def _short(value: Any) -> str:
@@ -50,6 +51,7 @@ def _short(value: Any) -> str:
     return text if len(text) <= _MOST_LETTERS else f"{text[: _MOST_LETTERS - 3]}..."
 
 
-def _quoted(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-    return f'"{escaped}"'
+def _quoted(*lines: str) -> str:
+    """A string of these lines."""
+    escaped = [printable(line).replace("\\", "\\\\").replace('"', '\\"') for line in lines]
+    return '"' + "\\n".join(escaped) + '"'

@@ -18,6 +18,7 @@ from contextlib import contextmanager
 
 from ..base.dtypes import S64, DType
 from ..base.errors import InternalError
+from .names import Names
 from .nodes import (
     Allocate,
     Binary,
@@ -255,28 +256,6 @@ def block_of(statements: Iterable[Stmt]) -> Stmt:
     """The statements as one: a single one stays as it is."""
     body = tuple(statements)
     return body[0] if len(body) == 1 else Block(body)
-
-
-class Names:
-    """Hands out names that were not used before."""
-
-    def __init__(self, taken: Iterable[str] = ()) -> None:
-        self._taken = set(taken)
-        self._next: dict[str, int] = {}
-
-    def fresh(self, wish: str) -> str:
-        """`wish`, or `wish_1`, `wish_2`, ... when it is taken."""
-        name, count = wish, self._next.get(wish, 0)
-        while name in self._taken:
-            count += 1
-            name = f"{wish}_{count}"
-        self._next[wish] = count
-        self._taken.add(name)
-        return name
-
-    def reserve(self, name: str) -> None:
-        """Never hand out `name`."""
-        self._taken.add(name)
 
 
 class LoopBuilder:

@@ -17,6 +17,7 @@ from typing import Any
 from ..base.dtypes import S64, DType
 from . import builder as t
 from .analysis import IndexAlgebra, Range
+from .names import Names
 from .nodes import (
     REDUCE_OPS,
     Allocate,
@@ -126,7 +127,7 @@ class BodyVectorizer:
         self,
         chunk: Chunk,
         algebra: IndexAlgebra,
-        names: t.Names,
+        names: Names,
         accumulators: Mapping[str, Accumulator],
     ) -> None:
         self.chunk = chunk

@@ -12,6 +12,7 @@ from typing import Any, Literal
 from ..base.dtypes import BOOL, S64, DType
 from ..base.errors import InternalError
 from .intrinsics import INTRINSICS, Intrinsic
+from .names import is_identifier
 from .nodes import (
     BINARY_OPS,
     COMPARE_OPS,
@@ -60,7 +61,7 @@ def verify(module: Module, stage: Stage = "any") -> Module:
     """The module itself, if it is legal. InternalError with the function's text, naming the first broken rule."""
     names = [function.name for function in module.functions]
     for name in names:
-        if not name.isidentifier() or name in STATEMENT_WORDS or names.count(name) > 1:
+        if not is_identifier(name) or name in STATEMENT_WORDS or names.count(name) > 1:
             raise InternalError(
                 f"function '{name}': a name must be a unique identifier, and no word of the language"
             )
@@ -126,7 +127,7 @@ class _Checker:
         getattr(self, "_" + type(s).__name__.lower())(s)
 
     def _bind(self, named: Var | Buffer) -> None:
-        _require(named.name.isidentifier(), f"name '{named.name}' must be an identifier")
+        _require(is_identifier(named.name), f"name '{named.name}' must be an identifier")
         _require(named.name not in self.scope, f"name '{named.name}' is bound twice")
         self.scope[named.name] = named
 

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Union
 
-from .builder import Names, block_of
+from .builder import block_of
+from .names import Names
 from .nodes import (
     Allocate,
     Binary,

@@ -70,7 +70,10 @@ def _arguments(target: str, graph: Graph, files: list[Path]) -> tuple[str, ...]:
     """A GE dump holds neither the types of its inputs nor exact constants: they are given when it is read."""
     if target != "ge":
         return ()
-    inputs = [("--input", f"{op.name}={op.outputs[0].details}") for op in graph.inputs]
+    from ..frontend.ge import written_names
+
+    names = written_names(graph).inputs
+    inputs = [("--input", f"{op.name}={op.outputs[0].details}") for op in names]
     constants = [("--const", f"@{file}") for file in files[1:]]
     return tuple(word for pair in (*inputs, *constants) for word in pair)
 

@@ -3,6 +3,6 @@
 from .importer import load_ge
 from .printer import print_ge
 from .reader import read_ge
-from .writer import dump_constants, write_ge
+from .writer import dump_constants, write_ge, written_names
 
-__all__ = ["dump_constants", "load_ge", "print_ge", "read_ge", "write_ge"]
+__all__ = ["dump_constants", "load_ge", "print_ge", "read_ge", "write_ge", "written_names"]

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...base.dtypes import BF16, from_numpy
+from ...base.printable import printable
 from ...graph_ir.ir.graph import Array, Graph, GraphTensor, Op
 from ..correspondence.writing import ExportFrame, InexpressibleError, NameTable, Write
 from .document import Dump, DumpGraph, Node, Reference, TensorText
@@ -34,7 +35,7 @@ class DumpBuilder(ExportFrame[Reference]):
 
     def dump(self) -> Dump:
         """What was built."""
-        name = self.graph.name.replace('"', "'").replace("\n", " ")
+        name = printable(self.graph.name.replace('"', "'"))
         return Dump(name, (DumpGraph(name, tuple(self.nodes), tuple(self.results)),))
 
     def node(

@@ -9,6 +9,7 @@ import numpy as np
 from onnx import GraphProto, NodeProto, TensorProto, ValueInfoProto, defs, helper
 
 from ...base.dtypes import DType, from_numpy
+from ...base.printable import encodable
 from ...graph_ir.ir.graph import Array, Graph, GraphTensor, Op
 from ...graph_ir.ir.logical_tensor import LogicalTensor
 from ..correspondence.writing import ExportFrame, InexpressibleError, NameTable, Write
@@ -38,7 +39,8 @@ class Exporter(ExportFrame[str]):
         self._details: dict[str, LogicalTensor] = {}
         self._names = NameTable([op.name for op in graph.inputs])
         self._results = [
-            self._names.unique(op.attrs.get("temp.result", op.name)) for op in graph.outputs
+            self._names.unique(encodable(op.attrs.get("temp.result", op.name)))
+            for op in graph.outputs
         ]
         # A result is computed under its own name, unless it is an input, a constant, or a result already.
         self._wanted: dict[GraphTensor, str] = {}
@@ -119,7 +121,7 @@ class Exporter(ExportFrame[str]):
             result = self._names.unique(f"{name}.result")
             self.nodes.append(helper.make_node("Identity", [value], [result], name=result))
             outputs.append(value_info(result, details))
-        return helper.make_graph(self.nodes, name or "graph", list(inputs), outputs)
+        return helper.make_graph(self.nodes, encodable(name) or "graph", list(inputs), outputs)
 
     def operand(self, tensor: GraphTensor) -> str:
         """The name of a tensor's value."""

@@ -9,8 +9,10 @@ import numpy as np
 from onnx import ModelProto, TensorProto, helper
 
 from ...base.errors import UserError
+from ...base.printable import encodable
 from ...base.whole_file import whole_file
 from ...graph_ir.ir.graph import Array, Graph
+from ..written_names import with_names
 from .export import Exporter, value_info
 from .op_table import WRITERS
 from .tensors import DTYPES
@@ -27,13 +29,14 @@ def to_onnx(graph: Graph) -> ModelProto:
     Attributes are float32 in ONNX, so an epsilon or a slope may lose digits; NumPy's expm1 and log1p become exp(x) - 1
     and log(x + 1). UnsupportedError lists all that ONNX has no form for.
     """
+    graph = with_names(graph, encodable)
     exporter = Exporter(graph, WRITERS)
     exporter.write_ops(graph)
     exporter.finish()
     results = exporter.results()
     weights = [_tensor(name, array) for name, array in exporter.initializers.items()]
     inputs = [value_info(op.name, op.outputs[0].details) for op in graph.inputs]
-    name, between = graph.name or "graph", exporter.between()
+    name, between = encodable(graph.name) or "graph", exporter.between()
     proto = helper.make_graph(exporter.nodes, name, inputs, results, weights, value_info=between)
     opsets = [helper.make_opsetid("", exporter.opset)]
     return helper.make_model(

@@ -10,13 +10,16 @@ from typing import Any
 import numpy as np
 
 from ...base.errors import UnsupportedError
+from ...base.printable import printable
 from ...graph_ir.ir.graph import Array, Graph, GraphTensor, Op
 from ...graph_ir.ir.logical_tensor import LogicalTensor
 from .param_value import print_float, print_param_value, to_f32
 from .program import SUFFIX_DTYPES, Operator, TensorType
 
 _SUFFIXES = {dtype.name: suffix for suffix, dtype in SUFFIX_DTYPES.items()}
-_NOT_IN_NAMES = re.compile(r"[\s=@#$]")
+_NOT_IN_NAMES = re.compile(
+    r"[\s=@#$]|(?<![^/\\])\.\.(?![^/\\])"
+)  # `..`: weights are files of an archive
 _MOST_LITERAL = 2**31 - 1  # the tool keeps integers in 32 bits; the largest means "to the end"
 
 LITERAL_OPERANDS = {
@@ -100,7 +103,7 @@ class Exporter:
         return bool(self._details[operand].rank) or type_name == "pnnx.Input"
 
     def _unique(self, wanted: str) -> str:
-        base = name = _NOT_IN_NAMES.sub("_", wanted) or "op"
+        base = name = _NOT_IN_NAMES.sub("_", printable(wanted)) or "op"
         number = 0
         while name in self._names:
             number += 1

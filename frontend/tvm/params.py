@@ -104,7 +104,7 @@ def params_chunks(arrays: Mapping[str, Array]) -> Iterator[Any]:
 def _head(names: Sequence[str]) -> Iterator[bytes]:
     yield struct.pack("<QQQ", _LIST_MAGIC, 0, len(names))
     for name in names:
-        encoded = name.encode()
+        encoded = name.encode(errors="surrogatepass")
         yield struct.pack("<Q", len(encoded)) + encoded
     yield struct.pack("<Q", len(names))
 
@@ -170,7 +170,7 @@ class _Reader:
         self.plausible(size, 1, "characters")
         raw = bytes(self.data[self.at : self.at + size])
         try:
-            text = raw.decode()
+            text = raw.decode(errors="surrogatepass")
         except UnicodeDecodeError as error:
             raise self.error("names must be UTF-8") from error
         self.at += size

@@ -9,6 +9,7 @@ import numpy as np
 
 from ...base.errors import UnsupportedError
 from ...base.options import CompileOptions
+from ...base.printable import encodable
 from ...base.target import Target
 from ...graph_ir.ir.graph import Array, Graph, GraphTensor, Op
 from ...graph_ir.passes.plan_memory import plan_memory
@@ -71,7 +72,8 @@ class _Writer:
             "attrs": self.attrs(),
             "node_row_ptr": self.row_ptr,
         }
-        return json.dumps(value, indent=2, ensure_ascii=False), self.params
+        text = json.dumps(value, indent=2, ensure_ascii=False)
+        return encodable(text), self.params  # as JSON escapes them
 
     def add(self, op: Op, node: dict[str, Any]) -> None:
         number = len(self.nodes)

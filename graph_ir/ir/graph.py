@@ -62,9 +62,11 @@ class Graph:
             "constant", (), {"value": np.asarray(value), "format": layout}, name
         ).outputs[0]
 
-    def make_output(self, tensor: GraphTensor, name: str = "output") -> Op:
-        """Append a graph output."""
-        return self.make("output", (tensor,), {"temp.result": name}, name)
+    def make_output(self, tensor: GraphTensor, name: str | None = None) -> Op:
+        """Append a graph output, which callers know as `name` (default: `output`, `output_1`, ...)."""
+        op = self.make("output", (tensor,), None, name or "output")
+        op.attrs["temp.result"] = op.name if name is None else name
+        return op
 
     def unique_name(self, wanted: str) -> str:
         """`wanted`, or with a number appended if an op of that name exists; the name is then taken."""
@@ -74,6 +76,11 @@ class Graph:
             name = f"{wanted}_{self._suffix[wanted]}"
         self._names.add(name)
         return name
+
+    def rename(self, op: Op, wanted: str) -> None:
+        """Give an op another name, with a number appended if there is an op of that name."""
+        self._names.discard(op.name)
+        op.name = self.unique_name(wanted)
 
     @property
     def inputs(self) -> list[Op]:

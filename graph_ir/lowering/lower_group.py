@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ...base.errors import InternalError
+from ...tensor_ir.names import identifier
 from ...tensor_ir.nodes import Buffer, Function, Module
 from ..ir.class_table import ClassTable
 from ..ir.computation import Reduction
@@ -123,5 +124,5 @@ def _is_reduction(op: Op) -> bool:
 def _loop_name(ops: Sequence[Op], outputs: Sequence[GraphTensor], ctx: LowerContext) -> str:
     details = outputs[0].details
     dims = "x".join(map(str, details.plain_dims)) or "scalar"
-    kinds = "_".join(dict.fromkeys(op.op_name for op in ops))[:60]
+    kinds = identifier("_".join(dict.fromkeys(op.op_name for op in ops)))
     return f"{details.dtype}_{kinds}_{dims}__{ctx.target.isa}"

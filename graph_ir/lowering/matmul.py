@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ...base.dtypes import F32
+from ...tensor_ir.names import identifier
 from ...tensor_ir.nodes import Buffer, Expr, Function, Let
 from ..ir.computation import Index
 from ..ir.graph import GraphTensor, Op
@@ -53,7 +54,8 @@ def matmul_function(
 
 def epilogue_names(op: Op, ops: Sequence[Op]) -> str:
     """The kinds of the ops after a tuned one, as they stand in its kernel's name."""
-    return "".join(f"_{name}" for name in dict.fromkeys(o.op_name for o in ops if o is not op))[:40]
+    kinds = "_".join(dict.fromkeys(o.op_name for o in ops if o is not op))
+    return f"_{identifier(kinds, 40)}" if kinds else ""
 
 
 def flat(buffer: Buffer) -> Buffer:

@@ -101,6 +101,7 @@ def run(
 
     `first`: run only that many passes, to see where a graph goes wrong.
     """
+    graph.sort()  # a graph built by hand may have an output before other ops
     log = start_log(graph)
     for number, (step, switch) in enumerate(PIPELINE[:first], start=1):
         log.current = (number, step.__name__)

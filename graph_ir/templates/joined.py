@@ -56,7 +56,7 @@ def _part(
 ) -> Stmt:  # fmt: skip
     """Compute the element of the output at an index in memory, which lies in part `number`."""
     in_memory = {x: b for x, b in buffers.items() if x is not output}
-    values = GroupValues(in_memory, suffix=f"{number}_" if number else "")
+    values = GroupValues(in_memory, suffix=f"p{number}")
     values.given[join.result] = _shifted(values.read(join.parts[number]), join.axis, begin)
     value = values.read(output)(output.details.format.plain_index(stored))
     store = Store(buffers[output], stored, narrow(value, output.details.dtype))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 
 from ...base.dtypes import DType
 from ...base.errors import InternalError
 from ...tensor_ir import builder as t
+from ...tensor_ir.names import value_name
 from ...tensor_ir.nodes import Buffer, Cast, Const, Expr, Let, Var
 from ..ir.computation import Index, Pointwise, Read
 from ..ir.graph import GraphTensor
@@ -40,16 +40,18 @@ class GroupValues:
         def at(index: Index) -> Expr:
             key = (tensor, index)
             if key not in self._known:
-                self._known[key] = self.bind(self._value(tensor, index), tensor.name)
+                buffer = self.buffers.get(tensor)
+                kind = buffer.name if buffer else tensor.producer_owner.op_name
+                self._known[key] = self.bind(self._value(tensor, index), kind)
             return self._known[key]
 
         return at
 
-    def bind(self, value: Expr, name: str) -> Expr:
-        """Name a value, so that using it twice computes it once."""
+    def bind(self, value: Expr, kind: str) -> Expr:
+        """Name a value after what it is, so that using it twice computes it once."""
         if isinstance(value, (Var, Const)):
             return value
-        var = Var(f"{_identifier(name)}_{self.suffix}{len(self.lets)}", value.dtype)
+        var = Var(value_name(kind, self.suffix, len(self.lets)), value.dtype)
         self.lets.append(Let(var, value))
         return var
 
@@ -94,19 +96,11 @@ def narrow(value: Expr, dtype: DType) -> Expr:
 def parameters(
     inputs: Sequence[GraphTensor], outputs: Sequence[GraphTensor]
 ) -> dict[GraphTensor, Buffer]:
-    """A buffer parameter for each tensor, in order: inputs `in0_<name>` (each once), outputs `out0_<name>`."""
+    """A buffer parameter for each tensor, in order: inputs `in0`, `in1`, ... (each once), outputs `out0`, ..."""
     named = [(f"in{i}", x) for i, x in enumerate(dict.fromkeys(inputs))] + [
         (f"out{i}", y) for i, y in enumerate(outputs)
     ]
     return {
-        tensor: Buffer(
-            f"{prefix}_{_identifier(tensor.name)}",
-            tensor.details.dtype,
-            tensor.details.physical_dims,
-        )
-        for prefix, tensor in named
+        tensor: Buffer(name, tensor.details.dtype, tensor.details.physical_dims)
+        for name, tensor in named
     }
-
-
-def _identifier(name: str) -> str:
-    return re.sub(r"\W", "_", name) or "v"

@@ -144,10 +144,10 @@ class _Printer:
         return self.tensor_names.get(id(tensor)) or self.name(tensor.name)
 
     def name(self, name: str) -> str:
-        return name if not self.annotate or _PLAIN_NAME.fullmatch(name) else _quoted(name)
+        return name if not self.annotate or _is_plain(name, _PLAIN_NAME) else _quoted(name)
 
     def key(self, name: str) -> str:
-        return name if not self.annotate or _PLAIN_KEY.fullmatch(name) else _quoted(name)
+        return name if not self.annotate or _is_plain(name, _PLAIN_KEY) else _quoted(name)
 
     def attrs(self, attrs: dict[str, Any], typed: bool = True) -> str:
         """`key: value` of each attribute, subgraphs first; `typed`: tensors get their type in front."""
@@ -223,8 +223,13 @@ def _is_empty(value: Any) -> bool:
     return value is None or (isinstance(value, (str, list, tuple)) and not value)
 
 
+def _is_plain(name: str, pattern: re.Pattern[str]) -> bool:
+    return name.isprintable() and pattern.fullmatch(name) is not None
+
+
 def _quoted(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
+    """The string with JSON escapes, of which UTF-8 can hold all characters."""
+    return json.dumps(text, ensure_ascii=not text.isprintable())
 
 
 def _fixed(value: float) -> str:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from ...base.dtypes import S32
 from ...base.target import Target
 from .. import builder as t
+from ..names import Names
 from ..nodes import (
     Allocate,
     Block,
@@ -42,13 +43,13 @@ def expand_brgemm(module: Module, target: Target) -> Module:
     """Expand every Brgemm of every function."""
 
     def rewrite(function: Function) -> Function:
-        return _Expander(target, t.Names(bound_names(function))).function(function)
+        return _Expander(target, Names(bound_names(function))).function(function)
 
     return map_functions(module, rewrite)
 
 
 class _Expander(Rewriter):
-    def __init__(self, target: Target, names: t.Names) -> None:
+    def __init__(self, target: Target, names: Names) -> None:
         self.target = target
         self.names = names
 
@@ -76,7 +77,7 @@ class _Tile:
     row0: Expr
     rows: int
     target: Target
-    names: t.Names
+    names: Names
 
     def __post_init__(self) -> None:
         self.table = self.target.table

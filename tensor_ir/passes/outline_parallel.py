@@ -14,6 +14,7 @@ from dataclasses import replace
 from ...base.target import Target
 from .. import builder as t
 from ..analysis import IndexAlgebra
+from ..names import Names
 from ..nodes import (
     Allocate,
     Block,
@@ -36,7 +37,7 @@ from ..visitor import Rewriter, bound_names, buffers_in, substitute, vars_in, wa
 def outline_parallel(module: Module, target: Target) -> Module:
     """Outline in every function; tasks stand before the function they come from."""
     functions: list[Function] = []
-    taken = t.Names(function.name for function in module.functions)
+    taken = Names(function.name for function in module.functions)
     for function in module.functions:
         if any(isinstance(s, For) and s.kind == "parallel" for s in walk_statements(function.body)):
             outliner = _Outliner(function, taken)
@@ -59,10 +60,10 @@ class _Serial(Rewriter):
 
 
 class _Outliner(Rewriter):
-    def __init__(self, function: Function, function_names: t.Names) -> None:
+    def __init__(self, function: Function, function_names: Names) -> None:
         self.owner = function
         self.function_names = function_names
-        self.names = t.Names(bound_names(function))
+        self.names = Names(bound_names(function))
         self.tasks: list[Function] = []
         self.locals: set[str] = set()
         self.algebra = IndexAlgebra()

@@ -15,8 +15,9 @@ from ...base.dtypes import S64, DType
 from ...base.target import Target
 from .. import arithmetic
 from ..analysis import INDEX_OPS, IndexAlgebra
-from ..builder import Names, const
+from ..builder import const
 from ..dead_code import without_dead_code
+from ..names import Names
 from ..nodes import (
     Allocate,
     Binary,

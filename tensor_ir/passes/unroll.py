@@ -11,7 +11,8 @@ from collections.abc import Iterator
 
 from ...base.errors import InternalError
 from ...base.target import Target
-from ..builder import Names, binary, const
+from ..builder import binary, const
+from ..names import Names
 from ..nodes import Binary, Block, Const, Expr, For, Function, Module, Stmt
 from ..visitor import RenamedCopy, Rewriter, bound_names, map_functions, walk_statements
 

@@ -17,6 +17,7 @@ from ...base.dtypes import BOOL, S64, DType
 from ...base.target import Target
 from .. import builder as t
 from ..analysis import IndexAlgebra, key_of
+from ..names import Names
 from ..nodes import (
     Allocate,
     Binary,
@@ -70,13 +71,13 @@ def vectorize(module: Module, target: Target) -> Module:
 def _vectorize_function(function: Function, target: Target) -> Function:
     if not any(isinstance(s, For) and s.kind == "vector" for s in walk_statements(function.body)):
         return function
-    return _Vectorizer(target, t.Names(bound_names(function))).function(function)
+    return _Vectorizer(target, Names(bound_names(function))).function(function)
 
 
 class _Vectorizer(Rewriter):
     """Finds the innermost vector loops; on the way in it learns the ranges of the loops around them."""
 
-    def __init__(self, target: Target, names: t.Names) -> None:
+    def __init__(self, target: Target, names: Names) -> None:
         self.target = target
         self.names = names
         self.algebra = IndexAlgebra()
@@ -108,7 +109,7 @@ class _VectorLoop:
     loop: For
     target: Target
     algebra: IndexAlgebra
-    names: t.Names
+    names: Names
 
     def statements(self) -> list[Stmt]:
         """All that replaces the loop. NotVectorizable when it has no vector form."""
@@ -267,7 +268,7 @@ def _widest(body: Stmt) -> DType:
 # --- accumulations -------------------------------------------------------------------------------------------------
 
 
-def _accumulators(loop: For, lanes: int, names: t.Names) -> Iterator[Accumulator]:
+def _accumulators(loop: For, lanes: int, names: Names) -> Iterator[Accumulator]:
     """The locals from outside the loop that its body accumulates into."""
     inside = {s.buffer.name for s in walk_statements(loop.body) if isinstance(s, Allocate)}
     varying = _varying(loop)
@@ -306,7 +307,7 @@ def _check_accumulation(loop: For, name: str, stores: list[Store]) -> None:
         raise NotVectorizable(f"'{name}' carries a value from iteration to iteration")
 
 
-def _accumulator(loop: For, stores: list[Store], lanes: int, names: t.Names) -> Accumulator:
+def _accumulator(loop: For, stores: list[Store], lanes: int, names: Names) -> Accumulator:
     buffer = stores[0].buffer
     inner = set(bound_names(loop.body))
     slots: tuple[Expr, ...] | None = None

@@ -7,7 +7,8 @@ import pytest
 from graphc.base.dtypes import BF16, BOOL, F32, S32, S64
 from graphc.base.errors import InternalError
 from graphc.tensor_ir import builder as t
-from graphc.tensor_ir.builder import LoopBuilder, Names
+from graphc.tensor_ir.builder import LoopBuilder
+from graphc.tensor_ir.names import Names
 from graphc.tensor_ir.nodes import Block, Broadcast, Buffer, Cast, Compare, Const, If, Module, Var
 from graphc.tensor_ir.printer import print_expr, print_module
 from graphc.tensor_ir.verifier import verify

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphc.base.dtypes import F32, S64
-from graphc.tensor_ir.builder import Names
+from graphc.tensor_ir.names import Names
 from graphc.tensor_ir.nodes import (
     Allocate,
     Block,

@@ -5,16 +5,17 @@ from __future__ import annotations
 import base64
 import json
 import zlib
-from html import escape
 from pathlib import Path
 from typing import Any
 
+from ...base.printable import printable
 from ...driver.stages import Compilation
 from ..explain import Explanation
 from ..profile import KernelTime, Profile
 from .charts import memory_chart, phase_chart, roofline_chart
 from .facts import kernel_texts, node_facts, pass_facts
 from .graph_picture import graph_picture, stylesheet
+from .svg import escaped
 
 COLUMNS = (
     *("node", "kernel", "problem", "layouts", "blocking", "time us", "share %"),
@@ -31,7 +32,7 @@ def report_page(
     explanation = Explanation(compilation.source, compilation.graph, compilation.lowered, ctx)
     passes = pass_facts(compilation, ctx)
     data = {
-        "nodes": node_facts(explanation, profile),
+        "nodes": {printable(k): v for k, v in node_facts(explanation, profile).items()},
         "kernels": {name: _packed(texts) for name, texts in kernel_texts(compilation).items()},
         "passes": [_packed(stage["text"]) if stage["text"] else "" for stage in passes],
     }
@@ -47,7 +48,7 @@ def report_page(
         ("Phases", phase_chart(phases)),
         ("Passes", _pass_table(passes)),
     ]
-    title = escape(f"{profile.model or 'model'}: graphc report")
+    title = escaped(f"{profile.model or 'model'}: graphc report")
     body = "".join(
         f'<section id="{name.lower()}"><h2>{name}</h2>{content}</section>'
         for name, content in sections
@@ -69,11 +70,11 @@ def _summary(profile: Profile) -> str:
         f"{profile.outside * 1e6:.2f} us outside kernels",
         f"time stamps cost {100 * profile.overhead:.2f} %",
     )
-    return f'<p class="summary">{escape("; ".join(texts))}</p>'
+    return f'<p class="summary">{escaped("; ".join(texts))}</p>'
 
 
 def _kernel_table(profile: Profile) -> str:
-    head = "".join(f'<th tabindex="0">{escape(name)}</th>' for name in COLUMNS)
+    head = "".join(f'<th tabindex="0">{escaped(name)}</th>' for name in COLUMNS)
     rows = "".join(_kernel_row(k, profile.seconds) for k in profile.kernels)
     return f'<div class="scroll"><table id="table"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
 
@@ -91,11 +92,11 @@ def _kernel_row(kernel: KernelTime, total: float) -> str:
         f"{kernel.nbytes / 1e9 / seconds:.1f}",
         f"{100 * kernel.of_roof:.0f}",
     ]
-    cells = [f"<td>{escape(text)}</td>" for text in texts]
+    cells = [f"<td>{escaped(text)}</td>" for text in texts]
     cells += [f'<td class="number">{text}</td>' for text in numbers]
-    node = escape(kernel.node, quote=True)
+    node = escaped(kernel.node)
     return (
-        f'<tr class="node" data-node="{node}">{"".join(cells)}<td>{escape(kernel.roof)}</td></tr>'
+        f'<tr class="node" data-node="{node}">{"".join(cells)}<td>{escaped(kernel.roof)}</td></tr>'
     )
 
 
@@ -103,11 +104,11 @@ def _pass_table(passes: list[dict[str, Any]]) -> str:
     rows = []
     for i, stage in enumerate(passes):
         link = f'<button data-pass="{i}">show</button>' if stage["text"] else ""
-        removed, added = (escape(", ".join(stage[key])) for key in ("removed", "added"))
+        removed, added = (escaped(", ".join(stage[key])) for key in ("removed", "added"))
         counts = (
             f'<td class="number">{stage["before"]}</td><td class="number">{stage["after"]}</td>'
         )
-        name = f"{stage['number']} {escape(stage['pass'])}"
+        name = f"{stage['number']} {escaped(stage['pass'])}"
         rows.append(
             f"<tr><td>{name}</td>{counts}<td>{link}</td>"
             f'<td class="long">{removed}</td><td class="long">{added}</td></tr>'

@@ -1,17 +1,24 @@
-"""Writing SVG: elements as text, everything escaped."""
+"""Writing SVG: elements as text, everything escaped; what XML cannot hold stands there as Python would write it."""
 
 from __future__ import annotations
 
 from html import escape
 
+from ...base.printable import printable
+
+
+def escaped(text: str) -> str:
+    """Any text as part of XML or HTML."""
+    return escape(printable(text))
+
 
 def element(tag: str, *inside: str, text: str = "", **attributes: object) -> str:
     """One element. `class_` is `class`, and `_` in a name becomes `-`; numbers are rounded to 2 places."""
     named = "".join(
-        f' {name.rstrip("_").replace("_", "-")}="{escape(_value(value))}"'
+        f' {name.rstrip("_").replace("_", "-")}="{escaped(_value(value))}"'
         for name, value in attributes.items()
     )
-    content = escape(text) + "".join(inside)
+    content = escaped(text) + "".join(inside)
     return f"<{tag}{named}>{content}</{tag}>"
 
 

@@ -52,7 +52,7 @@ def test_it_is_what_the_subgraph_is() -> None:
 def test_it_is_one_function_of_its_operands_then_its_result() -> None:
     (function,) = get_func(around(layer())[1], context()).functions
     assert [(p.name, p.dtype) for p in function.params] == [
-        *(("in0_x", F32), ("in1_w", F32), ("out0_low", S8)),
+        *(("in0", F32), ("in1", F32), ("out0", S8)),
     ]  # fmt: skip
     assert function.note.startswith("fc -> act -> low [")
 

@@ -24,8 +24,16 @@ def test_a_value_used_twice_is_computed_once() -> None:
     assert len(values.lets) == 3
 
 
-def test_parameters_are_named_after_tensors_and_appear_once() -> None:
+def test_values_are_named_after_what_computes_them() -> None:
+    graph = build({"20.bias": (4,)}, lambda make, x: make("relu", make("neg", x["20.bias"])))
+    a, y = graph.inputs[0].outputs[0], graph.outputs[0].inputs[0]
+    values = GroupValues({a: Buffer("in0", F32, (4,))}, suffix="s")
+    values.read(y)((t.as_expr(0),))
+    assert [let.var.name for let in values.lets] == ["in0_sv0", "neg_sv1", "relu_sv2"]
+
+
+def test_parameters_are_numbered_and_appear_once() -> None:
     graph = build({"a/b": (4,)}, lambda make, x: make("neg", x["a/b"]))
     a, y = graph.inputs[0].outputs[0], graph.outputs[0].inputs[0]
     names = [b.name for b in parameters([a, a], [y]).values()]
-    assert names == ["in0_a_b", "out0_neg"]
+    assert names == ["in0", "out0"]

@@ -1,0 +1,19 @@
+"""Names of a graph in the files of a format that cannot hold every name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..graph_ir.ir.graph import Graph
+
+
+def with_names(graph: Graph, written: Callable[[str], str]) -> Graph:
+    """The graph, or a copy in which ops whose name is not `written(name)` are called that, with a number if need be."""
+    names = [written(op.name) for op in graph.ops]
+    if names == [op.name for op in graph.ops]:
+        return graph
+    twin = graph.copy()
+    for op, name in zip(twin.ops, names, strict=True):
+        if op.name != name:
+            twin.rename(op, name)
+    return twin
