@@ -64,6 +64,17 @@ def untested(root: Path) -> list[str]:
     return found
 
 
+def raw_prints(root: Path) -> list[str]:
+    """Calls of `print` to stdout in commands: `terminal.say` keeps names in models from steering the terminal."""
+    found = []
+    for path in sorted((root / "cli").glob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            is_print = isinstance(node, ast.Call) and getattr(node.func, "id", "") == "print"
+            if is_print and not node.keywords and path.name != "terminal.py":
+                found.append(f"cli/{path.name}:{node.lineno}: print, instead of terminal.say")
+    return found
+
+
 def _sources(root: Path) -> Iterator[Path]:
     for path in sorted(root.glob("**/*.py")):
         parts = path.relative_to(root).parts
@@ -81,6 +92,10 @@ def test_names_say_what_is_inside() -> None:
 
 def test_every_pass_op_and_kernel_has_its_test_file() -> None:
     assert untested(ROOT) == []
+
+
+def test_commands_print_names_as_text() -> None:
+    assert raw_prints(ROOT) == []
 
 
 def test_the_limits_themselves(tmp_path: Path) -> None:

@@ -204,8 +204,8 @@ def test_a_local_passed_to_a_callee_stays_in_memory() -> None:
 @pytest.mark.parametrize(
     "name", ["f32_gemm_6x16__avx2", "conv.1 'x'", 'a"b\\c', "größe", "exp", "fma", "memcpy"]
 )
-def test_function_and_buffer_names_may_hold_any_character(name: str) -> None:
-    buffer = Buffer(name, F32, (1,))
+def test_names_of_functions_may_hold_any_character(name: str) -> None:
+    buffer = Buffer("x", F32, (1,))
     b = t.LoopBuilder()
     b.store(buffer, (0,), t.call("exp", b.load(buffer, (0,))))
     callee = b.function(name, (buffer,))

@@ -86,6 +86,13 @@ def test_a_note_is_one_comment_line() -> None:
     )
 
 
+@pytest.mark.parametrize("note", ["a\0b", "\ud800", "x\x1b[31m", "\u2028} define"], ids=ascii)
+def test_a_note_of_any_text_cannot_cut_the_module_short(note: str) -> None:
+    text = emit_module(Module((Function("f", (), Block(()), note),)), TARGET)
+    assert text.encode().splitlines()[0].startswith(b"; ") and "\0" not in text
+    assert b"\x7fELF" in compile_to_object(text, TARGET)
+
+
 @pytest.mark.parametrize("param", [Buffer("weights", F32, (1,)), Buffer("x", F32, (1,)), Var("x0")])
 def test_entry_parameters_of_other_names_are_refused(param: Buffer | Var) -> None:
     module = Module((Function("main", (param,), Block(())),), "main")
