@@ -69,8 +69,9 @@ def raw_prints(root: Path) -> list[str]:
     found = []
     for path in sorted((root / "cli").glob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            is_print = isinstance(node, ast.Call) and getattr(node.func, "id", "") == "print"
-            if is_print and not node.keywords and path.name != "terminal.py":
+            if not isinstance(node, ast.Call) or getattr(node.func, "id", "") != "print":
+                continue
+            if not node.keywords and path.name != "terminal.py":
                 found.append(f"cli/{path.name}:{node.lineno}: print, instead of terminal.say")
     return found
 
