@@ -8,6 +8,7 @@ from .printable import printable
 
 _LONG_WORD = re.compile(r"\S{501,}")
 _MOST_LETTERS = 50_000
+_MESSAGE_LINES, _EXCERPT_LINES, _COLUMNS = 6, 14, 160
 
 
 class GraphcError(Exception):
@@ -36,14 +37,28 @@ class UnsupportedError(_ReportedError):
 
 
 class InternalError(GraphcError):
-    """A bug in graphc. `excerpt` is the text of the IR around the fault, shown with the message."""
+    """A bug in graphc. `excerpt` is the text of the IR around the fault.
+
+    The message and the beginning of the excerpt, which is a note, fit one screen; `whole` has all of both, for the
+    reproducer that the driver writes.
+    """
 
     exit_code = 4
 
     def __init__(self, message: str, excerpt: str = "") -> None:
-        super().__init__(message)
+        super().__init__(screenful(message, _MESSAGE_LINES))
+        self.whole = f"{message}\n\n{excerpt}" if excerpt else message
         if excerpt:
-            self.add_note(excerpt)
+            self.add_note(screenful(excerpt, _EXCERPT_LINES))
+
+
+def screenful(text: str, most: int) -> str:
+    """The first lines of a text, cut to the width of a page: at most `most`, the last says how many more there are."""
+    lines = text.splitlines()
+    shown = lines if len(lines) <= most else lines[: most - 1]
+    cut = [line if len(line) <= _COLUMNS else f"{line[: _COLUMNS - 3]}..." for line in shown]
+    more = [f"... and {len(lines) - len(shown)} more lines"] if len(shown) < len(lines) else []
+    return "\n".join([*map(printable, cut), *more])
 
 
 def one_line(message: str) -> str:

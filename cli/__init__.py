@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Protocol, cast
 
-from ..base.errors import GraphcError, InternalError, UserError
+from ..base.errors import GraphcError, InternalError, UserError, screenful
 from ..base.version import __version__
 
 COMMANDS = (
@@ -41,6 +41,8 @@ COMMANDS = (
     "cache",
     "version",
 )
+
+_MESSAGE_LINES = 12
 
 EXIT_INTERRUPTED = 130  # as a shell reports a process ended by SIGINT
 EXIT_BROKEN_PIPE = 141  # and by SIGPIPE
@@ -131,9 +133,13 @@ def _report(error: Exception, debug: bool) -> int:
         code, message = error.exit_code, str(error)
     else:
         code = InternalError.exit_code
-        message = f"internal error, {type(error).__name__}: {error}"
+        message = screenful(f"internal error, {type(error).__name__}: {error}", _MESSAGE_LINES)
         if not debug:
             message += "; run again with --debug for the traceback"
+    if code == InternalError.exit_code:
+        reproducer = import_module("..driver.reproducer", __name__)
+        if reproducer.is_fault(error):
+            reproducer.add_reproducer(error)
     print(f"graphc: error: {message}", file=sys.stderr)
     if not debug:
         for note in getattr(error, "__notes__", ()):

@@ -47,13 +47,13 @@ class Part:
 
 @dataclass(frozen=True)
 class Failure:
-    """What went wrong with a part in another process: the message of the error, and its notes.
+    """What went wrong with a part in another process: the message of the error, and all that is known about it.
 
     Not defined where it is made: a worker is its process's `__main__`, whose classes no other process knows.
     """
 
     message: str
-    notes: tuple[str, ...]
+    whole: str
 
 
 @dataclass(frozen=True)

@@ -120,7 +120,7 @@ class _Work:
                 f"the process that compiled {part.label} ended with code {worker.wait()}"
             ) from error
         if isinstance(answer, Failure):
-            raise InternalError(f"{part.label}: {answer.message}", "\n".join(answer.notes))
+            raise InternalError(f"{part.label}: {answer.message}", answer.whole)
         found: CompiledPart = answer
         return found
 

@@ -7,6 +7,7 @@ import pickle
 import signal
 import struct
 import sys
+import traceback
 from typing import IO, Any
 
 from .kernel_parts import Failure, compile_part
@@ -47,8 +48,8 @@ def main() -> None:
         try:
             answer = compile_part(part, target, check)
         except Exception as error:  # noqa: BLE001 - the parent raises it
-            notes = tuple(getattr(error, "__notes__", ()))
-            answer = Failure(f"{type(error).__name__}: {error}", notes)
+            whole = getattr(error, "whole", "") or traceback.format_exc()
+            answer = Failure(f"{type(error).__name__}: {error}", whole)
         try:
             send(answers, answer)
         except BrokenPipeError:

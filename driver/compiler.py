@@ -18,6 +18,7 @@ from ..runtime.threadpool import resolve_threads
 from .cache_key import cache_key, file_key
 from .compile_cache import CompileCache, default_cache
 from .phases import OnPhase, Phases
+from .reproducer import reproducible
 from .request import CompileRequest, Model, resolve_jobs
 from .stages import Compilation, run_stages
 from .tuning import tuned_blockings
@@ -93,7 +94,9 @@ def compile_stages(
     if not isinstance(model, CompileRequest):
         resolved = target_for(target) if isinstance(target, str) else target
         model = CompileRequest(model, resolved, options or CompileOptions())
-    return run_stages(replace(model, cache=None), Phases(on_phase))
+    request = replace(model, cache=None)
+    with reproducible(request):
+        return run_stages(request, Phases(on_phase))
 
 
 def compile_request(request: CompileRequest, on_phase: OnPhase | None = None) -> Outcome:
@@ -104,9 +107,11 @@ def compile_request(request: CompileRequest, on_phase: OnPhase | None = None) ->
     phases = Phases(on_phase)
     cache = request.cache
     if cache is None or request.options.dump_dir is not None:
-        request = replace(request, cache=None)
-        return Outcome(request, run_stages(request, phases).artifact, False, phases)
-    return _cached(request, cache, phases)
+        request, cache = replace(request, cache=None), None
+    with reproducible(request):
+        if cache is None:
+            return Outcome(request, run_stages(request, phases).artifact, False, phases)
+        return _cached(request, cache, phases)
 
 
 def _cached(request: CompileRequest, cache: CompileCache, phases: Phases) -> Outcome:

@@ -47,10 +47,15 @@ def _raise(error: BaseException) -> Callable[[], int]:
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else "",
 )
-def test_an_error_is_one_sentence_and_its_exit_code(error, code, text, behave, capsys) -> None:
+def test_an_error_is_one_sentence_and_its_exit_code(
+    error, code, text, behave, capsys, tmp_path, monkeypatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     behave(_raise(error))
     assert cli.main(["version"]) == code
-    assert capsys.readouterr() == ("", text)
+    written = [f"reproducer: {path}\n" for path in tmp_path.iterdir()]
+    assert capsys.readouterr() == ("", "".join([text, *written]))
+    assert len(written) == (code == 4)
 
 
 @pytest.mark.parametrize("words", [["--debug", "version"], ["version", "--debug"]])
