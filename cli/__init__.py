@@ -38,6 +38,7 @@ COMMANDS = (
     "asm",
     "report",
     "roofline",
+    "fuzz",
     "cache",
     "version",
 )

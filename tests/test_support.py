@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from graphc.base.dtypes import ALL, BF16, F32
+from graphc.tools.fuzz.guarded import Place, guarded, guarded_copy
 from support import isa
-from support.buffers import Place, guarded, guarded_copy
 from support.golden import Golden
 from support.process import run_cli, run_python
 from support.tolerance import assert_close
@@ -32,7 +32,7 @@ def test_guarded_buffers_are_ordinary_arrays(shape: tuple[int, ...], dtype, at: 
 def test_a_touch_outside_a_guarded_buffer_ends_the_process(at: Place, offset: int) -> None:
     script = (
         f"import sys, ctypes; sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
-        "from support.buffers import guarded\n"
+        "from graphc.tools.fuzz.guarded import guarded\n"
         f"a = guarded(10, 'float32', {at!r})\n"
         "ctypes.string_at(a.ctypes.data, 40); print('inside', flush=True)\n"
         f"ctypes.string_at(a.ctypes.data + {offset}, 1)\n"

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...base.dtypes import BOOL, F32, S64
 from ...graph_ir.ir.graph import GraphTensor, Op
-from ..correspondence.compositions.activation import swish
+from ..correspondence.compositions import swish
 from ..correspondence.reading import Pair
 from ..correspondence.writing import InexpressibleError
 from ..op_builder import Value

@@ -13,7 +13,7 @@ from graphc.codegen.host import target_for
 from graphc.codegen.module import emit_module
 from graphc.tensor_ir import builder as t
 from graphc.tensor_ir.nodes import Allocate, Broadcast, Buffer, Function, Load, Module, Ramp, Store
-from support.buffers import guarded
+from graphc.tools.fuzz.guarded import guarded
 from support.native_functions import SHAPES, NativeModule, assert_same, runnable_target
 
 SIZES = (F64, F32, BF16, S8, BOOL, S64)

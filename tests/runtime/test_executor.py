@@ -19,7 +19,7 @@ from graphc.base.errors import InternalError, UserError
 from graphc.runtime.artifact import Artifact
 from graphc.runtime.executor import CompiledModel
 from graphc.runtime.metadata import TensorSpec
-from support.buffers import guarded_copy
+from graphc.tools.fuzz.guarded import guarded_copy
 from support.native import add_artifact, compile_ir, copy_artifact
 
 

@@ -1,1 +1,1 @@
-"""Helpers of the tests: `from support.buffers import guarded`."""
+"""Helpers of the tests: `from graphc.tools.fuzz.guarded import guarded`."""

@@ -17,8 +17,8 @@ from graphc.codegen.module import emit_module
 from graphc.runtime.loader import LoadedCode
 from graphc.tensor_ir import interpreter
 from graphc.tensor_ir.nodes import Buffer, Module
+from graphc.tools.fuzz.guarded import Place, guarded_copy
 
-from .buffers import Place, guarded_copy
 from .isa import host_target
 
 Array = np.ndarray[Any, Any]

@@ -1,27 +1,7 @@
 """The rows of every family of ops, one file each."""
 
 from ..row import Table
-from . import (
-    activation,
-    contraction,
-    elementwise,
-    indexing,
-    movement,
-    normalization,
-    reduction,
-    windows,
-)
+from . import activation, elementwise, reduction
 
-TABLE = Table(
-    (
-        *elementwise.ROWS,
-        *activation.ROWS,
-        *reduction.ROWS,
-        *contraction.ROWS,
-        *movement.ROWS,
-        *indexing.ROWS,
-        *windows.ROWS,
-        *normalization.ROWS,
-    )
-)
+TABLE = Table((*elementwise.ROWS, *activation.ROWS, *reduction.ROWS))
 """All rows, in the order in which they are tried and listed."""

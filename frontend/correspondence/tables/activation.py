@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..compositions import activation as means
+from .. import compositions as means
 from ..row import Means, Op
 
 ROWS = (

@@ -23,7 +23,7 @@ from graphc.graph_ir.schedule.window_tile import (
 from graphc.graph_ir.templates.channel_windows import WindowProblem, WindowTemplate
 from graphc.tensor_ir.nodes import Buffer, Module
 from graphc.tensor_ir.pipeline import run as run_passes
-from support.buffers import Place
+from graphc.tools.fuzz.guarded import Place
 from support.lowered import check_interpreted, context, integers
 from support.native_functions import NativeModule, runnable_target
 

@@ -18,7 +18,7 @@ from graphc.graph_ir.schedule.winograd_tile import WinogradBlocking
 from graphc.graph_ir.templates.winograd import Image, WinogradProblem, WinogradTemplate
 from graphc.tensor_ir.nodes import Buffer, Module
 from graphc.tensor_ir.pipeline import run as run_passes
-from support.buffers import Place
+from graphc.tools.fuzz.guarded import Place
 from support.lowered import check_interpreted, context, integers
 from support.native_functions import NativeModule, runnable_target
 

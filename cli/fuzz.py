@@ -1,0 +1,152 @@
+"""`graphc fuzz`: random graphs compiled, run and compared with NumPy; what fails is shrunk and written down."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..base.errors import UserError
+from .progress import Report, progress
+from .terminal import say
+
+if TYPE_CHECKING:
+    from ..tools.fuzz.campaign import Tally
+    from ..tools.fuzz.outcome import Outcome
+
+NAME = "fuzz"
+MOST = 20  # wrong results of one stage that are shrunk
+HELP = "Compile and run random graphs and compare them with NumPy; shrink what fails."
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of the command."""
+    parser.add_argument(
+        "--seed", type=int, default=0, help="where the graphs come from (default 0)"
+    )
+    parser.add_argument(
+        "--count", type=int, default=1000, help="graphs of this seed in all (default 1000)"
+    )
+    parser.add_argument(
+        "--resume", metavar="FILE", help="go on where this file says, and keep the counts in it"
+    )
+    parser.add_argument("--workers", type=int, metavar="N", help="processes (default: one per CPU)")
+    parser.add_argument(
+        "--timeout",
+        type=float,
+        default=60.0,
+        help="seconds after which a case is slow (default 60)",
+    )
+    parser.add_argument(
+        "--shrink", type=float, default=60.0, metavar="SECONDS",
+        help="time to shrink one fault, 0 to leave them as they are (default 60)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--reproducers", metavar="DIR", default="graphc-fuzz",
+        help="where the smallest failing cases are written (default: %(default)s)",
+    )  # fmt: skip
+    parser.add_argument("--replay", metavar="DIR", help="check one case that was written before")
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of text")
+    parser.add_argument("-q", "--quiet", action="store_true", help="no progress")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the counts and the faults; 1 if there is a fault."""
+    for name in ("count", "workers"):
+        if getattr(args, name) is not None and getattr(args, name) < 1:
+            raise UserError(f"--{name} must be at least 1, got {getattr(args, name)}")
+    if args.replay:
+        return _replay(args)
+    from ..runtime.threadpool import available_cpus
+    from ..tools.fuzz.campaign import Tally, read_tally, run_campaign
+    from ..tools.fuzz.workers import Workers
+
+    resume = Path(args.resume) if args.resume else None
+    tally = read_tally(resume, args.seed) if resume else Tally(args.seed)
+    first, start = tally.done, time.perf_counter()
+    with progress(args.quiet or args.json) as report:
+        faults = _Faults(args, report)
+        report("fuzz", 0, args.count)
+        with Workers(args.workers or available_cpus(), args.timeout) as workers:
+            run_campaign(tally, args.count, workers, faults.on_case, resume)
+    rate = (tally.done - first) / (time.perf_counter() - start)
+    if args.json:
+        say(json.dumps({**tally.to_json(), "per_second": rate, "reproducers": faults.commands}))
+    else:
+        say("\n".join(_lines(tally, rate, faults.commands)))
+    return 1 if tally.faults else 0
+
+
+class _Faults:
+    """Shrinks faults as soon as they are met, and writes those that are alike once.
+
+    Wrong results say nothing of their cause before they are shrunk: of them, `MOST` are.
+    """
+
+    def __init__(self, args: argparse.Namespace, report: Report) -> None:
+        self._args = args
+        self._report = report
+        self._met: Counter[str] = Counter()
+        self.commands: dict[str, str] = {}
+
+    def on_case(self, index: int, outcome: Outcome) -> None:
+        """Show progress; look into a fault."""
+        self._report("fuzz", index + 1, self._args.count)
+        if not outcome.is_fault:
+            return
+        self._met[outcome.signature] += 1
+        if self._met[outcome.signature] <= (MOST if outcome.kind == "wrong" else 1):
+            self._look_into(index, outcome)
+
+    def _look_into(self, index: int, outcome: Outcome) -> None:
+        from ..tools.fuzz.case import random_case
+        from ..tools.fuzz.reproducer import write_reproducer
+        from ..tools.fuzz.shrink import shrink
+        from ..tools.fuzz.workers import Worker
+
+        case = random_case(self._args.seed, index)
+        if self._args.shrink > 0:
+            worker = Worker(self._args.timeout)
+            try:
+                case, outcome = shrink(case, outcome, worker, self._args.shrink)
+            finally:
+                worker.close()
+        ops = [op.op_name for op in case.graph.ops if op.kind not in ("source", "sink")]
+        cause = " ".join((outcome.signature, *ops))
+        if cause not in self.commands:
+            folder = Path(self._args.reproducers, f"{self._args.seed}-{index}-{outcome.kind}")
+            self.commands[cause] = write_reproducer(folder, case, outcome)
+
+
+def _replay(args: argparse.Namespace) -> int:
+    """One case in a worker of its own."""
+    from ..tools.fuzz.reproducer import read_reproducer
+    from ..tools.fuzz.workers import Worker
+
+    worker = Worker(args.timeout)
+    try:
+        outcome = worker.check(read_reproducer(Path(args.replay)).to_json())
+    finally:
+        worker.close()
+    if args.json:
+        say(json.dumps(vars(outcome)))
+    else:
+        say(f"{outcome.kind} {outcome.stage}: {outcome.message}" if outcome.message else "right")
+    return 1 if outcome.is_fault else 0
+
+
+def _lines(tally: Tally, rate: float, commands: dict[str, str]) -> Iterator[str]:
+    from ..tools.fuzz.outcome import OUTCOMES
+
+    counts = ", ".join(f"{tally.counts[kind]} {kind}" for kind in OUTCOMES)
+    yield f"seed {tally.seed}: {tally.done} graphs, {rate:.1f} a second: {counts}"
+    for refusal, count in tally.refusals.most_common(10):
+        yield f"  {count:>5}  {refusal}"
+    for index, outcome in tally.faults:
+        yield f"case {index}: {outcome.kind} {outcome.stage}: {outcome.message}"
+    for command in commands.values():
+        yield f"again     {command}"

@@ -1,4 +1,0 @@
-"""What operators that are no ops of the Graph IR mean, by family: functions that build several ops.
-
-They take a node of any format, operands and then attributes. Imports `..op_builder` and the Graph IR.
-"""

@@ -1,0 +1,76 @@
+"""What is known of a value: exact, within a bound, or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from graphc.graph_ir.ir.graph import Array
+from graphc.graph_ir.ir.registry import names
+from graphc.tools.fuzz.certainty import DECIDING, MOVING, SUMMING, Certainty, certainties
+from support.control import constant, counted, made
+from support.graphs import graph_of
+
+WHOLE = np.arange(6, dtype=np.float32).reshape(2, 3) - 2
+HALVES = WHOLE + np.float32(0.1)
+
+
+def known(body: str, arrays: Sequence[Array], winograd: bool = True) -> list[Certainty]:
+    return certainties(graph_of(body), arrays, winograd)
+
+
+def test_sets_are_apart_and_name_ops() -> None:
+    assert not (MOVING & DECIDING or MOVING & SUMMING or DECIDING & SUMMING)
+    assert set(names()) >= MOVING | DECIDING | SUMMING
+
+
+@pytest.mark.parametrize(
+    ("array", "expected"), [(WHOLE, Certainty.EXACT), (HALVES, Certainty.ROUGH)]
+)
+def test_sums_of_small_whole_numbers_are_exact(array: Array, expected: Certainty) -> None:
+    body = """
+        %x = Node[type=input] () -> f32[2,3]
+        %y = Node[type=matmul_core] (inputs = (a=%x, b=%x), attrs = {transpose_b: true}) -> f32[2,2]
+        return (output=%y)
+    """
+    assert known(body, [array]) == [expected]
+    assert known(body, [array * np.float32(2**12)])[0] == Certainty.ROUGH
+
+
+def test_deciding_by_rough_values_is_unknown_and_by_exact_ones_exact() -> None:
+    body = """
+        %x = Node[type=input] () -> f32[2,3]
+        %e = Node[type=exp] (inputs = (x=%x)) -> f32[2,3]
+        %a = Node[type=floor] (inputs = (x=%x)) -> f32[2,3]
+        %b = Node[type=floor] (inputs = (x=%e)) -> f32[2,3]
+        %c = Node[type=relu] (inputs = (x=%e)) -> f32[2,3]
+        return (output=%a, output_1=%b, output_2=%c)
+    """
+    assert known(body, [HALVES]) == [Certainty.EXACT, Certainty.UNKNOWN, Certainty.ROUGH]
+
+
+def test_convolutions_that_may_be_winograds_are_not_exact() -> None:
+    body = """
+        %x = Node[type=input] () -> f32[1,1,5,5]
+        %w = Node[type=input] () -> f32[1,1,3,3]
+        %y = Node[type=convolution] (inputs = (x=%x, w=%w)) -> f32[1,1,3,3]
+        return (output=%y)
+    """
+    arrays = [np.ones((1, 1, 5, 5), np.float32), np.ones((1, 1, 3, 3), np.float32)]
+    assert known(body, arrays) == [Certainty.ROUGH]
+    assert known(body, arrays, winograd=False) == [Certainty.EXACT]
+    arrays[0][0, 0, 0, 0] = np.inf
+    assert known(body, arrays) == [Certainty.UNKNOWN]
+
+
+def test_loops_are_walked_round_by_round() -> None:
+    graph = counted(
+        [graph_of("%x = Node[type=input] () -> f32[3]\n return (output=%x)").inputs[0].outputs[0].details],
+        lambda g, x: [made(g, "exp", x)],
+    )  # fmt: skip
+    x = np.zeros(3, np.float32)
+    assert certainties(graph, [np.asarray(0), x], True) == [Certainty.EXACT]
+    assert certainties(graph, [np.asarray(2), x], True) == [Certainty.ROUGH]
+    assert constant(graph, 1).details.rank == 0

@@ -1,0 +1,101 @@
+"""One case: right results are right, wrong ones, exceptions and refusals are called what they are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from graphc.base.errors import InternalError, UnsupportedError
+from graphc.graph_ir.ir.graph import Array
+from graphc.graph_ir.ops.elementwise_unary import UNARY
+from graphc.tools.fuzz import check as checking
+from graphc.tools.fuzz.case import Case, Setting, random_case
+from graphc.tools.fuzz.check import check
+from graphc.tools.fuzz.outcome import INTERNAL, REFUSED, RIGHT, WRONG
+from support.graphs import graph_of
+
+CHUNKS, CHUNK = 10, 30
+
+
+def tanh_case(**setting: Any) -> Case:
+    graph = graph_of("""
+        %x = Node[type=input] () -> f32[2,3]
+        %t = Node[type=tanh] (inputs = (x=%x)) -> f32[2,3]
+        return (output=%t)
+    """)
+    return Case(graph, [np.full((2, 3), 0.5, np.float32)], Setting(**setting))
+
+
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+@pytest.mark.filterwarnings("ignore")
+def test_random_graphs_are_right(chunk: int) -> None:
+    """The same graphs in every run; `graphc fuzz` makes as many as one likes."""
+    for index in range(chunk * CHUNK, (chunk + 1) * CHUNK):
+        outcome = check(random_case(16, index))
+        assert not outcome.is_fault, f"graphc fuzz --seed 16: case {index}: {outcome}"
+
+
+@pytest.mark.parametrize("target", ["native", "avx512", "avx2", "generic"])
+@pytest.mark.parametrize("route", ["gcm", "onnx", "hlo", "pnnx", "tvm", "ge"])
+def test_every_target_and_route_is_taken(target: str, route: str) -> None:
+    outcome = check(tanh_case(target=target, routes=(route,), threads=2))
+    assert (outcome.kind, outcome.refusals) == (RIGHT, ())
+
+
+def test_a_wrong_reference_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def off(self: Any, arrays: list[Array]) -> list[Array]:
+        return [np.tanh(arrays[0]) * np.float32(1.0001)]
+
+    monkeypatch.setattr(UNARY["tanh"], "reference", off)
+    outcome = check(tanh_case())
+    assert (outcome.kind, outcome.stage) == (WRONG, "run")
+    assert "result 0 is rough, and has 0.46" in outcome.message
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [(InternalError("a fault"), INTERNAL), (KeyError("k"), INTERNAL), (UnsupportedError("no"), REFUSED)],
+)  # fmt: skip
+def test_errors_are_sorted_by_blame(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, kind: str
+) -> None:
+    def fails(*_: Any) -> Any:
+        raise error
+
+    monkeypatch.setattr(checking, "compile_stages", fails)
+    outcome = check(tanh_case())
+    assert (outcome.kind, outcome.stage) == (kind, "compile")
+
+
+def test_other_bits_on_other_threads_are_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = checking.run_guarded
+
+    def noisy(artifact: Any, arrays: Sequence[Array], threads: int, at: Any) -> list[Array]:
+        results = real(artifact, arrays, threads, at)
+        return [np.nextafter(y, np.float32(1)) for y in results] if at == "start" else results
+
+    monkeypatch.setattr(checking, "run_guarded", noisy)
+    assert (check(tanh_case(threads=2)).stage, check(tanh_case()).stage) == ("threads", "run again")
+
+
+def test_what_a_format_refuses_is_no_fault() -> None:
+    graph = graph_of("""
+        %x = Node[type=input] () -> u16[3]
+        %t = Node[type=popcount] (inputs = (x=%x)) -> u16[3]
+        return (output=%t)
+    """)
+    case = Case(graph, [np.arange(3, dtype=np.uint16)], Setting(routes=("pnnx",)))
+    outcome = check(case)
+    assert outcome.kind == RIGHT and outcome.refusals[0].startswith("pnnx: ")
+
+
+def test_cases_survive_as_text() -> None:
+    for index in range(60):
+        case = random_case(3, index)
+        twin = Case.from_json(case.to_json())
+        assert twin.graph.compare_contents(case.graph) and twin.setting == case.setting
+        assert [a.tobytes() for a in twin.arrays] == [a.tobytes() for a in case.arrays]
+        assert [a.dtype for a in twin.arrays] == [a.dtype for a in case.arrays]

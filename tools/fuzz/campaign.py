@@ -1,0 +1,109 @@
+"""Many cases of one seed: counted, their faults collected, and a file from which a run goes on where it was stopped."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ...base.errors import UserError
+from ...base.whole_file import whole_file
+from .outcome import RIGHT, Outcome
+from .workers import Job, Workers
+
+CHECKPOINT = 100
+"""Cases between two lines of the resume file."""
+
+
+@dataclass
+class Tally:
+    """What became of the first `done` cases of a seed.
+
+    `refusals`: sentences of the compiler and of formats without what differs from case to case, and how often;
+    `faults`: the index and the outcome of each. `seconds`: of all cases, in their processes.
+    """
+
+    seed: int
+    done: int = 0
+    counts: Counter[str] = field(default_factory=Counter)
+    refusals: Counter[str] = field(default_factory=Counter)
+    faults: list[tuple[int, Outcome]] = field(default_factory=list)
+    seconds: float = 0.0
+
+    def add(self, index: int, outcome: Outcome) -> None:
+        """Count the next case."""
+        self.done = index + 1
+        self.counts[outcome.kind] += 1
+        self.seconds += outcome.seconds
+        for refusal in outcome.refusals:
+            self.refusals[refusal.partition(":")[0]] += 1
+        if outcome.is_fault:
+            self.faults.append((index, outcome))
+        elif outcome.kind != RIGHT:
+            self.refusals[outcome.signature] += 1
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything, as JSON."""
+        facts = dict(vars(self))
+        return {**facts, "faults": [(index, vars(outcome)) for index, outcome in self.faults]}
+
+    @staticmethod
+    def from_json(facts: dict[str, Any]) -> Tally:
+        """What `to_json` wrote."""
+        faults = [(index, Outcome.from_json(outcome)) for index, outcome in facts["faults"]]
+        counts, refusals = Counter(facts["counts"]), Counter(facts["refusals"])
+        return Tally(**{**facts, "counts": counts, "refusals": refusals, "faults": faults})
+
+
+def run_campaign(
+    tally: Tally,
+    count: int,
+    workers: Workers,
+    on_case: Callable[[int, Outcome], None],
+    resume: Path | None = None,
+) -> None:
+    """Check the cases from `tally.done` to `count`; `on_case` is called for each in order, after it is counted.
+
+    `resume` receives the tally now and then, and at the end however that comes. UserError where it cannot be written.
+    """
+    jobs: Iterator[tuple[int, Job]] = (
+        (index, {"seed": tally.seed, "index": index}) for index in range(tally.done, count)
+    )
+    waiting: dict[int, Outcome] = {}
+    try:
+        for number, outcome in workers.check_all(jobs):
+            waiting[number] = outcome
+            while tally.done in waiting:
+                index, next_one = tally.done, waiting.pop(tally.done)
+                tally.add(index, next_one)
+                on_case(index, next_one)
+                if resume is not None and tally.done % CHECKPOINT == 0:
+                    write_tally(resume, tally)
+    finally:
+        if resume is not None:
+            write_tally(resume, tally)
+
+
+def write_tally(path: Path, tally: Tally) -> None:
+    """Replace the file as a whole. UserError when the system refuses it."""
+    try:
+        with whole_file(path) as stream:
+            stream.write(json.dumps(tally.to_json()).encode() + b"\n")
+    except OSError as error:
+        raise UserError(f"cannot write '{path}' ({error.strerror})") from error
+
+
+def read_tally(path: Path, seed: int) -> Tally:
+    """The tally of a seed in a file, a new one where there is no file. UserError for another seed or no tally."""
+    if not path.exists():
+        return Tally(seed)
+    try:
+        tally = Tally.from_json(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UserError(f"'{path}' is no file of `graphc fuzz --resume` ({error})") from error
+    if tally.seed != seed:
+        raise UserError(f"'{path}' is of seed {tally.seed}, got --seed {seed}")
+    return tally

@@ -1,0 +1,120 @@
+"""One case: a graph, its inputs, and how it is compiled and run. It goes to worker processes as text."""
+
+from __future__ import annotations
+
+import base64
+import io
+import random
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ...base.errors import UserError
+from ...base.options import SWITCHES, WINOGRAD, CompileOptions
+from ...base.target import Target
+from ...codegen.host import target_for
+from ...graph_ir import ops  # noqa: F401 - fills the registry
+from ...graph_ir.ir.graph import Array, Graph
+from ...graph_ir.text.parser import parse_graph
+from ...graph_ir.text.printer import print_graph
+from .generator import random_graph
+from .plan import EVERYTHING, Plan
+
+TARGETS = ("native", "avx512", "avx2", "generic")
+ROUTES = ("gcm", "onnx", "hlo", "pnnx", "tvm", "ge")
+"""Ways besides the direct one: saved and loaded again, or through a file of a format."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How a graph is compiled and run.
+
+    `target`: the vector shapes of an ISA, for whatever instructions this CPU has. `routes`: of `ROUTES`, tried beside
+    the direct way.
+    """
+
+    target: str = "native"
+    disabled: tuple[str, ...] = ()
+    winograd: str = "auto"
+    threads: int = 1
+    routes: tuple[str, ...] = ()
+
+    def options(self) -> CompileOptions:
+        """The options of the compiler; UserError for what it does not know."""
+        return CompileOptions(self.threads, frozenset(self.disabled), winograd=self.winograd)
+
+    def resolved_target(self) -> Target:
+        """The vector shapes asked for, emitted for this CPU."""
+        native = target_for("native")
+        if self.target == "native":
+            return native
+        return Target(
+            self.target, native.cpu, native.features, native.l1_bytes, native.l2_bytes, native.l3_bytes
+        )  # fmt: skip
+
+    def words(self) -> str:
+        """The setting in a line: `avx2 -X no-fuse threads=2 hlo`."""
+        parts = [self.target, *(f"-X no-{switch}" for switch in self.disabled)]
+        parts += [f"-X winograd={self.winograd}"] if self.winograd != "auto" else []
+        parts += [f"threads={self.threads}"] if self.threads > 1 else []
+        return " ".join((*parts, *self.routes))
+
+
+@dataclass(frozen=True)
+class Case:
+    """A graph, an array for each of its inputs, and the setting."""
+
+    graph: Graph
+    arrays: list[Array] = field(repr=False)
+    setting: Setting = Setting()
+
+    def to_json(self) -> dict[str, Any]:
+        """Text, and the arrays as files in base64."""
+        files = [io.BytesIO() for _ in self.arrays]
+        for file, array in zip(files, self.arrays, strict=True):
+            np.save(file, _plain(array), allow_pickle=False)
+        return {
+            "graph": print_graph(self.graph, full=True),
+            "arrays": [base64.b64encode(file.getvalue()).decode() for file in files],
+            "setting": vars(self.setting),
+        }
+
+    @staticmethod
+    def from_json(facts: dict[str, Any]) -> Case:
+        """What `to_json` wrote. UserError where the graph does not parse."""
+        graph = parse_graph(facts["graph"])
+        loaded = [np.load(io.BytesIO(base64.b64decode(text))) for text in facts["arrays"]]
+        if len(loaded) != len(graph.inputs):
+            raise UserError(f"the case has {len(loaded)} arrays for {len(graph.inputs)} inputs")
+        arrays = [
+            array.view(op.outputs[0].details.dtype.numpy)
+            for array, op in zip(loaded, graph.inputs, strict=True)
+        ]
+        given: dict[str, Any] = {
+            key: tuple(v) if isinstance(v, list) else v for key, v in facts["setting"].items()
+        }
+        return Case(graph, arrays, Setting(**given))
+
+
+def _plain(array: Array) -> Array:
+    """bf16, which no file of NumPy knows, as its bits."""
+    return array.view(np.uint16) if array.dtype.kind == "V" else array
+
+
+def random_case(seed: int, index: int, plan: Plan = EVERYTHING) -> Case:
+    """Case number `index` of a seed: the same in every process."""
+    graph, arrays = random_graph(f"{seed}/{index}", plan)
+    return Case(graph, arrays, random_setting(random.Random(f"setting {seed}/{index}")))
+
+
+def random_setting(source: random.Random) -> Setting:
+    """Targets, switches, threads and routes; each of them at its default half of the time or more."""
+    disabled = source.sample(SWITCHES, source.choices((0, 1, 2, 4), (6, 3, 1, 1))[0])
+    return Setting(
+        target=source.choices(TARGETS, (6, 2, 4, 3))[0],
+        disabled=tuple(s for s in SWITCHES if s in disabled),
+        winograd=source.choices(WINOGRAD, (6, 1, 1))[0],
+        threads=source.choices((1, 2, 3), (6, 3, 1))[0],
+        routes=tuple(route for route in ROUTES if source.random() < 0.06),
+    )

@@ -1,0 +1,209 @@
+"""How well the value of each tensor of a graph is known before it is computed: what may be asked of a result.
+
+EXACT values have one right bit pattern (a zero may have either sign): what is given, what is moved, integers, and sums
+and products of whole numbers so small that no order of summation rounds. ROUGH values are right within a bound. Where
+a rough value decides something (a comparison, a rounding, an index), all that depends on it is UNKNOWN: a difference
+there says nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import IntEnum
+from itertools import pairwise
+
+import numpy as np
+
+from ...base.dtypes import F64, DType
+from ...graph_ir.ir.graph import Array, Graph, GraphTensor, Op
+from ...graph_ir.ops.control import Case, While
+from ...graph_ir.ops.convolution import Convolution
+from ...graph_ir.ops.elementwise import Elementwise
+
+
+class Certainty(IntEnum):
+    """What is known of a value, from most to least."""
+
+    EXACT = 0
+    ROUGH = 1
+    UNKNOWN = 2
+
+
+MOVING = frozenset((
+    "abs", "broadcast", "clamp", "concat", "copy", "gather", "gather_elements", "max", "max_pool", "min", "min_pool",
+    "neg", "pad", "im2col", "reduce_max", "reduce_min", "relu", "reorder", "reshape", "scatter", "scatter_elements",
+    "select", "slice", "transpose", "update_in_place", "update_slice",
+))  # fmt: skip
+"""Results are operands or their negatives: no rounding, and a small change of an operand changes little."""
+
+DECIDING = frozenset((
+    "arg_max", "arg_min", "bitcast", "ceil", "eq", "floor", "ge", "gt", "isinf", "isnan", "le", "lt",
+    "max_pool_indices", "mod", "ne", "round", "sign", "top_k", "trunc",
+))  # fmt: skip
+"""A small change of an operand may change the result by any amount; of exact operands the result is exact."""
+
+SUMMING = frozenset((
+    "add", "convolution", "convolution_transpose", "cum_prod", "cum_sum", "depthwise_convolution",
+    "direct_convolution", "matmul_core", "mul", "prod_pool", "reduce_l1", "reduce_prod", "reduce_sum",
+    "reduce_sum_square", "square", "sub", "sum_pool",
+))  # fmt: skip
+"""Sums and products: exact on whole numbers as long as the same of their sizes stays small."""
+
+SIGN_OF_ZERO = frozenset(("atan2", "bitcast", "div", "pow", "reciprocal", "rsqrt"))
+"""The sign of a zero operand, which no one promises, changes the result."""
+
+
+def certainties(graph: Graph, arrays: Sequence[Array], winograd: bool) -> list[Certainty]:
+    """What is known of each result. `winograd`: whether convolutions may take that form, which rounds."""
+    known = dict.fromkeys((op.outputs[0] for op in graph.inputs), Certainty.EXACT)
+    return _walk(graph, arrays, known, winograd)[1]
+
+
+def _walk(
+    graph: Graph,
+    arrays: Sequence[Array],
+    known: dict[GraphTensor, Certainty],
+    winograd: bool,
+) -> tuple[list[Array], list[Certainty]]:
+    values: dict[GraphTensor, Array] = {}
+    fed = iter(arrays)
+    for op in graph.ops:
+        if op.op_name == "input":
+            values[op.outputs[0]] = next(fed)
+        elif op.kind == "source":
+            values[op.outputs[0]] = op.reference([])[0]
+            known[op.outputs[0]] = Certainty.EXACT
+        elif op.kind != "sink":
+            found = _op(op, [values[x] for x in op.inputs], [known[x] for x in op.inputs], winograd)
+            values.update(zip(op.outputs, found[0], strict=True))
+            known.update(zip(op.outputs, found[1], strict=True))
+    results = [op.inputs[0] for op in graph.outputs]
+    return [values[x] for x in results], [known[x] for x in results]
+
+
+def _op(
+    op: Op, arrays: list[Array], known: list[Certainty], winograd: bool
+) -> tuple[list[Array], list[Certainty]]:
+    with np.errstate(all="ignore"):
+        if isinstance(op, Case):
+            return _case(op, arrays, known, winograd)
+        if isinstance(op, While):
+            return _while(op, arrays, known, winograd)
+        results = op.reference(arrays)
+        worst = max(known, default=Certainty.EXACT)
+        if worst == Certainty.UNKNOWN:
+            return results, [Certainty.UNKNOWN] * len(results)
+        one = _of_op(op, arrays, results, worst, winograd)
+    return results, [one] * len(results)
+
+
+def _case(
+    op: Case, arrays: list[Array], known: list[Certainty], winograd: bool
+) -> tuple[list[Array], list[Certainty]]:
+    index = int(arrays[0])
+    branch = op.branches[index if 0 <= index < len(op.branches) else -1]
+    inner = {y.outputs[0]: c for y, c in zip(branch.inputs, known[1:], strict=True)}
+    values, found = _walk(branch, arrays[1:], inner, winograd)
+    return values, [max(c, _decided(known[0])) for c in found]
+
+
+def _while(
+    op: While, arrays: list[Array], known: list[Certainty], winograd: bool
+) -> tuple[list[Array], list[Certainty]]:
+    count = op.carried
+    fixed, fixed_known = arrays[count:], known[count:]
+    state, state_known = arrays[:count], known[:count]
+    while True:
+        values, all_known = [*state, *fixed], [*state_known, *fixed_known]
+        inner = {y.outputs[0]: c for y, c in zip(op.condition.inputs, all_known, strict=True)}
+        (more,), (sure,) = _walk(op.condition, values, inner, winograd)
+        state_known = [max(c, _decided(sure)) for c in state_known]
+        if not more:
+            return state, state_known
+        inner = {y.outputs[0]: c for y, c in zip(op.body.inputs, all_known, strict=True)}
+        state, found = _walk(op.body, values, inner, winograd)
+        state_known = [max(c, _decided(sure)) for c in found]
+
+
+def _decided(known: Certainty) -> Certainty:
+    return Certainty.EXACT if known == Certainty.EXACT else Certainty.UNKNOWN
+
+
+def _of_op(
+    op: Op, arrays: list[Array], results: list[Array], worst: Certainty, winograd: bool
+) -> Certainty:
+    """EXACT or ROUGH operands to what is known of the results."""
+    floats = [x.details.dtype for x in (*op.inputs, *op.outputs) if x.details.dtype.is_float]
+    if not floats:
+        return worst
+    if op.op_name in SIGN_OF_ZERO and any(
+        (a == 0).any() and x.producer_owner.kind != "source" and x.details.dtype.is_float
+        for a, x in zip(arrays, op.inputs, strict=True)
+    ):
+        return Certainty.UNKNOWN
+    if op.op_name == "cast":
+        exact = worst == Certainty.EXACT
+        rounds = op.outputs[0].details.dtype.is_float
+        return worst if exact or rounds else Certainty.UNKNOWN
+    if op.op_name in DECIDING:
+        return _decided(worst)
+    if op.op_name in MOVING and op.attrs.get("reduction", "none") in ("none", "min", "max"):
+        return worst if "body" not in op.attrs else Certainty.UNKNOWN
+    if _sums_exactly(op, arrays, worst, winograd):
+        return Certainty.EXACT
+    vague = _overflows(arrays, results, worst) or _spreads(op, arrays, winograd)
+    vague = vague or _is_huge(op, arrays)
+    vague = vague or (op.op_name == "batch_norm" and not all(_is_finite(a) for a in arrays))
+    return Certainty.UNKNOWN if vague else Certainty.ROUGH
+
+
+def _sums_exactly(op: Op, arrays: list[Array], worst: Certainty, winograd: bool) -> bool:
+    if op.op_name not in SUMMING or worst != Certainty.EXACT:
+        return False
+    if winograd and _may_be_winograd(op):
+        return False
+    if not all(_is_whole(a) for a in arrays):
+        return False
+    sizes = op.reference([np.abs(a) for a in arrays])[0].astype(np.float64)
+    if op.op_name == "sub":
+        sizes = np.abs(arrays[0].astype(np.float64)) + np.abs(arrays[1].astype(np.float64))
+    return bool(np.max(sizes, initial=0) <= _whole_limit(op.outputs[0].details.dtype))
+
+
+def _is_whole(array: Array) -> bool:
+    wide = array.astype(np.float64)
+    return bool(np.isfinite(wide).all() and (wide == np.trunc(wide)).all())
+
+
+def _whole_limit(dtype: DType) -> float:
+    """Whole numbers up to this are all values of the type."""
+    return {"f64": 2.0**53, "f32": 2.0**24, "f16": 2.0**11, "bf16": 2.0**8}[dtype.name]
+
+
+def _overflows(arrays: list[Array], results: list[Array], worst: Certainty) -> bool:
+    """Whether a bound may be crossed where another rounding does not cross it: infinities and NaN of rough numbers."""
+    return worst == Certainty.ROUGH and not all(_is_finite(y) for y in (*arrays, *results))
+
+
+def _is_huge(op: Op, arrays: list[Array]) -> bool:
+    """Whether squares and sums of the operands may overflow before they cancel, which float64 would not notice."""
+    if isinstance(op, Elementwise):
+        return False
+    largest = 1e70 if op.inputs[0].details.dtype == F64 else 1e9
+    wide = (np.abs(a.astype(np.float64)) for a in arrays)
+    return any(bool((np.isfinite(a) & (a > largest)).any()) for a in wide)
+
+
+def _spreads(op: Op, arrays: list[Array], winograd: bool) -> bool:
+    """Whether Winograd's transforms may mix what is not finite into neighbours."""
+    return winograd and _may_be_winograd(op) and not all(_is_finite(a) for a in arrays)
+
+
+def _may_be_winograd(op: Op) -> bool:
+    if not isinstance(op, Convolution):
+        return False
+    return any(pair == (3, 3) for pair in pairwise(op.inputs[1].details.plain_dims[2:]))
+
+
+def _is_finite(array: Array) -> bool:
+    return bool(np.isfinite(array.astype(np.float64)).all())

@@ -1,0 +1,151 @@
+"""One case checked: written and read as text, compiled, run between guard pages, and compared with the references."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from ...base.dtypes import F64
+from ...base.errors import UnsupportedError, UserError
+from ...driver.compiler import compile_stages
+from ...graph_ir.ir.graph import Array, Graph
+from ...graph_ir.text.parser import parse_graph
+from ...graph_ir.text.printer import print_graph
+from ...runtime.artifact import Artifact
+from ..error_bound import Expected, expected_outputs
+from .case import Case
+from .certainty import Certainty, certainties
+from .format_route import reread
+from .native_run import run_guarded
+from .outcome import INTERNAL, REFUSED, RIGHT, WRONG, Outcome
+
+
+class _Wrong(Exception):
+    """A result is not what it must be; the sentence says which."""
+
+
+class _Check:
+    """The stages of one case, and what formats refused."""
+
+    def __init__(self, case: Case) -> None:
+        self.case = case
+        self.stage = "text"
+        self.refusals: list[str] = []
+
+    def run(self) -> None:
+        """Every stage in turn; raises at the first that fails."""
+        case = self.case
+        self._text()
+        self.stage = "reference"
+        expected = expected_outputs(case.graph, case.arrays)
+        known = certainties(case.graph, case.arrays, "winograd" not in case.setting.disabled)
+        self.stage = "compile"
+        options, target = case.setting.options(), case.setting.resolved_target()
+        artifact = compile_stages(case.graph, target, options).artifact
+        self.stage = "run"
+        results = run_guarded(artifact, case.arrays, case.setting.threads, "end")
+        compare(results, expected, known)
+        again = run_guarded(artifact, case.arrays, 1, "start")
+        self.stage = "threads" if case.setting.threads > 1 else "run again"
+        _same_bits(results, again)
+        for route in case.setting.routes:
+            self.stage = route
+            if route == "gcm":
+                _same_bits(results, run_guarded(_reloaded(artifact), case.arrays, 1, "end"))
+            else:
+                self._format(route, expected, known)
+
+    def _text(self) -> None:
+        graph = self.case.graph
+        if not parse_graph(print_graph(graph, full=True)).compare_contents(graph):
+            raise _Wrong("what is parsed is not what was printed")
+
+    def _format(self, name: str, expected: list[Expected], known: list[Certainty]) -> None:
+        try:
+            with tempfile.TemporaryDirectory() as folder:
+                twin = reread(self.case.graph, name, Path(folder))
+        except (UnsupportedError, UserError) as error:
+            self.refusals.append(f"{name}: {error}")
+            return
+        if name in ("onnx", "pnnx") and any(
+            y.details.dtype == F64 for op in twin.ops for y in op.outputs
+        ):
+            # Parameters of these formats are 32-bit floats.
+            known = [Certainty.UNKNOWN if c == Certainty.ROUGH else c for c in known]
+        arrays = _in_order(twin, self.case)
+        with np.errstate(all="ignore"):
+            compare(twin.evaluate(arrays), expected, known)
+
+
+def check(case: Case) -> Outcome:
+    """What becomes of a case in this process, which may not survive it."""
+    start = time.perf_counter()
+    run = _Check(case)
+    kind, message = RIGHT, ""
+    try:
+        run.run()
+    except _Wrong as error:
+        kind, message = WRONG, str(error)
+    except (UserError, UnsupportedError) as error:
+        kind, message = REFUSED, str(error)
+    except MemoryError:
+        kind, message = INTERNAL, "out of memory"
+    except Exception as error:  # noqa: BLE001 - this is what is looked for
+        kind, message = INTERNAL, f"{type(error).__name__}: {_first_line(error)} {_where(error)}"
+    return Outcome(kind, run.stage, message, tuple(run.refusals), time.perf_counter() - start)
+
+
+def compare(
+    results: Sequence[Array], expected: Sequence[Expected], known: Sequence[Certainty]
+) -> None:
+    """_Wrong where a result has another type, other values if they are exact, or is off by more than its bound."""
+    for number, (result, wanted, sure) in enumerate(zip(results, expected, known, strict=True)):
+        value = wanted.value
+        if (result.shape, result.dtype) != (value.shape, value.dtype):
+            found = f"{result.dtype}{list(result.shape)}"
+            raise _Wrong(f"result {number} is {found}, not {value.dtype}{list(value.shape)}")
+        if sure == Certainty.UNKNOWN:
+            continue
+        bound = np.zeros(()) if sure == Certainty.EXACT else wanted.bound
+        error = Expected(value, bound).error(result)
+        if not error.ok:
+            at = error.position
+            pair = f"{result.reshape(-1)[at]} instead of {value.reshape(-1)[at]}"
+            raise _Wrong(f"result {number} is {sure.name.lower()}, and has {pair}: {error}")
+
+
+def _same_bits(one: Sequence[Array], other: Sequence[Array]) -> None:
+    for number, (a, b) in enumerate(zip(one, other, strict=True)):
+        if a.tobytes() != b.tobytes():
+            raise _Wrong(f"result {number} has other bits in another run")
+
+
+def _reloaded(artifact: Artifact) -> Artifact:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "model.gcm")
+        artifact.save(path)
+        return Artifact.load(path, resident=True)
+
+
+def _in_order(graph: Graph, case: Case) -> list[Array]:
+    """The arrays in the order in which a graph that was read has its inputs; formats may change names and order."""
+    by_name = {op.name: a for op, a in zip(case.graph.inputs, case.arrays, strict=True)}
+    names = [op.name for op in graph.inputs]
+    return [by_name[name] for name in names] if set(names) == set(by_name) else case.arrays
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [""])[0][:300]
+
+
+def _where(error: Exception) -> str:
+    """File and function that raised, of our own code if possible."""
+    frames = traceback.extract_tb(error.__traceback__)
+    ours = [f for f in frames if "graphc" in f.filename and "/fuzz/" not in f.filename] or frames
+    last = ours[-1]
+    return f"(in {Path(last.filename).name}, {last.name})"

@@ -1,0 +1,49 @@
+"""A compiled model run once between guard pages: inputs, outputs, constants and scratch memory, each at a border."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+
+import numpy as np
+
+from ...base.errors import InternalError
+from ...graph_ir.ir.graph import Array
+from ...runtime import abi
+from ...runtime.artifact import Artifact
+from ...runtime.memory import data_address
+from ...runtime.native import NativeModel
+from .guarded import Place, guarded, guarded_copy
+
+FILL = 0xA5
+"""What scratch memory and results hold before the run, and inputs do not."""
+
+
+def run_guarded(
+    artifact: Artifact, arrays: Sequence[Array], threads: int, at: Place
+) -> list[Array]:
+    """The results of one run; an access outside a buffer ends the process. InternalError if an input was changed."""
+    native = NativeModel(artifact, threads)
+    meta = artifact.metadata
+    inputs = [guarded_copy(array, at) for array in arrays]
+    outputs = [guarded(spec.shape, spec.dtype, at) for spec in meta.outputs]
+    constants = guarded_copy(artifact.constants, _aligned(artifact.constants.nbytes, at))
+    arena = guarded(meta.arena_bytes, np.uint8, _aligned(meta.arena_bytes, at))
+    arena[...] = FILL
+    for output in outputs:
+        output.reshape(-1).view(np.uint8)[...] = FILL
+    sources = (ctypes.c_void_p * len(inputs))(*(data_address(a) for a in inputs))
+    targets = (ctypes.c_void_p * len(outputs))(*(data_address(a) for a in outputs))
+    memory = [abi.pointer(data_address(a)) for a in (constants, arena)]
+    code = native.entry(native.rt, abi.pointer(sources), abi.pointer(targets), *memory)
+    if code != 0:
+        raise InternalError(f"native code returned {code}")
+    for spec, array, after in zip(meta.inputs, arrays, inputs, strict=True):
+        if array.tobytes() != after.tobytes():
+            raise InternalError(f"input '{spec.name}' is not what it was before the run")
+    return outputs
+
+
+def _aligned(size: int, at: Place) -> Place:
+    """At the end only where the beginning is then aligned as generated code may expect."""
+    return at if size % abi.ALIGNMENT == 0 else "start"

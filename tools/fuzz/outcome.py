@@ -1,0 +1,51 @@
+"""What became of a case."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+RIGHT, REFUSED, WRONG, INTERNAL, DEAD, SLOW = OUTCOMES = (
+    "right", "refused", "wrong", "internal", "dead", "slow",
+)  # fmt: skip
+"""right: every result as it must be; refused: a sentence says why not (UserError, UnsupportedError); wrong: a result is
+not; internal: any other exception; dead: the process ended; slow: it did not answer in time."""
+
+FAULTS = (WRONG, INTERNAL, DEAD, SLOW)
+_NUMBER = re.compile(r"0x[0-9a-f]+|-?\d+(\.\d+)?(e[+-]?\d+)?|'[^']*'")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """`kind` (of `OUTCOMES`), the stage it happened in (compile, run, threads, a format, ...), and what was said.
+
+    `refusals`: what formats refused on the way. `seconds`: of the whole case.
+    """
+
+    kind: str
+    stage: str = ""
+    message: str = ""
+    refusals: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+    @property
+    def is_fault(self) -> bool:
+        """Whether somebody has to look at it."""
+        return self.kind in FAULTS
+
+    @property
+    def signature(self) -> str:
+        """What is the same for cases with one cause, as far as one can tell: no numbers, no names."""
+        about = "" if self.kind == WRONG else _NUMBER.sub("#", self.message)[:160]
+        return f"{self.kind} {self.stage} {about}".strip()
+
+    def is_alike(self, other: Outcome) -> bool:
+        """Whether a smaller case still shows the same fault."""
+        return self.signature == other.signature
+
+    @staticmethod
+    def from_json(facts: dict[str, Any]) -> Outcome:
+        """What a worker wrote."""
+        known = {key: facts[key] for key in Outcome.__dataclass_fields__ if key in facts}
+        return Outcome(**{**known, "refusals": tuple(known.get("refusals", ()))})

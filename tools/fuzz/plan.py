@@ -1,0 +1,40 @@
+"""What random graphs are made of: element types, sizes, how many ops, which ops, which values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...base.dtypes import ALL, BF16, BOOL, F16, F32, F64, S8, S32, S64, U8, DType
+
+SIZES = (
+    *((1, 14), (2, 12), (3, 12), (4, 8), (5, 8), (7, 8), (8, 6), (6, 4), (11, 3), (13, 3), (0, 1)),
+    *((9, 3), (15, 3), (16, 4), (17, 4), (31, 2), (32, 2), (33, 3), (47, 1), (64, 1), (65, 1)),
+)
+"""Sizes of axes and how often: 0 and 1, primes, and what lies around the lanes of every vector."""
+
+_USUAL = ((F32, 40), (F64, 8), (F16, 6), (BF16, 6), (S32, 8), (S64, 6), (U8, 5), (S8, 4), (BOOL, 4))
+DTYPES = (*_USUAL, *((dtype, 2) for dtype in ALL if dtype not in dict(_USUAL)))
+"""Element types and how often."""
+
+FILLS = (("integers", 45), ("uniform", 30), ("normal", 15), ("special", 10))
+"""Values of inputs: small integers, whose sums are exact; [-4, 4); a bell curve; those with inf, NaN and -0."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Limits of the graphs that are made.
+
+    `ops`: names of recipes that may be used, none for all; `most_ops`: ops of one graph beside what a recipe adds at
+    once; `most_elements`: elements of one tensor; `dtypes`, `sizes`, `fills`: (what, how often).
+    """
+
+    ops: frozenset[str] | None = None
+    most_ops: int = 6
+    most_elements: int = 6000
+    most_rank: int = 5
+    dtypes: tuple[tuple[DType, int], ...] = DTYPES
+    sizes: tuple[tuple[int, int], ...] = SIZES
+    fills: tuple[tuple[str, int], ...] = FILLS
+
+
+EVERYTHING = Plan()

@@ -1,0 +1,55 @@
+"""How each op, and each pattern that the compiler looks for, is added to a random graph: one recipe a name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..scope import Scope
+from . import (
+    control,
+    elementwise,
+    fusion,
+    indexing,
+    movement,
+    normalization,
+    products,
+    reductions,
+    windows,
+)
+
+Recipe = Callable[[Scope], None]
+"""Appends an op or several to the scope's graph; UserError where nothing fits."""
+
+_FAMILIES: tuple[tuple[dict[str, Recipe], int], ...] = (
+    (elementwise.RECIPES, 26),
+    (movement.RECIPES, 16),
+    (reductions.RECIPES, 13),
+    (products.RECIPES, 8),
+    (windows.RECIPES, 11),
+    (normalization.RECIPES, 6),
+    (indexing.RECIPES, 6),
+    (control.RECIPES, 3),
+    (fusion.RECIPES, 14),
+)
+"""Recipes, and how often one of each family is taken."""
+
+RECIPES: dict[str, Recipe] = {name: r for family, _ in _FAMILIES for name, r in family.items()}
+"""Every recipe by its name: the op's, or a pattern's in words."""
+
+WEIGHTS = {name: often / len(family) for family, often in _FAMILIES for name in family}
+"""How often each is taken."""
+
+NOT_MADE = {
+    "input": "made with the tensors that recipes read",
+    "constant": "made with the tensors that recipes read",
+    "output": "made for what nothing reads",
+    "fused": "made by the pass fuse, of the ops of other recipes",
+    "div_constant": "made by the pass divide_by_constants, of divisors that it has checked",
+    "reorder": "made by the pass propagate_layouts; graphs that are read have plain layouts",
+    "update_in_place": "made by the pass of that name: whoever runs it must see to the memory",
+    "direct_convolution": "a form of convolution that the pass select_convolution_algorithm chooses",
+    "depthwise_convolution": "a form of convolution that the pass select_convolution_algorithm chooses",
+    "winograd_convolution": "a form of convolution that the pass select_convolution_algorithm chooses",
+    "winograd_weights": "a form of convolution that the pass select_convolution_algorithm chooses",
+}
+"""Ops without a recipe, and why."""

@@ -1,0 +1,43 @@
+"""A failing case as files: the model as text, its inputs, the setting, and the command that shows the fault again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+
+from ...base.errors import UserError
+from ...graph_ir.text.printer import print_graph
+from .case import Case
+from .outcome import Outcome
+
+CASE_FILE, MODEL_FILE, TEXT_FILE = "case.json", "model.graph", "outcome.txt"
+
+
+def write_reproducer(folder: Path, case: Case, outcome: Outcome) -> str:
+    """Write the case; returns the command that runs it again. UserError when the system refuses it."""
+    command = f"graphc fuzz --replay {folder}"
+    text = (
+        f"{outcome.kind} at {outcome.stage}: {outcome.message}\n{case.setting.words()}\n{command}\n"
+    )
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / MODEL_FILE).write_text(print_graph(case.graph, full=True), encoding="utf-8")
+        (folder / TEXT_FILE).write_text(text, encoding="utf-8")
+        (folder / CASE_FILE).write_text(json.dumps(case.to_json()) + "\n", encoding="utf-8")
+        for number, array in enumerate(case.arrays):
+            np.save(folder / f"input_{number}.npy", array, allow_pickle=False)
+    except OSError as error:
+        raise UserError(f"cannot write to '{folder}' ({error.strerror})") from error
+    return command
+
+
+def read_reproducer(folder: Path) -> Case:
+    """The case in a folder; its model is that of the text, which may have been edited. UserError."""
+    try:
+        facts = json.loads((folder / CASE_FILE).read_text(encoding="utf-8"))
+        facts["graph"] = (folder / MODEL_FILE).read_text(encoding="utf-8")
+        return Case.from_json(facts)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UserError(f"'{folder}' holds no case of graphc fuzz ({error})") from error

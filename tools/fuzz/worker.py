@@ -1,0 +1,45 @@
+"""A process that checks cases: a line of JSON each on stdin, a line of JSON for its outcome on stdout.
+
+A line is `{"seed": 0, "index": 7}` or a case in full (`Case.to_json`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import signal
+import sys
+import warnings
+from typing import Any
+
+from .case import Case, random_case
+from .check import check
+from .outcome import Outcome
+
+
+def main() -> None:
+    """Check what comes until stdin ends."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--memory", type=int, default=0, help="bytes of address space, 0 for any")
+    limit = parser.parse_args().memory
+    if limit:
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent gets it too, and ends us
+    warnings.simplefilter("ignore")
+    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)  # whoever prints must not write between the answers
+    for line in sys.stdin:
+        print(json.dumps(vars(_answer(json.loads(line)))), file=answers)
+
+
+def _answer(job: dict[str, Any]) -> Outcome:
+    if "graph" in job:
+        return check(Case.from_json(job))
+    return check(random_case(job["seed"], job["index"]))
+
+
+if __name__ == "__main__":
+    main()
