@@ -112,6 +112,12 @@ class Casts:
     def _to_f16(self, value: str, lanes: int) -> str:
         if self._can.half_conversion:
             half = vector_of("half", lanes)
+            if lanes == 1:
+                # LLVM narrows the operands of a copysign before it, and calls a library for the sign of an f64.
+                kind = type_of(F32, lanes)
+                value = self._stream.intrinsic(
+                    "llvm.arithmetic.fence.f32", kind, (kind, value), movable=True
+                )
             rounded = self._pure(f"fptrunc {type_of(F32, lanes)} {value} to {half}", lanes, value)
             return self._pure(f"bitcast {half} {rounded} to {type_of(F16, lanes)}", lanes, rounded)
         return self._to_f16_by_integers(value, lanes)
