@@ -71,7 +71,7 @@ def _taps(
         result = replace(result, row=columns * result.column)
     problem = ConvolutionProblem(geometry, image, w, result, choice.band)
     if value is not None:
-        value = _indexed(value, output.details.rank, columns, by_pixel)
+        value = _indexed(value, output.details.plain_dims, columns, by_pixel)
     return ConvolutionTemplate(problem, blocking, ctx.target, value)
 
 
@@ -90,7 +90,7 @@ def _product(
     )  # fmt: skip
     if value is None:
         return MatmulTemplate(problem, choice.blocking, ctx.target, None)
-    inner = _indexed(value, output.details.rank, g.result[1], by_pixel)
+    inner = _indexed(value, output.details.plain_dims, g.result[1], by_pixel)
 
     def of_index(index: Index, acc: Expr) -> tuple[list[Let], Expr]:
         image, group, number, pixel = index
@@ -143,17 +143,22 @@ def _reads_by_pixel(output: GraphTensor, reads: Sequence[GraphTensor], ops: Sequ
     return True
 
 
-def _indexed(value: EpilogueValue, rank: int, columns: int, by_pixel: bool) -> EpilogueValue:
-    """The epilogue of a plain index of `rank` axes for one of (image, output, line, pixel of it).
+def _indexed(
+    value: EpilogueValue, dims: Sequence[int], columns: int, by_pixel: bool
+) -> EpilogueValue:
+    """The epilogue of a plain index into `dims` for one of (image, output, line, pixel of it).
 
     `columns`: pixels in a line of the template, 0 where that is a row of the result. With `by_pixel` a pixel of a line
-    is named by its number in the image.
+    is named by its number in the image: the last axis takes it, or the one before where that has one element, as
+    elementwise ops look at index 0 alone there.
     """
+    rank = len(dims)
 
     def of_index(index: Index, acc: Expr) -> tuple[list[Let], Expr]:
         image, output, row, column = index
         if columns and by_pixel:
-            row, column = t.as_expr(0), t.add(t.mul(row, columns), column)
+            number = t.add(t.mul(row, columns), column)
+            row, column = (number, t.ZERO) if dims[-1] == 1 else (t.ZERO, number)
         elif columns:
             row, column = t.add(row, t.floordiv(column, columns)), t.mod(column, columns)
         places = (row, column) if rank == 4 else (column,)

@@ -17,7 +17,7 @@ from graphc.graph_ir.ops.convolution_direct import DirectConvolution
 from graphc.graph_ir.schedule.direct_convolution import convolution_choice, convolution_choices
 from graphc.graph_ir.schedule.problem import problem_of
 from graphc.graph_ir.schedule.query_format import query_format
-from support.buffers import Place, guarded, guarded_copy
+from graphc.tools.fuzz.guarded import Place, guarded, guarded_copy
 from support.lowered import check_interpreted, context, integers
 
 SIZES, CHANNELS = range(1, 18), (1, 3, 15, 16, 17, 33)
@@ -120,6 +120,20 @@ def test_epilogues_run_on_the_accumulators(residual: str, kernel: int, size: int
     kernels = [call.kernel for call in lowered.calls if "_conv_" in call.kernel]
     assert len(kernels) == 1 and "relu" in kernels[0]
     assert not any("relu" in call.kernel for call in lowered.calls if call.kernel != kernels[0])
+
+
+@pytest.mark.parametrize("width", [1, 2])
+@pytest.mark.parametrize(("groups", "kernel"), [(2, 3), (1, 3), (1, 1)])
+def test_epilogues_find_their_pixel_in_narrow_images(width: int, groups: int, kernel: int) -> None:
+    """An axis of one element is read at index 0: rows must not be counted along it."""
+    graph, border = Graph("layer"), (kernel // 2,) * 2
+    x = graph.make_input(LogicalTensor(F32, (1, 4, 3, width)), "x")
+    w = graph.make_constant(integers((4, 4 // groups, kernel, kernel), 3), "w")
+    attrs = {"before": border, "after": border, "groups": groups}
+    y = graph.make("convolution", (x, w), attrs).outputs[0]
+    graph.make_output(graph.make("add", (y, x)).outputs[0])
+    lowered = check_interpreted(graph, context())
+    assert any("_add_" in call.kernel for call in lowered.calls)
 
 
 def boundary_cases() -> list[Shapes]:
