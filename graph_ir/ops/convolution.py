@@ -297,8 +297,8 @@ class Im2col(Movement):
 
     def _window(self, x: LogicalTensor) -> Window:
         kernel = self.integers("kernel")
-        if x.rank <= len(kernel):
-            raise self.rule("kernel must have fewer entries than x has axes", f"{list(kernel)}")
+        if x.rank < len(kernel):
+            raise self.rule("kernel must not have more entries than x has axes", f"{list(kernel)}")
         return window_of(self, kernel, x.plain_dims[x.rank - len(kernel) :])
 
     def shape(self, inputs: Sequence[LogicalTensor]) -> tuple[int, ...]:

@@ -216,6 +216,9 @@ def test_im2col():
     check_native("im2col", [x], attrs)
 
 
-def test_im2col_reject_a_window_of_every_axis():
-    with pytest.raises(UserError, match="kernel must have fewer entries than x has axes"):
-        make_op("im2col", [integers((3,))], {"kernel": (2,)})
+def test_im2col_takes_a_window_of_every_axis_and_of_no_more():
+    x = integers((5,))
+    check_op("im2col", [x], {"kernel": (2,)}, np.stack([x[:-1], x[1:]]))
+    check_native("im2col", [x], {"kernel": (2,)})
+    with pytest.raises(UserError, match="kernel must not have more entries than x has axes"):
+        make_op("im2col", [x], {"kernel": (2, 1)})

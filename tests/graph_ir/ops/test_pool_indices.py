@@ -33,6 +33,12 @@ def test_elements_at_the_places_are_the_largest_ones(attrs, dtype):
     np.testing.assert_array_equal(picked.reshape(values.shape), values)
 
 
+@pytest.mark.parametrize("shape", [(7,), (5, 4)])
+def test_windows_may_slide_over_every_axis(shape):
+    x = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+    check_native("max_pool_indices", [x], {"kernel": (2,) * len(shape)})
+
+
 @pytest.mark.parametrize("attrs", GRID)
 def test_native_is_the_reference(attrs):
     check_native("max_pool_indices", [image()], attrs)
