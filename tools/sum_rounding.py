@@ -21,6 +21,7 @@ from ..graph_ir.ir.graph import Array, Op
 from ..graph_ir.ir.op_kinds import FusibleOp
 from ..graph_ir.ops.convolution import Convolution
 from ..graph_ir.ops.matmul import MatmulCore
+from ..graph_ir.ops.reduce import Reduce
 from ..graph_ir.ops.winograd import WinogradConvolution
 
 DEVIATIONS = 6.0
@@ -58,6 +59,9 @@ def _noise(op: FusibleOp, inputs: list[Array], y: Array) -> Array:
     if terms <= 1:
         return np.zeros(())
     deviation = DEVIATIONS / math.sqrt(3) * unit  # of an error even between -u and u
+    worst = min(deviation * math.sqrt(terms), terms * unit)
+    if op.op_name == "reduce_log_sum":
+        return _of_logarithm(op, inputs[0], y.shape, worst)
     if isinstance(op, MatmulCore):
         wander = _root_of_squares(op, inputs)
         sums = _partial_sums(op, inputs) + wander / math.sqrt(BLOCKS)
@@ -67,9 +71,20 @@ def _noise(op: FusibleOp, inputs: list[Array], y: Array) -> Array:
         sums = np.sqrt((np.square(wander) / 2 + np.square(y) / 3) + np.square(size) / 3)
     else:  # powers, which are positive: partial sums rise to the result
         return np.asarray(deviation * math.sqrt(terms) * np.abs(y))
-    worst = min(deviation * math.sqrt(terms), terms * unit)
     products = deviation * wander  # rounded too where there is no fused multiply-add
     return np.asarray(_winograd_factor(op) * (worst * sums + products))
+
+
+def _of_logarithm(op: FusibleOp, x: Array, shape: tuple[int, ...], worst: float) -> Array:
+    """log(s) moves by the rounding of s relative to s, which is large where terms of both signs cancel."""
+    assert isinstance(op, Reduce)
+    wide = x.astype(np.float64)
+    total, squares, sizes = (
+        np.sum(terms, axis=op.axes).reshape(shape)
+        for terms in (wide, np.square(wide), np.abs(wide))
+    )
+    sums = np.sqrt(squares / 2 + np.square(total) / 3 + np.square(sizes / LANES) / 3)
+    return np.asarray(worst * sums / np.abs(total))
 
 
 def unit_roundoff(dtype: DType) -> float:

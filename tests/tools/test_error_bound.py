@@ -76,3 +76,27 @@ def test_what_runs_inside_a_loop_may_round_in_each_round() -> None:
     result = x @ w @ w @ w
     assert thrice.error(result).ok
     assert not thrice.error(result * np.float32(1.0001)).ok
+
+
+def test_a_logarithm_of_terms_that_cancel_is_as_rough_as_their_sum() -> None:
+    graph = build({"x": (40, 512)}, lambda make, x: make("reduce_log_sum", x["x"], axes=(-1,)))
+    x = np.random.default_rng(5).standard_normal((40, 512)).astype(np.float32)
+    x[:, 0] += np.float32(0.5) - x.sum(1)  # rows of about 0.5
+    (expected,) = expected_outputs(graph, [x])
+    total = np.add.accumulate(x, axis=1, dtype=np.float32)[:, -1]
+    assert expected.error(np.log(total)).ok
+    assert not expected.error(np.log(total * np.float32(1.001))).ok
+
+
+def test_near_zero_numbers_are_no_denser() -> None:
+    graph = build({"x": (3,)}, lambda make, x: make("exp", x["x"]))
+    (expected,) = expected_outputs(graph, [np.full(3, -103, np.float32)])
+    assert 0 < expected.value[0] < 1e-44
+    assert expected.error(np.nextafter(expected.value, np.float32(1))).ok
+
+
+def test_activations_that_cancel_are_right_to_units_of_x() -> None:
+    graph = build({"x": (1,)}, lambda make, x: make("gelu", x["x"]))
+    (expected,) = expected_outputs(graph, [np.full(1, -5, np.float32)])
+    assert expected.error(expected.value + np.float32(1e-6)).ok
+    assert not expected.error(expected.value + np.float32(1e-5)).ok
