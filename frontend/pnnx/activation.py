@@ -125,7 +125,7 @@ def _prelu(node: Node) -> Value:
     if weight.details.rank > 1 or count not in (1, channels):
         raise node.rule(f"weight must have shape [1] or [{channels}]", str(weight.details))
     shape = (count,) + (1,) * (len(dims) - 2) if len(dims) > 1 else (1,) * len(dims)
-    return node.make("prelu", x, node.reshape(weight, shape))
+    return node.make("prelu", x, node.reshaped(weight, shape))
 
 
 def softmax_axis(node: Node, rank: int) -> int:
@@ -139,11 +139,11 @@ def _softmax(op_name: str, negate: bool = False) -> Callable[[Node], Value]:
     def run(node: Node) -> Value:
         x = node.tensor_of()
         wanted = node.dtype()
-        x = x if wanted is None else node.cast(x, wanted)
+        x = x if wanted is None else node.converted(x, wanted)
         x = node.helper("neg", x) if negate else x
         axis = softmax_axis(node, x.details.rank)
         if not x.details.rank:  # a scalar counts as a vector of one
-            return node.reshape(node.helper(op_name, node.reshape(x, (1,)), axis=0), ())
+            return node.reshaped(node.helper(op_name, node.reshaped(x, (1,)), axis=0), ())
         return node.make(op_name, x, axis=axis)
 
     return run

@@ -137,7 +137,7 @@ def _floor_divide(b: Builder, x: Operand, y: Operand) -> GraphTensor:
     quotient = b.helper("div", b.helper("sub", left, rest), right)
     signs = [b.helper("lt", z, zero) for z in (rest, right)]
     below = b.helper("and", b.helper("ne", rest, zero), b.helper("xor", *signs))
-    whole = b.helper("round", b.helper("sub", quotient, b.cast(below, dtype)))
+    whole = b.helper("round", b.helper("sub", quotient, b.converted(below, dtype)))
     by_zero = b.helper("eq", right, zero)
     return b.make("select", by_zero, b.helper("div", left, right), whole)
 

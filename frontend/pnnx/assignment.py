@@ -62,7 +62,7 @@ def _along_axis(reduction: str) -> Callable[[Node], Value]:
         alpha = node.number("alpha", 1)
         if alpha != 1:
             updates = node.helper("mul", updates, node.constant(alpha, x.details.dtype))
-        places = node.reshape(index, (count, *(1,) * (len(dims) - axis - 1)))
+        places = node.reshaped(index, (count, *(1,) * (len(dims) - axis - 1)))
         places, updates = node.broadcast(places, sizes), node.broadcast(updates, sizes)
         return node.make("scatter_elements", x, places, updates, axis=axis, reduction=reduction)
 
@@ -72,7 +72,7 @@ def _along_axis(reduction: str) -> Callable[[Node], Value]:
 def _index_put(node: Node) -> Value:
     """x[items...] = values, or += with accumulate. A mask takes one value for all of its elements."""
     x, values = node.tensor_of(), node.tensor_of("values")
-    values = node.cast(values, x.details.dtype)
+    values = node.converted(values, x.details.dtype)
     items, accumulate = index_items(node), node.flag("accumulate", False)
     first = items[0] if items else None
     if len(items) == 1 and first is not None and first.details.dtype == BOOL:
@@ -91,8 +91,8 @@ def _masked(
         raise node.unsupported("assigning several values by a mask")
     if dims[: len(covered)] != covered:
         raise node.rule("the mask must have the first axes of the input", f"{mask.details}")
-    kept = node.reshape(mask, (*covered, *(1,) * (len(dims) - len(covered))))
-    value = node.reshape(values, ())
+    kept = node.reshaped(mask, (*covered, *(1,) * (len(dims) - len(covered))))
+    value = node.reshaped(values, ())
     value = node.helper("add", x, value) if accumulate else value
     return node.make("select", kept, value, x)
 
@@ -101,7 +101,7 @@ def _slice_assign(node: Node) -> Value:
     """x with the elements of a slice replaced by `src`: places known in advance, runs of them in one piece."""
     x, src = node.tensor_of(), node.tensor_of("src")
     taken, dropped = sliced_ranges(node, x)
-    src = node.broadcast(node.cast(src, x.details.dtype), kept_sizes(taken, dropped))
+    src = node.broadcast(node.converted(src, x.details.dtype), kept_sizes(taken, dropped))
     if not src.details.elements:
         return x
     dims = x.details.plain_dims
@@ -127,7 +127,7 @@ def _select_assign(node: Node) -> Value:
     count = math.prod(dims[:axis])
     run = math.prod(dims[axis + 1 :])
     places = (np.arange(count) * dims[axis] + index % dims[axis]) * run
-    src = node.broadcast(node.cast(src, x.details.dtype), (*dims[:axis], *dims[axis + 1 :]))
+    src = node.broadcast(node.converted(src, x.details.dtype), (*dims[:axis], *dims[axis + 1 :]))
     return node.make("scatter", node.constant(places, S64), x, src, run=run) if run else x
 
 

@@ -41,9 +41,9 @@ def _repeated_heads(node: Node, x: GraphTensor, q: GraphTensor) -> GraphTensor:
         raise node.rule(
             "heads of query must be a multiple of those of key and value", f"{wanted} and {heads}"
         )
-    apart = node.reshape(x, (*outer, heads, 1, rows, columns))
+    apart = node.reshaped(x, (*outer, heads, 1, rows, columns))
     repeated = node.broadcast(apart, (*outer, heads, wanted // heads, rows, columns))
-    return node.reshape(repeated, (*outer, wanted, rows, columns))
+    return node.reshaped(repeated, (*outer, wanted, rows, columns))
 
 
 def _masked(node: Node, scores: GraphTensor) -> GraphTensor:
@@ -60,7 +60,7 @@ def _masked(node: Node, scores: GraphTensor) -> GraphTensor:
         return scores
     if mask.details.dtype == BOOL:
         return node.helper("select", mask, scores, node.constant(-math.inf, dtype))
-    return node.helper("add", scores, node.cast(mask, dtype))
+    return node.helper("add", scores, node.converted(mask, dtype))
 
 
 HANDLERS: dict[str, Handler] = {

@@ -94,7 +94,7 @@ def _one_hot(node: Node) -> Value:
     ids, count = node.tensor_of(), node.integer("num_classes", -1)
     if count < 0:
         raise node.unsupported("num_classes that the data decides")
-    column = node.reshape(ids, (*ids.details.plain_dims, 1))
+    column = node.reshaped(ids, (*ids.details.plain_dims, 1))
     places = node.constant(np.arange(count), ids.details.dtype)
     return node.make("cast", node.helper("eq", column, places), dtype=S64.name)
 
@@ -141,8 +141,8 @@ def _distances(node: Node) -> Value:
         raise node.rule("inputs must be matrices", f"{x.details} and {y.details}")
     *outer, rows, width = x.details.plain_dims
     *others, columns, _ = y.details.plain_dims
-    x = node.reshape(x, (*outer, rows, 1, width))
-    gap = node.helper("sub", x, node.reshape(y, (*others, 1, columns, width)))
+    x = node.reshaped(x, (*outer, rows, 1, width))
+    gap = node.helper("sub", x, node.reshaped(y, (*others, 1, columns, width)))
     return node.make("reduce_l2", gap, axes=(gap.details.rank - 1,), keep_dims=False)
 
 
@@ -157,11 +157,11 @@ def _bilinear(node: Node) -> Value:
     for name in ("in1_features", "in2_features"):  # the weight says them
         node.argument(name)
     outputs, left, right = weight.details.plain_dims
-    table = node.reshape(node.transpose(weight, (1, 0, 2)), (left, outputs * right))
+    table = node.reshaped(node.transposed(weight, (1, 0, 2)), (left, outputs * right))
     lead = x.details.plain_dims[:-1]
-    rows = node.reshape(x, (math.prod(lead), left))
-    half = node.reshape(matmul(node.part(), rows, table), (*lead, outputs, right))
-    column = node.reshape(y, (*y.details.plain_dims[:-1], 1, right))
+    rows = node.reshaped(x, (math.prod(lead), left))
+    half = node.reshaped(matmul(node.part(), rows, table), (*lead, outputs, right))
+    column = node.reshaped(y, (*y.details.plain_dims[:-1], 1, right))
     product = node.helper("mul", half, column)
     result = node.make("reduce_sum", product, axes=(product.details.rank - 1,), keep_dims=False)
     if is_module:

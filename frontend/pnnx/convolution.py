@@ -87,8 +87,8 @@ def _finished(node: Node, y: GraphTensor, bias: GraphTensor | None, is_single: b
     if bias is not None:
         if bias.details.plain_dims != (channels,):
             raise node.rule(f"bias must have shape [{channels}]", str(bias.details))
-        y = node.helper("add", y, node.reshape(bias, (channels, *(1,) * len(sizes))))
-    return node.reshape(y, y.details.plain_dims[1:]) if is_single else y
+        y = node.helper("add", y, node.reshaped(bias, (channels, *(1,) * len(sizes))))
+    return node.reshaped(y, y.details.plain_dims[1:]) if is_single else y
 
 
 def _transposed(spatial: int) -> Handler:
@@ -138,7 +138,7 @@ def _unfold(node: Node) -> Value:
     seen = node.make("im2col", x, kernel=kernel, **_window_attrs(node))
     batch, channels, *rest = seen.details.plain_dims
     dims = (batch, channels * math.prod(kernel), math.prod(rest[2:]))
-    return node.reshape(seen, dims[1:] if is_single else dims)
+    return node.reshaped(seen, dims[1:] if is_single else dims)
 
 
 def _fold(node: Node) -> Value:
@@ -158,14 +158,14 @@ def _fold(node: Node) -> Value:
     if len(batch) != 1 or rows % max(taps, 1) or math.prod(positions) != columns:
         wanted = f"a multiple of {taps} rows and {math.prod(positions)} columns"
         raise node.rule(f"the input must have {wanted}", str(x.details))
-    image = node.reshape(x, (*batch, rows, *positions))
+    image = node.reshaped(x, (*batch, rows, *positions))
     ones = np.eye(taps).reshape(1, taps, 1, *kernel).repeat(rows // taps, 0)
     w = node.constant(ones.reshape(rows, 1, *kernel), x.details.dtype)
     groups = rows // taps
     y = node.make(
         "convolution_transpose", image, w, groups=groups, output_padding=tuple(extra), **attrs
     )
-    return node.reshape(y, y.details.plain_dims[1:]) if is_single else y
+    return node.reshaped(y, y.details.plain_dims[1:]) if is_single else y
 
 
 HANDLERS: dict[str, Handler] = {

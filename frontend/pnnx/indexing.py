@@ -27,7 +27,7 @@ def _index_select(node: Node) -> Value:
     axis, index = axis_of(node, x), node.tensor_of("index")
     if index.details.rank > 1:
         raise node.rule("index must be a vector", str(index.details))
-    return node.make("gather", x, node.reshape(index, (index.details.elements,)), axis=axis)
+    return node.make("gather", x, node.reshaped(index, (index.details.elements,)), axis=axis)
 
 
 def _gather(node: Node) -> Value:
@@ -42,7 +42,7 @@ def _take_along(node: Node) -> Value:
     """As gather, with both broadcast along the other axes; without dim both count as vectors."""
     x, index = node.tensor_of(), node.tensor_of("indices", S64)
     if not node.given("dim"):
-        flat, places = (node.reshape(t, (t.details.elements,)) for t in (x, index))
+        flat, places = (node.reshaped(t, (t.details.elements,)) for t in (x, index))
         return node.make("gather_elements", flat, places, axis=0)
     axis = axis_of(node, x)
     dims, wanted = x.details.plain_dims, index.details.plain_dims
@@ -125,12 +125,12 @@ def flat_places(b: Builder, x: GraphTensor, picks: Picks) -> GraphTensor:
     behind = len(picks.dims) - picks.start - len(picks.common)
     total: GraphTensor | None = None
     for axis, item in zip(picks.axes, picks.tensors, strict=True):
-        index = b.cast(item, S64)
+        index = b.converted(item, S64)
         below = b.helper("lt", index, b.constant(0, S64))
         wrapped = b.helper("add", index, b.constant(dims[axis], S64))
         index = b.helper("select", below, wrapped, index)
         term = b.helper("mul", index, b.constant(strides[axis], S64))
-        term = b.reshape(term, (*term.details.plain_dims, *(1,) * behind))
+        term = b.reshaped(term, (*term.details.plain_dims, *(1,) * behind))
         total = term if total is None else b.helper("add", total, term)
     whole = np.zeros((), np.int64)
     rest = [axis for axis in range(len(dims)) if axis not in picks.axes]
@@ -149,7 +149,7 @@ def _tensor_index(node: Node) -> Value:
     picks = picks_of(node, x, items)
     if len(picks.axes) == 1:
         return node.make("gather", x, picks.tensors[0], axis=picks.axes[0])
-    flat = node.reshape(x, (x.details.elements,))
+    flat = node.reshaped(x, (x.details.elements,))
     return node.make("gather", flat, flat_places(node, x, picks), axis=0)
 
 
@@ -179,7 +179,7 @@ def _windows(node: Node) -> Value:
     seen = node.make("gather", x, node.constant(places, S64), axis=axis)
     rank = seen.details.rank
     perm = [i for i in range(rank) if i != axis + 1] + [axis + 1]
-    return node.transpose(seen, perm)
+    return node.transposed(seen, perm)
 
 
 def _diagonal(node: Node) -> Value:
@@ -190,11 +190,11 @@ def _diagonal(node: Node) -> Value:
     if first == second:
         raise node.rule("dim1 and dim2 must differ", str(first))
     perm = [axis for axis in range(rank) if axis not in (first, second)] + [first, second]
-    moved = node.transpose(x, perm)
+    moved = node.transposed(x, perm)
     *outer, rows, columns = moved.details.plain_dims
     count = max(min(rows + min(offset, 0), columns - max(offset, 0)), 0)
     start = offset if offset >= 0 else -offset * columns
-    flat = node.reshape(moved, (*outer, rows * columns))
+    flat = node.reshaped(moved, (*outer, rows * columns))
     places = start + np.arange(count) * (columns + 1)
     return node.make("gather", flat, node.constant(places, S64), axis=len(outer))
 

@@ -16,7 +16,7 @@ def _linear_module(node: Node) -> Value:
     x = node.tensor_of()
     dtype = x.details.dtype
     has_bias = node.flag("bias", True)
-    rows = node.reshape(x, (1, *x.details.plain_dims)) if x.details.rank == 1 else x
+    rows = node.reshaped(x, (1, *x.details.plain_dims)) if x.details.rank == 1 else x
     weight = node.weight("weight", dtype)
     sizes = tuple(
         node.integer(n, s)
@@ -28,7 +28,7 @@ def _linear_module(node: Node) -> Value:
     product = _product(node, rows, weight)
     if has_bias:
         product = _biased(node, product, node.weight("bias", dtype))
-    return node.reshape(product, (*x.details.plain_dims[:-1], sizes[0]))
+    return node.reshaped(product, (*x.details.plain_dims[:-1], sizes[0]))
 
 
 def _linear(node: Node) -> Value:
@@ -36,11 +36,11 @@ def _linear(node: Node) -> Value:
     dtype = x.details.dtype
     if weight.details.rank != 2:
         raise node.rule("weight must be a matrix", str(weight.details))
-    rows = node.reshape(x, (1, *x.details.plain_dims)) if x.details.rank == 1 else x
-    product = _product(node, rows, node.cast(weight, dtype))
+    rows = node.reshaped(x, (1, *x.details.plain_dims)) if x.details.rank == 1 else x
+    product = _product(node, rows, node.converted(weight, dtype))
     bias = node.optional("bias", dtype)
     product = product if bias is None else _biased(node, product, bias)
-    return node.reshape(product, (*x.details.plain_dims[:-1], weight.details.plain_dims[0]))
+    return node.reshaped(product, (*x.details.plain_dims[:-1], weight.details.plain_dims[0]))
 
 
 def _product(node: Node, rows: GraphTensor, weight: GraphTensor) -> GraphTensor:
@@ -61,15 +61,15 @@ def matmul(b: Builder, x: GraphTensor, y: GraphTensor) -> GraphTensor:
     x_dims, y_dims = x.details.plain_dims, y.details.plain_dims
     if not x_dims or not y_dims:
         raise b.rule("inputs must not be scalars", f"{x.details} and {y.details}")
-    x = b.reshape(x, (1, *x_dims)) if len(x_dims) == 1 else x
-    y = b.reshape(y, (*y_dims, 1)) if len(y_dims) == 1 else y
+    x = b.reshaped(x, (1, *x_dims)) if len(x_dims) == 1 else x
+    y = b.reshaped(y, (*y_dims, 1)) if len(y_dims) == 1 else y
     product = b.make("matmul_core", x, y)
     dims = list(product.details.plain_dims)
     if len(y_dims) == 1:
         dims.pop()
     if len(x_dims) == 1:
         dims.pop(len(dims) - (1 if len(y_dims) == 1 else 2))
-    return b.reshape(product, dims)
+    return b.reshaped(product, dims)
 
 
 def _matmul(ranks: tuple[int, int] | None, right: str) -> Handler:

@@ -175,10 +175,10 @@ def _repeat(key: str) -> Callable[[Node], Value]:
             raise node.rule("there must be a count for every axis", f"{counts} for {dims}")
         dims = [1] * (len(counts) - len(dims)) + dims
         # [d0, d1] -> [1, d0, 1, d1] -> [r0, d0, r1, d1] -> [r0 * d0, r1 * d1]
-        apart = node.reshape(x, [n for dim in dims for n in (1, dim)])
+        apart = node.reshaped(x, [n for dim in dims for n in (1, dim)])
         pairs = list(zip(counts, dims, strict=True))
         repeated = node.broadcast(apart, [n for pair in pairs for n in pair])
-        return node.reshape(repeated, [count * dim for count, dim in pairs])
+        return node.reshaped(repeated, [count * dim for count, dim in pairs])
 
     return run
 
@@ -190,12 +190,12 @@ def _repeat_each(node: Node) -> Value:
     if count < 0:
         raise node.rule("repeats must not be negative", str(count))
     if not node.given("dim"):
-        x = node.reshape(x, (x.details.elements,))
+        x = node.reshaped(x, (x.details.elements,))
     axis = node.axis(node.integer("dim"), x.details.rank) if node.given("dim") else 0
     dims = x.details.plain_dims
-    apart = node.reshape(x, (*dims[: axis + 1], 1, *dims[axis + 1 :]))
+    apart = node.reshaped(x, (*dims[: axis + 1], 1, *dims[axis + 1 :]))
     wide = node.broadcast(apart, (*dims[: axis + 1], count, *dims[axis + 1 :]))
-    return node.reshape(wide, (*dims[:axis], dims[axis] * count, *dims[axis + 1 :]))
+    return node.reshaped(wide, (*dims[:axis], dims[axis] * count, *dims[axis + 1 :]))
 
 
 # Several tensors.
@@ -289,9 +289,9 @@ def _pixel_shuffle(node: Node) -> Value:
     if factor < 1 or c % (factor * factor):
         raise node.rule("channels must divide by the square of upscale_factor", f"{c} and {factor}")
     inner, n = c // (factor * factor), len(outer)
-    apart = node.reshape(x, (*outer, inner, factor, factor, h, w))
+    apart = node.reshaped(x, (*outer, inner, factor, factor, h, w))
     perm = (*range(n), n, n + 3, n + 1, n + 4, n + 2)
-    return node.reshape(node.transpose(apart, perm), (*outer, inner, h * factor, w * factor))
+    return node.reshaped(node.transposed(apart, perm), (*outer, inner, h * factor, w * factor))
 
 
 def _pixel_unshuffle(node: Node) -> Value:
@@ -300,10 +300,10 @@ def _pixel_unshuffle(node: Node) -> Value:
     if factor < 1 or h % factor or w % factor:
         raise node.rule("image sizes must divide by downscale_factor", f"{h}, {w} and {factor}")
     n = len(outer)
-    apart = node.reshape(x, (*outer, c, h // factor, factor, w // factor, factor))
+    apart = node.reshaped(x, (*outer, c, h // factor, factor, w // factor, factor))
     perm = (*range(n), n, n + 2, n + 4, n + 1, n + 3)
-    return node.reshape(
-        node.transpose(apart, perm), (*outer, c * factor * factor, h // factor, w // factor)
+    return node.reshaped(
+        node.transposed(apart, perm), (*outer, c * factor * factor, h // factor, w // factor)
     )
 
 
@@ -312,9 +312,9 @@ def _channel_shuffle(node: Node) -> Value:
     n, c, *space = _image(node, x)
     if groups < 1 or c % groups:
         raise node.rule("channels must divide by groups", f"{c} and {groups}")
-    apart = node.reshape(x, (n, groups, c // groups, *space))
-    moved = node.transpose(apart, (0, 2, 1, *range(3, 3 + len(space))))
-    return node.reshape(moved, x.details.plain_dims)
+    apart = node.reshaped(x, (n, groups, c // groups, *space))
+    moved = node.transposed(apart, (0, 2, 1, *range(3, 3 + len(space))))
+    return node.reshaped(moved, x.details.plain_dims)
 
 
 def _image(node: Node, x: GraphTensor) -> tuple[int, ...]:

@@ -42,8 +42,8 @@ class _Heads:
         batch, length, width = x.details.plain_dims
         if not self.heads or width % self.heads:
             raise self.node.rule("num_heads must divide the width", f"{self.heads} and {width}")
-        apart = self.node.reshape(x, (batch, length, self.heads, width // self.heads))
-        return self.node.transpose(apart, (0, 2, 1, 3))
+        apart = self.node.reshaped(x, (batch, length, self.heads, width // self.heads))
+        return self.node.transposed(apart, (0, 2, 1, 3))
 
     def attend(
         self, q: GraphTensor, k: GraphTensor, v: GraphTensor
@@ -56,9 +56,9 @@ class _Heads:
         for mask in self.masks:
             scores = self._masked(scores, mask)
         weights = self.make("softmax", scores, axis=3)
-        mixed = self.node.transpose(self.make("matmul_core", weights, v), (0, 2, 1, 3))
+        mixed = self.node.transposed(self.make("matmul_core", weights, v), (0, 2, 1, 3))
         batch, length, *rest = mixed.details.plain_dims
-        return self.node.reshape(mixed, (batch, length, math.prod(rest))), weights
+        return self.node.reshaped(mixed, (batch, length, math.prod(rest))), weights
 
     def _masked(self, scores: GraphTensor, mask: GraphTensor) -> GraphTensor:
         """A bool mask leaves out where it is True, a float mask is added; keys that were appended stay."""
@@ -69,7 +69,7 @@ class _Heads:
             mask = self.make("pad", mask, before=(*none, 0), after=(*none, missing))
         if mask.details.dtype == BOOL:
             return self.make("select", mask, self.node.constant(-math.inf, dtype), scores)
-        return self.make("add", scores, self.node.cast(mask, dtype))
+        return self.make("add", scores, self.node.converted(mask, dtype))
 
 
 def _mask(
@@ -78,7 +78,7 @@ def _mask(
     """[L, S], [N * heads, L, S] or [N, heads, L, S] as a mask of [N, heads, L, S]."""
     dims = mask.details.plain_dims
     if dims == (batch * heads, *sizes):
-        return node.reshape(mask, (batch, heads, *sizes))
+        return node.reshaped(mask, (batch, heads, *sizes))
     if dims != sizes and dims != (batch, heads, *sizes):
         wanted = f"attn_mask must have shape {list(sizes)} or {[batch * heads, *sizes]}"
         raise node.rule(wanted, str(mask.details))
@@ -89,7 +89,7 @@ def _key_mask(node: Node, mask: GraphTensor, batch: int, keys: int) -> GraphTens
     """[N, S] (or [S] of the only batch) as [N, 1, 1, S]."""
     if mask.details.elements != batch * keys:
         raise node.rule(f"key_padding_mask must have shape {[batch, keys]}", str(mask.details))
-    return node.reshape(mask, (batch, 1, 1, keys))
+    return node.reshaped(mask, (batch, 1, 1, keys))
 
 
 def _multihead(node: Node) -> Value | tuple[Value, ...]:
@@ -118,19 +118,19 @@ def _multihead(node: Node) -> Value | tuple[Value, ...]:
         k, v = (_with_zero(node, x) for x in (k, v))
     mixed, weights = group.attend(q, k, v)
     y = _out(node, mixed)
-    y = y if by_batch or rank == 2 else node.transpose(y, (1, 0, 2))
-    y = node.reshape(y, y.details.plain_dims[1:]) if rank == 2 else y
+    y = y if by_batch or rank == 2 else node.transposed(y, (1, 0, 2))
+    y = node.reshaped(y, y.details.plain_dims[1:]) if rank == 2 else y
     if node.count == 1:
         return y
     mean = node.helper("reduce_mean", weights, axes=(1,), keep_dims=False)
-    return y, node.reshape(mean, mean.details.plain_dims[1:]) if rank == 2 else mean
+    return y, node.reshaped(mean, mean.details.plain_dims[1:]) if rank == 2 else mean
 
 
 def _batched(node: Node, x: GraphTensor, by_batch: bool) -> GraphTensor:
     """[N, L, E]."""
     if x.details.rank == 2:
-        return node.reshape(x, (1, *x.details.plain_dims))
-    return x if by_batch else node.transpose(x, (1, 0, 2))
+        return node.reshaped(x, (1, *x.details.plain_dims))
+    return x if by_batch else node.transposed(x, (1, 0, 2))
 
 
 def _projections(node: Node, inputs: Sequence[GraphTensor]) -> list[GraphTensor]:
@@ -152,7 +152,7 @@ def _projections(node: Node, inputs: Sequence[GraphTensor]) -> list[GraphTensor]
         for place, name in ((1, "bias_k"), (2, "bias_v")):
             x = results[place]
             batch, _, width = x.details.plain_dims
-            learned = node.reshape(node.weight(name, dtype), (1, 1, width))
+            learned = node.reshaped(node.weight(name, dtype), (1, 1, width))
             learned = node.broadcast(learned, (batch, 1, width))
             results[place] = node.helper("concat", x, learned, axis=1)
     for name in ("embed_dim", "kdim", "vdim"):  # the weights say them

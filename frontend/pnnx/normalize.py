@@ -38,7 +38,7 @@ def _apply(
     common = dtype
     for parameter in inputs[1:]:
         common = promote(common, parameter.details.dtype)
-    return node.cast(node.make(op_name, *(node.cast(p, common) for p in inputs), **attrs), dtype)
+    return node.converted(node.make(op_name, *(node.converted(p, common) for p in inputs), **attrs), dtype)
 
 
 def _scale_and_bias(
@@ -99,8 +99,8 @@ def _instance_norm(spatial: int | None) -> Callable[[Node], Value]:
     def run(node: Node) -> Value:
         x = node.tensor_of()
         if spatial is not None and x.details.rank == spatial + 1:  # no batch axis
-            whole = node.reshape(x, (1, *x.details.plain_dims))
-            return node.reshape(_normalized_instances(node, whole), x.details.plain_dims)
+            whole = node.reshaped(x, (1, *x.details.plain_dims))
+            return node.reshaped(_normalized_instances(node, whole), x.details.plain_dims)
         return _normalized_instances(node, x)
 
     return run

@@ -15,9 +15,9 @@ def _ordered(
 ) -> tuple[GraphTensor, GraphTensor]:
     """Values and places of the first k elements; a scalar counts as an axis of one."""
     dims = x.details.plain_dims
-    rows = x if dims else node.reshape(x, (1,))
+    rows = x if dims else node.reshaped(x, (1,))
     values, places = node.outputs("top_k", rows, axis=axis, k=k, largest=largest)
-    return (values, places) if dims else (node.reshape(values, ()), node.reshape(places, ()))
+    return (values, places) if dims else (node.reshaped(values, ()), node.reshaped(places, ()))
 
 
 def _top_k(node: Node) -> tuple[Value, ...]:
@@ -51,7 +51,7 @@ def _kth_value(node: Node) -> tuple[Value, ...]:
     shape = (*dims[:axis], *((1,) if keep else ()), *dims[axis + 1 :])
     part = node.part()
     found = _ordered(node, x, axis, k, largest=False)
-    return tuple(node.reshape(part.part_of(y, axis, k - 1, 1), shape) for y in found)
+    return tuple(node.reshaped(part.part_of(y, axis, k - 1, 1), shape) for y in found)
 
 
 def _running(op_name: str) -> Callable[[Node], Value]:
@@ -62,7 +62,7 @@ def _running(op_name: str) -> Callable[[Node], Value]:
         wanted = node.dtype()
         if wanted is None and not x.details.dtype.is_float:
             wanted = S64
-        x = x if wanted is None else node.cast(x, wanted)
+        x = x if wanted is None else node.converted(x, wanted)
         if not x.details.rank:
             return x
         return node.make(op_name, x, axis=axis_of(node, x))

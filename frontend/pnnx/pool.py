@@ -33,7 +33,7 @@ def _window(node: Node, spatial: int) -> dict[str, Any]:
 
 
 def _unbatched(node: Node, y: GraphTensor, is_single: bool) -> GraphTensor:
-    return node.reshape(y, y.details.plain_dims[1:]) if is_single else y
+    return node.reshaped(y, y.details.plain_dims[1:]) if is_single else y
 
 
 def _max_pool(spatial: int) -> Pool:
@@ -69,11 +69,11 @@ def _avg_pool(spatial: int) -> Pool:
         if not divisor:
             raise node.rule("divisor_override must not be 0", "0")
         dtype = x.details.dtype
-        total = node.make("sum_pool", node.cast(x, dtype.accumulator), **attrs)
+        total = node.make("sum_pool", node.converted(x, dtype.accumulator), **attrs)
         y = total
         if divisor != 1:
             y = node.make("div", total, node.constant(divisor, total.details.dtype))
-        return _unbatched(node, node.cast(y, dtype), is_single)
+        return _unbatched(node, node.converted(y, dtype), is_single)
 
     return run
 
@@ -87,7 +87,7 @@ def _lp_pool(spatial: int) -> Pool:
         dtype = x.details.dtype
         if power > 0 and power % 2 == 0 and not attrs["ceil_mode"]:
             return _unbatched(node, node.make("lp_pool", x, **attrs, p=float(power)), is_single)
-        wide = node.cast(x, dtype.accumulator)
+        wide = node.converted(x, dtype.accumulator)
 
         def constant(value: float) -> GraphTensor:
             return node.constant(value, wide.details.dtype)
@@ -97,7 +97,7 @@ def _lp_pool(spatial: int) -> Pool:
         total = node.helper("mul", mean, constant(math.prod(attrs["kernel"])))
         positive = node.helper("relu", total)
         y = node.make("pow", positive, constant(1 / power))
-        return _unbatched(node, node.cast(y, dtype), is_single)
+        return _unbatched(node, node.converted(y, dtype), is_single)
 
     return run
 

@@ -83,9 +83,9 @@ def _recurrent(step: Step, state_names: tuple[str, ...]) -> Handler:
             raise node.rule("the input must have 2 or 3 axes", str(x.details))
         steps, size = x.details.plain_dims[0], x.details.plain_dims[-1]
         if rank == 2:
-            x = node.reshape(x, (steps, 1, size))
+            x = node.reshaped(x, (steps, 1, size))
         elif batch_first:
-            x = node.transpose(x, (1, 0, 2))
+            x = node.transposed(x, (1, 0, 2))
         node.argument("dropout")  # of training
         if node.integer("input_size", size) != size:
             raise node.rule(f"input_size must be {size}", str(node.integer("input_size")))
@@ -93,9 +93,9 @@ def _recurrent(step: Step, state_names: tuple[str, ...]) -> Handler:
         first = _initial(node, x, state_names, count)
         y, last = _layers(node, step, x, first)
         if rank == 2:
-            y = node.reshape(y, (steps, y.details.plain_dims[-1]))
+            y = node.reshaped(y, (steps, y.details.plain_dims[-1]))
         elif batch_first:
-            y = node.transpose(y, (1, 0, 2))
+            y = node.transposed(y, (1, 0, 2))
         return _outputs(node, y, _joined(node, last, rank))
 
     return Handler(run, ("input", *(f"{name}0" for name in state_names)))
@@ -118,10 +118,10 @@ def _initial(
         if given.details.elements != count * batch * sizes[name]:
             wanted = f"{name}0 must have shape [{count},{batch},{sizes[name]}]"
             raise node.rule(wanted, str(given.details))
-        whole = node.reshape(given, (count, *dims))
+        whole = node.reshaped(given, (count, *dims))
         part = node.part()
         rows = [part.part_of(whole, 0, i, 1) for i in range(count)]
-        found.append([node.reshape(row, dims) for row in rows])
+        found.append([node.reshaped(row, dims) for row in rows])
     return found
 
 
@@ -157,14 +157,14 @@ def _sequence(
     b_ih, b_hh = (
         node.weight(f"bias_{kind}_{suffix}", dtype) if has_bias else None for kind in ("ih", "hh")
     )
-    shares = _affine(node, node.reshape(x, (steps * batch, size)), w_ih, b_ih)
+    shares = _affine(node, node.reshaped(x, (steps * batch, size)), w_ih, b_ih)
     d = _Direction(node, suffix, w_hh, b_hh)
     part = node.part()
     order = range(steps - 1, -1, -1) if suffix.endswith("_reverse") else range(steps)
     found: dict[int, GraphTensor] = {}
     for t in order:
         state = step(d, part.part_of(shares, 0, t * batch, batch), state)
-        found[t] = node.reshape(state[0], (1, *state[0].details.plain_dims))
+        found[t] = node.reshaped(state[0], (1, *state[0].details.plain_dims))
     every = [found[t] for t in range(steps)]
     return (every[0] if steps == 1 else node.helper("concat", *every, axis=0)), state
 
@@ -173,10 +173,10 @@ def _joined(node: Node, last: list[State], rank: int) -> list[GraphTensor]:
     """Each state as [layers * directions, batch, size], without the batch where the input has none."""
     found = []
     for states in zip(*last, strict=True):
-        rows = [node.reshape(state, (1, *state.details.plain_dims)) for state in states]
+        rows = [node.reshaped(state, (1, *state.details.plain_dims)) for state in states]
         whole = rows[0] if len(rows) == 1 else node.helper("concat", *rows, axis=0)
         count, _, size = whole.details.plain_dims
-        found.append(node.reshape(whole, (count, size)) if rank == 2 else whole)
+        found.append(node.reshaped(whole, (count, size)) if rank == 2 else whole)
     return found
 
 

@@ -35,7 +35,7 @@ def _reduce(op_name: str, widens: bool = False) -> Callable[[Node], Value]:
         wanted = node.dtype()
         if wanted is None and widens and not x.details.dtype.is_float:
             wanted = S64
-        return _reduced(node, op_name, x if wanted is None else node.cast(x, wanted))
+        return _reduced(node, op_name, x if wanted is None else node.converted(x, wanted))
 
     return run
 
@@ -78,8 +78,8 @@ def _arg(search: str) -> Callable[[Node], Value]:
             return node.make(
                 search, x, axis=node.axis(node.integer("dim"), x.details.rank), keep_dims=keep
             )
-        place = node.make(search, node.reshape(x, (x.details.elements,)), axis=0, keep_dims=False)
-        return node.reshape(place, (1,) * x.details.rank if keep else ())
+        place = node.make(search, node.reshaped(x, (x.details.elements,)), axis=0, keep_dims=False)
+        return node.reshaped(place, (1,) * x.details.rank if keep else ())
 
     return run
 
@@ -104,18 +104,18 @@ def power_norm(
     dtype = x.details.dtype
     if not dtype.is_float:
         raise node.rule("the input must be a float", str(x.details))
-    size = node.helper("abs", node.cast(x, dtype.accumulator))
+    size = node.helper("abs", node.converted(x, dtype.accumulator))
     wide, over = size.details.dtype, {"axes": axes, "keep_dims": keep}
     if math.isinf(power):
-        return node.cast(
+        return node.converted(
             node.make("reduce_max" if power > 0 else "reduce_min", size, **over), dtype
         )
     if not power:
-        other = node.cast(node.helper("ne", size, node.constant(0, wide)), wide)
-        return node.cast(node.make("reduce_sum", other, **over), dtype)
+        other = node.converted(node.helper("ne", size, node.constant(0, wide)), wide)
+        return node.converted(node.make("reduce_sum", other, **over), dtype)
     powers = node.helper("pow", size, node.constant(power, wide))
     total = node.helper("reduce_sum", powers, **over)
-    return node.cast(node.make("pow", total, node.constant(1 / power, wide)), dtype)
+    return node.converted(node.make("pow", total, node.constant(1 / power, wide)), dtype)
 
 
 def _spread(is_root: bool) -> Callable[[Node], Value]:
@@ -124,7 +124,7 @@ def _spread(is_root: bool) -> Callable[[Node], Value]:
     def run(node: Node) -> Value:
         x = node.tensor_of()
         dtype = x.details.dtype
-        wide = node.cast(x, dtype.accumulator)
+        wide = node.converted(x, dtype.accumulator)
         axes = _axes(node, x.details.rank)
         correction = (
             node.number("correction", 1)
@@ -143,7 +143,7 @@ def _spread(is_root: bool) -> Callable[[Node], Value]:
             count *= x.details.plain_dims[axis]
         divisor = node.constant(max(count - correction, 0), wide.details.dtype)
         variance = node.helper("div", total, divisor)
-        return node.cast(node.make("sqrt", variance) if is_root else variance, dtype)
+        return node.converted(node.make("sqrt", variance) if is_root else variance, dtype)
 
     return run
 
@@ -169,7 +169,7 @@ def _both_extremes(node: Node) -> tuple[Value, ...]:
 def _mean(node: Node) -> Value:
     x = node.tensor_of()
     wanted = node.dtype()
-    x = x if wanted is None else node.cast(x, wanted)
+    x = x if wanted is None else node.converted(x, wanted)
     if not x.details.dtype.is_float:
         raise node.rule("the input must be a float", str(x.details), "give dtype=torch.float")
     return _reduced(node, "reduce_mean", x)
@@ -178,7 +178,7 @@ def _mean(node: Node) -> Value:
 def _log_sum_exp(node: Node) -> Value:
     x = node.tensor_of()
     return _reduced(
-        node, "reduce_log_sum_exp", x if x.details.dtype.is_float else node.cast(x, F32)
+        node, "reduce_log_sum_exp", x if x.details.dtype.is_float else node.converted(x, F32)
     )
 
 

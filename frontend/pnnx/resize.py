@@ -92,7 +92,7 @@ def _affine_grid(node: Node) -> Value:
     axes = np.meshgrid(*lines, indexing="ij")
     points = np.stack([*reversed(axes), np.ones_like(axes[0])], -1).reshape(-1, rank + 1)
     places = node.make("matmul_core", node.constant(points, dtype), theta, transpose_b=True)
-    return node.reshape(places, (theta.details.plain_dims[0], *sizes, rank))
+    return node.reshaped(places, (theta.details.plain_dims[0], *sizes, rank))
 
 
 def _regular(size: int, aligned: bool) -> Any:

@@ -179,7 +179,7 @@ class Node(Builder):
             array = self.scope.weights.read(self.name, key, declared)
             self._attributes[key] = self.stored(array, key)
         constant = self._attributes[key]
-        return constant if dtype is None else self.cast(constant, dtype)
+        return constant if dtype is None else self.converted(constant, dtype)
 
     def check_all_read(self) -> None:
         """UnsupportedError for parameters nobody asked for: they might change what is computed."""

@@ -24,7 +24,7 @@ def _select(node: Node) -> Value:
     x, axis, size = _sized(node)
     index = _index(node, node.integer("index"), size)
     dims = x.details.plain_dims
-    return node.reshape(node.part_of(x, axis, index, 1), (*dims[:axis], *dims[axis + 1 :]))
+    return node.reshaped(node.part_of(x, axis, index, 1), (*dims[:axis], *dims[axis + 1 :]))
 
 
 def _index(node: Node, index: int, size: int) -> int:
@@ -45,7 +45,7 @@ def _narrow(node: Node) -> Value:
 def _slice(node: Node) -> Value:
     x = node.tensor_of()
     taken, dropped = sliced_ranges(node, x)
-    return node.reshape(_taken(node, x, taken), kept_sizes(taken, dropped))
+    return node.reshaped(_taken(node, x, taken), kept_sizes(taken, dropped))
 
 
 def sliced_ranges(node: Node, x: GraphTensor) -> tuple[list[range], set[int]]:
@@ -128,8 +128,8 @@ def _roll(node: Node) -> Value:
     shifts, dims = node.integers("shifts"), node.integers("dims", ())
     if not dims:  # the elements in order, as one axis
         dims = [0]
-        whole = node.reshape(x, (x.details.elements,))
-        return node.reshape(_rolled(node, whole, shifts, dims), x.details.plain_dims)
+        whole = node.reshaped(x, (x.details.elements,))
+        return node.reshaped(_rolled(node, whole, shifts, dims), x.details.plain_dims)
     return _rolled(node, x, shifts, dims)
 
 
@@ -212,7 +212,7 @@ def _unbind(node: Node) -> tuple[Value, ...]:
         raise node.rule(f"the axis must have the {node.count} elements of the outputs", str(size))
     dims = x.details.plain_dims
     rest = (*dims[:axis], *dims[axis + 1 :])
-    return tuple(node.reshape(node.part_of(x, axis, i, 1), rest) for i in range(size))
+    return tuple(node.reshaped(node.part_of(x, axis, i, 1), rest) for i in range(size))
 
 
 _BY_NAME: dict[str, Handler] = {

@@ -22,4 +22,4 @@ def with_batch(node: Node, x: GraphTensor, spatial: int) -> tuple[GraphTensor, b
         raise node.rule(f"the input must have {spatial + 1} or {spatial + 2} axes", str(x.details))
     if rank == spatial + 2:
         return x, False
-    return node.reshape(x, (1, *x.details.plain_dims)), True
+    return node.reshaped(x, (1, *x.details.plain_dims)), True
