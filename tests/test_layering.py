@@ -63,10 +63,6 @@ IN_CIRCLES: dict[str, tuple[str, ...]] = {
     "frontend.hlo": (
         "writer", "writer_control", "writer_elementwise", "writer_scatter", "writer_table", "writer_window",
     ),
-    "frontend.pnnx": (
-        "export", "export_elementwise", "export_forms", "export_indexing", "export_linear", "export_movement",
-        "export_reduce", "export_table", "export_windows",
-    ),
 }  # fmt: skip
 
 CONTENDERS = ("onnxruntime", "openvino", "torch", "jax", "jaxlib")

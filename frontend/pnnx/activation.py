@@ -2,44 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
 
 from ...base.dtypes import F64
-from .arithmetic import as_float
+from ...graph_ir.ir.graph import Op
+from ...graph_ir.ir.logical_tensor import LogicalTensor
+from ..correspondence.reading import Pair
+from ..correspondence.spelling import Formal
+from ..correspondence.writing import InexpressibleError
+from .export import Exporter
+from .export_forms import write_call
 from .scope import Handler, Node, Value
 
 SOFTPLUS_THRESHOLD = 20.0
 """PyTorch's default: above it softplus(x) is x, which f32 cannot tell apart from log(1 + exp(x))."""
 
 RRELU_BOUNDS = (1 / 8, 1 / 3)
-
-
-def _plain(op_name: str) -> Callable[[Node], Value]:
-    return lambda node: node.make(op_name, node.tensor_of())
-
-
-def _float(op_name: str) -> Callable[[Node], Value]:
-    return lambda node: node.make(op_name, as_float(node, node.operand()))
-
-
-def _clamped(low: float, high: float) -> Callable[[Node], Value]:
-    def run(node: Node) -> Value:
-        bounds = {"min": node.number("min_val", low), "max": node.number("max_val", high)}
-        return node.make("clamp", node.tensor_of(), **bounds)
-
-    return run
-
-
-def _relu6(node: Node) -> Value:
-    return node.make("clamp", node.tensor_of(), min=0.0, max=6.0)
-
-
-def _hard_sigmoid(node: Node) -> Value:
-    return node.make("hard_sigmoid", node.tensor_of(), alpha=1 / 6, beta=0.5)
-
-
-def _leaky_relu(node: Node) -> Value:
-    return node.make("leaky_relu", node.tensor_of(), alpha=node.number("negative_slope", 0.01))
 
 
 def _rrelu(node: Node) -> Value:
@@ -49,22 +27,7 @@ def _rrelu(node: Node) -> Value:
     return node.make("leaky_relu", node.tensor_of(), alpha=(low + high) / 2)
 
 
-def _elu(node: Node) -> Value:
-    return node.make("elu", node.tensor_of(), alpha=node.number("alpha", 1.0))
-
-
-def _celu(node: Node) -> Value:
-    x = node.tensor_of()
-    alpha = node.constant(node.number("alpha", 1.0), x.details.dtype)
-    bent = node.helper("elu", node.helper("div", x, alpha), alpha=1.0)
-    return node.make("mul", bent, alpha)
-
-
-def _gelu(node: Node) -> Value:
-    return node.make("gelu", node.tensor_of(), approximate=node.word("approximate", "none"))
-
-
-def _softplus(node: Node) -> Value:
+def _softplus(node: Node, _: str) -> Value:
     x = node.tensor_of()
     dtype = x.details.dtype
     beta = node.number("beta", 1.0)
@@ -80,46 +43,12 @@ def _softplus(node: Node) -> Value:
     return node.make("select", above, x, bent)
 
 
-def _log_sigmoid(node: Node) -> Value:
-    return node.make("neg", node.helper("softplus", node.helper("neg", node.tensor_of())))
-
-
-def _tanhshrink(node: Node) -> Value:
-    x = node.tensor_of()
-    return node.make("sub", x, node.helper("tanh", x))
-
-
-def _hardshrink(node: Node) -> Value:
-    x = node.tensor_of()
-    size = node.helper("abs", x)
-    small = node.helper("le", size, node.constant(node.number("lambd", 0.5), x.details.dtype))
-    return node.make("select", small, node.constant(0, x.details.dtype), x)
-
-
-def _softshrink(node: Node) -> Value:
-    x = node.tensor_of()
-    bound = node.number("lambd", 0.5)
-    return node.make("sub", x, node.helper("clamp", x, min=-bound, max=bound))
-
-
-def _threshold(node: Node) -> Value:
-    x = node.tensor_of()
-    bound, value = (
-        node.constant(node.number(n, 0), x.details.dtype) for n in ("threshold", "value")
-    )
-    return node.make("select", node.helper("le", x, bound), value, x)
-
-
-def _prelu(node: Node) -> Value:
+def _prelu(node: Node, _: str) -> Value:
     """One slope for all, or one for each of the channels of axis 1."""
     x = node.tensor_of()
     dims = x.details.plain_dims
-    is_module = node.type.startswith("nn.")
-    weight = (
-        node.weight("weight", x.details.dtype)
-        if is_module
-        else node.tensor_of("weight", x.details.dtype)
-    )
+    weight = node.read_operand(Formal("weight", 1))
+    weight = node.converted(weight, x.details.dtype)
     count = weight.details.elements
     channels = dims[1] if len(dims) > 1 else 1
     if weight.details.rank > 1 or count not in (1, channels):
@@ -135,18 +64,19 @@ def softmax_axis(node: Node, rank: int) -> int:
     return 0 if rank in (0, 1, 3) else 1
 
 
-def _softmax(op_name: str, negate: bool = False) -> Callable[[Node], Value]:
-    def run(node: Node) -> Value:
-        x = node.tensor_of()
-        wanted = node.dtype()
-        x = x if wanted is None else node.converted(x, wanted)
-        x = node.helper("neg", x) if negate else x
-        axis = softmax_axis(node, x.details.rank)
-        if not x.details.rank:  # a scalar counts as a vector of one
-            return node.reshaped(node.helper(op_name, node.reshaped(x, (1,)), axis=0), ())
-        return node.make(op_name, x, axis=axis)
+def _softmax(node: Node, op_name: str, negate: bool = False) -> Value:
+    x = node.tensor_of()
+    wanted = node.dtype()
+    x = x if wanted is None else node.converted(x, wanted)
+    x = node.helper("neg", x) if negate else x
+    axis = softmax_axis(node, x.details.rank)
+    if not x.details.rank:  # a scalar counts as a vector of one
+        return node.reshaped(node.helper(op_name, node.reshaped(x, (1,)), axis=0), ())
+    return node.make(op_name, x, axis=axis)
 
-    return run
+
+def _softmin(node: Node) -> Value:
+    return _softmax(node, "softmax", negate=True)
 
 
 def _softmax_2d(node: Node) -> Value:
@@ -154,18 +84,6 @@ def _softmax_2d(node: Node) -> Value:
     if x.details.rank not in (3, 4):
         raise node.rule("the input must have 3 or 4 axes", str(x.details))
     return node.make("softmax", x, axis=x.details.rank - 3)
-
-
-def _glu(node: Node) -> Value:
-    x = node.tensor_of()
-    rank = x.details.rank
-    axis = node.axis(node.integer("dim", -1), rank)
-    size = x.details.plain_dims[axis] if rank else 1
-    if size % 2:
-        raise node.rule(f"axis {axis} must have an even size", str(x.details))
-    half = size // 2
-    value, gate = (node.part().part_of(x, axis, start, half) for start in (0, half))
-    return node.make("mul", value, node.helper("sigmoid", gate))
 
 
 def _dropout(node: Node) -> Value:
@@ -177,52 +95,48 @@ def _dropout(node: Node) -> Value:
     return node.tensor_of()
 
 
-_BOTH: dict[str, tuple[str, Callable[[Node], Value]]] = {
-    "ReLU": ("relu", _plain("relu")),
-    "ReLU6": ("relu6", _relu6),
-    "Sigmoid": ("sigmoid", _float("sigmoid")),
-    "Tanh": ("tanh", _float("tanh")),
-    "SiLU": ("silu", _plain("silu")),
-    "Mish": ("mish", _plain("mish")),
-    "Hardswish": ("hardswish", _plain("hard_swish")),
-    "Hardsigmoid": ("hardsigmoid", _hard_sigmoid),
-    "Hardtanh": ("hardtanh", _clamped(-1.0, 1.0)),
-    "Softsign": ("softsign", _plain("softsign")),
-    "SELU": ("selu", _plain("selu")),
-    "LeakyReLU": ("leaky_relu", _leaky_relu),
-    "RReLU": ("rrelu", _rrelu),
-    "ELU": ("elu", _elu),
-    "CELU": ("celu", _celu),
-    "GELU": ("gelu", _gelu),
-    "PReLU": ("prelu", _prelu),
-    "Softplus": ("softplus", _softplus),
-    "LogSigmoid": ("logsigmoid", _log_sigmoid),
-    "Tanhshrink": ("tanhshrink", _tanhshrink),
-    "Hardshrink": ("hardshrink", _hardshrink),
-    "Softshrink": ("softshrink", _softshrink),
-    "Threshold": ("threshold", _threshold),
-    "Softmax": ("softmax", _softmax("softmax")),
-    "LogSoftmax": ("log_softmax", _softmax("log_softmax")),
-    "Softmin": ("softmin", _softmax("softmax", negate=True)),
-    "GLU": ("glu", _glu),
-    "Dropout": ("dropout", _dropout),
-    "Dropout1d": ("dropout1d", _dropout),
-    "Dropout2d": ("dropout2d", _dropout),
-    "Dropout3d": ("dropout3d", _dropout),
-    "AlphaDropout": ("alpha_dropout", _dropout),
-    "FeatureAlphaDropout": ("feature_alpha_dropout", _dropout),
+def _write_prelu(e: Exporter, op: Op, _: str) -> str:
+    """F.prelu takes a vector of slopes, one for all or one per channel of axis 1."""
+    x, slope = op.inputs
+    dims, shape = x.details.plain_dims, slope.details.plain_dims
+    count = math.prod(shape)
+    channels = dims[1] if len(dims) > 1 else 1
+    # A vector lines up with axis 1 only of a matrix; else there must be an axis of size 1 for each later one.
+    aligned = count == 1 or (
+        len(shape) == len(dims) - 1 and shape[0] == channels and math.prod(shape[1:]) == 1
+    )
+    if len(shape) > max(len(dims) - 1, 1) or not aligned or not x.details.dtype.is_float:
+        raise InexpressibleError(f"prelu of {x.details} with slope {slope.details}")
+    vector = LogicalTensor(slope.details.dtype, (count,))
+    if id(slope.producer_owner) in e.absorbed:
+        (slope,) = slope.producer_owner.inputs
+        shape = slope.details.plain_dims
+    operand = e.operand(slope)
+    if shape != (count,):
+        operand = e.append(
+            "Tensor.reshape", f"{op.name}.slope", [operand], vector, {"shape": (count,)}
+        )
+    keys = ("input", "weight")
+    return e.append("F.prelu", op.name, [e.operand(x), operand], op.outputs[0].details, keys=keys)
+
+
+PAIRS = {
+    "softplus": Pair(_softplus, write_call),
+    "prelu": Pair(_prelu, _write_prelu),
+    "softmax": Pair(_softmax),
 }
-"""Module name to function name and importer."""
+"""What reads and writes a cell that a row cannot say, by the name after `by`."""
+
+_DROPOUTS = (
+    "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "AlphaDropout", "FeatureAlphaDropout",
+)  # fmt: skip
 
 HANDLERS: dict[str, Handler] = {
-    **{f"nn.{module}": Handler(run) for module, (_, run) in _BOTH.items()},
-    **{
-        f"F.{name}": Handler(run, ("input", "weight") if name == "prelu" else ("input",))
-        for name, run in _BOTH.values()
-    },
+    "nn.RReLU": Handler(_rrelu), "F.rrelu": Handler(_rrelu),
+    "nn.Softmin": Handler(_softmin), "F.softmin": Handler(_softmin),
     "nn.Softmax2d": Handler(_softmax_2d),
-    "torch.relu": Handler(_plain("relu")),
-    "torch.softmax": Handler(_softmax("softmax")),
-    "torch.log_softmax": Handler(_softmax("log_softmax")),
-}
-"""Operators of this family."""
+    **{f"nn.{name}": Handler(_dropout) for name in _DROPOUTS},
+    **{f"F.{name}": Handler(_dropout) for name in (
+        "dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout")},
+}  # fmt: skip
+"""Operators of this family that are no ops of their own."""

@@ -15,6 +15,8 @@ import numpy as np
 
 from ...base.dtypes import BOOL, F32
 from ...graph_ir.ir.graph import GraphTensor
+from ..correspondence.spelling import Spelling
+from ..correspondence.tables import TABLE
 from .builder import Builder
 from .program import WORD_DTYPES
 from .promotion import Number, Operand, result_dtype
@@ -52,56 +54,15 @@ def _of_numbers(b: Builder, function: Callable[..., Any], args: tuple[Any, ...])
     return value
 
 
-# Unary functions.
-
-
 def as_float(b: Builder, x: Operand) -> GraphTensor:
     """The operand as a float tensor: integers and bools become f32."""
     dtype = result_dtype((x,))
     return b.tensor(x, dtype if dtype.is_float else F32)
 
 
-def _float_unary(op_name: str, number: Callable[..., Any]) -> Function:
-    return Function(1, lambda b, x: b.make(op_name, as_float(b, x)), lambda x: number(float(x)))
-
-
-def _any_unary(op_name: str, number: Callable[..., Any]) -> Function:
-    return Function(1, lambda b, x: b.make(op_name, x), number)
-
-
-def _rounding(op_name: str, number: Callable[..., Any]) -> Function:
-    def tensor(b: Builder, x: GraphTensor) -> GraphTensor:
-        return b.make(op_name, x) if x.details.dtype.is_float else x
-
-    return Function(1, tensor, lambda x: x if isinstance(x, int) else number(x))
-
-
-def _logarithm(base: float, number: Callable[..., Any]) -> Function:
-    def tensor(b: Builder, x: GraphTensor) -> GraphTensor:
-        natural = b.helper("log", as_float(b, x))
-        return b.make("mul", natural, b.constant(1 / math.log(base), natural.details.dtype))
-
-    return Function(1, tensor, lambda x: number(float(x)))
-
-
-def _cast(word: str) -> Function:
-    dtype = WORD_DTYPES[word]
-
-    def tensor(b: Builder, x: GraphTensor) -> GraphTensor:
-        return x if x.details.dtype == dtype else b.make("cast", x, dtype=dtype.name)
-
-    kinds: dict[str, Callable[..., Any]] = {"float": float, "int": int, "uint": int, "bool": bool}
-    return Function(1, tensor, kinds[dtype.kind])
-
-
 def logical(b: Builder, x: Operand) -> GraphTensor:
     """Whether each element is not zero."""
     return b.tensor(x, BOOL)
-
-
-# Binary functions.
-
-_ON_BOOLS = {"add": "or", "mul": "and", "max": "or", "min": "and"}
 
 
 def promoted(b: Builder, *args: Operand) -> list[GraphTensor]:
@@ -110,20 +71,8 @@ def promoted(b: Builder, *args: Operand) -> list[GraphTensor]:
     return [b.tensor(x, dtype) for x in args]
 
 
-def _binary(op_name: str, number: Callable[..., Any], **attrs: str) -> Function:
-    def tensor(b: Builder, x: Operand, y: Operand) -> GraphTensor:
-        left, right = promoted(b, x, y)
-        chosen = _ON_BOOLS.get(op_name, op_name) if left.details.dtype == BOOL else op_name
-        return b.make(chosen, left, right, **attrs)
-
-    return Function(2, tensor, number)
-
-
-def _float_binary(op_name: str, number: Callable[..., Any]) -> Function:
-    def tensor(b: Builder, x: Operand, y: Operand) -> GraphTensor:
-        return b.make(op_name, *(as_float(b, z) for z in promoted(b, x, y)))
-
-    return Function(2, tensor, number)
+def _divide(b: Builder, x: Operand, y: Operand) -> GraphTensor:
+    return b.make("div", *(as_float(b, z) for z in promoted(b, x, y)))
 
 
 def _floor_divide(b: Builder, x: Operand, y: Operand) -> GraphTensor:
@@ -152,21 +101,20 @@ def _log_add_exp(b: Builder, x: Operand, y: Operand) -> GraphTensor:
     return b.make("select", endless, left, total)
 
 
-def _logical_binary(op_name: str) -> Function:
-    python = {"and": operator.and_, "or": operator.or_, "xor": operator.xor}[op_name]
-    return Function(
-        2,
-        lambda b, x, y: b.make(op_name, logical(b, x), logical(b, y)),
-        lambda x, y: python(bool(x), bool(y)),
-    )
-
-
 def _power(x: Number, y: Number) -> Any:
     if isinstance(x, int) and isinstance(y, int) and y >= 0:
         if y > _MOST_BITS and abs(x) > 1:
             raise OverflowError("the power does not fit 64 bits")
         return x**y
     return np.float64(x) ** np.float64(y)
+
+
+def _as_floats(function: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda *numbers: function(*map(np.float64, numbers))
+
+
+def _of_fractions(function: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda x: x if isinstance(x, int) else function(x)
 
 
 def _shift(function: Callable[[int, int], int]) -> Callable[[int, int], int]:
@@ -178,60 +126,99 @@ def _shift(function: Callable[[int, int], int]) -> Callable[[int, int], int]:
     return shifted
 
 
-_FLOAT_UNARY: dict[str, Callable[..., Any]] = {
+def _logarithm(base: float) -> Callable[[Builder, Operand], GraphTensor]:
+    def tensor(b: Builder, x: Operand) -> GraphTensor:
+        natural = b.helper("log", as_float(b, x))
+        return b.make("mul", natural, b.constant(1 / math.log(base), natural.details.dtype))
+
+    return tensor
+
+
+def _cast(word: str) -> Function:
+    dtype = WORD_DTYPES[word]
+
+    def tensor(b: Builder, x: GraphTensor) -> GraphTensor:
+        return x if x.details.dtype == dtype else b.make("cast", x, dtype=dtype.name)
+
+    kinds: dict[str, Callable[..., Any]] = {"float": float, "int": int, "uint": int, "bool": bool}
+    return Function(1, tensor, kinds[dtype.kind])
+
+
+_ON_BOOLS = {"add": "or", "mul": "and", "max": "or", "min": "and"}
+_ROUNDING = ("ceil", "floor", "trunc", "round")
+
+
+def _by_row(op_name: str, spelling: Spelling) -> Callable[..., GraphTensor]:
+    """What a cell of the table says of tensors and numbers."""
+
+    def tensor(b: Builder, *args: Operand) -> GraphTensor:
+        if spelling.kinds == ("bool",):
+            return b.make(op_name, *(logical(b, x) for x in args))
+        dtype = result_dtype(args)
+        if op_name in _ROUNDING and not dtype.is_float:
+            return b.tensor(args[0])
+        operands = b.operands_for(op_name, args)
+        chosen = _ON_BOOLS.get(op_name, op_name) if dtype == BOOL else op_name
+        return b.make(chosen, *operands, **spelling.fixed)
+
+    return tensor
+
+
+_OF_FLOATS: dict[str, Callable[..., Any]] = {
     **{name: getattr(np, name) for name in ("exp", "expm1", "log", "log1p", "sqrt")},
     **{name: getattr(np, name) for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh")},
     **{f"a{name}": getattr(np, f"arc{name}") for name in ("sin", "cos", "tan")},
     **{f"a{name}": getattr(np, f"arc{name}") for name in ("sinh", "cosh", "tanh")},
     "erf": math.erf,
-    "rsqrt": lambda x: 1 / np.sqrt(np.float64(x)),
-    "reciprocal": lambda x: 1 / np.float64(x),
-    "sigmoid": lambda x: 1 / (1 + np.exp(-np.float64(x))),
+    "rsqrt": lambda x: 1 / np.sqrt(x),
+    "reciprocal": lambda x: 1 / x,
+    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+    "atan2": np.arctan2,
 }
+_OF_NUMBERS: dict[str, Callable[..., Any]] = {
+    **{name: _as_floats(function) for name, function in _OF_FLOATS.items()},
+    **{name: _of_fractions(getattr(np, name)) for name in ("ceil", "floor", "trunc")},
+    "round": _of_fractions(np.rint),
+    "abs": abs, "neg": operator.neg, "square": lambda x: x * x, "sign": np.sign,
+    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "pow": _power,
+    "remainder": operator.mod, "fmod": np.fmod, "maximum": max, "minimum": min,
+    "bitwise_and": operator.and_, "bitwise_or": operator.or_, "bitwise_xor": operator.xor,
+    "bitwise_left_shift": _shift(operator.lshift), "bitwise_right_shift": _shift(operator.rshift),
+    **{name: getattr(operator, name) for name in ("eq", "ne", "lt", "le", "gt", "ge")},
+    "logical_and": lambda x, y: bool(x) and bool(y), "logical_or": lambda x, y: bool(x) or bool(y),
+    "logical_xor": lambda x, y: bool(x) != bool(y),
+    "logical_not": operator.not_, "bitwise_not": operator.invert,
+}  # fmt: skip
+"""What a function of the table gives for numbers alone."""
+
+_SHORT = {
+    "max": "maximum", "min": "minimum", "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor",
+    "lshift": "bitwise_left_shift", "rshift": "bitwise_right_shift",
+}  # fmt: skip
+"""Other names that functions have in expressions."""
+
+
+def _table() -> dict[str, Function]:
+    """The functions that rows of the table say, by their names after `torch.`."""
+    reads, found = TABLE.reads("pnnx"), {}
+    for name, number in _OF_NUMBERS.items():
+        row, spelling = reads[f"torch.{name}"][0]
+        found[name] = Function(len(spelling.operands), _by_row(row.name, spelling), number)
+    return found | {short: found[name] for short, name in _SHORT.items()}
+
 
 FUNCTIONS: dict[str, Function] = {
-    **{name: _float_unary(name, number) for name, number in _FLOAT_UNARY.items()},
-    "log10": _logarithm(10, np.log10),
-    "log2": _logarithm(2, np.log2),
-    "abs": _any_unary("abs", abs),
-    "neg": _any_unary("neg", operator.neg),
-    "square": _any_unary("square", lambda x: x * x),
-    "sign": _any_unary("sign", np.sign),
-    **{name: _rounding(name, getattr(np, name)) for name in ("ceil", "floor", "trunc")},
-    "round": _rounding("round", np.rint),
+    **_table(),
+    "log10": Function(1, _logarithm(10), _as_floats(np.log10)),
+    "log2": Function(1, _logarithm(2), _as_floats(np.log2)),
     **{word: _cast(word) for word in WORD_DTYPES},
     "int": Function(1, _cast("torch.long").tensor, int),
     "float": _cast("torch.float"),
-    "add": _binary("add", operator.add),
-    "sub": _binary("sub", operator.sub),
-    "mul": _binary("mul", operator.mul),
-    "div": _float_binary("div", lambda x, y: np.float64(x) / np.float64(y)),
+    "div": Function(2, _divide, _as_floats(operator.truediv)),
     "floor_divide": Function(2, _floor_divide, operator.floordiv),
-    "remainder": _binary("mod", operator.mod, sign="floor"),
-    "fmod": _binary("mod", np.fmod, sign="trunc"),
-    "pow": _binary("pow", _power),
-    "atan2": _float_binary("atan2", np.arctan2),
-    "max": _binary("max", max),
-    "maximum": _binary("max", max),
-    "min": _binary("min", min),
-    "minimum": _binary("min", min),
     "logaddexp": Function(2, _log_add_exp, np.logaddexp),
-    "and": _binary("and", operator.and_),
-    "or": _binary("or", operator.or_),
-    "xor": _binary("xor", operator.xor),
-    "lshift": _binary("shl", _shift(operator.lshift)),
-    "rshift": _binary("shr", _shift(operator.rshift)),
-    **{name: _binary(name, getattr(operator, name)) for name in ("eq", "ne", "lt", "le", "gt", "ge")},
-    **{f"logical_{name}": _logical_binary(name) for name in ("and", "or", "xor")},
-    "logical_not": Function(1, lambda b, x: b.make("not", logical(b, x)), operator.not_),
-    "bitwise_not": _any_unary("not", operator.invert),
-}  # fmt: skip
+}
 """Name to function. Names with a dot are casts."""
-
-for _name in ("and", "or", "xor"):
-    FUNCTIONS[f"bitwise_{_name}"] = FUNCTIONS[_name]
-for _name, _long in (("lshift", "left_shift"), ("rshift", "right_shift")):
-    FUNCTIONS[f"bitwise_{_long}"] = FUNCTIONS[_name]
 
 
 # The same functions as operators of their own.
@@ -258,7 +245,8 @@ def _scaled(function: Function) -> Handler:
     return Handler(run, ("input", "other"))
 
 
-def _div(node: Node) -> Value:
+def read_div(node: Node, _: str) -> Value:
+    """torch.div with its three ways to round."""
     left, right = node.operand(), node.operand("other")
     mode = node.argument("rounding_mode")
     if mode is None:
@@ -278,22 +266,13 @@ def _pow(node: Node) -> Value:
     return FUNCTIONS["pow"](node, node.operand(), node.operand(slot))
 
 
-def _floats(op_name: str) -> Handler:
-    return Handler(lambda node: node.make(op_name, as_float(node, node.operand())))
-
-
-def _where(node: Node) -> Value:
-    x, y = promoted(node, node.operand("input"), node.operand("other"))
-    return node.make("select", logical(node, node.operand("condition")), x, y)
-
-
 def _masked_fill(node: Node) -> Value:
     x = node.tensor_of()
     value = node.tensor(node.operand("value"), x.details.dtype)
     return node.make("select", logical(node, node.operand("mask")), value, x)
 
 
-def _clamp(node: Node) -> Value:
+def read_clamp(node: Node, _: str) -> Value:
     """Bounds that are numbers become attributes; tensors are compared element by element."""
     x = node.operand()
     bounds = {name: node.argument(name) for name in ("min", "max")}
@@ -317,7 +296,9 @@ def _bound(node: Node, name: str) -> float | None:
 
 
 _PLAIN = [
-    name for name in FUNCTIONS if "." not in name and name not in ("int", "float", "max", "min")
+    name
+    for name in FUNCTIONS
+    if "." not in name and name not in ("int", "float", "max", "min", "div")
 ]
 
 HANDLERS: dict[str, Handler] = {
@@ -327,13 +308,8 @@ HANDLERS: dict[str, Handler] = {
         **{name: _function_handler(FUNCTIONS[name]) for name in _PLAIN},
         "add": _scaled(FUNCTIONS["add"]),
         "sub": _scaled(FUNCTIONS["sub"]),
-        "div": Handler(_div, ("input", "other")),
         "pow": Handler(_pow, ("input", "exponent", "other")),
-        "isnan": _floats("isnan"),
-        "isinf": _floats("isinf"),
-        "where": Handler(_where, ("condition", "input", "other")),
         "masked_fill": Handler(_masked_fill, ("input", "mask", "value")),
-        "clamp": Handler(_clamp, ("input", "min", "max")),
     }.items()
 }
 """Operators of this family."""

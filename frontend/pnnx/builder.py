@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ...base.dtypes import DType
+from ...base.dtypes import BOOL, F32, DType
 from ...graph_ir.ir.graph import Array, Graph, GraphTensor
+from ...graph_ir.ir.registry import lookup
+from ...graph_ir.ops.elementwise import FLOAT, Elementwise
 from ..correspondence.reading import NodeReader
-from .promotion import Operand, number_dtype
+from .promotion import Operand, number_dtype, result_dtype
 
 
 class Builder(NodeReader):
@@ -40,6 +42,18 @@ class Builder(NodeReader):
         if isinstance(x, GraphTensor):
             return x if dtype is None else self.converted(x, dtype)
         return self.constant(x, dtype or number_dtype(x))
+
+    def operands_for(self, op_name: str, args: Sequence[Operand]) -> list[GraphTensor]:
+        """The operands of an elementwise op in the type PyTorch computes it in; its conditions are bools.
+
+        Functions that give floats take integers and bools as f32.
+        """
+        cls = lookup(op_name)
+        count = cls.row.conditions if issubclass(cls, Elementwise) else 0
+        dtype = result_dtype(args[count:])
+        if issubclass(cls, Elementwise) and cls.row.accepts == FLOAT and not dtype.is_float:
+            dtype = F32
+        return [self.tensor(x, BOOL if i < count else dtype) for i, x in enumerate(args)]
 
     def broadcast(self, x: GraphTensor, dims: Sequence[int]) -> GraphTensor:
         """X repeated to a shape; x itself where that is its shape."""

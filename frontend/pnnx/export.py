@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from ...base.errors import UnsupportedError
 from ...base.printable import printable
 from ...graph_ir.ir.graph import Array, Graph, GraphTensor, Op
 from ...graph_ir.ir.logical_tensor import LogicalTensor
+from ..correspondence.writing import ExportFrame, InexpressibleError, NameTable, Write
 from .param_value import print_float, print_param_value, to_f32
-from .program import SUFFIX_DTYPES, Operator, TensorType
+from .program import SUFFIX_DTYPES, WORD_DTYPES, Operator, TensorType
 
 _SUFFIXES = {dtype.name: suffix for suffix, dtype in SUFFIX_DTYPES.items()}
 _NOT_IN_NAMES = re.compile(
@@ -31,27 +30,89 @@ LITERAL_OPERANDS = {
 """Which inputs of an op may stand as a number in the text instead of as a tensor."""
 
 
-class Inexpressible(Exception):
-    """PNNX has no form for an op; the text says what."""
+WORDS: dict[str, str] = {}
+"""Element type names as parameters spell them."""
+
+for _word, _dtype in WORD_DTYPES.items():
+    WORDS.setdefault(_dtype.name, _word)
+
+EXPRESSIONS = {
+    **{f"torch.{name}": name for name in (
+        "abs", "neg", "square", "sign", "ceil", "floor", "trunc", "round", "sqrt", "rsqrt", "reciprocal", "exp",
+        "expm1", "log", "log1p", "erf", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh",
+        "atanh", "sub", "mul", "pow", "atan2", "maximum", "minimum", "fmod", "remainder",
+    )},
+    **{f"torch.bitwise_{name}": name for name in ("and", "or", "xor")},
+    "torch.bitwise_left_shift": "lshift", "torch.bitwise_right_shift": "rshift",
+}  # fmt: skip
+"""Operators that the tool writes as functions of a pnnx.Expression."""
 
 
-class Exporter:
+class Literal(str):
+    """A number that stands in the text, in place of an operand."""
+
+
+class Exporter(ExportFrame[str]):
     """The operators written so far, and the operand of every tensor."""
 
-    def __init__(self, graph: Graph) -> None:
-        self.graph = graph
+    format_name = "PNNX"
+
+    def __init__(self, graph: Graph, writers: Mapping[str, Write]) -> None:
+        super().__init__(graph, writers)
         self.operators: list[Operator] = []
         self.weights: dict[str, Array] = {}
         self.operands: dict[int, str] = {}
         self.absorbed: set[int] = set()  # ids of ops that are part of the operator of another one
         self._details: dict[str, LogicalTensor] = {}
-        self._names: set[str] = set()
+        self._names = NameTable()
 
-    def operand(self, x: GraphTensor) -> str:
-        """The operand a tensor is known by."""
-        return self.operands[id(x)]
+    def write_op(self, op: Op) -> None:
+        """The operators of one op, unless it is a part of another one's."""
+        if id(op) in self.absorbed:
+            return
+        self.check(op)
+        if op.op_name not in self.writers:
+            raise InexpressibleError(op.op_name)
+        self._bind(op, self.writers[op.op_name](self, op))
+
+    def check(self, op: Op) -> None:
+        """InexpressibleError for element types and layouts that PNNX does not have."""
+        for y in op.outputs:
+            if y.details.dtype.name not in _SUFFIXES:
+                raise InexpressibleError(f"{op.op_name} of {y.details.dtype}")
+        super().check(op)
+
+    def bind_unknown(self, op: Op) -> None:
+        """Bind the outputs to no operand."""
+        self._details.setdefault("", LogicalTensor(SUFFIX_DTYPES["f32"], ()))
+        self._bind(op, "")
+
+    def _bind(self, op: Op, operands: str | tuple[str, ...]) -> None:
+        names = operands if isinstance(operands, tuple) else (operands,) * len(op.outputs)
+        self.operands.update((id(y), name) for y, name in zip(op.outputs, names, strict=True))
 
     def emit(
+        self,
+        op: Op,
+        type_name: str,
+        operands: Sequence[tuple[str, str | None]],
+        attrs: dict[str, Any],
+    ) -> str:
+        """The op's own operator, a function of a pnnx.Expression where the tool writes one."""
+        if type_name in EXPRESSIONS:
+            return self.expression(op, EXPRESSIONS[type_name])
+        keys = [key for key, _ in operands] if len(operands) > 1 else []
+        return self.call(op, type_name, *keys, **attrs)
+
+    def attribute(self, kind: str, value: Any) -> Any:
+        """As parameters hold it: element types are words."""
+        return WORDS[value.name] if kind == "dtype" else value
+
+    def operand(self, x: GraphTensor) -> str:
+        """The operand a tensor is known by, or the number that it is."""
+        return Literal(literal(x) or "") if self._is_literal(x) else self.operands[id(x)]
+
+    def append(
         self,
         type_name: str,
         name: str,
@@ -63,10 +124,10 @@ class Exporter:
     ) -> str:
         """Append an operator with at most one output; `keys` name its inputs. Returns the new operand."""
         results = [] if result is None else [result]
-        outputs = self.emit_several(type_name, name, inputs, results, params, keys, weights)
+        outputs = self.append_several(type_name, name, inputs, results, params, keys, weights)
         return outputs[0] if outputs else ""
 
-    def emit_several(
+    def append_several(
         self,
         type_name: str,
         name: str,
@@ -77,7 +138,7 @@ class Exporter:
         weights: dict[str, Array] | None = None,
     ) -> tuple[str, ...]:
         """Append an operator; `keys` name its inputs. Returns its operands, one for each of `results`."""
-        name = self._unique(name)
+        name = self._names.unique(_NOT_IN_NAMES.sub("_", printable(name)) or "op")
         first = len(self._details)
         outputs = [str(first + number) for number in range(len(results))]
         self._details.update(zip(outputs, results, strict=True))
@@ -102,15 +163,6 @@ class Exporter:
         """The tool leaves scalars out; on an input the reader needs to know."""
         return bool(self._details[operand].rank) or type_name == "pnnx.Input"
 
-    def _unique(self, wanted: str) -> str:
-        base = name = _NOT_IN_NAMES.sub("_", printable(wanted)) or "op"
-        number = 0
-        while name in self._names:
-            number += 1
-            name = f"{base}_{number}"
-        self._names.add(name)
-        return name
-
     def _is_literal(self, x: GraphTensor) -> bool:
         """Whether a tensor stands as a number in the text, and not for a part of another operator's result."""
         return id(x.producer_owner) in self.absorbed and id(x) not in self.operands
@@ -118,67 +170,30 @@ class Exporter:
     def expression(self, op: Op, function: str) -> str:
         """A pnnx.Expression of one function over the op's inputs; scalar constants stand as literals."""
         inputs: list[str] = []
-        texts = []
+        texts: list[str] = []
         for x in op.inputs:
-            if self._is_literal(x):
-                texts.append(literal(x) or "")
-                continue
             operand = self.operand(x)
+            if isinstance(operand, Literal):
+                texts.append(operand)
+                continue
             if operand not in inputs:
                 inputs.append(operand)
             texts.append(f"@{inputs.index(operand)}")
         params = {"expr": f"{function}({','.join(texts)})"}
-        return self.emit("pnnx.Expression", op.name, inputs, op.outputs[0].details, params)
+        return self.append("pnnx.Expression", op.name, inputs, op.outputs[0].details, params)
 
     def call(self, op: Op, type_name: str, *keys: str, **params: Any) -> str:
         """One operator over the op's inputs, named `keys` if there are any; scalar constants become parameters."""
         inputs: list[str] = []
         names: list[str] = []
         for i, x in enumerate(op.inputs):
-            if self._is_literal(x):
-                params[keys[i]] = literal(x)
+            operand = self.operand(x)
+            if isinstance(operand, Literal):
+                params[keys[i]] = operand
             else:
-                inputs.append(self.operand(x))
+                inputs.append(operand)
                 names.extend(keys[i : i + 1])
-        return self.emit(type_name, op.name, inputs, op.outputs[0].details, params, names)
-
-
-def export_graph(graph: Graph) -> tuple[list[Operator], dict[str, Array]]:
-    """Operators and weights by entry name. UnsupportedError lists everything that PNNX cannot express."""
-    from .export_table import EXPORTERS, absorb_parts
-
-    exporter = Exporter(graph)
-    absorb_parts(exporter)
-    _absorb_literals(exporter)
-    failures: Counter[str] = Counter()
-    for op in graph.ops:
-        if id(op) in exporter.absorbed:
-            continue
-        try:
-            _check_dtypes(op)
-            if op.op_name not in EXPORTERS:
-                raise Inexpressible(op.op_name)
-            operand = EXPORTERS[op.op_name](exporter, op)
-        except Inexpressible as failure:
-            failures[str(failure)] += 1
-            operand = ""
-            exporter._details.setdefault(operand, LogicalTensor(SUFFIX_DTYPES["f32"], ()))
-        operands = operand if isinstance(operand, tuple) else (operand,) * len(op.outputs)
-        exporter.operands.update(
-            (id(y), name) for y, name in zip(op.outputs, operands, strict=True)
-        )
-    if failures:
-        counted = ", ".join(f"{what} ({count}x)" for what, count in sorted(failures.items()))
-        raise UnsupportedError(f"graph '{graph.name}': PNNX cannot express: {counted}")
-    return exporter.operators, exporter.weights
-
-
-def _check_dtypes(op: Op) -> None:
-    for y in op.outputs:
-        if y.details.dtype.name not in _SUFFIXES:
-            raise Inexpressible(f"{op.op_name} of {y.details.dtype}")
-        if not y.details.format.is_plain:
-            raise Inexpressible(f"{op.op_name} in a blocked layout")
+        return self.append(type_name, op.name, inputs, op.outputs[0].details, params, names)
 
 
 def _type(details: LogicalTensor) -> TensorType:
@@ -190,7 +205,8 @@ def _array_type(array: Array) -> TensorType:
     return TensorType(array.shape, suffix)
 
 
-def _absorb_literals(exporter: Exporter) -> None:
+def absorb_literals(exporter: Exporter) -> None:
+    """Mark the constants that stand as numbers in the text."""
     for op in exporter.graph.ops:
         places = LITERAL_OPERANDS.get(op.op_name, ())
         found = [op.inputs[i] for i in places if literal(op.inputs[i]) is not None]

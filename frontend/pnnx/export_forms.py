@@ -1,4 +1,4 @@
-"""The forms that exporters of all families share, and the words of element types."""
+"""The forms that exporters of all families share."""
 
 from __future__ import annotations
 
@@ -7,26 +7,15 @@ from collections.abc import Callable
 import numpy as np
 
 from ...graph_ir.ir.graph import Array, GraphTensor, Op
-from .export import Exporter
-from .program import WORD_DTYPES
+from .export import WORDS, Exporter
 
 ExportFunction = Callable[[Exporter, Op], str | tuple[str, ...]]
 """Writes one op; returns the operand of its result, or of each of its results."""
 
-WORDS: dict[str, str] = {}
-"""Element type names as parameters spell them."""
 
-for _word, _dtype in WORD_DTYPES.items():
-    WORDS.setdefault(_dtype.name, _word)
-
-
-def call(type_name: str, *keys: str, **attrs: str) -> ExportFunction:
-    """The op's attributes as parameters: `attrs` gives the parameter for each attribute with its default."""
-
-    def export(e: Exporter, op: Op) -> str:
-        return e.call(op, type_name, *keys, **{p: op.attr(a) for p, a in attrs.items()})  # type: ignore[attr-defined]
-
-    return export
+def write_call(e: Exporter, op: Op, type_name: str) -> str:
+    """An operator of the op's inputs, without parameters."""
+    return e.call(op, type_name)
 
 
 def own_constant(x: GraphTensor, rank: int) -> bool:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from ...base.dtypes import S32, S64
 from ...graph_ir.ir.graph import GraphTensor, Op
 from ...graph_ir.ir.logical_tensor import LogicalTensor
-from .export import Exporter, Inexpressible
-from .export_forms import WORDS, ExportFunction
+from ..correspondence.writing import InexpressibleError
+from .export import WORDS, Exporter
+from .export_forms import ExportFunction
 
 
 def _gather(e: Exporter, op: Op) -> str:
@@ -14,18 +15,20 @@ def _gather(e: Exporter, op: Op) -> str:
     ids = e.operand(index)
     if index.details.dtype not in (S32, S64):
         wide = LogicalTensor(S64, index.details.plain_dims)
-        ids = e.emit("Tensor.to", f"{op.name}.to", [ids], wide, {"dtype": "torch.long"})
+        ids = e.append("Tensor.to", f"{op.name}.to", [ids], wide, {"dtype": "torch.long"})
     axis, result = op.axis, op.outputs[0].details  # type: ignore[attr-defined]
     if index.details.rank == 1:
         keys = ("input", "index")
-        return e.emit(
+        return e.append(
             "torch.index_select", op.name, [e.operand(x), ids], result, {"dim": axis}, keys
         )
     if x.details.rank == 2 and axis == 0:
-        return e.emit("F.embedding", op.name, [ids, e.operand(x)], result, keys=("input", "weight"))
+        return e.append(
+            "F.embedding", op.name, [ids, e.operand(x)], result, keys=("input", "weight")
+        )
     items = ["None"] * axis + ["@0"]
     params = {"expr": f"[{','.join(items)}]"}
-    return e.emit("Tensor.index", op.name, [e.operand(x), ids], result, params)
+    return e.append("Tensor.index", op.name, [e.operand(x), ids], result, params)
 
 
 def _places(e: Exporter, op: Op, index: GraphTensor) -> str:
@@ -33,14 +36,14 @@ def _places(e: Exporter, op: Op, index: GraphTensor) -> str:
     if index.details.dtype == S64:
         return e.operand(index)
     wide = LogicalTensor(S64, index.details.plain_dims)
-    return e.emit("Tensor.to", f"{op.name}.to", [e.operand(index)], wide, {"dtype": "torch.long"})
+    return e.append("Tensor.to", f"{op.name}.to", [e.operand(index)], wide, {"dtype": "torch.long"})
 
 
 def _gather_elements(e: Exporter, op: Op) -> str:
     x, index = op.inputs
     operands = [e.operand(x), _places(e, op, index)]
     result, params = op.outputs[0].details, {"dim": op.axis}  # type: ignore[attr-defined]
-    return e.emit("torch.gather", op.name, operands, result, params, ("input", "index"))
+    return e.append("torch.gather", op.name, operands, result, params, ("input", "index"))
 
 
 _SCATTERS = {
@@ -58,13 +61,13 @@ def _scatter_elements(e: Exporter, op: Op) -> str:
     params = {"dim": op.axis, **extra}  # type: ignore[attr-defined]
     operands = [e.operand(x), _places(e, op, index), e.operand(updates)]
     keys = ("input", "index", "src")
-    return e.emit(type_name, op.name, operands, op.outputs[0].details, params, keys)
+    return e.append(type_name, op.name, operands, op.outputs[0].details, params, keys)
 
 
 def _top_k(e: Exporter, op: Op) -> tuple[str, ...]:
     params = {"k": op.k, "dim": op.axis, "largest": op.largest, "sorted": True}  # type: ignore[attr-defined]
     results = [y.details for y in op.outputs]
-    return e.emit_several("torch.topk", op.name, [e.operand(op.inputs[0])], results, params)
+    return e.append_several("torch.topk", op.name, [e.operand(op.inputs[0])], results, params)
 
 
 def _running(type_name: str) -> ExportFunction:
@@ -72,18 +75,18 @@ def _running(type_name: str) -> ExportFunction:
 
     def export(e: Exporter, op: Op) -> str:
         if op.attrs.get("exclusive"):
-            raise Inexpressible(f"{op.op_name} that leaves the element itself out")
+            raise InexpressibleError(f"{op.op_name} that leaves the element itself out")
         x = op.inputs[0].details
         operand, axis = e.operand(op.inputs[0]), op.axis  # type: ignore[attr-defined]
         params = {"dim": axis}
         if not x.dtype.is_float and x.dtype != S64:
             params["dtype"] = WORDS[x.dtype.name]
         if not op.attrs.get("reverse"):
-            return e.emit(type_name, op.name, [operand], x, params)
+            return e.append(type_name, op.name, [operand], x, params)
         turn = {"dims": (axis,)}
-        turned = e.emit("torch.flip", f"{op.name}.flip", [operand], x, turn)
-        total = e.emit(type_name, op.name, [turned], x, params)
-        return e.emit("torch.flip", f"{op.name}.back", [total], x, turn)
+        turned = e.append("torch.flip", f"{op.name}.flip", [operand], x, turn)
+        total = e.append(type_name, op.name, [turned], x, params)
+        return e.append("torch.flip", f"{op.name}.back", [total], x, turn)
 
     return export
 

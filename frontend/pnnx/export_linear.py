@@ -60,7 +60,7 @@ def _linear(e: Exporter, product: Op, bias: GraphTensor | None, result: LogicalT
     weights = {} if bias is None else {"bias": value_of(bias)}
     params = {"bias": bias is not None, "in_features": in_features, "out_features": out_features}
     weights["weight"] = value_of(weight)
-    return e.emit("nn.Linear", product.name, [e.operand(x)], result, params, weights=weights)
+    return e.append("nn.Linear", product.name, [e.operand(x)], result, params, weights=weights)
 
 
 def _matmul(e: Exporter, op: Op) -> str:
@@ -73,15 +73,15 @@ def _matmul(e: Exporter, op: Op) -> str:
         left = _swapped(e, op, a)
     if op.attrs.get("transpose_b"):
         if b.details.rank == 2:
-            return e.emit("F.linear", op.name, [left, right], result, keys=("input", "weight"))
+            return e.append("F.linear", op.name, [left, right], result, keys=("input", "weight"))
         right = _swapped(e, op, b)
-    return e.emit("torch.matmul", op.name, [left, right], result)
+    return e.append("torch.matmul", op.name, [left, right], result)
 
 
 def _swapped(e: Exporter, op: Op, x: GraphTensor) -> str:
     *batch, rows, columns = x.details.plain_dims
     turned = LogicalTensor(x.details.dtype, (*batch, columns, rows))
-    return e.emit(
+    return e.append(
         "torch.transpose", f"{op.name}.transpose", [e.operand(x)], turned, {"dim0": -2, "dim1": -1}
     )
 

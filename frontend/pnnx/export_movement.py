@@ -6,7 +6,7 @@ from typing import Any
 
 from ...graph_ir.ir.graph import Op
 from .export import Exporter
-from .export_forms import ExportFunction, call
+from .export_forms import ExportFunction
 from .param_value import OPEN_END
 
 
@@ -35,7 +35,7 @@ def _slice(e: Exporter, op: Op) -> str:
     operand = e.operand(op.inputs[0])
     back = [axis for axis, (_, step, size) in enumerate(cuts) if step < 0 and size]
     if back:
-        operand = e.emit("torch.flip", op.name, [operand], x, {"dims": back})
+        operand = e.append("torch.flip", op.name, [operand], x, {"dims": back})
         cuts = [
             (dims[i] - 1 - a, -s, n) if i in back else (a, s, n) for i, (a, s, n) in enumerate(cuts)
         ]
@@ -45,7 +45,7 @@ def _slice(e: Exporter, op: Op) -> str:
     if not rank:
         return e.call(op, "torch.clone")
     params = _slice_params(cuts, parts or [0])
-    return e.emit("Tensor.slice", op.name, [operand], op.outputs[0].details, params)
+    return e.append("Tensor.slice", op.name, [operand], op.outputs[0].details, params)
 
 
 def _slice_params(cuts: list[tuple[int, int, int]], axes: list[int]) -> dict[str, Any]:
@@ -81,6 +81,5 @@ EXPORTERS: dict[str, ExportFunction] = {
     "concat": _concat,
     "slice": _slice,
     "pad": _pad,
-    "copy": call("torch.clone"),
 }
 """Graph op to its writer."""

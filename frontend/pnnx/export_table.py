@@ -4,46 +4,53 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...graph_ir.ir.graph import Op
+from ...graph_ir.ir.graph import Array, Graph, Op
+from ..correspondence.tables import TABLE
+from ..correspondence.writing import Write, writers
 from . import (
-    export_elementwise,
     export_indexing,
     export_linear,
     export_movement,
-    export_reduce,
+    export_normalize,
     export_windows,
 )
-from .export import Exporter
-from .export_forms import ExportFunction
+from .export import Exporter, absorb_literals
+from .op_table import PAIRS
+from .program import Operator
 
 
-def absorb_parts(exporter: Exporter) -> None:
-    """Mark the ops that another one's operator stands for."""
+def export_graph(graph: Graph) -> tuple[list[Operator], dict[str, Array]]:
+    """Operators and weights by entry name. UnsupportedError lists everything that PNNX cannot express."""
+    exporter = Exporter(graph, WRITERS)
     export_linear.absorb_parts(exporter)
     export_windows.absorb_parts(exporter)
+    absorb_literals(exporter)
+    exporter.write_ops(graph)
+    exporter.finish()
+    return exporter.operators, exporter.weights
 
 
 def _input(e: Exporter, op: Op) -> str:
-    return e.emit("pnnx.Input", op.name, [], op.outputs[0].details)
+    return e.append("pnnx.Input", op.name, [], op.outputs[0].details)
 
 
 def _constant(e: Exporter, op: Op) -> str:
     value = np.asarray(op.attrs["value"])
-    return e.emit("pnnx.Attribute", op.name, [], op.outputs[0].details, weights={"data": value})
+    return e.append("pnnx.Attribute", op.name, [], op.outputs[0].details, weights={"data": value})
 
 
 def _output(e: Exporter, op: Op) -> str:
     name = str(op.attrs.get("temp.result", op.name))
-    return e.emit("pnnx.Output", name, [e.operand(op.inputs[0])], None)
+    return e.append("pnnx.Output", name, [e.operand(op.inputs[0])], None)
 
 
-EXPORTERS: dict[str, ExportFunction] = {
+WRITERS: dict[str, Write] = {
     "input": _input,
     "constant": _constant,
     "output": _output,
+    **writers(TABLE, "pnnx", PAIRS),
     **export_linear.EXPORTERS,
-    **export_elementwise.EXPORTERS,
-    **export_reduce.EXPORTERS,
+    **export_normalize.EXPORTERS,
     **export_movement.EXPORTERS,
     **export_indexing.EXPORTERS,
     **export_windows.EXPORTERS,

@@ -8,7 +8,8 @@ from typing import Any
 
 from ...graph_ir.ir.graph import GraphTensor, Op
 from ...graph_ir.ir.logical_tensor import LogicalTensor
-from .export import Exporter, Inexpressible
+from ..correspondence.writing import InexpressibleError
+from .export import Exporter
 from .export_forms import ExportFunction, own_constant, value_of
 
 _CONVOLUTIONS = ("convolution", "convolution_transpose")
@@ -64,7 +65,7 @@ def _convolution(e: Exporter, op: Op, bias: GraphTensor | None = None) -> str:
     is_transposed = op.op_name == "convolution_transpose"
     spatial = w.details.rank - 2
     if not 1 <= spatial <= 3:
-        raise Inexpressible(f"{op.op_name} over {spatial} axes")
+        raise InexpressibleError(f"{op.op_name} over {spatial} axes")
     before, after = _borders(op, spatial)
     operand, result = e.operand(x), op.outputs[0].details
     padding = before
@@ -96,7 +97,7 @@ def _convolution(e: Exporter, op: Op, bias: GraphTensor | None = None) -> str:
     pad = [
         -n for b, a in zip(reversed(cut_before), reversed(cut_after), strict=True) for n in (b, a)
     ]
-    return e.emit("F.pad", f"{op.name}.cut", [y], result, {"pad": pad, "mode": "constant"})
+    return e.append("F.pad", f"{op.name}.cut", [y], result, {"pad": pad, "mode": "constant"})
 
 
 def _conv_operator(
@@ -113,7 +114,7 @@ def _conv_operator(
     if id(w.producer_owner) not in e.absorbed:
         name = f"F.conv{'_transpose' if is_transposed else ''}{len(kernel)}d"
         keys = ("input", "weight")
-        return e.emit(
+        return e.append(
             name, op.name, [operand, e.operand(w)], result, {**params, "bias": None}, keys
         )
     inner *= params["groups"]
@@ -130,7 +131,7 @@ def _conv_operator(
     weights = {} if bias is None else {"bias": value_of(bias)}
     weights["weight"] = value_of(w)
     name = f"nn.Conv{'Transpose' if is_transposed else ''}{len(kernel)}d"
-    return e.emit(name, op.name, [operand], result, params, weights=weights)
+    return e.append(name, op.name, [operand], result, params, weights=weights)
 
 
 def _listed(op: Op, name: str, count: int, default: int) -> tuple[int, ...]:
@@ -156,7 +157,7 @@ def _padded(
     sizes = [n + b + a for n, (b, a) in zip(x.plain_dims[len(lead) :], pairs, strict=True)]
     params = {"pad": [n for pair in reversed(pairs) for n in pair], "mode": "constant"}
     result = LogicalTensor(x.dtype, (*lead, *sizes))
-    return e.emit("F.pad", f"{op.name}.pad", [operand], result, {**params, "value": value})
+    return e.append("F.pad", f"{op.name}.pad", [operand], result, {**params, "value": value})
 
 
 # Pools.
@@ -168,7 +169,7 @@ def _window(e: Exporter, op: Op, fill: float) -> tuple[str, dict[str, Any]]:
     kernel = tuple(int(k) for k in op.attrs["kernel"])
     spatial = len(kernel)
     if spatial > 3 or x.rank - spatial not in (1, 2) or not x.dtype.is_float:
-        raise Inexpressible(f"{op.op_name} of {x} over {spatial} axes")
+        raise InexpressibleError(f"{op.op_name} of {x} over {spatial} axes")
     before, after = _borders(op, spatial)
     operand, padding = e.operand(op.inputs[0]), before
     ceil_mode = bool(op.attrs.get("ceil_mode", False))
@@ -176,7 +177,7 @@ def _window(e: Exporter, op: Op, fill: float) -> tuple[str, dict[str, Any]]:
         includes = op.op_name != "avg_pool" or op.attrs.get("count_include_pad", False)
         # Behind the input a last window may begin in elements that F.pad adds, but not in padding.
         if (ceil_mode and any(after)) or not includes:
-            raise Inexpressible(f"{op.op_name} with borders {list(before)} and {list(after)}")
+            raise InexpressibleError(f"{op.op_name} with borders {list(before)} and {list(after)}")
         operand = _padded(e, op, operand, x, before, after, fill)
         padding = (0,) * spatial
     return operand, {
@@ -189,7 +190,7 @@ def _window(e: Exporter, op: Op, fill: float) -> tuple[str, dict[str, Any]]:
 
 def _no_dilation(op: Op) -> None:
     if set(op.attrs.get("dilations") or ()) - {1}:
-        raise Inexpressible(f"{op.op_name} with dilations {list(op.attrs['dilations'])}")
+        raise InexpressibleError(f"{op.op_name} with dilations {list(op.attrs['dilations'])}")
 
 
 def _max_pool(e: Exporter, op: Op) -> str:
@@ -207,7 +208,7 @@ def _max_pool(e: Exporter, op: Op) -> str:
         wants_places
         and _borders(op, len(op.attrs["kernel"]))[0] != _borders(op, len(op.attrs["kernel"]))[1]
     ):
-        raise Inexpressible("max_pool_indices with unequal borders")
+        raise InexpressibleError("max_pool_indices with unequal borders")
     operand, params = _window(e, op, -math.inf)
     spatial = len(params["kernel_size"])
     params["dilation"] = _listed(op, "dilations", spatial, 1)
@@ -215,7 +216,7 @@ def _max_pool(e: Exporter, op: Op) -> str:
     dims = op.outputs[0].details.plain_dims
     results = [LogicalTensor(op.inputs[0].details.dtype, dims)]
     results += [y.details for twin in places for y in twin.outputs]
-    outputs = e.emit_several(f"F.max_pool{spatial}d", op.name, [operand], results, params)
+    outputs = e.append_several(f"F.max_pool{spatial}d", op.name, [operand], results, params)
     for ops, name in ((values, outputs[0]), (places, outputs[-1])):
         e.operands.update((id(twin.outputs[0]), name) for twin in ops)
     return outputs[-1] if wants_places else outputs[0]
@@ -233,9 +234,9 @@ def _min_pool(e: Exporter, op: Op) -> str:
     params["dilation"] = _listed(op, "dilations", spatial, 1)
     negative = LogicalTensor(x.dtype, tuple(dims))
     function = {"expr": "neg(@0)"}
-    operand = e.emit("pnnx.Expression", f"{op.name}.neg", [operand], negative, function)
-    operand = e.emit(f"F.max_pool{spatial}d", op.name, [operand], y, params)
-    return e.emit("pnnx.Expression", f"{op.name}.back", [operand], y, function)
+    operand = e.append("pnnx.Expression", f"{op.name}.neg", [operand], negative, function)
+    operand = e.append(f"F.max_pool{spatial}d", op.name, [operand], y, params)
+    return e.append("pnnx.Expression", f"{op.name}.back", [operand], y, function)
 
 
 def _avg_pool(is_sum: bool) -> ExportFunction:
@@ -248,9 +249,9 @@ def _avg_pool(is_sum: bool) -> ExportFunction:
         params["divisor_override"] = 1 if is_sum else None
         spatial = len(params["kernel_size"])
         if is_sum and spatial == 1:
-            raise Inexpressible("sum_pool over one axis")  # F.avg_pool1d has no divisor
+            raise InexpressibleError("sum_pool over one axis")  # F.avg_pool1d has no divisor
         y = op.outputs[0].details
-        return e.emit(f"F.avg_pool{spatial}d", op.name, [operand], y, params)
+        return e.append(f"F.avg_pool{spatial}d", op.name, [operand], y, params)
 
     return export
 
@@ -260,19 +261,19 @@ def _lp_pool(e: Exporter, op: Op) -> str:
     p = op.p  # type: ignore[attr-defined]
     operand, params = _window(e, op, 0.0)
     if p % 2 or params["ceil_mode"]:
-        raise Inexpressible(f"lp_pool with p={p:g}, ceil_mode={params['ceil_mode']}")
+        raise InexpressibleError(f"lp_pool with p={p:g}, ceil_mode={params['ceil_mode']}")
     if any(params["padding"]):
         before, after = _borders(op, len(params["padding"]))
         operand = _padded(e, op, operand, op.inputs[0].details, before, after, 0.0)
     spatial = len(params.pop("padding"))
     y = op.outputs[0].details
-    return e.emit(f"F.lp_pool{spatial}d", op.name, [operand], y, {**params, "norm_type": p})
+    return e.append(f"F.lp_pool{spatial}d", op.name, [operand], y, {**params, "norm_type": p})
 
 
 def _lrn(e: Exporter, op: Op) -> str:
     size, axis = op.attrs["size"], op.axis  # type: ignore[attr-defined]
     if not size % 2 or axis != 1:
-        raise Inexpressible(f"lrn of {size} elements on axis {axis}")
+        raise InexpressibleError(f"lrn of {size} elements on axis {axis}")
     defaults = {"alpha": 1e-4, "beta": 0.75, "k": 1.0}
     params = {name: float(op.attrs.get(name, value)) for name, value in defaults.items()}
     return e.call(op, "F.local_response_norm", size=size, **params)
@@ -283,7 +284,9 @@ def _im2col(e: Exporter, op: Op) -> str:
     kernel = tuple(op.attrs["kernel"])
     before, after = _borders(op, len(kernel))
     if x.rank != 4 or len(kernel) != 2 or before != after or op.attrs.get("ceil_mode"):
-        raise Inexpressible(f"im2col of {x} by {list(kernel)}, {list(before)} and {list(after)}")
+        raise InexpressibleError(
+            f"im2col of {x} by {list(kernel)}, {list(before)} and {list(after)}"
+        )
     params = {
         "kernel_size": kernel,
         "stride": _listed(op, "strides", 2, 1),
@@ -292,7 +295,7 @@ def _im2col(e: Exporter, op: Op) -> str:
     }
     batch, channels, *rest = y.plain_dims
     flat = (batch, channels * math.prod(kernel), math.prod(rest[2:]))
-    operand = e.emit(
+    operand = e.append(
         "F.unfold", op.name, [e.operand(op.inputs[0])], LogicalTensor(y.dtype, flat), params
     )
     users = [user for _, user in op.outputs[0].uses]
@@ -303,7 +306,7 @@ def _im2col(e: Exporter, op: Op) -> str:
             e.absorbed.add(id(users[0]))
             return operand
     shape = {"shape": y.plain_dims}
-    return e.emit("Tensor.reshape", f"{op.name}.reshape", [operand], y, shape)
+    return e.append("Tensor.reshape", f"{op.name}.reshape", [operand], y, shape)
 
 
 # Resampling.
@@ -318,13 +321,13 @@ def _resize(e: Exporter, op: Op) -> str:
     coordinates = str(op.attrs.get("coordinates", "half_pixel"))
     name = _mode_name(op, mode, coordinates, spatial)
     if name is None or x.plain_dims[:2] != y.plain_dims[:2] or op.attrs.get("extrapolation"):
-        raise Inexpressible(f"resize of {x} to {list(y.plain_dims)}, {mode}, {coordinates}")
+        raise InexpressibleError(f"resize of {x} to {list(y.plain_dims)}, {mode}, {coordinates}")
     params: dict[str, Any] = {"mode": name}
     scales = op.attrs.get("scales")
     if scales is not None and coordinates != "align_corners":
         floor = [math.floor(n * s) for n, s in zip(x.plain_dims, scales, strict=True)]
         if tuple(floor) != y.plain_dims or tuple(scales[:2]) != (1, 1):
-            raise Inexpressible(f"resize by {list(scales)} to {list(y.plain_dims)}")
+            raise InexpressibleError(f"resize by {list(scales)} to {list(y.plain_dims)}")
         params["scale_factor"] = [float(s) for s in scales[2:]]
     else:
         params["size"] = y.plain_dims[2:]

@@ -354,7 +354,7 @@ _BY_NAME: dict[str, Handler] = {
     "cat": Handler(_cat, ("*",)),
     "concat": Handler(_cat, ("*",)),
     "stack": Handler(_stack, ("*",)),
-    **{name: Handler(_identity) for name in ("clone", "contiguous", "detach", "positive")},
+    **{name: Handler(_identity) for name in ("contiguous", "detach", "positive")},
 }
 
 HANDLERS: dict[str, Handler] = {

@@ -38,7 +38,9 @@ def _apply(
     common = dtype
     for parameter in inputs[1:]:
         common = promote(common, parameter.details.dtype)
-    return node.converted(node.make(op_name, *(node.converted(p, common) for p in inputs), **attrs), dtype)
+    return node.converted(
+        node.make(op_name, *(node.converted(p, common) for p in inputs), **attrs), dtype
+    )
 
 
 def _scale_and_bias(

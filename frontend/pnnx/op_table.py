@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from ..correspondence.reading import readers
+from ..correspondence.tables import TABLE
 from . import (
     activation,
     arithmetic,
@@ -9,6 +13,7 @@ from . import (
     attention,
     composite,
     convolution,
+    elementwise,
     indexing,
     linear,
     movement,
@@ -24,7 +29,20 @@ from . import (
 )
 from .scope import Handler
 
+PAIRS = {**activation.PAIRS, **elementwise.PAIRS, **reduce.PAIRS}
+"""What reads and writes cells of the table that a row cannot say."""
+
+
+def _by_table() -> Iterator[tuple[str, Handler]]:
+    """The operators of the table; operands may be given by position in the order of the cell."""
+    rows = TABLE.reads("pnnx")
+    for type_name, read in readers(TABLE, "pnnx", PAIRS).items():
+        slots = (formal.name for formal in rows[type_name][0][1].formals)
+        yield type_name, Handler(read, tuple(slots))
+
+
 HANDLERS: dict[str, Handler] = {
+    **dict(_by_table()),
     **activation.HANDLERS,
     **arithmetic.HANDLERS,
     **assignment.HANDLERS,

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from ...base.dtypes import F32, S64
-from ...graph_ir.ir.graph import GraphTensor
+from ...graph_ir.ir.graph import GraphTensor, Op
+from ...graph_ir.ir.logical_tensor import LogicalTensor
+from ..correspondence.reading import Pair
+from ..correspondence.writing import InexpressibleError
 from .arithmetic import FUNCTIONS, logical
+from .export import WORDS, Exporter
 from .scope import Handler, Node, Value
 
 
@@ -27,21 +32,20 @@ def _reduced(node: Node, op_name: str, x: GraphTensor) -> GraphTensor:
     return node.make(op_name, x, axes=axes, keep_dims=node.flag("keepdim", False))
 
 
-def _reduce(op_name: str, widens: bool = False) -> Callable[[Node], Value]:
-    """`widens`: small integers and bools are added up as s64."""
-
-    def run(node: Node) -> Value:
-        x = node.tensor_of()
-        wanted = node.dtype()
-        if wanted is None and widens and not x.details.dtype.is_float:
-            wanted = S64
-        return _reduced(node, op_name, x if wanted is None else node.converted(x, wanted))
-
-    return run
-
-
-def _logical(op_name: str) -> Callable[[Node], Value]:
-    return lambda node: _reduced(node, op_name, logical(node, node.operand()))
+def _read_reduce(node: Node, op_name: str) -> Value:
+    """Small integers and bools are added up and multiplied as s64."""
+    wanted = node.dtype()
+    if op_name in ("reduce_any", "reduce_all"):
+        return _reduced(node, op_name, logical(node, node.operand()))
+    x = node.tensor_of()
+    dtype = wanted or x.details.dtype
+    if wanted is None and op_name in ("reduce_sum", "reduce_prod") and not dtype.is_float:
+        dtype = S64
+    if op_name == "reduce_log_sum_exp" and not dtype.is_float:
+        dtype = F32
+    if op_name == "reduce_mean" and not dtype.is_float:
+        raise node.rule("the input must be a float", str(x.details), "give dtype=torch.float")
+    return _reduced(node, op_name, node.converted(x, dtype))
 
 
 def _extreme(name: str) -> Callable[[Node], Value | tuple[Value, ...]]:
@@ -68,23 +72,20 @@ def _places(node: Node, search: str, x: GraphTensor, axis: int, keep: bool) -> G
     return node.helper(search, x, axis=axis, keep_dims=keep)
 
 
-def _arg(search: str) -> Callable[[Node], Value]:
-    def run(node: Node) -> Value:
-        x = node.tensor_of()
-        if not x.details.rank:
-            return node.constant(0, S64)
-        keep = node.flag("keepdim", False)
-        if node.given("dim"):
-            return node.make(
-                search, x, axis=node.axis(node.integer("dim"), x.details.rank), keep_dims=keep
-            )
-        place = node.make(search, node.reshaped(x, (x.details.elements,)), axis=0, keep_dims=False)
-        return node.reshaped(place, (1,) * x.details.rank if keep else ())
-
-    return run
+def _read_arg(node: Node, search: str) -> Value:
+    x = node.tensor_of()
+    if not x.details.rank:
+        return node.constant(0, S64)
+    keep = node.flag("keepdim", False)
+    if node.given("dim"):
+        return node.make(
+            search, x, axis=node.axis(node.integer("dim"), x.details.rank), keep_dims=keep
+        )
+    place = node.make(search, node.reshaped(x, (x.details.elements,)), axis=0, keep_dims=False)
+    return node.reshaped(place, (1,) * x.details.rank if keep else ())
 
 
-def _norm(node: Node) -> Value:
+def _read_norm(node: Node, _: str) -> Value:
     power = node.argument("p", 2)
     if power in (1, 1.0):
         return _reduced(node, "reduce_l1", node.tensor_of())
@@ -166,34 +167,45 @@ def _both_extremes(node: Node) -> tuple[Value, ...]:
     return tuple(node.helper(f"reduce_{name}", x, **over) for name in ("min", "max"))
 
 
-def _mean(node: Node) -> Value:
-    x = node.tensor_of()
-    wanted = node.dtype()
-    x = x if wanted is None else node.converted(x, wanted)
-    if not x.details.dtype.is_float:
-        raise node.rule("the input must be a float", str(x.details), "give dtype=torch.float")
-    return _reduced(node, "reduce_mean", x)
+def _write_reduce(e: Exporter, op: Op, type_name: str) -> str:
+    x, axes, keep = op.inputs[0].details, op.axes, bool(op.attrs.get("keep_dims"))  # type: ignore[attr-defined]
+    params: dict[str, Any] = {"dim": axes, "keepdim": keep}
+    if type_name in ("torch.sum", "torch.prod") and not x.dtype.is_float and x.dtype != S64:
+        params["dtype"] = WORDS[x.dtype.name]
+    if type_name == "torch.norm":
+        params["p"] = 1 if op.op_name == "reduce_l1" else 2
+    if not axes and x.rank:
+        raise InexpressibleError(f"{op.op_name} over no axes")
+    if type_name == "torch.prod":
+        if len(axes) > 1:
+            return _product_axis_by_axis(e, op, axes, keep, params)
+        params["dim"] = axes[0] if axes else None
+    return e.call(op, type_name, **params)
 
 
-def _log_sum_exp(node: Node) -> Value:
-    x = node.tensor_of()
-    return _reduced(
-        node, "reduce_log_sum_exp", x if x.details.dtype.is_float else node.converted(x, F32)
-    )
+def _product_axis_by_axis(
+    e: Exporter, op: Op, axes: Sequence[int], keep: bool, params: dict[str, Any]
+) -> str:
+    """torch.prod takes one dim; the last first, so that the others keep their numbers."""
+    x = op.inputs[0].details
+    operand, dims = e.operand(op.inputs[0]), list(x.plain_dims)
+    for axis in reversed(axes):
+        dims[axis : axis + 1] = [1] if keep else []
+        result = LogicalTensor(x.dtype, tuple(dims))
+        operand = e.append("torch.prod", op.name, [operand], result, {**params, "dim": axis})
+    return operand
 
+
+PAIRS = {
+    "reduce": Pair(_read_reduce, _write_reduce),
+    "norm": Pair(_read_norm, _write_reduce),
+    "arg": Pair(_read_arg),
+}
+"""What reads and writes a cell that a row cannot say, by the name after `by`."""
 
 _SPREAD = ("input", "dim", "unbiased", "keepdim")
 
 _BY_NAME: dict[str, Handler] = {
-    "sum": Handler(_reduce("reduce_sum", widens=True)),
-    "prod": Handler(_reduce("reduce_prod", widens=True)),
-    "mean": Handler(_mean),
-    "amax": Handler(_reduce("reduce_max")),
-    "amin": Handler(_reduce("reduce_min")),
-    "any": Handler(_logical("reduce_any")),
-    "all": Handler(_logical("reduce_all")),
-    "logsumexp": Handler(_log_sum_exp),
-    "norm": Handler(_norm),
     "std": Handler(_spread(is_root=True)),
     "var": Handler(_spread(is_root=False)),
     "std_mean": Handler(_spread_and_mean(is_root=True), _SPREAD),
@@ -201,8 +213,6 @@ _BY_NAME: dict[str, Handler] = {
     "aminmax": Handler(_both_extremes, ("input", "dim", "keepdim")),
     "max": Handler(_extreme("max"), ("input", "other")),
     "min": Handler(_extreme("min"), ("input", "other")),
-    "argmax": Handler(_arg("arg_max")),
-    "argmin": Handler(_arg("arg_min")),
 }
 
 HANDLERS: dict[str, Handler] = {

@@ -6,9 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from ...base.dtypes import DType
 from ...base.errors import UnsupportedError
-from ...graph_ir.ir.graph import Graph, GraphTensor
+from ...graph_ir.ir.graph import Array, Graph, GraphTensor
+from ...graph_ir.ir.registry import names
+from ..correspondence.spelling import Formal
+from ..correspondence.values import MUST_BE_GIVEN
 from .builder import Builder
 from .param_value import ParamValue, parse_param_value
 from .program import WORD_DTYPES, Operator
@@ -180,6 +185,62 @@ class Node(Builder):
             self._attributes[key] = self.stored(array, key)
         constant = self._attributes[key]
         return constant if dtype is None else self.converted(constant, dtype)
+
+    # What rows ask for.
+
+    def read_operand(self, formal: Formal) -> GraphTensor:
+        """An argument by name, or the attribute that a module has in its place."""
+        if formal.name in self.op.attributes:
+            return self.weight(formal.name)
+        return self.tensor_of(formal.name)
+
+    def read_variadic(self, formal: Formal) -> list[GraphTensor]:
+        """The members of a list."""
+        value = self.argument(formal.name)
+        members = value if isinstance(value, list) else [value]
+        if not members or not all(isinstance(x, GraphTensor) for x in members):
+            raise self.rule(f"'{formal.name}' must be a list of tensors", _shown(value))
+        return [x for x in members if isinstance(x, GraphTensor)]
+
+    def is_given(self, formal: Formal) -> bool:
+        """Whether the argument or attribute of that name is there."""
+        return formal.name in self.op.attributes or self.given(formal.name)
+
+    def read_known(self, formal: Formal) -> Array:
+        """A number or a list of numbers, as PyTorch takes it in place of a tensor."""
+        return np.asarray(self.integers(formal.name))
+
+    def read_attribute(self, name: str, kind: str, default: Any) -> Any:
+        """An argument understood as `kind`."""
+        absent = None if default is MUST_BE_GIVEN else default
+        if kind == "dtype":
+            return self.dtype(name) or absent
+        if kind in ("float", "int", "text") and absent is None and not self.given(name):
+            if default is MUST_BE_GIVEN:
+                raise self.rule(f"'{name}' must be given", "nothing")
+            return None
+        if kind == "ints":
+            return tuple(self.integers(name, absent))
+        read: dict[str, Callable[..., Any]] = {
+            "float": self.number, "int": self.integer, "bool": self.flag, "text": self.word,
+        }  # fmt: skip
+        return read[kind](name, absent)
+
+    def read_operands(
+        self, row_name: str, formals: Sequence[Formal], conditions: int
+    ) -> list[GraphTensor]:
+        """In the type PyTorch computes them in."""
+        if any(formal.variadic for formal in formals):
+            return super().read_operands(row_name, formals, conditions)
+        args = [
+            self.weight(formal.name)
+            if formal.name in self.op.attributes
+            else self.operand(formal.name)
+            for formal in formals
+            if not formal.optional or self.is_given(formal)
+        ]
+        known = row_name in names()
+        return self.operands_for(row_name, args) if known else [self.tensor(x) for x in args]
 
     def check_all_read(self) -> None:
         """UnsupportedError for parameters nobody asked for: they might change what is computed."""

@@ -13,7 +13,7 @@ import numpy as np
 from ...base.errors import UserError
 from ...base.whole_file import whole_file
 from ...graph_ir.ir.graph import Array, Graph
-from .export import export_graph
+from .export_table import export_graph
 from .program import MAGIC, Operator
 
 _COLUMN = 24  # the tool pads operator types and names to this width

@@ -40,9 +40,10 @@ def _types_and_attrs(
         given = {k: 0.25 for k in cls.row.attrs if default_of(row.name, k) is MUST_BE_GIVEN}
         given |= {k: 0.75 for k in spelling.mentioned if isinstance(default_of(row.name, k), float)}
         count = len(cls.row.inputs)
-        return [
-            (BOOL if i < cls.row.conditions else dtype, SHAPE) for i in range(count)
-        ], given | wanted
+        types = [(BOOL if i < cls.row.conditions else dtype, SHAPE) for i in range(count)]
+        if row.name == "prelu":  # formats differ in the shapes of slopes; one per channel all have
+            types[1] = (dtype, (SHAPE[1], 1))
+        return types, given | wanted
     if issubclass(cls, Reduce):
         return [(BOOL if cls.row.accepts == ("bool",) else F32, SHAPE)], {
             "axes": (0, 2),

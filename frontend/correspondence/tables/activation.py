@@ -20,7 +20,7 @@ ROWS = (
         ge="Sigmoid(x)",
         tvm="sigmoid(data)",
         hlo="logistic(x)",
-        pnnx="F.sigmoid/nn.Sigmoid(input)",
+        pnnx="F.sigmoid/nn.Sigmoid/torch.sigmoid/Tensor.sigmoid(input)",
         aten="sigmoid(self)",
     ),
     Op(
@@ -29,7 +29,7 @@ ROWS = (
         ge="Tanh(x)",
         tvm="tanh/fast_tanh(data)",
         hlo="tanh(x)",
-        pnnx="F.tanh/nn.Tanh(input)",
+        pnnx="F.tanh/nn.Tanh/torch.tanh/Tensor.tanh(input)",
         aten="tanh(self)",
     ),
     Op(

@@ -102,7 +102,7 @@ ARITHMETIC = (
         hlo="remainder(a, b)",
         pnnx=(
             "torch.remainder/Tensor.remainder(input, other)",
-            "torch.fmod/Tensor.fmod(input, other)",
+            "torch.fmod/Tensor.fmod(input, other) where sign='trunc'",
         ),
         aten=("remainder(self, other)", "fmod(self, other) where sign='trunc'"),
     ),
@@ -185,7 +185,10 @@ LOGIC = (
         ge="LogicalAnd(x1, x2) where bool",
         tvm="logical_and(lhs, rhs)",
         hlo="and(a, b)",
-        pnnx="torch.logical_and/Tensor.logical_and(input, other) where bool",
+        pnnx=(
+            "torch.bitwise_and/Tensor.bitwise_and(input, other)",
+            "torch.logical_and/Tensor.logical_and(input, other) where bool read only",
+        ),
         aten=("logical_and(self, other) where bool", "bitwise_and(self, other)"),
     ),
     Op(
@@ -194,14 +197,20 @@ LOGIC = (
         ge="LogicalOr(x1, x2) where bool",
         tvm="logical_or(lhs, rhs)",
         hlo="or(a, b)",
-        pnnx="torch.logical_or/Tensor.logical_or(input, other) where bool",
+        pnnx=(
+            "torch.bitwise_or/Tensor.bitwise_or(input, other)",
+            "torch.logical_or/Tensor.logical_or(input, other) where bool read only",
+        ),
         aten=("logical_or(self, other) where bool", "bitwise_or(self, other)"),
     ),
     Op(
         "xor",
         onnx=("Xor(A, B) where bool", "BitwiseXor(A, B) where int"),
         hlo="xor(a, b)",
-        pnnx="torch.logical_xor/Tensor.logical_xor(input, other) where bool",
+        pnnx=(
+            "torch.bitwise_xor/Tensor.bitwise_xor(input, other)",
+            "torch.logical_xor/Tensor.logical_xor(input, other) where bool read only",
+        ),
         aten=("logical_xor(self, other) where bool", "bitwise_xor(self, other)"),
     ),
     Op(
@@ -264,7 +273,7 @@ CHOICES = (
         ge="Identity/TensorMove/StopGradient/PreventGradient(x) by copy",
         tvm="copy/identity/dropout/nn_dropout(data) by copy",
         hlo="copy(x)",
-        pnnx="torch.clone/Tensor.clone(input)",
+        pnnx="torch.clone/Tensor.clone(input) by copy",
         aten="clone(self)",
     ),
     Means(means.zeros_like, ge="ZerosLike(x)", tvm="zeros_like(data)", aten="zeros_like(self)"),

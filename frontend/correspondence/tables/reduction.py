@@ -36,21 +36,39 @@ ROWS = (
         aten="logsumexp(self, dim=axes, keepdim=keep_dims)",
     ),
     # Of bools the largest element is whether any holds.
-    Op("reduce_any", onnx="ReduceMax(data, axes=axes? | keepdims=keep_dims) by reduce write only"),
-    Op("reduce_all", onnx="ReduceMin(data, axes=axes? | keepdims=keep_dims) by reduce write only"),
-    Op("reduce_l1", ge="LpNorm(x | p=1, axes, keepdim=keep_dims) by norm"),
-    Op("reduce_l2", ge="LpNorm(x | p=2, axes, keepdim=keep_dims) by norm"),
+    Op(
+        "reduce_any",
+        onnx="ReduceMax(data, axes=axes? | keepdims=keep_dims) by reduce write only",
+        pnnx="torch.any/Tensor.any(input | dim=axes, keepdim=keep_dims) by reduce",
+    ),
+    Op(
+        "reduce_all",
+        onnx="ReduceMin(data, axes=axes? | keepdims=keep_dims) by reduce write only",
+        pnnx="torch.all/Tensor.all(input | dim=axes, keepdim=keep_dims) by reduce",
+    ),
+    Op(
+        "reduce_l1",
+        ge="LpNorm(x | p=1, axes, keepdim=keep_dims) by norm",
+        pnnx="torch.norm/Tensor.norm(input | p=1, dim=axes, keepdim=keep_dims) by norm",
+    ),
+    Op(
+        "reduce_l2",
+        ge="LpNorm(x | p=2, axes, keepdim=keep_dims) by norm",
+        pnnx="torch.norm/Tensor.norm(input | p=2, dim=axes, keepdim=keep_dims) by norm",
+    ),
     Op(
         "arg_max",
         onnx="ArgMax(data | axis, keepdims=keep_dims, select_last_index=last)",
         ge="ArgMaxV2/ArgMaxD(x, dimension=axis) by arg",
         tvm="argmax(data | axis, keepdims=keep_dims) by arg",
+        pnnx="torch.argmax/Tensor.argmax(input | dim=axis, keepdim=keep_dims) by arg",
     ),
     Op(
         "arg_min",
         onnx="ArgMin(data | axis, keepdims=keep_dims, select_last_index=last)",
         ge="ArgMin/ArgMinD(x, dimension=axis) by arg",
         tvm="argmin(data | axis, keepdims=keep_dims) by arg",
+        pnnx="torch.argmin/Tensor.argmin(input | dim=axis, keepdim=keep_dims) by arg",
     ),
     Op(
         "softmax",
@@ -84,7 +102,6 @@ ROWS = (
             "CumprodD(x | axis, exclusive, reverse)",
             "Cumprod(x, axis=axis | exclusive, reverse) read only",
         ),
-        pnnx="torch.cumprod/Tensor.cumprod(input | dim=axis)",
         aten="cumprod(self, dim=axis)",
     ),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +21,8 @@ from graphc.frontend.ge.op_table import WRITERS as GE_WRITERS
 from graphc.frontend.ge.signatures import signatures
 from graphc.frontend.onnx.op_table import HANDLERS as ONNX
 from graphc.frontend.onnx.op_table import WRITERS as ONNX_WRITERS
+from graphc.frontend.pnnx.export_table import WRITERS as PNNX_WRITERS
+from graphc.frontend.pnnx.op_table import HANDLERS as PNNX
 from graphc.frontend.tvm.op_table import OPERATORS as TVM
 from graphc.frontend.tvm.params import read_params
 from graphc.graph_ir.ir.graph import Graph
@@ -31,9 +33,10 @@ from support.every_op import SHAPE
 from support.graphs import random_input
 from support.row_examples import row_example
 
-CONVERTED = {
+CONVERTED: dict[str, tuple[Collection[str], Collection[str]]] = {
     "onnx": (ONNX, ONNX_WRITERS),
     "ge": (GE, GE_WRITERS),
+    "pnnx": (PNNX, PNNX_WRITERS),
     "tvm": (TVM, names()),  # every op is written: what TVM has no name for by ours
 }
 """The formats that read and write with the table so far."""
@@ -110,7 +113,7 @@ def test_what_a_row_writes_it_reads(
         assert all(same(mine_attrs.get(k), v) for k, v in attributes_of(op).items())
 
 
-@pytest.mark.parametrize("format_name", ["onnx", "ge"])
+@pytest.mark.parametrize("format_name", ["onnx", "ge", "pnnx"])
 def test_what_no_cell_says_is_refused_with_its_reason(format_name: str, tmp_path: Path) -> None:
     graph = Graph("example")
     x = graph.make_input(LogicalTensor(F32, SHAPE), "x")

@@ -1,0 +1,41 @@
+"""Elementwise operators whose cell in the table has functions of its own: read, and written."""
+
+from __future__ import annotations
+
+from ...graph_ir.ir.graph import Op
+from ...graph_ir.ops.activation import clamp_limits
+from ..correspondence.reading import Pair
+from ..correspondence.writing import InexpressibleError
+from .arithmetic import read_clamp, read_div
+from .export import Exporter
+from .export_forms import write_call
+from .scope import Node, Value
+
+
+def _write_div(e: Exporter, op: Op, _: str) -> str:
+    if op.inputs[0].details.dtype.is_float:
+        return e.expression(op, "div")
+    if op.attrs.get("rounding", "floor") == "floor":
+        return e.expression(op, "floor_divide")
+    if id(op.inputs[0].producer_owner) in e.absorbed:
+        raise InexpressibleError("div of a number, truncated")
+    return e.call(op, "torch.div", "input", "other", rounding_mode="trunc")
+
+
+def _write_clamp(e: Exporter, op: Op, _: str) -> str:
+    limits = clamp_limits(op.inputs[0].details.dtype, op.attrs.get("min"), op.attrs.get("max"))
+    if limits == (None, None):
+        return e.call(op, "torch.clone")
+    return e.call(op, "torch.clamp", min=limits[0], max=limits[1])
+
+
+def _read_copy(node: Node, _: str) -> Value:
+    return node.operand()
+
+
+PAIRS = {
+    "copy": Pair(_read_copy, write_call),
+    "div": Pair(read_div, _write_div),
+    "clamp": Pair(read_clamp, _write_clamp),
+}
+"""What reads and writes a cell that a row cannot say, by the name after `by`."""
