@@ -40,7 +40,9 @@ def _types_and_attrs(
         given = {k: 0.25 for k in cls.row.attrs if default_of(row.name, k) is MUST_BE_GIVEN}
         given |= {k: 0.75 for k in spelling.mentioned if isinstance(default_of(row.name, k), float)}
         count = len(cls.row.inputs)
-        types = [(BOOL if i < cls.row.conditions else dtype, SHAPE) for i in range(count)]
+        types: list[tuple[DType, tuple[int, ...]]] = [
+            (BOOL if i < cls.row.conditions else dtype, SHAPE) for i in range(count)
+        ]
         if row.name == "prelu":  # formats differ in the shapes of slopes; one per channel all have
             types[1] = (dtype, (SHAPE[1], 1))
         return types, given | wanted
