@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import ml_dtypes
 import numpy as np
@@ -10,9 +12,9 @@ import numpy as np
 from .errors import UserError
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class DType:
-    """An element type.
+    """An element type; there is one object for each, in every process.
 
     `kind` is one of `float`, `int`, `uint`, `bool`; `bits` is the size in registers. In memory a
     bool takes one byte holding 0 or 1.
@@ -23,22 +25,25 @@ class DType:
     bits: int
     numpy: np.dtype
 
-    @property
+    def __reduce__(self) -> tuple[Callable[[str], DType], tuple[str]]:
+        return by_name, (self.name,)
+
+    @cached_property
     def size(self) -> int:
         """Bytes of one element in memory."""
         return self.numpy.itemsize
 
-    @property
+    @cached_property
     def is_float(self) -> bool:
         """Whether the type is a floating-point type."""
         return self.kind == "float"
 
-    @property
+    @cached_property
     def is_signed(self) -> bool:
         """Whether values may be negative."""
         return self.kind in ("float", "int")
 
-    @property
+    @cached_property
     def accumulator(self) -> DType:
         """The type sums are accumulated in: f32 for 16-bit floats, else the type itself."""
         return F32 if self.is_float and self.bits == 16 else self

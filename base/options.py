@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,7 +31,8 @@ class CompileOptions:
     """How to compile.
 
     `disabled` names the optimisations that are turned off (`-X no-fuse`). `dump_dir` receives the text of
-    every stage that changed. `verify` checks the graph after every pass, and the final loops.
+    every stage that changed. `verify` checks the graph after every pass, and the final loops (the Python API and the
+    commands do so if GRAPHC_VERIFY is set).
     `winograd`: one of `WINOGRAD` (`-X winograd=f4`).
     """
 
@@ -51,3 +54,8 @@ class CompileOptions:
     def enabled(self, switch: str) -> bool:
         """Whether an optimisation is on."""
         return switch not in self.disabled
+
+
+def verify_asked(environ: Mapping[str, str] = os.environ) -> bool:
+    """Whether GRAPHC_VERIFY asks for checks of every stage: for who works on graphc, as they take time."""
+    return environ.get("GRAPHC_VERIFY", "") not in ("", "0")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..base.errors import UserError
-from ..base.options import SWITCHES, WINOGRAD, CompileOptions
+from ..base.options import SWITCHES, WINOGRAD, CompileOptions, verify_asked
 
 if TYPE_CHECKING:
     from ..driver.request import CompileRequest
@@ -103,9 +103,8 @@ def compile_options(args: argparse.Namespace, dump_dir: str | None = None) -> Co
         disabled.add("winograd")
         winograd = "auto"
     folder = Path(dump_dir) if dump_dir else None
-    return CompileOptions(
-        resolve_threads(args.threads), frozenset(disabled), folder, winograd=winograd
-    )
+    threads = resolve_threads(args.threads)
+    return CompileOptions(threads, frozenset(disabled), folder, verify_asked(), winograd)
 
 
 def compile_request(

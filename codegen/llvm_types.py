@@ -8,11 +8,13 @@ LLVM's own `half` and `bfloat` would bring in calls to a library that may not be
 from __future__ import annotations
 
 import struct
+from functools import cache
 
 from ..base.dtypes import BOOL, F32, F64, DType
 from ..tensor_ir.arithmetic import literal as numpy_literal
 
 
+@cache
 def element_type(dtype: DType) -> str:
     """The type of one element in a register."""
     if dtype == F32:
@@ -32,6 +34,7 @@ def vector_of(element: str, lanes: int) -> str:
     return element if lanes == 1 else f"<{lanes} x {element}>"
 
 
+@cache
 def type_of(dtype: DType, lanes: int) -> str:
     """The type of a value in registers."""
     return vector_of(element_type(dtype), lanes)

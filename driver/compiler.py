@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..base.options import CompileOptions
+from ..base.options import CompileOptions, verify_asked
 from ..base.target import Target
 from ..codegen.host import target_for
 from ..runtime.artifact import Artifact
@@ -60,7 +60,7 @@ def compile(
     """
     resolved = target_for(target) if isinstance(target, str) else target
     dump = Path(dump_dir) if dump_dir else None
-    options = CompileOptions(resolve_threads(threads), frozenset(disabled), dump)
+    options = CompileOptions(resolve_threads(threads), frozenset(disabled), dump, verify_asked())
     request = CompileRequest(
         model,
         resolved,

@@ -18,9 +18,8 @@ from .nodes import (
     Slice,
     Stmt,
     Store,
-    Var,
 )
-from .visitor import Rewriter, walk
+from .visitor import Rewriter, vars_in, walk
 
 
 def without_dead_code(function: Function) -> Function:
@@ -32,12 +31,12 @@ class _Sweep(Rewriter):
     """Goes through the statements backwards, so that what only dead code used is dead too."""
 
     def __init__(self, function: Function) -> None:
-        read = {n.buffer.name for n in walk(function.body) if isinstance(n, Load | Slice)}
+        read = {n.buffer.name for n in walk(function.body) if type(n) is Load or type(n) is Slice}
         self.read = read | {p.name for p in function.params if isinstance(p, Buffer)}
         self.used: set[str] = set()
 
     def expr(self, e: Expr) -> Expr:
-        self.used.update(n.name for n in walk(e) if type(n) is Var)
+        self.used.update(vars_in(e))
         return e
 
     def block(self, s: Block) -> Block:

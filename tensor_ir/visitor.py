@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any, Union
+from typing import Any, ClassVar, Union
 
 from .builder import block_of
 from .names import Names
@@ -43,7 +43,7 @@ from .nodes import (
 
 Node = Union[Expr, Stmt, Slice, Epilogue, PrefetchHint, Function, Module]
 
-_CHILDREN: dict[type, Callable[[Any], Iterable[Node]]] = {
+_CHILDREN: dict[type, Callable[[Any], tuple[Node, ...]]] = {
     Load: lambda n: n.indices,
     Unary: lambda n: (n.operand,),
     Binary: lambda n: (n.left, n.right),
@@ -87,10 +87,10 @@ def walk(node: Node) -> Iterator[Node]:
         yield current
         below = _CHILDREN.get(type(current))
         if below:
-            stack.extend(reversed(tuple(below(current))))
+            stack.extend(below(current)[::-1])
 
 
-_STATEMENTS_IN: dict[type, Callable[[Any], Iterable[Node]]] = {
+_STATEMENTS_IN: dict[type, Callable[[Any], tuple[Node, ...]]] = {
     Block: lambda n: n.body,
     For: lambda n: (n.body,),
     If: lambda n: (n.then,) if n.otherwise is None else (n.then, n.otherwise),
@@ -110,30 +110,45 @@ def walk_statements(node: Node) -> Iterator[Node]:
         yield current
         inside = _STATEMENTS_IN.get(type(current))
         if inside:
-            stack.extend(reversed(tuple(inside(current))))
+            stack.extend(inside(current)[::-1])
 
 
 def buffers_in(node: Node) -> dict[str, Buffer]:
     """Every buffer read, written, passed or allocated inside `node`, by name, in order of appearance."""
     found: dict[str, Buffer] = {}
     for inner in walk(node):
-        if isinstance(inner, Load | Store | Slice | Allocate):
-            found.setdefault(inner.buffer.name, inner.buffer)
+        if type(inner) in _WITH_BUFFER:
+            buffer = inner.buffer  # type: ignore[union-attr]
+            found.setdefault(buffer.name, buffer)
     return found
+
+
+_WITH_BUFFER = frozenset((Load, Store, Slice, Allocate))
 
 
 def vars_in(node: Node) -> dict[str, Var]:
     """Every variable read inside `node`, by name, in order of appearance."""
-    return {inner.name: inner for inner in walk(node) if type(inner) is Var}
+    found: dict[str, Var] = {}
+    stack = [node]
+    while stack:  # not by `walk`: of all that goes through trees, this is asked most
+        current = stack.pop()
+        if type(current) is Var:
+            found[current.name] = current
+            continue
+        below = _CHILDREN.get(type(current))
+        if below:
+            stack.extend(below(current)[::-1])
+    return found
 
 
 def bound_names(node: Node) -> Iterator[str]:
     """Names of the variables and buffers that `node` and what is inside it introduce."""
     for inner in walk_statements(node):
-        if isinstance(inner, For | Let):
-            yield inner.var.name
-        elif isinstance(inner, Allocate):
-            yield inner.buffer.name
+        kind = type(inner)
+        if kind is Let or kind is For:
+            yield inner.var.name  # type: ignore[union-attr]
+        elif kind is Allocate:
+            yield inner.buffer.name  # type: ignore[union-attr]
         elif isinstance(inner, Epilogue):
             yield from (inner.row.name, inner.col.name, inner.acc.name)
         elif isinstance(inner, Function):
@@ -147,19 +162,28 @@ class Rewriter:
     comes back as the same object.
     """
 
+    _methods: ClassVar[dict[type, Callable[[Any, Any], Any] | None]]
+    """What rewrites each kind of node; None for kinds that stay as they are."""
+
+    def __init_subclass__(cls) -> None:
+        cls._methods = _methods_of(cls)
+
     def expr(self, e: Expr) -> Expr:
         """Rewrite one expression."""
-        method = _EXPR_METHODS[type(e)]
-        return e if method is None else getattr(self, method)(e)
+        method = self._methods[type(e)]
+        return e if method is None else method(self, e)
 
     def stmt(self, s: Stmt) -> Stmt | tuple[Stmt, ...]:
         """Rewrite one statement."""
-        return getattr(self, _STMT_METHODS[type(s)])(s)
+        return self._methods[type(s)](self, s)  # type: ignore[misc]
 
     def exprs(self, many: tuple[Expr, ...]) -> tuple[Expr, ...]:
         """Rewrite each."""
-        new = tuple([self.expr(e) for e in many])
-        return many if all(a is b for a, b in zip(new, many, strict=True)) else new
+        new = [self.expr(e) for e in many]
+        for a, b in zip(new, many, strict=True):
+            if a is not b:
+                return tuple(new)
+        return many
 
     def body(self, s: Stmt) -> Stmt:
         """Rewrite the body of a loop or branch, which is one statement before and after."""
@@ -356,6 +380,17 @@ _STMT_METHODS: dict[type, str] = {
     Invoke: "invoke",
     ParallelInvoke: "parallel_invoke",
 }
+
+
+def _methods_of(cls: type[Rewriter]) -> dict[type, Callable[[Any, Any], Any] | None]:
+    names = {**_EXPR_METHODS, **_STMT_METHODS}
+    found = {kind: getattr(cls, name) if name else None for kind, name in names.items()}
+    if found[Var] is Rewriter.var:
+        found[Var] = None
+    return found
+
+
+Rewriter._methods = _methods_of(Rewriter)
 
 
 def map_functions(module: Module, rewrite: Callable[[Function], Function]) -> Module:

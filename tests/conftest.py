@@ -38,6 +38,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     # Tests compile what they test, and leave nothing in the cache of whoever runs them.
     os.environ["GRAPHC_CACHE_DIR"] = ""
+    os.environ["GRAPHC_VERIFY"] = "1"
     os.environ["GRAPHC_JOBS"] = "1"  # the suite itself takes every CPU
     isa.pretend(config.getoption("--isa"))
 

@@ -99,7 +99,8 @@ def run(
 ) -> None:
     """Run every enabled pass in place; `on_stage(number, name, graph, changed)` sees each stage.
 
-    `first`: run only that many passes, to see where a graph goes wrong.
+    `first`: run only that many passes, to see where a graph goes wrong. The graph is verified after the first pass and
+    after the last; after every one if the options say so.
     """
     graph.sort()  # a graph built by hand may have an output before other ops
     log = start_log(graph)
@@ -108,7 +109,7 @@ def run(
         before, enabled = names_of(graph), not switch or ctx.options.enabled(switch)
         changed = step(graph, ctx) if enabled else False
         close_stage(graph, log, enabled, changed, before)
-        if ctx.options.verify:
+        if ctx.options.verify or number in (1, len(PIPELINE)):
             verify(graph, print_op)
         if on_stage:
             on_stage(number, step.__name__, graph, changed)

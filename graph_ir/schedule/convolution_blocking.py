@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import product
 
 from ...base.contraction import f32_tiles
 from ...base.dtypes import F32
 from ...base.target import GemmTile, Target
 from ...tensor_ir.tiling import split_rows
-from .convolution_geometry import ConvolutionGeometry
+from .convolution_geometry import REMEMBERED, ConvolutionGeometry
 from .matmul_tile import (
     BYTES_PER_CYCLE,
     MatmulBlocking,
@@ -49,10 +50,11 @@ class ConvolutionChoice:
     cycles: float
 
 
+@lru_cache(REMEMBERED)
 def ranked_choices(
     g: ConvolutionGeometry, target: Target, threads: int, bands: tuple[str, ...],
-    tiles: Sequence[GemmTile] = (),
-) -> list[ConvolutionChoice]:  # fmt: skip
+    tiles: tuple[GemmTile, ...] = (),
+) -> tuple[ConvolutionChoice, ...]:  # fmt: skip
     """The best blocking of each band and tile that can run the geometry, the fastest on one core first.
 
     `tiles` instead of those of the ISA's table, if given. The order of the tiles, and with it that of each sum, does
@@ -67,12 +69,12 @@ def ranked_choices(
             uneven = 1 + UNEVEN_COST * (_halves(g, columns) - 1)
             blocking = pick_blocking(g, band, tile, target, threads) if threads > 1 else alone
             found.append(ConvolutionChoice(band, blocking, cycles * uneven))
-    return sorted(found, key=lambda choice: choice.cycles)
+    return tuple(sorted(found, key=lambda choice: choice.cycles))
 
 
 def candidate_choices(
     g: ConvolutionGeometry, target: Target, threads: int, bands: tuple[str, ...],
-    tiles: Sequence[GemmTile] = (),
+    tiles: tuple[GemmTile, ...] = (),
 ) -> list[ConvolutionChoice]:  # fmt: skip
     """Choices worth trying: the best of each band and tile first, then other bands of rows, steps and groups of panels.
 
@@ -145,15 +147,16 @@ def blocking_cycles(
     lines = math.ceil(height * g.result[1] / line)
     panel = g.terms * columns * 4
     steps = math.ceil(g.terms / blocking.k_block)
-    widths = [columns] * min(panels, g.outputs // columns)
-    widths += [g.outputs % columns] if len(widths) < panels else []
+    full = min(panels, g.outputs // columns)
+    last = g.outputs % columns if full < panels else 0
     per_term = sum(
-        _line_cycles(line, width, blocking.tile, target, panel > target.l1_bytes // 2)
-        for width in widths
+        count * _line_cycles(line, width, blocking.tile, target, panel > target.l1_bytes // 2)
+        for width, count in ((columns, full), (last, 1))
+        if width and count
     )
     task = lines * (g.terms * per_term / blocking.tile.efficiency)
     task += (
-        lines * (steps - 1) * line * sum(widths) * 8 / COPY_BYTES_PER_CYCLE
+        lines * (steps - 1) * line * (full * columns + last) * 8 / COPY_BYTES_PER_CYCLE
     )  # sums wait in the result
     image = _touched(g, 0, height) * _touched(g, 1, g.result[1]) * g.channels * 4
     if band != "image":
@@ -206,7 +209,7 @@ def pick_blocking(
     rows = g.result[0]
     heights = [rows]
     if band not in FLAT_BANDS:
-        cuts = sorted({math.ceil(rows / n) for n in range(1, rows + 1)})
+        cuts = _shares(rows)
         heights = [height for height in cuts if _fits_stack(g, band, height)] or cuts[:1]
     splits = product(heights, range(1, min(math.ceil(g.outputs / columns), threads) + 1))
     choices = (
@@ -215,6 +218,14 @@ def pick_blocking(
         if _even(g, band, height)
     )
     return min(choices, key=lambda b: (blocking_cycles(g, band, b, target, threads), -b.m_block))
+
+
+def _shares(rows: int) -> list[int]:
+    """Every number of rows that is the largest share when they are cut into n equal ones, for any n."""
+    few = math.isqrt(rows) + 1
+    large = {math.ceil(rows / n) for n in range(1, few + 1)}
+    small = {share for share in range(1, few) if math.ceil(rows / math.ceil(rows / share)) == share}
+    return sorted(large | small)
 
 
 def _even(g: ConvolutionGeometry, band: str, height: int) -> bool:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+REMEMBERED = 1024
+"""Choices that cost models keep: passes ask for those of a geometry again, and networks repeat their layers."""
+
 
 @dataclass(frozen=True)
 class ConvolutionGeometry:

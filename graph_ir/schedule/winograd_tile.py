@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 from ...base.contraction import f32_tiles
 from ...base.dtypes import F32
 from ...base.target import GemmTile, Target
 from ..ops.winograd_form import WinogradForm
-from .convolution_geometry import ConvolutionGeometry
+from .convolution_geometry import REMEMBERED, ConvolutionGeometry
 from .matmul_tile import PARALLEL_MULTIPLY_ADDS, product_cycles
 
 STREAM_BYTES_PER_CYCLE = 7
@@ -99,6 +100,7 @@ def blocking_cycles(
     return per_task * math.ceil(tasks / threads)
 
 
+@lru_cache(REMEMBERED)
 def pick_blocking(
     g: ConvolutionGeometry, form: WinogradForm, tile: GemmTile, target: Target, threads: int
 ) -> WinogradBlocking:

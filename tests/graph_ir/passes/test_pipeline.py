@@ -7,10 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphc.base.dtypes import F32
-from graphc.base.options import SWITCHES
+from graphc.base.options import SWITCHES, CompileOptions
+from graphc.base.target import Target
 from graphc.graph_ir.ir.graph import Graph, GraphTensor
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.passes import pipeline
+from graphc.graph_ir.schedule.context import LowerContext
 from support.lowered import Make, build, check_interpreted, context, integers, lower
 
 N = 4
@@ -153,3 +155,17 @@ def _draw_op(draw: st.DrawFn, graph: Graph, tensors: list[GraphTensor]) -> Graph
 @settings(max_examples=120)
 def test_random_graphs_keep_their_meaning(graph: Graph, disabled: tuple[str, ...]) -> None:
     check_interpreted(graph, context(disabled=disabled))
+
+
+def test_without_checks_of_every_pass_the_first_and_last_are_checked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen: list[int] = []
+    monkeypatch.setattr(pipeline, "verify", lambda graph, show: seen.append(len(graph.ops)))
+    for verify, count in ((False, 2), (True, len(pipeline.PIPELINE))):
+        seen.clear()
+        graph = Graph("g")
+        x = graph.make_input(LogicalTensor(F32, (3,)), "x")
+        graph.make_output(graph.make("relu", [x]).outputs[0])
+        pipeline.run(graph, LowerContext(Target("generic"), CompileOptions(verify=verify)))
+        assert len(seen) == count

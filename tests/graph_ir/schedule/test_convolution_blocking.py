@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -10,6 +11,7 @@ from graphc.base.target import Target
 from graphc.graph_ir.schedule.convolution_blocking import (
     MOST_BAND_BYTES,
     ConvolutionChoice,
+    _shares,
     candidate_choices,
     ranked_choices,
     ranked_products,
@@ -114,3 +116,13 @@ def test_products_are_single_pixels() -> None:
     single = square(64, 14, 64, 1)
     assert {c.band for c in ranked_products(single, TARGET, 1)} == {"product"}
     assert not ranked_products(replace(single, strides=(2, 2), result=(7, 7)), TARGET, 1)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 7, 56, 97, 100, 1023])
+def test_shares_of_rows(rows: int) -> None:
+    assert _shares(rows) == sorted({math.ceil(rows / n) for n in range(1, rows + 1)})
+
+
+def test_many_rows_have_few_shares() -> None:
+    """A transposed convolution of stride 10^6 has as many rows: not each of them can be tried."""
+    assert len(_shares(10**6)) < 2000
