@@ -131,3 +131,8 @@ class OpBuilder:
 
 Value = GraphTensor | Array
 """A tensor of the graph, or an array known at import that no op of the graph has needed yet."""
+
+
+def like(node: OpBuilder, value: Any, x: GraphTensor) -> GraphTensor:
+    """A constant of the type of x."""
+    return node.constant(value, x.details.dtype)

@@ -64,7 +64,9 @@ class Op(Row):
         return default_of(self.name, attribute)
 
     def build(self, node: OpBuilder, operands: list[GraphTensor], attrs: dict[str, Any]) -> Any:
-        """The op; one of two operands is applied from left to right to more."""
+        """The op; one of two operands is applied from left to right to more, and one tensor needs no concat."""
+        if self.name == "concat" and len(operands) == 1:
+            return operands[0]
         attrs = {key: getattr(value, "name", value) for key, value in attrs.items()}
         names = lookup(self.name).input_names
         if len(names) == 2 and len(operands) != 2:

@@ -12,7 +12,7 @@ Max(data_0*), Clip(input, min?)               operands that may be any number, o
 And(A, B) where bool                          only for such element types
 GeluV2(x) where approximate='tanh'            only where our attribute has this value
 Softmax(input | axis) by softmax              functions of the format's own, `Pair`s, do what a row cannot say
-AddV2(x1, x2) read only                       never written; `write only` likewise, its text is only shown
+AddV2(x1, x2) read only                       never written; `write only` likewise (`by` a pair, its text is only shown)
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def parse_spelling(text: str) -> Spelling:
     names, found, inside = head.partition("(")
     if found and not inside.endswith(")"):
         raise ValueError(f"'{text}' has no closing parenthesis")
-    if not rest["is_read"]:  # a picture of several nodes
+    if rest["pair"] and not rest["is_read"]:  # a picture of what a function writes
         return Spelling(text, (names.strip(),), **rest)
     operands, _, attributes = inside.removesuffix(")").partition("|")
     positions = list(enumerate(_items(operands)))

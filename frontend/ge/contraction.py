@@ -18,24 +18,22 @@ from .dump_builder import DumpBuilder
 from .scope import Handler, NodeContext
 
 
-def _matmul(first: str, second: str, rank: int | None) -> Handler:
-    """A product; `first` and `second` are the attributes that transpose its operands."""
-
-    def handler(node: NodeContext) -> Value:
-        a, b = node.pair()
-        if node.has("offset_w"):
-            raise node.unsupported("offset_w")
-        for x in (a, b):
-            if (x.details.rank != rank) if rank else x.details.rank < 2:
-                wanted = "matrices" if rank else "matrices or stacks of them"
-                raise node.rule(f"operands must be {wanted}", f"{a.details} and {b.details}")
-        attrs = {"transpose_a": node.attr_bool(first), "transpose_b": node.attr_bool(second)}
-        product = node.make("matmul_core", a, b, **attrs)
-        if not node.has("bias"):
-            return product
-        return node.helper("add", product, node.tensor_as("bias", product.details.dtype))
-
-    return handler
+def _read_matmul(node: NodeContext, op_name: str) -> Value:
+    """A product of matrices, or of stacks of them; the attributes that transpose its operands have two names."""
+    a, b = node.pair()
+    if node.has("offset_w"):
+        raise node.unsupported("offset_w")
+    is_plain = node.type.startswith("MatMul")
+    for x in (a, b):
+        if x.details.rank != 2 if is_plain else x.details.rank < 2:
+            wanted = "matrices" if is_plain else "matrices or stacks of them"
+            raise node.rule(f"operands must be {wanted}", f"{a.details} and {b.details}")
+    first, second = (f"{'transpose' if is_plain else 'adj'}_x{i}" for i in (1, 2))
+    attrs = {"transpose_a": node.attr_bool(first), "transpose_b": node.attr_bool(second)}
+    product = node.make(op_name, a, b, **attrs)
+    if not node.has("bias"):
+        return product
+    return node.helper("add", product, node.tensor_as("bias", product.details.dtype))
 
 
 def _axes(node: NodeContext, rank: int) -> tuple[int, ...] | None:
@@ -154,6 +152,7 @@ def _write_norm(builder: DumpBuilder, op: Op, type_name: str) -> None:
 
 
 PAIRS = {
+    "matmul": Pair(_read_matmul),
     "reduce": Pair(_read_reduce, _write_reduce),
     "arg": Pair(_read_arg, _write_arg),
     "softmax": Pair(_read_softmax, _write_softmax),
@@ -162,11 +161,6 @@ PAIRS = {
 """What rows name after `by`."""
 
 HANDLERS: dict[str, Handler] = {
-    "MatMul": _matmul("transpose_x1", "transpose_x2", 2),
-    "MatMulV2": _matmul("transpose_x1", "transpose_x2", 2),
-    "BatchMatMul": _matmul("adj_x1", "adj_x2", None),
-    "BatchMatMulV2": _matmul("adj_x1", "adj_x2", None),
-    "BatchMatMulV3": _matmul("adj_x1", "adj_x2", None),
     "ArgMaxWithValue": _arg_max_with_value,
     "Einsum": _einsum,
     "ReduceStd": _std,

@@ -95,8 +95,16 @@ class DumpBuilder(ExportFrame[Reference]):
         operands: Sequence[tuple[str, Reference | None]],
         attrs: dict[str, Any],
     ) -> None:
-        """Append the node of an op, which takes its name."""
-        self.whole(op, type_name, {name: x for name, x in operands if x is not None}, **attrs)
+        """Append the node of an op, which takes its name; the inputs of a dynamic one are numbered and counted."""
+        signature = signatures()[type_name]
+        inputs: dict[str, Reference] = {}
+        for name, x in operands:
+            if x is not None:
+                dynamic = f"{name}*" in signature.inputs
+                inputs[f"{name}_{len(inputs)}" if dynamic else name] = x
+                if dynamic and "N" in signature.defaults:
+                    attrs["N"] = len(inputs)
+        self.whole(op, type_name, inputs, **attrs)
 
     def operand(self, tensor: GraphTensor) -> Reference:
         """Where a tensor is."""

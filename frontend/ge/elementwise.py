@@ -6,9 +6,11 @@ import math
 
 import numpy as np
 
-from ...base.dtypes import BOOL, F32, S64
+from ...base.dtypes import BOOL, F32
 from ...graph_ir.ir.graph import GraphTensor, Op
-from ..correspondence.compositions import swish
+from ..correspondence.compositions.activation import swish
+from ..correspondence.compositions.indexing import one_hot
+from ..correspondence.compositions.windows import per_channel
 from ..correspondence.reading import Pair
 from ..correspondence.writing import InexpressibleError
 from ..op_builder import Value
@@ -35,11 +37,7 @@ def _read_cast(node: NodeContext, _: str) -> Value:
 
 def _read_prelu(node: NodeContext, _: str) -> Value:
     x = node.tensor("x")
-    slope = node.tensor_as("weight", x.details.dtype)
-    rank = x.details.rank
-    if slope.details.rank == 1 and rank > 2:  # one slope per channel, which is axis 1
-        slope = node.reshaped(slope, (slope.details.elements,) + (1,) * (rank - 2))
-    return node.make("prelu", x, slope)
+    return node.make("prelu", x, per_channel(node, x, node.tensor_as("weight", x.details.dtype)))
 
 
 def _read_swish(node: NodeContext, _: str) -> Value:
@@ -140,19 +138,9 @@ def _read_select(node: NodeContext, _: str) -> Value:
 
 
 def _one_hot(node: NodeContext) -> Value:
-    indices = node.tensor("x")
     depth = node.integer("depth") if node.has("depth") else node.attr_int("depth")
-    rank = indices.details.rank + 1
-    axis = node.axis(node.attr_int("axis"), rank)
-    node.check_array((max(depth, 0),))
-    dims = list(indices.details.plain_dims)
-    places = [1] * rank
-    places[axis] = max(depth, 0)
-    steps = node.reshaped(node.constant(list(range(max(depth, 0))), S64), places)
-    wide = node.converted(node.reshaped(indices, (*dims[:axis], 1, *dims[axis:])), S64)
     on, off = node.pair("on_value", "off_value")
-    on, off = node.reshaped(on, ()), node.reshaped(off, ())
-    return node.make("select", node.helper("eq", wide, steps), on, off)
+    return one_hot(node, node.tensor("x"), on, off, depth, node.attr_int("axis"))
 
 
 PAIRS = {

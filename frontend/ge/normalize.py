@@ -6,6 +6,7 @@ import math
 
 from ...base.dtypes import F32
 from ...graph_ir.ir.graph import GraphTensor
+from ..correspondence.compositions.reduction import moments
 from ..op_builder import Value
 from .scope import Handler, NodeContext
 
@@ -113,13 +114,11 @@ def _by_channel(node: NodeContext, x: GraphTensor) -> tuple[GraphTensor, GraphTe
     return tuple(node.reshaped(p, (p.details.elements,)) for p in (gamma, beta))  # type: ignore[return-value]
 
 
-def _moments(node: NodeContext, x: GraphTensor, axes: tuple[int, ...]) -> list[GraphTensor]:
+def _moments(
+    node: NodeContext, x: GraphTensor, axes: tuple[int, ...]
+) -> tuple[GraphTensor, GraphTensor]:
     """Mean and biased variance over axes that stay with size 1, in the accumulator's dtype."""
-    wide = node.converted(x, x.details.dtype.accumulator)
-    over = {"axes": axes, "keep_dims": True}
-    mean = node.helper("reduce_mean", wide, **over)
-    spread = node.helper("square", node.helper("sub", wide, mean))
-    return [mean, node.helper("reduce_mean", spread, **over)]
+    return moments(node, node.converted(x, x.details.dtype.accumulator), axes)
 
 
 def _l2_normalize(node: NodeContext) -> Value:

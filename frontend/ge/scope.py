@@ -274,16 +274,28 @@ class NodeContext(NodeReader):
         return self.tensor(formal.name)
 
     def read_variadic(self, formal: Formal) -> list[GraphTensor]:
-        """All inputs of a dynamic one."""
-        return self.tensors(formal.name)
+        """All inputs of a dynamic one; literals take over the dtype of the others, and that they are scalars."""
+        tensors = self.tensors(formal.name)
+        loose = [
+            reference in self.scope.guessed for reference in self.dynamic(formal.name).values()
+        ]
+        dtype = tensors[loose.index(False) if not all(loose) else 0].details.dtype
+        is_scalar = not min(x.details.rank for x in tensors)
+        found = []
+        for x, is_loose in zip(tensors, loose, strict=True):
+            y = self.retyped(x, dtype) if is_loose else x
+            is_one = is_loose and is_scalar and x.details.elements == 1
+            found.append(self.reshaped(y, ()) if is_one else y)
+        return found
 
     def is_given(self, formal: Formal) -> bool:
         """Whether there is an input of the operand's name."""
         return self.has(formal.name)
 
     def read_known(self, formal: Formal) -> Array:
-        """The input of the operand's name, which must be known at import."""
-        return self.array(formal.name)
+        """The input of the operand's name, which must be known at import; packed scalars may be a column."""
+        value = self.array(formal.name)
+        return value.reshape(-1) if value.ndim == 2 else value
 
     def read_attribute(self, name: str, kind: str, default: Any) -> Any:
         """An attribute or its default in GE's IR."""

@@ -1,32 +1,17 @@
-"""Parts of a tensor, and borders around it: Slice, StridedSlice, Split, Unpack, Reverse, Pad."""
+"""Parts of a tensor by TensorFlow's bit masks, and borders around it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ...graph_ir.ir.graph import GraphTensor
+import numpy as np
+
+from ...graph_ir.ir.graph import GraphTensor, Op
+from ..correspondence.reading import Pair
 from ..op_builder import Value
-from .scope import Handler, NodeContext
-
-
-def _slice(node: NodeContext) -> Value:
-    x = node.tensor("x")
-    dims = x.details.plain_dims
-    if node.type == "Slice":
-        starts, sizes = node.ints("offsets"), node.ints("size")
-    else:
-        starts, sizes = node.attr_ints("offsets"), node.attr_ints("size")
-    if not len(starts) == len(sizes) == len(dims):
-        counts = f"{list(starts)} and {list(sizes)}"
-        raise node.rule(
-            f"offsets and size must have one entry for each of {len(dims)} axes", counts
-        )
-    sizes = tuple(
-        dim - start if size == -1 else size
-        for dim, start, size in zip(dims, starts, sizes, strict=True)
-    )
-    return node.make("slice", x, starts=starts, steps=(1,) * len(dims), sizes=sizes)
+from .dump_builder import DumpBuilder
+from .scope import NodeContext
 
 
 @dataclass(frozen=True)
@@ -39,7 +24,7 @@ class _Part:
     drop: bool = False
 
 
-def _strided_slice(node: NodeContext) -> Value:
+def _read_slice(node: NodeContext, _: str) -> Value:
     x = node.tensor("x")
     begin, end = list(node.ints("begin")), list(node.ints("end"))
     strides = list(node.ints("strides")) if node.has("strides") else [1] * len(begin)
@@ -124,55 +109,25 @@ def _part(
     return _Part(taken.start, step, len(taken)) if taken else _Part(0, 1, 0)
 
 
-def _split(node: NodeContext) -> list[Value]:
-    x = node.tensor("x")
-    axis = node.integer("split_dim") if node.has("split_dim") else node.attr_int("split_dim")
-    axis = node.axis(axis, x.details.rank)
-    count, dim = node.attr_int("num_split"), x.details.plain_dims[axis]
-    if node.type in ("Split", "SplitD"):
-        if count < 1 or dim % count:
-            raise node.rule(f"num_split must divide {dim}", str(count))
-        sizes = [dim // count] * count
-    else:
-        given = (
-            node.ints("size_splits") if node.has("size_splits") else node.attr_ints("size_splits")
-        )
-        rest = dim - sum(size for size in given if size != -1)
-        sizes = [rest if size == -1 else size for size in given]
-        if given.count(-1) > 1 or sum(sizes) != dim or min(sizes, default=0) < 0:
-            raise node.rule(f"size_splits must add up to {dim}", str(list(given)))
-    return list(_pieces(node, x, axis, sizes))
-
-
-def _pieces(
-    node: NodeContext, x: GraphTensor, axis: int, sizes: Sequence[int]
-) -> list[GraphTensor]:
-    pieces, start = [], 0
-    for size in sizes:
-        pieces.append(node.sliced(x, axis, start, size))
-        start += size
-    return pieces
-
-
-def _unpack(node: NodeContext) -> list[Value]:
-    x = node.tensor("x")
-    axis = node.axis(node.attr_int("axis"), x.details.rank)
-    dims = x.details.plain_dims
-    if node.attr_int("num") != dims[axis]:
-        raise node.rule(
-            f"num must be the size {dims[axis]} of axis {axis}", str(node.attr_int("num"))
-        )
-    pieces = _pieces(node, x, axis, [1] * dims[axis])
-    return [node.reshaped(piece, (*dims[:axis], *dims[axis + 1 :])) for piece in pieces]
-
-
-def _reverse(node: NodeContext) -> Value:
-    x = node.tensor("x")
-    for axis in sorted({node.axis(axis, x.details.rank) for axis in node.ints("axis")}):
-        size = x.details.plain_dims[axis]
-        if size > 1:
-            x = node.sliced(x, axis, size - 1, size, -1)
-    return x
+def _write_slice(builder: DumpBuilder, op: Op, _: str) -> None:
+    starts, sizes = op.attrs["starts"], op.attrs["sizes"]
+    steps = op.attrs.get("steps", (1,) * len(starts))
+    inputs = builder.operands(op, "x")
+    if all(step == 1 for step in steps):
+        inputs["offsets"] = builder.const(np.array(starts, np.int64), op, "offsets")
+        inputs["size"] = builder.const(np.array(sizes, np.int64), op, "size")
+        builder.whole(op, "Slice", inputs)
+        return
+    ends = [start + step * size for start, step, size in zip(starts, steps, sizes, strict=True)]
+    # An end before the first element would count from the back: the mask says "as far as it goes".
+    mask = sum(
+        1 << axis
+        for axis, (end, size) in enumerate(zip(ends, sizes, strict=True))
+        if end < 0 and size
+    )
+    for name, values in (("begin", starts), ("end", ends), ("strides", steps)):
+        inputs[name] = builder.const(np.array(values, np.int64), op, name)
+    builder.whole(op, "StridedSlice", inputs, end_mask=mask)
 
 
 _MODES = {
@@ -184,7 +139,7 @@ _MODES = {
 }
 
 
-def _pad(node: NodeContext) -> Value:
+def _read_pad(node: NodeContext, _: str) -> Value:
     x = node.tensor("x")
     rank = x.details.rank
     given = node.ints("paddings") if node.has("paddings") else node.attr_ints("paddings")
@@ -221,8 +176,18 @@ def _mirrored(
     return x
 
 
-HANDLERS: dict[str, Handler] = {
-    "Slice": _slice, "SliceD": _slice, "StridedSlice": _strided_slice, "StridedSliceV2": _strided_slice,
-    "Split": _split, "SplitD": _split, "SplitV": _split, "SplitVD": _split, "Unpack": _unpack, "ReverseV2": _reverse,
-    "Pad": _pad, "PadV2": _pad, "PadV3": _pad, "PadD": _pad, "MirrorPad": _pad,
-}  # fmt: skip
+def _write_pad(builder: DumpBuilder, op: Op, type_name: str) -> None:
+    mode = op.attrs.get("mode", "constant")
+    pairs = zip(op.attrs["before"], op.attrs["after"], strict=True)
+    inputs = builder.operands(op, "x")
+    inputs["paddings"] = builder.const(
+        np.array(list(pairs), np.int64).reshape(-1, 2), op, "paddings"
+    )
+    if mode == "constant":
+        value = np.asarray(op.attrs.get("value", 0)).astype(op.inputs[0].details.dtype.numpy)
+        inputs["constant_values"] = builder.const(value, op, "value")
+    builder.whole(op, type_name, inputs, mode="circular" if mode == "wrap" else mode)
+
+
+PAIRS = {"slice": Pair(_read_slice, _write_slice), "pad": Pair(_read_pad, _write_pad)}
+"""What rows name after `by`."""

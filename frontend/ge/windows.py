@@ -10,6 +10,7 @@ import numpy as np
 from ...graph_ir.ir.graph import GraphTensor
 from ..adaptive_pool import adaptive_pool
 from ..axis_layout import AxisLayout, parse_layout, relaid
+from ..correspondence.compositions.windows import biased, same_padding, transposed_padding
 from ..op_builder import Value
 from .scope import Handler, NodeContext
 
@@ -76,11 +77,8 @@ def _same(
     strides, dilations = attrs["strides"], attrs.get("dilations", (1,) * len(kernel))
     if min((*strides, *dilations)) < 1:
         raise node.rule("strides and dilations must be 1 or more", f"{strides} and {dilations}")
-    totals = [
-        max((-(-n // s) - 1) * s + (k - 1) * d + 1 - n, 0)
-        for n, s, k, d in zip(sizes, strides, kernel, dilations, strict=True)
-    ]
-    return {"before": tuple(p // 2 for p in totals), "after": tuple(p - p // 2 for p in totals)}
+    before, after = same_padding(sizes, kernel, strides, dilations)
+    return {"before": before, "after": after}
 
 
 def _convolution(node: NodeContext) -> Value:
@@ -119,14 +117,8 @@ def _check_unquantized(node: NodeContext) -> None:
 
 
 def _biased(node: NodeContext, image: _Image, y: GraphTensor) -> Value:
-    if node.has("bias"):
-        bias = node.tensor_as("bias", y.details.dtype)
-        channels = y.details.plain_dims[1]
-        if bias.details.plain_dims != (channels,):
-            raise node.rule(f"the bias must have shape [{channels}]", str(bias.details))
-        shape = (channels,) + (1,) * len(image.spatial)
-        y = node.helper("add", y, node.reshaped(bias, shape))
-    return image.back(y)
+    bias = node.tensor_as("bias", y.details.dtype) if node.has("bias") else None
+    return image.back(biased(node, y, bias))
 
 
 def _convolution_transpose(node: NodeContext) -> Value:
@@ -144,13 +136,9 @@ def _convolution_transpose(node: NodeContext) -> Value:
         pads = _same(node, wanted, kernel, room)
         before, after = pads["before"], pads["after"]
     if wanted is not None:
-        extra = tuple(
-            y - ((n - 1) * s + (k - 1) * d + 1 - b - a)
-            for y, n, s, k, d, b, a in zip(
-                wanted, image.sizes, attrs["strides"], kernel, attrs["dilations"], before, after,
-                strict=True,
-            )
-        )  # fmt: skip
+        steps, gaps = attrs["strides"], attrs["dilations"]
+        totals = transposed_padding(image.sizes, kernel, steps, gaps, wanted)
+        extra = tuple(b + a - t for b, a, t in zip(before, after, totals, strict=True))
     attrs |= {"before": before, "after": after, "output_padding": extra}
     _check_unquantized(node)
     groups = node.attr_int("groups")
@@ -228,13 +216,6 @@ def _pooling(node: NodeContext) -> Value:
     return image.back(node.make("avg_pool" if mode else "max_pool", image.x, **attrs))
 
 
-def _global_average_pool(node: NodeContext) -> Value:
-    x: GraphTensor = node.tensor("x")
-    if x.details.rank < 3:
-        raise node.rule("the input must have batch, channel and spatial axes", str(x.details))
-    return node.make("reduce_mean", x, axes=tuple(range(2, x.details.rank)), keep_dims=True)
-
-
 def _adaptive(node: NodeContext) -> Value:
     x = node.tensor("x")
     if x.details.rank != 4:
@@ -300,6 +281,6 @@ HANDLERS: dict[str, Handler] = {
     "Conv2D": _convolution, "Conv3D": _convolution, "DepthwiseConv2D": _convolution,
     "Conv2DTranspose": _convolution_transpose, "Conv2DTransposeD": _convolution_transpose,
     "MaxPool": _pool, "AvgPool": _pool, "MaxPoolV3": _pool, "AvgPoolV2": _pool, "Pooling": _pooling,
-    "GlobalAveragePool": _global_average_pool, "AdaptiveAvgPool2d": _adaptive, "AdaptiveMaxPool2d": _adaptive,
+    "AdaptiveAvgPool2d": _adaptive, "AdaptiveMaxPool2d": _adaptive,
     "ResizeBilinearV2": _resize_by_size, "ResizeNearestNeighborV2": _resize_by_size, "Resize": _resize,
 }  # fmt: skip

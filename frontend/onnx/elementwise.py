@@ -10,7 +10,7 @@ import numpy as np
 from ...base.dtypes import BOOL, F64
 from ...graph_ir.ir.graph import Op
 from ...graph_ir.ops.activation import clamp_limits
-from ..correspondence.compositions import swish
+from ..correspondence.compositions.activation import swish
 from ..correspondence.reading import Pair
 from ..op_builder import Value
 from .export import Exporter

@@ -1,46 +1,83 @@
-"""Nodes that look elements up by index along one axis, and running sums."""
+"""Nodes that look elements up by index along one axis: what rows of the table cannot say, read and written."""
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 import numpy as np
 
-from ...base.dtypes import S64
-from ...graph_ir.ir.graph import GraphTensor
+from ...base.dtypes import S32, S64
+from ...graph_ir.ir.graph import GraphTensor, Op
+from ..correspondence.compositions.indexing import positions
+from ..correspondence.compositions.movement import select_index
+from ..correspondence.reading import Pair
+from ..correspondence.writing import InexpressibleError
 from ..op_builder import Value
+from .export import ELEMENT_TYPES, Exporter
 from .scope import Handler, NodeContext
 
 
-def _gather_elements(node: NodeContext) -> Value:
+def _read_gather(node: NodeContext, _: str) -> Value:
     x = node.tensor(0)
-    axis = node.axis(node.attr_int("axis"), x.details.rank)
-    return node.make("gather_elements", x, node.tensor(1), axis=axis)
+    dims = x.details.plain_dims
+    axis = node.axis(node.attr_int("axis"), len(dims))
+    known = node.known(1)
+    if known is None:
+        return node.make("gather", x, node.tensor(1), axis=axis)
+    if known.dtype.kind not in "iu":
+        raise node.rule("indices must be integers", known.dtype.name)
+    size = dims[axis]
+    if known.size and not (-size <= known.min() and known.max() < size):
+        raise node.rule(f"indices must be in [{-size}, {size})", f"{known.min()}..{known.max()}")
+    if known.ndim:
+        return node.make("gather", x, node.tensor(1), axis=axis)
+    # One fixed index is a slice: no index to load at run time.
+    return select_index(node, x, axis, int(known))
 
 
-def _scatter_elements(node: NodeContext) -> Value:
-    data = node.tensor(0)
-    axis = node.axis(node.attr_int("axis"), data.details.rank)
-    attrs = {"axis": axis, "reduction": node.attr_text("reduction", "none")}
-    return node.make("scatter_elements", data, node.tensor(1), node.tensor(2), **attrs)
+def _indices(e: Exporter, op: Op, tensor: GraphTensor) -> str:
+    """Indices in a type ONNX takes."""
+    value = e.operand(tensor)
+    if tensor.details.dtype in (S32, S64):
+        return value
+    return e.part(op, "Cast", [value], S64, to=ELEMENT_TYPES[S64])
 
 
-def _top_k(node: NodeContext) -> list[Value]:
-    x = node.tensor(0)
-    given = node.ints(1, "k") if node.opset >= 10 else (node.attr_int("k"),)
-    if len(given) != 1:
-        raise node.rule("k must be one integer", str(list(given)))
-    attrs = {
-        "k": given[0],
-        "axis": node.axis(node.attr_int("axis"), x.details.rank),
-        "largest": bool(node.attr_int("largest")),
-    }
-    return list(node.scope.graph.make("top_k", [x], attrs, node.name).outputs)
+def _write_indexed(e: Exporter, op: Op, op_type: str) -> None:
+    """Gathers and scatters of elements; the second operand are the indices."""
+    inputs = [e.operand(x) for x in op.inputs]
+    inputs[1] = _indices(e, op, op.inputs[1])
+    reduction = cast(Any, op).reduction if op.op_name == "scatter_elements" else None
+    e.node(op, op_type, inputs, axis=cast(Any, op).axis, reduction=reduction)
 
 
-def _steps(node: NodeContext, count: int, axis: int, rank: int) -> GraphTensor:
-    """0, 1, ..., count - 1 along `axis`, s64."""
-    node.check_array((count,))
-    shape = [count if i == axis else 1 for i in range(rank)]
-    return node.constant(np.arange(count).reshape(shape), S64)
+def _write_update_slice(e: Exporter, op: Op) -> None:
+    x, update, *starts = e.values(op)
+    whole, part = (tensor.details.plain_dims for tensor in op.inputs[:2])
+    moved = [
+        (axis, start)
+        for axis, start in zip(op.attrs["axes"], starts, strict=True)
+        if part[axis] != whole[axis]
+    ]
+    if len(moved) != 1:
+        if moved:
+            raise InexpressibleError("update_slice along several axes")
+        e.node(op, "Identity", [update])
+        return
+    ((axis, start),) = moved
+    begin = e.part(op, "Max", [start, e.scalar(op, "first", 0, S64)])
+    begin = e.part(op, "Min", [begin, e.scalar(op, "last", whole[axis] - part[axis], S64)])
+    rows = np.arange(part[axis]).reshape([-1 if a == axis else 1 for a in range(len(part))])
+    at = e.part(op, "Add", [e.constant(op, "positions", rows), begin])
+    at = e.part(op, "Expand", [at, e.constant(op, "sizes", np.array(part, np.int64))])
+    e.node(op, "ScatterElements", [x, at, update], axis=axis)
+
+
+def _write_top_k(e: Exporter, op: Op, op_type: str) -> None:
+    top_k = cast(Any, op)
+    k = e.constant(op, "k", np.array([op.attrs["k"]], np.int64))
+    largest = int(bool(op.attrs.get("largest", True)))
+    e.node(op, op_type, [*e.values(op), k], axis=top_k.axis, largest=largest, sorted=1)
 
 
 def _one_hot(node: NodeContext) -> Value:
@@ -59,7 +96,7 @@ def _one_hot(node: NodeContext) -> Value:
     from_back = node.helper("add", indices, node.constant(depth, S64))
     places = node.helper("select", below, from_back, indices)
     places = node.reshaped(places, (*dims[:axis], 1, *dims[axis:]))
-    hit = node.helper("eq", places, _steps(node, depth, axis, len(dims) + 1))
+    hit = node.helper("eq", places, positions(node, depth, axis, len(dims) + 1))
     off, on = (node.reshaped(node.sliced(values, 0, i, 1), ()) for i in (0, 1))
     return node.make("select", hit, on, off)
 
@@ -74,7 +111,7 @@ def _hardmax(node: NodeContext) -> Value:
         axis = 1
     place = node.helper("arg_max", x, axis=axis, keep_dims=True)
     size = x.details.plain_dims[axis]
-    hit = node.helper("eq", place, _steps(node, size, axis, x.details.rank))
+    hit = node.helper("eq", place, positions(node, size, axis, x.details.rank))
     return node.reshaped(node.make("cast", hit, dtype=x.details.dtype.name), dims)
 
 
@@ -87,7 +124,7 @@ def _reverse_sequence(node: NodeContext) -> Value:
         raise node.rule("batch_axis and time_axis must be 0 and 1", f"{batch} and {time}")
     if lengths.details.plain_dims != (dims[batch],):
         raise node.rule(f"sequence_lens must have shape [{dims[batch]}]", str(lengths.details))
-    steps = _steps(node, dims[time], time, len(dims))
+    steps = positions(node, dims[time], time, len(dims))
     each = [dims[batch] if i == batch else 1 for i in range(len(dims))]
     ends = node.reshaped(node.converted(lengths, S64), each)
     last = node.helper("sub", ends, node.constant(1, S64))
@@ -133,11 +170,14 @@ def _unique(node: NodeContext) -> list[Value]:
     return [np.ascontiguousarray(values), *places]
 
 
+PAIRS = {
+    "top_k": Pair(None, _write_top_k),
+    "gather": Pair(_read_gather, _write_indexed),
+    "elements": Pair(None, _write_indexed),
+}
+"""What rows name after `by`."""
+
 HANDLERS: dict[str, Handler] = {
-    "GatherElements": _gather_elements,
-    "ScatterElements": _scatter_elements,
-    "Scatter": _scatter_elements,
-    "TopK": _top_k,
     "OneHot": _one_hot,
     "Hardmax": _hardmax,
     "ReverseSequence": _reverse_sequence,
@@ -145,3 +185,5 @@ HANDLERS: dict[str, Handler] = {
     "NonZero": _non_zero,
     "Unique": _unique,
 }
+
+EXPORTERS = {"update_slice": _write_update_slice}

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 import numpy as np
 
-from ...graph_ir.ir.graph import GraphTensor
+from ...graph_ir.ir.graph import GraphTensor, Op
+from ..correspondence.reading import Pair
 from ..einsum import einsum
 from ..op_builder import Value
+from .export import Exporter
 from .scope import Handler, NodeContext
 
 
@@ -28,17 +32,17 @@ def product(node: NodeContext, a: GraphTensor, b: GraphTensor) -> GraphTensor:
     return node.reshaped(result, dims)
 
 
-def _matmul(node: NodeContext) -> Value:
+def _read_matmul(node: NodeContext, _: str) -> Value:
     return product(node, node.tensor(0), node.tensor(1))
 
 
-def _gemm(node: NodeContext) -> Value:
+def _read_gemm(node: NodeContext, _: str) -> Value:
     a, b = node.tensor(0), node.tensor(1)
     if a.details.rank != 2 or b.details.rank != 2:
         raise node.rule("A and B must be matrices", f"{a.details} and {b.details}")
     attrs = {
-        "transpose_a": bool(node.attr_int("transA", 0)),
-        "transpose_b": bool(node.attr_int("transB", 0)),
+        "transpose_a": bool(node.attr_int("transA")),
+        "transpose_b": bool(node.attr_int("transB")),
     }
     result = node.make("matmul_core", a, b, **attrs)
     result = _scaled(node, result, node.attr_float("alpha"), "alpha")
@@ -77,4 +81,22 @@ def _einsum(node: NodeContext) -> Value:
     return einsum(node, node.attr_text("equation"), node.tensors())
 
 
-HANDLERS: dict[str, Handler] = {"MatMul": _matmul, "Gemm": _gemm, "Einsum": _einsum}
+def _write_product(e: Exporter, op: Op, op_type: str) -> None:
+    """Gemm where matrices are transposed; stacks of them are by nodes of their own."""
+    product, values = cast(Any, op), e.values(op)
+    turned = [product.transpose_a, product.transpose_b]
+    if op_type == "Gemm":
+        e.node(op, op_type, values, transA=int(turned[0]), transB=int(turned[1]))
+        return
+    for i, x in enumerate(op.inputs):
+        if turned[i]:
+            rank = x.details.rank
+            perm = (*range(rank - 2), rank - 1, rank - 2)
+            values[i] = e.part(op, "Transpose", [values[i]], perm=perm)
+    e.node(op, op_type, values)
+
+
+PAIRS = {"gemm": Pair(_read_gemm, _write_product), "matmul": Pair(_read_matmul, _write_product)}
+"""What rows name after `by`."""
+
+HANDLERS: dict[str, Handler] = {"Einsum": _einsum}

@@ -1,15 +1,21 @@
-"""Nodes that only change a tensor's shape or repeat and join its elements."""
+"""Shapes, parts and borders: what rows of the table cannot say, read and written."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from typing import Any, cast
 
 import numpy as np
 
 from ...base.dtypes import BOOL
+from ...graph_ir.ir.graph import Op
+from ..correspondence.compositions.movement import slice_axes, split
+from ..correspondence.reading import Pair
+from ..correspondence.writing import InexpressibleError
 from ..op_builder import Value
+from .export import Exporter
 from .scope import Handler, NodeContext
+
+_BEFORE_ALL = np.iinfo(np.int64).min  # the end of a slice that runs backwards to the first element
 
 
 def _dropout(node: NodeContext) -> Value | list[Value]:
@@ -24,185 +30,142 @@ def _dropout(node: NodeContext) -> Value | list[Value]:
     return [x, kept]
 
 
-def _transpose(node: NodeContext) -> Value:
+def _read_transpose(node: NodeContext, _: str) -> Value:
     x = node.tensor(0)
     perm = node.attr_ints("perm")
-    if perm is None:
-        perm = tuple(reversed(range(x.details.rank)))
-    return node.make("transpose", x, perm=perm)
+    return node.make(
+        "transpose", x, perm=tuple(range(x.details.rank))[::-1] if perm is None else perm
+    )
 
 
-def _reshape(node: NodeContext) -> Value:
+def _write_transpose(e: Exporter, op: Op, op_type: str) -> None:
+    # A scalar has no axes to list, and ONNX reverses them where none are listed.
+    e.node(op, op_type, e.values(op), perm=cast(Any, op).perm or None)
+
+
+def _write_reshape(e: Exporter, op: Op, op_type: str) -> None:
+    dims = op.outputs[0].details.plain_dims
+    shape = e.constant(op, "shape", np.array(dims, np.int64))
+    e.node(op, op_type, [*e.values(op), shape], allowzero=1 if 0 in dims else None)
+
+
+def _read_slice(node: NodeContext, _: str) -> Value:
     x = node.tensor(0)
-    dims = list(node.ints(1, "a shape"))
-    old = x.details.plain_dims
-    wanted = f"{list(old)} to {dims}"
-    if min(dims, default=0) < -1 or dims.count(-1) > 1:
-        raise node.rule("sizes must be 0 or more, and at most one may be -1", str(dims))
-    if not node.attr_int("allowzero"):
-        for axis, dim in enumerate(dims):
-            if dim == 0:
-                if axis >= len(old):
-                    raise node.rule(
-                        "a size of 0 copies the input's, which has no such axis", wanted
-                    )
-                dims[axis] = old[axis]
-    if -1 in dims:
-        rest = math.prod(d for d in dims if d != -1)
-        if not rest or x.details.elements % rest:
-            raise node.rule("the size of -1 cannot be found", wanted)
-        dims[dims.index(-1)] = x.details.elements // rest
-    return node.make("reshape", x, shape=tuple(dims))
+    return slice_axes(node, x, *_slice_arguments(node, x.details.rank))
 
 
-def _flatten(node: NodeContext) -> Value:
-    x = node.tensor(0)
-    dims = x.details.plain_dims
-    axis = node.axis(node.attr_int("axis"), len(dims), inclusive=True)
-    return node.make("reshape", x, shape=(math.prod(dims[:axis]), math.prod(dims[axis:])))
-
-
-def _axes(node: NodeContext) -> tuple[int, ...] | None:
-    """The axes of Squeeze and Unsqueeze: an input from opset 13 on, an attribute before."""
-    if node.opset < 13:
-        return node.attr_ints("axes")
-    return node.ints(1, "axes") if node.has(1) else None
-
-
-def _squeeze(node: NodeContext) -> Value:
-    x = node.tensor(0)
-    dims = x.details.plain_dims
-    given = _axes(node)
-    if given is None:
-        axes = {axis for axis, dim in enumerate(dims) if dim == 1}
+def _slice_arguments(node: NodeContext, rank: int) -> tuple[tuple[int, ...], ...]:
+    """Starts, ends, axes and steps, of one length."""
+    axes: tuple[int, ...] | None
+    if node.opset < 10:
+        begins, ends = node.attr_ints("starts"), node.attr_ints("ends")
+        if begins is None or ends is None:
+            raise node.rule("attributes 'starts' and 'ends' must be given", f"{begins} and {ends}")
+        axes, steps = node.attr_ints("axes"), None
     else:
-        axes = {node.axis(axis, len(dims)) for axis in given}
-        if any(dims[axis] != 1 for axis in axes):
-            raise node.rule("squeezed axes must have size 1", f"axes {list(given)} of {list(dims)}")
-    shape = tuple(d for axis, d in enumerate(dims) if axis not in axes)
-    return node.make("reshape", x, shape=shape)
+        begins, ends = node.ints(1, "starts"), node.ints(2, "ends")
+        axes = node.ints(3, "axes") if node.has(3) else None
+        steps = node.ints(4, "steps") if node.has(4) else None
+    axes = tuple(range(len(begins))) if axes is None else axes
+    steps = (1,) * len(begins) if steps is None else steps
+    return begins, ends, axes, steps
 
 
-def _unsqueeze(node: NodeContext) -> Value:
+def _write_slice(e: Exporter, op: Op, _: str) -> None:
+    starts, sizes = list(op.attrs["starts"]), op.attrs["sizes"]
+    steps = list(op.attrs.get("steps") or (1,) * len(sizes))
+    ends = []
+    for axis, size in enumerate(sizes):
+        if not size:
+            starts[axis], steps[axis] = 0, 1
+        end = starts[axis] + steps[axis] * size
+        ends.append(end if end >= 0 else _BEFORE_ALL)
+    lists = {"starts": starts, "ends": ends, "axes": range(len(sizes)), "steps": steps}
+    constants = [e.constant(op, key, np.array(given, np.int64)) for key, given in lists.items()]
+    e.node(op, "Slice" if sizes else "Identity", [*e.values(op), *(constants if sizes else ())])
+
+
+def _split(node: NodeContext) -> list[Value]:
     x = node.tensor(0)
-    given = _axes(node)
-    if given is None:
-        raise node.rule("axes must be given", "none")
-    rank = x.details.rank + len(given)
-    axes = {node.axis(axis, rank) for axis in given}
-    if len(axes) != len(given):
-        raise node.rule("axes must be distinct", str(list(given)))
-    rest = iter(x.details.plain_dims)
-    shape = tuple(1 if axis in axes else next(rest) for axis in range(rank))
-    return node.make("reshape", x, shape=shape)
+    axis = node.axis(node.attr_int("axis"), x.details.rank)
+    return list(split(node, x, axis, _split_sizes(node, x.details.plain_dims[axis])))
 
 
-def _concat(node: NodeContext) -> Value:
-    tensors = node.tensors()
-    axis = node.axis(node.attr_int("axis"), tensors[0].details.rank)
-    return tensors[0] if len(tensors) == 1 else node.make("concat", *tensors, axis=axis)
+def _split_sizes(node: NodeContext, total: int) -> tuple[int, ...]:
+    count = len(node.node.output)
+    if node.opset >= 13:
+        sizes = node.ints(1, "split sizes") if node.has(1) else None
+    else:
+        sizes = node.attr_ints("split")
+    if sizes is None:
+        if node.opset >= 18 and node.given("num_outputs") and node.attr_int("num_outputs") != count:
+            raise node.rule(
+                f"num_outputs must be the {count} outputs", str(node.attr_int("num_outputs"))
+            )
+        each = -(-total // max(count, 1))
+        if node.opset < 18 and each * count != total:
+            raise node.rule(f"the axis must divide into {count} equal parts", f"size {total}")
+        sizes = tuple(max(0, min(each, total - i * each)) for i in range(count))
+    if len(sizes) != count or min(sizes, default=0) < 0 or sum(sizes) != total:
+        raise node.rule(f"{count} sizes must add up to {total}", str(list(sizes)))
+    return sizes
 
 
-def _expand(node: NodeContext) -> Value:
+def _read_pad(node: NodeContext, _: str) -> Value:
     x = node.tensor(0)
-    shape = node.ints(1, "a shape")
-    shape = _broadcast(node, x.details.plain_dims, shape)
-    return x if shape == x.details.plain_dims else node.make("broadcast", x, shape=shape)
-
-
-def _broadcast(node: NodeContext, dims: tuple[int, ...], shape: tuple[int, ...]) -> tuple[int, ...]:
-    rank = max(len(dims), len(shape))
-    pairs = list(
-        zip((1,) * (rank - len(dims)) + dims, (1,) * (rank - len(shape)) + shape, strict=True)
-    )
-    if any(a != b and 1 not in (a, b) or b < 0 for a, b in pairs):
-        raise node.rule("the input must broadcast to the shape", f"{list(dims)} and {list(shape)}")
-    return tuple(b if a == 1 else a for a, b in pairs)
-
-
-def _tile(node: NodeContext) -> Value:
-    x = node.tensor(0)
-    dims = x.details.plain_dims
-    repeats = node.ints(1, "repeats")
-    if len(repeats) != len(dims) or min(repeats, default=0) < 0:
-        raise node.rule("repeats must be one count per axis", f"{list(repeats)} for {list(dims)}")
-    # [d0, d1] -> [1, d0, 1, d1] -> [r0, d0, r1, d1] -> [r0 * d0, r1 * d1]
-    apart = node.reshaped(x, [n for dim in dims for n in (1, dim)])
-    copies = tuple(n for r, dim in zip(repeats, dims, strict=True) for n in (r, dim))
-    repeated = node.make("broadcast", apart, shape=copies)
-    return node.reshaped(repeated, [r * d for r, d in zip(repeats, dims, strict=True)])
-
-
-def _trilu(node: NodeContext) -> Value:
-    x = node.tensor(0)
-    dims = x.details.plain_dims
-    if len(dims) < 2:
-        raise node.rule("the input must be a matrix or a stack of them", str(x.details))
-    node.check_array(dims[-2:])
-    diagonal = _scalar(node, 1, "k", 0)
-    upper = node.attr_int("upper")
-    # Beyond the matrix the diagonal's place makes no difference, but could overflow NumPy's integers.
-    diagonal = max(-dims[-2] - 1, min(diagonal, dims[-1] + 1))
-    below = np.tri(dims[-2], dims[-1], diagonal - 1 if upper else diagonal, dtype=bool)
-    kept = node.constant(~below if upper else below, BOOL)
-    return node.make("select", kept, x, node.constant(0, x.details.dtype))
-
-
-def _scalar(node: NodeContext, index: int, what: str, default: int) -> int:
-    if not node.has(index):
-        return default
-    values = node.ints(index, what)
-    if len(values) != 1:
-        raise node.rule(f"{what} must be one integer", str(list(values)))
-    return values[0]
-
-
-def _space_to_depth(node: NodeContext) -> Value:
-    x, block, mode = node.tensor(0), node.attr_int("blocksize"), _depth_mode(node)
-    if x.details.rank != 4 or block < 1 or any(d % block for d in x.details.plain_dims[2:]):
-        raise node.rule(f"the input must be NCHW with sizes divisible by {block}", str(x.details))
-    n, c, h, w = x.details.plain_dims
-    apart = node.reshaped(x, (n, c, h // block, block, w // block, block))
-    perm = (0, 3, 5, 1, 2, 4) if mode == "DCR" else (0, 1, 3, 5, 2, 4)
-    moved = node.make("transpose", apart, perm=perm)
-    return node.reshaped(moved, (n, c * block * block, h // block, w // block))
-
-
-def _depth_mode(node: NodeContext) -> str:
-    """Whether the channels are depth-column-row or column-row-depth."""
+    rank = x.details.rank
+    before, after = _pad_widths(node, rank)
     mode = node.attr_text("mode")
-    if mode not in ("DCR", "CRD"):
-        raise node.rule("mode must be DCR or CRD", f"'{mode}'")
-    return mode
+    attrs: dict[str, Any] = {"before": before, "after": after, "mode": mode}
+    if mode == "constant":
+        if node.opset < 11:
+            attrs["value"] = node.attr_float("value")
+        elif node.has(2):
+            value = node.array(2, "a padding value")
+            if value.size != 1:
+                raise node.rule("the padding value must be a scalar", f"shape {list(value.shape)}")
+            attrs["value"] = value.reshape(()).astype(object).item()
+    return node.make("pad", x, **attrs)
 
 
-def _depth_to_space(node: NodeContext) -> Value:
-    x, block, mode = node.tensor(0), node.attr_int("blocksize"), _depth_mode(node)
-    if x.details.rank != 4 or block < 1 or x.details.plain_dims[1] % (block * block):
-        raise node.rule(
-            f"the input must be NCHW with C divisible by {block * block}", str(x.details)
-        )
-    n, c, h, w = x.details.plain_dims
-    inner = c // (block * block)
-    apart: Sequence[int] = (
-        (n, block, block, inner, h, w) if mode == "DCR" else (n, inner, block, block, h, w)
-    )
-    perm = (0, 3, 4, 1, 5, 2) if mode == "DCR" else (0, 1, 4, 2, 5, 3)
-    moved = node.make("transpose", node.reshaped(x, apart), perm=perm)
-    return node.reshaped(moved, (n, inner, h * block, w * block))
+def _pad_widths(node: NodeContext, rank: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Elements to add before and after each axis; negative ones crop."""
+    pads = node.ints(1, "pads") if node.opset >= 11 else node.attr_ints("pads")
+    axes = tuple(range(rank))
+    if node.opset >= 18 and node.has(3):
+        axes = tuple(node.axis(axis, rank) for axis in node.ints(3, "axes"))
+    if pads is None or len(pads) != 2 * len(axes):
+        given = "none" if pads is None else str(list(pads))
+        raise node.rule(f"pads must be {2 * len(axes)} numbers, two per axis", given)
+    before, after = [0] * rank, [0] * rank
+    for number, axis in enumerate(axes):
+        before[axis], after[axis] = pads[number], pads[number + len(axes)]
+    return tuple(before), tuple(after)
 
 
-HANDLERS: dict[str, Handler] = {
-    "Dropout": _dropout,
-    "Transpose": _transpose,
-    "Reshape": _reshape,
-    "Flatten": _flatten,
-    "Squeeze": _squeeze,
-    "Unsqueeze": _unsqueeze,
-    "Concat": _concat,
-    "Expand": _expand,
-    "Tile": _tile,
-    "Trilu": _trilu,
-    "SpaceToDepth": _space_to_depth,
-    "DepthToSpace": _depth_to_space,
+def _write_pad(e: Exporter, op: Op, op_type: str) -> None:
+    x = e.values(op)[0]
+    mode, widths = cast(Any, op).mode, (*op.attrs["before"], *op.attrs["after"])
+    inputs = [x, e.constant(op, "pads", np.array(widths, np.int64))]
+    if mode == "constant":
+        inputs.append(e.scalar(op, "value", cast(Any, op).value, e.dtype(x)))
+    e.node(op, op_type, inputs, mode=mode)
+
+
+def _write_reorder(e: Exporter, op: Op) -> None:
+    if not op.outputs[0].details.format.is_plain:
+        raise InexpressibleError("reorder to a blocked layout")
+    e.node(op, "Identity", e.values(op))
+
+
+PAIRS = {
+    "reshape": Pair(None, _write_reshape),
+    "transpose": Pair(_read_transpose, _write_transpose),
+    "slice": Pair(_read_slice, _write_slice),
+    "pad": Pair(_read_pad, _write_pad),
 }
+"""What rows name after `by`."""
+
+HANDLERS: dict[str, Handler] = {"Dropout": _dropout, "Split": _split}
+
+EXPORTERS = {"reorder": _write_reorder}

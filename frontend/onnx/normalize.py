@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
+from typing import Any, cast
 
 import numpy as np
 
 from ...base.dtypes import F32, DType
-from ...graph_ir.ir.graph import Array, GraphTensor
+from ...graph_ir.ir.graph import Array, GraphTensor, Op
+from ..correspondence.compositions.reduction import moments
 from ..correspondence.reading import Pair
-from ..op_builder import Value
+from ..correspondence.writing import InexpressibleError
+from ..op_builder import Value, like
+from .export import Exporter
 from .scope import Handler, NodeContext
 
 
@@ -26,7 +30,7 @@ def _read_softmax(node: NodeContext, op_name: str) -> Value:
     return node.reshaped(node.make(op_name, matrix, axis=1), dims)
 
 
-def _layer_norm(node: NodeContext) -> Value | list[Value]:
+def _read_layer_norm(node: NodeContext, _: str) -> Value | list[Value]:
     x = node.tensor(0)
     dims = x.details.plain_dims
     axis = node.axis(node.attr_int("axis"), len(dims))
@@ -57,15 +61,11 @@ def _statistics(
     node: NodeContext, x: GraphTensor, axes: tuple[int, ...], epsilon: float
 ) -> tuple[GraphTensor, GraphTensor]:
     """Mean, and 1 / sqrt(variance + epsilon), over `axes`, which are kept with size 1."""
-    over = {"axes": axes, "keep_dims": True}
-    mean = node.helper("reduce_mean", x, **over)
-    squares = node.helper("square", node.helper("sub", x, mean))
-    variance = node.helper("reduce_mean", squares, **over)
-    shifted = node.helper("add", variance, node.constant(epsilon, x.details.dtype))
-    return mean, node.helper("rsqrt", shifted)
+    mean, variance = moments(node, x, axes)
+    return mean, node.helper("rsqrt", node.helper("add", variance, like(node, epsilon, x)))
 
 
-def _rms_norm(node: NodeContext) -> Value:
+def _read_rms_norm(node: NodeContext, _: str) -> Value:
     x = node.tensor(0)
     axis = node.axis(node.attr_int("axis"), x.details.rank)
     wide = F32 if node.attr_int("stash_type") == 1 else x.details.dtype
@@ -80,7 +80,7 @@ def _rms_norm(node: NodeContext) -> Value:
     return node.make("mul", node.converted(normal, dtype), node.tensor(1))
 
 
-def _batch_norm(node: NodeContext) -> Value:
+def _read_batch_norm(node: NodeContext, _: str) -> Value:
     if node.opset >= 14 and node.attr_int("training_mode"):
         raise node.unsupported("training mode")
     if any(node.wants(i) for i in range(1, 5)):
@@ -127,14 +127,14 @@ def _as_f64(value: Array | None) -> Array:
     return np.asarray(value).astype(np.float64)
 
 
-def _instance_norm(node: NodeContext) -> Value:
+def _read_instance_norm(node: NodeContext, _: str) -> Value:
     if node.details(0).rank < 3:
         raise node.rule("the input must have batch, channel and spatial axes", str(node.details(0)))
     attrs = {"epsilon": node.attr_float("epsilon")}
     return node.make("instance_norm", *(node.tensor(i) for i in range(3)), **attrs)
 
 
-def _group_norm(node: NodeContext) -> Value:
+def _read_group_norm(node: NodeContext, _: str) -> Value:
     x, parameters = node.tensor(0), [node.tensor(1), node.tensor(2)]
     groups = node.attr_int("num_groups")
     if node.opset < 21 and groups > 0:  # one scale and one bias per group, not per channel
@@ -166,14 +166,45 @@ def _lp_norm(node: NodeContext) -> Value:
     return node.make("select", nothing, zero, node.helper("div", x, norm))
 
 
-HANDLERS: dict[str, Handler] = {
-    "LayerNormalization": _layer_norm,
-    "RMSNormalization": _rms_norm,
-    "BatchNormalization": _batch_norm,
-    "InstanceNormalization": _instance_norm,
-    "GroupNormalization": _group_norm,
-    "LpNormalization": _lp_norm,
-}
+def _write_over_last(e: Exporter, op: Op, op_type: str) -> None:
+    """Layer and RMS norm: the scale must be there."""
+    x, *parameters = e.values(op)
+    axes = cast(Any, op).axes
+    if not parameters:
+        dims = [op.inputs[0].details.plain_dims[axis] for axis in axes]
+        parameters = [_filled(e, op, "scale", 1, dims)]
+    e.node(op, op_type, [x, *parameters], axis=min(axes), epsilon=cast(Any, op).epsilon)
 
-PAIRS = {"softmax": Pair(_read_softmax)}
+
+def _filled(e: Exporter, op: Op, what: str, value: int, dims: list[int]) -> str:
+    return e.constant(op, what, np.full(dims, value).astype(op.inputs[0].details.dtype.numpy))
+
+
+def _write_per_channel(e: Exporter, op: Op, op_type: str) -> None:
+    """Group and instance norm: one scale and one bias per channel, which must be there."""
+    x, *parameters = e.values(op)
+    channels = [op.inputs[0].details.plain_dims[1]]
+    for what, value in (("scale", 1), ("bias", 0))[len(parameters) :]:
+        parameters.append(_filled(e, op, what, value, channels))
+    is_grouped = op.op_name == "group_norm"
+    groups = {"num_groups": int(op.attrs.get("groups", 1))} if is_grouped else {}
+    e.node(op, op_type, [x, *parameters], epsilon=cast(Any, op).epsilon, **groups)
+
+
+def _write_batch_norm(e: Exporter, op: Op, op_type: str) -> None:
+    if cast(Any, op).axis != 1:
+        raise InexpressibleError("batch_norm of another axis than 1")
+    e.node(op, op_type, e.values(op), epsilon=cast(Any, op).epsilon)
+
+
+PAIRS = {
+    "softmax": Pair(_read_softmax),
+    "layer_norm": Pair(_read_layer_norm, _write_over_last),
+    "rms_norm": Pair(_read_rms_norm, _write_over_last),
+    "batch_norm": Pair(_read_batch_norm, _write_batch_norm),
+    "instance_norm": Pair(_read_instance_norm, _write_per_channel),
+    "group_norm": Pair(_read_group_norm, _write_per_channel),
+}
 """What rows name after `by`."""
+
+HANDLERS: dict[str, Handler] = {"LpNormalization": _lp_norm}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ..correspondence.reading import Pair, Read, readers
 from ..correspondence.tables import TABLE
 from ..correspondence.writing import Write, writers
@@ -11,9 +13,6 @@ from . import (
     control,
     elementwise,
     export_control,
-    export_movement,
-    export_reduce,
-    export_windows,
     fourier,
     indexing,
     matmul,
@@ -26,38 +25,40 @@ from . import (
     resize,
     sampling,
     scan,
-    slicing,
     windows,
 )
 
-_PAIRS: dict[str, Pair] = {**elementwise.PAIRS, **reduce.PAIRS, **normalize.PAIRS}
+_FAMILIES: tuple[Any, ...] = (
+    attention,
+    constants,
+    control,
+    elementwise,
+    export_control,
+    fourier,
+    indexing,
+    matmul,
+    movement,
+    normalize,
+    positions,
+    quantize,
+    recurrent,
+    reduce,
+    resize,
+    sampling,
+    scan,
+    windows,
+)
 
-HANDLERS: dict[str, Read] = {
-    **readers(TABLE, "onnx", _PAIRS),
-    **attention.HANDLERS,
-    **constants.HANDLERS,
-    **control.HANDLERS,
-    **fourier.HANDLERS,
-    **indexing.HANDLERS,
-    **matmul.HANDLERS,
-    **movement.HANDLERS,
-    **normalize.HANDLERS,
-    **positions.HANDLERS,
-    **quantize.HANDLERS,
-    **recurrent.HANDLERS,
-    **resize.HANDLERS,
-    **sampling.HANDLERS,
-    **scan.HANDLERS,
-    **slicing.HANDLERS,
-    **windows.HANDLERS,
-}
+
+def _of_all(table: str) -> dict[str, Any]:
+    """What the families have under one name, together."""
+    return {key: value for family in _FAMILIES for key, value in getattr(family, table, {}).items()}
+
+
+_PAIRS: dict[str, Pair] = _of_all("PAIRS")
+
+HANDLERS: dict[str, Read] = {**readers(TABLE, "onnx", _PAIRS), **_of_all("HANDLERS")}
 """ONNX op type (`domain::type` outside the default domain) to its importer."""
 
-WRITERS: dict[str, Write] = {
-    **writers(TABLE, "onnx", _PAIRS),
-    **export_control.EXPORTERS,
-    **export_movement.EXPORTERS,
-    **export_reduce.EXPORTERS,
-    **export_windows.EXPORTERS,
-}
+WRITERS: dict[str, Write] = {**writers(TABLE, "onnx", _PAIRS), **_of_all("EXPORTERS")}
 """Op name to what writes its nodes; inputs, constants and outputs are the exporter's own."""

@@ -1,4 +1,4 @@
-"""Nodes whose indices are tuples or places: GatherND, ScatterND, TensorScatter, MaxUnpool."""
+"""Nodes whose indices are tuples or positions: GatherND, ScatterND, TensorScatter, MaxUnpool."""
 
 from __future__ import annotations
 
@@ -9,74 +9,25 @@ import numpy as np
 
 from ...base.dtypes import S64
 from ...graph_ir.ir.graph import GraphTensor
+from ..correspondence.compositions.indexing import gather_nd, scatter_nd, tuple_depth, wrapped
 from ..op_builder import OpBuilder, Value
 from ..shape_spec import check_size
 from .scope import Handler, NodeContext
 
 
-def _wrapped(
-    node: NodeContext, indices: GraphTensor, dims: Sequence[int]
-) -> tuple[GraphTensor, int]:
-    """Tuples of indices into `dims` (the last axis), negative ones counted from the back, and their length."""
-    wide = node.converted(indices, S64)
-    depth = wide.details.plain_dims[-1] if wide.details.rank else 0
-    if not 1 <= depth <= len(dims):
-        raise node.rule(
-            f"indices must have 1 to {len(dims)} entries on their last axis", str(indices.details)
-        )
-    below = node.helper("lt", wide, node.constant(0, S64))
-    from_back = node.helper("add", wide, node.constant(dims[:depth], S64))
-    return node.helper("select", below, from_back, wide), depth
-
-
-def _row_major(build: OpBuilder, wrapped: GraphTensor, steps: Sequence[int]) -> GraphTensor:
-    """What the tuples come to, with a step for each entry: [...] of [..., entries]."""
-    scaled = build.helper("mul", wrapped, build.constant(steps, S64))
-    return build.helper("reduce_sum", scaled, axes=(-1,), keep_dims=False)
-
-
-def _inside_or_nowhere(
-    build: OpBuilder, wrapped: GraphTensor, dims: Sequence[int], places: GraphTensor
-) -> GraphTensor:
-    """`places` where all entries lie in `dims`, else -1."""
-    low = build.helper("ge", wrapped, build.constant(0, S64))
-    high = build.helper("lt", wrapped, build.constant(dims, S64))
-    inside = build.helper("reduce_all", build.helper("and", low, high), axes=(-1,), keep_dims=False)
-    return build.helper("select", inside, places, build.constant(-1, S64))
-
-
 def _gather_nd(node: NodeContext) -> Value:
-    x, indices = node.tensor(0), node.tensor(1)
-    dims, shared = x.details.plain_dims, node.attr_int("batch_dims")
-    if not 0 <= shared < len(dims) or indices.details.plain_dims[:shared] != dims[:shared]:
-        raise node.rule(
-            f"the first {shared} axes must be equal", f"{x.details} and {indices.details}"
-        )
-    wrapped, depth = _wrapped(node, indices, dims[shared:])
-    own = dims[shared : shared + depth]
-    places = _row_major(node, wrapped, [math.prod(own[i + 1 :]) for i in range(depth)])
-    if shared:
-        starts = np.arange(math.prod(dims[:shared])) * math.prod(own)
-        behind = (1,) * (places.details.rank - shared)
-        start = node.constant(starts.reshape(*dims[:shared], *behind), S64)
-        places = node.helper("add", places, start)
-    flat = node.reshaped(x, (math.prod(dims[: shared + depth]), *dims[shared + depth :]))
-    return node.make("gather", flat, places, axis=0)
+    x, indices, shared = node.tensor(0), node.tensor(1), node.attr_int("batch_dims")
+    depth = tuple_depth(node, indices, x.details.rank - shared)
+    own = x.details.plain_dims[shared : shared + depth]
+    return gather_nd(node, x, wrapped(node, indices, own), shared)
 
 
 def _scatter_nd(node: NodeContext) -> Value:
     data, indices, updates = (node.tensor(i) for i in range(3))
-    dims = data.details.plain_dims
-    wrapped, depth = _wrapped(node, indices, dims)
-    wanted = (*indices.details.plain_dims[:-1], *dims[depth:])
-    if updates.details.plain_dims != wanted:
-        raise node.rule(f"updates must have shape {list(wanted)}", str(updates.details))
-    if not updates.details.elements:
-        return data
-    places = _row_major(node, wrapped, [math.prod(dims[i + 1 :]) for i in range(depth)])
-    places = _inside_or_nowhere(node, wrapped, dims[:depth], places)
-    reduction, run = node.attr_text("reduction"), math.prod(dims[depth:])
-    return node.make("scatter", places, data, updates, reduction=reduction, run=run)
+    depth = tuple_depth(node, indices, data.details.rank)
+    tuples = wrapped(node, indices, data.details.plain_dims[:depth])
+    reduction = node.attr_text("reduction")
+    return scatter_nd(node, data, tuples, updates, reduction, check_bounds=True)
 
 
 def _tensor_scatter(node: NodeContext) -> Value:

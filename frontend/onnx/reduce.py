@@ -8,7 +8,7 @@ import numpy as np
 
 from ...base.dtypes import BOOL
 from ...graph_ir.ir.graph import Op
-from ..correspondence.compositions import log_sum_exp
+from ..correspondence.compositions.reduction import log_sum_exp
 from ..correspondence.reading import Pair
 from ..op_builder import Value
 from .export import Exporter

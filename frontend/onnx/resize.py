@@ -8,11 +8,15 @@ from typing import Any
 import numpy as np
 
 from ...base.dtypes import F32
+from ...graph_ir.ir.graph import Op
+from ..correspondence.reading import Pair
+from ..correspondence.writing import InexpressibleError
 from ..op_builder import Value
+from .export import Exporter
 from .scope import Handler, NodeContext
 
 
-def _resize(node: NodeContext) -> Value:
+def _read_resize(node: NodeContext, _: str) -> Value:
     x = node.tensor(0)
     if node.opset < 11:
         return _old_resize(node, _floats(node, 1, "scales"), node.attr_text("mode"))
@@ -141,4 +145,37 @@ def _old_resize(node: NodeContext, scales: tuple[float, ...], mode: str) -> Valu
     return _made(node, attrs)
 
 
-HANDLERS: dict[str, Handler] = {"Resize": _resize, "Upsample": _upsample}
+def _write_resize(e: Exporter, op: Op, op_type: str) -> None:
+    attrs, dims = op.attrs, op.inputs[0].details.plain_dims
+    shape, scales, roi = attrs["shape"], attrs.get("scales"), attrs.get("roi")
+    inputs = [*e.values(op), "", "", ""]
+    if roi is not None:
+        inputs[1] = e.constant(op, "roi", np.array(roi, np.float32))
+    if scales is None:
+        inputs[3] = e.constant(op, "sizes", np.array(shape, np.int64))
+    else:
+        inputs[2] = e.constant(op, "scales", np.array(scales, np.float32))
+        inputs.pop()
+        floors = [
+            np.floor(np.float32(n) * np.float32(s)) for n, s in zip(dims, scales, strict=True)
+        ]
+        if [int(n) for n in floors] != list(shape):
+            raise InexpressibleError("resize to other sizes than its scales give")
+    e.node(
+        op,
+        op_type,
+        inputs,
+        mode=attrs.get("mode"),
+        coordinate_transformation_mode=attrs.get("coordinates"),
+        nearest_mode=attrs.get("nearest_mode"),
+        cubic_coeff_a=attrs.get("cubic_coeff"),
+        extrapolation_value=attrs.get("extrapolation"),
+        exclude_outside=int(bool(attrs.get("exclude_outside", False))),
+        antialias=int(bool(attrs.get("antialias", False))),
+    )
+
+
+PAIRS = {"resize": Pair(_read_resize, _write_resize)}
+"""What rows name after `by`."""
+
+HANDLERS: dict[str, Handler] = {"Upsample": _upsample}

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from onnx import AttributeProto, GraphProto, NodeProto, defs
+from onnx import AttributeProto, GraphProto, NodeProto, defs, helper
 
 from ...base.dtypes import from_numpy
 from ...graph_ir.ir.graph import Array, Graph, GraphTensor
@@ -219,11 +219,13 @@ class NodeContext(NodeReader):
         return [self.tensor(i) for i in range(formal.index, max(self.count, 1))]
 
     def is_given(self, formal: Formal) -> bool:
-        """Whether there is an input at the operand's position."""
-        return self.has(formal.index)
+        """Whether there is an input at the operand's position, or an attribute as old models have instead."""
+        return self.has(formal.index) or bool(formal.holds and self.given(formal.name))
 
     def read_known(self, formal: Formal) -> Array:
-        """The input at the operand's position, which must be known at import."""
+        """The input at the operand's position, which must be known at import; in old models an attribute."""
+        if not self.has(formal.index) and self.given(formal.name):
+            return np.asarray(helper.get_attribute_value(self._attributes[formal.name]))
         return self.array(formal.index, formal.name)
 
     def read_attribute(self, name: str, kind: str, default: Any) -> Any:

@@ -16,10 +16,19 @@ from graphc.graph_ir.ops.reduce import Reduce
 
 from .every_op import EXAMPLES, SHAPE
 
+NOT_EVERYWHERE = ("last", "antialias", "scales")
+"""Attributes of the examples that some formats have no form for."""
+
 
 def row_example(row: Row, spelling: Spelling) -> Graph:
     """The op `op` of a row as the spelling can say it, its inputs and outputs."""
     types, attrs = _types_and_attrs(row, spelling)
+    if (
+        spelling.pair and row.name in EXAMPLES
+    ):  # its function may need what the text does not mention
+        attrs = {k: v for k, v in EXAMPLES[row.name][1].items() if k not in NOT_EVERYWHERE} | attrs
+    if attrs.get("transpose_a") or attrs.get("transpose_b"):
+        types = [(F32, (4, 4))] * 2
     graph = Graph("example")
     tensors = [graph.make_input(LogicalTensor(*t), f"in{i}") for i, t in enumerate(types)]
     for tensor in graph.make(row.name, tensors, attrs, "op").outputs:

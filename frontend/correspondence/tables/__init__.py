@@ -1,7 +1,27 @@
 """The rows of every family of ops, one file each."""
 
 from ..row import Table
-from . import activation, elementwise, reduction
+from . import (
+    activation,
+    contraction,
+    elementwise,
+    indexing,
+    movement,
+    normalization,
+    reduction,
+    windows,
+)
 
-TABLE = Table((*elementwise.ROWS, *activation.ROWS, *reduction.ROWS))
+TABLE = Table(
+    (
+        *elementwise.ROWS,
+        *activation.ROWS,
+        *reduction.ROWS,
+        *contraction.ROWS,
+        *movement.ROWS,
+        *indexing.ROWS,
+        *windows.ROWS,
+        *normalization.ROWS,
+    )
+)
 """All rows, in the order in which they are tried and listed."""

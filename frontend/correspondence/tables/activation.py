@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .. import compositions as means
+from ..compositions import activation as means
 from ..row import Means, Op
 
 ROWS = (

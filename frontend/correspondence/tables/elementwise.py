@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .. import compositions as means
+from ..compositions import arithmetic as means
 from ..grid import grid
 from ..row import Means, Op
 

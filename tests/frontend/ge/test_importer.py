@@ -234,7 +234,8 @@ def test_all_unsupported_ops_are_named_at_once():
         (node("Transpose", "x=%x, perm=%x"),
          "Transpose 'r': perm ('x') that depends on the model's inputs is not supported"),
         (node("Add", "x1=%x, x1=%x"), "Add 'r': inputs must have different names, got 'x1' twice"),
-        (node("Unpack", "x=%x", "num: 2, axis: 1"), "Unpack 'r': num must be the size 3 of axis 1, got 2"),
+        (node("Unpack", "x=%x", "num: 2, axis: 1"),
+         "Unpack 'r': the number of parts must be the size 3 of axis 1, got 2"),
     ],
 )  # fmt: skip
 def test_messages(op, message):

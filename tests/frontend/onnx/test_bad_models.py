@@ -236,7 +236,7 @@ UNSUPPORTED: dict[str, tuple[Callable[[], ModelProto], str]] = {
         lambda: model(
             [node("Reshape", "x s", name="n")], X | {"s": [2]}, dtypes={"s": TensorProto.INT64}
         ),
-        "Reshape 'n': a shape ('s') that depends on the model's inputs is not supported",
+        "Reshape 'n': shape ('s') that depends on the model's inputs is not supported",
     ),
     "a huge constant": (
         lambda: model([node("Trilu", "x", name="n")], {"x": [1 << 20, 1 << 10]}),

@@ -1,0 +1,121 @@
+"""Elements looked up and replaced by indices of other forms than those of gather and scatter."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from ....base.dtypes import S64
+from ....graph_ir.ir.graph import GraphTensor as Tensor
+from ...op_builder import OpBuilder
+
+
+def positions(node: OpBuilder, count: int, axis: int, rank: int) -> Tensor:
+    """0, 1, ..., count - 1 along an axis, s64, of size 1 along all others."""
+    node.check_array((count,))
+    return node.constant(
+        np.arange(count).reshape([count if i == axis else 1 for i in range(rank)]), S64
+    )
+
+
+def one_hot(
+    node: OpBuilder, indices: Tensor, on: Tensor, off: Tensor, depth: int, at: int = -1
+) -> Tensor:
+    """A new axis of `depth` elements: `on` at the index, `off` elsewhere and for indices outside."""
+    dims = indices.details.plain_dims
+    axis = node.axis(at, len(dims) + 1)
+    wide = node.converted(node.reshaped(indices, (*dims[:axis], 1, *dims[axis:])), S64)
+    hit = node.helper("eq", wide, positions(node, max(depth, 0), axis, len(dims) + 1))
+    return node.make("select", hit, node.reshaped(on, ()), node.reshaped(off, ()))
+
+
+def wrapped(node: OpBuilder, indices: Tensor, dims: Sequence[int]) -> Tensor:
+    """Tuples of indices (the last axis) as s64, negative ones counted from the back of `dims`."""
+    wide = node.converted(indices, S64)
+    below = node.helper("lt", wide, node.constant(0, S64))
+    from_back = node.helper("add", wide, node.constant(list(dims), S64))
+    return node.helper("select", below, from_back, wide)
+
+
+def tuple_depth(node: OpBuilder, indices: Tensor, rank: int) -> int:
+    """How many axes the tuples of the last axis of `indices` index."""
+    depth = indices.details.plain_dims[-1] if indices.details.rank else 0
+    if not 1 <= depth <= rank:
+        raise node.rule(
+            f"indices must have 1 to {rank} entries on their last axis", str(indices.details)
+        )
+    return depth
+
+
+def row_major(node: OpBuilder, tuples: Tensor, dims: Sequence[int], run: int = 1) -> Tensor:
+    """Offsets, counted in `run` elements, of tuples of indices into `dims`: [...] of [..., axes]."""
+    steps = [math.prod(dims[i + 1 :]) * run for i in range(len(dims))]
+    scaled = node.helper("mul", node.converted(tuples, S64), node.constant(steps, S64))
+    return node.helper("reduce_sum", scaled, axes=(-1,), keep_dims=False)
+
+
+def inside_or_nowhere(
+    node: OpBuilder, tuples: Tensor, dims: Sequence[int], offsets: Tensor
+) -> Tensor:
+    """The offsets of tuples that lie in `dims`, else -1, which a scatter leaves out."""
+    low = node.helper("ge", tuples, node.constant(0, S64))
+    high = node.helper("lt", tuples, node.constant(list(dims), S64))
+    inside = node.helper("reduce_all", node.helper("and", low, high), axes=(-1,), keep_dims=False)
+    return node.helper("select", inside, offsets, node.constant(-1, S64))
+
+
+def gather_nd(node: OpBuilder, x: Tensor, tuples: Tensor, shared: int = 0) -> Tensor:
+    """The parts of x at tuples of indices; the first `shared` axes of both belong together."""
+    dims, picked = x.details.plain_dims, tuples.details.plain_dims
+    if not 0 <= shared < max(len(dims), 1) or picked[:shared] != dims[:shared]:
+        raise node.rule(
+            f"the first {shared} axes must be equal", f"{x.details} and {tuples.details}"
+        )
+    depth = tuple_depth(node, tuples, len(dims) - shared)
+    own = dims[shared : shared + depth]
+    rows = row_major(node, tuples, own)
+    if shared:
+        starts = np.arange(math.prod(dims[:shared])) * math.prod(own)
+        behind = (1,) * (rows.details.rank - shared)
+        rows = node.helper("add", rows, node.constant(starts.reshape(*dims[:shared], *behind), S64))
+    flat = node.reshaped(x, (math.prod(dims[: shared + depth]), *dims[shared + depth :]))
+    return node.make("gather", flat, rows, axis=0)
+
+
+def scatter_nd(
+    node: OpBuilder, x: Tensor, tuples: Tensor, updates: Tensor, reduction: str, check_bounds: bool
+) -> Tensor:
+    """X with the parts at tuples of indices replaced by, or combined with, updates."""
+    dims, depth = x.details.plain_dims, tuple_depth(node, tuples, x.details.rank)
+    wanted, run = (*tuples.details.plain_dims[:-1], *dims[depth:]), math.prod(dims[depth:])
+    if updates.details.plain_dims != wanted:
+        raise node.rule(f"updates must have shape {list(wanted)}", str(updates.details))
+    if not updates.details.elements:
+        return x
+    offsets = row_major(node, tuples, dims[:depth], run)
+    if check_bounds:
+        offsets = inside_or_nowhere(node, tuples, dims[:depth], offsets)
+    return node.make("scatter", offsets, x, updates, reduction=reduction, run=run)
+
+
+def batched_gather(node: OpBuilder, x: Tensor, indices: Tensor, axis: int, shared: int) -> Tensor:
+    """The first `shared` axes belong together: they are joined with the looked-up axis, and indices moved along."""
+    dims, picked = x.details.plain_dims, indices.details.plain_dims
+    if axis < shared or dims[:shared] != picked[:shared]:
+        raise node.rule(
+            f"the first {shared} axes must be equal and not looked up", f"{dims} and {picked}"
+        )
+    between = range(shared, axis)
+    moved = node.transposed(x, [*range(shared), axis, *between, *range(axis + 1, len(dims))])
+    count, size, rest = math.prod(dims[:shared]), dims[axis], moved.details.plain_dims[shared + 1 :]
+    flat = node.reshaped(moved, (count * size, *rest))
+    starts = (np.arange(count) * size).reshape(*dims[:shared], *(1,) * (len(picked) - shared))
+    rows = node.helper("add", node.converted(indices, S64), node.constant(starts, S64))
+    y = node.make("gather", flat, rows, axis=0)
+    # [shared, picked, between, behind] -> [shared, between, picked, behind]
+    own, steps = len(picked) - shared, len(between)
+    order = (shared, shared + own, shared + own + steps, y.details.rank)
+    first, middle, last = (range(a, b) for a, b in zip(order, order[1:], strict=False))
+    return node.transposed(y, [*range(shared), *middle, *first, *last])

@@ -1,0 +1,294 @@
+"""Shapes, copies, parts and borders: what reshapes, slices, concats and broadcasts are called elsewhere."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from ....base.dtypes import BOOL
+from ....graph_ir.ir.graph import GraphTensor as Tensor
+from ...op_builder import OpBuilder, like
+
+
+def with_rest(
+    node: OpBuilder, old: Sequence[int], shape: Sequence[int], zero_copies: bool
+) -> tuple[int, ...]:
+    """A wanted shape with -1 (what is left of the elements) and, if `zero_copies`, 0 (the old size) replaced."""
+    sizes, wanted = list(shape), f"{list(old)} to {list(shape)}"
+    if min(sizes, default=0) < -1 or sizes.count(-1) > 1:
+        raise node.rule("sizes must be 0 or more, and at most one may be -1", str(sizes))
+    for axis, size in enumerate(sizes):
+        if size == 0 and zero_copies:
+            if axis >= len(old):
+                raise node.rule("a size of 0 copies the input's, which has no such axis", wanted)
+            sizes[axis] = old[axis]
+    if -1 in sizes:
+        rest, count = math.prod(size for size in sizes if size != -1), math.prod(old)
+        if not rest or count % rest:
+            raise node.rule("the size of -1 cannot be found", wanted)
+        sizes[sizes.index(-1)] = count // rest
+    return tuple(sizes)
+
+
+def reshape(node: OpBuilder, x: Tensor, shape: tuple[int, ...], allowzero: bool = False) -> Tensor:
+    """X in another shape; -1 takes the rest, and 0 the size of the same axis unless `allowzero`."""
+    sizes = with_rest(node, x.details.plain_dims, shape, not allowzero)
+    return node.make("reshape", x, shape=sizes)
+
+
+def flatten(node: OpBuilder, x: Tensor, split: int = 1) -> Tensor:
+    """A matrix: the axes before `split` joined, and those from it on."""
+    dims = x.details.plain_dims
+    split = node.axis(split, len(dims), inclusive=True)
+    return node.make("reshape", x, shape=(math.prod(dims[:split]), math.prod(dims[split:])))
+
+
+def flatten_range(node: OpBuilder, x: Tensor, first: int = 0, last: int = -1) -> Tensor:
+    """The axes `first` to `last` (included) joined; a scalar becomes a vector."""
+    dims = x.details.plain_dims
+    first, last = (node.axis(axis, max(len(dims), 1)) for axis in (first, last))
+    if first > last:
+        raise node.rule("the first axis must not be after the last", f"{first} and {last}")
+    merged = math.prod(dims[first : last + 1])
+    return node.make("reshape", x, shape=(*dims[:first], merged, *dims[last + 1 :]))
+
+
+def squeeze(node: OpBuilder, x: Tensor, axes: tuple[int, ...] | None = None) -> Tensor:
+    """X without axes of size 1: those given, or all where none are."""
+    dims = x.details.plain_dims
+    gone = set(axes) if axes else {axis for axis, dim in enumerate(dims) if dim == 1}
+    if any(dims[axis] != 1 for axis in gone):
+        raise node.rule("squeezed axes must have size 1", f"axes {sorted(gone)} of {list(dims)}")
+    return node.make(
+        "reshape", x, shape=tuple(d for axis, d in enumerate(dims) if axis not in gone)
+    )
+
+
+def unsqueeze(node: OpBuilder, x: Tensor, at: tuple[int, ...]) -> Tensor:
+    """X with axes of size 1 that have these positions in the result."""
+    rank = x.details.rank + len(at)
+    axes = {node.axis(axis, rank) for axis in at}
+    if len(axes) != len(at):
+        raise node.rule("axes must be distinct", str(list(at)))
+    rest = iter(x.details.plain_dims)
+    shape = tuple(1 if axis in axes else next(rest) for axis in range(rank))
+    return node.make("reshape", x, shape=shape)
+
+
+def expand(node: OpBuilder, x: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """X and the shape broadcast against each other; x itself where it has that shape."""
+    dims = x.details.plain_dims
+    try:
+        wanted = np.broadcast_shapes(dims, shape)
+    except ValueError as error:
+        both = f"{list(dims)} and {list(shape)}"
+        raise node.rule("the input must broadcast to the shape", both) from error
+    return x if wanted == dims else node.make("broadcast", x, shape=wanted)
+
+
+def broadcast_to(node: OpBuilder, x: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """X repeated to a shape, in which -1 keeps a size; axes may be added in front."""
+    dims = x.details.plain_dims
+    added = len(shape) - len(dims)
+    if added < 0 or -1 in shape[:added]:
+        rule = "sizes must cover every axis, new ones with a number"
+        raise node.rule(rule, f"{list(shape)} for {list(dims)}")
+    old = (*[1] * added, *dims)
+    wanted = tuple(d if size == -1 else size for d, size in zip(old, shape, strict=True))
+    return x if wanted == dims else node.make("broadcast", x, shape=wanted)
+
+
+def tile(node: OpBuilder, x: Tensor, repeats: tuple[int, ...]) -> Tensor:
+    """Copies of x side by side, a count for each axis; x gets axes in front where there are more counts."""
+    rank = max(len(repeats), x.details.rank)
+    dims = (1,) * (rank - x.details.rank) + x.details.plain_dims
+    if len(repeats) < rank or min(repeats, default=0) < 0:
+        raise node.rule("repeats must be one count per axis", f"{list(repeats)} for {list(dims)}")
+    # [d0, d1] -> [1, d0, 1, d1] -> [r0, d0, r1, d1] -> [r0 * d0, r1 * d1]
+    apart = node.reshaped(x, [n for dim in dims for n in (1, dim)])
+    pairs = list(zip(repeats, dims, strict=True))
+    copies = node.make("broadcast", apart, shape=tuple(n for pair in pairs for n in pair))
+    return node.reshaped(copies, [count * dim for count, dim in pairs])
+
+
+def repeat_each(node: OpBuilder, x: Tensor, repeats: int, axis: int) -> Tensor:
+    """Each element of an axis `repeats` times in a row."""
+    dims = x.details.plain_dims
+    if repeats < 0:
+        raise node.rule("repeats must not be negative", str(repeats))
+    apart = node.reshaped(x, (*dims[: axis + 1], 1, *dims[axis + 1 :]))
+    copies = node.make("broadcast", apart, shape=(*dims[: axis + 1], repeats, *dims[axis + 1 :]))
+    return node.reshaped(copies, (*dims[:axis], dims[axis] * repeats, *dims[axis + 1 :]))
+
+
+def stack(node: OpBuilder, *tensors: Tensor, at: int = 0) -> Tensor:
+    """Tensors of one shape along a new axis at this position."""
+    dims = tensors[0].details.plain_dims
+    axis = node.axis(at, len(dims) + 1)
+    if any(x.details.plain_dims != dims for x in tensors):
+        shapes = ", ".join(str(list(x.details.plain_dims)) for x in tensors)
+        raise node.rule("inputs must have one shape", shapes)
+    parts = [node.reshaped(x, (*dims[:axis], 1, *dims[axis:])) for x in tensors]
+    return parts[0] if len(parts) == 1 else node.make("concat", *parts, axis=axis)
+
+
+def split(node: OpBuilder, x: Tensor, axis: int, sizes: Sequence[int]) -> list[Tensor]:
+    """Consecutive parts of an axis; their sizes must add up to its own."""
+    total = x.details.plain_dims[axis]
+    if min(sizes, default=0) < 0 or sum(sizes) != total:
+        raise node.rule(f"the sizes of parts must add up to {total}", str(list(sizes)))
+    starts = [sum(sizes[:i]) for i in range(len(sizes))]
+    return [node.sliced(x, axis, start, size) for start, size in zip(starts, sizes, strict=True)]
+
+
+def split_evenly(node: OpBuilder, x: Tensor, axis: int, count: int) -> list[Tensor]:
+    """`count` equal parts of an axis."""
+    size = x.details.plain_dims[axis]
+    if count < 1 or size % count:
+        raise node.rule(f"the number of parts must divide {size}", str(count))
+    return split(node, x, axis, [size // count] * count)
+
+
+def split_sizes(node: OpBuilder, x: Tensor, axis: int, sizes: tuple[int, ...]) -> list[Tensor]:
+    """Parts of an axis of the given sizes, one of which may be -1: the rest."""
+    rest = x.details.plain_dims[axis] - sum(size for size in sizes if size != -1)
+    return split(node, x, axis, [rest if size == -1 else size for size in sizes])
+
+
+def unstack(node: OpBuilder, x: Tensor, axis: int, count: int | None = None) -> list[Tensor]:
+    """Every element of an axis, without the axis; `count` must be its size."""
+    dims = x.details.plain_dims
+    if count not in (None, dims[axis]):
+        raise node.rule(
+            f"the number of parts must be the size {dims[axis]} of axis {axis}", str(count)
+        )
+    parts = split(node, x, axis, [1] * dims[axis])
+    return [node.reshaped(part, (*dims[:axis], *dims[axis + 1 :])) for part in parts]
+
+
+def flip(node: OpBuilder, x: Tensor, axes: tuple[int, ...]) -> Tensor:
+    """X with the order of the elements of these axes reversed."""
+    for axis in sorted({node.axis(axis, x.details.rank) for axis in axes}):
+        size = x.details.plain_dims[axis]
+        x = node.sliced(x, axis, size - 1, size, -1) if size > 1 else x
+    return x
+
+
+def slice_ranges(node: OpBuilder, x: Tensor, taken: Sequence[range]) -> Tensor:
+    """The elements of each axis that a range says; x itself where that is all of it."""
+    if [*taken] == [range(size) for size in x.details.plain_dims]:
+        return x
+    return node.make(
+        "slice",
+        x,
+        starts=tuple(r.start if r else 0 for r in taken),
+        steps=tuple(r.step if r else 1 for r in taken),
+        sizes=tuple(map(len, taken)),
+    )
+
+
+def slice_axes(
+    node: OpBuilder,
+    x: Tensor,
+    begins: Sequence[int],
+    ends: Sequence[int],
+    axes: Sequence[int],
+    steps: Sequence[int],
+) -> Tensor:
+    """Python's slices of the given axes, ends and negative positions cut to what there is."""
+    dims = x.details.plain_dims
+    taken = [range(size) for size in dims]
+    if not len(begins) == len(ends) == len(axes) == len(steps):
+        lengths = f"{len(begins)}, {len(ends)}, {len(axes)} and {len(steps)}"
+        raise node.rule("starts, ends, axes and steps must have one length", lengths)
+    if 0 in steps or len({node.axis(axis, len(dims)) for axis in axes}) != len(axes):
+        raise node.rule("steps must not be 0 and axes be distinct", f"{list(steps)}, {list(axes)}")
+    for begin, end, given, step in zip(begins, ends, axes, steps, strict=True):
+        axis = node.axis(given, len(dims))
+        taken[axis] = range(*slice(begin, end, step).indices(dims[axis]))
+    return slice_ranges(node, x, taken)
+
+
+def slice_sizes(
+    node: OpBuilder, x: Tensor, starts: tuple[int, ...], sizes: tuple[int, ...]
+) -> Tensor:
+    """`sizes` elements of each axis from `starts` on; -1 is all to the end."""
+    dims = x.details.plain_dims
+    if not len(starts) == len(sizes) == len(dims):
+        values = f"{list(starts)} and {list(sizes)}"
+        raise node.rule(
+            f"starts and sizes must have one entry for each of {len(dims)} axes", values
+        )
+    entries = zip(dims, starts, sizes, strict=True)
+    wanted = tuple(dim - start if size == -1 else size for dim, start, size in entries)
+    return node.make("slice", x, starts=starts, steps=(1,) * len(dims), sizes=wanted)
+
+
+def select_index(node: OpBuilder, x: Tensor, axis: int, index: int) -> Tensor:
+    """One element of an axis, without the axis."""
+    dims = x.details.plain_dims
+    if not -dims[axis] <= index < dims[axis]:
+        raise node.rule(f"the index must be in [{-dims[axis]}, {dims[axis]})", str(index))
+    part = node.sliced(x, axis, index % dims[axis], 1)
+    return node.reshaped(part, (*dims[:axis], *dims[axis + 1 :]))
+
+
+def triangle(node: OpBuilder, x: Tensor, diagonal: int = 0, upper: bool = True) -> Tensor:
+    """Matrices with zeros below (`upper`) or above a diagonal."""
+    dims = x.details.plain_dims
+    if len(dims) < 2:
+        raise node.rule("the input must be a matrix or a stack of them", str(x.details))
+    node.check_array(dims[-2:])
+    # Beyond the matrix it makes no difference where the diagonal is, but NumPy's integers could overflow.
+    diagonal = max(-dims[-2] - 1, min(diagonal, dims[-1] + 1))
+    below = np.tri(dims[-2], dims[-1], diagonal - 1 if upper else diagonal, dtype=bool)
+    return node.make("select", node.constant(~below if upper else below, BOOL), x, like(node, 0, x))
+
+
+def depth_to_space(node: OpBuilder, x: Tensor, block: int, mode: str = "DCR") -> Tensor:
+    """[..., C, H, W] with channels as blocks of the image: in DCR the block counts first, in CRD the channels."""
+    *outer, c, h, w = _blocked(node, x, block, mode)
+    if c % (block * block):
+        raise node.rule(
+            f"the input must be NCHW with C divisible by {block * block}", str(x.details)
+        )
+    inner, n = c // (block * block), len(outer)
+    channels = (block, block, inner) if mode == "DCR" else (inner, block, block)
+    moved = (2, 3, 0, 4, 1) if mode == "DCR" else (0, 3, 1, 4, 2)
+    apart = node.reshaped(x, (*outer, *channels, h, w))
+    y = node.make("transpose", apart, perm=(*range(n), *(n + i for i in moved)))
+    return node.reshaped(y, (*outer, inner, h * block, w * block))
+
+
+def space_to_depth(node: OpBuilder, x: Tensor, block: int, mode: str = "DCR") -> Tensor:
+    """[..., C, H, W] with blocks of the image as channels: the reverse of `depth_to_space`."""
+    *outer, c, h, w = _blocked(node, x, block, mode)
+    if h % block or w % block:
+        raise node.rule(f"the input must be NCHW with sizes divisible by {block}", str(x.details))
+    n = len(outer)
+    apart = node.reshaped(x, (*outer, c, h // block, block, w // block, block))
+    moved = (2, 4, 0, 1, 3) if mode == "DCR" else (0, 2, 4, 1, 3)
+    y = node.make("transpose", apart, perm=(*range(n), *(n + i for i in moved)))
+    return node.reshaped(y, (*outer, c * block * block, h // block, w // block))
+
+
+def _blocked(node: OpBuilder, x: Tensor, block: int, mode: str) -> tuple[int, ...]:
+    if mode not in ("DCR", "CRD"):
+        raise node.rule("mode must be DCR or CRD", f"'{mode}'")
+    if x.details.rank < 3 or block < 1:
+        raise node.rule(
+            "the input must be an image and the block positive", f"{x.details}, {block}"
+        )
+    return x.details.plain_dims
+
+
+def channel_shuffle(node: OpBuilder, x: Tensor, groups: int) -> Tensor:
+    """The channels of [N, C, ...], read across groups."""
+    n, c, *space = x.details.plain_dims
+    if groups < 1 or c % groups:
+        raise node.rule("channels must divide by groups", f"{c} and {groups}")
+    apart = node.reshaped(x, (n, groups, c // groups, *space))
+    moved = node.transposed(apart, (0, 2, 1, *range(3, 3 + len(space))))
+    return node.reshaped(moved, x.details.plain_dims)

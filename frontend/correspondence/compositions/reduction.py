@@ -1,0 +1,58 @@
+"""Reductions over axes that are made of others."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ....graph_ir.ir.graph import GraphTensor as Tensor
+from ...op_builder import OpBuilder, like
+
+LARGEST = {
+    "f16": 65504.0,
+    "bf16": 3.3895313892515355e38,
+    "f32": float(np.finfo(np.float32).max),
+    "f64": float(np.finfo(np.float64).max),
+}
+"""The largest finite value of each float type."""
+
+
+def log_sum_exp(
+    node: OpBuilder, x: Tensor, axes: tuple[int, ...] | None, keep_dims: bool
+) -> Tensor:
+    """Log of the sum of exp(x) over axes, all of them where `axes` is None; an empty sum gives -inf."""
+    dtype, dims = x.details.dtype, x.details.plain_dims
+    if not x.details.elements:  # there is no largest element to keep exp from overflowing with
+        total = node.helper("reduce_sum", x, axes=axes, keep_dims=keep_dims)
+        return node.make("log", total)
+    # The largest element is taken out so that exp cannot overflow, unless it is infinite: inf - inf is NaN.
+    bound = LARGEST.get(dtype.name, math.inf)
+    largest = node.helper("reduce_max", x, axes=axes, keep_dims=True)
+    largest = node.helper("clamp", largest, min=-bound, max=bound)
+    spread = node.helper("exp", node.helper("sub", x, largest))
+    total = node.helper("reduce_sum", spread, axes=axes, keep_dims=True)
+    result = node.make("add", node.helper("log", total), largest)
+    if keep_dims:
+        return result
+    reduced = set(range(len(dims))) if axes is None else set(axes)
+    return node.reshaped(result, [d for i, d in enumerate(dims) if i not in reduced])
+
+
+def lp_norm(
+    node: OpBuilder, x: Tensor, p: float, axes: tuple[int, ...] | None, keep_dims: bool
+) -> Tensor:
+    """(sum of |x| ** p) ** (1 / p) over axes, all of them where `axes` is None."""
+    over = {"axes": axes, "keep_dims": keep_dims}
+    if p in (1, 2):
+        return node.make(f"reduce_l{int(p)}", x, **over)
+    powers = node.helper("pow", node.helper("abs", x), like(node, p, x))
+    return node.make("pow", node.helper("reduce_sum", powers, **over), like(node, 1 / p, x))
+
+
+def moments(node: OpBuilder, x: Tensor, axes: tuple[int, ...]) -> tuple[Tensor, Tensor]:
+    """Mean and biased variance over axes that stay with size 1, in the type of x."""
+    over = {"axes": axes, "keep_dims": True}
+    mean = node.helper("reduce_mean", x, **over)
+    squares = node.helper("square", node.helper("sub", x, mean))
+    return mean, node.helper("reduce_mean", squares, **over)

@@ -1,0 +1,86 @@
+"""What convolutions and pools of all formats need: padding by words, the bias, pools over everything."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ....graph_ir.ir.graph import GraphTensor as Tensor
+from ...op_builder import OpBuilder
+from .reduction import lp_norm
+
+Padding = tuple[tuple[int, ...], tuple[int, ...]]
+"""Elements before and after each spatial axis."""
+
+
+def same_padding(
+    sizes: Sequence[int],
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    dilations: Sequence[int],
+    is_lower: bool = False,
+) -> Padding:
+    """TensorFlow's SAME: size / stride positions, rounded up; the odd element behind, or before if `is_lower`."""
+    totals = [
+        max((-(-n // s) - 1) * s + (k - 1) * d + 1 - n, 0)
+        for n, s, k, d in zip(sizes, strides, kernel, dilations, strict=True)
+    ]
+    return halved(totals, is_lower)
+
+
+def halved(totals: Sequence[int], is_lower: bool = False) -> Padding:
+    """Padding split in two, the odd element behind, or before if `is_lower`."""
+    less, more = tuple(p // 2 for p in totals), tuple(p - p // 2 for p in totals)
+    return (more, less) if is_lower else (less, more)
+
+
+def transposed_padding(
+    sizes: Sequence[int],
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    dilations: Sequence[int],
+    results: Sequence[int],
+) -> list[int]:
+    """Elements to take off the full result of a transposed convolution, per axis, for these results."""
+    axes = zip(sizes, kernel, strides, dilations, results, strict=True)
+    return [(n - 1) * s + (k - 1) * d + 1 - y for n, k, s, d, y in axes]
+
+
+def biased(node: OpBuilder, y: Tensor, bias: Tensor | None) -> Tensor:
+    """[N, C, ...] plus one element per channel."""
+    if bias is None:
+        return y
+    channels = y.details.plain_dims[1]
+    if bias.details.plain_dims != (channels,):
+        raise node.rule(f"the bias must have shape [{channels}]", str(bias.details))
+    return node.helper("add", y, node.reshaped(bias, (channels,) + (1,) * (y.details.rank - 2)))
+
+
+def per_channel(node: OpBuilder, x: Tensor, vector: Tensor) -> Tensor:
+    """A vector with an element per channel, aligned with axis 1 of x; anything else as it is."""
+    if vector.details.rank != 1 or x.details.rank <= 2:
+        return vector
+    return node.reshaped(vector, (vector.details.elements,) + (1,) * (x.details.rank - 2))
+
+
+def global_pool(node: OpBuilder, x: Tensor, reduction: str) -> Tensor:
+    """A reduction over all spatial axes of [N, C, ...], which stay with size 1."""
+    if x.details.rank < 3:
+        raise node.rule("the input must have spatial axes", str(x.details))
+    return node.make(reduction, x, axes=tuple(range(2, x.details.rank)), keep_dims=True)
+
+
+def global_average_pool(node: OpBuilder, x: Tensor) -> Tensor:
+    """The mean of each channel."""
+    return global_pool(node, x, "reduce_mean")
+
+
+def global_max_pool(node: OpBuilder, x: Tensor) -> Tensor:
+    """The largest element of each channel."""
+    return global_pool(node, x, "reduce_max")
+
+
+def global_lp_pool(node: OpBuilder, x: Tensor, p: int = 2) -> Tensor:
+    """The p-norm of each channel."""
+    if x.details.rank < 3:
+        raise node.rule("the input must have spatial axes", str(x.details))
+    return lp_norm(node, x, p, tuple(range(2, x.details.rank)), keep_dims=True)
