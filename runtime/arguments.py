@@ -20,6 +20,11 @@ def arrange_inputs(
     model: str, specs: Sequence[TensorSpec], positional: Sequence[Any], named: Mapping[str, Any]
 ) -> list[Any]:
     """Return one value per input, in the model's order. UserError listing every missing and unknown name."""
+    if not isinstance(named, Mapping):
+        raise UserError(
+            f"model '{model}': inputs must be a mapping of names to arrays, got {type(named).__name__}; "
+            f"it takes {_listed(specs)}"
+        )
     if len(positional) > len(specs):
         raise UserError(
             f"model '{model}' takes {_listed(specs)}, got {len(positional)} positional arguments"

@@ -87,6 +87,10 @@ class CompiledModel:
         if native is None:
             raise _closed(model)
         values = self._arrange((), inputs)
+        if not isinstance(outputs, Sequence):
+            raise UserError(
+                f"model '{model}': outputs must be a sequence of arrays, got {type(outputs).__name__}"
+            )
         sources = [check_buffer("input", s, v) for s, v in zip(self.inputs, values, strict=True)]
         if len(outputs) != len(self.outputs):
             raise UserError(
@@ -142,7 +146,8 @@ class CompiledModel:
         return f"<CompiledModel '{self.artifact.metadata.model}' {types}, {self.artifact.metadata.isa}{state}>"
 
     def _arrange(self, arrays: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
-        if not arrays and named.keys() == self._name_set:  # the usual case, ten times as fast
+        keys = getattr(named, "keys", None)  # what is no mapping has none, and is refused below
+        if not arrays and keys and keys() == self._name_set:  # the usual case, ten times as fast
             return [named[name] for name in self._names]
         return arrange_inputs(self.artifact.metadata.model, self.inputs, arrays, named)
 

@@ -76,6 +76,28 @@ def raw_prints(root: Path) -> list[str]:
     return found
 
 
+def early_returns(root: Path) -> list[str]:
+    """Returns in tests: a test that ends early has passed without an assertion; what is no case is not a parameter."""
+    found = []
+    for path in sorted((root / "tests").rglob("test_*.py")):
+        for test in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(test, ast.FunctionDef) and test.name.startswith("test_"):
+                file = path.relative_to(root).as_posix()
+                found += [f"{file}:{line}: {test.name} returns" for line in _returns(test)]
+    return found
+
+
+def _returns(function: ast.FunctionDef) -> Iterator[int]:
+    """Lines where a function returns, those of functions inside it aside."""
+    pending: list[ast.AST] = list(function.body)
+    while pending:
+        node = pending.pop(0)
+        if isinstance(node, ast.Return):
+            yield node.lineno
+        elif not isinstance(node, ast.FunctionDef | ast.Lambda | ast.ClassDef):
+            pending.extend(ast.iter_child_nodes(node))
+
+
 def _sources(root: Path) -> Iterator[Path]:
     for path in sorted(root.glob("**/*.py")):
         parts = path.relative_to(root).parts
@@ -93,6 +115,19 @@ def test_names_say_what_is_inside() -> None:
 
 def test_every_pass_op_and_kernel_has_its_test_file() -> None:
     assert untested(ROOT) == []
+
+
+def test_no_test_ends_early() -> None:
+    assert early_returns(ROOT) == []
+
+
+def test_planted_early_returns_are_found(tmp_path: Path) -> None:
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "test_x.py").write_text(
+        "def helper():\n    return 1\n\n\ndef test_a(x):\n    if x:\n        return\n"
+        "    def inner():\n        return 2\n    assert inner()\n"
+    )
+    assert early_returns(tmp_path) == ["tests/test_x.py:7: test_a returns"]
 
 
 def test_commands_print_names_as_text() -> None:

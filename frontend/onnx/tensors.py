@@ -78,7 +78,7 @@ def _from_raw(data: memoryview, dtype: DType, dims: tuple[int, ...], who: str) -
         shape = ",".join(map(str, dims))
         raise UserError(f"{who}: {dtype}[{shape}] takes {needed} bytes, got {len(data)}")
     if dtype is dtypes.BOOL:  # any non-zero byte is true, but a NumPy bool must be 0 or 1
-        return np.frombuffer(data, np.uint8).reshape(dims) != 0
+        return np.frombuffer(data, np.uint8).reshape(dims).astype(bool)  # `!=` has no 0-d arrays
     return np.frombuffer(data, dtype.numpy).reshape(dims)
 
 
@@ -94,7 +94,7 @@ def _from_fields(proto: TensorProto, dtype: DType, dims: tuple[int, ...], who: s
     if dtype.is_float:
         return np.array(field, dtype.numpy).reshape(dims)
     if dtype is dtypes.BOOL:
-        return np.array(field, np.int32).reshape(dims) != 0
+        return np.array(field, np.int32).reshape(dims).astype(bool)
     return _checked_integers(field, dtype.numpy, who).reshape(dims)
 
 

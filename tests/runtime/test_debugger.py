@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import time
 
-import pytest
-
 from graphc.runtime.debugger import NodeRow, NodeTime, measure, node_table
 
 
@@ -53,5 +51,5 @@ def test_the_table_has_tvms_columns_and_widths() -> None:
 
 def test_no_time_at_all_is_no_division() -> None:
     row = NodeRow("a", "k", (1,), 0, 1, NodeTime(0.0, 0.0, 0.0, (0.0,)))
-    assert "0.0" in node_table([row])
-    assert pytest.approx(0.0) == row.time.seconds
+    *_, line = node_table([row]).splitlines()
+    assert line.split()[:4] == ["a", "k", "0.0", "0.0"]

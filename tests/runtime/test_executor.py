@@ -389,6 +389,26 @@ def test_closing_while_other_threads_call() -> None:
         assert failures == ["model 'add' is closed; compile or load it again"] * 4
 
 
+@pytest.mark.parametrize("inputs", [None, 3, "ab"])
+def test_inputs_that_are_no_mapping(model: CompiledModel, inputs: Any) -> None:
+    expected = (
+        f"model 'add': inputs must be a mapping of names to arrays, got {type(inputs).__name__}; "
+        "it takes inputs a f32[8,13], b f32[8,13]"
+    )
+    assert refused(model.run, None, inputs) == expected
+    assert refused(model.bind, inputs, []) == expected
+    assert refused(model.run, None, [np.zeros((8, 13), np.float32)]).endswith(
+        "got list; it takes inputs a f32[8,13], b f32[8,13]"
+    )
+
+
+@pytest.mark.parametrize("outputs", [None, 3])
+def test_outputs_that_are_no_sequence(model: CompiledModel, x: np.ndarray, outputs: Any) -> None:
+    assert refused(model.bind, {"a": x, "b": x}, outputs) == (
+        f"model 'add': outputs must be a sequence of arrays, got {type(outputs).__name__}"
+    )
+
+
 def test_results_do_not_depend_on_the_thread_count(x: np.ndarray) -> None:
     values = x * np.float32(0.1)
     reference = CompiledModel(add_artifact())(values, x)

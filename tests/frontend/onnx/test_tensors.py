@@ -12,7 +12,7 @@ from graphc.base import dtypes
 from graphc.base.errors import GraphcError, UnsupportedError, UserError
 from graphc.frontend import load
 from graphc.frontend.onnx.tensors import DTYPES, to_array
-from support.onnx_models import model, node
+from support.onnx_models import evaluate, model, node
 
 VALUES = [0, 1, 1, 0, 100, 7]
 
@@ -156,3 +156,24 @@ def test_data_files_need_a_path() -> None:
 def test_every_dtype_has_an_element_type() -> None:
     assert set(DTYPES.values()) == set(dtypes.ALL)
     assert numpy_helper.to_array(helper.make_tensor("t", 1, [1], [1.0])) == 1
+
+
+@pytest.mark.parametrize("raw", [True, False])
+def test_a_boolean_of_no_axes_is_an_array(raw: bool) -> None:
+    proto = TensorProto(data_type=TensorProto.BOOL)
+    if raw:
+        proto.raw_data = b"\x07"
+    else:
+        proto.int32_data.append(1)
+    value = to_array(proto, "t", None)
+    assert isinstance(value, np.ndarray) and (value.dtype, value.shape) == (np.dtype(bool), ())
+    assert value
+
+
+def test_padding_with_a_boolean() -> None:
+    weights = {"p": np.array([1, 0]), "v": np.array(True)}
+    proto = model(
+        [node("Pad", "x p v")], {"x": [4]}, weights, 18, dtypes={"x": 9, "y": 9}
+    )  # fmt: skip
+    (result,) = evaluate(proto, {"x": np.array([False, True, False, False])})
+    np.testing.assert_array_equal(result, [True, False, True, False, False])

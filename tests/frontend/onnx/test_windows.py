@@ -17,12 +17,16 @@ def integers(*shape: int) -> Any:
     return np.random.default_rng(0).integers(-3, 4, shape).astype(np.float32)
 
 
-@pytest.mark.parametrize("auto_pad", ["NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"])
-@pytest.mark.parametrize("strides", [[1, 1], [2, 3]])
+@pytest.mark.parametrize(
+    ("auto_pad", "strides"),
+    [
+        *((pad, [1, 1]) for pad in ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER")),
+        # SAME_LOWER: onnx's evaluator gives fewer results than its specification; tested below
+        *((pad, [2, 3]) for pad in ("NOTSET", "VALID", "SAME_UPPER")),
+    ],
+)
 @pytest.mark.parametrize("kernel", [(1, 2), (3, 4)])
 def test_auto_pad(auto_pad: str, strides: list[int], kernel: tuple[int, int]) -> None:
-    if auto_pad == "SAME_LOWER" and strides != [1, 1]:
-        return  # onnx's evaluator gives fewer results than its specification; tested below
     x, w = integers(1, 2, 7, 8), integers(3, 2, *kernel)
     conv = model(
         [node("Conv", "x w", auto_pad=auto_pad, strides=strides)], {"x": [1, 2, 7, 8]}, {"w": w}
