@@ -14,8 +14,8 @@ from graphc.tools.fuzz.format_route import reread
 from support.graphs import random_input
 from support.random_graphs import graphs
 
-REFUSING = {"onnx": "ONNX cannot express:", "pnnx": "PNNX cannot express:", "ge": "GE has no node"}
-"""Formats without a form for some ops and types of these graphs, and how they say so."""
+REFUSING = ("onnx", "pnnx", "ge")
+"""Formats without a form for some ops and types of these graphs."""
 
 
 def divides_integers(graph: Graph) -> bool:
@@ -31,7 +31,7 @@ def test_write_and_read(target: str, tmp_path: Path, graph: Graph) -> None:
     try:
         once = reread(graph, target, tmp_path)
     except UnsupportedError as error:
-        assert target in REFUSING and f"{REFUSING[target]} " in str(error)
+        assert target in REFUSING and "cannot express: " in str(error)
         reject()  # no example
     rng = np.random.default_rng(0)
     inputs = [random_input(rng, op.outputs[0].details) for op in graph.inputs]
