@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...graph_ir.ir.graph import Op
+from ..correspondence.writing import InexpressibleError
 from .export import Exporter
 from .export_forms import ExportFunction
 from .param_value import OPEN_END
@@ -68,6 +69,8 @@ def _pad(e: Exporter, op: Op) -> str:
     params: dict[str, Any] = {"pad": [n for pair in reversed(pairs) for n in pair]}
     if not pairs:
         return e.call(op, "torch.clone")
+    if mode == "wrap" and any(n < 0 for pair in pairs for n in pair):
+        raise InexpressibleError("pad of mode wrap with negative widths")  # PyTorch crops first
     params["mode"] = {"edge": "replicate", "wrap": "circular"}.get(mode, mode)
     if mode == "constant":
         params["value"] = float(op.attrs.get("value") or 0)
