@@ -8,42 +8,27 @@ import numpy as np
 
 from ...base.dtypes import DType, by_name
 from ...graph_ir.ir.graph import GraphTensor
+from .opcodes import DIRECTIONS, OPS
 from .scope import Handler, Step
 from .syntax import Word
 
-_UNARY = {
-    "exponential": "exp", "log": "log", "sqrt": "sqrt", "rsqrt": "rsqrt", "tanh": "tanh", "logistic": "sigmoid",
-    "sine": "sin", "cosine": "cos", "tan": "tan", "floor": "floor", "ceil": "ceil", "erf": "erf",
-    "exponential-minus-one": "expm1", "log-plus-one": "log1p", "round-nearest-even": "round", "not": "not",
-    "negate": "neg", "abs": "abs", "sign": "sign", "sinh": "sinh", "cosh": "cosh", "asin": "asin", "acos": "acos",
-    "atan": "atan", "asinh": "asinh", "acosh": "acosh", "atanh": "atanh",
-    "popcnt": "popcount", "count-leading-zeros": "count_leading_zeros",
-}  # fmt: skip
-_BINARY = {
-    "add": "add", "subtract": "sub", "multiply": "mul", "maximum": "max", "minimum": "min", "power": "pow",
-    "atan2": "atan2", "and": "and", "or": "or", "xor": "xor", "shift-left": "shl",
-}  # fmt: skip
 LOGICAL = {"add": "or", "maximum": "or", "multiply": "and", "minimum": "and", "subtract": "xor"}
 """What arithmetic means for pred."""
-_DIRECTIONS = {"EQ": "eq", "NE": "ne", "LT": "lt", "LE": "le", "GT": "gt", "GE": "ge"}
 
 
-def _unary(step: Step) -> GraphTensor:
-    x = step.tensor(0)
-    if step.instruction.opcode in ("abs", "sign") and x.details.dtype.kind == "bool":
-        return x
-    return step.make(_UNARY[step.instruction.opcode], x)
-
-
-def _binary(step: Step) -> GraphTensor:
-    a, b = step.tensors()
-    return combine(step, step.instruction.opcode, a, b)
+def _plain(step: Step) -> GraphTensor:
+    opcode, operands = step.instruction.opcode, step.tensors()
+    if operands[-1].details.dtype.kind == "bool":
+        if opcode in ("abs", "sign"):
+            return operands[0]
+        return step.make(LOGICAL.get(opcode, OPS[opcode]), *operands)
+    return step.make(OPS[opcode], *operands)
 
 
 def combine(step: Step, opcode: str, a: GraphTensor, b: GraphTensor) -> GraphTensor:
     """A binary opcode applied to two tensors."""
     is_logical = a.details.dtype.kind == "bool"
-    return step.make(LOGICAL.get(opcode, opcode) if is_logical else _BINARY[opcode], a, b)
+    return step.make(LOGICAL.get(opcode, OPS[opcode]) if is_logical else OPS[opcode], a, b)
 
 
 def _never_zero(step: Step, x: GraphTensor) -> bool:
@@ -75,12 +60,12 @@ def _remainder(step: Step) -> GraphTensor:
 def _compare(step: Step) -> GraphTensor:
     a, b = step.tensors()
     direction = step.typed("direction", Word).text
-    if direction not in _DIRECTIONS:
-        raise step.fail(f"direction must be one of {', '.join(_DIRECTIONS)}, got {direction}")
+    if direction not in DIRECTIONS:
+        raise step.fail(f"direction must be one of {', '.join(DIRECTIONS)}, got {direction}")
     kind = step.attribute("type")
     if kind == Word("TOTALORDER") and a.details.dtype.is_float:
         return _total_order(step, direction, a, b)
-    return step.make(_DIRECTIONS[direction], a, b)
+    return step.make(DIRECTIONS[direction], a, b)
 
 
 def _total_order(step: Step, direction: str, a: GraphTensor, b: GraphTensor) -> GraphTensor:
@@ -104,10 +89,6 @@ def _precedes(step: Step, a: GraphTensor, b: GraphTensor) -> GraphTensor:
     signs = step.make("lt", step.make("reciprocal", a), step.make("reciprocal", b))
     signed = step.make("and", zeros, signs)
     return step.make("or", step.make("lt", a, b), step.make("or", to_nan, signed))
-
-
-def _select(step: Step) -> GraphTensor:
-    return step.make("select", *step.tensors())
 
 
 def _clamp(step: Step) -> GraphTensor:
@@ -157,12 +138,10 @@ def _identity(step: Step) -> GraphTensor:
 
 
 ELEMENTWISE: dict[str, Handler] = {
-    **dict.fromkeys(_UNARY, _unary),
-    **dict.fromkeys(_BINARY, _binary),
+    **dict.fromkeys(OPS, _plain),
     "divide": _divide,
     "remainder": _remainder,
     "compare": _compare,
-    "select": _select,
     "clamp": _clamp,
     "convert": _convert,
     "is-finite": _is_finite,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ...base.dtypes import S32, S64
 from ...graph_ir.ir.graph import Graph, Op
 from ...graph_ir.ops.control import Case, While
-from .writer import Value, Writer, tuple_text
+from .instruction_writer import Value, Writer, tuple_text
 
 
 def write_case(writer: Writer, op: Op) -> Value:
@@ -51,7 +51,7 @@ def _computation(
     writer: Writer, graph: Graph, is_condition: bool = False, passed_on: int | None = None
 ) -> str:
     """The name of a subgraph's computation; `passed_on`: inputs from that one on follow its results."""
-    inner = Writer(graph)
+    inner = Writer(graph, writer.write_op)
     inner.bodies = writer.bodies
     details = [op.outputs[0].details for op in graph.inputs]
     like = [Value("", x.dtype, x.plain_dims) for x in details]

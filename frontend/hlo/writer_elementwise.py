@@ -4,51 +4,39 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from ...base.dtypes import DType, by_name
 from ...base.errors import UnsupportedError
 from ...graph_ir.inspect.formula import Term, elementwise_formula, reduction_formula
 from ...graph_ir.ir.graph import Op
 from ...graph_ir.ops.reduce import Reduce, identity
+from .instruction_writer import Value, Writer
+from .opcodes import OPCODES
 
-if TYPE_CHECKING:
-    from .writer import Value, Writer
-
-_DIRECT = {
-    "add": "add", "sub": "subtract", "mul": "multiply", "max": "maximum", "min": "minimum", "and": "and", "or": "or",
-    "xor": "xor", "exp": "exponential", "log": "log", "sqrt": "sqrt", "rsqrt": "rsqrt", "tanh": "tanh",
-    "sigmoid": "logistic", "sin": "sine", "cos": "cosine", "tan": "tan", "floor": "floor", "ceil": "ceil",
-    "erf": "erf", "expm1": "exponential-minus-one", "log1p": "log-plus-one", "round": "round-nearest-even",
-    "neg": "negate", "abs": "abs", "not": "not", "atan2": "atan2", "sign": "sign", "popcount": "popcnt",
-    "count_leading_zeros": "count-leading-zeros",
-}  # fmt: skip
-_FLOAT_DIRECT = {"pow": "power", "div": "divide"}
-_UNARY = {
-    "neg": "negate", "not": "not", "abs": "abs", "sqrt": "sqrt", "floor": "floor", "ceil": "ceil",
-    "round_even": "round-nearest-even",
-}  # fmt: skip
-_CALLS = {
-    **_DIRECT,
-    "pow": "power",
-    **{n: n for n in ("sinh", "cosh", "asin", "acos", "asinh", "acosh", "atanh")},
-}
 _COMPARES = ("eq", "ne", "lt", "le", "gt", "ge")
+
+
+_FORMULAS = ("atan",)
+"""Ops with an opcode that XLA's parser does not take."""
+
+
+def _opcode(op: Op) -> str | None:
+    """The opcode that computes the op, for all its types; None where its formula is written."""
+    is_float = op.outputs[0].details.dtype.is_float
+    if op.op_name in _FORMULAS or (op.op_name == "pow" and not is_float):
+        return None
+    return "divide" if op.op_name == "div" and is_float else OPCODES.get(op.op_name)
 
 
 def write_elementwise(writer: Writer, op: Op) -> Value:
     """The instructions of an elementwise op."""
     details = op.outputs[0].details
     operands = [writer.broadcast(writer.value(x), details.plain_dims) for x in op.inputs]
-    opcode = _DIRECT.get(op.op_name)
-    if op.op_name in _FLOAT_DIRECT and details.dtype.is_float:
-        opcode = _FLOAT_DIRECT[op.op_name]
+    opcode = _opcode(op)
     if opcode:
         return writer.emit(opcode, operands, details.dtype, details.plain_dims, name=op.name)
     if op.op_name in _COMPARES:
         return _compare(writer, op.op_name, operands, op.name)
-    if op.op_name == "select":
-        return writer.same("select", *operands, name=op.name)
     wide = [writer.cast(v, v.dtype.accumulator) for v in operands]
     formula = _Formula(writer, wide, details.plain_dims)
     if op.op_name == "div_constant":  # its formula is a way to divide that XLA need not take
@@ -129,23 +117,21 @@ class _Formula:
             return self.writer.same("atan2", parts[0], self.constant(1, term.dtype))
         if term.name == "bitcast":
             return self.writer.emit("bitcast-convert", parts, term.dtype, self.dims)
-        if term.name not in _CALLS:
+        if term.name not in OPCODES:
             raise UnsupportedError(f"'{term.name}' cannot be written as HLO")
-        return self.writer.same(_CALLS[term.name], *parts)
+        return self.writer.same(OPCODES[term.name], *parts)
 
     def _unary(self, term: Term, x: Value) -> Value:
         if term.name == "trunc":
             negative = _compare(self.writer, "lt", [x, self.constant(0, x.dtype)])
             up, down = self.writer.same("ceil", x), self.writer.same("floor", x)
             return self.writer.same("select", negative, up, down)
-        return self.writer.same(_UNARY[term.name], x)
+        return self.writer.same(OPCODES["round" if term.name == "round_even" else term.name], x)
 
     def _binary(self, term: Term, a: Value, b: Value) -> Value:
         writer = self.writer
-        if term.name in _DIRECT:
-            return writer.same(_DIRECT[term.name], a, b)
-        if term.name == "shl":
-            return writer.same("shift-left", a, b)
+        if term.name in OPCODES:
+            return writer.same(OPCODES[term.name], a, b)
         if term.name == "shr":
             kind = "arithmetic" if a.dtype.is_signed else "logical"
             return writer.same(f"shift-right-{kind}", a, b)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...base.dtypes import S64
 from ...graph_ir.ir.graph import Op
 from ...graph_ir.ops.scatter import Scatter
-from .writer import Value, Writer, tuple_text
+from .instruction_writer import Value, Writer, tuple_text
 
 
 def write_scatter(writer: Writer, op: Op) -> Value:

@@ -11,7 +11,7 @@ from ...graph_ir.ops.cumulative import CumProd, CumSum
 from ...graph_ir.ops.pool import WindowReduce
 from ...graph_ir.ops.reduce import identity
 from ...graph_ir.ops.window import Window
-from .writer import Value, Writer
+from .instruction_writer import Value, Writer
 
 
 def write_convolution(writer: Writer, op: Op) -> Value:

@@ -90,7 +90,7 @@ ARITHMETIC = (
             "divide(lhs, rhs) where int, rounding='trunc'",
             "floor_divide/broadcast_div/elemwise_div(lhs, rhs)",
         ),
-        hlo="divide(a, b)",
+        hlo="divide(a, b) by divide",
         pnnx="torch.div/Tensor.div(input, other | rounding_mode) by div",
         aten="div(self, other)",
     ),
@@ -99,7 +99,7 @@ ARITHMETIC = (
         onnx="Mod(A, B | fmod) by mod",
         ge=("Mod(x1, x2) where sign='trunc'", "FloorMod(x1, x2) where sign='floor'"),
         tvm="floor_mod(lhs, rhs)",
-        hlo="remainder(a, b)",
+        hlo="remainder(a, b) by remainder",
         pnnx=(
             "torch.remainder/Tensor.remainder(input, other)",
             "torch.fmod/Tensor.fmod(input, other) where sign='trunc'",
@@ -235,7 +235,7 @@ LOGIC = (
     Op(
         "shr",
         onnx="BitShift(X, Y | direction='RIGHT')",
-        hlo="shift-right-arithmetic(a, b)",
+        hlo="shift-right-arithmetic(a, b) by shift",
         pnnx="torch.bitwise_right_shift/Tensor.bitwise_right_shift(input, other)",
         aten="bitwise_right_shift(self, other)",
     ),
@@ -257,14 +257,14 @@ CHOICES = (
         onnx="Cast(input | to=dtype)",
         ge="Cast(x | dst_type=dtype) by cast",
         tvm="cast(data | dtype)",
-        hlo="convert(x)",
+        hlo="convert(x) by convert",
         pnnx="Tensor.to(input | dtype)",
         aten="_to_copy(self, dtype=dtype)",
     ),
     Op(
         "bitcast",
         onnx="BitCast(input | to=dtype) by bitcast read only",
-        hlo="bitcast-convert(x)",
+        hlo="bitcast-convert(x) by bitcast",
         aten="view(self, dtype=dtype)",
     ),
     Op(
@@ -272,7 +272,7 @@ CHOICES = (
         onnx="Identity(input) by copy",
         ge="Identity/TensorMove/StopGradient/PreventGradient(x) by copy",
         tvm="copy/identity/dropout/nn_dropout(data) by copy",
-        hlo="copy(x)",
+        hlo="copy(x) by copy",
         pnnx="torch.clone/Tensor.clone(input) by copy",
         aten="clone(self)",
     ),
@@ -281,4 +281,9 @@ CHOICES = (
     Means(means.cast_like, onnx="CastLike(input, target_type)"),
 )
 
-ROWS = (*UNARY, *BINARY, *ARITHMETIC, *LOGIC, *CHOICES)
+DIRECTIONS = tuple(
+    Op(name, hlo=f"compare(a, b | direction='{name.upper()}')")
+    for name in ("eq", "ne", "lt", "le", "gt", "ge")
+)
+
+ROWS = (*UNARY, *BINARY, *DIRECTIONS, *ARITHMETIC, *LOGIC, *CHOICES)

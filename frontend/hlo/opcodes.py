@@ -1,0 +1,22 @@
+"""Which opcode is which op, from the table of all formats: those that need no more than their operands."""
+
+from __future__ import annotations
+
+from ..correspondence.row import Op
+from ..correspondence.tables import TABLE
+
+_CELLS = [
+    (row.name, spelling)
+    for row in TABLE.rows
+    for spelling in row.spellings("hlo")
+    if isinstance(row, Op) and not spelling.pair
+]
+
+OPS = {s.types[0]: name for name, s in _CELLS if not s.attributes}
+"""Opcode to op."""
+
+OPCODES = {name: opcode for opcode, name in OPS.items()}
+"""Op to opcode."""
+
+DIRECTIONS = {str(s.attributes[0].literal): name for name, s in _CELLS if s.types[0] == "compare"}
+"""Direction of a `compare` to op."""
