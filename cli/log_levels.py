@@ -36,7 +36,7 @@ def parse_levels(text: str) -> dict[str, int]:
         if name and name not in known:
             close = difflib.get_close_matches(name, known, 1)
             meant = f"; '{close[0]}'?" if close else f"; known are {', '.join(known)}"
-            raise UserError(f"{VARIABLE}: '{name}' is no pass and no logger{meant}")
+            raise UserError(f"{VARIABLE}: '{name}' is neither a pass nor a logger{meant}")
         found[f"graphc.{name}".rstrip(".")] = logging.getLevelNamesMapping()[level.upper()]
     return found
 

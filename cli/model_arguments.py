@@ -225,12 +225,12 @@ def input_arrays(tensors: Sequence[TensorSpec], values: Mapping[str, str]) -> di
 
 
 def check_names(names: Sequence[str], values: Mapping[str, str]) -> None:
-    """UserError if --input names what is no input of the model."""
+    """UserError if --input names what is not an input of the model."""
     unknown = sorted(set(values) - set(names))
     if unknown:
         known = ", ".join(names) or "none"
         raise UserError(
-            f"--input names '{unknown[0]}', which is no input of the model; its inputs are {known}"
+            f"--input names '{unknown[0]}', which is not an input of the model; its inputs are {known}"
         )
 
 

@@ -1,7 +1,7 @@
 """The address of a buffer's element, built so that loops recompute as little of it as possible.
 
-An index is taken apart into a sum of multiples and a constant. Each scope's terms are added to the pointer in the
-block where they are known, outermost first; the constant comes last, where it is a displacement of the instruction.
+An index is split into a sum of multiples and a constant. Each scope's terms are added to the pointer in the block where
+they become known, outermost first; the constant comes last, where it becomes the instruction's displacement.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Addresses:
             total.constant += factor * int(operand)
 
     def _by_scope(self, total: _Sum) -> list[str]:
-        """One offset a scope, outermost first."""
+        """One offset per scope, outermost first."""
         scopes: dict[int, list[str]] = {}
         for operand, factor in total.terms.items():
             if factor:

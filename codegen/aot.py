@@ -1,7 +1,7 @@
-"""LLVM IR text to object code or assembly: the one way that compiled models and saved artifacts share.
+"""LLVM IR text to object code or assembly, for compiled models and saved artifacts alike.
 
-The code is position independent and in the small code model: what a shared library needs, and what the loader accepts,
-as an ELF object has one section only (see `object_merge`).
+The code is position independent and uses the small code model: a shared library needs the first, and the loader accepts
+the second because an ELF object has only one section (see `object_merge`).
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _machine(cpu: str, features: str) -> llvm.TargetMachine:
 
 
 def _optimized(text: str, machine: llvm.TargetMachine) -> llvm.ModuleRef:
-    # A context of its own: the global one keeps every type and constant it has ever seen.
+    # Use a separate context: the global one keeps every type and constant it has ever seen.
     try:
         module = llvm.parse_assembly(text, llvm.create_context())
         module.verify()
@@ -69,7 +69,7 @@ def _optimized(text: str, machine: llvm.TargetMachine) -> llvm.ModuleRef:
 
 
 def _excerpt(text: str, message: str) -> str:
-    """The lines around the one that the message names; the first ones when it names none."""
+    """The lines around the one that the message names; the first lines if it names none."""
     lines = text.splitlines()
     found = re.search(r"<string>:(\d+):", message)
     middle = int(found.group(1)) - 1 if found else 0

@@ -1,4 +1,4 @@
-"""What the emitter may count on in a target, beyond its vector shape."""
+"""The capabilities of a target that the emitter relies on, beyond its vector shape."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class Casts:
         return self._pure(text, lanes, value)
 
     def _float_to_int(self, value: str, source: DType, target: DType, lanes: int) -> str:
-        """Saturating; below 32 bits by way of s32, for which there is a vector instruction."""
+        """Saturating; types below 32 bits go through s32, for which there is a vector instruction."""
         if target.bits >= 32:
             name = "fptosi" if target.is_signed else "fptoui"
             suffix = f"{mangled(target, lanes)}.{mangled(source, lanes)}"
@@ -91,7 +91,7 @@ class Casts:
         return self._from_f16_by_integers(value, lanes)
 
     def _from_f16_by_integers(self, value: str, lanes: int) -> str:
-        """Exponent and fraction land in place by a shift; a multiplication by 2**112 corrects the exponent.
+        """A shift puts exponent and fraction in place; a multiplication by 2**112 corrects the exponent.
 
         That also makes denormals right. Infinity and NaN get their exponent by a second correction.
         """
@@ -177,7 +177,7 @@ class Casts:
 
 
 def _instruction(source: DType, target: DType) -> str:
-    """The LLVM conversion; "" where the bits stay as they are."""
+    """The LLVM conversion; "" where the bits do not change."""
     if source.is_float:
         return "fpext" if target == F64 else "fptrunc"
     if target.is_float:

@@ -1,12 +1,12 @@
-"""Dot products of neighbouring lanes: one emitter for each way a CPU has, exact in all of them.
+"""Dot products of neighbouring lanes: one emitter per kind of instruction, all exact.
 
     vpdpbusd, vpdpbf16ps    where VNNI and BF16 are
     vpmaddwd                on operands widened to 16 bits: sums of two products fit s32, so that nothing saturates
                             (`vpmaddubsw` multiplies bytes directly, but saturates at 16 bits)
     plain multiplications   on any other target
 
-Even and odd lanes are taken apart by shifts within a 32-bit lane, not by shuffles: products of the same lane of the
-accumulator are then in that lane already.
+Even and odd lanes are separated by shifts within a 32-bit lane, not by shuffles, so products are already in the lane of
+their accumulator.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ class Expressions:
         }
 
     def value(self, e: Expr) -> str:
-        """The operand of `e`, one statement's worth: a node that occurs twice in it is emitted once."""
+        """The operand of `e`; within one statement, a node that occurs twice is emitted once."""
         self._seen = {}
         return self._operand(e)
 
@@ -143,7 +143,7 @@ class Expressions:
         return self._casts.cast(result, dtype, e.dtype, e.lanes)
 
     def _float_extreme(self, e: Binary, left: str, right: str, dtype: DType) -> str:
-        """NaN must come through: with a literal on one side the cheap form does that already."""
+        """NaN must propagate: if one side is a literal, the cheap form does that already."""
         if _is_ordered_literal(e.left):
             return self._operators.extreme_of_ordered(e.op, left, right, dtype, e.lanes)
         if _is_ordered_literal(e.right):

@@ -12,17 +12,17 @@ from llvmlite import binding as llvm
 from ..base.errors import UserError
 from ..base.target import ISA_FEATURES, ISA_TABLES, Target
 
-# Instruction sets that our code can gain from. Whatever else the CPU has is left off, so that a compiled model asks for
-# no more than it uses.
+# Instruction sets that generated code can benefit from. Others are left out, so that a compiled model requires no more
+# than it uses.
 _USED = {
     "avx2": ("avx2", "fma", "f16c", "bmi", "bmi2", "lzcnt", "popcnt", "movbe"),
     "avx512": ("avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512cd"),
 }
 _OPTIONAL = ("avx512vnni", "avx512bf16", "avx512vbmi", "avxvnni")
-# What a CPU's name implies for LLVM and our code could come to use by accident.
+# Features that a CPU's name implies for LLVM and that generated code could use by accident.
 _UNWANTED = ("sse4a", "xop", "fma4", "tbm", "gfni")
 
-# Where the machine itself is of another level: the CPU that LLVM schedules for.
+# The CPU that LLVM schedules for if the machine itself is of another level.
 _GENERIC_CPU = {"avx512": "x86-64-v4", "avx2": "x86-64-v3", "generic": "x86-64"}
 _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 _CPUINFO = Path("/proc/cpuinfo")
@@ -32,8 +32,8 @@ _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 def target_for(name: str) -> Target:
     """Return the target called `native`, `avx512`, `avx2` or `generic`, with this machine's cache sizes.
 
-    `native` is the widest level this CPU runs, scheduled for it. A named level below that gives the code every CPU of
-    the level runs; one above it gives code that does not run here. UserError when there is no such target.
+    `native` is the widest level this CPU supports, scheduled for it. A named level below that gives code that runs on
+    every CPU of the level; one above it gives code that does not run here. UserError when there is no such target.
     """
     if name not in ("native", *ISA_TABLES):
         raise UserError(f"target '{name}' is not known; known are native, {', '.join(ISA_TABLES)}")
@@ -115,5 +115,5 @@ def _cache_sizes(folder: Path) -> dict[int, int]:
             if kind != "Instruction" and number > 0:
                 sizes[int(level)] = number
         except (OSError, ValueError):
-            continue  # a file that is missing or odd: the default stands
+            continue  # the file is missing or malformed: keep the default
     return sizes

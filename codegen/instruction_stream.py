@@ -1,9 +1,10 @@
-"""The growing text of one function: blocks, fresh names, and pure values emitted once and as far out as they can be.
+"""The text of one function as it grows: blocks, fresh names, and pure values emitted once and hoisted as far as
+possible.
 
 Each loop or branch opens a scope. A pure scalar instruction goes to the outermost scope that has all its operands, at
-the end of the block that was open there, and is found again by its text. That is loop-invariant code motion and common
-subexpression elimination for index arithmetic at the price of a dictionary lookup. Vector instructions stay where they
-are: hoisting them would lengthen the life of registers that accumulators need.
+the end of the block that was open there, and is found again by its text. That gives loop-invariant code motion and
+common subexpression elimination of index arithmetic for the cost of a dictionary lookup. Vector instructions stay where
+they are: hoisting them would occupy registers that accumulators need.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ class InstructionStream:
         return name
 
     def define(self, name: str) -> None:
-        """Tell that `name` is defined in the current scope."""
+        """Record that `name` is defined in the current scope."""
         self._depths[name] = len(self._scopes) - 1
 
     def depth(self, operand: str) -> int:
@@ -71,9 +72,9 @@ class InstructionStream:
         return self._depths.get(operand, 0)
 
     def value(self, instruction: str, *scalars: str) -> str:
-        """The result of a pure instruction, shared with an equal one that is in reach.
+        """The result of a pure instruction, shared with an equal one that is visible.
 
-        `scalars` are all its operands when it may be moved out of loops; none given, it stays here.
+        `scalars` are all its operands if it may be moved out of loops; without them it stays here.
         """
         for scope in reversed(self._scopes):
             if instruction in scope.known:
@@ -103,11 +104,11 @@ class InstructionStream:
         self.declares.add(f"declare {result} @{name}({', '.join(args)})")
 
     def allocate(self, name: str, kind: str, align: int) -> None:
-        """Reserve stack memory for the whole function: in its first block, where LLVM can turn it into registers."""
+        """Reserve stack memory in the function's first block, where LLVM can turn it into registers."""
         self._allocas.append(f"  {name} = alloca {kind}, align {align}")
 
     def end_block(self, terminator: str) -> None:
-        """Finish the current block. Its instructions can still grow: what is moved out of a loop goes there."""
+        """Finish the current block. It may still receive instructions that are moved out of loops."""
         self._chunks.append([f"  {terminator}"])
 
     def begin_block(self, label: str) -> list[str]:
@@ -120,7 +121,7 @@ class InstructionStream:
 
     @contextmanager
     def scope(self, conditional: bool) -> Iterator[None]:
-        """What is emitted inside is visible inside only; nothing is moved out of a `conditional` one.
+        """Open a scope: names defined inside are visible only there; nothing is moved out of a `conditional` scope.
 
         The first thing inside must be `begin_block`.
         """

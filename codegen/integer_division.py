@@ -1,4 +1,4 @@
-"""Floor division, remainder and shifts of integers: defined for every operand, where LLVM's are not."""
+"""Floor division, remainder and shifts of integers, defined for all operands, unlike LLVM's."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class IntegerDivision:
     ) -> str:
         right = constant(divisor, dtype, lanes)
         if divisor & divisor - 1 == 0:
-            # Shift and mask round towards minus infinity as they are.
+            # Shift and mask already round towards minus infinity.
             if op == "mod":
                 return self._op("and", left, constant(divisor - 1, dtype, lanes), dtype, lanes)
             return self.shift_by_literal("shr", left, divisor.bit_length() - 1, dtype, lanes)
@@ -76,7 +76,7 @@ class IntegerDivision:
         return result if op == "mod" else self._choose(is_zero, zero, result, dtype, lanes)
 
     def _signed(self, op: str, left: str, right: str, dtype: DType, lanes: int) -> str:
-        """Divide by 1 instead of 0 and -1, which trap, and put their results in place afterwards."""
+        """Divide by 1 instead of 0 and -1, which trap, and select their results afterwards."""
         zero, one, minus_one = (constant(n, dtype, lanes) for n in (0, 1, -1))
         is_zero = self._compare("eq", right, zero, dtype, lanes)
         is_minus_one = self._compare("eq", right, minus_one, dtype, lanes)
@@ -90,7 +90,7 @@ class IntegerDivision:
         return self._choose(is_zero, zero, result, dtype, lanes)
 
     def _floor(self, op: str, left: str, right: str, dtype: DType, lanes: int) -> str:
-        """From the truncated quotient: one less where the remainder has the other sign than the divisor."""
+        """From the truncated quotient: subtract 1 where the remainder's sign differs from the divisor's."""
         zero = constant(0, dtype, lanes)
         quotient = self._op("sdiv", left, right, dtype, lanes)
         product = self._op("mul", quotient, right, dtype, lanes)

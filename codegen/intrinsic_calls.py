@@ -18,7 +18,7 @@ _REDUCE = "reduce_"
 
 
 class IntrinsicCalls:
-    """Emits intrinsics into one function. 16-bit floats never come here but for `reduce_` names of one lane."""
+    """Emits intrinsics into one function. 16-bit floats never come here, except for `reduce_` of one lane."""
 
     def __init__(
         self, stream: InstructionStream, can: Capabilities, casts: Casts, operators: Operators
@@ -44,10 +44,10 @@ class IntrinsicCalls:
         return self._lane_by_lane(name, args, lanes)
 
     def _fma(self, args: Sequence[str], dtype: DType, lanes: int) -> str:
-        """a * b + c in one instruction; without it, f32 in f64.
+        """a * b + c in one instruction; f32 in f64 where there is none.
 
-        The product of two f32 is exact in f64; the sum is rounded to 53 bits and then to 24, which may differ in the
-        last place from rounding once, in one case out of some 2**28.
+        The product of two f32 is exact in f64; the sum is rounded to 53 bits and then to 24, which differs from
+        rounding once in the last place in about one case in 2**28.
         """
         if dtype == F64 or self._can.fma:
             kind = type_of(dtype, lanes)
@@ -93,7 +93,7 @@ class IntrinsicCalls:
         return self._stream.result(f"call double @{name}({operands})")
 
     def _reduce(self, op: str, value: str, dtype: DType, lanes: int) -> str:
-        """All lanes into one. Integers in any order; floats as a tree of halves, so that the order is the shape's."""
+        """Reduce all lanes to one. Integers in any order; floats by halving: the shape fixes the order."""
         if lanes == 1:
             return value
         if dtype.is_float:

@@ -1,9 +1,9 @@
-"""A program cut into parts that are compiled apart: a kernel each, and one with the functions that call them.
+"""Splits a program into parts that are compiled separately: one per kernel, and one with the functions that call them.
 
 before   def k1(...): ...   def k2(...): ...   def main(...): k1(...); k2(...)
-after    [kernel]   [kernel]   [k1 and k2 declared, main]      each its own object; `link` makes one of them
+after    [kernel]   [kernel]   [k1 and k2 declared, main]      one object each; `link` merges them
 
-A kernel's part calls it `kernel`, whatever it is called in the program: equal kernels are equal objects.
+A kernel is named `kernel` in its part, whatever its name in the program, so equal kernels give equal objects.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .object_merge import merge_objects
 from .symbols import linker_name
 
 KERNEL = "kernel"
-"""What the function of a kernel's part is called."""
+"""The name of the function in a kernel's part."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Part:
 
     @property
     def label(self) -> str:
-        """How messages call it."""
+        """Its name in messages."""
         return self.kernel or self.module.entry
 
 
@@ -49,7 +49,7 @@ class Part:
 class Failure:
     """What went wrong with a part in another process: the message of the error, and all that is known about it.
 
-    Not defined where it is made: a worker is its process's `__main__`, whose classes no other process knows.
+    Not defined in the worker's module: that is its process's `__main__`, whose classes other processes cannot unpickle.
     """
 
     message: str
@@ -58,7 +58,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class CompiledPart:
-    """An object, and the seconds of each step to it; none where it was not compiled now."""
+    """An object and the seconds each compilation step took; empty if it came from the cache."""
 
     object_code: bytes
     seconds: dict[str, float] = field(default_factory=dict)
@@ -67,7 +67,7 @@ class CompiledPart:
 def split_program(module: Module) -> list[Part]:
     """The parts of a lowered program with an entry, in the order of its functions, the callers last.
 
-    One part where the system's object files are not ELF, which alone can be merged.
+    One part on systems whose object files are not ELF: only ELF objects can be merged.
     """
     if "linux" not in process_triple():
         return [Part(module)]
@@ -102,7 +102,7 @@ def compile_part(part: Part, target: Target, check: bool) -> CompiledPart:
 
 
 def link(parts: Sequence[Part], compiled: Sequence[CompiledPart]) -> bytes:
-    """The object of a program from those of its parts, in which every kernel has its own name again."""
+    """Merge the objects of a program's parts; every kernel gets its own name back."""
     if len(compiled) == 1:
         return compiled[0].object_code
     names = [(KERNEL, linker_name(part.kernel)) if part.kernel else None for part in parts]

@@ -1,7 +1,7 @@
-"""Parts of a program compiled by several processes, this one among them: LLVM holds one lock in each.
+"""Compiles the parts of a program in several processes, including this one: LLVM holds one lock per process.
 
-The others are started early, as they take a while to import what they need, and take parts when they are ready. Which
-process compiles a part makes no difference to its object.
+The other processes are started early, as their imports take a while, and take parts when they are ready. The object of
+a part does not depend on the process that compiles it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LOG = logging.getLogger("graphc.codegen")
 
 
 class KernelPool:
-    """This process and `jobs - 1` others. A context: the others end with it."""
+    """This process and `jobs - 1` others. A context manager: the others end with it."""
 
     def __init__(self, jobs: int) -> None:
         self._workers = [_start() for _ in range(jobs - 1)]
@@ -48,7 +48,7 @@ class KernelPool:
             worker.wait()
             for stream in (worker.stdin, worker.stdout):
                 if stream is not None:
-                    with suppress(BrokenPipeError):  # what it did not read goes with it
+                    with suppress(BrokenPipeError):  # unread input is discarded
                         stream.close()
 
     def compile(
@@ -76,7 +76,7 @@ def _start() -> subprocess.Popen[bytes]:
 
 
 class _Work:
-    """The parts that nobody has begun, and what became of the others."""
+    """The parts not yet started, and the results of the others."""
 
     def __init__(
         self, parts: Sequence[Part], target: Target, check: bool, on_part: OnPart | None
@@ -102,7 +102,9 @@ class _Work:
             part = self._parts[number]
             try:
                 self._keep(number, self._ask(worker, part))
-            except RecursionError:  # pickle goes deeper into an expression than the passes do
+            except (
+                RecursionError
+            ):  # pickle recurses more deeply into an expression than the passes do
                 _LOG.info("%s is nested too deeply to be sent", part.label)
                 with self._lock:
                     self._pending.append(number)
@@ -125,8 +127,8 @@ class _Work:
         return found
 
     def results(self) -> list[CompiledPart]:
-        """Every part's object; raises what went wrong first."""
-        # A part that was too deep for the last worker to take comes back when this process has finished already.
+        """Every part's object; raises the first error."""
+        # A part nested too deeply for the last worker may come back after this process has finished its own.
         self.here()
         if self._error is not None:
             raise self._error

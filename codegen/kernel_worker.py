@@ -35,10 +35,12 @@ def receive(stream: IO[bytes]) -> Any:
 
 
 def main() -> None:
-    """Compile what comes until stdin ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent gets it too, and ends us
+    """Compile parts until stdin ends."""
+    signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # the parent gets the signal too, and ends this process
     answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # whoever prints must not write between the answers
+    os.dup2(2, 1)  # prints must not end up between the answers
     while True:
         try:
             part, target, check = receive(sys.stdin.buffer)

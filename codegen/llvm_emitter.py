@@ -43,11 +43,11 @@ from .symbols import comment, symbol
 
 LOCAL_ALIGNMENT = 64
 MAX_LOCAL_BYTES = 4 << 20
-"""Most stack of one function: half of a worker's."""
+"""Largest stack frame of one function: half of a worker's stack."""
 
 
 class FunctionEmitter:
-    """Emits the functions of one module. `declares` and `trampolines` collect what they need beside them."""
+    """Emits the functions of one module. `declares` and `trampolines` collect what else they need."""
 
     def __init__(self, module: Module, target: Target) -> None:
         self.declares: set[str] = set()
@@ -127,7 +127,7 @@ class _Body:
 
     @contextmanager
     def _bindings(self) -> Iterator[None]:
-        """Names bound inside end with it."""
+        """Names bound inside go out of scope with it."""
         names, natural = dict(self._names), set(self._expressions.natural)
         yield
         self._names.clear()
@@ -155,7 +155,7 @@ class _Body:
         if self._local_bytes > MAX_LOCAL_BYTES:
             raise InternalError(
                 f"function '{self._function.name}': locals up to '{s.buffer.name}' take {self._local_bytes} bytes of "
-                f"stack, at most {MAX_LOCAL_BYTES} are there"
+                f"stack, at most {MAX_LOCAL_BYTES} are available"
             )
         name = self._stream.fresh(s.buffer.name)
         kind = f"[{count} x {memory_type(s.buffer.dtype)}]"

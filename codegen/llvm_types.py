@@ -1,7 +1,7 @@
 """How types and literals of Tensor IR are spelled in LLVM IR text.
 
-16-bit floats are held as `i16` patterns, in registers and in memory: they are only moved, selected and converted, and
-LLVM's own `half` and `bfloat` would bring in calls to a library that may not be there. A bool is `i1` in registers and
+16-bit floats are held as `i16` bit patterns, in registers and in memory: they are only moved, selected and converted,
+and LLVM's own `half` and `bfloat` would emit calls to a library that may be missing. A bool is `i1` in registers and
 `i8` 0 or 1 in memory.
 """
 
@@ -74,6 +74,6 @@ def lane_mask(lanes: int, active: int) -> str:
 
 
 def lane_numbers(numbers: list[int]) -> str:
-    """The last operand of a `shufflevector`, with its type; -1 is a lane that nobody reads."""
+    """The last operand of a `shufflevector`, with its type; -1 is a lane that is never read."""
     lanes = ", ".join("i32 poison" if n < 0 else f"i32 {n}" for n in numbers)
     return f"<{len(numbers)} x i32> <{lanes}>"

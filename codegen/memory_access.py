@@ -1,7 +1,7 @@
 """Loads and stores at an address: whole vectors, their first `active` elements, and one address per lane.
 
-Nothing beyond the active elements is touched. Where the target has masks they say so; elsewhere a partial vector is
-moved in pieces of a power of two elements.
+Nothing beyond the active elements is accessed: with masks where the target has them, else a partial vector is moved in
+pieces of power-of-two sizes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A whole Tensor IR module to LLVM IR text, with the exported entry that the runtime calls (runtime/abi.py)."""
+"""Emits a Tensor IR module as LLVM IR text, with the exported entry that the runtime calls (runtime/abi.py)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def emit_module(
     shared: Collection[str] = (),
     declared: Collection[str] = (),
 ) -> str:
-    """Return the LLVM IR of `module`, which has gone through the pipeline, for `target`.
+    """Return the LLVM IR for `target` of `module`, which has gone through the pipeline.
 
     With an entry, only `graphc_entry` is exported. The entry's parameters are x0, x1, ... for the model's inputs,
     y0, y1, ... for its outputs, `constants` and `arena`. Without an entry every function is exported under its name
@@ -58,7 +58,7 @@ def _declaration(function: Function) -> str:
 
 
 def _attributes(target: Target) -> str:
-    # Without it LLVM would split 512-bit vectors on the CPUs that it thinks prefer 256 bits.
+    # Without it LLVM would split 512-bit vectors on CPUs that it tunes for 256 bits.
     width = f'"prefer-vector-width"="{target.table.vector_bits}"'
     return f"nounwind {width}"
 

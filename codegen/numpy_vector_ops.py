@@ -187,7 +187,7 @@ def _fma32(a: Value, b: Value, c: Value) -> Array:
 
 
 def _fma64(a: Value, b: Value, c: Value) -> Array:
-    """Exact product as two floats, both added to c, the lower part rounded to odd so that the last sum is right."""
+    """Add both parts of the exact product to c, the lower rounded to odd so that the final sum rounds correctly."""
     high = np.multiply(a, b)
     low = _product_error(a, b, high)
     inner, inner_error = _two_sum(np.asarray(c), low)

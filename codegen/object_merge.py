@@ -1,10 +1,11 @@
-"""Relocatable ELF objects as one of one section: what `ld -r` does, for the few kinds of section LLVM makes of kernels.
+"""Merges relocatable ELF objects into one with a single section: `ld -r` for the few kinds of sections LLVM makes for
+kernels.
 
-Code and constants are laid one after the other in `.text`, symbols and relocations move with them, and a symbol that
-one object lacks and another defines becomes one. One section, because code reaches its constants by 32-bit distances
-and LLVM's loader maps every section for itself: in a process that has mapped gigabytes they may lie too far apart, and
-LLVM then ends the process. Local symbols get names of their own, as LLVM's loader finds them by name too.
-64-bit little-endian ELF with explicit addends only; the machine does not matter: relocations keep their types.
+Code and constants are concatenated in `.text`, symbols and relocations move with them, and undefined symbols are
+resolved to definitions in other objects. There is one section because code addresses its constants by 32-bit offsets,
+while LLVM's loader maps every section separately: in a process that has mapped gigabytes they may be too far apart, and
+LLVM then aborts the process. Local symbols are renamed to be unique, as LLVM's loader looks them up by name too. 64-bit
+little-endian ELF with explicit addends only; the machine does not matter: relocations keep their types.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _RELOCATION = struct.Struct("<QQq")
 
 _PROGBITS, _SYMTAB, _STRTAB, _RELA, _NOBITS = 1, 2, 3, 4, 8
 _WRITE, _ALLOC, _EXECUTE, _GROUP_MEMBER, _INFO_LINK = 0x1, 0x2, 0x4, 0x200, 0x40
-_UNWINDING = b".eh_frame"  # for exceptions, of which there are none
+_UNWINDING = b".eh_frame"  # for exceptions, which are not used
 _LOCAL, _SECTION_SYMBOL, _FILE_SYMBOL = 0, 3, 4
 _UNDEFINED, _TEXT, _RESERVED = 0, 1, 0xFF00
 
@@ -49,7 +50,7 @@ class _Symbol:
 def merge_objects(
     objects: Sequence[bytes], names: Sequence[tuple[str, str] | None] | None = None
 ) -> bytes:
-    """One object with everything in `objects`, in their order. InternalError for what is no such object.
+    """Merge `objects`, in order, into one object. InternalError if one is not a relocatable ELF object.
 
     `names`: by object, (old, new): symbols that begin with `old` begin with `new` in the result.
     """
@@ -64,7 +65,7 @@ class _Object:
 
     def __init__(self, code: bytes, name: tuple[str, str] | None = None) -> None:
         if len(code) < 64 or code[:6] != b"\x7fELF\x02\x01" or code[16] != 1:
-            raise InternalError(f"object code of {len(code)} bytes is no relocatable 64-bit ELF")
+            raise InternalError(f"object code of {len(code)} bytes is not a relocatable 64-bit ELF")
         self.code = code
         self._old, self._new = (text.encode() for text in name or ("", ""))
         header = _HEADER.unpack_from(code)
@@ -98,11 +99,11 @@ class _Merger:
         self._section = _Merged()
         self._locals: list[_Symbol] = []
         self._globals: dict[bytes, _Symbol] = {}
-        # (section, its relocations as (offset, type, symbol, addend)): symbols have no numbers before all are known.
+        # (section, its relocations as (offset, type, symbol, addend)): symbols are numbered when all are known.
         self._relocations: list[tuple[_Merged, list[tuple[int, int, _Symbol | bytes, int]]]] = []
 
     def add(self, found: _Object) -> None:
-        """Take in one object."""
+        """Add one object."""
         places = self._add_sections(found)
         symbols = self._add_symbols(found, places)
         for section in found.sections:
@@ -115,7 +116,7 @@ class _Merger:
                 self._relocations.append((target, moved))
 
     def _add_sections(self, found: _Object) -> dict[int, tuple[_Merged, int]]:
-        """Number in the object -> (section of the result, where in it); only what is loaded."""
+        """Section number in the object -> (section of the result, offset in it); only loaded sections."""
         places = {}
         for number, section in enumerate(found.sections):
             _, kind, flags, _, _, size, _, _, alignment, _ = section
@@ -134,12 +135,12 @@ class _Merger:
     def _add_symbols(
         self, found: _Object, places: dict[int, tuple[_Merged, int]]
     ) -> list[tuple[_Symbol | bytes, int]]:
-        """For each symbol of the object: what stands for it (global ones by name), and what to add to addends."""
+        """For each symbol of the object: its replacement (global ones by name), and the value to add to addends."""
         result: list[tuple[_Symbol | bytes, int]] = []
         for name, (_, info, other, index, value, size) in found.symbols():
             merged, begin = places.get(index, (None, 0))
             if index >= _RESERVED or (index and merged is None):
-                merged_number = 0  # the file's name, or an empty section: nothing refers to it
+                merged_number = 0  # the file's name, or an empty section: never referenced
             else:
                 merged_number = _TEXT if merged else _UNDEFINED
             symbol = _Symbol(name, info, other, merged_number, value + begin, size)
@@ -181,7 +182,7 @@ class _Merger:
 
 
 def _renamed(symbols: Sequence[_Symbol], taken: set[bytes]) -> list[_Symbol]:
-    """The local symbols, those whose names are taken with a number behind them."""
+    """The local symbols; those whose names are taken get a numeric suffix."""
     result, counts = [], dict.fromkeys(taken, 1)
     for symbol in symbols:
         name = symbol.name
@@ -244,7 +245,7 @@ def _written(like: bytes, text: _Merged, symbols: Sequence[_Symbol], first_globa
 
 
 class _Strings:
-    """A string table: names, each once, ended by zero."""
+    """A string table: each name once, terminated by zero."""
 
     def __init__(self) -> None:
         self.data = bytearray(1)

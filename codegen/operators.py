@@ -76,7 +76,7 @@ class Operators:
         return self._pure(text, lanes, condition, then, otherwise)
 
     def extreme_of_ordered(self, op: str, safe: str, value: str, dtype: DType, lanes: int) -> str:
-        """Float `min` or `max` where `safe` is no NaN: one instruction, which returns its second operand on NaN."""
+        """Float `min` or `max` where `safe` is not NaN: one instruction, which returns its second operand on NaN."""
         better = self.compare("lt" if op == "min" else "gt", safe, value, dtype, lanes)
         return self.select(better, safe, value, dtype, lanes)
 
@@ -86,8 +86,9 @@ class Operators:
         if not dtype.is_float:
             name = f"{'s' if dtype.is_signed else 'u'}{op}"
             return self._intrinsic(name, dtype, lanes, left, right)
-        # The instruction returns its second operand when either is NaN, so that only the first one needs a look. That
-        # is the right one: the left one is the accumulator of a reduction, and the look would lengthen its chain.
+        # The instruction returns its second operand if either is NaN, so only the first one must be tested for NaN.
+        # Swapped so that this is the right operand: the left one is the accumulator of a reduction, and a test would
+        # lengthen its dependency chain.
         chosen = self.extreme_of_ordered(op, right, left, dtype, lanes)
         kind = type_of(dtype, lanes)
         nan = self._pure(f"fcmp uno {kind} {right}, {right}", lanes, right)
@@ -134,7 +135,7 @@ class Operators:
         return self._intrinsic("copysign", dtype, lanes, value, sign)
 
     def _float_remainder(self, left: str, right: str, dtype: DType, lanes: int) -> str:
-        """left - right * floor(left / right) by way of the exact remainder, which gets the divisor's sign."""
+        """left - right * floor(left / right), computed from the exact remainder, which gets the divisor's sign."""
         zero = _zero(dtype, lanes)
         rest = self._float("frem", left, right, dtype, lanes)
         sum_ = self._float("fadd", rest, right, dtype, lanes)

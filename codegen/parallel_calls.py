@@ -1,6 +1,6 @@
 """Parallel loops: the arguments packed into a context on the stack, and a trampoline that unpacks them in the worker.
 
-A body runs with no runtime of its own, so that a parallel loop inside a parallel loop is a serial one.
+A body runs without a runtime, so a parallel loop inside a parallel loop runs serially.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class ParallelCalls:
         self._trampolines = trampolines
 
     def call(self, callee: str, args: Sequence[Typed], count: int) -> None:
-        """callee(*args, i) for 0 <= i < count, by the runtime if there is one and it is worth the trouble."""
+        """callee(*args, i) for 0 <= i < count, by the runtime if there is one and it pays off."""
         if count == 1:
             self._call_one(callee, args, "0")
         if count <= 1:

@@ -1,6 +1,6 @@
 """The thread pool as LLVM IR text: the support object that is loaded beside every model that runs parallel loops.
 
-`support_loop.py` holds the protocol of one parallel loop; here are the pool's memory, its start and its end. A pool
+`support_loop.py` holds the protocol of one parallel loop; this file has the pool's memory, startup and shutdown. A pool
 runs one loop at a time.
 
 Fork. All mutable state lives in pages marked MADV_WIPEONFORK: a child finds them zero, which is the state of a pool
@@ -30,7 +30,7 @@ _POOL = {"P_THREADS": 8, "P_STATE": 16, "P_STATE_BYTES": 24, "P_OWNER": 32}
 """Byte offsets in the pool, which is what `rt` points to; offset 0 is `parallel_for`. Written once."""
 
 _STATE = {
-    "GENERATION": 0,  # i32, futex: the number of the newest loop; one line with the job it announces
+    "GENERATION": 0,  # i32, futex: the number of the newest loop; in the same cache line as the job it announces
     "MXCSR": 4,
     "CHUNK": 8,
     "COUNT": 16,
@@ -238,8 +238,9 @@ _PARTS = (_DECLARATIONS, LOOP_TEXT, _START, _CREATE, _DESTROY)
 def thread_pool_module(triple: str) -> str:
     """Return the LLVM IR text of the thread pool for a target triple, or "" where models run serially.
 
-    The module exports `ptr @graphc_pool_create(i64 threads)` and `void @graphc_pool_destroy(ptr)`; what the first
-    returns is passed to `graphc_entry` as `rt`. It needs x86-64 Linux and, from libc, only what it declares.
+    The module exports `ptr @graphc_pool_create(i64 threads)` and `void @graphc_pool_destroy(ptr)`; the result of the
+    first is passed to `graphc_entry` as `rt`. The module needs x86-64 Linux and, from libc, only the functions it
+    declares.
     """
     architecture, _, rest = triple.partition("-")
     if architecture != "x86_64" or "linux" not in rest:

@@ -11,7 +11,7 @@ from ..tensor_ir.intrinsics import INTRINSICS
 
 _QUOTED = re.compile(r"[^ !#-\[\]-~]")
 
-# What LLVM or we call by these names are functions of libc and libm.
+# Calls to these names, by LLVM or by graphc, mean the functions of libc and libm.
 _TAKEN = frozenset(
     (abi.ENTRY_NAME, "memcpy", "memset", "memmove", "fmod", "fmodf", "fmaf", "sqrt", "sqrtf")
 ) | frozenset(INTRINSICS)
@@ -23,7 +23,7 @@ def symbol(name: str) -> str:
 
 
 def linker_name(name: str) -> str:
-    """What objects call a function of a module: its name, with `.kernel` behind it where that is libm's."""
+    """A function's name in objects: its own, with `.kernel` appended where libm has the same name."""
     return f"{name}.kernel" if name in _TAKEN else name
 
 

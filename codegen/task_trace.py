@@ -1,7 +1,8 @@
-"""A runtime that stamps every iteration of a parallel loop, in front of the real one: which thread ran it, and when.
+"""A tracing runtime that wraps the real one and records, for every iteration of a parallel loop, which thread ran it
+and when.
 
-Its `rt` is a struct of `FIELDS`. `graphc_traced_for` hands the loop on to the real runtime with a task of its own,
-which reads the cycle counter around the model's task and appends a record of `RECORD_FIELDS` where there is room.
+Its `rt` is a struct of `FIELDS`. `graphc_traced_for` forwards the loop to the real runtime with its own task, which
+reads the cycle counter around the model's task and appends a record of `RECORD_FIELDS` if there is room.
 """
 
 from __future__ import annotations

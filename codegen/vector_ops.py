@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 Value = Any
-"""A float vector, an integer vector of the same width, or a mask: whatever the implementation makes of them."""
+"""A float vector, an integer vector of the same width, or a mask, as the implementation represents them."""
 
 
 class VectorOps(Protocol):
@@ -19,7 +19,7 @@ class VectorOps(Protocol):
 
     Floats follow IEEE 754 in round-to-nearest, nothing is contracted or reordered; integers wrap. `fma` rounds once
     where `has_fma`, and is a multiplication followed by an addition where not. `min(a, b)` is a if a < b else b, and
-    `max` likewise: with a NaN among them the answer is b, so a bound goes first to let NaN through.
+    `max` likewise: if either is NaN the result is b, so pass a bound first to propagate NaN.
     """
 
     bits: int
@@ -173,7 +173,7 @@ _SCALEF = {16: ("i16", ", i32 4"), 8: ("i8", ""), 4: ("i8", "")}
 class LlvmVectorOps:
     """`VectorOps` that emits LLVM IR text.
 
-    `emit` receives one instruction a call, without indentation; `fresh` returns an unused value name with its `%`.
+    `emit` receives one instruction per call, without indentation; `fresh` returns an unused value name with its `%`.
     Values are operands without their type: such a name, or a constant. With lanes == 1 they are scalars. The
     `declare` lines of the intrinsics in use are added to `declares`, which the caller puts into the module. `bits`
     is 32 or 64. With `has_fma` false no `llvm.fma` is emitted, since it would become a call into libm.
@@ -233,7 +233,7 @@ class LlvmVectorOps:
         return self._value(f"fdiv {self._float} {a}, {b}")
 
     def fma(self, a: Value, b: Value, c: Value) -> Value:
-        """a * b + c, fused where the target can."""
+        """a * b + c, fused if the target supports it."""
         return self._intrinsic("fma", a, b, c) if self.has_fma else self.add(self.mul(a, b), c)
 
     def scalef(self, a: Value, n: Value) -> Value:

@@ -17,7 +17,7 @@ _SHOWN = 64  # characters of an equation quoted in a message
 def einsum(build: Parts, equation: str, operands: Sequence[GraphTensor]) -> GraphTensor:
     """Any number of operands, every letter at most once in each; they are multiplied from left to right.
 
-    UserError for an equation that does not fit them, UnsupportedError for diagonals and for what is no equation.
+    UserError for an equation that does not fit them, UnsupportedError for diagonals and for what is not an equation.
     """
     match = _EQUATION.fullmatch(equation.replace(" ", ""))
     terms = match[1].split(",") if match else []

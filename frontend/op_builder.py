@@ -70,7 +70,7 @@ class OpBuilder:
         return op.outputs
 
     def constant(self, value: Any, dtype: DType) -> GraphTensor:
-        """A constant that is no input of the node, converted to `dtype`."""
+        """A constant that is not an input of the node, converted to `dtype`."""
         with np.errstate(all="ignore"):
             array = np.asarray(value).astype(dtype.numpy)
         return self.graph.make_constant(array, f"{self.name}.constant")

@@ -1,7 +1,7 @@
-"""Index arithmetic in normal form: constant + sum of coefficient * atom, with the range of every variable known.
+"""Index arithmetic in normal form: constant + sum of coefficient * atom, with known ranges of all variables.
 
-An atom is what the form cannot look through: a variable, a load, or a `div`, `mod`, `min`, `max` or product that stays.
-`IndexAlgebra` takes s64 expressions to this form and back; on the way it resolves what the ranges decide:
+An atom is opaque to the form: a variable, a load, or a `div`, `mod`, `min`, `max` or product that cannot be simplified.
+`IndexAlgebra` converts s64 expressions to this form and back; on the way it simplifies what the ranges decide:
 
     (i * 16 + j) // 16 -> i      (i * 16 + j) % 16 -> j       for 0 <= j < 16
     x // 4 // 8 -> x // 32       x // 8 * 8 + x % 8 -> x      min(i, 127) -> i for i < 128
@@ -18,7 +18,7 @@ from .builder import S64_MAX, S64_MIN, wrap_s64
 from .nodes import Binary, Cast, Const, Expr, For, Load, Select, Var
 
 Range = tuple[int, int]
-"""Least and greatest value, both included."""
+"""Least and greatest value, both inclusive."""
 
 FULL: Range = (S64_MIN, S64_MAX)
 INDEX_OPS = frozenset(("add", "sub", "mul", "div", "mod", "min", "max"))
@@ -54,7 +54,7 @@ class Affine:
 
 
 def key_of(e: Expr) -> Hashable:
-    """Equal for equal expressions, cheap to make and to hash."""
+    """A key equal for equal expressions, cheap to build and to hash."""
     if type(e) is Var:
         return e.name
     if type(e) is Const:
@@ -71,7 +71,7 @@ def key_of(e: Expr) -> Hashable:
 class IndexAlgebra:
     """s64 scalar arithmetic under known ranges of variables.
 
-    `rewrite_atom` is applied to what is inside of atoms that are no index arithmetic (the indices of a load).
+    `rewrite_atom` is applied to what is inside of atoms that are not index arithmetic (the indices of a load).
     """
 
     def __init__(self, rewrite_atom: Callable[[Expr], Expr] | None = None) -> None:
@@ -103,7 +103,7 @@ class IndexAlgebra:
         return -(-low // loop.step) if low == high else None
 
     def is_multiple(self, e: Expr, divisor: int) -> bool:
-        """Whether `e` is surely a multiple of a positive number."""
+        """Whether `e` is provably a multiple of a positive number."""
         form = self.affine(e)
         return form.constant % divisor == 0 and all(
             coefficient % divisor == 0 or self._is_multiple_atom(atom, divisor)
@@ -122,7 +122,7 @@ class IndexAlgebra:
     # to the normal form
 
     def affine(self, e: Expr) -> Affine:
-        """The normal form of an s64 scalar. Variables in `values` are looked through."""
+        """The normal form of an s64 scalar. Variables in `values` are replaced by their values."""
         if type(e) is Const:
             return Affine({}, int(e.value))
         if type(e) is Var:
@@ -328,7 +328,7 @@ def _divided(a: Affine, common: int) -> Affine:
 
 
 def _only_atom(a: Affine, op: str) -> tuple[Expr, int] | None:
-    """(x, d) when a is nothing but `x op d`, for a positive constant d."""
+    """(x, d) if a is exactly `x op d`, for a positive constant d."""
     if a.constant or len(a.terms) != 1:
         return None
     ((atom, coefficient),) = a.terms.values()

@@ -99,7 +99,7 @@ def _saturate(a: Array, dtype: DType) -> Array:
     low, high = (
         float(limits.min),
         float(int(limits.max) + 1),
-    )  # exact, which the maximum of 64 bits is not
+    )  # exact, unlike the 64-bit maximum
     inside = (wide >= low) & (wide < high)
     result = np.where(inside, wide, 0.0).astype(dtype.numpy)
     result = np.where(wide >= high, dtype.numpy.type(limits.max), result)
@@ -107,7 +107,7 @@ def _saturate(a: Array, dtype: DType) -> Array:
 
 
 def literal(value: int | float | bool, dtype: DType) -> Array:
-    """The NumPy scalar of a `Const`. InternalError when the value is no value of the dtype."""
+    """The NumPy scalar of a `Const`. InternalError when the dtype cannot hold the value."""
     try:
         with np.errstate(all="ignore"):
             return dtype.numpy.type(value)

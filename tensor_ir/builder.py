@@ -6,8 +6,8 @@
             b.store(c, (i, j), mul(load(a, (i, j)), 2.0))
     function = b.function("double", (a, c))
 
-Wherever an expression is expected, a Python number may stand: it takes the type and lanes of the other operand, s64
-when there is none.
+A Python number may be passed wherever an expression is expected: it takes the type and lanes of the other operand, or
+s64 if there is none.
 """
 
 from __future__ import annotations
@@ -245,7 +245,7 @@ def load(
 
 
 def slice_of(buffer: Buffer, indices: Sequence[Value] | None = None) -> Slice:
-    """The place of the element at `indices` (the first one when not given)."""
+    """The address of the element at `indices` (default: the first)."""
     return Slice(
         buffer,
         tuple(as_expr(i) for i in indices) if indices is not None else (ZERO,) * len(buffer.shape),

@@ -1,4 +1,4 @@
-"""Removal of what nobody reads (bindings, locals, stores to locals) and of loops and branches around nothing."""
+"""Removes unused bindings, locals and stores to locals, and empty loops and branches."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from .visitor import Rewriter, vars_in, walk
 
 
 def without_dead_code(function: Function) -> Function:
-    """`function` without what changes nothing; itself if there is nothing of the kind."""
+    """`function` without dead code; the same object if there is none."""
     return _Sweep(function).function(function)
 
 
 class _Sweep(Rewriter):
-    """Goes through the statements backwards, so that what only dead code used is dead too."""
+    """Visits statements backwards, so that code used only by dead code is dead too."""
 
     def __init__(self, function: Function) -> None:
         read = {n.buffer.name for n in walk(function.body) if type(n) is Load or type(n) is Slice}

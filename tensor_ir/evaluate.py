@@ -190,7 +190,7 @@ def _select(e: Select) -> Evaluate:
             arms = (
                 otherwise(env),
                 then(env),
-            )  # both are evaluated, so that a bad access in either shows
+            )  # both are evaluated, so that an invalid access in either is found
             return arms[bool(condition(env))]
 
         return select

@@ -44,7 +44,7 @@ _COMPARE_OPS = {sign: op for op, sign in COMPARE.items()}
 
 
 def fault(node: ast.AST, message: str) -> UserError:
-    """What is wrong with the text at a node, to be raised."""
+    """The error about the text at a node, to be raised."""
     return UserError(f"Tensor IR text, line {getattr(node, 'lineno', '?')}: {message}")
 
 
@@ -64,7 +64,7 @@ class ExpressionParser:
             case ast.Name(id=name):
                 var = self.scope.get(name)
                 if not isinstance(var, Var):
-                    raise fault(node, f"'{name}' is no variable here")
+                    raise fault(node, f"'{name}' is not a variable here")
                 return var
             case ast.Subscript():
                 buffer, indices = self.place(node)
@@ -81,7 +81,7 @@ class ExpressionParser:
                 )
             case ast.Call(func=ast.Name(id=name)):
                 return self._call(name, node)
-        raise fault(node, f"{type(node).__name__} is no expression of Tensor IR")
+        raise fault(node, f"{type(node).__name__} is not an expression of Tensor IR")
 
     def _binary(self, node: ast.BinOp) -> Expr:
         sign = _OPERATORS.get(type(node.op))
@@ -114,7 +114,7 @@ class ExpressionParser:
                 case ast.keyword(arg="lanes", value=value):
                     lanes = self.integer(value)
                 case _:
-                    raise fault(node, f"'{keyword.arg}' is no argument of '{name}'")
+                    raise fault(node, f"'{keyword.arg}' is not an argument of '{name}'")
         return Call(name, args, dtype, lanes)
 
     def _typed(self, dtype: DType, node: ast.Call) -> Expr:
@@ -139,7 +139,7 @@ class ExpressionParser:
                 keywords=[ast.keyword(arg="active", value=active)],
             ):
                 return Load(*self.place(place), self.integer(lanes), self.integer(active))
-        raise fault(node, "load takes a place, lanes and perhaps active=")
+        raise fault(node, "load takes an address, lanes and optionally active=")
 
     def _select(self, node: ast.Call) -> Expr:
         if len(node.args) != 3 or node.keywords:
@@ -172,7 +172,7 @@ class ExpressionParser:
         """The buffer called `name`."""
         buffer = self.scope.get(name)
         if not isinstance(buffer, Buffer):
-            raise fault(at, f"'{name}' is no buffer here")
+            raise fault(at, f"'{name}' is not a buffer here")
         return buffer
 
     def place(self, node: ast.Subscript) -> tuple[Buffer, tuple[Expr, ...]]:
@@ -194,7 +194,7 @@ _DTYPE_NAMES = frozenset(dtype.name for dtype in ALL)
 
 
 def elements(node: ast.expr) -> list[ast.expr]:
-    """What stands between the brackets of an index or a shape."""
+    """The expressions between the brackets of an index or a shape."""
     return node.elts if isinstance(node, ast.Tuple) else [node]
 
 
@@ -215,7 +215,7 @@ def _const(node: ast.AST, value: int | float | bool | str, dtype: DType) -> Cons
             number = float(value)
             return Const(math.nan if math.isnan(number) else number, dtype)
         if isinstance(value, str) or (isinstance(value, float) and value != int(value)):
-            raise ValueError(f"{value!r} is no {dtype}")
+            raise ValueError(f"{value!r} is not a valid {dtype}")
         return Const(bool(value) if dtype == BOOL else int(value), dtype)
     except (ValueError, OverflowError) as error:
         raise fault(node, str(error)) from None

@@ -1,4 +1,4 @@
-"""What a function computes as a hash: equal for functions that differ in names only."""
+"""A hash of what a function computes: equal for functions that differ only in names."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .nodes import Buffer, Function, Var
 
 
 def fingerprint(function: Function) -> str:
-    """SHA-256 of a function but for its name and note; variables and buffers count by the order they appear in."""
+    """SHA-256 of a function except its name and note; variables and buffers are numbered in order of appearance."""
     tokens: list[str] = []
     numbers: dict[str, int] = {}
     stack: list[Any] = [function.body, function.params]

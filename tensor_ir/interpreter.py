@@ -1,9 +1,9 @@
 """Runs any function with NumPy, exactly as `nodes` says: the reference native code is measured against.
 
 Every stage runs: multi-dimensional buffers and `Brgemm` before the pipeline, explicit lanes after it. Arithmetic is
-done in the dtype. Locals start as a poison pattern (NaN, the extreme integer), so that use of undefined values shows.
-An access out of bounds is an InternalError. `fma` is computed in float64 and rounded to f32, and the sums of a float
-`Brgemm` in float64 and rounded once: both may differ from the native code in the last bits.
+done in the dtype. Locals start with a poison pattern (NaN, the extreme integer), so that uses of undefined values are
+visible. An access out of bounds is an InternalError. `fma` is computed in float64 and rounded to f32, and the sums of a
+float `Brgemm` in float64 and rounded once: both may differ from the native code in the last bits.
 
 A function is first turned into nested closures, one per node, which run about three times faster than walking the tree.
 """
@@ -70,7 +70,7 @@ def run(
 
 
 def poison(dtype: DType) -> Any:
-    """What undefined memory reads as: NaN, the least signed, the greatest unsigned number, True."""
+    """The value of undefined memory: NaN, the least signed or the greatest unsigned number, True."""
     if dtype.is_float:
         return dtype.numpy.type(math.nan)
     if dtype == BOOL:
@@ -228,7 +228,7 @@ class _Runner:
         return invoke
 
     def _binding(self, function: str, args: Sequence[Slice | Expr]) -> Callable[[Env], Env]:
-        """How to make the environment of a call from that of the caller."""
+        """Builds the environment of a call from that of the caller."""
         params = self._find(function).params
         if len(params) != len(args):
             raise InternalError(f"'{function}' takes {len(params)} arguments, got {len(args)}")

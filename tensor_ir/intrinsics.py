@@ -62,7 +62,7 @@ def _dot(group: int) -> Meaning:
     """acc[i] + the sum over j < group of a[group * i + j] * b[group * i + j].
 
     Integers wrap. Floats: the last product of a group is added first; products are exact, each sum is rounded to f32.
-    That is what `vdpbf16ps` does, but for its zeros: a subnormal operand or sum may count as zero.
+    That is what `vdpbf16ps` does, except that it may treat a subnormal operand or sum as zero.
     """
 
     def meaning(acc: Any, a: Any, b: Any) -> Any:

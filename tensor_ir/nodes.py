@@ -8,20 +8,20 @@ both; `Broadcast`, `Ramp` and `Cast` convert. Index arithmetic is `s64`, loop va
 Arithmetic. Integers wrap. Integer division and remainder round towards minus infinity; x // 0 and x % 0 are 0 and
 MIN // -1 is MIN. Float division is IEEE; a float remainder has the sign of the divisor. `min` and `max` return NaN
 when either operand is NaN. A shift by the bit width or more gives 0 (or the sign, for a signed right shift); a negative
-amount counts as such. Float to integer truncates and saturates, NaN becomes 0.
-Casting to bool tests for != 0. f32 arithmetic is never reordered or contracted; a fused multiply-add is written `fma`.
-16-bit floats are storage types: they are loaded, stored, cast and selected, and computed with as f32, but by `dot2`.
-`dot2(acc, a, b)` and `dot4(acc, a, b)` add to each lane of acc the products of 2 or 4 neighbouring lanes of a and b:
-bf16 x bf16 to f32, s16 x s16 to s32; u8 or s8 x s8 to s32. Integers wrap: no emitter saturates. Of two bf16 products,
-which are exact, the second is added first and each sum is rounded to f32; a subnormal operand or sum may count as zero
-there, as it does for `vdpbf16ps`, so that results agree within 2^-126 times the largest other operand, 1 at least.
+amount counts as at least the bit width. Float to integer truncates and saturates, NaN becomes 0. Casting to bool tests
+for != 0. f32 arithmetic is never reordered or contracted; a fused multiply-add is written `fma`. 16-bit floats are
+storage types: they are loaded, stored, cast and selected; arithmetic other than `dot2` converts them to f32. `dot2(acc,
+a, b)` and `dot4(acc, a, b)` add to each lane of acc the products of 2 or 4 neighbouring lanes of a and b: bf16 x bf16
+to f32, s16 x s16 to s32; u8 or s8 x s8 to s32. Integers wrap: no emitter saturates. Of two bf16 products, which are
+exact, the second is added first and each sum is rounded to f32; a subnormal operand or sum may count as zero there, as
+it does for `vdpbf16ps`, so that results agree within 2^-126 times the largest other operand, 1 at least.
 
 Memory. A `Buffer` is a dense row-major array of static shape. Distinct parameters of one function may alias only if
-an op was planned in place: then each element is written at the same place it was last read. Indices are in bounds.
-`Load` and `Store` with `lanes` > 1 touch `lanes` consecutive elements from the indexed one. `active` (a constant, 0 <
-active <= lanes) limits that to the first `active`: the others are neither read nor written, and load as zero.
-A `Load` whose last index has lanes > 1 is a gather, a `Store` with such an index a scatter.
-Locals (`Allocate`) start undefined, live to the end of the enclosing block, and are private to a parallel iteration.
+an op was planned in place: then each element is written at the address from which it was last read. Indices are in
+bounds. `Load` and `Store` with `lanes` > 1 touch `lanes` consecutive elements from the indexed one. `active` (a
+constant, 0 < active <= lanes) limits that to the first `active`: the others are neither read nor written, and load as
+zero. A `Load` whose last index has lanes > 1 is a gather, a `Store` with such an index a scatter. Locals (`Allocate`)
+start undefined, live to the end of the enclosing block, and are private to a parallel iteration.
 
 Loops. `begin` and `end` are evaluated once; `step` is a positive constant. `serial` runs in order. `parallel`: the
 iterations are independent and may run at the same time. `unrolled`: bounds are constants; copied by the unroll pass.
@@ -29,7 +29,7 @@ iterations are independent and may run at the same time. `unrolled`: bounds are 
 with an index free of the loop variable, op one of add, mul, min, max, and, or, or fma(a, b, x[c]); those may be
 reassociated.
 
-`While` evaluates its condition, loads included, before every round; it ends when the body makes it false.
+`While` evaluates its condition, loads included, before every iteration; it ends when the body makes it false.
 
 A `Let` binds a name once; it is visible to the end of the enclosing block. Expressions have no side effects.
 """
@@ -277,7 +277,7 @@ class If:
 
 @dataclass(frozen=True)
 class While:
-    """Run `body` as long as the scalar bool, looked at before every round, holds."""
+    """Run `body` while the scalar bool, evaluated before every iteration, holds."""
 
     condition: Expr
     body: Stmt
@@ -285,7 +285,7 @@ class While:
 
 @dataclass(frozen=True)
 class Slice:
-    """A place in a buffer, passed to a function or an intrinsic: the address of the element at `indices`.
+    """An address in a buffer, passed to a function or an intrinsic: that of the element at `indices`.
 
     The callee may see another shape, and another dtype where `buffer` is the u8 arena.
     """
@@ -296,9 +296,9 @@ class Slice:
 
 @dataclass(frozen=True)
 class Epilogue:
-    """What a `Brgemm` does to each finished element before its store: C[row, col] = value.
+    """Applied by a `Brgemm` to each finished element before its store: C[row, col] = value.
 
-    `acc` stands for the accumulated element, `row` and `col` for its place relative to the slice of C. `lets` are
+    `acc` is the accumulated element, `row` and `col` are its indices relative to the slice of C. `lets` are
     bound in order before `value`.
     """
 

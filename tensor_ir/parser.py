@@ -1,6 +1,7 @@
 """Tensor IR from its text (see `printer`), by way of Python's own parser: `parse_module(print_module(m)) == m`.
 
-Types are not written where they follow: every name is declared with one, and operators keep that of their operands.
+Types are written only where they cannot be inferred: names are declared with a type, operators keep their operands'
+type.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ _LOOP_KINDS: dict[str, LoopKind] = {
 
 
 def parse_module(text: str) -> Module:
-    """The program of a text. UserError with the line where it is no Tensor IR."""
+    """Parse the text of a program. UserError naming the line that is not Tensor IR."""
     try:
         tree = ast.parse(text)
         return _module(tree)
@@ -59,7 +60,7 @@ def parse_module(text: str) -> Module:
 
 
 def parse_function(text: str) -> Function:
-    """The only function of a text. UserError when there is not exactly one."""
+    """Parse a text of one function. UserError when there is not exactly one."""
     functions = parse_module(text).functions
     if len(functions) != 1:
         raise UserError(f"Tensor IR text: one function is expected, got {len(functions)}")
@@ -148,7 +149,7 @@ class _Parser(ExpressionParser):
                 return While(self.expr(node.test), self._suite(node.body))
             case ast.With(items=[item]):
                 return self._with(node, item)
-        raise fault(node, f"{type(node).__name__} is no statement of Tensor IR")
+        raise fault(node, f"{type(node).__name__} is not a statement of Tensor IR")
 
     def _for(self, node: ast.For) -> Stmt:
         call, target = node.iter, node.target
@@ -235,7 +236,7 @@ class _Parser(ExpressionParser):
         value = self.expr(last.value)
         self.scope = outer
         if len(lets) != len(body) - 1:
-            raise fault(call, "an epilogue holds nothing but bindings and a return")
+            raise fault(call, "an epilogue may hold only bindings and a return")
         return Epilogue(row, col, acc, value, tuple(lets))
 
     def _call_statement(self, name: str, call: ast.Call) -> Stmt:
@@ -248,12 +249,12 @@ class _Parser(ExpressionParser):
                     keywords=[ast.keyword(arg="active", value=n)],
                 ):
                     return Store(*self.place(place), self.expr(value), self.integer(n))
-            raise fault(call, "store takes a place, a value and active=")
+            raise fault(call, "store takes an address, a value and active=")
         if call.keywords:
             raise fault(call, f"the arguments of '{name}' have no names")
         if name == "prefetch":
             if len(call.args) != 1:
-                raise fault(call, "prefetch takes one place")
+                raise fault(call, "prefetch takes one address")
             return Prefetch(self._slice(call.args[0]))
         if name == "parallel_invoke":
             match call.args:
@@ -286,4 +287,4 @@ class _Parser(ExpressionParser):
                 return Slice(
                     self.buffer(name, node), tuple([self.expr(index) for index in indices])
                 )
-        raise fault(node, "a buffer or a place in it, such as x.at(4, 0), is expected")
+        raise fault(node, "a buffer or an address in it, such as x.at(4, 0), is expected")

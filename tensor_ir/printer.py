@@ -63,7 +63,7 @@ INFIX = {
     "div": ("//", 7),
     "mod": ("%", 7),
 }
-"""Operator and precedence of what is written infix; `div` of floats is `/`."""
+"""Symbol and precedence of infix operators; `div` of floats is `/`."""
 
 COMPARE = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 _COMPARISON, _SIGN, _ATOM = 1, 8, 9
@@ -93,7 +93,7 @@ def print_function(function: Function) -> str:
 
 
 def print_stmt(stmt: Stmt) -> str:
-    """One statement with what it holds, ending with a newline."""
+    """One statement with its nested statements, ending with a newline."""
     return "\n".join(_lines(stmt, 0)) + "\n"
 
 

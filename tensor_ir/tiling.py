@@ -4,10 +4,12 @@ from __future__ import annotations
 
 
 def k_splits(rows: int, vectors: int) -> int:
-    """Sets of accumulators k is dealt out to: tiles of few accumulators would wait for the multiply-add's latency.
+    """Number of accumulator sets that k is split over: tiles of few accumulators would wait for the multiply-add's
+    latency.
 
-    Eight independent accumulators keep two multiply-adds a cycle of latency 4 busy. `rows` is the height the problem
-    is tiled with, not that of a remainder, so the order of each sum does not depend on how rows are dealt to threads.
+    Eight independent accumulators keep two multiply-adds per cycle of latency 4 busy. `rows` is the height the problem
+    is tiled with, not that of a remainder, so the order of each sum does not depend on how rows are distributed over
+    threads.
     """
     return min(4, max(1, 8 // (rows * vectors)))
 
@@ -16,7 +18,7 @@ def split_rows(m: int, rows: int) -> list[tuple[int, int, int]]:
     """Cut m rows into (first row, count of tiles, rows per tile) runs of tiles of at most `rows`.
 
     A remainder is shared with the last full tile, so that no tile is left with too few accumulators to hide the
-    latency of its multiply-adds: 128 rows by 6 are 20 tiles of 6 and 2 of 4.
+    latency of its multiply-adds: 128 rows in tiles of 6 are 20 tiles of 6 and 2 of 4.
     """
     full, rest = divmod(m, rows)
     if not rest:

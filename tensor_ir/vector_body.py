@@ -3,8 +3,8 @@
     c[i * 32 + j] = a[j * 4] + b[i]     for j in [base, base + 8) is
     c[i * 32 + base] = a[broadcast(base * 4, 8) + ramp(0, 8) * broadcast(4, 8)] + broadcast(b[i], 8)
 
-What all lanes share stays scalar. An index that moves by one from lane to lane is a contiguous access, by none a scalar
-one, otherwise a gather or scatter. Locals of the body get an element per lane.
+Values shared by all lanes stay scalar. An index that advances by one per lane is a contiguous access, one that does not
+change a scalar access, any other a gather or scatter. Locals of the body get an element per lane.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from .nodes import (
 )
 from .visitor import substitute_expr, vars_in, walk
 
-LANE, TRIP = "%lane", "%trip"  # names no program has
+LANE, TRIP = "%lane", "%trip"  # names that no program uses
 
 
 class NotVectorizable(Exception):
@@ -69,7 +69,7 @@ class Accumulator:
         return self.buffer.shape[0] if self.slots is None else len(self.slots)
 
     def index(self, slot: Expr, copy: int = 0) -> Expr:
-        """Where in `lanes_buffer` the lanes of x[slot] are, in one of several independent copies."""
+        """The index in `lanes_buffer` of the lanes of x[slot], in one of several independent copies."""
         number = slot if self.slots is None else t.as_expr(self.slots.index(slot))
         return t.mul(t.add(number, copy * self.count), self.lanes)
 
@@ -106,7 +106,7 @@ def accumulation(s: Store) -> tuple[str, tuple[Expr, ...]] | None:
 
 
 def identity(op: str, dtype: DType) -> Expr:
-    """The scalar that `op` (of REDUCE_OPS) leaves every other as it is with."""
+    """The identity of `op` (of REDUCE_OPS)."""
     if op in ("add", "or"):
         return t.const(0, dtype)
     if op == "mul" or dtype.kind == "bool":
@@ -179,7 +179,7 @@ class BodyVectorizer:
         )
 
     def _stride(self, index: Expr) -> tuple[int | None, Expr]:
-        """(step of an index from lane to lane, or None if it is no fixed step; the index in lane 0)."""
+        """(step of an index from lane to lane, or None if it is not a fixed step; the index in lane 0)."""
         form = self.algebra.affine(index)
         stride = 0
         for key, (atom, coefficient) in form.terms.items():
@@ -228,7 +228,7 @@ class BodyVectorizer:
             self.vectors[s.var.name] = new
             self.varying.add(s.var.name)
             if s.var.dtype == S64 and not any(isinstance(n, Load) for n in walk(s.value)):
-                # Indices look through it, and so may still be found contiguous.
+                # Indices are analysed through it, so accesses may still be contiguous.
                 self.algebra.values[s.var.name] = s.value
                 self.scalars[s.var.name] = substitute_expr(s.value, self.scalars)
         return Let(new, value)
@@ -249,7 +249,7 @@ class BodyVectorizer:
             )
         stride, at = self._stride(index)
         if stride == 0:
-            raise NotVectorizable("iterations store to one place")
+            raise NotVectorizable("iterations store to the same element")
         place = at if stride == 1 else self._lane_index(index, stride, at)
         return Store(s.buffer, (place,), self.vector(s.value), self.chunk.active)
 
@@ -265,7 +265,7 @@ class BodyVectorizer:
             new: Expr = Binary(found[0], old, terms[0])
         else:
             new = Call("fma", (*terms, old), old.dtype, old.lanes)
-        if self.chunk.active is not None:  # lanes that do not exist keep what they hold
+        if self.chunk.active is not None:  # inactive lanes keep their values
             lanes = self.chunk.lanes
             exists = Compare(
                 "lt", Ramp(t.ZERO, lanes), Broadcast(t.as_expr(self.chunk.active), lanes)

@@ -1,7 +1,7 @@
-"""What legal Tensor IR is: one short rule per kind of node, checked after every pass in tests and in debug runs.
+"""The rules of legal Tensor IR: one short rule per kind of node, checked after every pass in tests and in debug runs.
 
-The stage "any" admits everything `nodes` describes; "final" is what code generation takes: no Brgemm, serial loops
-only, 1-D buffers only.
+The stage "any" admits everything `nodes` describes; "final" is the input of code generation: no Brgemm, only serial
+loops, only 1-D buffers.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def verify(module: Module, stage: Stage = "any") -> Module:
                 f"function '{name}': a name must be a unique identifier, and no word of the language"
             )
     if module.entry and module.entry not in names:
-        raise InternalError(f"module: entry '{module.entry}' is no function of it")
+        raise InternalError(f"module: entry '{module.entry}' is not a function of it")
     for function in module.functions:
         try:
             _Checker(module, stage).function(function)
@@ -123,7 +123,7 @@ class _Checker:
         self.stmt(function.body)
 
     def stmt(self, s: Stmt) -> None:
-        """The rules of one statement and what it holds."""
+        """The rules of one statement and the statements inside it."""
         getattr(self, "_" + type(s).__name__.lower())(s)
 
     def _bind(self, named: Var | Buffer) -> None:
@@ -229,7 +229,11 @@ class _Checker:
     def _contraction(self, s: Brgemm) -> None:
         """The types of a product."""
         a, b, c, acc = s.a.buffer.dtype, s.b.buffer.dtype, s.c.buffer.dtype, s.accumulator
-        _require(BOOL not in (a, b) and a.is_float == b.is_float, "brgemm takes numbers alike", s)
+        _require(
+            BOOL not in (a, b) and a.is_float == b.is_float,
+            "brgemm takes two floats or two integers",
+            s,
+        )
         _require(
             c == acc or (s.epilogue is not None and not s.accumulate),
             f"brgemm of {a} and {b} sums in {acc}, which only an epilogue may store as {c}",
@@ -270,7 +274,7 @@ class _Checker:
 
     def _arguments(self, s: Invoke | ParallelInvoke, args: Sequence[Slice | Expr]) -> None:
         callee = self.functions.get(s.function)
-        _require(callee is not None, f"'{s.function}' is no function of the module", s)
+        _require(callee is not None, f"'{s.function}' is not a function of the module", s)
         assert callee is not None
         takes = len(callee.params)
         _require(len(args) == takes, f"'{s.function}' takes {takes} arguments, got {len(args)}", s)
@@ -296,7 +300,7 @@ class _Checker:
                 _require(bound is not None, f"'{inner.name}' is not bound")
                 _require(
                     bound == inner,
-                    f"'{inner.name}' is used as {_type(inner)} but is bound otherwise",
+                    f"'{inner.name}' is used as {_type(inner)} but bound as another type",
                 )
             elif isinstance(inner, Load):
                 self._access(inner, inner.lanes)
@@ -358,7 +362,7 @@ def _agree(a: Expr, b: Expr) -> Broken:
 
 def _unary(e: Unary) -> Broken:
     if e.op not in UNARY_OPS:
-        yield f"'{e.op}' is no unary operator"
+        yield f"'{e.op}' is not a unary operator"
     if (e.op in _FLOAT_OPS and not e.dtype.is_float) or (e.op == "not" and e.dtype.is_float):
         yield f"{e.op} does not take {e.dtype}"
     if e.op != "not" and e.dtype == BOOL:
@@ -368,7 +372,7 @@ def _unary(e: Unary) -> Broken:
 
 def _binary(e: Binary) -> Broken:
     if e.op not in BINARY_OPS:
-        yield f"'{e.op}' is no binary operator"
+        yield f"'{e.op}' is not a binary operator"
     if e.op in _BIT_OPS and e.dtype.is_float:
         yield f"{e.op} does not take {e.dtype}"
     if e.op not in ("and", "or", "xor") and e.dtype == BOOL:
@@ -378,7 +382,7 @@ def _binary(e: Binary) -> Broken:
 
 def _compare(e: Compare) -> Broken:
     if e.op not in COMPARE_OPS:
-        yield f"'{e.op}' is no comparison"
+        yield f"'{e.op}' is not a comparison"
     yield from _agree(e.left, e.right)
 
 
@@ -402,7 +406,7 @@ def _ramp(e: Ramp) -> Broken:
 def _call(e: Call) -> Broken:
     known = INTRINSICS.get(e.name)
     if known is None or known.arity != len(e.args):
-        yield f"'{e.name}' is no intrinsic of {len(e.args)} arguments"
+        yield f"'{e.name}' is not an intrinsic of {len(e.args)} arguments"
     elif (known.float_only and not e.dtype.is_float) or not _reduces(e.name, e.dtype):
         yield f"{e.name} does not take {e.dtype}"
     elif known.retypes:

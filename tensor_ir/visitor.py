@@ -103,7 +103,7 @@ _STATEMENTS_IN: dict[type, Callable[[Any], tuple[Node, ...]]] = {
 
 
 def walk_statements(node: Node) -> Iterator[Node]:
-    """As `walk`, without the expressions: a fraction of the nodes."""
+    """As `walk`, but statements only: a fraction of the nodes."""
     stack = [node]
     while stack:
         current = stack.pop()
@@ -158,8 +158,8 @@ def bound_names(node: Node) -> Iterator[str]:
 class Rewriter:
     """Rebuilds a tree bottom-up. A subclass overrides `<kind>` methods (`binary`, `for_`, ...) or `expr`/`stmt`.
 
-    A statement may become a tuple of statements, spliced into the enclosing block; () removes it. What did not change
-    comes back as the same object.
+    A statement may become a tuple of statements, spliced into the enclosing block; () removes it. Unchanged nodes are
+    returned as the same object.
     """
 
     _methods: ClassVar[dict[type, Callable[[Any, Any], Any] | None]]
@@ -189,7 +189,7 @@ class Rewriter:
         """Rewrite the body of a loop or branch, which is one statement before and after."""
         new = self.stmt(s)
         if isinstance(new, Block) and isinstance(s, Block) and len(new.body) != len(s.body):
-            new = new.body  # so that a block that has shrunk to one statement goes
+            new = new.body  # a block that has shrunk to one statement is unwrapped
         return block_of(new) if isinstance(new, tuple) else new
 
     def buffer(self, buffer: Buffer) -> Buffer:
@@ -414,7 +414,7 @@ class _Substitution(Rewriter):
 
 
 class RenamedCopy(_Substitution):
-    """Substitution that also gives what is bound inside fresh names, scope by scope."""
+    """Substitution that also renames everything bound inside to fresh names, scope by scope."""
 
     def __init__(self, names: Names, values: Mapping[str, Expr]) -> None:
         super().__init__(values, {})
@@ -465,5 +465,5 @@ def substitute(
 
 
 def renamed_copy(s: Stmt, names: Names, values: Mapping[str, Expr] | None = None) -> Stmt:
-    """`s` with `values` put in and all it binds under fresh names: a copy to stand beside the original."""
+    """A copy of `s` with `values` substituted and all bound names fresh, to be used beside the original."""
     return RenamedCopy(names, values or {}).body(s)

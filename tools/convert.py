@@ -62,7 +62,7 @@ def target_of(name: str) -> str:
     found = [key for key, t in TARGETS.items() if name == key or f".{name}".endswith(t.suffix)]
     if not found:
         known = ", ".join(f"{key} ({target.suffix})" for key, target in TARGETS.items())
-        raise UserError(f"'{name}' is no format that is written; known are {known}")
+        raise UserError(f"'{name}' is not a format that is written; known are {known}")
     return max(found, key=lambda key: (name == key, len(TARGETS[key].suffix)))
 
 

@@ -39,7 +39,7 @@ class Part:
 class GraphDifference:
     """What of either graph has no counterpart, by name, and the places they part, the earliest in the first first.
 
-    `renamed` inputs are no difference: they are at the same place and of the same type.
+    `renamed` inputs are not a difference: they are at the same place and of the same type.
     """
 
     only_first: tuple[str, ...] = ()

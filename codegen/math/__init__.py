@@ -1,4 +1,4 @@
-"""Vector math: one function a file, written once against `VectorOps`. `MATH` names them for f32."""
+"""Vector math: one function per file, written once against `VectorOps`. `MATH` lists them for f32."""
 
 from __future__ import annotations
 

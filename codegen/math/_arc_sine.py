@@ -1,4 +1,4 @@
-"""The polynomial and the halving that asin and acos share, in f64."""
+"""The polynomial and the argument halving shared by asin and acos, in f64."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The common end of log and log1p in f32."""
+"""The final steps shared by log and log1p in f32."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ _ROUND = 1.5 * 2.0**52 + 1023
 
 
 def log2(wide: VectorOps, x: Value) -> Value:
-    """Base-2 logarithm of a normal positive f64, relative error < 2**-44; 0, inf and NaN are the caller's."""
+    """Base-2 logarithm of a normal positive f64, relative error < 2**-44; the caller handles 0, inf and NaN."""
     field = _exponent_field(wide, x)
     mantissa = wide.int_sub(
         wide.int_add(wide.to_bits(x), wide.int_const(_FIELD_OFFSET << 52)),
@@ -44,7 +44,7 @@ def log2(wide: VectorOps, x: Value) -> Value:
 def log2_1p(wide: VectorOps, x: Value) -> Value:
     """log2(1 + x) for finite x > -1 in f64, relative error < 2**-44 also next to 0.
 
-    With 1 + x = 2**e (1 + f), f is x 2**-e + (2**-e - 1): the digits that 1 + x loses are not.
+    With 1 + x = 2**e (1 + f), f is x 2**-e + (2**-e - 1), which keeps the digits that 1 + x loses.
     """
     field = _exponent_field(wide, wide.add(x, wide.const(1.0)))
     inverse_bits = wide.int_sub(

@@ -30,8 +30,8 @@ def exp(ops: VectorOps, x: Value) -> Value:
     """e ** x for every f32, error <= 1.2 ULP; denormal results are rounded, not flushed.
 
     Method: x = n ln 2 + r with n integer and |r| <= ln(2) / 2, reduced with ln 2 in two parts; a polynomial of degree 6
-    gives e**r; 2**n is multiplied in as two powers of two, each normal, which makes overflow, underflow and NaN
-    come out right without a test. 18 instructions with FMA, 13 where one multiplies by 2**n: the bits are the same.
+    gives e**r; 2**n is multiplied in as two powers of two, each normal, which handles overflow, underflow and NaN
+    without a test. 18 instructions with FMA, 13 with an instruction that multiplies by 2**n; both give the same bits.
     Coefficients: iteratively reweighted least squares on 600 Chebyshev nodes until the error equioscillates, each
     coefficient rounded to f32 in turn, lowest first, and the others fitted again.
     """

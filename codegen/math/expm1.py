@@ -27,9 +27,9 @@ _ROUND = 1.5 * 2.0**23 + 126
 def expm1(ops: VectorOps, x: Value) -> Value:
     """e ** x - 1 for every f32, error <= 1.7 ULP; -1 at -inf, zeros keep their sign.
 
-    Method: x = n ln 2 + r; 2 (2**(n-1) p + (2**(n-1) - 1/2)) with p = e**r - 1 from a polynomial, half of the
-    power since 2**128 is none of f32; p itself where n = 0, so that denormals keep their digits.
-    Coefficients: iteratively reweighted least squares on Chebyshev nodes, rounded to f32 one after the other.
+    Method: x = n ln 2 + r; 2 (2**(n-1) p + (2**(n-1) - 1/2)) with p = e**r - 1 from a polynomial, half of the power
+    since 2**128 overflows f32; p itself where n = 0, so that denormals keep their digits. Coefficients: iteratively
+    reweighted least squares on Chebyshev nodes, rounded to f32 one after the other.
     """
     bounded = ops.max(ops.const(_LOWEST), ops.min(ops.const(_HIGHEST), x))
     shifted = ops.fma(bounded, ops.const(_LOG2_E), ops.const(_ROUND))

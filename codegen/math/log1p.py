@@ -15,7 +15,7 @@ def log1p(ops: VectorOps, x: Value) -> Value:
     """log(1 + x) for every f32, error <= 1.85 ULP; -inf at -1, NaN below, zeros keep their sign.
 
     Method: the exponent e of 1 + x; then 1 + x = 2**e (1 + f) with f = x 2**-e + (2**-e - 1), which keeps the digits
-    that 1 + x loses. 2**-e is held four times larger, since 2**-128 is no normal f32.
+    that 1 + x loses. 2**-e is held four times larger, since 2**-128 is not a normal f32.
     """
     bits = ops.to_bits(ops.add(x, ops.const(1.0)))
     offset = ops.int_sub(bits, ops.int_const(SQRT_HALF_BITS))

@@ -36,9 +36,9 @@ def tanh(ops: VectorOps, x: Value) -> Value:
     """Hyperbolic tangent of every f32, error <= 1.85 ULP; odd, +-1 at the infinities.
 
     Method: 1 - 2 / (e**(2 a) + 1) on a = |x|, whose error is absolute, and below _SMALL an odd polynomial, chosen by
-    a select. n <= 26 in the reduction 2 a = n ln 2 + 2 r, and what an error there does shrinks as a grows: ln 2 in one
-    part is enough. 24 instructions with FMA.
-    Coefficients: iteratively reweighted least squares on Chebyshev nodes, rounded to f32 one after the other.
+    a select. n <= 26 in the reduction 2 a = n ln 2 + 2 r, and the effect of an error there shrinks as a grows: ln 2 in
+    one part is enough. 24 instructions with FMA. Coefficients: iteratively reweighted least squares on Chebyshev nodes,
+    rounded to f32 one after the other.
     """
     a = ops.min(ops.const(_SATURATED), ops.abs(x))
     shifted = ops.fma(a, ops.const(_TWO_LOG2_E), ops.const(_ROUND))

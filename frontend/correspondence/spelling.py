@@ -23,7 +23,7 @@ from fractions import Fraction
 from typing import Any
 
 KIND_WORDS = {"float": ("float",), "int": ("int", "uint"), "bool": ("bool",)}
-"""Conditions on the element type of the op's first operand that is no condition itself."""
+"""Conditions on the element type of the op's first operand that is not a condition itself."""
 
 _TAIL = re.compile(r"\s+(where|by|read only|write only)(?=\s|\Z)")
 _ITEM = re.compile(
@@ -138,7 +138,7 @@ def _is_literal(text: str) -> bool:
 def _matched(item: str, text: str) -> re.Match[str]:
     match = _ITEM.match(item)
     if match is None:
-        raise ValueError(f"'{item}' in '{text}' is no operand or attribute")
+        raise ValueError(f"'{item}' in '{text}' is not an operand or attribute")
     return match
 
 
@@ -171,5 +171,5 @@ def _conditions(clause: str, text: str) -> tuple[tuple[str, ...], dict[str, Any]
         elif name in KIND_WORDS:
             kinds += KIND_WORDS[name]
         else:
-            raise ValueError(f"'{item}' in '{text}' is no condition")
+            raise ValueError(f"'{item}' in '{text}' is not a condition")
     return kinds, fixed

@@ -34,7 +34,7 @@ def _if(node: NodeContext, call: Call) -> list[Value]:
     condition = node.scope.values[node.reference("cond")]
     count = condition.size if isinstance(condition, np.ndarray) else condition.details.elements
     if count != 1 or isinstance(condition, np.ndarray):
-        # What is no scalar holds where it has elements.
+        # What is not a scalar holds where it has elements.
         holds = (
             bool(known_scalar(condition))
             if isinstance(condition, np.ndarray) and count == 1

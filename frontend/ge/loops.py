@@ -128,7 +128,7 @@ def _while(node: NodeContext, call: Call) -> list[Value]:
 
 
 def _truth(graph: Graph, value: Value) -> Value:
-    """A condition as a bool[]; what is no scalar holds where it has elements."""
+    """A condition as a bool[]; what is not a scalar holds where it has elements."""
     count = value.size if isinstance(value, np.ndarray) else value.details.elements
     if isinstance(value, np.ndarray) or count != 1:
         return np.array(_holds(value) if isinstance(value, np.ndarray) else bool(count))

@@ -52,7 +52,7 @@ def load_hlo(
 
 
 def read_text(source: str | os.PathLike[str] | bytes) -> tuple[str, str]:
-    """(text, label for messages). UserError where the file cannot be read or is no text."""
+    """(text, label for messages). UserError where the file cannot be read or is not text."""
     label = "model" if isinstance(source, bytes) else f"'{os.fspath(source)}'"
     try:
         if not isinstance(source, bytes) and Path(source).is_dir():
@@ -60,7 +60,7 @@ def read_text(source: str | os.PathLike[str] | bytes) -> tuple[str, str]:
         data = source if isinstance(source, bytes) else Path(source).read_bytes()
         return data.decode("utf-8-sig"), label
     except UnicodeDecodeError as error:
-        raise UserError(f"{label} is not HLO text: byte {error.start} is no UTF-8") from error
+        raise UserError(f"{label} is not HLO text: byte {error.start} is not UTF-8") from error
     except FileNotFoundError as error:
         raise UserError(f"{label} does not exist") from error
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name

@@ -74,7 +74,7 @@ def _check_supported(nodes: list[NodeProto], label: str) -> None:
 def _make_inputs(
     proto: GraphProto, scope: Scope, specs: Mapping[str, InputSpec], label: str
 ) -> None:
-    # Before IR version 4 the weights were listed among the inputs too: those are no arguments of the model.
+    # Before IR version 4 the weights were listed among the inputs too: those are not arguments of the model.
     weights = {tensor.name for tensor in proto.initializer}
     infos = [info for info in proto.input if info.name not in weights]
     for name, details in resolve_inputs(infos, specs, label).items():

@@ -20,7 +20,7 @@ FunctionId = tuple[str, str]
 
 
 def inline_functions(source: ModelSource) -> ModelSource:
-    """The model with every call expanded that is no op of the table and has a body.
+    """The model with every call expanded that is not an op of the table and has a body.
 
     UserError where a function of the model calls itself. What cannot be expanded stays, to be listed as unsupported.
     """

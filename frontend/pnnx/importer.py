@@ -84,7 +84,7 @@ def _tensor(op: Operator, value: Value, scope: Scope) -> GraphTensor:
     if isinstance(value, GraphTensor):
         return value
     if value is None or isinstance(value, (str, list)):
-        raise UnsupportedError(f"{op}: a result that is no tensor is not supported")
+        raise UnsupportedError(f"{op}: a result that is not a tensor is not supported")
     return Node(op, ("*",), scope).constant(value, number_dtype(value))
 
 

@@ -49,7 +49,7 @@ def elementwise_formula(op: Op) -> Term:
 def reduction_formula(op: Op, count: int) -> ReductionFormula:
     """What a reduction over `count` elements does."""
     if not isinstance(op, Reduce):
-        raise InternalError(f"op '{op.op_name}' is no reduction")
+        raise InternalError(f"op '{op.op_name}' is not a reduction")
     element = op.row.element(Var("0", op.inputs[0].details.dtype.accumulator))
     finish = op.row.finish(Var("0", element.dtype), count)
     return ReductionFormula(_term(element, {}), op.row.combine, _term(finish, {}))

@@ -31,7 +31,7 @@ def print_elements(value: np.ndarray[Any, Any]) -> list[str]:
 
 
 def read_elements(texts: Sequence[str], dtype: DType) -> np.ndarray[Any, Any]:
-    """Inverse of `print_elements`: a flat array. UserError for a text that is no element of `dtype`."""
+    """Inverse of `print_elements`: a flat array. UserError for a text that is not an element of `dtype`."""
     try:
         if dtype.kind == "bool":
             return np.array([_BOOLS[text] for text in texts], dtype.numpy)
@@ -46,5 +46,5 @@ def read_elements(texts: Sequence[str], dtype: DType) -> np.ndarray[Any, Any]:
             if text[:2] == "0x":
                 bits[i] = int(text, 16)
     except (ValueError, KeyError, OverflowError) as error:
-        raise UserError(f"tensor text holds what is no {dtype} element: {error}") from error
+        raise UserError(f"tensor text holds an invalid {dtype} element: {error}") from error
     return values

@@ -84,7 +84,7 @@ class _Tile:
         self.dtype = self.g.accumulator
         self.lanes = self.target.lanes(self.dtype)
         self.vectors = -(-self.g.n // self.lanes)
-        # By the width of the panel, not of its rest, so that equal columns have equal sums.
+        # By the width of the panel, not of its remainder, so that equal columns have equal sums.
         self.splits = k_splits(self.g.tile_rows, -(-self.g.n_padded // self.lanes))
         shape = (self.splits * self.rows, self.vectors * self.lanes)
         self.acc = Buffer(self.names.fresh("acc"), self.dtype, shape, "local")
@@ -173,7 +173,7 @@ class _Tile:
             return Broadcast(t.cast(Load(g.a.buffer, place), self.dtype), self.lanes)
         is_last = isinstance(k, Const) and (k.value + 1) * g.k_group > g.k
         group = Load(g.a.buffer, place, g.k_group, g.k % g.k_group if is_last else None)
-        word = t.bitcast(group, S32)  # one broadcast, whatever is in it
+        word = t.bitcast(group, S32)  # one broadcast of the whole group
         return t.bitcast(Broadcast(word, self.lanes), g.a.buffer.dtype)
 
     def _prefetch(self, step: Expr) -> list[Stmt]:
@@ -194,7 +194,7 @@ class _Tile:
         return hints
 
     def _multiply_add(self, a: Expr, b: Expr, acc: Expr) -> Expr:
-        """One rounding where the ISA has the instruction; emulating it elsewhere would cost ten times as much."""
+        """One rounding if the ISA has the instruction; emulating it would cost ten times as much."""
         if self.g.k_group > 1:
             return t.call(f"dot{self.g.k_group}", acc, a, b)
         fused = self.table.has_fma and self.dtype.is_float

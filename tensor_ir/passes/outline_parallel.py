@@ -76,7 +76,7 @@ class _Outliner(Rewriter):
         bound = set(bound_names(s))
         free = [var for var in vars_in(s).values() if var.name not in bound]
         if self.algebra.trips(s) is None or any(var.lanes > 1 for var in free):
-            # Neither a count that varies nor a vector can be passed on: keep this loop here, look further inside.
+            # Neither a varying count nor a vector can be passed: keep this loop here, and look further inside.
             return replace(s, kind="serial", body=self.body(s.body))
         task, count = self._task(loops, free)
         self.tasks.append(task)
@@ -130,7 +130,7 @@ class _Outliner(Rewriter):
 
 
 def _nest(outer: For) -> list[For]:
-    """The loop and the parallel loops directly inside it, each with nothing else around and a fixed count."""
+    """The loop and the parallel loops directly inside it, perfectly nested and with fixed counts."""
     loops = [outer]
     while isinstance(loops[-1].body, For) and loops[-1].body.kind == "parallel":
         inner = loops[-1].body

@@ -52,7 +52,7 @@ def simplify(module: Module, target: Target) -> Module:
 
 
 class _Simplifier(Rewriter):
-    """One walk, outside in, so that the ranges of the loops around are known."""
+    """One top-down walk, so that the ranges of enclosing loops are known."""
 
     def __init__(self, function: Function) -> None:
         self.names = Names(bound_names(function))
@@ -69,7 +69,7 @@ class _Simplifier(Rewriter):
         return super().expr(e)
 
     def _renamed_vars(self, e: Expr) -> Expr:
-        """Index arithmetic with the variables as they are called now."""
+        """Index arithmetic with the variables under their current names."""
         if type(e) is Var:
             return self.renamed.get(e.name, e)
         if type(e) is Binary and e.op in INDEX_OPS:
@@ -102,7 +102,7 @@ class _Simplifier(Rewriter):
         return self._lane_index(new) if new.lanes > 1 and new.dtype == S64 else new
 
     def _lane_index(self, e: Binary) -> Expr:
-        """Index arithmetic on vectors: what all lanes share is done once."""
+        """Index arithmetic on vectors: the part that all lanes share is computed once."""
         if e.op not in INDEX_OPS or not isinstance(e.right, Broadcast):
             return e
         if isinstance(e.left, Broadcast):
@@ -195,7 +195,7 @@ class _Simplifier(Rewriter):
         return new
 
     def _unique(self, name: str) -> str:
-        """The name itself the first time, one that occurs nowhere in the function after that."""
+        """The name itself the first time, a fresh one after that."""
         if name not in self.seen:
             self.seen.add(name)
             return name
@@ -236,7 +236,7 @@ class _Simplifier(Rewriter):
         return s if same else For(var, begin, end, body, s.kind, s.step)
 
     def _single_trip(self, s: For, begin: Expr) -> Stmt:
-        """The body with the variable replaced by where it begins."""
+        """The body with the variable replaced by its initial value."""
         outer = self.renamed.get(s.var.name)
         self.renamed[s.var.name] = begin
         body = self.body(s.body)
@@ -273,7 +273,7 @@ def _known(e: Expr) -> Any:
 
 
 def _literal(value: Any, dtype: DType, lanes: int) -> Expr:
-    """The constant in its shortest decimal form: 0.1 and not 0.10000000149011612 for an f32."""
+    """The constant in its shortest decimal form: 0.1 instead of 0.10000000149011612 for an f32."""
     return const(float(str(value)) if dtype.is_float else value.item(), dtype, lanes)
 
 

@@ -2,7 +2,7 @@
 
 before   for i in unrolled(0, 3): c[i] = 0.0
 after    c[0] = 0.0; c[1] = 0.0; c[2] = 0.0
-Requires: bounds that are constants. Ensures: no `unrolled` loops; what copies bind has names of its own.
+Requires: bounds that are constants. Ensures: no `unrolled` loops; copies bind fresh names.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def _unroll_function(function: Function) -> Function:
 
 
 class _FoldingCopy(RenamedCopy):
-    """A copy in which index arithmetic on the values put in is folded at once."""
+    """A copy in which index arithmetic on the substituted values is folded at once."""
 
     def binary(self, e: Binary) -> Expr:
         left, right = self.expr(e.left), self.expr(e.right)

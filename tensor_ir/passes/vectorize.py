@@ -3,8 +3,8 @@
 before   for j in vector(0, 19): c[i * 19 + j] = a[j]
 after    for j_1 in range(0, 16, 8): c[i * 19 + j_1] = load(a[j_1], 8)
          store(c[i * 19 + 16], load(a[16], 4, active=3), active=3)
-Accumulations into a local run on vectors of partial results, four of them in turn where the loop is long, which are
-combined after the loop in an order given by its extent.
+Accumulations into a local run on vectors of partial results (four, used in turn, in long loops), which are combined
+after the loop in an order given by its extent.
 Requires: 1-D buffers. Ensures: no `vector` loops; one that has no vector form runs one element at a time.
 """
 
@@ -75,7 +75,7 @@ def _vectorize_function(function: Function, target: Target) -> Function:
 
 
 class _Vectorizer(Rewriter):
-    """Finds the innermost vector loops; on the way in it learns the ranges of the loops around them."""
+    """Finds the innermost vector loops and collects the ranges of the loops around them."""
 
     def __init__(self, target: Target, names: Names) -> None:
         self.target = target
@@ -112,7 +112,7 @@ class _VectorLoop:
     names: Names
 
     def statements(self) -> list[Stmt]:
-        """All that replaces the loop. NotVectorizable when it has no vector form."""
+        """The statements that replace the loop. NotVectorizable when it has no vector form."""
         extent = self.algebra.trips(self.loop)
         lanes = self.target.lanes(_widest(self.loop.body))
         if extent is not None:
@@ -136,7 +136,7 @@ class _VectorLoop:
             main, rest = self._varying_extent(lanes)
         else:
             main, rest = self._constant_extent(extent, lanes, copies), self._tail(extent, lanes)
-        if extent is None:  # what is left runs on the combined value
+        if extent is None:  # the remainder runs on the combined value
             return [*before, *main, *after, *rest]
         return [*before, *main, *rest, *after]
 
@@ -180,7 +180,7 @@ class _VectorLoop:
         return [self._chunk(base, offset, lanes, rest if rest < lanes else None, 0)]
 
     def _varying_extent(self, lanes: int) -> tuple[list[Stmt], list[Stmt]]:
-        """(loop of whole vectors, loop of the rest one by one) where the extent is known at run time only."""
+        """(loop of whole vectors, scalar loop of the remainder) for an extent known only at run time."""
         s = self.loop
         before: list[Stmt] = []
         begin = self._bound("begin", s.begin, before)
@@ -295,7 +295,7 @@ def _varying(loop: For) -> set[str]:
 
 
 def _check_accumulation(loop: For, name: str, stores: list[Store]) -> None:
-    """NotVectorizable unless all the body does with the buffer is to accumulate, by one operator."""
+    """NotVectorizable unless the body only accumulates into the buffer, by one operator."""
     ops = {found[0] if (found := accumulation(s)) else None for s in stores}
     uses = sum(isinstance(n, Load | Store) and n.buffer.name == name for n in walk(loop.body))
     if (
@@ -330,7 +330,7 @@ def _slots(a: Accumulator) -> tuple[Expr, ...]:
 
 
 def _start(a: Accumulator, copies: int) -> Iterator[Stmt]:
-    """Every lane starts with what changes nothing."""
+    """Every lane starts with the identity of the operator."""
     yield Allocate(a.lanes_buffer)
     for copy in range(copies):
         for slot in _slots(a):

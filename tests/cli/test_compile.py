@@ -166,7 +166,7 @@ KNOWN = ", ".join(SWITCHES)
         ([MODEL, "-X", "fuse"], f"-X must be no-SWITCH, got 'fuse'; switches are {KNOWN}"),
         ([MODEL, "--threads", "0"], "threads must be a whole number from 1 to 1024, got 0"),
         ([MODEL, "--input", "x"], "--input must be NAME=VALUE, got 'x'; write x=@x.npy, x=random or x=f32[8,13]"),
-        ([MODEL, "--input", "z=random"], "--input names 'z', which is no input of the model; its inputs are x"),
+        ([MODEL, "--input", "z=random"], "--input names 'z', which is not an input of the model; its inputs are x"),
         ([MODEL, "--input", "z=f32[2]"], "'{model}': there is no input 'z'; its inputs are 'x'"),
         ([MODEL, "--input", "x=f32[2]"],
          "'{model}': input 'x': the file declares f32[2,3], got f32[2]; the number of axes must agree"),

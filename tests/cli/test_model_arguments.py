@@ -130,7 +130,7 @@ def test_names_must_be_inputs() -> None:
         with pytest.raises(UserError) as error:
             check_names(names, {"w": "random"})
         assert str(error.value) == (
-            f"--input names 'w', which is no input of the model; its inputs are {known}"
+            f"--input names 'w', which is not an input of the model; its inputs are {known}"
         )
 
 

@@ -91,8 +91,8 @@ def test_names_that_files_cannot_bear(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["--input", "z=random"], "--input names 'z', which is no input of the model; its inputs are x"),
-        (["--input", "z=f32[2]"], "--input names 'z', which is no input of the model; its inputs are x"),
+        (["--input", "z=random"], "--input names 'z', which is not an input of the model; its inputs are x"),
+        (["--input", "z=f32[2]"], "--input names 'z', which is not an input of the model; its inputs are x"),
         (["--input", "x=f32[2,4]"], "input 'x' was compiled as f32[2,3], got f32[2,4]; compile again for that shape"),
         (["--input", "x"], "--input must be NAME=VALUE, got 'x'; write x=@x.npy, x=random or x=f32[8,13]"),
         (["--input", "x=@no.npy"], "input 'x': cannot read 'no.npy' (No such file or directory)"),

@@ -91,7 +91,7 @@ def test_a_symbol_defined_twice_is_refused() -> None:
 
 @pytest.mark.parametrize("code", [b"", b"\x7fELF\x01\x01" + bytes(90), b"MZ" + bytes(100)])
 def test_what_is_no_object_is_refused(code: bytes) -> None:
-    with pytest.raises(InternalError, match="is no relocatable 64-bit ELF"):
+    with pytest.raises(InternalError, match="is not a relocatable 64-bit ELF"):
         merge_objects([table("left", *LEFT), code])
 
 

@@ -95,7 +95,7 @@ class Subclass(np.ndarray):
 
 
 class Wrapped:
-    """Something that is no array but can become one."""
+    """Something that is not an array but can become one."""
 
     def __init__(self, array: np.ndarray) -> None:
         self.array = array

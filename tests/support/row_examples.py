@@ -39,7 +39,7 @@ def row_example(row: Row, spelling: Spelling) -> Graph:
 def _types_and_attrs(
     row: Row, spelling: Spelling
 ) -> tuple[list[tuple[DType, tuple[int, ...]]], dict[str, Any]]:
-    """Inputs and attributes of an op that the spelling can say; attributes are no defaults where it names them."""
+    """Inputs and attributes of an op that the spelling can say; attributes are not defaults where it names them."""
     cls = lookup(row.name)
     wanted = {k: v for k, v in spelling.fixed.items() if k != "rank"}
     if issubclass(cls, Elementwise):

@@ -79,26 +79,26 @@ def epilogue(value: Expr) -> Stmt:
 f32_1 = const(1, F32)
 ILLEGAL: dict[str, Stmt] = {
     "'y' is not bound": let(Var("y")),
-    "'n' is used as f32 but is bound otherwise": let(Var("n", F32)),
+    "'n' is used as f32 but bound as another type": let(Var("n", F32)),
     "operands must agree, got s64 and f32": let(Binary("add", n, f32_1)),
     "operands must agree, got f32 and f32 x 8": let(Binary("add", f32_1, Broadcast(f32_1, 8))),
     "bf16 is computed with as f32": let(Binary("add", Load(b16, (n,)), Load(b16, (n,)))),
-    "'power' is no binary operator": let(Binary("power", n, n)),
+    "'power' is not a binary operator": let(Binary("power", n, n)),
     "and does not take f32": let(Binary("and", f32_1, f32_1)),
     "add does not take bool": let(Binary("add", yes, yes)),
-    "'minus' is no unary operator": let(Unary("minus", n)),
+    "'minus' is not a unary operator": let(Unary("minus", n)),
     "sqrt does not take s64": let(Unary("sqrt", n)),
     "neg does not take bool": let(Unary("neg", yes)),
     "not does not take f32": let(Unary("not", f32_1)),
-    "'is' is no comparison": let(Compare("is", n, n)),
+    "'is' is not a comparison": let(Compare("is", n, n)),
     "the condition of a select must be bool in 1 lanes, got s64": let(Select(n, n, n)),
     "arms must agree, got s64 and f32": let(Select(yes, n, f32_1)),
     "a broadcast takes a scalar to at least 1 lane, got f32 x 4 to 8": let(
         Broadcast(t.const(1, F32, 4), 8)
     ),
     "a ramp starts at an integer scalar, got f32": let(Ramp(f32_1, 4)),
-    "'gamma' is no intrinsic of 1 arguments": let(Call("gamma", (f32_1,), F32)),
-    "'exp' is no intrinsic of 2 arguments": let(Call("exp", (f32_1, f32_1), F32)),
+    "'gamma' is not an intrinsic of 1 arguments": let(Call("gamma", (f32_1,), F32)),
+    "'exp' is not an intrinsic of 2 arguments": let(Call("exp", (f32_1, f32_1), F32)),
     "exp does not take s64": let(Call("exp", (n,), S64)),
     "arguments of exp must be f64": let(Call("exp", (f32_1,), F64)),
     "lanes of exp do not agree": let(Call("exp", (f32_1,), F32, 4)),
@@ -124,7 +124,7 @@ ILLEGAL: dict[str, Stmt] = {
     "loop 'i' must not be sideways": For(Var("i"), zero, one, empty, "sideways"),  # type: ignore[arg-type]
     "a condition must be a scalar bool": If(n, empty),
     "a condition must be a scalar bool, in `while n:`": While(n, empty),
-    "'g' is no function of the module": Invoke("g", ()),
+    "'g' is not a function of the module": Invoke("g", ()),
     "'callee' takes 2 arguments, got 1": Invoke("callee", (n,)),
     "the argument for 'p' of 'callee' has another type": Invoke("callee", (Slice(b16, (n,)), n)),
     "the argument for 'k' of 'callee'": Invoke("callee", (Slice(flat, (n,)), f32_1)),
@@ -171,7 +171,7 @@ def test_names_end_with_their_block() -> None:
             "",
             "function 'store': a name must be a unique identifier, and no word of the language",
         ),
-        (("f",), "main", "module: entry 'main' is no function of it"),
+        (("f",), "main", "module: entry 'main' is not a function of it"),
     ],
 )
 def test_modules(functions: tuple[str, ...], entry: str, message: str) -> None:

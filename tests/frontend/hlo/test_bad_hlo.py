@@ -189,7 +189,7 @@ def test_files_and_specs(tmp_path: Path) -> None:
     binary.write_bytes(b"HloModule m\xff")
     for wrong, expected in (
         (missing, f"'{missing}' does not exist"),
-        (binary, f"'{binary}' is not HLO text: byte 11 is no UTF-8"),
+        (binary, f"'{binary}' is not HLO text: byte 11 is not UTF-8"),
         (tmp_path, f"'{tmp_path}' is a directory; give the HLO file in it"),
     ):
         with pytest.raises(UserError) as caught:

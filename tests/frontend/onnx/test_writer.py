@@ -68,7 +68,7 @@ ROUNDED = (
     ),
     *("hard_sigmoid", "elu", "selu", "leaky_relu", "lrn"),
 )
-"""Written as several nodes, or with an attribute that is no float32: bits may differ."""
+"""Written as several nodes, or with an attribute that is not a float32: bits may differ."""
 
 
 def reference_of(proto: ModelProto, inputs: list[Array]) -> list[Array]:

@@ -82,7 +82,7 @@ LINES = [
     ("pnnx.Expression e 1 1 x y expr=add(@0,1", 4, "pnnx.Expression 'e': an expression must be complete, got "
      "'add(@0,1'"),
     ("F.relu r 1 2 x y z", 4, "F.relu 'r' must have 1 outputs, got 2"),
-    ("prim::Constant c 0 1 y value=red", 5, "pnnx.Output 'out': a result that is no tensor is not supported"),
+    ("prim::Constant c 0 1 y value=red", 5, "pnnx.Output 'out': a result that is not a tensor is not supported"),
 ]  # fmt: skip
 
 

@@ -37,5 +37,5 @@ def test_other_ops_have_none() -> None:
     op = graph.make("transpose", [x], {"perm": (1, 0)})
     with pytest.raises(InternalError, match="op 'transpose' is not elementwise"):
         elementwise_formula(op)
-    with pytest.raises(InternalError, match="op 'transpose' is no reduction"):
+    with pytest.raises(InternalError, match="op 'transpose' is not a reduction"):
         reduction_formula(op, 1)

@@ -260,7 +260,7 @@ def test_groups_that_were_once_wrong(body) -> None:  # type: ignore[no-untyped-d
 
 
 def test_layouts_must_agree_in_a_group() -> None:
-    """A product of packed weights, its bias and activation: the reorder is no part of the group."""
+    """A product of packed weights, its bias and activation: the reorder is not a part of the group."""
     graph = graph_of(LAYER)
     propagate_layouts(graph, CONTEXT)
     run_pass(fuse, graph)

@@ -42,8 +42,8 @@ def test_texts() -> None:
     ("texts", "dtype"),
     [(["1"], BOOL), (["1.5"], S8), (["200"], S8), (["-1"], U8), (["x"], F32), (["0xg"], F32)],
 )
-def test_rejects_what_is_no_element(texts: list[str], dtype: DType) -> None:
-    with pytest.raises(UserError, match=f"no {dtype} element"):
+def test_rejects_invalid_elements(texts: list[str], dtype: DType) -> None:
+    with pytest.raises(UserError, match=f"invalid {dtype} element"):
         read_elements(texts, dtype)
 
 
