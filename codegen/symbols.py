@@ -1,5 +1,4 @@
-"""Names of functions in LLVM IR: the kernel's own name, as far as that is possible; and what a model calls things, in
-comments."""
+"""Names of functions in LLVM IR: the kernel's own name where possible; names from the model appear in comments."""
 
 from __future__ import annotations
 

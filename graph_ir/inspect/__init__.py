@@ -1,4 +1,4 @@
-"""Read-only questions about graphs and results: comparisons, reorders left, formulas.
+"""Read-only analysis of graphs and results: comparisons, remaining reorders, formulas.
 
 May import: every floor of graph_ir.
 """

@@ -1,4 +1,4 @@
-"""How far a result may be from its reference, by dtype: one rule for every command and test."""
+"""The tolerance of results against their references, by dtype: one rule for every command and test."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Difference:
 
 
 def difference(actual: Array, expected: Array, exact: bool = False) -> Difference:
-    """Compare two arrays of one shape and dtype. NaN and infinities must stand in the same places."""
+    """Compare two arrays of one shape and dtype. NaN and infinities must be at the same positions."""
     dtype = from_numpy(expected.dtype)
     if actual.shape != expected.shape or actual.dtype != expected.dtype:
         return Difference(np.inf, np.inf, False)

@@ -1,4 +1,4 @@
-"""What an elementwise op or a reduction computes, as a tree writers of other formats can translate."""
+"""The formula of an elementwise op or a reduction, as a tree that writers of other formats can translate."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from ..ops.reduce import Reduce
 class Term:
     """One operation: `kind` is operand, const, unary, binary, compare, select, cast or call.
 
-    `name` is the operation of that kind in the Tensor IR's words, for an operand its number; `value` is that of a
-    constant. Terms that stand for the same value are the same object.
+    `name` is the operation's name in Tensor IR, for an operand its number; `value` is that of a
+    constant. Equal subterms are the same object.
     """
 
     kind: str
@@ -38,7 +38,7 @@ class ReductionFormula:
 
 
 def elementwise_formula(op: Op) -> Term:
-    """What one element of an elementwise op's output is; 16-bit floats are f32 on the way."""
+    """The formula of one output element of an elementwise op; 16-bit floats are computed as f32."""
     if not isinstance(op, Elementwise):
         raise InternalError(f"op '{op.op_name}' is not elementwise")
     operands = [Var(str(i), x.details.dtype.accumulator) for i, x in enumerate(op.inputs)]
@@ -47,7 +47,7 @@ def elementwise_formula(op: Op) -> Term:
 
 
 def reduction_formula(op: Op, count: int) -> ReductionFormula:
-    """What a reduction over `count` elements does."""
+    """The formula of a reduction over `count` elements."""
     if not isinstance(op, Reduce):
         raise InternalError(f"op '{op.op_name}' is not a reduction")
     element = op.row.element(Var("0", op.inputs[0].details.dtype.accumulator))
@@ -56,7 +56,7 @@ def reduction_formula(op: Op, count: int) -> ReductionFormula:
 
 
 def _term(expr: Expr, known: dict[int, Term]) -> Term:
-    """Formulas are small and written by hand, so recursion is bounded; `known` keeps shared parts shared."""
+    """Formulas are small and written by hand, so recursion is bounded; `known` preserves sharing."""
     if id(expr) not in known:
         known[id(expr)] = _translated(expr, known)
     return known[id(expr)]

@@ -1,4 +1,4 @@
-"""The changes of layout that are left in an optimised graph: how many, how many bytes, and where."""
+"""The layout changes left in an optimised graph: how many, how many bytes, and where."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from ..rewriting.groups import is_view, storage_root
 
 @dataclass(frozen=True)
 class Reorder:
-    """One reorder that runs: the bytes it reads and writes, and whether it is `at_edge`, where the layout is the
-    caller's: it reads an input of the model or makes an output."""
+    """One reorder that runs: the bytes it reads and writes. `at_edge`: it reads an input of the model or writes an
+    output, whose layouts the caller decides."""
 
     name: str
     bytes: int
@@ -38,7 +38,7 @@ def remaining_reorders(graph: Graph) -> list[Reorder]:
 
 
 def has_layouts(graph: Graph) -> bool:
-    """Whether some activation lies in another order than the plain one."""
+    """Whether any activation has a layout other than the plain one."""
     return any(
         not y.details.format.is_plain
         for op, _, _ in _all_ops(graph)

@@ -1,4 +1,4 @@
-"""From a fused attention group (product, row work, product) to the numbers the attention template takes."""
+"""Derives the arguments of the attention template from a fused attention group (product, row operations, product)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ from .matmul import epilogue_value, flat, operand_of
 def attention_function(
     ops: Sequence[Op], inputs: list[GraphTensor], outputs: list[GraphTensor], ctx: LowerContext
 ) -> Function:
-    """Two tuned products with row work between them; the last op may be a transpose that keeps rows whole."""
+    """Two tuned products with row operations between them; the last op may be a transpose that keeps rows
+    contiguous."""
     first, second = (op for op in ops if isinstance(op, MatmulCore))
     (output,) = outputs
     buffers = parameters(inputs, outputs)
@@ -70,9 +71,9 @@ def _tiles_text(tiles: Sequence[GemmTile], ctx: LowerContext) -> str:
 
 
 def _division_put_off(group: RowGroup) -> tuple[RowGroup, GraphTensor | None]:
-    """A softmax's last division left to the second product's epilogue: (the group without it, its divisor).
+    """Moves a softmax's final division to the second product's epilogue: (the group without it, its divisor).
 
-    Only where exponentials are divided by their own sum: there neither side can overflow or lose its NaN.
+    Only where exponentials are divided by their own sum: there the exchange neither overflows nor loses a NaN.
     """
     last = group.output.producer_owner
     if last.op_name != "div":
@@ -88,9 +89,9 @@ def _division_put_off(group: RowGroup) -> tuple[RowGroup, GraphTensor | None]:
 
 
 def split_row_work(ops: Sequence[Op], first: Op, second: Op) -> tuple[GraphTensor, RowGroup]:
-    """(scores, the row group): where the first product's epilogue ends and the row work begins.
+    """(scores, the row group): where the first product's epilogue ends and the row operations begin.
 
-    The epilogue takes the elementwise ops no reduction comes before, if one tensor alone leaves them.
+    The epilogue takes the elementwise ops before any reduction, if only one tensor leaves them.
     """
     between = ops[ops.index(first) + 1 : ops.index(second)]
     late: set[Op] = set()

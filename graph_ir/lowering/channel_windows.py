@@ -1,4 +1,4 @@
-"""From a depthwise convolution or a pool and its epilogue ops to the numbers the template of channel windows takes."""
+"""Derives the arguments of the channel-window template from a depthwise convolution or pool and its epilogue ops."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _geometry(op: WindowReduce) -> ConvolutionGeometry:
 
 
 def _of_rank(value: EpilogueValue, rank: int) -> EpilogueValue:
-    """`value`, asked with [image, channel, row, column], for an image of one spatial axis too."""
+    """`value` with indices [image, channel, row, column], also for images of one spatial axis."""
 
     def of_index(index: Index, acc: Expr) -> tuple[list[Let], Expr]:
         return value(index if rank == 4 else (*index[:2], *index[3:]), acc)

@@ -1,4 +1,4 @@
-"""The constants of a program, packed as their formats say, one behind the other in one piece of memory."""
+"""The constants of a program, packed according to their formats, in one contiguous block of memory."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SAMPLE_BYTES = 64
 class ConstantSection:
     """The constants of a graph, then those of the subgraphs of its control ops; equal ones once, each aligned.
 
-    `data` is u8[n]; it is the only copy that is made of a constant, whose file need not stay in memory.
+    `data` is u8[n]; a constant is copied only there, and its file need not stay in memory.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -33,7 +33,7 @@ class ConstantSection:
         self.buffer = Buffer("constants", U8, (self._end,))
 
     def _add(self, op: Op) -> int:
-        """Where the constant lies."""
+        """The offset of the constant."""
         value, details = np.asarray(op.attrs["value"]), op.outputs[0].details
         begin = self._end + -self._end % ALIGNMENT
         end = begin + details.size_bytes
@@ -63,5 +63,5 @@ def _constants(graph: Graph) -> Iterator[Op]:
 
 
 def _sample(data: Array) -> bytes:
-    """A few bytes from everywhere: most constants that differ differ there."""
+    """A sample of bytes from across the constant: most different constants differ there."""
     return data[:: max(1, data.size // _SAMPLE_BYTES)].tobytes()

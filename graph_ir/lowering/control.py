@@ -1,7 +1,7 @@
-"""From a control op to a Tensor IR function that calls its subgraphs, each a function like `main`.
+"""Lowers a control op to a Tensor IR function that calls its subgraphs, each a function like `main`.
 
-A loop keeps its state in two places in turn: each round reads one and writes the other, so that a body may return its
-inputs in another order. The first round reads the op's inputs, and what the caller sees is the op's outputs.
+A loop double-buffers its state: each iteration reads one buffer and writes the other, so that a body may return its
+inputs in another order. The first iteration reads the op's inputs; the final state is in the op's outputs.
 
     condition(x, flag); if flag[0]:
         body(x, y); condition(y, flag)
@@ -11,7 +11,7 @@ inputs in another order. The first round reads the op's inputs, and what the cal
             else: copy(spare, y)
     else: copy(x, y)
 
-What the body updates in place is copied to the op's output first and stays there.
+State that the body updates in place is copied to the op's output first and stays there.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ..passes.plan_memory import Workspace
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What a control function is given beside the op's tensors: the constants, and the op's block of the arena."""
+    """The parameters of a control function besides the op's tensors: the constants, and the op's block of the arena."""
 
     constants: Buffer
     workspace: Workspace

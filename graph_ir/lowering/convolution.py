@@ -1,4 +1,4 @@
-"""From a direct convolution and its epilogue ops to the numbers the convolution template takes."""
+"""Derives the arguments of the convolution template from a direct convolution and its epilogue ops."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _taps(
     x, w, y = operands
     geometry, blocking = geometry_of(op), choice.blocking
     image, result = image_operand(op.inputs[0], x), image_operand(output, y)
-    columns = 0  # of pixels that the epilogue gets by number
+    columns = 0  # for epilogues that index pixels by number
     if choice.band in FLAT_BANDS:
         columns = geometry.result[1]
     elif choice.band == "image" and by_pixel and geometry.is_product:
@@ -100,7 +100,8 @@ def _product(
 
 
 def _lines(g: ConvolutionGeometry, wanted: int) -> ConvolutionGeometry:
-    """The same product over equal lines of pixels, about as many as wanted: register tiles do not end with each row."""
+    """The same product over lines of equally many pixels, close to the wanted number, so that register tiles span
+    rows."""
     pixels = math.prod(g.image)
     count = next(n for n in range(min(wanted, pixels), 0, -1) if pixels % n == 0)
     line = (count, pixels // count)
@@ -116,7 +117,7 @@ def image_operand(tensor: GraphTensor, buffer: Buffer) -> ImageOperand:
 
 
 def strides_of(fmt: Format, dims: Sequence[int]) -> list[int]:
-    """Elements between neighbours on each plain axis, in a layout without blocks."""
+    """The stride of each plain axis, in a layout without blocks."""
     strides, stride = [0] * len(dims), 1
     for axis in reversed(fmt.order):
         strides[axis] = stride
@@ -125,7 +126,7 @@ def strides_of(fmt: Format, dims: Sequence[int]) -> list[int]:
 
 
 def _reads_by_pixel(output: GraphTensor, reads: Sequence[GraphTensor], ops: Sequence[Op]) -> bool:
-    """Whether a pixel may be named by its number alone: what the epilogue reads has each pixel, in order, or one value
+    """Whether a pixel may be indexed by its number alone: every epilogue operand has all pixels, in order, or one value
     for all."""
     if not all(map(is_elementwise, ops)):
         return False

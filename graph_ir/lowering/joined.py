@@ -1,4 +1,4 @@
-"""Which groups end in tensors joined along an axis, so that each part may have a loop nest of its own."""
+"""Finds groups that end in a concatenation, so that each part can have its own loop nest."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from ..templates.joined import Join
 
 
 def joined_parts(ops: Sequence[Op], output: GraphTensor) -> Join | None:
-    """The parts of a pointwise group (in topological order) that may have a loop nest each; None where they may not.
+    """The parts of a pointwise group (in topological order) that can have a loop nest each; None if they cannot.
 
-    All that is computed from its result must be elementwise and of its shape, so that element i of the output comes
-    from element i of it; and no axis may be padded, nor the joined one be cut into blocks.
+    Everything computed from the concatenation must be elementwise and of its shape, so that output element i depends on
+    its element i only; no axis may be padded, nor the concatenated axis blocked.
     """
     concats = [op for op in ops if isinstance(op, Concat)]
     if len(concats) != 1:

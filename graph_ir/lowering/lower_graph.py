@@ -1,7 +1,8 @@
-"""From the final graph to one Tensor IR module: a function per distinct kernel, and `main`, which calls them in order.
+"""Lowers the final graph to one Tensor IR module: a function per distinct kernel, and `main`, which calls them in
+order.
 
-`main` takes the graph's inputs, its outputs, the constants section and the arena, the last two as bytes. So does the
-function of a subgraph of a control op, whose arena is a part of that of the graph around it.
+`main` takes the graph's inputs, its outputs, the constants section and the arena, the last two as bytes. The function
+of a control op's subgraph does the same; its arena is part of that of the enclosing graph.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _LOG = logging.getLogger("graphc.lower")
 
 @dataclass(frozen=True)
 class KernelCall:
-    """One step of the program: which graph op runs as which kernel (a control op: as the function that decides)."""
+    """One step of the program: which graph op runs as which kernel (for a control op, the function that decides)."""
 
     op_name: str
     kernel: str
@@ -60,7 +61,7 @@ def lower_graph(
 
 
 class _Program:
-    """What the functions of one model share: the constants and the kernels."""
+    """The state shared by the functions of one model: constants and kernels."""
 
     def __init__(self, graph: Graph, ctx: LowerContext) -> None:
         self.ctx = ctx
@@ -85,7 +86,7 @@ class _Program:
         return Function(name, places.params, Block(tuple(invokes)), graph.name), calls
 
     def _functions(self, op: Op) -> tuple[Function, ...]:
-        """What an op is lowered to (one function); those of its subgraphs are taken in first."""
+        """The function an op is lowered to; the functions of its subgraphs are added first."""
         if not isinstance(op, ControlOp):
             return get_func(op, self.ctx).functions
         around = Surroundings(self.constants.buffer, workspace_of(op))
@@ -115,7 +116,7 @@ class _Program:
 
 
 class _Kernels:
-    """The distinct functions of a program: equal ones are kept once, unequal ones of one name are numbered."""
+    """The distinct functions of a program: equal ones are kept once, different ones of the same name are numbered."""
 
     def __init__(self) -> None:
         self.functions: list[Function] = []
@@ -124,7 +125,7 @@ class _Kernels:
         self._names: dict[str, int] = {}
 
     def of(self, op: Op, lowered: Callable[[Op], tuple[Function, ...]]) -> Function:
-        """The function to call for an op, which `lowered` makes; ops that differ in names only share it."""
+        """The function to call for an op, created by `lowered`; ops that differ only in names share it."""
         operands = list(dict.fromkeys(op.inputs))
         details = [x.details for x in (*operands, *op.outputs)]
         wires = tuple(operands.index(x) for x in op.inputs)
@@ -134,7 +135,7 @@ class _Kernels:
         return self._by_op[key]
 
     def add(self, functions: tuple[Function, ...]) -> Function:
-        """Take in the functions an op lowered to (one, today); returns the one to call."""
+        """Add the functions an op was lowered to (currently one); return the one to call."""
         (function,) = functions
         content = replace(function, name="", note="")
         if content not in self._by_content:
@@ -147,7 +148,7 @@ class _Kernels:
 
 
 class _Places:
-    """Where each tensor is: a parameter of the function, or bytes in the constants section or the arena."""
+    """The location of each tensor: a parameter of the function, or an offset in the constants section or the arena."""
 
     def __init__(self, graph: Graph, constants: ConstantSection) -> None:
         self._plan: MemoryPlan = graph.attrs["temp.memory_plan"]
@@ -162,7 +163,8 @@ class _Places:
         self.params = (*self._params.values(), self._constants, self._arena)
 
     def arguments(self, op: Op) -> tuple[Slice, ...]:
-        """What the function of an op is called with: every operand once, for a control op all and its surroundings."""
+        """The arguments of an op's function: every operand once; for a control op all operands, constants and
+        workspace."""
         if not isinstance(op, ControlOp):
             operands = [*dict.fromkeys(op.inputs), *op.outputs]
             return tuple(self.slice(x) for x in operands)
@@ -186,7 +188,7 @@ def _param(prefix: str, number: int, tensor: GraphTensor) -> Buffer:
 
 
 def kernel_bytes(op: Op) -> int:
-    """Bytes one run of an op must move at least: every operand once."""
+    """A lower bound on the bytes that one run of an op moves: every operand once."""
     return sum(x.details.size_bytes for x in (*dict.fromkeys(op.inputs), *op.outputs))
 
 

@@ -1,4 +1,4 @@
-"""From a group of ops (a subgraph) to one Tensor IR function: picks the template and hands it plain numbers."""
+"""Lowers a group of ops (a subgraph) to one Tensor IR function: selects the template and passes it plain numbers."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ TEMPLATES = ClassTable[Lowering](
         WinogradConvolution: winograd_function,
     }
 )
-"""How the group around a tuned op is lowered, by the op's class; `@TEMPLATES.register(MyOp)` adds one's own."""
+"""How the group around a tuned op is lowered, by the op's class; `@TEMPLATES.register(MyOp)` adds another."""
 
 
 def lower_op(op: Op, ctx: LowerContext) -> Module:
@@ -104,7 +104,7 @@ def _loops(
 
 
 def group_note(ops: Sequence[Op]) -> str:
-    """The names of a group's ops, for people."""
+    """The names of a group's ops, for display."""
     return " -> ".join(op.name for op in ops)
 
 

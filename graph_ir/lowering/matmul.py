@@ -1,4 +1,4 @@
-"""From a tuned product and its epilogue ops to the numbers the matmul template takes."""
+"""Derives the arguments of the matmul template from a tuned product and its epilogue ops."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def matmul_function(
         operand_of(output, memory[output], len(batch), False),
     )  # fmt: skip
     blocking = matmul_blocking(op, ctx)
-    if output.details.dtype != F32:  # partial sums wait in C between blocks of k
+    if output.details.dtype != F32:  # partial sums are kept in C between blocks of k
         blocking = replace(blocking, k_block=k)
     columns = blocking.tile.columns(ctx.target)
     epilogue = None if output is op.outputs[0] else epilogue_value(op.outputs[0], output, memory)
@@ -53,7 +53,7 @@ def matmul_function(
 
 
 def epilogue_names(op: Op, ops: Sequence[Op]) -> str:
-    """The kinds of the ops after a tuned one, as they stand in its kernel's name."""
+    """The kinds of the ops after a tuned one, as used in its kernel's name."""
     kinds = "_".join(dict.fromkeys(o.op_name for o in ops if o is not op))
     return f"_{identifier(kinds, 40)}" if kinds else ""
 
@@ -81,7 +81,7 @@ def operand_of(tensor: GraphTensor, buffer: Buffer, batch_rank: int, transposed:
 def epilogue_value(
     acc_tensor: GraphTensor, output: GraphTensor, buffers: dict[GraphTensor, Buffer]
 ) -> EpilogueValue:
-    """Value of `output` as a function of the product's accumulator; `buffers` holds what else it reads."""
+    """The value of `output` as a function of the product's accumulator; `buffers` holds its other operands."""
     in_memory = {x: b for x, b in buffers.items() if x is not output}
 
     def value(index: Index, acc: Expr) -> tuple[list[Let], Expr]:

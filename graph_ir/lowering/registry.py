@@ -1,4 +1,5 @@
-"""`get_func(op, ctx)`: the Tensor IR of one op. A function per op class, so that an op's meaning knows no lowering."""
+"""`get_func(op, ctx)`: the Tensor IR of one op. Functions are registered by op class, so that op definitions do not
+depend on lowering."""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ LOWERINGS = ClassTable[LowerOp](
         UpdateInPlace: lower_update_in_place,
     }
 )
-"""How an op becomes loops, by its class; `@LOWERINGS.register(MyOp)` adds a function for an op of one's own."""
+"""How an op becomes loops, by its class; `@LOWERINGS.register(MyOp)` adds a function for a custom op."""
 
 
 def get_func(op: Op, ctx: LowerContext) -> Module:

@@ -1,4 +1,4 @@
-"""From a scatter to the numbers its template takes, and a body graph to expressions."""
+"""Derives the arguments of the scatter template, and turns a body graph into expressions."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _combined(
 
 
 def _inlined(body: Graph, operands: Sequence[Expr]) -> tuple[list[Let], list[Expr]]:
-    """The body's results for these scalars, computed by the bindings."""
+    """The body's results for these scalars, and the bindings that compute them."""
     given: dict[Any, Any] = {
         op.outputs[0]: lambda _, value=value: value
         for op, value in zip(body.inputs, operands, strict=True)

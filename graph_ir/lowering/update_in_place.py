@@ -1,4 +1,4 @@
-"""The loop of an update in place: it writes the box into memory that holds the rest already."""
+"""The loop of an in-place update: it writes the box into memory that already holds the rest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a Winograd convolution and its epilogue ops to the numbers the template takes."""
+"""Derives the arguments of the Winograd template from a convolution and its epilogue ops."""
 
 from __future__ import annotations
 

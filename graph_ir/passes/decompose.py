@@ -1,4 +1,4 @@
-"""Replace composite ops by what they are made of."""
+"""Replace composite ops by their parts."""
 
 from __future__ import annotations
 

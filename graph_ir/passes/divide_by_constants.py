@@ -1,4 +1,4 @@
-"""Divisions by one constant become multiplications."""
+"""Replace divisions by a constant by multiplications."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from ..rewriting.values import uniform_value
 from ..schedule.context import LowerContext
 
 LARGEST = 2.0**100
-"""Divisors up to it, and down to its inverse, have a reciprocal whose both parts are normal numbers."""
+"""Divisors between its inverse and it have a reciprocal both of whose parts are normal numbers."""
 
 
 def divide_by_constants(graph: Graph, ctx: LowerContext) -> bool:
-    """Replace f32 divisions by a constant that is the same everywhere, where the ISA has a fused multiply-add.
+    """Replace f32 divisions by a uniform constant, where the ISA has a fused multiply-add.
 
     %y = div(%x, 11.3137)
     ->
     %y = div_constant(%x, divisor=11.3137)
 
-    Powers of two are left to `simplify_algebra`. Where the quotient is compared bit by bit with a division's, it may
-    differ in the last place once in some 2**22 (see the op).
+    Powers of two are left to `simplify_algebra`. About one quotient in 2**22 differs from the true division in the last
+    place (see the op).
     Requires: topological order.
     Ensures: topological order.
     """

@@ -46,7 +46,7 @@ def eliminate_common(graph: Graph, ctx: LowerContext) -> bool:
 
 
 def _key(op: Op) -> _Key:
-    """Equal for ops that compute the same, and for few others; layouts of the results count."""
+    """A key equal for ops that compute the same value, and for few others; it includes the layouts of the results."""
     value = op.attrs["value"] if op.op_name == "constant" else None
     attrs = {**op.attrs, "value": _sample(value)} if isinstance(value, np.ndarray) else op.attrs
     digest = hashlib.sha256()
@@ -63,5 +63,5 @@ def _same(op: Op, other: Op) -> bool:
 
 
 def _sample(array: Array) -> Array:
-    """A few elements from everywhere: weights are large, and those that differ mostly differ there."""
+    """A sample of elements from across the tensor: weights are large, and most different ones differ there."""
     return np.asarray(array.flat[:: max(1, array.size // _SAMPLE_SIZE)])

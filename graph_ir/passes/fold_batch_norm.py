@@ -1,4 +1,4 @@
-"""Fold factors and offsets per channel, such as batch norm's, into the weights of the convolution before them."""
+"""Fold per-channel factors and offsets, such as those of batch norm, into the weights of the preceding convolution."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..rewriting.values import constant_value
 from ..schedule.context import LowerContext
 
 Affine = tuple[Op, Any, Any]
-"""A convolution, and the factor and offset per channel (float64) of what is made of it."""
+"""A convolution, and the per-channel factor and offset (float64) applied to its result."""
 
 
 def fold_batch_norm(graph: Graph, ctx: LowerContext) -> bool:
@@ -26,21 +26,21 @@ def fold_batch_norm(graph: Graph, ctx: LowerContext) -> bool:
     %y = add(convolution(%x, %w * factor), %b * factor + offset)
 
     Requires: topological order.
-    Ensures: topological order; no constant convolution followed by a batch norm or a factor per channel is left. The
-    weights are scaled in float64 and rounded once; other roundings are not kept.
+    Ensures: topological order; no convolution with constant weights is followed by a batch norm or a per-channel
+    factor. The weights are scaled in float64 and rounded once; results may round differently.
     """
     return rewrite(graph, {"batch_norm": [_fold], "mul": [_fold], "add": [_fold]})
 
 
 def _fold(graph: Graph, op: Op) -> GraphTensor | None:
-    """One convolution and at most one add instead of what ends with `op`."""
+    """Replace the chain that ends with `op` by one convolution and at most one add."""
     found = _affine(op.outputs[0])
     if found is None:
         return None
     conv, factor, offset = found
     (source,) = conv.inputs[1:]
     weights = constant_value(source)
-    # An add alone is what this rule makes, so only sums of two offsets are worth it.
+    # This rule produces a single add, so it applies only to sums of two offsets.
     if weights is None or (op.op_name == "add" and _conv_before(op.inputs[0]) is conv):
         return None
     if op.op_name == "add" and _conv_before(op.inputs[1]) is conv:
@@ -64,7 +64,7 @@ def _conv_before(tensor: GraphTensor) -> Op | None:
 
 
 def _affine(tensor: GraphTensor) -> Affine | None:
-    """`tensor` as factor * convolution + offset; None where it is something else, or others read what it is made of."""
+    """`tensor` as factor * convolution + offset; None if it has another form, or its parts have other consumers."""
     op = tensor.producer_owner
     if op.op_name == "convolution":
         if not tensor.details.dtype.is_float:
@@ -103,7 +103,7 @@ def _step(op: Op, others: list[GraphTensor], result: GraphTensor) -> tuple[Any, 
 
 
 def _per_channel(value: Array, dims: tuple[int, ...]) -> Array | None:
-    """The value of each channel of a constant that is the same along all other axes; None for any other constant."""
+    """The per-channel values of a constant that is uniform along all other axes; None for any other constant."""
     shape = (1,) * (len(dims) - value.ndim) + value.shape
     if len(shape) != len(dims) or any(size != 1 for i, size in enumerate(shape) if i != 1):
         return None

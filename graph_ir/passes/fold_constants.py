@@ -1,4 +1,4 @@
-"""Evaluate what is known at compile time."""
+"""Evaluate ops whose inputs are known at compile time."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from ..schedule.context import LowerContext
 Evaluate = Callable[[Op, Sequence[Array]], list[Array]]
 
 GROWTH_BYTES = 1 << 20
-"""A result above this is folded only if it is no bigger than its inputs: a broadcast scalar is better left implicit."""
+"""A result above this is folded only if it is not larger than its inputs: a broadcast scalar is better left
+implicit."""
 
 PREPACKS = ("reorder", "winograd_weights")
-"""Ops that prepare weights for a template, and so may make them larger."""
+"""Ops that prepare weights for a template and so may enlarge them."""
 
 
 def _reference(op: Op, arrays: Sequence[Array]) -> list[Array]:
@@ -34,11 +35,11 @@ def fold_constants(graph: Graph, ctx: LowerContext, evaluate: Evaluate = _refere
     ->
     %c = constant; %d = mul(%x, %c)
 
-    A broadcast that only elementwise ops read stays, for `simplify_movement` to drop. A loop is left alone, for it may
-    be long or have no end: `simplify_control` unrolls the short ones.
+    A broadcast read only by elementwise ops is kept, for `simplify_movement` to remove. Loops are not evaluated, as
+    they may be long or infinite: `simplify_control` unrolls the short ones.
 
     Requires: topological order.
-    Ensures: topological order; an op that reads only constants would grow the constants by more than `GROWTH_BYTES`.
+    Ensures: topological order; any op left that reads only constants would grow them by more than `GROWTH_BYTES`.
     """
     values = {
         id(op.outputs[0]): op.reference([])[0] for op in graph.ops if op.op_name == "constant"
@@ -50,7 +51,7 @@ def fold_constants(graph: Graph, ctx: LowerContext, evaluate: Evaluate = _refere
         if not _worth_folding(op):
             continue
         results = evaluate(op, [values[id(x)] for x in op.inputs])
-        if _is_implicit(op):  # users that are folded themselves need its value all the same
+        if _is_implicit(op):  # consumers that are folded themselves still need its value
             values[id(op.outputs[0])] = results[0]
             continue
         made: list[str] = []
@@ -77,7 +78,7 @@ def _worth_folding(op: Op) -> bool:
 
 
 def _is_implicit(op: Op) -> bool:
-    """Whether a broadcast is read by ops only that repeat their inputs themselves."""
+    """Whether all consumers of a broadcast broadcast their inputs themselves."""
     x, y = op.inputs[0].details, op.outputs[0].details
     return (
         op.op_name == "broadcast"

@@ -6,8 +6,8 @@ Requires: layouts chosen, composites decomposed, no dead ops.
 Ensures: the same values; every group has one escaping tensor.
 
 A group grows from an anchor (first tuned products, then reductions, then elementwise ops): forward over elementwise
-consumers of the anchor's shape, then backward over pointwise producers nobody else reads. What would be computed
-twice, or would make the group depend on itself, stays outside.
+consumers of the anchor's shape, then backward over pointwise producers without other consumers. Ops that would be
+computed twice, or would make the group depend on itself, stay outside.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def _fits_elements(anchor: Op) -> Fits:
 
 
 def _fits_rows(anchor: Op) -> Fits:
-    """Ops on the rows that the anchor reduces, or on one value per row, and further reductions of such rows."""
+    """Ops on the rows that the anchor reduces, or on one value per row, and further reductions of these rows."""
     rows = anchor.inputs[0].details.plain_dims
     shapes = {rows, anchor.outputs[0].details.plain_dims, (*rows[:-1], 1)}
 
@@ -102,7 +102,8 @@ def _fits_rows(anchor: Op) -> Fits:
 
 
 def _reads_other_rows(op: Op, group: list[Op]) -> bool:
-    """Whether values per row, their last axis dropped, spread over columns: x[i, j] - sum[j] of a square x."""
+    """Whether per-row values, without their last axis, would broadcast along columns: x[i, j] - sum[j] of a square
+    x."""
     rank = op.outputs[0].details.rank
     inside = [x.details for x in op.inputs if x.producer_owner in group]
     return any(details.rank != rank and details.elements != 1 for details in inside)
@@ -146,9 +147,9 @@ def _reaches_outside(op: Op, group: list[Op]) -> bool:
 
 
 def _grow_backward(group: list[Op], taken: set[Op], by_rows: bool) -> None:
-    """Add pointwise producers that only the group reads, unless they would be computed more than once an element.
+    """Add pointwise producers that only the group reads, unless elements would be computed more than once.
 
-    A loop over rows (`by_rows`) holds one row at a time, so nothing joins it that a movement reads at other places.
+    A loop over rows (`by_rows`) holds one row at a time, so nothing joins it that a movement op reads at other indices.
     """
     members = set(group)
     work = list(group)
@@ -163,12 +164,13 @@ def _grow_backward(group: list[Op], taken: set[Op], by_rows: bool) -> None:
                 or not is_pointwise(producer)
             ):
                 continue
-            # Operands of a product are read many times, so they are computed before.
+            # Operands of a product are read many times, so they are computed beforehand.
             if any(user not in members or user.kind == "tunable" for _, user in tensor.uses):
                 continue
             if by_rows and any(_moves(user) for _, user in tensor.uses):
                 continue
-            # An element of these asks where it comes from; several that are read at other places would each ask.
+            # Elements of these ops compute their source index; several consumers at other indices would each compute it
+            # again.
             if producer.op_name in ASKING and sum(_moves(user) for _, user in tensor.uses) > 1:
                 continue
             if tensor.details.elements < _reads(op) and producer.op_name not in CHEAP_MOVEMENT:

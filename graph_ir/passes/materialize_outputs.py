@@ -1,4 +1,4 @@
-"""Give every graph output memory of its own.
+"""Give every graph output its own memory.
 
 before   output(%x) output(%x) with %x an input, a constant, or a view of either
 after    %c = copy(%x)  output(%c) ...

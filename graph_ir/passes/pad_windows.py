@@ -1,4 +1,4 @@
-"""Store the padding of pools that no template runs, so that their loops read memory in order."""
+"""Materialize the padding of pools that have no template, so that their loops read memory in order."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..schedule.convolution_forms import padded
 
 
 def pad_windows(graph: Graph, ctx: LowerContext) -> bool:
-    """Give a padded pool an input that holds the padding, unless `templates.channel_windows` runs it.
+    """Give padded pools an input that contains the padding, unless `templates.channel_windows` runs them.
 
     %y = max_pool(%x, kernel=(3, 3), before=(1, 1), after=(1, 1))
     ->

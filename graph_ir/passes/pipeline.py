@@ -64,13 +64,13 @@ PIPELINE: tuple[tuple[Pass, str], ...] = (
     (remove_dead, ""),
     (fold_constants, "fold"),
     (simplify_control, "simplify"),
-    (fold_constants, "fold"),  # what a branch or an unrolled loop computes from constants
+    (fold_constants, "fold"),  # constants computed in inlined branches and unrolled loops
     (update_in_place, "in-place"),
-    (optimize_subgraphs, ""),  # when constants have moved into them, long before memory is planned
+    (optimize_subgraphs, ""),  # after constants have moved into them, and before memory is planned
     (eliminate_common, "cse"),
     (simplify_algebra, "simplify"),
     (simplify_movement, "simplify"),
-    (eliminate_common, "cse"),  # patterns need equal parts to be one
+    (eliminate_common, "cse"),  # patterns need equal parts to be merged
     (recompose_activation, "recompose"),
     (recompose_softmax, "recompose"),
     (recompose_normalization, "recompose"),
@@ -78,14 +78,14 @@ PIPELINE: tuple[tuple[Pass, str], ...] = (
     (split_scans, "simplify"),
     (decompose, ""),
     (select_convolution_algorithm, ""),
-    (divide_by_constants, "simplify"),  # after the patterns, which know divisions
+    (divide_by_constants, "simplify"),  # after the patterns, which contain divisions
     (matvec_to_reduction, "simplify"),
     (sink_reshapes, ""),
     (sink_transposes, "simplify"),
     (eliminate_common, "cse"),  # decompositions of equal composites are equal
     (propagate_layouts, ""),
     (pad_windows, ""),
-    (fold_constants, "fold"),  # the weight prepack: a reorder of a constant is a constant
+    (fold_constants, "fold"),  # prepacks weights: a reorder of a constant is a constant
     (remove_dead, ""),
     (materialize_outputs, ""),
     (fuse, "fuse"),

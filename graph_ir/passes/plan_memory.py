@@ -1,14 +1,14 @@
 """Place every intermediate tensor in one arena, and every constant in one section.
 
 before   tensors without an address
-after    graph.attrs['temp.memory_plan']: byte offsets, 64-byte aligned; tensors that never live together share bytes
+after graph.attrs['temp.memory_plan']: byte offsets, 64-byte aligned; tensors that are never live together share bytes
 Requires: the op order is final. Ensures: live ranges of tensors that overlap in the arena do not overlap in time.
 
-A control op has a block of its own while it runs: the arenas of its subgraphs, which do not run at the same time and so
-share it, after a second copy of what a loop carries from round to round.
+A control op has its own block while it runs: a second copy of the loop-carried values, then the arenas of its
+subgraphs, which share memory as they never run at the same time.
 
-Largest tensors are placed first, each at the lowest offset free during its life (greedy by size). With `in-place`, an
-elementwise op whose input dies writes over it.
+Largest tensors are placed first, each at the lowest offset that is free during its lifetime (greedy by size). With
+`in-place`, an elementwise op overwrites an input that dies there.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ALIGNMENT = 64
 class Life:
     """One block of memory: which tensor roots it holds, its size, and the ops (positions) it lives between.
 
-    It holds no tensors where it is the workspace of the control op `owner`.
+    It holds no tensors if it is the workspace of the control op `owner`.
     """
 
     tensors: tuple[GraphTensor, ...]
@@ -40,13 +40,13 @@ class Life:
 
     @property
     def name(self) -> str:
-        """What is in it, for people."""
+        """Its contents, for display."""
         return " then ".join(x.name for x in self.tensors) or f"workspace of {self.owner.name}"
 
 
 @dataclass(frozen=True)
 class Workspace:
-    """The block of a control op: a second place for each value a loop carries, and the subgraphs' arena after them.
+    """The block of a control op: a second buffer for each loop-carried value, then the subgraphs' arena.
 
     None for a value that is updated in place.
     """
@@ -58,7 +58,7 @@ class Workspace:
 
 @dataclass(frozen=True)
 class MemoryPlan:
-    """Offsets in the arena by storage root; `lower_bound` is the peak of live bytes no plan can beat."""
+    """Offsets in the arena by storage root; `lower_bound` is the peak of live bytes, which no plan can beat."""
 
     offsets: dict[GraphTensor, int]
     arena_bytes: int
@@ -72,7 +72,7 @@ class MemoryPlan:
 
 
 def plan_memory(graph: Graph, ctx: LowerContext) -> bool:
-    """Compute the plan and keep it in `graph.attrs['temp.memory_plan']`. The ops stay as they are."""
+    """Compute the plan and store it in `graph.attrs['temp.memory_plan']`. The ops do not change."""
     lives = _lives(graph, ctx.options.enabled("in-place"))
     offsets: dict[GraphTensor, int] = {}
     workspaces: dict[Op, int] = {}
@@ -126,7 +126,7 @@ def _peak(lives: list[Life]) -> int:
 
 
 def _lives(graph: Graph, in_place: bool) -> list[Life]:
-    """Blocks of memory in the arena. Tensors that belong to the caller (inputs, outputs) or are constant have none."""
+    """Blocks of memory in the arena. Constants and tensors that belong to the caller (inputs, outputs) have none."""
     callers = {storage_root(op.inputs[0]) for op in graph.outputs}
     last_use: dict[GraphTensor, int] = {}
     for position, op in enumerate(graph.ops):
@@ -187,7 +187,7 @@ def _overwritten(
 
 
 def _is_elementwise_kernel(op: Op) -> bool:
-    """Whether the kernel reads element i of a same-shaped input only to write element i."""
+    """Whether the kernel reads element i of the same-shaped input only to write element i."""
     if op.op_name == "fused":
         body = [inner for inner in op.attrs["graph"].ops if inner.kind not in ("source", "sink")]
         return all(map(is_elementwise, body))

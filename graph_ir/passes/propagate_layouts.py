@@ -6,10 +6,10 @@ Requires: composites decomposed, all formats plain. Ensures: every op's inputs a
 graph inputs and outputs stay plain.
 
 Every combination of the tunable ops' choices is tried per connected region, up to 64. A larger region starts from the
-best of the combinations in which all of its activations have one layout, and then each op may change its mind. A
-combination costs the bytes of the reorders it inserts, one per (tensor, format), none for constants, which are
-reordered at compile time, and none where the bytes stay as they are, plus what an op itself pays for a choice; blocked
-choices count 0.9. Ops that follow (`groups.follows_layout`) take the layout of their inputs; all others are plain.
+best combination in which all activations have one layout, which is then refined one op at a time. A combination costs
+the bytes of the reorders it inserts, one per (tensor, format), plus each op's own cost of its choice; reorders of
+constants, which are done at compile time, and reorders that move no bytes are free. Costs of blocked choices are
+multiplied by 0.9. Ops that follow (`groups.follows_layout`) take the layout of their inputs; all others are plain.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class LayoutDecision:
 
 
 def propagate_layouts(graph: Graph, ctx: LowerContext) -> bool:
-    """Assign formats; the decisions are kept in `graph.attrs['temp.layout_decisions']`."""
+    """Assign formats; the decisions are recorded in `graph.attrs['temp.layout_decisions']`."""
     options = {op: _candidates(op, ctx) for op in graph.ops if op.kind == "tunable"}
     assignment = dict.fromkeys(options, 0)
     leaders = {op: _leaders(op, choices) for op, choices in options.items()}
@@ -98,7 +98,7 @@ def _regions(graph: Graph, options: dict[Op, list[FormatChoice]]) -> list[_Regio
 
 
 def _may_be_blocked(graph: Graph, options: dict[Op, list[FormatChoice]]) -> set[GraphTensor]:
-    """Tensors that some choice of a tunable op makes blocked, directly or through ops that follow."""
+    """Tensors that some choice of a tunable op makes blocked, directly or through ops that follow its layout."""
     found: set[GraphTensor] = set()
     for op in graph.ops:
         for index, tensor in enumerate(op.outputs):
@@ -115,12 +115,12 @@ def _has_layouts(op: Op) -> bool:
 
 
 def _takes_over(op: Op) -> bool:
-    """Whether the layout of the result is that of an input, the axes of a transpose or reshape renamed."""
+    """Whether the result takes the layout of an input, with axes renamed by a transpose or reshape."""
     return op.op_name in ("transpose", "reshape") or follows_layout(op)
 
 
 def _is_wanted(op: Op, options: dict[Op, list[FormatChoice]]) -> bool:
-    """Whether a reader may want the result of a transpose of a plain tensor in the layout that costs nothing."""
+    """Whether a consumer may accept the transpose of a plain tensor in the layout that needs no copy."""
     moved = transposed_format(op, plain(op.inputs[0].details.rank))
     return any(
         choice.inputs[index] == moved
@@ -130,7 +130,7 @@ def _is_wanted(op: Op, options: dict[Op, list[FormatChoice]]) -> bool:
 
 
 def _leaders(op: Op, choices: list[FormatChoice]) -> list[int]:
-    """For each choice, the cheapest one that differs from it in the layout of constants only: the one worth trying."""
+    """For each choice, the cheapest one that differs only in the layouts of constants: the only one worth trying."""
     dynamic = [i for i, x in enumerate(op.inputs) if x.producer_owner.op_name != "constant"]
     best: dict[tuple[object, ...], int] = {}
     keys = [(*(choice.inputs[i] for i in dynamic), *choice.outputs) for choice in choices]
@@ -173,14 +173,14 @@ def _search(
 def _uniform(
     ops: list[Op], options: dict[Op, list[FormatChoice]], leaders: dict[Op, list[int]]
 ) -> Iterator[tuple[int, ...]]:
-    """For each kind of layout that some op offers for its result, the choices nearest to having it everywhere."""
+    """For each kind of layout that some op offers for its result, the choices closest to having it everywhere."""
     kinds = {_kind(choice.outputs[0]): None for op in ops for choice in options[op]}
     for kind in kinds:
         yield tuple(min(leaders[op], key=lambda i: _distance(options[op][i], kind)) for op in ops)
 
 
 def _kind(fmt: Format) -> tuple[bool, tuple[int, ...]]:
-    """What layouts of tensors of different ranks have in common."""
+    """The kind of a layout, independent of the tensor's rank."""
     return fmt.is_plain, tuple(block for block in fmt.blocks if block)
 
 
@@ -257,7 +257,7 @@ def _formats_of(
 def _transposed(
     op: Op, source: Format, choices: dict[Op, FormatChoice]
 ) -> tuple[list[Format], list[Format]]:
-    """A transpose of what does not lie plain, or into the layout that a reader wants, is a view: no code runs."""
+    """A transpose of a tensor that is not plain, or into the layout that a consumer wants, is a view: no code runs."""
     moved = transposed_format(op, source)
     wanted = (choices[user].inputs[i] for i, user in op.outputs[0].uses if user in choices)
     if source.is_plain and moved not in wanted:

@@ -1,4 +1,4 @@
-"""Recognise activation functions in what exporters decomposed them into."""
+"""Recognise activation functions that exporters decomposed."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from ..schedule.context import LowerContext
 
 
 def recompose_activation(graph: Graph, ctx: LowerContext) -> bool:
-    """Put sigmoid, silu, softplus, mish, softsign, hard_sigmoid, hard_swish and gelu (both forms) together again.
+    """Reassemble sigmoid, silu, softplus, mish, softsign, hard_sigmoid, hard_swish and gelu (both forms).
 
     %e = erf(div(%x, 1.4142135)); %a = add(%e, 1); %m = mul(%x, %a); %y = mul(%m, 0.5)
     ->
     %y = gelu(%x)
 
     Requires: topological order; folded constants.
-    Ensures: topological order; none of the patterns below is left. The parts' roundings are not kept.
+    Ensures: topological order; none of the patterns below is left. Results may round differently.
     """
     return rewrite(graph, RULES)
 

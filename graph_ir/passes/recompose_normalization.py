@@ -1,4 +1,4 @@
-"""Recognise layer norm and RMS norm in what exporters decomposed them into."""
+"""Recognise layer norm and RMS norm that exporters decomposed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..schedule.context import LowerContext
 
 
 def recompose_normalization(graph: Graph, ctx: LowerContext) -> bool:
-    """Put layer_norm and rms_norm over the last axes together again, with their scale and bias.
+    """Reassemble layer_norm and rms_norm over the last axes, with their scale and bias.
 
     %d = sub(%x, reduce_mean(%x)); %v = reduce_mean(pow(%d, 2)); %n = div(%d, sqrt(add(%v, 1e-5)));
     %y = add(mul(%n, %scale), %bias)
@@ -19,7 +19,7 @@ def recompose_normalization(graph: Graph, ctx: LowerContext) -> bool:
     %y = layer_norm(%x, %scale, %bias, epsilon=1e-5)
 
     Requires: topological order; common subexpressions merged.
-    Ensures: topological order; none of the patterns below is left. The parts' roundings are not kept.
+    Ensures: topological order; none of the patterns below is left. Results may round differently.
     """
     return rewrite(graph, RULES)
 
@@ -86,7 +86,7 @@ def _take_parameter(graph: Graph, op: Op) -> GraphTensor | None:
 
 
 def _lies_in(parameter: GraphTensor, norm: LayerNorm) -> bool:
-    """Whether a tensor varies along the normalised axes only, so that one row of it serves every row of x."""
+    """Whether a tensor varies only along the normalised axes, so that all rows of x share one row of it."""
     dims = parameter.details.plain_dims
     first = len(dims) - len(norm.axes)
     return all(size == 1 for size in dims[: max(first, 0)])

@@ -1,4 +1,4 @@
-"""Recognise softmax and log_softmax in what exporters decomposed them into."""
+"""Recognise softmax and log_softmax that exporters decomposed."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from ..schedule.context import LowerContext
 
 
 def recompose_softmax(graph: Graph, ctx: LowerContext) -> bool:
-    """Put softmax and log_softmax along one axis together again.
+    """Reassemble softmax and log_softmax along one axis.
 
     %m = reduce_max(%x); %e = exp(sub(%x, %m)); %s = reduce_sum(%e); %y = div(%e, %s)
     ->
     %y = softmax(%x)
 
     Requires: topological order.
-    Ensures: topological order; none of the patterns below is left. The parts' roundings are not kept, nor is the
-    overflow of an exp whose largest input was not subtracted.
+    Ensures: topological order; none of the patterns below is left. Results may round differently, and an exp whose
+    largest input was not subtracted no longer overflows.
     """
     return rewrite(graph, RULES)
 

@@ -1,4 +1,4 @@
-"""Arithmetic identities. All hold bit by bit (up to the payload of a NaN) but x ** 3, which rounds twice."""
+"""Arithmetic identities. All are bit-exact (up to the payload of a NaN) except x ** 3, which rounds twice."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _EXPONENT = {"f64": 1024, "f32": 128, "f16": 16, "bf16": 128}
 
 
 def simplify_algebra(graph: Graph, ctx: LowerContext) -> bool:
-    """Drop arithmetic that changes nothing, and use the cheaper of two equal ops.
+    """Remove arithmetic that changes nothing, and use the cheaper of two equivalent ops.
 
     %a = mul(%x, 1); %b = neg(neg(%a)); %c = pow(%b, 2); %d = div(%c, 4)
     ->
@@ -203,16 +203,16 @@ def _holds(narrow: DType, wide: DType) -> bool:
 
 
 def _direct(source: DType, middle: DType, target: DType) -> bool:
-    """Whether the cast from `source` does to a value what the one from `middle` does."""
+    """Whether casts from `source` and from `middle` give the same result."""
     if source.is_float or not middle.is_float:
         return True
-    if target.is_float:  # integers reach a 16-bit float by way of f32
+    if target.is_float:  # integers are converted to 16-bit floats through f32
         return target.bits > 16 or _holds(source, target.accumulator)
     return target.kind == "bool" or _holds(source, target)  # floats saturate, integers wrap
 
 
 def _same_type(tensor: GraphTensor, op: Op) -> bool:
-    """Whether `tensor` can stand for the op's output: dtype, shape and layout."""
+    """Whether `tensor` can replace the op's output: dtype, shape and layout agree."""
     return tensor.details == op.outputs[0].details
 
 

@@ -1,9 +1,9 @@
-"""Less to decide at run time: known branches and short loops of known length are inlined, constants move inside.
+"""Simplify control flow: inline known branches and short loops of known length, and move constants inside.
 
 before   %i = constant 1   %y = case(%i, %x, %w){%a, %b}      with %w a constant
 after    the ops of %b on %x and %w
-before   %n, %s, %v = while(%n0, %s0, %v0){%c, %d}            where %d returns %v as it is, %s is read by nobody
-after    %n = while(%n0, %v0){%c, %d}, with %v0 the same for all rounds (inside, if it is constant)
+before   %n, %s, %v = while(%n0, %s0, %v0){%c, %d}            where %d returns %v unchanged, %s is unused
+after    %n = while(%n0, %v0){%c, %d}, with %v0 loop-invariant (moved inside if it is constant)
 Requires: topological order, plain layouts. Ensures: topological order; a subgraph has no input that is constant
 outside, or that none of the op's subgraphs reads.
 
@@ -54,7 +54,7 @@ def simplify_control(graph: Graph, ctx: LowerContext) -> bool:
 
 @dataclass(frozen=True)
 class _Replacement:
-    """What takes the place of each output (None: nobody reads it), and why."""
+    """The replacement of each output (None: it is unused), and the reason."""
 
     results: Sequence[GraphTensor | None]
     why: str
@@ -93,7 +93,7 @@ def _while(graph: Graph, op: While) -> _Replacement | None:
     state = _live_state(op)
     fixed = [i for i in state if _is_returned(op, i)]
     if len(fixed) == len(state):
-        fixed = fixed[1:]  # a loop has a state, even one that never ends
+        fixed = fixed[1:]  # a loop needs a state, even one that never ends
     kept = [i for i in state if i not in fixed]
     read = needed_inputs(op.condition, [0]) | needed_inputs(op.body, kept)
     others = [*fixed, *range(op.carried, len(op.inputs))]
@@ -119,7 +119,7 @@ def _spread(
 def _arguments(
     inputs: Sequence[GraphTensor], read: Iterable[int], first: int = 0
 ) -> tuple[dict[int, Argument], list[GraphTensor]]:
-    """What stands for each input that is read, and the inputs that are left: each tensor once, no constants."""
+    """The argument for each input that is read, and the remaining inputs: each tensor once, no constants."""
     arguments: dict[int, Argument] = {}
     kept: list[GraphTensor] = []
     for i in sorted(read):
@@ -136,14 +136,14 @@ def _arguments(
 def _loop_arguments(
     op: While, state: Sequence[int], fixed: Sequence[int]
 ) -> tuple[dict[int, Argument], list[GraphTensor]]:
-    """As `_arguments`: the state stays in place, whatever its values are at first."""
+    """As `_arguments`, but the state keeps its position, whatever its initial values are."""
     arguments, kept = _arguments(op.inputs, fixed, first=len(state))
     arguments.update((old, new) for new, old in enumerate(state))
     return arguments, [*(op.inputs[i] for i in state), *kept]
 
 
 def _live_state(op: While) -> list[int]:
-    """The part of the state that is read after the loop, by the condition, or by the body to make such a part."""
+    """The part of the state that is read after the loop, by the condition, or by the body to compute such a part."""
     live: set[int] = set()
     pending = {i for i, y in enumerate(op.outputs) if y.uses} | needed_inputs(op.condition, [0])
     while pending:
@@ -155,7 +155,7 @@ def _live_state(op: While) -> list[int]:
 
 
 def _is_returned(op: While, i: int) -> bool:
-    """Whether the body returns input i as it is."""
+    """Whether the body returns input i unchanged."""
     return op.body.outputs[i].inputs[0] is op.body.inputs[i].outputs[0]
 
 

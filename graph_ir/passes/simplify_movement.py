@@ -1,4 +1,5 @@
-"""Fewer movements: identities dropped, neighbours merged, transposes and broadcasts read in place."""
+"""Simplify data movement: remove identities, merge neighbours, and let consumers read transposes and broadcasts in
+place."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ _SINGLE_BOOL = ("reduce_any", "reduce_all")
 
 
 def simplify_movement(graph: Graph, ctx: LowerContext) -> bool:
-    """Drop movements that move nothing, merge those that follow each other, and use what consumers can do themselves.
+    """Remove movement ops that move nothing, merge consecutive ones, and use consumers that transpose or broadcast
+    themselves.
 
     %t = transpose(%x, {1, 0}); %y = matmul_core(%t, %w); %r = reshape(reshape(%y)); %z = add(%r, broadcast(%b))
     ->
@@ -42,7 +44,7 @@ def _drop_identity(graph: Graph, op: Op) -> GraphTensor | None:
     if len(op.inputs) > 1 or x.details.plain_dims != op.outputs[0].details.plain_dims:
         return None
     if op.op_name == "pad" and any((*op.attrs["before"], *op.attrs["after"])):
-        return None  # cropped here, padded there
+        return None  # a pad may crop on one side and pad on the other
     if op.op_name == "slice" and any(step < 0 for step in op.attrs.get("steps", ())):
         return None  # reversed
     return x

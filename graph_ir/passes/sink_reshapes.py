@@ -1,4 +1,4 @@
-"""Move the reshape behind a product past elementwise ops, so that they can be its epilogue."""
+"""Move the reshape after a product past elementwise ops, so that they can fuse into the product's epilogue."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..schedule.context import LowerContext
 
 
 def sink_reshapes(graph: Graph, ctx: LowerContext) -> bool:
-    """Compute elementwise ops on [N, O, places] rather than on [N, O, height, width].
+    """Compute elementwise ops on [N, O, pixels] rather than on [N, O, height, width].
 
     %c = reshape(matmul_core(%w, %p)); %y = relu(add(%c, %bias))
     ->
@@ -30,7 +30,7 @@ def sink_reshapes(graph: Graph, ctx: LowerContext) -> bool:
 
 
 def _join(graph: Graph, op: Op) -> GraphTensor | None:
-    """A reshape back to what was reshaped: the tensor itself, such as between two convolutions of kernel 1."""
+    """A reshape that undoes a reshape becomes the original tensor, such as between two convolutions of kernel 1."""
     inner = op.inputs[0].producer_owner
     if inner.op_name != "reshape":
         return None
@@ -53,7 +53,7 @@ def _past(graph: Graph, op: Op) -> GraphTensor | None:
 
 
 def _source_dims(tensor: GraphTensor, dims: tuple[int, ...]) -> tuple[int, ...] | None:
-    """Shape before the reshape that `tensor` is, if that split the last axis of what a product made."""
+    """The shape before the reshape that made `tensor`, if it split the last axis of a product's result."""
     op = tensor.producer_owner
     if op.op_name != "reshape" or tensor.details.plain_dims != dims:
         return None
@@ -67,7 +67,7 @@ def _source_dims(tensor: GraphTensor, dims: tuple[int, ...]) -> tuple[int, ...] 
 def _merged(
     dims: Sequence[int], full: Sequence[int], merged: Sequence[int]
 ) -> tuple[int, ...] | None:
-    """An operand's shape with the split axes as one; None where it is broadcast along some of them only."""
+    """An operand's shape with the split axes merged; None if it is broadcast along only some of them."""
     split = len(full) - len(merged) + 1  # axes that were one
     tail = tuple(dims[-split:]) if dims else ()
     if all(size == 1 for size in tail):

@@ -1,4 +1,4 @@
-"""Move the transpose behind a convolution past elementwise ops, so that they can be its epilogue."""
+"""Move the transpose after a convolution past elementwise ops, so that they can fuse into its epilogue."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from ..schedule.context import LowerContext
 
 
 def sink_transposes(graph: Graph, ctx: LowerContext) -> bool:
-    """Compute elementwise ops on [N, O, H, W], as the op gives it, rather than on [N, H, W, O].
+    """Compute elementwise ops on [N, O, H, W], the op's own shape, rather than on [N, H, W, O].
 
     %c = transpose(convolution(%x, %w)); %y = relu(add(%c, %bias))
     ->
     %y = transpose(relu(add(convolution(%x, %w), transpose(%bias))))
 
     Requires: plain layouts, topological order.
-    Ensures: topological order; only transposes of what a tunable op made, or of elementwise ops on that, have moved;
+    Ensures: topological order; only transposes of results of tunable ops, or of elementwise ops on these, have moved;
     no transpose undoes the one before it.
     """
     rules: dict[str, list[Rule]] = {
@@ -42,7 +42,7 @@ def _join(graph: Graph, op: Op) -> GraphTensor | None:
 
 
 def _past(graph: Graph, op: Op) -> GraphTensor | None:
-    """All operands of the full shape must be transposed alike; others are small, and are turned back."""
+    """All operands of the full shape must be transposed the same way; others are small and are transposed back."""
     dims = op.outputs[0].details.plain_dims
     full = [x for x in op.inputs if x.details.plain_dims == dims]
     perms = {_moved_by(x) for x in full}
@@ -69,7 +69,7 @@ def _moved_by(tensor: GraphTensor) -> tuple[int, ...] | None:
 
 
 def _turned_back(make: Composer, x: GraphTensor, perm: Sequence[int]) -> GraphTensor:
-    """An operand that broadcasts, with its axes where they are before the transpose."""
+    """A broadcast operand with its axes in the order before the transpose."""
     dims = x.details.plain_dims
     if x.details.elements == 1 or not dims:
         return make("reshape", x, shape=()) if dims else x

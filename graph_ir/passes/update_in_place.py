@@ -1,11 +1,11 @@
-"""Let loops write their results where they lie.
+"""Let loops update their state in place.
 
 before   while(%i, %rows){.., body}   with body: %new = update_slice(%rows, %row, %i); return (.., %new)
 after    the same, with update_in_place in the body
-Requires: topological order. Ensures: the op is only where a loop's body gets a part of the state, does nothing with it
-but this, and returns it as the same part: lowering gives both the same memory.
+Requires: topological order. Ensures: the op is used only where a loop's body takes a part of the state, does nothing
+else with it, and returns it as the same part: lowering gives both the same memory.
 
-Otherwise a loop that collects a row in each round would copy all rows in each round.
+Otherwise a loop that collects one row per iteration would copy all rows in every iteration.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What rewrites share: patterns, constant values, groups of ops, subgraphs, the log of decisions.
+"""Shared by rewrites: patterns, constant values, groups of ops, subgraphs, the log of decisions.
 
 May import: ir, text, ops.
 """

@@ -1,4 +1,4 @@
-"""Recognises attention: a product, row work with reductions on its result, and a product that reads only that."""
+"""Recognises attention: a product, row operations with reductions on its result, and a second product of that."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..ops.matmul import MatmulCore
 from .groups import is_elementwise, reduces_rows
 
 PACKED_BYTES = 2 << 20
-"""Most bytes of packed keys and values kept on a thread's stack; beyond, only a softmax can be done in blocks."""
+"""Limit for packed keys and values kept on a thread's stack; beyond it, only a softmax can be computed in blocks."""
 
 
 def attention_group(second: Op) -> list[Op] | None:
@@ -32,7 +32,7 @@ def attention_group(second: Op) -> list[Op] | None:
 
 
 def _is_product(op: Op) -> bool:
-    """A tuned product whose rows are plain; its right-hand side may lie in panels."""
+    """A tuned product whose rows are plain; its right-hand side may be packed in panels."""
     return isinstance(op, MatmulCore) and op.is_tuned and op.inputs[0].details.format.is_plain
 
 
@@ -43,7 +43,8 @@ def packed_bytes(first: Op, second: Op) -> int:
 
 
 def is_online(ops: Sequence[Op]) -> bool:
-    """Whether a group's row work is a softmax and elementwise ops before it, so that it can be done block by block."""
+    """Whether a group's row operations are elementwise ops followed by a softmax, so that it can be computed in
+    blocks."""
     products = [op for op in ops if isinstance(op, MatmulCore)]
     plain = all(op.inputs[1].details.format.is_plain for op in products)
     only = sum(map(reduces_rows, ops)) == 2
@@ -51,7 +52,7 @@ def is_online(ops: Sequence[Op]) -> bool:
 
 
 def softmax_scores(weights: GraphTensor) -> GraphTensor | None:
-    """What `weights` is the softmax of, rows being the last axis; None if it is none."""
+    """The input of the softmax over the last axis that gives `weights`; None if it is not one."""
     division = weights.producer_owner
     if division.op_name != "div":
         return None
@@ -68,7 +69,7 @@ def softmax_scores(weights: GraphTensor) -> GraphTensor | None:
 
 
 def _row_work_before(weights: GraphTensor) -> tuple[Op | None, list[Op]]:
-    """(the product, ops between it and `weights`) if those ops are read by nobody else and read no other product."""
+    """(the product, ops between it and `weights`) if those ops have no other consumers and read no other product."""
     dims = weights.details.plain_dims
     shapes = {dims, (*dims[:-1], 1)}
     between: list[Op] = []

@@ -21,12 +21,12 @@ KINDS = (
     "removed",  # nothing depended on it
     "rewritten",  # replaced by ops that compute the same
     "decomposed",  # a composite replaced by its parts
-    "form",  # which of several templates runs an op, and what the others would take
+    "form",  # which of several templates runs an op, and the predicted cycles of the others
     "reordered",  # a change of layout was inserted
     "copied",  # a copy was inserted
     "fused",  # runs in one kernel with others
     "not fused",  # why two ops are in different kernels
-    "placed",  # where in memory a tensor lies
+    "placed",  # where in memory a tensor is
 )
 
 
@@ -49,7 +49,7 @@ class Decision:
 
 @dataclass(frozen=True)
 class Stage:
-    """One pass as it ran: number of ops (constants and inputs too) before and after, and their names.
+    """One run of a pass: the number of ops (including constants and inputs) before and after, and their names.
 
     `enabled` is False where a switch left the pass out.
     """
@@ -63,13 +63,13 @@ class Stage:
 
     @property
     def removed(self) -> tuple[str, ...]:
-        """Ops that are gone, in order, as `op_name name`."""
+        """Removed ops, in order, as `op_name name`."""
         kept = set(self.after)
         return tuple(name for name in self.before if name not in kept)
 
     @property
     def added(self) -> tuple[str, ...]:
-        """Ops that are new, in order, as `op_name name`."""
+        """New ops, in order, as `op_name name`."""
         known = set(self.before)
         return tuple(name for name in self.after if name not in known)
 
@@ -89,7 +89,7 @@ class DecisionLog:
         return [d for d in self.decisions if d.stage == number]
 
     def story(self, name: str) -> list[Decision]:
-        """Every decision about an op of the source graph and about what became of it, in order."""
+        """Every decision about an op of the source graph and about its replacements, in order."""
         return [decision for decision, _ in self._follow(name)]
 
     def became(self, name: str) -> set[str]:
@@ -103,7 +103,8 @@ class DecisionLog:
     def _follow(self, name: str, without: str = "") -> Iterator[tuple[Decision, bool]]:
         """Decisions that name an op or what it became so far, and whether it was their subject.
 
-        From one decision to the next that names it, so that asking about every op of a large model stays cheap.
+        Follows links from one decision to the next that names the op, so that queries for every op of a large model are
+        cheap.
         """
         self._index_mentions()
         names, pending = {name}, list(self._mentions.get(name, ()))
@@ -147,7 +148,7 @@ def start_log(graph: Graph) -> DecisionLog:
 def record(
     graph: Graph, kind: str, subjects: Iterable[str], results: Iterable[str] = (), text: str = ""
 ) -> None:
-    """Note a decision of the pass that runs."""
+    """Record a decision of the current pass."""
     log = log_of(graph)
     stage, name = log.current
     decision = Decision(stage, name, kind, tuple(subjects), tuple(results), text)
@@ -163,7 +164,7 @@ def names_of(graph: Graph) -> tuple[str, ...]:
 def close_stage(
     graph: Graph, log: DecisionLog, enabled: bool, changed: bool, before: Sequence[str]
 ) -> None:
-    """Note what the pass opened by `log.current` did to the ops."""
+    """Record what the pass opened by `log.current` did to the ops."""
     number, name = log.current
     stage = Stage(number, name, enabled, changed, tuple(before), names_of(graph))
     log.stages.append(stage)

@@ -1,4 +1,4 @@
-"""Says why ops share a kernel, and why two neighbours do not: the pass `fuse` records it before it changes anything."""
+"""Explains why ops share a kernel and why neighbours do not: recorded by the pass `fuse` before it changes anything."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .groups import is_elementwise, is_pointwise, is_reduction, is_tuned, is_vie
 
 
 def record_fusion(graph: Graph, groups: Sequence[Sequence[Op]]) -> None:
-    """Record each group, and each edge between kernels with the rule that keeps its ends apart."""
+    """Record each group, and each edge between kernels with the rule that prevents fusion."""
     group_of = {op: group for group in groups for op in group}
     for group in groups:
         members = sorted(group, key=lambda op: op.logical_op_id)
@@ -30,7 +30,7 @@ def record_fusion(graph: Graph, groups: Sequence[Sequence[Op]]) -> None:
 
 
 def anchor_text(op: Op) -> str:
-    """What a group grew from."""
+    """The anchor a group grew from."""
     if is_tuned(op):
         return "a product: the others run on its accumulators, before the store"
     if reduces_rows(op):
@@ -52,7 +52,7 @@ def refusal(
     producer_group: Sequence[Op] | None,
     consumer_group: Sequence[Op] | None,
 ) -> str:
-    """The first rule that keeps the producer of `tensor` and a consumer out of one group."""
+    """The first rule that prevents the producer of `tensor` and a consumer from sharing a group."""
     producer = tensor.producer_owner
     anchor = producer_group[0] if producer_group else producer
     for end in (producer, consumer):

@@ -1,4 +1,4 @@
-"""Questions passes ask about ops: what a computation may be fused or laid out with. Read-only."""
+"""Read-only predicates on ops: what they may fuse with, and which layouts they follow."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..ir.reshape_layout import reshaped_formats
 
 
 def is_pointwise(op: Op) -> bool:
-    """Whether each output element is a function of input elements alone (elementwise or movement)."""
+    """Whether each output element is a function of single input elements (elementwise or movement)."""
     return (
         isinstance(op, FusibleOp)
         and op.kind == "fusible"
@@ -37,16 +37,16 @@ FOLLOWERS = ("concat", "pad", "slice", "max_pool", "min_pool", "sum_pool", "prod
 
 
 def follows_layout(op: Op) -> bool:
-    """Whether the op runs as well in any layout as in the plain one, its result then lying like what it reads.
+    """Whether the op runs equally well in any layout; its result then takes the layout of its input.
 
-    Elementwise ops, and those that look at other elements but leave every axis what it is.
+    Elementwise ops, and ops that read other elements but keep the meaning of every axis.
     """
     if is_elementwise(op) or op.op_name in FOLLOWERS:
         return True
     if op.op_name == "gather":  # along one axis, as resize does
         return op.inputs[1].details.rank == 1
     kept = is_reduction(op) and bool(op.attrs.get("keep_dims", False))
-    # Rows of a plain tensor have a loop of their own, which keeps them in cache.
+    # Rows of a plain tensor have their own loop, which keeps them in cache.
     return kept and getattr(op, "axes", None) != (op.inputs[0].details.rank - 1,)
 
 
@@ -57,7 +57,7 @@ def elementwise_names() -> list[str]:
 
 
 def comes_from_tunable(op: Op) -> bool:
-    """Whether the op is a tunable one, or elementwise ops (at most 100) on what one made."""
+    """Whether the op is tunable, or a chain of elementwise ops (at most 100) on the result of one."""
     for _ in range(100):
         if op.kind == "tunable" or not is_elementwise(op):
             break
@@ -69,12 +69,12 @@ def comes_from_tunable(op: Op) -> bool:
 
 
 def is_tuned(op: Op) -> bool:
-    """Whether a loop template of its own runs the op, and the elementwise ops after it on its accumulators."""
+    """Whether the op has its own loop template, which runs the elementwise ops after it on its accumulators."""
     return isinstance(op, TunableOp) and op.is_tuned
 
 
 def is_view(op: Op) -> bool:
-    """Whether the output is the input's memory under another shape or name: no code runs for it."""
+    """Whether the output is a view of the input's memory: no code runs for it."""
     if op.op_name not in ("reshape", "reorder", "transpose"):
         return False
     source, result = op.inputs[0].details, op.outputs[0].details
@@ -96,7 +96,7 @@ def transposed_format(op: Op, source: Format) -> Format:
 
 
 def storage_root(tensor: GraphTensor) -> GraphTensor:
-    """The tensor whose memory this one lives in, looking through views."""
+    """The tensor that owns this one's memory, looking through views."""
     while is_view(tensor.producer_owner):
         tensor = tensor.producer_owner.inputs[0]
     return tensor

@@ -1,4 +1,4 @@
-"""What the state of a loop is to its body."""
+"""How a loop's body uses the state of the loop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Patterns of ops: what exporters decomposed, described as nested nodes and matched upwards from a tensor."""
+"""Patterns of ops, written as nested nodes and matched from a tensor towards its producers."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from .rewrite import Rule
 from .values import uniform_value
 
 Match = dict[str, Any]
-"""Tensors and numbers by the names of the captures."""
+"""Captured tensors and numbers by name."""
 
 Build = Callable[[Graph, Op, Match], GraphTensor | None]
-"""Appends what replaces the op that was matched; None where it does not fit after all."""
+"""Appends the replacement of the matched op; None if it does not apply after all."""
 
 _COMMUTATIVE = ("add", "mul", "min", "max")
 _TOLERANCE = {"f64": 1e-6, "f32": 1e-6, "f16": 1e-3, "bf16": 8e-3}
-"""How far a constant may be from the number meant, relative: exporters write 1.4142135 or 1.41421 for sqrt(2)."""
+"""Relative tolerance of constants: exporters write 1.4142135 or 1.41421 for sqrt(2)."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ def product(*factors: Pattern | float) -> Either:
 
 
 def match(pattern: Pattern, tensor: GraphTensor) -> Match | None:
-    """The captures of the first way to match, None where there is none."""
+    """The captures of the first match, or None."""
     return next(_ways(pattern, tensor, {}), None)
 
 

@@ -1,4 +1,4 @@
-"""Applies local rules to a graph until none fits: what the rewriting passes share."""
+"""The driver of rewriting passes: applies local rules to a graph until none matches."""
 
 from __future__ import annotations
 
@@ -10,18 +10,19 @@ from ..ir.graph import Graph, GraphTensor, Op
 from .decisions import record
 
 Rule = Callable[[Graph, Op], GraphTensor | None]
-"""What computes the same as the op's first output: another tensor, this output if the op itself was changed in place,
-or None where the rule does not fit. A rule may append ops; each application must bring the graph nearer to an end."""
+"""Returns the tensor that replaces the op's first output: another tensor, this output if the op was changed in place,
+or None if the rule does not match. A rule may append ops; every application must make progress, so that rewriting
+terminates."""
 
 Rules = Mapping[str, Sequence[Rule]]
-"""Rules by the name of the op they look at, tried in order."""
+"""Rules by the name of the op they match, tried in order."""
 
 MOST_PER_OP = 50
-"""Applications per op after which two rules are taken to undo each other."""
+"""Applications per op after which rewriting is assumed not to terminate."""
 
 
 def rewrite(graph: Graph, rules: Rules) -> bool:
-    """Apply rules until none fits, then drop what became unused and sort. Whether anything changed."""
+    """Apply rules until none matches, then remove unused ops and sort. Return whether anything changed."""
     state = _Rewriting(graph, rules)
     for op in graph.ops:
         state.visit(op)
@@ -78,7 +79,7 @@ class _Rewriting:
         return False
 
     def note(self, op: Op, result: GraphTensor, dropped: list[str], appended: list[Op]) -> None:
-        """Record one application: the op and what went with it, and what took their place."""
+        """Record one application: the op and the ops removed with it, and their replacement."""
         subjects = dict.fromkeys((op.name, *dropped))
         results = [made.name for made in appended if made.op_name != "constant"]
         final = result.producer_owner
@@ -101,12 +102,12 @@ class _Rewriting:
         else:
             old.replace_uses(result)
             self.drop_unused(op)
-        # Rules look at producers, so users of the changed tensor may fit now; so may what shares its inputs.
+        # Rules inspect producers, so consumers of the changed tensor may match now; so may ops that share its inputs.
         for _, user in result.uses:
             self.visit(user)
 
     def drop_unused(self, op: Op) -> None:
-        """Take an op nobody uses, and then what only it used, out of the graph."""
+        """Remove an unused op, and then the ops that only it used."""
         doomed = [op]
         while doomed:
             op = doomed.pop()

@@ -1,4 +1,4 @@
-"""Copies of subgraphs: into the graph around them, or with other inputs and outputs."""
+"""Copies of subgraphs: into the enclosing graph, or with other inputs and outputs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ..ir.graph import Array, Graph, GraphTensor, Op
 from ..ops.structure import Constant
 
 Argument = GraphTensor | Array | int
-"""What stands for an input of a subgraph: a constant (or its array), or the number of another input."""
+"""The argument for an input of a subgraph: a constant (or its array), or the number of another input."""
 
 
 def needed_ops(inner: Graph, results: Iterable[int]) -> list[Op]:
@@ -36,9 +36,9 @@ def inline(
     arguments: Mapping[int, GraphTensor],
     results: Sequence[int] | None = None,
 ) -> list[GraphTensor]:
-    """Append copies of the ops behind `results` (output numbers, default all); the tensors they are.
+    """Append copies of the ops that compute `results` (output numbers, default all); return the copied tensors.
 
-    `arguments`: what stands for the inputs those ops read, by number. Layouts are inferred anew: all plain.
+    `arguments`: the arguments for the inputs that these ops read, by number. All layouts of the copies are plain.
     """
     wanted = range(len(inner.outputs)) if results is None else results
     mapping = {
@@ -59,8 +59,8 @@ def with_arguments(
 ) -> Graph:
     """A copy that returns `results` only and takes other inputs.
 
-    `arguments` says what stands for each input that is needed: a constant, or the number of an input of the copy (the
-    numbers used must be dense). An input of the copy is called as the first one it stands for.
+    `arguments` maps each input that is needed to a constant or to the number of an input of the copy (these numbers
+    must be dense). An input of the copy is named after the first input it replaces.
     """
     made = Graph(inner.name)
     numbered = [

@@ -1,4 +1,4 @@
-"""How often a loop runs, where that can be told before the model runs. Read-only."""
+"""Trip counts of loops that are known at compile time. Read-only."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from .values import constant_value
 Known = Callable[[GraphTensor], Array | None]
 
 MOST_UNROLLED = 256
-"""Ops an unrolled loop may have: what is saved a round is a few calls, while every copy is compiled."""
+"""Limit on the ops of an unrolled loop: unrolling saves a few calls per iteration, but every copy is compiled."""
 
-_MOST_COUNTED = 4096  # elements of a value that decides how long a loop is
+_MOST_COUNTED = 4096  # elements of a value that determines a loop's length
 
 
 def short_trip_count(op: While, known: Known = constant_value) -> int | None:
@@ -44,7 +44,7 @@ def _deciding_inputs(op: While, state: Sequence[int]) -> set[int]:
 
 
 def _deciding_state(op: While) -> list[int]:
-    """The part of the state the condition depends on, through any number of rounds."""
+    """The part of the state that the condition depends on, over any number of iterations."""
     found: set[int] = set()
     pending = needed_inputs(op.condition, [0])
     while pending:
@@ -56,7 +56,7 @@ def _deciding_state(op: While) -> list[int]:
 
 
 def _count(op: While, state: Sequence[int], values: dict[int, Array], most: int) -> int | None:
-    """Run the part of the loop that decides its length; None where there are more than `most` rounds."""
+    """Run the part of the loop that determines its length; None if there are more than `most` iterations."""
     order = sorted(values)
     numbers: dict[int, Argument] = {i: number for number, i in enumerate(order)}
 

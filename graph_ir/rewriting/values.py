@@ -1,4 +1,4 @@
-"""What is known about the values of a tensor without running the graph. Read-only."""
+"""Facts about a tensor's values that are known without running the graph. Read-only."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ def constant_value(tensor: GraphTensor) -> Array | None:
 
 
 def uniform_value(tensor: GraphTensor) -> Any | None:
-    """The NumPy scalar all elements of a constant equal bit by bit, seen through movements; None if there is none."""
+    """The NumPy scalar that all elements of a constant equal bit for bit, looking through movement ops; None if they
+    differ."""
     while tensor.producer_owner.op_name in _COPIES:
         tensor = tensor.producer_owner.inputs[0]
     value = constant_value(tensor)
@@ -32,7 +33,7 @@ def uniform_value(tensor: GraphTensor) -> Any | None:
         return None
     flat = value.reshape(-1)
     first = flat[0]
-    # Looking at the last element first spares most weights the whole comparison.
+    # Comparing the last element first avoids the full comparison for most weights.
     if flat[-1] != first or not np.all(flat == first):
         return None
     if tensor.details.dtype.is_float and not first and np.ptp(np.signbit(flat).astype(np.int8)):
