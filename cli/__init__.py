@@ -1,9 +1,9 @@
 """The command line: `graphc COMMAND ...`, the same as `python -m gc` and `python -m graphc`.
 
 Each command is one file here, with `NAME`, `HELP`, `add_arguments(parser)` and `run(args) -> exit code`. These files
-import what is heavy inside `run`, so that `--help` is quick.
+import heavy modules inside `run`, so that `--help` is quick.
 
-Exit codes: 0 done, 1 a result differs from its reference, 2 wrong use or input, 3 unsupported, 4 a fault of graphc.
+Exit codes: 0 success, 1 a result differs from its reference, 2 wrong usage or input, 3 unsupported, 4 a bug in graphc.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ COMMANDS = (
 
 _MESSAGE_LINES = 12
 
-EXIT_INTERRUPTED = 130  # as a shell reports a process ended by SIGINT
+EXIT_INTERRUPTED = 130  # as a shell reports a process killed by SIGINT
 EXIT_BROKEN_PIPE = 141  # and by SIGPIPE
 
 
 class Command(Protocol):
-    """What a module of this folder offers."""
+    """The interface of the modules in this folder."""
 
     NAME: str
     HELP: str
@@ -72,7 +72,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     args = _parser(words).parse_args(words)
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # names in models are any text
+        sys.stdout.reconfigure(errors="backslashreplace")  # names in models may contain any text
     try:
         if log := os.environ.get("GRAPHC_LOG"):
             import_module(".log_levels", __name__).configure_logging(log)
@@ -81,7 +81,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     except BrokenPipeError:
-        # The reader went away. What is still buffered must not raise again when the interpreter closes stdout.
+        # The pipe was closed. Buffered output must not raise again when the interpreter closes stdout.
         _forget_output()
         return EXIT_BROKEN_PIPE
     except Exception as error:  # noqa: BLE001 - the last line of defence: no traceback reaches a user unasked
@@ -95,7 +95,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _forget_output() -> None:
-    """Send what is still buffered for stdout nowhere."""
+    """Discard output still buffered for stdout."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -108,14 +108,14 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     for module in _modules(words):
         command = commands.add_parser(module.NAME, help=module.HELP, description=module.HELP)
-        _add_debug(command, default=argparse.SUPPRESS)  # keep what was said before the command
+        _add_debug(command, default=argparse.SUPPRESS)  # keep options given before the command
         module.add_arguments(command)
-        command.set_defaults(command=module.run)  # `compile` has a --run of its own
+        command.set_defaults(command=module.run)  # `compile` has its own --run
     return parser
 
 
 def _modules(words: Sequence[str]) -> list[Command]:
-    """The module of the command that is asked for; all of them when that is not clear (help, a typing error)."""
+    """The module of the requested command; all of them if that is not clear (help, a typing error)."""
     asked = next((word for word in words if not word.startswith("-")), None)
     names = [asked] if asked in COMMANDS else COMMANDS
     return [cast(Command, import_module(f".{name}", __name__)) for name in names]

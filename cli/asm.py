@@ -1,4 +1,4 @@
-"""`graphc asm`: from a node of the model to its kernels' code at every stage, and from a kernel back to its nodes."""
+"""`graphc asm`: the code of a node's kernels at every stage, and the nodes of a kernel."""
 
 from __future__ import annotations
 
@@ -100,4 +100,4 @@ def _text(found: dict[str, Any]) -> str:
 
 
 def _no_code(node: str) -> str:
-    return f"{node}: no code runs for it; `graphc explain MODEL {node}` says what became of it"
+    return f"{node}: no code runs for it; `graphc explain MODEL {node}` tells why"

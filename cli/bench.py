@@ -1,4 +1,4 @@
-"""`graphc bench`: a model or a suite, timed side by side with other engines in one process."""
+"""`graphc bench`: times a model or a suite against other engines in one process."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def _ablate(args: argparse.Namespace, threads: int) -> int:
 
 
 def _cases(args: argparse.Namespace) -> Iterator[Case]:
-    """The cases one after the other: no two networks are in memory at once."""
+    """Yield cases one at a time, so that only one network is in memory."""
     if args.suite:
         from ..bench.suites import suite
 

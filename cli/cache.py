@@ -22,12 +22,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Show or clear. UserError where the cache is turned off or must not be used."""
+    """Show or clear. UserError if the cache is turned off or must not be used."""
     from ..driver.compile_cache import LIMIT_BYTES, default_cache
 
     found = default_cache()
     if found is None:
-        raise UserError("the compile cache is off: GRAPHC_CACHE_DIR is set to nothing")
+        raise UserError("the compile cache is off: GRAPHC_CACHE_DIR is empty")
     if args.action == "clear":
         models, kernels, size = found.clear()
         facts = {
@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _ago(moment: float) -> str:
-    """How long ago, in the largest unit that fits."""
+    """The age in the largest unit that fits."""
     seconds = max(0.0, time.time() - moment)
     for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
         if seconds >= size:

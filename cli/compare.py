@@ -1,4 +1,4 @@
-"""`graphc compare`: where a compiled model first goes wrong, and which pass, kernel or importer is to blame."""
+"""`graphc compare`: finds where a compiled model first goes wrong, and the pass, kernel or importer to blame."""
 
 from __future__ import annotations
 
@@ -33,22 +33,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_compile_arguments(parser)
     parser.add_argument(
         "--against", choices=ENGINES, default="numpy",
-        help="compare what was read with this engine first: xla for HLO, torch for PNNX, the others for ONNX "
-        "(default: with our references only)",
+        help="first compare the imported model with this engine: xla for HLO, torch for PNNX, the others for ONNX "
+        "(default: only graphc's references)",
     )  # fmt: skip
     parser.add_argument(
-        "--passes", action="store_true", help="run the model after every pass of both pipelines too"
+        "--passes",
+        action="store_true",
+        help="also run the model after every pass of both pipelines",
     )
     parser.add_argument(
         "--reproducer", metavar="DIR", default="graphc-reproducer",
-        help="where to write the smallest model that is wrong (default: %(default)s)",
+        help="where to write the smallest model that shows the fault (default: %(default)s)",
     )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of text")
     parser.add_argument("-q", "--quiet", action="store_true", help="no progress")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the verdict; 1 if something is wrong, and then a reproducer is written."""
+    """Print the verdict; if something is wrong, write a reproducer and return 1."""
     from ..codegen.host import target_for
     from ..graph_ir.schedule.context import LowerContext
     from ..runtime.metadata import TensorSpec
@@ -79,7 +81,7 @@ def _outcomes(
     arrays: Mapping[str, Any],
     report: Report,
 ) -> dict[str, Outcome]:
-    """What was compared, by the side it was compared with; nothing more after the first finding."""
+    """Run the comparisons, up to the first finding; yields (reference, result)."""
     from ..tools.compare import compare_with_engine, compare_with_references
 
     outcomes: dict[str, Outcome] = {}

@@ -37,7 +37,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_compile_arguments(parser)
     add_output_arguments(parser)
     parser.add_argument(
-        "-o", "--output", metavar="FILE", help="write the artifact (.gcm), or what --emit asks for"
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="write the artifact (.gcm), or the stage given by --emit",
     )
     parser.add_argument(
         "--run", action="store_true", help="run once and check against the NumPy reference"
@@ -51,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="processes to compile with (default: GRAPHC_JOBS, or one per CPU)",
     )
     parser.add_argument(
-        "--no-cache", action="store_true", help="compile even what the compile cache holds"
+        "--no-cache", action="store_true", help="compile even if the compile cache has the model"
     )
     parser.add_argument(
         "--dump-ir", metavar="DIR", help="write the text of every stage that changed to DIR"
@@ -87,7 +90,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _compile(args: argparse.Namespace, texts: ModelTexts) -> Outcome:
-    """The artifact, from the cache where it is."""
+    """The artifact, from the cache if it is there."""
     from ..driver.compile_cache import default_cache
     from ..driver.compiler import compile_request as compile_as_requested
     from ..driver.request import resolve_jobs

@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_reading_arguments(parser)
     parser.add_argument(
         "--to", metavar="FORMAT",
-        help="onnx, hlo, pnnx, tvm, ge, dfg, graph, dot or svg (default: what -o ends in)",
+        help="onnx, hlo, pnnx, tvm, ge, dfg, graph, dot or svg (default: by the suffix of -o)",
     )  # fmt: skip
     parser.add_argument(
         "-o", "--output", metavar="FILE",
@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Read, write, and say what was written."""
+    """Read the model, write it, and print what was written."""
     from ..tools.convert import TARGETS, convert, target_of
 
     if not args.to and not args.output:

@@ -1,4 +1,4 @@
-"""`graphc debug`: a model node by node, each timed, every value on disk in TVM's formats."""
+"""`graphc debug`: runs a model node by node, times each, and dumps every value in TVM's formats."""
 
 from __future__ import annotations
 
@@ -26,14 +26,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--dump-root", metavar="DIR", help="write the graph, all values and a trace into DIR"
     )
     parser.add_argument("--nodes", metavar="GLOB", default="*", help="only nodes of these names")
-    parser.add_argument("--warmup", type=int, default=1, help="runs of a node that do not count")
-    parser.add_argument("--repeats", type=int, default=5, help="runs to take the median of")
-    parser.add_argument("--json", action="store_true", help="print one JSON object, no table")
+    parser.add_argument(
+        "--warmup", type=int, default=1, help="warm-up runs of each node, not timed"
+    )
+    parser.add_argument(
+        "--repeats", type=int, default=5, help="timed runs of each node (the median is reported)"
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="print one JSON object instead of a table"
+    )
     parser.add_argument("-q", "--quiet", action="store_true", help="no progress")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print a row per node; write the dump where one is asked for."""
+    """Print a row per node; write the dump if requested."""
     from pathlib import Path
 
     from ..codegen.host import target_for

@@ -1,4 +1,4 @@
-"""`graphc diff`: whether two model files, of any formats, hold the same graph, and where they part."""
+"""`graphc diff`: tells whether two model files, in any formats, hold the same graph, and where they differ."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ if TYPE_CHECKING:
     from ..tools.diff import GraphDifference
 
 NAME = "diff"
-HELP = "Say whether two model files hold the same graph, and where they part."
+HELP = "Tell whether two model files hold the same graph, and where they differ."
 SHOWN = 10
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
-    parser.add_argument("first", help="model file, of any format that is read")
-    parser.add_argument("second", help="the other one, maybe of another format")
+    parser.add_argument("first", help="model file, in any format that can be read")
+    parser.add_argument("second", help="the other model file, possibly in another format")
     add_reading_arguments(parser)
     parser.add_argument(
         "--simplified", action="store_true",
-        help="compare what both are after composite ops are taken apart and the rest is simplified",
+        help="compare after decomposing composite ops and simplifying both",
     )  # fmt: skip
     parser.add_argument(
         "--values", action="store_true", help="also run both on the same random inputs, with NumPy"
@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _load(args: argparse.Namespace, path: str) -> Graph:
-    """One of the files. What --const and --attr give goes to the formats that leave such things out."""
+    """Load one of the files. --const and --attr apply to formats that can omit constants and attributes."""
     from pathlib import Path
 
     from ..frontend import format_of, load
@@ -68,7 +68,7 @@ def _load(args: argparse.Namespace, path: str) -> Graph:
 
 
 def _simplified(graph: Graph) -> Graph:
-    """A copy after every pass up to the one that takes composite ops apart."""
+    """A copy after all passes up to the decomposition of composite ops."""
     from ..base.target import Target
     from ..graph_ir.passes import pipeline
     from ..graph_ir.passes.decompose import decompose
@@ -83,7 +83,7 @@ def _simplified(graph: Graph) -> Graph:
 
 
 def _compare_values(first: Graph, second: Graph, found: GraphDifference) -> list[dict[str, Any]]:
-    """How far the results of each pair of outputs are from each other; nothing where inputs have no counterpart."""
+    """The difference between each pair of outputs; empty if inputs have no counterpart."""
     from ..graph_ir.inspect.compare import difference
     from ..runtime.metadata import TensorSpec
 

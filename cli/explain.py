@@ -1,4 +1,4 @@
-"""`graphc explain`: why a model was compiled the way it was: passes, layouts, blockings, fusion, memory."""
+"""`graphc explain`: explains how a model was compiled: passes, layouts, blockings, fusion, memory."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 from .terminal import say
 
 NAME = "explain"
-HELP = "Say why a model was compiled as it was: passes, layouts, blockings, fusion, memory."
+HELP = "Explain how a model was compiled: passes, layouts, blockings, fusion, memory."
 
 Facts = dict[str, Any]
 MOST_NAMES = 6
@@ -28,12 +28,16 @@ MOST_NAMES = 6
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
     add_compile_arguments(parser)
-    parser.add_argument("node", nargs="?", help="an op of the model, or a kernel: all about it")
     parser.add_argument(
-        "--passes", action="store_true", help="each pass: ops before and after, what it removed"
+        "node", nargs="?", help="an op of the model or a kernel: everything about it"
     )
     parser.add_argument(
-        "--tensor-ir", action="store_true", help="with NODE: the Tensor IR of its kernels too"
+        "--passes", action="store_true", help="list passes: ops before and after, removed ops"
+    )
+    parser.add_argument(
+        "--tensor-ir",
+        action="store_true",
+        help="with NODE: also print the Tensor IR of its kernels",
     )
     add_tuning_argument(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of text")

@@ -1,4 +1,4 @@
-"""`graphc inspect`: the tensors of a dump of `graphc debug`, or of any `.params` file; the operators of a model."""
+"""`graphc inspect`: the tensors in a dump of `graphc debug` or in any `.params` file; the operators of a model."""
 
 from __future__ import annotations
 
@@ -28,13 +28,17 @@ Array = np.ndarray[Any, Any]
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
     parser.add_argument(
-        "dump", help="dump folder of `graphc debug`, a .params file, or with --operators a model"
+        "dump", help="dump folder of `graphc debug`, a .params file, or (with --operators) a model"
     )
     parser.add_argument("nodes", nargs="?", default="*", help="glob of node names (default: all)")
-    parser.add_argument("--against", metavar="DUMP", help="show how far another dump's values are")
+    parser.add_argument(
+        "--against", metavar="DUMP", help="show the difference from another dump's values"
+    )
     parser.add_argument("--save", metavar="DIR", help="write each tensor to DIR/NAME.npy")
     parser.add_argument("--values", action="store_true", help="print the first and last elements")
-    parser.add_argument("--json", action="store_true", help="print one JSON object, no table")
+    parser.add_argument(
+        "--json", action="store_true", help="print one JSON object instead of a table"
+    )
     parser.add_argument(
         "--operators", action="store_true",
         help="list a model's operators: type, parameters, weights, operands, producers and consumers",
@@ -101,14 +105,16 @@ def _operand(operand: Operand) -> str:
 
 
 def _find(path: str) -> Path:
-    """The params file that a path means: itself, or the one in a dump folder or its root."""
+    """The params file that a path refers to: itself, or the one in a dump folder or its root."""
     from ..tools.debug_dump import FOLDER, TENSORS_FILE
 
     given = Path(path)
     for file in (given, given / TENSORS_FILE, given / FOLDER / TENSORS_FILE):
         if file.is_file():
             return file
-    raise UserError(f"'{path}' is no .params file and no folder with one; `graphc debug` makes it")
+    raise UserError(
+        f"'{path}' is neither a .params file nor a folder with one; `graphc debug` writes it"
+    )
 
 
 def _chosen(file: Path, pattern: str) -> Iterator[tuple[str, Array]]:

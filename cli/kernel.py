@@ -28,10 +28,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--target", choices=TARGETS, default="native", help="instruction set")
     add_threads_argument(parser)
     parser.add_argument(
-        "--set", default="", metavar="LIST", help="sizes by hand: mr=4,nr=24,mc=64,kc=256,ng=1"
+        "--set", default="", metavar="LIST", help="set sizes by hand: mr=4,nr=24,mc=64,kc=256,ng=1"
     )
     parser.add_argument(
-        "--sweep", action="store_true", help=f"try the space and print the best {SHOWN}"
+        "--sweep", action="store_true", help=f"search the space and print the best {SHOWN}"
     )
     parser.add_argument("--asm", action="store_true", help="print the inner loop")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of text")

@@ -1,8 +1,8 @@
-"""`GRAPHC_LOG`: which of graphc's loggers print to stderr, and how much.
+"""`GRAPHC_LOG`: selects which of graphc's loggers print to stderr, and at which level.
 
 `GRAPHC_LOG="fuse=debug,codegen"` is a list of NAME, NAME=LEVEL or LEVEL: a name is a graph pass, `compiler`, `lower`,
-`loops`, `codegen`, `cache`, `roofline` or `ge`, and means the logger `graphc.NAME`; without a level it is `debug`; a
-level alone is for all.
+`loops`, `codegen`, `cache`, `roofline` or `ge`, and means the logger `graphc.NAME`; the default level is `debug`; a
+level without a name applies to all loggers.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ..base.errors import UserError
 VARIABLE = "GRAPHC_LOG"
 LEVELS = ("debug", "info", "warning", "error")
 OTHERS = ("compiler", "lower", "loops", "codegen", "cache", "roofline", "ge")
-"""Loggers beside those of the graph passes."""
+"""Loggers other than those of the graph passes."""
 
 FORMAT = "%(name)s: %(message)s"
 
@@ -42,18 +42,18 @@ def parse_levels(text: str) -> dict[str, int]:
 
 
 def logger_names() -> list[str]:
-    """Every name that may stand in the variable."""
+    """Every name that the variable may contain."""
     from ..graph_ir.passes.pipeline import PIPELINE
 
     return sorted({*OTHERS, *(step.__name__ for step, _ in PIPELINE)})
 
 
 def configure_logging(text: str) -> None:
-    """Print the records that the text asks for to stderr; nothing is changed for an empty text."""
+    """Print the records selected by the text to stderr; an empty text changes nothing."""
     levels = parse_levels(text)
     if not levels:
         return
-    handler = logging.StreamHandler()  # stderr, as it is now
+    handler = logging.StreamHandler()  # the current stderr
     handler.setFormatter(logging.Formatter(FORMAT))
     logging.getLogger("graphc").handlers = [handler]
     for name, level in levels.items():

@@ -1,4 +1,4 @@
-"""Arguments that several commands share, and the inputs a model is run on."""
+"""Arguments shared by several commands, and the inputs a model is run on."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def add_input_argument(parser: argparse.ArgumentParser) -> None:
     """--input, for commands that run a model."""
     parser.add_argument(
         "--input", "-i", action="append", default=[], metavar="NAME=VALUE",
-        help="x=@x.npy (a file), x=random, or x=f32[8,13] to fix dimensions the model leaves open",
+        help="x=@x.npy (a file), x=random, or x=f32[8,13] to fix dimensions that the model leaves open",
     )  # fmt: skip
 
 
@@ -39,15 +39,15 @@ def add_model_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def add_reading_arguments(parser: argparse.ArgumentParser) -> None:
-    """What a model file may leave open."""
+    """Options for what a model file may omit."""
     add_input_argument(parser)
     parser.add_argument(
         "--const", action="append", default=[], metavar="NAME=@FILE",
-        help="a constant the file leaves out, as a .npy file; @FILE.params: all that are in there",
+        help="a constant that the file omits, as a .npy file; @FILE.params: all constants in that file",
     )  # fmt: skip
     parser.add_argument(
         "--attr", action="append", default=[], metavar="NODE.KEY=VALUE",
-        help="an attribute a fused TVM kernel does not tell",
+        help="an attribute that a fused TVM kernel does not record",
     )  # fmt: skip
 
 
@@ -66,27 +66,27 @@ def add_compile_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--exact", action="store_true",
-        help="leave out what makes rounding errors larger (-X winograd=off)",
+        help="turn off optimisations that increase rounding errors (-X winograd=off)",
     )  # fmt: skip
 
 
 def add_threads_argument(parser: argparse.ArgumentParser) -> None:
     """--threads."""
     parser.add_argument(
-        "--threads", type=int, help="threads to run with (default: the CPUs this process may use)"
+        "--threads", type=int, help="number of threads (default: the CPUs this process may use)"
     )
 
 
 def add_output_arguments(parser: argparse.ArgumentParser) -> None:
-    """How much to print, and as what."""
+    """How much to print, and in which form."""
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of text")
     volume = parser.add_mutually_exclusive_group()
-    volume.add_argument("-v", "--verbose", action="store_true", help="print every kernel too")
-    volume.add_argument("-q", "--quiet", action="store_true", help="print the verdict only")
+    volume.add_argument("-v", "--verbose", action="store_true", help="also print every kernel")
+    volume.add_argument("-q", "--quiet", action="store_true", help="print only the verdict")
 
 
 def compile_options(args: argparse.Namespace, dump_dir: str | None = None) -> CompileOptions:
-    """The options the shared arguments say. UserError for a switch that does not exist."""
+    """The options given by the shared arguments. UserError for an unknown switch."""
     from ..runtime.threadpool import resolve_threads
 
     disabled, winograd = {"winograd"} if args.exact else set(), "auto"
@@ -130,7 +130,7 @@ def add_tuning_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def _winograd(switch: str) -> str:
-    """What stands behind `winograd=`."""
+    """The value of `winograd=`."""
     known, value = ("off", *WINOGRAD), switch.partition("=")[2]
     if value not in known:
         raise UserError(f"-X winograd must be one of {', '.join(known)}, got '{value}'")
@@ -138,7 +138,7 @@ def _winograd(switch: str) -> str:
 
 
 def split_inputs(texts: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
-    """(shape specs, values) of the --input texts by name. A .npy file also fixes the shape it has."""
+    """(shape specs, values) of the --input texts by name. A .npy file also fixes the input's shape."""
     specs: dict[str, str] = {}
     values: dict[str, str] = {}
     for text in texts:
@@ -156,7 +156,7 @@ def split_inputs(texts: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
 
 @dataclass(frozen=True)
 class ModelTexts:
-    """What the command line says of a model file: arguments of `frontend.load`, and `values` of inputs to run on."""
+    """The command line's arguments for a model file: those of `frontend.load`, and `values` of inputs to run on."""
 
     inputs: dict[str, str]
     constants: dict[str, Array]
@@ -202,7 +202,7 @@ def _pairs(option: str, texts: Sequence[str], form: str) -> list[tuple[str, str]
 
 
 def shapes_of_files(values: Mapping[str, str]) -> dict[str, str]:
-    """The spec text of every input that comes from a file, for dimensions the model leaves open."""
+    """The spec text of every input read from a file, for dimensions that the model leaves open."""
     from ..base.dtypes import from_numpy
 
     specs = {}
@@ -214,7 +214,7 @@ def shapes_of_files(values: Mapping[str, str]) -> dict[str, str]:
 
 
 def input_arrays(tensors: Sequence[TensorSpec], values: Mapping[str, str]) -> dict[str, Array]:
-    """An array per input: from its file, or generated from a seed that is its name."""
+    """An array per input: from its file, or generated with the input's name as seed."""
     check_names([tensor.name for tensor in tensors], values)
     return {
         tensor.name: _read_npy(tensor.name, value[1:])
@@ -225,7 +225,7 @@ def input_arrays(tensors: Sequence[TensorSpec], values: Mapping[str, str]) -> di
 
 
 def check_names(names: Sequence[str], values: Mapping[str, str]) -> None:
-    """UserError if --input names what is not an input of the model."""
+    """UserError if --input names something that is not an input of the model."""
     unknown = sorted(set(values) - set(names))
     if unknown:
         known = ", ".join(names) or "none"
@@ -235,7 +235,7 @@ def check_names(names: Sequence[str], values: Mapping[str, str]) -> None:
 
 
 def random_array(tensor: TensorSpec) -> Array:
-    """Values like a network's: standard normal floats, small integers, coin tosses; the same for the same name."""
+    """Typical values for a network: standard normal floats, small integers, random bools; reproducible by name."""
     seed = int.from_bytes(
         hashlib.sha256(tensor.name.encode(errors="surrogatepass")).digest()[:8], "little"
     )

@@ -1,4 +1,4 @@
-"""`graphc profile`: the fused program as it runs, kernel by kernel, against this machine's roofs."""
+"""`graphc profile`: times the fused program as it runs, kernel by kernel, against this machine's roofline."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ..tools.profile import KernelTime, Profile
 
 NAME = "profile"
-HELP = "Time every kernel of the compiled model as it runs, against this machine's roofs."
+HELP = "Time every kernel of the running model against this machine's roofline."
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,18 +35,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--trace", metavar="FILE", help="write one run for chrome://tracing or Perfetto"
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON object, no table")
+    parser.add_argument(
+        "--json", action="store_true", help="print one JSON object instead of a table"
+    )
     parser.add_argument("-q", "--quiet", action="store_true", help="no progress")
 
 
 def add_profile_arguments(parser: argparse.ArgumentParser) -> None:
-    """How long to measure, and with which blockings."""
-    parser.add_argument("--seconds", type=float, default=0.5, help="time to run (default 0.5)")
+    """Options for the duration and the blockings."""
+    parser.add_argument("--seconds", type=float, default=0.5, help="seconds to run (default 0.5)")
     add_tuning_argument(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Compile, run for a while, and print where the time went."""
+    """Compile, run for the given time, and print where it went."""
     from ..tools.profile import trace_events
 
     with progress(args.quiet or args.json) as report:
@@ -63,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def profile_model(args: argparse.Namespace, report: Any) -> tuple[Any, Profile]:
-    """(compilation, profile) of the model that the arguments name. UserError for a time that is none."""
+    """(compilation, profile) of the model that the arguments name. UserError for a time that is not positive."""
     from ..bench.measure import load_warning
     from ..bench.roofline import roofline
     from ..driver.compiler import compile_stages
@@ -86,7 +88,7 @@ def profile_model(args: argparse.Namespace, report: Any) -> tuple[Any, Profile]:
 
 
 def write_text(path: str, text: str) -> None:
-    """Write a file. UserError when the system refuses it."""
+    """Write a file. UserError if the system refuses it."""
     try:
         with whole_file(path) as stream:
             stream.write(text.encode())

@@ -1,4 +1,4 @@
-"""Progress of long work: a bar on a terminal, plain lines elsewhere, nothing when quiet. All of it on stderr."""
+"""Progress of long operations, on stderr: a bar on a terminal, plain lines elsewhere, nothing when quiet."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ class Report(Protocol):
     """Called when a phase starts (0 done), as it goes, and when it ends (done == total)."""
 
     def __call__(self, phase: str, done: int, total: int) -> None:
-        """Show that `done` of `total` steps of `phase` are behind us."""
+        """Show that `done` of `total` steps of `phase` are complete."""
 
 
 @contextmanager
 def progress(quiet: bool) -> Iterator[Report]:
-    """A report that fits where stderr goes."""
+    """A progress report suitable for stderr."""
     if quiet:
         yield lambda phase, done, total: None
     elif sys.stderr.isatty():
@@ -31,7 +31,7 @@ def progress(quiet: bool) -> Iterator[Report]:
 
 
 class _Lines:
-    """One line a phase, with its time."""
+    """One line per phase, with its time."""
 
     def __init__(self) -> None:
         self._started: dict[str, float] = {}

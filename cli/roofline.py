@@ -14,19 +14,19 @@ if TYPE_CHECKING:
     from ..bench.roofline import Roofline
 
 NAME = "roofline"
-HELP = "Measure this machine's compute peak and memory bandwidths (kept for `profile`)."
+HELP = "Measure this machine's compute peak and memory bandwidths (stored for `profile`)."
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
     parser.add_argument("--target", choices=TARGETS, default="native", help="instruction set")
     add_threads_argument(parser)
-    parser.add_argument("--fresh", action="store_true", help="measure again, whatever is known")
+    parser.add_argument("--fresh", action="store_true", help="measure again, even if known")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of text")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the roofs; measure them where they are not known yet."""
+    """Print the roofs; measure them if they are not known yet."""
     from dataclasses import asdict
 
     from ..bench.measure import load_warning

@@ -14,7 +14,7 @@ from ..base.errors import UserError
 from .model_arguments import add_input_argument, add_threads_argument, input_arrays, split_inputs
 from .terminal import say
 
-_MOST_LETTERS = 50  # of a file name: up to 4 bytes each, and systems take 255
+_MOST_LETTERS = 50  # of a file name: up to 4 bytes each, and the limit is 255 bytes
 
 NAME = "run"
 HELP = "Run a compiled artifact (.gcm)."

@@ -1,4 +1,4 @@
-"""What a compilation made, as text and as JSON, and the closing verdict line."""
+"""The summary of a compilation, as text and as JSON, and the closing verdict line."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Verdict:
-    """One run, in a line for a bug report. `peak` is the machine's measured multiply-add GFLOP/s on one core."""
+    """One run, as a line for a bug report. `peak` is the machine's measured multiply-add GFLOP/s on one core."""
 
     versions: Mapping[str, str]
     cpu: str
@@ -34,7 +34,7 @@ class Verdict:
 
     @property
     def share_of_peak(self) -> float:
-        """GFLOP/s over what the threads in use could do."""
+        """GFLOP/s as a share of the peak of the threads in use."""
         return self.gflops / (self.peak * self.threads)
 
     def __str__(self) -> str:
@@ -85,7 +85,7 @@ def summary_lines(
 
 
 def timing_rows(outcome: Outcome) -> list[tuple[str, str]]:
-    """Where the time of a compilation went: its phases, and the steps of its kernels; or that the cache had it."""
+    """The time of a compilation by phase and by compilation step, or that it came from the cache."""
     phases = outcome.phases
     rows = [("phases", _milliseconds(phases.seconds))]
     if phases.kernel_seconds:

@@ -1,4 +1,4 @@
-"""What commands print: names in models are any text, and must not steer the terminal of who looks at them."""
+"""Output of commands: names in models may be any text, and must not control the user's terminal."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ from ..base.printable import printable
 
 
 def say(value: object) -> None:
-    """Print a value's lines of text, with what is neither printable nor a tab as Python would write it."""
+    """Print a value's lines of text; unprintable characters except tabs are escaped as in Python."""
     lines = str(value).split("\n")
     print("\n".join("\t".join(map(printable, line.split("\t"))) for line in lines))

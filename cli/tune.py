@@ -1,4 +1,4 @@
-"""`graphc tune`: measure the blockings of the products and convolutions of a model, keep the best for `compile`."""
+"""`graphc tune`: measures blockings of a model's products and convolutions and keeps the best for `compile`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Tune every distinct product, then every convolution, the largest first, until the time is up."""
+    """Tune every distinct product, then every convolution, largest first, until the time is up."""
     from ..bench.kernels import default_blocking, parse_problem
     from ..bench.measure import pin_to
     from ..codegen.host import target_for
@@ -84,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _problems(graph: Any) -> list[str]:
-    """The distinct products of a model, those inside its loops and branches too."""
+    """The distinct products of a model, including those inside loops and branches."""
     from ..graph_ir.ir.graph import subgraphs_of
     from ..graph_ir.ops.matmul import MatmulCore
     from ..graph_ir.schedule.problem import problem_of

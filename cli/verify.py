@@ -1,4 +1,4 @@
-"""`graphc verify`: every op of a model in every layout and blocking it offers, native code against NumPy, and timed."""
+"""`graphc verify`: checks every op of a model in every layout and blocking against NumPy, and times each."""
 
 from __future__ import annotations
 
@@ -24,12 +24,10 @@ if TYPE_CHECKING:
     from ..tools.variants import Variant
 
 NAME = "verify"
-HELP = "Check every op of a model in every layout and blocking, and grade the cost model."
+HELP = "Check every op of a model in every layout and blocking, and evaluate the cost model."
 BATCH = 64  # variants compiled at once
-MANY = (
-    32  # variants from which on other processes help to compile: they take half a second to start
-)
-WIDTH = 120  # of the table where there is no terminal
+MANY = 32  # from this many variants on, use other processes to compile: they take half a second to start
+WIDTH = 120  # width of the table if there is no terminal
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--json", action="store_true", help="print one JSON object instead of a table"
     )
     parser.add_argument(
-        "-q", "--quiet", action="store_true", help="print mismatches, the count and the grade only"
+        "-q", "--quiet", action="store_true", help="print only mismatches, the count and the grade"
     )
 
 

@@ -1,4 +1,4 @@
-"""`graphc version`: what a bug report has to say about the software and the CPU."""
+"""`graphc version`: the versions and the CPU, for a bug report."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import platform
 from .terminal import say
 
 NAME = "version"
-HELP = "Show the versions of graphc and of what it uses, and the CPU."
+HELP = "Show the versions of graphc and its dependencies, and the CPU."
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -260,7 +260,7 @@ def cache_folder(environ: Mapping[str, str] = os.environ) -> Path:
 
 
 def default_cache(environ: Mapping[str, str] = os.environ) -> CompileCache | None:
-    """The cache of this user; None where GRAPHC_CACHE_DIR is set to nothing."""
+    """The cache of this user; None if GRAPHC_CACHE_DIR is empty."""
     if environ.get("GRAPHC_CACHE_DIR") == "":
         return None
     return CompileCache(cache_folder(environ) / "compiled")

@@ -1,1 +1,1 @@
-"""Tools that look inside a compilation: the debug executor, explain and compare. Part of the driver."""
+"""Tools that inspect a compilation: the debug executor, explain and compare. Part of the driver."""

@@ -1,4 +1,4 @@
-"""Which pass went wrong: prefixes of both pipelines, run through the interpreters."""
+"""Finds the pass that went wrong by running prefixes of both pipelines in the interpreters."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from .error_bound import Error, Expected, expected_outputs, walk_expected, worst
 from .submodel import cut_rows, node_graph, with_rows
 
 MOST_GFLOP = 0.02
-"""Work above which a kernel is not interpreted: it would take minutes."""
+"""Kernels with more work are not interpreted: that would take minutes."""
 
 QUICK_GFLOP = 2e-4
-"""Work that is interpreted in about a second."""
+"""Work that the interpreter does in about a second."""
 
 FEW_ROWS = 2
 
 
 @dataclass(frozen=True)
 class Blame:
-    """What is to blame: the stage, the pass (or `""` for the kernel's code), the op, and how that was found."""
+    """The culprit: the stage, the pass (or `""` for the kernel's code), the op, and how it was found."""
 
     stage: str
     culprit: str
@@ -52,7 +52,7 @@ class Prefix:
 def blame_kernel(
     node: Op, inputs: Sequence[Array], expected: Sequence[Expected], ctx: LowerContext
 ) -> Blame:
-    """Interpret a node's Tensor IR as its template made it and after each pass: the first wrong stage is to blame."""
+    """Interpret a node's Tensor IR as built by its template and after each pass, to find the first wrong stage."""
     if node.get_gflop() > MOST_GFLOP:
         note = f"not interpreted: {node.get_gflop():.3g} GFLOP are too many"
         return Blame("kernel", "", node.name, (note,))
@@ -84,7 +84,7 @@ def kernel_prefixes(
 
 
 def _lowered_alone(node: Op, ctx: LowerContext) -> tuple[Module, list[Array]]:
-    """The function of a node, and what it is given after its operands: a control op calls others that share these."""
+    """A node's function and its arguments after the operands, which functions called by a control op share."""
     if node.kind != "control":
         functions = get_func(node, ctx).functions
         return Module(functions, functions[0].name), []
@@ -111,7 +111,7 @@ def _interpreted(
     results = [np.zeros(d.physical_dims, d.dtype.numpy) for d in details]
     try:
         interpreter.run(module, module.entry, [*arrays, *results, *sections])
-    except GraphcError:  # out of bounds, undefined: as wrong as can be
+    except GraphcError:  # out of bounds or undefined: counts as the largest error
         return Error(float("inf"), 0.0, float("inf"), 0)
     plain = [
         np.asarray(d.format.unpack(r, d.plain_dims)) for d, r in zip(details, results, strict=True)
@@ -146,7 +146,7 @@ def graph_prefixes(source: Graph, ctx: LowerContext, inputs: Sequence[Array]) ->
 
 
 def blame_graph_pass(source: Graph, ctx: LowerContext, inputs: Sequence[Array]) -> Blame | None:
-    """The first pass over the graph whose result no longer means the same; None if all do. Bisects."""
+    """Bisect for the first graph pass that changes the meaning; None if there is none."""
     expected = expected_outputs(source, inputs)
 
     def wrong(count: int) -> bool:
@@ -186,7 +186,7 @@ def _worst(graph: Graph, inputs: Sequence[Array], expected: Sequence[Expected]) 
 def _touched(
     source: Graph, ctx: LowerContext, count: int, inputs: Sequence[Array]
 ) -> tuple[str, list[str]]:
-    """The first op whose value the pass changed, and what the pass decided about it (or decided at all)."""
+    """The first op whose value the pass changed, and the pass's decisions about it (or all its decisions)."""
     try:
         before, after = graph_after(source, ctx, count - 1), graph_after(source, ctx, count)
     except GraphcError as error:
@@ -215,7 +215,7 @@ def _touched(
 
 
 def _replaced_before(name: str, before: Graph, after: Graph) -> str:
-    """The op that `name` read and that the pass replaced, if there is one: its own name is gone with it."""
+    """The op read by `name` that the pass replaced, if there is one: its name no longer exists."""
     reads = [x.producer_owner.name for op in before.ops if op.name == name for x in op.inputs]
     gone = [read for read in reads if read not in set(_names(after))]
     return gone[0] if gone else name
@@ -228,7 +228,7 @@ def _names(graph: Graph) -> list[str]:
 def program_prefixes(source: Graph, ctx: LowerContext, inputs: Sequence[Array]) -> Iterator[Prefix]:
     """The whole lowered program, interpreted as lowered (number 0) and after each pass over Tensor IR.
 
-    A model that takes more than a second or so runs on fewer rows, if it can; nothing if it cannot and is too large.
+    A model that would take more than about a second runs on fewer rows if possible; a larger one is skipped.
     """
     small = with_rows(source, FEW_ROWS) if source.get_gflop() > QUICK_GFLOP else None
     if small is not None:

@@ -1,8 +1,8 @@
-"""Finds where a compiled model first goes wrong: in a kernel, in a pass over the graph, or in placing memory.
+"""Finds where a compiled model first goes wrong: in a kernel, in a graph pass, or in memory planning.
 
-The native program runs node by node; each node is checked on the very inputs it got, then the values that bear the
-name of an op of the model are checked against the model's references. A wrong kernel is taken apart by interpreting
-its Tensor IR after each pass; wrong values with right kernels by running the references of the graph after each pass.
+The native program runs node by node; each node is checked on the inputs it actually received, then the values named
+after an op of the model are checked against the model's references. For a wrong kernel, its Tensor IR is interpreted
+after each pass; for wrong values from correct kernels, the references of the graph are run after each pass.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SMALL_ROWS = 2
 
 @dataclass(frozen=True)
 class Finding:
-    """What is wrong: the stage and its culprit (a pass, a kernel, a frontend's op), where it shows, and how badly.
+    """A fault: the stage and its culprit (a pass, a kernel, a frontend's op), where it shows, and its size.
 
     `model` and `arrays` are the smallest model that shows it and the inputs it needs.
     """
@@ -46,7 +46,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How many values were checked, the worst of those within their bounds, and the finding if there is one."""
+    """The number of values checked, the worst one within its bound, and the finding, if any."""
 
     checked: int
     worst: str
@@ -101,7 +101,7 @@ def compare_with_engine(
 ) -> Outcome:
     """Check the model as read against another engine's values: (name, who makes it, array), in order.
 
-    Only values that the frontend gave a tensor to are checked. The other side rounds too, so bounds are doubled.
+    Only values that the frontend gave a tensor to are checked. The other engine rounds too, so bounds are doubled.
     """
     step = on_step or (lambda phase, done, total: None)
     tally = _Tally()
@@ -109,9 +109,7 @@ def compare_with_engine(
     ordered = [arrays[op.name] for op in source.inputs]
     with tempfile.TemporaryDirectory(prefix="graphc-compare-") as folder:
         kept = _Kept(Path(folder))
-        makers: dict[
-            str, list[tuple[str, str]]
-        ] = {}  # several where an importer found nothing to do
+        makers: dict[str, list[tuple[str, str]]] = {}  # several if an importer generated no op
         for name, maker, array in values:
             if name in tensor_of:
                 kept.keep(name, array)
@@ -142,7 +140,7 @@ def _frontend_finding(
 
 
 class _Kept:
-    """Values on disk by name, so that memory stays at what one node needs."""
+    """Values on disk by name, so that memory holds only what one node needs."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -150,11 +148,11 @@ class _Kept:
 
     def keep(self, name: str, value: Array) -> None:
         file = self.folder / f"{len(self.files)}.bin"
-        file.write_bytes(np.ascontiguousarray(value).tobytes())  # bf16 has no .npy
+        file.write_bytes(np.ascontiguousarray(value).tobytes())  # .npy has no bf16
         self.files[name] = file
 
     def value(self, name: str, like: Array) -> Array | None:
-        """The value, with the dtype and shape of `like`; None where there is none of that size."""
+        """The value, with the dtype and shape of `like`; None if there is none of that size."""
         if name not in self.files:
             return None
         data = np.frombuffer(self.files[name].read_bytes(), np.uint8)
@@ -164,7 +162,7 @@ class _Kept:
 def _check_kernels(
     program: NodeProgram, arrays: Mapping[str, Array], kept: _Kept, tally: _Tally, step: OnStep
 ) -> Finding | None:
-    """Each node on the inputs it really gets."""
+    """Check each node on the inputs it actually receives."""
     program.bind(arrays)
     for done, node in enumerate(program.nodes):
         step("kernels", done, len(program.nodes))
@@ -186,7 +184,7 @@ def _check_kernels(
 
 
 def _name_in_model(node: Op, name: str) -> str:
-    """The op of the model whose value a node gives: of a group, the one whose result leaves it."""
+    """The op of the model whose value a node computes: for a group, the op whose result leaves it."""
     if node.op_name != "fused":
         return name
     result: str = node.attrs["graph"].outputs[0].inputs[0].name
@@ -196,7 +194,7 @@ def _name_in_model(node: Op, name: str) -> str:
 def _kernel_finding(
     node: Op, inputs: Sequence[Array], error: Error, program: NodeProgram
 ) -> Finding:
-    """Cut the node out, make it small if the fault stays, and take its kernel apart."""
+    """Extract the node, shrink it if the fault persists, and analyse its kernel."""
     operands = list(dict.fromkeys(node.inputs))
     arrays = {
         op.name: array
@@ -216,7 +214,7 @@ def _kernel_finding(
     kernel = call.kernel if call else "a view"
     notes = [f"kernel {kernel} computes {', '.join(f'{o.op_name} {o.name}' for o in body(node))}"]
     if blame is None:
-        notes.append("the node alone is right: its fault depends on what surrounds it")
+        notes.append("the node alone is right: the fault depends on its surroundings")
         return Finding("kernel", kernel, node.name, error, tuple(notes), model, arrays)
     notes += blame.notes
     return Finding(
@@ -225,7 +223,7 @@ def _kernel_finding(
 
 
 def _blame_model(model: Graph, arrays: Mapping[str, Array], ctx: LowerContext) -> Blame | None:
-    """Run a small model node by node and take its first wrong kernel apart; None if all are right."""
+    """Run a small model node by node and analyse its first wrong kernel; None if all are right."""
     program = NodeProgram(model, ctx)
     try:
         program.bind(arrays)
@@ -278,7 +276,7 @@ def _check_values(
 def _graph_finding(
     source: Graph, ctx: LowerContext, inputs: Sequence[Array], name: str, error: Error
 ) -> Finding:
-    """Name the pass, and cut out the part of the model it broke."""
+    """Find the pass, and extract the part of the model it broke."""
     arrays = {op.name: a for op, a in zip(source.inputs, inputs, strict=True)}
     blame = blame_graph_pass(source, ctx, inputs)
     if blame is None:
@@ -291,7 +289,7 @@ def _graph_finding(
 def _smallest(
     source: Graph, ctx: LowerContext, arrays: Mapping[str, Array], name: str
 ) -> tuple[Graph, Mapping[str, Array]]:
-    """The least part of the model around an op that still shows the fault: what the op reads, and what that reads."""
+    """The smallest part of the model around an op that still shows the fault, grown by its producers."""
     ops = {op.name: op for op in source.ops}
     if name not in ops or ops[name].kind in ("source", "sink"):
         return source, arrays
@@ -302,7 +300,7 @@ def _smallest(
     }
     target = ops[name].outputs[0]
     known = {op: op for op in [target.producer_owner]}
-    for _ in range(6):  # each round takes one more layer of producers in
+    for _ in range(6):  # each iteration adds one more layer of producers
         inside = set(known)
         border = [
             x for op in inside for x in op.inputs
@@ -321,7 +319,7 @@ def _smallest(
 def _check_whole(
     source: Graph, ctx: LowerContext, arrays: Mapping[str, Array], tally: _Tally
 ) -> Finding | None:
-    """The program as it really runs, in which ops may write over their inputs."""
+    """The program as it normally runs, in which ops may overwrite their inputs."""
     request = CompileRequest(source, ctx.target, ctx.options, blockings=ctx.blockings)
     compilation = compile_stages(request)
     with CompiledModel(compilation.artifact, ctx.options.threads) as model:

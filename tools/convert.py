@@ -1,4 +1,4 @@
-"""A model file in another format: the formats that are written, and what each of them writes."""
+"""Converts model files to other formats: the table of output formats and their writers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from ..graph_ir.ir.graph import Array, Graph
 
 @dataclass(frozen=True)
 class Target:
-    """A format: the suffix its files have, what they hold, and what writes them (and which they are)."""
+    """An output format: its file suffix, a description, and the function that writes the files and returns their
+    paths."""
 
     suffix: str
     meaning: str
@@ -24,7 +25,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Conversion:
-    """What was read and written; `arguments` are the options that reading `files[0]` again takes."""
+    """What was read and written; `arguments` are the options needed to read `files[0]` again."""
 
     source: str
     target: str
@@ -43,11 +44,11 @@ def convert(
 ) -> Conversion:
     """Read `model` as `frontend.load` does and write it to `output` in the format `target`, a key of `TARGETS`.
 
-    UserError for what is wrong with the model or cannot be written; UnsupportedError with all ops that the model's
-    reader or the target does not know.
+    UserError for what is wrong with the model or cannot be written; UnsupportedError naming all ops that the model's
+    reader or the target format does not support.
     """
     source = format_of(Path(model))
-    if target == "dfg" and source == "hlo":  # computations as the file has them, any opcode
+    if target == "dfg" and source == "hlo":  # the file's own computations, with any opcode
         from ..frontend.hlo.importer import read_text
 
         _write_text(output, _dfg_text(*read_text(Path(model))))
@@ -58,16 +59,16 @@ def convert(
 
 
 def target_of(name: str) -> str:
-    """The key of `TARGETS` that a file's name, a suffix or the format's own name means. UserError where none does."""
+    """The key of `TARGETS` for a file name, a suffix or a format name. UserError if there is none."""
     found = [key for key, t in TARGETS.items() if name == key or f".{name}".endswith(t.suffix)]
     if not found:
         known = ", ".join(f"{key} ({target.suffix})" for key, target in TARGETS.items())
-        raise UserError(f"'{name}' is not a format that is written; known are {known}")
+        raise UserError(f"'{name}' is not an output format; known are {known}")
     return max(found, key=lambda key: (name == key, len(TARGETS[key].suffix)))
 
 
 def _arguments(target: str, graph: Graph, files: list[Path]) -> tuple[str, ...]:
-    """A GE dump holds neither the types of its inputs nor exact constants: they are given when it is read."""
+    """A GE dump holds neither the types of its inputs nor exact constants: both must be given to read it."""
     if target != "ge":
         return ()
     from ..frontend.ge import written_names
@@ -100,7 +101,9 @@ def _write_hlo(graph: Graph, output: Path) -> list[Path]:
 def _write_ge(graph: Graph, output: Path) -> list[Path]:
     from ..frontend.ge import dump_constants, write_ge
 
-    beside = output.with_name(f"{output.name}.params")  # not the one a TVM graph of that name has
+    beside = output.with_name(
+        f"{output.name}.params"
+    )  # not the name that a TVM graph's parameters would have
     return _write_text(output, write_ge(graph), beside, dump_constants(graph))
 
 
@@ -173,4 +176,4 @@ TARGETS: dict[str, Target] = {
     "dot": Target(".dot", "Graphviz", _write_dot),
     "svg": Target(".svg", "a picture", _write_svg),
 }
-"""The formats that are written, by name."""
+"""The output formats, by name."""

@@ -1,4 +1,4 @@
-"""Measures the blockings of the convolutions of a model, each kernel alone: what `graphc tune` keeps."""
+"""Measures blockings of a model's convolutions, each kernel alone, for `graphc tune`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BATCH = 32  # variants compiled and timed together
 
 @dataclass(frozen=True)
 class TunedConvolution:
-    """One problem as measured: GFLOP/s of the compiler's choice, and the best blocking of `tried`."""
+    """One measured problem: GFLOP/s of the compiler's choice, and the best of the `tried` blockings."""
 
     problem: str
     tried: int
@@ -31,7 +31,7 @@ class TunedConvolution:
 
 
 def direct_convolutions(graph: Graph, ctx: LowerContext) -> list[DirectConvolution]:
-    """The distinct direct convolutions of a model as it is compiled, the largest first."""
+    """The distinct direct convolutions of a compiled model, largest first."""
     work = graph.copy()
     pipeline.run(work, ctx)
     found = {problem_of(op): op for op in _all_ops(work) if isinstance(op, DirectConvolution)}
@@ -44,7 +44,7 @@ def tune_convolution(op: DirectConvolution, ctx: LowerContext, seconds: float) -
     formats = [x.details.format for x in (*op.inputs, *op.outputs)]
     choices = query_format(op, ctx)
     taken = next(i for i, c in enumerate(choices) if [*c.inputs, *c.outputs] == formats)
-    # What lies plain throughout is cut like a matrix, so its blockings mean something else.
+    # Convolutions in plain layouts run as matrix products, so their blockings have another meaning.
     variants = [v for v in op_variants(op, ctx, taken) if not _is_plain(v) or v.chosen]
     variants.sort(key=lambda v: (not v.chosen, v.predicted or 0.0))
     trials: list[Trial] = []

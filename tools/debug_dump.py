@@ -1,4 +1,4 @@
-"""Writes what a debug run saw, in the layouts of TVM's debug executor.
+"""Writes the values of a debug run in the file formats of TVM's debug executor.
 
 In `ROOT/_tvmdbg_device_CPU_0/`: the graph (`_tvmdbg_graph_dump.json`), every value (`output_tensors.params`) and a
 Chrome trace (`_tvmdbg_execution_trace.json`). Values have their plain shape; a kernel that works on a blocked layout
@@ -21,7 +21,7 @@ from ..graph_ir.ir.graph import Array, GraphTensor, Op
 from ..graph_ir.rewriting.groups import storage_root
 from ..runtime.debugger import NodeRow
 
-if TYPE_CHECKING:  # who only reads a dump needs no compiler
+if TYPE_CHECKING:  # reading a dump needs no compiler
     from .node_program import NodeProgram
 
 FOLDER = "_tvmdbg_device_CPU_0"
@@ -131,7 +131,7 @@ def _node(program: NodeProgram, op: Op) -> dict[str, Any]:
 
 
 def _storage_ids(program: NodeProgram, entries: Sequence[GraphTensor]) -> list[int]:
-    """One number per piece of memory: tensors at one place of the arena share theirs."""
+    """One number per storage: tensors at the same offset of the arena share it."""
     offsets = program.graph.attrs["temp.memory_plan"].offsets
     numbers: dict[object, int] = {}
     places = [offsets.get(storage_root(y), storage_root(y)) for y in entries]

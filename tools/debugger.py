@@ -1,4 +1,4 @@
-"""The debug executor: a model run node by node, timed, with every value at hand. After TVM's."""
+"""The debug executor, after TVM's: runs a model node by node, with times and access to every value."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .node_program import NodeProgram
 WARMUP, REPEATS = 1, 5
 OnNode = Callable[[int, int], None]
 Visit = Callable[[Op, list[Array]], None]
-"""Called with a node right after it ran, and the values of its outputs."""
+"""Called with a node right after it ran and the values of its outputs."""
 
 
 class DebugExecutor:
@@ -71,7 +71,8 @@ class DebugExecutor:
     ) -> list[NodeRow]:
         """Run all nodes; time those whose name matches the glob `nodes`, and write the dump where there is a root.
 
-        A time is the median of `repeats` runs of the node after `warmup` others. Values stream to disk one by one.
+        A time is the median of `repeats` runs of the node after `warmup` untimed ones. Values stream to disk one by
+        one.
         """
         from .debug_dump import Dump
 
@@ -95,7 +96,7 @@ class DebugExecutor:
         return self.program.value(self.graph.outputs[index].inputs[0])
 
     def get_node_output(self, name: str, index: int = 0) -> Array:
-        """What a node, input or constant gives: runs the model up to it, as its memory may be used again after it.
+        """The value of a node, input or constant: runs the model up to it, as its memory may be reused later.
 
         `name` is a node of the optimised graph, or an op of the model that is still the last one of a node.
         """
@@ -115,7 +116,7 @@ class DebugExecutor:
             yield node
 
     def read(self, tensor: GraphTensor) -> Array:
-        """A copy of what a tensor holds now, while `walk` stands at its node or at one that reads it."""
+        """A copy of a tensor's current value, while `walk` is at its node or at a consumer."""
         return self.program.value(tensor)
 
     def table(self) -> str:
@@ -182,7 +183,7 @@ class DebugExecutor:
             shown = ", ".join(node.name for node in self.program.nodes[:20])
             raise UserError(
                 f"there is no node '{name}' in the optimised graph; it has {shown}; "
-                "compile with disabled=('fuse',) to keep every op a node"
+                "compile with disabled=('fuse',) to keep one node per op"
             )
         return ops[name]
 

@@ -1,4 +1,4 @@
-"""Whether two graphs are the same, and where they part: ops are paired from the results upwards."""
+"""Tells whether two graphs are the same, and where they differ: ops are matched starting from the outputs."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _NEUTRAL: dict[str, Any] = {
     "reduction": "none",
     "largest": True,
 }
-"""What an attribute says where it is left out (every element, in a list); others say False or None."""
+"""Defaults of omitted attributes (for lists, of every element); the others default to False or None."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """One place where the graphs differ: both sides as lines, and what about them differs."""
+    """One difference between the graphs: both sides as lines, and the reason."""
 
     first: str
     second: str
@@ -37,9 +37,9 @@ class Part:
 
 @dataclass(frozen=True)
 class GraphDifference:
-    """What of either graph has no counterpart, by name, and the places they part, the earliest in the first first.
+    """The ops of either graph without a counterpart, by name, and the differences in the order of the first graph.
 
-    `renamed` inputs are not a difference: they are at the same place and of the same type.
+    `renamed` inputs are not a difference: their positions and types agree.
     """
 
     only_first: tuple[str, ...] = ()
@@ -47,7 +47,7 @@ class GraphDifference:
     parts: tuple[Part, ...] = ()
     renamed: tuple[tuple[str, str], ...] = ()
     pairs: tuple[tuple[Op, Op], ...] = field(default=(), compare=False)
-    """Inputs, then outputs, that belong together."""
+    """Matched pairs of inputs, then of outputs."""
 
     @property
     def same(self) -> bool:
@@ -56,9 +56,9 @@ class GraphDifference:
 
 
 def diff(first: Graph, second: Graph) -> GraphDifference:
-    """Compare inputs and outputs by name, else by place; ops by kind, attributes and operands; constants by value.
+    """Compare inputs and outputs by name, else by position; ops by kind, attributes and operands; constants by value.
 
-    Names of ops and constants, the order of ops that do not depend on each other, and `temp.` attributes do not count.
+    Names of ops and constants, the order of independent ops, and `temp.` attributes do not matter.
     """
     return _Comparison(first, second).run()
 
@@ -90,7 +90,7 @@ class _Comparison:
         )
 
     def _walk(self, pending: list[tuple[GraphTensor, GraphTensor]]) -> None:
-        """Note the ops that differ although what they read was paired, or that cannot be paired at all."""
+        """Record ops that differ although their operands were matched, and ops that cannot be matched at all."""
         seen = set()
         while pending:
             a, b = pending.pop()
@@ -107,7 +107,7 @@ class _Comparison:
                 pending += zip(mine.inputs, theirs.inputs, strict=True)
 
     def _reason(self, a: Op, b: Op) -> str:
-        """What differs about two ops themselves, "" if nothing does."""
+        """The difference between two ops themselves, "" if there is none."""
         if a.op_name != b.op_name:
             return f"{a.op_name} and {b.op_name}"
         if a.op_name == "input":
@@ -150,7 +150,7 @@ class _Comparison:
 
 
 def _paired(first: Sequence[Op], second: Sequence[Op], typed: bool) -> list[tuple[Op, Op]]:
-    """Ops of one name, then those left over in their order; `typed`: only if they are at one place and of one type."""
+    """Match ops by name, then the others in order; `typed`: only if position and type agree."""
     named: dict[str, list[Op]] = {}
     for op in reversed(second):
         named.setdefault(_name(op), []).append(op)
@@ -168,7 +168,8 @@ def _name(op: Op) -> str:
 
 
 def _digests(graph: Graph, same_input: dict[Op, Op]) -> dict[GraphTensor, bytes]:
-    """What each tensor is computed as, down to the inputs, which are known by the op of the first graph."""
+    """A key for the computation of each tensor, down to the inputs, which are identified by the op of the first
+    graph."""
     found: dict[GraphTensor, bytes] = {}
     for op in graph.ops:
         digest = hashlib.sha256(op.op_name.encode())
@@ -185,7 +186,7 @@ def _digests(graph: Graph, same_input: dict[Op, Op]) -> dict[GraphTensor, bytes]
 
 
 def _attributes(op: Op) -> dict[str, Any]:
-    """Attributes in one spelling: defaults and what says nothing left out."""
+    """Attributes in normal form: without defaults and neutral values."""
     given = {key: value for key, value in op.attrs.items() if not key.startswith("temp.")}
     if isinstance(op, Elementwise):
         given = {**op.row.attrs, **given}
@@ -208,7 +209,7 @@ def _types(a: Op, b: Op) -> str:
 
 
 def _values(mine: Array, theirs: Array) -> str:
-    """How many elements differ, and by how much at most."""
+    """The number of differing elements, and the largest difference."""
     a, b = np.asarray(mine), np.asarray(theirs)
     same = (a == b) | ((a != a) & (b != b))
     with np.errstate(all="ignore"):

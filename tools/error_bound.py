@@ -1,9 +1,9 @@
-"""How far a correct implementation may be from the NumPy reference: a bound for every value, measured, not guessed.
+"""Error bounds: how far a correct implementation may be from the NumPy reference, measured for every value.
 
-Next to the exact walk through the references (float64, rounded once per op), a few others run in which every float
-result is disturbed as its op rounds: a few units in the last place, and what partial sums of K terms add to that
-(`sum_rounding`). How far the disturbed values drift from the exact ones is how much the graph amplifies rounding; a
-value further off than several times that is wrong.
+Besides the exact evaluation of the references (float64, rounded once per op), a few more run in which every float
+result is perturbed by its op's rounding error: a few units in the last place, plus the error of partial sums of K terms
+(`sum_rounding`). The drift of the perturbed values from the exact ones shows how much the graph amplifies rounding; a
+value that is off by several times as much is wrong.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from ..graph_ir.ops.control import Case, While
 from .sum_rounding import DEVIATIONS, sum_noise
 
 DISTURBED = 3
-"""How many disturbed walks there are."""
+"""Number of perturbed evaluations."""
 
 UNITS = 4.0
-"""Units in the last place one op may be off: 2 for vector math, 1 for rounding, 1 to spare."""
+"""Allowed error of one op in units in the last place: 2 for vector math, 1 for rounding, 1 as margin."""
 
 
 CANCELLING = ("gelu", "hard_swish", "mish", "silu")
@@ -34,7 +34,7 @@ CANCELLING = ("gelu", "hard_swish", "mish", "silu")
 
 @dataclass(frozen=True)
 class Expected:
-    """The reference value of a tensor and how far each element may be from it (float64; 0 for integers)."""
+    """The reference value of a tensor and the error bound of each element (float64; 0 for integers)."""
 
     value: Array
     bound: Array
@@ -79,7 +79,7 @@ def walk_expected(
 ) -> Iterator[tuple[Op, list[tuple[GraphTensor, Expected]]]]:
     """Run the references op by op, yielding each op with the expected values of its outputs.
 
-    For `output` ops the tensor is the one they read. An array is dropped after its last use.
+    For `output` ops it is the value of their operand. An array is dropped after its last use.
     """
     rng = np.random.default_rng(11)
     values: dict[GraphTensor, list[Array]] = {}
@@ -104,12 +104,12 @@ def walk_expected(
 
 
 def expected_outputs(graph: Graph, inputs: Sequence[Array]) -> list[Expected]:
-    """What the graph's outputs must be."""
+    """The expected values of the graph's outputs."""
     return [pairs[0][1] for op, pairs in walk_expected(graph, inputs) if op.op_name == "output"]
 
 
 def worst_error(expected: Sequence[Expected], actual: Sequence[Array]) -> Error:
-    """The error of the result that is furthest off, measured by its bound."""
+    """The largest error of the results, relative to its bound."""
     errors = [e.error(a) for e, a in zip(expected, actual, strict=True)]
     return max(errors, key=lambda error: error.share)
 
@@ -117,7 +117,7 @@ def worst_error(expected: Sequence[Expected], actual: Sequence[Array]) -> Error:
 def _walks(
     op: Op, inputs: list[list[Array]], given: list[Array] | None, rng: np.random.Generator
 ) -> tuple[list[list[Array]], list[Array]]:
-    """Per output: its value in every walk (the exact one first), and its bound."""
+    """Per output: its value in every evaluation (the exact one first), and its bound."""
     with np.errstate(all="ignore"):
         if op.kind == "source":
             exact = given if given is not None else op.reference([])
@@ -141,7 +141,7 @@ def _disturbed(
     """The op's results, each off by one standard deviation of its noise; `noises`: None to find them here."""
     if isinstance(op, (Case, While)):
         return _disturbed_control(op, arrays, rng)
-    if isinstance(op, CompositeOp):  # its parts round too: disturb what they read
+    if isinstance(op, CompositeOp):  # its parts round too: perturb their operands
         arrays = [_disturb(x, _units(x), rng) for x in arrays]
     results = op.reference(arrays)
     noises = _noises(op, arrays, results) if noises is None else noises
@@ -151,7 +151,7 @@ def _disturbed(
 def _disturbed_control(
     op: Case | While, arrays: list[Array], rng: np.random.Generator
 ) -> list[Array]:
-    """The subgraphs that run, with every op in them disturbed."""
+    """The subgraphs that run, with every op in them perturbed."""
     if isinstance(op, Case):
         index = int(arrays[0])
         chosen = index if 0 <= index < len(op.branches) else -1
@@ -188,7 +188,7 @@ def _bound(exact: Array, noise: Array, disturbed: list[Array]) -> Array:
 
 
 def _noises(op: Op, inputs: list[Array], outputs: list[Array]) -> list[Array]:
-    """How far the op's own rounding may take each output element."""
+    """The error that the op's own rounding may cause in each output element."""
     sums = sum_noise(op, inputs, outputs)
     if op.op_name in CANCELLING:
         return [_units(outputs[0]) + _units(inputs[0])]

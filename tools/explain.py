@@ -1,6 +1,6 @@
-"""Why the compiler did what it did to a model, from the decision log, the layout decisions and the memory plan.
+"""Explains how a model was compiled, from the decision log, the layout decisions and the memory plan.
 
-All facts are plain values (dictionaries, lists, strings, numbers), so that they print as text and as JSON alike.
+All facts are plain values (dictionaries, lists, strings, numbers), so that they can be printed as text or JSON.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MOST_BLOCKINGS = 8
 
 @dataclass(frozen=True)
 class Explanation:
-    """A compiled model to ask about: `source` as read, `graph` as optimised, and what it was lowered to."""
+    """Answers questions about a compiled model: `source` as read, `graph` as optimised, and the lowered program."""
 
     source: Graph
     graph: Graph
@@ -41,7 +41,7 @@ class Explanation:
 
     @property
     def log(self) -> DecisionLog:
-        """What the passes decided."""
+        """The decisions of the passes."""
         return log_of(self.graph)
 
     def passes(self) -> list[Facts]:
@@ -70,7 +70,8 @@ class Explanation:
         return [str(d) for d in self.log.decisions if d.kind == "not fused"]
 
     def memory(self) -> Facts:
-        """The arena: its size, the least any plan needs, and each block with its life and whose bytes it takes over."""
+        """The arena: its size, the lower bound of any plan, and each block with its lifetime and the block it
+        reuses."""
         plan: MemoryPlan = self.graph.attrs["temp.memory_plan"]
         return {
             "arena_bytes": plan.arena_bytes,
@@ -79,7 +80,7 @@ class Explanation:
         }
 
     def node(self, name: str) -> Facts:
-        """All about an op of the model (by its name or that of its value in the file), a node, or a kernel.
+        """Everything about an op of the model (by its name or that of its value in the file), a node, or a kernel.
 
         UserError if there is none.
         """
@@ -107,7 +108,7 @@ class Explanation:
         return facts
 
     def _op_name(self, name: str) -> str:
-        """The op a name of the model file stands for: its own name, or the value it makes there."""
+        """The op with a name from the model file: its own name, or that of a value it computes."""
         if any(op.name == name for op in self.source.ops):
             return name
         values: dict[str, str] = self.source.attrs.get("temp.values", {})
@@ -125,7 +126,7 @@ class Explanation:
         return next(ops[n] for n in sorted(names) if n in ops)
 
     def _story(self, op: Op, name: str) -> list[Decision]:
-        """Decisions about the op and about the constants only it reads."""
+        """Decisions about the op and about constants that only it reads."""
         names = [name, *(x.name for x in op.inputs if x.producer_owner.op_name == "constant")]
         found = {id(d): d for n in names for d in self.log.story(n)}
         return sorted(found.values(), key=lambda d: self.log.decisions.index(d))
@@ -143,7 +144,7 @@ class Explanation:
         return [op for op in found if op is not None]
 
     def _blockings(self, op: Blocked) -> list[Facts]:
-        """The blockings the template offers, the model's favourite first, with the cycles it predicts."""
+        """The blockings the template offers with their predicted cycles, the cost model's choice first."""
         chosen = blocking_of(op, self.ctx)
         offered = offered_blockings(op, self.ctx)
         listed = list(dict.fromkeys([chosen, *offered]))[:MOST_BLOCKINGS]

@@ -1,4 +1,4 @@
-"""How good the cost model's choices are: its ranking against measured times, and what its picks lose."""
+"""Evaluates the cost model: its ranking against measured times, and the time lost by its choices."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .variant_program import Trial
 @dataclass(frozen=True)
 class Grade:
     """One problem: how many variants were measured, the rank correlation of predicted with measured times (-1 to 1;
-    NaN where one of both says that all are equal), and the seconds of the compiler's choice and of the best."""
+    NaN if either ranks all as equal), and the seconds of the compiler's choice and of the best."""
 
     problem: str
     variants: int

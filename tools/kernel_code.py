@@ -1,4 +1,4 @@
-"""The code of each kernel at every stage, and the way from a node of the model to it and back.
+"""The code of each kernel at every stage, and the mapping between kernels and nodes of the model.
 
 A kernel is one function as lowered; after the passes over loops it may have tasks (the bodies of its parallel loops),
 and in LLVM IR each task has a trampoline. All of them belong to the kernel.
@@ -91,9 +91,9 @@ class CodeMap:
 
 
 def split_assembly(text: str) -> dict[str, str]:
-    """Function -> its instructions and labels, without directives that say nothing about what runs.
+    """Function -> its instructions and labels, without directives irrelevant to execution.
 
-    Constants a function loads stand before it in the text LLVM prints; they are not in.
+    Constants that a function loads precede it in LLVM's text; they are not included.
     """
     found: dict[str, list[str]] = {}
     current: list[str] | None = None

@@ -1,7 +1,7 @@
-"""A model compiled so that each of its nodes can be run alone, on memory that can be looked at.
+"""A model compiled so that each of its nodes can be run alone, on memory that can be inspected.
 
 It is the fused program with two differences: `main` runs the one step that `select` names, and the arena is an
-argument. No node writes over its own input, so that it can be run again and again.
+argument. No node overwrites its own input, so that it can be run repeatedly.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ SELECT, ARENA = "graphc.select", "graphc.arena"
 class NodeProgram:
     """The nodes of a model as native code, and the memory they work on.
 
-    `graph` is the optimised graph. Tensors hold a value from the run of their node until a later node reuses the
-    memory: read them right after.
+    `graph` is the optimised graph. A tensor's value is valid from the run of its node until a later node reuses the
+    memory: read it right after.
     """
 
     def __init__(self, source: Graph, ctx: LowerContext) -> None:
@@ -61,7 +61,7 @@ class NodeProgram:
         self._call: Callable[[], int] | None = None
 
     def bind(self, arrays: Mapping[str, Any]) -> None:
-        """Use these input arrays (by name) from now on. UserError where they do not fit."""
+        """Use these input arrays (by name) from now on. UserError if they do not fit."""
         results = [np.zeros(spec.shape, spec.dtype.numpy) for spec in self.outputs]
         own = {SELECT: self._select, ARENA: self._arena}
         values = {
@@ -87,7 +87,7 @@ class NodeProgram:
         return self._call
 
     def value(self, tensor: GraphTensor) -> Array:
-        """A copy of what a tensor holds now, in its plain shape."""
+        """A copy of a tensor's current value, in its plain shape."""
         details, root = tensor.details, storage_root(tensor)
         if root.producer_owner.op_name == "constant":
             packed = root.details.format.pack(np.asarray(root.producer_owner.attrs["value"]))
@@ -106,7 +106,7 @@ class NodeProgram:
 
 
 def is_free(node: Op) -> bool:
-    """Whether no code runs for a node: another shape of the same memory."""
+    """Whether no code runs for a node: it is a view of the same memory."""
     return is_view(node)
 
 

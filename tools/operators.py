@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Operand:
-    """A value between operators: its type as text ("" if the file does not say it), who makes it and who reads it."""
+    """A value between operators: its type as text ("" if the file does not give it), its producer and its consumers."""
 
     name: str
     type: str
@@ -44,9 +44,10 @@ def list_operators(
     constants: Mapping[str, Array] | None = None,
     attrs: Mapping[str, str] | None = None,
 ) -> list[Operator]:
-    """The operators of a file in its order: of PNNX those of the file itself, else the ops it is imported as.
+    """The operators of a file in order: for PNNX those of the file itself, else the ops it is imported as.
 
-    The arguments and errors are those of `frontend.load`; a PNNX file is only read, so its operators may be any.
+    The arguments and errors are those of `frontend.load`; a PNNX file is only parsed, so its operators need not be
+    supported.
     """
     path = Path(model)
     if format_of(path) == "pnnx":
@@ -81,7 +82,7 @@ def _of_program(program: Program) -> Iterator[Operator]:
 
 
 def _of_graph(graph: Graph, prefix: str) -> Iterator[Operator]:
-    """Constants are attributes of who reads them; the ops of subgraphs follow the op that has them."""
+    """Constants are attributes of their consumers; the ops of subgraphs follow the op that owns them."""
 
     def operand(tensor: GraphTensor) -> Operand:
         users = dict.fromkeys(prefix + user.name for _, user in tensor.uses)

@@ -1,4 +1,4 @@
-"""Where the time of a run goes: every kernel of the fused program, as it really runs, against the roof it is under."""
+"""Profiles a run: the time of every kernel of the fused program as it normally runs, compared with its roof."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ TRACED_RUNS, TRACED_SECONDS = 50, 0.1
 ROUNDS = 5
 
 MOST_OVERHEAD = 0.02
-"""The time stamps may take this share of the time of all runs: where they take more of one, fewer runs have them."""
+"""Limit on the time stamps' share of the total time: if they take more of one run, fewer runs have them."""
 
 
 @dataclass(frozen=True)
 class KernelTime:
     """One call of a kernel.
 
-    `ops` are the fused graph ops, `source` those of the model they came from; `problem` is what `graphc tune` calls
-    the products in it, else the type of the result. `nbytes`: every operand once.
-    `seconds` is the median over the runs, `begin` (s since the program's start) and `duration` are those of the
-    traced run. `roof` binds (`compute` or a memory level), `roof_seconds` is the least time it allows.
+    `ops` are the fused graph ops, `source` those of the model they came from; `problem` is its products as `graphc
+    tune` names them, else the type of the result. `nbytes`: every operand once. `seconds` is the median over the runs,
+    `begin` (s since the program's start) and `duration` are those of the traced run. `roof` is the limiting one
+    (`compute` or a memory level), `roof_seconds` the least time it allows.
     """
 
     node: str
@@ -78,9 +78,9 @@ class TaskTime:
 class Profile:
     """A profiled model.
 
-    `seconds` is one whole call without stamps, `outside` the part of it outside kernels (medians); stamps are in none
-    of the times. `stamp_seconds` is what one takes. One run in `stride` had stamps, and so they took `overhead` of all
-    runs. `plain_seconds` and `stamped_seconds` are calls without and with stamps, measured in turns.
+    `seconds` is one whole call without stamps, `outside` the part of it outside kernels (medians); no time includes the
+    stamps. `stamp_seconds` is the cost of one. One run in `stride` had stamps, so they took the share `overhead` of the
+    total time. `plain_seconds` and `stamped_seconds` are calls without and with stamps, interleaved.
     """
 
     model: str
@@ -118,7 +118,7 @@ def profile(
     roofline: Roofline,
     seconds: float = SECONDS,
 ) -> Profile:
-    """Run a compiled model for about `seconds` on these inputs (arrays by name) and say where its time went."""
+    """Run a compiled model for about `seconds` on these inputs (arrays by name) and return its profile."""
     program = StampedProgram(compilation, inputs)
     try:
         contenders = {"plain": program.plain, "stamped": program.stamped}
@@ -163,7 +163,7 @@ class _Sample:
 
 
 def _sample(program: StampedProgram, stride: int, runs: float) -> _Sample:
-    """About so many runs, of which one in `stride` has stamps."""
+    """Run about this many times; one run in `stride` has stamps."""
     count = int(min(max(runs / stride, FEWEST_RUNS), MOST_RUNS))
     stamps = np.zeros((count, len(program.stamps)), np.int64)
     starts, stamped = np.zeros(count), np.zeros(count)
@@ -181,13 +181,13 @@ def _sample(program: StampedProgram, stride: int, runs: float) -> _Sample:
         stamped[number] = clock() - start
         starts[number] = start
         stamps[number] = program.stamps
-    # From the first call to the last: what comes between reading clock and counter is small against that.
+    # From the first call to the last: the gap between reading clock and counter is small in comparison.
     rate = int(stamps[-1, 0] - stamps[0, 0]) / (starts[-1] - starts[0])
     return _Sample(plain, stamped, stamps, float(rate))
 
 
 def _trace(program: StampedProgram) -> tuple[np.ndarray, np.ndarray]:
-    """(stamps, records of iterations) of the quickest of a few runs: one that nobody else disturbed."""
+    """(stamps, records of iterations) of the fastest of a few runs: the least disturbed one."""
     best: tuple[np.ndarray, np.ndarray] | None = None
     end = time.perf_counter() + TRACED_SECONDS
     for _ in range(TRACED_RUNS):
@@ -244,7 +244,7 @@ def _kernels(
 
 
 def _problem(node: Op) -> str:
-    """The products of a kernel as `graphc kernel` and `graphc tune` spell them; what it computes where it has none."""
+    """The products of a kernel as `graphc kernel` and `graphc tune` write them; its result's type if it has none."""
     body = node.attrs["graph"].ops if node.op_name == "fused" else [node]
     products = [problem_of(op) for op in body if isinstance(op, MatmulCore) and op.is_tuned]
     return "; ".join(products) or ", ".join(str(y.details) for y in node.outputs)
@@ -272,7 +272,8 @@ def _tasks(
 
 
 def trace_events(profile: Profile) -> dict[str, Any]:
-    """The traced run as chrome://tracing and Perfetto read it: kernels in row 0, iterations in a row per thread."""
+    """The traced run in the format of chrome://tracing and Perfetto: kernels in row 0, iterations in a row per
+    thread."""
     events: list[dict[str, Any]] = [_row_name(0, "kernels")]
     for k in profile.kernels:
         args = {

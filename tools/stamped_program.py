@@ -1,4 +1,4 @@
-"""A model compiled a second time with time stamps between its kernels: the program as it runs, but for the stamps."""
+"""A model compiled again with time stamps between its kernels, otherwise unchanged."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ STAMPS = "graphc.stamps"
 
 
 class StampedProgram:
-    """A model bound to inputs, plain and with stamps. `stamps` is s64[calls + 1]: cycle counts of the last run.
+    """A model bound to inputs, with and without stamps. `stamps` is s64[calls + 1]: cycle counts of the last run.
 
     `plain()` runs the model as it is compiled, `stamped()` with stamps; `traced()`, which is None where loops run
     serially, records every iteration of its parallel loops in `trace` too.

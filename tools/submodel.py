@@ -1,4 +1,4 @@
-"""Cuts small models out of graphs, and writes them with their inputs as a reproducer."""
+"""Extracts small models from graphs, and writes them with their inputs as a reproducer."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def cone(graph: Graph, target: GraphTensor, known: Iterable[GraphTensor]) -> Gra
 
 
 def with_rows(graph: Graph, rows: int) -> Graph | None:
-    """The model on fewer rows: the largest first axis of an input cut down. None if it cannot be."""
+    """The model on fewer rows: the largest leading axis of an input is reduced. None if that is not possible."""
     inputs = [op.outputs[0].details for op in graph.inputs]
     most = max((d.plain_dims[0] for d in inputs if d.rank > 1), default=0)
     if most <= rows:
@@ -122,7 +122,7 @@ def cut_rows(graph: Graph, arrays: Mapping[str, Array]) -> dict[str, Array]:
 def write_reproducer(
     folder: Path, graph: Graph, arrays: Mapping[str, Array], options: Sequence[str]
 ) -> str:
-    """Write the model, its inputs and the command that shows the fault; returns the command."""
+    """Write the model, its inputs and the command that shows the fault; return the command."""
     words = ["graphc", "compare", str(folder / MODEL_FILE)]
     try:
         folder.mkdir(parents=True, exist_ok=True)

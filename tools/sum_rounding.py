@@ -1,10 +1,10 @@
-"""How far the rounding of partial sums may carry an op that sums many terms.
+"""The error that rounding of partial sums may cause in ops that sum many terms.
 
-Each addition rounds the partial sum it makes, by at most u (half a unit in the last place) of it, and to either side.
-K of them end up sqrt(K) * u * (root mean square of the partial sums) off, a normal distribution. For a matrix product
-the partial sums are measured: the product is made in blocks of K. For other sums they are taken from the result, from
-the squares of the terms (how far partial sums of either sign wander) and from their sizes, because vector lanes may
-gather terms of one sign each.
+Each addition rounds its partial sum by at most u (half a unit in the last place) of it, in either direction. The error
+of K additions is normally distributed with standard deviation sqrt(K) * u * (root mean square of the partial sums). For
+a matrix product the partial sums are measured: the product is computed in blocks of K. For other sums they are
+estimated from the result, from the squares of the terms (the drift of partial sums of either sign) and from their
+magnitudes, because each vector lane may collect terms of one sign.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from ..graph_ir.ops.reduce import Reduce
 from ..graph_ir.ops.winograd import WinogradConvolution
 
 DEVIATIONS = 6.0
-"""Rounding errors so many standard deviations off do not happen by chance."""
+"""Rounding errors of this many standard deviations do not occur by chance."""
 
 BLOCKS = 16
-"""Partial sums of a product that are looked at."""
+"""Number of partial sums of a product that are measured."""
 
 LANES = 8
-"""So many partial sums at least run beside each other where the order of summation is free."""
+"""Least number of independent partial sums where the order of summation is free."""
 
 _LINEAR = ("reduce_sum", "reduce_mean", "cum_sum", "sum_pool")
 
@@ -44,7 +44,7 @@ def sum_noise(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> list
     with np.errstate(all="ignore"):
         found = _noise(op, list(inputs), outputs[0].astype(np.float64))
     noise = np.where(np.isfinite(found), found, 0.0)
-    # The reference sums in float64 itself: an op that does so too is as far off again.
+    # The reference itself sums in float64: an op that does so too has the same error again.
     return [noise * 2 if details.dtype.accumulator == F64 else noise]
 
 
@@ -53,7 +53,7 @@ def _noise(op: FusibleOp, inputs: list[Array], y: Array) -> Array:
     if isinstance(op, WinogradConvolution):
         scale = op.error_scale(
             *inputs
-        )  # everything in it positive: what errors are relative to at worst
+        )  # with all terms positive: the worst-case base of relative errors
         return np.asarray(unit * math.sqrt(inputs[0].shape[1] + 24) * scale)
     terms = _terms(op)
     if terms <= 1:
@@ -96,7 +96,7 @@ def unit_roundoff(dtype: DType) -> float:
 
 
 def _terms(op: FusibleOp) -> int:
-    """How many terms each sum of the op has: K of a product, channels times taps of a convolution."""
+    """The number of terms in each sum of the op: K of a product, channels times taps of a convolution."""
     if isinstance(op, MatmulCore):
         return op.sizes[2]
     if isinstance(op, Convolution):
@@ -141,11 +141,11 @@ def _root_of_squares(op: Op, inputs: list[Array]) -> Array:
 
 
 def _winograd_factor(op: Op) -> float:
-    """3 x 3 convolutions may run in Winograd's form, whose transforms add what they later subtract."""
+    """3 x 3 convolutions may run as Winograd convolutions, whose transforms add terms that they later subtract."""
     if isinstance(op, Convolution) and op.inputs[1].details.plain_dims[2:] == (3, 3):
         return WINOGRAD
     return 1.0
 
 
 WINOGRAD = 12.0
-"""Errors of F(4x4, 3x3) against those of the direct sum (measured: up to 9)."""
+"""Errors of F(4x4, 3x3) relative to those of the direct sum (measured: up to 9)."""

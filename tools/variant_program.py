@@ -1,4 +1,4 @@
-"""Variants of ops as one native program: each is run, compared and timed alone."""
+"""Variants of ops as one native program: each is run, compared and timed separately."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ..tensor_ir.nodes import Block, Buffer, Function, If, Invoke, Module, Slice
 from .variants import Variant
 
 SELECT = "graphc.select"
-NONE = -1  # selects no variant: what is timed then is the call itself
+NONE = -1  # selects no variant: times the call itself
 ROUNDS = 5
 SAMPLE_SECONDS = 2e-4
 
@@ -73,7 +73,7 @@ def _arrays(variants: Sequence[Variant]) -> tuple[list[np.ndarray], list[np.ndar
 def _seconds(
     call: Callable[[], int], select: np.ndarray[Any, Any], numbers: Sequence[int]
 ) -> dict[int, float]:
-    """Seconds of each variant, without those of a call that does nothing: the best of rounds that take turns."""
+    """Seconds of each variant, minus those of an empty call: the best of interleaved rounds."""
     repeats: dict[int, int] = {}
     best: dict[int, float] = {}
     for turn in range(ROUNDS):

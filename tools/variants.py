@@ -1,4 +1,4 @@
-"""Every way an op of a model can run: one kernel per (op, layout, blocking), with what it must compute."""
+"""Every variant of a model's ops: one kernel per (op, layout, blocking), with its expected result."""
 
 from __future__ import annotations
 
@@ -38,17 +38,17 @@ from ..tensor_ir.nodes import Block, Function
 Array = np.ndarray[Any, Any]
 
 EXACT = ("matmul_core", "direct_convolution")
-"""Ops whose sums of small integers no rounding touches."""
+"""Ops whose sums of small integers are exact."""
 MOST_BLOCKINGS = 20
-"""So many blockings of a layout are tried: those the cost model ranks highest, and the one the compiler takes."""
+"""Blockings tried per layout: those the cost model ranks highest, and the compiler's choice."""
 
 
 @dataclass(frozen=True)
 class Variant:
-    """One way to run one op: its kernel, what to feed it (laid out), and what must come out (plain).
+    """One way to run one op: its kernel, its inputs (in their layouts), and the expected result (plain).
 
-    `problem`, `asked` (the blocking) and `predicted` (cycles) only where the op has blockings to choose from;
-    `chosen`: the compiler takes this one.
+    `problem`, `asked` (the blocking) and `predicted` (cycles) are set only if the op has blockings to choose from;
+    `chosen`: this is the compiler's choice.
     """
 
     op: str
@@ -87,7 +87,7 @@ def model_variants(graph: Graph, ctx: LowerContext) -> list[Variant]:
 
 
 def _scopes(graph: Graph, ctx: LowerContext) -> Iterator[Graph]:
-    """The graph and those inside its choices and loops, each without composite ops."""
+    """The graph and the subgraphs of its branches and loops, each without composite ops."""
     pending = [graph]
     while pending:
         work = pending.pop().copy()
@@ -99,7 +99,7 @@ def _scopes(graph: Graph, ctx: LowerContext) -> Iterator[Graph]:
 
 
 def _forms(graph: Graph, ctx: LowerContext) -> Iterator[Graph]:
-    """Each convolution alone, in every form that can run it: the ops that it becomes are verified too."""
+    """Each convolution alone, in every form that can run it: the ops it is rewritten to are verified too."""
     for op in graph.ops:
         if not isinstance(op, Convolution) or op.op_name != "convolution":
             continue
@@ -119,7 +119,7 @@ def _forms(graph: Graph, ctx: LowerContext) -> Iterator[Graph]:
 
 
 def _chosen_layouts(graph: Graph, ctx: LowerContext) -> Mapping[str, int]:
-    """The number of the format choice that each tunable op of a graph gets."""
+    """The index of the format choice of each tunable op of a graph."""
     copy = graph.copy()
     propagate_layouts(copy, ctx)
     decisions: list[LayoutDecision] = copy.attrs["temp.layout_decisions"]
@@ -188,7 +188,7 @@ def _alone(op: Op, choice: FormatChoice) -> Op:
 
 
 def _operand(tensor: GraphTensor, rng: np.random.Generator) -> Array:
-    """A constant as it is; anything else integers from -4 to 4 (0 to 4 unsigned), exact in every dtype."""
+    """Constants unchanged; everything else integers from -4 to 4 (0 to 4 unsigned), exact in every dtype."""
     producer = tensor.producer_owner
     if producer.op_name == "constant" and not tensor.details.dtype.is_float:
         return np.asarray(producer.attrs["value"])
@@ -211,7 +211,8 @@ def _layout_text(choice: FormatChoice) -> str:
 
 
 def _boundary_products(ctx: LowerContext) -> Iterator[Variant]:
-    """Products whose sizes lie around the tile: the tails of every register tile of the ISA, A and B transposed too."""
+    """Products with sizes around the tile: the tails of every register tile of the ISA, also with A and B
+    transposed."""
     for tile in f32_tiles(ctx.target):
         columns = tile.columns(ctx.target)
         for m in (1, tile.rows - 1, tile.rows + 1):

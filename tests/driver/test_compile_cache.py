@@ -389,5 +389,5 @@ def test_python_and_the_command_line_share_it(
 
 def test_the_command_says_that_the_cache_is_off(capsys: Capture) -> None:
     assert cli.main(["cache", "status"]) == 2
-    sentence = "the compile cache is off: GRAPHC_CACHE_DIR is set to nothing"
+    sentence = "the compile cache is off: GRAPHC_CACHE_DIR is empty"
     assert capsys.readouterr().err == f"graphc: error: {sentence}\n"

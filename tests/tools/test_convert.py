@@ -145,7 +145,7 @@ def test_an_unknown_target() -> None:
     with pytest.raises(UserError) as error:
         target_of("m.caffemodel")
     assert str(error.value) == (
-        "'m.caffemodel' is not a format that is written; known are onnx (.onnx), hlo (.hlo), pnnx (.param), "
+        "'m.caffemodel' is not an output format; known are onnx (.onnx), hlo (.hlo), pnnx (.param), "
         "tvm (.json), ge (.txt), dfg (.dfg.json), graph (.graph), dot (.dot), svg (.svg)"
     )
 

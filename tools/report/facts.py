@@ -1,4 +1,4 @@
-"""What the report shows of each node, kernel and pass, as plain values."""
+"""The facts that the report shows about each node, kernel and pass, as plain values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Facts = dict[str, Any]
 
 
 def node_facts(explanation: Explanation, profile: Profile) -> dict[str, Facts]:
-    """By name of every node of the optimised graph but constants: what it is, why, and how fast."""
+    """By node name, except constants: what the node is, why, and how fast."""
     times, busy = {k.node: k for k in profile.kernels}, profile.busy()
     return {
         op.name: {
@@ -92,14 +92,14 @@ def _rows(kernel: KernelTime, busy: float) -> list[tuple[str, str]]:
 
 
 def _decisions(explanation: Explanation, node: str, times: dict[str, KernelTime]) -> list[str]:
-    """What the passes did to a node and to the ops of the model it came from, in order."""
+    """The decisions about a node and about the ops of the model it came from, in order."""
     names = [node, *(times[node].source if node in times else ())]
     found = {id(d) for name in names for d in explanation.log.story(name)}
     return [f"{d.pass_name}: {d}" for d in explanation.log.decisions if id(d) in found]
 
 
 def _asked(explanation: Explanation, op: Op) -> list[str]:
-    """Formats and blockings that were candidates, `*` for the chosen, and where in memory the result lies."""
+    """The candidate formats and blockings, `*` for the chosen one, and the location of the result in memory."""
     body = op.attrs["graph"].ops if op.op_name == "fused" else [op]
     tuned = [inner.name for inner in body if inner.kind == "tunable"]
     lines, memory = [], []

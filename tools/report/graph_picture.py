@@ -12,7 +12,7 @@ from .svg import element, heat, label, picture
 
 BOX_WIDTH, LINE, PAD = 250.0, 15.0, 8.0
 GAP_X, GAP_Y, MARGIN = 30.0, 26.0, 12.0
-LABEL = 13.0  # height of a layout; each edge into a box has a line of its own above it
+LABEL = 13.0  # height of a layout's text; each edge into a box has its own line above it
 MOST_LABELS = 8
 MOST_LETTERS = 36
 SWEEPS = 2
@@ -20,7 +20,7 @@ SWEEPS = 2
 
 @dataclass(frozen=True)
 class Box:
-    """A node in place: its lines of text and its upper left corner."""
+    """A placed node: its lines of text and its upper left corner."""
 
     op: Op
     lines: tuple[str, ...]
@@ -34,7 +34,7 @@ class Box:
 
 
 def graph_picture(graph: Graph, seconds: Mapping[str, float]) -> str:
-    """The drawing. `seconds` by node name: what has none (inputs, views) stays white."""
+    """The drawing. `seconds` by node name: nodes without a time (inputs, views) stay white."""
     boxes = place_boxes(graph, seconds)
     width = max((box.x for box in boxes.values()), default=0.0) + BOX_WIDTH + MARGIN
     height = max((box.y + box.height for box in boxes.values()), default=0.0) + MARGIN
@@ -49,19 +49,19 @@ def graph_picture(graph: Graph, seconds: Mapping[str, float]) -> str:
 
 
 def standalone_picture(graph: Graph) -> str:
-    """The drawing as a file of its own, without times."""
+    """The drawing as a separate file, without times."""
     body = graph_picture(graph, {})
     opened = body.index(">") + 1
     return f"{body[:opened]}{element('style', stylesheet())}{body[opened:]}\n"
 
 
 def stylesheet() -> str:
-    """What the classes of the drawing look like."""
+    """The style sheet of the drawing."""
     return Path(__file__).with_name("picture.css").read_text(encoding="utf-8")
 
 
 def place_boxes(graph: Graph, seconds: Mapping[str, float]) -> dict[Op, Box]:
-    """Every op but constants, in layers by the longest way from an input; near what it reads within a layer."""
+    """Every op except constants, in layers by the longest path from an input; within a layer near its operands."""
     shown = [op for op in graph.ops if op.op_name != "constant"]
     layers: list[list[Op]] = []
     layer_of: dict[Op, int] = {}
@@ -86,7 +86,7 @@ def place_boxes(graph: Graph, seconds: Mapping[str, float]) -> dict[Op, Box]:
 
 
 def _order(layers: Sequence[list[Op]]) -> None:
-    """Sort each layer by the mean place of what its ops read: fewer crossings."""
+    """Sort each layer by the mean position of its ops' operands, for fewer crossings."""
     place = {op: i for layer in layers for i, op in enumerate(layer)}
     for _ in range(SWEEPS):
         for layer in layers[1:]:

@@ -1,4 +1,4 @@
-"""The report itself: one HTML file that holds everything and asks the network for nothing."""
+"""The report: one self-contained HTML file."""
 
 from __future__ import annotations
 
@@ -121,12 +121,12 @@ def _pass_table(passes: list[dict[str, Any]]) -> str:
 
 
 def _packed(value: Any) -> str:
-    """JSON, compressed, as base64: code is long and says the same thing often."""
+    """JSON, compressed, as base64: code is long and repetitive."""
     return base64.b64encode(zlib.compress(json.dumps(value).encode(), 9)).decode()
 
 
 def _json(value: Any) -> str:
-    """JSON that cannot end the script element it stands in."""
+    """JSON that cannot close the script element it is in."""
     return json.dumps(value).replace("<", "\\u003c")
 
 

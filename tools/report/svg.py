@@ -1,4 +1,4 @@
-"""Writing SVG: elements as text, everything escaped; what XML cannot hold stands there as Python would write it."""
+"""Writes SVG elements as escaped text; characters that XML does not allow are written as Python escapes."""
 
 from __future__ import annotations
 

@@ -159,7 +159,7 @@ X = "%x = Node[type=input] () -> f32[3]\n"
         ("%x = Node[type=input] ()", "line 2: input 'x' needs a type"),
         ("%x = Node[type=constant] () -> f32[3]", "line 2: constant 'x' needs a value"),
         ("%x = Node[type=constant] (attrs = {value: [1.0]}) -> f32[3]", "needs 3 elements, got 1"),
-        ("%x = Node[type=constant] (attrs = {value: [1 2]}) -> bool[2]", "no bool element"),
+        ("%x = Node[type=constant] (attrs = {value: [1 2]}) -> bool[2]", "invalid bool element"),
         ("%x = Node[type=constant] (attrs = {value: [1 ... 2]}) -> s8[9]", "print the graph with full=True"),
         (X + "%y = Node[type=neg] (inputs = (x=%z)) -> f32[3]", "line 3: %z is not defined above"),
         (X + "%y = Node[type=neg] (inputs = (x=%x)) -> f32[4]", r"'y' must be f32\[3\], got f32\[4\]"),
