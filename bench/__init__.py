@@ -1,1 +1,1 @@
-"""Measured claims only: contenders, interleaved timing, and the workloads the README's tables come from."""
+"""Benchmarks: contenders, interleaved timing, and the workloads of the README's tables."""

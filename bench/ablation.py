@@ -1,4 +1,4 @@
-"""What each optimisation is worth: the same model compiled with one switch off at a time, timed side by side."""
+"""Ablation: the contribution of each optimisation, measured by turning off one switch at a time."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ def ablate(
 
 
 def ablation_table(rows: dict[str, dict[str, Timing]]) -> Table:
-    """A row per case: time with everything on, and how many times slower without each switch."""
+    """A row per case: the time with everything on, and the slowdown without each switch."""
     from rich import box
     from rich.table import Table
 
-    result = Table(title="slower by, with one optimisation off", box=box.SIMPLE_HEAD)
+    result = Table(title="slowdown with one optimisation off", box=box.SIMPLE_HEAD)
     result.add_column("case", no_wrap=True)
     result.add_column(f"{FULL}, ms", justify="right")
     names = [f"no-{switch}" for switch in SWITCHES]

@@ -15,7 +15,7 @@ from ..base.errors import UserError
 from ..runtime.abi import ALIGNMENT
 
 Array = np.ndarray[Any, Any]
-IR_VERSION, OPSET = 9, 17  # what every engine of the last years reads
+IR_VERSION, OPSET = 9, 17  # supported by all engines of recent years
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Case:
     given: Mapping[str, Array] = field(default_factory=dict)
 
     def arrays(self) -> dict[str, Array]:
-        """The inputs given, else normal ones with a fixed seed; aligned to cache lines for every engine alike."""
+        """The given inputs, else normal ones with a fixed seed; aligned to cache lines for every engine."""
         rng = np.random.default_rng(1)
         values = self.given or {
             name: rng.standard_normal(shape, dtype=np.float32)
@@ -48,7 +48,7 @@ class Case:
 
 
 def specs_of(arrays: Mapping[str, Array]) -> dict[str, str]:
-    """`dtype[dims]` of each input, which fixes what a model leaves open."""
+    """`dtype[dims]` of each input, which fixes dimensions that a model leaves open."""
     return {
         name: f"{from_numpy(a.dtype)}[{','.join(map(str, a.shape))}]" for name, a in arrays.items()
     }

@@ -24,7 +24,8 @@ OnStep = Callable[[str, int, int], None]
 
 @dataclass(frozen=True)
 class Row:
-    """One case: work, the machine's peak then, and each engine's times; `worst` is the largest relative deviation."""
+    """One case: work, the machine's peak at that time, and each engine's times; `worst` is the largest relative
+    deviation."""
 
     name: str
     gflop: float
@@ -39,7 +40,7 @@ class Row:
 
     @property
     def ratio(self) -> float | None:
-        """Best peer's median over ours: above 1 graphc is faster. None without peers."""
+        """Best peer's median divided by graphc's: above 1 graphc is faster. None without peers."""
         others = [timing.median for name, timing in self.timings.items() if name != "graphc"]
         return min(others) / self.timings["graphc"].median if others else None
 

@@ -1,8 +1,8 @@
-"""How long reading HLO text takes, by the number of instructions: parse (with the check of shapes) and import.
+"""The time to read HLO text by number of instructions: parsing (with shape checks) and importing.
 
     python -m graphc.bench.hlo_parse [INSTRUCTIONS ...]
 
-`chain` is elementwise operations one after the other, `layers` a dense network of 13 opcodes with calls and tuples.
+`chain` is a sequence of elementwise operations, `layers` a dense network of 13 opcodes with calls and tuples.
 Targets on one core: 13,000 instructions parse in under 1.0 s and import in under 3 s, linear to 200,000.
 """
 
@@ -84,7 +84,7 @@ def main() -> None:
     for name, make in (("chain", chain_text), ("layers", layers_text)):
         for size in sizes:
             text = make(size)
-            gc.collect()  # the graph before this one is full of cycles
+            gc.collect()  # the previous graph is full of reference cycles
             start = time.process_time()
             module = parse_hlo(text)
             parsed = time.process_time()

@@ -1,4 +1,4 @@
-"""Every value of a model as another engine computes it, a few in memory at a time."""
+"""Every value of a model as computed by another engine, a few in memory at a time."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from ..frontend.hlo.importer import read_text
 
 Array = np.ndarray[Any, Any]
 CHUNK = 16
-"""Values asked for in one run of an engine that cannot be stopped between nodes."""
+"""Values fetched per run of an engine that cannot be stopped between nodes."""
 
 ENGINES = ("ort", "openvino", "onnx-reference", "xla", "torch")
 """The first three take ONNX, xla takes HLO, torch takes PNNX."""
 
-_PACKAGES = {"xla": "jax", "torch": "torch"}  # of engines that the extra `bench` does not bring
+_PACKAGES = {"xla": "jax", "torch": "torch"}  # engines that the extra `bench` does not install
 _ONNX_ONLY = (
     "ort, openvino and onnx-reference take ONNX models only; "
     "compare HLO against xla, PNNX against torch, and any model against numpy"

@@ -1,4 +1,4 @@
-"""Single kernels for people who tune by hand: a problem string to a compiled, timed and inspected product."""
+"""Single kernels for tuning by hand: compiles, times and inspects the product of a problem string."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class Trial:
 
 
 def default_blocking(problem: Problem, target: Target, threads: int) -> MatmulBlocking:
-    """What the cost model picks for a problem."""
+    """The cost model's choice for a problem."""
     from ..graph_ir.passes import pipeline
     from ..graph_ir.schedule.context import LowerContext
 
@@ -123,7 +123,7 @@ def override(
 
 
 def sweep(problem: Problem, target: Target, threads: int) -> Iterator[MatmulBlocking]:
-    """Every register tile that fits the register file, with the blockings worth trying for it."""
+    """Every register tile that fits the register file, with its candidate blockings."""
     lanes, registers = target.lanes(F32), target.table.registers
     for rows, vectors in itertools.product(range(1, 29), range(1, 7)):
         fits = registers // 2 <= rows * vectors <= registers - vectors - 1
@@ -157,7 +157,7 @@ def trial(
 
 
 def inner_loop(lines: Sequence[str]) -> tuple[tuple[str, ...], int]:
-    """(instructions of the loop of assembly with most multiply-adds, vector stores to the stack among them)."""
+    """(instructions of the assembly loop with the most multiply-adds, vector stores to the stack in it)."""
     best: tuple[str, ...] = ()
     most = 0
     for block in _loops(lines):

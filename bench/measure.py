@@ -1,4 +1,4 @@
-"""Interleaved timing of contenders in one process: every round runs each of them, so noise hits all alike."""
+"""Interleaved timing of contenders in one process: every round runs all of them, so noise affects all alike."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 PAUSE_SECONDS = 0.004
-"""Idle time between two contenders, so that nobody's spinning threads disturb the next (they spin 1-2 ms)."""
+"""Idle time between two contenders, so that spinning threads (1-2 ms) do not disturb the next one."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ def interleave(
 
 
 def _sample(run: Callable[[], object], calls: int) -> list[float]:
-    run()  # warm the caches this contender's rivals have just filled
+    run()  # warm the caches, which the other contenders have just filled
     clock = time.perf_counter
     result = []
     for _ in range(calls):
@@ -84,7 +84,7 @@ def pin_to(threads: int) -> None:
 
 
 def load_warning(threads: int) -> str | None:
-    """A sentence if other processes keep the CPUs busy, which makes the figures worthless."""
+    """A warning if other processes keep the CPUs busy, which makes the figures unreliable."""
     busy = os.getloadavg()[0]
     spare = (os.cpu_count() or 1) - threads
     if busy > spare + 0.5:

@@ -1,4 +1,4 @@
-"""The multiply-add peak of this machine, measured: what "% of peak" means everywhere in graphc."""
+"""Measures the multiply-add peak of this machine, the base of "% of peak" everywhere in graphc."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..codegen.aot import compile_to_object
 from ..runtime.loader import LoadedCode
 
 ACCUMULATORS = (
-    12  # enough to hide the latency of two multiply-adds a cycle (8), within 16 registers
+    12  # enough to hide the latency of two multiply-adds per cycle (8), within 16 registers
 )
 TRIPS = 400_000
 ROUNDS = 8
@@ -24,7 +24,7 @@ ROUNDS = 8
 
 @cache
 def measured_peak(target: Target, threads: int = 1) -> float:
-    """`measure_peak`, once in a process."""
+    """`measure_peak`, cached per process."""
     return measure_peak(target, threads)
 
 
@@ -39,9 +39,9 @@ def measure_peak(target: Target, threads: int = 1) -> float:
 
 
 def best_seconds(calls: Sequence[Callable[[], object]], rounds: int) -> float:
-    """Shortest time in which native calls, each in a thread of its own, are all done: best of `rounds`.
+    """The shortest time to complete native calls, each in its own thread: best of `rounds`.
 
-    The time from the first start to the last end, as the threads tell, so that waking them does not count.
+    Measured in the threads, from the first start to the last end, which excludes waking them.
     """
 
     def timed(call: Callable[[], object]) -> tuple[float, float]:

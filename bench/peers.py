@@ -1,4 +1,4 @@
-"""The other engines, each in its best setting for repeated calls on fixed shapes."""
+"""The other engines, each with its best settings for repeated calls on fixed shapes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The README's measured tables from what `python -m gc bench --json` wrote.
+"""Generates the README's tables from the output of `python -m gc bench --json`.
 
     for suite in gemm mlp mha tiny conv networks; do for threads in 1 2; do
         python -m gc bench --suite $suite --vs ort,openvino --threads $threads --json $suite-$threads.json

@@ -1,10 +1,11 @@
-"""The roofs of this machine, measured: multiply-add peak, and read bandwidth of each level of memory.
+"""Measures the roofs of this machine: multiply-add peak, and read bandwidth of each level of memory.
 
 A kernel can be no faster than its operations at the compute peak, and no faster than its operands read once from the
-nearest level that holds all of them. Measured once per CPU, target and thread count, and kept in the user's cache.
+nearest level that holds all of them. Measured once per CPU, target and thread count, and stored in the user's cache
+folder.
 
-Other programs can only make a roof look lower. So all are measured several times, the highest of each counts, and how
-far the times lie apart is kept: what was measured on a busy machine is measured again when it is next asked for.
+Other programs can only make a roof look lower, so each is measured several times and the highest value counts. The
+spread is stored too: roofs measured on a busy machine are measured again at the next request.
 """
 
 from __future__ import annotations
@@ -32,28 +33,28 @@ from ..runtime.loader import LoadedCode
 from .peak import best_seconds, measure_peak
 
 VERSION = 2
-"""Raised when what is measured changes: older files are then measured again."""
+"""Incremented when the measurement changes: roofs in older files are then measured again."""
 
 COMPUTE = "compute"
-LOADS = 8  # a trip: enough independent xors that only the loads take time
+LOADS = 8  # per iteration: enough independent xors that only the loads take time
 _LOG = logging.getLogger("graphc.roofline")
 SECONDS = 0.004  # of one sample
 ROUNDS = 5
 REPEATS, MOST_REPEATS = 3, 8
-MOST_SECONDS = 2.0  # after which there are no more than REPEATS
-PAUSE_SECONDS = 0.02  # between repeats, for what disturbs to pass
+MOST_SECONDS = 2.0  # time limit: after it, at most REPEATS
+PAUSE_SECONDS = 0.02  # pause between repeats, for disturbances to pass
 STEADY = 0.1
 """Repeats further apart than this share of the highest are not trusted."""
 
 RETRY_SECONDS = 60.0
-"""What was not steady is not measured again before this time is over: a busy machine stays so for a while."""
+"""Unsteady roofs are measured again only after this time: a busy machine stays busy for a while."""
 
 MOST_BYTES = 256 << 20
 
 
 @dataclass(frozen=True)
 class Level:
-    """One level of memory: what it holds (bytes, of all threads' caches; 0: everything) and how fast it is read."""
+    """One level of memory: its capacity (bytes, over all threads' caches; 0: unlimited) and its read bandwidth."""
 
     name: str
     capacity: int
@@ -64,8 +65,8 @@ class Level:
 class Roofline:
     """The roofs for `threads` threads. `gflops`: f32 operations in 1e9 a second, a multiply-add being two.
 
-    `measured`: when, in seconds since 1970. `spread`: how far below the highest the second best repeat of the worst
-    roof was, as a share; 0 where all agree.
+    `measured`: when, in seconds since 1970. `spread`: for the least steady roof, the gap between its best two repeats,
+    relative to the best; 0 if all agree.
     """
 
     cpu: str
@@ -78,7 +79,7 @@ class Roofline:
 
     @property
     def steady(self) -> bool:
-        """Whether nothing seems to have disturbed the measurement."""
+        """Whether the measurement appears undisturbed."""
         return self.spread <= STEADY
 
     def roofs(self) -> tuple[float, ...]:
@@ -111,10 +112,10 @@ def roofline(
     path: Path | None = None,
     measure: Callable[[Target, int], Roofline] | None = None,
 ) -> Roofline:
-    """The roofs of this machine from the file `path` (default: `default_file()`); measured when not there, or `fresh`.
+    """The roofs of this machine from the file `path` (default: `default_file()`); measured if missing or if `fresh`.
 
-    Roofs that were not steady are measured again after a while, and the higher ones count. Where the file cannot be
-    written, it is measured each time. UserError where this CPU does not run the target's code.
+    Unsteady roofs are measured again after a while, and the higher values count. If the file cannot be written, they
+    are measured every time. UserError if this CPU cannot run the target's code.
     """
     file = path or default_file()
     key = f"{cpu_name()}, {target.cpu}, {target.isa}, {threads} threads"
@@ -145,7 +146,7 @@ def measure_roofline(target: Target, threads: int) -> Roofline:
             f"target '{target.isa}': this CPU does not run it, so it has no roofs; use --target native"
         )
     code = LoadedCode(compile_to_object(_read_loop(target.lanes(F32)), target))
-    # Half of a cache, so that what else is in it does not count; what no cache can hold for the memory itself.
+    # Half of each cache, to leave room for other data; for memory, more than any cache holds.
     sizes = {
         "L1": (target.l1_bytes * threads, target.l1_bytes // 2),
         "L2": (target.l2_bytes * threads, target.l2_bytes // 2),
@@ -164,7 +165,8 @@ def measure_roofline(target: Target, threads: int) -> Roofline:
 
 
 def highest(once: Callable[[], Roofline]) -> Roofline:
-    """Measure until the best two of each roof agree, or it is no use: the highest of each, when, and the spread."""
+    """Measure until the best two values of each roof agree or time is up: the highest values, the time, and the
+    spread."""
     found: list[Roofline] = []
     end = time.monotonic() + MOST_SECONDS
     best, spread = once(), 1.0
@@ -181,7 +183,7 @@ def highest(once: Callable[[], Roofline]) -> Roofline:
 
 
 def _bandwidth(code: LoadedCode, target: Target, threads: int, nbytes: int) -> float:
-    """GB/s at which `threads` threads read `nbytes` each, again and again."""
+    """GB/s at which `threads` threads repeatedly read `nbytes` each."""
     step = LOADS * target.lanes(F32) * 4
     nbytes = max(nbytes // step, 1) * step
     run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)(
@@ -254,7 +256,7 @@ def _read_loop(lanes: int) -> str:
 
 
 def _read(path: Path) -> dict[str, Roofline]:
-    """What a file holds; nothing where there is none, or it is of another version or damaged: it is only a cache."""
+    """The contents of a file; empty if it is missing, damaged or of another version: it is only a cache."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         if content["version"] != VERSION:
@@ -276,5 +278,5 @@ def _write(path: Path, rooflines: Mapping[str, Roofline]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         with whole_file(path) as stream:
             stream.write((json.dumps(content, indent=1) + "\n").encode())
-    except OSError as error:  # a home that is read-only: nothing is kept
+    except OSError as error:  # the home directory is read-only: nothing is stored
         _LOG.info("'%s' cannot be written (%s)", path, error.strerror)

@@ -1,4 +1,4 @@
-"""What a time stamp costs: reading the CPU's cycle counter and storing the count."""
+"""Measures the cost of a time stamp: reading the CPU's cycle counter and storing it."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ Maker = Callable[[], Case]
 
 
 def suite(name: str, only: str = "") -> Iterator[Case]:
-    """The cases of a suite whose names contain `only`, each made when it is its turn: they are large.
+    """The cases of a suite whose names contain `only`, built one at a time, as they are large.
 
     KeyError for a name that is not in `SUITES`.
     """

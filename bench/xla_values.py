@@ -1,4 +1,4 @@
-"""Every value of an HLO module as XLA itself computes it, a few in memory at a time."""
+"""Every value of an HLO module as computed by XLA, a few in memory at a time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..frontend.hlo.syntax import Instruction
 
 Array = np.ndarray[Any, Any]
 CHUNK = 32
-"""Values asked for in one run."""
+"""Values fetched per run."""
 
 _OWN = ("parameter", "constant")
 _ENTRY = re.compile(r"^\s*ENTRY\s+(%?[\w.\-]+)[^{\n]*\{[^\n]*$", re.MULTILINE)
@@ -22,7 +22,7 @@ _LAYOUT = re.compile(r"^(HloModule [^,\n]+)[^\n]*$", re.MULTILINE)
 
 
 def xla_values(text: str, inputs: Mapping[str, Array]) -> Iterator[tuple[str, str, Array]]:
-    """(name, `opcode 'name'`, array) of every array the entry makes, in the order of the text.
+    """(name, `opcode 'name'`, array) of every array computed by the entry, in the order of the text.
 
     UserError for text that is not HLO. ImportError without JAX.
     """
@@ -41,8 +41,8 @@ def xla_values(text: str, inputs: Mapping[str, Array]) -> Iterator[tuple[str, st
 
 
 def with_results(text: str, wanted: Sequence[Instruction]) -> str:
-    """The module with these instructions of its entry as the elements of its result."""
-    text = _LAYOUT.sub(r"\1", text, count=1)  # it tells the old result's layout
+    """The module with these instructions of its entry as a tuple result."""
+    text = _LAYOUT.sub(r"\1", text, count=1)  # it gives the layout of the old result
     head = _ENTRY.search(text)
     if head is None:
         raise UserError("the text has no line that begins with ENTRY")
@@ -58,7 +58,7 @@ def with_results(text: str, wanted: Sequence[Instruction]) -> str:
 def run_hlo(text: str, arrays: Sequence[Array]) -> list[Array]:
     """The results of HLO text, compiled and run by XLA. ImportError without JAX."""
     import jax
-    from jax._src.lib import xla_client  # no public door to HLO text
+    from jax._src.lib import xla_client  # HLO text has no public API
     from jaxlib import _hlo
 
     client = jax.devices("cpu")[0].client

@@ -1,4 +1,4 @@
-"""DenseNet-121 (Huang et al. 2016): every layer reads all that its block has made before."""
+"""DenseNet-121 (Huang et al. 2016): every layer reads all previous results of its block."""
 
 from __future__ import annotations
 

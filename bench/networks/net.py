@@ -1,7 +1,7 @@
-"""A convolutional network written down layer by layer: ONNX nodes, random weights of a fixed seed, and shapes.
+"""A convolutional network built layer by layer: ONNX nodes, random weights of a fixed seed, and shapes.
 
 Values are names; every method adds a node and returns the name of its result. Weights are scaled by the number of terms
-they are summed over, so that activations keep their size through any number of layers.
+they are summed over, so that activations keep their magnitude.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ RESIDUAL_GAIN = 0.3
 
 @dataclass(frozen=True)
 class ConvLayer:
-    """The geometry of one convolution: what makes two layers of a network the same work."""
+    """The geometry of one convolution; layers of equal geometry are the same work."""
 
     channels: int
     height: int
@@ -40,10 +40,9 @@ class ConvLayer:
 
 
 class Net:
-    """One network under construction: images of `channels`, as high and wide as `image`, batch 1.
+    """A network under construction: input images of `channels` and size `image` x `image`, batch 1.
 
-    `result` is the value the network returns. `width` scales the channels that `wide` is asked for: small networks are
-    for tests.
+    `result` is the value the network returns. `width` scales the channels returned by `wide`: tests use small networks.
     """
 
     def __init__(
@@ -122,9 +121,9 @@ class Net:
         return self.node("Conv", inputs, shape, group=groups, **geometry)
 
     def norm(self, x: str, gain: float = 1.4) -> str:
-        """Batch normalisation, as it is saved before anybody folds it; `gain` makes up for a ReLU.
+        """Batch normalisation as exported, not folded; `gain` compensates for a ReLU.
 
-        A branch that is added to what it was made from takes a small one, or the sums would grow with depth.
+        A residual branch needs a small gain, or the sums would grow with depth.
         """
         channels = self.shape(x)[1]
         moments = [self.random(channels, offset=offset) for offset in (gain, 0, 0)]
@@ -170,7 +169,7 @@ class Net:
         return self.node(op_type, [a, b], self.shape(a))
 
     def concat(self, parts: Sequence[str], axis: int = 1) -> str:
-        """The parts one after the other."""
+        """The parts concatenated."""
         shape = list(self.shape(parts[0]))
         shape[axis] = sum(self.shape(part)[axis] for part in parts)
         return self.node("Concat", parts, shape, axis=axis)
@@ -205,5 +204,5 @@ def one_layer(layer: ConvLayer) -> Net:
 
 
 def places(size: int, kernel: int, stride: int, padding: int) -> int:
-    """Places a window has along an axis."""
+    """Number of window positions along an axis."""
     return (size + padding - kernel) // stride + 1

@@ -8,7 +8,7 @@ STAGES = (64, 128, 256, 512)
 
 
 def resnet18(image: int = 224, width: float = 1.0) -> Net:
-    """Two basic blocks a stage."""
+    """Two basic blocks per stage."""
     return _resnet(Net("resnet18", image, width), (2, 2, 2, 2), bottleneck=False)
 
 

@@ -33,7 +33,7 @@ def _unit(net: Net, x: str, channels: int, stride: int) -> str:
 
 
 def _shuffled(net: Net, x: str) -> str:
-    """Channels dealt out so that every group of the next layer reads from every group of the last."""
+    """Channels shuffled so that every group of the next layer reads from every group of the previous one."""
     _, channels, height, width = net.shape(x)
     x = net.reshape(x, (1, GROUPS, channels // GROUPS, height, width))
     return net.reshape(net.transpose(x, (0, 2, 1, 3, 4)), (1, channels, height, width))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from .net import CLASSES, Net
 
 SQUEEZED = ((16, 16), (32, 32), (48, 48, 64, 64))
-"""Channels each fire module squeezes to; a pool stands before every group."""
+"""Channels each fire module squeezes to; a pool precedes every group."""
 
 
 def squeezenet(image: int = 224, width: float = 1.0) -> Net:

@@ -1,4 +1,4 @@
-"""A detector in the manner of YOLOv5: space to depth by slices, split blocks, two scales, boxes decoded by a grid."""
+"""A YOLOv5-style detector: space to depth by slices, split blocks, two scales, boxes decoded on a grid."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ANCHORS = {
     16: ((10, 14), (23, 27), (37, 58)),
     32: ((81, 82), (135, 169), (344, 319)),
 }
-"""Width and height in pixels of the boxes each place of a scale starts from, by the scale's stride."""
+"""Anchor boxes: width and height in pixels, by the stride of the scale."""
 
 
 def yolo(image: int = 320, width: float = 1.0) -> Net:

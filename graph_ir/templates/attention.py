@@ -1,11 +1,11 @@
-"""Two matrix products with row work between them, as one loop: attention without its score matrix in memory.
+"""Two matrix products with row operations between them in one loop nest: attention without a score matrix in memory.
 
     for each batch and head (parallel):
       pack the right-hand sides of both products into local panels (unless they already are)
       for each block of rows:
         panel = epilogue(A x B)                    scores, scaled and masked in registers
         for each row of the panel: row work        softmax, in place
-        C = epilogue(panel x D)                    written through the output's own strides
+        C = epilogue(panel x D) written with the output's strides
 
 The panel (rows x columns of the first product) stays in cache; rows are cut so that it takes a quarter of L2 at most,
 which it shares with the packed keys and values.
@@ -199,10 +199,10 @@ class AttentionTemplate:
     def _prefetch_hints(
         self, row: Expr, panel: Expr, columns: int, width: int, *matrices: tuple[Operand, int]
     ) -> tuple[PrefetchHint, ...]:
-        """The next head's matrices, in equal parts to the products of this one.
+        """Prefetch hints for the next head's matrices, distributed evenly over the products of this one.
 
-        Heads lie one after the other in memory, but nothing reads ahead from one into the next: without the hints
-        every head starts with a wait for memory.
+        Heads are contiguous in memory, but hardware prefetchers do not run from one into the next: without hints every
+        head starts by waiting for memory.
         """
         p = self.problem
         panels = -(-columns // width)

@@ -1,4 +1,4 @@
-"""Windows over the places of an image with channels last, each channel on its own: depthwise convolution and pooling.
+"""Windows over channels-last images, each channel separately: depthwise convolution and pooling.
 
     for each image, piece of its rows of results (parallel), slice of channels, row, block of places in the row:
       for each vector of channels:
@@ -7,10 +7,10 @@
           each element of the row is loaded once, for all places of the block that see it
         y[places] = epilogue(acc)
 
-Rows of a window outside the image are left out by the bounds of their loop; columns outside when the code is made, as
-the first and last blocks of a row have code of their own. So nothing is padded, and nothing asks about borders.
+Loop bounds skip window rows outside the image; columns outside are skipped at compile time, as the first and last
+blocks of a row have separate code. So nothing is padded, and the loops contain no border checks.
 
-A slice has as many channels as let the rows that one row of results reads stay in L1 for the next row: 1.2 to 2.3 times
+A slice has so many channels that the rows read for one row of results stay in L1 for the next one: 1.2 to 2.3 times
 faster on MobileNetV2.
 """
 
@@ -28,7 +28,7 @@ from ..schedule.window_tile import channels_per_slice, places_per_block
 from .matmul import EpilogueValue
 
 PIECES_PER_THREAD = 4
-"""Pieces of rows a thread gets, so that one that starts late does not hold up the rest."""
+"""Pieces of rows per thread, so that a thread that starts late does not delay the others."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class WindowTemplate:
         return b.function(name, params, note)
 
     def _row(self, image: Expr, row: Expr, channel: Expr, channels: int) -> None:
-        """One row of results: blocks with windows over the border one by one, the others in a loop."""
+        """One row of results: blocks whose windows cross the border individually, the others in a loop."""
         b, size = self.b, places_per_block(self.g)
         begin, end = self._kernel_rows(row)
         blocks = [(at, min(size, self.g.result[1] - at)) for at in range(0, self.g.result[1], size)]
@@ -161,7 +161,7 @@ class WindowTemplate:
     def _taps_of_row(
         self, start: Expr, tap_row: Expr, c: Expr, taps: Sequence[tuple[int, int, int]], acc: Buffer
     ) -> None:
-        """Elements in the order they lie in memory, each combined into every place that sees it."""
+        """Elements in memory order, each combined into every result whose window contains it."""
         b, p = self.b, self.problem
         weights: dict[int, Expr] = {}
         if p.weights is not None:

@@ -8,9 +8,9 @@
             y[row, panel] (+)= sum over taps of x[row at tap, channels] x w[tap, channels, panel]     one Brgemm
     the last step runs the epilogue on the accumulators.
 
-Rows of the register tile are pixels, its columns outputs: the result lies channels last, and so does the image, which
-may also be plain if it has few channels (`convolution_band`). The limits: 2 multiply-adds of a vector per cycle; per
-row tile the panel is read once, from L2 where it is bigger than L1.
+Rows of the register tile are pixels, its columns outputs. The result is channels last, and so is the image, unless it
+is plain with few channels (`convolution_band`). Limits: 2 vector multiply-adds per cycle; each row tile reads the panel
+once, from L2 if it exceeds L1.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ WeightRow = Callable[[Expr, int], Expr]
 class ConvolutionProblem:
     """Sizes and operands. `w` holds panels of the tile's columns: [outputs / columns][terms][columns], group by group.
 
-    The order of the terms is that of the band (`convolution_band`): rows, columns, channels of the kernel, or rows,
-    channels, columns for "planes". `y` lies channels last: its `channel` stride is 1.
+    The band determines the order of the terms (`convolution_band`): rows, columns, channels of the kernel, or rows,
+    channels, columns for "planes". `y` is channels last: its `channel` stride is 1.
     """
 
     geometry: ConvolutionGeometry
@@ -61,7 +61,7 @@ class ConvolutionProblem:
 
 
 class ConvolutionTemplate:
-    """Builds the loop nest under a blocking: `m_block` rows of the result a band, `k_block` terms a step.
+    """Builds the loop nest for a blocking: `m_block` result rows per band, `k_block` terms per step.
 
     The epilogue gets the index (image, output, row, column), of a flat band (image, output, 0, pixel).
     """
@@ -135,7 +135,7 @@ class ConvolutionTemplate:
         return Block(tuple(body))
 
     def _lines(self, y: Expr) -> Expr:
-        """How many lines the band at row `y` has: fewer in the last one."""
+        """The number of lines of the band at row `y`; the last band has fewer."""
         rows = self.geometry.result[0]
         if self.flat:
             return t.as_expr(1)
@@ -167,7 +167,7 @@ class ConvolutionTemplate:
         )  # fmt: skip
 
     def _prefetch_hints(self, panel: Expr, line: Expr, step: Step) -> tuple[PrefetchHint, ...]:
-        """The line's part of what this step reads of the next panel, if the weights come from beyond L2."""
+        """Prefetch hints for the line's share of the next panel, if the weights do not fit in L2."""
         g = self.geometry
         if g.terms * g.outputs * F32.size <= self.target.l2_bytes // 2:
             return ()

@@ -1,8 +1,8 @@
 """Where a direct convolution reads the image: in place, or from a copy of a band of rows with its padding.
 
-All give the microkernel rows of A: one pixel of the result each, `pixel` elements apart, and the sum over the terms as
-a few steps of equal strides. A copy costs one load and store for each element; every element is then multiplied by all
-the outputs of its group and, but for `Im2colBand`, by every tap of the kernel.
+All provide the microkernel with rows of A, one result pixel each, `pixel` elements apart, and with the sum over the
+terms as a few steps of equal strides. A copy costs one load and store for each element; every element is then
+multiplied by all outputs of its group and, except in `Im2colBand`, by every tap of the kernel.
 
     ImageBand    image channels last, no padding           nothing is copied
     RowBand      image channels last                       [rows][columns + padding][channels]
@@ -36,7 +36,7 @@ class ImageOperand:
 class Step:
     """One microkernel of the sum: `batch` runs of `k` terms.
 
-    Run i begins `a + i * a_batch` elements into a pixel's place and at row `b + i * b_batch` of the panel of weights.
+    Run i begins `a + i * a_batch` elements after the pixel's address and at row `b + i * b_batch` of the weight panel.
     """
 
     a: int
@@ -64,7 +64,7 @@ class ImageBand:
         return self.tap * self.geometry.strides[1]
 
     def pack(self, image: Expr, y: Expr) -> list[Stmt]:
-        """Copy what the rows from `y` on need of the image at offset `image`."""
+        """Copy the part of the image at offset `image` that the rows from `y` on need."""
         return []
 
     def line(self, image: Expr, y: Expr, number: Expr) -> Slice:
@@ -108,7 +108,7 @@ class RowBand(ImageBand):
         self.scratch = Buffer("band", F32, (geometry.span(0, rows) * self.row,), "local")
 
     def pack(self, image: Expr, y: Expr) -> list[Stmt]:
-        """Row by row: zeros where it lies outside the image, else zeros, the row, zeros."""
+        """Row by row: zeros if the row is outside the image, else zeros, the row, zeros."""
         g, band, r = self.geometry, self._scratch(), Var("pr")
         source = t.sub(t.add(t.mul(y, g.strides[0]), r), g.before[0])
         left, width, right = _columns(g)
@@ -149,7 +149,7 @@ class PlaneBand(RowBand):
         self.term = geometry.dilations[1]
 
     def pack(self, image: Expr, y: Expr) -> list[Stmt]:
-        """Line by line: zeros where it lies outside the image, else zeros, the line, zeros."""
+        """Line by line: zeros if the line is outside the image, else zeros, the line, zeros."""
         g, band, r, c = self.geometry, self._scratch(), Var("pr"), Var("pc")
         source = t.sub(t.add(t.mul(y, g.strides[0]), r), g.before[0])
         left, width, right = _columns(g)
@@ -165,7 +165,7 @@ class PlaneBand(RowBand):
         return [_loop(r, g.span(0, self.rows), _where_inside(source, g.image[0], inside, outside))]
 
     def steps(self, k_block: int) -> list[Step]:
-        """Runs of one line of the kernel: those of all channels and of as many rows as have one stride."""
+        """Runs of one line of the kernel, batched over all channels and over as many rows as have a common stride."""
         (rows, columns), channels = self.geometry.kernel, self.geometry.channels
         below = self.geometry.dilations[0] * self.row
         at_once = min(rows, max(1, k_block // (columns * channels)))
@@ -190,7 +190,7 @@ class Im2colBand(ImageBand):
         return self.geometry.terms
 
     def pack(self, image: Expr, y: Expr) -> list[Stmt]:
-        """Tap by tap: the channels of the pixel it sees, zeros where that lies outside the image."""
+        """Tap by tap: the channels of the input pixel, zeros where it is outside the image."""
         g = self.geometry
         assert self.scratch is not None
         index = [Var(name) for name in ("py", "px", "pi", "pj")]
@@ -235,7 +235,7 @@ BANDS: dict[str, type[ImageBand]] = {
 
 
 def _columns(g: ConvolutionGeometry) -> tuple[int, int, int]:
-    """Of the columns of a padded row: zeros before the image, of the image, zeros behind it."""
+    """The columns of a padded row: zeros before the image, columns of the image, zeros after it."""
     columns = g.span(1, g.result[1])
     left = min(g.before[1], columns)
     width = max(0, min(g.image[1], columns - left))

@@ -1,4 +1,4 @@
-"""The loops of a group that ends in tensors joined along an axis: one loop nest per part, no branch inside.
+"""The loops of a group that ends in a concatenation: one loop nest per part, no branch inside.
 
 before   for c in 0..A+B: y[c] = f(a[c] if c < A else b[c - A])
 after    for c in 0..A: y[c] = f(a[c]);   for c in 0..B: y[A + c] = f(b[c])
@@ -19,7 +19,7 @@ from .values import GroupValues, narrow
 
 @dataclass(frozen=True)
 class Join:
-    """`result` is `parts` one after the other along plain axis `axis`."""
+    """`result` is `parts` concatenated along plain axis `axis`."""
 
     result: GraphTensor
     parts: Sequence[GraphTensor]
@@ -54,7 +54,7 @@ def _part(
     buffers: Mapping[GraphTensor, Buffer], join: Join, output: GraphTensor, number: int,
     begin: int, stored: Index,
 ) -> Stmt:  # fmt: skip
-    """Compute the element of the output at an index in memory, which lies in part `number`."""
+    """Compute the output element at a memory index within part `number`."""
     in_memory = {x: b for x, b in buffers.items() if x is not output}
     values = GroupValues(in_memory, suffix=f"p{number}")
     values.given[join.result] = _shifted(values.read(join.parts[number]), join.axis, begin)
@@ -64,7 +64,7 @@ def _part(
 
 
 def _shifted(read: Read, axis: int, begin: int) -> Read:
-    """A part read at an index of the whole."""
+    """Read a part at an index of the whole."""
 
     def at(index: Index) -> Expr:
         return read((*index[:axis], t.sub(index[axis], begin), *index[axis + 1 :]))

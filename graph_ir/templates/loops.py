@@ -33,7 +33,7 @@ from ..ir.op_kinds import FusibleOp
 from .values import GroupValues, narrow
 
 MOST_SCALARS = 8
-"""Elements of an innermost axis up to which loads from apart are quicker one by one than as a vector gathered."""
+"""Up to this many elements of the innermost axis, strided loads are faster as scalars than as a gather."""
 
 PARALLEL_ELEMENTS = 16384
 """Below this many element computations a loop stays serial: waking the other threads would cost more."""
@@ -127,7 +127,7 @@ def _accumulation(
 
 
 def _gathers(values: GroupValues, var: Var) -> bool:
-    """Whether some load takes its elements from apart as `var` moves."""
+    """Whether some load is strided in `var`."""
     return any(
         isinstance(expr, Load) and any(var.name in vars_in(i) for i in expr.indices[:-1])
         for let in values.lets
@@ -136,7 +136,7 @@ def _gathers(values: GroupValues, var: Var) -> bool:
 
 
 def _walks(values: GroupValues, var: Var) -> bool:
-    """Whether some load of the term moves along memory with `var`."""
+    """Whether some load of the term is contiguous in `var`."""
     return any(
         isinstance(expr, Load) and expr.indices and var.name in vars_in(expr.indices[-1])
         for let in values.lets
@@ -145,7 +145,7 @@ def _walks(values: GroupValues, var: Var) -> bool:
 
 
 def _clamped(index: Index, dims: Sequence[int], padded: bool) -> Index:
-    """Indices of padding elements moved onto the last real one, so that nothing is read out of bounds."""
+    """Clamps indices of padding elements to the last real one, so that nothing is read out of bounds."""
     if not padded:
         return index
     return tuple(
@@ -161,7 +161,7 @@ def loop_nest(
     threads: int,
     work: int = 1,
 ) -> Stmt:
-    """Loops over `dims`; the outermost is split among threads when the whole is worth it."""
+    """Loops over `dims`; the outermost is split among threads if there is enough work."""
     parallel = threads > 1 and math.prod(dims) * work >= PARALLEL_ELEMENTS
     kinds: list[LoopKind] = ["serial"] * len(dims)
     if innermost_vector and dims:

@@ -107,7 +107,7 @@ class MatmulTemplate:
         end = t.binary("min", t.mul(t.add(group, 1), size), t.as_expr(full))
         groups = math.ceil((full + bool(rest)) / size)
         last = t.compare("eq", group, t.as_expr(groups - 1))
-        # Outside the blocks of rows: those are a nest only with what comes directly before them.
+        # Outside the blocks of rows: those form a nest only with the loop directly around them.
         return _loop(group, groups, self._row_blocks(begin, end, bool(rest), last), self.kind)
 
     def _row_blocks(self, begin: Expr, end: Expr, has_rest: bool, is_last: Expr | None) -> Stmt:
@@ -156,7 +156,7 @@ class MatmulTemplate:
         return self._packed_on_the_fly(row, rows, column, columns, k0, k, start)
 
     def _in_place(self, rows: int) -> bool:
-        """Reading B where it lies costs cache and page misses per row tile; packing costs one copy per block."""
+        """Reading B in place costs cache and TLB misses per row tile; packing costs one copy per block."""
         return self.problem.b.col == 1 and rows <= 4 * self.blocking.tile.rows
 
     def _packed_on_the_fly(
@@ -171,7 +171,7 @@ class MatmulTemplate:
         return Block((*copy, product))
 
     def _local_panel(self) -> Buffer:
-        """Where a block of B is packed."""
+        """The local buffer that a block of B is packed into."""
         depth = min(self.blocking.k_block, self.problem.k)
         return Buffer("b_panel", F32, (depth * self.columns,), "local")
 
@@ -199,10 +199,10 @@ class MatmulTemplate:
         )  # fmt: skip
 
     def _prefetch_hints(self, rows: int, b: Slice, k: int) -> tuple[PrefetchHint, ...]:
-        """The following panel, if it has to come from further than the second cache and there is time.
+        """Prefetch hints for the next panel, if it is not in L2 and there is time to fetch it.
 
-        Without the hint the first tile of a panel asks for all of it and the others for nothing: 5 % on 128x1024x1024.
-        With few rows memory is asked all the time, and the hardware's own prefetchers do as well.
+        Without hints, the first tile of a panel causes all its memory traffic and the others none: 5 % on
+        128x1024x1024. With few rows, memory is busy all the time, and the hardware prefetchers do equally well.
         """
         p = self.problem
         far = p.k * p.n * F32.size > self.target.l2_bytes // 2
@@ -226,7 +226,7 @@ def make_epilogue(value: EpilogueValue, batch: Sequence[Var], row: Expr, column:
 
 
 def offset_of(operand: Operand, batch: Sequence[Var], offset: Expr) -> Expr:
-    """Where `offset` elements into the matrix of a batch index lie in the operand's buffer."""
+    """The address of element `offset` of the matrix of a batch index in the operand's buffer."""
     for var, stride in zip(batch, operand.batch_strides, strict=True):
         offset = t.add(offset, t.mul(var, stride))
     return offset
@@ -248,7 +248,7 @@ def pack_panels(
 
     row: list[Stmt] = [_loop(panel, full, copy(panel, columns), "serial")] if full else []
     row += [copy(t.as_expr(full), rest)] if rest else []
-    # Row by row, so that the source is read in the order it lies in memory, which is what prefetchers follow.
+    # Row by row, so that the source is read in memory order, which prefetchers follow.
     body: list[Stmt] = [_loop(i, k, Block(tuple(row)), "serial")]
     if rest:  # whole vectors of the last panel are read, so all of it must be defined
         z = Var("pz")

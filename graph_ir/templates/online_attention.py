@@ -1,4 +1,4 @@
-"""Attention over long sequences: softmax on blocks of columns, with running maxima and sums.
+"""Attention over long sequences: online softmax over blocks of columns.
 
     for each batch, head and block of rows (parallel):
       result = 0, maximum = -inf, total = 0                              per row
@@ -10,8 +10,8 @@
         result += panel x D block
       C = epilogue(result / total)
 
-Keys and values of any length pass through blocks that stay in cache; nothing of rows x columns is ever in memory. The
-values differ from the softmax of whole rows by the rounding of the scalings. After Milakov and Gimelshein, Online
+Keys and values of any length are processed in blocks that stay in cache; no rows x columns matrix is ever in memory.
+Results differ from a softmax of whole rows by the rounding of the rescaling. After Milakov and Gimelshein, Online
 normalizer calculation for softmax (arXiv 1805.02867), and Dao et al., FlashAttention (arXiv 2205.14135).
 """
 
@@ -111,7 +111,7 @@ class OnlineAttention:
     def _column_block(
         self, row: Expr, rows: int, column: Expr, columns: int, scores: EpilogueValue | None
     ) -> list[Stmt]:
-        """Rows x columns of the scores, and what they add to the result."""
+        """A block of scores, and its contribution to the result."""
         p = self.problem
         key_start = offset_of(p.b, self.batch_vars, t.mul(column, p.b.col))
         value_start = offset_of(p.d, self.batch_vars, t.mul(column, p.d.row))
@@ -147,10 +147,10 @@ class OnlineAttention:
         return min(self.block, rows_for(n, self.tiles[product], self.target))
 
     def _rescale(self, rows: int, columns: int) -> For:
-        """Each row's new maximum; what was summed relative to the old one, relative to the new one.
+        """Update each row's maximum, and rescale partial sums to the new maximum.
 
-        Rows that are masked so far have the maximum -inf, from which nothing can be subtracted: 0 stands for it, and
-        all their exponentials are 0.
+        Rows masked so far have the maximum -inf, which cannot be subtracted: 0 is used instead, so all their
+        exponentials are 0.
         """
         row, c, j = Var("pr"), Var("mc"), Var("rj")
         biggest, old, new, factor = (Var(x, F32) for x in ("biggest", "old", "new", "factor"))
@@ -174,7 +174,7 @@ class OnlineAttention:
         return _over(row, rows, body)
 
     def _exponentials(self, rows: int, columns: int) -> For:
-        """Scores become exponentials relative to their row's maximum, and are added to its total."""
+        """Replace scores by exponentials relative to their row's maximum, and add them to its total."""
         row, c = Var("pr"), Var("ec")
         maximum, power = Var("maximum", F32), Var("power", F32)
         acc = Buffer("block_total", F32, (1,), "local")
@@ -227,7 +227,7 @@ class OnlineAttention:
 
 
 def _finite(maximum: Expr) -> Expr:
-    """What is subtracted from a row's scores."""
+    """The value subtracted from a row's scores."""
     return t.select(t.compare("eq", maximum, LOWEST), ZERO, maximum)
 
 

@@ -1,4 +1,4 @@
-"""Rows at a time: groups with reductions over the last axis and what reads their results (softmax, layer norm).
+"""Row-wise loops for groups with reductions over the last axis and their consumers (softmax, layer norm).
 
     for each row (parallel):
       for each reduction, in order: one vector loop over the row, then the row's scalars that depend on it
@@ -59,7 +59,7 @@ class RowGroup:
         return dims == self.dims and (dims[-1] > 1 or tensor.producer_owner not in self.reductions)
 
     def is_per_row(self, op: Op) -> bool:
-        """Whether an op's result is one value per row. What else does not span a row is read where it is needed."""
+        """Whether an op's result is one value per row. Other tensors that do not span a row are read where needed."""
         tensor = op.outputs[0]
         if self.spans_row(tensor):
             return False
@@ -74,12 +74,12 @@ class RowGroup:
         return found
 
     def stages(self) -> list[GraphTensor]:
-        """What each loop over the row computes: the reductions' results, then the output if it spans rows."""
+        """The results of each loop over the row: the reductions, then the output if it spans rows."""
         last = [self.output] if self.spans_row(self.output) else []
         return [*(op.outputs[0] for op in self.reductions), *last]
 
     def reads(self, stage: GraphTensor) -> set[GraphTensor]:
-        """Row-spanning tensors of the group that the loop of a stage needs, looking through pointwise ops."""
+        """The row-spanning tensors of the group that a stage's loop needs, looking through pointwise ops."""
         inside = set(self.ops)
         found: set[GraphTensor] = set()
         work = list(stage.producer_owner.inputs)
@@ -118,7 +118,7 @@ def row_panel_loops(
 class RowEmitter:
     """Statements of the row at plain index `outer`.
 
-    Inputs are in memory or `given` by the nest around; the output goes to `result` at `place(its plain index)`.
+    Inputs are in memory or `given` by the enclosing nest; the output is stored to `result` at `place(its plain index)`.
     """
 
     def __init__(
@@ -145,11 +145,11 @@ class RowEmitter:
         return body
 
     def phases(self, carried: Carried) -> list[list[Stmt]]:
-        """The statements of `row`, cut behind each reduction, to be run for many rows before the next part is.
+        """The statements of `row`, split after each reduction, so that each part runs for many rows before the next.
 
-        A reduction is a chain of dependent instructions, and what follows in its row waits for its end; the same part
-        of other rows does not. Results of reductions are carried from part to part in memory. A row with local rows of
-        its own is one part.
+        A reduction is a chain of dependent instructions, and the rest of its row waits for its end; the same part of
+        other rows does not. Results of reductions are passed between parts in memory. A row with local rows is one
+        part.
         """
         return self._phases(carried)
 
@@ -164,7 +164,7 @@ class RowEmitter:
         for number, stage in enumerate(stages):
             self._scalars()
             if stage in self.given:
-                continue  # the output, written by a loop that needed it
+                continue  # the output, already written by a loop that needed it
             needs = self.group.reads(stage)
             keep = {x: waiting.pop(x) for x in list(waiting) if x in needs}
             if stage.producer_owner in self.group.reductions:
@@ -186,7 +186,7 @@ class RowEmitter:
         return [*done, self.body]
 
     def _end_phase(self, stage: GraphTensor, buffer: Buffer, place: Index) -> list[Stmt]:
-        """Store a reduction's result, and forget what was computed from it: the next part computes that again."""
+        """Store a reduction's result, and discard values computed from it: the next part recomputes them."""
         done = [*self.body, Store(buffer, place, self.scalar(stage))]
         for tensor in self.scalars:
             del self.given[tensor]
@@ -200,7 +200,8 @@ class RowEmitter:
         return self.given[tensor](self._index(tensor, t.as_expr(0)))
 
     def _kept_in(self) -> dict[GraphTensor, _Kept]:
-        """Where tensors that several loops need are stored by the first: a local row, or the output if it is one."""
+        """The buffer in which the first loop stores a tensor that several loops need: a local row, or the output
+        itself."""
         columns = self.group.dims[-1]
         kept = {
             x: _Kept(Buffer(f"row{i}", x.details.dtype.accumulator, (columns,), "local"), _last)
@@ -213,14 +214,14 @@ class RowEmitter:
         return kept
 
     def _index(self, tensor: GraphTensor, column: Expr) -> Index:
-        """Plain index of a tensor of the group at this row; a per-row tensor has no or one column."""
+        """The plain index of a group tensor at this row; a per-row tensor has no column axis or one of size 1."""
         rank = tensor.details.rank
         if self.group.spans_row(tensor):
             return (*self.outer, column)
         return (*self.outer, t.as_expr(0)) if rank == len(self.group.dims) else self.outer
 
     def _scalars(self) -> None:
-        """Bind every per-row value that can be computed by now and is not yet."""
+        """Bind every per-row value that is computable now and not yet bound."""
         for op in self.group.ops:
             tensor = op.outputs[0]
             if tensor in self.given or op in self.group.reductions or not self.group.is_per_row(op):

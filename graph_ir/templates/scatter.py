@@ -1,4 +1,4 @@
-"""Loop nest of scatter: the data copied, then each run of updates combined into its place, in order.
+"""Loop nest of scatter: copies the data, then combines each run of updates into its position, in order.
 
 out = data
 for each run u of updates:
@@ -59,9 +59,7 @@ def scatter_function(
                 lets, values = combine(old, new)
                 for let in lets:
                     b.emit(let)
-                named = [
-                    b.let("new", value) for value in values
-                ]  # all are read before one is written
+                named = [b.let("new", value) for value in values]  # read all before writing any
                 for (_, _, out), value in zip(arrays, named, strict=True):
                     b.store(out, (target,), narrow(value, out.dtype))
     return b.function(name, params, note)

@@ -18,7 +18,7 @@ class GroupValues:
     """Reads any tensor of a group at a plain index.
 
     `buffers` holds the tensors in memory, `given` those computed by the loop nest around (a finished accumulator).
-    `suffix` keeps the names of several readers in one function apart.
+    `suffix` makes the names of several instances in one function distinct.
     Every value is bound by a `Let` in `lets`, in order of need, so each is computed once.
     """
 
@@ -48,7 +48,7 @@ class GroupValues:
         return at
 
     def bind(self, value: Expr, kind: str) -> Expr:
-        """Name a value after what it is, so that using it twice computes it once."""
+        """Bind a value to a name, so that using it twice computes it once."""
         if isinstance(value, (Var, Const)):
             return value
         var = Var(value_name(kind, self.suffix, len(self.lets)), value.dtype)
@@ -69,7 +69,7 @@ class GroupValues:
         )
 
     def _place(self, tensor: GraphTensor, index: Index) -> Index:
-        """Where an element lies; operands of products are flat buffers, whatever else reads them."""
+        """The index of an element in its buffer; operands of products are flat buffers for all their consumers."""
         place = tensor.details.format.blocked_index(index)
         if len(self.buffers[tensor].shape) == len(place):
             return place

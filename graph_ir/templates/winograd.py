@@ -1,12 +1,12 @@
-"""Winograd's convolution of 3 x 3 windows with stride 1: few products, in blocks of tiles that stay in cache.
+"""Winograd convolution of 3 x 3 windows with stride 1: few multiplications, in blocks of tiles that stay in cache.
 
     for each block of tiles, group of panels of U (parallel):
       for each tile: V[point][tile] = B^T d B             vectors over channels; padding is zeros, nothing is copied
       for each chunk of the panels:
         for each point, panel: M[point] = V[point] x U[point]                                      one Brgemm
-        for each tile: y = epilogue(A^T M A)              results outside the image are left out
+        for each tile: y = epilogue(A^T M A)              results outside the image are skipped
 
-F(4 x 4) does 36 multiply-adds a channel for 16 results, where the direct form does 144; F(2 x 2) does 16 for 4.
+F(4 x 4) needs 36 multiply-adds per channel for 16 results, where the direct form needs 144; F(2 x 2) needs 16 for 4.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Image:
     channels: int
 
     def offset(self, batch: Expr, row: Expr, column: Expr) -> Expr:
-        """Where channel 0 of a pixel lies."""
+        """The index of channel 0 of a pixel."""
         line = t.add(t.mul(batch, self.height), row)
         return t.mul(t.add(t.mul(line, self.width), column), self.channels)
 
@@ -98,7 +98,7 @@ class WinogradTemplate:
         return self.b.function(name, params, note)
 
     def _task(self, block: Var, group: Var, full: int, rest: int) -> None:
-        """A block of tiles and a group of panels, from image to image."""
+        """A block of tiles and a group of panels, from input image to result."""
         b, size, p = self.b, self.blocking.block, self.problem
         v = _Planes.allocate(b, "v", self.form.products, size, p.x.channels)
         m = _Planes.allocate(b, "m", self.form.products, size, self.chunk * self.panel)
@@ -144,7 +144,7 @@ class WinogradTemplate:
     def _transform_input(
         self, batch: Expr, row: Expr, column: Expr, tile: Expr, v: _Planes, clip: bool
     ) -> None:
-        """One tile, all channels; with `clip`, elements outside the image are read inside it and made zero."""
+        """One tile, all channels; with `clip`, indices outside the image are clamped and their elements zeroed."""
         b, x, n = self.b, self.problem.x, self.form.elements
         rows = [_Line.make(b, t.add(row, i), x.height, clip) for i in range(n)]
         columns = [_Line.make(b, t.add(column, i), x.width, clip) for i in range(n)]
@@ -273,7 +273,7 @@ class WinogradTemplate:
 
 @dataclass(frozen=True)
 class _Planes:
-    """A matrix [tiles, columns] per point in a local. Strides keep the points, and rows, in different cache sets."""
+    """A matrix [tiles, columns] per point in a local buffer. Strides place points and rows in different cache sets."""
 
     buffer: Buffer
     plane: int
@@ -284,7 +284,7 @@ class _Planes:
         line = 16  # f32 in a cache line
         row = (
             -(-columns // line) | 1
-        ) * line  # odd numbers of lines, so that powers of 2 share no set
+        ) * line  # odd numbers of lines, so that power-of-2 sizes do not map to one set
         plane = (tiles * row // line | 1) * line
         return _Planes(b.allocate(name, F32, (points * plane,)), plane, row)
 
@@ -296,7 +296,7 @@ class _Planes:
 
 @dataclass(frozen=True)
 class _Line:
-    """A row or column of the image: the index to read, and whether it is the one that was asked for."""
+    """A row or column of the image: the clamped index, and whether it was inside."""
 
     index: Expr
     exists: Expr
