@@ -1,4 +1,4 @@
-"""A value per op class, found along its bases: how upper floors say something about ops, which know nothing of it."""
+"""A table of values per op class, inherited by subclasses: higher floors use it to attach data to ops."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class ClassTable(Generic[Value]):
         self._entries = dict(entries)
 
     def register(self, cls: type[Op]) -> Callable[[Value], Value]:
-        """Decorator: the value of an op class, and of those derived from it; replaces one it had."""
+        """Decorator: set the value of an op class and its subclasses; replaces an existing one."""
 
         def decorate(value: Value) -> Value:
             self._entries[cls] = value
@@ -26,5 +26,5 @@ class ClassTable(Generic[Value]):
         return decorate
 
     def find(self, op: Op) -> Value | None:
-        """The value of an op's class, None where neither it nor a base has one."""
+        """The value of an op's class; None if neither it nor a base has one."""
         return next((self._entries[cls] for cls in type(op).__mro__ if cls in self._entries), None)

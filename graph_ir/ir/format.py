@@ -22,7 +22,7 @@ from ...base.errors import UserError
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Expr
 
-# Alphabets in plain order; a text is matched to the one with the same set of letters.
+# Alphabets in plain order; a text uses the one with the same set of letters.
 _ALPHABETS = (
     "MK",
     "KN",
@@ -61,7 +61,7 @@ class Format:
         for axis, block in zip(self.order, self.blocks, strict=True):
             if (
                 block and axis not in seen
-            ):  # the outer part of an index is what its inner blocks leave over
+            ):  # the outer part of an index is the quotient by its inner blocks
                 raise UserError(
                     f"format '{self}' must name axis {self.axes[axis]} before its blocks"
                 )
@@ -224,5 +224,5 @@ def plain(rank: int, axes: str | None = None) -> Format:
 
 
 def channels_last(rank: int) -> Format:
-    """NHWC and its like: the second axis behind all others."""
+    """NHWC and similar: the second axis after all others."""
     return Format("NC" + "DHW"[5 - rank :], (0, *range(2, rank), 1), (0,) * rank)

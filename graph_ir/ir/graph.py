@@ -31,7 +31,7 @@ class Graph:
         self._names: set[str] = set()
         self._suffix: dict[
             str, int
-        ] = {}  # the last number tried after a name, so that many ops of one name stay cheap
+        ] = {}  # the last number tried per name, so that many ops of one name stay cheap
         self._next = 0
 
     def make(
@@ -55,8 +55,8 @@ class Graph:
     def make_constant(
         self, value: Array, name: str = "constant", format: Format | None = None
     ) -> GraphTensor:
-        """Append a constant; `value` is the plain array, `format` how it will lie in memory."""
-        # One spelling of the plain layout, so that equal constants are found to be equal.
+        """Append a constant; `value` is the plain array, `format` its layout in memory."""
+        # Normalise the plain layout, so that equal constants compare equal.
         layout = None if format is None or format.is_plain else format
         return self.make(
             "constant", (), {"value": np.asarray(value), "format": layout}, name
@@ -104,7 +104,7 @@ class Graph:
         return twin
 
     def remove(self, doomed: Iterable[Op]) -> None:
-        """Delete ops nobody uses any more; InternalError if another op still does."""
+        """Delete unused ops; InternalError if another op still uses one."""
         gone = {id(op): op for op in doomed}
         for op in gone.values():
             user = next(
@@ -121,9 +121,9 @@ class Graph:
     def sort(self) -> None:
         """Restore topological order and renumber ids densely.
 
-        Inputs come first and outputs last, each in their present order. The others keep their places; an op that is
-        needed before its place moves to just before its first user, so that values stay alive no longer than needed.
-        InternalError on a cycle.
+        Inputs come first and outputs last, each in their present order. The others keep their positions; an op needed
+        earlier moves to just before its first user, so that values live no longer than needed. InternalError on a
+        cycle.
         """
         rest = [op for op in self.ops if op.op_name not in ("input", "output")]
         open_: set[int] = set()  # ops whose inputs are being placed; meeting one again is a cycle
@@ -162,8 +162,8 @@ class Graph:
     def walk_reference(self, inputs: Sequence[Array]) -> Iterator[tuple[Op, Array]]:
         """Run the references op by op, yielding (op, value of its last output; of its input for an output op).
 
-        An array is dropped after its last use, so memory stays at the live set. UserError where `inputs` do not match
-        the graph's.
+        An array is dropped after its last use, so memory stays at the live set. UserError if `inputs` do not match the
+        graph's.
         """
         fed = iter(self._checked(inputs))
         values: dict[int, Array] = {}
@@ -202,7 +202,7 @@ class Graph:
         return sum(op.get_gflop() for op in self.ops)
 
     def hash_contents(self) -> str:
-        """SHA-256 of ops, wiring, shapes, formats and attributes; names and `temp.` attributes do not count."""
+        """SHA-256 of ops, wiring, shapes, formats and attributes; names and `temp.` attributes are ignored."""
         digest = hashlib.sha256()
         for token in self._tokens():
             digest.update(len(token).to_bytes(8, "little"))
@@ -240,9 +240,9 @@ def subgraphs_of(op: Op) -> list[Graph]:
 
 
 def attribute_tokens(value: Any) -> Iterator[Token]:
-    """Bytes that identify an attribute value; keys of dictionaries that start with `temp.` do not count.
+    """Bytes that identify an attribute value; dictionary keys that start with `temp.` are ignored.
 
-    Those of an array are its memory itself, where that lies in one piece.
+    For a contiguous array they are its memory itself.
     """
     if isinstance(value, np.ndarray):
         native = np.asarray(value, dtype=value.dtype.newbyteorder("="))
@@ -265,7 +265,7 @@ def attribute_tokens(value: Any) -> Iterator[Token]:
         yield from attribute_tokens(value.format)
     elif isinstance(
         value, Format
-    ):  # the letters do not count: equal layouts may be spelled differently
+    ):  # the letters are ignored: equal layouts may be spelled differently
         yield f"{value.order}{value.blocks}".encode()
     else:
         yield repr(value.item() if isinstance(value, np.generic) else value).encode()

@@ -1,4 +1,4 @@
-"""What is known of a tensor: element type, plain shape, and layout in memory."""
+"""The type of a tensor: element type, plain shape, and layout in memory."""
 
 from __future__ import annotations
 

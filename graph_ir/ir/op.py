@@ -1,4 +1,4 @@
-"""An op and the tensors between ops: the nodes and edges of a graph. What an op means, and nothing of how it runs."""
+"""Ops and the tensors between them: the nodes and edges of a graph. An op defines its meaning, not how it runs."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ class GraphTensor:
 
 
 class Op:
-    """A node. Subclasses say what it means: shapes, reference, work; layouts and code are found by its class
+    """A node. Subclasses define its meaning: shapes, reference, work; layouts and code are looked up by its class
     (`schedule.query_format`, `lowering.registry`).
 
     `kind`: `source`, `sink`, `tunable` (own loop template), `fusible` (a computation over indices), `composite`
     (decomposed into others before lowering), `fused` (a subgraph lowered as one function), `control` (subgraphs that
-    run or not, and how often, as the data says), `loop` (loops of its own, which fuse with nothing).
+    run depending on the data), `loop` (has its own loops, which never fuse).
     """
 
     kind: ClassVar[str] = "fusible"
@@ -65,7 +65,7 @@ class Op:
         self.inputs: list[GraphTensor] = list(inputs)
         details = self.infer(
             [tensor.details for tensor in inputs]
-        )  # may reject: nothing is linked before
+        )  # may raise: nothing is linked yet
         self.outputs = [GraphTensor(detail, self) for detail in details]
         for index, tensor in enumerate(self.inputs):
             tensor.uses.append((index, self))
@@ -99,7 +99,7 @@ class Op:
         )
 
     def rule(self, rule: str, values: str, remedy: str = "") -> UserError:
-        """An error in the house form: who, rule, values, remedy."""
+        """An error in the standard form: who, rule, values, remedy."""
         return UserError(
             f"{self.op_name} '{self.name}': {rule}, got {values}"
             + (f"; {remedy}" if remedy else "")

@@ -17,23 +17,23 @@ class FusibleOp(Op):
     """Whether output element i reads only element i, or its broadcast, of every input."""
 
     def computation(self) -> Computation:
-        """What one element of the output is."""
+        """The computation of one output element."""
         raise InternalError(f"op '{self.op_name}' has no computation")
 
 
 class TunableOp(FusibleOp):
-    """An op with a loop template of its own (`lowering.registry`)."""
+    """An op with its own loop template (`lowering.registry`)."""
 
     kind: ClassVar[str] = "tunable"
 
     @property
     def is_tuned(self) -> bool:
-        """Whether the template runs this one; else its computation does."""
+        """Whether the template can run this op; otherwise it runs as its computation."""
         return True
 
     @property
     def result_holds_sums(self) -> bool:
-        """Whether partial sums wait in the result, which must then be of the accumulator's type."""
+        """Whether partial sums are kept in the result, which must then have the accumulator's type."""
         return False
 
 
@@ -43,5 +43,5 @@ class CompositeOp(Op):
     kind: ClassVar[str] = "composite"
 
     def decompose(self, graph: Graph) -> list[GraphTensor]:
-        """Append the ops that compute the same from `self.inputs`; return what replaces `self.outputs`."""
+        """Append equivalent ops that read `self.inputs`; return the tensors that replace `self.outputs`."""
         raise InternalError(f"op '{self.op_name}' has no decomposition")

@@ -1,7 +1,7 @@
-"""Number rules the NumPy references share: how floats are rounded and how values change type.
+"""Numeric rules shared by the NumPy references: rounding of floats and conversion between types.
 
 Floats are computed in float64 and rounded to the type the native code computes in (f32 for the 16-bit floats), then to
-the type itself, so that a reference is never the less exact side. Integers stay in their own type and wrap.
+the type itself, so that the reference is never less accurate. Integers stay in their own type and wrap.
 """
 
 from __future__ import annotations

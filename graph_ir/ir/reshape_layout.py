@@ -1,4 +1,4 @@
-"""Which layouts a reshape leaves in place: axes that it splits or merges lie next to each other, in order."""
+"""Layouts in which a reshape moves no data: axes that it splits or merges are adjacent and in order."""
 
 from __future__ import annotations
 

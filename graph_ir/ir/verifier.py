@@ -1,4 +1,4 @@
-"""What a legal graph is: a flat list of rules, run after every pass under `options.verify`.
+"""The rules of a legal graph: a flat list, run after every pass under `options.verify`.
 
 A rule yields (op, what is wrong with it); op is None where no single op is to blame.
 """

@@ -1,4 +1,4 @@
-"""One op family a file: shapes, dtypes, reference, computation. Importing this package fills the registry.
+"""One op family per file: shapes, dtypes, reference, computation. Importing this package fills the registry.
 
 May import: ir and the rooms below graph_ir; never how ops run.
 """

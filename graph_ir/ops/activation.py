@@ -1,4 +1,4 @@
-"""Activation functions: elementwise ops with attributes, and the ones built from several functions."""
+"""Activation functions: elementwise ops with attributes or built from several functions."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _softsign(x: Expr) -> Expr:
 
 
 def clamp_limits(dtype: DType, lower: float | None, upper: float | None) -> tuple[Any, Any]:
-    """Bounds of a clamp as values of `dtype`, None where they exclude nothing.
+    """Bounds of a clamp as values of `dtype`, None if they exclude nothing.
 
     Bounds of an integer clamp are moved to the nearest integers inside them, and into the range of the type.
     """

@@ -1,4 +1,4 @@
-"""Where the largest or smallest element is: arg_max and arg_min."""
+"""Position of the largest or smallest element: arg_max and arg_min."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ class _ArgReduce(CompositeOp):
         size = x.shape[self.axis]
         function: Any = np.argmax if self.reduction == "reduce_max" else np.argmin
         found = function(np.flip(x, self.axis) if self.last else x, axis=self.axis)
-        place = size - 1 - found if self.last else found
-        return [np.asarray(place, np.int64).reshape(self.outputs[0].details.plain_dims)]
+        position = size - 1 - found if self.last else found
+        return [np.asarray(position, np.int64).reshape(self.outputs[0].details.plain_dims)]
 
     def get_gflop(self) -> float:
         """Two operations per input element."""
@@ -72,9 +72,9 @@ class _ArgReduce(CompositeOp):
             np.arange(size, dtype=np.int64).reshape(shape), f"{self.name}.positions"
         )
         nowhere = make.scalar(-1 if self.last else size, S64)
-        places = make("select", hit, positions, nowhere)
+        found_positions = make("select", hit, positions, nowhere)
         search = "reduce_max" if self.last else "reduce_min"
-        return [make(search, places, axes=(axis,), keep_dims=keep_dims)]
+        return [make(search, found_positions, axes=(axis,), keep_dims=keep_dims)]
 
 
 @register("arg_max")

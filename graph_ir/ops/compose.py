@@ -1,4 +1,4 @@
-"""What composite ops share: appending named ops to a graph, and f32 inside for 16-bit floats."""
+"""Shared by composite ops: appends named ops to a graph, with f32 intermediates for 16-bit floats."""
 
 from __future__ import annotations
 

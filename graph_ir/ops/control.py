@@ -1,7 +1,7 @@
-"""Control flow: case runs one of several subgraphs, while runs one again and again.
+"""Control flow: case runs one of several subgraphs, while runs a subgraph repeatedly.
 
-A subgraph is closed: what it needs from outside is an input of the op and, at the same place, an input of the
-subgraph. The subgraphs run in the same native call as everything else.
+A subgraph is closed: values from outside are inputs of the op and, at the same position, inputs of the subgraph. The
+subgraphs run in the same native call as everything else.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class ControlOp(Op):
         return inputs, [_plain(op.inputs[0].details) for op in graph.outputs]
 
     def check_inputs(self, graph: Graph, inputs: list[LogicalTensor], what: str) -> None:
-        """UserError where a subgraph does not take these inputs."""
+        """UserError if a subgraph does not take these inputs."""
         takes = self.signature(graph)[0]
         given = [_plain(x) for x in inputs]
         if takes != given:
@@ -37,7 +37,7 @@ class ControlOp(Op):
 
 @register("case")
 class Case(ControlOp):
-    """Run branch `index` on the other inputs; the last branch where the index is outside.
+    """Run branch `index` on the other inputs, or the last branch if the index is out of range.
 
     attrs: `branches`, graphs of the same inputs (all but the index) and the same outputs. The index is an s64[].
     """
@@ -51,7 +51,7 @@ class Case(ControlOp):
         return branches
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
-        """What all branches return."""
+        """The result types of all branches."""
         if not inputs or _plain(inputs[0]) != LogicalTensor(S64, ()):
             raise self.rule("the index must be s64[]", _listed(inputs[:1]) or "no inputs")
         if not self.branches:
@@ -81,27 +81,27 @@ class Case(ControlOp):
 
 @register("while")
 class While(ControlOp):
-    """As long as `condition` holds for the state, replace the state by what `body` makes of it; the last state.
+    """Run `body` while `condition` holds; return the final state.
 
     attrs: `condition`, a graph that returns a bool[], and `body`. Both take all inputs; the body returns new values for
-    the first of them, the state, and the rest stays the same for all rounds.
+    the first of them, the state; the rest is loop-invariant.
     """
 
     @property
     def condition(self) -> Graph:
-        """The subgraph that decides whether there is another round."""
+        """The subgraph that decides whether there is another iteration."""
         graph: Graph = self.attrs["condition"]
         return graph
 
     @property
     def body(self) -> Graph:
-        """The subgraph of one round."""
+        """The subgraph of one iteration."""
         graph: Graph = self.attrs["body"]
         return graph
 
     @property
     def carried(self) -> int:
-        """How many of the inputs are the state."""
+        """The number of inputs that are the state."""
         return len(self.body.outputs)
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
@@ -121,14 +121,14 @@ class While(ControlOp):
         return returned
 
     def reference(self, inputs: list[Array]) -> list[Array]:
-        """The references of condition and body in turn, which may never end."""
+        """The references of condition and body, alternately; may never terminate."""
         state, fixed = list(inputs[: self.carried]), list(inputs[self.carried :])
         while bool(self.condition.evaluate([*state, *fixed])[0]):
             state = self.body.evaluate([*state, *fixed])
         return state
 
     def get_gflop(self) -> float:
-        """Work of one round: how many there are depends on the data."""
+        """Work of one iteration: their number depends on the data."""
         return self.condition.get_gflop() + self.body.get_gflop()
 
 

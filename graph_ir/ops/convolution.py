@@ -44,11 +44,11 @@ class Convolution(FusibleOp):
         return window_of(self, self.weight_dims(w)[2:], x.plain_dims[2:])
 
     def weight_dims(self, w: LogicalTensor) -> tuple[int, ...]:
-        """[O, C / groups, kernel...], however w spells it."""
+        """[O, C / groups, kernel...], whichever form w has."""
         return w.plain_dims
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
-        """[N, O, places...]."""
+        """[N, O, positions...]."""
         x, w = _checked(self, inputs)
         groups = self.groups
         channels, outputs = x.plain_dims[1], w.plain_dims[0]
@@ -63,8 +63,8 @@ class Convolution(FusibleOp):
                 f"{w} for {channels} channels in {groups} groups",
             )
         window = window_of(self, w.plain_dims[2:], x.plain_dims[2:])
-        places = window.output_sizes(x.plain_dims[2:])
-        return [LogicalTensor(x.dtype, (x.plain_dims[0], outputs, *places))]
+        positions = window.output_sizes(x.plain_dims[2:])
+        return [LogicalTensor(x.dtype, (x.plain_dims[0], outputs, *positions))]
 
     def reference(self, inputs: list[Array]) -> list[Array]:
         """im2col and a matrix product per image; floats are summed in float64 and rounded once."""
@@ -76,7 +76,7 @@ class Convolution(FusibleOp):
         result = np.empty(out.plain_dims, np.result_type(x, w))
         with np.errstate(all="ignore"):
             for image, target in zip(x, result, strict=True):
-                view = window.view(image, 0)  # [C, places..., kernel...]
+                view = window.view(image, 0)  # [C, positions..., kernel...]
                 order = (0, *range(1 + window.rank, view.ndim), *range(1, 1 + window.rank))
                 columns = view.transpose(order).reshape(groups, terms, math.prod(target.shape[1:]))
                 target[...] = np.matmul(matrix, columns).reshape(target.shape)
@@ -96,17 +96,17 @@ class Convolution(FusibleOp):
         op_name = "and" if dtype.kind == "bool" else "mul"
 
         def element(reads: Sequence[Read], index: Index, r: Index) -> Expr:
-            batch, output, *places = index
+            batch, output, *positions = index
             channel = r[0]
             if self.groups > 1:
                 channel = t.add(t.mul(t.floordiv(output, per_group), inner), channel)
             zero = window.load(
-                reads[0], (batch, channel), tuple(places), r[1:], x.plain_dims[2:], _zero
+                reads[0], (batch, channel), tuple(positions), r[1:], x.plain_dims[2:], _zero
             )
-            place: Index = (output,)
+            position: Index = (output,)
             if w.rank > len(dims):
-                place = (t.floordiv(output, per_group), t.mod(output, per_group))
-            return t.binary(op_name, zero, reads[1]((*place, *r)))
+                position = (t.floordiv(output, per_group), t.mod(output, per_group))
+            return t.binary(op_name, zero, reads[1]((*position, *r)))
 
         def finish(acc: Expr) -> Expr:
             return acc if acc.dtype == dtype else Cast(acc, dtype)
@@ -139,7 +139,7 @@ def _checked(op: Op, inputs: Sequence[LogicalTensor]) -> tuple[LogicalTensor, Lo
 
 @register("convolution_transpose")
 class ConvolutionTranspose(CompositeOp):
-    """The adjoint of `convolution`: each element of x adds w, scaled by it, at `strides` times its place.
+    """The adjoint of `convolution`: each element of x adds w, scaled by the element, at `strides` times its position.
 
     x [N, C, sizes...], w [C, O / groups, kernel...]; result [N, O, (size - 1) * stride + extent - before - after +
     output_padding]. attrs as of `convolution`, and `output_padding` (0, below the stride or the dilation).
@@ -167,7 +167,7 @@ class ConvolutionTranspose(CompositeOp):
         return [LogicalTensor(x.dtype, (x.plain_dims[0], w.plain_dims[1] * groups, *sizes))]
 
     def reference(self, inputs: list[Array]) -> list[Array]:
-        """One product per tap of the window, added at its places, floats in float64 and rounded once."""
+        """One product per tap of the window, added at its positions, floats in float64 and rounded once."""
         x, w = (widen(array) for array in inputs)
         out, groups = self.outputs[0].details, self.groups
         batch, channels, *sizes = x.shape
@@ -190,11 +190,11 @@ class ConvolutionTranspose(CompositeOp):
             for k in np.ndindex(*window.kernel):
                 tap = taps[(..., *k)].swapaxes(-1, -2)  # [groups, O / groups, C / groups]
                 term = np.matmul(tap, image).reshape(*out.plain_dims[:2], *sizes)
-                places: tuple[Any, ...] = tuple(
+                positions: tuple[Any, ...] = tuple(
                     slice(i * d, i * d + (n - 1) * s + 1, s)
                     for i, d, n, s in zip(k, window.dilations, sizes, window.strides, strict=True)
                 )
-                total[(Ellipsis, *places)] += term.astype(x.dtype)
+                total[(Ellipsis, *positions)] += term.astype(x.dtype)
         crop: tuple[Any, ...] = tuple(
             slice(b, b + y) for b, y in zip(window.before, out.plain_dims[2:], strict=True)
         )
@@ -239,7 +239,7 @@ class ConvolutionTranspose(CompositeOp):
         return make("slice", w, starts=starts, steps=(1, 1) + (-1,) * rank, sizes=dims)
 
     def _geometry(self, x: Sequence[int], w: Sequence[int]) -> tuple[Window, tuple[int, ...]]:
-        """The window, whose padding is taken off the result, and the output padding."""
+        """The window, whose padding is cropped from the result, and the output padding."""
         kernel, one = tuple(w[2:]), [2**62] * len(w[2:])  # any window fits: there is no input yet
         if min(x[2:]) < 1:
             raise self.rule("the spatial axes must have elements", str(list(x[2:])))
@@ -271,7 +271,7 @@ class ConvolutionTranspose(CompositeOp):
 
 
 def _spread(make: Composer, x: GraphTensor, strides: Sequence[int]) -> GraphTensor:
-    """x with stride - 1 zeros behind each element, put there on an axis of its own."""
+    """x with stride - 1 zeros after each element, inserted by padding a separate axis."""
     if all(step == 1 for step in strides):
         return x
     batch, channels, *sizes = x.details.plain_dims

@@ -1,4 +1,4 @@
-"""depthwise_convolution: an f32 convolution of each channel on its own, channels last."""
+"""depthwise_convolution: an f32 convolution of each channel separately, channels last."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class DepthwiseConvolution(Convolution, TunableOp):
     """A `convolution` of f32 over one or two spatial axes, one result per channel: `templates.channel_windows`."""
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
-        """[N, C, places...]."""
+        """[N, C, positions...]."""
         found = super().infer(inputs)
         x, w = inputs
         if not self.groups == x.plain_dims[1] == w.plain_dims[0]:

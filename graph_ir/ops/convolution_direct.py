@@ -12,7 +12,7 @@ from .convolution import Convolution
 class DirectConvolution(Convolution, TunableOp):
     """A `convolution` of f32 over one or two spatial axes, run by `templates.convolution`.
 
-    With more than one group w is [groups, O / groups, C / groups, kernel...], so that each has panels of its own.
+    With more than one group w is [groups, O / groups, C / groups, kernel...], so that each has its own panels.
     """
 
     def weight_dims(self, w: LogicalTensor) -> tuple[int, ...]:
@@ -23,7 +23,7 @@ class DirectConvolution(Convolution, TunableOp):
         return (groups * outputs, *rest)
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
-        """[N, O, places...]."""
+        """[N, O, positions...]."""
         if self.groups == 1 or len(inputs) != 2:
             return super().infer(inputs)
         x, w = inputs
@@ -37,5 +37,5 @@ class DirectConvolution(Convolution, TunableOp):
 
     @property
     def result_holds_sums(self) -> bool:
-        """Steps of the sum wait in the result."""
+        """Partial sums are kept in the result."""
         return True

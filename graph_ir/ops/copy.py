@@ -15,7 +15,7 @@ from ..ir.registry import register
 
 @register("copy")
 class Copy(FusibleOp):
-    """y = x, written to memory of its own. Inserted where the caller's buffer must not be shared."""
+    """y = x, written to separate memory. Inserted where the caller's buffer must not be shared."""
 
     elementwise: ClassVar[bool] = True
 

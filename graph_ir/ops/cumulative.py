@@ -1,4 +1,4 @@
-"""Running sums and products along an axis: cum_sum and cum_prod."""
+"""Scans along an axis: cum_sum and cum_prod."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from .elementwise import NUMBER, kinds_text
 class _Cumulative(FusibleOp):
     """attrs: `axis` (default 0), `exclusive` (element i leaves out x[i]), `reverse` (from the back).
 
-    16-bit floats accumulate in f32, integers wrap. Each element is a reduction of its own, quadratic in the axis:
-    `split_scans` cuts long ones into blocks.
+    16-bit floats accumulate in f32, integers wrap. Each element is computed by a separate reduction, quadratic in the
+    axis: `split_scans` splits long scans into blocks.
     """
 
     combine: ClassVar[str]
@@ -62,7 +62,7 @@ class _Cumulative(FusibleOp):
         return [narrow(np.ascontiguousarray(total), self.outputs[0].details.dtype)]
 
     def computation(self) -> Computation:
-        """Over r of the axis: x[r] where r is not beyond i, else the neutral element."""
+        """Over r of the axis: x[r] where r is not beyond i, else the identity."""
         axis, x = self.axis, self.inputs[0].details
         compare = {(False, False): "le", (False, True): "ge", (True, False): "lt", (True, True): "gt"}[
             bool(self.attrs.get("exclusive")), bool(self.attrs.get("reverse"))

@@ -1,4 +1,4 @@
-"""Division by one constant: what `divide_by_constants` makes of a division."""
+"""Division by a constant, created by the pass `divide_by_constants`."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def reciprocal_parts(divisor: float) -> tuple[float, float]:
 
 
 def _quotient(x: Expr, divisor: float) -> Expr:
-    """x / divisor in a multiplication and a fused multiply-add, a quarter of the time of a division or less.
+    """x / divisor as a multiplication and a fused multiply-add, in at most a quarter of the time of a division.
 
-    The two parts of the reciprocal hold 48 bits of it, so the quotient is the rounded one but where it lies within
-    2**-22 ULP of the middle between two floats: error <= 0.500001 ULP, and <= 1 where it is below 2**-102.
-    Both parts have the divisor's sign, so infinity comes out as infinity. After Brisebarre and Muller, Correctly
-    Rounded Multiplication by Arbitrary Precision Constants, IEEE Transactions on Computers 57(2), 2008.
+    The two parts hold 48 bits of the reciprocal, so the quotient is correctly rounded unless it is within 2**-22 ULP of
+    the midpoint of two floats: error <= 0.500001 ULP, or <= 1 where it is below 2**-102. Both parts have the divisor's
+    sign, so infinity stays infinity. After Brisebarre and Muller, Correctly Rounded Multiplication by Arbitrary
+    Precision Constants, IEEE Transactions on Computers 57(2), 2008.
     """
     if x.dtype == F64:
         return t.div(x, divisor)

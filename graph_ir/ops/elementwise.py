@@ -1,6 +1,6 @@
-"""What all elementwise ops share: a row says what an op is, `define` makes its class.
+"""Shared by all elementwise ops: a row describes an op, `define` creates its class.
 
-A family file (`elementwise_unary`, `activation`, ...) is a table of rows; nothing else is needed for a new op.
+A family file (`elementwise_unary`, `activation`, ...) is a table of rows; a new op needs only a row.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def define(row: Row, base: type[Elementwise] = Elementwise) -> type[Elementwise]
 
 
 def broadcast_index(index: Index, dims: Sequence[int]) -> Index:
-    """Index into an input of shape `dims`: aligned right, 0 on the axes it is repeated along."""
+    """Index into an input of shape `dims`: right-aligned, 0 on broadcast axes."""
     own = index[len(index) - len(dims) :]
     return tuple(t.as_expr(0) if size == 1 else i for i, size in zip(own, dims, strict=True))
 

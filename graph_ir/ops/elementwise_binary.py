@@ -36,7 +36,7 @@ def divide(a: Expr, b: Expr, rounding: str) -> Expr:
     quotient = t.div(a, b)
     if rounding == "floor" or a.dtype.kind != "int":
         return quotient
-    # The floor is one below the truncation where the exact quotient is negative and not whole.
+    # The floor is one below the truncation if the exact quotient is negative and not an integer.
     inexact = t.compare("ne", t.mod(a, b), 0)
     negative = _differ(_negative(a), _negative(b))
     return t.add(quotient, t.cast(t.binary("and", inexact, negative), a.dtype))
@@ -69,7 +69,7 @@ def _float_mod(a: Expr, b: Expr, sign: str) -> Expr:
     size = absolute(b)
     quotient = t.unary("trunc", t.div(a, b))
     rest = t.fma(t.unary("neg", quotient), b, a)
-    # The quotient may have been rounded up past a whole number: then the rest has the wrong sign.
+    # The quotient may have been rounded up past an integer: then the remainder has the wrong sign.
     past = t.binary("and", t.compare("ne", rest, 0), _differ(_negative(rest), _negative(a)))
     rest = t.select(past, t.add(rest, t.select(_negative(a), t.unary("neg", size), size)), rest)
     endless = t.binary(

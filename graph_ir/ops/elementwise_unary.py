@@ -69,7 +69,7 @@ def _mask(width: int, bits: int) -> int:
 
 
 def _leading_zeros(x: Expr) -> Expr:
-    """The highest 1 is copied to all places below it; what is not covered is counted."""
+    """The highest 1 is copied to all lower bits; the bits left are counted."""
     dtype = x.dtype
     covered, step = t.bitcast(x, by_name(f"u{dtype.bits}")), 1
     while step < dtype.bits:

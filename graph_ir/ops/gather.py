@@ -1,4 +1,4 @@
-"""gather: slices of a tensor picked by an index tensor."""
+"""gather: slices of a tensor selected by an index tensor."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .movement import Movement
 class Gather(Movement):
     """np.take: axis `axis` of x (default 0) replaced by the axes of `indices`.
 
-    Indices are integers, negative ones count from the back; those outside are clamped to the nearest valid one.
+    Indices are integers, negative ones count from the back; out-of-range ones are clamped to the nearest valid one.
     """
 
     input_names: ClassVar[tuple[str, ...]] = ("x", "indices")
@@ -37,7 +37,7 @@ class Gather(Movement):
         return normal_axis(self, self.attrs.get("axis", 0), rank)
 
     def shape(self, inputs: Sequence[LogicalTensor]) -> tuple[int, ...]:
-        """x's shape with the shape of `indices` in place of the axis."""
+        """x's shape with the axis replaced by the shape of `indices`."""
         x, indices = inputs
         if indices.dtype.kind not in ("int", "uint"):
             raise self.rule("indices must be integers", str(indices.dtype), "insert a cast")
@@ -64,7 +64,7 @@ class Gather(Movement):
         def element(reads: Sequence[Read], index: Index) -> Expr:
             raw = t.cast(reads[1](index[axis : axis + rank]), S64)
             wrapped = t.select(t.compare("lt", raw, 0), t.add(raw, size), raw)
-            place = t.minimum(t.maximum(wrapped, 0), max(size - 1, 0))
-            return reads[0]((*index[:axis], place, *index[axis + rank :]))
+            position = t.minimum(t.maximum(wrapped, 0), max(size - 1, 0))
+            return reads[0]((*index[:axis], position, *index[axis + rank :]))
 
         return Pointwise(element)

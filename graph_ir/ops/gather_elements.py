@@ -22,7 +22,7 @@ from .movement import Movement
 class GatherElements(Movement):
     """out[i0, .., i_axis, ..] = x[i0, .., indices[i0, ..], ..] along `axis` (default 0); the shape of `indices`.
 
-    Indices are integers, negative ones count from the back; those outside are clamped to the nearest valid one. The
+    Indices are integers, negative ones count from the back; out-of-range ones are clamped to the nearest valid one. The
     other axes of `indices` may be shorter than those of x.
     """
 
@@ -58,11 +58,11 @@ class GatherElements(Movement):
         x, indices = inputs
         axis, size = self.axis, x.shape[self.axis]
         wide = indices.astype(np.int64)
-        place = np.clip(np.where(wide < 0, wide + size, wide), 0, max(size - 1, 0))
+        position = np.clip(np.where(wide < 0, wide + size, wide), 0, max(size - 1, 0))
         if not indices.size:
             return [np.zeros(indices.shape, x.dtype)]
         part = tuple(slice(None) if i == axis else slice(d) for i, d in enumerate(indices.shape))
-        return [np.take_along_axis(x[part], place, axis)]
+        return [np.take_along_axis(x[part], position, axis)]
 
     def computation(self) -> Computation:
         """The element of x at the loaded index of the axis and the output's own index elsewhere."""
@@ -72,7 +72,7 @@ class GatherElements(Movement):
         def element(reads: Sequence[Read], index: Index) -> Expr:
             raw = t.cast(reads[1](index), S64)
             wrapped = t.select(t.compare("lt", raw, 0), t.add(raw, size), raw)
-            place = t.minimum(t.maximum(wrapped, 0), max(size - 1, 0))
-            return reads[0]((*index[:axis], place, *index[axis + 1 :]))
+            position = t.minimum(t.maximum(wrapped, 0), max(size - 1, 0))
+            return reads[0]((*index[:axis], position, *index[axis + 1 :]))
 
         return Pointwise(element)

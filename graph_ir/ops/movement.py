@@ -113,8 +113,8 @@ class Transpose(Movement):
 
     def computation(self) -> Computation:
         """The element whose axis perm[i] is at index i."""
-        place = [self.perm.index(axis) for axis in range(len(self.perm))]
-        return Pointwise(lambda reads, index: reads[0](tuple(index[i] for i in place)))
+        position = [self.perm.index(axis) for axis in range(len(self.perm))]
+        return Pointwise(lambda reads, index: reads[0](tuple(index[i] for i in position)))
 
 
 @register("broadcast")
@@ -133,7 +133,7 @@ class Broadcast(Movement):
         return shape
 
     def reference(self, inputs: list[Array]) -> list[Array]:
-        """np.broadcast_to, as an array of its own."""
+        """np.broadcast_to, as a separate array."""
         return [np.array(np.broadcast_to(inputs[0], self.outputs[0].details.plain_dims))]
 
     def computation(self) -> Computation:
@@ -144,13 +144,13 @@ class Broadcast(Movement):
 
 @register("concat")
 class Concat(Movement):
-    """Inputs one after the other along an axis. attrs: `axis`."""
+    """Inputs concatenated along an axis. attrs: `axis`."""
 
     input_count: ClassVar[int | None] = None
 
     @property
     def axis(self) -> int:
-        """The axis inputs follow each other on, not negative."""
+        """The concatenation axis, not negative."""
         return self._axis(self.inputs[0].details.rank)
 
     def _axis(self, rank: int) -> int:
@@ -183,7 +183,7 @@ class Concat(Movement):
         return [np.concatenate(inputs, axis=self.axis)]
 
     def computation(self) -> Computation:
-        """The input whose range holds the index; the others are read at a clamped index and thrown away."""
+        """The input whose range contains the index; the others are read at a clamped index and discarded."""
         axis = self.axis
         sizes = [x.details.plain_dims[axis] for x in self.inputs]
         begins = [sum(sizes[:i]) for i in range(len(sizes))]
@@ -198,7 +198,7 @@ class Concat(Movement):
                 value = read((*index[:axis], local, *index[axis + 1 :]))
                 inside = t.compare("lt", here, begin + size)
                 result = value if result is None else t.select(inside, value, result)
-            # Nothing is ever read from an output without elements, but its code is still generated.
+            # An output without elements is never read, but its code is still generated.
             return reads[0](index) if result is None else result
 
         return Pointwise(element)

@@ -24,7 +24,7 @@ class Normalization(CompositeOp):
     """
 
     required: ClassVar[int] = 1
-    """How many of `input_names` must be there."""
+    """The number of required inputs among `input_names`."""
 
     @property
     def epsilon(self) -> float:
@@ -69,7 +69,7 @@ def _normalized(x: Array, axes: tuple[int, ...], epsilon: float) -> Any:
 def _standardize(
     make: Composer, x: GraphTensor, axes: tuple[int, ...], epsilon: float, center: bool = True
 ) -> GraphTensor:
-    """(x - mean) * rsqrt(mean of squares + epsilon) over `axes`; without `center` the mean is not taken off."""
+    """(x - mean) * rsqrt(mean of squares + epsilon) over `axes`; without `center` the mean is not subtracted."""
     if center:
         x = make("sub", x, make("reduce_mean", x, axes=axes, keep_dims=True))
     variance = make("reduce_mean", make("square", x), axes=axes, keep_dims=True)
@@ -235,7 +235,7 @@ def _check_channels(op: Normalization, inputs: Sequence[LogicalTensor], axis: in
 
 
 def _channel_shape(dims: Sequence[int], axis: int) -> tuple[int, ...]:
-    """Shape that lines a vector of channels up with `axis`."""
+    """Shape that aligns a vector of channels with `axis`."""
     return tuple(size if i == axis else 1 for i, size in enumerate(dims))
 
 

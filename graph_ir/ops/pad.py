@@ -64,17 +64,17 @@ class Pad(Movement):
         (x,) = inputs
         inside = np.ones((1,) * x.ndim, bool)
         for axis, (size, out, before) in enumerate(self._axes()):
-            place = np.arange(out) - before
+            position = np.arange(out) - before
             shape = [1] * x.ndim
             shape[axis] = out
-            inside = inside & ((place >= 0) & (place < size)).reshape(shape)
+            inside = inside & ((position >= 0) & (position < size)).reshape(shape)
             if self.mode == "reflect" and size > 1:
-                place = (size - 1) - np.abs((size - 1) - np.abs(place))
+                position = (size - 1) - np.abs((size - 1) - np.abs(position))
             if self.mode == "wrap" and size:
-                place = place % size
+                position = position % size
             if not size:
                 x = np.zeros((*x.shape[:axis], 1, *x.shape[axis + 1 :]), x.dtype)
-            x = x.take(place, axis=axis, mode="clip")
+            x = x.take(position, axis=axis, mode="clip")
         return [
             np.where(inside, x, np.asarray(self.value).astype(x.dtype))
             if self.mode == "constant"
@@ -82,7 +82,7 @@ class Pad(Movement):
         ]
 
     def computation(self) -> Computation:
-        """The input at the index clamped, mirrored or wrapped into it, or the value outside."""
+        """The input at the clamped, mirrored or wrapped index, or the padding value."""
         axes, mode = self._axes(), self.mode
         empty = any(not size for size, _, _ in axes)
         value = t.const(self.value, self.inputs[0].details.dtype.accumulator)
@@ -90,15 +90,15 @@ class Pad(Movement):
         def element(reads: Sequence[Read], index: Index) -> Expr:
             if empty and mode == "constant":
                 return value
-            place, inside = [], []
+            position, inside = [], []
             for i, (size, out, before) in zip(index, axes, strict=True):
                 here = t.sub(i, before)
                 if before > 0:
                     inside.append(t.compare("ge", here, 0))
                 if out - before > size:
                     inside.append(t.compare("lt", here, size))
-                place.append(_clamped(here, size, out, before, mode))
-            result = reads[0](tuple(place))
+                position.append(_clamped(here, size, out, before, mode))
+            result = reads[0](tuple(position))
             for condition in inside if mode == "constant" else ():
                 result = t.select(condition, result, value)
             return result
@@ -112,7 +112,7 @@ class Pad(Movement):
 
 
 def _clamped(here: Expr, size: int, out: int, before: int, mode: str) -> Expr:
-    """Index `here` moved into [0, size), left alone where it cannot be outside."""
+    """Index `here` clamped into [0, size), unchanged if it cannot be outside."""
     if mode == "reflect":
         if before > 0:
             here = t.maximum(here, t.sub(0, here))

@@ -1,4 +1,4 @@
-"""Pooling: reductions over windows, averages and norms made of them, and local response normalisation."""
+"""Pooling: reductions over windows, averages and norms based on them, and local response normalisation."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .window import Window, window_of
 
 
 def _window(op: Op, x: LogicalTensor) -> Window:
-    """The window of `kernel` and its companions over the last axes of x."""
+    """The window given by `kernel` and related attributes over the last axes of x."""
     kernel: Any = op.attrs.get("kernel")
     listed = isinstance(kernel, (tuple, list)) and len(kernel) > 0
     if not listed or not all(isinstance(i, (int, np.integer)) for i in kernel):
@@ -35,7 +35,7 @@ def _window(op: Op, x: LogicalTensor) -> Window:
 
 
 def _pooled(op: Op, inputs: Sequence[LogicalTensor], kinds: tuple[str, ...]) -> LogicalTensor:
-    """The one input, checked, with the window's places instead of its last axes."""
+    """The one input, checked, with the window's positions instead of its last axes."""
     if len(inputs) != 1:
         raise op.rule("inputs must be x", f"{len(inputs)} inputs")
     (x,) = inputs
@@ -72,7 +72,7 @@ class WindowReduce(FusibleOp):
         return {"min": "and", "max": "or"}[self.combine] if logical else self.combine
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
-        """The window's places instead of the last axes."""
+        """The window's positions instead of the last axes."""
         return [_pooled(self, inputs, self.accepts)]
 
     def reference(self, inputs: list[Array]) -> list[Array]:
@@ -138,7 +138,7 @@ class ProdPool(WindowReduce):
 
 
 class PooledOp(CompositeOp):
-    """Base: an op made of others over the windows of `max_pool`, whose attrs it has."""
+    """Base: a composite op over windows, with the attrs of `max_pool`."""
 
     accepts: ClassVar[tuple[str, ...]]
 
@@ -148,7 +148,7 @@ class PooledOp(CompositeOp):
         return _window(self, self.inputs[0].details)
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
-        """The window's places instead of the last axes."""
+        """The window's positions instead of the last axes."""
         return [_pooled(self, inputs, self.accepts)]
 
     def get_gflop(self) -> float:
@@ -156,7 +156,7 @@ class PooledOp(CompositeOp):
         return self.outputs[0].details.elements * math.prod(self.window.kernel) / 1e9
 
     def window_attrs(self) -> dict[str, Any]:
-        """The attributes of the pool this is made of."""
+        """The attributes of the pool op it decomposes to."""
         names = ("kernel", "strides", "dilations", "before", "after", "ceil_mode")
         return {name: self.attrs[name] for name in names if name in self.attrs}
 
@@ -177,12 +177,12 @@ class FloatPool(PooledOp):
 class AvgPool(FloatPool):
     """The mean of each window. attrs also: `count_include_pad` (default False).
 
-    Divided by the elements inside x, or, with `count_include_pad`, inside x and its padding (what `ceil_mode` adds
-    behind that never counts). A window without any gives NaN.
+    Divided by the elements inside x, or, with `count_include_pad`, inside x and its padding (elements that `ceil_mode`
+    adds beyond it never count). A window without any gives NaN.
     """
 
     def counts(self) -> Array:
-        """Elements that each window is divided by: float64 of the places' shape."""
+        """Elements that each window is divided by: float64 of the positions' shape."""
         window = self.window
         sizes = self.inputs[0].details.plain_dims[-window.rank :]
         if not self.attrs.get("count_include_pad", False):
@@ -193,8 +193,8 @@ class AvgPool(FloatPool):
             window.kernel, window.strides, window.dilations, none, none, window.ceil_mode
         )
         view = inside.view(np.ones(padded), 0)
-        places = tuple(slice(n) for n in window.output_sizes(sizes))
-        return np.asarray(view.sum(axis=tuple(range(window.rank, 2 * window.rank))))[places]
+        positions = tuple(slice(n) for n in window.output_sizes(sizes))
+        return np.asarray(view.sum(axis=tuple(range(window.rank, 2 * window.rank))))[positions]
 
     def reference(self, inputs: list[Array]) -> list[Array]:
         """Sums over counts, in float64."""
@@ -225,7 +225,7 @@ class LpPool(FloatPool):
         return float(self.attrs.get("p", 2))
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
-        """The window's places instead of the last axes."""
+        """The window's positions instead of the last axes."""
         if not self.p > 0:
             raise self.rule("p must be positive", str(self.p))
         return super().infer(inputs)
@@ -253,7 +253,8 @@ class LpPool(FloatPool):
 
 
 MOST_SLICES = 16
-"""Channels around one up to which their squares are added one by one instead of by a pool, which needs plain layout."""
+"""Up to this window size, squares of neighbouring channels are added individually; a pool would need the plain
+layout."""
 
 
 @register("lrn")
@@ -315,7 +316,7 @@ class LocalResponseNorm(CompositeOp):
         base = make("add", make.scalar(k, dtype), scaled)
         if (
             beta == 0.75 and alpha >= 0 and k >= 0
-        ):  # roots of what is not negative are quicker than a power
+        ):  # roots of non-negative values are faster than a power
             root = make("sqrt", base)
             power = make("mul", root, make("sqrt", root))
         else:
@@ -323,7 +324,7 @@ class LocalResponseNorm(CompositeOp):
         return [make.to(make("div", x, power), self.outputs[0].details.dtype)]
 
     def _slices(self, make: Composer, x: GraphTensor) -> GraphTensor:
-        """The channels stored once with zeros around, and added at each distance: element by element in any layout."""
+        """The squares padded with zeros once, then shifted and added: elementwise in any layout."""
         dims, size, axis = x.details.plain_dims, self.attrs["size"], self.axis
         edges = [(*dims[:axis], n, *dims[axis + 1 :]) for n in ((size - 1) // 2, size // 2)]
         zero = make.scalar(0, x.details.dtype)

@@ -1,4 +1,4 @@
-"""max_pool_indices: where in its image the largest element of each window is."""
+"""max_pool_indices: the position in its image of the largest element of each window."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .pool import PooledOp
 
 @register("max_pool_indices")
 class MaxPoolIndices(PooledOp):
-    """The places (s64) that `max_pool` takes its elements from, counted over the window axes of x as one axis.
+    """The positions (s64) that `max_pool` takes its elements from, as flat indices over the window axes of x.
 
     attrs: those of `max_pool`. Of equal elements the first one counts; NaN is larger than any number. Padding is
     never taken.
@@ -31,33 +31,34 @@ class MaxPoolIndices(PooledOp):
         (pooled,) = super().infer(inputs)
         return [LogicalTensor(S64, pooled.plain_dims)]
 
-    def places(self) -> Array:
-        """s64 [places..., kernel...]: the place of each element of each window, beyond all where it is padding."""
+    def positions(self) -> Array:
+        """s64 [positions..., kernel...]: the position of each element of each window, out of range where it is
+        padding."""
         window = self.window
         sizes = self.inputs[0].details.plain_dims[-window.rank :]
         count = math.prod(sizes)
         return window.view(np.arange(count, dtype=np.int64).reshape(sizes), count)
 
     def reference(self, inputs: list[Array]) -> list[Array]:
-        """The least place whose element is the largest of the window, padding aside."""
-        x, places, rank = widen(inputs[0]), self.places(), self.window.rank
-        inside = places < math.prod(x.shape[-rank:])
+        """The first position of the window's largest element, ignoring padding."""
+        x, positions, rank = widen(inputs[0]), self.positions(), self.window.rank
+        inside = positions < math.prod(x.shape[-rank:])
         view = self.window.view(x, 0)
         axes = tuple(range(view.ndim - rank, view.ndim))
         low = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
         largest = np.where(inside, view, np.asarray(low, x.dtype)).max(axis=axes, keepdims=True)
         hit = ((view == largest) | ((view != view) & (largest != largest))) & inside
-        return [np.where(hit, places, math.prod(x.shape[-rank:])).min(axis=axes)]
+        return [np.where(hit, positions, math.prod(x.shape[-rank:])).min(axis=axes)]
 
     def decompose(self, graph: Graph) -> list[GraphTensor]:
-        """The least place among the elements of the window that equal its largest one."""
+        """The first position among the elements of the window that equal its largest one."""
         make, window = Composer(graph, self), self.window
-        (x,), rank, places = self.inputs, self.window.rank, self.places()
+        (x,), rank, positions = self.inputs, self.window.rank, self.positions()
         out = self.outputs[0].details.plain_dims
         lead = len(out) - rank
         order = (*range(rank, 2 * rank), *range(rank))
         table = graph.make_constant(
-            np.ascontiguousarray(places.transpose(order)), f"{self.name}.places"
+            np.ascontiguousarray(positions.transpose(order)), f"{self.name}.positions"
         )
         attrs = self.window_attrs()
         largest = make("max_pool", x, **attrs)

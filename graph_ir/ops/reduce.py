@@ -127,7 +127,7 @@ class Reduce(FusibleOp):
 
 
 def identity(combine: str, dtype: DType) -> int | float | bool:
-    """What `combine` starts from in a type: combining it with x gives x."""
+    """The identity of `combine` in a type: combining it with x gives x."""
     if combine in ("min", "max"):
         sign = 1 if combine == "min" else -1
         if dtype.is_float:

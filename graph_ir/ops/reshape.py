@@ -34,18 +34,18 @@ class Reshape(Movement):
         return [inputs[0].reshape(self.outputs[0].details.plain_dims)]
 
     def computation(self) -> Computation:
-        """Each group of axes that is split or merged on its own is linearised and split again."""
+        """Each group of axes that is split or merged is linearised and split again."""
         source, result = self.inputs[0].details.plain_dims, self.outputs[0].details.plain_dims
         groups = list(reshape_groups(source, result)) if math.prod(source) else []
 
         def element(reads: Sequence[Read], index: Index) -> Expr:
-            place: list[Expr] = [t.as_expr(0)] * len(source)
+            position: list[Expr] = [t.as_expr(0)] * len(source)
             for old, new in groups:
                 flat = _linear([index[axis] for axis in new], [result[axis] for axis in new])
                 sizes = [source[axis] for axis in old]
                 for axis, part in zip(old, _split(flat, sizes), strict=True):
-                    place[axis] = part
-            return reads[0](tuple(place))
+                    position[axis] = part
+            return reads[0](tuple(position))
 
         return Pointwise(element)
 

@@ -28,14 +28,15 @@ COORDINATES = (
 )
 NEAREST = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
 _MOST_TAPS = 4
-"""Elements weighted one by one; wider filters (antialiasing) are a product with a matrix of weights."""
+"""Up to this many elements are weighted individually; wider filters (antialiasing) are a product with a weight
+matrix."""
 
 
 @dataclass(frozen=True)
 class Taps:
-    """What each element of one resized axis is made of: `weights[i, j]` times element `indices[i, j]`, summed over j.
+    """The taps of one resized axis: element i is the sum over j of `weights[i, j]` times element `indices[i, j]`.
 
-    `inside[i]`: whether element i lies in the input; else it is the extrapolation value.
+    `inside[i]`: whether element i is inside the input; else it is the extrapolation value.
     """
 
     indices: Array
@@ -45,13 +46,13 @@ class Taps:
 
 @register("resize")
 class Resize(CompositeOp):
-    """x sampled at other places. attrs, all but `shape` optional, `[...]` having one entry per axis:
+    """x resampled at other positions. attrs, all but `shape` optional, `[...]` having one entry per axis:
 
     - `shape` [...]: sizes of the result; `scales` [...]: result / input where it is not the ratio of the sizes;
     - `mode`: nearest (default), linear, cubic; `nearest_mode`: round_prefer_floor (default), round_prefer_ceil, floor,
       ceil; `cubic_coeff` (-0.75); `exclude_outside`: weights outside x are 0 and the others rescaled (False), else
       they go to the border;
-    - `coordinates`: where element i lies, by the names of ONNX (default half_pixel);
+    - `coordinates`: the coordinate transformation, by its ONNX name (default half_pixel);
     - `antialias`: filters as wide as the step where the result is smaller (False);
     - `roi`: starts, then ends, relative to x, and `extrapolation` (0), both for tf_crop_and_resize.
 
@@ -159,23 +160,23 @@ class Resize(CompositeOp):
         return make("reshape", result, shape=(*dims[:axis], len(dense), *dims[axis + 1 :]))
 
     def taps(self, axis: int) -> Taps:
-        """Elements and weights that one axis of the result is made of."""
+        """The taps of one axis of the result."""
         size = self.inputs[0].details.plain_dims[axis]
         scale = self._scale(axis)
-        place = self._coordinates(axis)
+        position = self._coordinates(axis)
         mode = self._choice("mode")
         crops = self._choice("coordinates") == "tf_crop_and_resize"
-        inside = (place >= 0) & (place <= size - 1) if crops else np.ones(len(place), bool)
+        inside = (position >= 0) & (position <= size - 1) if crops else np.ones(len(position), bool)
         if mode == "nearest":
-            indices = _rounded(place, self._choice("nearest_mode"))[:, None]
+            indices = _rounded(position, self._choice("nearest_mode"))[:, None]
             weights = np.ones(indices.shape)
         else:
             step = min(scale, 1.0) if self.attrs.get("antialias", False) else 1.0
             reach = 1 if mode == "linear" else 2
             start = math.floor(-reach / step) + 1
-            base = np.floor(place)
+            base = np.floor(position)
             offsets = np.arange(start, 2 - start)
-            distance = np.abs((offsets - (place - base)[:, None]) * step)
+            distance = np.abs((offsets - (position - base)[:, None]) * step)
             coeff = float(self.attrs.get("cubic_coeff", -0.75))
             weights = np.clip(1 - distance, 0, 1) if mode == "linear" else _cubic(distance, coeff)
             indices = base[:, None] + offsets
@@ -185,12 +186,12 @@ class Resize(CompositeOp):
         return Taps(np.clip(indices, 0, size - 1).astype(np.int64), weights, inside)
 
     def _coordinates(self, axis: int) -> Array:
-        """Where each element of the result lies on an axis of the input, as float64."""
+        """The coordinate of each result element on an axis of the input, as float64."""
         size = self.inputs[0].details.plain_dims[axis]
         count = self.outputs[0].details.plain_dims[axis]
         scale, kind = self._scale(axis), self._choice("coordinates")
         i = np.arange(count, dtype=np.float64)
-        # What ONNX's own tests take for the size of the result where a scale does not give a whole one.
+        # The result size that ONNX's own tests assume if the scale does not give an integer.
         length = size * scale
         if kind == "tf_crop_and_resize":
             roi = self._listed("roi", 2 * self.inputs[0].details.rank) or ()
@@ -216,8 +217,8 @@ class Resize(CompositeOp):
         return sorted(moved, key=lambda axis: shape[axis] / dims[axis])
 
     def _is_identity(self, axis: int) -> bool:
-        place = self._coordinates(axis)
-        return np.array_equal(place, np.arange(self.inputs[0].details.plain_dims[axis]))
+        position = self._coordinates(axis)
+        return np.array_equal(position, np.arange(self.inputs[0].details.plain_dims[axis]))
 
     def _scale(self, axis: int) -> float:
         scales = self._listed("scales", self.inputs[0].details.rank)
@@ -243,12 +244,12 @@ class Resize(CompositeOp):
         return tuple(value)
 
 
-def _rounded(place: Array, mode: str) -> Array:
+def _rounded(position: Array, mode: str) -> Array:
     if mode == "floor":
-        return np.floor(place)
+        return np.floor(position)
     if mode == "ceil":
-        return np.ceil(place)
-    return np.ceil(place - 0.5) if mode == "round_prefer_floor" else np.floor(place + 0.5)
+        return np.ceil(position)
+    return np.ceil(position - 0.5) if mode == "round_prefer_floor" else np.floor(position + 0.5)
 
 
 def _cubic(distance: Array, a: float) -> Array:

@@ -1,4 +1,4 @@
-"""scatter: elements at computed places replaced by, or combined with, updates, one after the other."""
+"""scatter: elements at computed indices are replaced by, or combined with, updates, in order."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ UFUNCS: dict[str, Any] = {
 
 @register("scatter")
 class Scatter(Op):
-    """data with updates combined in at flat places, in the order of the updates.
+    """Combine updates with data at flat indices, in the order of the updates.
 
-    inputs: `places` (integers), then the data arrays, of one shape, then an `updates` array for each. places[i] is the
+    inputs: `indices` (integers), then the data arrays, of one shape, then an `updates` array each. indices[i] is the
     row-major position in data of updates[i]; with the attribute `run` (default 1) of the first of `run` consecutive
-    updates, which lie contiguously in data too. A run that does not lie inside data as a whole changes nothing.
+    updates, which lie contiguously in data too. A run that is not entirely inside data changes nothing.
     attrs: `reduction`: "none" (the last update wins), add, mul, min, max, and, or, xor; or `body`, a graph of
     elementwise ops from scalars (the old elements, then the updates) to the new elements. Each new element is rounded.
     """
@@ -33,9 +33,9 @@ class Scatter(Op):
     kind: ClassVar[str] = "loop"
 
     def input_name(self, index: int) -> str:
-        """`places`, `data`, `updates`, numbered if there are several."""
+        """`indices`, `data`, `updates`, numbered if there are several."""
         if not index:
-            return "places"
+            return "indices"
         name, number = (
             ("data", index - 1) if index <= self.count else ("updates", index - 1 - self.count)
         )
@@ -48,12 +48,12 @@ class Scatter(Op):
 
     @property
     def run(self) -> int:
-        """Consecutive elements one place stands for."""
+        """Consecutive elements that one index stands for."""
         return int(self.attrs.get("run", 1))
 
     @property
     def reduction(self) -> str:
-        """What happens to the old element, where no body says it."""
+        """How updates combine with old elements if there is no body."""
         return str(self.attrs.get("reduction", "none"))
 
     @property
@@ -64,20 +64,20 @@ class Scatter(Op):
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
         """The data's types and shape."""
         if len(inputs) < 3 or not len(inputs) % 2:
-            raise self.rule("inputs must be places, data and updates", f"{len(inputs)} inputs")
+            raise self.rule("inputs must be indices, data and updates", f"{len(inputs)} inputs")
         count = len(inputs) // 2
-        places, data, updates = inputs[0], inputs[1 : 1 + count], inputs[1 + count :]
-        if places.dtype.kind not in ("int", "uint"):
-            raise self.rule("places must be integers", str(places.dtype), "insert a cast")
+        indices, data, updates = inputs[0], inputs[1 : 1 + count], inputs[1 + count :]
+        if indices.dtype.kind not in ("int", "uint"):
+            raise self.rule("indices must be integers", str(indices.dtype), "insert a cast")
         for x, u in zip(data, updates, strict=True):
             if x.plain_dims != data[0].plain_dims or u.dtype != x.dtype:
                 raise self.rule(
                     "data must be of one shape and updates of the data's dtype", f"{x} and {u}"
                 )
-            if self.run < 1 or u.elements != places.elements * self.run:
+            if self.run < 1 or u.elements != indices.elements * self.run:
                 raise self.rule(
-                    f"there must be {self.run} updates for each place",
-                    f"{u} for {places.elements} places",
+                    f"there must be {self.run} updates for each index",
+                    f"{u} for {indices.elements} indices",
                 )
         self._check_combination(data)
         return [LogicalTensor(x.dtype, x.plain_dims) for x in data]
@@ -105,10 +105,10 @@ class Scatter(Op):
 
     def reference(self, inputs: list[Array]) -> list[Array]:
         """One assignment or `ufunc.at` over all updates; a body is evaluated for one update after the other."""
-        places, data, updates = inputs[0], inputs[1 : 1 + self.count], inputs[1 + self.count :]
+        indices, data, updates = inputs[0], inputs[1 : 1 + self.count], inputs[1 + self.count :]
         size, run = data[0].size, self.run
-        first = places.reshape(-1).astype(np.int64)
-        # A u64 beyond the signed range lies outside; wrapped to a negative place it still does.
+        first = indices.reshape(-1).astype(np.int64)
+        # A u64 beyond the signed range is out of range, and so is the negative index it wraps to.
         kept = (first >= 0) & (first <= size - run)
         where = (first[kept, None] + np.arange(run)).reshape(-1)
         changes = [u.reshape(first.size, run)[kept].reshape(-1) for u in updates]
@@ -126,11 +126,11 @@ class Scatter(Op):
         self, body: Graph, data: Sequence[Array], where: Array, changes: Sequence[Array]
     ) -> list[Array]:
         results = [x.reshape(-1).copy() for x in data]
-        for number, place in enumerate(where):
-            old = [np.asarray(x[place]) for x in results]
+        for number, index in enumerate(where):
+            old = [np.asarray(x[index]) for x in results]
             new = body.evaluate([*old, *(np.asarray(u[number]) for u in changes)])
             for x, value in zip(results, new, strict=True):
-                x[place] = value
+                x[index] = value
         return [x.reshape(y.shape) for x, y in zip(results, data, strict=True)]
 
     def get_gflop(self) -> float:

@@ -1,4 +1,4 @@
-"""scatter_elements: elements of an axis replaced or combined with updates at given places."""
+"""scatter_elements: elements along an axis are replaced or combined with updates at given indices."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class ScatterElements(CompositeOp):
     """data with data[i0, .., indices[i0, ..], ..] set to updates[i0, ..] along `axis` (default 0).
 
     attrs: `axis`, `reduction`: "none" (the last of several updates of one element wins), add, mul, min or max, each
-    result rounded. Negative indices count from the back; those outside change nothing. The other axes of `indices`
+    result rounded. Negative indices count from the back; out-of-range ones change nothing. The other axes of `indices`
     may be shorter than data's.
     """
 
@@ -35,7 +35,7 @@ class ScatterElements(CompositeOp):
 
     @property
     def reduction(self) -> str:
-        """What happens to the old element."""
+        """How updates combine with old elements."""
         return str(self.attrs.get("reduction", "none"))
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
@@ -70,10 +70,10 @@ class ScatterElements(CompositeOp):
         data, indices, updates = inputs
         size = data.shape[self.axis]
         wide = indices.astype(np.int64)
-        place: list[Any] = list(np.indices(indices.shape))
-        place[self.axis] = np.where(wide < 0, wide + size, wide)
-        inside = (place[self.axis] >= 0) & (place[self.axis] < size)
-        where = tuple(axis[inside] for axis in place)
+        position: list[Any] = list(np.indices(indices.shape))
+        position[self.axis] = np.where(wide < 0, wide + size, wide)
+        inside = (position[self.axis] >= 0) & (position[self.axis] < size)
+        where = tuple(axis[inside] for axis in position)
         result: Any = data.copy()
         with np.errstate(all="ignore"):
             if self.reduction == "none":
@@ -83,7 +83,7 @@ class ScatterElements(CompositeOp):
         return [result]
 
     def decompose(self, graph: Graph) -> list[GraphTensor]:
-        """Scatter at row-major places: the index along the axis, the update's own place along the others."""
+        """Scatter at flat indices: the given index along the axis, the update's own position along the others."""
         make = Composer(graph, self)
         data, indices, updates = self.inputs
         dims, shape = data.details.plain_dims, indices.details.plain_dims
@@ -93,11 +93,13 @@ class ScatterElements(CompositeOp):
         nothing = make.scalar(0, S64)
         wide = make("select", make("lt", wide, nothing), make("add", wide, size), wide)
         inside = make("and", make("ge", wide, nothing), make("lt", wide, size))
-        place = make("mul", wide, make.scalar(math.prod(dims[self.axis + 1 :]), S64))
+        position = make("mul", wide, make.scalar(math.prod(dims[self.axis + 1 :]), S64))
         for axis, count in enumerate(shape):
             if axis != self.axis and count > 1:
                 steps = np.arange(count, dtype=np.int64) * math.prod(dims[axis + 1 :])
                 along = steps.reshape([count if i == axis else 1 for i in range(len(shape))])
-                place = make("add", place, graph.make_constant(along, f"{self.name}.places"))
-        place = make("select", inside, place, make.scalar(-1, S64))
-        return [make("scatter", place, data, updates, reduction=self.reduction)]
+                position = make(
+                    "add", position, graph.make_constant(along, f"{self.name}.positions")
+                )
+        position = make("select", inside, position, make.scalar(-1, S64))
+        return [make("scatter", position, data, updates, reduction=self.reduction)]

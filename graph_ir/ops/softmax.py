@@ -1,4 +1,4 @@
-"""Ops on exp(x - max), composed so that exp cannot overflow: softmax, log_softmax, reduce_log_sum_exp."""
+"""Ops based on exp(x - max), so that exp cannot overflow: softmax, log_softmax, reduce_log_sum_exp."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ class ReduceLogSumExp(CompositeOp):
         return 4 * self.inputs[0].details.elements / 1e9
 
     def decompose(self, graph: Graph) -> list[GraphTensor]:
-        """log(reduce_sum(exp(x - max))) + max, an infinite max left out so that inf - inf does not arise."""
+        """log(reduce_sum(exp(x - max))) + max, an infinite max is replaced so that inf - inf does not occur."""
         make = Composer(graph, self)
         out = self.outputs[0].details
         x = make.widened(self.inputs[0])

@@ -14,7 +14,7 @@ from ..ir.registry import register
 
 @register("input")
 class Input(Op):
-    """A tensor the caller gives at each run. attrs: `details` (LogicalTensor)."""
+    """A tensor that the caller passes to each run. attrs: `details` (LogicalTensor)."""
 
     kind: ClassVar[str] = "source"
 
@@ -55,13 +55,13 @@ class Constant(Op):
 
 @register("output")
 class Output(Op):
-    """A tensor given back to the caller. attrs: `temp.result`, the name the caller knows it by."""
+    """A tensor returned to the caller. attrs: `temp.result`, its public name."""
 
     kind: ClassVar[str] = "sink"
 
     @property
     def result_name(self) -> str:
-        """The name the caller knows the result by, which an op of the graph may bear too."""
+        """The public name of the result, which an op of the graph may share."""
         return str(self.attrs.get("temp.result", self.name))
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:

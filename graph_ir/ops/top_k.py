@@ -1,4 +1,4 @@
-"""top_k: the largest or smallest elements of an axis, in order, and where they are."""
+"""top_k: the largest or smallest elements along an axis, in order, and their indices."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .compose import Composer
 from .reduce import identity
 
 _MOST_ROUNDS = 16
-"""Up to this k the elements are taken out one by one; beyond, every element counts those that come before it."""
+"""Up to this k, elements are selected one at a time; beyond it, every element counts those that precede it."""
 
 
 @register("top_k")
@@ -71,11 +71,11 @@ class TopK(CompositeOp):
         return [np.take_along_axis(x, order, axis), order]
 
     def get_gflop(self) -> float:
-        """Four operations per element and round."""
+        """Four operations per element and step."""
         return 4 * self.inputs[0].details.elements * self.k / 1e9
 
     def decompose(self, graph: Graph) -> list[GraphTensor]:
-        """Rows of elements to the last axis, ordered there, and back."""
+        """Transpose the axis to the end, order rows there, and transpose back."""
         make = Composer(graph, self)
         (x,), axis = self.inputs, self.axis
         rank = x.details.rank
@@ -97,15 +97,15 @@ class TopK(CompositeOp):
         return [make("transpose", y, perm=back) for y in (values, indices)]
 
     def _first(self, make: Composer, x: GraphTensor, axis: int) -> GraphTensor:
-        """The first k elements as they are: a tensor of the right shape where there is nothing to order."""
+        """The first k elements unchanged: a tensor of the right shape if there is nothing to order."""
         dims = self.outputs[0].details.plain_dims
         zeros, ones = (0,) * len(dims), (1,) * len(dims)
         return make("slice", x, starts=zeros, steps=ones, sizes=dims)
 
     def _take_out(self, make: Composer, rows: GraphTensor) -> GraphTensor:
-        """The largest of those behind the last one taken, k times."""
+        """k times, the largest of the elements after the last one selected."""
         last, size = rows.details.rank - 1, rows.details.plain_dims[-1]
-        places = self._places(make, rows, size)
+        positions = self._positions(make, rows, size)
         low = make.scalar(
             identity("max", rows.details.dtype) if rows.details.dtype != BOOL else 0,
             rows.details.dtype,
@@ -117,35 +117,35 @@ class TopK(CompositeOp):
             value = make("reduce_max", candidates, axes=(last,), keep_dims=True)
             hit = _same(make, rows, value)
             hit = hit if rest is None else make("and", hit, rest)
-            where = make("select", hit, places, make.scalar(size, S64))
+            where = make("select", hit, positions, make.scalar(size, S64))
             index = make("reduce_min", where, axes=(last,), keep_dims=True)
             taken.append(index)
-            behind = make("and", _same(make, rows, value), make("gt", places, index))
+            behind = make("and", _same(make, rows, value), make("gt", positions, index))
             rest = make("or", _before(make, value, rows, True), behind)
         return taken[0] if len(taken) == 1 else make("concat", *taken, axis=last)
 
     def _count_before(self, make: Composer, rows: GraphTensor) -> GraphTensor:
-        """Element i stands at the place given by the number of elements j that come before it."""
+        """The rank of element i is the number of elements j that precede it."""
         *outer, size = rows.details.plain_dims
         one = make("reshape", rows, shape=(*outer, size, 1))
         other = make("reshape", rows, shape=(*outer, 1, size))
-        mine = make("reshape", self._places(make, rows, size), shape=(size, 1))
-        theirs = make("reshape", self._places(make, rows, size), shape=(1, size))
+        mine = make("reshape", self._positions(make, rows, size), shape=(size, 1))
+        theirs = make("reshape", self._positions(make, rows, size), shape=(1, size))
         earlier = make("and", _same(make, other, one), make("lt", theirs, mine))
         before = make("or", _before(make, other, one, self.largest), earlier)
-        place = make("reduce_sum", make("cast", before, dtype="s64"), axes=(len(outer) + 1,))
-        slots = make("reshape", self._places(make, rows, self.k), shape=(self.k, 1))
-        here = make("eq", make("reshape", place, shape=(*outer, 1, size)), slots)
+        position = make("reduce_sum", make("cast", before, dtype="s64"), axes=(len(outer) + 1,))
+        slots = make("reshape", self._positions(make, rows, self.k), shape=(self.k, 1))
+        here = make("eq", make("reshape", position, shape=(*outer, 1, size)), slots)
         chosen = make("select", here, theirs, make.scalar(0, S64))
         return make("reduce_sum", chosen, axes=(len(outer) + 1,))
 
-    def _places(self, make: Composer, rows: GraphTensor, count: int) -> GraphTensor:
+    def _positions(self, make: Composer, rows: GraphTensor, count: int) -> GraphTensor:
         steps = np.arange(count, dtype=np.int64)
         return make.graph.make_constant(steps, f"{self.name}.positions")
 
 
 def _before(make: Composer, a: GraphTensor, b: GraphTensor, largest: bool) -> GraphTensor:
-    """Whether the value a comes before b in the order of values."""
+    """Whether value a precedes b."""
     first = make("gt" if largest else "lt", a, b)
     if not a.details.dtype.is_float:
         return first

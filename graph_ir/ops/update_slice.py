@@ -1,4 +1,4 @@
-"""update_slice: a part of a tensor replaced, at a place known when the model runs; update_in_place: without a copy."""
+"""update_slice: replaces a part of a tensor at a position given at run time; update_in_place: without a copy."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .movement import Movement
 
 
 def _check(op: Op, inputs: Sequence[LogicalTensor]) -> LogicalTensor:
-    """The result's type: that of x. UserError where the update does not fit into it."""
+    """The result's type: that of x. UserError if the update does not fit into it."""
     axes: tuple[int, ...] = op.attrs["axes"]
     if len(inputs) != 2 + len(axes):
         raise op.rule(f"inputs must be x, update and {len(axes)} starts", f"{len(inputs)} inputs")
@@ -37,16 +37,16 @@ def _check(op: Op, inputs: Sequence[LogicalTensor]) -> LogicalTensor:
 def _reference(op: Op, inputs: list[Array]) -> Array:
     x, update, *starts = inputs
     result = x.copy()
-    place = [slice(None)] * x.ndim
+    position = [slice(None)] * x.ndim
     for axis, start in zip(op.attrs["axes"], starts, strict=True):
         begin = min(max(int(start), 0), x.shape[axis] - update.shape[axis])
-        place[axis] = slice(begin, begin + update.shape[axis])
-    result[tuple(place)] = update
+        position[axis] = slice(begin, begin + update.shape[axis])
+    result[tuple(position)] = update
     return result
 
 
 def box_begins(op: Op, starts: Sequence[Expr]) -> dict[int, Expr]:
-    """Where the update begins along each axis it moves on, inside x."""
+    """The start of the update along each of its axes, clamped into x."""
     whole, part = (x.details.plain_dims for x in op.inputs[:2])
     return {
         axis: t.minimum(t.maximum(start, 0), whole[axis] - part[axis])
@@ -56,7 +56,7 @@ def box_begins(op: Op, starts: Sequence[Expr]) -> dict[int, Expr]:
 
 @register("update_slice")
 class UpdateSlice(Movement):
-    """x with a box of the update's sizes replaced by it, from `start` on along each of `axes`.
+    """x with a box replaced by the update, beginning at `start` along each of `axes`.
 
     attrs: `axes`, one for each start (s64[]). Starts are clamped so that the box lies inside x.
     """
@@ -73,21 +73,21 @@ class UpdateSlice(Movement):
         return [_reference(self, inputs)]
 
     def computation(self) -> Computation:
-        """The update's element where the index lies in the box, else that of x."""
+        """The update's element if the index is inside the box, else that of x."""
         sizes = self.inputs[1].details.plain_dims
 
         def element(reads: Sequence[Read], index: Index) -> Expr:
             if 0 in sizes:
                 return reads[0](index)
             inside: Expr | None = None
-            place = list(index)
+            position = list(index)
             for axis, begin in box_begins(self, [read(()) for read in reads[2:]]).items():
                 here = t.sub(index[axis], begin)
                 low, high = t.compare("ge", here, 0), t.compare("lt", here, sizes[axis])
                 covered = t.binary("and", low, high)
                 inside = covered if inside is None else t.binary("and", inside, covered)
-                place[axis] = t.minimum(t.maximum(here, 0), sizes[axis] - 1)
-            new = reads[1](tuple(place))
+                position[axis] = t.minimum(t.maximum(here, 0), sizes[axis] - 1)
+            new = reads[1](tuple(position))
             return new if inside is None else t.select(inside, new, reads[0](index))
 
         return Pointwise(element)
@@ -95,9 +95,9 @@ class UpdateSlice(Movement):
 
 @register("update_in_place")
 class UpdateInPlace(Op):
-    """As update_slice, where x and the result are the same memory: only the box is written.
+    """As update_slice, but x and the result share memory: only the box is written.
 
-    Made by the pass of the same name, never by a frontend: whoever runs it must see to the memory.
+    Created by the pass of the same name, never by a frontend: the lowering must ensure that memory is shared.
     """
 
     kind: ClassVar[str] = "loop"
@@ -112,5 +112,5 @@ class UpdateInPlace(Op):
         return [_reference(self, inputs)]
 
     def get_gflop(self) -> float:
-        """One operation an element of the update."""
+        """One operation per element of the update."""
         return self.inputs[1].details.elements / 1e9

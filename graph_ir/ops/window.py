@@ -1,4 +1,4 @@
-"""Windows that slide over the last axes of a tensor: geometry, NumPy view and loads, for convolution and pooling."""
+"""Sliding windows over the last axes of a tensor: geometry, NumPy view and loads, for convolution and pooling."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ATTRS = ("strides", "dilations", "before", "after")
 class Window:
     """One entry per axis: elements of the window, its steps, the distance of its elements, elements of padding.
 
-    `ceil_mode`: a last window that begins inside the input or the padding before it counts, though it ends outside.
+    `ceil_mode`: a last window that begins inside the input or the padding before it counts even if it ends outside.
     """
 
     kernel: tuple[int, ...]
@@ -46,7 +46,7 @@ class Window:
         return any((*self.before, *self.after)) or self.ceil_mode
 
     def output_sizes(self, sizes: Sequence[int]) -> tuple[int, ...]:
-        """Number of window places per axis, for a checked window."""
+        """Number of window positions per axis, for a checked window."""
         found = []
         for size, extent, step, before, after in zip(
             sizes, self.extents, self.strides, self.before, self.after, strict=True
@@ -54,12 +54,12 @@ class Window:
             room = size + before + after - extent
             count = (-(-room // step) if self.ceil_mode else room // step) + 1
             if self.ceil_mode and (count - 1) * step >= size + before:
-                count -= 1  # that window would begin in the padding behind the input
+                count -= 1  # that window would begin in the padding after the input
             found.append(count)
         return tuple(found)
 
     def ends(self, sizes: Sequence[int]) -> tuple[int, ...]:
-        """Elements of padding that the last window reaches behind the input, per axis (negative: elements left)."""
+        """Padding elements after the input that the last window covers, per axis (negative: unused input elements)."""
         counts = self.output_sizes(sizes)
         return tuple(
             (n - 1) * s + e - b - size
@@ -69,7 +69,7 @@ class Window:
         )
 
     def view(self, x: Array, fill: Any) -> Array:
-        """[..., places..., kernel...] of x [..., sizes...], padding being `fill`; a read-only view of a padded copy."""
+        """[..., positions..., kernel...] of x [..., sizes...], padded with `fill`; a read-only view of a padded copy."""
         lead, sizes = x.ndim - self.rank, x.shape[x.ndim - self.rank :]
         counts = self.output_sizes(sizes)
         after = [max(end, 0) for end in self.ends(sizes)]
@@ -85,16 +85,16 @@ class Window:
         return np.lib.stride_tricks.as_strided(padded, shape, strides, writeable=False)
 
     def load(
-        self, read: Read, lead: Index, places: Index, r: Index, sizes: Sequence[int], fill: Value
+        self, read: Read, lead: Index, positions: Index, r: Index, sizes: Sequence[int], fill: Value
     ) -> Expr:
-        """Element `r` of the window at `places` of a tensor [lead..., sizes...]; `fill` (made of its value) outside.
+        """Element `r` of the window at `positions` of a tensor [lead..., sizes...]; `fill(value)` outside.
 
-        The index is clamped into the tensor, so that nothing outside is read.
+        The index is clamped into the tensor, so that nothing is read out of bounds.
         """
         index, inside = [], []
         for axis, size in enumerate(sizes):
             at = t.add(
-                t.mul(places[axis], self.strides[axis]), t.mul(r[axis], self.dilations[axis])
+                t.mul(positions[axis], self.strides[axis]), t.mul(r[axis], self.dilations[axis])
             )
             at = t.sub(at, self.before[axis])
             clamped = at
@@ -116,7 +116,7 @@ Value = Callable[[Expr], Expr]
 
 
 def window_of(op: Op, kernel: Sequence[int], sizes: Sequence[int]) -> Window:
-    """The window of an op's attributes over axes of `sizes`; UserError where it does not fit.
+    """The window given by an op's attributes over axes of `sizes`; UserError if it does not fit.
 
     attrs, all optional: `strides`, `dilations` (default 1), `before`, `after` (default 0), `ceil_mode` (False).
     """

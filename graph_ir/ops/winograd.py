@@ -1,4 +1,4 @@
-"""Winograd's form of a 3 x 3 convolution with stride 1: transformed weights, and the convolution with them."""
+"""Winograd convolution with 3 x 3 windows and stride 1: transformed weights, and the convolution with them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _form(op: Op) -> WinogradForm:
 class WinogradWeights(FusibleOp):
     """w f32[O, C, 3, 3] as u[points, C, O], u[:, c, o] = G w[o, c] G^T. attrs: `results` (2 or 4).
 
-    A constant: the pass `fold_constants` computes it in float64 and rounds once.
+    Constant: the pass `fold_constants` computes it in float64 and rounds once.
     """
 
     input_names: ClassVar[tuple[str, ...]] = ("w",)
@@ -118,12 +118,12 @@ class WinogradConvolution(TunableOp):
         ):  # fmt: skip
             raise self.rule(f"u must be f32[{self.form.products}, C, O]", f"{u} for x {x}")
         before, after = self.padding
-        places = tuple(
+        positions = tuple(
             n + b + a - 2 for n, b, a in zip(x.plain_dims[2:], before, after, strict=True)
         )
-        if min(places) < 1 or min(x.plain_dims[2:]) < 1:
+        if min(positions) < 1 or min(x.plain_dims[2:]) < 1:
             raise self.rule("the 3 x 3 window must fit into the padded image", str(x))
-        return [LogicalTensor(F32, (x.plain_dims[0], u.plain_dims[2], *places))]
+        return [LogicalTensor(F32, (x.plain_dims[0], u.plain_dims[2], *positions))]
 
     def reference(self, inputs: list[Array]) -> list[Array]:
         """The transforms and products in float64, rounded once."""
@@ -133,7 +133,7 @@ class WinogradConvolution(TunableOp):
             return [narrow(self._evaluate(x, u, *matrices), F32)]
 
     def error_scale(self, x: Array, u: Array) -> Array:
-        """What rounding errors are relative to, float64: the same sums with everything in them positive.
+        """The base of relative rounding errors, float64: the same sums with all terms positive.
 
         Each element of a result computed in f32 is within (C + 24) * 2^-24 times this of the exact one: C roundings in
         a product, one of u, at most 8 in the transform of the input and 14 in that of the result, without fma.

@@ -2,7 +2,7 @@
 
 out = data
 for each run u of updates:
-  if its place lies inside: for j in the run: out[place + j] = combine(out[place + j], updates[u, j])
+  if its index is inside: for j in the run: out[index + j] = combine(out[index + j], updates[u, j])
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def scatter_function(
     name: str,
     params: Sequence[Buffer],
     arrays: Sequence[tuple[Buffer, Buffer, Buffer]],
-    places: Buffer,
+    indices: Buffer,
     problem: ScatterProblem,
     combine: Combine,
     threads: int,
@@ -48,11 +48,11 @@ def scatter_function(
     if problem.size and problem.run:
         kind: LoopKind = "vector" if problem.run > 1 else "serial"
         with b.loop("u", 0, problem.runs) as u:
-            place = b.let("place", t.cast(b.load(places, (u,)), S64))
+            index = b.let("index", t.cast(b.load(indices, (u,)), S64))
             last = problem.size - problem.run
-            inside = t.binary("and", t.compare("ge", place, 0), t.compare("le", place, last))
+            inside = t.binary("and", t.compare("ge", index, 0), t.compare("le", index, last))
             with b.when(inside), b.loop("j", 0, problem.run, kind) as j:
-                target = t.add(place, j)
+                target = t.add(index, j)
                 old = [widen(b.load(out, (target,))) for _, _, out in arrays]
                 source = t.add(t.mul(u, problem.run), j)
                 new = [widen(b.load(updates, (source,))) for _, updates, _ in arrays]

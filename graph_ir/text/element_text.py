@@ -14,7 +14,7 @@ _BOOLS = {"false": False, "true": True}
 
 
 def print_elements(value: np.ndarray[Any, Any]) -> list[str]:
-    """One text per element, row-major. `read_elements` gives the same bits back (NaN payloads included)."""
+    """One string per element, row-major. `read_elements` gives the same bits back (NaN payloads included)."""
     flat = np.asarray(value, dtype=value.dtype.newbyteorder("=")).reshape(-1)
     dtype = from_numpy(flat.dtype)
     if dtype.kind == "bool":

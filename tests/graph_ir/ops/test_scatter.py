@@ -124,8 +124,8 @@ F = ("f32", (2,))
 @pytest.mark.parametrize(
     ("inputs", "attrs", "message"),
     [
-        ([F, F], {}, "inputs must be places, data and updates, got 2 inputs"),
-        ([F, F, F], {}, "places must be integers, got f32; insert a cast"),
+        ([F, F], {}, "inputs must be indices, data and updates, got 2 inputs"),
+        ([F, F, F], {}, "indices must be integers, got f32; insert a cast"),
         (
             [("s64", (2,)), F, ("f64", (2,))],
             {},
@@ -134,7 +134,7 @@ F = ("f32", (2,))
         (
             [("s64", (2,)), F, F],
             {"run": 3},
-            "there must be 3 updates for each place, got f32[2] for 2 places",
+            "there must be 3 updates for each index, got f32[2] for 2 indices",
         ),
         (
             [("s64", (2,)), F, F],
