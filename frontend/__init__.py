@@ -1,4 +1,4 @@
-"""Model files to graphs: one folder or file per format, found by what is given, imported when it is needed."""
+"""Reads model files into graphs: one folder or file per format, detected from the input and imported on demand."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ def load(
     """Read a model into a Graph in plain layouts.
 
     `model`: a path (.onnx, .pnnx.param, .param, a GE readable dump, HLO text, a TVM graph JSON), the bytes of an ONNX
-    file, a dump, HLO text or a graph JSON, an onnx.ModelProto, or a Graph, which is returned as it is. `inputs`: the
-    shapes the file leaves open, such as {"x": "f32[8,13]"}. `constants`: arrays the file leaves out, by name (GE, HLO
-    and TVM). `attrs`: attributes a fused TVM kernel does not tell, such as {"node.axis": "1"}. UserError,
+    file, a dump, HLO text or a graph JSON, an onnx.ModelProto, or a Graph, which is returned as it is. `inputs`: shapes
+    that the file leaves open, such as {"x": "f32[8,13]"}. `constants`: arrays that the file omits, by name (GE, HLO and
+    TVM). `attrs`: attributes that a fused TVM kernel does not record, such as {"node.axis": "1"}. UserError,
     UnsupportedError.
     """
     graph = _read(model, parse_inputs(inputs), constants, attrs)
@@ -59,7 +59,7 @@ def _read(
     constants: Mapping[str, Any] | None,
     attrs: Mapping[str, str] | None,
 ) -> Graph:
-    """The graph of a model, in whatever way it is given."""
+    """The graph of a model given in any of these ways."""
     if isinstance(model, Graph):
         return _checked_graph(model, specs)
     if isinstance(model, (bytes, bytearray, memoryview)):
@@ -79,8 +79,8 @@ def _read(
 
 
 def format_of(path: Path) -> str:
-    """What a file is read as, by its name and its first bytes: graph, pnnx, ge, hlo, tvm, else onnx."""
-    if path.suffix == ".graph":  # our own text, as reproducers are written
+    """The format of a file, by its name and its first bytes: graph, pnnx, ge, hlo, tvm, else onnx."""
+    if path.suffix == ".graph":  # graphc's own text, as in reproducers
         return "graph"
     head = _head(path)
     if head.startswith(_ARTIFACT_MAGIC):
@@ -91,7 +91,7 @@ def format_of(path: Path) -> str:
 
 
 def _format_of_text(head: bytes) -> str:
-    """What begins so; ONNX where it looks like nothing else."""
+    """The format that begins like this; ONNX by default."""
     if _GE_BEGIN.search(head):
         return "ge"
     if _HLO_BEGIN.match(head):
@@ -110,7 +110,7 @@ def _load_text(path: Path) -> Graph:
 
 
 def _head(path: Path) -> bytes:
-    """The first bytes of a file, none where it cannot be read: then its reader says why."""
+    """The first bytes of a file; empty if it cannot be read, in which case its reader reports why."""
     try:
         with path.open("rb") as file:
             return file.read(_HEAD_BYTES)

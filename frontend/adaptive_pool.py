@@ -1,4 +1,4 @@
-"""Pools whose windows share an axis among a given number of places, for every format that has them."""
+"""Adaptive pools, whose windows divide an axis into a given number of outputs, for all formats."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .op_builder import Parts
 def adaptive_pool(
     build: Parts, x: GraphTensor, wanted: Sequence[int], is_mean: bool
 ) -> GraphTensor:
-    """The mean or the largest element of each window of x [N, C, sizes...]; [N, C, wanted...].
+    """The mean or maximum of each window of x [N, C, sizes...], as [N, C, wanted...].
 
     Window i of an axis goes from floor(i * size / out) to ceil((i + 1) * size / out).
     """
@@ -42,7 +42,7 @@ def _uneven(build: Parts, x: GraphTensor, wanted: Sequence[int], is_mean: bool) 
         ends = -(-(np.arange(out) + 1) * size // out)
         steps = np.arange((ends - starts).max())
         inside = starts[:, None] + steps < ends[:, None]
-        # Elements behind a shorter window repeat its last one, which changes no maximum.
+        # Elements after a shorter window repeat its last one, which does not change the maximum.
         places = np.minimum(starts[:, None] + steps, ends[:, None] - 1)
         seen = build.helper("gather", x, build.constant(places, S64), axis=axis)
         if not is_mean:

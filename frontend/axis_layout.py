@@ -1,4 +1,4 @@
-"""Layouts as frameworks write them (`NHWC`, `OIHW4i8o`), and the ops that take a tensor from one to another."""
+"""Layouts as frameworks write them (`NHWC`, `OIHW4i8o`), and the ops that convert a tensor between them."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ _TOKEN = re.compile(r"([A-Z])|([1-9]\d{0,5})([a-z])", re.ASCII)
 
 @dataclass(frozen=True)
 class AxisLayout:
-    """`axes` are those in memory: (letter, 0) a whole axis, or what its blocks leave of it; (letter, n) a block of n.
+    """`axes` are those in memory: (letter, 0) a whole axis or the outer part of a blocked one; (letter, n) a block of
+    n.
 
-    Blocks of one axis stand from the outermost to the innermost.
+    Blocks of one axis are listed from the outermost to the innermost.
     """
 
     axes: tuple[tuple[str, int], ...]
@@ -40,7 +41,7 @@ class AxisLayout:
         return sizes
 
     def fits(self, dims: Sequence[int]) -> bool:
-        """Whether a tensor of these sizes may lie so."""
+        """Whether a tensor of these sizes can have this layout."""
         if len(dims) != len(self.axes):
             return False
         return all(
@@ -61,9 +62,9 @@ def parse_layout(text: str) -> AxisLayout | None:
 
 
 def relaid(build: OpBuilder, x: GraphTensor, source: AxisLayout, target: AxisLayout) -> GraphTensor:
-    """A tensor in another layout of the same axes; x itself where nothing moves.
+    """A tensor in another layout of the same axes; x itself if nothing moves.
 
-    UserError where it does not lie so, or where blocks do not divide an axis.
+    UserError if it does not have the source layout, or if blocks do not divide an axis.
     """
     if not source.fits(x.details.plain_dims) or sorted(source.letters) != sorted(target.letters):
         raise build.rule(

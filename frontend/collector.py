@@ -1,4 +1,4 @@
-"""Python's garbage collector, kept from tracing what is being built."""
+"""Pauses Python's garbage collector while large structures are built."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from contextlib import contextmanager
 
 @contextmanager
 def collector_paused() -> Iterator[None]:
-    """No cyclic garbage is looked for inside; also a decorator.
+    """Disables the search for cyclic garbage inside; also a decorator.
 
-    A tree of millions of objects, all of which live, is traced again each time it has grown by a quarter: that took
-    40 % of the time of reading a large model. Reference counting frees garbage without cycles all the same.
+    A tree of millions of live objects would be traced again each time it grows by a quarter: that took 40 % of the time
+    of reading a large model. Reference counting still frees acyclic garbage.
     """
     was_enabled = gc.isenabled()
     gc.disable()

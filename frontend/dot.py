@@ -15,7 +15,7 @@ _MOST_LETTERS = 40
 
 
 def write_dot(graph: Graph) -> str:
-    """The text: an edge per operand with its name at the reader and the tensor's type along it."""
+    """The text: an edge per operand labelled with the tensor's type and, at the consumer, with the operand's name."""
     lines = [f"digraph {_quoted(graph.name)} {{", "  node [shape=box, fontname=Helvetica];"]
     lines += [f"  {_node_id(op)} [label={_label(op)}, shape={_shape(op)}];" for op in graph.ops]
     for op in graph.ops:

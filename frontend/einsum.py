@@ -44,7 +44,7 @@ def einsum(build: Parts, equation: str, operands: Sequence[GraphTensor]) -> Grap
 def _without_ellipsis(
     build: Parts, operands: Sequence[GraphTensor], terms: list[str], result: str | None
 ) -> tuple[list[str], str | None]:
-    """`...` as letters that the equation has not, the last ones where an operand has fewer axes for it."""
+    """`...` as letters unused in the equation; the last ones if an operand has fewer axes for it."""
     if not any("..." in term for term in terms):
         return terms, result
     used = set("".join(terms)) | set(result or "")
@@ -99,7 +99,7 @@ def _letter_sizes(
 
 
 def _reduced(build: Parts, x: GraphTensor, term: str, kept: set[str]) -> tuple[GraphTensor, str]:
-    """The operand summed over the letters that stand nowhere else."""
+    """The operand summed over letters that occur nowhere else."""
     axes = tuple(i for i, letter in enumerate(term) if letter not in kept)
     if not axes:
         return x, term

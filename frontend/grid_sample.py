@@ -1,4 +1,4 @@
-"""An image read at computed points, as lookups of neighbouring pixels and their weighted sum."""
+"""Samples an image at computed points, by gathering neighbouring pixels and summing them with weights."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from .op_builder import OpBuilder
 _CUBIC = -0.75  # the free parameter of Keys' convolution
 
 Tap = tuple[GraphTensor, GraphTensor | None, GraphTensor | None]
-"""Index along an axis, its weight (None: 1), and whether it lies in the image (None: it does)."""
+"""Index along an axis, its weight (None: 1), and whether it is inside the image (None: it is)."""
 
 
 @dataclass(frozen=True)
 class Sampling:
     """mode: nearest, linear or cubic; padding: zeros, border or reflection.
 
-    With `align_corners` -1 and 1 are the middles of the outermost pixels, without it their outer edges.
+    With `align_corners`, -1 and 1 are the centres of the outermost pixels, without it their outer edges.
     """
 
     mode: str
@@ -103,11 +103,11 @@ class _Axis:
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """Between which coordinates the image lies."""
+        """The range of coordinates inside the image."""
         return (0.0, self.size - 1.0) if self.how.align_corners else (-0.5, self.size - 0.5)
 
     def taps(self, at: GraphTensor) -> list[Tap]:
-        """The pixels that count for points at normalised coordinates."""
+        """The pixels that contribute to points at normalised coordinates."""
         low, high = self.bounds
         half = self.make("mul", self.make("add", at, self.number(1)), self.number((high - low) / 2))
         place = self.make("add", half, self.number(low))
@@ -135,7 +135,7 @@ class _Axis:
         return self.make("clamp", place, min=0.0, max=float(max(self.size - 1, 0)))
 
     def _reflected(self, place: GraphTensor) -> GraphTensor:
-        """Thrown back at both ends, as often as it takes."""
+        """Reflected at both ends, as often as needed."""
         low, high = self.bounds
         span = high - low
         if not span:
@@ -146,7 +146,7 @@ class _Axis:
         return self.make("add", self.make("min", turn, back), self.number(low))
 
     def _tap(self, place: GraphTensor, weight: GraphTensor | None) -> Tap:
-        """The pixel at a whole coordinate; outside, another one or none."""
+        """The pixel at an integer coordinate; outside the image, the one given by the padding mode, or none."""
         inside = self._inside(place, 0, self.size - 1) if self.how.padding == "zeros" else None
         if self.how.padding == "reflection":
             place = self._reflected(place)

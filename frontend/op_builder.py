@@ -1,4 +1,4 @@
-"""Appends the ops that one node of a model file becomes, named after it, with what is computed checked for size."""
+"""Appends the ops for one node of a model file, named after it, and checks the sizes of computed tensors."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from ..graph_ir.ir.graph import Array, Graph, GraphTensor
 from .shape_spec import check_size
 
 _MOST_ELEMENTS = 1 << 27
-"""Of an array made at import: 1 GiB of the widest type."""
+"""Limit for arrays computed at import: 1 GiB of the widest type."""
 
 _MOST_AXES = 32
 
 
 class Parts(Protocol):
-    """What is shared by the formats builds with: the part that the builders of all of them have."""
+    """The interface that code shared by all formats builds with."""
 
     def make(self, op_name: str, *inputs: GraphTensor, **attrs: Any) -> GraphTensor:
         """Append the main op."""
@@ -32,7 +32,7 @@ class Parts(Protocol):
         """A constant of `dtype`."""
 
     def rule(self, rule: str, values: str) -> UserError:
-        """An error in the house form."""
+        """An error in the standard form."""
 
     def unsupported(self, what: str) -> UnsupportedError:
         """The error for something valid that graphc does not handle."""
@@ -92,7 +92,7 @@ class OpBuilder:
     def sliced(
         self, x: GraphTensor, axis: int, start: int, size: int, step: int = 1
     ) -> GraphTensor:
-        """`size` elements of one axis from `start` on; x itself where that is all of it."""
+        """`size` elements of one axis from `start` on; x itself if that is all of it."""
         dims = x.details.plain_dims
         if (start, size, step) == (0, dims[axis], 1):
             return x
@@ -113,14 +113,14 @@ class OpBuilder:
         return axis + rank if axis < 0 else axis
 
     def check_array(self, dims: Sequence[int]) -> None:
-        """UnsupportedError where an array of these sizes is too large to be made while reading a model."""
+        """UnsupportedError if an array of these sizes is too large to be computed while reading a model."""
         if math.prod(dims) > _MOST_ELEMENTS:
             raise self.unsupported(
                 f"a computed constant of more than {_MOST_ELEMENTS} elements ({list(dims)})"
             )
 
     def rule(self, rule: str, values: str, remedy: str = "") -> UserError:
-        """An error in the house form: who, rule, values, remedy."""
+        """An error in the standard form: who, rule, values, remedy."""
         text = f"{self.type} '{self.name}': {rule}, got {values}"
         return UserError(text + (f"; {remedy}" if remedy else ""))
 
@@ -130,7 +130,7 @@ class OpBuilder:
 
 
 Value = GraphTensor | Array
-"""A tensor of the graph, or an array known at import that no op of the graph has needed yet."""
+"""A tensor of the graph, or an array known at import that no op has needed yet."""
 
 
 def like(node: OpBuilder, value: Any, x: GraphTensor) -> GraphTensor:

@@ -1,4 +1,4 @@
-"""The text that fixes what a model file leaves open: `f32[8,13]`, or with a name `x=f32[8,13]`.
+"""Type specs that fix the shapes a model file leaves open: `f32[8,13]`, or with a name `x=f32[8,13]`.
 
 The command line (`--input`) and Python (`inputs=`) take the same text.
 """
@@ -13,9 +13,9 @@ from ..base.dtypes import DType, by_name
 from ..base.errors import UserError
 
 MAX_TENSOR_BYTES = 1 << 40
-"""No tensor may be larger: what exceeds it is a damaged file or a typing mistake, not a model for one machine."""
+"""Size limit of tensors: a larger one means a damaged file or a typing mistake."""
 
-_MAX_DIGITS = 18  # of one dimension, so that a text of a million digits is never converted
+_MAX_DIGITS = 18  # digits of one dimension, so that a text of a million digits is never converted
 _EXAMPLE = "like f32[8,13] or x=f32[8,13]"
 
 
@@ -86,11 +86,11 @@ def parse_inputs(inputs: Mapping[str, str] | None) -> dict[str, InputSpec]:
 
 
 def check_size(who: str, dtype: DType, dims: Sequence[int]) -> None:
-    """UserError where a dimension is negative or the tensor exceeds `MAX_TENSOR_BYTES`; nothing is allocated."""
+    """UserError if a dimension is negative or the tensor exceeds `MAX_TENSOR_BYTES`; nothing is allocated."""
     shape = ",".join(map(str, dims))
     if any(dim < 0 for dim in dims):
         raise UserError(f"{who}: dimensions must not be negative, got {dtype}[{shape}]")
-    # A zero dimension must not hide absurd others from an op that drops it.
+    # A zero dimension must not hide absurd sizes of other dimensions.
     if math.prod(max(dim, 1) for dim in dims) * dtype.size > MAX_TENSOR_BYTES:
         raise UserError(
             f"{who}: a tensor must not exceed {MAX_TENSOR_BYTES >> 40} TiB, got {dtype}[{shape}]"

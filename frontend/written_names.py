@@ -1,4 +1,4 @@
-"""Names of a graph in the files of a format that cannot hold every name."""
+"""Replaces names for formats that cannot represent every name."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ..graph_ir.ir.graph import Graph
 
 
 def with_names(graph: Graph, written: Callable[[str], str]) -> Graph:
-    """The graph, or a copy in which ops whose name is not `written(name)` are called that, with a number if need be."""
+    """The graph, or a copy in which every op is named `written(name)`, with a numeric suffix if needed."""
     names = [written(op.name) for op in graph.ops]
     if names == [op.name for op in graph.ops]:
         return graph

@@ -1,4 +1,4 @@
-"""Rows of ops that differ in nothing but their names, as a grid: a line per op, a column per format."""
+"""Rows of ops that differ only in their names, as a grid: a line per op, a column per format."""
 
 from __future__ import annotations
 

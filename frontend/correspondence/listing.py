@@ -8,7 +8,7 @@ from .row import Op, Table
 
 
 def listing(table: Table, formats: tuple[str, ...]) -> str:
-    """A paragraph per row: the op, or what a node of several ops means, and under it the cells of each format."""
+    """A paragraph per row: the op, or the meaning of a node of several ops, followed by the cells of each format."""
     ops: dict[str, list[str]] = {}
     for row in table.rows:
         lines = ops.setdefault(row.name if isinstance(row, Op) else f"({row.name})", [])

@@ -1,4 +1,4 @@
-"""From a format's node to ops: what every format's node can be asked, and the rows that read with it."""
+"""Reads nodes with the table: the interface that every format's node implements, and the rows that use it."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ from .values import MUST_BE_GIVEN, as_kind, same
 
 
 class NodeReader(OpBuilder):
-    """One node of a file: how rows ask for its operands and attributes, and what they build with.
+    """One node of a file: access to its operands and attributes, and the builder that rows use.
 
-    A format says how its operands are found, by name or by position, and where its defaults come from.
+    Each format implements how operands are found, by name or by position, and where defaults come from.
     """
 
     def read_operand(self, formal: Formal) -> GraphTensor:
-        """An operand as a tensor of the graph. UserError where it is not given."""
+        """An operand as a tensor of the graph. UserError if it is not given."""
         raise NotImplementedError
 
     def read_variadic(self, formal: Formal) -> list[GraphTensor]:
-        """All that an operand of any number stands for, at least one."""
+        """All tensors of a variadic operand, at least one."""
         raise NotImplementedError
 
     def is_given(self, formal: Formal) -> bool:
-        """Whether an optional operand is there."""
+        """Whether an optional operand is given."""
         raise NotImplementedError
 
     def read_known(self, formal: Formal) -> Array:
-        """An operand's value. UnsupportedError where it depends on the model's inputs."""
+        """An operand's value. UnsupportedError if it depends on the model's inputs."""
         raise NotImplementedError
 
     def read_attribute(self, name: str, kind: str, default: Any) -> Any:
         """An attribute understood as `kind` (`values.KINDS`), else the format's own default, else `default`.
 
-        UserError where it is of another kind, or absent while `default` is MUST_BE_GIVEN.
+        UserError if it is of another kind, or absent while `default` is MUST_BE_GIVEN.
         """
         raise NotImplementedError
 
@@ -50,7 +50,7 @@ class NodeReader(OpBuilder):
     ) -> list[GraphTensor]:
         """The operands of a row as it takes them; the first `conditions` are made bools.
 
-        A format whose operands may be of mixed or unknown types brings them to one here.
+        A format whose operands may have mixed or unknown types unifies them here.
         """
         found: list[GraphTensor] = []
         for number, formal in enumerate(formals):
@@ -68,10 +68,10 @@ Read = Callable[[Any], Any]
 
 @dataclass(frozen=True)
 class Pair:
-    """A format's own functions for what a row cannot say; None where the row is enough.
+    """A format's own functions for what a row cannot express; None if the row is enough.
 
-    `read(node, name)` gives what a node becomes, `write(frame, op, type)` writes an op. One pair may serve a family:
-    `name` is that of the row, `type` that of the spelling.
+    `read(node, name)` imports a node, `write(frame, op, type)` writes an op. One pair may serve a family: `name` is
+    that of the row, `type` that of the spelling.
     """
 
     read: Callable[[Any, str], Any] | None = None
@@ -99,7 +99,7 @@ def _by_rows(choices: Sequence[tuple[Row, Spelling]]) -> Read:
 
 
 def read_rows(node: NodeReader, choices: Sequence[tuple[Row, Spelling]]) -> Any:
-    """What a node becomes by the first row whose fixed attributes and element types it has."""
+    """Import a node by the first row whose fixed attributes and element types it matches."""
     for row, spelling in choices:
         if all(same(_value(node, row, a), a.literal) for a in spelling.attributes if not a.ours):
             operands = node.read_operands(row.name, spelling.operands, _conditions(row))
@@ -135,7 +135,7 @@ def _has_kind(operands: Sequence[GraphTensor], row: Row, spelling: Spelling) -> 
 
 
 def conditions_of(op_name: str) -> int:
-    """How many operands of an op come first that are bools whatever the others are."""
+    """The number of leading operands that are bools independently of the others."""
     cls = lookup(op_name)
     return cls.row.conditions if issubclass(cls, Elementwise) else 0
 
@@ -165,7 +165,7 @@ def _held(node: NodeReader, row: Row, formal: Formal) -> Any:
 
 
 def _normal(node: NodeReader, row: Row, name: str, value: Any, rank: int) -> Any:
-    """Axes counted from the front and distinct; anything else as it is."""
+    """Axes counted from the front and distinct; anything else unchanged."""
     kind = row.kind(name)
     if kind == "axis" and isinstance(value, int):
         return node.axis(value, rank)

@@ -1,4 +1,4 @@
-"""A row: an op, or a function that builds several, beside its spelling in every format."""
+"""A row: an op, or a function that builds several ops, with its spelling in every format."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from .spelling import Spelling, parse_spelling
 from .values import MUST_BE_GIVEN, default_of, kind_of
 
 Cell = str | tuple[str, ...]
-"""How a format spells the row, the preferred spelling first; "" where it has no form for it."""
+"""How a format spells the row, the preferred spelling first; "" if it cannot express it."""
 
 _ANNOTATED = {"float": "float", "int": "int", "bool": "bool", "str": "text", "DType": "dtype"}
 
 
 class Row:
-    """What all rows have: cells by format, and the kind and the default of the attributes they name."""
+    """Common to all rows: cells by format, and the kinds and defaults of the attributes they name."""
 
     def __init__(self, name: str, cells: dict[str, Cell]) -> None:
         self.name = name
@@ -37,15 +37,15 @@ class Row:
         return self._parsed[format_name]
 
     def kind(self, attribute: str) -> str:
-        """How a value of the attribute is understood."""
+        """The kind of the attribute's values."""
         raise NotImplementedError
 
     def default(self, attribute: str) -> Any:
-        """What stands for an absent attribute of a format that has no default of its own."""
+        """The default of an absent attribute if the format has none."""
         raise NotImplementedError
 
     def build(self, node: OpBuilder, operands: list[GraphTensor], attrs: dict[str, Any]) -> Any:
-        """What a node of these operands and attributes becomes."""
+        """Build the ops for a node with these operands and attributes."""
         raise NotImplementedError
 
 
@@ -109,13 +109,13 @@ class Means(Row):
 
 
 class Table:
-    """The rows of all families; `of(format)` is what one format has of them."""
+    """The rows of all families; `of(format)` selects those of one format."""
 
     def __init__(self, rows: Iterable[Row]) -> None:
         self.rows = tuple(rows)
 
     def reads(self, format_name: str) -> dict[str, list[tuple[Row, Spelling]]]:
-        """Every type of a format to the rows it may stand for, in the order of the table."""
+        """Maps every type of a format to its possible rows, in table order."""
         found: dict[str, list[tuple[Row, Spelling]]] = {}
         for row, spelling in self._of(format_name):
             for type_name in spelling.types if spelling.is_read else ():
@@ -123,7 +123,7 @@ class Table:
         return found
 
     def writes(self, format_name: str) -> dict[str, list[Spelling]]:
-        """Every op a format has a form for to its spellings, the preferred one first."""
+        """Maps every op that a format can express to its spellings, the preferred one first."""
         found: dict[str, list[Spelling]] = {}
         for row, spelling in self._of(format_name):
             if isinstance(row, Op) and spelling.is_written:

@@ -1,4 +1,4 @@
-"""The text of a table's cell: how one format spells an op, parsed.
+"""Parses the cells of a table: how one format spells an op.
 
 LeakyRelu(X | alpha)                          operands in the op's order, then attributes of the same names
 F.elu/nn.ELU(input | alpha)                   two types of one meaning; the first is written
@@ -37,7 +37,7 @@ _WORDS = {"true": True, "false": False, "none": None}
 
 @dataclass(frozen=True)
 class Formal:
-    """An operand as the format has it. `holds` is the attribute of ours it is a constant of, if it is one."""
+    """An operand in the format. `holds` is graphc's attribute if the operand is a constant that holds one."""
 
     name: str
     index: int
@@ -49,7 +49,7 @@ class Formal:
 
 @dataclass(frozen=True)
 class Attribute:
-    """An attribute of the format: `ours` by another name, or (`ours` empty) always `literal`."""
+    """An attribute of the format: graphc's attribute `ours` under another name, or (`ours` empty) always `literal`."""
 
     name: str
     ours: str = ""
@@ -85,13 +85,13 @@ class Spelling:
 
     @property
     def mentioned(self) -> set[str]:
-        """The attributes of the op that the spelling says something about."""
+        """The attributes of the op that the spelling mentions."""
         named = {a.ours for a in self.attributes if a.ours}
         return {*named, *self.fixed, *(formal.holds for formal in self.held)}
 
 
 def parse_spelling(text: str) -> Spelling:
-    """A cell of a table. ValueError where it is not written as above."""
+    """Parse a cell of a table. ValueError if it is not written as above."""
     head, *tails = _TAIL.split(text)
     clauses = dict(zip(tails[::2], (t.strip() for t in tails[1::2]), strict=True))
     kinds, fixed = _conditions(clauses.get("where", ""), text)

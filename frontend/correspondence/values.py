@@ -1,4 +1,4 @@
-"""What the attributes of ops are: their kinds and defaults, as rows and formats need them."""
+"""Kinds and defaults of op attributes, as rows and formats need them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ...graph_ir.ir.registry import lookup
 from ...graph_ir.ops.elementwise import REQUIRED, Elementwise
 
 KINDS = ("float", "int", "bool", "text", "ints", "floats", "axis", "axes", "dtype")
-"""How a value is understood: a number, a flag, a word, lists, axes counted from either end, an element type."""
+"""The kinds of values: a number, a flag, a word, lists, axes counted from either end, an element type."""
 
 MUST_BE_GIVEN = REQUIRED
 """Default of an attribute that has none."""
@@ -32,14 +32,14 @@ _TYPES: dict[type, str] = {bool: "bool", int: "int", float: "float", str: "text"
 
 
 def kind_of(op_name: str, attribute: str) -> str:
-    """How an attribute of an op is understood."""
+    """The kind of an op's attribute."""
     if attribute in _BY_NAME:
         return _BY_NAME[attribute]
     return _TYPES[type(default_of(op_name, attribute))]
 
 
 def default_of(op_name: str, attribute: str) -> Any:
-    """The value of an absent attribute; MUST_BE_GIVEN where there is none."""
+    """The value of an absent attribute; MUST_BE_GIVEN if it has no default."""
     cls = lookup(op_name)
     if issubclass(cls, Elementwise) and attribute in cls.row.attrs:
         return cls.row.attrs[attribute]
@@ -62,7 +62,7 @@ def attributes_of(op: Op) -> dict[str, Any]:
 
 
 def is_default(op: Op, attribute: str, value: Any) -> bool:
-    """Whether an attribute says what its absence would."""
+    """Whether an attribute equals its default."""
     return same(value, default_of(op.op_name, attribute))
 
 
@@ -75,7 +75,7 @@ def same(a: Any, b: Any) -> bool:
 
 
 def as_kind(array: Array, kind: str) -> Any:
-    """A constant operand as a value of this kind. ValueError where it has another rank or type."""
+    """A constant operand as a value of this kind. ValueError if it has another rank or type."""
     plural = kind in ("ints", "floats", "axes")
     wanted = "iuf" if kind in ("float", "floats") else "iub" if kind == "bool" else "iu"
     if array.dtype.kind not in wanted or array.ndim > 1 or (not plural and array.size != 1):

@@ -1,4 +1,4 @@
-"""From ops to a format's nodes: the frame every writer walks a graph with, and the rows that write with it."""
+"""Writes ops as a format's nodes: the traversal shared by all writers, and the rows that use it."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ Write = Callable[[Any, Op], Any]
 
 
 class InexpressibleError(Exception):
-    """The format has no form for an op, or for what the text says about it."""
+    """The format cannot express an op, or the property named in the text."""
 
 
 class NameTable:
-    """Names given out so far; a taken one gets `joint` and a number."""
+    """Names in use; a taken name gets `joint` and a number appended."""
 
     def __init__(self, taken: Iterable[str] = (), joint: str = "_") -> None:
         self.taken = set(taken)
@@ -33,7 +33,7 @@ class NameTable:
         self._numbers: Counter[str] = Counter()
 
     def unique(self, wanted: str) -> str:
-        """A name nobody has, `wanted` if it is free."""
+        """An unused name, `wanted` if it is free."""
         base = name = wanted or "value"
         while name in self.taken:
             self._numbers[base] += 1
@@ -43,9 +43,9 @@ class NameTable:
 
 
 class ExportFrame(Generic[V]):
-    """Walks a graph and writes each op; what the format has no form for is counted, so that all of it is told.
+    """Walks a graph and writes each op; ops that the format cannot express are counted and reported together.
 
-    `writers` maps ops to what writes them; `format_name` stands in messages.
+    `writers` maps ops to their writers; `format_name` is used in messages.
     """
 
     format_name = ""
@@ -74,7 +74,7 @@ class ExportFrame(Generic[V]):
         self.writers[op.op_name](self, op)
 
     def check(self, op: Op) -> None:
-        """InexpressibleError for what no op may have in the format."""
+        """InexpressibleError for properties that no op may have in the format."""
         if not all(y.details.format.is_plain for y in op.outputs):
             raise InexpressibleError(f"{op.op_name} in a blocked layout")
 
@@ -87,7 +87,7 @@ class ExportFrame(Generic[V]):
             )
 
     def bind_unknown(self, op: Op) -> None:
-        """Bind the outputs of an op that was not written, so that what follows is looked at too."""
+        """Bind the outputs of an op that was not written, so that its consumers are checked too."""
         raise NotImplementedError
 
     def operand(self, tensor: GraphTensor) -> V:
@@ -95,7 +95,7 @@ class ExportFrame(Generic[V]):
         raise NotImplementedError
 
     def held(self, op: Op, name: str, array: Array) -> V:
-        """A constant for what is an attribute of the op and an operand of the format's node."""
+        """A constant for an attribute of the op that is an operand of the format's node."""
         raise NotImplementedError
 
     def emit(
@@ -105,16 +105,16 @@ class ExportFrame(Generic[V]):
         operands: Sequence[tuple[str, V | None]],
         attrs: dict[str, Any],
     ) -> Any:
-        """The op's own node, whose outputs are those of the op. Operands are None where an optional one is absent."""
+        """The op's main node, whose outputs are those of the op. Absent optional operands are None."""
         raise NotImplementedError
 
     def attribute(self, kind: str, value: Any) -> Any:
-        """A value as the format's nodes hold it."""
+        """A value as represented in the format's nodes."""
         return value
 
 
 def writers(table: Table, format_name: str, pairs: Mapping[str, Pair]) -> dict[str, Write]:
-    """How every op that a row spells in a format is written."""
+    """The writer of every op that a row spells in a format."""
     return {
         name: _writer(spellings, pairs) for name, spellings in table.writes(format_name).items()
     }
@@ -137,7 +137,8 @@ def _writer(spellings: Sequence[Spelling], pairs: Mapping[str, Pair]) -> Write:
 
 
 def objection(op: Op, spelling: Spelling, is_row: bool = True) -> str | None:
-    """What about the op the spelling does not say; None where it says all, or a function says the rest."""
+    """The property of the op that the spelling cannot express; None if it expresses all, or a function handles the
+    rest."""
     subject = op.inputs[conditions_of(op.op_name)].details
     if spelling.kinds and subject.dtype.kind not in spelling.kinds:
         return f"of {subject.dtype}"
@@ -159,7 +160,7 @@ def _shown(value: Any) -> str:
 
 
 def write_row(frame: ExportFrame[Any], op: Op, spelling: Spelling) -> Any:
-    """The node of an op that a spelling says all of."""
+    """The node of an op that a spelling expresses completely."""
     attrs, tensors = attributes_of(op), iter(op.inputs)
     operands: list[tuple[str, Any]] = []
     for formal in spelling.formals:

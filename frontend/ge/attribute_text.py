@@ -59,7 +59,7 @@ def read_number(text: str) -> int | float | bool | None:
 
 
 def _value(text: str, at: int, where: str) -> tuple[Any, int]:
-    """One value and where it ends; lists are kept on a stack of our own, so depth is no danger."""
+    """One value and where it ends; lists are kept on an explicit stack, so deep nesting is safe."""
     if text.startswith("%", at):
         after = _NEXT.search(text, at)
         end = after.start() if after else len(text)

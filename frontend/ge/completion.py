@@ -1,4 +1,4 @@
-"""What a dump leaves out, completed by what the caller gives: shapes of inputs, elided constants."""
+"""Completes a dump with what it omits and the caller provides: shapes of inputs, elided constants."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ def complete(
     constants: Mapping[str, Any],
     supported: set[str],
 ) -> Completed:
-    """The inputs with their types, and the constants by place.
+    """The inputs with their types, and the constants by node.
 
-    UnsupportedError for all ops not in `supported`, UserError for names that do not exist and, naming all of it at
-    once, for what is still missing.
+    UnsupportedError for all ops not in `supported`, UserError for names that do not exist and, in one message, for
+    everything still missing.
     """
     used = list(_used_graphs(dump))
     _check_supported(dump, used, supported)
@@ -63,7 +63,7 @@ def complete(
     given = _given_constants(dump, places, constants)
     inputs = [node for node in dump.main.nodes if node.type == "Data"]
     inputs.sort(key=data_index)
-    # What has no value in the text may be made an input of the model instead.
+    # Nodes without a value in the text may become inputs of the model instead.
     inputs += [node for node in _open(dump.main, given) if node.name in specs]
     names = [node.name for node in inputs]
     for name in specs:
@@ -76,7 +76,7 @@ def complete(
 
 
 def _used_graphs(dump: Dump) -> Iterator[DumpGraph]:
-    """The main graph and those its live nodes name, each once."""
+    """The main graph and the graphs that its live nodes name, each once."""
     pending, seen = [dump.main.name], set()
     by_name = {graph.name: graph for graph in dump.graphs}
     while pending:
@@ -104,7 +104,7 @@ def _check_supported(dump: Dump, used: list[DumpGraph], supported: set[str]) -> 
 def _given_constants(
     dump: Dump, places: Mapping[tuple[str, str], Node], constants: Mapping[str, Any]
 ) -> dict[tuple[str, str], Array]:
-    """The caller's arrays by place: `node` in the main graph or in the only graph that has it, else `graph/node`."""
+    """The caller's arrays by node: `node` in the main graph or in the only graph that has it, else `graph/node`."""
     given: dict[tuple[str, str], Array] = {}
     for name, value in constants.items():
         found = [place for place in places if f"{place[0]}/{place[1]}" == name]

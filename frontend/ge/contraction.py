@@ -111,7 +111,7 @@ def _einsum(node: NodeContext) -> Value:
 
 
 def _std(node: NodeContext) -> list[Value]:
-    """Standard deviation and mean; `unbiased` divides by one element less."""
+    """Standard deviation and mean; `unbiased` divides by the number of elements minus 1."""
     x = node.tensor("x")
     rank = x.details.rank
     axes = tuple(node.axis(axis, rank) for axis in node.attr_ints("dim")) or tuple(range(rank))
@@ -158,7 +158,7 @@ PAIRS = {
     "softmax": Pair(_read_softmax, _write_softmax),
     "norm": Pair(_read_norm, _write_norm),
 }
-"""What rows name after `by`."""
+"""Functions that rows name after `by`."""
 
 HANDLERS: dict[str, Handler] = {
     "ArgMaxWithValue": _arg_max_with_value,

@@ -1,4 +1,4 @@
-"""If, Case and calls. A call is inlined, and so is a branch that is known beforehand; the others become a `case`."""
+"""If, Case and calls. Calls are inlined, and so are branches known at import; other branches become a `case`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _if(node: NodeContext, call: Call) -> list[Value]:
     condition = node.scope.values[node.reference("cond")]
     count = condition.size if isinstance(condition, np.ndarray) else condition.details.elements
     if count != 1 or isinstance(condition, np.ndarray):
-        # What is not a scalar holds where it has elements.
+        # A non-scalar condition is true if it has elements.
         holds = (
             bool(known_scalar(condition))
             if isinstance(condition, np.ndarray) and count == 1
@@ -65,7 +65,7 @@ def _case(node: NodeContext, call: Call) -> list[Value]:
 def _choice(
     node: NodeContext, call: Call, index: GraphTensor, branches: dict[str, DumpGraph]
 ) -> list[Value]:
-    """A `case` of branches by the names of what is in them."""
+    """A `case` of branches, named by their graphs."""
     arguments = arguments_of(node)
     graphs, found = [], []
     for name, branch in branches.items():

@@ -1,4 +1,4 @@
-"""What a readable dump says, before anything is known of its ops: graphs, nodes, references, attribute values."""
+"""The parsed form of a readable dump, without any knowledge of ops: graphs, nodes, references, attribute values."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class TypeName:
 class TensorText:
     """A tensor as an attribute value: flat, without shape and dtype.
 
-    `items` are numbers and bools. `missing` is "" where all elements are there, else what stands in their place:
+    `items` are numbers and bools. `missing` is "" if all elements are present, else their placeholder:
     `elided` (items are then the first and last ones), `<invalid>` or `<not_supported>`.
     """
 

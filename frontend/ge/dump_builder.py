@@ -1,4 +1,4 @@
-"""A dump in the making: its nodes, and where each tensor of the graph is."""
+"""Builds a dump: its nodes, and the reference of each tensor of the graph."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .document import Dump, DumpGraph, Node, Reference, TensorText
 from .enumerations import dtype_number
 from .signatures import signatures
 
-_KEPT = 1e-4  # relative difference of a number and what is printed of it
+_KEPT = 1e-4  # relative difference between a number and its printed form
 
 
 class DumpBuilder(ExportFrame[Reference]):
@@ -48,7 +48,7 @@ class DumpBuilder(ExportFrame[Reference]):
     ) -> Reference:
         """Append a node, its attributes completed by the defaults in the order of the IR.
 
-        InexpressibleError for a number of which six decimals, as GE prints it, do not hold enough.
+        InexpressibleError for a number that loses too much precision in the six decimals that GE prints.
         """
         for key, value in attrs.items():
             is_number = isinstance(value, float) and math.isfinite(value)
@@ -86,7 +86,7 @@ class DumpBuilder(ExportFrame[Reference]):
         self.node(type_name, op.name, inputs, attrs, count)
         self.bind_unknown(op)
 
-    # What rows write with.
+    # The interface used by rows.
 
     def emit(
         self,
@@ -107,7 +107,7 @@ class DumpBuilder(ExportFrame[Reference]):
         self.whole(op, type_name, inputs, **attrs)
 
     def operand(self, tensor: GraphTensor) -> Reference:
-        """Where a tensor is."""
+        """The reference of a tensor."""
         return self.references[tensor]
 
     def held(self, op: Op, name: str, array: Array) -> Reference:

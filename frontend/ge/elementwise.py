@@ -1,4 +1,4 @@
-"""Elementwise nodes that a row of the table cannot say: read, and written."""
+"""Reads and writes elementwise nodes that a row of the table cannot express."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def _bias_add(node: NodeContext) -> Value:
 
 
 def condition(node: NodeContext, name: str) -> GraphTensor:
-    """Input `name` as bools: what is not 0."""
+    """Input `name` as bools: non-zero is true."""
     return node.converted(node.tensor(name), BOOL)
 
 
@@ -132,7 +132,7 @@ def _masked_fill(node: NodeContext) -> Value:
 
 def _read_select(node: NodeContext, _: str) -> Value:
     chosen, (a, b) = condition(node, "condition"), node.pair()
-    if chosen.details.rank == 1 and a.details.rank > 1:  # it chooses rows
+    if chosen.details.rank == 1 and a.details.rank > 1:  # it selects rows
         chosen = node.reshaped(chosen, (chosen.details.elements,) + (1,) * (a.details.rank - 1))
     return node.make("select", chosen, a, b)
 
@@ -155,7 +155,7 @@ PAIRS = {
     "clip": Pair(_read_clip, _write_clip),
     "select": Pair(_read_select),
 }
-"""What rows name after `by`."""
+"""Functions that rows name after `by`."""
 
 HANDLERS: dict[str, Handler] = {
     "BiasAdd": _bias_add,

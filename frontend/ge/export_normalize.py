@@ -1,4 +1,4 @@
-"""Normalisations as GE nodes. Parameters that the op leaves out are ones and zeros there."""
+"""Writes normalisations as GE nodes. Parameters that the op omits become ones and zeros."""
 
 from __future__ import annotations
 
@@ -77,4 +77,4 @@ EMITTERS: dict[str, Emit] = {
     "instance_norm": _over_groups,
     "batch_norm": _batch_norm,
 }
-"""Our op to how it is written."""
+"""Writers by op name."""

@@ -53,7 +53,7 @@ def _finish(
     flat: bool,
     **attrs: Any,
 ) -> None:
-    """The main node, and behind it a reshape to the op's own sizes where the image was another."""
+    """The main node, followed by a reshape to the op's own sizes if the image was reshaped."""
     if flat:
         y = builder.part(op, type_name, inputs, **attrs)
         builder.whole(op, "Reshape", builder.shaped(op, y, op.outputs[0].details.plain_dims))
@@ -142,4 +142,4 @@ EMITTERS: dict[str, Emit] = {
     "sum_pool": _pool,
     "resize": _resize,
 }
-"""Our op to how it is written."""
+"""Writers by op name."""

@@ -1,4 +1,4 @@
-"""Dump to Graph: ask for all that the text leaves out, then import node by node."""
+"""Imports a dump as a Graph: requests everything that the text omits, then imports node by node."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def load_ge(
 ) -> Graph:
     """Read a GE readable dump. `specs` gives dtype and shape of every `Data` node of the main graph, by its name.
 
-    `constants` are the values the text elides, by node name (`graph/node` in a subgraph); the values it does hold may
-    be given too, where their dtype or rank matters. UserError names all that is missing at once, UnsupportedError all
-    ops that are not supported.
+    `constants` are the values the text elides, by node name (`graph/node` in a subgraph); values in the text may be
+    given too, if their dtype or rank matters. UserError names everything missing at once, UnsupportedError all
+    unsupported ops.
     """
     dump = source if isinstance(source, Dump) else read_ge(source)
     completed = complete(dump, specs or {}, constants or {}, {*HANDLERS, *CONTROL})
@@ -89,7 +89,7 @@ def text_value(node: Node) -> Array:
 
 
 def _import_node(node: Node, scope: Scope) -> None:
-    """Bind the node's outputs: to arrays where it works on small known arrays only, else to new tensors."""
+    """Bind the node's outputs: to arrays if all its inputs are small known arrays, else to new tensors."""
     try:
         results: list[Value] | None = None if node.type in CONTROL else _fold(node, scope)
         if results is None:
@@ -123,7 +123,7 @@ def _run(node: Node, scope: Scope) -> list[Value]:
 
 
 def _check_unused(context: NodeContext, count: int) -> None:
-    """UnsupportedError where an output that the importer does not give is read."""
+    """UnsupportedError if an output that the importer does not provide is used."""
     graph, name = context.scope.source, context.node.name
     read = [r for node in live_nodes(graph) for _, r in node.inputs] + list(graph.results)
     if any(reference.node == name and reference.index >= count for reference in read):
@@ -151,7 +151,7 @@ def _fold(node: Node, scope: Scope) -> list[Value] | None:
 
 
 def _caller(scope: Scope) -> Call:
-    """How a control-flow node imports a graph it names, with values for its Data nodes."""
+    """Lets a control-flow node import a graph it names, with values for its Data nodes."""
 
     def call(
         source: DumpGraph,

@@ -49,7 +49,7 @@ def _write_gather(builder: DumpBuilder, op: Op, type_name: str) -> None:
 
 
 def _scatter_nd(node: NodeContext) -> Value:
-    """Zeros with updates added in; tuples that are given twice add up."""
+    """Zeros with updates added; updates of repeated tuples accumulate."""
     updates, dims = node.tensor("x"), node.ints("shape")
     check_size(f"{node.type} '{node.name}'", updates.details.dtype, dims)
     zeros = node.helper("broadcast", node.constant(0, updates.details.dtype), shape=dims)
@@ -69,7 +69,7 @@ def _tensor_scatter(reduction: str) -> Handler:
 
 
 def _where(node: NodeContext) -> Value:
-    """Where elements are not 0: a size that only values known at import have."""
+    """Indices of non-zero elements: their number is known only for values known at import."""
     found = np.argwhere(node.array("x")).astype(np.int64)
     transposed = "transpose" in node.signature.defaults and node.attr_bool("transpose")
     return np.ascontiguousarray(found.T) if transposed else found

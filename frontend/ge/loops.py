@@ -32,12 +32,12 @@ from .subgraphs import (
 _LOG = logging.getLogger("graphc.ge")
 
 Part = Callable[[Graph, list[Typed], list[GraphTensor]], list[Typed]]
-"""Imports a condition (one bool[] result) or a body into a graph, given the state and what stays the same."""
+"""Imports a condition (one bool[] result) or a body into a graph, given the state and the loop-invariant values."""
 
 
 @dataclass(frozen=True)
 class _Loop:
-    """A `while` in the making."""
+    """Builds a `while`."""
 
     node: NodeContext
     condition: Part
@@ -45,7 +45,7 @@ class _Loop:
     fixed: list[GraphTensor]
 
     def make(self, state: Sequence[Typed]) -> list[Typed]:
-        """The last state. A value of guessed type takes over the type that the body gives it."""
+        """The final state. A value of guessed type takes the type that the body gives it."""
         node, now = self.node, list(state)
         for _ in range(len(now) + 1):
             graph, given = self._begun("body", now)
@@ -85,7 +85,7 @@ class _Loop:
     def _begun(
         self, name: str, state: Sequence[Typed]
     ) -> tuple[Graph, tuple[list[Typed], list[GraphTensor]]]:
-        """A subgraph with its inputs: the state, and what stays the same."""
+        """A subgraph with its inputs: the state and the loop-invariant values."""
         graph = Graph(f"{self.node.name}/{name}")
         inputs: list[Typed] = [
             (graph.make_input(details_of(value), "state"), loose) for value, loose in state
@@ -128,7 +128,7 @@ def _while(node: NodeContext, call: Call) -> list[Value]:
 
 
 def _truth(graph: Graph, value: Value) -> Value:
-    """A condition as a bool[]; what is not a scalar holds where it has elements."""
+    """A condition as a bool[]; a non-scalar is true if it has elements."""
     count = value.size if isinstance(value, np.ndarray) else value.details.elements
     if isinstance(value, np.ndarray) or count != 1:
         return np.array(_holds(value) if isinstance(value, np.ndarray) else bool(count))
@@ -142,7 +142,7 @@ def _holds(array: Array) -> bool:
 
 
 def _unrolled(node: NodeContext, call: Call, carried: list[Typed]) -> list[Typed] | None:
-    """The last state of a loop whose length is known and short; None for any other, without a trace in the graph."""
+    """The final state of a loop whose length is known and short; None for any other, leaving the graph unchanged."""
     condition, body = node.attr_graph("cond"), node.attr_graph("body")
     count, trip, state = len(node.graph.ops), 0, carried
     while trip <= _rounds_to_unroll(body):
@@ -161,7 +161,7 @@ def _unrolled(node: NodeContext, call: Call, carried: list[Typed]) -> list[Typed
 def _for(node: NodeContext, call: Call) -> list[Value]:
     body = node.attr_graph("body")
     carried = _carried(node, first=1)
-    # GE's own example has one result more than carried values: then the first is that of the last iteration.
+    # GE's own example has one result more than carried values: the first is then that of the last iteration.
     extra = len(body.results) == len(carried) + 1 == node.node.outputs
     if not extra and len(body.results) != len(carried):
         counts = f"{len(body.results)} results and {len(carried)} inputs"
@@ -176,7 +176,7 @@ def _for(node: NodeContext, call: Call) -> list[Value]:
         try:
             return bound(node, _counted(node, call, carried, extra))
         except UnsupportedError as error:
-            # A body that uses the counter as a shape or an axis; what was begun is dead and goes with the first pass.
+            # The body uses the counter as a shape or an axis; ops already built are dead and removed by the first pass.
             _LOG.info("%s is unrolled: %s", node.name, error)
     dtype = np.int32 if all(-(2**31) <= v < 2**31 for v in (start, limit)) else np.int64
     own: Typed = (np.array(start, dtype), True)
@@ -192,9 +192,9 @@ def _for(node: NodeContext, call: Call) -> list[Value]:
 
 
 def _counted(node: NodeContext, call: Call, carried: list[Typed], extra: bool) -> list[Typed]:
-    """The `while` of a For: its state is the number of the round, what the body makes of the counter, the values.
+    """The `while` of a For: its state is the iteration number, the body's counter, and the values.
 
-    Rounds k = 0, 1, ... while k * |delta| < |limit - start|; none where delta is 0.
+    Iterations k = 0, 1, ... while k * |delta| < |limit - start|; none if delta is 0.
     """
     body = node.attr_graph("body")
     bounds = [node.scalar(name) for name in ("start", "limit", "delta")]

@@ -17,7 +17,7 @@ from .dump_builder import DumpBuilder
 from .scope import Handler, NodeContext, known_scalar
 
 LARGEST_ARRAY = 1 << 16
-"""Elements up to which a computed constant is kept as an array; what is larger is computed by the graph."""
+"""Limit up to which a computed constant is kept as an array; larger ones are computed by the graph."""
 
 
 def _identity_n(node: NodeContext) -> list[Value]:

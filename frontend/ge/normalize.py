@@ -1,4 +1,4 @@
-"""Normalisations, with the statistics they give beside the result."""
+"""Normalisations, with the statistics they return besides the result."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _rms_norm(node: NodeContext) -> list[Value]:
 
 
 def _batch_norm(node: NodeContext) -> list[Value]:
-    """With the statistics of the batch where the node trains: their variance is then given unbiased."""
+    """With the statistics of the batch in training mode: their variance is then returned unbiased."""
     x = node.tensor("x")
     axis = 1 if node.attr_text("data_format").startswith("NC") else x.details.rank - 1
     scale, offset = (node.tensor_as(name, x.details.dtype) for name in ("scale", "offset"))
@@ -86,7 +86,7 @@ def _bn_infer(node: NodeContext) -> Value:
 
 
 def _group_norm(node: NodeContext) -> list[Value]:
-    """x [N, C, ...]: GE's kernels look at the first two axes alone, whatever data_format says."""
+    """x [N, C, ...]: GE's kernels use only the first two axes, whatever data_format says."""
     x = node.tensor("x")
     gamma, beta = _by_channel(node, x)
     attrs = {"groups": node.attr_int("num_groups"), "epsilon": node.epsilon("eps")}

@@ -35,4 +35,4 @@ WRITERS: dict[str, Write] = {
     **export_sources.EMITTERS,
     **export_windows.EMITTERS,
 }
-"""Our op to what writes it."""
+"""Writers by op name."""

@@ -10,7 +10,7 @@ from typing import Any
 from .document import Dump, DumpGraph, GraphName, Reference, TensorText, TypeName
 
 SHOWN = 6
-"""How many elements a constant may have before its middle is left out."""
+"""Constants with more elements are elided in the middle."""
 
 
 def print_ge(dump: Dump, *, full: bool = False) -> str:

@@ -29,7 +29,7 @@ _OPERAND = re.compile(r"(?:([^\s=,%]+)=)?%(.*)\Z", re.DOTALL)
 _FENCE = re.compile(r"\s*(```|~~~)")
 
 MAX_BYTES = 1 << 30
-"""A dump elides what is large: a bigger file is something else."""
+"""Dumps elide large values: a bigger file is not a dump."""
 
 _MAX_OUTPUTS = 65536
 _SHOWN = 60

@@ -1,4 +1,4 @@
-"""What a node's importer works with: the values known so far, and one node of the dump."""
+"""The context of a node's importer: the values known so far, and one node of the dump."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _MOST_STEPS = 200_000
 
 @dataclass
 class Session:
-    """What all graphs of one import share. `constants` are given by (graph name, node name)."""
+    """The state shared by all graphs of one import. `constants` are given by (graph name, node name)."""
 
     dump: Dump
     constants: Mapping[tuple[str, str], Array]
@@ -51,7 +51,7 @@ class Session:
 class Scope:
     """Values of one graph of the dump by reference, and the graph they are built into.
 
-    `guessed` are the values whose dtype the text did not give: int32 or float32 until something says otherwise.
+    `guessed` are values whose dtype the text did not give: int32 or float32 unless a consumer determines it.
     """
 
     session: Session
@@ -112,7 +112,7 @@ class NodeContext(NodeReader):
         return name in self.operands
 
     def reference(self, name: str) -> Reference:
-        """Where input `name` comes from. UserError where it is not given."""
+        """The reference of input `name`. UserError if it is not given."""
         if name not in self.operands:
             raise self.rule(f"input '{name}' must be given", f"only {sorted(self.operands)}")
         return self.operands[name]
@@ -135,7 +135,7 @@ class NodeContext(NodeReader):
         return self.scope.tensor(self.reference(name))
 
     def tensor_as(self, name: str, dtype: DType) -> GraphTensor:
-        """Input `name`, converted to `dtype` where the file did not say which one it has."""
+        """Input `name`, converted to `dtype` if the file did not give its dtype."""
         reference = self.reference(name)
         x = self.scope.tensor(reference)
         return self.retyped(x, dtype) if reference in self.scope.guessed else x
@@ -267,7 +267,7 @@ class NodeContext(NodeReader):
             raise self.rule(f"attribute '{key}' must name a graph", repr(value))
         return self.scope.session.dump.graph(value.name)
 
-    # What rows ask for.
+    # The interface used by rows.
 
     def read_operand(self, formal: Formal) -> GraphTensor:
         """The input of the operand's name."""

@@ -16,7 +16,7 @@ from .scope import NodeContext
 
 @dataclass(frozen=True)
 class _Part:
-    """What one entry of begin/end/strides takes of its axis; `drop`: the axis goes away."""
+    """The part of an axis selected by one entry of begin/end/strides; `drop`: the axis is removed."""
 
     start: int
     step: int
@@ -69,7 +69,7 @@ def _parts(
     end: Sequence[int],
     strides: Sequence[int],
 ) -> tuple[list[_Part], list[int]]:
-    """What is taken of every axis, and before which axes a new one is put: TensorFlow's bit masks resolved."""
+    """The part selected of every axis, and the positions of new axes: resolves TensorFlow's bit masks."""
     masks = {
         key: node.attr_int(f"{key}_mask")
         for key in ("begin", "end", "ellipsis", "new_axis", "shrink_axis")
@@ -164,7 +164,7 @@ def _read_pad(node: NodeContext, _: str) -> Value:
 def _mirrored(
     node: NodeContext, x: GraphTensor, before: Sequence[int], after: Sequence[int]
 ) -> Value:
-    """Borders that repeat the outermost element: each axis between parts of itself, turned round."""
+    """Symmetric padding, which repeats the outermost element: concatenates each axis with reversed parts of itself."""
     for axis, (first, last) in enumerate(zip(before, after, strict=True)):
         size = x.details.plain_dims[axis]
         if not (0 <= first <= size and 0 <= last <= size):

@@ -1,4 +1,4 @@
-"""What nodes that name graphs share: their arguments, and values that go into subgraphs and come out."""
+"""Shared by nodes that name graphs: their arguments, and the values that enter and leave subgraphs."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def bound(node: NodeContext, results: list[Typed]) -> list[Value]:
 
 
 def entered(graph: Graph, arguments: Mapping[int, Typed]) -> dict[int, Typed]:
-    """The arguments inside a subgraph: arrays as they are, tensors as its inputs."""
+    """The arguments inside a subgraph: arrays unchanged, tensors as its inputs."""
     return {
         index: (
             graph.make_input(value.details, value.name)

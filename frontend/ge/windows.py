@@ -1,4 +1,4 @@
-"""Convolutions, pools and resampling. Images are brought to channels first; layout passes take the transposes away."""
+"""Convolutions, pools and resampling. Images are transposed to channels first; layout passes remove the transposes."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class _Image:
         return tuple(values[self.format.index(letter)] for letter in self.spatial)
 
     def filter(self, dtype_of: GraphTensor) -> GraphTensor:
-        """The weights, of the layout that belongs to the data format, as [N, C, kernel...]."""
+        """The weights, whose layout follows the data format, as [N, C, kernel...]."""
         text = self.plain if self.format[1] == "C" else _layout(f"{self.spatial}CN")
         w = self.node.tensor_as("filter", dtype_of.details.dtype)
         return relaid(self.node, w, text, self.plain)
@@ -73,7 +73,7 @@ def _pads(node: NodeContext, key: str, count: int) -> tuple[tuple[int, ...], tup
 def _same(
     node: NodeContext, sizes: Sequence[int], kernel: Sequence[int], attrs: dict[str, Any]
 ) -> dict[str, Any]:
-    """`before` and `after` with which a window has a place for every `strides` elements; the odd one behind."""
+    """SAME padding: `before` and `after` for one output per `strides` elements; the odd element goes after."""
     strides, dilations = attrs["strides"], attrs.get("dilations", (1,) * len(kernel))
     if min((*strides, *dilations)) < 1:
         raise node.rule("strides and dilations must be 1 or more", f"{strides} and {dilations}")
@@ -230,7 +230,7 @@ def _adaptive(node: NodeContext) -> Value:
 
 
 def _resize_by_size(node: NodeContext) -> Value:
-    """TensorFlow's resize of H and W; where they are follows from the data formats that the dump states."""
+    """TensorFlow's resize of H and W, whose positions follow from the data formats in the dump."""
     x = node.tensor("x")
     size = node.ints("size")
     if x.details.rank != 4 or len(size) != 2:

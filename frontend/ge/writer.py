@@ -1,4 +1,4 @@
-"""Graph to readable dump. The text is lossy by design: shapes of inputs and long constants are not in it."""
+"""Writes a graph as a readable dump. The text is lossy by design: it omits input shapes and long constants."""
 
 from __future__ import annotations
 

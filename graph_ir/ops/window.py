@@ -69,7 +69,7 @@ class Window:
         )
 
     def view(self, x: Array, fill: Any) -> Array:
-        """[..., positions..., kernel...] of x [..., sizes...], padded with `fill`; a read-only view of a padded copy."""
+        """[..., positions..., kernel...] of x [..., sizes...], padded with `fill`; a view of a padded copy."""
         lead, sizes = x.ndim - self.rank, x.shape[x.ndim - self.rank :]
         counts = self.output_sizes(sizes)
         after = [max(end, 0) for end in self.ends(sizes)]

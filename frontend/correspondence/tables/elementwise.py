@@ -160,7 +160,7 @@ ARITHMETIC = (
         pnnx="torch.isinf/Tensor.isinf(input)",
         aten="isinf(self)",
     ),
-    # What has no operator in ONNX is written as several.
+    # Ops without an ONNX operator are written as several nodes.
     Op("rsqrt", onnx="Reciprocal(Sqrt(X)) by rsqrt write only"),
     Op("square", onnx="Mul(X, X) by square write only"),
     Op("trunc", onnx="Where(X < 0, Ceil(X), Floor(X)) by trunc write only"),

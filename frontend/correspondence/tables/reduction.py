@@ -1,4 +1,4 @@
-"""Reductions over axes, the index of the largest or smallest element, softmax, running sums."""
+"""Reductions over axes, the index of the largest or smallest element, softmax, scans."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ROWS = (
         pnnx="torch.logsumexp/Tensor.logsumexp(input | dim=axes, keepdim=keep_dims) by reduce",
         aten="logsumexp(self, dim=axes, keepdim=keep_dims)",
     ),
-    # Of bools the largest element is whether any holds.
+    # The maximum of bools is `any`.
     Op(
         "reduce_any",
         onnx="ReduceMax(data, axes=axes? | keepdims=keep_dims) by reduce write only",
