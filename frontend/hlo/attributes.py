@@ -1,4 +1,4 @@
-"""Attribute values by the names of attributes; a name that is not known has its value kept as text."""
+"""Parses attribute values by attribute name; values of unknown attributes are kept as text."""
 
 from __future__ import annotations
 
@@ -254,7 +254,7 @@ _NAMES_BY_KIND: dict[Callable[[Lexer, str], Attribute], str] = {
     _called_list: "branch_computations called_computations",
 }  # fmt: skip
 PARSERS = {name: parse for parse, names in _NAMES_BY_KIND.items() for name in names.split()}
-"""The parser of each known attribute but the computation-valued ones."""
+"""The parser of each known attribute except computation-valued ones."""
 
 COMPUTATION_VALUED = frozenset(
     [

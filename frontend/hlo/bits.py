@@ -23,7 +23,7 @@ def bitcast(step: Step, x: GraphTensor, dtype: DType) -> GraphTensor:
 
 
 def _bitcast_convert(step: Step) -> GraphTensor:
-    """Narrower elements take a new last axis, the low bits first; wider ones take it away."""
+    """Narrower elements add a new last axis, low bits first; wider ones remove it."""
     x, target = step.tensor(0), step.dtype
     source = x.details.dtype
     if BOOL in (source, target) and source != target:

@@ -1,4 +1,4 @@
-"""What a small scalar computation does, told from its text with names taken out."""
+"""Recognises small scalar computations by their text without names."""
 
 from __future__ import annotations
 

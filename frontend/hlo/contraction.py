@@ -1,4 +1,4 @@
-"""dot: axes brought into the order of a batched matrix product."""
+"""dot: permutes axes into the order of a batched matrix product."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _side(
     batch: tuple[int, ...] = step.attribute(f"{side}_batch_dims", ())
     inner: tuple[int, ...] = step.attribute(f"{side}_contracting_dims", ())
     free = tuple(i for i in range(len(dims)) if i not in batch and i not in inner)
-    # Contracted axes that come first stay there: the product reads a transposed matrix as well.
+    # Leading contracted axes stay there: the product also reads transposed matrices.
     swapped = (*batch, *inner, *free) == tuple(range(len(dims))) and bool(free) and bool(inner)
     order = (*batch, *inner, *free) if swapped else (*batch, *free, *inner)
     sizes = [math.prod(dims[i] for i in group) for group in (free, inner)]

@@ -27,7 +27,7 @@ def _identity(step: Step) -> Any:
 
 
 def _one_or_all(step: Step) -> Any:
-    """Collectives of one replica: what goes in comes out."""
+    """Collectives of one replica are the identity."""
     return tuple(step.operands) if step.shape.is_tuple else step.operands[0]
 
 
@@ -63,7 +63,7 @@ def _map(step: Step) -> Any:
 
 
 def _while(step: Step) -> Any:
-    """A loop in the graph; a short one of known length is unrolled, so that more is known about its values."""
+    """A loop in the graph; a short one of known length is unrolled, so that more of its values are known."""
     condition, body = step.computation("condition"), step.computation("body")
     state = step.operands[0]
     flat = list(flattened(state))
@@ -85,7 +85,7 @@ def _while(step: Step) -> Any:
 
 
 def _conditional(step: Step) -> Any:
-    """A choice in the graph; a branch known beforehand is inlined."""
+    """A branch in the graph; one known at import is inlined."""
     names = step.attribute("branch_computations")
     if names is None:
         names = (step.typed("true_computation", Called), step.typed("false_computation", Called))

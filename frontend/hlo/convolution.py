@@ -1,4 +1,4 @@
-"""convolution: axes brought into the order of the Graph IR's op, what that does not know taken out before."""
+"""convolution: permutes axes into the order of the Graph IR's op and lowers features that it lacks."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _grouped(step: Step, x: GraphTensor, w: GraphTensor) -> tuple[GraphTensor, G
 def _without_gaps(
     step: Step, x: GraphTensor, windows: tuple[WindowDimension, ...]
 ) -> tuple[GraphTensor, dict[str, Any]]:
-    """(x, the op's geometry): zeros between elements and negative edges are made explicit, as they are rare."""
+    """(x, the op's geometry): zeros between elements and negative padding are materialized, as they are rare."""
     before, after = [w.low for w in windows], [w.high for w in windows]
     if any(w.base_dilation > 1 or min(w.low, w.high) < 0 for w in windows):
         edges = (PadRange(w.low, w.high, w.base_dilation - 1) for w in windows)

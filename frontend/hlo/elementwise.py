@@ -1,4 +1,4 @@
-"""Elementwise opcodes. Their Graph ops broadcast, so the same handlers serve scalar bodies applied to arrays."""
+"""Elementwise opcodes. Graph ops broadcast, so the same handlers apply scalar bodies to arrays."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .scope import Handler, Step
 from .syntax import Word
 
 LOGICAL = {"add": "or", "maximum": "or", "multiply": "and", "minimum": "and", "subtract": "xor"}
-"""What arithmetic means for pred."""
+"""The meaning of arithmetic on pred."""
 
 
 def _plain(step: Step) -> GraphTensor:
@@ -69,7 +69,7 @@ def _compare(step: Step) -> GraphTensor:
 
 
 def _total_order(step: Step, direction: str, a: GraphTensor, b: GraphTensor) -> GraphTensor:
-    """-0 before +0 and NaN, of either sign, after everything."""
+    """Total order: -0 before +0, and NaN of either sign last."""
     if direction in ("GT", "LE"):
         a, b = b, a
     less = _precedes(step, a, b)

@@ -1,4 +1,5 @@
-"""HLO to Graph: calls are inlined, tuples taken apart, every instruction of the entry becomes ops of the Graph IR."""
+"""Imports HLO as a Graph: inlines calls, flattens tuples, and maps every instruction of the entry to ops of the Graph
+IR."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ from .shapes import DTYPES, UNBOUNDED, Shape
 from .syntax import Called, Computation, Instruction, Literal, Module
 
 MOST_INLINED = 2_000_000
-"""Instructions a module may have once every call is inlined."""
+"""Limit on a module's instructions after inlining."""
 
 _MOST_CALLS = 64  # computations called from one another
 _OWN = ("parameter", "constant")
@@ -36,8 +37,8 @@ def load_hlo(
 ) -> Graph:
     """Read HLO text, a file or its bytes. `constants`: arrays the text leaves out, by instruction name.
 
-    HLO carries every shape: `specs` can only repeat them. UserError for what is wrong with the text, UnsupportedError
-    for what is not handled, all at once.
+    HLO contains every shape: `specs` can only repeat them. UserError for errors in the text, UnsupportedError for
+    everything not handled, in one message.
     """
     text, label = read_text(source)
     graph = import_hlo(parse_hlo(text, label), constants)
@@ -85,7 +86,7 @@ def import_hlo(module: Module, constants: Mapping[str, Array] | None = None) -> 
 
 
 def _tidy(graph: Graph) -> None:
-    """Drop what no output needs, and put each constant before its first user, which is where it is written."""
+    """Remove ops that no output needs, and move each constant before its first user, where HLO text has it."""
     live: set[int] = set()
     waiting: list[Op] = list(graph.outputs)
     while waiting:
@@ -121,7 +122,7 @@ def _argument(importer: _Importer, parameter: Instruction) -> Any:
 
 
 def _results(entry: Computation, result: Any) -> Iterator[tuple[str, GraphTensor]]:
-    """(name, tensor) of each output; those of a tuple are named after the root and their place."""
+    """(name, tensor) of each output; those of a tuple are named after the root and their position."""
 
     def walk(value: Any, name: str) -> Iterator[tuple[str, GraphTensor]]:
         if isinstance(value, tuple):
@@ -213,7 +214,7 @@ class _Importer:
     def subgraph(
         self, computation: Computation, arguments: Sequence[Any], number: int = 0
     ) -> Graph:
-        """A computation as a graph whose inputs are like all arguments, of which it takes `number`."""
+        """A computation as a graph whose inputs have the types of all arguments, of which it uses `number`."""
         outer = self.graph, self._scalars, self.is_inside
         self.graph, self._scalars, self.is_inside = Graph(computation.name), {}, True
         try:
@@ -228,7 +229,7 @@ class _Importer:
             self.graph, self._scalars, self.is_inside = outer
 
     def scalar_graph(self, computation: Computation) -> Graph:
-        """A scalar computation as a graph of its own."""
+        """A scalar computation as a separate graph."""
         outer = self.graph, self._scalars
         self.graph, self._scalars = Graph(computation.name), {}
         try:
@@ -241,7 +242,7 @@ class _Importer:
             self.graph, self._scalars = outer
 
     def raise_collected(self) -> None:
-        """Raise what was met on the way."""
+        """Raise the errors collected."""
         if self.elided:
             names = ", ".join(f"'{name}'" for name in self.elided)
             raise UserError(
@@ -288,7 +289,7 @@ class _Importer:
                 self._check(instruction, value)
             return value
         except UnsupportedError as error:
-            # The rest is imported all the same, to find everything that is not supported at once.
+            # Continue, to report everything unsupported at once.
             self.unsupported.append(str(error))
             return self._placeholder(step.shape)
         except GraphcError as error:

@@ -17,7 +17,7 @@ _MOST_COMPARED = 2048  # elements of an axis that are all compared with one anot
 
 
 def _starts(step: Step, first: int, rank: int) -> list[GraphTensor]:
-    """One scalar s64 per axis; the old form gives all in one array."""
+    """One scalar s64 per axis; the old form has all in one array."""
     tensors = step.tensors()[first:]
     if len(tensors) == 1 and tensors[0].details.plain_dims == (rank,):
         parts = [step.strided(tensors[0], 0, i, 1, 1) for i in range(rank)]
@@ -51,7 +51,7 @@ def _dynamic_slice(step: Step) -> GraphTensor:
 
 
 def _dynamic_update_slice(step: Step) -> GraphTensor:
-    """The update spread over the whole array, taken where the array lies under it; in a loop one op.
+    """The update expanded to the whole array and selected inside its box; inside a loop, a single op.
 
     That op may write in place (`graph_ir.passes.update_in_place`).
     """
@@ -202,14 +202,14 @@ def _sort(step: Step) -> Any:
 
 
 def _ranked_sort(step: Step, arrays: list[GraphTensor], axis: int) -> Any:
-    """Any comparator, stable: each element counts those before it, which is its place."""
+    """Stable sort with any comparator: the rank of each element is the number of elements before it."""
     dims = arrays[0].details.plain_dims
     size, rank = dims[axis], len(dims)
     if size > _MOST_COMPARED:
         raise step.unsupported(
             f"a comparator other than < or > for more than {_MOST_COMPARED} elements"
         )
-    # Pairs (j, i) lie on two axes in the place of the sorted one.
+    # Pairs (j, i) are on two axes that replace the sorted one.
     pairs = (*dims[:axis], size, size, *dims[axis + 1 :])
     operands = []
     for x in arrays:
@@ -225,7 +225,7 @@ def _ranked_sort(step: Step, arrays: list[GraphTensor], axis: int) -> Any:
     tied = step.make("and", step.make("not", after), step.make("lt", j, i))
     count = step.cast(step.make("or", before, tied), S64)
     place = step.make("reduce_sum", count, axes=(axis,), keep_dims=False)
-    # places[r] = the element whose place is r, found the same way.
+    # places[r] = the element of rank r, found the same way.
     wide = step.reshaped(place, (*dims[:axis], 1, *dims[axis:]))
     hit = step.make("eq", wide, j)
     found = step.make("reduce_sum", step.make("select", hit, i, step.constant(0)), axes=(axis + 1,))

@@ -176,7 +176,7 @@ class Writer:
         return self.emit("broadcast", [x], x.dtype, dims, f"dimensions={{{axes}}}", op.name)
 
     def broadcast(self, x: Value, dims: Sequence[int], name: str = "") -> Value:
-        """X repeated as NumPy does: axes of size 1 are taken out, the others keep their places."""
+        """X repeated as NumPy does: axes of size 1 are removed, the others keep their order."""
         dims = tuple(dims)
         if x.dims == dims:
             return x

@@ -1,7 +1,7 @@
 """The tokens of HLO text: one compiled `re`, matched on demand.
 
 On demand, because the text after `backend_config=` is JSON, not HLO: the parser asks for the next token or for a raw
-value, whichever the grammar wants at that place. A plain shape such as `f32[4,32]{1,0}` is one token, which is what
+value, whichever the grammar expects there. A plain shape such as `f32[4,32]{1,0}` is one token, which is what
 makes the parser fast.
 """
 
@@ -52,7 +52,7 @@ MOST_NESTED = 64
 
 
 class Lexer:
-    """A text and the current token: `kind`, `text` and where it lies (`start`, `end`).
+    """A text and the current token: `kind`, `text` and its position (`start`, `end`).
 
     `kind` is the name of a group of the pattern above; of punctuation it is the text itself.
     """
@@ -68,7 +68,7 @@ class Lexer:
         self.advance()
 
     def advance(self) -> None:
-        """Go to the next token. UserError where there is none."""
+        """Advance to the next token. UserError if there is none."""
         found = self._match(self.source, self.end)
         if found is None:
             raise self._no_token()
@@ -144,7 +144,7 @@ class Lexer:
         raise self.error(f"'{self.source[place]}' must be closed before the end of the text", place)
 
     def skip_blanks(self) -> int:
-        """Where the next token starts, without reading it."""
+        """The start of the next token, without consuming it."""
         found = _SKIP.match(self.source, self.end)
         return found.end() if found else self.end
 
@@ -153,7 +153,7 @@ class Lexer:
         return self.origin.error(message, place)
 
     def expected(self, what: str) -> GraphcError:
-        """The error that the current token is not what the grammar wants."""
+        """The error for a token that the grammar does not expect."""
         got = "the end of the text" if self.kind == "end" else _shown(self.source, self.start)
         return self.error(f"expected {what}, got {got}", self.start)
 

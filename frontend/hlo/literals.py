@@ -25,11 +25,11 @@ _MANTISSA = {"float16": 10, "bfloat16": 7, "float32": 23, "float64": 52}
 _BITS: dict[int, type[np.unsignedinteger]] = {2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 MOST_ELEMENTS = 1 << 27
-"""Of an array made while reading: 1 GiB of the widest type."""
+"""Limit for arrays created while reading: 1 GiB of the widest type."""
 
 
 def parse_literal(text: str, shape: Shape) -> Literal:
-    """The value of `text`, which must have this shape. UserError, without a position, where it has not."""
+    """The value of `text`, which must have this shape; else a UserError without a position."""
     if shape.type in BITLESS:
         raise UserError(f"a constant cannot be of type {shape.type}")
     if "/" in text:
@@ -47,7 +47,7 @@ def parse_literal(text: str, shape: Shape) -> Literal:
 
 
 def _tuple(pieces: list[str], shape: Shape) -> Literal:
-    """Tuples nest as deep as the shape, whose depth is bounded."""
+    """Tuples are nested as deeply as the shape, whose depth is bounded."""
     _take(pieces, "(", shape)
     parts = []
     for index, element in enumerate(shape.elements):
@@ -98,7 +98,7 @@ class _Braces:
         self.elided = False
 
     def meet(self, piece: str) -> None:
-        """Take in one piece but a comma."""
+        """Process one token other than a comma."""
         if piece == "{":
             self._open()
         elif piece == "}":
@@ -125,7 +125,7 @@ class _Braces:
         return self.leaves
 
     def error(self, got: str) -> UserError:
-        """The error that the structure is another."""
+        """The error for a different structure."""
         return UserError(f"a literal must have the structure of {self.shape.logical()}, got {got}")
 
     def _open(self) -> None:
@@ -216,7 +216,7 @@ def _floats(leaves: list[str], shape: Shape) -> np.ndarray:
 
 
 def _nan(leaf: str, dtype: np.dtype) -> Any:
-    """A NaN with the written payload; without it where the type has no room."""
+    """A NaN with the given payload, dropped if the type has no room for it."""
     sign, payload = _PAYLOAD.fullmatch(leaf).groups()  # type: ignore[union-attr]
     mantissa = _MANTISSA.get(dtype.name)
     if mantissa is None:

@@ -66,7 +66,7 @@ def _reverse(step: Step) -> GraphTensor:
 
 
 def reverse(step: Step, x: GraphTensor, axes: tuple[int, ...]) -> GraphTensor:
-    """X backwards along some axes."""
+    """X reversed along some axes."""
     dims = x.details.plain_dims
     turned = [axis for axis in axes if dims[axis] > 1]
     if not turned or not x.details.elements:
@@ -88,7 +88,7 @@ def _pad(step: Step) -> GraphTensor:
 def pad(
     step: Step, x: GraphTensor, value: GraphTensor, ranges: tuple[PadRange, ...]
 ) -> GraphTensor:
-    """X with elements `value` added between its own and at the edges; negative edges crop."""
+    """X with elements `value` inserted between its own and at the edges; negative edges crop."""
     if not any(any(p) for p in ranges):
         return x
     filling = step.known(value)
@@ -116,7 +116,7 @@ def _edges(
 
 
 def _spread(step: Step, x: GraphTensor, axis: int, gap: int, value: float) -> GraphTensor:
-    """`gap` elements between neighbours of an axis: added behind each as an axis of its own, the last ones cut off."""
+    """`gap` elements between neighbours along an axis: padded on a separate axis, then the last ones are cropped."""
     dims = x.details.plain_dims
     cells = step.reshaped(x, (*dims[: axis + 1], 1, *dims[axis + 1 :]))
     after = [0] * (len(dims) + 1)
@@ -138,7 +138,7 @@ def _iota(step: Step) -> GraphTensor:
 
 
 def _bitcast(step: Step) -> GraphTensor:
-    """The physical buffer read anew: logical axes are brought into memory order, reshaped, and back."""
+    """Reinterpret the physical buffer: permute axes to memory order, reshape, and permute back."""
     x = step.tensor(0)
     if x.details.dtype != step.dtype:
         if BOOL in (x.details.dtype, step.dtype) or x.details.dtype.bits != step.dtype.bits:

@@ -1,4 +1,4 @@
-"""batch-norm-inference, -training and -grad, as the arithmetic they stand for."""
+"""batch-norm-inference, -training and -grad, as arithmetic."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .scope import Handler, Step
 
 
 class _Features:
-    """The operand of a batch norm and the axis whose positions are normalised apart from one another."""
+    """The operand of a batch norm and its feature axis."""
 
     def __init__(self, step: Step) -> None:
         self.step = step
@@ -76,7 +76,7 @@ def _gradient(step: Step) -> Any:
     product = features.sum(step.make("mul", dy, centred))
     d_offset = features.sum(dy)
     count = features.scalar(features.count)
-    # What of dy moves the mean and what moves the deviation has no effect on y.
+    # The components of dy along the mean and the deviation have no effect on y.
     square = step.make("mul", inverse, inverse)
     lean = step.make("mul", centred, features.wide(step.make("mul", square, product)))
     rest = step.make("sub", step.make("mul", dy, count), features.wide(d_offset))

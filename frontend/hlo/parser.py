@@ -1,8 +1,8 @@
 """HLO text to its syntax tree, in all three dialects: `%` and operand shapes, bare names, stack-frame tables.
 
 The parser is a hand-written LL(1) one over the lexer's single compiled `re`. lark's LALR engine was measured first, fed
-the same tokens by a custom lexer class: 0.87 s for the bare tree of 13,000 instructions, nothing made of it, where this
-parser takes 0.33 s for the finished syntax tree; the target is 1.0 s.
+the same tokens by a custom lexer class: 0.87 s for the bare tree of 13,000 instructions, without building anything,
+where this parser takes 0.33 s for the finished syntax tree; the target is 1.0 s.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _IMPLICIT_ENTRY = "entry"
 
 @collector_paused()
 def parse_hlo(text: str, label: str = "text") -> Module:
-    """Parse HLO text and check every shape; shapes that are left out are filled in. `label` names the file in messages.
+    """Parse HLO text and check every shape; omitted shapes are filled in. `label` names the file in messages.
 
-    UserError with label, line and column for whatever is wrong with the text.
+    UserError with label, line and column for any error in the text.
     """
     return check_shapes(parse_syntax(text, label))
 
@@ -311,7 +311,7 @@ class _Parser:
     def nested(
         self, body: _Body, opcode: str, shape: Shape | None, place: int, bare: bool
     ) -> Operand:
-        """An operation written as an operand: it becomes an instruction of its own."""
+        """An operation written as an operand: it becomes a separate instruction."""
         self.enter(place)
         made = self.operation(body, "", opcode, shape, place, bare)
         self.depth -= 1

@@ -1,7 +1,7 @@
 """rng-bit-generator: the counter-based generators of XLA, which give the same bits everywhere.
 
-Threefry-2x32 and Philox-4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011). Which counter
-makes which element, and how words are joined, is XLA's choice and is kept to.
+Threefry-2x32 and Philox-4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011). The mapping of
+counters to elements and the order of words follow XLA.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def _rng_bit_generator(step: Step) -> Any:
 def _three_fry_bits(
     step: Step, key: GraphTensor, counter: GraphTensor, dims: tuple[int, ...], dtype: DType
 ) -> tuple[GraphTensor, int]:
-    """(bits, how far the counter goes). Each call of the cipher gives two words: one element of 64 bits, or two."""
+    """(bits, the increment of the counter). Each call of the cipher gives two words: one element of 64 bits, or two."""
     if dtype.bits == 64:
         low, high = _three_fry(
             step, _words(step, key), _words(step, _counters(step, counter, dims))

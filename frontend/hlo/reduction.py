@@ -1,6 +1,6 @@
-"""reduce and reduce-window: known bodies by the reductions of the Graph IR, any other one in a tree of steps.
+"""reduce and reduce-window: known bodies map to reductions of the Graph IR, others to a tree of steps.
 
-The order of combination is left open by HLO, so log2(n) steps, each applying the body to halves of an array, do.
+HLO leaves the order of combination open, so log2(n) steps that apply the body to halves of an array suffice.
 """
 
 from __future__ import annotations

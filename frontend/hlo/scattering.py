@@ -1,4 +1,4 @@
-"""scatter and select-and-scatter: places computed for whole runs of elements, then the scatter of the Graph IR."""
+"""scatter and select-and-scatter: computes indices of whole runs of elements for the scatter of the Graph IR."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _combination(step: Step, body: Computation, data: list[GraphTensor]) -> dict
 
 
 class _Target:
-    """Where the updates of one scatter go: windows of updates, laid over the operand at starts that indices give.
+    """The targets of a scatter's updates: windows over the operand that start at given indices.
 
     `order` brings the updates' axes into the order scatter axes, window axes; the last window axes that lie in one
     piece in the operand make up a `run`.
@@ -76,7 +76,7 @@ class _Target:
         found = zip(kept, (sizes[axis] for axis in window_axes), strict=True)
         self.window = dict(found)
         self.run = 1
-        self.outside = list(kept)  # window axes that a run does not hold
+        self.outside = list(kept)  # window axes outside the runs
         for axis in reversed(range(len(self.dims))):
             if axis not in self.window:
                 break
@@ -120,7 +120,8 @@ class _Target:
         return self.step.positions(axis, len(self.batch), self.batch[axis])
 
     def _spread(self, place: GraphTensor) -> GraphTensor:
-        """A place for each run of each window. Offsets stay below the operand's size, so what is outside remains so."""
+        """An index for each run of each window. Offsets stay below the operand's size, so out-of-range runs remain
+        so."""
         step, rank = self.step, len(self.batch) + len(self.outside)
         place = step.reshaped(place, (*self.batch, *(1 for _ in self.outside)))
         for number, axis in enumerate(self.outside):
@@ -130,7 +131,7 @@ class _Target:
 
 
 def _select_and_scatter(step: Step) -> GraphTensor:
-    """The element that `select` keeps of each window gets the source's element at the window's place."""
+    """The element selected in each window receives the source's element for that window."""
     x, source, initial = step.tensors()
     windows = step.typed("window", Window).dimensions
     if any(w.base_dilation > 1 or w.window_dilation > 1 or w.reversal for w in windows):
@@ -144,7 +145,7 @@ def _select_and_scatter(step: Step) -> GraphTensor:
 def _selected(
     step: Step, x: GraphTensor, windows: tuple[WindowDimension, ...], sizes: tuple[int, ...]
 ) -> GraphTensor:
-    """Flat places in x, -1 for a window that holds no element; window elements are compared one after the other."""
+    """Flat indices into x, -1 for a window without elements; window elements are compared sequentially."""
     body = step.computation("select")
     value: GraphTensor | None = None
     place = found = step.constant(-1)
@@ -169,7 +170,7 @@ def _window_element(
     sizes: tuple[int, ...],
     offsets: tuple[int, ...],
 ) -> tuple[GraphTensor, GraphTensor, GraphTensor]:
-    """(values, flat places in x, whether they lie inside) of one element of every window."""
+    """(values, flat indices into x, whether they are inside) of one element of every window."""
     dims = x.details.plain_dims
     rank = len(dims)
     value, place, inside = x, step.constant(0), step.constant(True, BOOL)

@@ -1,4 +1,4 @@
-"""What the importer of an instruction works with: its operands, the graph, and computations to inline."""
+"""The context of an instruction's importer: its operands, the graph, and computations to inline."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ Handler = Callable[["Step"], Any]
 """Imports one kind of instruction: its value."""
 
 _MOST_KNOWN = 1 << 20  # elements of a value that is computed at import
-_MOST_WALKED = 4096  # ops looked at to find out whether a value is known
+_MOST_WALKED = 4096  # ops visited to determine whether a value is known
 _OWN_SHAPES = frozenset(("matmul_core", "convolution", "gather", "gather_elements", "concat"))
 _Kind = TypeVar("_Kind")
 
 
 class Inliner(Protocol):
-    """What a step needs of the importer."""
+    """The interface to the importer."""
 
     module: Module
     graph: Graph
     known: Known
     is_inside: bool
-    """Whether what is imported is a branch or the body of a loop."""
+    """Whether a branch or the body of a loop is being imported."""
 
     def make_constant(self, array: Array, name: str) -> GraphTensor:
         """A constant of the graph; scalars of one value are one."""
@@ -42,7 +42,7 @@ class Inliner(Protocol):
         """The value of a computation for these arguments."""
 
     def scalar_graph(self, computation: Computation) -> Graph:
-        """A scalar computation as a graph of its own."""
+        """A scalar computation as a separate graph."""
 
     def subgraph(
         self, computation: Computation, arguments: Sequence[Any], number: int = 0
@@ -60,7 +60,7 @@ class Known:
         self._values: dict[GraphTensor, Array | None] = {}
 
     def __call__(self, tensor: GraphTensor) -> Array | None:
-        """The value, or None where it depends on an input or is large."""
+        """The value, or None if it depends on an input or is large."""
         if tensor in self._values:
             return self._values[tensor]
         order = self._needed(tensor)
@@ -69,7 +69,7 @@ class Known:
         return self._values.get(tensor)
 
     def _needed(self, tensor: GraphTensor) -> list[Op]:
-        """Ops to evaluate before the tensor is known, in order; none where one of them never is."""
+        """Ops to evaluate before the tensor is known, in order; empty if one of them cannot be."""
         stack, order, seen = [(tensor.producer_owner, False)], [], set()
         while stack:
             op, ready = stack.pop()
@@ -99,8 +99,8 @@ class Known:
 class Step:
     """One instruction with the values of its operands.
 
-    `is_mapped`: the instruction stands in a scalar computation that is applied to every element of arrays, so its
-    written shape says nothing but the type.
+    `is_mapped`: the instruction is part of a scalar computation applied to every element of arrays, so only the type of
+    its written shape matters.
     """
 
     def __init__(
@@ -181,12 +181,12 @@ class Step:
     # Errors.
 
     def fail(self, message: str) -> GraphcError:
-        """What is wrong with the instruction."""
+        """An error about the instruction."""
         i = self.instruction
         return self.owner.module.origin.error(f"{i.opcode} '{i.name}': {message}", i.place)
 
     def unsupported(self, what: str) -> GraphcError:
-        """What graphc does not handle."""
+        """The error for something graphc does not handle."""
         i = self.instruction
         return self.owner.module.origin.error(
             f"{i.opcode} '{i.name}': {what} is not supported", i.place, UnsupportedError
@@ -197,7 +197,7 @@ class Step:
     def make(self, op_name: str, *inputs: GraphTensor, **attrs: Any) -> GraphTensor:
         """Append an op named after the instruction; operands of elementwise ops are brought to one shape first.
 
-        HLO broadcasts nowhere but where it says so; with the same rule a graph that is written and read stays the same.
+        HLO broadcasts only explicitly; following the same rule, a graph that is written and read back stays the same.
         """
         if len(inputs) > 1 and op_name not in _OWN_SHAPES:
             first = inputs[0].details.plain_dims
@@ -276,7 +276,7 @@ def flattened(value: Any) -> Iterator[GraphTensor]:
 
 
 def restored(like: Any, tensors: Iterable[GraphTensor]) -> Any:
-    """The value of the form of `like` (a value or a shape) that `flattened` gives these tensors of."""
+    """The inverse of `flattened`: these tensors in the structure of `like` (a value or a shape)."""
     left = iter(tensors)
 
     def take(form: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Every instruction's shape against the one its operands give: the best early detector of mistakes."""
+"""Checks every instruction's shape against the one inferred from its operands: the best early check for mistakes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _COMPUTED_SHAPES = Callable[[Site], "Shape | None"]
 
 
 def check_shapes(module: Module) -> Module:
-    """The module with every instruction's shape filled in. UserError where one is not what the operands give."""
+    """The module with every instruction's shape filled in. UserError if one differs from the inferred shape."""
     checked: dict[str, Computation] = {}
     for name, computation in module.computations.items():
         checked[name] = _Checker(module, checked, computation).run()

@@ -1,4 +1,4 @@
-"""The shape rule of each opcode but those with windows and index maps."""
+"""The shape rules of opcodes without windows and index maps."""
 
 from __future__ import annotations
 
@@ -382,4 +382,4 @@ RULES: dict[str, Rule] = {
     "batch-norm-training": _batch_norm(2), "batch-norm-grad": _batch_norm(3), "rng-bit-generator": _random_bits,
     **WINDOW_RULES,
 }  # fmt: skip
-"""Opcode to rule; what is not here has the shape that is written."""
+"""Opcode to rule; other opcodes have the written shape."""

@@ -1,4 +1,4 @@
-"""What a shape rule looks at: one instruction, the shapes of its operands, and the computations it calls."""
+"""The context of a shape rule: one instruction, the shapes of its operands, and the computations it calls."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class Site:
         return [p.shape for p in computation.parameters if p.shape is not None], result
 
     def takes(self, name: str, parameters: Sequence[Shape], given: Sequence[Shape]) -> None:
-        """Check that a computation's parameters are what it is given."""
+        """Check a computation's parameters against its arguments."""
         fits = len(parameters) == len(given) and all(
             p.matches(g) for p, g in zip(parameters, given, strict=True)
         )

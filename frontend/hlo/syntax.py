@@ -37,7 +37,7 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Raw:
-    """A value nothing is made of (metadata, sharding, ...): its text, brackets and quotes included."""
+    """An uninterpreted value (metadata, sharding, ...): its text, brackets and quotes included."""
 
     text: str
 
@@ -146,7 +146,7 @@ class Literal:
 
 
 class Operand(NamedTuple):
-    """What an instruction reads: the name of an earlier one, `path` into its tuple, the shape if it is written."""
+    """An operand: the name of an earlier instruction, `path` into its tuple, the shape if it is written."""
 
     name: str
     path: tuple[int, ...] = ()

@@ -18,7 +18,7 @@ from .writer_table import WRITERS
 
 
 def write_hlo(graph: Graph) -> str:
-    """HLO text that computes what the graph computes. UnsupportedError with every op HLO is not written for.
+    """HLO text equivalent to the graph. UnsupportedError naming every op that cannot be written as HLO.
 
     The result is always a tuple. Names of inputs are kept as far as HLO allows; composite ops are written as their
     parts.
@@ -47,7 +47,7 @@ def _write_op(writer: Writer, op: Op) -> Value:
 
 
 def _decomposed(graph: Graph) -> Graph:
-    """A copy without composite ops, in subgraphs neither."""
+    """A copy without composite ops, also in subgraphs."""
     graph = graph.copy()
     decompose(graph, LowerContext(Target("generic")))
     for op in graph.ops:

@@ -1,4 +1,4 @@
-"""Choices and loops as HLO: conditional and while, their subgraphs as computations of one tuple."""
+"""Writes branches and loops as HLO: conditional and while, with subgraphs as computations of one tuple."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def write_case(writer: Writer, op: Op) -> Value:
 
 
 def write_while(writer: Writer, op: Op) -> Value:
-    """What stays the same for all rounds goes round with the state."""
+    """Loop-invariant values are carried with the state."""
     assert isinstance(op, While)
     inputs = [writer.value(x) for x in op.inputs]
     condition = _computation(writer, op.condition, is_condition=True)

@@ -1,4 +1,4 @@
-"""Elementwise ops and reductions as HLO: common ones one to one, all others from their formulas."""
+"""Writes elementwise ops and reductions as HLO: common ones one to one, all others from their formulas."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def write_elementwise(writer: Writer, op: Op) -> Value:
         return _compare(writer, op.op_name, operands, op.name)
     wide = [writer.cast(v, v.dtype.accumulator) for v in operands]
     formula = _Formula(writer, wide, details.plain_dims)
-    if op.op_name == "div_constant":  # its formula is a way to divide that XLA need not take
+    if op.op_name == "div_constant":  # its formula is an implementation detail of division
         divisor = formula.constant(op.attrs["divisor"], wide[0].dtype)
         return writer.cast(writer.same("divide", wide[0], divisor), details.dtype)
     result = formula.write(elementwise_formula(op))

@@ -1,4 +1,4 @@
-"""scatter as HLO: flat arrays, one index a run, with the reduction or the body as a computation."""
+"""Writes scatter as HLO: flat arrays, one index per run, with the reduction or the body as a computation."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .instruction_writer import Value, Writer, tuple_text
 
 
 def write_scatter(writer: Writer, op: Op) -> Value:
-    """HLO drops a window that does not lie inside the array as a whole, as the op does with a run."""
+    """HLO drops a window that is not entirely inside the array, as the op does with runs."""
     assert isinstance(op, Scatter)
     count, run, details = op.count, op.run, op.outputs[0].details
     size, runs = details.elements, op.inputs[0].details.elements

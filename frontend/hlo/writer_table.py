@@ -105,7 +105,7 @@ def _pad(writer: Writer, op: Op) -> Value:
 def _bordered(
     writer: Writer, x: Value, before: Sequence[int], after: Sequence[int], mode: str
 ) -> Value:
-    """Edges, reflections and the other end's elements are picked axis by axis."""
+    """Gathers edge, reflected and wrapped elements axis by axis."""
     for axis, (b, a) in enumerate(zip(before, after, strict=True)):
         size = x.dims[axis]
         if not (a or b) or not size:
@@ -144,7 +144,7 @@ def _matmul(writer: Writer, op: Op) -> Value:
 
 
 def _wrapped(writer: Writer, tensor: GraphTensor, size: int) -> Value:
-    """Negative indices counted from the back, s64; those that cannot be negative as they are."""
+    """Negative indices counted from the back, as s64; indices that cannot be negative are unchanged."""
     indices = writer.cast(writer.value(tensor), S64)
     value = writer.known(tensor)
     limits = clamp_limits(tensor, writer.known)
@@ -172,7 +172,7 @@ def _update_slice(writer: Writer, op: Op) -> Value:
 
 
 def _gather_elements(writer: Writer, op: Op) -> Value:
-    """A gather of single elements, whose index rows hold the element's own place on the other axes."""
+    """A gather of single elements, whose index rows contain the element's own position on the other axes."""
     assert isinstance(op, GatherElements)
     x, indices = (writer.value(t) for t in op.inputs)
     wrapped = _wrapped(writer, op.inputs[1], x.dims[op.axis])
@@ -219,4 +219,4 @@ WRITERS: dict[str, Callable[[Writer, Op], Value]] = {
     **dict.fromkeys(("max_pool", "min_pool", "sum_pool", "prod_pool"), write_pool),
     **dict.fromkeys(("cum_sum", "cum_prod"), write_cumulative),
 }
-"""Op name to what writes it; elementwise ops and reductions are written from their formulas."""
+"""Writers by op name; elementwise ops and reductions are written from their formulas."""

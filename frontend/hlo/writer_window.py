@@ -1,4 +1,4 @@
-"""Convolutions, pools and running sums as HLO: operations with a window."""
+"""Writes convolutions, pools and scans as HLO operations with a window."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def write_convolution(writer: Writer, op: Op) -> Value:
 
 
 def write_pool(writer: Writer, op: Op) -> Value:
-    """A reduce-window over all axes; padding behind the input is as much as the last window needs."""
+    """A reduce-window over all axes; padding after the input is what the last window needs."""
     assert isinstance(op, WindowReduce)
     x, out = op.inputs[0].details, op.outputs[0].details
     window = op.window
@@ -42,7 +42,7 @@ def write_pool(writer: Writer, op: Op) -> Value:
 
 
 def write_cumulative(writer: Writer, op: Op) -> Value:
-    """A window as long as the axis, all but one element of it in the padding at first."""
+    """A window as long as the axis, which starts with all but one element in the padding."""
     assert isinstance(op, CumSum | CumProd)
     dims, axis = op.outputs[0].details.plain_dims, op.axis
     if not op.outputs[0].details.elements:

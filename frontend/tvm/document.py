@@ -1,4 +1,4 @@
-"""What a graph JSON says: nodes, entries (tensors) and their types."""
+"""The contents of a graph JSON: nodes, entries (tensors) and their types."""
 
 from __future__ import annotations
 

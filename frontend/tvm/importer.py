@@ -1,4 +1,4 @@
-"""Graph JSON to Graph: kernels expanded into operators as far as name, attributes and shapes determine them."""
+"""Imports a graph JSON: expands kernels into operators as far as name, attributes and shapes determine them."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def load_tvm(
     """Read a graph JSON. `constants` are its parameters by name; those not given are taken from the `.params` file of
     the same name, if there is one.
 
-    `attrs` are attributes a kernel's name does not tell, such as {"node.axis": "1"} or, for one operator of a node,
-    {"node.nn_softmax.axis": "1"}. UserError for what is wrong, UnsupportedError for all that is not supported or not
-    determined, at once.
+    `attrs` are attributes not given by a kernel's name, such as {"node.axis": "1"} or, for one operator of a node,
+    {"node.nn_softmax.axis": "1"}. UserError for errors in the file, UnsupportedError for everything unsupported or
+    undetermined, in one message.
     """
     graph = source if isinstance(source, TvmGraph) else read_tvm(source)
     beside = Path(source).with_suffix(".params") if isinstance(source, (str, os.PathLike)) else None
@@ -189,9 +189,9 @@ class _Importer:
             return
         if (
             not known and self.source.types is None
-        ):  # nothing can follow a node whose type is unknown
+        ):  # consumers of a node of unknown type cannot be imported
             raise UnsupportedError(f"{self.source.label}: {'; '.join(self.problems)}")
-        for index, details in enumerate(known):  # so that the faults of later nodes are found too
+        for index, details in enumerate(known):  # so that errors in later nodes are found too
             self.values[Entry(number, index)] = self.graph.make_input(details, "unknown")
 
     def value(self, entry: Entry) -> GraphTensor:
@@ -293,14 +293,14 @@ class _Importer:
     def result_of(
         self, rest: Sequence[str], results: Sequence[LogicalTensor]
     ) -> LogicalTensor | None:
-        """What is known of a step's result: that of the kernel, where what follows keeps it."""
+        """The known type of a step's result: that of the kernel, if the later steps preserve it."""
         keeps = all(name in ELEMENTWISE and name != "cast" for name in rest)
         return results[0] if keeps and len(results) == 1 else None
 
     def final_of(
         self, rest: Sequence[str], results: Sequence[LogicalTensor]
     ) -> LogicalTensor | None:
-        """What the kernel gives, where what follows a step works element by element."""
+        """The kernel's result type, if all later steps are elementwise."""
         keeps = all(name in ELEMENTWISE or name in BROADCASTING for name in rest)
         return results[0] if keeps and len(results) == 1 else None
 
@@ -316,7 +316,7 @@ class _Importer:
     def check_results(
         self, node: Node, made: Sequence[GraphTensor], known: Sequence[LogicalTensor]
     ) -> None:
-        """What the operators give must be what the file says the kernel gives."""
+        """The operators' result must have the kernel's type given in the file."""
         if not known:
             return
         got = [tensor.details for tensor in made]

@@ -1,4 +1,4 @@
-"""Parts, copies and orders of elements: split, stack, pad, tile, gather, topk, one_hot."""
+"""Splitting, copying and ordering elements: split, stack, pad, tile, gather, topk, one_hot."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _split(op: OperatorContext) -> list[GraphTensor]:
 
 
 def _bounds(op: OperatorContext, size: int) -> list[int]:
-    """Where pieces begin, and the end: equal ones for a number, those between the positions of a list."""
+    """The boundaries of pieces: equal pieces for a number, those between the positions of a list."""
     value = op.attr("indices_or_sections")
     if isinstance(value, int) and not isinstance(value, bool):
         if value < 1 or size % value:
