@@ -10,14 +10,14 @@ import numpy as np
 
 from ...base.errors import GraphcError, InternalError, UnsupportedError
 from ...graph_ir import ops  # noqa: F401 - fills the registry
-from ...graph_ir.ir.graph import Array, Graph, GraphTensor
+from ...graph_ir.ir.graph import Array, Graph
+from ..folding import fold, is_foldable
 from ..op_builder import Value
 from ..shape_spec import InputSpec, check_size
 from .completion import complete, data_index, is_source
 from .control import HANDLERS as CONTROL
 from .document import Dump, DumpGraph, Node, Reference, TensorText
 from .liveness import live_nodes
-from .movement import LARGEST_ARRAY
 from .op_table import HANDLERS
 from .reader import read_ge
 from .scope import NodeContext, Scope, Session
@@ -131,23 +131,12 @@ def _check_unused(context: NodeContext, count: int) -> None:
 
 
 def _fold(node: Node, scope: Scope) -> list[Value] | None:
-    """Evaluate a node of small known arrays with the NumPy references of its graph ops; None for any other node.
-
-    This is how the shape computations of a dump (Shape, Pack, Fill, ...) become static shapes.
-    """
+    """The outputs of a node of small known arrays; None for any other node."""
     known = {reference: scope.values[reference] for _, reference in node.inputs}
-    if not all(isinstance(v, np.ndarray) and v.size <= LARGEST_ARRAY for v in known.values()):
+    if not is_foldable(known.values()):
         return None
-    scratch = replace(scope, graph=Graph("scratch"), values=known, constants={})
-    results = _run(node, scratch)
-    sizes = (y.details.elements for op in scratch.graph.ops for y in op.outputs)
-    if any(size > LARGEST_ARRAY for size in sizes):
-        return None
-    for value in results:
-        if isinstance(value, GraphTensor):
-            scratch.graph.make_output(value)
-    arrays = iter(scratch.graph.evaluate([]))
-    return [next(arrays) if isinstance(value, GraphTensor) else value for value in results]
+    inner = replace(scope, values=known, constants={})
+    return fold(lambda scratch: _run(node, replace(inner, graph=scratch)))
 
 
 def _caller(scope: Scope) -> Call:

@@ -16,9 +16,6 @@ from ..shape_spec import check_size
 from .dump_builder import DumpBuilder
 from .scope import Handler, NodeContext, known_scalar
 
-LARGEST_ARRAY = 1 << 16
-"""Limit up to which a computed constant is kept as an array; larger ones are computed by the graph."""
-
 
 def _identity_n(node: NodeContext) -> list[Value]:
     return list(node.tensors("x"))

@@ -8,13 +8,11 @@ import numpy as np
 
 from ...base.dtypes import from_numpy
 from ...graph_ir.ir.graph import Array
+from ..folding import LARGEST_ARRAY
 from ..op_builder import Value
 from ..shape_spec import check_size
 from .scope import Handler, NodeContext
 from .tensors import to_dtype
-
-LARGEST_ARRAY = 1 << 16
-"""Elements up to which a computed constant is kept as an array; what is larger is computed by the graph."""
 
 
 def _constant(node: NodeContext) -> Value:

@@ -11,9 +11,9 @@ from onnx import GraphProto, ModelProto, NodeProto
 from ...base.errors import GraphcError, InternalError, UnsupportedError
 from ...graph_ir import ops  # noqa: F401 - fills the registry
 from ...graph_ir.ir.graph import Graph, GraphTensor
+from ..folding import fold, is_foldable
 from ..op_builder import Value
 from ..shape_spec import InputSpec, check_size
-from .constants import LARGEST_ARRAY
 from .inline import inline_functions, is_handled, type_of
 from .inputs import resolve_inputs
 from .narrow import is_narrow, to_wide_array
@@ -136,27 +136,10 @@ def _run(node: NodeProto, scope: Scope) -> list[Value]:
 
 
 def _fold(node: NodeProto, scope: Scope) -> list[Value] | None:
-    """Evaluate a node of small known arrays with the NumPy references of its graph ops; None for any other node.
-
-    This is how the shape computations of exporters (Shape, Gather, Concat, ...) become static shapes.
-    """
-    values: dict[str, Value] = {}
-    if graphs_of(node):
-        return None  # its graphs read more than its inputs, and may run for ever
-    for name in filter(None, node.input):
-        known = scope.known(name)
-        if known is None or known.size > LARGEST_ARRAY:
-            return None
-        values[name] = known
-    if not values:
+    """The outputs of a node of small known arrays; None for any other node."""
+    values = {name: scope.values[name] for name in node.input if name}
+    # A node's graphs read more than its inputs, and may run for ever.
+    if not values or graphs_of(node) or not is_foldable(values.values()):
         return None
-    scratch = Scope(Graph("scratch"), scope.opset, scope.folder, scope.import_graph, values)
-    results = _run(node, scratch)
-    sizes = (y.details.elements for op in scratch.graph.ops for y in op.outputs)
-    if any(size > LARGEST_ARRAY for size in sizes):
-        return None
-    tensors = [value for value in results if isinstance(value, GraphTensor)]
-    for tensor in tensors:
-        scratch.graph.make_output(tensor)
-    arrays = iter(scratch.graph.evaluate([]))
-    return [next(arrays) if isinstance(value, GraphTensor) else value for value in results]
+    graph_of = (scope.opset, scope.folder, scope.import_graph, values)
+    return fold(lambda scratch: _run(node, Scope(scratch, *graph_of)))

@@ -9,28 +9,14 @@ from typing import Any
 import numpy as np
 from onnx import TensorProto
 
-from ...base import dtypes
-from ...base.dtypes import DType
+from ...base.dtypes import BF16, BOOL, F16, DType
 from ...base.errors import UnsupportedError, UserError
 from ...base.mapped_file import map_file
 from ...graph_ir.ir.graph import Array
+from ..correspondence.element_types import element_types
 from ..shape_spec import check_size
 
-DTYPES: dict[int, DType] = {
-    TensorProto.DOUBLE: dtypes.F64,
-    TensorProto.FLOAT: dtypes.F32,
-    TensorProto.FLOAT16: dtypes.F16,
-    TensorProto.BFLOAT16: dtypes.BF16,
-    TensorProto.INT8: dtypes.S8,
-    TensorProto.INT16: dtypes.S16,
-    TensorProto.INT32: dtypes.S32,
-    TensorProto.INT64: dtypes.S64,
-    TensorProto.UINT8: dtypes.U8,
-    TensorProto.UINT16: dtypes.U16,
-    TensorProto.UINT32: dtypes.U32,
-    TensorProto.UINT64: dtypes.U64,
-    TensorProto.BOOL: dtypes.BOOL,
-}
+DTYPES: dict[int, DType] = {int(n): dtype for n, dtype in element_types("onnx").items()}
 
 _TYPED_FIELDS: dict[int, str] = {
     TensorProto.FLOAT: "float_data",
@@ -77,7 +63,7 @@ def _from_raw(data: memoryview, dtype: DType, dims: tuple[int, ...], who: str) -
     if len(data) != needed:
         shape = ",".join(map(str, dims))
         raise UserError(f"{who}: {dtype}[{shape}] takes {needed} bytes, got {len(data)}")
-    if dtype is dtypes.BOOL:  # any non-zero byte is true, but a NumPy bool must be 0 or 1
+    if dtype is BOOL:  # any non-zero byte is true, but a NumPy bool must be 0 or 1
         return np.frombuffer(data, np.uint8).reshape(dims).astype(bool)  # `!=` has no 0-d arrays
     return np.frombuffer(data, dtype.numpy).reshape(dims)
 
@@ -88,12 +74,12 @@ def _from_fields(proto: TensorProto, dtype: DType, dims: tuple[int, ...], who: s
     if len(field) != count:
         shape = ",".join(map(str, dims))
         raise UserError(f"{who}: {dtype}[{shape}] takes {count} elements, got {len(field)}")
-    if dtype in (dtypes.F16, dtypes.BF16):  # the bits, in an int32 each
+    if dtype in (F16, BF16):  # the bits, in an int32 each
         bits = _checked_integers(field, np.dtype(np.uint16), who)
         return bits.view(dtype.numpy).reshape(dims)
     if dtype.is_float:
         return np.array(field, dtype.numpy).reshape(dims)
-    if dtype is dtypes.BOOL:
+    if dtype is BOOL:
         return np.array(field, np.int32).reshape(dims).astype(bool)
     return _checked_integers(field, dtype.numpy, who).reshape(dims)
 

@@ -4,47 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ...base import dtypes
 from ...base.dtypes import DType
+from ..correspondence.element_types import element_types
 
 MAGIC = "7767517"
 """The first line of every `.param` file; ncnn's own files share it."""
 
-SUFFIX_DTYPES: dict[str, DType] = {
-    "f32": dtypes.F32,
-    "f64": dtypes.F64,
-    "f16": dtypes.F16,
-    "bf16": dtypes.BF16,
-    "i64": dtypes.S64,
-    "i32": dtypes.S32,
-    "i16": dtypes.S16,
-    "i8": dtypes.S8,
-    "u8": dtypes.U8,
-    "bool": dtypes.BOOL,
-}
+SUFFIX_DTYPES = element_types("pnnx-suffix")
 """Element types as `.param` files spell them after a shape."""
 
 COMPLEX_SUFFIXES = ("c32", "c64", "c128")
 UNKNOWN_SUFFIX = "null"
 
-WORD_DTYPES: dict[str, DType] = {
-    "torch.float": dtypes.F32,
-    "torch.float32": dtypes.F32,
-    "torch.double": dtypes.F64,
-    "torch.float64": dtypes.F64,
-    "torch.half": dtypes.F16,
-    "torch.float16": dtypes.F16,
-    "torch.bfloat16": dtypes.BF16,
-    "torch.long": dtypes.S64,
-    "torch.int64": dtypes.S64,
-    "torch.int": dtypes.S32,
-    "torch.int32": dtypes.S32,
-    "torch.short": dtypes.S16,
-    "torch.int16": dtypes.S16,
-    "torch.int8": dtypes.S8,
-    "torch.uint8": dtypes.U8,
-    "torch.bool": dtypes.BOOL,
-}
+WORD_DTYPES = element_types("pnnx")
 """Element types as parameters and expressions spell them; of several words for one, the tool writes the first."""
 
 

@@ -5,15 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...base.dtypes import BF16, BOOL, F16, F32, F64, S8, S16, S32, S64, U8, U16, U32, U64
+from ..correspondence.element_types import element_types, written_names
 
-DTYPES = {
-    "float64": F64, "float32": F32, "float16": F16, "bfloat16": BF16, "int8": S8, "int16": S16, "int32": S32,
-    "int64": S64, "uint8": U8, "uint16": U16, "uint32": U32, "uint64": U64, "bool": BOOL, "uint1": BOOL,
-}  # fmt: skip
+DTYPES = element_types("tvm")
 """TVM's names of element types."""
 
-NAMES = {dtype: name for name, dtype in reversed(DTYPES.items())} | {BOOL: "bool"}
+NAMES = written_names(DTYPES)
 """The name of each element type."""
 
 OLD_FLAGS = {0: "float32", 1: "float64", 2: "float16", 3: "uint8", 4: "int32", 5: "int8", 6: "int64", 7: "int16",
