@@ -16,7 +16,7 @@ from .tensors import to_dtype
 
 @dataclass(frozen=True)
 class _Sizes:
-    """`past` keys come from a cache that is an input; `keys` counts all."""
+    """`past` keys come from a cache that is an input; `keys` is the total."""
 
     batch: int
     heads: int
@@ -36,7 +36,7 @@ class _Sizes:
 
 @dataclass(frozen=True)
 class _Masks:
-    """What each query may look at: `allowed` are bool, `added` is a float; `open_rows`: none can be without a key."""
+    """The attention mask: `allowed` are bool, `added` is a float; `open_rows`: every query sees at least one key."""
 
     allowed: list[GraphTensor]
     added: GraphTensor | None
@@ -93,7 +93,7 @@ def _attention(node: NodeContext) -> list[Value]:
 
 
 def _checked(node: NodeContext, q: GraphTensor, keys: list[GraphTensor], past: int) -> _Sizes:
-    """The common sizes. UserError where queries, keys and values do not fit together."""
+    """The common sizes. UserError if queries, keys and values do not match."""
     (batch, heads, queries, width), k, v = (x.details.plain_dims for x in (q, *keys))
     fits = (k[0], k[3]) == (batch, width) and v[:3] == k[:3]
     if not fits or k[1] < 1 or heads % k[1] or not q.details.elements or not k[2]:
@@ -143,7 +143,7 @@ def _masks(node: NodeContext, sizes: _Sizes) -> _Masks:
 
 
 def _window(sizes: _Sizes, left: int, right: int) -> Array:
-    """Which keys each query sees: from `left` before its own place to `right` behind it, -1 for all."""
+    """The keys each query sees: from `left` before its own position to `right` after it, -1 for all."""
     own = sizes.past + np.arange(sizes.queries)[:, None]
     place = np.arange(sizes.keys)
     near = np.ones((sizes.queries, sizes.keys), bool)
@@ -173,7 +173,7 @@ def _external_cache(node: NodeContext, sizes: _Sizes, left: int, right: int) -> 
 
 
 def _given_mask(node: NodeContext, sizes: _Sizes) -> GraphTensor:
-    """The mask with 4 axes; keys behind its end are left out."""
+    """The mask with 4 axes; keys beyond its end are excluded."""
     mask = node.tensor(3)
     dims = mask.details.plain_dims
     if not 1 <= len(dims) <= 4 or dims[-1] > sizes.keys:
@@ -198,7 +198,7 @@ def _masked(node: NodeContext, sizes: _Sizes, scores: GraphTensor, masks: _Masks
 
 
 def _softmax(node: NodeContext, scores: GraphTensor) -> GraphTensor:
-    """In the given precision where that is wider."""
+    """In the given precision if that is wider."""
     dtype = scores.details.dtype
     wide, given = dtype, node.attr_int("softmax_precision", 0)
     if given:
@@ -209,7 +209,7 @@ def _softmax(node: NodeContext, scores: GraphTensor) -> GraphTensor:
 
 
 def _any_key(build: OpBuilder, sizes: _Sizes, masks: _Masks) -> GraphTensor:
-    """Whether each query sees a key: a row without one would be NaN, and is 0."""
+    """Whether each query sees a key: a row without one would be NaN and becomes 0."""
     every = list(masks.allowed)
     if masks.added is not None:
         nothing = build.constant(-math.inf, masks.added.details.dtype)
@@ -221,7 +221,7 @@ def _any_key(build: OpBuilder, sizes: _Sizes, masks: _Masks) -> GraphTensor:
 
 
 def _shown(node: NodeContext, sizes: _Sizes, stages: list[GraphTensor]) -> GraphTensor:
-    """The scores at the stage that the fourth output shows."""
+    """The scores at the stage returned as the fourth output."""
     mode = node.attr_int("qk_matmul_output_mode")
     if not 0 <= mode < len(stages):
         raise node.rule("qk_matmul_output_mode must be 0 to 3", str(mode))

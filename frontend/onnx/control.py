@@ -1,8 +1,8 @@
 """If and Loop.
 
-What is known when the model is read is decided then: a branch is inlined, a short loop of known length is unrolled,
-which lets its body use the number of the round as a shape or an axis. All else becomes `case` and `while`, whose
-subgraphs take what they read from outside as inputs.
+Control flow known at import is resolved then: a branch is inlined, a short loop of known length is unrolled, which lets
+its body use the iteration number as a shape or an axis. Everything else becomes `case` and `while`, whose subgraphs
+take outer values as inputs.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _if(node: NodeContext) -> list[Value]:
 
 
 def _check_branches(node: NodeContext, branches: Sequence[Graph]) -> None:
-    """UnsupportedError where the type of what comes out depends on the branch."""
+    """UnsupportedError if the type of a result depends on the branch."""
     types = [
         ", ".join(str(op.inputs[0].details) for op in branch.outputs)
         for branch in reversed(branches)
@@ -110,7 +110,7 @@ def _unrolled(
     length: tuple[Value | None, Value | None],
     state: Sequence[Value],
 ) -> list[Value] | None:
-    """The results of a loop whose length is known and short; None for any other, without a trace in the graph."""
+    """The results of a loop whose length is known and short; None for any other, leaving the graph unchanged."""
     most, going = (None if x is None else np.asarray(x).reshape(()) for x in length)
     limit = MOST_UNROLLED // max(sum(1 for _ in every_node(body)), 1)
     names = [x.name for x in body.input]
@@ -134,7 +134,7 @@ def _unrolled(
 
 
 def _stacked(node: NodeContext, rows: Sequence[Value]) -> Value:
-    """The rows along a new first axis."""
+    """The rows stacked along a new first axis."""
     parts = [node.scope.as_tensor(row) for row in rows]
     parts = [node.reshaped(x, (1, *x.details.plain_dims)) for x in parts]
     return parts[0] if len(parts) == 1 else node.helper("concat", *parts, axis=0)

@@ -1,4 +1,4 @@
-"""Elementwise nodes that a row of the table cannot say: read, and written."""
+"""Reads and writes elementwise nodes that a row of the table cannot express."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .scope import NodeContext
 from .tensors import to_dtype
 
 _F32_MAX = float(np.finfo(np.float32).max)
-"""The bounds of Clip before opset 11, where none is given."""
+"""The default bounds of Clip before opset 11."""
 
 
 def _read_div(node: NodeContext, _: str) -> Value:
@@ -198,4 +198,4 @@ PAIRS = {
     "log1p": Pair(None, _write_log1p),
     "ne": Pair(None, _write_not_equal),
 }
-"""What rows name after `by`."""
+"""Functions that rows name after `by`."""

@@ -1,4 +1,4 @@
-"""Graph to ONNX nodes: names of values, initializers, and the element types each operator takes."""
+"""Writes ops as ONNX nodes: names of values, initializers, and the element types each operator takes."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from ..correspondence.writing import ExportFrame, InexpressibleError, NameTable,
 from .tensors import DTYPES
 
 OPSET = 22
-"""The operator set a model is written for: the first in which bf16 is allowed nearly everywhere."""
+"""The opset of written models: the first in which nearly all operators accept bf16."""
 
 _NEEDS = {"RMSNormalization": 23, "Swish": 24}
-"""Operators that came later: a model with one of them is of that set."""
+"""Operators introduced later: a model with one of them uses its opset."""
 
 ELEMENT_TYPES = {dtype: number for number, dtype in DTYPES.items()}
 
@@ -50,11 +50,12 @@ class Exporter(ExportFrame[str]):
 
     @property
     def opset(self) -> int:
-        """The first operator set that has all nodes."""
+        """The lowest opset that has all nodes."""
         return max(self.opsets)
 
     def nested(self) -> Exporter:
-        """What writes a subgraph: it sees all values of this one, and its constants lie with those of the model."""
+        """The writer of a subgraph: it sees all values of this one, and its constants are stored with those of the
+        model."""
         inner = Exporter(Graph(), self.writers)
         inner.initializers, inner.opsets = self.initializers, self.opsets
         inner.failures, inner._names, inner._dtypes = self.failures, self._names, self._dtypes
@@ -115,7 +116,7 @@ class Exporter(ExportFrame[str]):
         results: Sequence[tuple[str, LogicalTensor]],
         inputs: Sequence[ValueInfoProto] = (),
     ) -> GraphProto:
-        """What was written as an attribute; results have nodes of their own, for they may be values from outside."""
+        """The graph attribute written; results have their own nodes, since they may be outer values."""
         outputs = []
         for value, details in results:
             result = self._names.unique(f"{name}.result")
@@ -146,7 +147,7 @@ class Exporter(ExportFrame[str]):
         self.bind(tensor, name)
 
     def bind(self, tensor: GraphTensor, value: str) -> None:
-        """From now on the tensor is the value of that name."""
+        """Bind the tensor to the value of that name."""
         self._values[tensor] = value
         self._dtypes[value] = tensor.details.dtype
         self._details[value] = tensor.details
@@ -179,7 +180,7 @@ class Exporter(ExportFrame[str]):
         return names
 
     def constant(self, op: Op, what: str, value: Any) -> str:
-        """An initializer for an array the op has as an attribute."""
+        """An initializer for an array attribute of the op."""
         array = np.asarray(value)
         name = self._names.unique(f"{op.name}.{what}")
         self.initializers[name] = array
@@ -192,7 +193,7 @@ class Exporter(ExportFrame[str]):
             return self.constant(op, what, np.asarray(value).astype(dtype.numpy))
 
     def results(self) -> list[ValueInfoProto]:
-        """The graph's outputs; one that is another value under a second name gets a node of its own."""
+        """The graph's outputs; a value with a second name gets an Identity node."""
         infos = []
         for op, name in zip(self.graph.outputs, self._results, strict=True):
             tensor = op.inputs[0]
@@ -203,7 +204,8 @@ class Exporter(ExportFrame[str]):
         return infos
 
     def between(self) -> list[ValueInfoProto]:
-        """The types of the ops' values that are neither inputs, constants nor results, for readers that show them."""
+        """The types of the ops' values that are neither inputs, constants nor results, for programs that display
+        them."""
         known = {op.name for op in self.graph.inputs} | {*self._results, *self.initializers}
         return [value_info(name, d) for name, d in self._details.items() if name not in known]
 

@@ -1,4 +1,4 @@
-"""Control flow as ONNX nodes: case as a chain of If, while as Loop. Subgraphs read the values around them by name."""
+"""Writes control flow as ONNX nodes: case as a chain of If, while as Loop. Subgraphs read outer values by name."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _branch(inner: Exporter, graph: Graph, values: Sequence[str]) -> GraphProto:
 
 
 def _others(e: Exporter, op: Op, index: str, values: Sequence[str], number: int) -> GraphProto:
-    """The branches from `number` on; the last one is taken where the index is outside."""
+    """The branches from `number` on; the last one is taken if the index is out of range."""
     branches, inner = cast(Case, op).branches, e.nested()
     if number == len(branches) - 1:
         return _branch(inner, branches[number], values)
@@ -65,7 +65,7 @@ def _equals(e: Exporter, op: Op, index: str, number: int) -> str:
 
 
 def _while(e: Exporter, op: Op) -> None:
-    """The condition is asked once before the loop and at the end of each round."""
+    """The condition is evaluated once before the loop and at the end of each iteration."""
     loop, values = cast(While, op), e.values(op)
     state, fixed = values[: loop.carried], values[loop.carried :]
     details = [y.details for y in op.outputs]

@@ -35,7 +35,7 @@ def write_convolution(e: Exporter, op: Op, op_type: str) -> None:
 
 
 def write_pool(e: Exporter, op: Op, op_type: str) -> None:
-    """A pool slides over all axes but the first two: others are joined to those before, and parted after."""
+    """An ONNX pool slides over all axes but the first two: other axes are merged into these before, and split after."""
     attrs = _pool_attrs(op, op_type)
     if len(op.inputs[0].details.plain_dims) == len(attrs["kernel_shape"]) + 2:
         e.node(op, op_type, e.values(op), **attrs)
@@ -67,7 +67,7 @@ def _shape(e: Exporter, op: Op, dims: Sequence[int]) -> str:
 
 
 def write_min_pool(e: Exporter, op: Op, _: str) -> None:
-    """The largest of the negated elements; an unsigned element has no negative."""
+    """min_pool as the maximum of negated elements; unsigned elements cannot be negated."""
     if op.inputs[0].details.dtype.kind == "uint":
         raise InexpressibleError(f"min_pool of {op.inputs[0].details.dtype}")
     x = _joined(e, op, e.part(op, "Neg", e.values(op)))

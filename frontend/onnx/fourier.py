@@ -1,4 +1,4 @@
-"""DFT and STFT as a product with the matrix of the transform: quadratic in its length."""
+"""DFT and STFT as a product with the transform matrix: quadratic in the length."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _dft(node: NodeContext) -> Value:
     x = node.transposed(x, order)
     wanted = length // 2 + 1 if half else length
     if given > wanted:
-        x = node.sliced(x, rank - 2, 0, wanted)  # what is missing counts as zeros
+        x = node.sliced(x, rank - 2, 0, wanted)  # missing elements count as zeros
     result = _transformed(node, x, length, inverse, onesided)
     return node.transposed(result, [order.index(i) for i in range(rank)])
 

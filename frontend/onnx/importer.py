@@ -1,4 +1,4 @@
-"""ONNX to Graph: check the file, fix the inputs, then import node by node."""
+"""Imports an ONNX model: checks the file, fixes the inputs, then imports node by node."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def load_onnx(
     source: str | os.PathLike[str] | bytes | ModelProto,
     specs: Mapping[str, InputSpec] | None = None,
 ) -> Graph:
-    """Read an ONNX model. `specs` fixes the shapes the file leaves open, by input name.
+    """Read an ONNX model. `specs` fixes shapes that the file leaves open, by input name.
 
-    UserError for what is wrong with the file or the specs, UnsupportedError for what is not handled, all at once.
+    UserError for errors in the file or the specs, UnsupportedError for everything not handled, in one message.
     """
     parsed = read_model(source)
     opset_of(parsed)
@@ -85,14 +85,14 @@ def _make_inputs(
 def _read_weights(
     proto: GraphProto, nodes: list[NodeProto], scope: Scope, apart: Mapping[str, memoryview]
 ) -> None:
-    """Bind the initializers that are read; the data of some lies `apart` from the model."""
+    """Bind the initializers that are used; the data of some is stored `apart` from the model."""
     readers: dict[str, set[str]] = {x.name: {"output"} for x in proto.output}
     for node in nodes:
         for name in reads(node):
             readers.setdefault(name, set()).add(node.op_type)
     for tensor in proto.initializer:
         if tensor.name in readers:
-            # What only becomes floats may be read as wider numbers than the file's.
+            # Weights that are only converted to floats may be read as wider numbers.
             wide = is_narrow(tensor) and readers[tensor.name] == {"DequantizeLinear"}
             who = f"initializer '{tensor.name}'"
             scope.values[tensor.name] = (
@@ -103,7 +103,7 @@ def _read_weights(
 
 
 def _import_node(node: NodeProto, scope: Scope) -> None:
-    """Bind the node's outputs: to arrays where it works on small known arrays only, else to new tensors."""
+    """Bind the node's outputs: to arrays if all its inputs are small known arrays, else to new tensors."""
     try:
         results: list[Value] | None = _fold(node, scope)
         if results is None:

@@ -1,4 +1,4 @@
-"""Nodes that look elements up by index along one axis: what rows of the table cannot say, read and written."""
+"""Reads and writes lookups by index along one axis that rows of the table cannot express."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _read_gather(node: NodeContext, _: str) -> Value:
 
 
 def _indices(e: Exporter, op: Op, tensor: GraphTensor) -> str:
-    """Indices in a type ONNX takes."""
+    """Indices in a type that ONNX accepts."""
     value = e.operand(tensor)
     if tensor.details.dtype in (S32, S64):
         return value
@@ -81,7 +81,7 @@ def _write_top_k(e: Exporter, op: Op, op_type: str) -> None:
 
 
 def _one_hot(node: NodeContext) -> Value:
-    """The place along the new axis compared with the index; negative indices count from the back."""
+    """The position along the new axis compared with the index; negative indices count from the back."""
     indices, values = node.converted(node.tensor(0), S64), node.tensor(2)
     given = node.array(1, "a depth")
     if given.size != 1 or values.details.plain_dims != (2,):
@@ -116,7 +116,7 @@ def _hardmax(node: NodeContext) -> Value:
 
 
 def _reverse_sequence(node: NodeContext) -> Value:
-    """Step t of a sequence of n steps is step n - 1 - t, and t itself behind its end."""
+    """Step t of a sequence of n steps is step n - 1 - t, and t itself after its end."""
     x, lengths = node.tensor(0), node.tensor(1)
     dims = x.details.plain_dims
     batch, time = node.attr_int("batch_axis"), node.attr_int("time_axis")
@@ -134,7 +134,7 @@ def _reverse_sequence(node: NodeContext) -> Value:
 
 
 def _compress(node: NodeContext) -> Value:
-    """The slices whose condition holds, which must be known: how many there are is the result's shape."""
+    """The slices whose condition is true, which must be known: their number is part of the result's shape."""
     x = node.tensor(0)
     kept = np.flatnonzero(node.array(1, "a condition"))
     axis = 0
@@ -150,13 +150,13 @@ def _compress(node: NodeContext) -> Value:
 
 
 def _non_zero(node: NodeContext) -> Value:
-    """Where elements are not 0: a size that only values known at import have."""
+    """Indices of non-zero elements: their number is known only for values known at import."""
     found = np.nonzero(np.atleast_1d(node.array(0, "a value to look through")))
     return np.ascontiguousarray(np.stack(found)).astype(np.int64)
 
 
 def _unique(node: NodeContext) -> list[Value]:
-    """The distinct elements or slices, in order or as they come first, where they are known at import."""
+    """The distinct elements or slices, sorted or in order of appearance, if known at import."""
     x = node.array(0, "a value to look through")
     axis = node.axis(node.attr_int("axis"), x.ndim) if node.given("axis") else None
     values, first, inverse, counts = np.unique(
@@ -175,7 +175,7 @@ PAIRS = {
     "gather": Pair(_read_gather, _write_indexed),
     "elements": Pair(None, _write_indexed),
 }
-"""What rows name after `by`."""
+"""Functions that rows name after `by`."""
 
 HANDLERS: dict[str, Handler] = {
     "OneHot": _one_hot,

@@ -1,4 +1,4 @@
-"""Replace calls of functions by their bodies: functions of the model, and standard ops that ONNX defines by others."""
+"""Inlines functions: those of the model, and standard ops that ONNX defines in terms of others."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FunctionId = tuple[str, str]
 def inline_functions(source: ModelSource) -> ModelSource:
     """The model with every call expanded that is not an op of the table and has a body.
 
-    UserError where a function of the model calls itself. What cannot be expanded stays, to be listed as unsupported.
+    UserError if a function of the model calls itself. Calls that cannot be expanded stay, to be listed as unsupported.
     """
     opset = opset_of(source)
     model = source.model
@@ -44,7 +44,7 @@ def inline_functions(source: ModelSource) -> ModelSource:
 
 
 def type_of(node: NodeProto) -> str:
-    """What the op table has the node under: its op type, after its domain unless that is the default one."""
+    """The node's key in the op table: its op type, prefixed with its domain unless that is the default one."""
     op_type = str(node.op_type)
     return op_type if node.domain in DEFAULT_DOMAINS else f"{node.domain}::{op_type}"
 
@@ -73,7 +73,7 @@ def _standard_functions(model: ModelProto, opset: int) -> set[FunctionId]:
     found: set[FunctionId] = set()
     for name in names:
         if onnx.defs.has(name, opset):
-            schema: Any = onnx.defs.get_schema(name, opset)  # the stubs lack what follows
+            schema: Any = onnx.defs.get_schema(name, opset)  # the stubs lack the following
             if schema.has_function or schema.has_context_dependent_function:
                 found.update((domain, name) for domain in DEFAULT_DOMAINS)
     return found

@@ -1,4 +1,4 @@
-"""The inputs of the graph with all sizes fixed: what the file declares, completed by what the caller gives."""
+"""The inputs of the graph with all sizes fixed: the file's declarations, completed by the caller."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ...graph_ir.ir.logical_tensor import LogicalTensor
 from ..shape_spec import InputSpec, check_size
 from .tensors import to_dtype
 
-_EXAMPLE_SIZE = 8  # what the example in the message puts for an open dimension
+_EXAMPLE_SIZE = 8  # the size of open dimensions in the message's example
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def _declaration(info: ValueInfoProto, label: str) -> _Declared:
 def _match(
     declared: _Declared, spec: InputSpec, symbols: dict[str, tuple[int, str]], label: str
 ) -> None:
-    """Check a spec against the declaration and take over what it says of symbols."""
+    """Check a spec against the declaration and record the values of symbols."""
     who = f"{label}: input '{declared.name}'"
     given = f"{spec.dtype}[{','.join(map(str, spec.dims))}]"
     if spec.dtype != declared.dtype:

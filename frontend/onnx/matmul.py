@@ -1,4 +1,4 @@
-"""Matrix products: MatMul, Gemm and Einsum as `matmul_core` plus what surrounds it."""
+"""Matrix products: MatMul, Gemm and Einsum as `matmul_core` and surrounding ops."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .scope import Handler, NodeContext
 
 
 def product(node: NodeContext, a: GraphTensor, b: GraphTensor) -> GraphTensor:
-    """The matrix product of ONNX: vectors are a row or a column, and lose that axis again."""
+    """ONNX's matrix product: vectors are treated as a row or a column, and that axis is removed again."""
     a_dims, b_dims = a.details.plain_dims, b.details.plain_dims
     if not a_dims or not b_dims:
         raise node.rule("inputs must not be scalars", f"{a.details} and {b.details}")
@@ -82,7 +82,7 @@ def _einsum(node: NodeContext) -> Value:
 
 
 def _write_product(e: Exporter, op: Op, op_type: str) -> None:
-    """Gemm where matrices are transposed; stacks of them are by nodes of their own."""
+    """Gemm if matrices are transposed; stacks of matrices use separate Transpose nodes."""
     product, values = cast(Any, op), e.values(op)
     turned = [product.transpose_a, product.transpose_b]
     if op_type == "Gemm":
@@ -97,6 +97,6 @@ def _write_product(e: Exporter, op: Op, op_type: str) -> None:
 
 
 PAIRS = {"gemm": Pair(_read_gemm, _write_product), "matmul": Pair(_read_matmul, _write_product)}
-"""What rows name after `by`."""
+"""Functions that rows name after `by`."""
 
 HANDLERS: dict[str, Handler] = {"Einsum": _einsum}

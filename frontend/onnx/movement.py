@@ -1,4 +1,4 @@
-"""Shapes, parts and borders: what rows of the table cannot say, read and written."""
+"""Reads and writes shapes, slices and padding that rows of the table cannot express."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ PAIRS = {
     "slice": Pair(_read_slice, _write_slice),
     "pad": Pair(_read_pad, _write_pad),
 }
-"""What rows name after `by`."""
+"""Functions that rows name after `by`."""
 
 HANDLERS: dict[str, Handler] = {"Dropout": _dropout, "Split": _split}
 

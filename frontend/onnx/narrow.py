@@ -1,4 +1,4 @@
-"""Weights of less than 8 bits, and 8-bit floats: read as wider numbers, for the nodes that make floats of them."""
+"""Weights of less than 8 bits, and 8-bit floats: read as wider numbers, for nodes that convert them to floats."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _FLOATS: dict[int, int] = {  # bits
 
 
 def is_narrow(proto: TensorProto) -> bool:
-    """Whether the tensor is of a type that graphc has not, and that fits a wider one."""
+    """Whether the tensor has a type that graphc lacks but that fits into a wider one."""
     return proto.data_type in _INTEGERS or proto.data_type in _FLOATS
 
 

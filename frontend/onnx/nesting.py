@@ -1,4 +1,4 @@
-"""Graphs inside the nodes of a graph: which there are, and what they read from outside."""
+"""Graphs nested in the nodes of a graph, and the outer values they read."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def every_node(graph: GraphProto) -> Iterator[NodeProto]:
 
 
 def reads(node: NodeProto) -> list[str]:
-    """The names a node reads: its inputs, and what its graphs take from outside."""
+    """The names a node reads: its inputs, and the outer values its graphs read."""
     names = [name for name in node.input if name]
     return [*names, *(name for graph in graphs_of(node) for name in captured(graph))]
 

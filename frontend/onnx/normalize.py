@@ -109,7 +109,7 @@ def _is_uniform(node: NodeContext) -> bool:
 
 
 def _affine(node: NodeContext, dtype: DType, epsilon: float) -> tuple[GraphTensor, GraphTensor]:
-    """The factor and the offset that a normalisation by fixed statistics comes down to, one per channel."""
+    """The per-channel factor and offset equivalent to a normalisation by fixed statistics."""
     known = [node.known(i) for i in range(1, 5)]
     if all(v is not None for v in known):
         scale, bias, mean, variance = (_as_f64(v) for v in known)
@@ -205,6 +205,6 @@ PAIRS = {
     "instance_norm": Pair(_read_instance_norm, _write_per_channel),
     "group_norm": Pair(_read_group_norm, _write_per_channel),
 }
-"""What rows name after `by`."""
+"""Functions that rows name after `by`."""
 
 HANDLERS: dict[str, Handler] = {"LpNormalization": _lp_norm}

@@ -1,4 +1,4 @@
-"""Every kind of node that is imported, and every op that is written: the table's rows, and functions by family."""
+"""All importers and writers: the table's rows, and functions by family."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _FAMILIES: tuple[Any, ...] = (
 
 
 def _of_all(table: str) -> dict[str, Any]:
-    """What the families have under one name, together."""
+    """Merge the families' tables of the same name."""
     return {key: value for family in _FAMILIES for key, value in getattr(family, table, {}).items()}
 
 
@@ -61,4 +61,4 @@ HANDLERS: dict[str, Read] = {**readers(TABLE, "onnx", _PAIRS), **_of_all("HANDLE
 """ONNX op type (`domain::type` outside the default domain) to its importer."""
 
 WRITERS: dict[str, Write] = {**writers(TABLE, "onnx", _PAIRS), **_of_all("EXPORTERS")}
-"""Op name to what writes its nodes; inputs, constants and outputs are the exporter's own."""
+"""Writers by op name; the exporter itself handles inputs, constants and outputs."""

@@ -60,7 +60,7 @@ def _tensor_scatter(node: NodeContext) -> Value:
 
 
 def _max_unpool(node: NodeContext) -> Value:
-    """Zeros with each element at its index, which counts through the whole result."""
+    """Zeros with each element at its flat index in the result."""
     x, indices = node.tensor(0), node.tensor(1)
     kernel = node.attr_ints("kernel_shape") or ()
     count = x.details.rank - 2
@@ -90,7 +90,7 @@ def _max_unpool(node: NodeContext) -> Value:
 def _in_larger(
     build: OpBuilder, places: GraphTensor, dims: Sequence[int], larger: Sequence[int]
 ) -> GraphTensor:
-    """Row-major places in `dims` as those of the same elements in `larger`."""
+    """Convert flat indices in `dims` to those of the same elements in `larger`."""
     if tuple(dims) == tuple(larger):
         return places
     parts = []

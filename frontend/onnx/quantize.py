@@ -36,7 +36,7 @@ def _spread(node: NodeContext, index: int, dims: tuple[int, ...]) -> GraphTensor
 
 
 def _rounded(node: NodeContext, x: GraphTensor, zero: GraphTensor | None, dtype: DType) -> Value:
-    """X to the nearest integers, halves to even, plus the zero point, cut to what `dtype` holds."""
+    """X rounded to nearest integers, halves to even, plus the zero point, saturated to `dtype`."""
     limits = np.iinfo(dtype.numpy)
     x = node.helper("round", x)
     if zero is not None:
@@ -108,7 +108,7 @@ def _matmul_integer(node: NodeContext) -> Value:
 
 
 def _requantized(node: NodeContext, y: GraphTensor, scales: list[GraphTensor]) -> GraphTensor:
-    """The s32 result times the scales of both operands, over that of the result, in f32."""
+    """The s32 result times the scales of both operands, divided by that of the result, in f32."""
     a, b, c = (node.converted(scale, F32) for scale in scales)
     factor = node.helper("div", node.helper("mul", a, b), c)
     return node.helper("mul", node.converted(y, F32), factor)

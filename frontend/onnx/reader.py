@@ -1,4 +1,4 @@
-"""Get a ModelProto from whatever the caller has, and check what can be checked of the file as such."""
+"""Reads a ModelProto from any kind of source and checks the file itself."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class ModelSource:
 
 
 def read_model(source: str | os.PathLike[str] | bytes | ModelProto) -> ModelSource:
-    """Parse and check the envelope: decodable, has a graph, nothing that is not handled. UserError otherwise."""
+    """Parse the model and check that it is decodable, has a graph, and contains nothing unsupported. UserError."""
     if isinstance(source, ModelProto):
         parsed = ModelSource(source, "model")
     elif isinstance(source, bytes):
@@ -47,7 +47,7 @@ def read_model(source: str | os.PathLike[str] | bytes | ModelProto) -> ModelSour
 
 
 def read_file(path: Path) -> memoryview:
-    """The bytes of a model file, read when they are looked at. UserError where there is no readable file."""
+    """The bytes of a model file, mapped. UserError if there is no readable file."""
     try:
         if path.is_dir():
             raise UserError(f"'{path}' is a directory; give the model file in it")
@@ -85,7 +85,7 @@ def _check_envelope(source: ModelSource) -> None:
 
 
 def _check_texts(model: ModelProto, label: str) -> None:
-    """Protobuf gives a damaged text as bytes; no reader after this one expects them."""
+    """Protobuf returns damaged text as bytes, which no later code expects."""
     texts: list[object] = [o.domain for o in model.opset_import]
     for graph in every_graph(model.graph):
         texts += [graph.name, *(x.name for x in (*graph.initializer, *graph.input, *graph.output))]

@@ -1,4 +1,4 @@
-"""LSTM, GRU and RNN: the inputs' share of all gates in one product, then a loop over the steps."""
+"""LSTM, GRU and RNN: the input contribution to all gates in one product, then a loop over the steps."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _lstm(s: _Step, state: State) -> State:
 
 @dataclass(frozen=True)
 class _Kind:
-    """What tells the three apart."""
+    """The differences between the three."""
 
     step: Callable[[_Step, State], State]
     gates: int
@@ -133,7 +133,7 @@ def _stacked(build: OpBuilder, parts: Sequence[GraphTensor], axis: int) -> Graph
 
 
 def _part(node: NodeContext, index: int, number: int, dims: tuple[int, ...]) -> Value | None:
-    """What input `index` holds for direction `number`; an array where it is known."""
+    """The part of input `index` for direction `number`; an array if it is known."""
     if not node.has(index):
         return None
     given = node.details(index).plain_dims
@@ -183,7 +183,7 @@ def _direction(
 
 
 def _shared(node: NodeContext, kind: _Kind, x: GraphTensor, number: int) -> dict[str, Value]:
-    """What all steps of a direction read: arrays where they are known, so that each body has them as constants."""
+    """The values that all steps of a direction read: arrays if known, so that each body has them as constants."""
     (steps, batch, size) = x.details.plain_dims
     hidden = node.details(2).plain_dims[-1]
     many = kind.gates * hidden
@@ -213,7 +213,7 @@ def _shared(node: NodeContext, kind: _Kind, x: GraphTensor, number: int) -> dict
 def _first(
     node: NodeContext, kind: _Kind, number: int, dims: tuple[int, int], x: GraphTensor
 ) -> State:
-    """The first states: what is given, or zeros."""
+    """The initial states: as given, or zeros."""
     by_batch = bool(node.attr_int("layout"))
     found = []
     for index in kind.states:

@@ -31,7 +31,7 @@ _DEFAULTS: dict[str, dict[str, float]] = {
 def activations_of(
     node: NodeContext, defaults: tuple[str, ...], directions: int
 ) -> list[list[Activation]]:
-    """The activations of each direction. Parameters are handed out, in order, to those that take them."""
+    """The activations of each direction. Parameters are assigned, in order, to those that take them."""
     names = node.attr_texts("activations") or defaults * directions
     if len(names) != len(defaults) * directions:
         raise node.rule(

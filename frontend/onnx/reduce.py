@@ -61,4 +61,4 @@ def _axes(node: NodeContext, rank: int, since: int) -> tuple[int, ...] | None:
 
 
 PAIRS = {"reduce": Pair(_read_reduce, _write_reduce)}
-"""What rows name after `by`."""
+"""Functions that rows name after `by`."""

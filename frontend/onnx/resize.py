@@ -58,7 +58,7 @@ def _floats(node: NodeContext, index: int, what: str) -> tuple[float, ...]:
 
 
 def _is_given(node: NodeContext, index: int) -> bool:
-    """Whether an input is there and not the empty tensor that opset 11 has for one that is not."""
+    """Whether an input is given; opset 11 passes an empty tensor for a missing one."""
     return node.has(index) and node.details(index).elements > 0
 
 
@@ -92,7 +92,7 @@ def _sizes(node: NodeContext, axes: tuple[int, ...]) -> dict[str, Any]:
 
 
 def _scaled(node: NodeContext, scales: tuple[float, ...]) -> dict[str, Any]:
-    """Sizes by scales, in f32 as other programs compute them."""
+    """Sizes from scales, computed in f32 as other programs do."""
     dims = node.details(0).plain_dims
     if any(not 0 < scale < math.inf for scale in scales):
         raise node.rule("scales must be positive", str(list(scales)))
@@ -130,7 +130,7 @@ def _upsample(node: NodeContext) -> Value:
 
 
 def _old_resize(node: NodeContext, scales: tuple[float, ...], mode: str) -> Value:
-    """Before opset 11: element i lies at i / scale; nearest is the one before it, or behind where x shrinks."""
+    """Before opset 11: element i is at i / scale; nearest is the previous element, or the next one if x shrinks."""
     _check_count(node, "scales", len(scales), node.details(0).rank)
     mode = "linear" if mode == "bilinear" else mode
     shrinks, grows = any(s < 1 for s in scales), any(s > 1 for s in scales)
@@ -176,6 +176,6 @@ def _write_resize(e: Exporter, op: Op, op_type: str) -> None:
 
 
 PAIRS = {"resize": Pair(_read_resize, _write_resize)}
-"""What rows name after `by`."""
+"""Functions that rows name after `by`."""
 
 HANDLERS: dict[str, Handler] = {"Upsample": _upsample}

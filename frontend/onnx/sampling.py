@@ -1,4 +1,4 @@
-"""Images read at computed points, and columns put back into images: GridSample, Col2Im."""
+"""Images sampled at computed points, and columns summed back into images: GridSample, Col2Im."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _grid_sample(node: NodeContext) -> Value:
 
 
 def _col2im(node: NodeContext) -> Value:
-    """Each pixel sums the columns' elements that were taken from it, which are looked up."""
+    """Each pixel is the sum of the column elements that correspond to it, which are gathered."""
     x = node.tensor(0)
     image, block = node.ints(1, "an image shape"), node.ints(2, "a block shape")
     count = len(image)
@@ -61,7 +61,7 @@ def _col2im(node: NodeContext) -> Value:
     node.check_array((kernel, *image))
     places = _joined([table for table, _ in per_axis], [steps for _, steps in per_axis])
     apart = node.reshaped(x, (n, width // kernel, kernel * columns))
-    apart = node.helper("pad", apart, before=(0, 0, 0), after=(0, 0, 1))  # a zero to look up
+    apart = node.helper("pad", apart, before=(0, 0, 0), after=(0, 0, 1))  # a zero to gather
     pixels = node.helper("gather", apart, node.constant(places, S64), axis=2)
     return node.make("reduce_sum", pixels, axes=(2,), keep_dims=False)
 
@@ -69,7 +69,7 @@ def _col2im(node: NodeContext) -> Value:
 def _sources(
     size: int, block: int, stride: int, dilation: int, pads: tuple[int, int]
 ) -> tuple[Array, int]:
-    """For each element of the block and place of an axis, the step that covers it (or -1); the number of steps."""
+    """For each block element and position along an axis, the step that covers it (or -1); the number of steps."""
     steps = (size + sum(pads) - dilation * (block - 1) - 1) // stride + 1
     offset = np.arange(size) + pads[0] - dilation * np.arange(block)[:, None]
     step = offset // stride
@@ -78,7 +78,7 @@ def _sources(
 
 
 def _joined(tables: Sequence[Array], steps: Sequence[int]) -> Array:
-    """[block elements, *image]: the row-major place in [block elements, steps], or the one behind the last."""
+    """[block elements, *image]: the flat index in [block elements, steps], or the one after the last."""
     count = len(tables)
     place, covered = np.zeros((1,) * (2 * count), np.int64), np.array(True)
     for axis, (table, many) in enumerate(zip(tables, steps, strict=True)):

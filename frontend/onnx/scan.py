@@ -65,7 +65,7 @@ def _row(
 
 
 def _first_to(node: NodeContext, x: GraphTensor, axis: int) -> GraphTensor:
-    """X with its first axis at another place."""
+    """X with its first axis moved to another position."""
     rest = list(range(1, x.details.rank))
     perm = (*rest[:axis], 0, *rest[axis:])
     return x if axis == 0 else node.helper("transpose", x, perm=perm)

@@ -1,4 +1,4 @@
-"""What a node's importer works with: the values known so far, and one node of the file."""
+"""The context of a node's importer: the values known so far, and one node of the file."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Handler = Callable[["NodeContext"], "Value | list[Value]"]
 class Scope:
     """Values by their ONNX names, and the graph they are built into.
 
-    `import_graph(proto, scope)` imports the nodes of a graph into a scope that has its inputs; what it returns.
+    `import_graph(proto, scope)` imports the nodes of a graph into a scope that has its inputs, and returns its results.
     """
 
     def __init__(
@@ -47,12 +47,12 @@ class Scope:
         self._constants: dict[str, GraphTensor] = {}
 
     def inside(self, graph: Graph, values: Mapping[str, Value] | None = None) -> Scope:
-        """A scope for a graph of one of the nodes, which sees all that is known here; it is built into `graph`."""
+        """A scope for a graph of one of the nodes, which sees all values of this one; it is built into `graph`."""
         known = {**self.values, **(values or {})}
         return Scope(graph, self.opset, self.folder, self.import_graph, known)
 
     def inline(self, proto: GraphProto, values: Mapping[str, Value]) -> list[Value]:
-        """What a graph of one of the nodes returns for these inputs, imported into the same graph."""
+        """Import a graph of one of the nodes for these inputs into the same graph; return its results."""
         return self.import_graph(proto, self.inside(self.graph, values))
 
     def as_tensor(self, value: Value) -> GraphTensor:
@@ -96,7 +96,7 @@ class NodeContext(NodeReader):
         return len(self.node.input)
 
     def wants(self, index: int) -> bool:
-        """Whether optional output `index` is asked for."""
+        """Whether optional output `index` is used."""
         return index < len(self.node.output) and self.node.output[index] != ""
 
     def tensor(self, index: int) -> GraphTensor:
@@ -104,7 +104,7 @@ class NodeContext(NodeReader):
         return self.scope.tensor(self._input(index))
 
     def value(self, index: int) -> Value:
-        """Input `index`, as it is known."""
+        """Input `index`: an array if known, else a tensor."""
         return self.scope.values[self._input(index)]
 
     def tensors(self) -> list[GraphTensor]:
@@ -208,7 +208,7 @@ class NodeContext(NodeReader):
         is_rounded = given is None and kind == AttributeProto.FLOAT
         return _shortest(value) if is_rounded else value
 
-    # What rows ask for.
+    # The interface used by rows.
 
     def read_operand(self, formal: Formal) -> GraphTensor:
         """The input at the operand's position."""
@@ -260,9 +260,9 @@ _KINDS: dict[str, int] = {
 
 @cache
 def default_attribute(op_type: str, name: str, opset: int) -> AttributeProto | None:
-    """What ONNX says an absent attribute stands for in an operator set; None where it says nothing.
+    """ONNX's default of an attribute in an opset; None if it has none.
 
-    An attribute that came later has its default in the newest set.
+    An attribute introduced later has its default in the newest opset.
     """
     for version in (opset, defs.onnx_opset_version()):
         known = defs.has(op_type, version) and defs.get_schema(op_type, version).attributes

@@ -1,4 +1,4 @@
-"""Weights: a TensorProto, its data raw, in typed fields or in a file beside the model, to a NumPy array."""
+"""Converts a TensorProto to a NumPy array; its data is raw, in typed fields or in an external file."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _TYPED_FIELDS: dict[int, str] = {
 
 
 def to_dtype(who: str, data_type: int) -> DType:
-    """The dtype of an element type number. UnsupportedError where graphc has none, UserError for no type at all."""
+    """The dtype of an element type number. UnsupportedError if graphc lacks it, UserError if it is not a type."""
     if data_type in DTYPES:
         return DTYPES[data_type]
     names = {number: name for name, number in TensorProto.DataType.items()}
@@ -40,7 +40,7 @@ def to_dtype(who: str, data_type: int) -> DType:
 def to_array(
     proto: TensorProto, who: str, folder: Path | None, data: memoryview | None = None
 ) -> Array:
-    """The tensor as an array, of `data` where that lies apart from the rest.
+    """The tensor as an array, from `data` if that is stored separately.
 
     `folder` is where the model file lies, None when it came as bytes. UserError where the data does not fit the shape.
     """
@@ -95,7 +95,7 @@ def _checked_integers(field: Any, dtype: np.dtype[Any], who: str) -> Array:
 
 
 def external_data(proto: TensorProto, who: str, folder: Path | None, needed: int) -> memoryview:
-    """The `needed` bytes of a tensor that lie in a file beside the model. UserError where they do not."""
+    """The `needed` bytes of a tensor from an external file. UserError if they are missing."""
     entries = {entry.key: entry.value for entry in proto.external_data}
     if folder is None:
         raise UserError(

@@ -1,7 +1,7 @@
-"""The weights of a model apart from its structure: large ones stay where they are, in the file or the bytes given.
+"""Separates a model's weights from its structure: large ones stay in the file or the bytes given.
 
-Protobuf copies all it decodes. So the raw data of large initializers is cut out of what it is given, and kept as views
-by the name of the tensor. Only what writers of ONNX produce is cut; anything else is left for protobuf to judge.
+Protobuf copies all it decodes. So the raw data of large initializers is removed from its input and kept as views by
+tensor name. Only the layout that ONNX writers produce is handled; anything else is left to protobuf.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _CONTINUES, _LONGEST = 0x80, 10
 
 Field = tuple[int, int, int, int]
-"""Number of a field; where it begins, where its value begins, where it ends."""
+"""Number of a field; the offsets of its start, of its value and of its end."""
 
 
 class _UnusualError(Exception):
-    """The bytes are not as writers of ONNX lay them out."""
+    """The bytes are not laid out as ONNX writers do."""
 
 
 def split_weights(data: memoryview) -> tuple[bytes | memoryview, dict[str, memoryview]]:

@@ -16,7 +16,7 @@ from .scope import NodeContext, Scope
 
 
 class Captured:
-    """What graphs of a node read from outside: arrays they get as they are, tensors as inputs."""
+    """The outer values that a node's graphs read: arrays are passed unchanged, tensors as inputs."""
 
     def __init__(self, node: NodeContext, graphs: Sequence[GraphProto]) -> None:
         self._outer = node.scope
@@ -47,7 +47,8 @@ def finished(graph: Graph, inputs: Sequence[GraphTensor], results: Sequence[Grap
 
 @dataclass(frozen=True)
 class Round:
-    """What a round makes: whether another follows (None: only their number decides), the state, rows to collect."""
+    """The results of an iteration: whether another follows (None: only the count decides), the state, rows to
+    collect."""
 
     going: GraphTensor | None
     state: list[GraphTensor]
@@ -55,14 +56,14 @@ class Round:
 
 
 Step = Callable[[Scope, GraphTensor, list[GraphTensor], list[GraphTensor]], Round]
-"""Imports one round into a scope, given its number (s64[]), the state and what stays the same."""
+"""Imports one iteration into a scope, given its number (s64[]), the state and the loop-invariant values."""
 
 
 @dataclass(frozen=True)
 class WhileLoop:
-    """A loop of a node: its `state` at first, `fixed` tensors, and how long it runs.
+    """A loop of a node: its initial `state`, `fixed` tensors, and its termination.
 
-    At most `limit` rounds (None: no limit) and only while `going` holds (None: always).
+    At most `limit` iterations (None: no limit) and only while `going` holds (None: always).
     """
 
     node: NodeContext
@@ -73,10 +74,10 @@ class WhileLoop:
     going: GraphTensor | None
 
     def make(self, step: Step, backwards: Sequence[bool]) -> list[GraphTensor]:
-        """Append the `while`; the last state, then what was collected, as rows [rounds, ...].
+        """Append the `while`; returns the final state, then the collected rows [iterations, ...].
 
-        `backwards`: for each collected result, whether the last round gives the first row. UnsupportedError where a
-        round changes the type of the state, or rows are collected whose number is not known.
+        `backwards`: for each collected result, whether the last iteration gives the first row. UnsupportedError if an
+        iteration changes the type of the state, or an unknown number of rows is collected.
         """
         node, outer = self.node, Captured(self.node, [self.body])
         fixed = [*self.fixed, *([self.limit] if isinstance(self.limit, GraphTensor) else [])]

@@ -30,7 +30,7 @@ def _convolution_integer(node: NodeContext) -> Value:
 
 
 def centered(node: NodeContext, index: int, zero_index: int) -> GraphTensor:
-    """An 8-bit input as s32, its zero point taken off."""
+    """An 8-bit input as s32, minus its zero point."""
     x = node.converted(node.tensor(index), S32)
     if not node.has(zero_index):
         return x
@@ -113,7 +113,7 @@ def _transpose_attrs(node: NodeContext, x: GraphTensor, w: GraphTensor) -> dict[
             raise node.rule(f"output_shape must have {count} entries", str(list(wanted)))
         totals = transposed_padding(sizes, kernel, strides, dilations, wanted[-count:])
         totals = [total + e for total, e in zip(totals, extra, strict=True)]
-        # What cannot be reached without padding less than nothing is added behind.
+        # If the size would need negative padding, the difference is added after.
         extra = tuple(e + max(-p, 0) for e, p in zip(extra, totals, strict=True))
         before, after = halved([max(p, 0) for p in totals], is_lower=mode != "SAME_UPPER")
     pads = {"before": before, "after": after, "output_padding": extra}
@@ -139,7 +139,7 @@ def _read_pool(node: NodeContext, op_name: str) -> Value | list[Value]:
 
 
 def _indices(node: NodeContext, x: GraphTensor, attrs: dict[str, Any]) -> GraphTensor:
-    """Where the largest elements are in the whole of x: the image counts, and, with storage_order, its columns."""
+    """Flat indices of the largest elements in all of x, including the image; column-major with storage_order."""
     batch, channels, *sizes = x.details.plain_dims
     indices = node.helper("max_pool_indices", x, **attrs)
     if node.attr_int("storage_order"):
@@ -169,6 +169,6 @@ PAIRS = {
     "min_pool": Pair(None, write_min_pool),
     "lrn": Pair(_read_lrn, write_lrn),
 }
-"""What rows name after `by`."""
+"""Functions that rows name after `by`."""
 
 HANDLERS: dict[str, Handler] = {"ConvInteger": _convolution_integer}

@@ -1,4 +1,4 @@
-"""Check how the nodes of a file are wired, and put them in an order in which every input is ready."""
+"""Checks the connections of a file's nodes and sorts them topologically."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ...base.errors import UserError
 from .nesting import reads
 from .scope import node_name
 
-_SHOWN = 8  # names a message lists before it counts the rest
+_SHOWN = 8  # names that a message lists before it counts the rest
 
 
 def ordered_nodes(graph: GraphProto, label: str, outside: Collection[str] = ()) -> list[NodeProto]:
@@ -70,7 +70,7 @@ def _order(graph: GraphProto, producer: dict[str, int], label: str) -> list[int]
     sources = [[producer[name] for name in reads(node) if name in producer] for node in graph.node]
     needed = _reachable((producer[x.name] for x in graph.output if x.name in producer), sources)
     try:
-        # The whole graph, so that a cycle in a part nobody needs is reported like any other.
+        # The whole graph, so that a cycle in an unused part is reported too.
         order = list(TopologicalSorter(dict(enumerate(sources))).static_order())
     except CycleError as error:
         loop = [f"'{node_name(graph.node[i])}'" for i in error.args[1][1:]]

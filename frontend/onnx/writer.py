@@ -1,4 +1,5 @@
-"""Graph to an ONNX model: nodes of the default domain, weights as initializers, large ones in a file beside."""
+"""Writes a graph as an ONNX model: nodes of the default domain, weights as initializers, large ones in an external
+file."""
 
 from __future__ import annotations
 
@@ -18,16 +19,16 @@ from .op_table import WRITERS
 from .tensors import DTYPES
 
 MOST_BYTES_INSIDE = 1 << 30
-"""Bytes of weights up to which they lie in the model file; protobuf reads no message of 2 GiB."""
+"""Limit of weights stored in the model file; protobuf cannot read messages of 2 GiB."""
 
 _DTYPES = {dtype.numpy: number for number, dtype in DTYPES.items()}
 
 
 def to_onnx(graph: Graph) -> ModelProto:
-    """The model that computes what the graph computes, of the opset `export.OPSET` or the first that has all its ops.
+    """The equivalent model, of opset `export.OPSET` or the lowest later one that has all its ops.
 
     Attributes are float32 in ONNX, so an epsilon or a slope may lose digits; NumPy's expm1 and log1p become exp(x) - 1
-    and log(x + 1). UnsupportedError lists all that ONNX has no form for.
+    and log(x + 1). UnsupportedError lists everything that ONNX cannot express.
     """
     graph = with_names(graph, encodable)
     exporter = Exporter(graph, WRITERS)
@@ -76,7 +77,7 @@ def _tensor(name: str, array: Array) -> TensorProto:
 
 
 def _move_weights(model: ModelProto, path: Path) -> None:
-    """Put the data of all initializers into a file of their own, one after the other."""
+    """Write the data of all initializers consecutively to an external file."""
     with whole_file(path) as stream:
         for tensor in model.graph.initializer:
             place = {

@@ -109,7 +109,7 @@ def _tile(op: OperatorContext) -> GraphTensor:
 
 
 def _repeat(op: OperatorContext) -> GraphTensor:
-    """Each element of an axis several times in a row."""
+    """Each element of an axis repeated consecutively."""
     dims = op.x.details.plain_dims
     axis, count = op.axis(op.integer("axis"), len(dims)), op.integer("repeats")
     if count < 0:
