@@ -1,7 +1,10 @@
-.PHONY: check fix golden types
+.PHONY: check quick fix golden types
 
 check:  ## lint, types, layering, tests
 	.ci/check
+
+quick:  ## under a minute: lint, layering, and the tests of every stage with one model of each format
+	.ci/quick
 
 types:
 	.ci/types

@@ -1,4 +1,7 @@
-"""Reads model files into graphs: one folder or file per format, detected from the input and imported on demand."""
+"""Reads model files into graphs: one folder or file per format, detected from the input and imported on demand.
+
+May import: graph_ir, base; onnx and lark. Formats do not import each other.
+"""
 
 from __future__ import annotations
 

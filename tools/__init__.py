@@ -1,1 +1,4 @@
-"""Tools that inspect a compilation: the debug executor, explain and compare. Part of the driver."""
+"""Tools that inspect a compilation: the debug executor, explain, compare, profile and report.
+
+May import: every room but cli.
+"""

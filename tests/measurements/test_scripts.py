@@ -1,0 +1,20 @@
+"""The measuring scripts still run, on as little as they can measure."""
+
+from __future__ import annotations
+
+import pytest
+
+from support.process import ROOT, run_python
+
+SCRIPTS = {
+    "call_overhead.py": (("--threads", "1"), "bound"),
+    "math_ulp.py": (("--stride", "65521", "exp"), "exp"),
+}
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_it_runs_and_prints_its_figures(script: str) -> None:
+    arguments, word = SCRIPTS[script]
+    done = run_python(str(ROOT / "tests" / "measurements" / script), *arguments, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert word in done.stdout
