@@ -1,7 +1,7 @@
-"""Matrix products by type: what is multiplied, summed and stored, and the one table of microkernels that do it.
+"""Matrix products by type: operand, accumulator and result types, and the table of microkernels.
 
-A contraction sums products of elements of A and B in an accumulator and converts the sum to the result. Templates ask
-`microkernel` how: by which register tiles, with how many neighbouring k in one instruction.
+A contraction sums products of elements of A and B in an accumulator and converts the sum to the result. Templates get
+the register tiles and the number of neighbouring k per instruction from `microkernel`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Contraction:
 
 
 def accumulator_of(a: DType, b: DType) -> DType:
-    """What products of two types are summed in: f32 at least for floats, s32 for integers of 8 and 16 bits."""
+    """The accumulator for products of two types: at least f32 for floats, s32 for integers of 8 and 16 bits."""
     widest = max((a.accumulator, b.accumulator), key=lambda dtype: dtype.bits)
     is_small = not widest.is_float and widest.bits in (8, 16)
     return S32 if is_small else widest
@@ -41,9 +41,9 @@ class Microkernel:
     """How one pair of operand types is multiplied on one ISA, if the CPU has what it `needs`.
 
     `fma`: a row of B, converted to the accumulator's type when it is loaded, times an element of A, which templates
-    convert once per block where that takes a conversion. `dot2` and
-    `dot4` take `k_group` neighbouring k at once from panels with that many k innermost (`NK16n4k`). `tiles` are the
-    register tiles worth using; `rate` is how many multiply-adds it does while `fma` on f32 does one, measured on Zen 5.
+    convert once per block if needed. `dot2` and `dot4` take `k_group` neighbouring k at once from panels with that many
+    k innermost (`NK16n4k`). `tiles` are the register tiles worth using; `rate` is how many multiply-adds it does while
+    `fma` on f32 does one, measured on Zen 5.
     """
 
     a: DType
@@ -77,7 +77,7 @@ _ANY = (GemmTile(4, 2), GemmTile(8, 1))
 # 3x2 = 6 + 4 + 2 + a product = 13 of 16.
 _WIDE_BYTES = (GemmTile(8, 2), GemmTile(16, 1))
 _NARROW_BYTES = (GemmTile(3, 2), GemmTile(6, 1))
-# Without VNNI a product waits in a register of its own.
+# Without VNNI a product needs a separate register.
 _NARROW_PAIRS = (GemmTile(6, 2), GemmTile(12, 1))
 
 
@@ -113,7 +113,7 @@ MICROKERNELS: dict[str, tuple[Microkernel, ...]] = {
     ),
     "generic": (*_floats(_ANY), *_bytes(_ANY, 0.25)),
 }
-"""Rows of an ISA, the one to prefer first."""
+"""The rows of an ISA, preferred first."""
 
 
 def find_microkernel(a: DType, b: DType, target: Target) -> Microkernel | None:

@@ -15,7 +15,7 @@ from .export_forms import write_call
 from .scope import Handler, Node, Value
 
 SOFTPLUS_THRESHOLD = 20.0
-"""PyTorch's default: above it softplus(x) is x, which f32 cannot tell apart from log(1 + exp(x))."""
+"""PyTorch's default threshold: above it softplus(x) is x, which equals log(1 + exp(x)) in f32."""
 
 RRELU_BOUNDS = (1 / 8, 1 / 3)
 
@@ -87,7 +87,7 @@ def _softmax_2d(node: Node) -> Value:
 
 
 def _dropout(node: Node) -> Value:
-    """Nothing is dropped when a model runs; F.dropout does drop unless it says training=False."""
+    """Dropout is the identity in inference; F.dropout does drop unless training=False."""
     is_function = not node.type.startswith("nn.")
     share = node.number("p", 0.5)
     if is_function and node.flag("training", True) and share:
@@ -125,7 +125,7 @@ PAIRS = {
     "prelu": Pair(_prelu, _write_prelu),
     "softmax": Pair(_softmax),
 }
-"""What reads and writes a cell that a row cannot say, by the name after `by`."""
+"""Functions that read and write cells a row cannot express, by the name after `by`."""
 
 _DROPOUTS = (
     "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "AlphaDropout", "FeatureAlphaDropout",
@@ -139,4 +139,4 @@ HANDLERS: dict[str, Handler] = {
     **{f"F.{name}": Handler(_dropout) for name in (
         "dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout")},
 }  # fmt: skip
-"""Operators of this family that are no ops of their own."""
+"""Operators of this family without an op of their own in the Graph IR."""

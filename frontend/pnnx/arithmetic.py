@@ -1,6 +1,6 @@
 """Elementwise functions: one table for expressions, torch.* and Tensor.* operators alike.
 
-A function takes tensors and Python numbers; of numbers alone it gives a number, computed at once.
+A function takes tensors and Python numbers; for numbers alone it computes a number immediately.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Function:
     number: Callable[..., Any]
 
     def __call__(self, b: Builder, *args: Operand) -> Operand:
-        """Apply to operands; UserError where the numbers have no result."""
+        """Apply to operands; UserError if the numbers have no result."""
         if any(isinstance(arg, GraphTensor) for arg in args):
             return self.tensor(b, *args)
         return _of_numbers(b, self.number, args)
@@ -76,7 +76,7 @@ def _divide(b: Builder, x: Operand, y: Operand) -> GraphTensor:
 
 
 def _floor_divide(b: Builder, x: Operand, y: Operand) -> GraphTensor:
-    """floor(x / y) without the error of a quotient that was rounded up to a whole number first."""
+    """floor(x / y), correct even if the quotient was rounded up to an integer first."""
     left, right = promoted(b, x, y)
     dtype = left.details.dtype
     if not dtype.is_float:
@@ -149,7 +149,7 @@ _ROUNDING = ("ceil", "floor", "trunc", "round")
 
 
 def _by_row(op_name: str, spelling: Spelling) -> Callable[..., GraphTensor]:
-    """What a cell of the table says of tensors and numbers."""
+    """The meaning of a table cell for tensors and numbers."""
 
     def tensor(b: Builder, *args: Operand) -> GraphTensor:
         if spelling.kinds == ("bool",):
@@ -189,7 +189,7 @@ _OF_NUMBERS: dict[str, Callable[..., Any]] = {
     "logical_xor": lambda x, y: bool(x) != bool(y),
     "logical_not": operator.not_, "bitwise_not": operator.invert,
 }  # fmt: skip
-"""What a function of the table gives for numbers alone."""
+"""The value of a table function for numbers alone."""
 
 _SHORT = {
     "max": "maximum", "min": "minimum", "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor",
@@ -199,7 +199,7 @@ _SHORT = {
 
 
 def _table() -> dict[str, Function]:
-    """The functions that rows of the table say, by their names after `torch.`."""
+    """The functions defined by rows of the table, by their names after `torch.`."""
     reads, found = TABLE.reads("pnnx"), {}
     for name, number in _OF_NUMBERS.items():
         row, spelling = reads[f"torch.{name}"][0]
@@ -221,7 +221,7 @@ FUNCTIONS: dict[str, Function] = {
 """Name to function. Names with a dot are casts."""
 
 
-# The same functions as operators of their own.
+# The same functions as separate operators.
 
 
 def _function_handler(function: Function) -> Handler:
@@ -246,7 +246,7 @@ def _scaled(function: Function) -> Handler:
 
 
 def read_div(node: Node, _: str) -> Value:
-    """torch.div with its three ways to round."""
+    """torch.div with its three rounding modes."""
     left, right = node.operand(), node.operand("other")
     mode = node.argument("rounding_mode")
     if mode is None:

@@ -1,4 +1,4 @@
-"""Operators that put elements into a tensor: scatter, slices and indices assigned to, copies and fills."""
+"""Operators that write elements into a tensor: scatter, assignment to slices and indices, copies and fills."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _REDUCTIONS = {
 
 
 def _scatter(reduction: str | None) -> Callable[[Node], Value]:
-    """`reduction` is that of the operator's name, None where a parameter may say one."""
+    """`reduction` is implied by the operator's name, or None if a parameter may give it."""
 
     def run(node: Node) -> Value:
         x, index = node.tensor_of(), node.tensor_of("index", S64)
@@ -40,7 +40,9 @@ def _scatter(reduction: str | None) -> Callable[[Node], Value]:
             raise node.rule(
                 "src must have the axes of index", f"{updates.details}, {index.details}"
             )
-        for place, size in enumerate(wanted):  # src may be larger than index: its start counts
+        for place, size in enumerate(
+            wanted
+        ):  # src may be larger than index: only its start is used
             if updates.details.plain_dims[place] > size:
                 updates = node.part().part_of(updates, place, 0, size)
         attrs = {"axis": axis, "reduction": _REDUCTIONS.get(name, "none")}
@@ -50,7 +52,7 @@ def _scatter(reduction: str | None) -> Callable[[Node], Value]:
 
 
 def _along_axis(reduction: str) -> Callable[[Node], Value]:
-    """index_add, index_copy and index_fill: whole slices of an axis, at the places of a vector."""
+    """index_add, index_copy and index_fill: whole slices along an axis, at the indices of a vector."""
 
     def run(node: Node) -> Value:
         x, index = node.tensor_of(), node.tensor_of("index", S64)
@@ -98,7 +100,7 @@ def _masked(
 
 
 def _slice_assign(node: Node) -> Value:
-    """x with the elements of a slice replaced by `src`: places known in advance, runs of them in one piece."""
+    """x with the elements of a slice replaced by `src`: a scatter with known indices of contiguous runs."""
     x, src = node.tensor_of(), node.tensor_of("src")
     taken, dropped = sliced_ranges(node, x)
     src = node.broadcast(node.converted(src, x.details.dtype), kept_sizes(taken, dropped))

@@ -32,7 +32,7 @@ def _attention(node: Node) -> Value:
 
 
 def _repeated_heads(node: Node, x: GraphTensor, q: GraphTensor) -> GraphTensor:
-    """Every head of x as often as there are heads of q for it."""
+    """Repeat every head of x for each head of q that uses it."""
     if min(x.details.rank, q.details.rank) < 3:
         raise node.rule("inputs must have an axis of heads", f"{q.details} and {x.details}")
     *outer, heads, rows, columns = x.details.plain_dims
@@ -47,7 +47,7 @@ def _repeated_heads(node: Node, x: GraphTensor, q: GraphTensor) -> GraphTensor:
 
 
 def _masked(node: Node, scores: GraphTensor) -> GraphTensor:
-    """A bool mask keeps where it is True, a float mask is added; is_causal keeps keys up to the query's place."""
+    """A bool mask keeps where it is True, a float mask is added; is_causal keeps keys up to the query's position."""
     dtype = scores.details.dtype
     mask = node.optional("attn_mask")
     if node.flag("is_causal", False):

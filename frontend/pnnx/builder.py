@@ -1,4 +1,4 @@
-"""Appending graph ops in the name of one operator of the file."""
+"""Appends graph ops for one operator of the file."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ class Builder(NodeReader):
         return self._append(op_name, inputs, attrs, f"{self.name}.{op_name}")
 
     def stored(self, array: Array, key: str) -> GraphTensor:
-        """A constant of an array as it is."""
+        """A constant with the array unchanged."""
         return self.graph.make_constant(array, f"{self.name}.{key}")
 
     def tensor(self, x: Operand, dtype: DType | None = None) -> GraphTensor:
-        """An operand as a tensor of `dtype`; of its own type where none is given."""
+        """An operand as a tensor of `dtype` (default: its own type)."""
         if isinstance(x, GraphTensor):
             return x if dtype is None else self.converted(x, dtype)
         return self.constant(x, dtype or number_dtype(x))

@@ -1,4 +1,4 @@
-"""Elementwise functions made of several ops, which the tool leaves under their names of the torch library."""
+"""Elementwise functions of several ops, which PNNX keeps under their torch names."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _reversed_sub(node: Node) -> Value:
 
 
 def _hypot(node: Node) -> Value:
-    """sqrt(x^2 + y^2) with the larger one taken out, so that squares do not overflow."""
+    """sqrt(x^2 + y^2), scaled by the larger operand so that squares do not overflow."""
     x, y = (as_float(node, z) for z in promoted(node, node.operand(), node.operand("other")))
     x, y = node.helper("abs", x), node.helper("abs", y)
     large, small = node.helper("max", x, y), node.helper("min", x, y)
@@ -55,7 +55,7 @@ def _hypot(node: Node) -> Value:
     one = node.constant(1, x.details.dtype)
     root = node.helper("sqrt", node.helper("add", one, node.helper("square", ratio)))
     length = node.helper("mul", large, root)
-    plain = node.helper("eq", small, node.constant(0, x.details.dtype))  # 0 / 0 is none
+    plain = node.helper("eq", small, node.constant(0, x.details.dtype))  # 0 / 0 is not a number
     length = node.helper("select", plain, large, length)
     endless = node.helper("isinf", large)
     return node.make("select", endless, large, length)
@@ -72,7 +72,7 @@ def _is_finite(node: Node) -> Value:
 
 
 def _nan_to_num(node: Node) -> Value:
-    """NaN and the infinities replaced, by 0 and the largest numbers where nothing else is given."""
+    """Replace NaN and infinities, by default with 0 and the largest numbers."""
     x = node.tensor_of()
     dtype = x.details.dtype
     if not dtype.is_float:
@@ -154,7 +154,7 @@ def _bilinear(node: Node) -> Value:
     weight = node.weight("weight", dtype) if is_module else node.tensor_of("weight", dtype)
     if weight.details.rank != 3 or not x.details.rank or not y.details.rank:
         raise node.rule("weight must have 3 axes", str(weight.details))
-    for name in ("in1_features", "in2_features"):  # the weight says them
+    for name in ("in1_features", "in2_features"):  # given by the weight
         node.argument(name)
     outputs, left, right = weight.details.plain_dims
     table = node.reshaped(node.transposed(weight, (1, 0, 2)), (left, outputs * right))

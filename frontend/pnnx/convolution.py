@@ -22,7 +22,7 @@ def _convolution(spatial: int) -> Handler:
         strides, dilations = (per_axis(node, n, spatial, 1) for n in ("stride", "dilation"))
         before, after = _padding(node, kernel, strides, dilations)
         mode = node.word("padding_mode", "zeros")
-        if mode != "zeros":  # the border is made first, so that nothing is left to pad
+        if mode != "zeros":  # the border is padded first, so no padding is left
             pairs = reversed(list(zip(before, after, strict=True)))
             node_x = padded(node.part(), node_x, [n for pair in pairs for n in pair], mode)
             before = after = (0,) * spatial
@@ -56,7 +56,7 @@ def _kernel(node: Node, w: GraphTensor, spatial: int) -> tuple[int, ...]:
 
 
 def _check_channels(node: Node, w: GraphTensor, names: tuple[str, str]) -> None:
-    """A module's numbers of channels must be those of its weights: `names` are those of axis 0 and 1."""
+    """Check a module's channel counts against its weights: `names` are the parameters for axes 0 and 1."""
     first, second = w.details.plain_dims[:2]
     wanted = (first, second * node.integer("groups", 1))
     given = tuple(node.integer(n, size) for n, size in zip(names, wanted, strict=True))
@@ -68,7 +68,7 @@ def _check_channels(node: Node, w: GraphTensor, names: tuple[str, str]) -> None:
 def _padding(
     node: Node, kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Elements before and after each axis; `same` keeps the sizes, the odd element behind."""
+    """Elements before and after each axis; `same` keeps the sizes; the odd element goes after."""
     value = node.argument("padding")
     if value == "valid":
         return (0,) * len(kernel), (0,) * len(kernel)

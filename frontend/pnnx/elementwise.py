@@ -1,4 +1,4 @@
-"""Elementwise operators whose cell in the table has functions of its own: read, and written."""
+"""Reads and writes elementwise operators whose table cells have their own functions."""
 
 from __future__ import annotations
 
@@ -38,4 +38,4 @@ PAIRS = {
     "div": Pair(read_div, _write_div),
     "clamp": Pair(read_clamp, _write_clamp),
 }
-"""What reads and writes a cell that a row cannot say, by the name after `by`."""
+"""Functions that read and write cells a row cannot express, by the name after `by`."""

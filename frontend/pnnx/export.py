@@ -1,4 +1,4 @@
-"""Graph to PNNX operators: names, operands, annotations, and which constants become weights or literals."""
+"""Writes ops as PNNX operators: names, operands, annotations, and which constants become weights or literals."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LITERAL_OPERANDS = {
     **dict.fromkeys(("eq", "ne", "lt", "le", "gt", "ge"), (1,)),
     "select": (1, 2),
 }
-"""Which inputs of an op may stand as a number in the text instead of as a tensor."""
+"""Inputs of an op that may be written as numbers instead of tensors."""
 
 
 WORDS: dict[str, str] = {}
@@ -49,7 +49,7 @@ EXPRESSIONS = {
 
 
 class Literal(str):
-    """A number that stands in the text, in place of an operand."""
+    """A number written in the text instead of an operand."""
 
 
 class Exporter(ExportFrame[str]):
@@ -62,12 +62,12 @@ class Exporter(ExportFrame[str]):
         self.operators: list[Operator] = []
         self.weights: dict[str, Array] = {}
         self.operands: dict[int, str] = {}
-        self.absorbed: set[int] = set()  # ids of ops that are part of the operator of another one
+        self.absorbed: set[int] = set()  # ids of ops that are part of another op's operator
         self._details: dict[str, LogicalTensor] = {}
         self._names = NameTable()
 
     def write_op(self, op: Op) -> None:
-        """The operators of one op, unless it is a part of another one's."""
+        """Write one op, unless it is part of another op's operator."""
         if id(op) in self.absorbed:
             return
         self.check(op)
@@ -98,7 +98,7 @@ class Exporter(ExportFrame[str]):
         operands: Sequence[tuple[str, str | None]],
         attrs: dict[str, Any],
     ) -> str:
-        """The op's own operator, a function of a pnnx.Expression where the tool writes one."""
+        """The op's main operator, or a function of a pnnx.Expression where PNNX uses one."""
         if type_name in EXPRESSIONS:
             return self.expression(op, EXPRESSIONS[type_name])
         keys = [key for key, _ in operands] if len(operands) > 1 else []
@@ -109,7 +109,7 @@ class Exporter(ExportFrame[str]):
         return WORDS[value.name] if kind == "dtype" else value
 
     def operand(self, x: GraphTensor) -> str:
-        """The operand a tensor is known by, or the number that it is."""
+        """The operand of a tensor, or the number it is written as."""
         return Literal(literal(x) or "") if self._is_literal(x) else self.operands[id(x)]
 
     def append(
@@ -160,15 +160,15 @@ class Exporter(ExportFrame[str]):
         return tuple(outputs)
 
     def _annotated(self, operand: str, type_name: str) -> bool:
-        """The tool leaves scalars out; on an input the reader needs to know."""
+        """PNNX omits scalar shapes; on an input the reader needs them."""
         return bool(self._details[operand].rank) or type_name == "pnnx.Input"
 
     def _is_literal(self, x: GraphTensor) -> bool:
-        """Whether a tensor stands as a number in the text, and not for a part of another operator's result."""
+        """Whether a tensor is written as a number and is not part of another operator's result."""
         return id(x.producer_owner) in self.absorbed and id(x) not in self.operands
 
     def expression(self, op: Op, function: str) -> str:
-        """A pnnx.Expression of one function over the op's inputs; scalar constants stand as literals."""
+        """A pnnx.Expression of one function over the op's inputs; scalar constants become literals."""
         inputs: list[str] = []
         texts: list[str] = []
         for x in op.inputs:
@@ -206,7 +206,7 @@ def _array_type(array: Array) -> TensorType:
 
 
 def absorb_literals(exporter: Exporter) -> None:
-    """Mark the constants that stand as numbers in the text."""
+    """Mark the constants that are written as numbers."""
     for op in exporter.graph.ops:
         places = LITERAL_OPERANDS.get(op.op_name, ())
         found = [op.inputs[i] for i in places if literal(op.inputs[i]) is not None]
@@ -217,7 +217,7 @@ def absorb_literals(exporter: Exporter) -> None:
 
 
 def literal(x: GraphTensor) -> str | None:
-    """The text of a scalar constant with one reader, if it keeps its value exactly; None otherwise."""
+    """The text of a scalar constant with one consumer, if it preserves the value exactly; else None."""
     op = x.producer_owner
     if op.op_name != "constant" or x.details.rank or len(x.uses) != 1:
         return None

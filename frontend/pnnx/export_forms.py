@@ -1,4 +1,4 @@
-"""The forms that exporters of all families share."""
+"""Helpers shared by the exporters of all families."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def write_call(e: Exporter, op: Op, type_name: str) -> str:
 
 
 def own_constant(x: GraphTensor, rank: int) -> bool:
-    """A plain constant of that rank with one reader and a dtype that can be written."""
+    """A plain constant of that rank with one consumer and a dtype that can be written."""
     is_constant = x.producer_owner.op_name == "constant" and x.details.format.is_plain
     known = x.details.dtype.name in WORDS
     return is_constant and known and x.details.rank == rank and len(x.uses) == 1

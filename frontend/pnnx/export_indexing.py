@@ -1,4 +1,4 @@
-"""Picking and ordering as PNNX operators: gather, scatter, top_k, running sums."""
+"""Writes indexing and ordering as PNNX operators: gather, scatter, top_k, scans."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _gather(e: Exporter, op: Op) -> str:
 
 
 def _places(e: Exporter, op: Op, index: GraphTensor) -> str:
-    """Indices as s64, the type PyTorch wants."""
+    """Indices as s64, the type PyTorch requires."""
     if index.details.dtype == S64:
         return e.operand(index)
     wide = LogicalTensor(S64, index.details.plain_dims)
@@ -71,7 +71,7 @@ def _top_k(e: Exporter, op: Op) -> tuple[str, ...]:
 
 
 def _running(type_name: str) -> ExportFunction:
-    """From the back: turned round before and after."""
+    """A reverse scan: the input and the result are flipped."""
 
     def export(e: Exporter, op: Op) -> str:
         if op.attrs.get("exclusive"):
@@ -99,4 +99,4 @@ EXPORTERS: dict[str, ExportFunction] = {
     "cum_sum": _running("torch.cumsum"),
     "cum_prod": _running("torch.cumprod"),
 }
-"""Graph op to its writer."""
+"""Writers by op name."""

@@ -1,4 +1,4 @@
-"""Matrix products as PNNX operators: nn.Linear with weights of its own, F.linear, torch.matmul."""
+"""Matrix products as PNNX operators: nn.Linear if it owns its weights, F.linear, torch.matmul."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .export_windows import biased_convolution, is_bias_add
 
 
 def absorb_parts(exporter: Exporter) -> None:
-    """Mark the ops another one's operator stands for.
+    """Mark the ops covered by another op's operator.
 
     nn.Linear: its constants, and the product where a bias follows. F.prelu: the reshape of its vector of slopes.
     """
@@ -43,7 +43,7 @@ def _has_own_weight(op: Op) -> bool:
 
 
 def _bias_add(product: Op) -> Op | None:
-    """The op that adds a bias of its own to a product nobody else reads."""
+    """The op that adds a constant bias to a product without other consumers."""
     (y,) = product.outputs
     if len(y.uses) != 1:
         return None
@@ -99,4 +99,4 @@ EXPORTERS: dict[str, ExportFunction] = {
     "matmul_core": _matmul,
     "add": _add,
 }
-"""Graph op to its writer."""
+"""Writers by op name."""

@@ -12,7 +12,7 @@ from .param_value import OPEN_END
 
 
 def _moved(type_name: str, param: str, attr: str) -> ExportFunction:
-    """The attribute as a list; without axes there is nothing to move."""
+    """The attribute as a list; empty for a tensor without axes."""
 
     def export(e: Exporter, op: Op) -> str:
         value = op.attrs[attr]
@@ -85,4 +85,4 @@ EXPORTERS: dict[str, ExportFunction] = {
     "slice": _slice,
     "pad": _pad,
 }
-"""Graph op to its writer."""
+"""Writers by op name."""

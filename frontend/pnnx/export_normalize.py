@@ -60,4 +60,4 @@ EXPORTERS: dict[str, ExportFunction] = {
     "instance_norm": _per_channel("F.instance_norm"),
     "batch_norm": _batch_norm,
 }
-"""Graph op to its writer."""
+"""Writers by op name."""

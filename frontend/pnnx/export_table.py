@@ -1,4 +1,4 @@
-"""How each op of a graph is written as PNNX operators; one table per family."""
+"""Writers of all ops as PNNX operators; one table per family."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ _CONVOLUTIONS = ("convolution", "convolution_transpose")
 
 
 def absorb_parts(exporter: Exporter) -> None:
-    """nn.Conv takes its constants, and stands for the addition of a bias of its own as well."""
+    """nn.Conv owns its constants, and also covers the addition of a constant bias."""
     for op in exporter.graph.ops:
         if op.op_name not in _CONVOLUTIONS or not own_constant(
             op.inputs[1], op.inputs[1].details.rank
@@ -31,7 +31,7 @@ def absorb_parts(exporter: Exporter) -> None:
 
 
 def _bias_add(product: Op) -> Op | None:
-    """The op that adds a vector of its own, one element per channel, to a result nobody else reads."""
+    """The op that adds a constant vector, one element per channel, to a result without other consumers."""
     (y,) = product.outputs
     if len(y.uses) != 1:
         return None
@@ -60,7 +60,7 @@ def biased_convolution(e: Exporter, add: Op) -> str:
 
 
 def _convolution(e: Exporter, op: Op, bias: GraphTensor | None = None) -> str:
-    """nn.Conv* for weights of its own, else F.conv*; unequal borders are made by F.pad before, or cut off after."""
+    """nn.Conv* if it owns its weights, else F.conv*; unequal borders are padded before by F.pad, or cropped after."""
     x, w = op.inputs
     is_transposed = op.op_name == "convolution_transpose"
     spatial = w.details.rank - 2
@@ -175,7 +175,7 @@ def _window(e: Exporter, op: Op, fill: float) -> tuple[str, dict[str, Any]]:
     ceil_mode = bool(op.attrs.get("ceil_mode", False))
     if before != after or any(2 * p > k for p, k in zip(padding, kernel, strict=True)):
         includes = op.op_name != "avg_pool" or op.attrs.get("count_include_pad", False)
-        # Behind the input a last window may begin in elements that F.pad adds, but not in padding.
+        # After the input, a last window may begin in elements added by F.pad, but not in padding.
         if (ceil_mode and any(after)) or not includes:
             raise InexpressibleError(f"{op.op_name} with borders {list(before)} and {list(after)}")
         operand = _padded(e, op, operand, x, before, after, fill)
@@ -194,7 +194,7 @@ def _no_dilation(op: Op) -> None:
 
 
 def _max_pool(e: Exporter, op: Op) -> str:
-    """One operator gives the largest elements and their places, if both are in the graph."""
+    """One operator returns the largest elements and their indices, if both are in the graph."""
     known = e.operands.get(id(op.outputs[0]))
     if known is not None:
         return known
@@ -223,7 +223,7 @@ def _max_pool(e: Exporter, op: Op) -> str:
 
 
 def _min_pool(e: Exporter, op: Op) -> str:
-    """The largest of the negated elements, negated."""
+    """min_pool as the negated maximum of negated elements."""
     operand, params = _window(e, op, math.inf)
     x, y = op.inputs[0].details, op.outputs[0].details
     spatial = len(params["kernel_size"])
@@ -240,7 +240,7 @@ def _min_pool(e: Exporter, op: Op) -> str:
 
 
 def _avg_pool(is_sum: bool) -> ExportFunction:
-    """A sum is a mean divided by 1 instead."""
+    """A sum is written as a mean with divisor 1."""
 
     def export(e: Exporter, op: Op) -> str:
         _no_dilation(op)
@@ -339,7 +339,7 @@ def _resize(e: Exporter, op: Op) -> str:
 
 
 def _mode_name(op: Op, mode: str, coordinates: str, spatial: int) -> str | None:
-    """PyTorch's word for a way to resample; None where it has none."""
+    """PyTorch's name of a resampling mode; None if it has none."""
     if mode == "nearest":
         rounding = str(op.attrs.get("nearest_mode", "round_prefer_floor"))
         return {
@@ -370,4 +370,4 @@ EXPORTERS: dict[str, ExportFunction] = {
     "im2col": _im2col,
     "resize": _resize,
 }
-"""Graph op to its writer."""
+"""Writers by op name."""

@@ -14,7 +14,7 @@ from .param_value import parse_scalar
 from .scope import Element, Value
 
 MAX_DEPTH = 1000
-"""Calls within calls: far above what any model has."""
+"""Nesting limit of calls: far above that of any model."""
 
 _TOKEN = re.compile(r"[@\w.+\-]+|[()\[\],]", re.ASCII)
 _INPUT = re.compile(r"@\d{1,9}", re.ASCII)
@@ -41,7 +41,7 @@ class _Open:
 
 
 def parse_expression(text: str) -> list[Step]:
-    """The postfix program of an expression. UserError, showing the place, for text that is none."""
+    """Parse an expression into a postfix program. UserError, showing the position, for invalid text."""
     steps: list[Step] = []
     stack: list[_Open] = [_Open("")]
     tokens = _tokens(text)
@@ -117,7 +117,7 @@ def _shown(text: str) -> str:
 
 
 def unknown_functions(steps: list[Step]) -> list[str]:
-    """The functions a program calls that are not supported, in order, each as often as it is called."""
+    """The unsupported functions that a program calls, in order, once per call."""
     return [
         s.value
         for s in steps
@@ -126,7 +126,7 @@ def unknown_functions(steps: list[Step]) -> list[str]:
 
 
 def evaluate_expression(steps: list[Step], inputs: list[Value], b: Builder) -> Value:
-    """Run a program: what depends on tensors becomes ops, everything else is computed at once."""
+    """Run a program: values that depend on tensors become ops, everything else is computed immediately."""
     stack: list[Value] = []
     part = b.part()
     for number, step in enumerate(steps, 1):

@@ -1,4 +1,4 @@
-"""PNNX to Graph: check the file, fix the inputs, then import operator by operator."""
+"""Imports a PNNX model: checks the file, fixes the inputs, then imports operator by operator."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ _INPUT, _OUTPUT = "pnnx.Input", "pnnx.Output"
 
 
 def load_pnnx(path: str | os.PathLike[str], specs: Mapping[str, InputSpec] | None = None) -> Graph:
-    """Read `X.param` and the weights in `X.bin` beside it. `specs` fixes the sizes the file leaves open, by input name.
+    """Read `X.param` and the weights in `X.bin` beside it. `specs` fixes sizes that the file leaves open, by input
+    name.
 
-    UserError for what is wrong with the files or the specs, UnsupportedError for what is not handled, all at once.
+    UserError for errors in the files or the specs, UnsupportedError for everything not handled, in one message.
     """
     param = Path(path)
     program = read_param(param)
@@ -68,7 +69,7 @@ def _check_supported(program: Program) -> None:
 
 
 def _make_outputs(op: Operator, scope: Scope) -> None:
-    """One graph output per input; a tuple gives one for each of its members."""
+    """One graph output per input, or per member of a tuple."""
     if op.outputs:
         raise UserError(f"{op} must have no outputs, got {len(op.outputs)}")
     values: list[Value] = []
@@ -104,7 +105,7 @@ def _import_operator(op: Operator, scope: Scope) -> None:
 
 
 def _named(op: Operator, error: Exception) -> str:
-    """The message, with the operator's name unless it is there already."""
+    """The message, with the operator's name added unless it contains it."""
     if isinstance(error, InternalError) or f"'{op.name}" in str(error):
         return str(error)
     return f"{op}: {error}"

@@ -1,4 +1,4 @@
-"""Operators that pick elements by index tensors: gather, advanced indexing, embeddings, windows, diagonals."""
+"""Operators that select elements by index tensors: gather, advanced indexing, embeddings, windows, diagonals."""
 
 from __future__ import annotations
 
@@ -59,12 +59,12 @@ def _take_along(node: Node) -> Value:
 # Advanced indexing: x[:, i, j].
 
 _INDEX_SLOTS = ("indices", *(f"indices_{number}" for number in range(1, 8)))
-"""One list of indices, or, where the operator has an expression of its own, the tensors of that."""
+"""A list of indices, or the tensors of the operator's own expression."""
 
 
 @dataclass(frozen=True)
 class Picks:
-    """The places x[items...] picks: an integer tensor for each axis of `axes`, the other axes whole.
+    """The elements that x[items...] selects: an integer tensor for each axis of `axes`; other axes are whole.
 
     `dims` is the shape of the result, whose picked axes start at `start` and have the shape `common`.
     """
@@ -97,7 +97,7 @@ def index_items(node: Node) -> list[GraphTensor | None]:
 
 
 def picks_of(node: Node, x: GraphTensor, items: Sequence[GraphTensor | None]) -> Picks:
-    """PyTorch's rule: indices beside each other give their axes there, indices apart give them in front."""
+    """PyTorch's rule: adjacent indices put their axes in place, separated indices put them first."""
     axes = tuple(axis for axis, item in enumerate(items) if item is not None)
     given = [item for item in items if item is not None]
     if len(items) > x.details.rank or not given:
@@ -119,7 +119,7 @@ def picks_of(node: Node, x: GraphTensor, items: Sequence[GraphTensor | None]) ->
 
 
 def flat_places(b: Builder, x: GraphTensor, picks: Picks) -> GraphTensor:
-    """The row-major place in x of each picked element, s64 in the result's shape."""
+    """The flat index in x of each selected element, s64 in the result's shape."""
     dims = x.details.plain_dims
     strides = [math.prod(dims[axis + 1 :]) for axis in range(len(dims))]
     behind = len(picks.dims) - picks.start - len(picks.common)
@@ -164,7 +164,7 @@ def _embedding(is_module: bool) -> Callable[[Node], Value]:
     return run
 
 
-# Views that NumPy would make with strides.
+# Views that NumPy would express with strides.
 
 
 def _windows(node: Node) -> Value:

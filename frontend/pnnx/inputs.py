@@ -1,4 +1,4 @@
-"""The inputs of a PNNX model with all sizes fixed: what the file annotates, completed by what the caller gives."""
+"""The inputs of a PNNX model with all sizes fixed: the file's annotations, completed by the caller."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ...graph_ir.ir.logical_tensor import LogicalTensor
 from ..shape_spec import InputSpec
 from .program import COMPLEX_SUFFIXES, Operator, Program, TensorType
 
-_EXAMPLE_SIZE = 8  # what the example in the message puts for an open size
+_EXAMPLE_SIZE = 8  # the value of open sizes in the message's example
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def _declaration(op: Operator, program: Program) -> _Declared:
 
 
 def _annotation(op: Operator, program: Program) -> TensorType | None:
-    """What is said of the operand, on its own line or on that of a reader."""
+    """The annotation of the operand, on its own line or on that of a consumer."""
     if len(op.outputs) != 1:
         raise UserError(
             f"{program.label} line {op.line}: {op} must have one output, got {len(op.outputs)}"

@@ -57,7 +57,7 @@ def _biased(node: Node, product: GraphTensor, bias: GraphTensor) -> GraphTensor:
 
 
 def matmul(b: Builder, x: GraphTensor, y: GraphTensor) -> GraphTensor:
-    """torch.matmul: vectors count as a row on the left, as a column on the right, and leave no axis behind."""
+    """torch.matmul: a vector is a row on the left, a column on the right, and that axis is removed again."""
     x_dims, y_dims = x.details.plain_dims, y.details.plain_dims
     if not x_dims or not y_dims:
         raise b.rule("inputs must not be scalars", f"{x.details} and {y.details}")
@@ -117,7 +117,7 @@ def _fits(dims: Sequence[int], target: Sequence[int]) -> bool:
 
 
 def scaled(b: Builder, x: GraphTensor, factor: float) -> GraphTensor:
-    """X times a number; x itself for 1. UserError for an integer tensor and a factor that is not whole."""
+    """X times a number; x itself for 1. UserError for an integer tensor and a fractional factor."""
     if factor == 1:
         return x
     dtype = x.details.dtype

@@ -19,11 +19,11 @@ def _identity(node: Node) -> Value:
 
 
 def _reshape(node: Node) -> Value:
-    """-1 takes the rest, 0 the size of the same axis of the input."""
+    """-1 is inferred, 0 is the size of the same axis of the input."""
     x = node.tensor_of()
     old = x.details.plain_dims
     shape = node.integers("shape")
-    # With nothing to move a 0 can only mean a size of 0, unless the rest is asked for.
+    # For an empty tensor a 0 can only mean a size of 0, unless there is a -1.
     if x.details.elements or -1 in shape:
         for axis, size in enumerate(shape):
             if size == 0 and axis >= len(old):
@@ -36,7 +36,7 @@ def _reshape(node: Node) -> Value:
 
 
 def _with_rest(node: Node, old: Sequence[int], shape: Sequence[int]) -> tuple[int, ...]:
-    """The shape with its -1 replaced by what is left."""
+    """The shape with its -1 inferred."""
     wanted = f"{list(old)} to {list(shape)}"
     if min(shape, default=0) < -1 or list(shape).count(-1) > 1:
         raise node.rule("sizes must be 0 or more, and at most one may be -1", wanted)
@@ -74,7 +74,7 @@ def _unflatten(node: Node) -> Value:
 
 
 def _squeeze(node: Node) -> Value:
-    """Axes of another size than 1 are left alone."""
+    """Axes with sizes other than 1 are kept."""
     x = node.tensor_of()
     dims = x.details.plain_dims
     given = [node.axis(axis, len(dims)) for axis in node.integers("dim", ())]
@@ -121,7 +121,7 @@ def _t(node: Node) -> Value:
 
 
 def _move_axes(node: Node) -> Value:
-    """The axes `source` to the places `destination`, the others in order."""
+    """Move the axes `source` to the positions `destination`, the others in order."""
     x = node.tensor_of()
     rank = x.details.rank
     sources, places = (
@@ -184,7 +184,7 @@ def _repeat(key: str) -> Callable[[Node], Value]:
 
 
 def _repeat_each(node: Node) -> Value:
-    """Every element of an axis `repeats` times in a row; of all elements in order without one."""
+    """Repeat every element along an axis `repeats` times; without an axis, of the flattened tensor."""
     x, count = node.tensor_of(), node.integer("repeats")
     node.argument("output_size")
     if count < 0:

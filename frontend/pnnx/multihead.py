@@ -1,4 +1,4 @@
-"""nn.MultiheadAttention, and the whole encoder layer that PyTorch's fast path leaves as one operator."""
+"""nn.MultiheadAttention, and the encoder layer that PyTorch's fast path exports as one operator."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class _Heads:
         return self.node.reshaped(mixed, (batch, length, math.prod(rest))), weights
 
     def _masked(self, scores: GraphTensor, mask: GraphTensor) -> GraphTensor:
-        """A bool mask leaves out where it is True, a float mask is added; keys that were appended stay."""
+        """A bool mask excludes where it is True, a float mask is added; appended keys stay visible."""
         dtype = scores.details.dtype
         missing = scores.details.plain_dims[-1] - mask.details.plain_dims[-1]
         if missing > 0:
@@ -155,7 +155,7 @@ def _projections(node: Node, inputs: Sequence[GraphTensor]) -> list[GraphTensor]
             learned = node.reshaped(node.weight(name, dtype), (1, 1, width))
             learned = node.broadcast(learned, (batch, 1, width))
             results[place] = node.helper("concat", x, learned, axis=1)
-    for name in ("embed_dim", "kdim", "vdim"):  # the weights say them
+    for name in ("embed_dim", "kdim", "vdim"):  # given by the weights
         node.argument(name)
     return results
 
@@ -184,7 +184,7 @@ _PADDING_MASK = 1  # mask_type: 0 is [L, S], 1 is [N, S]
 
 
 def _encoder_layer(node: Node) -> Value:
-    """Self-attention and a two-layer perceptron, each with a residual and a normalisation before or behind it."""
+    """Self-attention and a two-layer perceptron, each with a residual and a normalisation before or after it."""
     x = node.tensor_of("src")
     if x.details.rank != 3:
         raise node.rule("src must have 3 axes", str(x.details))

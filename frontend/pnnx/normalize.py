@@ -1,4 +1,4 @@
-"""Normalisations, as modules with weights of their own and as functions of tensors."""
+"""Normalisations, as modules with weights and as functions of tensors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Parameters = list["GraphTensor | None"]
 
 
 def _parameters(node: Node, is_affine: str, *keys: str) -> Parameters:
-    """Weights of a module, unless its flag `is_affine` says that there are none; inputs of a function."""
+    """Weights of a module, unless its flag `is_affine` is off; inputs of a function."""
     if not node.type.startswith("nn."):
         return [node.optional(key) for key in keys]
     if not node.flag(is_affine, True):
@@ -46,7 +46,7 @@ def _apply(
 def _scale_and_bias(
     b: Builder, given: Parameters, dims: tuple[int, ...], dtype: DType
 ) -> Parameters:
-    """Neither, the scale alone, or both: a bias alone gets a scale of ones."""
+    """Neither, only the scale, or both: a bias without a scale gets a scale of ones."""
     scale, bias = given
     if scale is None and bias is not None:
         scale = b.constant(np.ones(dims), dtype)

@@ -30,7 +30,7 @@ from . import (
 from .scope import Handler
 
 PAIRS = {**activation.PAIRS, **elementwise.PAIRS, **reduce.PAIRS}
-"""What reads and writes cells of the table that a row cannot say."""
+"""Functions that read and write table cells a row cannot express."""
 
 
 def _by_table() -> Iterator[tuple[str, Handler]]:

@@ -1,4 +1,4 @@
-"""Operators about the order of elements along an axis: the largest ones, sorting, running sums."""
+"""Operators that order elements along an axis: top_k, sorting, scans."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .scope import Handler, Node, Value
 def _ordered(
     node: Node, x: GraphTensor, axis: int, k: int, largest: bool
 ) -> tuple[GraphTensor, GraphTensor]:
-    """Values and places of the first k elements; a scalar counts as an axis of one."""
+    """Values and indices of the first k elements; a scalar counts as an axis of size 1."""
     dims = x.details.plain_dims
     rows = x if dims else node.reshaped(x, (1,))
     values, places = node.outputs("top_k", rows, axis=axis, k=k, largest=largest)
@@ -55,7 +55,7 @@ def _kth_value(node: Node) -> tuple[Value, ...]:
 
 
 def _running(op_name: str) -> Callable[[Node], Value]:
-    """Running sums and products; small integers and bools become s64."""
+    """Cumulative sums and products; small integers and bools become s64."""
 
     def run(node: Node) -> Value:
         x = node.tensor_of()

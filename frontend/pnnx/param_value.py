@@ -12,7 +12,7 @@ Scalar = int | float | bool | str | None
 ParamValue = Scalar | list[Scalar]
 
 OPEN_END = 2147483647
-"""What the tool writes for an index that is not given ("to the end")."""
+"""The value PNNX writes for an omitted index ("to the end")."""
 
 _MOST_DIGITS = 18
 _INT = re.compile(r"[-+]?\d+", re.ASCII)
@@ -49,13 +49,13 @@ def parse_scalar(text: str) -> Scalar:
 
 
 def to_f32(value: float) -> float:
-    """The nearest f32: the tool keeps floats in 32 bits."""
+    """The nearest f32: PNNX stores floats in 32 bits."""
     with np.errstate(all="ignore"):
         return float(np.float32(value))
 
 
 def print_param_value(value: ParamValue | tuple[Scalar, ...]) -> str:
-    """The text of a value, as the tool writes it."""
+    """The text of a value, as PNNX writes it."""
     if isinstance(value, (list, tuple)):
         return f"({','.join(print_param_value(item) for item in value)})"
     return print_float(value) if isinstance(value, float) else str(value)

@@ -49,7 +49,7 @@ def _max_pool(spatial: int) -> Pool:
 def _largest(
     node: Node, x: GraphTensor, attrs: dict[str, Any], is_single: bool
 ) -> Value | tuple[Value, ...]:
-    """The largest elements, and where they are if the file wants that."""
+    """The largest elements, and their indices if requested."""
     y = node.make("max_pool", x, **attrs)
     if not node.flag("return_indices", False):
         return _unbatched(node, y, is_single)
@@ -79,7 +79,7 @@ def _avg_pool(spatial: int) -> Pool:
 
 
 def _lp_pool(spatial: int) -> Pool:
-    """(sum of x ** p) ** (1 / p); where ceil_mode cuts a window off, its mean counts for the whole window."""
+    """(sum of x ** p) ** (1 / p); a window cropped by ceil_mode scales its mean to the whole window."""
 
     def run(node: Node) -> Value:
         x, is_single = with_batch(node, node.tensor_of(), spatial)
@@ -141,7 +141,7 @@ def _output_sizes(node: Node, sizes: Sequence[int]) -> tuple[int, ...]:
 
 
 def _response_norm(node: Node) -> Value:
-    """PyTorch's window of an even size has its odd channel before; the op's behind: channels are turned round."""
+    """PyTorch's window of an even size has its extra channel before, the op's after: channels are reversed."""
     x = node.tensor_of()
     size = node.integer("size")
     attrs = {"size": size, "alpha": node.number("alpha", 1e-4), "beta": node.number("beta", 0.75)}

@@ -36,8 +36,8 @@ def promote(a: DType, b: DType) -> DType:
 def result_dtype(operands: Sequence[Operand]) -> DType:
     """The type of an elementwise result.
 
-    Scalar tensors and, even less, Python numbers count only where they are of a higher kind (bool, integer, float)
-    than all operands before them.
+    Scalar tensors, and then Python numbers, matter only if they are of a higher kind (bool, integer, float) than all
+    operands of higher priority.
     """
     axes, scalars, numbers = None, None, None
     for x in operands:
@@ -51,7 +51,7 @@ def result_dtype(operands: Sequence[Operand]) -> DType:
 
 
 def number_dtype(value: Number) -> DType:
-    """The type a Python number has on its own: bool, s64 or f32."""
+    """The type of a Python number: bool, s64 or f32."""
     if isinstance(value, bool):
         return BOOL
     return S64 if isinstance(value, int) else F32

@@ -29,12 +29,12 @@ _SUFFIXES = (*SUFFIX_DTYPES, *COMPLEX_SUFFIXES, UNKNOWN_SUFFIX)
 
 
 def read_param(path: Path) -> Program:
-    """Read and check a `.param` file. UserError, naming file and line, for whatever is wrong with its text."""
+    """Read and check a `.param` file. UserError, naming file and line, for any error in its text."""
     return parse_param(_read_bytes(path), f"'{path}'")
 
 
 def parse_param(data: bytes, label: str) -> Program:
-    """`read_param` on the bytes of a file that messages call `label`."""
+    """`read_param` on the bytes of a file, named `label` in messages."""
     lines = data.split(b"\n")
     if lines[0].strip() != MAGIC.encode():
         raise UserError(

@@ -9,7 +9,7 @@ from ...graph_ir.ir.graph import GraphTensor
 from .scope import Handler, Node, Value
 
 MAX_STEPS = 1024
-"""Steps of one sequence: each becomes ops of its own."""
+"""Limit on steps of a sequence: each step is built from separate ops."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class _Direction:
         return self.node.helper(op_name, *inputs)
 
     def recurrent(self, h: GraphTensor) -> GraphTensor:
-        """What the state adds to the gates: [batch, gates * hidden]."""
+        """The state's contribution to the gates: [batch, gates * hidden]."""
         return _affine(self.node, h, self.w_hh, self.b_hh)
 
     def gates(self, x: GraphTensor, count: int) -> list[GraphTensor]:
@@ -104,7 +104,7 @@ def _recurrent(step: Step, state_names: tuple[str, ...]) -> Handler:
 def _initial(
     node: Node, x: GraphTensor, names: tuple[str, ...], count: int
 ) -> list[list[GraphTensor]]:
-    """For each state, its [batch, size] for each layer and direction: what is given, or zeros."""
+    """For each state, its [batch, size] for each layer and direction: as given, or zeros."""
     hidden, batch = node.integer("hidden_size"), x.details.plain_dims[1]
     sizes = {"h": node.integer("proj_size", 0) or hidden, "c": hidden}
     found = []
@@ -145,7 +145,7 @@ def _layers(
 def _sequence(
     node: Node, step: Step, x: GraphTensor, state: State, suffix: str
 ) -> tuple[GraphTensor, State]:
-    """One direction of one layer: the inputs' share of all gates in one product, then step by step."""
+    """One direction of one layer: the inputs' contribution to all gates in one product, then step by step."""
     steps, batch, size = x.details.plain_dims
     if not 1 <= steps <= MAX_STEPS:
         raise node.unsupported(f"a sequence of {steps} steps (1 to {MAX_STEPS} are)")
@@ -181,7 +181,7 @@ def _joined(node: Node, last: list[State], rank: int) -> list[GraphTensor]:
 
 
 def _outputs(node: Node, y: GraphTensor, states: list[GraphTensor]) -> Value | tuple[Value, ...]:
-    """The sequence alone, or with the states behind it (before it where the file says so)."""
+    """The sequence alone, or followed by the states (preceded if the file says so)."""
     swapped = node.given("pnnx_rnn_output_swapped")
     if node.count == 1:
         return y

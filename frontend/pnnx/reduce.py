@@ -1,4 +1,4 @@
-"""Reductions over axes, statistics, and where the largest and smallest elements are."""
+"""Reductions over axes, statistics, and indices of the largest and smallest elements."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _read_reduce(node: Node, op_name: str) -> Value:
 
 
 def _extreme(name: str) -> Callable[[Node], Value | tuple[Value, ...]]:
-    """torch.max and torch.min: of two tensors, of all elements, or along a dim with the places of the extremes."""
+    """torch.max and torch.min: of two tensors, of all elements, or along a dim with the indices of the extremes."""
     op_name, search = f"reduce_{name}", f"arg_{name}"
 
     def run(node: Node) -> Value | tuple[Value, ...]:
@@ -186,7 +186,7 @@ def _write_reduce(e: Exporter, op: Op, type_name: str) -> str:
 def _product_axis_by_axis(
     e: Exporter, op: Op, axes: Sequence[int], keep: bool, params: dict[str, Any]
 ) -> str:
-    """torch.prod takes one dim; the last first, so that the others keep their numbers."""
+    """torch.prod takes one dim: reduce the last one first, so that the others keep their numbers."""
     x = op.inputs[0].details
     operand, dims = e.operand(op.inputs[0]), list(x.plain_dims)
     for axis in reversed(axes):
@@ -201,7 +201,7 @@ PAIRS = {
     "norm": Pair(_read_norm, _write_reduce),
     "arg": Pair(_read_arg),
 }
-"""What reads and writes a cell that a row cannot say, by the name after `by`."""
+"""Functions that read and write cells a row cannot express, by the name after `by`."""
 
 _SPREAD = ("input", "dim", "unbiased", "keepdim")
 

@@ -21,7 +21,7 @@ _MODES: dict[str, dict[str, Any]] = {
     **dict.fromkeys(("linear", "bilinear", "trilinear"), {"mode": "linear"}),
     "bicubic": {"mode": "cubic", "cubic_coeff": -0.75},
 }
-_ANTIALIASED_CUBIC = -0.5  # Pillow's coefficient, which PyTorch takes then
+_ANTIALIASED_CUBIC = -0.5  # Pillow's coefficient, which PyTorch uses for antialiasing
 
 
 def _resample(mode: str | None, align_corners: bool = False) -> Handler:
@@ -71,17 +71,17 @@ def _sizes(node: Node, dims: Sequence[int]) -> tuple[tuple[int, ...], tuple[floa
     if len(numbers) != len(factors) or len(factors) != len(dims):
         wanted = f"scale_factor must be {len(dims)} positive numbers"
         raise node.rule(wanted, str(factors)[:64])
-    # The tool keeps f32; 1.7 was meant, not the f32 next to it, which moves places that are whole.
+    # PNNX stores f32; 1.7 was meant, not the f32 next to it, which would shift integer positions.
     exact = tuple(float(str(np.float32(f))) for f in numbers)
     sizes = tuple(math.floor(size * f) for size, f in zip(dims, exact, strict=True))
     return sizes, None if recomputed else exact
 
 
-# Sampling at places that the model computes.
+# Sampling at positions that the model computes.
 
 
 def _affine_grid(node: Node) -> Value:
-    """theta [N, 2, 3] or [N, 3, 4] as the places [N, sizes..., 2 or 3] of a regular grid, mapped."""
+    """theta [N, 2, 3] or [N, 3, 4] as the mapped positions [N, sizes..., 2 or 3] of a regular grid."""
     theta = node.tensor_of()
     _, _, *sizes = node.integers("size")
     rank, dtype = len(sizes), theta.details.dtype
@@ -96,14 +96,14 @@ def _affine_grid(node: Node) -> Value:
 
 
 def _regular(size: int, aligned: bool) -> Any:
-    """`size` places from -1 to 1: the borders of the image, or the centres of its pixels."""
+    """`size` positions from -1 to 1: the borders of the image, or the centres of its pixels."""
     if aligned:
         return np.linspace(-1, 1, size) if size > 1 else np.zeros(size)
     return (2 * np.arange(size) + 1) / max(size, 1) - 1
 
 
 def _grid_sample(node: Node) -> Value:
-    """x [N, C, sizes...] at places [N, out..., rank] in [-1, 1], the last axis first."""
+    """x [N, C, sizes...] at positions [N, out..., rank] in [-1, 1], the last axis first."""
     x, grid = node.tensor_of(), node.tensor_of("grid")
     rank = x.details.rank - 2
     mode = node.word("mode", "bilinear")

@@ -1,4 +1,4 @@
-"""What an operator's importer works with: the values known so far, and one operator with its arguments bound."""
+"""The context of an operator's importer: the values known so far, and one operator with its arguments bound."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .weights import Weights
 
 Element = GraphTensor | int | float | bool | str | None
 Value = Element | list[Element]
-"""What an operand stands for: a tensor of the graph, or what Python would compute at once (sizes, lists, tuples)."""
+"""The value of an operand: a tensor of the graph, or a Python value (sizes, lists, tuples)."""
 
 _FLOAT_WORDS = ("inf", "-inf", "nan")
 
@@ -34,12 +34,12 @@ IGNORED_PARAMS = frozenset(
         *("padding_idx", "momentum", "generator", "max_norm", "norm_type"),
     )
 )
-"""Parameters that do not change what is computed, or repeat what the shapes of the weights say."""
+"""Parameters that do not affect the result, or repeat the shapes of the weights."""
 
 
 @dataclass(frozen=True)
 class Handler:
-    """How one kind of operator is imported: `run(node)` gives its output, or a tuple of several.
+    """The importer of one kind of operator: `run(node)` returns its output, or a tuple of several.
 
     `slots` name the inputs that may be given by position; `*` takes any number.
     """
@@ -77,13 +77,13 @@ class Node(Builder):
 
     @property
     def count(self) -> int:
-        """Number of outputs the file wants."""
+        """Number of outputs in the file."""
         return len(self.op.outputs)
 
     # Arguments.
 
     def given(self, name: str) -> bool:
-        """Whether an argument is there and not None."""
+        """Whether an argument is given and not None."""
         return self.argument(name) is not None
 
     def argument(self, name: str, default: Value = None) -> Value:
@@ -186,7 +186,7 @@ class Node(Builder):
         constant = self._attributes[key]
         return constant if dtype is None else self.converted(constant, dtype)
 
-    # What rows ask for.
+    # The interface used by rows.
 
     def read_operand(self, formal: Formal) -> GraphTensor:
         """An argument by name, or the attribute that a module has in its place."""
@@ -243,7 +243,7 @@ class Node(Builder):
         return self.operands_for(row_name, args) if known else [self.tensor(x) for x in args]
 
     def check_all_read(self) -> None:
-        """UnsupportedError for parameters nobody asked for: they might change what is computed."""
+        """UnsupportedError for parameters that were never read: they might affect the result."""
         left = [
             f"{name}={text}"
             for name, text in self.op.params.items()
@@ -274,7 +274,7 @@ def _bind_keys(op: Operator) -> tuple[dict[str, str], list[str]]:
 
 
 def _bind_slots(node: Node, slots: Sequence[str], named: dict[str, str], rest: list[str]) -> None:
-    """Give the operands without a key to the slots nothing else fills. `self` is another word for the first."""
+    """Assign operands without a key to the remaining slots. `self` is an alias of the first slot."""
     if slots and "self" in named and "self" not in slots:
         named[slots[0]] = named.pop("self")
     free = [slot for slot in slots if slot not in named and slot not in node.op.params]

@@ -1,4 +1,4 @@
-"""Operators that take parts of a tensor at places the file says: slices, rolls, splits."""
+"""Operators that take parts of a tensor at positions given in the file: slices, rolls, splits."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _slice(node: Node) -> Value:
 
 
 def sliced_ranges(node: Node, x: GraphTensor) -> tuple[list[range], set[int]]:
-    """The elements that a slice takes of each axis of x, and the axes that are dropped as one was selected.
+    """The elements that a slice selects along each axis of x, and the axes removed by single indices.
 
     One axis (dim, start, end, step, select), or several at once (dims, starts, ...).
     """
@@ -165,7 +165,7 @@ def _pieces(node: Node, x: GraphTensor, axis: int, sizes: Sequence[int]) -> tupl
 
 
 def _equal_sizes(node: Node, total: int, each: int) -> list[int]:
-    """Parts of `each` elements, the last one smaller; more than the line has outputs for are not listed."""
+    """Parts of `each` elements, the last one smaller; parts beyond the line's outputs are not listed."""
     most = min(-(-total // each), node.count + 1) if total else 1
     return [max(0, min(each, total - i * each)) for i in range(most)]
 

@@ -99,7 +99,7 @@ def _type_as(node: Node) -> Value:
     return x if dtype == x.details.dtype else node.make("cast", x, dtype=dtype.name)
 
 
-# New tensors: a scalar repeated, so that nothing large is stored.
+# New tensors: a broadcast scalar, so that nothing large is stored.
 
 
 def _filled(node: Node, dims: tuple[int, ...], dtype: DType, value: float) -> GraphTensor:

@@ -16,7 +16,7 @@ from ...graph_ir.ir.graph import Array
 from .program import TensorType
 
 MAPPED_BYTES = 1 << 20
-"""Weights from this size on stay in the file and are mapped, so that they are not in memory twice."""
+"""Weights of at least this size are mapped from the file, so that they are not in memory twice."""
 
 _LOCAL_HEADER = 30  # bytes before the name; the lengths of name and extra field are its last four
 _ENCRYPTED = 1
@@ -118,7 +118,7 @@ def _entries_of(path: Path) -> dict[str, zipfile.ZipInfo]:
         raise UserError(f"'{path}' is not a readable archive of weights: {reason}") from error
     entries: dict[str, zipfile.ZipInfo] = {}
     for info in infos:
-        # Nothing is ever unpacked; an archive with such names was made to harm programs that do.
+        # Nothing is ever unpacked; such names indicate an archive made to attack programs that do.
         if ".." in info.filename.replace("\\", "/").split("/"):
             raise UserError(
                 f"'{path}': an entry must not lead out of its folder, got '{info.filename}'"

@@ -1,4 +1,4 @@
-"""What operators that slide a window over an image have in common: one number per axis, images without a batch."""
+"""Shared by operators that slide a window over an image: one number per axis, images without a batch axis."""
 
 from __future__ import annotations
 

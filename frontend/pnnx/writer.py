@@ -1,4 +1,4 @@
-"""Graph to PNNX files: the text of `X.param` and the archive `X.bin`."""
+"""Writes a graph as PNNX files: the text of `X.param` and the archive `X.bin`."""
 
 from __future__ import annotations
 
