@@ -59,6 +59,11 @@ class Microkernel:
         return accumulator_of(self.a, self.b)
 
     @property
+    def converts_a(self) -> bool:
+        """Whether templates convert A to the accumulator's type before they multiply."""
+        return self.k_group == 1 and self.a != self.accumulator
+
+    @property
     def k_group(self) -> int:
         """Neighbouring k that one instruction takes."""
         return {"fma": 1, "dot2": 2, "dot4": 4}[self.instruction]
@@ -116,20 +121,31 @@ MICROKERNELS: dict[str, tuple[Microkernel, ...]] = {
 """The rows of an ISA, preferred first."""
 
 
-def find_microkernel(a: DType, b: DType, target: Target) -> Microkernel | None:
-    """The first row for two operand types whose features the target has; None when there is none."""
+def find_microkernel(
+    a: DType, b: DType, target: Target, grouped: bool = True
+) -> Microkernel | None:
+    """The first row for two operand types whose features the target has; None when there is none.
+
+    Not `grouped`: of those that take one k at a time, which read B in any layout.
+    """
     rows = (x for x in MICROKERNELS[target.isa] if (x.a, x.b) == (a, b))
-    return next((x for x in rows if target.has(*x.needs)), None)
+    fitting = (x for x in rows if target.has(*x.needs) and (grouped or x.k_group == 1))
+    return next(fitting, None)
 
 
-def microkernel(a: DType, b: DType, target: Target) -> Microkernel:
+def microkernel(a: DType, b: DType, target: Target, grouped: bool = True) -> Microkernel:
     """`find_microkernel` for types that are known to have a row. InternalError when there is none."""
-    found = find_microkernel(a, b, target)
+    found = find_microkernel(a, b, target, grouped)
     if found is None:
         raise InternalError(f"no microkernel multiplies {a} by {b} on {target.isa}")
     return found
 
 
+def f32_kernel(target: Target) -> Microkernel:
+    """The row of f32 products, which most templates use."""
+    return microkernel(F32, F32, target)
+
+
 def f32_tiles(target: Target) -> tuple[GemmTile, ...]:
     """The register tiles of f32 products."""
-    return microkernel(F32, F32, target).tiles
+    return f32_kernel(target).tiles

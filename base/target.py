@@ -35,16 +35,17 @@ class IsaTable:
     registers: int
     has_masks: bool
     has_fma: bool
+    has_half_conversion: bool
     k_unroll: int
 
 
 ISA_TABLES = {
     # k_unroll: k steps per iteration of the innermost loop. With 24 multiply-adds per step the loop counter is hidden
     # already, and LLVM's scheduler spills when it sees more steps at once; with 12, two steps hide it.
-    "avx512": IsaTable(512, 32, True, True, 1),
-    "avx2": IsaTable(256, 16, False, True, 2),
+    "avx512": IsaTable(512, 32, True, True, True, 1),
+    "avx2": IsaTable(256, 16, False, True, True, 2),
     # With two k steps at once LLVM keeps a vector of B on the stack: 47.2 GFLOP/s instead of 49.7 on 128x768x768.
-    "generic": IsaTable(128, 16, False, False, 1),
+    "generic": IsaTable(128, 16, False, False, False, 1),
 }
 
 # LLVM's names of the instruction sets each ISA's code uses; widest ISA first.

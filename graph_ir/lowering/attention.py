@@ -14,8 +14,9 @@ from ..rewriting.attention import PACKED_BYTES, is_online, packed_bytes, softmax
 from ..rewriting.groups import reduces_rows
 from ..schedule.context import LowerContext
 from ..templates.attention import AttentionProblem, AttentionTemplate, RowWork
-from ..templates.matmul import EpilogueValue, Operand
+from ..templates.matmul import EpilogueValue
 from ..templates.online_attention import OnlineAttention
+from ..templates.operand import Operand
 from ..templates.row_panel import RowEmitter, RowGroup
 from ..templates.values import parameters
 from .matmul import epilogue_value, flat, operand_of

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
+from ...base.contraction import f32_kernel
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Buffer, Expr, Function, Let
 from ..ir.computation import Index
@@ -20,7 +21,8 @@ from ..schedule.convolution_sizes import geometry_of
 from ..schedule.direct_convolution import convolution_choice
 from ..templates.convolution import ConvolutionProblem, ConvolutionTemplate
 from ..templates.convolution_band import ImageOperand
-from ..templates.matmul import EpilogueValue, MatmulProblem, MatmulTemplate, Operand
+from ..templates.matmul import EpilogueValue, MatmulProblem, MatmulTemplate
+from ..templates.operand import Operand
 from ..templates.values import parameters
 from .matmul import epilogue_names, epilogue_value, flat
 
@@ -88,15 +90,16 @@ def _product(
         Operand(x, (g.groups * g.channels * pixels, g.channels * pixels), pixels, 1),
         Operand(y, (g.groups * g.outputs * pixels, g.outputs * pixels), pixels, 1),
     )  # fmt: skip
+    kernel = f32_kernel(ctx.target)
     if value is None:
-        return MatmulTemplate(problem, choice.blocking, ctx.target, None)
+        return MatmulTemplate(problem, choice.blocking, kernel, ctx.target, None)
     inner = _indexed(value, output.details.plain_dims, g.result[1], by_pixel)
 
     def of_index(index: Index, acc: Expr) -> tuple[list[Let], Expr]:
         image, group, number, pixel = index
         return inner((image, t.add(t.mul(group, g.outputs), number), t.as_expr(0), pixel), acc)
 
-    return MatmulTemplate(problem, choice.blocking, ctx.target, of_index)
+    return MatmulTemplate(problem, choice.blocking, kernel, ctx.target, of_index)
 
 
 def _lines(g: ConvolutionGeometry, wanted: int) -> ConvolutionGeometry:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 
-from ...base.dtypes import F32
 from ...tensor_ir.names import identifier
 from ...tensor_ir.nodes import Buffer, Expr, Function, Let
 from ..ir.computation import Index
 from ..ir.graph import GraphTensor, Op
 from ..ops.matmul import MatmulCore
 from ..schedule.context import LowerContext
-from ..schedule.matmul import matmul_blocking
-from ..templates.matmul import EpilogueValue, MatmulProblem, MatmulTemplate, Operand
+from ..schedule.matmul import matmul_blocking, matmul_kernel
+from ..templates.matmul import EpilogueValue, MatmulProblem, MatmulTemplate
+from ..templates.operand import Operand
 from ..templates.values import GroupValues, narrow, parameters
 
 
@@ -38,15 +37,14 @@ def matmul_function(
         operand_of(b, memory[b], len(batch), op.transpose_b),
         operand_of(output, memory[output], len(batch), False),
     )  # fmt: skip
-    blocking = matmul_blocking(op, ctx)
-    if output.details.dtype != F32:  # partial sums are kept in C between blocks of k
-        blocking = replace(blocking, k_block=k)
-    columns = blocking.tile.columns(ctx.target)
+    blocking, kernel = matmul_blocking(op, ctx), matmul_kernel(op, ctx)
+    columns = blocking.tile.columns(ctx.target, kernel.accumulator)
     epilogue = None if output is op.outputs[0] else epilogue_value(op.outputs[0], output, memory)
     post = epilogue_names(op, ops)
     sizes = "x".join(map(str, (*batch, m, n, k)))
-    name = f"f32_gemm{post}_{sizes}_{blocking.tile.rows}x{columns}__{ctx.target.isa}"
-    template = MatmulTemplate(problem, blocking, ctx.target, epilogue)
+    tile = f"{blocking.tile.rows}x{columns}"
+    name = f"{op.contraction.a}_gemm{post}_{sizes}_{tile}__{ctx.target.isa}"
+    template = MatmulTemplate(problem, blocking, kernel, ctx.target, epilogue)
     return template.function(
         name, tuple(memory.values()), f"{' -> '.join(o.name for o in ops)} [{blocking}]"
     )
@@ -72,8 +70,7 @@ def operand_of(tensor: GraphTensor, buffer: Buffer, batch_rank: int, transposed:
     strides = [math.prod(memory[axis + 1 :]) if dims[axis] > 1 else 0 for axis in range(own)]
     batch = (0,) * (batch_rank - own) + tuple(strides)
     if fmt.is_blocked:
-        panel = fmt.blocks[-1]
-        return Operand(buffer, batch, memory[-2] * panel, 1, panel)
+        return Operand(buffer, batch, math.prod(memory[own + 1 :]), 1, fmt.blocks[fmt.rank])
     row, col = (1, dims[-1]) if transposed else (dims[-1], 1)
     return Operand(buffer, batch, row, col)
 

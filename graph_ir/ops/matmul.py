@@ -1,4 +1,4 @@
-"""matmul_core: the batched matrix product, tuned for f32 and a vectorised reduction for every other type."""
+"""matmul_core: the batched matrix product, tuned for floats and a vectorised reduction for every other type."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ...base.dtypes import F32
+from ...base.contraction import Contraction, accumulator_of
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Cast, Expr
 from ..ir.computation import Computation, Index, Read, Reduction
@@ -46,9 +46,14 @@ class MatmulCore(TunableOp):
 
     @property
     def is_tuned(self) -> bool:
-        """Whether the register-tiled template runs this product (f32, nothing empty)."""
-        details = [x.details for x in self.inputs]
-        return all(d.dtype == F32 and d.elements for d in details)
+        """Whether the register-tiled template runs this product (floats, nothing empty)."""
+        return all(x.details.dtype.is_float and x.details.elements for x in self.inputs)
+
+    @property
+    def contraction(self) -> Contraction:
+        """The types of A, B, their sums and the result."""
+        a, b, c = (x.details.dtype for x in (*self.inputs, *self.outputs))
+        return Contraction(a, b, accumulator_of(a, b) if c.is_float else c, c)
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
         """[..., m, n] of the common dtype."""

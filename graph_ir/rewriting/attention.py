@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ...base.dtypes import F32
 from ..ir.graph import GraphTensor, Op
 from ..ops.matmul import MatmulCore
 from .groups import is_elementwise, reduces_rows
@@ -32,8 +33,10 @@ def attention_group(second: Op) -> list[Op] | None:
 
 
 def _is_product(op: Op) -> bool:
-    """A tuned product whose rows are plain; its right-hand side may be packed in panels."""
-    return isinstance(op, MatmulCore) and op.is_tuned and op.inputs[0].details.format.is_plain
+    """A tuned f32 product whose rows are plain; its right-hand side may be packed in panels."""
+    if not isinstance(op, MatmulCore) or not op.is_tuned or op.contraction.result != F32:
+        return False
+    return op.inputs[0].details.format.is_plain
 
 
 def packed_bytes(first: Op, second: Op) -> int:

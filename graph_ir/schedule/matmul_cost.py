@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 import math
 
+from ...base.contraction import Microkernel, f32_kernel
 from ...base.target import Target
 from ...tensor_ir.tiling import split_rows
 from .matmul_tile import BYTES_PER_CYCLE, MatmulBlocking, product_cycles, rows_for, worth_threads
@@ -37,15 +38,18 @@ def blocking_cycles(
     target: Target,
     threads: int,
     packed: bool = True,
+    kernel: Microkernel | None = None,
 ) -> float:
-    """Cycles from the start of a batched f32 product to its end, per the model; `packed`: B lies in panels."""
+    """Cycles from the start of a batched product to its end, per the model; `packed`: B lies in panels."""
+    kernel = kernel or f32_kernel(target)
     full, rest = divmod(m, blocking.m_block)
     sizes = [blocking.m_block] * full + ([rest] if rest else [])
-    cycles = {r: _row_block_cycles(r, n, k, blocking, target, packed) for r in set(sizes)}
+    cycles = {r: _row_block_cycles(r, n, k, blocking, target, packed, kernel) for r in set(sizes)}
     blocks = [cycles[r] for r in sizes]
     if threads == 1 or not worth_threads(batch * m * n * k):
         return batch * sum(blocks)
-    shares = _group_shares(math.ceil(n / blocking.tile.columns(target)), blocking.n_groups)
+    panels = math.ceil(n / blocking.tile.columns(target, kernel.accumulator))
+    shares = _group_shares(panels, blocking.n_groups)
     tasks = [block * share for block in blocks for share in shares] * batch
     return _finish(tasks, threads) + OPEN_CYCLES
 
@@ -67,25 +71,36 @@ def _finish(tasks: list[float], threads: int) -> float:
 
 
 def _row_block_cycles(
-    rows: int, n: int, k: int, blocking: MatmulBlocking, target: Target, packed: bool
+    rows: int,
+    n: int,
+    k: int,
+    blocking: MatmulBlocking,
+    target: Target,
+    packed: bool,
+    kernel: Microkernel,
 ) -> float:
     """One block of rows against all of B: the slower of multiply-adds and traffic, and what cannot overlap."""
     tile = blocking.tile
-    columns = tile.columns(target)
+    columns = tile.columns(target, kernel.accumulator)
     k_blocks = math.ceil(k / blocking.k_block)
-    row_tiles = sum(count for _, count, _ in split_rows(rows, rows_for(columns, tile, target)))
-    b_bytes = 4 * n * k
-    extra = (k_blocks - 1) * 8 * rows * n / L2_BYTES_PER_CYCLE  # partial sums wait in C
+    height = rows_for(columns, tile, target, kernel)
+    row_tiles = sum(count for _, count, _ in split_rows(rows, height))
+    a_size = kernel.accumulator.size if kernel.converts_a else kernel.a.size
+    b_bytes = kernel.b.size * n * k
+    c_bytes = 2 * kernel.accumulator.size * rows * n
+    extra = (k_blocks - 1) * c_bytes / L2_BYTES_PER_CYCLE  # partial sums wait in C
     extra += k_blocks * row_tiles * math.ceil(n / columns) * TILE_CYCLES
-    far = 4 * rows * blocking.k_block > target.l2_bytes * 3 // 4
-    traffic = 4 * rows * k * math.ceil(n / columns) / _rate(far)  # each panel reads the block of A
+    if kernel.converts_a:
+        extra += rows * k * (kernel.a.size + a_size) / L2_BYTES_PER_CYCLE
+    far = a_size * rows * blocking.k_block > target.l2_bytes * 3 // 4
+    traffic = a_size * rows * k * math.ceil(n / columns) / _rate(far)  # each panel reads A's block
     if packed:
         traffic += b_bytes / _rate(b_bytes > target.l2_bytes // 2)
     elif rows <= 4 * tile.rows:  # read where it lies
         traffic += b_bytes / STRIDED_BYTES_PER_CYCLE
     else:  # copied into a panel first
         extra += b_bytes / BYTES_PER_CYCLE
-    work = k * product_cycles(rows, n, tile, target)
+    work = math.ceil(k / kernel.k_group) * product_cycles(rows, n, tile, target, kernel)
     return max(work, traffic) + UNHIDDEN * min(work, traffic) + extra
 
 

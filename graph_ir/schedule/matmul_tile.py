@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from ...base.contraction import f32_tiles
-from ...base.dtypes import F32
+from ...base.contraction import Microkernel, f32_kernel
 from ...base.target import GemmTile, Target
 from ...tensor_ir.tiling import k_splits, split_rows
 
@@ -26,49 +25,71 @@ def tile_cycles(rows: int, vectors: int) -> float:
     )
 
 
-def rows_for(columns: int, tile: GemmTile, target: Target) -> int:
+def rows_for(
+    columns: int, tile: GemmTile, target: Target, kernel: Microkernel | None = None
+) -> int:
     """Tile height for a panel of which only `columns` are used: narrower tiles of the table are taller.
 
     A last panel of one vector run four rows at a time would have too few accumulators.
     """
-    vectors = math.ceil(columns / target.lanes(F32))
+    kernel = kernel or f32_kernel(target)
+    vectors = math.ceil(columns / target.lanes(kernel.accumulator))
     if vectors >= tile.vectors:
         return tile.rows
-    heights = [other.rows for other in f32_tiles(target) if other.vectors == vectors]
+    heights = [other.rows for other in kernel.tiles if other.vectors == vectors]
     return max([tile.rows, *heights])
 
 
-def product_cycles(m: int, n: int, tile: GemmTile, target: Target) -> float:
-    """Cycles per k step of the whole m x n product cut into `tile`s, per the model; lower is better."""
-    panels, rest = divmod(n, tile.columns(target))
-    widths = [(tile.columns(target), panels), (rest, 1 if rest else 0)]
+def product_cycles(
+    m: int, n: int, tile: GemmTile, target: Target, kernel: Microkernel | None = None
+) -> float:
+    """Cycles of one k, or group of k, of the whole m x n product cut into `tile`s, per the model; lower is better.
+
+    `kernel` is the row of the microkernel table, here and below; without one, that of f32.
+    """
+    kernel = kernel or f32_kernel(target)
+    lanes = target.lanes(kernel.accumulator)
+    panels, rest = divmod(n, tile.vectors * lanes)
+    widths = [(tile.vectors * lanes, panels), (rest, 1 if rest else 0)]
     cycles = 0.0
     for columns, times in widths:
         if times:
-            vectors = math.ceil(columns / target.lanes(F32))
-            runs = split_rows(m, rows_for(columns, tile, target))
+            vectors = math.ceil(columns / lanes)
+            runs = split_rows(m, rows_for(columns, tile, target, kernel))
             cycles += times * sum(count * tile_cycles(rows, vectors) for _, count, rows in runs)
     return cycles / (tile.efficiency if panels else 1.0)
 
 
-def ranked_tiles(m: int, n: int, target: Target) -> list[GemmTile]:
+def ranked_tiles(
+    m: int, n: int, target: Target, kernel: Microkernel | None = None
+) -> list[GemmTile]:
     """The tiles of the ISA's table, least waste on an m x n product first; of equal ones the narrowest panel."""
+    kernel = kernel or f32_kernel(target)
 
     def cost(tile: GemmTile) -> tuple[float, int]:
-        return product_cycles(m, n, tile, target), tile.columns(target)
+        return product_cycles(m, n, tile, target, kernel), tile.vectors
 
-    return sorted(f32_tiles(target), key=cost)
+    return sorted(kernel.tiles, key=cost)
 
 
-def pick_tile(m: int, n: int, target: Target) -> GemmTile:
+def pick_tile(m: int, n: int, target: Target, kernel: Microkernel | None = None) -> GemmTile:
     """The tile that wastes least on an m x n product."""
-    return ranked_tiles(m, n, target)[0]
+    return ranked_tiles(m, n, target, kernel)[0]
 
 
-def extra_bytes(m: int, n: int, k: int, tile: GemmTile, target: Target) -> float:
+def extra_bytes(
+    m: int, n: int, k: int, tile: GemmTile, target: Target, kernel: Microkernel | None = None
+) -> float:
     """What a tile loses against the best one on m x n x k, as the bytes that could move meanwhile."""
-    best = product_cycles(m, n, pick_tile(m, n, target), target)
-    return k * (product_cycles(m, n, tile, target) - best) * BYTES_PER_CYCLE
+    kernel = kernel or f32_kernel(target)
+    best = product_cycles(m, n, pick_tile(m, n, target, kernel), target, kernel)
+    more = product_cycles(m, n, tile, target, kernel) - best
+    return math.ceil(k / kernel.k_group) * more * BYTES_PER_CYCLE
+
+
+def reads_in_place(rows: int, tile: GemmTile) -> bool:
+    """Whether so few rows share a row-major B that copying it into panels costs more than cache and page misses."""
+    return rows <= 4 * tile.rows
 
 
 def worth_threads(multiply_adds: int) -> bool:
@@ -91,7 +112,14 @@ class MatmulBlocking:
 
 
 def pick_blocking(
-    batch: int, m: int, n: int, k: int, tile: GemmTile, target: Target, threads: int
+    batch: int,
+    m: int,
+    n: int,
+    k: int,
+    tile: GemmTile,
+    target: Target,
+    threads: int,
+    kernel: Microkernel | None = None,
 ) -> MatmulBlocking:
     """Blocks from the cache sizes: a panel of B takes an eighth of L2 at most; a block of A may fill it.
 
@@ -99,10 +127,13 @@ def pick_blocking(
     """
     if not worth_threads(batch * m * n * k):
         threads = 1
-    columns = tile.columns(target)
-    deepest = max(64, target.l2_bytes // 8 // (columns * 4))
-    k_block = math.ceil(k / math.ceil(k / deepest))
-    most_rows = max(1, target.l2_bytes // (k_block * 4 * tile.rows)) * tile.rows
+    kernel = kernel or f32_kernel(target)
+    columns = tile.columns(target, kernel.accumulator)
+    deepest = max(64, target.l2_bytes // 8 // (columns * kernel.b.size))
+    k_block = _round_up(math.ceil(k / math.ceil(k / deepest)), kernel.k_group)
+    # What is converted is converted once for all panels, so that a block of A is as deep as k.
+    a_bytes = k * kernel.accumulator.size if kernel.converts_a else k_block * kernel.a.size
+    most_rows = max(1, target.l2_bytes // (a_bytes * tile.rows)) * tile.rows
     wanted = math.ceil(m / most_rows)
     panels = math.ceil(n / columns)
     n_groups = 1
@@ -119,16 +150,24 @@ def pick_blocking(
 
 
 def candidate_blockings(
-    batch: int, m: int, n: int, k: int, tile: GemmTile, target: Target, threads: int
+    batch: int,
+    m: int,
+    n: int,
+    k: int,
+    tile: GemmTile,
+    target: Target,
+    threads: int,
+    kernel: Microkernel | None = None,
 ) -> list[MatmulBlocking]:
     """Blockings worth trying for one tile: the model's pick first, then other block sizes of k and m."""
-    pick = pick_blocking(batch, m, n, k, tile, target, threads)
+    kernel = kernel or f32_kernel(target)
+    pick = pick_blocking(batch, m, n, k, tile, target, threads, kernel)
     k_blocks = {pick.k_block, *(min(k, size) for size in (128, 256, 512, 1024))}
     m_blocks = {pick.m_block, *(min(m, tile.rows * tiles) for tiles in (1, 4, 16, 32))}
     groups = [pick.n_groups]
     if threads > 1 and worth_threads(batch * m * n * k):
         m_blocks |= {math.ceil(m / threads), math.ceil(m / (2 * threads))}
-        groups += [1, min(threads, math.ceil(n / tile.columns(target)))]
+        groups += [1, min(threads, math.ceil(n / tile.columns(target, kernel.accumulator)))]
     others = [
         MatmulBlocking(tile, m_block, k_block, n_groups)
         for n_groups in dict.fromkeys(groups)

@@ -39,7 +39,9 @@ from ...tensor_ir.nodes import (
 )
 from ..ir.computation import Index
 from ..schedule.matmul_tile import pick_tile, rows_for, worth_threads
-from .matmul import EpilogueValue, Operand, make_epilogue, nested, offset_of, pack_panels
+from .matmul import EpilogueValue, make_epilogue, nested
+from .operand import Operand, offset_of
+from .packing import pack_panels
 
 RowWork = Callable[[Index, Callable[[Expr], Index], Index], Sequence[Sequence[Stmt]]]
 """(plain index of the row, column -> index into the panel, index into the divisors) -> statements that rewrite the row

@@ -1,4 +1,4 @@
-"""Loop nest of a batched f32 matrix product around the `brgemm` microkernel.
+"""Loop nest of a batched matrix product around the `brgemm` microkernel.
 
     for each batch, group of panels, block of rows (parallel):
       for each block of k:
@@ -6,8 +6,9 @@
           C[rows, panel] (+)= A[rows, k block] x B[k block, panel]        one Brgemm
     the last block of k runs the epilogue on the accumulators.
 
-A is read in place. B comes packed in panels, is read in place when few rows share it, or is packed on the fly into a
-local panel.
+A is read in place, or converted to the type of the sums once per block of rows. B comes packed in panels, is read in
+place when few rows share it, or is packed on the fly into a local panel. Where C cannot hold the sums, all blocks of k
+of one panel follow each other, and the sums wait in a local block.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ...base.dtypes import F32
+from ...base.contraction import Microkernel
+from ...base.dtypes import F32, DType
 from ...base.target import Target
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import (
@@ -38,25 +40,15 @@ from ...tensor_ir.nodes import (
     Var,
 )
 from ..ir.computation import Index
-from ..schedule.matmul_tile import MatmulBlocking, rows_for, worth_threads
+from ..schedule.matmul_tile import MatmulBlocking, reads_in_place, rows_for, worth_threads
+from .operand import Operand, offset_of
+from .packing import convert_rows, loop, pack_groups, pack_panels
+
+MOST_A_BYTES = 2 << 20
+"""Most bytes of converted rows of A: they live on the stack."""
 
 EpilogueValue = Callable[[Index, Expr], tuple[list[Let], Expr]]
 """(plain output index, accumulated value) -> (bindings, value to store)."""
-
-
-@dataclass(frozen=True)
-class Operand:
-    """A matrix per batch in a flat buffer: element (batch, i, j) is at sum(batch * strides) + i * row + j * col.
-
-    With `panel` > 0 the matrix lies in panels of that many columns: (batch, k, n) is at
-    batch part + (n // panel) * row_of_panels + k * panel + n % panel, where `row` is the size of one panel.
-    """
-
-    buffer: Buffer
-    batch_strides: tuple[int, ...]
-    row: int
-    col: int
-    panel: int = 0
 
 
 @dataclass(frozen=True)
@@ -72,6 +64,16 @@ class MatmulProblem:
     c: Operand
 
 
+@dataclass(frozen=True)
+class _Rows:
+    """`count` rows from `first` on, which are the rows from `a_first` on of `a`."""
+
+    first: Expr
+    count: int
+    a: Operand
+    a_first: Expr
+
+
 class MatmulTemplate:
     """Builds the loop nest of one problem under one blocking."""
 
@@ -79,15 +81,32 @@ class MatmulTemplate:
         self,
         problem: MatmulProblem,
         blocking: MatmulBlocking,
+        kernel: Microkernel,
         target: Target,
         epilogue: EpilogueValue | None,
     ):
         self.problem = problem
         self.blocking = blocking
+        self.kernel = kernel
         self.target = target
-        self.columns = blocking.tile.columns(target)
+        self.accumulator = kernel.accumulator
+        self.columns = blocking.tile.columns(target, self.accumulator)
+        self.k_block = -(-blocking.k_block // kernel.k_group) * kernel.k_group
+        self.m_block = blocking.m_block
+        if kernel.converts_a:
+            tile_bytes = problem.k * self.accumulator.size * blocking.tile.rows
+            self.m_block = min(
+                self.m_block, max(1, MOST_A_BYTES // tile_bytes) * blocking.tile.rows
+            )
         work = math.prod(problem.batch) * problem.m * problem.n * problem.k
         self.kind: LoopKind = "parallel" if worth_threads(work) else "serial"
+        result = problem.c.buffer.dtype
+        self.sums: Buffer | None = None
+        if result != self.accumulator:
+            epilogue = epilogue or (lambda index, acc: ([], t.cast(acc, result)))
+            if self.k_block < problem.k:
+                size = min(self.m_block, problem.m) * self.columns
+                self.sums = Buffer("sums", self.accumulator, (size,), "local")
         self.epilogue = epilogue
         self.batch_vars = tuple(Var(f"b{axis}") for axis in range(len(problem.batch)))
 
@@ -108,10 +127,10 @@ class MatmulTemplate:
         groups = math.ceil((full + bool(rest)) / size)
         last = t.compare("eq", group, t.as_expr(groups - 1))
         # Outside the blocks of rows: those form a nest only with the loop directly around them.
-        return _loop(group, groups, self._row_blocks(begin, end, bool(rest), last), self.kind)
+        return loop(group, groups, self._row_blocks(begin, end, bool(rest), last), self.kind)
 
     def _row_blocks(self, begin: Expr, end: Expr, has_rest: bool, is_last: Expr | None) -> Stmt:
-        m, m_block = self.problem.m, self.blocking.m_block
+        m, m_block = self.problem.m, self.m_block
         full, rest = divmod(m, m_block)
         panels = (begin, end, has_rest, is_last)
         if full + bool(rest) == 1:
@@ -121,7 +140,7 @@ class MatmulTemplate:
         if rest:
             tail = self._panels(t.as_expr(full * m_block), rest, *panels)
             whole = If(t.compare("lt", var, t.as_expr(full)), whole, tail)
-        return _loop(var, full + bool(rest), whole, self.kind)
+        return loop(var, full + bool(rest), whole, self.kind)
 
     def _panels(
         self, row: Expr, rows: int, begin: Expr, end: Expr, has_rest: bool, is_last: Expr | None
@@ -130,55 +149,80 @@ class MatmulTemplate:
         steps: list[Stmt] = []
         if not (self.problem.b.panel or self._in_place(rows)):
             steps.append(Allocate(self._local_panel()))  # one for all blocks: stacks are small
-        for k0 in range(0, self.problem.k, self.blocking.k_block):
+        if self.sums is not None:
+            steps.append(Allocate(self.sums))
+        block = self._rows(row, rows, steps)
+        blocks = range(0, self.problem.k, self.k_block)
+        for starts in [list(blocks)] if self.sums is not None else [[k0] for k0 in blocks]:
             panel = Var("nb")
-            steps.append(For(panel, begin, end, self._product(row, rows, panel, self.columns, k0)))
+            body = self._products(block, panel, self.columns, starts)
+            steps.append(For(panel, begin, end, body))
             if has_rest:
                 full, rest = divmod(self.problem.n, self.columns)
-                narrow = self._product(row, rows, t.as_expr(full), rest, k0)
+                narrow = self._products(block, t.as_expr(full), rest, starts)
                 steps.append(If(is_last, narrow) if is_last is not None else narrow)
         return Block(tuple(steps))
 
-    def _product(self, row: Expr, rows: int, panel: Expr, columns: int, k0: int) -> Stmt:
+    def _rows(self, row: Expr, rows: int, steps: list[Stmt]) -> _Rows:
+        """The rows of A of a block: where they lie, or converted by `steps`, unless they are too long to keep."""
+        p, acc = self.problem, self.accumulator
+        if not self.kernel.converts_a or rows * p.k * acc.size > MOST_A_BYTES:
+            return _Rows(row, rows, p.a, row)
+        start = offset_of(p.a, self.batch_vars, t.mul(row, p.a.row))
+        local, copy = convert_rows(p.a, start, rows, p.k, acc, self.target.lanes(acc))
+        steps += [Allocate(local.buffer), copy]
+        return _Rows(row, rows, local, t.as_expr(0))
+
+    def _products(self, block: _Rows, panel: Expr, columns: int, starts: Sequence[int]) -> Stmt:
+        """The products of one panel for the blocks of k that begin at `starts`."""
+        products = [self._product(block, panel, columns, k0) for k0 in starts]
+        if self.sums is not None:
+            products.append(self._finish(block, t.mul(panel, self.columns), columns, self.sums))
+        return t.block_of(products)
+
+    def _product(self, block: _Rows, panel: Expr, columns: int, k0: int) -> Stmt:
         p = self.problem
-        k = min(self.blocking.k_block, p.k - k0)
+        k = min(self.k_block, p.k - k0)
         column = t.mul(panel, self.columns)
         if p.b.panel:
             place = t.add(t.mul(panel, p.b.row), k0 * p.b.panel)
-            return self._brgemm(
-                row, rows, column, columns, k0, k, self._slice(p.b, place), p.b.panel
-            )
+            b_row = p.b.panel * self.kernel.k_group
+            return self._brgemm(block, column, columns, k0, k, self._slice(p.b, place), b_row)
         start = t.add(t.mul(column, p.b.col), k0 * p.b.row)
-        if self._in_place(rows):
-            return self._brgemm(
-                row, rows, column, columns, k0, k, self._slice(p.b, start), p.b.row, columns
-            )
-        return self._packed_on_the_fly(row, rows, column, columns, k0, k, start)
+        if self._in_place(block.count):
+            b = self._slice(p.b, start)
+            return self._brgemm(block, column, columns, k0, k, b, p.b.row, columns)
+        return self._packed_on_the_fly(block, column, columns, k0, k, start)
 
     def _in_place(self, rows: int) -> bool:
         """Reading B in place costs cache and TLB misses per row tile; packing costs one copy per block."""
-        return self.problem.b.col == 1 and rows <= 4 * self.blocking.tile.rows
+        is_row_major = self.problem.b.col == 1 and self.kernel.k_group == 1
+        return is_row_major and reads_in_place(rows, self.blocking.tile)
 
     def _packed_on_the_fly(
-        self, row: Expr, rows: int, column: Expr, columns: int, k0: int, k: int, start: Expr
+        self, block: _Rows, column: Expr, columns: int, k0: int, k: int, start: Expr
     ) -> Stmt:
-        b = self.problem.b
-        local = self._local_panel()
-        copy = pack_panels(b, offset_of(b, self.batch_vars, start), local, k, columns, self.columns)
-        product = self._brgemm(
-            row, rows, column, columns, k0, k, Slice(local, (t.as_expr(0),)), self.columns
+        b, group, local = self.problem.b, self.kernel.k_group, self._local_panel()
+        at = offset_of(b, self.batch_vars, start)
+        if group > 1:
+            copy = pack_groups(b, at, local, k, columns, self.columns, group)
+        else:
+            copy = pack_panels(b, at, local, k, columns, self.columns)
+        place = Slice(local, (t.as_expr(0),))
+        return Block(
+            (*copy, self._brgemm(block, column, columns, k0, k, place, self.columns * group))
         )
-        return Block((*copy, product))
 
     def _local_panel(self) -> Buffer:
-        """The local buffer that a block of B is packed into."""
-        depth = min(self.blocking.k_block, self.problem.k)
-        return Buffer("b_panel", F32, (depth * self.columns,), "local")
+        """The local buffer that a block of B is packed into: in groups of k as it is, else converted."""
+        group = self.kernel.k_group
+        depth = -(-min(self.k_block, self.problem.k) // group) * group
+        dtype: DType = self.kernel.b if group > 1 else self.accumulator
+        return Buffer("b_panel", dtype, (depth * self.columns,), "local")
 
     def _brgemm(
         self,
-        row: Expr,
-        rows: int,
+        block: _Rows,
         column: Expr,
         columns: int,
         k0: int,
@@ -187,16 +231,32 @@ class MatmulTemplate:
         b_row: int,
         n_padded: int | None = None,
     ) -> Brgemm:
-        p = self.problem
-        is_last = k0 + k == p.k
-        a = self._slice(p.a, t.add(t.mul(row, p.a.row), k0 * p.a.col))
-        c = self._slice(p.c, t.add(t.mul(row, p.c.row), column))
+        p, a = self.problem, block.a
+        ends = k0 + k == p.k and self.sums is None and self.epilogue is not None
+        if self.sums is not None:
+            c, c_row = Slice(self.sums, (t.as_expr(0),)), self.columns
+        else:
+            c, c_row = self._slice(p.c, t.add(t.mul(block.first, p.c.row), column)), p.c.row
+        a_place = self._slice(a, t.add(t.mul(block.a_first, a.row), k0 * a.col))
+        height = rows_for(columns, self.blocking.tile, self.target, self.kernel)
         return Brgemm(
-            c, a, b, rows, columns, k, 1, 0, p.a.row, p.a.col, 0, b_row, p.c.row, k0 > 0,
+            c, a_place, b, block.count, columns, k, 1, 0, a.row, a.col, 0, b_row, c_row, k0 > 0,
             self.columns if n_padded is None else n_padded,
-            self._epilogue(row, column) if is_last and self.epilogue else None,
-            min(p.m, rows_for(columns, self.blocking.tile, self.target)), self._prefetch_hints(rows, b, k),
+            self._epilogue(block.first, column) if ends else None,
+            min(p.m, height), self._prefetch_hints(block.count, b, k), self.kernel.k_group,
         )  # fmt: skip
+
+    def _finish(self, block: _Rows, column: Expr, columns: int, sums: Buffer) -> Stmt:
+        """What is done to finished sums, from the local block to C."""
+        assert self.epilogue is not None
+        i, j, c = Var("fr"), Var("fc"), self.problem.c
+        row, col = t.add(block.first, i), t.add(column, j)
+        sum_ = Var("sum", self.accumulator)
+        lets, value = self.epilogue((*self.batch_vars, row, col), sum_)
+        place = offset_of(c, self.batch_vars, t.add(t.mul(row, c.row), col))
+        first = Let(sum_, t.load(sums, (t.add(t.mul(i, self.columns), j),)))
+        body = Block((first, *lets, Store(c.buffer, (place,), value)))
+        return loop(i, block.count, loop(j, columns, body, "vector"), "serial")
 
     def _prefetch_hints(self, rows: int, b: Slice, k: int) -> tuple[PrefetchHint, ...]:
         """Prefetch hints for the next panel, if it is not in L2 and there is time to fetch it.
@@ -205,64 +265,30 @@ class MatmulTemplate:
         128x1024x1024. With few rows, memory is busy all the time, and the hardware prefetchers do equally well.
         """
         p = self.problem
-        far = p.k * p.n * F32.size > self.target.l2_bytes // 2
+        far = p.k * p.n * p.b.buffer.dtype.size > self.target.l2_bytes // 2
         if not (far and p.b.panel and rows >= self.blocking.tile.rows):
             return ()
         return (PrefetchHint(Slice(b.buffer, (t.add(b.indices[0], p.b.row),)), k * p.b.panel),)
 
     def _epilogue(self, row: Expr, column: Expr) -> Epilogue:
         assert self.epilogue is not None
-        return make_epilogue(self.epilogue, self.batch_vars, row, column)
+        return make_epilogue(self.epilogue, self.batch_vars, row, column, self.accumulator)
 
     def _slice(self, operand: Operand, offset: Expr) -> Slice:
         return Slice(operand.buffer, (offset_of(operand, self.batch_vars, offset),))
 
 
-def make_epilogue(value: EpilogueValue, batch: Sequence[Var], row: Expr, column: Expr) -> Epilogue:
-    """The epilogue of a Brgemm whose C starts at (batch, row, column) of the plain output."""
-    i, j, acc = Var("er"), Var("ec"), Var("acc", F32)
+def make_epilogue(
+    value: EpilogueValue, batch: Sequence[Var], row: Expr, column: Expr, sums: DType = F32
+) -> Epilogue:
+    """The epilogue of a Brgemm whose C starts at (batch, row, column) of the plain output; the type of its `sums`."""
+    i, j, acc = Var("er"), Var("ec"), Var("acc", sums)
     lets, result = value((*batch, t.add(row, i), t.add(column, j)), acc)
     return Epilogue(i, j, acc, result, tuple(lets))
-
-
-def offset_of(operand: Operand, batch: Sequence[Var], offset: Expr) -> Expr:
-    """The address of element `offset` of the matrix of a batch index in the operand's buffer."""
-    for var, stride in zip(batch, operand.batch_strides, strict=True):
-        offset = t.add(offset, t.mul(var, stride))
-    return offset
-
-
-def pack_panels(
-    source: Operand, start: Expr, local: Buffer, k: int, n: int, columns: int
-) -> list[Stmt]:
-    """Copy the k x n matrix at `start` into panels of `columns`; unused columns of the last one become zero."""
-    full, rest = divmod(n, columns)
-    i, j, panel = Var("pk"), Var("pj"), Var("pp")
-
-    def copy(first: Expr, width: int) -> Stmt:
-        column = t.add(t.mul(first, columns), j)
-        offset = t.add(t.mul(i, source.row), t.mul(column, source.col))
-        value = t.load(source.buffer, (t.add(start, offset),))
-        place = t.add(t.mul(first, k * columns), t.add(t.mul(i, columns), j))
-        return _loop(j, width, Store(local, (place,), value), "vector")
-
-    row: list[Stmt] = [_loop(panel, full, copy(panel, columns), "serial")] if full else []
-    row += [copy(t.as_expr(full), rest)] if rest else []
-    # Row by row, so that the source is read in memory order, which prefetchers follow.
-    body: list[Stmt] = [_loop(i, k, Block(tuple(row)), "serial")]
-    if rest:  # whole vectors of the last panel are read, so all of it must be defined
-        z = Var("pz")
-        zero = Store(local, (t.add(z, full * k * columns),), t.const(0.0, F32))
-        body.insert(0, _loop(z, k * columns, zero, "vector"))
-    return body
 
 
 def nested(batch: Sequence[Var], sizes: Sequence[int], body: Stmt, kind: LoopKind) -> Stmt:
     """Loops over the batch axes around `body`."""
     for var, size in reversed(list(zip(batch, sizes, strict=True))):
-        body = _loop(var, size, body, kind)
+        body = loop(var, size, body, kind)
     return body
-
-
-def _loop(var: Var, size: int, body: Stmt, kind: LoopKind) -> For:
-    return For(var, t.as_expr(0), t.as_expr(size), body, kind)

@@ -42,7 +42,9 @@ from ...tensor_ir.nodes import (
 )
 from ..schedule.matmul_tile import pick_tile, rows_for, worth_threads
 from .attention import AttentionProblem, over_panels
-from .matmul import EpilogueValue, make_epilogue, nested, offset_of, pack_panels
+from .matmul import EpilogueValue, make_epilogue, nested
+from .operand import offset_of
+from .packing import pack_panels
 
 COLUMNS = 256
 """Columns of a block. Fewer would scale the result more often; more leave room in L2 for fewer rows beside them, and

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from graphc.base.dtypes import F32
+from graphc.base.dtypes import F32, DType
 from graphc.base.options import CompileOptions
 from graphc.base.target import Target
 from graphc.graph_ir.inspect.compare import difference
@@ -27,11 +27,13 @@ def context(isa: str = "avx2", threads: int = 1, disabled: Sequence[str] = ()) -
 
 
 def build(
-    shapes: dict[str, tuple[int, ...]], body: Callable[[Make, dict[str, GraphTensor]], GraphTensor]
+    shapes: dict[str, tuple[int, ...]],
+    body: Callable[[Make, dict[str, GraphTensor]], GraphTensor],
+    dtype: DType = F32,
 ) -> Graph:
-    """A graph of f32 inputs; `body(make, inputs)` gives its output, `make(op, *tensors, **attrs)` adds an op."""
+    """A graph of inputs of a type; `body(make, inputs)` gives its output, `make(op, *tensors, **attrs)` adds an op."""
     graph = Graph("test")
-    inputs = {n: graph.make_input(LogicalTensor(F32, s), n) for n, s in shapes.items()}
+    inputs = {n: graph.make_input(LogicalTensor(dtype, s), n) for n, s in shapes.items()}
 
     def make(op_name: str, *tensors: GraphTensor, **attrs: object) -> GraphTensor:
         return graph.make(op_name, tensors, attrs).outputs[0]
@@ -61,7 +63,8 @@ def interpret(lowered: LoweredModel, arrays: Sequence[Array], outputs: Sequence[
 
 def check_interpreted(graph: Graph, ctx: LowerContext, exact: bool = True) -> LoweredModel:
     """The lowered program, before and after tiles are expanded, computes what the references do."""
-    arrays = [integers(op.outputs[0].details.plain_dims, i) for i, op in enumerate(graph.inputs)]
+    details = [op.outputs[0].details for op in graph.inputs]
+    arrays = [integers(x.plain_dims, i).astype(x.dtype.numpy) for i, x in enumerate(details)]
     expected = graph.evaluate(arrays)
     lowered = lower(graph, ctx)
     expanded = expand_brgemm(lowered.module, ctx.target)
