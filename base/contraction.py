@@ -149,3 +149,10 @@ def f32_kernel(target: Target) -> Microkernel:
 def f32_tiles(target: Target) -> tuple[GemmTile, ...]:
     """The register tiles of f32 products."""
     return f32_kernel(target).tiles
+
+
+def product_rates(target: Target) -> dict[str, str]:
+    """What multiplies each pair of types on a target: `{"u8xs8": "dot4, 3.6 x f32"}`."""
+    pairs = dict.fromkeys((row.a, row.b) for row in MICROKERNELS[target.isa])
+    rows = [microkernel(a, b, target) for a, b in pairs]
+    return {f"{x.a}x{x.b}": f"{x.instruction}, {x.rate:g} x f32" for x in rows}

@@ -5,10 +5,11 @@ Pure data. `codegen.host` fills in what the running CPU reports; everything belo
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from .dtypes import F32, DType
 from .errors import UserError
+from .machine import ZEN5, Machine
 
 
 @dataclass(frozen=True)
@@ -60,8 +61,8 @@ ISA_FEATURES = {
 class Target:
     """One CPU to generate code for.
 
-    `isa` names the row of `ISA_TABLES`; `cpu` and `features` go to LLVM. Cache sizes are bytes per
-    core (L3: of the socket).
+    `isa` names the row of `ISA_TABLES`; `cpu` and `features` go to LLVM. Cache sizes are bytes per core (L3: of the
+    socket); `machine` holds rates, latencies and limits.
     """
 
     isa: str
@@ -70,6 +71,7 @@ class Target:
     l1_bytes: int = 32 << 10
     l2_bytes: int = 512 << 10
     l3_bytes: int = 16 << 20
+    machine: Machine = field(default=ZEN5, hash=False)  # hashed often, and seldom another
 
     def __post_init__(self) -> None:
         if self.isa not in ISA_TABLES:

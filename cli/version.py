@@ -1,15 +1,17 @@
-"""`graphc version`: the versions and the CPU, for a bug report."""
+"""`graphc version`: the versions, the CPU and its machine description, for a bug report."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import platform
+from dataclasses import asdict
+from typing import Any
 
 from .terminal import say
 
 NAME = "version"
-HELP = "Show the versions of graphc and its dependencies, and the CPU."
+HELP = "Show the versions of graphc and its dependencies, the CPU, and its machine description."
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -18,24 +20,44 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the versions."""
+    """Print the versions and the machine description."""
     found = facts()
     if args.json:
         say(json.dumps(found))
-    else:
-        width = max(map(len, found))
-        for name, value in found.items():
-            say(f"{name:<{width}}  {value}")
+        return 0
+    lines = flat(found)
+    width = max(map(len, lines))
+    for name, value in lines.items():
+        say(f"{name:<{width}}  {value}")
     return 0
 
 
-def facts() -> dict[str, str]:
-    """Versions, LLVM's name of this machine's CPU, and the system."""
+def facts() -> dict[str, Any]:
+    """Versions, LLVM's name of this machine's CPU, the system, the native target and its machine description."""
+    from ..base.contraction import product_rates
+    from ..codegen.host import target_for
     from ..codegen.llvm_info import host_cpu_name
     from ..driver.versions import versions
 
+    target = target_for("native")
+    described = asdict(target)
+    machine = described.pop("machine")
     return {
         **versions(),
         "cpu": host_cpu_name(),
         "system": f"{platform.system()} {platform.machine()}",
+        "target": {**described, **asdict(target.table)},
+        "machine": machine,
+        "products": product_rates(target),
     }
+
+
+def flat(found: dict[str, Any]) -> dict[str, str]:
+    """One line for each number: `machine.fma_latency`."""
+    lines: dict[str, str] = {}
+    for name, value in found.items():
+        if isinstance(value, dict):
+            lines |= {f"{name}.{key}": str(inner) for key, inner in value.items()}
+        else:
+            lines[name] = str(value)
+    return lines

@@ -21,7 +21,7 @@ from ..rewriting.groups import is_tuned, reduces_rows
 from ..schedule.channel_windows import pools_by_channel
 from ..schedule.context import LowerContext
 from ..templates.joined import joined_loops
-from ..templates.loops import pointwise_loops, reduction_loops
+from ..templates.loops import Sharing, pointwise_loops, reduction_loops
 from ..templates.row_panel import RowGroup, row_panel_loops
 from ..templates.values import parameters
 from .attention import attention_function
@@ -86,21 +86,22 @@ def _loops(
     ctx: LowerContext,
 ) -> Function:
     """A group without tuned products: rows at a time, a reduction, or pointwise."""
-    note, name, threads = group_note(ops), _loop_name(ops, outputs, ctx), ctx.options.threads
+    note, name = group_note(ops), _loop_name(ops, outputs, ctx)
+    sharing = Sharing(ctx.options.threads, ctx.target.machine.parallel_elements)
     reductions = tuple(op for op in ops if _is_reduction(op))
     if not reductions:
         join = joined_parts(ops, outputs[0]) if len(outputs) == 1 else None
         if join is not None:
-            return joined_loops(name, buffers, join, outputs[0], threads, note)
-        return pointwise_loops(name, buffers, outputs, threads, note)
+            return joined_loops(name, buffers, join, outputs[0], sharing, note)
+        return pointwise_loops(name, buffers, outputs, sharing, note)
     first = reductions[0]
     if isinstance(first, WindowReduce) and _has_template(first, buffers, ctx):
         return pool_function(first, name, buffers, outputs[0], ctx, note)
     rows = first.inputs[0].details.plain_dims
     if len(reductions) > 1 or (outputs[0].details.plain_dims == rows and reduces_rows(first)):
         group = RowGroup(tuple(ops), rows, reductions, outputs[0])
-        return row_panel_loops(name, buffers, group, threads, note)
-    return reduction_loops(name, buffers, first.outputs[0], outputs, threads, note)
+        return row_panel_loops(name, buffers, group, sharing, note)
+    return reduction_loops(name, buffers, first.outputs[0], outputs, sharing, note)
 
 
 def group_note(ops: Sequence[Op]) -> str:

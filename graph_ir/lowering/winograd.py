@@ -37,7 +37,9 @@ def winograd_function(
     post = epilogue_names(op, ops)
     tile = f"{blocking.tile.rows}x{blocking.tile.columns(ctx.target)}"
     name = f"f32_winograd_{op.form.name}{post}_{g}_{tile}__{ctx.target.isa}"
-    kind: LoopKind = "parallel" if ctx.options.threads > 1 and worth_threads(g) else "serial"
+    kind: LoopKind = (
+        "parallel" if ctx.options.threads > 1 and worth_threads(g, ctx.target) else "serial"
+    )
     template = WinogradTemplate(problem, blocking, ctx.target, kind, epilogue)
     note = f"{' -> '.join(o.name for o in ops)} [{blocking}]"
     return template.function(name, tuple(memory.values()), note)

@@ -14,7 +14,6 @@ from ...base.target import GemmTile, Target
 from ...tensor_ir.tiling import split_rows
 from .convolution_geometry import REMEMBERED, ConvolutionGeometry
 from .matmul_tile import (
-    BYTES_PER_CYCLE,
     MatmulBlocking,
     product_cycles,
     ranked_tiles,
@@ -27,18 +26,12 @@ from .matmul_tile import pick_blocking as pick_product_blocking
 FLAT_BANDS = ("im2col",)
 """Bands of which all pixels are one line; of others each row of the result is."""
 
-L2_BYTES_PER_CYCLE = (
-    32  # what a panel that is bigger than L1 streams at, hidden behind the multiply-adds
-)
-COPY_BYTES_PER_CYCLE = 16  # of a band: a load and a store of a vector, short rows
 UNEVEN_COST = (
     0.2  # of a tile whose panels leave one of two threads waiting, which one thread does not mind
 )
 TASK_CYCLES = 500  # to begin a band: loops, and the first panel comes from behind L1
-HIDDEN = 4  # of so many bytes that stream from behind L2, prefetchers hide all but one
 MOST_PLANES = 16  # channels of the image above which its lines are too many streams
 MOST_IM2COL_BYTES = 1 << 20
-MOST_BAND_BYTES = 3 << 20  # a copied band lives on the stack
 
 
 @dataclass(frozen=True)
@@ -90,7 +83,7 @@ def candidate_choices(
         groups = {pick.n_groups, 1, min(threads, math.ceil(g.outputs / pick.tile.columns(target)))}
         for height, k_block, count in product(*map(sorted, (heights, steps, groups))):
             flat = choice.band in FLAT_BANDS
-            if height == rows if flat else _fits_stack(g, choice.band, height):
+            if height == rows if flat else _fits_stack(g, choice.band, height, target):
                 found[choice.band, MatmulBlocking(pick.tile, height, k_block, count)] = None
     return [
         ConvolutionChoice(band, blocking, blocking_cycles(g, band, blocking, target, threads))
@@ -108,7 +101,7 @@ def ranked_products(
     if not g.is_product:
         return []
     pixels, batch = math.prod(g.result), g.batch * g.groups
-    copies = g.channels * pixels * 4 / COPY_BYTES_PER_CYCLE
+    copies = g.channels * pixels * 4 / target.machine.copy_bytes_per_cycle
     return [
         ConvolutionChoice(
             "product",
@@ -129,10 +122,10 @@ def _fits(g: ConvolutionGeometry, band: str) -> bool:
     return True
 
 
-def _fits_stack(g: ConvolutionGeometry, band: str, height: int) -> bool:
+def _fits_stack(g: ConvolutionGeometry, band: str, height: int, target: Target) -> bool:
     """Whether the copy of the rows that `height` rows of the result read is not too large."""
     copied = g.span(0, height) * g.span(1, g.result[1]) * g.channels * 4
-    return band == "image" or copied <= MOST_BAND_BYTES
+    return band == "image" or copied <= target.machine.most_local_bytes
 
 
 def blocking_cycles(
@@ -156,18 +149,23 @@ def blocking_cycles(
     )
     task = lines * (g.terms * per_term / blocking.tile.efficiency)
     task += (
-        lines * (steps - 1) * line * (full * columns + last) * 8 / COPY_BYTES_PER_CYCLE
+        lines
+        * (steps - 1)
+        * line
+        * (full * columns + last)
+        * 8
+        / target.machine.copy_bytes_per_cycle
     )  # sums wait in the result
     image = _touched(g, 0, height) * _touched(g, 1, g.result[1]) * g.channels * 4
     if band != "image":
         copied = line * g.terms * 4 if band == "im2col" else image
-        task += copied / COPY_BYTES_PER_CYCLE
+        task += copied / target.machine.copy_bytes_per_cycle
     # What does not stay in L2 comes from behind it again: panels for every band, the image for every panel.
     room = target.l2_bytes // 2
     again = panel * panels if panel * panels > room else 0
     again += image * panels if image > room else 0
     again += panel * panels * (lines - 1) if blocking.k_block * columns * 4 > room else 0
-    task += again / BYTES_PER_CYCLE / HIDDEN + TASK_CYCLES
+    task += again / target.machine.shared_bytes_per_cycle / target.machine.prefetched + TASK_CYCLES
     tasks = g.batch * g.groups * math.ceil(g.result[0] / height) * blocking.n_groups
     return math.ceil(tasks / threads) * task
 
@@ -187,9 +185,13 @@ def _line_cycles(
 ) -> float:
     """Cycles of one term of a line of pixels and one panel."""
     vectors = math.ceil(columns / target.lanes(F32))
-    stream = vectors * target.lanes(F32) * 4 / L2_BYTES_PER_CYCLE if streamed else 0.0
+    stream = (
+        vectors * target.lanes(F32) * 4 / target.machine.l2_bytes_per_cycle if streamed else 0.0
+    )
     runs = split_rows(pixels, rows_for(columns, tile, target))
-    return sum(count * max(tile_cycles(rows, vectors), stream) for _, count, rows in runs)
+    return sum(
+        count * max(tile_cycles(rows, vectors, target.machine), stream) for _, count, rows in runs
+    )
 
 
 def pick_blocking(
@@ -204,13 +206,13 @@ def pick_blocking(
     if g.terms > k_block and g.kernel[0] > 1:
         run = g.terms // g.kernel[0]  # steps of whole rows of the kernel, if one fits
         k_block = max(run, k_block // run * run) if run <= k_block else k_block
-    if not worth_threads(g.multiply_adds):
+    if not worth_threads(g.multiply_adds, target):
         threads = 1
     rows = g.result[0]
     heights = [rows]
     if band not in FLAT_BANDS:
         cuts = _shares(rows)
-        heights = [height for height in cuts if _fits_stack(g, band, height)] or cuts[:1]
+        heights = [height for height in cuts if _fits_stack(g, band, height, target)] or cuts[:1]
     splits = product(heights, range(1, min(math.ceil(g.outputs / columns), threads) + 1))
     choices = (
         MatmulBlocking(tile, height, k_block, groups)

@@ -21,7 +21,7 @@ from ..ops.window import Window
 from ..ops.winograd_form import F2, F4, WinogradForm
 from . import winograd_tile
 from .context import LowerContext
-from .convolution_blocking import COPY_BYTES_PER_CYCLE, TASK_CYCLES
+from .convolution_blocking import TASK_CYCLES
 from .convolution_geometry import ConvolutionGeometry
 from .convolution_sizes import geometry_of
 from .direct_convolution import offered
@@ -123,7 +123,7 @@ def _im2col_cycles(g: ConvolutionGeometry, target: Target) -> float | None:
         return None
     places = math.prod(g.result)
     product = product_cycles(g.outputs, places, pick_tile(g.outputs, places, target), target)
-    copies = (1 if g.is_product else 3) * g.terms * places * 4 / COPY_BYTES_PER_CYCLE
+    copies = (1 if g.is_product else 3) * g.terms * places * 4 / target.machine.copy_bytes_per_cycle
     stored = (
         0.0 if g.is_product else 2.0 * TASK_CYCLES
     )  # kernels of their own: the padding and im2col

@@ -19,7 +19,7 @@ from .convolution_blocking import (
 from .convolution_geometry import ConvolutionGeometry
 from .convolution_sizes import geometry_of
 from .format_choice import FormatChoice
-from .matmul_tile import BYTES_PER_CYCLE, MatmulBlocking
+from .matmul_tile import MatmulBlocking
 from .problem import problem_of
 
 LAST_BANDS = ("image", "rows", "im2col")
@@ -41,7 +41,9 @@ def convolution_formats(op: DirectConvolution, ctx: LowerContext) -> list[Format
         cycles.setdefault(formats, choice.cycles)
     best = min(cycles.values())
     return [
-        FormatChoice((image, panels), (result,), (found - best) * BYTES_PER_CYCLE)
+        FormatChoice(
+            (image, panels), (result,), (found - best) * ctx.target.machine.shared_bytes_per_cycle
+        )
         for (image, panels, result), found in cycles.items()
     ]
 

@@ -6,27 +6,16 @@ import heapq
 import math
 
 from ...base.contraction import Microkernel, f32_kernel
+from ...base.machine import Machine
 from ...base.target import Target
 from ...tensor_ir.tiling import split_rows
-from .matmul_tile import BYTES_PER_CYCLE, MatmulBlocking, product_cycles, rows_for, worth_threads
-
-L2_BYTES_PER_CYCLE = 32
-"""What a core reads from its own L2 while it computes."""
-
-STRIDED_BYTES_PER_CYCLE = 1.5
-"""The same where each row of a panel lies on another page: hardware prefetchers stop there (measured on Zen 5)."""
-
-UNHIDDEN = 1 / 16
-"""The part of the shorter of work and traffic that does not run beside the longer one."""
+from .matmul_tile import MatmulBlocking, product_cycles, rows_for, worth_threads
 
 TILE_CYCLES = 30
 """To begin and end a register tile: load and store of its accumulators, the latency of its last multiply-adds."""
 
 MOST_TASKS = 64
 """So many tasks are dealt out one by one."""
-
-OPEN_CYCLES = 1000
-"""To wake the other threads for a parallel loop and wait for the last."""
 
 
 def blocking_cycles(
@@ -46,12 +35,12 @@ def blocking_cycles(
     sizes = [blocking.m_block] * full + ([rest] if rest else [])
     cycles = {r: _row_block_cycles(r, n, k, blocking, target, packed, kernel) for r in set(sizes)}
     blocks = [cycles[r] for r in sizes]
-    if threads == 1 or not worth_threads(batch * m * n * k):
+    if threads == 1 or not worth_threads(batch * m * n * k, target):
         return batch * sum(blocks)
     panels = math.ceil(n / blocking.tile.columns(target, kernel.accumulator))
     shares = _group_shares(panels, blocking.n_groups)
     tasks = [block * share for block in blocks for share in shares] * batch
-    return _finish(tasks, threads) + OPEN_CYCLES
+    return _finish(tasks, threads) + target.machine.open_cycles
 
 
 def _group_shares(panels: int, groups: int) -> list[float]:
@@ -80,7 +69,7 @@ def _row_block_cycles(
     kernel: Microkernel,
 ) -> float:
     """One block of rows against all of B: the slower of multiply-adds and traffic, and what cannot overlap."""
-    tile = blocking.tile
+    tile, machine = blocking.tile, target.machine
     columns = tile.columns(target, kernel.accumulator)
     k_blocks = math.ceil(k / blocking.k_block)
     height = rows_for(columns, tile, target, kernel)
@@ -88,22 +77,24 @@ def _row_block_cycles(
     a_size = kernel.accumulator.size if kernel.converts_a else kernel.a.size
     b_bytes = kernel.b.size * n * k
     c_bytes = 2 * kernel.accumulator.size * rows * n
-    extra = (k_blocks - 1) * c_bytes / L2_BYTES_PER_CYCLE  # partial sums wait in C
+    extra = (k_blocks - 1) * c_bytes / machine.l2_bytes_per_cycle  # partial sums wait in C
     extra += k_blocks * row_tiles * math.ceil(n / columns) * TILE_CYCLES
     if kernel.converts_a:
-        extra += rows * k * (kernel.a.size + a_size) / L2_BYTES_PER_CYCLE
+        extra += rows * k * (kernel.a.size + a_size) / machine.l2_bytes_per_cycle
     far = a_size * rows * blocking.k_block > target.l2_bytes * 3 // 4
-    traffic = a_size * rows * k * math.ceil(n / columns) / _rate(far)  # each panel reads A's block
+    traffic = (
+        a_size * rows * k * math.ceil(n / columns) / _rate(far, machine)
+    )  # each panel reads A's block
     if packed:
-        traffic += b_bytes / _rate(b_bytes > target.l2_bytes // 2)
+        traffic += b_bytes / _rate(b_bytes > target.l2_bytes // 2, machine)
     elif rows <= 4 * tile.rows:  # read where it lies
-        traffic += b_bytes / STRIDED_BYTES_PER_CYCLE
+        traffic += b_bytes / machine.strided_bytes_per_cycle
     else:  # copied into a panel first
-        extra += b_bytes / BYTES_PER_CYCLE
+        extra += b_bytes / machine.shared_bytes_per_cycle
     work = math.ceil(k / kernel.k_group) * product_cycles(rows, n, tile, target, kernel)
-    return max(work, traffic) + UNHIDDEN * min(work, traffic) + extra
+    return max(work, traffic) + machine.unhidden * min(work, traffic) + extra
 
 
-def _rate(far: bool) -> float:
+def _rate(far: bool, machine: Machine) -> float:
     """Bytes a cycle from the cache that cores share, or from a core's own L2."""
-    return BYTES_PER_CYCLE if far else L2_BYTES_PER_CYCLE
+    return machine.shared_bytes_per_cycle if far else machine.l2_bytes_per_cycle

@@ -6,22 +6,17 @@ import math
 from dataclasses import dataclass
 
 from ...base.contraction import Microkernel, f32_kernel
+from ...base.machine import Machine
 from ...base.target import GemmTile, Target
 from ...tensor_ir.tiling import k_splits, split_rows
 
-FMA_PER_CYCLE = 2
-FMA_LATENCY = 4
-PARALLEL_MULTIPLY_ADDS = 50_000  # about 1 us of one core; opening a parallel loop takes 0.3 to 1 us
-LOADS_PER_CYCLE = 2
-BYTES_PER_CYCLE = 8  # what a core streams from the shared cache while it computes
 
-
-def tile_cycles(rows: int, vectors: int) -> float:
+def tile_cycles(rows: int, vectors: int, machine: Machine) -> float:
     """Cycles of one k step of a tile: bound by multiply-adds, by loads, or by the latency of few accumulators."""
     return max(
-        rows * vectors / FMA_PER_CYCLE,
-        (rows + vectors) / LOADS_PER_CYCLE,
-        FMA_LATENCY / k_splits(rows, vectors),
+        rows * vectors / machine.fma_per_cycle,
+        (rows + vectors) / machine.loads_per_cycle,
+        machine.fma_latency / k_splits(rows, vectors),
     )
 
 
@@ -56,7 +51,9 @@ def product_cycles(
         if times:
             vectors = math.ceil(columns / lanes)
             runs = split_rows(m, rows_for(columns, tile, target, kernel))
-            cycles += times * sum(count * tile_cycles(rows, vectors) for _, count, rows in runs)
+            cycles += times * sum(
+                count * tile_cycles(rows, vectors, target.machine) for _, count, rows in runs
+            )
     return cycles / (tile.efficiency if panels else 1.0)
 
 
@@ -84,7 +81,7 @@ def extra_bytes(
     kernel = kernel or f32_kernel(target)
     best = product_cycles(m, n, pick_tile(m, n, target, kernel), target, kernel)
     more = product_cycles(m, n, tile, target, kernel) - best
-    return math.ceil(k / kernel.k_group) * more * BYTES_PER_CYCLE
+    return math.ceil(k / kernel.k_group) * more * target.machine.shared_bytes_per_cycle
 
 
 def reads_in_place(rows: int, tile: GemmTile) -> bool:
@@ -92,9 +89,9 @@ def reads_in_place(rows: int, tile: GemmTile) -> bool:
     return rows <= 4 * tile.rows
 
 
-def worth_threads(multiply_adds: int) -> bool:
+def worth_threads(multiply_adds: int, target: Target) -> bool:
     """Whether a product takes long enough to share: below, waking the others costs more than it saves."""
-    return multiply_adds >= PARALLEL_MULTIPLY_ADDS
+    return multiply_adds >= target.machine.parallel_multiply_adds
 
 
 @dataclass(frozen=True)
@@ -125,7 +122,7 @@ def pick_blocking(
 
     Threads share the rows, or the panels where B is the larger side: what is not shared is read by each of them.
     """
-    if not worth_threads(batch * m * n * k):
+    if not worth_threads(batch * m * n * k, target):
         threads = 1
     kernel = kernel or f32_kernel(target)
     columns = tile.columns(target, kernel.accumulator)
@@ -165,7 +162,7 @@ def candidate_blockings(
     k_blocks = {pick.k_block, *(min(k, size) for size in (128, 256, 512, 1024))}
     m_blocks = {pick.m_block, *(min(m, tile.rows * tiles) for tiles in (1, 4, 16, 32))}
     groups = [pick.n_groups]
-    if threads > 1 and worth_threads(batch * m * n * k):
+    if threads > 1 and worth_threads(batch * m * n * k, target):
         m_blocks |= {math.ceil(m / threads), math.ceil(m / (2 * threads))}
         groups += [1, min(threads, math.ceil(n / tile.columns(target, kernel.accumulator)))]
     others = [

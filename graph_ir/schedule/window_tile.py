@@ -7,17 +7,10 @@ import math
 from ...base.dtypes import F32
 from ...base.target import Target
 from .convolution_geometry import ConvolutionGeometry
-from .matmul_tile import FMA_PER_CYCLE
 
 MOST_PLACES = 8
 """Results side by side: eight independent sums hide the latency of a multiply-add, and the elements they share are
 loaded once."""
-
-IMAGE_BYTES_PER_CYCLE = 12
-"""What a core reads and writes of images that lie in the shared cache."""
-
-PARALLEL_CYCLES = 4000
-"""About 1 us: opening a parallel loop takes 0.3 to 1 us."""
 
 LEAST_SLICE_BYTES = 128
 """Of a pixel in a slice: two cache lines."""
@@ -32,14 +25,16 @@ def places_per_block(g: ConvolutionGeometry) -> int:
 def window_cycles(g: ConvolutionGeometry, target: Target, step: float = 1.0) -> float:
     """Cycles on one core: the `step` operations per element of each window, or the bytes of image and result."""
     vectors = g.batch * math.ceil(g.groups / target.lanes(F32))
-    operations = vectors * math.prod(g.result) * math.prod(g.kernel) * step / FMA_PER_CYCLE
+    operations = (
+        vectors * math.prod(g.result) * math.prod(g.kernel) * step / target.machine.fma_per_cycle
+    )
     moved = g.batch * g.groups * 4 * (math.prod(g.image) + math.prod(g.result))
-    return max(operations, moved / IMAGE_BYTES_PER_CYCLE)
+    return max(operations, moved / target.machine.image_bytes_per_cycle)
 
 
 def worth_threads(g: ConvolutionGeometry, target: Target) -> bool:
     """Whether the windows take long enough to share."""
-    return window_cycles(g, target) >= PARALLEL_CYCLES
+    return window_cycles(g, target) >= target.machine.parallel_cycles
 
 
 def channels_per_slice(g: ConvolutionGeometry, target: Target) -> int:

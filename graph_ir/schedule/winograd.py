@@ -8,7 +8,6 @@ from ..ops.winograd import WinogradConvolution
 from .context import LowerContext
 from .convolution_sizes import winograd_geometry
 from .format_choice import FormatChoice
-from .matmul_tile import BYTES_PER_CYCLE
 from .winograd_tile import WinogradBlocking, pick_blocking, ranked_tiles
 
 
@@ -24,7 +23,7 @@ def winograd_formats(op: WinogradConvolution, ctx: LowerContext) -> list[FormatC
         FormatChoice(
             (last, panel_format(tile.columns(ctx.target))),
             (last,),
-            (cycles - best) * BYTES_PER_CYCLE,
+            (cycles - best) * ctx.target.machine.shared_bytes_per_cycle,
         )
         for tile, cycles in ranked
     ]

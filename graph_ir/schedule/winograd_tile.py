@@ -11,13 +11,7 @@ from ...base.dtypes import F32
 from ...base.target import GemmTile, Target
 from ..ops.winograd_form import WinogradForm
 from .convolution_geometry import REMEMBERED, ConvolutionGeometry
-from .matmul_tile import PARALLEL_MULTIPLY_ADDS, product_cycles
-
-STREAM_BYTES_PER_CYCLE = 7
-"""What a core streams of weights from memory while it computes: 9 alone, 6 when two cores do."""
-
-MOST_LOCAL_BYTES = 3 << 20
-"""V and M of one block: they live on the stack."""
+from .matmul_tile import product_cycles
 
 TRANSFORM_CYCLES = 4.0
 """Of a vector of an element, in either transform: 4.4 of the input and 3.1 of the result measured for F(4x4)."""
@@ -56,14 +50,15 @@ def candidate_blockings(
 ) -> list[WinogradBlocking]:
     """Blockings whose V and M fit on the stack; blocks of tiles are about equal."""
     total, panels = tile_count(g, form), math.ceil(g.outputs / tile.columns(target))
-    threads = threads if worth_threads(g) else 1
+    threads = threads if worth_threads(g, target) else 1
     found = []
     for block in _blocks(g, form, tile, target, total):
         for groups in dict.fromkeys((1, min(threads, panels))):
             own = math.ceil(panels / groups)
             for chunk in dict.fromkeys(math.ceil(own / 2**i) for i in range(own.bit_length() + 1)):
                 blocking = WinogradBlocking(form, tile, block, chunk, groups)
-                if blocking.local_bytes(g, target) <= MOST_LOCAL_BYTES or block * chunk == 1:
+                fits = blocking.local_bytes(g, target) <= target.machine.most_local_bytes
+                if fits or block * chunk == 1:
                     found.append(blocking)
     return found
 
@@ -73,7 +68,8 @@ def _blocks(
 ) -> list[int]:
     """Tiles of a block, the most that fit with one panel first; an image of many blocks is cut in coarser steps."""
     one = WinogradBlocking(form, tile, 1, 1, 1)
-    fewest = math.ceil(total / max(MOST_LOCAL_BYTES // one.local_bytes(g, target), 1))
+    most = target.machine.most_local_bytes // one.local_bytes(g, target)
+    fewest = math.ceil(total / max(most, 1))
     step = max(fewest // 16, 1)
     cuts = range(fewest, min(total, fewest + step * (MOST_CUTS - 1)) + 1, step)
     return list(dict.fromkeys(math.ceil(total / n) for n in cuts))
@@ -96,7 +92,7 @@ def blocking_cycles(
     vectors = math.ceil(g.channels / target.lanes(F32)) + math.ceil(columns / target.lanes(F32))
     transforms = TRANSFORM_CYCLES * points * vectors * b.block
     tasks = math.ceil(tile_count(g, b.form) / b.block) * b.groups
-    per_task = max(product, streamed / STREAM_BYTES_PER_CYCLE) + transforms
+    per_task = max(product, streamed / target.machine.memory_bytes_per_cycle) + transforms
     return per_task * math.ceil(tasks / threads)
 
 
@@ -109,9 +105,9 @@ def pick_blocking(
     return min(candidates, key=lambda b: blocking_cycles(b, g, target, threads))
 
 
-def worth_threads(g: ConvolutionGeometry) -> bool:
+def worth_threads(g: ConvolutionGeometry, target: Target) -> bool:
     """Whether a convolution takes long enough to share."""
-    return g.multiply_adds // 4 >= PARALLEL_MULTIPLY_ADDS
+    return g.multiply_adds // 4 >= target.machine.parallel_multiply_adds
 
 
 def winograd_cycles(

@@ -123,7 +123,7 @@ class AttentionTemplate:
         locals_ = (self.panel, self.divisors, *self.per_row.values())
         body = [*right, *(Allocate(local) for local in locals_), *blocks]
         work = math.prod(p.batch) * p.rows * p.columns * (p.depth + p.width)
-        kind: LoopKind = "parallel" if worth_threads(work) else "serial"
+        kind: LoopKind = "parallel" if worth_threads(work, self.target) else "serial"
         nest = nested(self.batch_vars, p.batch, Block(tuple(body)), kind)
         return Function(name, params, Block((nest,)), note)
 

@@ -81,7 +81,7 @@ class ConvolutionTemplate:
         g = self.geometry
         self.flat = problem.band in FLAT_BANDS
         self.band: Band = BANDS[problem.band](g, problem.x, min(blocking.m_block, g.result[0]))
-        self.kind: LoopKind = "parallel" if worth_threads(g.multiply_adds) else "serial"
+        self.kind: LoopKind = "parallel" if worth_threads(g.multiply_adds, target) else "serial"
         self.image, self.group, self.first = Var("n"), Var("g"), Var("yb")
 
     def function(self, name: str, params: tuple[Buffer, ...], note: str) -> Function:

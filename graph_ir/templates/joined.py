@@ -13,7 +13,7 @@ from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Block, Buffer, Expr, Function, Stmt, Store, Var
 from ..ir.computation import Index, Read
 from ..ir.graph import GraphTensor
-from .loops import loop_nest
+from .loops import Sharing, loop_nest
 from .values import GroupValues, narrow
 
 
@@ -31,7 +31,7 @@ def joined_loops(
     buffers: Mapping[GraphTensor, Buffer],
     join: Join,
     output: GraphTensor,
-    threads: int,
+    sharing: Sharing,
     note: str,
 ) -> Function:
     """The function of such a group; params are `buffers` in order."""
@@ -45,7 +45,7 @@ def joined_loops(
             index = tuple(Var(f"i{axis}") for axis in range(len(dims)))
             stored = (*index[:place], t.add(index[place], begin), *index[place + 1 :])
             body = _part(buffers, join, output, number, begin, stored)
-            nests.append(loop_nest(index, extents, body, True, threads))
+            nests.append(loop_nest(index, extents, body, True, sharing))
         begin += size
     return Function(name, tuple(buffers.values()), Block(tuple(nests)), note)
 

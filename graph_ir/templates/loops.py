@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import (
@@ -35,15 +36,28 @@ from .values import GroupValues, narrow
 MOST_SCALARS = 8
 """Up to this many elements of the innermost axis, strided loads are faster as scalars than as a gather."""
 
-PARALLEL_ELEMENTS = 16384
-"""Below this many element computations a loop stays serial: waking the other threads would cost more."""
+
+@dataclass(frozen=True)
+class Sharing:
+    """Among how many threads a loop is split, if it has at least so many element computations."""
+
+    threads: int
+    least: int
+
+    def is_worth(self, elements: int) -> bool:
+        """Whether a loop of so many element computations is split."""
+        return self.threads > 1 and elements >= self.least
+
+
+ALONE = Sharing(1, 0)
+"""For the loops inside a task."""
 
 
 def pointwise_loops(
     name: str,
     buffers: Mapping[GraphTensor, Buffer],
     outputs: Sequence[GraphTensor],
-    threads: int,
+    sharing: Sharing,
     note: str,
 ) -> Function:
     """The function of a pointwise group. `outputs` share one shape and format; params are `buffers` in order."""
@@ -62,9 +76,9 @@ def pointwise_loops(
     body: Stmt = Block((*values.lets, *stores))
     if len(dims) > 1 and dims[-1] <= MOST_SCALARS and _gathers(values, index[-1]):
         body = For(index[-1], t.as_expr(0), t.as_expr(dims[-1]), body, "unrolled")
-        nest = loop_nest(index[:-1], dims[:-1], body, False, threads, dims[-1])
+        nest = loop_nest(index[:-1], dims[:-1], body, False, sharing, dims[-1])
     else:
-        nest = loop_nest(index, dims, body, True, threads)
+        nest = loop_nest(index, dims, body, True, sharing)
     return Function(name, tuple(buffers.values()), Block((nest,)), note)
 
 
@@ -73,7 +87,7 @@ def reduction_loops(
     buffers: Mapping[GraphTensor, Buffer],
     reduced: GraphTensor,
     outputs: Sequence[GraphTensor],
-    threads: int,
+    sharing: Sharing,
     note: str,
 ) -> Function:
     """The function of one reduction op with a pointwise prologue before it and a pointwise epilogue after it."""
@@ -93,7 +107,7 @@ def reduction_loops(
     ]
     body = Block((*accumulate, *values.lets, *stores))
     work = math.prod(reduction_of(reduced).extents)
-    nest = loop_nest(index, dims, body, vector_on_output, threads, work)
+    nest = loop_nest(index, dims, body, vector_on_output, sharing, work)
     return Function(name, tuple(buffers.values()), Block((nest,)), note)
 
 
@@ -121,7 +135,7 @@ def _accumulation(
     here = (t.as_expr(0),)
     update = Store(acc, here, t.binary(reduction.combine, Load(acc, here), value))
     on_output = bool(index) and _walks(values, index[-1])
-    loops = loop_nest(r, reduction.extents, Block((*values.lets, update)), not on_output, 1)
+    loops = loop_nest(r, reduction.extents, Block((*values.lets, update)), not on_output, ALONE)
     start = Store(acc, here, Const(reduction.identity, value.dtype))
     return [Allocate(acc), start, loops], reduction.finish(Load(acc, here)), on_output
 
@@ -158,11 +172,11 @@ def loop_nest(
     dims: Sequence[int],
     body: Stmt,
     innermost_vector: bool,
-    threads: int,
+    sharing: Sharing,
     work: int = 1,
 ) -> Stmt:
     """Loops over `dims`; the outermost is split among threads if there is enough work."""
-    parallel = threads > 1 and math.prod(dims) * work >= PARALLEL_ELEMENTS
+    parallel = sharing.is_worth(math.prod(dims) * work)
     kinds: list[LoopKind] = ["serial"] * len(dims)
     if innermost_vector and dims:
         kinds[-1] = "vector"
@@ -170,7 +184,7 @@ def loop_nest(
     for axis in reversed(range(len(dims))):
         var, size = index[axis], dims[axis]
         if axis == split:
-            body = _split_loop(var, size, body, kinds[axis], threads)
+            body = _split_loop(var, size, body, kinds[axis], sharing.threads)
         else:
             body = For(var, t.as_expr(0), t.as_expr(size), body, kinds[axis])
     return body

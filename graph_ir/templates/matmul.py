@@ -44,9 +44,6 @@ from ..schedule.matmul_tile import MatmulBlocking, reads_in_place, rows_for, wor
 from .operand import Operand, offset_of
 from .packing import convert_rows, loop, pack_groups, pack_panels
 
-MOST_A_BYTES = 2 << 20
-"""Most bytes of converted rows of A: they live on the stack."""
-
 EpilogueValue = Callable[[Index, Expr], tuple[list[Let], Expr]]
 """(plain output index, accumulated value) -> (bindings, value to store)."""
 
@@ -93,13 +90,14 @@ class MatmulTemplate:
         self.columns = blocking.tile.columns(target, self.accumulator)
         self.k_block = -(-blocking.k_block // kernel.k_group) * kernel.k_group
         self.m_block = blocking.m_block
+        self.most_a_bytes = target.machine.most_local_bytes // 2  # sums and a panel lie beside them
         if kernel.converts_a:
             tile_bytes = problem.k * self.accumulator.size * blocking.tile.rows
             self.m_block = min(
-                self.m_block, max(1, MOST_A_BYTES // tile_bytes) * blocking.tile.rows
+                self.m_block, max(1, self.most_a_bytes // tile_bytes) * blocking.tile.rows
             )
         work = math.prod(problem.batch) * problem.m * problem.n * problem.k
-        self.kind: LoopKind = "parallel" if worth_threads(work) else "serial"
+        self.kind: LoopKind = "parallel" if worth_threads(work, target) else "serial"
         result = problem.c.buffer.dtype
         self.sums: Buffer | None = None
         if result != self.accumulator:
@@ -166,7 +164,7 @@ class MatmulTemplate:
     def _rows(self, row: Expr, rows: int, steps: list[Stmt]) -> _Rows:
         """The rows of A of a block: where they lie, or converted by `steps`, unless they are too long to keep."""
         p, acc = self.problem, self.accumulator
-        if not self.kernel.converts_a or rows * p.k * acc.size > MOST_A_BYTES:
+        if not self.kernel.converts_a or rows * p.k * acc.size > self.most_a_bytes:
             return _Rows(row, rows, p.a, row)
         start = offset_of(p.a, self.batch_vars, t.mul(row, p.a.row))
         local, copy = convert_rows(p.a, start, rows, p.k, acc, self.target.lanes(acc))

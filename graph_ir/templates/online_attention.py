@@ -91,7 +91,7 @@ class OnlineAttention:
             tail = self._row_block(t.as_expr(full * self.block), rest, scores, result)
             body = If(t.compare("lt", row, t.as_expr(full)), body, tail)
         work = math.prod(p.batch) * p.rows * p.columns * (p.depth + p.width)
-        kind: LoopKind = "parallel" if worth_threads(work) else "serial"
+        kind: LoopKind = "parallel" if worth_threads(work, self.target) else "serial"
         nest = For(row, t.as_expr(0), t.as_expr(full + bool(rest)), body, kind)
         return Function(name, params, Block((nested(self.batch_vars, p.batch, nest, kind),)), note)
 

@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import asdict
 from importlib import import_module
 
 import pytest
@@ -14,6 +15,7 @@ import pytest
 import graphc
 from graphc import cli
 from graphc.base.errors import InternalError, UnsupportedError, UserError
+from graphc.base.machine import ZEN5
 from graphc.cli import version
 from support.process import run_cli, run_python
 
@@ -108,9 +110,15 @@ def test_version_as_text_and_as_json() -> None:
     assert text.returncode == as_json.returncode == 0, text.stderr + as_json.stderr
     facts = json.loads(as_json.stdout)
     assert facts["graphc"] == graphc.__version__
-    assert set(facts) == {"graphc", "python", "numpy", "onnx", "llvmlite", "llvm", "cpu", "system"}
+    software = {"graphc", "python", "numpy", "onnx", "llvmlite", "llvm"}
+    assert set(facts) == software | {"cpu", "system", "target", "machine", "products"}
     assert all(facts.values())
-    assert dict(line.split(maxsplit=1) for line in text.stdout.splitlines()) == facts
+    lines = dict(
+        line.split(maxsplit=1) for line in text.stdout.splitlines() if "features" not in line
+    )
+    shown = {name: value for name, value in version.flat(facts).items() if "features" not in name}
+    assert lines == shown
+    assert facts["machine"] == asdict(ZEN5) and lines["products.f64xf64"] == "fma, 0.5 x f32"
     assert run_cli("--version").stdout == f"graphc {graphc.__version__}\n"
 
 

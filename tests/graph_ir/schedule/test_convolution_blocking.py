@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
+from graphc.base.machine import ZEN5
 from graphc.base.target import Target
 from graphc.graph_ir.schedule.convolution_blocking import (
-    MOST_BAND_BYTES,
     ConvolutionChoice,
     _shares,
     candidate_choices,
@@ -104,7 +104,7 @@ def test_the_pick_is_the_best_candidate_of_its_tile(threads: int) -> None:
 def test_copied_bands_fit_the_stack(threads: int) -> None:
     g = square(128, 112, 128)
     for choice in candidate_choices(g, TARGET, threads, ("rows",)):
-        assert g.span(0, choice.blocking.m_block) * 114 * 128 * 4 <= MOST_BAND_BYTES
+        assert g.span(0, choice.blocking.m_block) * 114 * 128 * 4 <= ZEN5.most_local_bytes
 
 
 def test_planes_are_for_few_channels() -> None:

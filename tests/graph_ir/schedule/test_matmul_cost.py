@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from graphc.base.machine import ZEN5
 from graphc.base.target import GemmTile, Target
-from graphc.graph_ir.schedule.matmul_cost import OPEN_CYCLES, blocking_cycles
+from graphc.graph_ir.schedule.matmul_cost import blocking_cycles
 from graphc.graph_ir.schedule.matmul_tile import MatmulBlocking, product_cycles
 
 AVX512 = Target("avx512", l1_bytes=48 << 10, l2_bytes=1 << 20)
@@ -38,7 +39,9 @@ def test_unequal_blocks_leave_a_thread_waiting() -> None:
     uneven = cycles(sizes, MatmulBlocking(TALL, 28, 512, 1), threads=2)
     even = cycles(sizes, MatmulBlocking(WIDE, 16, 512, 1), threads=2)
     assert uneven > 1.6 * even
-    assert even == pytest.approx(cycles(sizes, MatmulBlocking(WIDE, 16, 512, 1)) / 2 + OPEN_CYCLES)
+    assert even == pytest.approx(
+        cycles(sizes, MatmulBlocking(WIDE, 16, 512, 1)) / 2 + ZEN5.open_cycles
+    )
 
 
 def test_groups_of_panels_are_tasks_of_equal_and_unequal_blocks_alike() -> None:
@@ -52,7 +55,7 @@ def test_groups_of_panels_are_tasks_of_equal_and_unequal_blocks_alike() -> None:
 
 def test_small_products_open_no_loop() -> None:
     sizes = (1, 8, 16, 16)
-    assert cycles(sizes, MatmulBlocking(WIDE, 8, 16, 1), threads=2) < OPEN_CYCLES
+    assert cycles(sizes, MatmulBlocking(WIDE, 8, 16, 1), threads=2) < ZEN5.open_cycles
 
 
 def test_b_as_it_lies_costs_more_than_panels() -> None:
@@ -64,5 +67,5 @@ def test_b_as_it_lies_costs_more_than_panels() -> None:
 def test_many_tasks_end_together() -> None:
     sizes, blocking = (500, 48, 48, 48), MatmulBlocking(WIDE, 48, 48, 1)
     assert cycles(sizes, blocking, threads=4) == pytest.approx(
-        cycles(sizes, blocking) / 4 + OPEN_CYCLES
+        cycles(sizes, blocking) / 4 + ZEN5.open_cycles
     )

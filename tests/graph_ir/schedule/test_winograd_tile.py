@@ -5,11 +5,11 @@ import math
 import pytest
 
 from graphc.base.contraction import f32_tiles
+from graphc.base.machine import ZEN5
 from graphc.base.target import Target
 from graphc.graph_ir.ops.winograd_form import F2, F4
 from graphc.graph_ir.schedule.convolution_geometry import ConvolutionGeometry
 from graphc.graph_ir.schedule.winograd_tile import (
-    MOST_LOCAL_BYTES,
     candidate_blockings,
     pick_blocking,
     ranked_tiles,
@@ -40,7 +40,7 @@ def test_every_candidate_fits_the_stack_and_covers_all_tiles(channels: int, thre
         assert found
         for blocking in found:
             small = blocking.block * blocking.chunk == 1
-            assert small or blocking.local_bytes(g, AVX512) <= MOST_LOCAL_BYTES
+            assert small or blocking.local_bytes(g, AVX512) <= ZEN5.most_local_bytes
             assert 1 <= blocking.block <= tile_count(g, F4)
         assert pick_blocking(g, F4, tile, AVX512, threads) in found
 

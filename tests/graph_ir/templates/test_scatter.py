@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from graphc.base.dtypes import F32, S32
+from graphc.graph_ir.templates.loops import Sharing
 from graphc.graph_ir.templates.scatter import ScatterProblem, scatter_function
 from graphc.tensor_ir import builder as t
 from graphc.tensor_ir import interpreter
@@ -25,7 +26,14 @@ def function(problem: ScatterProblem, threads: int = 1) -> Function:
     places = Buffer("places", S32, (problem.runs,))
     params = (places, data, updates, out)
     return scatter_function(
-        "scatter", params, [(data, updates, out)], places, problem, added, threads, "s1"
+        "scatter",
+        params,
+        [(data, updates, out)],
+        places,
+        problem,
+        added,
+        Sharing(threads, 16384),
+        "s1",
     )
 
 

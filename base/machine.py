@@ -1,0 +1,70 @@
+"""What a machine can do per cycle and where its memory ends: the numbers that cost models and templates compute with.
+
+Each says where it comes from. They are those of Zen 5, and close enough for other cores: choices depend on their
+ratios. `graphc roofline` measures peaks and bandwidths of the machine at hand beside them, and `graphc version`
+prints them. Cache sizes, which differ most, are read from the system (`codegen.host`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Rates are per core and cycle unless said otherwise."""
+
+    fma_per_cycle: int = 2
+    """Vector multiply-adds: two ports on every core since Haswell and Zen 2 (vendors' optimisation guides)."""
+
+    fma_latency: int = 4
+    """Cycles to the result of a multiply-add: 4 on Zen 2 to 5 and Skylake to Golden Cove (the same guides)."""
+
+    loads_per_cycle: int = 2
+    """Vector loads from L1: two 64-byte ones on Zen 5 and Ice Lake (the same guides); `roofline` measures L1."""
+
+    cache_line: int = 64
+    """Bytes; of all x86-64 CPUs."""
+
+    l2_bytes_per_cycle: float = 32
+    """Read from a core's own L2 while it computes (measured on Zen 5, half of what `roofline` shows for L2)."""
+
+    shared_bytes_per_cycle: float = 8
+    """Streamed from the shared cache while a core computes (measured on Zen 5)."""
+
+    strided_bytes_per_cycle: float = 1.5
+    """The same where each row of a panel lies on another page: prefetchers stop there (measured on Zen 5)."""
+
+    memory_bytes_per_cycle: float = 7
+    """Streamed from memory while a core computes: 9 alone, 6 when two cores do (measured on Zen 5)."""
+
+    copy_bytes_per_cycle: float = 16
+    """Copied within L2 in short rows: a load and a store of a vector (measured on Zen 5)."""
+
+    image_bytes_per_cycle: float = 12
+    """Read and written of images that lie in the shared cache (measured on Zen 5)."""
+
+    prefetched: int = 4
+    """Of so many bytes that stream from behind L2, prefetchers hide all but one (fitted to convolutions on Zen 5)."""
+
+    unhidden: float = 1 / 16
+    """The part of the shorter of work and traffic that does not run beside the longer one (fitted to products)."""
+
+    open_cycles: int = 1000
+    """To wake the other threads for a parallel loop and wait for the last: 0.3 to 1 us measured."""
+
+    parallel_cycles: int = 4000
+    """About 1 us: a loop that takes less of one core is not shared."""
+
+    parallel_multiply_adds: int = 50_000
+    """The same for products of f32: about 1 us of one core."""
+
+    parallel_elements: int = 16384
+    """The same for loops over elements: below, waking the other threads would cost more."""
+
+    most_local_bytes: int = 3 << 20
+    """Most bytes of buffers on a thread's stack: workers have 8 MB (`codegen.support`), and so has a main thread."""
+
+
+ZEN5 = Machine()
+"""The machine whose numbers stand for all until another is described."""

@@ -1,0 +1,35 @@
+"""The machine description: no number of the machine in cost models or templates, and choices follow it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from graphc.base.dtypes import F32
+from graphc.base.machine import ZEN5
+from graphc.base.target import GemmTile, Target
+from graphc.graph_ir.schedule.matmul_cost import blocking_cycles
+from graphc.graph_ir.schedule.matmul_tile import pick_blocking, product_cycles, worth_threads
+from graphc.graph_ir.templates.loops import Sharing
+
+TILE = GemmTile(8, 3)
+
+
+def test_cost_models_follow_the_machine_of_the_target() -> None:
+    zen5 = Target("avx512")
+    one_port = replace(zen5, machine=replace(ZEN5, fma_per_cycle=1))
+    assert product_cycles(64, 96, TILE, one_port) == 2 * product_cycles(64, 96, TILE, zen5)
+    slow = replace(zen5, machine=replace(ZEN5, shared_bytes_per_cycle=0.1))
+    blocking = pick_blocking(1, 8, 4096, 4096, TILE, zen5, 1)
+    costs = [blocking_cycles(1, 8, 4096, 4096, blocking, x, 1) for x in (zen5, slow)]
+    assert costs[1] > 10 * costs[0]
+
+
+def test_what_is_worth_sharing_is_the_machine_s_to_say() -> None:
+    eager = replace(Target("avx2"), machine=replace(ZEN5, parallel_multiply_adds=10))
+    assert worth_threads(100, eager) and not worth_threads(100, Target("avx2"))
+    assert Sharing(2, 10).is_worth(10) and not Sharing(1, 10).is_worth(10)
+    assert not Sharing(2, 10).is_worth(9)
+
+
+def test_lanes_follow_the_vector() -> None:
+    assert (Target("avx512").lanes(F32), Target("generic").lanes(F32)) == (16, 4)
