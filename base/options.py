@@ -13,7 +13,7 @@ SWITCHES = (
     "fold",  # evaluate ops whose inputs are all constant
     "cse",  # merge equal ops
     "simplify",  # algebraic rewrites
-    "recompose",  # recognise softmax, layer norm, gelu, ... in what exporters decomposed
+    "recompose",  # recognise softmax, layer norm, gelu, ... that exporters decomposed
     "blocked-layouts",  # let propagate_layouts choose blocked formats
     "direct-convolution",  # convolve tap by tap, channels last, instead of im2col and a matrix product
     "channel-windows",  # run depthwise convolutions and pools channels last, reading images without stored padding
@@ -57,5 +57,5 @@ class CompileOptions:
 
 
 def verify_asked(environ: Mapping[str, str] = os.environ) -> bool:
-    """Whether GRAPHC_VERIFY asks for checks of every stage: for who works on graphc, as they take time."""
+    """Whether GRAPHC_VERIFY requests checks of every stage: off by default, as they take time."""
     return environ.get("GRAPHC_VERIFY", "") not in ("", "0")

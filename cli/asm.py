@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the map from nodes to kernels, or the code of the kernels asked for."""
+    """Print the map from nodes to kernels, or the code of the requested kernels."""
     from ..tools.kernel_code import CodeMap
 
     stages = _stages(args.stage)

@@ -101,7 +101,7 @@ entry:
 """
 
 _START = """
-; Starts the workers; fewer than asked for when the system refuses, since the caller can finish alone.
+; Starts the workers; fewer than requested if the system refuses, since the caller can finish alone.
 define internal void @start_workers(ptr %pool, ptr %state, i64 %threads) nounwind {
 entry:
   %attributes = alloca [16 x i64], align 16

@@ -101,7 +101,7 @@ class CompileCache:
         return True
 
     def resolve(self, alias: str) -> str | None:
-        """The key an alias stands for; None where there is none, or a damaged one."""
+        """The key an alias refers to; None if it is missing or damaged."""
         if self._refusal() is not None:
             return None
         try:
@@ -111,7 +111,7 @@ class CompileCache:
         return key if check == _check_of(alias, key) else None
 
     def link(self, alias: str, key: str) -> None:
-        """Let an alias stand for a key that was put."""
+        """Let an alias refer to a stored key."""
         if self._refusal() is not None:
             return  # `put` has said so
         path = self.folder / f"{alias}{ALIAS_SUFFIX}"

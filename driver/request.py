@@ -44,7 +44,7 @@ class CompileRequest:
 
     @cached_property
     def source(self) -> Graph:
-        """The model as a graph, read when first asked for. UserError, UnsupportedError."""
+        """The model as a graph, read on first use. UserError, UnsupportedError."""
         return load_graph(self.model, self.inputs, self.constants, self.attrs)
 
     @property

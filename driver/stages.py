@@ -70,7 +70,7 @@ class Compilation:
 
 
 def run_stages(request: CompileRequest, phases: Phases) -> Compilation:
-    """Compile what is asked for. UserError, UnsupportedError."""
+    """Compile a request. UserError, UnsupportedError."""
     with phases("read"):
         source = request.source
     jobs = request.jobs if len(body_of(source)) >= MANY_OPS else 1

@@ -9,7 +9,7 @@ from ..base.version import __version__
 
 
 def versions() -> dict[str, str]:
-    """Name -> version, of everything that decides what code comes out."""
+    """Name -> version, of everything that affects the generated code."""
     from ..codegen.llvm_info import llvm_version
 
     return {

@@ -83,7 +83,7 @@ class FrameList(deque[Frame]):
         self._sizes = (arena_bytes, inputs, outputs)
 
     def new(self) -> Frame:
-        """Return a frame nobody else uses. UserError when memory is short."""
+        """Return an unused frame. UserError when memory is short."""
         try:
             return _make_frame(*self._sizes)
         except MemoryError as error:

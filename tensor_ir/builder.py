@@ -299,7 +299,7 @@ class LoopBuilder:
 
     @contextmanager
     def otherwise(self) -> Iterator[None]:
-        """else: of the `when` just closed. InternalError when the statement before is no `when`."""
+        """else: of the `when` just closed. InternalError if the previous statement is not a `when`."""
         self._open.append([])
         yield
         body = block_of(self._open.pop())

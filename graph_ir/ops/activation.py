@@ -147,7 +147,7 @@ ROWS = (
 )  # fmt: skip
 
 ACTIVATIONS = {row.name: define(row) for row in ROWS}
-"""The class of each op of this family without attribute rules of its own."""
+"""The class of each op of this family without its own attribute rules."""
 
 
 def _clamp_ref(x: Any, min: float | None, max: float | None) -> Any:
@@ -157,7 +157,7 @@ def _clamp_ref(x: Any, min: float | None, max: float | None) -> Any:
 
 
 class _Gelu(Elementwise):
-    """Base of gelu: checks which formula is asked for."""
+    """Base of gelu: checks the requested formula."""
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
         """The input's shape and dtype."""

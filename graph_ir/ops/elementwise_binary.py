@@ -158,7 +158,7 @@ BINARY = {row.name: define(row) for row in ROWS}
 
 
 class _Rounded(Elementwise):
-    """Base of div and mod: checks which rounding is asked for."""
+    """Base of div and mod: checks the requested rounding."""
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
         """The broadcast shape in the inputs' dtype."""

@@ -101,7 +101,7 @@ class DecisionLog:
         return names
 
     def _follow(self, name: str, without: str = "") -> Iterator[tuple[Decision, bool]]:
-        """Decisions that name an op or what it became so far, and whether it was their subject.
+        """Decisions that name an op or its replacements so far, and whether it was their subject.
 
         Follows links from one decision to the next that names the op, so that queries for every op of a large model are
         cheap.

@@ -3,8 +3,8 @@
     for each image, piece of its rows of results (parallel), slice of channels, row, block of places in the row:
       for each vector of channels:
         acc[places] = start
-        for each row of the window that lies inside the image:
-          each element of the row is loaded once, for all places of the block that see it
+        for each row of the window inside the image:
+          each element of the row is loaded once, for all results of the block that use it
         y[places] = epilogue(acc)
 
 Loop bounds skip window rows outside the image; columns outside are skipped at compile time, as the first and last
