@@ -7,17 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...base.dtypes import BF16, BOOL, F16, F32, F64, S8, S16, S32, S64, U8, U16, U32, U64, DType
+from ..correspondence.element_types import element_types
 
 _SMALL_FLOATS = (
     "float8_e5m2", "float8_e4m3", "float8_e4m3fn", "float8_e4m3b11fnuz", "float8_e3m4", "float8_e5m2fnuz",
     "float8_e4m3fnuz", "float8_e8m0fnu", "float4_e2m1fn", "float6_e2m3fn", "float6_e3m2fn",
 )  # fmt: skip
 
-DTYPES: dict[str, DType] = {
-    "pred": BOOL,
-    **{dtype.name: dtype for dtype in (F64, F32, F16, BF16, S8, S16, S32, S64, U8, U16, U32, U64)},
-}
+DTYPES = element_types("hlo")
 """The element types graphc computes with, by their HLO names."""
 
 NUMPY: dict[str, np.dtype] = {
