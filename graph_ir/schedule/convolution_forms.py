@@ -29,10 +29,10 @@ from .matmul_tile import pick_tile, product_cycles
 from .window_tile import window_cycles
 
 LEAST_ROWS = 8
-"""Results per group below which a product leaves most of its register tile empty, and a loop is faster."""
+"""Below this many results per group, a product leaves most of its register tile empty, and a loop is faster."""
 
 LARGER_ERRORS = 1.15
-"""How many times faster a form of larger rounding errors must be to be taken."""
+"""A form with larger rounding errors must be this many times faster to be chosen."""
 
 Build = Callable[[Composer, Convolution], GraphTensor]
 Cycles = Callable[[ConvolutionGeometry, Target], float | None]
@@ -45,7 +45,7 @@ class ConvolutionForm:
     `build` makes ops that compute the same as the convolution. `cycles` predicts their cycles on one core, None
     where the form cannot run it. `switches` (of `options.SWITCHES`) each turn the form off. `constant_weights`:
     whether it prepares the weights at compile time, and so needs them constant. `spatial_axes`: the most it runs.
-    Cycles count `price` times when forms are ranked.
+    Forms are ranked by cycles times `price`.
     """
 
     name: str
@@ -60,7 +60,7 @@ class ConvolutionForm:
 def ranked_forms(op: Convolution, ctx: LowerContext) -> list[tuple[ConvolutionForm, float]]:
     """The forms that can run a convolution, each with its predicted cycles, best first; empty if no template can.
 
-    The form of Winograd's that the options ask for goes before all others.
+    A Winograd form requested by the options precedes all others.
     """
     if op.inputs[0].details.dtype != F32 or not op.outputs[0].details.elements:
         return []
@@ -85,7 +85,7 @@ def ranked_forms(op: Convolution, ctx: LowerContext) -> list[tuple[ConvolutionFo
 
 
 def padded(make: Composer, x: GraphTensor, window: Window, fill: int | float | bool) -> GraphTensor:
-    """x with the padding that windows read."""
+    """x with its padding materialized."""
     dims = x.details.plain_dims
     lead = (0,) * (len(dims) - window.rank)
     after = tuple(max(end, 0) for end in window.ends(dims[len(lead) :]))
@@ -124,9 +124,7 @@ def _im2col_cycles(g: ConvolutionGeometry, target: Target) -> float | None:
     places = math.prod(g.result)
     product = product_cycles(g.outputs, places, pick_tile(g.outputs, places, target), target)
     copies = (1 if g.is_product else 3) * g.terms * places * 4 / target.machine.copy_bytes_per_cycle
-    stored = (
-        0.0 if g.is_product else 2.0 * TASK_CYCLES
-    )  # kernels of their own: the padding and im2col
+    stored = 0.0 if g.is_product else 2.0 * TASK_CYCLES  # separate kernels: the padding and im2col
     return g.batch * g.groups * (g.terms * product + copies) + stored
 
 
@@ -139,7 +137,7 @@ def _direct(make: Composer, op: Convolution) -> GraphTensor:
 
 
 def _direct_cycles(g: ConvolutionGeometry, target: Target) -> float | None:
-    """The best of its layouts, bands and tiles."""
+    """The cycles of its best layout, band and tile."""
     return min((choice.cycles for choice in offered(g, LowerContext(target))), default=None)
 
 
@@ -151,7 +149,7 @@ def _winograd(form: WinogradForm, make: Composer, op: Convolution) -> GraphTenso
 
 
 def _winograd_cycles(form: WinogradForm, g: ConvolutionGeometry, target: Target) -> float | None:
-    """Those of its best register tile and blocking."""
+    """The cycles of its best register tile and blocking."""
     once = g.groups == 1 and g.strides == g.dilations == (1, 1)
     if not once or g.kernel != (3, 3):
         return None

@@ -13,8 +13,8 @@ REMEMBERED = 1024
 class ConvolutionGeometry:
     """Pairs are (rows, columns); an image of one spatial axis has one row.
 
-    `channels` and `outputs` are those of one group. Padding is zeros: `before` in front of the image, and behind it
-    what the last window reaches.
+    `channels` and `outputs` are those of one group. Padding is zeros: `before` the image, and after it as far as the
+    last window reaches.
     """
 
     batch: int
@@ -30,7 +30,7 @@ class ConvolutionGeometry:
 
     @property
     def terms(self) -> int:
-        """Products that are summed to one element of the result."""
+        """Number of products summed per result element."""
         return self.channels * math.prod(self.kernel)
 
     @property
@@ -39,7 +39,7 @@ class ConvolutionGeometry:
         return self.batch * self.groups * self.outputs * math.prod(self.result) * self.terms
 
     def span(self, axis: int, places: int) -> int:
-        """Elements of the padded image that `places` windows next to each other on an axis reach over."""
+        """Elements of the padded image spanned by `places` adjacent windows along an axis."""
         reach = (self.kernel[axis] - 1) * self.dilations[axis] + 1
         return (places - 1) * self.strides[axis] + reach
 
@@ -54,7 +54,7 @@ class ConvolutionGeometry:
 
     @property
     def is_product(self) -> bool:
-        """Whether each pixel of the result is made of the same pixel of the image."""
+        """Whether each result pixel depends only on the same image pixel."""
         return self.kernel == (1, 1) == self.strides and not self.is_padded
 
     def __str__(self) -> str:

@@ -9,9 +9,9 @@ from ..ir.format import Format
 
 @dataclass(frozen=True)
 class FormatChoice:
-    """A format per input and per output of an op.
+    """The formats of an op's inputs and outputs.
 
-    `cost` is what the op itself pays for this choice beyond its best one, in bytes moved (a copy into panels).
+    `cost` is the op's own extra cost compared with its best choice, in bytes moved (a copy into panels).
     """
 
     inputs: tuple[Format, ...]

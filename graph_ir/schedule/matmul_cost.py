@@ -1,4 +1,5 @@
-"""What a blocking of a matrix product costs, in cycles: `explain` shows it, `verify` holds it against measurements."""
+"""The predicted cost of a matrix product's blocking, in cycles: `explain` shows it, `verify` compares it with
+measurements."""
 
 from __future__ import annotations
 
@@ -12,10 +13,10 @@ from ...tensor_ir.tiling import split_rows
 from .matmul_tile import MatmulBlocking, product_cycles, rows_for, worth_threads
 
 TILE_CYCLES = 30
-"""To begin and end a register tile: load and store of its accumulators, the latency of its last multiply-adds."""
+"""Startup and end of a register tile: load and store of its accumulators, the latency of its last multiply-adds."""
 
 MOST_TASKS = 64
-"""So many tasks are dealt out one by one."""
+"""Above this many tasks, assume perfect balance."""
 
 
 def blocking_cycles(
@@ -44,13 +45,13 @@ def blocking_cycles(
 
 
 def _group_shares(panels: int, groups: int) -> list[float]:
-    """The part of all panels that each group has: the last ones may have fewer."""
+    """Each group's share of all panels: the last groups may have fewer."""
     size = math.ceil(panels / groups)
     return [min(size, panels - begin) / panels for begin in range(0, panels, size)]
 
 
 def _finish(tasks: list[float], threads: int) -> float:
-    """When the last task ends if threads take the longest first; many tasks end together."""
+    """The end of the last task if threads take the longest first; many tasks are assumed to end together."""
     if len(tasks) > MOST_TASKS:
         return sum(tasks) / threads
     ends = [0.0] * threads
@@ -68,7 +69,7 @@ def _row_block_cycles(
     packed: bool,
     kernel: Microkernel,
 ) -> float:
-    """One block of rows against all of B: the slower of multiply-adds and traffic, and what cannot overlap."""
+    """One block of rows times all of B: the slower of multiply-adds and traffic, plus what cannot overlap."""
     tile, machine = blocking.tile, target.machine
     columns = tile.columns(target, kernel.accumulator)
     k_blocks = math.ceil(k / blocking.k_block)
@@ -77,7 +78,7 @@ def _row_block_cycles(
     a_size = kernel.accumulator.size if kernel.converts_a else kernel.a.size
     b_bytes = kernel.b.size * n * k
     c_bytes = 2 * kernel.accumulator.size * rows * n
-    extra = (k_blocks - 1) * c_bytes / machine.l2_bytes_per_cycle  # partial sums wait in C
+    extra = (k_blocks - 1) * c_bytes / machine.l2_bytes_per_cycle  # partial sums are kept in C
     extra += k_blocks * row_tiles * math.ceil(n / columns) * TILE_CYCLES
     if kernel.converts_a:
         extra += rows * k * (kernel.a.size + a_size) / machine.l2_bytes_per_cycle
@@ -87,7 +88,7 @@ def _row_block_cycles(
     )  # each panel reads A's block
     if packed:
         traffic += b_bytes / _rate(b_bytes > target.l2_bytes // 2, machine)
-    elif rows <= 4 * tile.rows:  # read where it lies
+    elif rows <= 4 * tile.rows:  # read in place
         traffic += b_bytes / machine.strided_bytes_per_cycle
     else:  # copied into a panel first
         extra += b_bytes / machine.shared_bytes_per_cycle
@@ -96,5 +97,5 @@ def _row_block_cycles(
 
 
 def _rate(far: bool, machine: Machine) -> float:
-    """Bytes a cycle from the cache that cores share, or from a core's own L2."""
+    """Bytes per cycle from the shared cache, or from a core's own L2."""
     return machine.shared_bytes_per_cycle if far else machine.l2_bytes_per_cycle

@@ -25,7 +25,7 @@ def rows_for(
 ) -> int:
     """Tile height for a panel of which only `columns` are used: narrower tiles of the table are taller.
 
-    A last panel of one vector run four rows at a time would have too few accumulators.
+    A last panel of one vector with four rows at a time would have too few accumulators.
     """
     kernel = kernel or f32_kernel(target)
     vectors = math.ceil(columns / target.lanes(kernel.accumulator))
@@ -70,14 +70,14 @@ def ranked_tiles(
 
 
 def pick_tile(m: int, n: int, target: Target, kernel: Microkernel | None = None) -> GemmTile:
-    """The tile that wastes least on an m x n product."""
+    """The tile with the least waste on an m x n product."""
     return ranked_tiles(m, n, target, kernel)[0]
 
 
 def extra_bytes(
     m: int, n: int, k: int, tile: GemmTile, target: Target, kernel: Microkernel | None = None
 ) -> float:
-    """What a tile loses against the best one on m x n x k, as the bytes that could move meanwhile."""
+    """The time a tile loses against the best one on m x n x k, as bytes that could be moved meanwhile."""
     kernel = kernel or f32_kernel(target)
     best = product_cycles(m, n, pick_tile(m, n, target, kernel), target, kernel)
     more = product_cycles(m, n, tile, target, kernel) - best
@@ -90,7 +90,7 @@ def reads_in_place(rows: int, tile: GemmTile) -> bool:
 
 
 def worth_threads(multiply_adds: int, target: Target) -> bool:
-    """Whether a product takes long enough to share: below, waking the others costs more than it saves."""
+    """Whether a product is large enough for several threads: below, waking them costs more than it saves."""
     return multiply_adds >= target.machine.parallel_multiply_adds
 
 
@@ -120,7 +120,7 @@ def pick_blocking(
 ) -> MatmulBlocking:
     """Blocks from the cache sizes: a panel of B takes an eighth of L2 at most; a block of A may fill it.
 
-    Threads share the rows, or the panels where B is the larger side: what is not shared is read by each of them.
+    Threads split the rows, or the panels if B is the larger side: the other operand is read by each of them.
     """
     if not worth_threads(batch * m * n * k, target):
         threads = 1
@@ -137,7 +137,7 @@ def pick_blocking(
     if batch % threads:
         if m < n and panels >= 4 * threads:
             n_groups = threads
-        else:  # as many blocks for each thread, unless tiles would become shallow
+        else:  # equally many blocks per thread, unless tiles would become too low
             wanted = max(wanted, min(_round_up(wanted, threads), math.ceil(m / (2 * tile.rows))))
     m_block = math.ceil(m / wanted)
     tasks = batch * wanted * n_groups

@@ -10,7 +10,7 @@ from .convolution_sizes import geometry_of
 
 
 def problem_of(op: MatmulCore | DirectConvolution) -> str:
-    """`matmul m128n768k768 f32`, `conv c64i56x56o64r56x56k3x3p1x1 f32`: ops of one name are as fast as each other."""
+    """`matmul m128n768k768 f32`, `conv c64i56x56o64r56x56k3x3p1x1 f32`: ops of one name take the same time."""
     if isinstance(op, DirectConvolution):
         return f"conv {geometry_of(op)} {op.inputs[0].details.dtype}"
     m, n, k = op.sizes

@@ -1,4 +1,5 @@
-"""`query_format(op, ctx)`: the layouts an op can run in. A rule per op class: an op's meaning knows no layouts."""
+"""`query_format(op, ctx)`: the layouts an op can run in. Rules are registered by op class: op definitions do not depend
+on layouts."""
 
 from __future__ import annotations
 
@@ -25,13 +26,13 @@ FormatRule = Callable[[Any, LowerContext], list[FormatChoice]]
 
 
 def plain_formats(op: Op, ctx: LowerContext) -> list[FormatChoice]:
-    """Plain everywhere: what an op does without a rule of its own."""
+    """Plain everywhere: the default for ops without a rule."""
     inputs, outputs = (tuple(plain(x.details.rank) for x in e) for e in (op.inputs, op.outputs))
     return [FormatChoice(inputs, outputs)]
 
 
 def reorder_formats(op: Reorder, ctx: LowerContext) -> list[FormatChoice]:
-    """From the layout the input has to the one asked for."""
+    """From the input's layout to the requested one."""
     return [FormatChoice((op.inputs[0].details.format,), (op.format,))]
 
 
@@ -49,5 +50,5 @@ RULES = ClassTable[FormatRule](
 
 
 def query_format(op: Op, ctx: LowerContext) -> list[FormatChoice]:
-    """Layouts the op can run in, with what each costs beside the best one."""
+    """Layouts the op can run in, each with its extra cost compared with the best one."""
     return (RULES.find(op) or plain_formats)(op, ctx)

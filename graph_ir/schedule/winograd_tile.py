@@ -17,7 +17,7 @@ TRANSFORM_CYCLES = 4.0
 """Of a vector of an element, in either transform: 4.4 of the input and 3.1 of the result measured for F(4x4)."""
 
 MOST_CUTS = 512
-"""Cuts into blocks that are tried for one convolution."""
+"""Blockings tried for one convolution."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class WinogradBlocking:
 
 
 def tile_count(g: ConvolutionGeometry, form: WinogradForm) -> int:
-    """Tiles of all images, the partial ones at the edges too."""
+    """Tiles of all images, including partial ones at the edges."""
     return g.batch * math.prod(-(-size // form.results) for size in g.result)
 
 
@@ -100,13 +100,13 @@ def blocking_cycles(
 def pick_blocking(
     g: ConvolutionGeometry, form: WinogradForm, tile: GemmTile, target: Target, threads: int
 ) -> WinogradBlocking:
-    """The candidate of the fewest cycles."""
+    """The candidate with the fewest cycles."""
     candidates = candidate_blockings(g, form, tile, target, threads)
     return min(candidates, key=lambda b: blocking_cycles(b, g, target, threads))
 
 
 def worth_threads(g: ConvolutionGeometry, target: Target) -> bool:
-    """Whether a convolution takes long enough to share."""
+    """Whether a convolution takes long enough for several threads."""
     return g.multiply_adds // 4 >= target.machine.parallel_multiply_adds
 
 
