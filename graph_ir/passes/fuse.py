@@ -32,6 +32,12 @@ from ..schedule.context import LowerContext
 
 CHEAP_MOVEMENT = ("broadcast",)
 ASKING = ("concat", "pad")
+MOST_OPS = 64
+"""Ops of a group: longer kernels save no more memory traffic, and what is made of one must not nest without limit."""
+
+MOST_VISITED = 4096
+"""Ops that are looked at to find out whether one depends on a group."""
+
 Fits = Callable[[Op, list[Op]], bool]
 """Whether an op may join the group."""
 
@@ -53,8 +59,7 @@ def fuse(graph: Graph, ctx: LowerContext) -> bool:
                     taken.update(group)
                     groups.append(group)
     record_fusion(graph, groups)
-    for group in groups:
-        _replace(graph, group)
+    _replace(graph, groups)
     graph.sort()
     return bool(groups)
 
@@ -112,8 +117,8 @@ def _reads_other_rows(op: Op, group: list[Op]) -> bool:
 def _grow_forward(anchor: Op, taken: set[Op], fits: Fits) -> list[Op]:
     """The longest run of fitting consumers after which exactly one tensor leaves the group."""
     group, best = [anchor], 1
-    while True:
-        candidates = [
+    while len(group) < MOST_OPS:
+        candidates = (
             user
             for op in group
             for _, user in op.outputs[0].uses
@@ -121,16 +126,21 @@ def _grow_forward(anchor: Op, taken: set[Op], fits: Fits) -> list[Op]:
             and user not in taken
             and fits(user, group)
             and not _reaches_outside(user, group)
-        ]
-        if not candidates:
-            return group[:best]
-        group.append(candidates[0])
+        )
+        found = next(candidates, None)
+        if found is None:
+            break
+        group.append(found)
         if len(_escaping(group)) == 1:
             best = len(group)
+    return group[:best]
 
 
 def _reaches_outside(op: Op, group: list[Op]) -> bool:
-    """Whether an input of `op` from outside the group depends on the group: fusing would close a cycle."""
+    """Whether an input of `op` from outside the group depends on the group: fusing would close a cycle.
+
+    Taken for granted where finding out takes long.
+    """
     inside = set(group)
     stack = [x.producer_owner for x in op.inputs if x.producer_owner not in inside]
     first = min(member.logical_op_id for member in group)
@@ -141,6 +151,8 @@ def _reaches_outside(op: Op, group: list[Op]) -> bool:
             continue
         seen.add(current)
         if current in inside:
+            return True
+        if len(seen) == MOST_VISITED:
             return True
         stack.extend(x.producer_owner for x in current.inputs)
     return False
@@ -175,6 +187,8 @@ def _grow_backward(group: list[Op], taken: set[Op], by_rows: bool) -> None:
                 continue
             if tensor.details.elements < _reads(op) and producer.op_name not in CHEAP_MOVEMENT:
                 continue
+            if len(members) == MOST_OPS:
+                return
             members.add(producer)
             group.append(producer)
             work.append(producer)
@@ -196,7 +210,16 @@ def _escaping(group: list[Op]) -> list[GraphTensor]:
     return [y for op in group for y in op.outputs if any(user not in members for _, user in y.uses)]
 
 
-def _replace(graph: Graph, group: list[Op]) -> None:
+def _replace(graph: Graph, groups: list[list[Op]]) -> None:
+    """Put each group's `fused` op where the tensor that leaves it was made."""
+    made = dict(_fused(graph, group) for group in groups)
+    count = len(graph.ops) - len(made)
+    graph.ops = [made.get(op, op) for op in graph.ops[:count]]
+    graph.remove(op for group in groups for op in group)
+
+
+def _fused(graph: Graph, group: list[Op]) -> tuple[Op, Op]:
+    """(the op whose result leaves a group, a `fused` op in the place of the group, at the end of the graph)."""
     members = sorted(set(group), key=lambda op: op.logical_op_id)
     (escaping,) = _escaping(members)
     inside = set(members)
@@ -211,13 +234,9 @@ def _replace(graph: Graph, group: list[Op]) -> None:
             new.details = old.details
             mapping[old] = new
     subgraph.make_output(mapping[escaping])
-    fused = graph.make(
-        "fused", external, {"graph": subgraph}, escaping.producer_owner.name + ".fused"
-    )
+    last = escaping.producer_owner
+    fused = graph.make("fused", external, {"graph": subgraph}, f"{last.name}.fused")
     fused.outputs[0].details = escaping.details
-    fused.logical_op_id = escaping.producer_owner.logical_op_id
+    fused.logical_op_id = last.logical_op_id
     escaping.replace_uses(fused.outputs[0])
-    position = graph.ops.index(escaping.producer_owner)
-    graph.ops.remove(fused)
-    graph.ops.insert(position, fused)
-    graph.remove(members)
+    return last, fused

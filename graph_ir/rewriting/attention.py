@@ -9,6 +9,9 @@ from ..ir.graph import GraphTensor, Op
 from ..ops.matmul import MatmulCore
 from .groups import is_elementwise, reduces_rows
 
+MOST_OPS = 64
+"""Ops between the two products, beyond which nobody looks for the first."""
+
 PACKED_BYTES = 2 << 20
 """Limit for packed keys and values kept on a thread's stack; beyond it, only a softmax can be computed in blocks."""
 
@@ -79,6 +82,8 @@ def _row_work_before(weights: GraphTensor) -> tuple[Op | None, list[Op]]:
     product: Op | None = None
     work = [weights]
     while work:
+        if len(between) > MOST_OPS:
+            return None, []
         op = work.pop().producer_owner
         if op in between or op is product:
             continue
