@@ -96,6 +96,8 @@ def _row_work_before(weights: GraphTensor) -> tuple[Op | None, list[Op]]:
             work.extend(x for x in op.inputs if x.details.plain_dims in shapes and _computed(x))
         else:
             return None, []
+    if product is not None and any(x.producer_owner in between for x in product.inputs):
+        return None, []  # what the product reads cannot be computed after it
     inside = {*between} | ({product} if product is not None else set())
     closed = all(
         user in inside

@@ -101,3 +101,14 @@ def test_reductions_of_a_row_that_depend_on_another() -> None:
         return make("matmul_core", make("div", centred, spread), x["v"])
 
     check_interpreted(build(shapes, body), context("avx512"), exact=False)
+
+
+def test_a_reduction_that_the_first_product_reads_is_no_row_work() -> None:
+    """It is computed before the product, though what follows the product reads it too."""
+
+    def body(make, x):  # type: ignore[no-untyped-def]
+        total = make("reduce_sum_square", x["x"], axes=(-1,), keep_dims=True)
+        scores = make("max", make("matmul_core", total, x["w"]), total)
+        return make("matmul_core", scores, x["v"])
+
+    check_interpreted(build({"x": (3, 2), "w": (1, 1), "v": (1, 4)}, body), context())
