@@ -161,7 +161,8 @@ def _mean_ref(x: Array, axes: tuple[int, ...]) -> Any:
     total = np.sum(x, axis=axes, dtype=wide)
     if x.dtype.kind == "u":
         return total // wide(count)
-    return np.sign(total) * (np.abs(total) // wide(count))
+    inexact = total % wide(count) != 0
+    return total // wide(count) + (inexact & (total < 0))
 
 
 # --- table ---------------------------------------------------------------------------------------------------------

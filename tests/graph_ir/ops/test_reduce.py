@@ -160,3 +160,8 @@ def test_rejects(name, dtype, axes, message):
     with pytest.raises(UserError) as error:
         make_op(name, [random_array(dtype, (2, 3))], {"axes": axes})
     assert str(error.value) == message
+
+
+def test_integer_means_of_a_sum_at_the_end_of_the_range():
+    x = np.array([[-(2**62), -(2**62), 0]], np.int64)
+    check_op("reduce_mean", [x], {"axes": (1,)}, np.array([-3074457345618258602]))
