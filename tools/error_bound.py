@@ -11,12 +11,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 
 from ..graph_ir.ir.graph import Array, Graph, GraphTensor, Op
+from ..graph_ir.ir.logical_tensor import LogicalTensor
 from ..graph_ir.ir.op_kinds import CompositeOp
 from ..graph_ir.ops.control import Case, While
 from .sum_rounding import DEVIATIONS, sum_noise
@@ -141,9 +143,11 @@ def _disturbed(
     """The op's results, each off by one standard deviation of its noise; `noises`: None to find them here."""
     if isinstance(op, (Case, While)):
         return _disturbed_control(op, arrays, rng)
-    if isinstance(op, CompositeOp):  # its parts round too: perturb their operands
+    if isinstance(op, CompositeOp):  # its parts round too, and read what is rounded
         arrays = [_disturb(x, _units(x), rng) for x in arrays]
-    results = op.reference(arrays)
+        results = _disturbed_graph(_parts(op), arrays, rng)
+    else:
+        results = op.reference(arrays)
     noises = _noises(op, arrays, results) if noises is None else noises
     return [_disturb(y, n / DEVIATIONS, rng) for y, n in zip(results, noises, strict=True)]
 
@@ -160,6 +164,22 @@ def _disturbed_control(
     while bool(op.condition.evaluate([*state, *fixed])[0]):
         state = _disturbed_graph(op.body, [*state, *fixed], rng)
     return state
+
+
+@lru_cache(maxsize=64)
+def _parts(op: CompositeOp) -> Graph:
+    """What a composite op decomposes into, as a graph of its inputs."""
+    graph = Graph(op.name)
+    inputs = [
+        graph.make_input(LogicalTensor(x.details.dtype, x.details.plain_dims)) for x in op.inputs
+    ]
+    twin = graph.make(op.op_name, inputs, op.attrs, op.name)
+    assert isinstance(twin, CompositeOp)
+    for tensor in twin.decompose(graph):
+        graph.make_output(tensor)
+    graph.remove([twin])
+    graph.sort()
+    return graph
 
 
 def _disturbed_graph(graph: Graph, arrays: list[Array], rng: np.random.Generator) -> list[Array]:

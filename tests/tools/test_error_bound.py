@@ -100,3 +100,15 @@ def test_activations_that_cancel_are_right_to_units_of_x() -> None:
     (expected,) = expected_outputs(graph, [np.full(1, -5, np.float32)])
     assert expected.error(expected.value + np.float32(1e-6)).ok
     assert not expected.error(expected.value + np.float32(1e-5)).ok
+
+
+def test_what_a_norm_rounds_inside_counts() -> None:
+    """Rows of two elements far from zero: the result is 1 and -1 whatever they are, but the mean is rounded."""
+    graph = build({"x": (1, 2)}, lambda make, x: make("layer_norm", x["x"]))
+    x = np.array([[-35.689102, -38.17748]], np.float32)
+    (expected,) = expected_outputs(graph, [x])
+    mean = np.float32(x.mean(dtype=np.float32)) + np.spacing(np.float32(36)) / 2
+    off = (x - mean).astype(np.float32)
+    result = off / np.sqrt(np.square(off).mean(dtype=np.float32) + np.float32(1e-5))
+    assert expected.error(result.astype(np.float32)).ok
+    assert not expected.error((result * np.float32(1.001)).astype(np.float32)).ok
