@@ -53,6 +53,10 @@ SIGN_OF_ZERO = frozenset(("atan2", "bitcast", "div", "pow", "reciprocal", "rsqrt
 """The sign of a zero operand, which no one promises, changes the result."""
 
 
+WEIGHING = frozenset(("batch_norm", "convolution_transpose", "resize"))
+"""Multiply by zeros of their own, in one form or another: what is not finite may come out as NaN or not."""
+
+
 def certainties(graph: Graph, arrays: Sequence[Array], winograd: bool) -> list[Certainty]:
     """What is known of each result. `winograd`: whether convolutions may take that form, which rounds."""
     known = dict.fromkeys((op.outputs[0] for op in graph.inputs), Certainty.EXACT)
@@ -145,6 +149,8 @@ def _of_op(
         exact = worst == Certainty.EXACT
         rounds = op.outputs[0].details.dtype.is_float
         return worst if exact or rounds else Certainty.UNKNOWN
+    if op.op_name == "mod" and _quotient_is_long(*arrays):
+        return Certainty.UNKNOWN
     if op.op_name in DECIDING:
         return _decided(worst)
     if op.op_name in MOVING and op.attrs.get("reduction", "none") in ("none", "min", "max"):
@@ -153,7 +159,7 @@ def _of_op(
         return Certainty.EXACT
     vague = _overflows(arrays, results, worst) or _spreads(op, arrays, winograd)
     vague = vague or _is_huge(op, arrays)
-    vague = vague or (op.op_name == "batch_norm" and not all(_is_finite(a) for a in arrays))
+    vague = vague or (op.op_name in WEIGHING and not all(_is_finite(a) for a in arrays))
     return Certainty.UNKNOWN if vague else Certainty.ROUGH
 
 
@@ -192,6 +198,12 @@ def _is_huge(op: Op, arrays: list[Array]) -> bool:
     largest = 1e70 if op.inputs[0].details.dtype == F64 else 1e9
     wide = (np.abs(a.astype(np.float64)) for a in arrays)
     return any(bool((np.isfinite(a) & (a > largest)).any()) for a in wide)
+
+
+def _quotient_is_long(a: Array, b: Array) -> bool:
+    """Whether mod is not exact, as its documentation says."""
+    quotient = np.abs(a.astype(np.float64) / b.astype(np.float64))
+    return bool((np.isfinite(quotient) & (quotient >= 2.0**53)).any())
 
 
 def _spreads(op: Op, arrays: list[Array], winograd: bool) -> bool:
