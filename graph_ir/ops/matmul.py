@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from ...base.contraction import Contraction, accumulator_of
+from ...base.dtypes import F32
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Cast, Expr
 from ..ir.computation import Computation, Index, Read, Reduction
@@ -47,7 +48,19 @@ class MatmulCore(TunableOp):
     @property
     def is_tuned(self) -> bool:
         """Whether the register-tiled template runs this product (floats, nothing empty)."""
-        return all(x.details.dtype.is_float and x.details.elements for x in self.inputs)
+        floats = all(x.details.dtype.is_float and x.details.elements for x in self.inputs)
+        return floats and not self._is_row_of_dot_products
+
+    @property
+    def _is_row_of_dot_products(self) -> bool:
+        """One row times the rows of a computed matrix in another type than f32: a reduction reads both in place.
+
+        In f32, `matvec_to_reduction` makes that of it.
+        """
+        w = self.inputs[1]
+        reads_rows = self.sizes[0] == 1 and self.transpose_b and not self.transpose_a
+        computed = w.details.format.is_plain and w.producer_owner.op_name != "constant"
+        return reads_rows and computed and w.details.dtype != F32
 
     @property
     def contraction(self) -> Contraction:

@@ -158,6 +158,14 @@ def test_random_floats(dtype: str) -> None:
     assert_close(result, reference, factor=20)
 
 
+def test_one_row_times_computed_rows_is_a_reduction() -> None:
+    """It reads both in place; as a product it would copy the matrix into panels."""
+    for dtype, tuned in (("f16", False), ("bf16", False), ("f64", False), ("f32", True)):
+        assert product(dtype, (1, 8), (5, 8), transpose_b=True).is_tuned == tuned
+        assert product(dtype, (2, 8), (5, 8), transpose_b=True).is_tuned
+        assert product(dtype, (1, 8), (8, 5)).is_tuned
+
+
 def test_which_products_are_tuned() -> None:
     assert product("f32", (4, 3), (3, 5)).is_tuned
     for dtype, a, b in (("s32", (4, 3), (3, 5)), ("f32", (0, 3), (3, 5)), ("f32", (4, 0), (0, 5))):
