@@ -61,7 +61,7 @@ def input_specs(graph: Graph) -> tuple[TensorSpec, ...]:
 def output_specs(graph: Graph) -> tuple[TensorSpec, ...]:
     """Name, element type and shape of each output."""
     return tuple(
-        TensorSpec(op.attrs.get("temp.result", op.name), x.dtype, x.plain_dims)
+        TensorSpec(op.attr("temp.result"), x.dtype, x.plain_dims)
         for op in graph.outputs
         for x in [op.inputs[0].details]
     )

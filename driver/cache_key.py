@@ -31,7 +31,7 @@ _ROOMS = ("base", "codegen", "driver", "frontend", "graph_ir", "runtime", "tenso
 
 def cache_key(source: Graph, ctx: LowerContext) -> str:
     """SHA-256 of a graph as read, its names, the options, target and blockings, and the compiler itself."""
-    results = (str(op.attrs.get("temp.result", "")) for op in source.outputs)
+    results = (op.attr("temp.result") for op in source.outputs)
     names = (source.name, *(op.name for op in source.ops), *results)
     return _digest("graph", *_circumstances(ctx), *names, source.hash_contents())
 

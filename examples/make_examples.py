@@ -11,7 +11,6 @@ from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 from graphc.base.dtypes import F32
 from graphc.frontend.pnnx import write_pnnx
-from graphc.graph_ir import ops  # noqa: F401 - fills the registry
 from graphc.graph_ir.ir.graph import Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 

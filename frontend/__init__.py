@@ -47,7 +47,7 @@ def load(
     UnsupportedError.
     """
     graph = _read(model, parse_inputs(inputs), constants, attrs)
-    names = [str(op.attrs.get("temp.result", op.name)) for op in graph.outputs]
+    names = [op.attr("temp.result") for op in graph.outputs]
     if len(set(names)) != len(names):
         twice = next(name for number, name in enumerate(names) if name in names[:number])
         raise UserError(
@@ -103,7 +103,6 @@ def _format_of_text(head: bytes) -> str:
 
 
 def _load_text(path: Path) -> Graph:
-    from ..graph_ir import ops  # noqa: F401 - fills the registry
     from ..graph_ir.text.parser import parse_graph
 
     try:

@@ -187,7 +187,7 @@ def _name_in_model(node: Op, name: str) -> str:
     """The op of the model whose value a node computes: for a group, the op whose result leaves it."""
     if node.op_name != "fused":
         return name
-    result: str = node.attrs["graph"].outputs[0].inputs[0].name
+    result: str = node.attr("graph").outputs[0].inputs[0].name
     return result
 
 

@@ -67,5 +67,5 @@ def _is_plain(variant: Variant) -> bool:
 
 
 def _all_ops(graph: Graph) -> list[Op]:
-    inner = [op.attrs["graph"] for op in graph.ops if op.op_name == "fused"]
+    inner = [op.attr("graph") for op in graph.ops if op.op_name == "fused"]
     return [*graph.ops, *(op for part in inner for op in part.ops)]

@@ -177,7 +177,7 @@ class DebugExecutor:
         ops = {op.name: op for op in self.graph.ops if op.op_name != "output"}
         for op in self.graph.ops:
             if op.op_name == "fused":
-                inner = op.attrs["graph"].outputs[0].inputs[0].producer_owner.name
+                inner = op.attr("graph").outputs[0].inputs[0].producer_owner.name
                 ops.setdefault(inner, op)
         if name not in ops:
             shown = ", ".join(node.name for node in self.program.nodes[:20])

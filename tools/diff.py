@@ -10,20 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from ..graph_ir.ir.attributes import INTERNAL
 from ..graph_ir.ir.graph import Array, Graph, GraphTensor, Op, attribute_tokens
-from ..graph_ir.ops.elementwise import Elementwise
 from ..graph_ir.text.printer import print_op
-
-_PROPERTIES = ("axis", "axes", "perm", "epsilon", "mode", "value")
-"""Attributes whose meaning is a property of the op: negative axes counted from the front, defaults filled in."""
-
-_NEUTRAL: dict[str, Any] = {
-    **dict.fromkeys(("steps", "strides", "dilations", "groups"), 1),
-    **dict.fromkeys(("before", "after", "output_padding"), 0),
-    "reduction": "none",
-    "largest": True,
-}
-"""Defaults of omitted attributes (for lists, of every element); the others default to False or None."""
 
 
 @dataclass(frozen=True)
@@ -113,13 +102,13 @@ class _Comparison:
         if a.op_name == "input":
             return _types(a, b) or "another input"
         if a.op_name == "constant":
-            return _types(a, b) or _values(a.attrs["value"], b.attrs["value"])
+            return _types(a, b) or _values(a.attr("value"), b.attr("value"))
         if len(a.inputs) != len(b.inputs):
             return f"{len(a.inputs)} and {len(b.inputs)} operands"
-        mine, theirs = _attributes(a), _attributes(b)
-        for key in (*mine, *theirs):
-            if list(attribute_tokens(mine.get(key))) != list(attribute_tokens(theirs.get(key))):
-                return f"{key} is {_shown(mine.get(key))} and {_shown(theirs.get(key))}"
+        for key in (*_attributes(a), *_attributes(b)):
+            mine, theirs = a.attr(key), b.attr(key)
+            if list(attribute_tokens(mine)) != list(attribute_tokens(theirs)):
+                return f"{key} is {_shown(mine)} and {_shown(theirs)}"
         return ""
 
     def _compare_places(self) -> None:
@@ -164,7 +153,7 @@ def _paired(first: Sequence[Op], second: Sequence[Op], typed: bool) -> list[tupl
 
 
 def _name(op: Op) -> str:
-    return str(op.attrs.get("temp.result", op.name)) if op.op_name == "output" else op.name
+    return op.attr("temp.result") if op.op_name == "output" else op.name
 
 
 def _digests(graph: Graph, same_input: dict[Op, Op]) -> dict[GraphTensor, bytes]:
@@ -186,21 +175,8 @@ def _digests(graph: Graph, same_input: dict[Op, Op]) -> dict[GraphTensor, bytes]
 
 
 def _attributes(op: Op) -> dict[str, Any]:
-    """Attributes in normal form: without defaults and neutral values."""
-    given = {key: value for key, value in op.attrs.items() if not key.startswith("temp.")}
-    if isinstance(op, Elementwise):
-        given = {**op.row.attrs, **given}
-    if op.kind != "source":
-        given |= {key: getattr(op, key) for key in _PROPERTIES if hasattr(type(op), key)}
-    return {key: value for key, value in given.items() if not _is_neutral(key, value)}
-
-
-def _is_neutral(key: str, value: Any) -> bool:
-    if isinstance(value, np.ndarray):
-        return False
-    if key in _NEUTRAL and isinstance(value, (tuple, list)):
-        return all(item == _NEUTRAL[key] for item in value)
-    return value is None or (bool(value == _NEUTRAL[key]) if key in _NEUTRAL else value is False)
+    """What is given beside the defaults, in the one spelling that the schema keeps."""
+    return {key: value for key, value in op.attrs.items() if not key.startswith(INTERNAL)}
 
 
 def _types(a: Op, b: Op) -> str:

@@ -227,7 +227,7 @@ def _all_ops(graph: Graph) -> Iterator[Op]:
 def _body(node: Op) -> list[Op]:
     if node.op_name != "fused":
         return [node]
-    return [op for op in node.attrs["graph"].ops if op.kind not in ("source", "sink")]
+    return [op for op in node.attr("graph").ops if op.kind not in ("source", "sink")]
 
 
 def _candidates(decision: LayoutDecision) -> list[Facts]:

@@ -90,7 +90,7 @@ class NodeProgram:
         """A copy of a tensor's current value, in its plain shape."""
         details, root = tensor.details, storage_root(tensor)
         if root.producer_owner.op_name == "constant":
-            packed = root.details.format.pack(np.asarray(root.producer_owner.attrs["value"]))
+            packed = root.details.format.pack(root.producer_owner.attr("value"))
         elif root in self._memory:
             packed = self._memory[root]
         else:

@@ -245,7 +245,7 @@ def _kernels(
 
 def _problem(node: Op) -> str:
     """The products of a kernel as `graphc kernel` and `graphc tune` write them; its result's type if it has none."""
-    body = node.attrs["graph"].ops if node.op_name == "fused" else [node]
+    body = node.attr("graph").ops if node.op_name == "fused" else [node]
     products = [problem_of(op) for op in body if isinstance(op, MatmulCore) and op.is_tuned]
     return "; ".join(products) or ", ".join(str(y.details) for y in node.outputs)
 

@@ -20,13 +20,13 @@ def body(node: Op) -> list[Op]:
     """The ops a node of the optimised graph computes."""
     if node.op_name != "fused":
         return [node]
-    return [op for op in node.attrs["graph"].ops if op.kind not in ("source", "sink")]
+    return [op for op in node.attr("graph").ops if op.kind not in ("source", "sink")]
 
 
 def node_graph(node: Op) -> Graph:
     """The ops of a node as a graph with the node's own layouts; its inputs are the node's, each once."""
     if node.op_name == "fused":
-        graph: Graph = node.attrs["graph"]
+        graph: Graph = node.attr("graph")
         return graph
     graph = Graph(node.name)
     mapping = {x: graph.make_input(x.details, x.name) for x in dict.fromkeys(node.inputs)}
@@ -46,7 +46,7 @@ def node_model(node: Op) -> Graph:
     for op, operand in zip(inner.inputs, operands, strict=True):
         producer = operand.producer_owner
         if producer.op_name == "constant":
-            made = graph.make_constant(np.asarray(producer.attrs["value"]), op.name)
+            made = graph.make_constant(producer.attr("value"), op.name)
         else:
             made = graph.make_input(_plain(operand), op.name)
         mapping[op.outputs[0]] = made

@@ -108,7 +108,7 @@ def _forms(graph: Graph, ctx: LowerContext) -> Iterator[Graph]:
             x, w = (x.producer_owner for x in op.inputs)
             image = alone.make_input(op.inputs[0].details, x.name)
             if w.op_name == "constant":
-                weights = alone.make_constant(w.attrs["value"], w.name)
+                weights = alone.make_constant(w.attr("value"), w.name)
             else:
                 weights = alone.make_input(op.inputs[1].details, w.name)
             twin = alone.make("convolution", (image, weights), op.attrs, op.name)
@@ -191,7 +191,7 @@ def _operand(tensor: GraphTensor, rng: np.random.Generator) -> Array:
     """Constants unchanged; everything else integers from -4 to 4 (0 to 4 unsigned), exact in every dtype."""
     producer = tensor.producer_owner
     if producer.op_name == "constant" and not tensor.details.dtype.is_float:
-        return np.asarray(producer.attrs["value"])
+        return producer.attr("value")
     dtype = tensor.details.dtype
     low = -4 if dtype.is_signed else 0
     high = 2 if dtype.kind == "bool" else 5
@@ -217,20 +217,21 @@ def _boundary_products(ctx: LowerContext) -> Iterator[Variant]:
         columns = tile.columns(ctx.target)
         for m in (1, tile.rows - 1, tile.rows + 1):
             for n, k in ((1, 5), (columns - 1, 1), (columns + 1, 7)):
-                op = _product(m, n, k, {})
+                op = _product(m, n, k)
                 for variant in op_variants(op, ctx):
                     if variant.blocking.startswith(f"mr{tile.rows}nv{tile.vectors} "):
                         yield replace(variant, predicted=None)
                         break
-    for attrs in ({"transpose_a": True}, {"transpose_b": True}):
-        yield replace(next(op_variants(_product(7, 17, 5, attrs), ctx)), predicted=None)
+    for transposed in "ab":
+        yield replace(next(op_variants(_product(7, 17, 5, transposed), ctx)), predicted=None)
 
 
-def _product(m: int, n: int, k: int, attrs: dict[str, bool]) -> Op:
+def _product(m: int, n: int, k: int, transposed: str = "") -> Op:
     graph = Graph("product")
-    a = (k, m) if attrs.get("transpose_a") else (m, k)
-    b = (n, k) if attrs.get("transpose_b") else (k, n)
+    a = (k, m) if transposed == "a" else (m, k)
+    b = (n, k) if transposed == "b" else (k, n)
     operands = [
         graph.make_input(LogicalTensor(F32, dims), name) for name, dims in (("a", a), ("b", b))
     ]
+    attrs = {f"transpose_{name}": True for name in transposed}
     return graph.make("matmul_core", operands, attrs, f"{m}x{n}x{k}")

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from ...graph_ir.ir.graph import GraphTensor
-from ...graph_ir.ir.registry import lookup
+from ...graph_ir.ir.registry import schema_of
 from ..op_builder import OpBuilder
 from .spelling import Spelling, parse_spelling
 from .values import MUST_BE_GIVEN, default_of, kind_of
@@ -68,8 +68,7 @@ class Op(Row):
         if self.name == "concat" and len(operands) == 1:
             return operands[0]
         attrs = {key: getattr(value, "name", value) for key, value in attrs.items()}
-        names = lookup(self.name).input_names
-        if len(names) == 2 and len(operands) != 2:
+        if len(schema_of(self.name).operands) == 2 and len(operands) != 2:
             total, *others = operands
             for number, other in enumerate(others, 1):
                 make = node.make if number == len(others) else node.helper

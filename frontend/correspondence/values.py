@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
-from ...base.dtypes import DType, by_name
+from ...graph_ir.ir.attributes import INTERNAL, REQUIRED
 from ...graph_ir.ir.graph import Array, Op
-from ...graph_ir.ir.registry import lookup
-from ...graph_ir.ops.elementwise import REQUIRED, Elementwise
+from ...graph_ir.ir.registry import schema_of
 
 KINDS = ("float", "int", "bool", "text", "ints", "floats", "axis", "axes", "dtype")
 """The kinds of values: a number, a flag, a word, lists, axes counted from either end, an element type."""
@@ -18,52 +17,23 @@ KINDS = ("float", "int", "bool", "text", "ints", "floats", "axis", "axes", "dtyp
 MUST_BE_GIVEN = REQUIRED
 """Default of an attribute that has none."""
 
-_BY_NAME = {
-    "axis": "axis", "axes": "axes", "keep_dims": "bool", "dtype": "dtype", "min": "float", "max": "float",
-    "shape": "ints", "perm": "ints", "epsilon": "float", "groups": "int", "exclusive": "bool", "reverse": "bool",
-    "transpose_a": "bool", "transpose_b": "bool", "reduction": "text", "last": "bool", "largest": "bool", "k": "int",
-    "alpha": "float", "beta": "float",
-}  # fmt: skip
-_DEFAULTS: dict[str, Any] = {
-    "keep_dims": False, "exclusive": False, "reverse": False, "transpose_a": False, "transpose_b": False,
-    "last": False, "largest": True, "reduction": "none", "axes": None, "min": None, "max": None, "groups": 1,
-}  # fmt: skip
-_TYPES: dict[type, str] = {bool: "bool", int: "int", float: "float", str: "text"}
+_KINDS = {"str": "text", "number": "float", "permutation": "ints"}
 
 
 def kind_of(op_name: str, attribute: str) -> str:
-    """The kind of an op's attribute."""
-    if attribute in _BY_NAME:
-        return _BY_NAME[attribute]
-    return _TYPES[type(default_of(op_name, attribute))]
+    """How an attribute of an op is understood."""
+    type_name = schema_of(op_name).attribute(op_name, attribute).type_name
+    return _KINDS.get(type_name, type_name)
 
 
 def default_of(op_name: str, attribute: str) -> Any:
-    """The value of an absent attribute; MUST_BE_GIVEN if it has no default."""
-    cls = lookup(op_name)
-    if issubclass(cls, Elementwise) and attribute in cls.row.attrs:
-        return cls.row.attrs[attribute]
-    return _DEFAULTS.get(attribute, MUST_BE_GIVEN)
+    """The value of an absent attribute; MUST_BE_GIVEN where there is none."""
+    return schema_of(op_name).attribute(op_name, attribute).default
 
 
 def attributes_of(op: Op) -> dict[str, Any]:
     """All attributes of an op, absent ones with their defaults; axes counted from the front."""
-    found = {key: value for key, value in op.attrs.items() if not key.startswith("temp.")}
-    if isinstance(op, Elementwise):
-        found = {key: found.get(key, default) for key, default in op.row.attrs.items()} | found
-    for key in ("axis", "axes"):
-        if hasattr(op, key):
-            found[key] = getattr(cast(Any, op), key)
-    if "dtype" in found:
-        found["dtype"] = (
-            found["dtype"] if isinstance(found["dtype"], DType) else by_name(found["dtype"])
-        )
-    return found
-
-
-def is_default(op: Op, attribute: str, value: Any) -> bool:
-    """Whether an attribute equals its default."""
-    return same(value, default_of(op.op_name, attribute))
+    return {key: op.attr(key) for key in op.schema.attributes if not key.startswith(INTERNAL)}
 
 
 def same(a: Any, b: Any) -> bool:

@@ -11,7 +11,7 @@ from ...graph_ir.ir.graph import Array, Graph, GraphTensor, Op
 from .reading import Pair, conditions_of
 from .row import Table
 from .spelling import Spelling
-from .values import as_array, attributes_of, default_of, is_default, kind_of, same
+from .values import as_array, attributes_of, kind_of, same
 
 V = TypeVar("V")
 """How a format refers to a value: its name, or a reference."""
@@ -147,10 +147,10 @@ def objection(op: Op, spelling: Spelling, is_row: bool = True) -> str | None:
         return f"of rank {subject.rank}"
     attrs = attributes_of(op)
     for name, value in spelling.fixed.items():
-        if name != "rank" and not same(attrs.get(name), value):
-            return f"with {name}={_shown(attrs.get(name))}"
+        if name != "rank" and not same(attrs[name], value):
+            return f"with {name}={_shown(attrs[name])}"
     for name, value in attrs.items() if is_row else ():
-        if name not in spelling.mentioned and not is_default(op, name, value):
+        if name in op.attrs and name not in spelling.mentioned:
             return f"with {name}={_shown(value)}"
     return None
 
@@ -165,7 +165,7 @@ def write_row(frame: ExportFrame[Any], op: Op, spelling: Spelling) -> Any:
     operands: list[tuple[str, Any]] = []
     for formal in spelling.formals:
         if formal.holds:
-            value = attrs.get(formal.holds, default_of(op.op_name, formal.holds))
+            value = attrs[formal.holds]
             kind = formal.kind or kind_of(op.op_name, formal.holds)
             array = None if value is None else as_array(value, kind)
             held = None if array is None else frame.held(op, formal.name, array)
@@ -178,6 +178,6 @@ def write_row(frame: ExportFrame[Any], op: Op, spelling: Spelling) -> Any:
     found: dict[str, Any] = {}
     for a in spelling.attributes:
         kind = a.kind or (kind_of(op.op_name, a.ours) if a.ours else "")
-        value = attrs.get(a.ours, default_of(op.op_name, a.ours)) if a.ours else a.literal
+        value = attrs[a.ours] if a.ours else a.literal
         found[a.name] = frame.attribute(kind, value)
     return frame.emit(op, spelling.types[0], operands, found)

@@ -57,7 +57,7 @@ def _read_reduce(node: NodeContext, op_name: str) -> Value:
 
 
 def _write_reduce(builder: DumpBuilder, op: Op, type_name: str) -> None:
-    axes, keep = cast(Any, op).axes, bool(op.attrs.get("keep_dims", False))
+    axes, keep = cast(Any, op).axes, op.attr("keep_dims")
     if axes:
         builder.whole(op, type_name, builder.operands(op, "x"), axes=axes, keep_dims=keep)
     else:
@@ -72,12 +72,12 @@ def _read_arg(node: NodeContext, op_name: str) -> Value:
 
 
 def _write_arg(builder: DumpBuilder, op: Op, type_name: str) -> None:
-    if op.attrs.get("last"):
+    if op.attr("last"):
         raise InexpressibleError(f"{op.op_name} with last")
     axis = cast(Any, op).axis
     inputs = builder.operands(op, "x")
     inputs["dimension"] = builder.const(np.array(axis, np.int64), op, "axis")
-    if not op.attrs.get("keep_dims"):
+    if not op.attr("keep_dims"):
         builder.whole(op, type_name, inputs, dtype=TypeName("DT_INT64"))
         return
     index = builder.part(op, type_name, inputs, dtype=TypeName("DT_INT64"))
@@ -103,7 +103,7 @@ def _read_softmax(node: NodeContext, op_name: str) -> Value:
 
 def _write_softmax(builder: DumpBuilder, op: Op, type_name: str) -> None:
     name = "x" if op.op_name == "softmax" else "logits"
-    builder.whole(op, type_name, builder.operands(op, name), axes=(op.attrs.get("axis", -1),))
+    builder.whole(op, type_name, builder.operands(op, name), axes=(op.attr("axis"),))
 
 
 def _einsum(node: NodeContext) -> Value:
@@ -144,7 +144,7 @@ def _read_norm(node: NodeContext, _: str) -> Value:
 
 
 def _write_norm(builder: DumpBuilder, op: Op, type_name: str) -> None:
-    axes, keep = cast(Any, op).axes, bool(op.attrs.get("keep_dims", False))
+    axes, keep = cast(Any, op).axes, op.attr("keep_dims")
     if not axes:
         raise InexpressibleError(f"{op.op_name} with no axes")
     p = int(op.op_name[-1])

@@ -92,7 +92,7 @@ def _read_clip(node: NodeContext, _: str) -> Value:
 
 def _write_clip(builder: DumpBuilder, op: Op, type_name: str) -> None:
     dtype = op.inputs[0].details.dtype
-    bounds = {"min": op.attrs.get("min"), "max": op.attrs.get("max")}
+    bounds = {"min": op.attr("min"), "max": op.attr("max")}
     inputs = builder.operands(op, "x")
     for name, value in bounds.items():
         if value is None:

@@ -13,7 +13,7 @@ from .dump_builder import DumpBuilder, Emit
 
 
 def _epsilon(op: Op) -> float:
-    return float(op.attrs.get("epsilon", 1e-5))
+    return op.attr("epsilon")
 
 
 def _parameter(builder: DumpBuilder, op: Op, index: int, wanted: Sequence[int]) -> Reference:
@@ -30,7 +30,7 @@ def _parameter(builder: DumpBuilder, op: Op, index: int, wanted: Sequence[int]) 
 
 def _over_last_axes(builder: DumpBuilder, op: Op) -> None:
     dims = op.inputs[0].details.plain_dims
-    axis = op.attrs.get("axis", -1) % len(dims)
+    axis = op.attr("axis")
     is_layer = op.op_name == "layer_norm"
     inputs = {"x": builder.references[op.inputs[0]]}
     for index, name in enumerate(("gamma", "beta")[: 2 if is_layer else 1], 1):
@@ -52,7 +52,7 @@ def _over_groups(builder: DumpBuilder, op: Op) -> None:
         inputs[name] = _parameter(builder, op, index, (channels,))
     if op.op_name == "group_norm":
         attrs = {
-            "num_groups": int(op.attrs.get("groups", 1)),
+            "num_groups": op.attr("groups"),
             "data_format": "NCHW",
             "eps": _epsilon(op),
         }
@@ -64,7 +64,7 @@ def _over_groups(builder: DumpBuilder, op: Op) -> None:
 
 
 def _batch_norm(builder: DumpBuilder, op: Op) -> None:
-    if op.attrs.get("axis", 1) != 1:
+    if op.attr("axis") != 1:
         raise InexpressibleError("another axis than 1")
     inputs = builder.operands(op, "x", "scale", "offset", "mean", "variance")
     builder.whole(op, "BNInfer", inputs, epsilon=_epsilon(op))

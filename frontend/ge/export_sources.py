@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from ...graph_ir.ir.graph import Op
 from .dump_builder import DumpBuilder, Emit
 
@@ -14,7 +12,7 @@ def _input(builder: DumpBuilder, op: Op) -> None:
 
 
 def _constant(builder: DumpBuilder, op: Op) -> None:
-    value = np.asarray(op.attrs["value"])
+    value = op.attr("value")
     builder.references[op.outputs[0]] = builder.constant(value, op.name)
 
 

@@ -9,19 +9,16 @@ from typing import Any
 import numpy as np
 
 from ...graph_ir.ir.graph import Op
-from ...graph_ir.ops.window import ATTRS
 from ..correspondence.writing import InexpressibleError
 from .document import Reference
 from .dump_builder import DumpBuilder, Emit
-
-_DEFAULTS = {"strides": 1, "dilations": 1, "before": 0, "after": 0, "output_padding": 0}
 
 
 def _planar(op: Op, count: int) -> dict[str, tuple[int, ...]]:
     """The window's attributes over the spatial axes; one axis gets a second of size 1 before it."""
     found = {}
-    for key in (*ATTRS, "output_padding"):
-        given = tuple(int(v) for v in op.attrs.get(key) or (_DEFAULTS[key],) * count)
+    for key in ("strides", "dilations", "before", "after", "output_padding"):
+        given = op.attr(key) if key in op.schema.attributes else (0,) * count
         found[key] = (
             ((1 if key in ("strides", "dilations") else 0), *given) if count == 1 else given
         )
@@ -74,7 +71,7 @@ def _convolution(builder: DumpBuilder, op: Op) -> None:
     attrs: dict[str, Any] = {key: (1, 1, *window[key]) for key in ("strides", "dilations")}
     attrs |= {
         "pads": _pads(window),
-        "groups": int(op.attrs.get("groups", 1)),
+        "groups": op.attr("groups"),
         "data_format": "NCDHW" if volume else "NCHW",
     }
     if transposed:
@@ -88,7 +85,7 @@ def _convolution(builder: DumpBuilder, op: Op) -> None:
 def _pool(builder: DumpBuilder, op: Op) -> None:
     """Axes before those of the window are joined to channels."""
     dims = op.inputs[0].details.plain_dims
-    kernel = tuple(int(k) for k in op.attrs["kernel"])
+    kernel = tuple(int(k) for k in op.attr("kernel"))
     window = _planar(op, len(kernel))
     if len(kernel) > 2:
         raise InexpressibleError(f"a window over {len(kernel)} axes")
@@ -102,35 +99,35 @@ def _pool(builder: DumpBuilder, op: Op) -> None:
         "ksize": (1, 1, *plane, *kernel),
         "strides": (1, 1, *window["strides"]),
         "pads": _pads(window),
-        "ceil_mode": bool(op.attrs.get("ceil_mode", False)),
+        "ceil_mode": op.attr("ceil_mode"),
     }
     name = "MaxPoolV3" if op.op_name == "max_pool" else "AvgPoolV2"
     if op.op_name == "avg_pool":
-        attrs["exclusive"] = not op.attrs.get("count_include_pad", False)
+        attrs["exclusive"] = not op.attr("count_include_pad")
     if op.op_name == "sum_pool":
         attrs["divisor_override"] = 1
     _finish(builder, op, name, {"x": _image(builder, op, 0, image)}, flat, **attrs)
 
 
 def _resize(builder: DumpBuilder, op: Op) -> None:
-    attrs, inputs = op.attrs, {"x": builder.references[op.inputs[0]]}
-    if attrs.get("antialias"):
+    inputs = {"x": builder.references[op.inputs[0]]}
+    if op.attr("antialias"):
         raise InexpressibleError("antialias")
-    if attrs.get("scales") is not None:
+    if op.attr("scales") is not None:
         raise InexpressibleError("scales that are not the ratio of the sizes")
-    if attrs.get("roi") is not None:
-        inputs["roi"] = builder.const(np.array(attrs["roi"], np.float32), op, "roi")
-    inputs["sizes"] = builder.const(np.array(attrs["shape"], np.int64), op, "sizes")
+    if op.attr("roi") is not None:
+        inputs["roi"] = builder.const(np.array(op.attr("roi"), np.float32), op, "roi")
+    inputs["sizes"] = builder.const(np.array(op.attr("shape"), np.int64), op, "sizes")
     builder.whole(
         op,
         "Resize",
         inputs,
-        mode=attrs.get("mode"),
-        coordinate_transformation_mode=attrs.get("coordinates"),
-        nearest_mode=attrs.get("nearest_mode"),
-        cubic_coeff_a=attrs.get("cubic_coeff"),
-        exclude_outside=int(bool(attrs.get("exclude_outside", False))),
-        extrapolation_value=attrs.get("extrapolation"),
+        mode=op.attr("mode"),
+        coordinate_transformation_mode=op.attr("coordinates"),
+        nearest_mode=op.attr("nearest_mode"),
+        cubic_coeff_a=op.attr("cubic_coeff"),
+        exclude_outside=int(op.attr("exclude_outside")),
+        extrapolation_value=op.attr("extrapolation"),
     )
 
 

@@ -9,7 +9,6 @@ from dataclasses import replace
 import numpy as np
 
 from ...base.errors import GraphcError, InternalError, UnsupportedError
-from ...graph_ir import ops  # noqa: F401 - fills the registry
 from ...graph_ir.ir.graph import Array, Graph
 from ..folding import fold, is_foldable
 from ..op_builder import Value

@@ -44,7 +44,7 @@ def _read_gather(node: NodeContext, _: str) -> Value:
 
 def _write_gather(builder: DumpBuilder, op: Op, type_name: str) -> None:
     inputs = builder.operands(op, "x", "indices")
-    inputs["axis"] = builder.const(np.array(op.attrs.get("axis", 0), np.int64), op, "axis")
+    inputs["axis"] = builder.const(np.array(op.attr("axis"), np.int64), op, "axis")
     builder.whole(op, type_name, inputs)
 
 

@@ -122,8 +122,8 @@ def _read_top_k(node: NodeContext, _: str) -> list[Value]:
 
 def _write_top_k(builder: DumpBuilder, op: Op, type_name: str) -> None:
     inputs = builder.operands(op, "x")
-    inputs["k"] = builder.const(np.array(op.attrs["k"], np.int64), op, "k")
-    attrs = {"dim": op.attrs.get("axis", -1), "largest": bool(op.attrs.get("largest", True))}
+    inputs["k"] = builder.const(np.array(op.attr("k"), np.int64), op, "k")
+    attrs = {"dim": op.attr("axis"), "largest": op.attr("largest")}
     builder.whole(op, type_name, inputs, **attrs, indices_dtype=9)
 
 

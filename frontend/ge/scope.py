@@ -149,7 +149,7 @@ class NodeContext(NodeReader):
         op = x.producer_owner
         if op.op_name != "constant":
             return self.converted(x, dtype)
-        return self.constant(op.attrs["value"], dtype)
+        return self.constant(op.attr("value"), dtype)
 
     def known(self, name: str) -> Array | None:
         """Input `name` if it is given and known at import."""

@@ -110,8 +110,8 @@ def _part(
 
 
 def _write_slice(builder: DumpBuilder, op: Op, _: str) -> None:
-    starts, sizes = op.attrs["starts"], op.attrs["sizes"]
-    steps = op.attrs.get("steps", (1,) * len(starts))
+    starts, sizes = op.attr("starts"), op.attr("sizes")
+    steps = op.attr("steps")
     inputs = builder.operands(op, "x")
     if all(step == 1 for step in steps):
         inputs["offsets"] = builder.const(np.array(starts, np.int64), op, "offsets")
@@ -177,14 +177,14 @@ def _mirrored(
 
 
 def _write_pad(builder: DumpBuilder, op: Op, type_name: str) -> None:
-    mode = op.attrs.get("mode", "constant")
-    pairs = zip(op.attrs["before"], op.attrs["after"], strict=True)
+    mode = op.attr("mode")
+    pairs = zip(op.attr("before"), op.attr("after"), strict=True)
     inputs = builder.operands(op, "x")
     inputs["paddings"] = builder.const(
         np.array(list(pairs), np.int64).reshape(-1, 2), op, "paddings"
     )
     if mode == "constant":
-        value = np.asarray(op.attrs.get("value", 0)).astype(op.inputs[0].details.dtype.numpy)
+        value = np.asarray(op.attr("value")).astype(op.inputs[0].details.dtype.numpy)
         inputs["constant_values"] = builder.const(value, op, "value")
     builder.whole(op, type_name, inputs, mode="circular" if mode == "wrap" else mode)
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-import numpy as np
-
 from ...base.dtypes import from_numpy
 from ...graph_ir.ir.graph import Graph, GraphTensor
 from ...graph_ir.ir.logical_tensor import LogicalTensor
@@ -99,7 +97,7 @@ def fitted(
         return None
     constant = tensor.producer_owner
     if constant.op_name == "constant":
-        array = np.asarray(constant.attrs["value"]).astype(wanted.dtype.numpy)
+        array = constant.attr("value").astype(wanted.dtype.numpy)
         return graph.make_constant(array.reshape(wanted.plain_dims), f"{node.name}.constant")
     if found.dtype != wanted.dtype:
         tensor = graph.make("cast", (tensor,), {"dtype": wanted.dtype.name}).outputs[0]

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from ...base.errors import GraphcError, InternalError, UnsupportedError, UserError
-from ...graph_ir import ops  # noqa: F401 - fills the registry
 from ...graph_ir.ir.graph import Array, Graph, GraphTensor, Op
 from ...graph_ir.ir.logical_tensor import LogicalTensor
 from ..collector import collector_paused

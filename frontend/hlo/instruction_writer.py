@@ -115,7 +115,7 @@ class Writer:
         """What was written for a tensor; a constant is written when it is first read."""
         if tensor not in self.values:
             op = tensor.producer_owner
-            self.values[tensor] = self.constant(op.attrs["value"], tensor.details.dtype, op.name)
+            self.values[tensor] = self.constant(op.attr("value"), tensor.details.dtype, op.name)
         return self.values[tensor]
 
     def constant(self, value: object, dtype: DType, name: str = "constant") -> Value:

@@ -52,11 +52,11 @@ def _decomposed(graph: Graph) -> Graph:
     decompose(graph, LowerContext(Target("generic")))
     for op in graph.ops:
         if op.kind == "control":
-            for key, value in op.attrs.items():
+            for key, value in list(op.attrs.items()):
                 if isinstance(value, Graph):
-                    op.attrs[key] = _decomposed(value)
+                    op.set_attr(key, _decomposed(value))
                 elif isinstance(value, tuple):
-                    op.attrs[key] = tuple(_decomposed(inner) for inner in value)
+                    op.set_attr(key, [_decomposed(inner) for inner in value])
     return graph
 
 

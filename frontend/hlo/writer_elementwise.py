@@ -40,7 +40,7 @@ def write_elementwise(writer: Writer, op: Op) -> Value:
     wide = [writer.cast(v, v.dtype.accumulator) for v in operands]
     formula = _Formula(writer, wide, details.plain_dims)
     if op.op_name == "div_constant":  # its formula is an implementation detail of division
-        divisor = formula.constant(op.attrs["divisor"], wide[0].dtype)
+        divisor = formula.constant(op.attr("divisor"), wide[0].dtype)
         return writer.cast(writer.same("divide", wide[0], divisor), details.dtype)
     result = formula.write(elementwise_formula(op))
     return writer.cast(result, details.dtype)

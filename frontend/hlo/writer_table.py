@@ -72,10 +72,8 @@ def _slice(writer: Writer, op: Op) -> Value:
     """Negative steps: the same elements forwards, then reversed."""
     assert isinstance(op, Slice)
     x = writer.value(op.inputs[0])
-    starts, sizes = op.integers("starts"), op.integers("sizes")
-    steps = op.integers("steps") if "steps" in op.attrs else (1,) * len(sizes)
     ranges, turned = [], []
-    for axis, (start, step, size) in enumerate(zip(starts, steps, sizes, strict=True)):
+    for axis, (start, step, size) in enumerate(zip(op.starts, op.steps, op.sizes, strict=True)):
         if step < 0 and size:
             turned.append(axis)
             start, step = start + step * (size - 1), -step
@@ -83,7 +81,7 @@ def _slice(writer: Writer, op: Op) -> Value:
             start, step = 0, 1
         limit = start + step * (size - 1) + 1 if size else start
         ranges.append(f"[{start}:{limit}:{step}]")
-    cut = writer.emit("slice", [x], x.dtype, sizes, f"slice={{{', '.join(ranges)}}}", op.name)
+    cut = writer.emit("slice", [x], x.dtype, op.sizes, f"slice={{{', '.join(ranges)}}}", op.name)
     if not turned:
         return cut
     return writer.same("reverse", cut, attributes=f"dimensions={{{_list(turned)}}}")
@@ -92,7 +90,7 @@ def _slice(writer: Writer, op: Op) -> Value:
 def _pad(writer: Writer, op: Op) -> Value:
     assert isinstance(op, Pad)
     x = writer.value(op.inputs[0])
-    before, after = op.integers("before"), op.integers("after")
+    before, after = op.before, op.after
     if op.mode != "constant":
         return _bordered(writer, x, before, after, op.mode)
     padding = "x".join(f"{b}_{a}" for b, a in zip(before, after, strict=True))
@@ -165,7 +163,7 @@ def _gather(writer: Writer, op: Op) -> Value:
 def _update_slice(writer: Writer, op: Op) -> Value:
     x, update, *starts = (writer.value(tensor) for tensor in op.inputs)
     zero = writer.constant(0, S64)
-    given = dict(zip(op.attrs["axes"], starts, strict=True))
+    given = dict(zip(op.attr("axes"), starts, strict=True))
     places = [given.get(axis, zero) for axis in range(op.outputs[0].details.rank)]
     operands = [x, update, *places]
     return writer.emit("dynamic-update-slice", operands, x.dtype, _dims(op), "", op.name)

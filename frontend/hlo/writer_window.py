@@ -47,9 +47,9 @@ def write_cumulative(writer: Writer, op: Op) -> Value:
     dims, axis = op.outputs[0].details.plain_dims, op.axis
     if not op.outputs[0].details.elements:
         return writer.value(op.inputs[0])
-    size, exclusive = dims[axis], bool(op.attrs.get("exclusive"))
+    size, exclusive = dims[axis], op.attr("exclusive")
     low, high = size - 1 + exclusive, -int(exclusive)
-    if op.attrs.get("reverse"):
+    if op.attr("reverse"):
         low, high = high, low
     sizes = "x".join(str(size if i == axis else 1) for i in range(len(dims)))
     pads = "x".join(f"{low}_{high}" if i == axis else "0_0" for i in range(len(dims)))

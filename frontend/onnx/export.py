@@ -39,8 +39,7 @@ class Exporter(ExportFrame[str]):
         self._details: dict[str, LogicalTensor] = {}
         self._names = NameTable([op.name for op in graph.inputs])
         self._results = [
-            self._names.unique(encodable(op.attrs.get("temp.result", op.name)))
-            for op in graph.outputs
+            self._names.unique(encodable(op.attr("temp.result"))) for op in graph.outputs
         ]
         # A result is computed under its own name, unless it is an input, a constant, or a result already.
         self._wanted: dict[GraphTensor, str] = {}
@@ -143,7 +142,7 @@ class Exporter(ExportFrame[str]):
             return  # of a subgraph: bound already
         name = op.name if op.op_name == "input" else self._names.unique(op.name)
         if op.op_name == "constant":
-            self.initializers[name] = np.asarray(op.attrs["value"])
+            self.initializers[name] = op.attr("value")
         self.bind(tensor, name)
 
     def bind(self, tensor: GraphTensor, value: str) -> None:

@@ -4,34 +4,31 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
 from ...graph_ir.ir.graph import Op
-from ...graph_ir.ops.window import ATTRS
 from ..correspondence.writing import InexpressibleError
 from .export import Exporter
 
 
-def _window_attrs(op: Op, count: int) -> dict[str, Any]:
-    """Strides, dilations and pads of `count` spatial axes."""
-    defaults = {"strides": 1, "dilations": 1, "before": 0, "after": 0}
-    given = {key: tuple(op.attrs.get(key) or (defaults[key],) * count) for key in ATTRS}
+def _window_attrs(op: Op) -> dict[str, Any]:
+    """Strides, dilations and pads of the spatial axes."""
     return {
-        "strides": given["strides"],
-        "dilations": given["dilations"],
-        "pads": (*given["before"], *given["after"]),
+        "strides": op.attr("strides"),
+        "dilations": op.attr("dilations"),
+        "pads": (*op.attr("before"), *op.attr("after")),
     }
 
 
 def write_convolution(e: Exporter, op: Op, op_type: str) -> None:
     """Conv and ConvTranspose."""
     kernel = op.inputs[1].details.plain_dims[2:]
-    attrs = {"kernel_shape": kernel, **_window_attrs(op, len(kernel))}
-    if any(op.attrs.get("output_padding") or ()):
-        attrs["output_padding"] = tuple(op.attrs["output_padding"])
-    e.node(op, op_type, e.values(op), group=int(op.attrs.get("groups", 1)), **attrs)
+    attrs = {"kernel_shape": kernel, **_window_attrs(op)}
+    if op.op_name == "convolution_transpose" and any(op.attr("output_padding")):
+        attrs["output_padding"] = op.attr("output_padding")
+    e.node(op, op_type, e.values(op), group=op.attr("groups"), **attrs)
 
 
 def write_pool(e: Exporter, op: Op, op_type: str) -> None:
@@ -45,20 +42,20 @@ def write_pool(e: Exporter, op: Op, op_type: str) -> None:
 
 
 def _pool_attrs(op: Op, op_type: str) -> dict[str, Any]:
-    kernel = tuple(int(k) for k in op.attrs["kernel"])
-    attrs: dict[str, Any] = {"kernel_shape": kernel, **_window_attrs(op, len(kernel))}
-    attrs["ceil_mode"] = int(bool(op.attrs.get("ceil_mode", False)))
+    kernel = op.attr("kernel")
+    attrs: dict[str, Any] = {"kernel_shape": kernel, **_window_attrs(op)}
+    attrs["ceil_mode"] = int(op.attr("ceil_mode"))
     if op_type == "AveragePool":
-        attrs["count_include_pad"] = int(bool(op.attrs.get("count_include_pad", False)))
+        attrs["count_include_pad"] = int(op.attr("count_include_pad"))
     if op_type == "LpPool":
-        attrs["p"] = int(op.attrs.get("p", 2))
+        attrs["p"] = int(op.attr("p"))
     return attrs
 
 
 def _joined(e: Exporter, op: Op, x: str) -> str:
     """X with one image and all axes before the window's as its channels."""
     dims = op.inputs[0].details.plain_dims
-    lead = len(dims) - len(op.attrs["kernel"])
+    lead = len(dims) - len(op.attr("kernel"))
     return e.part(op, "Reshape", [x, _shape(e, op, (1, math.prod(dims[:lead]), *dims[lead:]))])
 
 
@@ -78,12 +75,11 @@ def write_min_pool(e: Exporter, op: Op, _: str) -> None:
 
 def write_lrn(e: Exporter, op: Op, op_type: str) -> None:
     """LRN, which is always over the channels."""
-    lrn, attrs = cast(Any, op), op.attrs
-    if lrn.axis != 1:
+    if op.attr("axis") != 1:
         raise InexpressibleError("lrn of another axis than 1")
     numbers = {
-        "alpha": float(attrs.get("alpha", 1e-4)),
-        "beta": float(attrs.get("beta", 0.75)),
-        "bias": float(attrs.get("k", 1.0)),
+        "alpha": op.attr("alpha"),
+        "beta": op.attr("beta"),
+        "bias": op.attr("k"),
     }
-    e.node(op, op_type, e.values(op), size=int(attrs["size"]), **numbers)
+    e.node(op, op_type, e.values(op), size=op.attr("size"), **numbers)

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from onnx import GraphProto, ModelProto, NodeProto
 
 from ...base.errors import GraphcError, InternalError, UnsupportedError
-from ...graph_ir import ops  # noqa: F401 - fills the registry
 from ...graph_ir.ir.graph import Graph, GraphTensor
 from ..folding import fold, is_foldable
 from ..op_builder import Value

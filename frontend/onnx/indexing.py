@@ -56,7 +56,7 @@ def _write_update_slice(e: Exporter, op: Op) -> None:
     whole, part = (tensor.details.plain_dims for tensor in op.inputs[:2])
     moved = [
         (axis, start)
-        for axis, start in zip(op.attrs["axes"], starts, strict=True)
+        for axis, start in zip(op.attr("axes"), starts, strict=True)
         if part[axis] != whole[axis]
     ]
     if len(moved) != 1:
@@ -75,8 +75,8 @@ def _write_update_slice(e: Exporter, op: Op) -> None:
 
 def _write_top_k(e: Exporter, op: Op, op_type: str) -> None:
     top_k = cast(Any, op)
-    k = e.constant(op, "k", np.array([op.attrs["k"]], np.int64))
-    largest = int(bool(op.attrs.get("largest", True)))
+    k = e.constant(op, "k", np.array([op.attr("k")], np.int64))
+    largest = int(op.attr("largest"))
     e.node(op, op_type, [*e.values(op), k], axis=top_k.axis, largest=largest, sorted=1)
 
 

@@ -72,8 +72,8 @@ def _slice_arguments(node: NodeContext, rank: int) -> tuple[tuple[int, ...], ...
 
 
 def _write_slice(e: Exporter, op: Op, _: str) -> None:
-    starts, sizes = list(op.attrs["starts"]), op.attrs["sizes"]
-    steps = list(op.attrs.get("steps") or (1,) * len(sizes))
+    starts, sizes = list(op.attr("starts")), op.attr("sizes")
+    steps = list(op.attr("steps") or (1,) * len(sizes))
     ends = []
     for axis, size in enumerate(sizes):
         if not size:
@@ -145,7 +145,7 @@ def _pad_widths(node: NodeContext, rank: int) -> tuple[tuple[int, ...], tuple[in
 
 def _write_pad(e: Exporter, op: Op, op_type: str) -> None:
     x = e.values(op)[0]
-    mode, widths = cast(Any, op).mode, (*op.attrs["before"], *op.attrs["after"])
+    mode, widths = cast(Any, op).mode, (*op.attr("before"), *op.attr("after"))
     inputs = [x, e.constant(op, "pads", np.array(widths, np.int64))]
     if mode == "constant":
         inputs.append(e.scalar(op, "value", cast(Any, op).value, e.dtype(x)))

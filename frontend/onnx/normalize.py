@@ -187,7 +187,7 @@ def _write_per_channel(e: Exporter, op: Op, op_type: str) -> None:
     for what, value in (("scale", 1), ("bias", 0))[len(parameters) :]:
         parameters.append(_filled(e, op, what, value, channels))
     is_grouped = op.op_name == "group_norm"
-    groups = {"num_groups": int(op.attrs.get("groups", 1))} if is_grouped else {}
+    groups = {"num_groups": op.attr("groups")} if is_grouped else {}
     e.node(op, op_type, [x, *parameters], epsilon=cast(Any, op).epsilon, **groups)
 
 

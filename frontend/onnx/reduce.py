@@ -39,7 +39,7 @@ def _write_reduce(e: Exporter, op: Op, op_type: str) -> None:
     reduction, (x,) = cast(Any, op), e.values(op)
     if reduction.axes:
         axes = e.constant(op, "axes", np.array(reduction.axes, np.int64))
-        e.node(op, op_type, [x, axes], keepdims=int(bool(op.attrs.get("keep_dims", False))))
+        e.node(op, op_type, [x, axes], keepdims=int(op.attr("keep_dims")))
     elif op.op_name == "reduce_sum_square":
         e.node(op, "Mul", [x, x])
     else:  # of no axes: every element on its own

@@ -146,8 +146,8 @@ def _old_resize(node: NodeContext, scales: tuple[float, ...], mode: str) -> Valu
 
 
 def _write_resize(e: Exporter, op: Op, op_type: str) -> None:
-    attrs, dims = op.attrs, op.inputs[0].details.plain_dims
-    shape, scales, roi = attrs["shape"], attrs.get("scales"), attrs.get("roi")
+    dims = op.inputs[0].details.plain_dims
+    shape, scales, roi = op.attr("shape"), op.attr("scales"), op.attr("roi")
     inputs = [*e.values(op), "", "", ""]
     if roi is not None:
         inputs[1] = e.constant(op, "roi", np.array(roi, np.float32))
@@ -165,13 +165,13 @@ def _write_resize(e: Exporter, op: Op, op_type: str) -> None:
         op,
         op_type,
         inputs,
-        mode=attrs.get("mode"),
-        coordinate_transformation_mode=attrs.get("coordinates"),
-        nearest_mode=attrs.get("nearest_mode"),
-        cubic_coeff_a=attrs.get("cubic_coeff"),
-        extrapolation_value=attrs.get("extrapolation"),
-        exclude_outside=int(bool(attrs.get("exclude_outside", False))),
-        antialias=int(bool(attrs.get("antialias", False))),
+        mode=op.attr("mode"),
+        coordinate_transformation_mode=op.attr("coordinates"),
+        nearest_mode=op.attr("nearest_mode"),
+        cubic_coeff_a=op.attr("cubic_coeff"),
+        extrapolation_value=op.attr("extrapolation"),
+        exclude_outside=int(op.attr("exclude_outside")),
+        antialias=int(op.attr("antialias")),
     )
 
 

@@ -196,7 +196,7 @@ class NodeContext(NodeReader):
         given = self._attributes.get(name)
         attribute = given or default_attribute(self.type, name, self.opset)
         if attribute is None:
-            if default is MUST_BE_GIVEN:
+            if default is MUST_BE_GIVEN or is_required(self.type, name, self.opset):
                 raise self.rule(
                     f"attribute '{name}' must be given", f"only {sorted(self._attributes)}"
                 )
@@ -270,6 +270,13 @@ def default_attribute(op_type: str, name: str, opset: int) -> AttributeProto | N
             default = known[name].default_value
             return default if default.type else None
     return None
+
+
+@cache
+def is_required(op_type: str, name: str, opset: int) -> bool:
+    """Whether ONNX says that an attribute must be given in an operator set."""
+    known = defs.get_schema(op_type, opset).attributes if defs.has(op_type, opset) else {}
+    return name in known and known[name].required
 
 
 def _shortest(value: float) -> float:

@@ -15,7 +15,7 @@ from .scope import Node, Value
 def _write_div(e: Exporter, op: Op, _: str) -> str:
     if op.inputs[0].details.dtype.is_float:
         return e.expression(op, "div")
-    if op.attrs.get("rounding", "floor") == "floor":
+    if op.attr("rounding") == "floor":
         return e.expression(op, "floor_divide")
     if id(op.inputs[0].producer_owner) in e.absorbed:
         raise InexpressibleError("div of a number, truncated")
@@ -23,7 +23,7 @@ def _write_div(e: Exporter, op: Op, _: str) -> str:
 
 
 def _write_clamp(e: Exporter, op: Op, _: str) -> str:
-    limits = clamp_limits(op.inputs[0].details.dtype, op.attrs.get("min"), op.attrs.get("max"))
+    limits = clamp_limits(op.inputs[0].details.dtype, op.attr("min"), op.attr("max"))
     if limits == (None, None):
         return e.call(op, "torch.clone")
     return e.call(op, "torch.clamp", min=limits[0], max=limits[1])

@@ -221,7 +221,7 @@ def literal(x: GraphTensor) -> str | None:
     op = x.producer_owner
     if op.op_name != "constant" or x.details.rank or len(x.uses) != 1:
         return None
-    value = np.asarray(op.attrs["value"]).astype(object).item()
+    value = op.attr("value").astype(object).item()
     if isinstance(value, bool):
         return str(value)
     if x.details.dtype.is_float:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
-
 from ...graph_ir.ir.graph import Array, GraphTensor, Op
 from .export import WORDS, Exporter
 
@@ -27,4 +25,4 @@ def own_constant(x: GraphTensor, rank: int) -> bool:
 
 def value_of(x: GraphTensor) -> Array:
     """The array of a constant."""
-    return np.asarray(x.producer_owner.attrs["value"])
+    return x.producer_owner.attr("value")

@@ -74,14 +74,14 @@ def _running(type_name: str) -> ExportFunction:
     """A reverse scan: the input and the result are flipped."""
 
     def export(e: Exporter, op: Op) -> str:
-        if op.attrs.get("exclusive"):
+        if op.attr("exclusive"):
             raise InexpressibleError(f"{op.op_name} that leaves the element itself out")
         x = op.inputs[0].details
         operand, axis = e.operand(op.inputs[0]), op.axis  # type: ignore[attr-defined]
         params = {"dim": axis}
         if not x.dtype.is_float and x.dtype != S64:
             params["dtype"] = WORDS[x.dtype.name]
-        if not op.attrs.get("reverse"):
+        if not op.attr("reverse"):
             return e.append(type_name, op.name, [operand], x, params)
         turn = {"dims": (axis,)}
         turned = e.append("torch.flip", f"{op.name}.flip", [operand], x, turn)

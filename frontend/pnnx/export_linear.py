@@ -33,11 +33,7 @@ def _is_slope(op: Op) -> bool:
 
 
 def _has_own_weight(op: Op) -> bool:
-    if (
-        op.op_name != "matmul_core"
-        or op.attrs.get("transpose_a")
-        or not op.attrs.get("transpose_b")
-    ):
+    if op.op_name != "matmul_core" or op.attr("transpose_a") or not op.attr("transpose_b"):
         return False
     return own_constant(op.inputs[1], 2)
 
@@ -69,9 +65,9 @@ def _matmul(e: Exporter, op: Op) -> str:
     if id(b.producer_owner) in e.absorbed:
         return _linear(e, op, None, result)
     left, right = e.operand(a), e.operand(b)
-    if op.attrs.get("transpose_a"):
+    if op.attr("transpose_a"):
         left = _swapped(e, op, a)
-    if op.attrs.get("transpose_b"):
+    if op.attr("transpose_b"):
         if b.details.rank == 2:
             return e.append("F.linear", op.name, [left, right], result, keys=("input", "weight"))
         right = _swapped(e, op, b)

@@ -15,7 +15,7 @@ def _moved(type_name: str, param: str, attr: str) -> ExportFunction:
     """The attribute as a list; empty for a tensor without axes."""
 
     def export(e: Exporter, op: Op) -> str:
-        value = op.attrs[attr]
+        value = op.attr(attr)
         if not len(value) and type_name != "Tensor.reshape":
             return e.call(op, "torch.clone")
         return e.call(op, type_name, **{param: tuple(value)})
@@ -31,8 +31,8 @@ def _slice(e: Exporter, op: Op) -> str:
     """PNNX steps are positive: axes read backwards are flipped first."""
     x = op.inputs[0].details
     dims, rank = x.plain_dims, x.rank
-    steps = op.attrs.get("steps", (1,) * rank)
-    cuts = list(zip(op.attrs["starts"], steps, op.attrs["sizes"], strict=True))
+    steps = op.attr("steps")
+    cuts = list(zip(op.attr("starts"), steps, op.attr("sizes"), strict=True))
     operand = e.operand(op.inputs[0])
     back = [axis for axis, (_, step, size) in enumerate(cuts) if step < 0 and size]
     if back:
@@ -62,10 +62,10 @@ def _slice_params(cuts: list[tuple[int, int, int]], axes: list[int]) -> dict[str
 
 
 def _pad(e: Exporter, op: Op) -> str:
-    pairs = list(zip(op.attrs["before"], op.attrs["after"], strict=True))
+    pairs = list(zip(op.attr("before"), op.attr("after"), strict=True))
     while len(pairs) > 1 and pairs[0] == (0, 0):
         pairs.pop(0)
-    mode = op.attrs.get("mode", "constant")
+    mode = op.attr("mode")
     params: dict[str, Any] = {"pad": [n for pair in reversed(pairs) for n in pair]}
     if not pairs:
         return e.call(op, "torch.clone")
@@ -73,7 +73,7 @@ def _pad(e: Exporter, op: Op) -> str:
         raise InexpressibleError("pad of mode wrap with negative widths")  # PyTorch crops first
     params["mode"] = {"edge": "replicate", "wrap": "circular"}.get(mode, mode)
     if mode == "constant":
-        params["value"] = float(op.attrs.get("value") or 0)
+        params["value"] = float(op.attr("value"))
     return e.call(op, "F.pad", **params)
 
 

@@ -31,7 +31,7 @@ def _expanded(e: Exporter, op: Op, x: GraphTensor, dims: tuple[int, ...]) -> str
 
 def _per_channel(type_name: str, **attrs: str) -> ExportFunction:
     def export(e: Exporter, op: Op) -> str:
-        params = {name: op.attrs.get(attr, 1) for name, attr in attrs.items()}
+        params = {name: op.attr(attr) for name, attr in attrs.items()}
         return e.call(op, type_name, "input", "weight", "bias", eps=op.epsilon, **params)  # type: ignore[attr-defined]
 
     return export

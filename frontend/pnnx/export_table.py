@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from ...graph_ir.ir.graph import Array, Graph, Op
 from ..correspondence.tables import TABLE
 from ..correspondence.writing import Write, writers
@@ -35,12 +33,12 @@ def _input(e: Exporter, op: Op) -> str:
 
 
 def _constant(e: Exporter, op: Op) -> str:
-    value = np.asarray(op.attrs["value"])
+    value = op.attr("value")
     return e.append("pnnx.Attribute", op.name, [], op.outputs[0].details, weights={"data": value})
 
 
 def _output(e: Exporter, op: Op) -> str:
-    name = str(op.attrs.get("temp.result", op.name))
+    name = op.attr("temp.result")
     return e.append("pnnx.Output", name, [e.operand(op.inputs[0])], None)
 
 

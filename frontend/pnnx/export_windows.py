@@ -75,16 +75,16 @@ def _convolution(e: Exporter, op: Op, bias: GraphTensor | None = None) -> str:
     elif before != after:
         padding = tuple(map(min, before, after))
     params: dict[str, Any] = {
-        "stride": _listed(op, "strides", spatial, 1),
+        "stride": op.attr("strides"),
         "padding": padding,
-        "dilation": _listed(op, "dilations", spatial, 1),
-        "groups": int(op.attrs.get("groups", 1)),
+        "dilation": op.attr("dilations"),
+        "groups": op.attr("groups"),
     }
     cut_before, cut_after = (
         [n - p for n, p in zip(side, padding, strict=True)] for side in (before, after)
     )
     if is_transposed:
-        params["output_padding"] = _listed(op, "output_padding", spatial, 0)
+        params["output_padding"] = op.attr("output_padding")
         grown = [
             n + b + a for n, b, a in zip(result.plain_dims[2:], cut_before, cut_after, strict=True)
         ]
@@ -134,12 +134,8 @@ def _conv_operator(
     return e.append(name, op.name, [operand], result, params, weights=weights)
 
 
-def _listed(op: Op, name: str, count: int, default: int) -> tuple[int, ...]:
-    return tuple(int(n) for n in op.attrs.get(name) or (default,) * count)
-
-
 def _borders(op: Op, spatial: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    before, after = (_listed(op, name, spatial, 0) for name in ("before", "after"))
+    before, after = op.attr("before"), op.attr("after")
     return before, after
 
 
@@ -166,15 +162,15 @@ def _padded(
 def _window(e: Exporter, op: Op, fill: float) -> tuple[str, dict[str, Any]]:
     """The image, with unequal or wide borders made of `fill`, and the parameters of its window."""
     x = op.inputs[0].details
-    kernel = tuple(int(k) for k in op.attrs["kernel"])
+    kernel = tuple(int(k) for k in op.attr("kernel"))
     spatial = len(kernel)
     if spatial > 3 or x.rank - spatial not in (1, 2) or not x.dtype.is_float:
         raise InexpressibleError(f"{op.op_name} of {x} over {spatial} axes")
     before, after = _borders(op, spatial)
     operand, padding = e.operand(op.inputs[0]), before
-    ceil_mode = bool(op.attrs.get("ceil_mode", False))
+    ceil_mode = op.attr("ceil_mode")
     if before != after or any(2 * p > k for p, k in zip(padding, kernel, strict=True)):
-        includes = op.op_name != "avg_pool" or op.attrs.get("count_include_pad", False)
+        includes = op.op_name != "avg_pool" or op.attr("count_include_pad")
         # After the input, a last window may begin in elements added by F.pad, but not in padding.
         if (ceil_mode and any(after)) or not includes:
             raise InexpressibleError(f"{op.op_name} with borders {list(before)} and {list(after)}")
@@ -182,15 +178,15 @@ def _window(e: Exporter, op: Op, fill: float) -> tuple[str, dict[str, Any]]:
         padding = (0,) * spatial
     return operand, {
         "kernel_size": kernel,
-        "stride": _listed(op, "strides", spatial, 1),
+        "stride": op.attr("strides"),
         "padding": padding,
         "ceil_mode": ceil_mode,
     }
 
 
 def _no_dilation(op: Op) -> None:
-    if set(op.attrs.get("dilations") or ()) - {1}:
-        raise InexpressibleError(f"{op.op_name} with dilations {list(op.attrs['dilations'])}")
+    if set(op.attr("dilations")) - {1}:
+        raise InexpressibleError(f"{op.op_name} with dilations {list(op.attr('dilations'))}")
 
 
 def _max_pool(e: Exporter, op: Op) -> str:
@@ -206,12 +202,12 @@ def _max_pool(e: Exporter, op: Op) -> str:
     values, places = (twins[:1], [op]) if wants_places else ([op], twins[:1])
     if (
         wants_places
-        and _borders(op, len(op.attrs["kernel"]))[0] != _borders(op, len(op.attrs["kernel"]))[1]
+        and _borders(op, len(op.attr("kernel")))[0] != _borders(op, len(op.attr("kernel")))[1]
     ):
         raise InexpressibleError("max_pool_indices with unequal borders")
     operand, params = _window(e, op, -math.inf)
     spatial = len(params["kernel_size"])
-    params["dilation"] = _listed(op, "dilations", spatial, 1)
+    params["dilation"] = op.attr("dilations")
     params["return_indices"] = bool(places)
     dims = op.outputs[0].details.plain_dims
     results = [LogicalTensor(op.inputs[0].details.dtype, dims)]
@@ -231,7 +227,7 @@ def _min_pool(e: Exporter, op: Op) -> str:
     if params["padding"] != _borders(op, spatial)[0]:
         for i, (b, a) in enumerate(zip(*_borders(op, spatial), strict=True), x.rank - spatial):
             dims[i] += b + a
-    params["dilation"] = _listed(op, "dilations", spatial, 1)
+    params["dilation"] = op.attr("dilations")
     negative = LogicalTensor(x.dtype, tuple(dims))
     function = {"expr": "neg(@0)"}
     operand = e.append("pnnx.Expression", f"{op.name}.neg", [operand], negative, function)
@@ -245,7 +241,7 @@ def _avg_pool(is_sum: bool) -> ExportFunction:
     def export(e: Exporter, op: Op) -> str:
         _no_dilation(op)
         operand, params = _window(e, op, 0.0)
-        params["count_include_pad"] = is_sum or bool(op.attrs.get("count_include_pad", False))
+        params["count_include_pad"] = is_sum or op.attr("count_include_pad")
         params["divisor_override"] = 1 if is_sum else None
         spatial = len(params["kernel_size"])
         if is_sum and spatial == 1:
@@ -271,27 +267,26 @@ def _lp_pool(e: Exporter, op: Op) -> str:
 
 
 def _lrn(e: Exporter, op: Op) -> str:
-    size, axis = op.attrs["size"], op.axis  # type: ignore[attr-defined]
+    size, axis = op.attr("size"), op.axis  # type: ignore[attr-defined]
     if not size % 2 or axis != 1:
         raise InexpressibleError(f"lrn of {size} elements on axis {axis}")
-    defaults = {"alpha": 1e-4, "beta": 0.75, "k": 1.0}
-    params = {name: float(op.attrs.get(name, value)) for name, value in defaults.items()}
+    params = {name: op.attr(name) for name in ("alpha", "beta", "k")}
     return e.call(op, "F.local_response_norm", size=size, **params)
 
 
 def _im2col(e: Exporter, op: Op) -> str:
     x, y = op.inputs[0].details, op.outputs[0].details
-    kernel = tuple(op.attrs["kernel"])
+    kernel = tuple(op.attr("kernel"))
     before, after = _borders(op, len(kernel))
-    if x.rank != 4 or len(kernel) != 2 or before != after or op.attrs.get("ceil_mode"):
+    if x.rank != 4 or len(kernel) != 2 or before != after or op.attr("ceil_mode"):
         raise InexpressibleError(
             f"im2col of {x} by {list(kernel)}, {list(before)} and {list(after)}"
         )
     params = {
         "kernel_size": kernel,
-        "stride": _listed(op, "strides", 2, 1),
+        "stride": op.attr("strides"),
         "padding": before,
-        "dilation": _listed(op, "dilations", 2, 1),
+        "dilation": op.attr("dilations"),
     }
     batch, channels, *rest = y.plain_dims
     flat = (batch, channels * math.prod(kernel), math.prod(rest[2:]))
@@ -317,13 +312,13 @@ _LINEAR = {1: "linear", 2: "bilinear", 3: "trilinear"}
 def _resize(e: Exporter, op: Op) -> str:
     x, y = op.inputs[0].details, op.outputs[0].details
     spatial = x.rank - 2
-    mode = str(op.attrs.get("mode", "nearest"))
-    coordinates = str(op.attrs.get("coordinates", "half_pixel"))
+    mode = op.attr("mode")
+    coordinates = op.attr("coordinates")
     name = _mode_name(op, mode, coordinates, spatial)
-    if name is None or x.plain_dims[:2] != y.plain_dims[:2] or op.attrs.get("extrapolation"):
+    if name is None or x.plain_dims[:2] != y.plain_dims[:2] or op.attr("extrapolation"):
         raise InexpressibleError(f"resize of {x} to {list(y.plain_dims)}, {mode}, {coordinates}")
     params: dict[str, Any] = {"mode": name}
-    scales = op.attrs.get("scales")
+    scales = op.attr("scales")
     if scales is not None and coordinates != "align_corners":
         floor = [math.floor(n * s) for n, s in zip(x.plain_dims, scales, strict=True)]
         if tuple(floor) != y.plain_dims or tuple(scales[:2]) != (1, 1):
@@ -333,7 +328,7 @@ def _resize(e: Exporter, op: Op) -> str:
         params["size"] = y.plain_dims[2:]
     if mode != "nearest":
         params["align_corners"] = coordinates == "align_corners"
-    if op.attrs.get("antialias"):
+    if op.attr("antialias"):
         params["antialias"] = True
     return e.call(op, "F.interpolate", **params)
 
@@ -341,16 +336,16 @@ def _resize(e: Exporter, op: Op) -> str:
 def _mode_name(op: Op, mode: str, coordinates: str, spatial: int) -> str | None:
     """PyTorch's name of a resampling mode; None if it has none."""
     if mode == "nearest":
-        rounding = str(op.attrs.get("nearest_mode", "round_prefer_floor"))
+        rounding = op.attr("nearest_mode")
         return {
             ("asymmetric", "floor"): "nearest",
             ("half_pixel", "round_prefer_ceil"): "nearest-exact",
         }.get((coordinates, rounding))
-    filtered = bool(op.attrs.get("antialias", False))
-    coefficient = float(op.attrs.get("cubic_coeff", -0.75))
+    filtered = op.attr("antialias")
+    coefficient = op.attr("cubic_coeff")
     if coordinates not in ("half_pixel", "align_corners"):
         return None
-    if filtered != bool(op.attrs.get("exclude_outside", False)):
+    if filtered != op.attr("exclude_outside"):
         return None
     if mode == "linear":
         return _LINEAR.get(spatial) if spatial == 2 or not filtered else None

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ...base.errors import InternalError, UnsupportedError, UserError
-from ...graph_ir import ops  # noqa: F401 - fills the registry
 from ...graph_ir.ir.graph import Graph, GraphTensor
 from ..shape_spec import InputSpec
 from .expression import parse_expression, unknown_functions

@@ -168,7 +168,7 @@ def _both_extremes(node: Node) -> tuple[Value, ...]:
 
 
 def _write_reduce(e: Exporter, op: Op, type_name: str) -> str:
-    x, axes, keep = op.inputs[0].details, op.axes, bool(op.attrs.get("keep_dims"))  # type: ignore[attr-defined]
+    x, axes, keep = op.inputs[0].details, op.axes, op.attr("keep_dims")  # type: ignore[attr-defined]
     params: dict[str, Any] = {"dim": axes, "keepdim": keep}
     if type_name in ("torch.sum", "torch.prod") and not x.dtype.is_float and x.dtype != S64:
         params["dtype"] = WORDS[x.dtype.name]

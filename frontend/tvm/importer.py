@@ -11,7 +11,6 @@ import numpy as np
 
 from ...base.dtypes import from_numpy
 from ...base.errors import GraphcError, InternalError, UnsupportedError, UserError
-from ...graph_ir import ops  # noqa: F401 - fills the registry
 from ...graph_ir.ir.graph import Array, Graph, GraphTensor
 from ...graph_ir.ir.logical_tensor import LogicalTensor
 from ..shape_spec import InputSpec, check_size

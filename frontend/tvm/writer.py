@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import numpy as np
-
 from ...base.errors import UnsupportedError
 from ...base.options import CompileOptions
 from ...base.printable import encodable
@@ -90,7 +88,7 @@ class _Writer:
         while f"p{number}" in self.names or f"p{number}" in self.params:
             number += 1
         name = f"p{number}"
-        self.params[name] = np.asarray(op.attrs["value"])
+        self.params[name] = op.attr("value")
         return {"op": "null", "name": name, "inputs": []}
 
     def kernel(self, op: Op) -> dict[str, Any]:

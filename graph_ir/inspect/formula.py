@@ -42,8 +42,7 @@ def elementwise_formula(op: Op) -> Term:
     if not isinstance(op, Elementwise):
         raise InternalError(f"op '{op.op_name}' is not elementwise")
     operands = [Var(str(i), x.details.dtype.accumulator) for i, x in enumerate(op.inputs)]
-    attrs = {name: op.attr(name) for name in op.row.attrs}
-    return _term(op.row.element(*operands, **attrs), {})
+    return _term(op.row.element(*operands, **op.attr_values()), {})
 
 
 def reduction_formula(op: Op, count: int) -> ReductionFormula:

@@ -53,7 +53,7 @@ def _all_ops(graph: Graph) -> Iterator[tuple[Op, Op, dict[GraphTensor, GraphTens
         if op.op_name != "fused":
             yield op, op, {}
             continue
-        body: Graph = op.attrs["graph"]
+        body: Graph = op.attr("graph")
         sources = {x.outputs[0]: y for x, y in zip(body.inputs, op.inputs, strict=True)}
         for inner in body.ops:
             yield inner, op, sources
@@ -62,4 +62,4 @@ def _all_ops(graph: Graph) -> Iterator[tuple[Op, Op, dict[GraphTensor, GraphTens
 def _ends(kernel: Op, result: GraphTensor) -> bool:
     if kernel.op_name != "fused":
         return False
-    return any(op.inputs[0] is result for op in kernel.attrs["graph"].outputs)
+    return any(op.inputs[0] is result for op in kernel.attr("graph").outputs)

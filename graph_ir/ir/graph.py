@@ -64,9 +64,8 @@ class Graph:
 
     def make_output(self, tensor: GraphTensor, name: str | None = None) -> Op:
         """Append a graph output, which callers know as `name` (default: `output`, `output_1`, ...)."""
-        op = self.make("output", (tensor,), None, name or "output")
-        op.attrs["temp.result"] = op.name if name is None else name
-        return op
+        known = {} if name is None else {"temp.result": name}
+        return self.make("output", (tensor,), known, name or "output")
 
     def unique_name(self, wanted: str) -> str:
         """`wanted`, or with a number appended if an op of that name exists; the name is then taken."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from ...base.errors import InternalError, UserError
 from .logical_tensor import LogicalTensor
+from .schema import OpSchema, schema_of_class
 
 Array = np.ndarray[Any, Any]
 
@@ -51,9 +52,12 @@ class Op:
     """
 
     kind: ClassVar[str] = "fusible"
-    input_names: ClassVar[tuple[str, ...]] = (
-        "x",
-    )  # in texts; the last one repeats, numbered, if there are more
+    schema: ClassVar[OpSchema] = OpSchema()
+    """Operands and attributes, from the members of the class and its bases."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.schema = schema_of_class(cls)
 
     def __init__(
         self, op_name: str, name: str, inputs: Sequence[GraphTensor], attrs: dict[str, Any]
@@ -61,8 +65,9 @@ class Op:
         self.op_name = op_name
         self.name = name
         self.logical_op_id = -1
-        self.attrs = attrs
         self.inputs: list[GraphTensor] = list(inputs)
+        self.schema.check_operands(self)
+        self.attrs: dict[str, Any] = self.schema.checked(self, attrs)
         details = self.infer(
             [tensor.details for tensor in inputs]
         )  # may raise: nothing is linked yet
@@ -89,14 +94,18 @@ class Op:
         self.inputs[index] = tensor
         tensor.uses.append((index, self))
 
+    def attr(self, key: str) -> Any:
+        """The value of an attribute, or its default; InternalError where the op has none of that name."""
+        return self.schema.attribute(self.op_name, key).__get__(self, type(self))
+
+    def set_attr(self, key: str, value: Any) -> None:
+        """Change an attribute, checked as `Graph.make` does; shapes are not inferred again."""
+        self.schema.attribute(self.op_name, key)
+        self.schema.put(self, key, value)
+
     def input_name(self, index: int) -> str:
         """The name of input `index` in texts and messages."""
-        last = len(self.input_names) - 1
-        return (
-            self.input_names[index]
-            if index < last or len(self.inputs) <= last + 1
-            else (f"{self.input_names[last]}_{index - last}")
-        )
+        return self.schema.input_name(index, len(self.inputs))
 
     def rule(self, rule: str, values: str, remedy: str = "") -> UserError:
         """An error in the standard form: who, rule, values, remedy."""

@@ -7,8 +7,10 @@ from typing import TypeVar
 
 from ...base.errors import UnsupportedError
 from .op import Op
+from .schema import OpSchema
 
 _CLASSES: dict[str, type[Op]] = {}
+_loaders: list[Callable[[], object]] = []
 OpClass = TypeVar("OpClass", bound="type[Op]")
 
 
@@ -24,13 +26,30 @@ def register(op_name: str) -> Callable[[OpClass], OpClass]:
     return decorate
 
 
+def load_with(loader: Callable[[], object]) -> None:
+    """Have `loader` register more ops when one is first asked for."""
+    _loaders.append(loader)
+
+
+def _load() -> None:
+    while _loaders:
+        _loaders.pop()()
+
+
 def lookup(op_name: str) -> type[Op]:
     """The class of an op name. UnsupportedError when there is none."""
+    _load()
     if op_name not in _CLASSES:
         raise UnsupportedError(f"op '{op_name}' is not in the registry")
     return _CLASSES[op_name]
 
 
+def schema_of(op_name: str) -> OpSchema:
+    """Operands and attributes of an op name. UnsupportedError when there is none."""
+    return lookup(op_name).schema
+
+
 def names() -> tuple[str, ...]:
     """Every registered op name, sorted."""
+    _load()
     return tuple(sorted(_CLASSES))

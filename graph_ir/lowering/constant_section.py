@@ -34,7 +34,7 @@ class ConstantSection:
 
     def _add(self, op: Op) -> int:
         """The offset of the constant."""
-        value, details = np.asarray(op.attrs["value"]), op.outputs[0].details
+        value, details = op.attr("value"), op.outputs[0].details
         begin = self._end + -self._end % ALIGNMENT
         end = begin + details.size_bytes
         target = self._memory[begin:end]

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Buffer, Expr, Let, Module
 from ..ir.graph import Graph
@@ -62,7 +60,7 @@ def _inlined(body: Graph, operands: Sequence[Expr]) -> tuple[list[Let], list[Exp
     for op in body.ops:
         if op.op_name == "constant":
             details = op.outputs[0].details
-            value = t.const(np.asarray(op.attrs["value"]).item(), details.dtype)
+            value = t.const(op.attr("value").item(), details.dtype)
             given[op.outputs[0]] = lambda _, value=value: value
     values = GroupValues({}, given, "body")
     results = [values.read(op.inputs[0])(()) for op in body.outputs]

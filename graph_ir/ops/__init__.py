@@ -1,4 +1,4 @@
-"""One op family per file: shapes, dtypes, reference, computation. Importing this package fills the registry.
+"""One file per op family. Importing this package registers the ops.
 
 May import: ir and the rooms below graph_ir; never how ops run.
 """

@@ -11,8 +11,9 @@ from ...base.dtypes import DType, from_numpy
 from ...tensor_ir import builder as t
 from ...tensor_ir.intrinsics import INTRINSICS
 from ...tensor_ir.nodes import Expr
+from ..ir.attributes import ChoiceAttr, FloatAttr, NumberAttr, optional
 from ..ir.logical_tensor import LogicalTensor
-from .elementwise import FLOAT, NUMBER, REQUIRED, Elementwise, Row, define
+from .elementwise import FLOAT, NUMBER, Elementwise, Row, define
 from .elementwise_unary import absolute, sigmoid
 
 SELU_ALPHA = 1.6732632423543772
@@ -131,12 +132,15 @@ def _hard_sigmoid_ref(x: Any, alpha: float, beta: float) -> Any:
 
 ROWS = (
     Row("leaky_relu", "x where x >= 0, else alpha * x.", _leaky_relu, lambda x, alpha: _prelu_ref(x, alpha), FLOAT,
-        attrs={"alpha": 0.01}),
-    Row("elu", "x where x >= 0, else alpha * (exp(x) - 1).", _elu, _elu_ref, FLOAT, attrs={"alpha": 1.0}),
+        attrs={"alpha": FloatAttr("slope below 0", default=0.01)}),
+    Row("elu", "x where x >= 0, else alpha * (exp(x) - 1).", _elu, _elu_ref, FLOAT,
+        attrs={"alpha": FloatAttr("minus the limit far below 0", default=1.0)}),
     Row("selu", "gamma * elu(x, alpha).", _selu, lambda x, alpha, gamma: gamma * _elu_ref(x, alpha), FLOAT,
-        attrs={"alpha": SELU_ALPHA, "gamma": SELU_GAMMA}),
+        attrs={"alpha": FloatAttr("that of elu", default=SELU_ALPHA),
+               "gamma": FloatAttr("scale", default=SELU_GAMMA)}),
     Row("hard_sigmoid", "alpha * x + beta clamped to [0, 1]. Frameworks differ in alpha, so it must be given.",
-        _hard_sigmoid, _hard_sigmoid_ref, FLOAT, attrs={"alpha": REQUIRED, "beta": 0.5}),
+        _hard_sigmoid, _hard_sigmoid_ref, FLOAT,
+        attrs={"alpha": FloatAttr("slope"), "beta": FloatAttr("value at 0", default=0.5)}),
     Row("hard_swish", "x * hard_sigmoid(x, 1/6, 1/2).", _hard_swish, lambda x: x * _hard_sigmoid_ref(x, 1 / 6, 0.5),
         FLOAT),
     Row("silu", "x * sigmoid(x), also called swish.", _silu, lambda x: x * _sigmoid_ref(x), FLOAT),
@@ -156,17 +160,6 @@ def _clamp_ref(x: Any, min: float | None, max: float | None) -> Any:
     return raised if high is None else np.minimum(raised, x.dtype.type(high))
 
 
-class _Gelu(Elementwise):
-    """Base of gelu: checks the requested formula."""
-
-    def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
-        """The input's shape and dtype."""
-        outputs = super().infer(inputs)
-        if self.attr("approximate") not in ("none", "tanh"):
-            raise self.rule("approximate must be 'none' or 'tanh'", f"'{self.attr('approximate')}'")
-        return outputs
-
-
 class _Clamp(Elementwise):
     """Base of clamp: checks the bounds."""
 
@@ -181,12 +174,11 @@ class _Clamp(Elementwise):
 
 
 Gelu = define(
-    Row("gelu", "x * P(X <= x) of the normal distribution; approximate: 'none' (erf) or 'tanh'.", _gelu, _gelu_ref,
-        FLOAT, attrs={"approximate": "none"}),
-    _Gelu,
+    Row("gelu", "x * P(X <= x) of the normal distribution.", _gelu, _gelu_ref, FLOAT,
+        attrs={"approximate": ChoiceAttr("none: by erf; tanh: by tanh of a cubic", "none", "tanh")}),
 )  # fmt: skip
 Clamp = define(
     Row("clamp", "min(max(x, min), max); a bound may be none; NaN stays NaN.", _clamp, _clamp_ref, NUMBER,
-        attrs={"min": None, "max": None}),
+        attrs={"min": optional(NumberAttr("lower bound")), "max": optional(NumberAttr("upper bound"))}),
     _Clamp,
 )  # fmt: skip

@@ -7,41 +7,31 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...base.dtypes import S64
+from ..ir.attributes import BoolAttr
+from ..ir.axis_attributes import AxisAttr
 from ..ir.graph import Array, Graph, GraphTensor
 from ..ir.logical_tensor import LogicalTensor
 from ..ir.op_kinds import CompositeOp
+from ..ir.operands import Operand
 from ..ir.registry import register
-from .axes import normal_axis
 from .compose import Composer
 
 
 class _ArgReduce(CompositeOp):
-    """attrs: `axis` (default 0), `keep_dims`, `last` (the last of equal elements, not the first). s64 output.
-
-    NaN counts as the extreme, as in NumPy.
-    """
+    """s64 output. NaN counts as the extreme, as in NumPy."""
 
     reduction: ClassVar[str]
-
-    @property
-    def axis(self) -> int:
-        """The searched axis, not negative."""
-        return normal_axis(self, self.attrs.get("axis", 0), self.inputs[0].details.rank)
-
-    @property
-    def last(self) -> bool:
-        """Whether the last of several equal elements is meant."""
-        return bool(self.attrs.get("last", False))
+    x = Operand()
+    axis = AxisAttr("the searched axis", default=0)
+    keep_dims = BoolAttr("whether the axis stays, with size 1")
+    last = BoolAttr("whether the last of equal elements is meant, not the first")
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
         """The input without the axis, or with size 1 there."""
-        if len(inputs) != 1:
-            raise self.rule("inputs must be x", f"{len(inputs)} inputs")
-        (x,) = inputs
-        axis = normal_axis(self, self.attrs.get("axis", 0), x.rank)
+        (x,), axis = inputs, self.axis
         if not x.plain_dims[axis]:
             raise self.rule(f"axis {axis} must have elements", str(x))
-        middle = (1,) if self.attrs.get("keep_dims", False) else ()
+        middle = (1,) if self.keep_dims else ()
         return [LogicalTensor(S64, (*x.plain_dims[:axis], *middle, *x.plain_dims[axis + 1 :]))]
 
     def reference(self, inputs: list[Array]) -> list[Array]:
@@ -62,7 +52,6 @@ class _ArgReduce(CompositeOp):
         make = Composer(graph, self)
         (x,), axis = self.inputs, self.axis
         size = x.details.plain_dims[axis]
-        keep_dims = bool(self.attrs.get("keep_dims", False))
         hit = make("eq", x, make(self.reduction, x, axes=(axis,), keep_dims=True))
         if x.details.dtype.is_float:
             hit = make("or", hit, make("isnan", x))
@@ -74,7 +63,7 @@ class _ArgReduce(CompositeOp):
         nowhere = make.scalar(-1 if self.last else size, S64)
         found_positions = make("select", hit, positions, nowhere)
         search = "reduce_max" if self.last else "reduce_min"
-        return [make(search, found_positions, axes=(axis,), keep_dims=keep_dims)]
+        return [make(search, found_positions, axes=(axis,), keep_dims=self.keep_dims)]
 
 
 @register("arg_max")

@@ -5,37 +5,32 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from ...base.dtypes import BOOL, DType, by_name
+from ...base.dtypes import BOOL
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Expr
+from ..ir.attributes import DTypeAttr
 from ..ir.computation import Computation, Index, Pointwise, Read
 from ..ir.graph import Array
 from ..ir.logical_tensor import LogicalTensor
 from ..ir.op_kinds import FusibleOp
+from ..ir.operands import Operand
 from ..ir.registry import register
 
 
 @register("bitcast")
 class Bitcast(FusibleOp):
-    """x with its bits read as `dtype`, a name such as "u32", of as many bits; bool takes no part.
+    """x with its bits read as a dtype of as many bits; bool takes no part.
 
     A NaN of a 16-bit float may lose its payload on the way.
     """
 
     elementwise: ClassVar[bool] = True
 
-    @property
-    def dtype(self) -> DType:
-        """The output's element type."""
-        given = self.attrs.get("dtype")
-        if not isinstance(given, str):
-            raise self.rule("attribute 'dtype' must name a dtype", repr(given))
-        return by_name(given)
+    x = Operand()
+    dtype = DTypeAttr("the output's element type")
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
         """The input's shape in the new dtype."""
-        if len(inputs) != 1:
-            raise self.rule("inputs must be x", f"{len(inputs)} inputs")
         source, target = inputs[0].dtype, self.dtype
         if BOOL in (source, target) or source.bits != target.bits:
             raise self.rule("dtype must have as many bits as x", f"{source} and {target}")

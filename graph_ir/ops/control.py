@@ -10,7 +10,9 @@ from typing import ClassVar
 
 from ...base.dtypes import BOOL, S64
 from ..ir.graph import Array, Graph, Op
+from ..ir.graph_attributes import GraphAttr, GraphsAttr
 from ..ir.logical_tensor import LogicalTensor
+from ..ir.operands import Operand, VariadicOperand
 from ..ir.registry import register
 
 
@@ -39,21 +41,17 @@ class ControlOp(Op):
 class Case(ControlOp):
     """Run branch `index` on the other inputs, or the last branch if the index is out of range.
 
-    attrs: `branches`, graphs of the same inputs (all but the index) and the same outputs. The index is an s64[].
+    The branches have the same inputs (all but the index) and the same outputs.
     """
 
-    input_names: ClassVar[tuple[str, ...]] = ("index", "x")
-
-    @property
-    def branches(self) -> tuple[Graph, ...]:
-        """The subgraphs."""
-        branches: tuple[Graph, ...] = self.attrs["branches"]
-        return branches
+    index = Operand("s64[]")
+    x = VariadicOperand("the inputs of each branch")
+    branches = GraphsAttr("graphs of the same inputs and outputs")
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
-        """The result types of all branches."""
-        if not inputs or _plain(inputs[0]) != LogicalTensor(S64, ()):
-            raise self.rule("the index must be s64[]", _listed(inputs[:1]) or "no inputs")
+        """What all branches return."""
+        if _plain(inputs[0]) != LogicalTensor(S64, ()):
+            raise self.rule("the index must be s64[]", str(inputs[0]))
         if not self.branches:
             raise self.rule("there must be a branch", "none")
         first = self.signature(self.branches[0])[1]
@@ -83,21 +81,13 @@ class Case(ControlOp):
 class While(ControlOp):
     """Run `body` while `condition` holds; return the final state.
 
-    attrs: `condition`, a graph that returns a bool[], and `body`. Both take all inputs; the body returns new values for
-    the first of them, the state; the rest is loop-invariant.
+    Both graphs take all inputs; the body returns new values for the first of them, the state, and the rest stays the
+    same for all rounds.
     """
 
-    @property
-    def condition(self) -> Graph:
-        """The subgraph that decides whether there is another iteration."""
-        graph: Graph = self.attrs["condition"]
-        return graph
-
-    @property
-    def body(self) -> Graph:
-        """The subgraph of one iteration."""
-        graph: Graph = self.attrs["body"]
-        return graph
+    x = VariadicOperand("the first state, then what stays the same")
+    condition = GraphAttr("returns a bool[]: whether there is another round")
+    body = GraphAttr("one round")
 
     @property
     def carried(self) -> int:

@@ -4,38 +4,42 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Cast, Expr
+from ..ir.attributes import BoolAttr, IntAttr
+from ..ir.axis_attributes import IntsAttr
 from ..ir.computation import Computation, Index, Pointwise, Read, Reduction
 from ..ir.graph import Array, Graph, GraphTensor, Op
 from ..ir.logical_tensor import LogicalTensor
 from ..ir.op_kinds import CompositeOp, FusibleOp
+from ..ir.operands import Operand
 from ..ir.reference import narrow, widen
 from ..ir.registry import register
 from .compose import Composer
 from .movement import Movement
-from .window import Window, window_of
+from .window import Window, WindowAttr, Windowed, window_of
 
 
 @register("convolution")
-class Convolution(FusibleOp):
+class Convolution(Windowed, FusibleOp):
     """y[n, o, p...] = sum over c, k... of x[n, group of o + c, p * stride + k * dilation - before] * w[o, c, k...].
 
-    x [N, C, sizes...], w [O, C / groups, kernel...] of one dtype; padding is zeros. attrs, all optional: `strides`,
-    `dilations`, `before`, `after` (one entry per spatial axis), `groups` (1). 16-bit floats accumulate in f32,
-    integers wrap.
+    x [N, C, sizes...], w [O, C / groups, kernel...] of one dtype; padding is zeros. 16-bit floats accumulate in
+    f32, integers wrap.
     """
 
-    input_names: ClassVar[tuple[str, ...]] = ("x", "w")
+    x = Operand("image [N, C, sizes...]")
+    w = Operand("weights [O, C / groups, kernel...]")
+    groups = IntAttr("runs of channels that do not mix", default=1)
 
     @property
-    def groups(self) -> int:
-        """Number of runs of channels that do not mix."""
-        return int(self.attrs.get("groups", 1))
+    def window_rank(self) -> int:
+        """The spatial axes of the image."""
+        return self.x.details.rank - 2
 
     @property
     def window(self) -> Window:
@@ -122,8 +126,6 @@ def _zero(value: Expr) -> Expr:
 
 def _checked(op: Op, inputs: Sequence[LogicalTensor]) -> tuple[LogicalTensor, LogicalTensor]:
     """x and w, of one dtype and of one rank, which is at least 3."""
-    if len(inputs) != 2:
-        raise op.rule("inputs must be x, w", f"{len(inputs)} inputs")
     x, w = inputs
     if x.dtype != w.dtype:
         raise op.rule(
@@ -138,19 +140,22 @@ def _checked(op: Op, inputs: Sequence[LogicalTensor]) -> tuple[LogicalTensor, Lo
 
 
 @register("convolution_transpose")
-class ConvolutionTranspose(CompositeOp):
-    """The adjoint of `convolution`: each element of x adds w, scaled by the element, at `strides` times its position.
+class ConvolutionTranspose(Windowed, CompositeOp):
+    """The adjoint of `convolution`: each element of x adds w, scaled by it, at `strides` times its place.
 
     x [N, C, sizes...], w [C, O / groups, kernel...]; result [N, O, (size - 1) * stride + extent - before - after +
-    output_padding]. attrs as of `convolution`, and `output_padding` (0, below the stride or the dilation).
+    output_padding].
     """
 
-    input_names: ClassVar[tuple[str, ...]] = ("x", "w")
+    x = Operand("image [N, C, sizes...]")
+    w = Operand("weights [C, O / groups, kernel...]")
+    groups = IntAttr("runs of channels that do not mix", default=1)
+    output_padding = WindowAttr("added to the sizes, below the stride or dilation", default=0)
 
     @property
-    def groups(self) -> int:
-        """Number of runs of channels that do not mix."""
-        return int(self.attrs.get("groups", 1))
+    def window_rank(self) -> int:
+        """The spatial axes of the image."""
+        return self.x.details.rank - 2
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
         """[N, O, sizes...]."""
@@ -244,16 +249,16 @@ class ConvolutionTranspose(CompositeOp):
         if min(x[2:]) < 1:
             raise self.rule("the spatial axes must have elements", str(list(x[2:])))
         window = window_of(self, kernel, one)
-        given = self.attrs.get("output_padding") or (0,) * len(kernel)
-        if len(given) != len(kernel) or any(
+        extra = self.output_padding
+        if any(
             not 0 <= e < max(s, d)
-            for e, s, d in zip(given, window.strides, window.dilations, strict=False)
+            for e, s, d in zip(extra, window.strides, window.dilations, strict=True)
         ):
             raise self.rule(
                 "output_padding must be below the stride or the dilation on each spatial axis",
-                f"{list(given)} with strides {list(window.strides)}",
+                f"{list(extra)} with strides {list(window.strides)}",
             )
-        return window, tuple(int(e) for e in given)
+        return window, extra
 
     def _sizes(self, x: Sequence[int], window: Window, extra: Sequence[int]) -> tuple[int, ...]:
         return tuple(
@@ -284,11 +289,20 @@ def _spread(make: Composer, x: GraphTensor, strides: Sequence[int]) -> GraphTens
 
 
 @register("im2col")
-class Im2col(Movement):
+class Im2col(Windowed, Movement):
     """Copy x [N, C, sizes...] to [N, C, kernel..., positions...]: the input elements under each position of the window.
 
-    attrs: `kernel`, and those of `convolution` except `groups`; padding is zeros.
+    Padding is zeros.
     """
+
+    x = Operand("[N, C, sizes...]")
+    kernel = IntsAttr("sizes of the window over the last axes", least=1)
+    ceil_mode = BoolAttr("whether a last window that begins inside but ends outside counts")
+
+    @property
+    def window_rank(self) -> int:
+        """Entries of the kernel."""
+        return len(self.kernel)
 
     @property
     def window(self) -> Window:
@@ -296,12 +310,12 @@ class Im2col(Movement):
         return self._window(self.inputs[0].details)
 
     def _window(self, x: LogicalTensor) -> Window:
-        kernel = self.integers("kernel")
+        kernel = self.kernel
         if x.rank < len(kernel):
             raise self.rule("kernel must not have more entries than x has axes", f"{list(kernel)}")
-        return window_of(self, kernel, x.plain_dims[x.rank - len(kernel) :])
+        return window_of(self, kernel, x.plain_dims[x.rank - len(kernel) :], self.ceil_mode)
 
-    def shape(self, inputs: Sequence[LogicalTensor]) -> tuple[int, ...]:
+    def result_dims(self, inputs: Sequence[LogicalTensor]) -> tuple[int, ...]:
         """Leading axes, window axes, window positions."""
         (x,) = inputs
         window = self._window(x)

@@ -10,6 +10,7 @@ from ..ir.computation import Computation, Index, Pointwise, Read
 from ..ir.graph import Array
 from ..ir.logical_tensor import LogicalTensor
 from ..ir.op_kinds import FusibleOp
+from ..ir.operands import Operand
 from ..ir.registry import register
 
 
@@ -18,11 +19,10 @@ class Copy(FusibleOp):
     """y = x, written to separate memory. Inserted where the caller's buffer must not be shared."""
 
     elementwise: ClassVar[bool] = True
+    x = Operand()
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
         """The input's type and shape."""
-        if len(inputs) != 1:
-            raise self.rule("inputs must be x", f"{len(inputs)} inputs")
         return [LogicalTensor(inputs[0].dtype, inputs[0].plain_dims)]
 
     def reference(self, inputs: list[Array]) -> list[Array]:

@@ -7,7 +7,8 @@ import numpy as np
 from ...base.dtypes import F64
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Expr
-from .elementwise import FLOAT, REQUIRED, Row, define
+from ..ir.attributes import FloatAttr
+from .elementwise import FLOAT, Row, define
 
 
 def reciprocal_parts(divisor: float) -> tuple[float, float]:
@@ -40,6 +41,6 @@ DIV_CONSTANT = define(
         _quotient,
         lambda x, divisor: x / divisor,
         FLOAT,
-        attrs={"divisor": REQUIRED},
+        attrs={"divisor": FloatAttr("what is divided by")},
     )
 )

@@ -14,10 +14,12 @@ import numpy as np
 from ...base.dtypes import DType
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Expr
+from ..ir.attributes import Attribute
 from ..ir.computation import Computation, Index, Pointwise, Read
 from ..ir.graph import Array
 from ..ir.logical_tensor import LogicalTensor
 from ..ir.op_kinds import FusibleOp
+from ..ir.operands import Operand
 from ..ir.reference import narrow, widen
 from ..ir.registry import register
 
@@ -28,9 +30,6 @@ INTEGER = ("int", "uint")
 BITS = ("int", "uint", "bool")
 ANY = ("float", "int", "uint", "bool")
 
-REQUIRED = object()
-"""Default of an attribute that has none."""
-
 
 @dataclass(frozen=True)
 class Row:
@@ -38,7 +37,7 @@ class Row:
 
     `element(*operands, **attrs)` is the value of one output element, 16-bit floats being f32; `reference` the same on
     arrays, floats being float64. `accepts` are the dtype kinds of the operands, which agree in dtype; the output has
-    that dtype, or `result`. `conditions` counts the leading operands that are bool instead. `attrs` holds defaults.
+    that dtype, or `result`. `conditions` counts the leading operands that are bool instead; `attrs` are by name.
     """
 
     name: str
@@ -47,7 +46,7 @@ class Row:
     reference: Callable[..., Any]
     accepts: tuple[str, ...] = ANY
     inputs: tuple[str, ...] = ("x",)
-    attrs: Mapping[str, Any] = field(default_factory=dict)
+    attrs: Mapping[str, Attribute[Any]] = field(default_factory=dict)
     result: DType | None = None
     conditions: int = 0
 
@@ -60,25 +59,19 @@ class Elementwise(FusibleOp):
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
         """The broadcast shape in the operands' dtype, or the row's own."""
-        self._check_attrs()
-        self._check_count(inputs)
         dtype = self._operand_dtype(inputs)
         return [LogicalTensor(self.row.result or dtype, self._shape(inputs))]
-
-    def attr(self, name: str) -> Any:
-        """The value of an attribute, or its default."""
-        return self.attrs.get(name, self.row.attrs[name])
 
     def reference(self, inputs: list[Array]) -> list[Array]:
         """The row's formula, floats computed in float64 and rounded once."""
         with np.errstate(all="ignore"):
-            value = self.row.reference(*(widen(x) for x in inputs), **self._attr_values())
+            value = self.row.reference(*(widen(x) for x in inputs), **self.attr_values())
         return [narrow(value, self.outputs[0].details.dtype)]
 
     def computation(self) -> Computation:
         """The row's expression on one element of each input."""
         dims = [x.details.plain_dims for x in self.inputs]
-        row, attrs = self.row, self._attr_values()
+        row, attrs = self.row, self.attr_values()
 
         def element(reads: Sequence[Read], index: Index) -> Expr:
             operands = [
@@ -88,21 +81,9 @@ class Elementwise(FusibleOp):
 
         return Pointwise(element)
 
-    def _attr_values(self) -> dict[str, Any]:
+    def attr_values(self) -> dict[str, Any]:
+        """Every attribute of the row, defaults included."""
         return {name: self.attr(name) for name in self.row.attrs}
-
-    def _check_attrs(self) -> None:
-        known = self.row.attrs
-        for name in self.attrs:
-            if name not in known and not name.startswith("temp."):
-                raise self.rule(f"attributes are {', '.join(known) or 'not taken'}", f"'{name}'")
-        for name in known:
-            if self.attr(name) is REQUIRED:
-                raise self.rule(f"attribute '{name}' must be given", f"only {sorted(self.attrs)}")
-
-    def _check_count(self, inputs: Sequence[LogicalTensor]) -> None:
-        if len(inputs) != len(self.row.inputs):
-            raise self.rule(f"inputs must be {', '.join(self.row.inputs)}", f"{len(inputs)} inputs")
 
     def _operand_dtype(self, inputs: Sequence[LogicalTensor]) -> DType:
         row = self.row
@@ -133,9 +114,10 @@ def define(row: Row, base: type[Elementwise] = Elementwise) -> type[Elementwise]
     name = "".join(part.capitalize() for part in row.name.split("_"))
     members = {
         "row": row,
-        "input_names": row.inputs,
+        **{name: Operand() for name in row.inputs},
+        **row.attrs,
         "__doc__": row.meaning,
-        "__module__": __name__,
+        "__module__": base.__module__,
     }
     return register(row.name)(type(name, (base,), members))
 

@@ -11,8 +11,8 @@ from ...base.dtypes import F32, F64
 from ...tensor_ir import builder as t
 from ...tensor_ir.intrinsics import INTRINSICS
 from ...tensor_ir.nodes import Expr
-from ..ir.logical_tensor import LogicalTensor
-from .elementwise import BITS, FLOAT, INTEGER, NUMBER, Elementwise, Row, define
+from ..ir.attributes import ChoiceAttr
+from .elementwise import BITS, FLOAT, INTEGER, NUMBER, Row, define
 from .elementwise_unary import absolute
 
 
@@ -157,27 +157,13 @@ BINARY = {row.name: define(row) for row in ROWS}
 """The class of each op of this family without attributes."""
 
 
-class _Rounded(Elementwise):
-    """Base of div and mod: checks the requested rounding."""
-
-    def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
-        """The broadcast shape in the inputs' dtype."""
-        outputs = super().infer(inputs)
-        (name,) = self.row.attrs
-        if self.attr(name) not in ("floor", "trunc"):
-            raise self.rule(f"{name} must be 'floor' or 'trunc'", f"'{self.attr(name)}'")
-        return outputs
-
-
 Div = define(
     Row("div", "a / b; integers round to minus infinity, or to 0 with rounding='trunc'; x / 0 is 0 for integers.",
-        divide, _div_ref, NUMBER, AB, {"rounding": "floor"}),
-    _Rounded,
+        divide, _div_ref, NUMBER, AB, {"rounding": ChoiceAttr("of integers", "floor", "trunc")}),
 )  # fmt: skip
 Mod = define(
     Row("mod",
         "What a / b leaves: with the sign of b, or of a with sign='trunc'; x mod 0 is 0 for integers, NaN for floats. "
         "Floats are exact while the quotient is below 2**53.",
-        _mod, _mod_ref, NUMBER, AB, {"sign": "floor"}),
-    _Rounded,
+        _mod, _mod_ref, NUMBER, AB, {"sign": ChoiceAttr("floor: that of b; trunc: that of a", "floor", "trunc")}),
 )  # fmt: skip

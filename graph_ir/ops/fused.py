@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from ..ir.graph import Array, Graph, Op
+from ..ir.graph import Array, Op
+from ..ir.graph_attributes import GraphAttr
 from ..ir.logical_tensor import LogicalTensor
+from ..ir.operands import VariadicOperand
 from ..ir.registry import register
 
 
 @register("fused")
 class Fused(Op):
-    """A group of ops that become one loop nest. attrs: `graph`, whose inputs and outputs are this op's, in order."""
+    """A group of ops that become one loop nest."""
 
     kind: ClassVar[str] = "fused"
-
-    @property
-    def graph(self) -> Graph:
-        """The subgraph."""
-        graph: Graph = self.attrs["graph"]
-        return graph
+    x = VariadicOperand("the inputs of the graph")
+    graph = GraphAttr("its inputs and outputs are this op's, in order")
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
         """The tensors the subgraph's outputs carry."""

@@ -3,45 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 import numpy as np
 
 from ...base.dtypes import S64
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Expr
+from ..ir.axis_attributes import AxisAttr
 from ..ir.computation import Computation, Index, Pointwise, Read
 from ..ir.graph import Array
 from ..ir.logical_tensor import LogicalTensor
+from ..ir.operands import Operand
 from ..ir.registry import register
-from .axes import normal_axis
 from .movement import Movement
 
 
 @register("gather")
 class Gather(Movement):
-    """np.take: axis `axis` of x (default 0) replaced by the axes of `indices`.
+    """np.take: axis `axis` of x replaced by the axes of `indices`.
 
     Indices are integers, negative ones count from the back; out-of-range ones are clamped to the nearest valid one.
     """
 
-    input_names: ClassVar[tuple[str, ...]] = ("x", "indices")
-    input_count: ClassVar[int | None] = 2
+    x = Operand()
+    indices = Operand("integers")
+    axis = AxisAttr("the axis indices point into", default=0)
 
-    @property
-    def axis(self) -> int:
-        """The axis indices point into, not negative."""
-        return self._axis(self.inputs[0].details.rank)
-
-    def _axis(self, rank: int) -> int:
-        return normal_axis(self, self.attrs.get("axis", 0), rank)
-
-    def shape(self, inputs: Sequence[LogicalTensor]) -> tuple[int, ...]:
-        """x's shape with the axis replaced by the shape of `indices`."""
+    def result_dims(self, inputs: Sequence[LogicalTensor]) -> tuple[int, ...]:
+        """x's shape with the shape of `indices` in place of the axis."""
         x, indices = inputs
         if indices.dtype.kind not in ("int", "uint"):
             raise self.rule("indices must be integers", str(indices.dtype), "insert a cast")
-        axis = self._axis(x.rank)
+        axis = self.axis
         if not x.plain_dims[axis] and indices.elements:
             raise self.rule(
                 f"axis {axis} must have elements to gather", f"{x} and {indices.elements} indices"

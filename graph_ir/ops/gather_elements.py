@@ -3,43 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 import numpy as np
 
 from ...base.dtypes import S64
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Expr
+from ..ir.axis_attributes import AxisAttr
 from ..ir.computation import Computation, Index, Pointwise, Read
 from ..ir.graph import Array
 from ..ir.logical_tensor import LogicalTensor
+from ..ir.operands import Operand
 from ..ir.registry import register
-from .axes import normal_axis
 from .movement import Movement
 
 
 @register("gather_elements")
 class GatherElements(Movement):
-    """out[i0, .., i_axis, ..] = x[i0, .., indices[i0, ..], ..] along `axis` (default 0); the shape of `indices`.
+    """out[i0, .., i_axis, ..] = x[i0, .., indices[i0, ..], ..] along `axis`; the shape of `indices`.
 
     Indices are integers, negative ones count from the back; out-of-range ones are clamped to the nearest valid one. The
     other axes of `indices` may be shorter than those of x.
     """
 
-    input_names: ClassVar[tuple[str, ...]] = ("x", "indices")
-    input_count: ClassVar[int | None] = 2
+    x = Operand()
+    indices = Operand("integers")
+    axis = AxisAttr("the axis indices point into", default=0)
 
-    @property
-    def axis(self) -> int:
-        """The axis indices point into, not negative."""
-        return normal_axis(self, self.attrs.get("axis", 0), self.inputs[0].details.rank)
-
-    def shape(self, inputs: Sequence[LogicalTensor]) -> tuple[int, ...]:
+    def result_dims(self, inputs: Sequence[LogicalTensor]) -> tuple[int, ...]:
         """The shape of `indices`."""
         x, indices = inputs
         if indices.dtype.kind not in ("int", "uint"):
             raise self.rule("indices must be integers", str(indices.dtype), "insert a cast")
-        axis = normal_axis(self, self.attrs.get("axis", 0), x.rank)
+        axis = self.axis
         others = zip(x.plain_dims, indices.plain_dims, strict=False)
         fits = all(i == axis or size <= full for i, (full, size) in enumerate(others))
         if indices.rank != x.rank or not fits:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 import numpy as np
 
@@ -11,10 +10,12 @@ from ...base.contraction import Contraction, accumulator_of
 from ...base.dtypes import F32
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Cast, Expr
+from ..ir.attributes import BoolAttr
 from ..ir.computation import Computation, Index, Read, Reduction
 from ..ir.graph import Array
 from ..ir.logical_tensor import LogicalTensor
 from ..ir.op_kinds import TunableOp
+from ..ir.operands import Operand
 from ..ir.registry import register
 
 
@@ -22,21 +23,13 @@ from ..ir.registry import register
 class MatmulCore(TunableOp):
     """C[..., m, n] = sum over k of A[..., m, k] * B[..., k, n]; batch axes broadcast as in NumPy.
 
-    attrs: `transpose_a`, `transpose_b` (bool): the last two axes of that input are swapped before the product.
     16-bit floats accumulate in f32, integers wrap in their own type.
     """
 
-    input_names: ClassVar[tuple[str, ...]] = ("a", "b")
-
-    @property
-    def transpose_a(self) -> bool:
-        """Whether A is given as [..., k, m]."""
-        return bool(self.attrs.get("transpose_a", False))
-
-    @property
-    def transpose_b(self) -> bool:
-        """Whether B is given as [..., n, k]."""
-        return bool(self.attrs.get("transpose_b", False))
+    a = Operand("[..., m, k]")
+    b = Operand("[..., k, n]")
+    transpose_a = BoolAttr("whether A is given as [..., k, m]")
+    transpose_b = BoolAttr("whether B is given as [..., n, k]")
 
     @property
     def sizes(self) -> tuple[int, int, int]:
@@ -70,8 +63,6 @@ class MatmulCore(TunableOp):
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
         """[..., m, n] of the common dtype."""
-        if len(inputs) != 2:
-            raise self.rule("inputs must be a, b", f"{len(inputs)} inputs")
         a, b = inputs
         if a.dtype != b.dtype:
             raise self.rule(

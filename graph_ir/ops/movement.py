@@ -3,36 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Expr
+from ..ir.attributes import FormatAttr
+from ..ir.axis_attributes import AxisAttr, IntsAttr, PermutationAttr, rank_of_first
 from ..ir.computation import Computation, Index, Pointwise, Read
-from ..ir.format import Format
 from ..ir.graph import Array
 from ..ir.logical_tensor import LogicalTensor
 from ..ir.op_kinds import FusibleOp
+from ..ir.operands import Operand, VariadicOperand
 from ..ir.registry import register
-from .axes import normal_axis
 from .elementwise import broadcast_index
 
 
 class Movement(FusibleOp):
     """Base: output element i is one input element, unchanged."""
 
-    input_count: ClassVar[int | None] = 1
-
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
         """The first input's dtype in the moved shape."""
-        if self.input_count is not None and len(inputs) != self.input_count:
-            raise self.rule(
-                f"inputs must be {', '.join(self.input_names)}", f"{len(inputs)} inputs"
-            )
-        return [LogicalTensor(inputs[0].dtype, self.shape(inputs))]
+        return [LogicalTensor(inputs[0].dtype, self.result_dims(inputs))]
 
-    def shape(self, inputs: Sequence[LogicalTensor]) -> tuple[int, ...]:
+    def result_dims(self, inputs: Sequence[LogicalTensor]) -> tuple[int, ...]:
         """Shape of the output."""
         return inputs[0].plain_dims
 
@@ -40,32 +35,13 @@ class Movement(FusibleOp):
         """Nothing is computed."""
         return 0.0
 
-    def integers(self, name: str, count: int | None = None) -> tuple[int, ...]:
-        """Attribute `name` as a tuple of ints, of length `count` if given."""
-        value: Any = self.attrs.get(name)
-        is_list = isinstance(value, (tuple, list)) and all(
-            isinstance(i, (int, np.integer)) for i in value
-        )
-        if not is_list:
-            raise self.rule(f"attribute '{name}' must be a list of integers", repr(value))
-        if count is not None and len(value) != count:
-            raise self.rule(
-                f"{name} must have one entry for each of the {count} axes", str(list(value))
-            )
-        return tuple(int(i) for i in value)
-
 
 @register("reorder")
 class Reorder(Movement):
-    """The same tensor in another layout. attrs: `format` (Format)."""
+    """The same tensor in another layout."""
 
-    @property
-    def format(self) -> Format:
-        """Layout of the output."""
-        value = self.attrs.get("format")
-        if not isinstance(value, Format):
-            raise self.rule("attribute 'format' must be a layout", repr(value))
-        return value
+    x = Operand()
+    format = FormatAttr("that of the output")
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
         """The input in the wanted format."""
@@ -85,23 +61,14 @@ class Reorder(Movement):
 
 @register("transpose")
 class Transpose(Movement):
-    """Axes permuted. attrs: `perm`: output axis i is input axis perm[i]."""
+    """Axes permuted."""
 
-    @property
-    def perm(self) -> tuple[int, ...]:
-        """The permutation, none negative."""
-        return self._perm(self.inputs[0].details.rank)
+    x = Operand()
+    perm = PermutationAttr("output axis i is input axis perm[i]")
 
-    def _perm(self, rank: int) -> tuple[int, ...]:
-        given = self.integers("perm", rank)
-        perm = tuple(normal_axis(self, axis, rank) for axis in given)
-        if len(set(perm)) != rank:
-            raise self.rule(f"perm must name each of the {rank} axes once", str(list(given)))
-        return perm
-
-    def shape(self, inputs: Sequence[LogicalTensor]) -> tuple[int, ...]:
+    def result_dims(self, inputs: Sequence[LogicalTensor]) -> tuple[int, ...]:
         """The input's sizes, permuted."""
-        return tuple(inputs[0].plain_dims[axis] for axis in self._perm(inputs[0].rank))
+        return tuple(inputs[0].plain_dims[axis] for axis in self.perm)
 
     def reference(self, inputs: list[Array]) -> list[Array]:
         """np.transpose."""
@@ -119,13 +86,15 @@ class Transpose(Movement):
 
 @register("broadcast")
 class Broadcast(Movement):
-    """x repeated along new axes and axes of size 1, as np.broadcast_to. attrs: `shape`."""
+    """x repeated along new axes and axes of size 1, as np.broadcast_to."""
 
     elementwise: ClassVar[bool] = True
+    x = Operand()
+    shape = IntsAttr("sizes of the result")
 
-    def shape(self, inputs: Sequence[LogicalTensor]) -> tuple[int, ...]:
+    def result_dims(self, inputs: Sequence[LogicalTensor]) -> tuple[int, ...]:
         """The wanted shape."""
-        shape, dims = self.integers("shape"), inputs[0].plain_dims
+        shape, dims = self.shape, inputs[0].plain_dims
         tail = shape[len(shape) - len(dims) :] if len(shape) >= len(dims) else ()
         fits = len(tail) == len(dims) and all(d in (1, s) for d, s in zip(dims, tail, strict=True))
         if not fits or any(size < 0 for size in shape):
@@ -144,23 +113,14 @@ class Broadcast(Movement):
 
 @register("concat")
 class Concat(Movement):
-    """Inputs concatenated along an axis. attrs: `axis`."""
+    """Inputs one after the other along an axis."""
 
-    input_count: ClassVar[int | None] = None
-
-    @property
-    def axis(self) -> int:
-        """The concatenation axis, not negative."""
-        return self._axis(self.inputs[0].details.rank)
-
-    def _axis(self, rank: int) -> int:
-        return normal_axis(self, self.attrs.get("axis", 0), rank)
+    x = VariadicOperand(least=1)
+    axis = AxisAttr("the axis they follow each other on", default=0)
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
         """Sizes along the axis added up; all other sizes and dtypes agree."""
-        if not inputs:
-            raise self.rule("there must be at least one input", "none")
-        axis = self._axis(inputs[0].rank)
+        axis = self.axis
         for x in inputs[1:]:
             same = [d for i, d in enumerate(inputs[0].plain_dims) if i != axis]
             if (
@@ -173,9 +133,9 @@ class Concat(Movement):
                 )
         return super().infer(inputs)
 
-    def shape(self, inputs: Sequence[LogicalTensor]) -> tuple[int, ...]:
+    def result_dims(self, inputs: Sequence[LogicalTensor]) -> tuple[int, ...]:
         """Sizes along the axis added up."""
-        axis, dims = self._axis(inputs[0].rank), inputs[0].plain_dims
+        axis, dims = self.axis, inputs[0].plain_dims
         return (*dims[:axis], sum(x.plain_dims[axis] for x in inputs), *dims[axis + 1 :])
 
     def reference(self, inputs: list[Array]) -> list[Array]:
@@ -206,13 +166,15 @@ class Concat(Movement):
 
 @register("slice")
 class Slice(Movement):
-    """x[start], x[start + step], ... on every axis. attrs: `starts`, `steps` (not 0), `sizes`, one entry per axis."""
+    """x[start], x[start + step], ... on every axis."""
+
+    x = Operand()
+    starts = IntsAttr("the first element of each axis", count=rank_of_first)
+    steps = IntsAttr("not 0", default=1, count=rank_of_first)
+    sizes = IntsAttr("elements taken", count=rank_of_first)
 
     def _bounds(self, dims: Sequence[int]) -> list[tuple[int, int, int]]:
-        rank = len(dims)
-        starts, sizes = self.integers("starts", rank), self.integers("sizes", rank)
-        steps = self.integers("steps", rank) if "steps" in self.attrs else (1,) * rank
-        bounds = list(zip(starts, steps, sizes, strict=True))
+        bounds = list(zip(self.starts, self.steps, self.sizes, strict=True))
         for axis, (start, step, size) in enumerate(bounds):
             last = start + step * (size - 1)
             inside = size == 0 or (0 <= start < dims[axis] and 0 <= last < dims[axis])
@@ -223,7 +185,7 @@ class Slice(Movement):
                 )
         return bounds
 
-    def shape(self, inputs: Sequence[LogicalTensor]) -> tuple[int, ...]:
+    def result_dims(self, inputs: Sequence[LogicalTensor]) -> tuple[int, ...]:
         """`sizes`."""
         return tuple(size for _, _, size in self._bounds(inputs[0].plain_dims))
 

@@ -8,35 +8,27 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ..ir.attributes import FloatAttr, IntAttr
+from ..ir.axis_attributes import AxisAttr
 from ..ir.graph import Array, Graph, GraphTensor
 from ..ir.logical_tensor import LogicalTensor
 from ..ir.op_kinds import CompositeOp
+from ..ir.operands import Operand, OptionalOperand
 from ..ir.reference import narrow, widen
 from ..ir.registry import register
-from .axes import normal_axis
 from .compose import Composer
 
 
 class Normalization(CompositeOp):
     """Base: (x - mean) / sqrt(variance + epsilon) * scale + bias, computed in f32 for 16-bit floats.
 
-    attrs: `epsilon` (default 1e-5). `inputs` after x must have x's dtype.
+    All operands have x's dtype.
     """
 
-    required: ClassVar[int] = 1
-    """The number of required inputs among `input_names`."""
-
-    @property
-    def epsilon(self) -> float:
-        """What is added to the variance."""
-        return float(self.attrs.get("epsilon", 1e-5))
+    epsilon = FloatAttr("what is added to the variance", default=1e-5)
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
         """x's dtype and shape."""
-        if not self.required <= len(inputs) <= len(self.input_names):
-            raise self.rule(
-                f"inputs must be {', '.join(self.input_names)}", f"{len(inputs)} inputs"
-            )
         x = inputs[0]
         if not x.dtype.is_float or any(other.dtype != x.dtype for other in inputs):
             given = " and ".join(str(other.dtype) for other in inputs)
@@ -86,24 +78,25 @@ def _affine(make: Composer, x: GraphTensor, parameters: Sequence[GraphTensor]) -
 
 @register("layer_norm")
 class LayerNorm(Normalization):
-    """Mean and variance over the axes from `axis` (default -1) on; scale and bias broadcast to x, both optional."""
+    """Mean and variance over the axes from `axis` on; scale and bias broadcast to x."""
 
-    input_names: ClassVar[tuple[str, ...]] = ("x", "scale", "bias")
+    x = Operand()
+    scale = OptionalOperand()
+    bias = OptionalOperand()
+    axis = AxisAttr("the first of the normalised axes", default=-1)
     center: ClassVar[bool] = True
 
     @property
     def axes(self) -> tuple[int, ...]:
         """The normalised axes."""
-        rank = self.inputs[0].details.rank
-        return tuple(range(normal_axis(self, self.attrs.get("axis", -1), rank), rank))
+        return tuple(range(self.axis, self.x.details.rank))
 
     def check_shapes(self, inputs: Sequence[LogicalTensor]) -> None:
-        """The axis exists and the parameters broadcast to x."""
+        """The parameters broadcast to x."""
         x = inputs[0]
-        normal_axis(self, self.attrs.get("axis", -1), x.rank)
-        for name, other in zip(self.input_names[1:], inputs[1:], strict=False):
+        for index, other in enumerate(inputs[1:], 1):
             if not _broadcasts(other.plain_dims, x.plain_dims):
-                raise self.rule(f"{name} must broadcast to x", f"{other} and {x}")
+                raise self.rule(f"{self.input_name(index)} must broadcast to x", f"{other} and {x}")
 
     def reference(self, inputs: list[Array]) -> list[Array]:
         """The formula in float64."""
@@ -128,21 +121,23 @@ class LayerNorm(Normalization):
 
 @register("rms_norm")
 class RmsNorm(LayerNorm):
-    """x / sqrt(mean(x**2) + epsilon) * scale over the axes from `axis` (default -1) on; scale optional."""
+    """x / sqrt(mean(x**2) + epsilon) * scale over the axes from `axis` on."""
 
-    input_names: ClassVar[tuple[str, ...]] = ("x", "scale")
+    x = Operand()
+    scale = OptionalOperand()
     center: ClassVar[bool] = False
 
 
-@register("group_norm")
-class GroupNorm(Normalization):
-    """x [N, C, ...] normalised over each of `groups` runs of channels and all later axes; scale and bias [C]."""
+class _ChannelNormalization(Normalization):
+    """Base: x [N, C, ...] normalised over runs of channels and all later axes; scale and bias [C]."""
 
-    input_names: ClassVar[tuple[str, ...]] = ("x", "scale", "bias")
+    x = Operand("[N, C, ...]")
+    scale = OptionalOperand("[C]")
+    bias = OptionalOperand("[C]")
 
     def group_count(self, channels: int) -> int:
         """Number of groups the channels are split into."""
-        return int(self.attrs.get("groups", 1))
+        raise NotImplementedError
 
     def check_shapes(self, inputs: Sequence[LogicalTensor]) -> None:
         """Channels split evenly; parameters have one element per channel."""
@@ -178,9 +173,20 @@ class GroupNorm(Normalization):
         return batch, groups, (channels // groups if groups else 0) * math.prod(space)
 
 
+@register("group_norm")
+class GroupNorm(_ChannelNormalization):
+    """x [N, C, ...] normalised over each of `groups` runs of channels and all later axes."""
+
+    groups = IntAttr("runs of channels", default=1)
+
+    def group_count(self, channels: int) -> int:
+        """As many as the attribute says."""
+        return self.groups
+
+
 @register("instance_norm")
-class InstanceNorm(GroupNorm):
-    """x [N, C, ...] normalised over all axes after the channel; scale and bias [C], optional."""
+class InstanceNorm(_ChannelNormalization):
+    """x [N, C, ...] normalised over all axes after the channel."""
 
     def group_count(self, channels: int) -> int:
         """Every channel is a group."""
@@ -189,19 +195,18 @@ class InstanceNorm(GroupNorm):
 
 @register("batch_norm")
 class BatchNorm(Normalization):
-    """(x - mean) / sqrt(variance + epsilon) * scale + bias with given statistics [C] of `axis` (default 1)."""
+    """(x - mean) / sqrt(variance + epsilon) * scale + bias with given statistics [C] of `axis`."""
 
-    input_names: ClassVar[tuple[str, ...]] = ("x", "scale", "bias", "mean", "variance")
-    required: ClassVar[int] = 5
-
-    @property
-    def axis(self) -> int:
-        """The channel axis, not negative."""
-        return normal_axis(self, self.attrs.get("axis", 1), self.inputs[0].details.rank)
+    x = Operand()
+    scale = Operand("[C]")
+    bias = Operand("[C]")
+    mean = Operand("[C]")
+    variance = Operand("[C]")
+    axis = AxisAttr("that of the channels", default=1)
 
     def check_shapes(self, inputs: Sequence[LogicalTensor]) -> None:
         """The statistics and parameters have one element per channel."""
-        _check_channels(self, inputs, normal_axis(self, self.attrs.get("axis", 1), inputs[0].rank))
+        _check_channels(self, inputs, self.axis)
 
     def reference(self, inputs: list[Array]) -> list[Array]:
         """The formula in float64."""
@@ -229,8 +234,9 @@ def _check_channels(op: Normalization, inputs: Sequence[LogicalTensor], axis: in
     x = inputs[0]
     if x.rank < 2:
         raise op.rule("x must have a batch and a channel axis", str(x))
-    for name, other in zip(op.input_names[1:], inputs[1:], strict=False):
+    for index, other in enumerate(inputs[1:], 1):
         if other.plain_dims != (x.plain_dims[axis],):
+            name = op.input_name(index)
             raise op.rule(f"{name} must have shape [{x.plain_dims[axis]}]", str(other))
 
 

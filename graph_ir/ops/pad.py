@@ -3,52 +3,61 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any
 
 import numpy as np
 
+from ...base.dtypes import DType
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Expr
+from ..ir.attributes import AttributeOwner, ChoiceAttr, NumberAttr
+from ..ir.axis_attributes import IntsAttr, rank_of_first
 from ..ir.computation import Computation, Index, Pointwise, Read
 from ..ir.graph import Array
 from ..ir.logical_tensor import LogicalTensor
+from ..ir.operands import Operand
 from ..ir.registry import register
 from .movement import Movement
 
 MODES = ("constant", "reflect", "edge", "wrap")
 
 
+class _ElementAttr(NumberAttr):
+    """A number, kept as the element of x's dtype it is rounded to."""
+
+    def check(self, op: AttributeOwner, value: Any) -> float:
+        """The rounded number as an int, float or bool."""
+        return _rounded(super().check(op, value), op.inputs[0].details.dtype)
+
+    def default_of(self, op: AttributeOwner) -> float:
+        """The default as an element of x."""
+        return _rounded(super().default_of(op), op.inputs[0].details.dtype)
+
+
+def _rounded(value: float, dtype: DType) -> float:
+    with np.errstate(all="ignore"):
+        element = np.asarray(value).astype(dtype.numpy)
+    kind = float if dtype.is_float else bool if dtype.kind == "bool" else int
+    return kind(element)
+
+
 @register("pad")
 class Pad(Movement):
-    """attrs: `before`, `after` (elements added per axis; negative ones crop), `mode`, `value` (default 0).
+    """Elements added around x.
 
     mode "constant" adds `value`, "edge" repeats the border, "reflect" mirrors at the border without repeating it,
     "wrap" continues at the other end.
     """
 
-    input_names: ClassVar[tuple[str, ...]] = ("x",)
+    x = Operand()
+    before = IntsAttr("elements added per axis; negative ones crop", count=rank_of_first)
+    after = IntsAttr("as before", count=rank_of_first)
+    mode = ChoiceAttr("what the added elements are", *MODES)
+    value = _ElementAttr("the added element of mode constant", default=0)
 
-    @property
-    def mode(self) -> str:
-        """What the added elements are."""
-        return str(self.attrs.get("mode", "constant"))
-
-    @property
-    def value(self) -> int | float | bool:
-        """The added element of mode "constant", rounded to the dtype."""
-        dtype = self.inputs[0].details.dtype
-        with np.errstate(all="ignore"):
-            given = np.asarray(self.attrs.get("value") or 0).astype(dtype.numpy)
-        return (
-            float(given) if dtype.is_float else bool(given) if dtype.kind == "bool" else int(given)
-        )
-
-    def shape(self, inputs: Sequence[LogicalTensor]) -> tuple[int, ...]:
+    def result_dims(self, inputs: Sequence[LogicalTensor]) -> tuple[int, ...]:
         """Every size plus what is added before and after."""
-        dims = inputs[0].plain_dims
-        before, after = self.integers("before", len(dims)), self.integers("after", len(dims))
-        if self.mode not in MODES:
-            raise self.rule(f"mode must be one of {', '.join(MODES)}", f"'{self.mode}'")
+        dims, before, after = inputs[0].plain_dims, self.before, self.after
         for axis, (size, b, a) in enumerate(zip(dims, before, after, strict=True)):
             most = None if self.mode == "constant" or size else 0
             most = max(size - 1, 0) if self.mode == "reflect" else most
@@ -108,7 +117,7 @@ class Pad(Movement):
     def _axes(self) -> list[tuple[int, int, int]]:
         """(input size, output size, elements before) of each axis."""
         source, result = self.inputs[0].details.plain_dims, self.outputs[0].details.plain_dims
-        return list(zip(source, result, self.integers("before", len(source)), strict=True))
+        return list(zip(source, result, self.before, strict=True))
 
 
 def _clamped(here: Expr, size: int, out: int, before: int, mode: str) -> Expr:

@@ -10,56 +10,65 @@ import numpy as np
 
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Expr
+from ..ir.attributes import BoolAttr, FloatAttr, IntAttr
+from ..ir.axis_attributes import AxisAttr, IntsAttr
 from ..ir.computation import Computation, Index, Read, Reduction
-from ..ir.graph import Array, Graph, GraphTensor, Op
+from ..ir.graph import Array, Graph, GraphTensor
 from ..ir.logical_tensor import LogicalTensor
 from ..ir.op_kinds import CompositeOp, FusibleOp
+from ..ir.operands import Operand
 from ..ir.reference import narrow, widen
 from ..ir.registry import register
-from .axes import normal_axis
 from .compose import Composer
 from .elementwise import ANY, FLOAT, NUMBER, kinds_text
 from .reduce import identity
-from .window import Window, window_of
+from .window import Window, Windowed, window_of
 
 
-def _window(op: Op, x: LogicalTensor) -> Window:
-    """The window given by `kernel` and related attributes over the last axes of x."""
-    kernel: Any = op.attrs.get("kernel")
-    listed = isinstance(kernel, (tuple, list)) and len(kernel) > 0
-    if not listed or not all(isinstance(i, (int, np.integer)) for i in kernel):
-        raise op.rule("attribute 'kernel' must be a list of integers", repr(kernel))
-    if len(kernel) > x.rank:
-        raise op.rule("kernel must not have more entries than x has axes", f"{kernel} and {x}")
-    return window_of(op, [int(k) for k in kernel], x.plain_dims[x.rank - len(kernel) :])
+class Pool(Windowed):
+    """Base: windows over the last len(kernel) axes of x."""
 
-
-def _pooled(op: Op, inputs: Sequence[LogicalTensor], kinds: tuple[str, ...]) -> LogicalTensor:
-    """The one input, checked, with the window's positions instead of its last axes."""
-    if len(inputs) != 1:
-        raise op.rule("inputs must be x", f"{len(inputs)} inputs")
-    (x,) = inputs
-    if x.dtype.kind not in kinds:
-        raise op.rule(f"input dtype must be {kinds_text(kinds)}", str(x.dtype), "insert a cast")
-    window = _window(op, x)
-    lead = x.rank - window.rank
-    return LogicalTensor(x.dtype, (*x.plain_dims[:lead], *window.output_sizes(x.plain_dims[lead:])))
-
-
-class WindowReduce(FusibleOp):
-    """Base: windows over the last len(kernel) axes of x, each reduced to one element.
-
-    attrs: `kernel`; `strides`, `dilations`, `before`, `after`, `ceil_mode` as in `window_of`. Padding is the identity
-    of the reduction. 16-bit floats accumulate in f32, integers wrap.
-    """
-
-    combine: ClassVar[str]
     accepts: ClassVar[tuple[str, ...]] = NUMBER
+    x = Operand()
+    kernel = IntsAttr("sizes of the window over the last axes", least=1)
+    ceil_mode = BoolAttr("whether a last window that begins inside but ends outside counts")
+
+    @property
+    def window_rank(self) -> int:
+        """Entries of the kernel."""
+        return len(self.kernel)
 
     @property
     def window(self) -> Window:
         """Geometry over the last axes."""
-        return _window(self, self.inputs[0].details)
+        kernel, x = self.kernel, self.x.details
+        if not 0 < len(kernel) <= x.rank:
+            rule = "kernel must have one entry or more, and no more than x has axes"
+            raise self.rule(rule, f"{list(kernel)} and {x}")
+        return window_of(self, kernel, x.plain_dims[x.rank - len(kernel) :], self.ceil_mode)
+
+    def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
+        """The window's places instead of the last axes."""
+        (x,) = inputs
+        if x.dtype.kind not in self.accepts:
+            kinds = kinds_text(self.accepts)
+            raise self.rule(f"input dtype must be {kinds}", str(x.dtype), "insert a cast")
+        lead = x.rank - self.window.rank
+        places = self.window.output_sizes(x.plain_dims[lead:])
+        return [LogicalTensor(x.dtype, (*x.plain_dims[:lead], *places))]
+
+    def get_gflop(self) -> float:
+        """One operation per element of each window."""
+        return self.outputs[0].details.elements * math.prod(self.window.kernel) / 1e9
+
+
+class WindowReduce(Pool, FusibleOp):
+    """Base: each window reduced to one element.
+
+    Padding is the identity of the reduction. 16-bit floats accumulate in f32, integers wrap.
+    """
+
+    combine: ClassVar[str]
 
     @property
     def fill(self) -> int | float | bool:
@@ -70,10 +79,6 @@ class WindowReduce(FusibleOp):
     def _combine(self) -> str:
         logical = self.inputs[0].details.dtype.kind == "bool"
         return {"min": "and", "max": "or"}[self.combine] if logical else self.combine
-
-    def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
-        """The window's positions instead of the last axes."""
-        return [_pooled(self, inputs, self.accepts)]
 
     def reference(self, inputs: list[Array]) -> list[Array]:
         """The reduction of the strided view, floats in float64 and rounded once."""
@@ -88,10 +93,6 @@ class WindowReduce(FusibleOp):
             else:
                 value = functions[self._combine](view, axis=axes)
         return [narrow(value, self.outputs[0].details.dtype)]
-
-    def get_gflop(self) -> float:
-        """One operation per element of each window."""
-        return self.outputs[0].details.elements * math.prod(self.window.kernel) / 1e9
 
     def computation(self) -> Computation:
         """The reduction over the box of the window."""
@@ -137,28 +138,12 @@ class ProdPool(WindowReduce):
     combine: ClassVar[str] = "mul"
 
 
-class PooledOp(CompositeOp):
-    """Base: a composite op over windows, with the attrs of `max_pool`."""
-
-    accepts: ClassVar[tuple[str, ...]]
-
-    @property
-    def window(self) -> Window:
-        """Geometry over the last axes."""
-        return _window(self, self.inputs[0].details)
-
-    def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
-        """The window's positions instead of the last axes."""
-        return [_pooled(self, inputs, self.accepts)]
-
-    def get_gflop(self) -> float:
-        """One operation per element of each window."""
-        return self.outputs[0].details.elements * math.prod(self.window.kernel) / 1e9
+class PooledOp(Pool, CompositeOp):
+    """Base: an op made of others over the windows of `max_pool`, whose attributes it has."""
 
     def window_attrs(self) -> dict[str, Any]:
-        """The attributes of the pool op it decomposes to."""
-        names = ("kernel", "strides", "dilations", "before", "after", "ceil_mode")
-        return {name: self.attrs[name] for name in names if name in self.attrs}
+        """The attributes of the pool this is made of."""
+        return {key: value for key, value in self.attrs.items() if key in Pool.schema.attributes}
 
 
 class FloatPool(PooledOp):
@@ -175,17 +160,19 @@ class FloatPool(PooledOp):
 
 @register("avg_pool")
 class AvgPool(FloatPool):
-    """The mean of each window. attrs also: `count_include_pad` (default False).
+    """The mean of each window.
 
     Divided by the elements inside x, or, with `count_include_pad`, inside x and its padding (elements that `ceil_mode`
     adds beyond it never count). A window without any gives NaN.
     """
 
+    count_include_pad = BoolAttr("whether padding counts")
+
     def counts(self) -> Array:
         """Elements that each window is divided by: float64 of the positions' shape."""
         window = self.window
         sizes = self.inputs[0].details.plain_dims[-window.rank :]
-        if not self.attrs.get("count_include_pad", False):
+        if not self.count_include_pad:
             return self.sums(np.ones(sizes))
         padded = [b + n + a for b, n, a in zip(window.before, sizes, window.after, strict=True)]
         none = (0,) * window.rank
@@ -217,12 +204,9 @@ class AvgPool(FloatPool):
 
 @register("lp_pool")
 class LpPool(FloatPool):
-    """(sum of |x| ** p over each window) ** (1 / p). attrs also: `p` (default 2)."""
+    """(sum of |x| ** p over each window) ** (1 / p)."""
 
-    @property
-    def p(self) -> float:
-        """The exponent."""
-        return float(self.attrs.get("p", 2))
+    p = FloatAttr("the exponent", default=2.0)
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
         """The window's positions instead of the last axes."""
@@ -261,45 +245,39 @@ layout."""
 class LocalResponseNorm(CompositeOp):
     """x / (k + alpha / size * sum of squares of `size` channels around) ** beta, for x [N, C, ...].
 
-    attrs: `size`, `alpha` (1e-4), `beta` (0.75), `k` (1), `axis` of the channels (1). The window of channel c is
-    c - (size - 1) // 2 to c + size // 2.
+    The window of channel c is c - (size - 1) // 2 to c + size // 2.
     """
 
-    @property
-    def axis(self) -> int:
-        """The channel axis, not negative."""
-        return normal_axis(self, self.attrs.get("axis", 1), self.inputs[0].details.rank)
+    x = Operand("[N, C, ...]")
+    size = IntAttr("channels of a window", least=1)
+    alpha = FloatAttr(default=1e-4)
+    beta = FloatAttr(default=0.75)
+    k = FloatAttr(default=1.0)
+    axis = AxisAttr("that of the channels", default=1)
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
         """x's dtype and shape."""
-        if len(inputs) != 1:
-            raise self.rule("inputs must be x", f"{len(inputs)} inputs")
         (x,) = inputs
         if not x.dtype.is_float:
             raise self.rule("input dtype must be a float", str(x.dtype), "insert a cast")
-        size = self.attrs.get("size")
-        if not isinstance(size, int) or size < 1:
-            raise self.rule("size must be 1 or more", repr(size))
-        normal_axis(self, self.attrs.get("axis", 1), x.rank)
         return [LogicalTensor(x.dtype, x.plain_dims)]
 
     def reference(self, inputs: list[Array]) -> list[Array]:
         """The formula in float64."""
         x = widen(inputs[0])
-        size, axis = self.attrs["size"], self.axis
+        size, axis = self.size, self.axis
         pads = [(0, 0)] * x.ndim
         pads[axis] = ((size - 1) // 2, size // 2)
         padded = np.pad(np.square(x), pads)
         windows = np.lib.stride_tricks.sliding_window_view(padded, size, axis) if x.size else padded
         with np.errstate(all="ignore"):
             total = windows.sum(-1) if x.size else x
-            alpha, beta, k = self._numbers()
-            value = x / (k + alpha / size * total) ** beta
+            value = x / (self.k + self.alpha / size * total) ** self.beta
         return [narrow(value, self.outputs[0].details.dtype)]
 
     def get_gflop(self) -> float:
         """`size` multiply-adds and four more operations per element."""
-        return self.inputs[0].details.elements * (2 * self.attrs["size"] + 4) / 1e9
+        return self.inputs[0].details.elements * (2 * self.size + 4) / 1e9
 
     def decompose(self, graph: Graph) -> list[GraphTensor]:
         """The sum of the squares around, then a power."""
@@ -307,10 +285,8 @@ class LocalResponseNorm(CompositeOp):
         x = make.widened(self.inputs[0])
         if not x.details.elements:
             return [self.inputs[0]]
-        total = (
-            self._windows(make, x) if self.attrs["size"] > MOST_SLICES else self._slices(make, x)
-        )
-        alpha, beta, k = self._numbers(self.attrs["size"])
+        total = self._windows(make, x) if self.size > MOST_SLICES else self._slices(make, x)
+        alpha, beta, k = self.alpha / self.size, self.beta, self.k
         dtype = x.details.dtype
         scaled = make("mul", make.scalar(alpha, dtype), total)
         base = make("add", make.scalar(k, dtype), scaled)
@@ -324,8 +300,8 @@ class LocalResponseNorm(CompositeOp):
         return [make.to(make("div", x, power), self.outputs[0].details.dtype)]
 
     def _slices(self, make: Composer, x: GraphTensor) -> GraphTensor:
-        """The squares padded with zeros once, then shifted and added: elementwise in any layout."""
-        dims, size, axis = x.details.plain_dims, self.attrs["size"], self.axis
+        """The channels stored once with zeros around, and added at each distance: element by element in any layout."""
+        dims, size, axis = x.details.plain_dims, self.size, self.axis
         edges = [(*dims[:axis], n, *dims[axis + 1 :]) for n in ((size - 1) // 2, size // 2)]
         zero = make.scalar(0, x.details.dtype)
         before, after = (make("broadcast", zero, shape=shape) for shape in edges)
@@ -340,14 +316,8 @@ class LocalResponseNorm(CompositeOp):
 
     def _windows(self, make: Composer, x: GraphTensor) -> GraphTensor:
         """A pool over the channels, with all axes behind them as one."""
-        dims, size, axis = x.details.plain_dims, self.attrs["size"], self.axis
+        dims, size, axis = x.details.plain_dims, self.size, self.axis
         rows = (math.prod(dims[:axis]), dims[axis], math.prod(dims[axis + 1 :]))
         squares = make("reshape", make("square", x), shape=rows)
         pads = {"before": ((size - 1) // 2, 0), "after": (size // 2, 0)}
         return make("reshape", make("sum_pool", squares, kernel=(size, 1), **pads), shape=dims)
-
-    def _numbers(self, size: int = 1) -> tuple[float, float, float]:
-        """alpha / size, beta, k."""
-        attrs = self.attrs
-        alpha = float(attrs.get("alpha", 1e-4)) / size
-        return alpha, float(attrs.get("beta", 0.75)), float(attrs.get("k", 1.0))

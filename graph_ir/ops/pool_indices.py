@@ -20,7 +20,7 @@ from .pool import PooledOp
 class MaxPoolIndices(PooledOp):
     """The positions (s64) that `max_pool` takes its elements from, as flat indices over the window axes of x.
 
-    attrs: those of `max_pool`. Of equal elements the first one counts; NaN is larger than any number. Padding is
+    Of equal elements the first one counts; NaN is larger than any number. Padding is
     never taken.
     """
 

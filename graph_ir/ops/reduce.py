@@ -12,13 +12,15 @@ import numpy as np
 from ...base.dtypes import S64, U64, DType
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Expr
+from ..ir.attributes import BoolAttr
+from ..ir.axis_attributes import AxesAttr
 from ..ir.computation import Computation, Index, Pointwise, Read, Reduction
 from ..ir.graph import Array
 from ..ir.logical_tensor import LogicalTensor
 from ..ir.op_kinds import FusibleOp
+from ..ir.operands import Operand
 from ..ir.reference import narrow, widen
 from ..ir.registry import register
-from .axes import normal_axes
 from .elementwise import ANY, FLOAT, NUMBER, kinds_text
 from .elementwise_binary import divide
 from .elementwise_unary import absolute
@@ -49,27 +51,18 @@ class ReduceRow:
 
 
 class Reduce(FusibleOp):
-    """attrs: `axes` (None or absent: all; (): none), `keep_dims` (default False). 16-bit floats accumulate in f32.
+    """16-bit floats accumulate in f32.
 
     Over nothing the result is the identity of the operation: 0, 1, the smallest or largest value of the type.
     """
 
     row: ClassVar[ReduceRow]
-
-    @property
-    def axes(self) -> tuple[int, ...]:
-        """The reduced axes, sorted, none negative."""
-        return normal_axes(self, self.attrs.get("axes"), self.inputs[0].details.rank)
-
-    @property
-    def keep_dims(self) -> bool:
-        """Whether reduced axes stay, with size 1."""
-        return bool(self.attrs.get("keep_dims", False))
+    x = Operand()
+    axes = AxesAttr("the reduced axes", default=None)
+    keep_dims = BoolAttr("whether reduced axes stay, with size 1")
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
         """The input without the reduced axes, or with size 1 there; same dtype."""
-        if len(inputs) != 1:
-            raise self.rule("inputs must be x", f"{len(inputs)} inputs")
         (x,) = inputs
         if x.dtype.kind not in self.row.accepts:
             raise self.rule(
@@ -112,7 +105,7 @@ class Reduce(FusibleOp):
         return Reduction(extents, combine, identity(combine, acc_dtype), element, finish)
 
     def _dims(self, x: LogicalTensor) -> tuple[int, ...]:
-        axes = normal_axes(self, self.attrs.get("axes"), x.rank)
+        axes = self.axes
         if self.keep_dims:
             return tuple(1 if axis in axes else size for axis, size in enumerate(x.plain_dims))
         return tuple(size for axis, size in enumerate(x.plain_dims) if axis not in axes)

@@ -7,9 +7,11 @@ from collections.abc import Sequence
 
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Expr
+from ..ir.axis_attributes import IntsAttr
 from ..ir.computation import Computation, Index, Pointwise, Read
 from ..ir.graph import Array
 from ..ir.logical_tensor import LogicalTensor
+from ..ir.operands import Operand
 from ..ir.registry import register
 from ..ir.reshape_layout import reshape_groups
 from .movement import Movement
@@ -17,11 +19,14 @@ from .movement import Movement
 
 @register("reshape")
 class Reshape(Movement):
-    """The same elements in row-major order under another shape. attrs: `shape`, all sizes known."""
+    """The same elements in row-major order under another shape."""
 
-    def shape(self, inputs: Sequence[LogicalTensor]) -> tuple[int, ...]:
+    x = Operand()
+    shape = IntsAttr("sizes of the result, all known")
+
+    def result_dims(self, inputs: Sequence[LogicalTensor]) -> tuple[int, ...]:
         """The wanted shape, which has as many elements."""
-        shape = self.integers("shape")
+        shape = self.shape
         if any(size < 0 for size in shape) or math.prod(shape) != inputs[0].elements:
             raise self.rule(
                 "shape must have as many elements as the input",

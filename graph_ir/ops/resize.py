@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from ..ir.attributes import AttributeOwner, BoolAttr, ChoiceAttr, FloatAttr, optional
+from ..ir.axis_attributes import FloatsAttr, IntsAttr, rank_of_first
 from ..ir.graph import Array, Graph, GraphTensor
 from ..ir.logical_tensor import LogicalTensor
 from ..ir.op_kinds import CompositeOp
+from ..ir.operands import Operand
 from ..ir.reference import narrow, widen
 from ..ir.registry import register
 from .compose import Composer
@@ -44,54 +46,54 @@ class Taps:
     inside: Array
 
 
+def _twice_rank(op: AttributeOwner) -> int:
+    return 2 * rank_of_first(op)
+
+
 @register("resize")
 class Resize(CompositeOp):
-    """x resampled at other positions. attrs, all but `shape` optional, `[...]` having one entry per axis:
-
-    - `shape` [...]: sizes of the result; `scales` [...]: result / input where it is not the ratio of the sizes;
-    - `mode`: nearest (default), linear, cubic; `nearest_mode`: round_prefer_floor (default), round_prefer_ceil, floor,
-      ceil; `cubic_coeff` (-0.75); `exclude_outside`: weights outside x are 0 and the others rescaled (False), else
-      they go to the border;
-    - `coordinates`: the coordinate transformation, by its ONNX name (default half_pixel);
-    - `antialias`: filters as wide as the step where the result is smaller (False);
-    - `roi`: starts, then ends, relative to x, and `extrapolation` (0), both for tf_crop_and_resize.
+    """x sampled at other places.
 
     Linear and cubic take floats; 16-bit floats are computed in f32.
     """
 
+    x = Operand()
+    shape = IntsAttr("sizes of the result", count=rank_of_first)
+    scales = optional(
+        FloatsAttr("result / input where it is not the ratio of the sizes", count=rank_of_first)
+    )
+    mode = ChoiceAttr("what an element is made of", *MODES)
+    nearest_mode = ChoiceAttr("how nearest rounds", *NEAREST)
+    cubic_coeff = FloatAttr("of the cubic convolution kernel", default=-0.75)
+    exclude_outside = BoolAttr(
+        "whether weights outside x are 0 and the others rescaled; else they go to the border"
+    )
+    coordinates = ChoiceAttr("where element i lies, by the names of ONNX", *COORDINATES)
+    antialias = BoolAttr("whether filters are as wide as the step where the result is smaller")
+    roi = optional(
+        FloatsAttr("of tf_crop_and_resize: starts, then ends, relative to x", count=_twice_rank)
+    )
+    extrapolation = FloatAttr("of tf_crop_and_resize: elements outside x", default=0.0)
+
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
         """x's dtype in `shape`."""
-        if len(inputs) != 1:
-            raise self.rule("inputs must be x", f"{len(inputs)} inputs")
         (x,) = inputs
-        for name, known in (
-            ("mode", MODES),
-            ("coordinates", COORDINATES),
-            ("nearest_mode", NEAREST),
-        ):
-            if self._choice(name) not in known:
-                raise self.rule(
-                    f"{name} must be one of {', '.join(known)}", f"'{self._choice(name)}'"
-                )
-        if self._choice("mode") != "nearest" and not x.dtype.is_float:
+        if self.mode != "nearest" and not x.dtype.is_float:
             raise self.rule(
                 "input dtype of linear and cubic must be a float", str(x.dtype), "insert a cast"
             )
-        shape = self._listed("shape", x.rank)
-        if shape is None or any(size < 1 for size in shape) or not x.elements:
-            raise self.rule("the input and the result must have elements", f"{x} and {shape}")
-        scales = self._listed("scales", x.rank)
-        if scales is not None and any(not 0 < scale < math.inf for scale in scales):
-            raise self.rule("scales must be positive", str(list(scales)))
-        crops = self._choice("coordinates") == "tf_crop_and_resize"
-        if crops and self._listed("roi", 2 * x.rank) is None:
+        if any(size < 1 for size in self.shape) or not x.elements:
+            raise self.rule("the input and the result must have elements", f"{x} and {self.shape}")
+        if self.scales is not None and any(not 0 < scale < math.inf for scale in self.scales):
+            raise self.rule("scales must be positive", str(list(self.scales)))
+        if self.coordinates == "tf_crop_and_resize" and self.roi is None:
             raise self.rule("tf_crop_and_resize must have a roi", "none")
-        return [LogicalTensor(x.dtype, tuple(int(size) for size in shape))]
+        return [LogicalTensor(x.dtype, self.shape)]
 
     def reference(self, inputs: list[Array]) -> list[Array]:
         """Weighted sums axis by axis, in float64."""
         value = widen(inputs[0])
-        nearest = self._choice("mode") == "nearest"
+        nearest = self.mode == "nearest"
         for axis in self._order():
             taps = self.taps(axis)
             along = tuple(-1 if i == axis else 1 for i in range(value.ndim))
@@ -102,19 +104,19 @@ class Resize(CompositeOp):
                     for j in range(taps.indices.shape[1])
                 )
                 value = sum(parts, start=next(parts))
-            fill = np.asarray(self._extrapolation()).astype(value.dtype)
+            fill = np.asarray(self.extrapolation).astype(value.dtype)
             value = np.where(taps.inside.reshape(along), value, fill)
         return [narrow(value, self.outputs[0].details.dtype)]
 
     def get_gflop(self) -> float:
         """Two operations per weighted element."""
-        return 0.0 if self._choice("mode") == "nearest" else 8 * super().get_gflop()
+        return 0.0 if self.mode == "nearest" else 8 * super().get_gflop()
 
     def decompose(self, graph: Graph) -> list[GraphTensor]:
         """Gathers along each axis, weighted and summed, or a product with a matrix of weights."""
         make = Composer(graph, self)
         value = self.inputs[0]
-        if self._choice("mode") != "nearest":
+        if self.mode != "nearest":
             value = make.widened(value)
         for axis in self._order():
             value = self._resampled(make, value, axis)
@@ -146,7 +148,7 @@ class Resize(CompositeOp):
         if taps.inside.all():
             return value
         inside = constant(taps.inside.reshape(along), "inside")
-        return make("select", inside, value, make.scalar(self._extrapolation(), dtype))
+        return make("select", inside, value, make.scalar(self.extrapolation, dtype))
 
     def _product(self, make: Composer, x: GraphTensor, axis: int, taps: Taps) -> GraphTensor:
         """The axis as the rows of matrices, multiplied by the weights as one matrix."""
@@ -163,24 +165,27 @@ class Resize(CompositeOp):
         """The taps of one axis of the result."""
         size = self.inputs[0].details.plain_dims[axis]
         scale = self._scale(axis)
-        position = self._coordinates(axis)
-        mode = self._choice("mode")
-        crops = self._choice("coordinates") == "tf_crop_and_resize"
-        inside = (position >= 0) & (position <= size - 1) if crops else np.ones(len(position), bool)
+        place = self._coordinates(axis)
+        mode = self.mode
+        crops = self.coordinates == "tf_crop_and_resize"
+        inside = (place >= 0) & (place <= size - 1) if crops else np.ones(len(place), bool)
         if mode == "nearest":
-            indices = _rounded(position, self._choice("nearest_mode"))[:, None]
+            indices = _rounded(place, self.nearest_mode)[:, None]
             weights = np.ones(indices.shape)
         else:
-            step = min(scale, 1.0) if self.attrs.get("antialias", False) else 1.0
+            step = min(scale, 1.0) if self.antialias else 1.0
             reach = 1 if mode == "linear" else 2
             start = math.floor(-reach / step) + 1
-            base = np.floor(position)
+            base = np.floor(place)
             offsets = np.arange(start, 2 - start)
-            distance = np.abs((offsets - (position - base)[:, None]) * step)
-            coeff = float(self.attrs.get("cubic_coeff", -0.75))
-            weights = np.clip(1 - distance, 0, 1) if mode == "linear" else _cubic(distance, coeff)
+            distance = np.abs((offsets - (place - base)[:, None]) * step)
+            weights = (
+                np.clip(1 - distance, 0, 1)
+                if mode == "linear"
+                else _cubic(distance, self.cubic_coeff)
+            )
             indices = base[:, None] + offsets
-            if self.attrs.get("exclude_outside", False):
+            if self.exclude_outside:
                 weights = np.where((indices >= 0) & (indices < size), weights, 0.0)
             weights = weights / weights.sum(1, keepdims=True)
         return Taps(np.clip(indices, 0, size - 1).astype(np.int64), weights, inside)
@@ -189,12 +194,12 @@ class Resize(CompositeOp):
         """The coordinate of each result element on an axis of the input, as float64."""
         size = self.inputs[0].details.plain_dims[axis]
         count = self.outputs[0].details.plain_dims[axis]
-        scale, kind = self._scale(axis), self._choice("coordinates")
+        scale, kind = self._scale(axis), self.coordinates
         i = np.arange(count, dtype=np.float64)
         # The result size that ONNX's own tests assume if the scale does not give an integer.
         length = size * scale
         if kind == "tf_crop_and_resize":
-            roi = self._listed("roi", 2 * self.inputs[0].details.rank) or ()
+            roi = self.roi or ()
             start, end = roi[axis], roi[axis + len(roi) // 2]
             if count == 1:
                 return np.full(1, 0.5 * (start + end) * (size - 1))
@@ -221,27 +226,9 @@ class Resize(CompositeOp):
         return np.array_equal(position, np.arange(self.inputs[0].details.plain_dims[axis]))
 
     def _scale(self, axis: int) -> float:
-        scales = self._listed("scales", self.inputs[0].details.rank)
-        if scales is not None:
-            return float(scales[axis])
-        dims = self.inputs[0].details.plain_dims
-        return float((self._listed("shape", len(dims)) or dims)[axis]) / dims[axis]
-
-    def _choice(self, name: str) -> str:
-        defaults = {"mode": MODES[0], "coordinates": COORDINATES[0], "nearest_mode": NEAREST[0]}
-        return str(self.attrs.get(name, defaults[name]))
-
-    def _extrapolation(self) -> float:
-        return float(self.attrs.get("extrapolation", 0.0))
-
-    def _listed(self, name: str, count: int) -> tuple[float, ...] | None:
-        """A list attribute with `count` entries, None where it is not given."""
-        value: Sequence[float] | None = self.attrs.get(name)
-        if value is None:
-            return None
-        if not isinstance(value, (tuple, list)) or len(value) != count:
-            raise self.rule(f"{name} must have {count} entries", repr(value))
-        return tuple(value)
+        if self.scales is not None:
+            return self.scales[axis]
+        return self.shape[axis] / self.inputs[0].details.plain_dims[axis]
 
 
 def _rounded(position: Array, mode: str) -> Array:

@@ -7,8 +7,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ..ir.attributes import ChoiceAttr, IntAttr, optional
 from ..ir.graph import Array, Graph, Op
+from ..ir.graph_attributes import GraphAttr
 from ..ir.logical_tensor import LogicalTensor
+from ..ir.operands import Operand, VariadicOperand
 from ..ir.registry import register
 
 NUMBERS_ONLY = ("add", "mul", "min", "max")
@@ -23,48 +26,30 @@ UFUNCS: dict[str, Any] = {
 class Scatter(Op):
     """Combine updates with data at flat indices, in the order of the updates.
 
-    inputs: `indices` (integers), then the data arrays, of one shape, then an `updates` array each. indices[i] is the
-    row-major position in data of updates[i]; with the attribute `run` (default 1) of the first of `run` consecutive
-    updates, which lie contiguously in data too. A run that is not entirely inside data changes nothing.
-    attrs: `reduction`: "none" (the last update wins), add, mul, min, max, and, or, xor; or `body`, a graph of
-    elementwise ops from scalars (the old elements, then the updates) to the new elements. Each new element is rounded.
+    indices[i] is the row-major position in data of updates[i], or of the first of `run` consecutive updates, which lie
+    contiguously in data too. A run that does not lie inside data as a whole changes nothing. Each new element is
+    rounded.
     """
 
     kind: ClassVar[str] = "loop"
-
-    def input_name(self, index: int) -> str:
-        """`indices`, `data`, `updates`, numbered if there are several."""
-        if not index:
-            return "indices"
-        name, number = (
-            ("data", index - 1) if index <= self.count else ("updates", index - 1 - self.count)
-        )
-        return f"{name}_{number}" if self.count > 1 else name
+    indices = Operand("integers")
+    data = VariadicOperand("arrays of one shape", least=1)
+    updates = VariadicOperand("one for each data array", least=1)
+    run = IntAttr("consecutive elements one place stands for", default=1, least=1)
+    reduction = ChoiceAttr(
+        "with the old element; none: the last update wins", "none", *NUMBERS_ONLY, *BITS_ONLY
+    )
+    body = optional(
+        GraphAttr("instead: elementwise, from scalars (old elements, then updates) to the new ones")
+    )
 
     @property
     def count(self) -> int:
         """Number of scattered arrays."""
-        return (len(self.inputs) - 1) // 2
-
-    @property
-    def run(self) -> int:
-        """Consecutive elements that one index stands for."""
-        return int(self.attrs.get("run", 1))
-
-    @property
-    def reduction(self) -> str:
-        """How updates combine with old elements if there is no body."""
-        return str(self.attrs.get("reduction", "none"))
-
-    @property
-    def body(self) -> Graph | None:
-        """The graph that combines scalars."""
-        return self.attrs.get("body")
+        return len(self.data)
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
         """The data's types and shape."""
-        if len(inputs) < 3 or not len(inputs) % 2:
-            raise self.rule("inputs must be indices, data and updates", f"{len(inputs)} inputs")
         count = len(inputs) // 2
         indices, data, updates = inputs[0], inputs[1 : 1 + count], inputs[1 + count :]
         if indices.dtype.kind not in ("int", "uint"):
@@ -74,7 +59,7 @@ class Scatter(Op):
                 raise self.rule(
                     "data must be of one shape and updates of the data's dtype", f"{x} and {u}"
                 )
-            if self.run < 1 or u.elements != indices.elements * self.run:
+            if u.elements != indices.elements * self.run:
                 raise self.rule(
                     f"there must be {self.run} updates for each index",
                     f"{u} for {indices.elements} indices",

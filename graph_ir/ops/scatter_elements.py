@@ -3,47 +3,42 @@
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from ...base.dtypes import S64
+from ..ir.attributes import ChoiceAttr
+from ..ir.axis_attributes import AxisAttr
 from ..ir.graph import Array, Graph, GraphTensor
 from ..ir.logical_tensor import LogicalTensor
 from ..ir.op_kinds import CompositeOp
+from ..ir.operands import Operand
 from ..ir.registry import register
-from .axes import normal_axis
 from .compose import Composer
 from .scatter import NUMBERS_ONLY, UFUNCS
 
 
 @register("scatter_elements")
 class ScatterElements(CompositeOp):
-    """data with data[i0, .., indices[i0, ..], ..] set to updates[i0, ..] along `axis` (default 0).
+    """data with data[i0, .., indices[i0, ..], ..] set to updates[i0, ..] along `axis`.
 
-    attrs: `axis`, `reduction`: "none" (the last of several updates of one element wins), add, mul, min or max, each
-    result rounded. Negative indices count from the back; out-of-range ones change nothing. The other axes of `indices`
-    may be shorter than data's.
+    Each result is rounded. Negative indices count from the back; those outside change nothing. The other axes of
+    `indices` may be shorter than data's.
     """
 
-    input_names: ClassVar[tuple[str, ...]] = ("data", "indices", "updates")
-
-    @property
-    def axis(self) -> int:
-        """The axis indices point into, not negative."""
-        return normal_axis(self, self.attrs.get("axis", 0), self.inputs[0].details.rank)
-
-    @property
-    def reduction(self) -> str:
-        """How updates combine with old elements."""
-        return str(self.attrs.get("reduction", "none"))
+    data = Operand()
+    indices = Operand("integers")
+    updates = Operand("one for each index")
+    axis = AxisAttr("the axis indices point into", default=0)
+    reduction = ChoiceAttr(
+        "with the old element; none: the last of several updates wins", "none", *NUMBERS_ONLY
+    )
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
         """The data's type and shape."""
-        if len(inputs) != 3:
-            raise self.rule("inputs must be data, indices, updates", f"{len(inputs)} inputs")
         data, indices, updates = inputs
-        axis = normal_axis(self, self.attrs.get("axis", 0), data.rank)
+        axis = self.axis
         if indices.dtype.kind not in ("int", "uint"):
             raise self.rule("indices must be integers", str(indices.dtype), "insert a cast")
         if updates.dtype != data.dtype or updates.plain_dims != indices.plain_dims:
@@ -58,9 +53,6 @@ class ScatterElements(CompositeOp):
                 "indices must have the data's rank and no longer axis, the scattered one aside",
                 f"{data} and {indices}",
             )
-        if self.reduction not in ("none", *NUMBERS_ONLY):
-            known = ", ".join(("none", *NUMBERS_ONLY))
-            raise self.rule(f"reduction must be one of {known}", f"'{self.reduction}'")
         if self.reduction != "none" and data.dtype.kind == "bool":
             raise self.rule(f"reduction '{self.reduction}' needs numbers", str(data.dtype))
         return [LogicalTensor(data.dtype, data.plain_dims)]

@@ -2,35 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
+from ..ir.attributes import BoolAttr
+from ..ir.axis_attributes import AxesAttr, AxisAttr
 from ..ir.graph import Array, Graph, GraphTensor
 from ..ir.logical_tensor import LogicalTensor
 from ..ir.op_kinds import CompositeOp
+from ..ir.operands import Operand
 from ..ir.reference import narrow, widen
 from ..ir.registry import register
-from .axes import normal_axes, normal_axis
 from .compose import Composer
 
 
 class _AlongAxis(CompositeOp):
-    """Base of the softmax pair. attrs: `axis` (default -1). Floats only; 16-bit ones are computed in f32."""
+    """Base of the softmax pair. Floats only; 16-bit ones are computed in f32."""
 
-    @property
-    def axis(self) -> int:
-        """The normalised axis, not negative."""
-        return normal_axis(self, self.attrs.get("axis", -1), self.inputs[0].details.rank)
+    x = Operand()
+    axis = AxisAttr("the normalised axis", default=-1)
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
         """The input's dtype and shape."""
-        if len(inputs) != 1:
-            raise self.rule("inputs must be x", f"{len(inputs)} inputs")
         (x,) = inputs
         if not x.dtype.is_float:
             raise self.rule("input dtype must be a float", str(x.dtype), "insert a cast")
-        normal_axis(self, self.attrs.get("axis", -1), x.rank)
         return [LogicalTensor(x.dtype, x.plain_dims)]
 
     def get_gflop(self) -> float:
@@ -88,25 +85,20 @@ class LogSoftmax(_AlongAxis):
 
 @register("reduce_log_sum_exp")
 class ReduceLogSumExp(CompositeOp):
-    """log(sum(exp(x))) over `axes` (as the reductions: None all, () none), `keep_dims`. Floats only."""
+    """log(sum(exp(x))) over `axes`. Floats only."""
 
-    input_names: ClassVar[tuple[str, ...]] = ("x",)
-
-    @property
-    def axes(self) -> tuple[int, ...]:
-        """The reduced axes, sorted, none negative."""
-        return normal_axes(self, self.attrs.get("axes"), self.inputs[0].details.rank)
+    x = Operand()
+    axes = AxesAttr("the reduced axes", default=None)
+    keep_dims = BoolAttr("whether reduced axes stay, with size 1")
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
         """The input without the reduced axes, or with size 1 there."""
-        if len(inputs) != 1:
-            raise self.rule("inputs must be x", f"{len(inputs)} inputs")
         (x,) = inputs
         if not x.dtype.is_float:
             raise self.rule("input dtype must be a float", str(x.dtype), "insert a cast")
-        axes = normal_axes(self, self.attrs.get("axes"), x.rank)
+        axes = self.axes
         kept = [1 if axis in axes else size for axis, size in enumerate(x.plain_dims)]
-        if self.attrs.get("keep_dims", False):
+        if self.keep_dims:
             return [LogicalTensor(x.dtype, tuple(kept))]
         return [LogicalTensor(x.dtype, tuple(s for axis, s in enumerate(kept) if axis not in axes))]
 

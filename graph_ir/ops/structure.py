@@ -4,23 +4,31 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-import numpy as np
-
 from ...base.dtypes import from_numpy
+from ..ir.attributes import (
+    ArrayAttr,
+    AttributeOwner,
+    FormatAttr,
+    StrAttr,
+    TensorTypeAttr,
+    optional,
+)
 from ..ir.graph import Array, Op
 from ..ir.logical_tensor import LogicalTensor
+from ..ir.operands import Operand
 from ..ir.registry import register
 
 
 @register("input")
 class Input(Op):
-    """A tensor that the caller passes to each run. attrs: `details` (LogicalTensor)."""
+    """A tensor the caller gives at each run."""
 
     kind: ClassVar[str] = "source"
+    details = TensorTypeAttr("dtype, sizes and layout")
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
         """The declared tensor."""
-        return [self.attrs["details"]]
+        return [self.details]
 
     def get_gflop(self) -> float:
         """No work."""
@@ -29,20 +37,16 @@ class Input(Op):
 
 @register("constant")
 class Constant(Op):
-    """A tensor known at compile time. attrs: `value` (plain array), `format` (layout in memory, None for plain)."""
+    """A tensor known at compile time."""
 
     kind: ClassVar[str] = "source"
+    value = ArrayAttr("the elements, plain")
+    format = optional(FormatAttr("layout in memory, plain if none"))
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
         """dtype and shape of the value, in the chosen format."""
-        value = self.value
-        layout: Any = self.attrs.get("format")
-        return [LogicalTensor(from_numpy(value.dtype), value.shape, layout)]
-
-    @property
-    def value(self) -> np.ndarray[Any, Any]:
-        """The plain array."""
-        return np.asarray(self.attrs["value"])
+        layout: Any = self.format
+        return [LogicalTensor(from_numpy(self.value.dtype), self.value.shape, layout)]
 
     def reference(self, inputs: list[Array]) -> list[Array]:
         """The value itself."""
@@ -53,16 +57,21 @@ class Constant(Op):
         return 0.0
 
 
+class _ResultNameAttr(StrAttr):
+    """A name that an op of the graph may bear too; that of the op itself where none is given."""
+
+    def default_of(self, op: AttributeOwner) -> str:
+        """The name of the op."""
+        return op.name
+
+
 @register("output")
 class Output(Op):
-    """A tensor returned to the caller. attrs: `temp.result`, its public name."""
+    """A tensor given back to the caller."""
 
     kind: ClassVar[str] = "sink"
-
-    @property
-    def result_name(self) -> str:
-        """The public name of the result, which an op of the graph may share."""
-        return str(self.attrs.get("temp.result", self.name))
+    x = Operand()
+    result_name = _ResultNameAttr("the name the caller knows it by", default="", key="temp.result")
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
         """No outputs of its own."""

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import numpy as np
 
 from ...base.dtypes import BOOL, S64
+from ..ir.attributes import BoolAttr, IntAttr
+from ..ir.axis_attributes import AxisAttr
 from ..ir.graph import Array, Graph, GraphTensor
 from ..ir.logical_tensor import LogicalTensor
 from ..ir.op_kinds import CompositeOp
+from ..ir.operands import Operand
 from ..ir.reference import widen
 from ..ir.registry import register
-from .axes import normal_axis
 from .compose import Composer
 from .reduce import identity
 
@@ -22,37 +22,22 @@ _MOST_ROUNDS = 16
 
 @register("top_k")
 class TopK(CompositeOp):
-    """(values, indices s64) of the first `k` elements of `axis` (default -1) in descending order.
+    """(values, indices s64) of the first `k` elements of `axis` in descending order.
 
-    attrs: `k`, `axis`, `largest` (default True; False: in ascending order). Equal elements keep their order: the lowest
+    Equal elements keep their order: the lowest
     index first. NaN counts as the largest value.
     """
 
-    input_names: ClassVar[tuple[str, ...]] = ("x",)
-
-    @property
-    def axis(self) -> int:
-        """The ordered axis, not negative."""
-        return normal_axis(self, self.attrs.get("axis", -1), self.inputs[0].details.rank)
-
-    @property
-    def largest(self) -> bool:
-        """Whether the largest elements come first."""
-        return bool(self.attrs.get("largest", True))
-
-    @property
-    def k(self) -> int:
-        """How many elements are kept."""
-        return int(self.attrs["k"])
+    x = Operand()
+    k = IntAttr("how many elements are kept")
+    axis = AxisAttr("the ordered axis", default=-1)
+    largest = BoolAttr("whether the largest come first; else in ascending order", default=True)
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
         """x with size k on the axis, twice."""
-        if len(inputs) != 1:
-            raise self.rule("inputs must be x", f"{len(inputs)} inputs")
         (x,) = inputs
-        axis = normal_axis(self, self.attrs.get("axis", -1), x.rank)
-        k = self.attrs.get("k")
-        if not isinstance(k, int) or not 0 <= k <= x.plain_dims[axis]:
+        axis, k = self.axis, self.k
+        if not 0 <= k <= x.plain_dims[axis]:
             raise self.rule(f"k must be in [0, {x.plain_dims[axis]}]", repr(k))
         dims = (*x.plain_dims[:axis], k, *x.plain_dims[axis + 1 :])
         return [LogicalTensor(x.dtype, dims), LogicalTensor(S64, dims)]

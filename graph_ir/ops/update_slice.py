@@ -8,16 +8,18 @@ from typing import ClassVar
 from ...base.dtypes import S64
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Expr
+from ..ir.axis_attributes import IntsAttr
 from ..ir.computation import Computation, Index, Pointwise, Read
 from ..ir.graph import Array, Op
 from ..ir.logical_tensor import LogicalTensor
+from ..ir.operands import Operand, VariadicOperand
 from ..ir.registry import register
 from .movement import Movement
 
 
-def _check(op: Op, inputs: Sequence[LogicalTensor]) -> LogicalTensor:
-    """The result's type: that of x. UserError if the update does not fit into it."""
-    axes: tuple[int, ...] = op.attrs["axes"]
+def _check(op: UpdateSlice | UpdateInPlace, inputs: Sequence[LogicalTensor]) -> LogicalTensor:
+    """The result's type: that of x. UserError where the update does not fit into it."""
+    axes = op.axes
     if len(inputs) != 2 + len(axes):
         raise op.rule(f"inputs must be x, update and {len(axes)} starts", f"{len(inputs)} inputs")
     x, update, *starts = inputs
@@ -34,23 +36,23 @@ def _check(op: Op, inputs: Sequence[LogicalTensor]) -> LogicalTensor:
     return LogicalTensor(x.dtype, x.plain_dims)
 
 
-def _reference(op: Op, inputs: list[Array]) -> Array:
+def _reference(op: UpdateSlice | UpdateInPlace, inputs: list[Array]) -> Array:
     x, update, *starts = inputs
     result = x.copy()
     position = [slice(None)] * x.ndim
-    for axis, start in zip(op.attrs["axes"], starts, strict=True):
+    for axis, start in zip(op.axes, starts, strict=True):
         begin = min(max(int(start), 0), x.shape[axis] - update.shape[axis])
         position[axis] = slice(begin, begin + update.shape[axis])
     result[tuple(position)] = update
     return result
 
 
-def box_begins(op: Op, starts: Sequence[Expr]) -> dict[int, Expr]:
-    """The start of the update along each of its axes, clamped into x."""
+def box_begins(op: UpdateSlice | UpdateInPlace, starts: Sequence[Expr]) -> dict[int, Expr]:
+    """Where the update begins along each axis it moves on, inside x."""
     whole, part = (x.details.plain_dims for x in op.inputs[:2])
     return {
         axis: t.minimum(t.maximum(start, 0), whole[axis] - part[axis])
-        for axis, start in zip(op.attrs["axes"], starts, strict=True)
+        for axis, start in zip(op.axes, starts, strict=True)
     }
 
 
@@ -58,11 +60,13 @@ def box_begins(op: Op, starts: Sequence[Expr]) -> dict[int, Expr]:
 class UpdateSlice(Movement):
     """x with a box replaced by the update, beginning at `start` along each of `axes`.
 
-    attrs: `axes`, one for each start (s64[]). Starts are clamped so that the box lies inside x.
+    Starts are clamped so that the box lies inside x.
     """
 
-    input_names: ClassVar[tuple[str, ...]] = ("x", "update", "start")
-    input_count: ClassVar[int | None] = None
+    x = Operand()
+    update = Operand("x's dtype and rank")
+    start = VariadicOperand("s64[]")
+    axes = IntsAttr("the axis of each start")
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
         """The type of x."""
@@ -101,7 +105,10 @@ class UpdateInPlace(Op):
     """
 
     kind: ClassVar[str] = "loop"
-    input_names: ClassVar[tuple[str, ...]] = ("x", "update", "start")
+    x = Operand()
+    update = Operand("x's dtype and rank")
+    start = VariadicOperand("s64[]")
+    axes = IntsAttr("the axis of each start")
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
         """The type of x."""

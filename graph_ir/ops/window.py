@@ -10,10 +10,9 @@ import numpy as np
 
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Expr
+from ..ir.axis_attributes import IntsAttr
 from ..ir.computation import Index, Read
 from ..ir.graph import Array, Op
-
-ATTRS = ("strides", "dilations", "before", "after")
 
 
 @dataclass(frozen=True)
@@ -115,23 +114,42 @@ class Window:
 Value = Callable[[Expr], Expr]
 
 
-def window_of(op: Op, kernel: Sequence[int], sizes: Sequence[int]) -> Window:
-    """The window given by an op's attributes over axes of `sizes`; UserError if it does not fit.
+def _window_rank(op: Any) -> int:
+    count: int = op.window_rank
+    return count
 
-    attrs, all optional: `strides`, `dilations` (default 1), `before`, `after` (default 0), `ceil_mode` (False).
-    """
+
+class WindowAttr(IntsAttr):
+    """A list of integers, one for each axis a window slides over; the default is one for all."""
+
+    def __init__(self, meaning: str, *, default: int, least: int | None = None) -> None:
+        super().__init__(
+            meaning, default=default, least=least, count=_window_rank, entries="window axes"
+        )
+
+
+class Windowed(Op):
+    """Base of ops with a window: its geometry, one entry per axis it slides over."""
+
+    strides = WindowAttr("elements from one window to the next", default=1, least=1)
+    dilations = WindowAttr("elements from one of a window to its next", default=1, least=1)
+    before = WindowAttr("elements of padding in front", default=0, least=0)
+    after = WindowAttr("elements of padding behind", default=0, least=0)
+
+    @property
+    def window_rank(self) -> int:
+        """How many axes the window slides over: known from operands, or an attribute declared before these."""
+        raise NotImplementedError
+
+
+def window_of(
+    op: Windowed, kernel: Sequence[int], sizes: Sequence[int], ceil_mode: bool = False
+) -> Window:
+    """The window of an op's attributes over axes of `sizes`; UserError where it does not fit."""
     count = len(kernel)
-    given = {name: _integers(op, name, count, 1 if name in ATTRS[:2] else 0) for name in ATTRS}
-    window = Window(tuple(kernel), **given, ceil_mode=bool(op.attrs.get("ceil_mode", False)))
-    for name, values, least in (
-        ("kernel", window.kernel, 1),
-        ("strides", window.strides, 1),
-        ("dilations", window.dilations, 1),
-        ("before", window.before, 0),
-        ("after", window.after, 0),
-    ):
-        if any(value < least for value in values):
-            raise op.rule(f"{name} must be {least} or more", str(list(values)))
+    if any(k < 1 for k in kernel):
+        raise op.rule("kernel must be 1 or more", str(list(kernel)))
+    window = Window(tuple(kernel), op.strides, op.dilations, op.before, op.after, ceil_mode)
     for axis, size in enumerate(sizes):
         if size < 1:
             raise op.rule("the axes a window slides over must have elements", str(list(sizes)))
@@ -142,17 +160,3 @@ def window_of(op: Op, kernel: Sequence[int], sizes: Sequence[int]) -> Window:
                 f"{extent} elements in {before} + {size} + {after}",
             )
     return window
-
-
-def _integers(op: Op, name: str, count: int, default: int) -> tuple[int, ...]:
-    value = op.attrs.get(name)
-    if value is None:
-        return (default,) * count
-    listed = isinstance(value, (tuple, list))
-    if not listed or not all(isinstance(i, (int, np.integer)) for i in value):
-        raise op.rule(f"attribute '{name}' must be a list of integers", repr(value))
-    if len(value) != count:
-        raise op.rule(
-            f"{name} must have one entry for each of the {count} window axes", str(list(value))
-        )
-    return tuple(int(i) for i in value)

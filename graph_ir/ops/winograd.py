@@ -3,52 +3,61 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any
 
 import numpy as np
 
 from ...base.dtypes import F32
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Expr
+from ..ir.attributes import AttributeOwner, IntAttr
+from ..ir.axis_attributes import IntsAttr
 from ..ir.computation import Computation, Index, Read, Reduction
-from ..ir.graph import Array, Op
+from ..ir.graph import Array
 from ..ir.logical_tensor import LogicalTensor
 from ..ir.op_kinds import FusibleOp, TunableOp
+from ..ir.operands import Operand
 from ..ir.reference import narrow
 from ..ir.registry import register
 from .winograd_form import FORMS, WinogradForm
 
 
-def _form(op: Op) -> WinogradForm:
-    """The form of attribute `results`: 2 for F(2x2, 3x3), 4 for F(4x4, 3x3)."""
-    results = op.attrs.get("results")
-    if results not in FORMS:
-        raise op.rule("attribute 'results' must be 2 or 4", repr(results))
-    return FORMS[results]
+class _ResultsAttr(IntAttr):
+    """Results of a tile along each axis: 2 for F(2x2, 3x3), 4 for F(4x4, 3x3)."""
+
+    def check(self, op: AttributeOwner, value: Any) -> int:
+        """One of the forms."""
+        if value not in FORMS:
+            raise op.rule("results must be 2 or 4", repr(value))
+        return super().check(op, value)
 
 
 @register("winograd_weights")
 class WinogradWeights(FusibleOp):
-    """w f32[O, C, 3, 3] as u[points, C, O], u[:, c, o] = G w[o, c] G^T. attrs: `results` (2 or 4).
+    """w f32[O, C, 3, 3] as u[points, C, O], u[:, c, o] = G w[o, c] G^T.
 
     Constant: the pass `fold_constants` computes it in float64 and rounds once.
     """
 
-    input_names: ClassVar[tuple[str, ...]] = ("w",)
+    w = Operand("f32[O, C, 3, 3]")
+    results = _ResultsAttr("results of a tile along each axis, 2 or 4")
+
+    @property
+    def form(self) -> WinogradForm:
+        """Which of the forms this is for."""
+        return FORMS[self.results]
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
         """[points, C, O]."""
-        if len(inputs) != 1:
-            raise self.rule("inputs must be w", f"{len(inputs)} inputs")
         (w,) = inputs
         if w.dtype != F32 or w.rank != 4 or w.plain_dims[2:] != (3, 3):
             raise self.rule("w must be f32[O, C, 3, 3]", str(w))
-        return [LogicalTensor(F32, (_form(self).products, w.plain_dims[1], w.plain_dims[0]))]
+        return [LogicalTensor(F32, (self.form.products, w.plain_dims[1], w.plain_dims[0]))]
 
     def reference(self, inputs: list[Array]) -> list[Array]:
         """G w G^T, in float64 and rounded once."""
         (w,) = inputs
-        g = _form(self).weight_matrix()
+        g = self.form.weight_matrix()
         product = np.kron(g, g)
         taps = w.astype(np.float64).transpose(2, 3, 1, 0).reshape(9, w.shape[1], w.shape[0])
         with np.errstate(all="ignore"):
@@ -56,7 +65,7 @@ class WinogradWeights(FusibleOp):
 
     def computation(self) -> Computation:
         """The sum over the nine taps, each with the coefficient of its row and column."""
-        g = _form(self).weight_matrix()
+        g = self.form.weight_matrix()
         size = len(g)
 
         def element(reads: Sequence[Read], index: Index, r: Index) -> Expr:
@@ -79,37 +88,37 @@ def _entry(matrix: Array, row: Expr, column: Expr) -> Expr:
     return value
 
 
+def _two(op: Any) -> int:
+    return 2
+
+
 @register("winograd_convolution")
 class WinogradConvolution(TunableOp):
     """y[N, O, H', W'], the convolution of x f32[N, C, H, W] with the 3 x 3 weights that u was made of; stride 1.
 
-    u f32[points, C, O] as of `winograd_weights`. attrs: `results` (2 or 4), `before`, `after` (two entries each,
-    default 0): padding with zeros. Rounding errors are larger than those of the direct form, see
-    `winograd_form`, and a NaN or infinity reaches all results of its tile.
+    u f32[points, C, O] as of `winograd_weights`. Padding is zeros. Rounding errors are larger than those of the direct
+    form, see `winograd_form`, and a NaN or infinity reaches all results of its tile.
     """
 
-    input_names: ClassVar[tuple[str, ...]] = ("x", "u")
+    x = Operand("f32[N, C, H, W]")
+    u = Operand("f32[points, C, O] as of winograd_weights")
+    results = _ResultsAttr("results of a tile along each axis, 2 or 4")
+    before = IntsAttr("rows and columns of padding in front", default=0, least=0, count=_two)
+    after = IntsAttr("rows and columns of padding behind", default=0, least=0, count=_two)
 
     @property
     def form(self) -> WinogradForm:
         """Which of the forms this is."""
-        return _form(self)
+        return FORMS[self.results]
 
     @property
     def padding(self) -> tuple[tuple[int, int], tuple[int, int]]:
         """(before, after), each for rows and columns."""
-        pads = []
-        for name in ("before", "after"):
-            value = self.attrs.get(name) or (0, 0)
-            if len(value) != 2 or min(value) < 0:
-                raise self.rule(f"{name} must have two entries, 0 or more", repr(value))
-            pads.append((int(value[0]), int(value[1])))
-        return pads[0], pads[1]
+        (top, left), (bottom, right) = self.before, self.after
+        return (top, left), (bottom, right)
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
         """[N, O, H', W']."""
-        if len(inputs) != 2:
-            raise self.rule("inputs must be x, u", f"{len(inputs)} inputs")
         x, u = inputs
         if x.dtype != F32 or x.rank != 4:
             raise self.rule("x must be f32[N, C, H, W]", str(x))
@@ -117,7 +126,7 @@ class WinogradConvolution(TunableOp):
             u.dtype != F32 or u.rank != 3 or u.plain_dims[:2] != (self.form.products, x.plain_dims[1])
         ):  # fmt: skip
             raise self.rule(f"u must be f32[{self.form.products}, C, O]", f"{u} for x {x}")
-        before, after = self.padding
+        before, after = self.before, self.after
         positions = tuple(
             n + b + a - 2 for n, b, a in zip(x.plain_dims[2:], before, after, strict=True)
         )
@@ -145,7 +154,7 @@ class WinogradConvolution(TunableOp):
     def _evaluate(self, x: Array, u: Array, bt: Array, at: Array) -> Array:
         """A^T [U * (B^T d B)] A over all tiles, cut to the image."""
         out, (m, n) = self.outputs[0].details.plain_dims, at.shape
-        (top, left), _ = self.padding
+        top, left = self.before
         down, across = -(-out[2] // m), -(-out[3] // m)
         padded = np.zeros((*x.shape[:2], down * m + 2, across * m + 2))
         inside = padded[:, :, top : top + x.shape[2], left : left + x.shape[3]]

@@ -47,7 +47,7 @@ def eliminate_common(graph: Graph, ctx: LowerContext) -> bool:
 
 def _key(op: Op) -> _Key:
     """A key equal for ops that compute the same value, and for few others; it includes the layouts of the results."""
-    value = op.attrs["value"] if op.op_name == "constant" else None
+    value = op.attr("value") if op.op_name == "constant" else None
     attrs = {**op.attrs, "value": _sample(value)} if isinstance(value, np.ndarray) else op.attrs
     digest = hashlib.sha256()
     for token in attribute_tokens([attrs, [y.details for y in op.outputs]]):

@@ -35,8 +35,8 @@ def _without_padding(ctx: LowerContext, graph: Graph, op: Op) -> GraphTensor | N
     make, x = Composer(graph, op), op.inputs[0]
     stored = padded(make, x, op.window, op.fill)
     stored.details = stored.details.with_format(x.details.format)
-    attrs = {**op.attrs, "before": None, "after": None, "ceil_mode": False}
-    attrs = {name: value for name, value in attrs.items() if value not in (None, False)}
+    gone = ("before", "after", "ceil_mode")
+    attrs = {key: value for key, value in op.attrs.items() if key not in gone}
     result = make(op.op_name, stored, **attrs)
     result.details = op.outputs[0].details
     return result

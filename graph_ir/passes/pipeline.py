@@ -42,11 +42,11 @@ def optimize_subgraphs(graph: Graph, ctx: LowerContext) -> bool:
     """Replace the subgraphs of control ops by optimised copies: every pass runs on each, innermost last."""
     control = [op for op in graph.ops if op.kind == "control"]
     for op in control:
-        for key, value in op.attrs.items():
+        for key, value in list(op.attrs.items()):
             if isinstance(value, tuple):
-                op.attrs[key] = tuple(_optimized(graph, inner, ctx) for inner in value)
+                op.set_attr(key, [_optimized(graph, inner, ctx) for inner in value])
             elif isinstance(value, Graph):
-                op.attrs[key] = _optimized(graph, value, ctx)
+                op.set_attr(key, _optimized(graph, value, ctx))
     return bool(control)
 
 

@@ -75,7 +75,7 @@ def _take_parameter(graph: Graph, op: Op) -> GraphTensor | None:
         if not isinstance(norm, LayerNorm) or len(norm.outputs[0].uses) != 1:
             continue
         wanted = {"mul": 1, "add": 2}[op.op_name]
-        if len(norm.inputs) != wanted or wanted >= len(norm.input_names):
+        if len(norm.inputs) != wanted or wanted >= len(norm.schema.operands):
             continue
         if _lies_in(parameter, norm) and norm.outputs[0].details == op.outputs[0].details:
             inputs = [*norm.inputs, parameter]

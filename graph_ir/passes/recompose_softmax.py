@@ -54,7 +54,7 @@ def _make(op_name: str) -> Build:
 
 def _axes(op: Op) -> tuple[int, ...] | None:
     """The axes a reduction keeps with size 1; None where it drops them."""
-    if not isinstance(op, (Reduce, ReduceLogSumExp)) or not op.attrs.get("keep_dims", False):
+    if not isinstance(op, (Reduce, ReduceLogSumExp)) or not op.keep_dims:
         return None
     return op.axes
 

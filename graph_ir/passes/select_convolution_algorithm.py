@@ -46,6 +46,5 @@ def _without_padding(graph: Graph, op: Op) -> GraphTensor | None:
         return None
     make = Composer(graph, op)
     stored = padded(make, op.inputs[0], op.window, 0)
-    attrs = {**op.attrs, "before": None, "after": None}
-    attrs = {name: value for name, value in attrs.items() if value is not None}
+    attrs = {key: value for key, value in op.attrs.items() if key not in ("before", "after")}
     return make(op.op_name, stored, *op.inputs[1:], **attrs)

@@ -43,9 +43,9 @@ def _drop_identity(graph: Graph, op: Op) -> GraphTensor | None:
     x = op.inputs[0]
     if len(op.inputs) > 1 or x.details.plain_dims != op.outputs[0].details.plain_dims:
         return None
-    if op.op_name == "pad" and any((*op.attrs["before"], *op.attrs["after"])):
+    if op.op_name == "pad" and any((*op.attr("before"), *op.attr("after"))):
         return None  # a pad may crop on one side and pad on the other
-    if op.op_name == "slice" and any(step < 0 for step in op.attrs.get("steps", ())):
+    if op.op_name == "slice" and any(step < 0 for step in op.attr("steps")):
         return None  # reversed
     return x
 
@@ -71,7 +71,7 @@ def _keep_reduced_axes(graph: Graph, op: Op) -> GraphTensor | None:
     """reshape(reduce_sum(x)) that only puts the reduced axes back: reduce_sum(x, keep_dims)."""
     (x,) = op.inputs
     inner = x.producer_owner
-    if not isinstance(inner, (Reduce, ReduceLogSumExp)) or inner.attrs.get("keep_dims", False):
+    if not isinstance(inner, (Reduce, ReduceLogSumExp)) or inner.keep_dims:
         return None
     dims = enumerate(inner.inputs[0].details.plain_dims)
     kept = tuple(1 if axis in inner.axes else size for axis, size in dims)
@@ -105,7 +105,7 @@ def _simplify_transpose(graph: Graph, op: Op) -> GraphTensor | None:
         return x
     inner = x.producer_owner
     if isinstance(inner, Transpose):
-        op.attrs["perm"] = tuple(inner.perm[axis] for axis in op.perm)
+        op.set_attr("perm", tuple(inner.perm[axis] for axis in op.perm))
         op.set_input(0, inner.inputs[0])
         return op.outputs[0]
     moved = [axis for axis in op.perm if x.details.plain_dims[axis] != 1]
@@ -119,15 +119,14 @@ def _merge_slices(graph: Graph, op: Op) -> GraphTensor | None:
         return None
     first, second = _starts_and_steps(inner), _starts_and_steps(op)
     pairs = list(zip(first, second, strict=True))
-    op.attrs["starts"] = tuple(start + step * begin for (start, step), (begin, _) in pairs)
-    op.attrs["steps"] = tuple(step * stride for (_, step), (_, stride) in pairs)
+    op.set_attr("starts", [start + step * begin for (start, step), (begin, _) in pairs])
+    op.set_attr("steps", [step * stride for (_, step), (_, stride) in pairs])
     op.set_input(0, inner.inputs[0])
     return op.outputs[0]
 
 
 def _starts_and_steps(op: Op) -> list[tuple[int, int]]:
-    starts = op.attrs["starts"]
-    return list(zip(starts, op.attrs.get("steps", (1,) * len(starts)), strict=True))
+    return list(zip(op.attr("starts"), op.attr("steps"), strict=True))
 
 
 def _drop_empty_parts(graph: Graph, op: Op) -> GraphTensor | None:
@@ -146,7 +145,7 @@ def _read_transposed(graph: Graph, op: Op) -> GraphTensor | None:
             continue
         rank = len(inner.perm)
         if inner.perm == (*range(rank - 2), rank - 1, rank - 2):
-            op.attrs[flag] = not op.attrs.get(flag, False)
+            op.set_attr(flag, not op.attr(flag))
             op.set_input(index, inner.inputs[0])
             return op.outputs[0]
     return None

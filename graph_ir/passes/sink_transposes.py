@@ -60,7 +60,7 @@ def _past(graph: Graph, op: Op) -> GraphTensor | None:
 
 
 def _perm(op: Op) -> tuple[int, ...]:
-    return tuple(axis % len(op.attrs["perm"]) for axis in op.attrs["perm"])
+    return op.attr("perm")
 
 
 def _moved_by(tensor: GraphTensor) -> tuple[int, ...] | None:

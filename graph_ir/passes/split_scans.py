@@ -32,14 +32,14 @@ def split_scans(graph: Graph, ctx: LowerContext) -> bool:
 def _split(graph: Graph, op: Op) -> GraphTensor | None:
     (x,) = op.inputs
     dims = x.details.plain_dims
-    axis = op.attrs.get("axis", 0) % len(dims)
+    axis = op.attr("axis")
     n = dims[axis]
     if n <= LONGEST:
         return None
     block = math.isqrt(n - 1) + 1
     blocks = -(-n // block)
     is_sum = op.op_name == "cum_sum"
-    reverse, exclusive = bool(op.attrs.get("reverse")), bool(op.attrs.get("exclusive"))
+    reverse, exclusive = op.attr("reverse"), op.attr("exclusive")
     make = Composer(graph, op)
     none = [0] * len(dims)
     rest = [*none[:axis], blocks * block - n, *none[axis + 1 :]]

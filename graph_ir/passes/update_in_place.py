@@ -29,7 +29,7 @@ def update_in_place(graph: Graph, ctx: LowerContext) -> bool:
                     why = "the loop reads and writes the same memory"
                     record(graph, "rewritten", [update.name], [update.name], why)
             body.sort()
-            op.attrs["body"] = body
+            op.set_attr("body", body)
             changed = True
     return changed
 

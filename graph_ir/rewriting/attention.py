@@ -18,7 +18,7 @@ PACKED_BYTES = 2 << 20
 
 def attention_group(second: Op) -> list[Op] | None:
     """The ops of the group whose second product is `second`, in topological order; None if there is no such group."""
-    if not _is_product(second) or second.attrs.get("transpose_a"):
+    if not _is_product(second) or second.attr("transpose_a"):
         return None
     weights = second.inputs[0]
     if second.inputs[1] is weights:

@@ -8,6 +8,7 @@ from ..ir.graph import GraphTensor, Op
 from ..ir.op_kinds import FusibleOp, TunableOp
 from ..ir.registry import lookup, names
 from ..ir.reshape_layout import reshaped_formats
+from ..ops.reduce import Reduce
 
 
 def is_pointwise(op: Op) -> bool:
@@ -45,9 +46,10 @@ def follows_layout(op: Op) -> bool:
         return True
     if op.op_name == "gather":  # along one axis, as resize does
         return op.inputs[1].details.rank == 1
-    kept = is_reduction(op) and bool(op.attrs.get("keep_dims", False))
-    # Rows of a plain tensor have their own loop, which keeps them in cache.
-    return kept and getattr(op, "axes", None) != (op.inputs[0].details.rank - 1,)
+    if not isinstance(op, Reduce):
+        return False
+    # Rows of a plain tensor have a loop of their own, which keeps them in cache.
+    return op.keep_dims and op.axes != (op.x.details.rank - 1,)
 
 
 def elementwise_names() -> list[str]:
@@ -90,7 +92,7 @@ def is_view(op: Op) -> bool:
 
 def transposed_format(op: Op, source: Format) -> Format:
     """The layout in which the result of a transpose is the memory of its input, which lies in layout `source`."""
-    perm = tuple(axis % source.rank for axis in op.attrs["perm"])
+    perm = op.attr("perm")
     order = tuple(perm.index(axis) for axis in source.order)
     return Format(plain(source.rank).axes, order, source.blocks)
 

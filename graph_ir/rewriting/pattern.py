@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any, Union
 
 from ..ir.graph import Graph, GraphTensor, Op
-from ..ops.elementwise import Elementwise
 from .rewrite import Rule
 from .values import uniform_value
 
@@ -146,15 +145,11 @@ def _node_ways(pattern: Node, tensor: GraphTensor, found: Match) -> Iterator[Mat
     op = tensor.producer_owner
     if op.op_name != pattern.op_name or len(op.inputs) != len(pattern.inputs):
         return
-    if not all(_is_close(_attribute(op, key), value) for key, value in pattern.attrs):
+    if not all(_is_close(op.attr(key), value) for key, value in pattern.attrs):
         return
     yield from _input_ways(pattern.inputs, op.inputs, found)
     if op.op_name in _COMMUTATIVE:
         yield from _input_ways(pattern.inputs, op.inputs[::-1], found)
-
-
-def _attribute(op: Op, key: str) -> Any:
-    return op.attr(key) if isinstance(op, Elementwise) else op.attrs.get(key)
 
 
 def _is_close(value: Any, wanted: float) -> bool:

@@ -77,7 +77,7 @@ def with_arguments(
     }
     for old, tensor in zip(results, inline(made, inner, values, results), strict=True):
         output = inner.outputs[old]
-        made.make_output(tensor, str(output.attrs.get("temp.result", output.name)))
+        made.make_output(tensor, output.attr("temp.result"))
     made.sort()
     return made
 

@@ -52,7 +52,10 @@ class _Maker:
         if node.name in self.ops:
             raise UserError(f"graph text {where}: op '{node.name}' is defined twice")
         inputs = [self.tensor(reference, where) for _, reference in node.inputs]
-        op = self.graph.make(node.op_name, inputs, self.node_attrs(node), node.name)
+        try:
+            op = self.graph.make(node.op_name, inputs, self.node_attrs(node), node.name)
+        except UserError as error:
+            raise UserError(f"graph text {where}: {error}") from error
         self.ops[node.name] = op
         names = [op.input_name(index) for index in range(len(inputs))]
         if names != [name for name, _ in node.inputs]:
@@ -72,10 +75,11 @@ class _Maker:
             )
         if node.op_name == "input":
             return {**attrs, "details": node.details}
-        if not isinstance(attrs.get("value"), Untyped):
+        value = attrs.pop("value", None)
+        if not isinstance(value, Untyped):
             raise UserError(f"graph text line {node.line}: constant '{node.name}' needs a value")
         format = None if node.details.format.is_plain else node.details.format
-        return {**attrs, "value": read_tensor(attrs["value"].text, node.details), "format": format}
+        return {**attrs, "value": read_tensor(value.text, node.details), "format": format}
 
     def add_element(self, line: Element) -> None:
         op = self.ops.get(line.node)

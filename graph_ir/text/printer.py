@@ -108,7 +108,7 @@ class _Printer:
         if outputs:
             results = [f"%{self.reference(op.inputs[0])}" for op in outputs]
             if self.annotate:
-                names = [str(op.attrs.get("temp.result", op.name)) for op in outputs]
+                names = [op.attr("temp.result") for op in outputs]
                 results = [f"{self.key(n)}={y}" for n, y in zip(names, results, strict=True)]
             elif len(outputs) > 1:
                 results = [f"output_{i}={y}" for i, y in enumerate(results)]
@@ -132,10 +132,7 @@ class _Printer:
     def shown_attrs(self, op: Op) -> dict[str, Any]:
         """Attributes that are not already in the annotation."""
         hidden = {"input": ("details",), "constant": ("format",)}.get(op.op_name, ())
-        shown = {key: value for key, value in op.attrs.items() if key not in hidden}
-        if op.op_name == "constant":
-            shown["value"] = np.asarray(shown["value"])  # a NumPy scalar is a tensor here
-        return shown
+        return {key: value for key, value in op.attrs.items() if key not in hidden}
 
     def annotation(self, tensor: GraphTensor) -> str:
         return f" -> {print_tensor_type(tensor.details)}" if self.annotate else ""

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-import graphc.graph_ir.ops  # noqa: F401  fills the registry
 from graphc.base.dtypes import DType, by_name, from_numpy
 from graphc.graph_ir.ir.computation import Computation, Index, Read, Reduction
 from graphc.graph_ir.ir.graph import Array, Graph, Op

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-import graphc.graph_ir.ops  # noqa: F401  fills the registry
 from graphc.base.dtypes import BOOL, F32, F64, S8, S32, S64, DType
 from graphc.graph_ir.ir.graph import Array, Graph, GraphTensor, Op
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor

@@ -6,13 +6,12 @@ from typing import Any
 
 import numpy as np
 
-import graphc.graph_ir.ops  # noqa: F401  fills the registry
 from graphc.base.dtypes import BOOL, F32, S32, S64, DType
 from graphc.graph_ir.ir.format import parse_format
 from graphc.graph_ir.ir.graph import Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.ir.registry import lookup, names
-from graphc.graph_ir.ops.elementwise import REQUIRED, Elementwise
+from graphc.graph_ir.ops.elementwise import Elementwise
 from graphc.graph_ir.ops.reduce import Reduce
 
 SHAPE = (2, 4, 6)
@@ -107,7 +106,7 @@ def make(graph: Graph, name: str) -> None:
         row = cls.row
         dtype = next(d for d in (F32, S32, BOOL) if d.kind in row.accepts)
         inputs = [(BOOL if i < row.conditions else dtype, SHAPE) for i in range(len(row.inputs))]
-        attrs = {k: 0.2 if v is REQUIRED else v for k, v in row.attrs.items()}
+        attrs: dict[str, Any] = {k: 0.2 for k, v in row.attrs.items() if v.is_required}
     elif issubclass(cls, Reduce):
         dtype = F32 if "float" in cls.row.accepts else BOOL
         inputs = [(dtype, SHAPE)]

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-import graphc.graph_ir.ops  # noqa: F401  fills the registry
-from graphc.base.dtypes import by_name
+from graphc.base.dtypes import DType, by_name
 from graphc.graph_ir.ir.graph import Graph, GraphTensor
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 
@@ -51,7 +50,11 @@ def expression_of(graph: Graph) -> str:
             return op.name
         if op.op_name == "constant":
             return f"c({op.attrs['value'].tolist()})"
-        attrs = [f"{key}={value!r}" for key, value in op.attrs.items()]
+        attrs = [f"{key}={_shown(value)}" for key, value in op.attrs.items()]
         return f"{op.op_name}({', '.join([*map(text, op.inputs), *attrs])})"
 
     return text(graph.outputs[0].inputs[0])
+
+
+def _shown(value: object) -> str:
+    return repr(value.name if isinstance(value, DType) else value)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-import graphc.graph_ir.ops  # noqa: F401 - fills the registry
 from graphc.base.dtypes import F32
 from graphc.graph_ir.ir.graph import Array, Graph, GraphTensor
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor

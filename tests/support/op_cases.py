@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-import graphc.graph_ir.ops  # noqa: F401 - fills the registry
 from graphc.base.dtypes import by_name
 from graphc.graph_ir.ir.graph import Array, Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor

@@ -7,7 +7,7 @@ from typing import Any
 from graphc.base.dtypes import BOOL, F32, S32, U8, DType
 from graphc.frontend.correspondence.row import Row
 from graphc.frontend.correspondence.spelling import Spelling
-from graphc.frontend.correspondence.values import MUST_BE_GIVEN, default_of
+from graphc.frontend.correspondence.values import MUST_BE_GIVEN
 from graphc.graph_ir.ir.graph import Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.ir.registry import lookup
@@ -46,8 +46,10 @@ def _types_and_attrs(
         kinds = [kind for kind in cls.row.accepts if not spelling.kinds or kind in spelling.kinds]
         choices = (F32, U8 if row.name in ("shl", "shr") else S32, BOOL)
         dtype = next(d for d in choices if d.kind in kinds)
-        given = {k: 0.25 for k in cls.row.attrs if default_of(row.name, k) is MUST_BE_GIVEN}
-        given |= {k: 0.75 for k in spelling.mentioned if isinstance(default_of(row.name, k), float)}
+        defaults = {key: declared.default for key, declared in cls.row.attrs.items()}
+        given = {k: 0.25 for k, default in defaults.items() if default is MUST_BE_GIVEN}
+        named = [k for k in defaults if k in spelling.mentioned]
+        given |= {k: 0.75 for k in named if isinstance(defaults[k], float)}
         count = len(cls.row.inputs)
         types: list[tuple[DType, tuple[int, ...]]] = [
             (BOOL if i < cls.row.conditions else dtype, SHAPE) for i in range(count)

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-import graphc.graph_ir.ops  # noqa: F401 - fills the registry
 from graphc.base.dtypes import F32, S32
 from graphc.frontend import load
 from graphc.frontend.onnx import to_onnx

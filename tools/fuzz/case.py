@@ -14,7 +14,6 @@ from ...base.errors import UserError
 from ...base.options import SWITCHES, WINOGRAD, CompileOptions
 from ...base.target import Target
 from ...codegen.host import target_for
-from ...graph_ir import ops  # noqa: F401 - fills the registry
 from ...graph_ir.ir.graph import Array, Graph
 from ...graph_ir.text.parser import parse_graph
 from ...graph_ir.text.printer import print_graph

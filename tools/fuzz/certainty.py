@@ -153,7 +153,7 @@ def _of_op(
         return Certainty.UNKNOWN
     if op.op_name in DECIDING:
         return _decided(worst)
-    if op.op_name in MOVING and op.attrs.get("reduction", "none") in ("none", "min", "max"):
+    if op.op_name in MOVING and _reduction(op) in ("none", "min", "max"):
         return worst if "body" not in op.attrs else Certainty.UNKNOWN
     if _sums_exactly(op, arrays, worst, winograd):
         return Certainty.EXACT
@@ -219,3 +219,8 @@ def _may_be_winograd(op: Op) -> bool:
 
 def _is_finite(array: Array) -> bool:
     return bool(np.isfinite(array.astype(np.float64)).all())
+
+
+def _reduction(op: Op) -> str:
+    """How an op that moves elements combines them; most do not."""
+    return op.attr("reduction") if "reduction" in op.schema.attributes else "none"

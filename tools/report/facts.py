@@ -100,7 +100,7 @@ def _decisions(explanation: Explanation, node: str, times: dict[str, KernelTime]
 
 def _asked(explanation: Explanation, op: Op) -> list[str]:
     """The candidate formats and blockings, `*` for the chosen one, and the location of the result in memory."""
-    body = op.attrs["graph"].ops if op.op_name == "fused" else [op]
+    body = op.attr("graph").ops if op.op_name == "fused" else [op]
     tuned = [inner.name for inner in body if inner.kind == "tunable"]
     lines, memory = [], []
     for name in tuned or [op.name]:

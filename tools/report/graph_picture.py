@@ -109,7 +109,7 @@ def _lines(op: Op, seconds: float | None) -> tuple[str, ...]:
 def _summary(op: Op) -> str:
     if op.op_name != "fused":
         return op.op_name
-    body = [inner for inner in op.attrs["graph"].ops if inner.kind not in ("source", "sink")]
+    body = [inner for inner in op.attr("graph").ops if inner.kind not in ("source", "sink")]
     return ", ".join(inner.op_name for inner in body)
 
 

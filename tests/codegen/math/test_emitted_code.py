@@ -7,7 +7,6 @@ import functools
 import llvmlite.binding as llvm
 import pytest
 
-import graphc.graph_ir.ops  # noqa: F401 - fills the registry
 from graphc.base.dtypes import F16
 from graphc.codegen.aot import assembly as assembly_of
 from graphc.codegen.math import MATH

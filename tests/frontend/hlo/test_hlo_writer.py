@@ -15,7 +15,7 @@ from graphc.frontend.hlo import import_hlo, parse_hlo, write_hlo
 from graphc.graph_ir.ir.graph import Graph, GraphTensor
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.ir.registry import lookup, names
-from graphc.graph_ir.ops.elementwise import REQUIRED, Elementwise
+from graphc.graph_ir.ops.elementwise import Elementwise
 from graphc.graph_ir.ops.reduce import REDUCTIONS
 
 RNG = np.random.default_rng(5)
@@ -89,7 +89,7 @@ def test_text() -> None:
 def test_elementwise(name: str, dtype: DType) -> None:
     row = row_of(name)
     attrs: dict[str, Any] = GIVEN.get(name, {})
-    assert all(value is not REQUIRED or key in attrs for key, value in row.attrs.items())
+    assert all(not value.is_required or key in attrs for key, value in row.attrs.items())
     graph = Graph()
     inputs = [values(BOOL if i < row.conditions else dtype, 5, 4) for i in range(len(row.inputs))]
     tensors = [

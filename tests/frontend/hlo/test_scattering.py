@@ -172,7 +172,7 @@ def test_rows_of_an_embedding_are_written_as_runs() -> None:
         ADD,
     )
     (op,) = [op for op in import_hlo(parse_hlo(source)).ops if op.op_name == "scatter"]
-    assert (op.attrs["run"], op.attrs["reduction"]) == (12, "add")
+    assert (op.attr("run"), op.attr("reduction")) == (12, "add")
 
 
 def test_several_arrays() -> None:

@@ -9,7 +9,6 @@ import onnx
 import pytest
 from onnx.reference import ReferenceEvaluator
 
-import graphc.graph_ir.ops  # noqa: F401 - fills the registry
 from graphc.base.dtypes import BOOL, F32, S64
 from graphc.base.errors import UnsupportedError
 from graphc.frontend import load

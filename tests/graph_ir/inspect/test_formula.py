@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-import graphc.graph_ir.ops  # noqa: F401  fills the registry
 from graphc.base.dtypes import BF16, F32
 from graphc.base.errors import InternalError
 from graphc.graph_ir.inspect.formula import Term, elementwise_formula, reduction_formula

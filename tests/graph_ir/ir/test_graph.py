@@ -10,6 +10,7 @@ from graphc.base.errors import InternalError, UnsupportedError, UserError
 from graphc.graph_ir.ir.format import parse_format, plain
 from graphc.graph_ir.ir.graph import Graph, Op, attribute_tokens
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
+from graphc.graph_ir.ir.operands import Operand, VariadicOperand
 from graphc.graph_ir.ir.verifier import verify
 from support.graphs import text_of
 
@@ -175,7 +176,8 @@ def test_contents_see_every_difference(change: str) -> None:
     one, two = chain(), chain()
     x, a, b, _ = two.ops
     if change == "attrs":
-        a.attrs["alpha"] = 1
+        one.make("leaky_relu", one.ops[0].outputs)
+        two.make("leaky_relu", x.outputs, {"alpha": 1})
     elif change == "wire":
         b.set_input(0, x.outputs[0])
     elif change == "format":
@@ -201,7 +203,8 @@ def test_attribute_tokens() -> None:
 
 def test_input_names_number_the_rest() -> None:
     class Many(Op):
-        input_names = ("x", "y")
+        x = Operand()
+        y = VariadicOperand()
 
         def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
             return []

@@ -8,6 +8,7 @@ from graphc.base.errors import InternalError
 from graphc.graph_ir.ir import registry
 from graphc.graph_ir.ir.graph import Array, Op
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
+from graphc.graph_ir.ir.operands import Operand
 from graphc.graph_ir.lowering.registry import LOWERINGS, get_func
 from graphc.graph_ir.schedule.context import LowerContext
 from graphc.tensor_ir import builder as t
@@ -20,6 +21,7 @@ class Reversal(Op):
     """x from its end, by a loop that nothing in the package knows."""
 
     kind = "loop"
+    x = Operand()
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
         return list(inputs)

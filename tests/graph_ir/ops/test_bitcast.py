@@ -38,7 +38,7 @@ def test_compiled_and_fused(source: str, target: str) -> None:
 @pytest.mark.parametrize(
     ("dtype", "message"),
     [
-        (None, "attribute 'dtype' must name a dtype, got None"),
+        (None, "attribute 'dtype' must be a dtype or its name, got None"),
         ("u16", "dtype must have as many bits as x, got f32 and u16"),
         ("bool", "dtype must have as many bits as x, got f32 and bool"),
     ],

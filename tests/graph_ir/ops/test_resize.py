@@ -162,8 +162,8 @@ def test_the_same_size_is_the_same_tensor():
     ("x", "attrs", "message"),
     [
         (integers((2,)), {"shape": (0,)}, "the input and the result must have elements, got f32[2] and (0,)"),
-        (integers((2,)), {}, "the input and the result must have elements, got f32[2] and None"),
-        (integers((2,)), {"shape": (2, 2)}, "shape must have 1 entries, got (2, 2)"),
+        (integers((2,)), {}, "attribute 'shape' must be given, got no attributes"),
+        (integers((2,)), {"shape": (2, 2)}, "shape must have one entry for each of the 1 axes, got [2, 2]"),
         (integers((2,)), {"shape": (3,), "mode": "area"},
          "mode must be one of nearest, linear, cubic, got 'area'"),
         (integers((2,), np.int32), {"shape": (3,), "mode": "linear"},

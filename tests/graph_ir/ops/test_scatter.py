@@ -124,7 +124,7 @@ F = ("f32", (2,))
 @pytest.mark.parametrize(
     ("inputs", "attrs", "message"),
     [
-        ([F, F], {}, "inputs must be indices, data and updates, got 2 inputs"),
+        ([F, F], {}, "inputs must be indices, data..., updates..., got 2 inputs"),
         ([F, F, F], {}, "indices must be integers, got f32; insert a cast"),
         (
             [("s64", (2,)), F, ("f64", (2,))],

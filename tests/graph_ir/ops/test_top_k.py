@@ -78,7 +78,7 @@ def test_native(k, largest):
         np.testing.assert_array_equal(mine, wanted)
 
 
-@pytest.mark.parametrize("k", [-1, 8, None])
+@pytest.mark.parametrize("k", [-1, 8])
 def test_rejects(k):
     with pytest.raises(UserError) as error:
         make_op("top_k", [random_array("f32", (2, 7))], {"k": k})

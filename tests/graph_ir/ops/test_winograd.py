@@ -52,10 +52,10 @@ def test_it_is_the_convolution(results: int, size, before, after) -> None:
 @pytest.mark.parametrize(
     ("shapes", "attrs", "message"),
     [
-        ([(1, 2, 4, 4), (16, 2, 3)], {}, "attribute 'results' must be 2 or 4, got None"),
+        ([(1, 2, 4, 4), (16, 2, 3)], {"results": 3}, "results must be 2 or 4, got 3"),
         ([(1, 2, 4, 4), (16, 3, 3)], {"results": 2}, r"u must be f32\[16, C, O\]"),
         ([(1, 2, 1, 4), (16, 2, 3)], {"results": 2}, "the 3 x 3 window must fit into the padded image"),
-        ([(1, 2, 4, 4), (16, 2, 3)], {"results": 2, "before": (-1, 0)}, "before must have two entries, 0 or more"),
+        ([(1, 2, 4, 4), (16, 2, 3)], {"results": 2, "before": (-1, 0)}, "before must be 0 or more"),
         ([(2, 4, 4), (16, 2, 3)], {"results": 2}, r"x must be f32\[N, C, H, W\]"),
     ],
 )  # fmt: skip

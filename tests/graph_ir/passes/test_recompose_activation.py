@@ -16,7 +16,7 @@ FAST_BELL = (
     "add(c(1.0), tanh(mul(mul(x, c(0.7978845608)), add(c(1.0), mul(mul(c(0.044715), x), x)))))"
 )
 RELU6 = "clamp(add(x, c(3.0)), min=0.0, max=6.0)"
-HARD = "hard_sigmoid(x, alpha=0.16666666666666666, beta=0.5)"
+HARD = "hard_sigmoid(x, alpha=0.16666666666666666)"
 
 CASES = [
     (f"div(c(1.0), {EXP1})", "sigmoid(x)"),
@@ -37,11 +37,11 @@ CASES = [
     (f"div(mul(x, {RELU6}), c(6.0))", "hard_swish(x)"),
     (f"mul(mul(c(0.16666667), x), {RELU6})", "hard_swish(x)"),
     ("mul(hard_sigmoid(x, alpha=0.16666667), x)", "hard_swish(x)"),
-    (f"mul(mul(x, {ERF1}), c(0.5))", "gelu(x, approximate='none')"),
-    (f"mul(mul(x, c(0.5)), {ERF1})", "gelu(x, approximate='none')"),
-    (f"mul(x, mul(c(0.5), {ERF1}))", "gelu(x, approximate='none')"),
-    (f"div(mul(x, {ERF1}), c(2.0))", "gelu(x, approximate='none')"),
-    ("mul(mul(c(0.5), x), add(c(1.0), erf(mul(x, c(0.70710677)))))", "gelu(x, approximate='none')"),
+    (f"mul(mul(x, {ERF1}), c(0.5))", "gelu(x)"),
+    (f"mul(mul(x, c(0.5)), {ERF1})", "gelu(x)"),
+    (f"mul(x, mul(c(0.5), {ERF1}))", "gelu(x)"),
+    (f"div(mul(x, {ERF1}), c(2.0))", "gelu(x)"),
+    ("mul(mul(c(0.5), x), add(c(1.0), erf(mul(x, c(0.70710677)))))", "gelu(x)"),
     (f"mul(mul(c(0.5), x), {BELL})", "gelu(x, approximate='tanh')"),
     (f"mul(c(0.5), mul(x, {BELL}))", "gelu(x, approximate='tanh')"),
     (f"mul(mul(x, c(0.5)), {BELL.replace('pow(x, c(3.0))', 'mul(x, mul(x, x))')})", "gelu(x, approximate='tanh')"),
@@ -100,4 +100,4 @@ def test_every_order_of_a_product() -> None:
         for text in (f"mul(mul({a}, {b}), {c})", f"mul({a}, mul({b}, {c}))"):
             graph = graph_from(text, x=(3,))
             assert run_pass(recompose_activation, graph, exact=False)
-            assert expression_of(graph) == "gelu(x, approximate='none')"
+            assert expression_of(graph) == "gelu(x)"

@@ -12,7 +12,7 @@ MEAN = "reduce_mean({}, axes=(-1,), keep_dims=True)"
 D = f"sub(x, {MEAN.format('x')})"
 STD = f"sqrt(add({MEAN.format(f'pow({D}, c(2.0))')}, c(0.5)))"
 RMS = f"add({MEAN.format('square(x)')}, c(0.5))"
-LAST = "axis=2, epsilon=0.5"
+LAST = "epsilon=0.5"
 
 CASES = [
     (f"div({D}, {STD})", f"layer_norm(x, {LAST})"),

@@ -173,7 +173,7 @@ def test_a_reduction_keeps_the_axes_that_a_reshape_puts_back() -> None:
         %m = Node[type=reduce_max] (inputs = (x=%x), attrs = {axes: {1}}) -> f32[2,4]
         %z = Node[type=reshape] (inputs = (x=%m), attrs = {shape: {2, 1, 4}}) -> f32[2,1,4]
         %o = Node[type=reshape] (inputs = (x=%m), attrs = {shape: {2, 4, 1}}) -> f32[2,4,1]
-        %s.reduce_sum = Node[type=reduce_sum] (inputs = (x=%x), attrs = {axes: {0, -1}, keep_dims: true}) -> f32[1,3,1]
+        %s.reduce_sum = Node[type=reduce_sum] (inputs = (x=%x), attrs = {axes: {0, 2}, keep_dims: true}) -> f32[1,3,1]
         return (y=%s.reduce_sum, z=%z, o=%o)
         """,
     )

@@ -34,7 +34,7 @@ def test_integers_are_the_same(op_name: str, n: int) -> None:
         assert split_scans(graph, context()) == (n > LONGEST)
         np.testing.assert_array_equal(graph.evaluate([x])[0], expected)
         longest = [
-            op.inputs[0].details.plain_dims[op.attrs["axis"]]
+            op.inputs[0].details.plain_dims[op.attr("axis")]
             for op in graph.ops
             if op.op_name == op_name
         ]

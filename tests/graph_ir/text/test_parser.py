@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import string
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,22 +11,37 @@ from hypothesis import strategies as st
 
 from graphc.base.dtypes import ALL, BOOL, F32
 from graphc.base.errors import UnsupportedError, UserError
+from graphc.graph_ir.ir.attributes import AttributeOwner
 from graphc.graph_ir.ir.format import parse_format
 from graphc.graph_ir.ir.graph import Graph, Op
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
+from graphc.graph_ir.ir.operands import VariadicOperand
 from graphc.graph_ir.ir.registry import register
+from graphc.graph_ir.ir.schema import OpSchema
 from graphc.graph_ir.ir.verifier import verify
 from graphc.graph_ir.text.parser import parse_graph
 from graphc.graph_ir.text.printer import print_graph
 from support.graphs import graph_of
 
 
+class AnySchema(OpSchema):
+    """Takes every attribute as it is."""
+
+    def checked(self, op: AttributeOwner, given: Mapping[str, Any]) -> dict[str, Any]:
+        return dict(given)
+
+
 @register("test_any")
 class AnyOp(Op):
     """Any inputs and attributes; `count` outputs like the first input."""
 
+    x = VariadicOperand()
+
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
         return [inputs[0]] * self.attrs.get("count", 1)
+
+
+AnyOp.schema = AnySchema(AnyOp.schema.operands)
 
 
 def check_round_trip(graph: Graph) -> Graph:
@@ -104,7 +121,9 @@ def test_several_outputs_and_subgraphs_round_trip() -> None:
         many = graph.make("test_any", [x], {"count": 3}, "many")
         y = many.outputs[2]
         if depth:
-            y = graph.make("fused", [y], {"graph": part(depth - 1), "list": (part(0),)}).outputs[0]
+            y = graph.make("test_any", [y], {"graph": part(depth - 1), "list": (part(0),)}).outputs[
+                0
+            ]
         graph.make_output(y)
         graph.make_output(many.outputs[0])
         return graph

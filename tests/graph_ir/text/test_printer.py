@@ -4,12 +4,12 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-import support.graphs  # noqa: F401  fills the registry
 from graphc.base.dtypes import F32, F64, S64
 from graphc.graph_ir.ir.format import parse_format
 from graphc.graph_ir.ir.graph import Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.ir.op_kinds import CompositeOp
+from graphc.graph_ir.ir.operands import Operand
 from graphc.graph_ir.ir.registry import register
 from graphc.graph_ir.text.printer import print_graph, print_op
 
@@ -17,6 +17,8 @@ from graphc.graph_ir.text.printer import print_graph, print_op
 @register("test_split")
 class Split(CompositeOp):
     """Two copies: an op with several outputs."""
+
+    x = Operand()
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
         return [inputs[0], inputs[0].with_format(parse_format("A4a"))]

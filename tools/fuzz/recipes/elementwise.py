@@ -7,10 +7,9 @@ from functools import partial
 from typing import Any
 
 from ....base.dtypes import BOOL
-from ....graph_ir import ops  # noqa: F401 - fills the registry
 from ....graph_ir.ir.graph import GraphTensor
 from ....graph_ir.ir.registry import lookup, names
-from ....graph_ir.ops.elementwise import REQUIRED, Elementwise, Row
+from ....graph_ir.ops.elementwise import Elementwise, Row
 from ..scope import Scope
 
 _CHOICES: dict[tuple[str, str], tuple[Any, ...]] = {
@@ -43,8 +42,8 @@ def _operands(scope: Scope, row: Row, x: GraphTensor) -> list[GraphTensor]:
 
 def _attributes(scope: Scope, row: Row) -> dict[str, Any]:
     given: dict[str, Any] = {}
-    for name, default in row.attrs.items():
-        if default is REQUIRED or scope.chance(0.5):
+    for name, declared in row.attrs.items():
+        if declared.is_required or scope.chance(0.5):
             given[name] = scope.random.choice(_CHOICES.get((row.name, name), _NUMBERS))
     return given
 

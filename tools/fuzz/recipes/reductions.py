@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any
 
 from ....base.errors import UserError
-from ....graph_ir import ops  # noqa: F401 - fills the registry
 from ....graph_ir.ir.registry import lookup, names
 from ....graph_ir.ops.reduce import Reduce
 from ..scope import ANY, NUMBER, Scope
