@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,13 +48,22 @@ def load(
     UnsupportedError.
     """
     graph = _read(model, parse_inputs(inputs), constants, attrs)
-    names = [op.attr("temp.result") for op in graph.outputs]
-    if len(set(names)) != len(names):
-        twice = next(name for number, name in enumerate(names) if name in names[:number])
-        raise UserError(
-            f"model '{graph.name}': names of outputs must differ, got '{twice}' more than once"
-        )
+    _tell_outputs_apart(graph)
     return graph
+
+
+def _tell_outputs_apart(graph: Graph) -> None:
+    """Number the later ones of several outputs of one name, which ONNX allows: results are asked for by name."""
+    taken = {str(op.attr("temp.result")) for op in graph.outputs}
+    seen: set[str] = set()
+    for op in graph.outputs:
+        name = str(op.attr("temp.result"))
+        if name in seen:
+            free = (f"{name}_{number}" for number in count(1))
+            name = next(wanted for wanted in free if wanted not in taken)
+            op.attrs["temp.result"] = name
+            taken.add(name)
+        seen.add(name)
 
 
 def _read(

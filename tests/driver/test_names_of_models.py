@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import graphc
-from graphc import UserError, cli
+from graphc import cli
 from graphc.base.dtypes import F32
 from graphc.base.options import CompileOptions
 from graphc.driver.compiler import compile_stages
@@ -139,9 +139,13 @@ def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert "\0" not in (tmp_path / "r.html").read_text(encoding="utf-8")
 
 
-def test_two_outputs_of_one_name_are_refused() -> None:
-    with pytest.raises(UserError, match="^model 'm': names of outputs must differ, got 'y' more"):
-        graphc.compile(named(lambda i: "m" if i == 0 else "n", lambda _: "y"))
+def test_outputs_of_one_name_are_numbered(tmp_path: Path) -> None:
+    graph = named(lambda i: "m" if i == 0 else "n", lambda _: "y")
+    compiled = graphc.compile(graph)
+    assert [spec.name for spec in compiled.outputs] == ["y", "y_1"]
+    compiled.save(tmp_path / "m.gcm")
+    again = graphc.load(tmp_path / "m.gcm")
+    assert [spec.name for spec in again.outputs] == ["y", "y_1"]
 
 
 def test_outputs_without_a_name_have_their_own() -> None:
