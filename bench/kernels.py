@@ -19,9 +19,12 @@ from ..driver.request import CompileRequest
 from ..graph_ir.inspect.compare import difference
 from ..graph_ir.ir.graph import Graph
 from ..graph_ir.ir.logical_tensor import LogicalTensor
+from ..graph_ir.ir.schedule import Schedule
 from ..graph_ir.ops.matmul import MatmulCore
-from ..graph_ir.schedule.matmul import matmul_blocking
-from ..graph_ir.schedule.matmul_tile import MatmulBlocking, candidate_blockings
+from ..graph_ir.passes import pipeline
+from ..graph_ir.schedule.context import LowerContext
+from ..graph_ir.schedule.matmul import matmul_schedule
+from ..graph_ir.schedule.matmul_tile import candidate_blockings
 from ..runtime.executor import CompiledModel
 from .measure import Timing, interleave
 
@@ -78,9 +81,9 @@ def parse_problem(text: str) -> Problem:
 
 @dataclass(frozen=True)
 class Trial:
-    """One blocking of a problem, timed. `spills` counts vector registers saved to the stack in its innermost loop."""
+    """One schedule of a problem, timed. `spills` counts vector registers saved to the stack in its innermost loop."""
 
-    blocking: MatmulBlocking
+    schedule: Schedule
     columns: int
     timing: Timing
     gflops: float
@@ -88,21 +91,22 @@ class Trial:
     inner_loop: tuple[str, ...]
 
 
-def default_blocking(problem: Problem, target: Target, threads: int) -> MatmulBlocking:
-    """The cost model's choice for a problem."""
-    from ..graph_ir.passes import pipeline
-    from ..graph_ir.schedule.context import LowerContext
-
-    ctx = LowerContext(target, CompileOptions(threads))
+def default_schedule(problem: Problem, target: Target, threads: int) -> Schedule:
+    """What the cost model picks for a problem, but for the layout."""
     graph = problem.graph()
-    pipeline.run(graph, ctx)
-    return matmul_blocking(next(op for op in graph.ops if isinstance(op, MatmulCore)), ctx)
+    pipeline.run(graph, LowerContext(target, CompileOptions(threads)))
+    schedule = next(op.schedule for op in graph.ops if isinstance(op, MatmulCore))
+    assert schedule is not None
+    return _anywhere(schedule)
 
 
-def override(
-    blocking: MatmulBlocking, settings: Mapping[str, int], target: Target
-) -> MatmulBlocking:
-    """A blocking with mr, nr, mc, kc or ng set by hand. UserError for sizes the template cannot run."""
+def _anywhere(schedule: Schedule) -> Schedule:
+    """A schedule that does not say where B lies."""
+    return Schedule(schedule.algorithm, tuple(x for x in schedule.parameters if x[0] != "b"))
+
+
+def override(schedule: Schedule, settings: Mapping[str, int], target: Target) -> Schedule:
+    """A schedule with mr, nr, mc, kc or ng set by hand. UserError for sizes the template cannot run."""
     lanes = target.lanes(F32)
     unknown = sorted(set(settings) - {"mr", "nr", "mc", "kc", "ng"})
     if unknown:
@@ -110,37 +114,36 @@ def override(
     wrong = next((name for name, value in settings.items() if value < 1), None)
     if wrong:
         raise UserError(f"--set {wrong} must be at least 1, got {settings[wrong]}")
-    columns = settings.get("nr", blocking.tile.columns(target))
-    if columns % lanes:
-        raise UserError(f"--set nr must be a multiple of {lanes} on {target.isa}, got {columns}")
-    tile = GemmTile(settings.get("mr", blocking.tile.rows), columns // lanes)
-    return MatmulBlocking(
-        tile,
-        settings.get("mc", blocking.m_block),
-        settings.get("kc", blocking.k_block),
-        settings.get("ng", blocking.n_groups),
-    )
+    changes = {name: value for name, value in settings.items() if name != "nr"}
+    if "nr" in settings:
+        if settings["nr"] % lanes:
+            raise UserError(
+                f"--set nr must be a multiple of {lanes} on {target.isa}, got {settings['nr']}"
+            )
+        changes["nv"] = settings["nr"] // lanes
+    return schedule.replaced(**changes)
 
 
-def sweep(problem: Problem, target: Target, threads: int) -> Iterator[MatmulBlocking]:
-    """Every register tile that fits the register file, with its candidate blockings."""
+def sweep(problem: Problem, target: Target, threads: int) -> Iterator[Schedule]:
+    """Every register tile that fits the register file, with the blocks worth trying for it."""
     lanes, registers = target.lanes(F32), target.table.registers
     for rows, vectors in itertools.product(range(1, 29), range(1, 7)):
         fits = registers // 2 <= rows * vectors <= registers - vectors - 1
         if fits and (vectors - 1) * lanes < problem.n and rows < problem.m + 4:
             tile = GemmTile(rows, vectors)
             sizes = (problem.batch, problem.m, problem.n, problem.k)
-            yield from candidate_blockings(*sizes, tile, target, threads)[:6]
+            for blocking in candidate_blockings(*sizes, tile, target, threads)[:6]:
+                yield _anywhere(matmul_schedule(blocking, True))
 
 
 def trial(
-    problem: Problem, blocking: MatmulBlocking, target: Target, threads: int, seconds: float = 0.2
+    problem: Problem, schedule: Schedule, target: Target, threads: int, seconds: float = 0.2
 ) -> Trial:
-    """Compile a problem under a blocking, check it against NumPy, and time it. UserError if it is wrong."""
+    """Compile a problem under a schedule, check it against NumPy, and time it. UserError if it is wrong."""
     graph = problem.graph()
-    blockings = {str(problem): blocking}
+    asked = {"matmul_core": schedule}
     compilation = compile_stages(
-        CompileRequest(graph, target, CompileOptions(threads), blockings=blockings)
+        CompileRequest(graph, target, CompileOptions(threads), asked=asked)
     )
     model = CompiledModel(compilation.artifact, threads)
     rng = np.random.default_rng(1)
@@ -148,12 +151,12 @@ def trial(
     result = model.run(None, arrays)
     found = difference(result[0], graph.evaluate(list(arrays.values()))[0])
     if not found.ok:
-        raise UserError(f"kernel '{problem}' with {blocking} is wrong: {found}")
+        raise UserError(f"kernel '{problem}' with {schedule} is wrong: {found}")
     timing = interleave({"kernel": model.bind(arrays, result)}, 3, seconds)["kernel"]
     code = assembly(compilation.llvm_ir, compilation.target)
     loop, spills = inner_loop(code.splitlines())
-    columns = blocking.tile.columns(target)
-    return Trial(blocking, columns, timing, problem.gflop / timing.median, spills, loop)
+    columns = schedule.number("nv") * target.lanes(F32)
+    return Trial(schedule, columns, timing, problem.gflop / timing.median, spills, loop)
 
 
 def inner_loop(lines: Sequence[str]) -> tuple[tuple[str, ...], int]:

@@ -9,7 +9,7 @@ from typing import Any
 from ..base.errors import UserError
 from .model_arguments import (
     add_compile_arguments,
-    add_tuning_argument,
+    add_schedule_arguments,
     compile_request,
     model_texts,
 )
@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--stage", default="asm", metavar="LIST",
         help=f"stages to print, of {','.join(STAGES)}, or all (default asm)",
     )  # fmt: skip
-    add_tuning_argument(parser)
+    add_schedule_arguments(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of text")
 
 

@@ -14,7 +14,7 @@ from .model_arguments import (
     ModelTexts,
     add_compile_arguments,
     add_output_arguments,
-    add_tuning_argument,
+    add_schedule_arguments,
     check_names,
     compile_request,
     input_arrays,
@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--run", action="store_true", help="run once and check against the NumPy reference"
     )
     parser.add_argument("--emit", choices=STAGES, help="print a stage (to FILE with -o)")
-    add_tuning_argument(parser)
+    add_schedule_arguments(parser)
     parser.add_argument(
         "--jobs",
         type=int,

@@ -1,4 +1,4 @@
-"""`graphc explain`: explains how a model was compiled: passes, layouts, blockings, fusion, memory."""
+"""`graphc explain`: why a model was compiled the way it was: passes, layouts, schedules, fusion, memory."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from .model_arguments import (
     add_compile_arguments,
-    add_tuning_argument,
+    add_schedule_arguments,
     compile_request,
     model_texts,
 )
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 from .terminal import say
 
 NAME = "explain"
-HELP = "Explain how a model was compiled: passes, layouts, blockings, fusion, memory."
+HELP = "Say why a model was compiled as it was: passes, layouts, schedules, fusion, memory."
 
 Facts = dict[str, Any]
 MOST_NAMES = 6
@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="with NODE: also print the Tensor IR of its kernels",
     )
-    add_tuning_argument(parser)
+    add_schedule_arguments(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of text")
 
 
@@ -101,8 +101,8 @@ def _model_lines(whole: Facts) -> Iterable[str]:
         yield f"  ops       {' -> '.join(kernel['ops'])}"
         if kernel["layouts"]:
             yield f"  layouts   {'; '.join(kernel['layouts'])}"
-        if kernel["blockings"]:
-            yield f"  blocking  {'; '.join(kernel['blockings'])}"
+        if kernel["schedule"]:
+            yield f"  schedule  {kernel['schedule']}"
         yield f"  from      {', '.join(kernel['source'])}"
     yield from whole["not_fused"]
     memory = whole["memory"]
@@ -116,7 +116,7 @@ def _node_lines(facts: Facts) -> Iterable[str]:
         yield from _section("became", facts["became"])
         yield from _section("passes", facts["decisions"])
         yield from _section("layouts", [_layout(c) for c in facts["layouts"]])
-        yield from _section("blocking", [_blocking(b) for b in facts["blockings"]])
+        yield from _section("schedule", [_schedule(s) for s in facts["schedules"]])
         yield from _section("memory", facts["memory"])
     kernels = facts.get("kernels") or facts.get("calls") or []
     yield from _section("kernel", [f"{k['kernel']}, called for {k['node']}" for k in kernels])
@@ -135,7 +135,8 @@ def _layout(candidate: Facts) -> str:
     return f"{'*' if candidate['chosen'] else ' '} {formats}  cost {candidate['cost']:.0f} bytes"
 
 
-def _blocking(blocking: Facts) -> str:
-    mark = "*" if blocking["chosen"] else " "
-    by = f", by {blocking['by']}, of {blocking['offered']}" if blocking["chosen"] else ""
-    return f"{mark} {blocking['blocking']}  {blocking['cycles']} cycles{by}"
+def _schedule(schedule: Facts) -> str:
+    mark = "*" if schedule["chosen"] else " "
+    by = f", by {schedule['by']}, of {schedule['offered']}" if schedule["chosen"] else ""
+    cycles = "" if schedule["cycles"] is None else f"  {schedule['cycles']} cycles"
+    return f"{mark} {schedule['schedule']}{cycles}{by}"

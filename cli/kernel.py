@@ -1,4 +1,4 @@
-"""`graphc kernel`: build and time one kernel, with the blocking chosen, set by hand, or swept."""
+"""`graphc kernel`: build and time one kernel, with the schedule chosen, set by hand, or swept."""
 
 from __future__ import annotations
 
@@ -52,15 +52,15 @@ def run(args: argparse.Namespace) -> int:
     pin_to(threads)
     try:
         peak = measured_peak(target) * threads
-        chosen = kernels.default_blocking(problem, target, threads)
+        chosen = kernels.default_schedule(problem, target, threads)
         wanted = [kernels.override(chosen, _settings(args.set), target)]
         if args.sweep:
             wanted = list(dict.fromkeys([*wanted, *kernels.sweep(problem, target, threads)]))
         trials: list[Trial] = []
         with progress(args.quiet or args.json or not args.sweep) as report:
             report("sweep", 0, len(wanted))
-            for blocking in wanted:
-                trials.append(kernels.trial(problem, blocking, target, threads))
+            for schedule in wanted:
+                trials.append(kernels.trial(problem, schedule, target, threads))
                 report("sweep", len(trials), len(wanted))
     finally:
         os.sched_setaffinity(0, allowed)
@@ -73,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
         )
         return 0
     for trial in trials[:SHOWN]:
-        say(_line(trial, peak, trial.blocking == chosen))
+        say(_line(trial, peak, trial.schedule == chosen))
     if args.asm:
         say("\n".join(trials[0].inner_loop))
     return 0
@@ -90,19 +90,18 @@ def _settings(text: str) -> dict[str, int]:
 
 
 def _facts(trial: Trial, peak: float) -> dict[str, Any]:
-    tile = trial.blocking.tile
+    sizes = trial.schedule.settings
     return {
-        "mr": tile.rows, "nr": trial.columns, "mc": trial.blocking.m_block, "kc": trial.blocking.k_block,
-        "ng": trial.blocking.n_groups, "seconds": trial.timing.median, "min": trial.timing.best,
+        "mr": sizes["mr"], "nr": trial.columns, "mc": sizes["mc"], "kc": sizes["kc"], "ng": sizes["ng"],
+        "schedule": str(trial.schedule), "seconds": trial.timing.median, "min": trial.timing.best,
         "gflops": trial.gflops, "share_of_peak": trial.gflops / peak, "spills": trial.spills,
         "inner_loop": list(trial.inner_loop),
     }  # fmt: skip
 
 
 def _line(trial: Trial, peak: float, chosen: bool) -> str:
-    b = trial.blocking
     return (
-        f"mr={b.tile.rows},nr={trial.columns},mc={b.m_block},kc={b.k_block},ng={b.n_groups}  "
-        f"{trial.timing.median * 1e3:.4g} ms  {trial.gflops:.1f} GFLOP/s  {trial.gflops / peak:.0%} of peak  "
-        f"{trial.spills} spills{'  (the model chose this)' if chosen else ''}"
+        f"{trial.schedule}  {trial.timing.median * 1e3:.4g} ms  {trial.gflops:.1f} GFLOP/s  "
+        f"{trial.gflops / peak:.0%} of peak  {trial.spills} spills"
+        f"{'  (the model chose this)' if chosen else ''}"
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,7 @@ from ..base.options import SWITCHES, WINOGRAD, CompileOptions, verify_asked
 if TYPE_CHECKING:
     from ..driver.request import CompileRequest
     from ..graph_ir.ir.graph import Graph
+    from ..graph_ir.ir.schedule import Schedule
     from ..runtime.metadata import TensorSpec
 
 Array = np.ndarray[Any, Any]
@@ -113,20 +114,38 @@ def compile_request(
     """What the arguments of a command ask to compile, on one process and without a cache. UserError."""
     from ..codegen.host import target_for
     from ..driver.request import CompileRequest
-    from ..driver.tuning import tuned_blockings
+    from ..driver.tuning import tuned_schedules
 
     options, target = compile_options(args, dump_dir), target_for(args.target)
-    blockings = tuned_blockings(target, options.threads, args.tuning)
+    tuned = tuned_schedules(target, options.threads, args.tuning)
     return CompileRequest(
-        args.model, target, options, texts.inputs, texts.constants, texts.attrs, blockings
-    )
+        args.model, target, options, texts.inputs, texts.constants, texts.attrs, tuned,
+        asked_schedules(getattr(args, "schedule", None) or ()),
+    )  # fmt: skip
 
 
-def add_tuning_argument(parser: argparse.ArgumentParser) -> None:
-    """--tuning."""
+def add_schedule_arguments(parser: argparse.ArgumentParser) -> None:
+    """--tuning and --schedule."""
     parser.add_argument(
-        "--tuning", metavar="FILE", help="measured blockings (default: what `graphc tune` wrote)"
+        "--tuning", metavar="FILE", help="measured schedules (default: what `graphc tune` wrote)"
     )
+    parser.add_argument(
+        "--schedule", action="append", metavar="OP=TEXT",
+        help="how the kernel of an op runs, or a few settings of it: 'fc1=mr=8 nv=3 kc=256' (repeatable)",
+    )  # fmt: skip
+
+
+def asked_schedules(texts: Iterable[str]) -> dict[str, Schedule]:
+    """`fc1=gemm mr=8 kc=256` of the command line, by op. UserError."""
+    from ..graph_ir.ir.schedule import parse_schedule
+
+    found: dict[str, Schedule] = {}
+    for text in texts:
+        name, equals, settings = text.partition("=")
+        if not equals or not name:
+            raise UserError(f"--schedule must look like 'fc1=mr=8 kc=256', got '{text}'")
+        found[name] = parse_schedule(settings)
+    return found
 
 
 def _winograd(switch: str) -> str:

@@ -12,7 +12,7 @@ from ..base.errors import UserError
 from ..base.whole_file import whole_file
 from .model_arguments import (
     add_compile_arguments,
-    add_tuning_argument,
+    add_schedule_arguments,
     compile_request,
     input_arrays,
     model_texts,
@@ -42,9 +42,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_profile_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options for the duration and the blockings."""
-    parser.add_argument("--seconds", type=float, default=0.5, help="seconds to run (default 0.5)")
-    add_tuning_argument(parser)
+    """How long to measure, and with which schedules."""
+    parser.add_argument("--seconds", type=float, default=0.5, help="time to run (default 0.5)")
+    add_schedule_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -164,7 +164,7 @@ def _details(kernel: KernelTime) -> list[str]:
         ("from", ", ".join(kernel.source)),
         ("problem", kernel.problem),
         ("layouts", "; ".join(kernel.layouts)),
-        ("blocking", "; ".join(kernel.blockings)),
+        ("schedule", kernel.schedule),
         ("isa", kernel.isa),
     ]
     return [f"{kernel.node} = {kernel.kernel}"] + [f"  {n:<9} {t}" for n, t in rows if t]

@@ -1,4 +1,4 @@
-"""`graphc tune`: measures blockings of a model's products and convolutions and keeps the best for `compile`."""
+"""`graphc tune`: measure the schedules of the kernels of a model, keep the best for `compile`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ..bench.kernels import Trial
 
 NAME = "tune"
-HELP = "Measure the blockings of a model's products and convolutions, keep the best for `compile`."
+HELP = "Measure the schedules of a model's kernels, keep the best for `compile`."
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,20 +33,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Tune every distinct product, then every convolution, largest first, until the time is up."""
-    from ..bench.kernels import default_blocking, parse_problem
+    """Tune every distinct product, then every other kernel, the largest first, until the time is up."""
+    from ..bench.kernels import default_schedule, parse_problem
     from ..bench.measure import pin_to
     from ..codegen.host import target_for
     from ..driver.tuning import TuningFile, default_file
     from ..graph_ir.schedule.context import LowerContext
-    from ..tools.convolution_trials import direct_convolutions, tune_convolution
+    from ..tools.kernel_trials import tunable_kernels, tune_kernel
 
     options, target = compile_options(args), target_for(args.target)
     graph, _ = read_model(args)
     problems = [parse_problem(text) for text in _problems(graph)]
     problems.sort(key=lambda problem: -problem.gflop)
     ctx = LowerContext(target, options)
-    convolutions = direct_convolutions(graph, ctx)
+    kernels = tunable_kernels(graph, ctx)
     store = TuningFile(Path(args.db) if args.db else default_file(), target, options.threads)
     allowed = os.sched_getaffinity(0)
     pin_to(options.threads)
@@ -54,21 +54,21 @@ def run(args: argparse.Namespace) -> int:
     deadline = time.monotonic() + args.seconds
     try:
         with progress(args.quiet or args.json) as report:
-            total = len(problems) + len(convolutions)
+            total = len(problems) + len(kernels)
             report("tune", 0, total)
             for done, problem in enumerate(problems):
                 share = (deadline - time.monotonic()) / (total - done)
-                chosen = default_blocking(problem, target, options.threads)
+                chosen = default_schedule(problem, target, options.threads)
                 trials = _trials(problem, chosen, target, options.threads, share)
                 best = max(trials, key=lambda trial: trial.gflops)
-                store.write(str(problem), best.blocking, best.gflops)
+                store.write(str(problem), best.schedule, best.gflops)
                 rows.append(_row(problem, trials, best))
                 report("tune", done + 1, total)
-            for done, op in enumerate(convolutions, start=len(problems)):
+            for done, (op, space) in enumerate(kernels, start=len(problems)):
                 share = (deadline - time.monotonic()) / (total - done)
-                found = tune_convolution(op, ctx, share)
-                store.write(found.problem, found.blocking, found.after)
-                rows.append({**asdict(found), "blocking": str(found.blocking)})
+                found = tune_kernel(op, space, ctx, share)
+                store.write(found.problem, found.schedule, found.after)
+                rows.append({**asdict(found), "schedule": str(found.schedule)})
                 report("tune", done + 1, total)
     finally:
         os.sched_setaffinity(0, allowed)
@@ -77,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
         return 0
     for row in rows:
         say(
-            f"{row['problem']:<32} {row['before']:7.1f} -> {row['after']:7.1f} GFLOP/s  {row['blocking']}"
+            f"{row['problem']:<32} {row['before']:7.1f} -> {row['after']:7.1f} {row['unit']:<7}  {row['schedule']}"
         )
     say(f"wrote {store.path}")
     return 0
@@ -105,11 +105,11 @@ def _trials(problem: Any, chosen: Any, target: Any, threads: int, seconds: float
 
     deadline = time.monotonic() + seconds
     trials = [trial(problem, chosen, target, threads)]
-    for blocking in sweep(problem, target, threads):
+    for schedule in sweep(problem, target, threads):
         if time.monotonic() > deadline:
             break
-        if blocking != chosen:
-            trials.append(trial(problem, blocking, target, threads))
+        if schedule != chosen:
+            trials.append(trial(problem, schedule, target, threads))
     return trials
 
 
@@ -119,5 +119,6 @@ def _row(problem: Any, trials: list[Trial], best: Trial) -> dict[str, Any]:
         "tried": len(trials),
         "before": trials[0].gflops,
         "after": best.gflops,
-        "blocking": str(best.blocking),
+        "unit": "GFLOP/s",
+        "schedule": str(best.schedule),
     }

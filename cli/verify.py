@@ -1,4 +1,4 @@
-"""`graphc verify`: checks every op of a model in every layout and blocking against NumPy, and times each."""
+"""`graphc verify`: every op of a model in every layout and schedule it offers, native code against NumPy, and timed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ..tools.variants import Variant
 
 NAME = "verify"
-HELP = "Check every op of a model in every layout and blocking, and evaluate the cost model."
+HELP = "Check every op of a model in every layout and schedule, and grade the cost model."
 BATCH = 64  # variants compiled at once
 MANY = 32  # from this many variants on, use other processes to compile: they take half a second to start
 WIDTH = 120  # width of the table if there is no terminal
@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print a row per (op, layout, blocking) and how well its time was predicted; 1 if any result is wrong."""
+    """Print a row per (op, layout, schedule) and how well its time was predicted; 1 if any result is wrong."""
     from ..codegen.host import target_for
     from ..graph_ir.schedule.context import LowerContext
     from ..tools.grade import grades
@@ -116,7 +116,7 @@ def _number(value: float) -> float | None:
 def _row(trial: Trial) -> dict[str, Any]:
     variant = trial.variant
     return {
-        "op": variant.op, "layout": variant.layout, "blocking": variant.blocking,
+        "op": variant.op, "layout": variant.layout, "schedule": str(variant.schedule or "-"),
         "max_error": trial.difference.absolute, "ok": trial.difference.ok,
         "predicted_cycles": variant.predicted, "seconds": trial.seconds, "chosen": variant.chosen,
     }  # fmt: skip
@@ -131,7 +131,7 @@ def _print_table(trials: Sequence[Trial]) -> None:
     from rich.text import Text
 
     table = Table(box=box.SIMPLE_HEAD)
-    for heading in ("op", "layout", "blocking"):
+    for heading in ("op", "layout", "schedule"):
         table.add_column(heading, overflow="fold")
     for heading in ("predicted", "us", "max error"):
         table.add_column(heading, justify="right")
@@ -141,7 +141,7 @@ def _print_table(trials: Sequence[Trial]) -> None:
         table.add_row(
             Text(printable(variant.op)),  # a name may look like markup
             variant.layout,
-            f"{'* ' if variant.chosen else ''}{variant.blocking}",
+            f"{'* ' if variant.chosen else ''}{variant.schedule or '-'}",
             "" if variant.predicted is None else f"{variant.predicted:.0f}",
             "" if trial.seconds is None else f"{trial.seconds * 1e6:.2f}",
             f"{trial.difference.absolute:.2g}",

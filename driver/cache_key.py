@@ -30,7 +30,7 @@ _ROOMS = ("base", "codegen", "driver", "frontend", "graph_ir", "runtime", "tenso
 
 
 def cache_key(source: Graph, ctx: LowerContext) -> str:
-    """SHA-256 of a graph as read, its names, the options, target and blockings, and the compiler itself."""
+    """SHA-256 of a graph as read, its names, the options, target and schedules, and the compiler itself."""
     results = (op.attr("temp.result") for op in source.outputs)
     names = (source.name, *(op.name for op in source.ops), *results)
     return _digest("graph", *_circumstances(ctx), *names, source.hash_contents())
@@ -82,7 +82,10 @@ def _circumstances(ctx: LowerContext) -> list[str]:
         *_compiler(),
         repr(sorted((name, _stable(value)) for name, value in options.items())),
         repr(ctx.target),
-        repr(sorted((problem, repr(blocking)) for problem, blocking in ctx.blockings.items())),
+        *(
+            repr(sorted((name, str(schedule)) for name, schedule in wanted.items()))
+            for wanted in (ctx.tuned, ctx.asked)
+        ),
     ]
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from ..base.options import CompileOptions, verify_asked
 from ..base.target import Target
 from ..codegen.host import target_for
+from ..graph_ir.ir.schedule import parse_schedule
 from ..runtime.artifact import Artifact
 from ..runtime.executor import CompiledModel
 from ..runtime.threadpool import resolve_threads
@@ -21,7 +22,7 @@ from .phases import OnPhase, Phases
 from .reproducer import reproducible
 from .request import CompileRequest, Model, resolve_jobs
 from .stages import Compilation, run_stages
-from .tuning import tuned_blockings
+from .tuning import tuned_schedules
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +44,7 @@ def compile(
     disabled: Iterable[str] = (),
     dump_dir: str | os.PathLike[str] | None = None,
     tuning: str | os.PathLike[str] | None = None,
+    schedules: Mapping[str, str] | None = None,
     constants: Mapping[str, np.ndarray] | None = None,
     attrs: Mapping[str, str] | None = None,
     cache: bool = True,
@@ -54,9 +56,10 @@ def compile(
     `threads`: None takes GRAPHC_NUM_THREADS, OMP_NUM_THREADS or the CPUs this process may use. `inputs`: shapes the
     file leaves open, such as {"x": "f32[8,13]"}. `disabled`: optimisations to turn off (`options.SWITCHES`).
     `constants`: arrays the file omits; `attrs`: attributes it does not specify ({"node.axis": "1"}). `tuning`: a file
-    of measured blockings (default: the one `graphc tune` writes, if there is one). `cache`: whether to use the compile
-    cache (`graphc cache status`). `jobs`: processes to compile with; None takes GRAPHC_JOBS or the CPUs this process
-    may use. UserError, UnsupportedError.
+    of measured schedules (default: the one `graphc tune` writes, if there is one). `schedules`: how the kernels of some
+    ops run, or a few settings of each: {"fc1": "mr=8 nv=3 kc=256"}. `cache`: whether to use the compile cache
+    (`graphc cache status`). `jobs`: processes to compile with; None takes GRAPHC_JOBS or the CPUs this process may use.
+    UserError, UnsupportedError.
     """
     resolved = target_for(target) if isinstance(target, str) else target
     dump = Path(dump_dir) if dump_dir else None
@@ -68,7 +71,8 @@ def compile(
         inputs or {},
         constants or {},
         attrs or {},
-        tuned_blockings(resolved, options.threads, tuning),
+        tuned_schedules(resolved, options.threads, tuning),
+        {name: parse_schedule(text) for name, text in (schedules or {}).items()},
         resolve_jobs(jobs),
         default_cache() if cache else None,
     )

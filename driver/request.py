@@ -15,8 +15,8 @@ from ..base.options import CompileOptions
 from ..base.target import Target
 from ..frontend import load as load_graph
 from ..graph_ir.ir.graph import Graph
+from ..graph_ir.ir.schedule import Schedule
 from ..graph_ir.schedule.context import LowerContext
-from ..graph_ir.schedule.matmul_tile import MatmulBlocking
 from ..runtime.threadpool import available_cpus
 from .compile_cache import CompileCache
 
@@ -28,8 +28,9 @@ Model = Any
 class CompileRequest:
     """A model, values for what its file does not specify, and how to compile it.
 
-    `inputs`, `constants` and `attrs` are those of `frontend.load`. `blockings` overrides the cost model, by problem
-    string. `jobs`: processes that compile kernels. `cache`: the cache to use; None disables caching.
+    `inputs`, `constants` and `attrs` are those of `frontend.load`. `tuned` and `asked` are those of `LowerContext`:
+    what was measured by problem, and what the user asked for by op. `jobs`: processes that compile kernels. `cache`:
+    the cache to use; None disables caching.
     """
 
     model: Model
@@ -38,7 +39,8 @@ class CompileRequest:
     inputs: Mapping[str, str] = field(default_factory=dict)
     constants: Mapping[str, np.ndarray] = field(default_factory=dict)
     attrs: Mapping[str, str] = field(default_factory=dict)
-    blockings: Mapping[str, MatmulBlocking] = field(default_factory=dict)
+    tuned: Mapping[str, Schedule] = field(default_factory=dict)
+    asked: Mapping[str, Schedule] = field(default_factory=dict)
     jobs: int = 1
     cache: CompileCache | None = None
 
@@ -50,7 +52,7 @@ class CompileRequest:
     @property
     def context(self) -> LowerContext:
         """The context for passes and lowering."""
-        return LowerContext(self.target, self.options, self.blockings)
+        return LowerContext(self.target, self.options, self.tuned, self.asked)
 
 
 def resolve_jobs(jobs: int | None, environ: Mapping[str, str] = os.environ) -> int:

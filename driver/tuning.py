@@ -1,4 +1,4 @@
-"""Measured blockings, kept in an SQLite file: what `graphc tune` finds and `graphc compile` uses.
+"""Measured schedules, kept in an SQLite file: what `graphc tune` finds and `graphc compile` uses.
 
 A row is keyed by problem, CPU, ISA, threads and compiler version, so that machines may share a file, and rows become
 stale when any of them changes.
@@ -13,14 +13,14 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from ..base.errors import UserError
-from ..base.target import GemmTile, Target
-from ..graph_ir.schedule.matmul_tile import MatmulBlocking
+from ..base.target import Target
+from ..graph_ir.ir.schedule import Schedule, parse_schedule
 from .versions import versions
 
 _SCHEMA = """
-create table if not exists blocking (
+create table if not exists schedule (
     problem text, cpu text, isa text, threads integer, compiler text,
-    tile_rows integer, tile_vectors integer, m_block integer, k_block integer, n_groups integer, gflops real,
+    schedule text, gflops real,
     primary key (problem, cpu, isa, threads, compiler)
 )
 """
@@ -35,7 +35,7 @@ def default_file(environ: Mapping[str, str] = os.environ) -> Path:
 
 
 class TuningFile:
-    """The measured blockings of one file, for one target and thread count."""
+    """The measured schedules of one file, for one target and thread count."""
 
     def __init__(self, path: Path, target: Target, threads: int) -> None:
         self.path = path
@@ -47,29 +47,24 @@ class TuningFile:
             f"graphc {found['graphc']} llvm {found['llvm']}",
         )
 
-    def read(self) -> dict[str, MatmulBlocking]:
-        """Every blocking that fits this target, by problem; none if there is no file. UserError if it is damaged."""
+    def read(self) -> dict[str, Schedule]:
+        """Every schedule that fits this target, by problem; none if there is no file. UserError if it is damaged."""
         if not self.path.exists():
             return {}
         with self._open() as database:
             rows = database.execute(
-                "select problem, tile_rows, tile_vectors, m_block, k_block, n_groups from blocking "
+                "select problem, schedule from schedule "
                 "where cpu = ? and isa = ? and threads = ? and compiler = ?",
                 self._key,
             ).fetchall()
-        return {
-            problem: MatmulBlocking(GemmTile(rows, vectors), m_block, k_block, n_groups)
-            for problem, rows, vectors, m_block, k_block, n_groups in rows
-        }
+        return {problem: parse_schedule(text) for problem, text in rows}
 
-    def write(self, problem: str, blocking: MatmulBlocking, gflops: float) -> None:
-        """Keep a blocking as the best of its problem."""
-        tile = blocking.tile
-        sizes = (tile.rows, tile.vectors, blocking.m_block, blocking.k_block, blocking.n_groups)
+    def write(self, problem: str, schedule: Schedule, gflops: float) -> None:
+        """Keep a schedule as the best of its problem."""
         with self._open() as database:
             database.execute(
-                "insert or replace into blocking values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (problem, *self._key, *sizes, gflops),
+                "insert or replace into schedule values (?, ?, ?, ?, ?, ?, ?)",
+                (problem, *self._key, str(schedule), gflops),
             )
 
     @contextmanager
@@ -83,8 +78,8 @@ class TuningFile:
             raise UserError(f"tuning file '{self.path}' cannot be used: {error}") from error
 
 
-def tuned_blockings(
+def tuned_schedules(
     target: Target, threads: int, path: str | os.PathLike[str] | None = None
-) -> dict[str, MatmulBlocking]:
-    """Measured blockings for a target, by problem string, from a tuning file; none where there is no file."""
+) -> dict[str, Schedule]:
+    """Measured schedules for a target, by problem string, from a tuning file; none where there is no file."""
     return TuningFile(Path(path) if path else default_file(), target, threads).read()

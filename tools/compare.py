@@ -319,8 +319,8 @@ def _smallest(
 def _check_whole(
     source: Graph, ctx: LowerContext, arrays: Mapping[str, Array], tally: _Tally
 ) -> Finding | None:
-    """The program as it normally runs, in which ops may overwrite their inputs."""
-    request = CompileRequest(source, ctx.target, ctx.options, blockings=ctx.blockings)
+    """The program as it really runs, in which ops may write over their inputs."""
+    request = CompileRequest(source, ctx.target, ctx.options, tuned=ctx.tuned, asked=ctx.asked)
     compilation = compile_stages(request)
     with CompiledModel(compilation.artifact, ctx.options.threads) as model:
         results = model.run(None, arrays)

@@ -12,22 +12,17 @@ from typing import Any
 from ..base.errors import UserError
 from ..graph_ir.ir.graph import Graph, Op, subgraphs_of
 from ..graph_ir.lowering.lower_graph import KernelCall, LoweredModel
+from ..graph_ir.passes.choose_schedules import is_part
 from ..graph_ir.passes.plan_memory import Life, MemoryPlan
 from ..graph_ir.passes.propagate_layouts import LayoutDecision
 from ..graph_ir.rewriting.decisions import Decision, DecisionLog, log_of
 from ..graph_ir.rewriting.groups import storage_root
-from ..graph_ir.schedule.blockings import (
-    Blocked,
-    blocked_op,
-    blocking_of,
-    offered_blockings,
-    predicted_cycles,
-)
 from ..graph_ir.schedule.context import LowerContext
-from ..graph_ir.schedule.problem import problem_of
+from ..graph_ir.schedule.space import ScheduleSpace
+from ..graph_ir.schedule.spaces import space_of
 
 Facts = dict[str, Any]
-MOST_BLOCKINGS = 8
+MOST_SCHEDULES = 8
 
 
 @dataclass(frozen=True)
@@ -62,7 +57,7 @@ class Explanation:
         ]
 
     def kernels(self) -> list[Facts]:
-        """Each call of a kernel in the order they run: what it computes, in which layouts and blocking."""
+        """Each call of a kernel in the order they run: what it computes, in which layouts, under which schedule."""
         return [self._kernel(call) for call in self.lowered.calls]
 
     def not_fused(self) -> list[str]:
@@ -101,7 +96,7 @@ class Explanation:
             "became": sorted(names - {name}),
             "decisions": [f"{d.stage} {d.pass_name}: {d}" for d in story],
             "layouts": [c for d in self._layouts(names) for c in _candidates(d)],
-            "blockings": [b for p in self._products(names) for b in self._blockings(p)],
+            "schedules": [f for call in calls for f in self._schedules(self._op_of(call))],
             "kernels": [self._kernel(call) for call in calls],
         }
         facts["memory"] = [self._place(call) for call in calls]
@@ -139,43 +134,48 @@ class Explanation:
         decisions: list[LayoutDecision] = self.graph.attrs.get("temp.layout_decisions", [])
         return [d for d in decisions if d.op_name in names]
 
-    def _products(self, names: set[str]) -> list[Blocked]:
-        found = (blocked_op(op) for op in _all_ops(self.graph) if op.name in names)
-        return [op for op in found if op is not None]
+    def _op_of(self, call: KernelCall) -> Op:
+        return next(op for op in _all_ops(self.graph) if op.name == call.op_name)
 
-    def _blockings(self, op: Blocked) -> list[Facts]:
-        """The blockings the template offers with their predicted cycles, the cost model's choice first."""
-        chosen = blocking_of(op, self.ctx)
-        offered = offered_blockings(op, self.ctx)
-        listed = list(dict.fromkeys([chosen, *offered]))[:MOST_BLOCKINGS]
+    def _schedules(self, op: Op) -> list[Facts]:
+        """The schedules on offer for a kernel, its own and the model's favourites first, with predicted cycles."""
+        space = space_of(op, self.ctx)
+        if space is None or op.schedule is None:
+            return []
+        listed = list(dict.fromkeys([op.schedule, *space.candidates]))
         return [
             {
-                "product": op.name,
-                "problem": problem_of(op),
-                "blocking": str(blocking),
-                "cycles": round(predicted_cycles(op, blocking, self.ctx)),
-                "chosen": blocking == chosen,
-                "by": (
-                    "a tuning file" if problem_of(op) in self.ctx.blockings else "the cost model"
-                )
-                if blocking == chosen
-                else "",
-                "offered": len(offered),
+                "kernel": op.name,
+                "problem": space.problem,
+                "schedule": str(schedule),
+                "cycles": _rounded(space.cycles(schedule)),
+                "chosen": schedule == op.schedule,
+                "by": self._chooser(op, space) if schedule == op.schedule else "",
+                "offered": len(space.candidates),
             }
-            for blocking in listed
+            for schedule in listed[:MOST_SCHEDULES]
         ]
+
+    def _chooser(self, op: Op, space: ScheduleSpace) -> str:
+        """Who wanted the schedule of a kernel."""
+        if any(is_part(self.graph, op, name) for name in self.ctx.asked):
+            return "whoever asked"
+        return (
+            "a tuning file"
+            if self.ctx.tuned.get(space.problem) == op.schedule
+            else "the cost model"
+        )
 
     def _kernel(self, call: KernelCall) -> Facts:
         node = next(op for op in self.graph.ops if op.name == call.op_name)
         names = {op.name for op in _body(node)}
         chosen = [d.candidates[d.chosen] for d in self._layouts(names)]
-        blocked = [str(blocking_of(op, self.ctx)) for op in self._products(names)]
         return {
             "node": node.name,
             "kernel": call.kernel,
             "ops": [f"{op.op_name} {op.name}" for op in _body(node)],
             "layouts": [",".join(map(str, (*c.inputs, *c.outputs))) for c in chosen],
-            "blockings": blocked,
+            "schedule": str(node.schedule or ""),
             "gflop": call.gflop,
             "source": sorted(
                 op.name
@@ -243,3 +243,7 @@ def _candidates(decision: LayoutDecision) -> list[Facts]:
             zip(decision.candidates, decision.costs, strict=True)
         )
     ]
+
+
+def _rounded(cycles: float | None) -> int | None:
+    return None if cycles is None else round(cycles)

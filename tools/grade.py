@@ -52,7 +52,7 @@ def _grade(problem: str, trials: Sequence[Trial]) -> Grade:
         rank_correlation([trial.variant.predicted or 0.0 for trial in trials], times),
         min(s for s, trial in zip(times, trials, strict=True) if trial.variant.chosen),
         min(times),
-        f"{best.variant.layout} {best.variant.blocking}",
+        f"{best.variant.layout} {best.variant.schedule}",
     )
 
 

@@ -47,7 +47,7 @@ class KernelTime:
     source: tuple[str, ...]
     problem: str
     layouts: tuple[str, ...]
-    blockings: tuple[str, ...]
+    schedule: str
     isa: str
     gflop: float
     nbytes: int
@@ -229,7 +229,7 @@ def _kernels(
                 source=tuple(fact["source"]),
                 problem=_problem(nodes[call.op_name]),
                 layouts=tuple(fact["layouts"]),
-                blockings=tuple(fact["blockings"]),
+                schedule=fact["schedule"],
                 isa=compilation.target.isa,
                 gflop=call.gflop,
                 nbytes=nbytes,

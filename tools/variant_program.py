@@ -40,7 +40,7 @@ class Trial:
 def try_variants(
     variants: Sequence[Variant], ctx: LowerContext, pool: KernelPool | None = None
 ) -> list[Trial]:
-    """Compile the variants to one program, run each once to compare it, and time those that have a predicted cost.
+    """Compile the variants to one program, run each once to compare it, and time those that are to be timed.
 
     The processes of `pool` compile; without one, this one does.
     """
@@ -56,7 +56,7 @@ def try_variants(
             select[0] = number
             call()
             differences.append(variant.check(result))
-        timed = [i for i, variant in enumerate(variants) if variant.predicted is not None]
+        timed = [i for i, variant in enumerate(variants) if variant.timed]
         seconds = _seconds(call, select, timed) if timed else {}
     return [
         Trial(variant, found, seconds.get(i))

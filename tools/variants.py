@@ -1,4 +1,4 @@
-"""Every variant of a model's ops: one kernel per (op, layout, blocking), with its expected result."""
+"""Every way an op of a model can run: one kernel per (op, layout, schedule), with what it must compute."""
 
 from __future__ import annotations
 
@@ -10,50 +10,53 @@ import numpy as np
 
 from ..base.contraction import f32_tiles
 from ..base.dtypes import F32
+from ..base.target import GemmTile
 from ..graph_ir.inspect.compare import Difference, difference
+from ..graph_ir.ir.format import Format
 from ..graph_ir.ir.graph import Graph, GraphTensor, Op, subgraphs_of
 from ..graph_ir.ir.logical_tensor import LogicalTensor
+from ..graph_ir.ir.schedule import Schedule
 from ..graph_ir.lowering.registry import get_func
 from ..graph_ir.ops.compose import Composer
 from ..graph_ir.ops.convolution import Convolution
 from ..graph_ir.ops.matmul import MatmulCore
+from ..graph_ir.passes import pipeline
 from ..graph_ir.passes.decompose import decompose
 from ..graph_ir.passes.propagate_layouts import LayoutDecision, propagate_layouts
-from ..graph_ir.schedule.blockings import (
-    Blocked,
-    asking,
-    blocked_op,
-    blocking_of,
-    offered_blockings,
-    predicted_cycles,
-)
+from ..graph_ir.rewriting.groups import is_view
 from ..graph_ir.schedule.context import LowerContext
 from ..graph_ir.schedule.convolution_forms import ranked_forms
 from ..graph_ir.schedule.format_choice import FormatChoice
-from ..graph_ir.schedule.matmul_tile import MatmulBlocking
-from ..graph_ir.schedule.problem import problem_of
+from ..graph_ir.schedule.loops import LoopSpace
 from ..graph_ir.schedule.query_format import query_format
+from ..graph_ir.schedule.space import ScheduleSpace
+from ..graph_ir.schedule.spaces import pick_schedule, space_of
 from ..tensor_ir.nodes import Block, Function
 
 Array = np.ndarray[Any, Any]
 
 EXACT = ("matmul_core", "direct_convolution")
-"""Ops whose sums of small integers are exact."""
-MOST_BLOCKINGS = 20
-"""Blockings tried per layout: those the cost model ranks highest, and the compiler's choice."""
+"""Ops whose sums of small integers no rounding touches."""
+MOST_SCHEDULES = 20
+"""So many schedules of a layout are tried: those the cost model ranks highest, and the one the compiler takes."""
+
+FUSED_ALGORITHMS = ("attention", "online_attention", "rows")
+
+LOOPS_TO_CUT = ("rows", "reduction")
+"""Loop generators of which other numbers of tasks are tried; of others only for transposes."""
 
 
 @dataclass(frozen=True)
 class Variant:
     """One way to run one op: its kernel, its inputs (in their layouts), and the expected result (plain).
 
-    `problem`, `asked` (the blocking) and `predicted` (cycles) are set only if the op has blockings to choose from;
-    `chosen`: this is the compiler's choice.
+    `problem`, `schedule` and `predicted` (cycles, where there is a model) only where the op has schedules to choose
+    from; `chosen`: the compiler takes this one. `timed`: its time is worth knowing, as there are others.
+    `image`: the layout of the first operand.
     """
 
     op: str
     layout: str
-    blocking: str
     function: Function
     inputs: tuple[Array, ...]
     output: LogicalTensor
@@ -62,7 +65,9 @@ class Variant:
     problem: str = ""
     predicted: float | None = None
     chosen: bool = False
-    asked: MatmulBlocking | None = None
+    schedule: Schedule | None = None
+    timed: bool = False
+    image: Format | None = None
 
     def check(self, result: Array) -> Difference:
         """Compare the kernel's output, in its layout, with the reference."""
@@ -71,7 +76,8 @@ class Variant:
 
 
 def model_variants(graph: Graph, ctx: LowerContext) -> list[Variant]:
-    """All variants of the distinct ops of a model, then of products of boundary sizes if it has products."""
+    """All variants of the distinct ops of a model, of its fused attention and row panels, and of products of boundary
+    sizes if it has products."""
     seen: set[object] = set()
     variants: list[Variant] = []
     has_products = False
@@ -83,7 +89,32 @@ def model_variants(graph: Graph, ctx: LowerContext) -> list[Variant]:
                 seen.add(key)
                 variants += list(op_variants(op, ctx, chosen.get(op.name)))
                 has_products |= isinstance(op, MatmulCore) and op.is_tuned
-    return [*variants, *(_boundary_products(ctx) if has_products else ())]
+    fused = [v for op in fused_kernels(graph, ctx) for v in kernel_variants(op, ctx)]
+    return [*variants, *fused, *(_boundary_products(ctx) if has_products else ())]
+
+
+def fused_kernels(graph: Graph, ctx: LowerContext) -> list[Op]:
+    """The attention and row panels that fusion makes of a model, each problem once."""
+    return [
+        op
+        for op, space in model_kernels(graph, ctx)
+        if op.op_name == "fused" and space.algorithm in FUSED_ALGORITHMS
+    ]
+
+
+def model_kernels(graph: Graph, ctx: LowerContext) -> list[tuple[Op, ScheduleSpace]]:
+    """The kernels of a model as it is compiled, with their spaces, each problem once, the largest first."""
+    work = graph.copy()
+    pipeline.run(work, ctx)
+    found: dict[str, tuple[Op, ScheduleSpace]] = {}
+    pending = [work]
+    while pending:
+        for op in pending.pop().ops:
+            space = None if is_view(op) else space_of(op, ctx)
+            if space is not None:
+                found.setdefault(space.problem, (op, space))
+            pending += subgraphs_of(op) if op.kind == "control" else []
+    return sorted(found.values(), key=lambda pair: -pair[0].get_gflop())
 
 
 def _scopes(graph: Graph, ctx: LowerContext) -> Iterator[Graph]:
@@ -127,7 +158,7 @@ def _chosen_layouts(graph: Graph, ctx: LowerContext) -> Mapping[str, int]:
 
 
 def op_variants(op: Op, ctx: LowerContext, chosen: int | None = None) -> Iterator[Variant]:
-    """The op alone in every format choice and blocking it offers, on integer-filled inputs.
+    """The op alone in every format choice and under every schedule it offers, on integer-filled inputs.
 
     `chosen` is the number of the format choice that the compiler takes.
     """
@@ -139,34 +170,65 @@ def op_variants(op: Op, ctx: LowerContext, chosen: int | None = None) -> Iterato
         alone = _alone(op, choice)
         packed = tuple(x.details.format.pack(a) for x, a in zip(alone.inputs, arrays, strict=True))
         base = Variant(
-            f"{op.op_name} {op.name}", _layout_text(choice), "-", Function("", (), Block(())),
+            f"{op.op_name} {op.name}", _layout_text(choice), Function("", (), Block(())),
             _distinct(alone, packed), alone.outputs[0].details, expected, op.op_name in EXACT,
+            image=choice.inputs[0] if choice.inputs else None,
         )  # fmt: skip
-        blocked = blocked_op(alone)
-        if blocked is None:
-            yield replace(base, function=_function(alone, ctx))
-            continue
-        for blocking, cycles in ranked_blockings(blocked, ctx):
-            yield replace(
-                base,
-                blocking=str(blocking),
-                function=_function(alone, asking(blocked, blocking, ctx)),
-                problem=problem_of(blocked),
-                predicted=cycles,
-                chosen=number == chosen and blocking == blocking_of(blocked, ctx),
-                asked=blocking,
-            )
+        yield from _under_each_schedule(alone, base, ctx, number == chosen)
 
 
-def ranked_blockings(op: Blocked, ctx: LowerContext) -> list[tuple[MatmulBlocking, float]]:
-    """The best blockings by the cost model, with their cycles; the one the compiler takes is always among them."""
+def _under_each_schedule(
+    op: Op, base: Variant, ctx: LowerContext, chosen: bool
+) -> Iterator[Variant]:
+    """Variants of an op in the layouts it has; `chosen`: the compiler takes these layouts."""
+    space = space_of(op, ctx)
+    if space is None:
+        yield replace(base, function=_function(op, ctx))
+        return
+    pick, offered = pick_schedule(op, ctx), ranked_schedules(op, space, ctx)
+    timed = len(offered) > 1 or not isinstance(space, LoopSpace)
+    for schedule, cycles in offered:
+        op.schedule = schedule
+        function = _function(op, ctx)
+        is_chosen = chosen and timed and schedule == pick
+        yield replace(
+            base, function=function, problem=space.problem, predicted=cycles, chosen=is_chosen,
+            schedule=schedule, timed=timed,
+        )  # fmt: skip
+
+
+def ranked_schedules(
+    op: Op, space: ScheduleSpace, ctx: LowerContext
+) -> list[tuple[Schedule, float | None]]:
+    """The best schedules by the cost model, with their cycles; the one the compiler takes is always among them."""
+    taken = pick_schedule(op, ctx)
+    assert taken is not None
+    if isinstance(space, LoopSpace) and not (
+        space.algorithm in LOOPS_TO_CUT or op.op_name == "transpose"
+    ):
+        return [(taken, None)]
     offered = [
-        (blocking, predicted_cycles(op, blocking, ctx)) for blocking in offered_blockings(op, ctx)
+        (schedule, space.cycles(schedule)) for schedule in dict.fromkeys([*space.candidates, taken])
     ]
-    taken = blocking_of(op, ctx)
-    ranked = sorted(offered, key=lambda pair: pair[1])
-    best, others = ranked[:MOST_BLOCKINGS], ranked[MOST_BLOCKINGS:]
+    ranked = sorted(offered, key=lambda pair: pair[1] or 0.0)
+    best, others = ranked[:MOST_SCHEDULES], ranked[MOST_SCHEDULES:]
     return [*best, *(pair for pair in others if pair[0] == taken)]
+
+
+def kernel_variants(op: Op, ctx: LowerContext) -> Iterator[Variant]:
+    """A kernel of a compiled model as it is, in the layouts it has, under each schedule it offers."""
+    rng = np.random.default_rng(7)
+    given = {x: _operand(x, rng) for x in dict.fromkeys(op.inputs)}
+    (expected,) = op.reference([given[x] for x in op.inputs])
+    inputs, outputs = (tuple(x.details.format for x in side) for side in (op.inputs, op.outputs))
+    choice = FormatChoice(inputs, outputs)
+    alone = _alone(op, choice)
+    packed = tuple(x.details.format.pack(array) for x, array in given.items())
+    base = Variant(
+        f"{op.op_name} {op.name}", _layout_text(choice), Function("", (), Block(())),
+        packed, alone.outputs[0].details, expected, False,
+    )  # fmt: skip
+    yield from _under_each_schedule(alone, base, ctx, True)
 
 
 def _function(op: Op, ctx: LowerContext) -> Function:
@@ -219,11 +281,16 @@ def _boundary_products(ctx: LowerContext) -> Iterator[Variant]:
             for n, k in ((1, 5), (columns - 1, 1), (columns + 1, 7)):
                 op = _product(m, n, k)
                 for variant in op_variants(op, ctx):
-                    if variant.blocking.startswith(f"mr{tile.rows}nv{tile.vectors} "):
-                        yield replace(variant, predicted=None)
+                    if _runs_in(variant, tile):
+                        yield replace(variant, timed=False)
                         break
     for transposed in "ab":
-        yield replace(next(op_variants(_product(7, 17, 5, transposed), ctx)), predicted=None)
+        yield replace(next(op_variants(_product(7, 17, 5, transposed), ctx)), timed=False)
+
+
+def _runs_in(variant: Variant, tile: GemmTile) -> bool:
+    settings = variant.schedule.settings if variant.schedule else {}
+    return (settings.get("mr"), settings.get("nv")) == (tile.rows, tile.vectors)
 
 
 def _product(m: int, n: int, k: int, transposed: str = "") -> Op:

@@ -92,11 +92,12 @@ class Graph:
         return [op for op in self.ops if op.op_name == "output"]
 
     def copy(self) -> Graph:
-        """A graph of the same ops, names, formats and attributes; attribute values are shared, subgraphs too."""
+        """A graph of the same ops, names, formats, schedules and attributes; attributes and subgraphs are shared."""
         twin = Graph(self.name, dict(self.attrs))
         mapping: dict[GraphTensor, GraphTensor] = {}
         for op in self.ops:
             new = twin.make(op.op_name, [mapping[x] for x in op.inputs], op.attrs, op.name)
+            new.schedule = op.schedule
             for old_output, new_output in zip(op.outputs, new.outputs, strict=True):
                 new_output.details = old_output.details
                 mapping[old_output] = new_output
@@ -220,7 +221,7 @@ class Graph:
         yield from attribute_tokens(self.attrs)
         for op in self.ops:
             wires = ",".join(f"{position[id(x.producer_owner)]}:{x.index}" for x in op.inputs)
-            yield f"{op.op_name}({wires})".encode()
+            yield f"{op.op_name}({wires}) {op.schedule or ''}".encode()
             yield from attribute_tokens([y.details for y in op.outputs])
             yield from attribute_tokens(op.attrs)
 

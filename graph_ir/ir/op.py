@@ -9,6 +9,7 @@ import numpy as np
 
 from ...base.errors import InternalError, UserError
 from .logical_tensor import LogicalTensor
+from .schedule import Schedule
 from .schema import OpSchema, schema_of_class
 
 Array = np.ndarray[Any, Any]
@@ -65,6 +66,7 @@ class Op:
         self.op_name = op_name
         self.name = name
         self.logical_op_id = -1
+        self.schedule: Schedule | None = None  # how the kernel runs that this op is, once chosen
         self.inputs: list[GraphTensor] = list(inputs)
         self.schema.check_operands(self)
         self.attrs: dict[str, Any] = self.schema.checked(self, attrs)

@@ -9,9 +9,12 @@ from ...base.target import GemmTile
 from ...tensor_ir.nodes import Buffer, Expr, Function, Load, Stmt, Store
 from ..ir.computation import Index
 from ..ir.graph import GraphTensor, Op
+from ..ir.schedule import Schedule
 from ..ops.matmul import MatmulCore
-from ..rewriting.attention import PACKED_BYTES, is_online, packed_bytes, softmax_scores
+from ..rewriting.attention import softmax_scores
 from ..rewriting.groups import reduces_rows
+from ..rewriting.kernel_group import KernelGroup
+from ..schedule.attention import attention_blocking
 from ..schedule.context import LowerContext
 from ..templates.attention import AttentionProblem, AttentionTemplate, RowWork
 from ..templates.matmul import EpilogueValue
@@ -19,45 +22,35 @@ from ..templates.online_attention import OnlineAttention
 from ..templates.operand import Operand
 from ..templates.row_panel import RowEmitter, RowGroup
 from ..templates.values import parameters
-from .matmul import epilogue_value, flat, operand_of
+from .matmul import epilogue_value, flat, group_note, operand_of
 
 
-def attention_function(
-    ops: Sequence[Op], inputs: list[GraphTensor], outputs: list[GraphTensor], ctx: LowerContext
-) -> Function:
-    """Two tuned products with row operations between them; the last op may be a transpose that keeps rows
-    contiguous."""
+def attention_function(group: KernelGroup, schedule: Schedule, ctx: LowerContext) -> Function:
+    """Two tuned products with row work between them; the last op may be a transpose that keeps rows whole."""
+    ops = group.ops
     first, second = (op for op in ops if isinstance(op, MatmulCore))
-    (output,) = outputs
-    buffers = parameters(inputs, outputs)
+    (output,) = group.outputs
+    buffers = parameters(group.inputs, group.outputs)
     matrices = (*first.inputs, second.inputs[1], output)
     memory = {x: flat(b) if x in matrices else b for x, b in buffers.items()}
     problem = _problem(first, second, output, memory)
+    blocking = attention_blocking(schedule, problem.columns, ctx.target)
     sizes = "x".join(map(str, (*problem.batch, problem.rows, problem.columns, problem.depth)))
+    name = f"f32_{schedule.algorithm}_{sizes}_{_tiles_text(blocking.tiles, ctx)}"
     in_memory = {x: b for x, b in memory.items() if x is not output}
     plain_result = output is second.outputs[0] or _is_transpose(output)
     result = None if plain_result else epilogue_value(second.outputs[0], output, in_memory)
-    note = " -> ".join(op.name for op in ops)
-    params = tuple(memory.values())
-    weights = second.inputs[0]
-    if packed_bytes(first, second) > PACKED_BYTES and is_online(ops):
-        long_scores = _scores_epilogue(first, softmax_scores(weights), in_memory)
-        online = OnlineAttention(problem, ctx.target)
-        name = f"f32_online_attention_{sizes}_{_tiles_text(online.tiles, ctx)}"
-        blocks = f"{note} [rows {online.block} columns {online.columns}]"
-        return online.function(name, params, blocks, long_scores, result)
-    scores, group = split_row_work(ops, first, second)
-    group, divisor = _division_put_off(group)
-    template = AttentionTemplate(problem, ctx.target)
-    return template.function(
-        f"f32_attention_{sizes}_{_tiles_text(template.tiles, ctx)}",
-        params,
-        f"{note} [rows {template.block}]",
-        _scores_epilogue(first, scores, in_memory),
-        _row_work(group, scores, in_memory, template, divisor),
-        result,
-        divisor is not None,
-    )
+    note, params = group_note(group, schedule), tuple(memory.values())
+    if schedule.algorithm == "online_attention":
+        long_scores = _scores_epilogue(first, softmax_scores(second.inputs[0]), in_memory)
+        online = OnlineAttention(problem, blocking, ctx.target)
+        return online.function(name, params, note, long_scores, result)
+    scores, row_group = split_row_work(ops, first, second)
+    row_group, divisor = _division_put_off(row_group)
+    template = AttentionTemplate(problem, blocking, ctx.target)
+    epilogue = _scores_epilogue(first, scores, in_memory)
+    row_work = _row_work(row_group, scores, in_memory, template, divisor)
+    return template.function(name, params, note, epilogue, row_work, result, divisor is not None)
 
 
 def _scores_epilogue(

@@ -12,74 +12,72 @@ from ...tensor_ir.nodes import Buffer, Expr, Function, Let
 from ..ir.computation import Index
 from ..ir.format import Format
 from ..ir.graph import GraphTensor, Op
+from ..ir.schedule import Schedule
 from ..ops.convolution_direct import DirectConvolution
 from ..rewriting.groups import is_elementwise
+from ..rewriting.kernel_group import KernelGroup
 from ..schedule.context import LowerContext
-from ..schedule.convolution_blocking import FLAT_BANDS, ConvolutionChoice
+from ..schedule.convolution_blocking import FLAT_BANDS
 from ..schedule.convolution_geometry import ConvolutionGeometry
 from ..schedule.convolution_sizes import geometry_of
-from ..schedule.direct_convolution import convolution_choice
+from ..schedule.matmul import blocking_of
+from ..schedule.matmul_tile import MatmulBlocking
 from ..templates.convolution import ConvolutionProblem, ConvolutionTemplate
 from ..templates.convolution_band import ImageOperand
 from ..templates.matmul import EpilogueValue, MatmulProblem, MatmulTemplate
 from ..templates.operand import Operand
 from ..templates.values import parameters
-from .matmul import epilogue_names, epilogue_value, flat
+from .matmul import epilogue_names, epilogue_value, flat, group_note
 
 
 def convolution_function(
-    op: DirectConvolution,
-    ops: Sequence[Op],
-    inputs: list[GraphTensor],
-    outputs: list[GraphTensor],
-    ctx: LowerContext,
+    op: DirectConvolution, group: KernelGroup, schedule: Schedule, ctx: LowerContext
 ) -> Function:
-    """A direct convolution and the elementwise ops after it; parameters are `inputs` (each once), then the output."""
-    (output,) = outputs
-    memory = {x: flat(b) for x, b in parameters(inputs, outputs).items()}
-    choice = convolution_choice(op, ctx)
-    others = [o for o in ops if o is not op]
+    """A direct convolution and the elementwise ops after it; parameters are the inputs (each once), then the output."""
+    (output,) = group.outputs
+    memory = {x: flat(b) for x, b in parameters(group.inputs, group.outputs).items()}
+    band, blocking = schedule.word("band"), blocking_of(schedule, ctx.target)
+    others = [o for o in group.ops if o is not op]
     reads = [x for x in memory if x not in (*op.inputs, output)]
     by_pixel = _reads_by_pixel(output, reads, others)
     value = None
     if output is not op.outputs[0]:
         value = epilogue_value(op.outputs[0], output, memory)
     operands = [memory[x] for x in (*op.inputs, output)]
-    make = _product if choice.band == "product" else _taps
-    template = make(op, choice, operands, output, value, by_pixel, ctx)
-    post = epilogue_names(op, ops)
-    tile = f"{choice.blocking.tile.rows}x{choice.blocking.tile.columns(ctx.target)}"
-    name = f"f32_conv_{choice.band}{post}_{geometry_of(op)}_{tile}__{ctx.target.isa}"
-    note = f"{' -> '.join(o.name for o in ops)} [{choice.band} {choice.blocking}]"
-    return template.function(name, tuple(memory.values()), note)
+    make = _product if band == "product" else _taps
+    template = make(op, band, blocking, operands, output, value, by_pixel, ctx)
+    post = epilogue_names(op, group.ops)
+    tile = f"{blocking.tile.rows}x{blocking.tile.columns(ctx.target)}"
+    name = f"f32_conv_{band}{post}_{geometry_of(op)}_{tile}__{ctx.target.isa}"
+    return template.function(name, tuple(memory.values()), group_note(group, schedule))
 
 
 def _taps(
-    op: DirectConvolution, choice: ConvolutionChoice, operands: Sequence[Buffer], output: GraphTensor,
-    value: EpilogueValue | None, by_pixel: bool, ctx: LowerContext,
+    op: DirectConvolution, band: str, blocking: MatmulBlocking, operands: Sequence[Buffer],
+    output: GraphTensor, value: EpilogueValue | None, by_pixel: bool, ctx: LowerContext,
 ) -> ConvolutionTemplate:  # fmt: skip
     """Channels last, tap by tap."""
     x, w, y = operands
-    geometry, blocking = geometry_of(op), choice.blocking
+    geometry = geometry_of(op)
     image, result = image_operand(op.inputs[0], x), image_operand(output, y)
-    columns = 0  # for epilogues that index pixels by number
-    if choice.band in FLAT_BANDS:
+    columns = 0  # of pixels that the epilogue gets by number
+    if band in FLAT_BANDS:
         columns = geometry.result[1]
-    elif choice.band == "image" and by_pixel and geometry.is_product:
+    elif band == "image" and by_pixel and geometry.is_product:
         geometry = _lines(geometry, -(-geometry.result[0] // blocking.m_block))
         blocking = replace(blocking, m_block=1)
         columns = geometry.result[1]
         image = replace(image, row=columns * image.column)
         result = replace(result, row=columns * result.column)
-    problem = ConvolutionProblem(geometry, image, w, result, choice.band)
+    problem = ConvolutionProblem(geometry, image, w, result, band)
     if value is not None:
         value = _indexed(value, output.details.plain_dims, columns, by_pixel)
     return ConvolutionTemplate(problem, blocking, ctx.target, value)
 
 
 def _product(
-    op: DirectConvolution, choice: ConvolutionChoice, operands: Sequence[Buffer], output: GraphTensor,
-    value: EpilogueValue | None, by_pixel: bool, ctx: LowerContext,
+    op: DirectConvolution, band: str, blocking: MatmulBlocking, operands: Sequence[Buffer],
+    output: GraphTensor, value: EpilogueValue | None, by_pixel: bool, ctx: LowerContext,
 ) -> MatmulTemplate:  # fmt: skip
     """Weights [outputs, channels] times image [channels, pixels], all plain."""
     x, w, y = operands
@@ -92,14 +90,14 @@ def _product(
     )  # fmt: skip
     kernel = f32_kernel(ctx.target)
     if value is None:
-        return MatmulTemplate(problem, choice.blocking, kernel, ctx.target, None)
+        return MatmulTemplate(problem, blocking, kernel, ctx.target, None)
     inner = _indexed(value, output.details.plain_dims, g.result[1], by_pixel)
 
     def of_index(index: Index, acc: Expr) -> tuple[list[Let], Expr]:
         image, group, number, pixel = index
         return inner((image, t.add(t.mul(group, g.outputs), number), t.as_expr(0), pixel), acc)
 
-    return MatmulTemplate(problem, choice.blocking, kernel, ctx.target, of_index)
+    return MatmulTemplate(problem, blocking, kernel, ctx.target, of_index)
 
 
 def _lines(g: ConvolutionGeometry, wanted: int) -> ConvolutionGeometry:

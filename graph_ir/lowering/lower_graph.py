@@ -129,7 +129,8 @@ class _Kernels:
         operands = list(dict.fromkeys(op.inputs))
         details = [x.details for x in (*operands, *op.outputs)]
         wires = tuple(operands.index(x) for x in op.inputs)
-        key = (op.op_name, wires, *map(bytes, attribute_tokens([*details, op.attrs])))
+        attributes = map(bytes, attribute_tokens([*details, op.attrs]))
+        key = (op.op_name, str(op.schedule), wires, *attributes)
         if key not in self._by_op:
             self._by_op[key] = self.add(lowered(op))
         return self._by_op[key]

@@ -9,24 +9,22 @@ from ...tensor_ir.names import identifier
 from ...tensor_ir.nodes import Buffer, Expr, Function, Let
 from ..ir.computation import Index
 from ..ir.graph import GraphTensor, Op
+from ..ir.schedule import Schedule
 from ..ops.matmul import MatmulCore
+from ..rewriting.kernel_group import KernelGroup
 from ..schedule.context import LowerContext
-from ..schedule.matmul import matmul_blocking, matmul_kernel
+from ..schedule.matmul import blocking_of, matmul_kernel
 from ..templates.matmul import EpilogueValue, MatmulProblem, MatmulTemplate
 from ..templates.operand import Operand
 from ..templates.values import GroupValues, narrow, parameters
 
 
 def matmul_function(
-    op: MatmulCore,
-    ops: Sequence[Op],
-    inputs: list[GraphTensor],
-    outputs: list[GraphTensor],
-    ctx: LowerContext,
+    op: MatmulCore, group: KernelGroup, schedule: Schedule, ctx: LowerContext
 ) -> Function:
-    """A tuned product and the elementwise ops after it; parameters are `inputs` (each once), then the output."""
-    (output,) = outputs
-    buffers = parameters(inputs, outputs)
+    """A tuned product and the elementwise ops after it; parameters are the inputs (each once), then the output."""
+    (output,) = group.outputs
+    buffers = parameters(group.inputs, group.outputs)
     memory = {x: flat(b) if x in (*op.inputs, output) else b for x, b in buffers.items()}
     m, n, k = op.sizes
     batch = output.details.plain_dims[:-2]
@@ -37,17 +35,21 @@ def matmul_function(
         operand_of(b, memory[b], len(batch), op.transpose_b),
         operand_of(output, memory[output], len(batch), False),
     )  # fmt: skip
-    blocking, kernel = matmul_blocking(op, ctx), matmul_kernel(op, ctx)
+    kernel = matmul_kernel(op, ctx)
+    blocking = blocking_of(schedule, ctx.target, kernel)
     columns = blocking.tile.columns(ctx.target, kernel.accumulator)
     epilogue = None if output is op.outputs[0] else epilogue_value(op.outputs[0], output, memory)
-    post = epilogue_names(op, ops)
+    post = epilogue_names(op, group.ops)
     sizes = "x".join(map(str, (*batch, m, n, k)))
     tile = f"{blocking.tile.rows}x{columns}"
     name = f"{op.contraction.a}_gemm{post}_{sizes}_{tile}__{ctx.target.isa}"
     template = MatmulTemplate(problem, blocking, kernel, ctx.target, epilogue)
-    return template.function(
-        name, tuple(memory.values()), f"{' -> '.join(o.name for o in ops)} [{blocking}]"
-    )
+    return template.function(name, tuple(memory.values()), group_note(group, schedule))
+
+
+def group_note(group: KernelGroup, schedule: Schedule) -> str:
+    """The names of a group's ops and its schedule, for display."""
+    return f"{' -> '.join(op.name for op in group.ops)} [{schedule}]"
 
 
 def epilogue_names(op: Op, ops: Sequence[Op]) -> str:

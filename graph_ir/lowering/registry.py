@@ -14,8 +14,10 @@ from ..ir.op_kinds import FusibleOp
 from ..ops.fused import Fused
 from ..ops.scatter import Scatter
 from ..ops.update_slice import UpdateInPlace
+from ..rewriting.kernel_group import group_of
 from ..schedule.context import LowerContext
-from .lower_group import lower_group, lower_op
+from ..schedule.spaces import pick_schedule, space_of
+from .lower_group import lower_group
 from .scatter import lower_scatter
 from .update_in_place import lower_update_in_place
 
@@ -23,15 +25,20 @@ LowerOp = Callable[[Any, LowerContext], Module]
 """(op of the class, context) -> one function, parameters inputs then outputs."""
 
 
-def lower_fused(op: Fused, ctx: LowerContext) -> Module:
-    """One function for the whole group."""
-    return lower_group(op.graph, ctx)
+def lower_kernel(op: Op, ctx: LowerContext) -> Module:
+    """A fused group, or a fusible op alone, under its schedule; the model's pick if none was chosen."""
+    space = space_of(op, ctx)
+    if space is None:
+        raise InternalError(f"op '{op.name}' ({op.op_name}) has no schedules")
+    schedule = space.check(op.schedule) if op.schedule else pick_schedule(op, ctx)
+    assert schedule is not None
+    return Module((lower_group(group_of(op), schedule, ctx),))
 
 
 LOWERINGS = ClassTable[LowerOp](
     {
-        FusibleOp: lower_op,
-        Fused: lower_fused,
+        FusibleOp: lower_kernel,
+        Fused: lower_kernel,
         Scatter: lower_scatter,
         UpdateInPlace: lower_update_in_place,
     }

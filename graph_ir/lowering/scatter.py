@@ -10,7 +10,6 @@ from ...tensor_ir.nodes import Buffer, Expr, Let, Module
 from ..ir.graph import Graph
 from ..ops.scatter import Scatter
 from ..schedule.context import LowerContext
-from ..templates.loops import Sharing
 from ..templates.scatter import ScatterProblem, scatter_function
 from ..templates.values import GroupValues, parameters
 
@@ -35,7 +34,7 @@ def lower_scatter(op: Scatter, ctx: LowerContext) -> Module:
         flat[op.inputs[0]],
         problem,
         lambda old, new: _combined(op, old, new),
-        Sharing(ctx.options.threads, ctx.target.machine.parallel_elements),
+        ctx.options.threads > 1 and problem.size >= ctx.target.machine.parallel_elements,
         op.name,
     )
     return Module((function,))

@@ -10,6 +10,7 @@ from ..ir.verifier import verify
 from ..rewriting.decisions import close_stage, log_of, names_of, start_log
 from ..schedule.context import LowerContext
 from ..text.printer import print_op
+from .choose_schedules import check_asked, choose_schedules
 from .decompose import decompose
 from .divide_by_constants import divide_by_constants
 from .eliminate_common import eliminate_common
@@ -53,7 +54,7 @@ def optimize_subgraphs(graph: Graph, ctx: LowerContext) -> bool:
 def _optimized(outer: Graph, inner: Graph, ctx: LowerContext) -> Graph:
     made = inner.copy()
     made.sort()
-    run(made, ctx)
+    _run(made, ctx, None, None)
     for decision in log_of(made).decisions:
         log_of(outer).decisions.append(replace(decision, stage=log_of(outer).current[0]))
     return made
@@ -90,6 +91,7 @@ PIPELINE: tuple[tuple[Pass, str], ...] = (
     (materialize_outputs, ""),
     (fuse, "fuse"),
     (remove_dead, ""),
+    (choose_schedules, ""),
     (plan_memory, ""),
 )
 
@@ -100,9 +102,15 @@ def run(
     """Run every enabled pass in place; `on_stage(number, name, graph, changed)` sees each stage.
 
     `first`: run only that many passes, to see where a graph goes wrong. The graph is verified after the first pass and
-    after the last; after every one if the options say so.
+    after the last; after every one if the options say so. UserError where a schedule that was asked for cannot be had.
     """
     graph.sort()  # a graph built by hand may have an output before other ops
+    _run(graph, ctx, on_stage, first)
+    if first is None:
+        check_asked(graph, ctx)
+
+
+def _run(graph: Graph, ctx: LowerContext, on_stage: OnStage | None, first: int | None) -> None:
     log = start_log(graph)
     for number, (step, switch) in enumerate(PIPELINE[:first], start=1):
         log.current = (number, step.__name__)

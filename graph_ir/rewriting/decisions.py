@@ -26,7 +26,8 @@ KINDS = (
     "copied",  # a copy was inserted
     "fused",  # runs in one kernel with others
     "not fused",  # why two ops are in different kernels
-    "placed",  # where in memory a tensor is
+    "scheduled",  # how a kernel runs, and who said so
+    "placed",  # where in memory a tensor lies
 )
 
 

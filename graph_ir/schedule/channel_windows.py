@@ -1,13 +1,19 @@
-"""Which ops run as windows over each channel of a channels-last image, and in which layouts."""
+"""Depthwise convolutions and pools as windows over each channel: which do, in which layouts, under which schedules."""
 
 from __future__ import annotations
 
+from itertools import product
+
 from ...base.dtypes import F32
 from ..ir.format import Format, channels_last, plain
+from ..ir.schedule import Schedule
 from ..ops.convolution_depthwise import DepthwiseConvolution
 from ..ops.pool import WindowReduce
 from .context import LowerContext
+from .convolution_geometry import ConvolutionGeometry
 from .format_choice import FormatChoice
+from .space import ScheduleSpace
+from .window_tile import WindowBlocking, pick_blocking
 
 
 def depthwise_formats(op: DepthwiseConvolution, ctx: LowerContext) -> list[FormatChoice]:
@@ -29,3 +35,79 @@ def pools_by_channel(op: WindowReduce) -> bool:
     if x.dtype != F32 or spatial not in (1, 2) or op.window.rank != spatial:
         return False
     return x.format == y.format == channels_last(x.rank)
+
+
+def window_schedule(blocking: WindowBlocking) -> Schedule:
+    """A blocking as a schedule."""
+    return Schedule.of(
+        "windows", np=blocking.pixels, nc=blocking.channels, rows=blocking.rows,
+        split="parallel" if blocking.is_parallel else "serial",
+    )  # fmt: skip
+
+
+def window_blocking(schedule: Schedule) -> WindowBlocking:
+    """The blocking that a schedule says."""
+    np, nc, rows = (schedule.number(name) for name in ("np", "nc", "rows"))
+    return WindowBlocking(np, nc, rows, schedule.word("split") == "parallel")
+
+
+class WindowSpace(ScheduleSpace):
+    """Blockings of windows over each channel."""
+
+    algorithm = "windows"
+    meanings = {
+        "np": "results side by side",
+        "nc": "channels per slice",
+        "rows": "rows of results per task",
+        "split": "parallel or serial",
+    }
+
+    words = ("split",)
+
+    def __init__(self, name: str, geometry: ConvolutionGeometry, ctx: LowerContext) -> None:
+        super().__init__(name, f"windows {geometry} f32")
+        self.geometry = geometry
+        self.blocking = pick_blocking(geometry, ctx.target, ctx.options.threads)
+
+    @property
+    def pick(self) -> Schedule:
+        """The cost model's choice."""
+        return window_schedule(self.blocking)
+
+    def ranked(self) -> list[Schedule]:
+        """The pick, then fewer results side by side, other slices and tasks of other sizes."""
+        pick, g = self.blocking, self.geometry
+        pixels = {pick.pixels, *(min(n, g.result[1]) for n in (2, 4, 6, 8))}
+        channels = {pick.channels, g.groups, max(pick.channels // 2, 1)}
+        rows = {pick.rows, max(pick.rows // 2, 1), min(pick.rows * 2, g.result[0])}
+        others = (
+            WindowBlocking(np, nc, height, pick.is_parallel)
+            for np, nc, height in product(sorted(pixels), sorted(channels), sorted(rows))
+        )
+        return list(dict.fromkeys(map(window_schedule, (pick, *others))))
+
+    def fault(self, schedule: Schedule) -> str:
+        """Blocks inside the image, of few enough results for registers."""
+        g, most = self.geometry, 4 * 8
+        limits = {"np": min(g.result[1], most), "nc": g.groups, "rows": g.result[0]}
+        for name, limit in limits.items():
+            if schedule.number(name) > limit:
+                return f"{name} must be at most {limit}"
+        return (
+            ""
+            if schedule.word("split") in ("parallel", "serial")
+            else "split must be parallel or serial"
+        )
+
+
+def pool_geometry(op: WindowReduce) -> ConvolutionGeometry:
+    """The numbers of a pool: its groups are the channels."""
+    x, y, window = op.inputs[0].details.plain_dims, op.outputs[0].details.plain_dims, op.window
+
+    def pair(sizes: tuple[int, ...], missing: int = 1) -> tuple[int, int]:
+        return (missing, sizes[0]) if len(sizes) == 1 else (sizes[0], sizes[1])
+
+    return ConvolutionGeometry(
+        x[0], x[1], 1, 1, pair(x[2:]), pair(y[2:]), pair(window.kernel), pair(window.strides),
+        pair(window.dilations), pair(window.before, 0),
+    )  # fmt: skip

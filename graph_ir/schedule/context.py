@@ -1,4 +1,4 @@
-"""What lowering may look at: the target and the options, passed down as one argument."""
+"""What lowering may look at: the target, the options and the schedules asked for, passed down as one argument."""
 
 from __future__ import annotations
 
@@ -7,13 +7,18 @@ from dataclasses import dataclass, field
 
 from ...base.options import CompileOptions
 from ...base.target import Target
-from .matmul_tile import MatmulBlocking
+from ..ir.schedule import Schedule
 
 
 @dataclass(frozen=True)
 class LowerContext:
-    """Target and options of one compilation; `blockings` overrules the cost model for problems it names."""
+    """Target and options of one compilation.
+
+    `tuned`: measured schedules by problem, which overrule the cost model where they fit. `asked`: what the user wants
+    by op name, whole schedules or a few settings of one; it overrules both, and what cannot be done is an error.
+    """
 
     target: Target
     options: CompileOptions = CompileOptions()
-    blockings: Mapping[str, MatmulBlocking] = field(default_factory=dict)
+    tuned: Mapping[str, Schedule] = field(default_factory=dict)
+    asked: Mapping[str, Schedule] = field(default_factory=dict)

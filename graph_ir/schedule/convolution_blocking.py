@@ -56,7 +56,7 @@ def ranked_choices(
     found = []
     for band, tile in product(bands, tiles or f32_tiles(target)):
         columns = tile.columns(target)
-        if _fits(g, band):
+        if fits(g, band):
             alone = pick_blocking(g, band, tile, target, 1)
             cycles = blocking_cycles(g, band, alone, target, 1)
             uneven = 1 + UNEVEN_COST * (_halves(g, columns) - 1)
@@ -83,7 +83,7 @@ def candidate_choices(
         groups = {pick.n_groups, 1, min(threads, math.ceil(g.outputs / pick.tile.columns(target)))}
         for height, k_block, count in product(*map(sorted, (heights, steps, groups))):
             flat = choice.band in FLAT_BANDS
-            if height == rows if flat else _fits_stack(g, choice.band, height, target):
+            if height == rows if flat else fits_stack(g, choice.band, height, target):
                 found[choice.band, MatmulBlocking(pick.tile, height, k_block, count)] = None
     return [
         ConvolutionChoice(band, blocking, blocking_cycles(g, band, blocking, target, threads))
@@ -112,7 +112,8 @@ def ranked_products(
     ]
 
 
-def _fits(g: ConvolutionGeometry, band: str) -> bool:
+def fits(g: ConvolutionGeometry, band: str) -> bool:
+    """Whether a band can run, and is worth it, for these sizes."""
     if band == "image":
         return not g.is_padded
     if band == "planes":
@@ -122,7 +123,7 @@ def _fits(g: ConvolutionGeometry, band: str) -> bool:
     return True
 
 
-def _fits_stack(g: ConvolutionGeometry, band: str, height: int, target: Target) -> bool:
+def fits_stack(g: ConvolutionGeometry, band: str, height: int, target: Target) -> bool:
     """Whether the copy of the rows that `height` rows of the result read is not too large."""
     copied = g.span(0, height) * g.span(1, g.result[1]) * g.channels * 4
     return band == "image" or copied <= target.machine.most_local_bytes
@@ -212,7 +213,7 @@ def pick_blocking(
     heights = [rows]
     if band not in FLAT_BANDS:
         cuts = _shares(rows)
-        heights = [height for height in cuts if _fits_stack(g, band, height, target)] or cuts[:1]
+        heights = [height for height in cuts if fits_stack(g, band, height, target)] or cuts[:1]
     splits = product(heights, range(1, min(math.ceil(g.outputs / columns), threads) + 1))
     choices = (
         MatmulBlocking(tile, height, k_block, groups)

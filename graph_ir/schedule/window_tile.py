@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 from ...base.dtypes import F32
 from ...base.target import Target
@@ -14,6 +15,28 @@ loaded once."""
 
 LEAST_SLICE_BYTES = 128
 """Of a pixel in a slice: two cache lines."""
+
+PIECES_PER_THREAD = 4
+"""Pieces of rows a thread gets, so that one that starts late does not hold up the rest."""
+
+
+@dataclass(frozen=True)
+class WindowBlocking:
+    """`pixels` results side by side of `channels` channels; `rows` rows of results per task."""
+
+    pixels: int
+    channels: int
+    rows: int
+    is_parallel: bool
+
+
+def pick_blocking(g: ConvolutionGeometry, target: Target, threads: int) -> WindowBlocking:
+    """The blocks that the cost model takes."""
+    is_parallel = threads > 1 and worth_threads(g, target)
+    pieces = min(g.result[0], threads * PIECES_PER_THREAD) if is_parallel else 1
+    rows = -(-g.result[0] // pieces)
+    channels = min(channels_per_slice(g, target), g.groups)
+    return WindowBlocking(places_per_block(g), channels, rows, is_parallel)
 
 
 def places_per_block(g: ConvolutionGeometry) -> int:

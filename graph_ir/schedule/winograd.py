@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 from ...base.contraction import f32_tiles
+from ...base.dtypes import F32
+from ...base.target import Target
 from ..ir.format import Format, channels_last, plain
+from ..ir.schedule import Parameter, Schedule
 from ..ops.winograd import WinogradConvolution
+from ..ops.winograd_form import WinogradForm
+from ..rewriting.kernel_group import KernelGroup
+from .asked import wanted_by_name
 from .context import LowerContext
 from .convolution_sizes import winograd_geometry
 from .format_choice import FormatChoice
-from .winograd_tile import WinogradBlocking, pick_blocking, ranked_tiles
+from .register_tile import tile_fault, tile_of
+from .space import ScheduleSpace
+from .winograd_tile import (
+    WinogradBlocking,
+    blocking_cycles,
+    candidate_blockings,
+    ranked_tiles,
+)
+
+MOST = 64
+"""Blockings worth trying."""
 
 
 def winograd_formats(op: WinogradConvolution, ctx: LowerContext) -> list[FormatChoice]:
@@ -19,6 +37,9 @@ def winograd_formats(op: WinogradConvolution, ctx: LowerContext) -> list[FormatC
     last = channels_last(4)
     ranked = ranked_tiles(winograd_geometry(op), op.form, ctx.target)
     best = ranked[0][1]
+    asked = wanted_by_name(op, ctx)
+    vectors = asked.settings.get("nv") if asked else None
+    ranked = [pair for pair in ranked if pair[0].vectors == vectors] or ranked
     return [
         FormatChoice(
             (last, panel_format(tile.columns(ctx.target))),
@@ -34,8 +55,82 @@ def panel_format(columns: int) -> Format:
     return Format(plain(3).axes, (0, 2, 1, 2), (0, 0, 0, columns))
 
 
-def winograd_blocking(op: WinogradConvolution, ctx: LowerContext) -> WinogradBlocking:
-    """The cost model's blocking for the panels that u lies in."""
-    columns = op.inputs[1].details.format.blocks[-1]
-    tile = next(x for x in f32_tiles(ctx.target) if x.columns(ctx.target) == columns)
-    return pick_blocking(winograd_geometry(op), op.form, tile, ctx.target, ctx.options.threads)
+def winograd_schedule(blocking: WinogradBlocking) -> Schedule:
+    """A blocking as a schedule."""
+    return Schedule.of(
+        "winograd", form=blocking.form.name, mr=blocking.tile.rows, nv=blocking.tile.vectors,
+        tiles=blocking.block, nc=blocking.chunk, ng=blocking.groups,
+    )  # fmt: skip
+
+
+class WinogradSpace(ScheduleSpace):
+    """Blockings of a Winograd convolution."""
+
+    algorithm = "winograd"
+    meanings = {
+        "form": "f2 or f4, the results of a tile on an axis",
+        "mr": "rows of a register tile",
+        "nv": "vectors of a register tile",
+        "tiles": "tiles of the image transformed at a time",
+        "nc": "panels multiplied at a time",
+        "ng": "groups of panels that are tasks of their own",
+    }
+
+    words = ("form",)
+    leading = ("mr", "nv")
+
+    def __init__(self, op: WinogradConvolution, group: KernelGroup, ctx: LowerContext) -> None:
+        super().__init__(op.name, f"winograd {winograd_geometry(op)} f32")
+        self.op = op
+        self.ctx = ctx
+        self.geometry = winograd_geometry(op)
+
+    @cached_property
+    def pick(self) -> Schedule:
+        """The blocking of the fewest cycles."""
+        return winograd_schedule(min(self._blockings(), key=self._cycles))
+
+    def ranked(self) -> list[Schedule]:
+        """The blockings for the panels that u lies in whose local memory fits, the fewest cycles first."""
+        return [winograd_schedule(b) for b in sorted(self._blockings(), key=self._cycles)[:MOST]]
+
+    def _blockings(self) -> list[WinogradBlocking]:
+        vectors, target = int(self.fixed()["nv"]), self.ctx.target
+        tiles = [x for x in f32_tiles(target) if x.vectors == vectors]
+        return [
+            blocking
+            for tile in tiles or [tile_of(1, vectors, target)]
+            for blocking in candidate_blockings(
+                self.geometry, self.op.form, tile, target, self.ctx.options.threads
+            )
+        ]
+
+    def _cycles(self, blocking: WinogradBlocking) -> float:
+        threads = self.ctx.options.threads
+        return blocking_cycles(blocking, self.geometry, self.ctx.target, threads)
+
+    def cycles(self, schedule: Schedule) -> float:
+        """What the cost model says."""
+        return self._cycles(winograd_blocking(schedule, self.op.form, self.ctx.target))
+
+    def fixed(self) -> dict[str, Parameter]:
+        """The form that u was made for, and the width of its panels."""
+        width = self.op.inputs[1].details.format.blocks[-1]
+        return {"form": self.op.form.name, "nv": width // self.ctx.target.lanes(F32)}
+
+    def fault(self, schedule: Schedule) -> str:
+        """Blocks that fit on the stack."""
+        blocking = winograd_blocking(schedule, self.op.form, self.ctx.target)
+        most = self.ctx.target.machine.most_local_bytes
+        if schedule.number("tiles") * schedule.number("nc") > 1 and (
+            blocking.local_bytes(self.geometry, self.ctx.target) > most
+        ):
+            return f"tiles and nc must need at most {most >> 20} MiB on the stack"
+        return tile_fault(schedule, self.ctx.target)
+
+
+def winograd_blocking(schedule: Schedule, form: WinogradForm, target: Target) -> WinogradBlocking:
+    """The blocking that a schedule says."""
+    tile = tile_of(schedule.number("mr"), schedule.number("nv"), target)
+    sizes = (schedule.number(name) for name in ("tiles", "nc", "ng"))
+    return WinogradBlocking(form, tile, *sizes)

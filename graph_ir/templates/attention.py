@@ -7,8 +7,8 @@
         for each row of the panel: row work        softmax, in place
         C = epilogue(panel x D) written with the output's strides
 
-The panel (rows x columns of the first product) stays in cache; rows are cut so that it takes a quarter of L2 at most,
-which it shares with the packed keys and values.
+The panel (rows x columns of the first product) stays in cache, which it shares with the packed keys and values: the
+schedule cuts rows accordingly.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ...base.contraction import f32_tiles
 from ...base.dtypes import F32, DType
 from ...base.target import GemmTile, Target
 from ...tensor_ir import builder as t
@@ -38,7 +37,8 @@ from ...tensor_ir.nodes import (
     Var,
 )
 from ..ir.computation import Index
-from ..schedule.matmul_tile import pick_tile, rows_for, worth_threads
+from ..schedule.attention import AttentionBlocking
+from ..schedule.matmul_tile import rows_for, worth_threads
 from .matmul import EpilogueValue, make_epilogue, nested
 from .operand import Operand, offset_of
 from .packing import pack_panels
@@ -66,16 +66,13 @@ class AttentionProblem:
 class AttentionTemplate:
     """Builds the loop nest of one problem; `panel` is the local buffer that `row_work` reads and writes."""
 
-    def __init__(self, problem: AttentionProblem, target: Target) -> None:
+    def __init__(
+        self, problem: AttentionProblem, blocking: AttentionBlocking, target: Target
+    ) -> None:
         self.problem = p = problem
         self.target = target
-        most = max(4, target.l2_bytes // 4 // (4 * p.columns))
-        self.block = min(p.rows, -(-math.ceil(p.rows / math.ceil(p.rows / most)) // 4) * 4)
+        self.block, self.tiles = blocking.rows, blocking.tiles
         self.panel = Buffer("panel", F32, (self.block * p.columns,), "local")
-        self.tiles = (
-            _tile_of(p.b, self.block, p.columns, target),
-            _tile_of(p.d, self.block, p.width, target),
-        )
         self.batch_vars = tuple(Var(f"b{axis}") for axis in range(len(p.batch)))
         self.divisors = Buffer("divisors", F32, (self.block,), "local")
         self.per_row: dict[int, Buffer] = {}
@@ -239,12 +236,6 @@ class AttentionTemplate:
 
     def _epilogue(self, value: EpilogueValue | None, row: Expr, column: Expr) -> Epilogue | None:
         return None if value is None else make_epilogue(value, self.batch_vars, row, column)
-
-
-def _tile_of(operand: Operand, m: int, n: int, target: Target) -> GemmTile:
-    if not operand.panel:
-        return pick_tile(m, n, target)
-    return next(x for x in f32_tiles(target) if x.columns(target) == operand.panel)
 
 
 def over_panels(n: int, columns: int, product: Callable[[Expr, Expr, int], Brgemm]) -> list[Stmt]:

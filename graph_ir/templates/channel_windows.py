@@ -24,11 +24,8 @@ from ...base.target import Target
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Buffer, Expr, Function, LoopKind
 from ..schedule.convolution_geometry import ConvolutionGeometry
-from ..schedule.window_tile import channels_per_slice, places_per_block
+from ..schedule.window_tile import WindowBlocking
 from .matmul import EpilogueValue
-
-PIECES_PER_THREAD = 4
-"""Pieces of rows per thread, so that a thread that starts late does not delay the others."""
 
 
 @dataclass(frozen=True)
@@ -48,19 +45,19 @@ class WindowProblem:
 
 
 class WindowTemplate:
-    """Builds the loop nest of one problem for `threads` threads; `epilogue` takes [image, channel, row, column]."""
+    """Builds the loop nest of one problem under a blocking; `epilogue` takes [image, channel, row, column]."""
 
     def __init__(
         self,
         problem: WindowProblem,
+        blocking: WindowBlocking,
         target: Target,
-        threads: int,
         epilogue: EpilogueValue | None,
     ) -> None:
         self.problem = problem
         self.g = problem.geometry
         self.target = target
-        self.threads = threads
+        self.blocking = blocking
         self.epilogue = epilogue
         self.b = t.LoopBuilder()
 
@@ -69,16 +66,14 @@ class WindowTemplate:
         b, rows = self.b, self.g.result[0]
         for param in params:
             b.names.reserve(param.name)
-        pieces = min(rows, self.threads * PIECES_PER_THREAD) if self.threads > 1 else 1
-        size = -(-rows // pieces)
-        kind: LoopKind = "parallel" if self.threads > 1 else "serial"
+        size, width = self.blocking.rows, self.blocking.channels
+        kind: LoopKind = "parallel" if self.blocking.is_parallel else "serial"
         with (
             b.loop("image", 0, self.g.batch, kind) as image,
             b.loop("piece", 0, -(-rows // size), kind) as piece,
         ):
             first = t.mul(piece, size)
             last = b.let("last", t.minimum(t.add(first, size), rows))
-            width = channels_per_slice(self.g, self.target)
             full, rest = divmod(self.g.groups, width)
             with b.loop("slice", 0, full) as number, b.loop("row", first, last) as row:
                 self._row(image, row, t.mul(number, width), width)
@@ -88,8 +83,8 @@ class WindowTemplate:
         return b.function(name, params, note)
 
     def _row(self, image: Expr, row: Expr, channel: Expr, channels: int) -> None:
-        """One row of results: blocks whose windows cross the border individually, the others in a loop."""
-        b, size = self.b, places_per_block(self.g)
+        """One row of results: blocks with windows over the border one by one, the others in a loop."""
+        b, size = self.b, self.blocking.pixels
         begin, end = self._kernel_rows(row)
         blocks = [(at, min(size, self.g.result[1] - at)) for at in range(0, self.g.result[1], size)]
         inner = [at for at, count in blocks if count == size and self._is_inside(at, count)]

@@ -6,6 +6,7 @@ after    for c in 0..A: y[c] = f(a[c]);   for c in 0..B: y[A + c] = f(b[c])
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -13,7 +14,7 @@ from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Block, Buffer, Expr, Function, Stmt, Store, Var
 from ..ir.computation import Index, Read
 from ..ir.graph import GraphTensor
-from .loops import Sharing, loop_nest
+from .loops import loop_nest
 from .values import GroupValues, narrow
 
 
@@ -31,10 +32,13 @@ def joined_loops(
     buffers: Mapping[GraphTensor, Buffer],
     join: Join,
     output: GraphTensor,
-    sharing: Sharing,
+    tasks: int,
+    least: int,
     note: str,
 ) -> Function:
-    """The function of such a group; params are `buffers` in order."""
+    """The function of such a group; params are `buffers` in order.
+
+    Parts of `least` elements and more are cut into `tasks`."""
     place = output.details.format.order.index(join.axis)
     dims = output.details.physical_dims
     nests, begin = [], 0
@@ -45,7 +49,8 @@ def joined_loops(
             index = tuple(Var(f"i{axis}") for axis in range(len(dims)))
             stored = (*index[:place], t.add(index[place], begin), *index[place + 1 :])
             body = _part(buffers, join, output, number, begin, stored)
-            nests.append(loop_nest(index, extents, body, True, sharing))
+            is_worth = math.prod(extents) >= least
+            nests.append(loop_nest(index, extents, body, True, tasks if is_worth else 1))
         begin += size
     return Function(name, tuple(buffers.values()), Block(tuple(nests)), note)
 

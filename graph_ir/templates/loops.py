@@ -8,9 +8,7 @@ The innermost loop that walks memory contiguously is the vector loop.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import (
@@ -37,27 +35,11 @@ MOST_SCALARS = 8
 """Up to this many elements of the innermost axis, strided loads are faster as scalars than as a gather."""
 
 
-@dataclass(frozen=True)
-class Sharing:
-    """Among how many threads a loop is split, if it has at least so many element computations."""
-
-    threads: int
-    least: int
-
-    def is_worth(self, elements: int) -> bool:
-        """Whether a loop of so many element computations is split."""
-        return self.threads > 1 and elements >= self.least
-
-
-ALONE = Sharing(1, 0)
-"""For the loops inside a task."""
-
-
 def pointwise_loops(
     name: str,
     buffers: Mapping[GraphTensor, Buffer],
     outputs: Sequence[GraphTensor],
-    sharing: Sharing,
+    tasks: int,
     note: str,
 ) -> Function:
     """The function of a pointwise group. `outputs` share one shape and format; params are `buffers` in order."""
@@ -76,9 +58,9 @@ def pointwise_loops(
     body: Stmt = Block((*values.lets, *stores))
     if len(dims) > 1 and dims[-1] <= MOST_SCALARS and _gathers(values, index[-1]):
         body = For(index[-1], t.as_expr(0), t.as_expr(dims[-1]), body, "unrolled")
-        nest = loop_nest(index[:-1], dims[:-1], body, False, sharing, dims[-1])
+        nest = loop_nest(index[:-1], dims[:-1], body, False, tasks)
     else:
-        nest = loop_nest(index, dims, body, True, sharing)
+        nest = loop_nest(index, dims, body, True, tasks)
     return Function(name, tuple(buffers.values()), Block((nest,)), note)
 
 
@@ -87,7 +69,7 @@ def reduction_loops(
     buffers: Mapping[GraphTensor, Buffer],
     reduced: GraphTensor,
     outputs: Sequence[GraphTensor],
-    sharing: Sharing,
+    tasks: int,
     note: str,
 ) -> Function:
     """The function of one reduction op with a pointwise prologue before it and a pointwise epilogue after it."""
@@ -106,8 +88,7 @@ def reduction_loops(
         Store(buffers[y], index, narrow(values.read(y)(plain), y.details.dtype)) for y in outputs
     ]
     body = Block((*accumulate, *values.lets, *stores))
-    work = math.prod(reduction_of(reduced).extents)
-    nest = loop_nest(index, dims, body, vector_on_output, sharing, work)
+    nest = loop_nest(index, dims, body, vector_on_output, tasks)
     return Function(name, tuple(buffers.values()), Block((nest,)), note)
 
 
@@ -135,7 +116,7 @@ def _accumulation(
     here = (t.as_expr(0),)
     update = Store(acc, here, t.binary(reduction.combine, Load(acc, here), value))
     on_output = bool(index) and _walks(values, index[-1])
-    loops = loop_nest(r, reduction.extents, Block((*values.lets, update)), not on_output, ALONE)
+    loops = loop_nest(r, reduction.extents, Block((*values.lets, update)), not on_output, 1)
     start = Store(acc, here, Const(reduction.identity, value.dtype))
     return [Allocate(acc), start, loops], reduction.finish(Load(acc, here)), on_output
 
@@ -172,28 +153,26 @@ def loop_nest(
     dims: Sequence[int],
     body: Stmt,
     innermost_vector: bool,
-    sharing: Sharing,
-    work: int = 1,
+    tasks: int,
 ) -> Stmt:
-    """Loops over `dims`; the outermost is split among threads if there is enough work."""
-    parallel = sharing.is_worth(math.prod(dims) * work)
+    """Loops over `dims`; the outermost that has several trips is cut into `tasks` for threads, if there are several."""
     kinds: list[LoopKind] = ["serial"] * len(dims)
     if innermost_vector and dims:
         kinds[-1] = "vector"
-    split = next((axis for axis, size in enumerate(dims) if size > 1), None) if parallel else None
+    split = next((axis for axis, size in enumerate(dims) if size > 1), None) if tasks > 1 else None
     for axis in reversed(range(len(dims))):
         var, size = index[axis], dims[axis]
         if axis == split:
-            body = _split_loop(var, size, body, kinds[axis], sharing.threads)
+            body = _split_loop(var, size, body, kinds[axis], tasks)
         else:
             body = For(var, t.as_expr(0), t.as_expr(size), body, kinds[axis])
     return body
 
 
-def _split_loop(var: Var, size: int, body: Stmt, kind: LoopKind, threads: int) -> Stmt:
+def _split_loop(var: Var, size: int, body: Stmt, kind: LoopKind, tasks: int) -> Stmt:
     """One contiguous piece of the loop per task; pieces are multiples of 64 so that vectors stay whole."""
     unit = 64 if kind == "vector" else 1
-    piece = -(-size // (threads * unit)) * unit
+    piece = -(-size // (tasks * unit)) * unit
     task = Var(f"{var.name}_task")
     begin = t.mul(task, piece)
     end = t.binary("min", t.add(begin, piece), t.as_expr(size))

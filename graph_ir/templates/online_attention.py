@@ -40,15 +40,12 @@ from ...tensor_ir.nodes import (
     Store,
     Var,
 )
-from ..schedule.matmul_tile import pick_tile, rows_for, worth_threads
+from ..schedule.attention import AttentionBlocking
+from ..schedule.matmul_tile import rows_for, worth_threads
 from .attention import AttentionProblem, over_panels
 from .matmul import EpilogueValue, make_epilogue, nested
 from .operand import offset_of
 from .packing import pack_panels
-
-COLUMNS = 256
-"""Columns of a block. Fewer would scale the result more often; more leave room in L2 for fewer rows beside them, and
-rows are what pays for packing keys and values: 4 points of peak between 128 and 512 rows."""
 
 LOWEST, ZERO = Const(-math.inf, F32), Const(0.0, F32)
 
@@ -56,16 +53,12 @@ LOWEST, ZERO = Const(-math.inf, F32), Const(0.0, F32)
 class OnlineAttention:
     """Builds the loop nest of one problem whose row work is a softmax over plain, unpacked right-hand sides."""
 
-    def __init__(self, problem: AttentionProblem, target: Target) -> None:
+    def __init__(
+        self, problem: AttentionProblem, blocking: AttentionBlocking, target: Target
+    ) -> None:
         self.problem = p = problem
         self.target = target
-        self.columns = min(p.columns, COLUMNS)
-        most = max(4, target.l2_bytes // 2 // (4 * self.columns))
-        self.block = math.ceil(p.rows / math.ceil(p.rows / most))
-        self.tiles = (
-            pick_tile(self.block, self.columns, target),
-            pick_tile(self.block, p.width, target),
-        )
+        self.block, self.columns, self.tiles = blocking.rows, blocking.columns, blocking.tiles
         self.batch_vars = tuple(Var(f"b{axis}") for axis in range(len(p.batch)))
         self.panel = self._local("panel", self.block * self.columns)
         self.result = self._local("result", self.block * p.width)

@@ -31,7 +31,7 @@ from ...tensor_ir.nodes import (
 )
 from ..ir.computation import Index, Read
 from ..ir.graph import GraphTensor, Op
-from .loops import Sharing, loop_nest, reduction_of
+from .loops import loop_nest, reduction_of
 from .values import GroupValues, narrow
 
 EXPENSIVE = frozenset(
@@ -103,7 +103,7 @@ class RowGroup:
 
 
 def row_panel_loops(
-    name: str, buffers: Mapping[GraphTensor, Buffer], group: RowGroup, sharing: Sharing, note: str
+    name: str, buffers: Mapping[GraphTensor, Buffer], group: RowGroup, tasks: int, note: str
 ) -> Function:
     """The function of a row group; params are `buffers` in order."""
     outer = tuple(Var(f"i{axis}") for axis in range(len(group.dims) - 1))
@@ -111,7 +111,7 @@ def row_panel_loops(
     in_memory = {x: b for x, b in buffers.items() if x is not group.output}
     emitter = RowEmitter(group, outer, in_memory, {}, result, lambda index: index)
     body = Block(tuple(emitter.row()))
-    nest = loop_nest(outer, group.dims[:-1], body, False, sharing, group.dims[-1])
+    nest = loop_nest(outer, group.dims[:-1], body, False, tasks)
     return Function(name, tuple(buffers.values()), Block((nest,)), note)
 
 

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from ...base.dtypes import S64
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Buffer, Expr, Function, Let, LoopKind
-from .loops import Sharing
 from .values import narrow, widen
 
 Combine = Callable[[Sequence[Expr], Sequence[Expr]], tuple[list[Let], list[Expr]]]
@@ -38,13 +37,16 @@ def scatter_function(
     indices: Buffer,
     problem: ScatterProblem,
     combine: Combine,
-    sharing: Sharing,
+    is_parallel: bool,
     note: str,
 ) -> Function:
-    """The function with parameters `params`. `arrays`: (data, updates, result) of each scattered array, all flat."""
+    """The function with parameters `params`. `arrays`: (data, updates, result) of each scattered array, all flat.
+
+    `is_parallel`: whether threads share the copy.
+    """
     b = t.LoopBuilder(buffer.name for buffer in params)
     for data, _, out in arrays:
-        _copy(b, data, out, problem.size, sharing)
+        _copy(b, data, out, problem.size, is_parallel)
     if problem.size and problem.run:
         kind: LoopKind = "vector" if problem.run > 1 else "serial"
         with b.loop("u", 0, problem.runs) as u:
@@ -65,8 +67,8 @@ def scatter_function(
     return b.function(name, params, note)
 
 
-def _copy(b: t.LoopBuilder, data: Buffer, out: Buffer, size: int, sharing: Sharing) -> None:
-    if sharing.is_worth(size):
+def _copy(b: t.LoopBuilder, data: Buffer, out: Buffer, size: int, is_parallel: bool) -> None:
+    if is_parallel:
         with b.loop("task", 0, -(-size // _PIECE), "parallel") as task:
             begin = t.mul(task, _PIECE)
             end = t.minimum(t.add(begin, _PIECE), size)

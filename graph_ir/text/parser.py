@@ -56,6 +56,7 @@ class _Maker:
             op = self.graph.make(node.op_name, inputs, self.node_attrs(node), node.name)
         except UserError as error:
             raise UserError(f"graph text {where}: {error}") from error
+        op.schedule = node.schedule
         self.ops[node.name] = op
         names = [op.input_name(index) for index in range(len(inputs))]
         if names != [name for name, _ in node.inputs]:

@@ -10,7 +10,8 @@
 `#users` counts the outputs of the op, as in GE; an op with several outputs is followed by one `get_element` line each,
 and `return` gives the names the caller knows the results by. Annotated text adds to GE's grammar: exact numbers, quoted
 names and escaped strings where the plain ones would be ambiguous, `none`, layouts and tensor types as attribute values,
-and attributes of the graph after its name. Attributes called `temp.` something are not printed.
+attributes of the graph after its name, and the schedule of an op that is a kernel (`schedule = "gemm mr=4 nv=3"`).
+Attributes called `temp.` something are not printed.
 """
 
 from __future__ import annotations
@@ -121,6 +122,8 @@ class _Printer:
         )
         attrs = self.attrs(self.shown_attrs(op), typed=op.op_name != "constant")
         body = [f"inputs = ({inputs})"] * bool(inputs) + [f"attrs = {{{attrs}}}"] * bool(attrs)
+        if op.schedule is not None and self.annotate:
+            body.append(f"schedule = {_quoted(str(op.schedule))}")
         alone = len(op.outputs) == 1
         head = f"%{self.name(op.name)} : [#users={len(op.outputs)}] = Node[type={op.op_name}] ({', '.join(body)})"
         yield head + (self.annotation(op.outputs[0]) if alone else "")

@@ -18,6 +18,7 @@ from ...base.dtypes import ALL, by_name
 from ...base.errors import UserError
 from ..ir.format import parse_format
 from ..ir.logical_tensor import LogicalTensor
+from ..ir.schedule import Schedule, parse_schedule
 from .element_text import read_elements
 
 _GRAMMAR = r"""
@@ -27,7 +28,8 @@ _line: node | element
 node: REF ":" "[" "#users" "=" INT "]" "=" "Node" "[" "type" "=" NAME "]" "(" [_body] ")" [_result]
 element: REF ":" "[" "#users" "=" INT "]" "=" "get_element" "[" "node" "=" REF "]" "(" INT ")" _result
 _result: "->" type
-_body: inputs ["," _attrs] | _attrs
+_body: inputs ["," _attrs] ["," schedule] | _attrs ["," schedule] | schedule
+schedule: "schedule" "=" STRING
 inputs: "inputs" "=" "(" result ("," result)* ")"
 _attrs: attrs
 attrs: "attrs" "=" "{" attr ("," attr)* "}"
@@ -82,6 +84,7 @@ class Node:
     inputs: list[tuple[str, str]]
     attrs: dict[str, Any]
     details: LogicalTensor | None
+    schedule: Schedule | None = None
 
 
 @dataclass(frozen=True)
@@ -156,7 +159,8 @@ class _Records(Transformer[Token, Any]):
         inputs = next((part.items for part in rest if isinstance(part, _Inputs)), [])
         attrs = next((part for part in rest if isinstance(part, dict)), {})
         details = next((part for part in rest if isinstance(part, LogicalTensor)), None)
-        return Node(name.line, _reference(name), str(op_name), inputs, attrs, details)
+        schedule = next((part for part in rest if isinstance(part, Schedule)), None)
+        return Node(name.line, _reference(name), str(op_name), inputs, attrs, details, schedule)
 
     def element(self, parts: list[Any]) -> Element:
         name, _, node, index, details = parts
@@ -164,6 +168,9 @@ class _Records(Transformer[Token, Any]):
 
     def inputs(self, parts: list[Any]) -> _Inputs:
         return _Inputs(parts)
+
+    def schedule(self, parts: list[Any]) -> Schedule:
+        return parse_schedule(_unquote(parts[0]))
 
     def attrs(self, parts: list[Any]) -> dict[str, Any]:
         return dict(parts)

@@ -6,10 +6,14 @@ from dataclasses import replace
 
 from graphc.base.dtypes import F32
 from graphc.base.machine import ZEN5
+from graphc.base.options import CompileOptions
 from graphc.base.target import GemmTile, Target
+from graphc.graph_ir.ir.graph import Graph
+from graphc.graph_ir.ir.logical_tensor import LogicalTensor
+from graphc.graph_ir.schedule.context import LowerContext
 from graphc.graph_ir.schedule.matmul_cost import blocking_cycles
 from graphc.graph_ir.schedule.matmul_tile import pick_blocking, product_cycles, worth_threads
-from graphc.graph_ir.templates.loops import Sharing
+from graphc.graph_ir.schedule.spaces import space_of
 
 TILE = GemmTile(8, 3)
 
@@ -27,8 +31,17 @@ def test_cost_models_follow_the_machine_of_the_target() -> None:
 def test_what_is_worth_sharing_is_the_machine_s_to_say() -> None:
     eager = replace(Target("avx2"), machine=replace(ZEN5, parallel_multiply_adds=10))
     assert worth_threads(100, eager) and not worth_threads(100, Target("avx2"))
-    assert Sharing(2, 10).is_worth(10) and not Sharing(1, 10).is_worth(10)
-    assert not Sharing(2, 10).is_worth(9)
+    (op,) = [op for op in relu_of(100).ops if op.op_name == "relu"]
+    for least, threads, tasks in ((100, 2, 2), (101, 2, 1), (100, 1, 1)):
+        target = replace(eager, machine=replace(ZEN5, parallel_elements=least))
+        space = space_of(op, LowerContext(target, CompileOptions(threads)))
+        assert space is not None and space.pick.number("tasks") == tasks
+
+
+def relu_of(size: int) -> Graph:
+    graph = Graph("relu")
+    graph.make("relu", (graph.make_input(LogicalTensor(F32, (size,))),))
+    return graph
 
 
 def test_lanes_follow_the_vector() -> None:

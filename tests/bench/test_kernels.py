@@ -5,7 +5,7 @@ import pytest
 from graphc.base.errors import UserError
 from graphc.bench.kernels import (
     Problem,
-    default_blocking,
+    default_schedule,
     override,
     parse_problem,
     sweep,
@@ -39,9 +39,9 @@ def test_absurd_sizes_are_refused_before_anything_is_allocated() -> None:
 
 def test_settings_by_hand_are_checked() -> None:
     target = host_target("avx2")
-    chosen = default_blocking(Problem(1, 30, 40, 8), target, 1)
+    chosen = default_schedule(Problem(1, 30, 40, 8), target, 1)
     lanes = 8
-    assert override(chosen, {"mr": 2, "nr": 2 * lanes, "kc": 4}, target).tile.vectors == 2
+    assert override(chosen, {"mr": 2, "nr": 2 * lanes, "kc": 4}, target).number("nv") == 2
     for settings, message in (
         ({"zz": 1}, "--set knows mr, nr, mc, kc and ng, got 'zz'"),
         ({"mr": 0}, "--set mr must be at least 1, got 0"),
@@ -55,13 +55,13 @@ def test_the_sweep_stays_within_the_registers() -> None:
     target = host_target("avx2")
     found = list(sweep(Problem(1, 64, 64, 64), target, 1))
     assert found
-    assert all(b.tile.rows * b.tile.vectors + b.tile.vectors < 16 for b in found)
+    assert all((s.number("mr") + 1) * s.number("nv") < 16 for s in found)
 
 
 @pytest.mark.isa("avx2", "fma")
 def test_a_trial_is_checked_timed_and_has_an_inner_loop_without_spills() -> None:
     problem, target = Problem(1, 24, 48, 64), host_target("avx2")
-    result = trial(problem, default_blocking(problem, target, 1), target, 1, seconds=0.01)
+    result = trial(problem, default_schedule(problem, target, 1), target, 1, seconds=0.01)
     assert result.gflops > 0
     assert sum("vfmadd" in line for line in result.inner_loop) >= 12
     assert result.spills == 0

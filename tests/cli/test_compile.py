@@ -55,7 +55,9 @@ def test_summary_and_verdict(tmp_path: Path, capsys: Capture) -> None:
 def test_verbose_adds_a_line_for_each_call(tmp_path: Path, capsys: Capture) -> None:
     assert run(layer(tmp_path), "-v") == 0
     (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("  ")]
-    assert re.match(r"  \S+ +f32_gemm_add_relu_4x5x8_\d+x\d+__\w+  \S+ -> \S+ -> \S+ \[mr", line)
+    assert re.match(
+        r"  \S+ +f32_gemm_add_relu_4x5x8_\d+x\d+__\w+  \S+ -> \S+ -> \S+ \[gemm mr=", line
+    )
 
 
 def test_quiet_prints_the_verdict_only(tmp_path: Path, capsys: Capture) -> None:

@@ -43,9 +43,9 @@ def test_a_command_takes_an_example(
 def test_verify_takes_an_example(
     example: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Two blockings a layout, and no products of boundary sizes: that there are more is tested by its own tests."""
+    """Two schedules a layout, and no products of boundary sizes: that there are more is tested by its own tests."""
     monkeypatch.setattr(variants, "_boundary_products", lambda ctx: iter(()))
-    monkeypatch.setattr(variants, "MOST_BLOCKINGS", 2)
+    monkeypatch.setattr(variants, "MOST_SCHEDULES", 2)
     assert main(["verify", str(ROOT / "examples" / example), "--json", "--threads", "1"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["mismatches"] == 0 and found["grades"]

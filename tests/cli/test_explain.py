@@ -1,4 +1,4 @@
-"""`graphc explain`: layouts, blockings, fusion, memory and passes of a model, as text and JSON."""
+"""`graphc explain`: layouts, schedules, fusion, memory and passes of a model, as text and JSON."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_the_model_is_its_kernels_its_memory_and_what_was_not_fused(capsys: Capt
     assert [kernel["source"] for kernel in whole["kernels"]] == [
         [f"fc{i}", f"fc{i}.add", f"relu{i}"] for i in (1, 2, 3)
     ]
-    assert all(kernel["layouts"] and kernel["blockings"] for kernel in whole["kernels"])
+    assert all(kernel["layouts"] and kernel["schedule"] for kernel in whole["kernels"])
     assert len(whole["not_fused"]) == 2 and "relu1, fc2" in whole["not_fused"][0]
     memory = whole["memory"]
     assert memory["arena_bytes"] >= memory["lower_bound"] > 0
@@ -36,8 +36,8 @@ def test_a_node_has_candidates_costs_and_one_winner(capsys: Capture) -> None:
     (chosen,) = [c for c in facts["layouts"] if c["chosen"]]
     assert len(facts["layouts"]) > 1
     assert chosen["cost"] == min(c["cost"] for c in facts["layouts"])
-    (blocking,) = [b for b in facts["blockings"] if b["chosen"]]
-    assert blocking["by"] == "the cost model" and blocking["cycles"] > 0
+    (schedule,) = [s for s in facts["schedules"] if s["chosen"]]
+    assert schedule["by"] == "the cost model" and schedule["cycles"] > 0
     assert facts["became"] == ["relu1.fused"]
     assert any("fc1.weight.reorder" in d and "folded" in d for d in facts["decisions"])
     assert any("anchor fc1" in d for d in facts["decisions"])

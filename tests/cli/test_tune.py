@@ -53,7 +53,7 @@ def test_products_inside_a_loop_are_measured(
     assert [row["problem"] for row in rows] == ["matmul m12n12k12 f32"]
 
 
-def test_convolutions_keep_their_best_blocking(
+def test_convolutions_keep_their_best_schedule(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     model, store = network(tmp_path), str(tmp_path / "tuning.sqlite")
@@ -67,9 +67,9 @@ def test_convolutions_keep_their_best_blocking(
     ]
     assert all(row["tried"] > 1 and row["after"] >= row["before"] > 0 for row in rows)
     assert cli.main(["explain", model, "c0", "--tuning", store, "--json", *switches]) == 0
-    blockings = json.loads(capsys.readouterr().out)["blockings"]
-    (chosen,) = [b for b in blockings if b["chosen"]]
-    assert (chosen["blocking"], chosen["by"]) == (rows[0]["blocking"], "a tuning file")
+    schedules = json.loads(capsys.readouterr().out)["schedules"]
+    (chosen,) = [s for s in schedules if s["chosen"] and s["problem"] == rows[0]["problem"]]
+    assert (chosen["schedule"], chosen["by"]) == (rows[0]["schedule"], "a tuning file")
     x = np.random.default_rng(0).integers(-4, 5, (1, 3, 9, 9)).astype(np.float32)
     (expected,) = load_graph(model).evaluate([x])
     assert np.array_equal(compile_model(model, disabled=("winograd",))(x), expected)

@@ -1,4 +1,4 @@
-"""`graphc verify`: a row per (op, layout, blocking), and exit code 1 when one is wrong."""
+"""`graphc verify`: a row per (op, layout, schedule), and exit code 1 when one is wrong."""
 
 from __future__ import annotations
 
@@ -19,27 +19,26 @@ Capture = pytest.CaptureFixture[str]
 
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two blockings a product and no boundary sizes: the rest is tested by its templates' tests, and slow."""
-    offered = variants.offered_blockings
+    """Two schedules a layout and no boundary sizes: the rest is tested by its templates' tests, and slow."""
     monkeypatch.setattr(variants, "_boundary_products", lambda ctx: iter(()))
-    monkeypatch.setattr(variants, "offered_blockings", lambda op, ctx: offered(op, ctx)[:2])
+    monkeypatch.setattr(variants, "MOST_SCHEDULES", 2)
 
 
-def test_every_op_in_every_layout_and_blocking(few: None, tmp_path: Path, capsys: Capture) -> None:
+def test_every_op_in_every_layout_and_schedule(few: None, tmp_path: Path, capsys: Capture) -> None:
     assert cli.main(["verify", layer(tmp_path), "--target", "generic", "--json"]) == 0
     out, err = capsys.readouterr()
     assert err == ""
     found = json.loads(out)
     assert found["mismatches"] == 0
     rows = [
-        (row["op"].split()[0], row["layout"], row["blocking"].split()[0]) for row in found["rows"]
+        (row["op"].split()[0], row["layout"], row["schedule"].split()[0]) for row in found["rows"]
     ]
     widths = {tile.columns(GENERIC) for tile in f32_tiles(GENERIC)}
     assert {(name, layout) for name, layout, _ in rows} == {
         *(("matmul_core", f"AB,NK{columns}n->AB") for columns in widths),
         *(("matmul_core", "AB,AB->AB"), ("add", "AB,A->AB"), ("relu", "AB->AB")),
     }
-    assert {blocking[:2] for name, _, blocking in rows if name == "matmul_core"} == {"mr"}
+    assert {word for name, _, word in rows if name == "matmul_core"} == {"gemm"}
     assert len(rows) == len({tuple(row.values()) for row in found["rows"]}), "no row twice"
     assert all(row["ok"] and row["max_error"] == 0 for row in found["rows"])
     products = [row for row in found["rows"] if row["op"].startswith("matmul_core")]
@@ -61,7 +60,7 @@ def test_table_and_count(tmp_path: Path, capsys: Capture) -> None:
     assert cli.main(["verify", tiny(tmp_path), "--target", "generic"]) == 0
     out, err = capsys.readouterr()
     lines = [line.split() for line in out.splitlines() if line.strip()]
-    assert lines[0] == ["op", "layout", "blocking", "predicted", "us", "max", "error"]
+    assert lines[0] == ["op", "layout", "schedule", "predicted", "us", "max", "error"]
     assert [line[0] for line in lines if line[-1] == "ok"] == ["neg", "relu"]
     assert out.splitlines()[-1] == "2 variants, 0 mismatches, generic"
     assert err.startswith("verify ")

@@ -18,7 +18,6 @@ from graphc import cli
 from graphc.base.dtypes import F32
 from graphc.base.errors import UserError
 from graphc.base.options import CompileOptions
-from graphc.base.target import GemmTile
 from graphc.codegen.host import target_for
 from graphc.driver.cache_key import cache_key, file_key, source_fingerprint
 from graphc.driver.compile_cache import CompileCache, cache_folder, default_cache
@@ -27,8 +26,8 @@ from graphc.driver.compiler import compile as compile_model
 from graphc.driver.request import CompileRequest
 from graphc.graph_ir.ir.graph import Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
+from graphc.graph_ir.ir.schedule import parse_schedule
 from graphc.graph_ir.schedule.context import LowerContext
-from graphc.graph_ir.schedule.matmul_tile import MatmulBlocking
 from graphc.runtime.artifact import Artifact
 from graphc.runtime.executor import CompiledModel
 from support.cli_models import layer
@@ -84,7 +83,7 @@ def test_what_was_compiled_is_found_and_is_the_same(kept: CompileCache) -> None:
 
 
 def test_everything_that_decides_the_code_is_in_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    blocking = {"matmul m1n1k1 f32": MatmulBlocking(GemmTile(4, 2), 1, 1, 1)}
+    schedule = {"matmul m1n1k1 f32": parse_schedule("gemm mr=4 nv=2 mc=1 kc=1 ng=1")}
     keys = [
         key(),
         key(small(factor=3.0)),
@@ -93,14 +92,15 @@ def test_everything_that_decides_the_code_is_in_the_key(monkeypatch: pytest.Monk
         key(options=CompileOptions(threads=2)),
         key(options=CompileOptions(disabled=frozenset({"fuse"}))),
         key(options=CompileOptions(disabled=frozenset({"fuse", "cse"}))),
-        key(blockings=blocking),
+        key(tuned=schedule),
+        key(asked=schedule),
     ]
     assert len(set(keys)) == len(keys)
     assert key(options=CompileOptions(dump_dir=Path("d"))) == key()
     monkeypatch.setattr("graphc.driver.cache_key.versions", lambda: {"graphc": "another"})
     assert key() != keys[0]
     # A field added to the context decides something too: `cache_key` must know it.
-    assert {field.name for field in fields(LowerContext)} == {"target", "options", "blockings"}
+    assert {field.name for field in fields(LowerContext)} == {"target", "options", "tuned", "asked"}
 
 
 def test_the_key_is_the_same_in_another_process() -> None:

@@ -1,32 +1,31 @@
-"""The file of measured blockings."""
+"""The file of measured schedules."""
 
 import sqlite3
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from graphc.base.errors import UserError
-from graphc.base.target import GemmTile, Target
+from graphc.base.target import Target
 from graphc.driver.tuning import TuningFile, default_file
-from graphc.graph_ir.schedule.matmul_tile import MatmulBlocking
+from graphc.graph_ir.ir.schedule import parse_schedule
 
 TARGET = Target("avx2", "somecpu")
-BLOCKING = MatmulBlocking(GemmTile(4, 3), 64, 256, 1)
+SCHEDULE = parse_schedule("gemm mr=4 nv=3 mc=64 kc=256 ng=1 b=panels")
 
 
 def test_what_was_written_is_read_back(tmp_path: Path) -> None:
     file = TuningFile(tmp_path / "new" / "t.sqlite", TARGET, 1)
     assert file.read() == {}
-    file.write("matmul m1n1k1 f32", BLOCKING, 10.0)
-    better = replace(BLOCKING, k_block=512)
+    file.write("matmul m1n1k1 f32", SCHEDULE, 10.0)
+    better = SCHEDULE.replaced(kc=512)
     file.write("matmul m1n1k1 f32", better, 20.0)
     assert file.read() == {"matmul m1n1k1 f32": better}
 
 
 def test_another_cpu_isa_or_thread_count_sees_nothing(tmp_path: Path) -> None:
     path = tmp_path / "t.sqlite"
-    TuningFile(path, TARGET, 1).write("p", BLOCKING, 1.0)
+    TuningFile(path, TARGET, 1).write("p", SCHEDULE, 1.0)
     for target, threads in (
         (Target("avx2", "other"), 1),
         (Target("generic", "somecpu"), 1),
@@ -45,7 +44,7 @@ def test_a_damaged_file_is_one_sentence(tmp_path: Path) -> None:
 def test_a_file_of_another_shape_is_one_sentence(tmp_path: Path) -> None:
     path = tmp_path / "t.sqlite"
     with sqlite3.connect(path) as database:
-        database.execute("create table blocking (problem text)")
+        database.execute("create table schedule (problem text)")
     database.close()
     with pytest.raises(UserError, match="cannot be used"):
         TuningFile(path, TARGET, 1).read()

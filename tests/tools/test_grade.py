@@ -10,6 +10,7 @@ import pytest
 from graphc.base.dtypes import F32
 from graphc.graph_ir.inspect.compare import Difference
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
+from graphc.graph_ir.ir.schedule import Schedule
 from graphc.tensor_ir.nodes import Block, Function
 from graphc.tools.grade import grades, overall, rank_correlation
 from graphc.tools.variant_program import Trial
@@ -18,8 +19,9 @@ from graphc.tools.variants import Variant
 
 def trial(problem: str, predicted: float | None, seconds: float | None, chosen: bool) -> Trial:
     variant = Variant(
-        "op", "AB", f"b{predicted}", Function("f", (), Block(())), (), LogicalTensor(F32, ()),
+        "op", "AB", Function("f", (), Block(())), (), LogicalTensor(F32, ()),
         np.zeros((), np.float32), True, problem, predicted, chosen,
+        Schedule.of("gemm", b=f"b{predicted}"),
     )  # fmt: skip
     return Trial(variant, Difference(0.0, 0.0, True), seconds)
 
@@ -57,7 +59,7 @@ def test_a_grade_per_problem_that_was_chosen_from() -> None:
     )
     assert [grade.problem for grade in found] == ["a", "b"]
     a, b = found
-    assert (a.variants, a.chosen, a.best, a.best_variant) == (3, 3e-6, 2e-6, "AB b20.0")
+    assert (a.variants, a.chosen, a.best, a.best_variant) == (3, 3e-6, 2e-6, "AB gemm b=b20.0")
     assert a.lost == pytest.approx(0.5) and b.lost == 0.0
     assert (a.correlation, b.correlation) == (pytest.approx(0.5), pytest.approx(1.0))
     assert overall(found) == (pytest.approx(0.75), pytest.approx(1 / 3))

@@ -17,10 +17,9 @@ from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.ops.matmul import MatmulCore
 from graphc.graph_ir.passes import pipeline
 from graphc.graph_ir.schedule.context import LowerContext
-from graphc.graph_ir.schedule.matmul import matmul_blocking
 from graphc.tools import variants
 from graphc.tools.variant_program import try_variants
-from graphc.tools.variants import MOST_BLOCKINGS, Variant, model_variants
+from graphc.tools.variants import MOST_SCHEDULES, Variant, model_variants
 
 
 def product(m: int, n: int, k: int) -> Graph:
@@ -44,10 +43,10 @@ def test_every_layout_with_its_best_blockings(isa: str, monkeypatch: pytest.Monk
     found = own(model_variants(product(100, 96, 600), ctx))
     counts = Counter(variant.layout for variant in found)
     assert len(counts) == 1 + len(f32_tiles(ctx.target))
-    assert max(counts.values()) >= MOST_BLOCKINGS and min(counts.values()) > 5
-    assert len({(v.layout, v.blocking) for v in found}) == len(found)
+    assert max(counts.values()) >= MOST_SCHEDULES and min(counts.values()) > 5
+    assert len({(v.layout, v.schedule) for v in found}) == len(found)
     for layout in counts:
-        cycles = [v.predicted or 0.0 for v in found if v.layout == layout][:MOST_BLOCKINGS]
+        cycles = [v.predicted or 0.0 for v in found if v.layout == layout][:MOST_SCHEDULES]
         assert cycles == sorted(cycles) and cycles[0] > 0
 
 
@@ -61,7 +60,7 @@ def test_the_compilers_choice_is_marked(
     (chosen,) = [v for v in own(model_variants(graph, ctx)) if v.chosen]
     pipeline.run(graph, ctx)
     (op,) = [op for op in graph.ops if isinstance(op, MatmulCore)]
-    assert chosen.blocking == str(matmul_blocking(op, ctx))
+    assert chosen.schedule == op.schedule
     assert chosen.layout == ",".join(str(x.details.format) for x in op.inputs) + "->AB"
 
 
@@ -84,7 +83,7 @@ def test_convolutions_are_right_in_every_layout_and_blocking(
     isa: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(variants, "_boundary_products", lambda ctx: iter(()))
-    monkeypatch.setattr(variants, "MOST_BLOCKINGS", 2)
+    monkeypatch.setattr(variants, "MOST_SCHEDULES", 2)
     graph = Graph("g")
     x = graph.make_input(LogicalTensor(F32, (1, 3, 7, 7)), "x")
     for number, (outputs, kernel) in enumerate(((17, 3), (20, 1))):

@@ -82,7 +82,7 @@ def _rows(kernel: KernelTime, busy: float) -> list[tuple[str, str]]:
         ("from", ", ".join(kernel.source)),
         ("problem", kernel.problem),
         ("layouts", "; ".join(kernel.layouts)),
-        ("blocking", "; ".join(kernel.blockings)),
+        ("schedule", kernel.schedule),
         ("time", f"{kernel.seconds * 1e6:.2f} us"),
         ("work", f"{kernel.gflop:.4g} GFLOP, {kernel.gflop / seconds:.1f} GFLOP/s"),
         ("operands", f"{kernel.nbytes} bytes, {kernel.nbytes / 1e9 / seconds:.1f} GB/s"),
@@ -99,7 +99,7 @@ def _decisions(explanation: Explanation, node: str, times: dict[str, KernelTime]
 
 
 def _asked(explanation: Explanation, op: Op) -> list[str]:
-    """The candidate formats and blockings, `*` for the chosen one, and the location of the result in memory."""
+    """The candidate formats and schedules, `*` for the chosen one, and the location of the result in memory."""
     body = op.attr("graph").ops if op.op_name == "fused" else [op]
     tuned = [inner.name for inner in body if inner.kind == "tunable"]
     lines, memory = [], []
@@ -108,9 +108,9 @@ def _asked(explanation: Explanation, op: Op) -> list[str]:
         for choice in facts["layouts"]:
             formats = f"{', '.join(choice['inputs'])} -> {', '.join(choice['outputs'])}"
             lines.append(f"{_mark(choice)} {name}: {formats}, {choice['cost']:.0f} bytes")
-        for choice in facts["blockings"]:
-            blocking = f"{choice['blocking']}, {choice['cycles']} cycles"
-            lines.append(f"{_mark(choice)} {choice['problem']}: {blocking}")
+        for choice in facts["schedules"]:
+            cycles = "" if choice["cycles"] is None else f", {choice['cycles']} cycles"
+            lines.append(f"{_mark(choice)} {choice['problem']}: {choice['schedule']}{cycles}")
         memory += facts["memory"]
     return [*lines, *dict.fromkeys(memory)]
 

@@ -18,7 +18,7 @@ from .graph_picture import graph_picture, stylesheet
 from .svg import escaped
 
 COLUMNS = (
-    *("node", "kernel", "problem", "layouts", "blocking", "time us", "share %"),
+    *("node", "kernel", "problem", "layouts", "schedule", "time us", "share %"),
     *("GFLOP/s", "GB/s", "% of roof", "roof"),
 )
 
@@ -83,7 +83,7 @@ def _kernel_row(kernel: KernelTime, total: float) -> str:
     seconds = max(kernel.seconds, 1e-12)
     texts = [
         kernel.node, kernel.kernel, kernel.problem,
-        "; ".join(kernel.layouts), "; ".join(kernel.blockings),
+        "; ".join(kernel.layouts), kernel.schedule,
     ]  # fmt: skip
     numbers = [
         f"{kernel.seconds * 1e6:.2f}",

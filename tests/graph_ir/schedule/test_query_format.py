@@ -10,18 +10,18 @@ import pytest
 
 from graphc.base.contraction import f32_tiles
 from graphc.base.dtypes import by_name
-from graphc.base.target import GemmTile, Target
+from graphc.base.target import Target
 from graphc.graph_ir.ir.format import parse_format
 from graphc.graph_ir.ir.graph import Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
+from graphc.graph_ir.ir.schedule import parse_schedule
 from graphc.graph_ir.ops.convolution_direct import DirectConvolution
 from graphc.graph_ir.ops.matmul import MatmulCore
 from graphc.graph_ir.schedule.channel_windows import taps_first
 from graphc.graph_ir.schedule.context import LowerContext
 from graphc.graph_ir.schedule.convolution_sizes import geometry_of
-from graphc.graph_ir.schedule.direct_convolution import offered
+from graphc.graph_ir.schedule.direct_convolution import convolution_schedule, offered
 from graphc.graph_ir.schedule.matmul import panel_format
-from graphc.graph_ir.schedule.matmul_tile import MatmulBlocking
 from graphc.graph_ir.schedule.problem import problem_of
 from graphc.graph_ir.schedule.query_format import RULES, query_format
 from support.check_op import make_op, random_array
@@ -109,15 +109,15 @@ def test_a_blocking_asked_for_decides_the_panels() -> None:
     op, ctx = convolution((1, 32, 9, 9), (64, 32, 3, 3)), context("avx512")
 
     for choice in offered(geometry_of(op), ctx):
-        asked = replace(ctx, blockings={problem_of(op): choice.blocking})
+        asked = replace(ctx, tuned={problem_of(op): convolution_schedule(choice)})
         (only,) = query_format(op, asked)
         assert only.inputs[1].blocks[-1] == choice.blocking.tile.columns(ctx.target)
 
 
 def test_a_tile_asked_for_need_not_be_in_the_table() -> None:
     op, ctx = convolution((1, 32, 9, 9), (2, 20, 16, 3, 3), groups=2), context("avx512")
-    asked = MatmulBlocking(GemmTile(13, 2), 9, 64, 1)
-    (choice,) = query_format(op, replace(ctx, blockings={problem_of(op): asked}))
+    asked = parse_schedule("direct band=rows mr=13 nv=2 mc=9 kc=64 ng=1")
+    (choice,) = query_format(op, replace(ctx, tuned={problem_of(op): asked}))
     assert choice.inputs[1] == parse_format("GOHWI32o")
 
 

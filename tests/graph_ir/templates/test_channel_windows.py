@@ -16,6 +16,7 @@ from graphc.graph_ir.schedule.convolution_geometry import ConvolutionGeometry
 from graphc.graph_ir.schedule.window_tile import (
     MOST_PLACES,
     channels_per_slice,
+    pick_blocking,
     places_per_block,
     window_cycles,
     worth_threads,
@@ -144,7 +145,7 @@ def test_nothing_outside_the_operands_is_touched(combine: str, at: Place) -> Non
     w = Buffer("w", F32, (9 * 11,))
     weights = w if combine == "fma" else None
     problem = WindowProblem(g, x, y, combine, -100.0, weights)
-    template = WindowTemplate(problem, target, 1, None)
+    template = WindowTemplate(problem, pick_blocking(g, target, 1), target, None)
     module = run_passes(Module((template.function("windows", (x, w, y), ""),)), target)
     arrays = [integers(buffer.shape, i) for i, buffer in enumerate((x, w, y))]
     NativeModule(module, target).check("windows", arrays, at)

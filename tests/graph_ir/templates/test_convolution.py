@@ -14,8 +14,8 @@ from graphc.driver.compiler import compile as compile_model
 from graphc.graph_ir.ir.graph import Array, Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.ops.convolution_direct import DirectConvolution
-from graphc.graph_ir.schedule.direct_convolution import convolution_choice, convolution_choices
-from graphc.graph_ir.schedule.problem import problem_of
+from graphc.graph_ir.rewriting.kernel_group import group_of
+from graphc.graph_ir.schedule.direct_convolution import DirectSpace
 from graphc.graph_ir.schedule.query_format import query_format
 from graphc.tools.fuzz.guarded import Place, guarded, guarded_copy
 from support.lowered import check_interpreted, context, integers
@@ -93,11 +93,14 @@ def test_every_band_and_block_on_offer_gives_the_same_result() -> None:
     graph = convolution((1, 5, 5, 3), (26, 5, 3, 3), before=(1, 1), after=(1, 1))
     ctx = context()
     op = direct(graph)
-    assert {c.band for c in convolution_choices(op, ctx)} == {"rows", "im2col"}
-    blocking = convolution_choice(op, ctx).blocking
+    space = DirectSpace(op, group_of(op), ctx)
+    assert {schedule.word("band") for schedule in space.candidates} == {"rows", "im2col"}
+    pick = space.pick
     for rows, k_block, groups in ((1, 1, 1), (2, 6, 2), (5, 15, 1), (2, 30, 1), (5, 45, 2)):
-        asked = replace(blocking, m_block=rows, k_block=k_block, n_groups=groups)
-        check_interpreted(graph, replace(ctx, blockings={problem_of(op): asked}))
+        for band in ("rows", *(["im2col"] if rows == 5 else [])):
+            asked = pick.replaced(band=band, mc=rows, kc=k_block, ng=groups)
+            lowered = check_interpreted(graph, replace(ctx, asked={"direct_convolution": asked}))
+            assert any(str(asked) in call.note for call in lowered.calls)
 
 
 @pytest.mark.parametrize("residual", ["full", "column", "none"])

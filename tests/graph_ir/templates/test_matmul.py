@@ -8,8 +8,10 @@ import pytest
 from graphc.base.dtypes import F32
 from graphc.graph_ir.ir.graph import Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
+from graphc.graph_ir.ir.schedule import Schedule, parse_schedule
 from graphc.graph_ir.ops.matmul import MatmulCore
-from graphc.graph_ir.schedule.matmul import matmul_blockings
+from graphc.graph_ir.rewriting.kernel_group import group_of
+from graphc.graph_ir.schedule.matmul import MatmulSpace
 from graphc.graph_ir.schedule.matmul_tile import worth_threads
 from graphc.graph_ir.schedule.problem import problem_of
 from graphc.tensor_ir.nodes import Brgemm, For
@@ -69,10 +71,12 @@ def test_every_blocking_on_offer_gives_the_same_result() -> None:
     graph = product(9, 26, 11)
     ctx = context()
     op = next(op for op in graph.ops if isinstance(op, MatmulCore))
-    blockings = matmul_blockings(op, ctx)
-    assert len({blocking.tile for blocking in blockings}) == 3
-    for blocking in [*blockings, replace(blockings[0], k_block=4, m_block=4, n_groups=2)]:
-        check_interpreted(graph, replace(ctx, blockings={problem_of(op): blocking}))
+    offered = MatmulSpace(op, group_of(op), ctx).candidates
+    assert len({(s.number("mr"), s.number("nv")) for s in offered}) == 3
+    for schedule in [*offered, offered[0].replaced(kc=4, mc=4, ng=2)]:
+        asked = Schedule("gemm", schedule.parameters[:-1])  # wherever B lies
+        lowered = check_interpreted(graph, replace(ctx, tuned={problem_of(op): asked}))
+        assert str(asked) in lowered.calls[0].note
 
 
 def test_random_data_is_within_the_error_of_the_sum() -> None:
@@ -134,10 +138,8 @@ def test_panels_from_far_away_are_fetched_ahead(k: int, rows: int, fetches: bool
 def test_groups_of_panels_and_blocks_of_rows_are_one_parallel_loop(threads: int) -> None:
     """Of two nested loops only the outer one would be shared, and its trips may not divide by the threads."""
     graph = product(50, 200, 8)
-    op = next(op for op in graph.ops if isinstance(op, MatmulCore))
-    ctx = replace(context("avx512", threads), blockings={})
-    blocking = replace(matmul_blockings(op, ctx)[0], m_block=22, n_groups=threads)
-    ctx = replace(ctx, blockings={problem_of(op): blocking})
+    asked = {"matmul_core": parse_schedule(f"mc=22 ng={threads}")}
+    ctx = replace(context("avx512", threads), asked=asked)
     lowered = check_interpreted(graph, ctx)
     loops = [n for n in walk(lowered.module) if isinstance(n, For) and n.kind == "parallel"]
     assert [loop.var.name for loop in loops] == (

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from graphc.graph_ir.ir.graph import Graph
-from graphc.graph_ir.lowering import attention as lower_attention
 from graphc.graph_ir.rewriting import attention as recogniser
-from graphc.graph_ir.templates import online_attention
+from graphc.graph_ir.schedule import attention as attention_schedules
 from support.compiled import run_native
 from support.lowered import build, check_interpreted, context
 
@@ -17,8 +16,8 @@ from support.lowered import build, check_interpreted, context
 def short_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every attention counts as long, and blocks are short."""
     monkeypatch.setattr(recogniser, "PACKED_BYTES", 0)
-    monkeypatch.setattr(lower_attention, "PACKED_BYTES", 0)
-    monkeypatch.setattr(online_attention, "COLUMNS", 8)
+    monkeypatch.setattr(attention_schedules, "PACKED_BYTES", 0)
+    monkeypatch.setattr(attention_schedules, "COLUMNS", 8)
 
 
 def attention(rows: int, columns: int, depth: int, width: int, transpose: bool = False) -> Graph:

@@ -12,10 +12,9 @@ from graphc.base.options import CompileOptions
 from graphc.base.target import Target
 from graphc.graph_ir.ir.graph import Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
+from graphc.graph_ir.ir.schedule import parse_schedule
 from graphc.graph_ir.ops.matmul import MatmulCore
 from graphc.graph_ir.schedule.context import LowerContext
-from graphc.graph_ir.schedule.matmul import matmul_blockings
-from graphc.graph_ir.schedule.problem import problem_of
 from graphc.graph_ir.templates.operand import Operand
 from graphc.graph_ir.templates.packing import convert_rows, pack_groups, pack_panels
 from graphc.tensor_ir import builder as t
@@ -88,8 +87,9 @@ def test_sums_wait_between_blocks_of_k(dtype: DType) -> None:
     """In C if it has their type, else in a local block; every group of panels and block of rows."""
     for graph in (product(dtype, 41, 50, 11), layer(dtype, 41, 50, 10)):
         op = next(op for op in graph.ops if isinstance(op, MatmulCore))
-        blocking = replace(matmul_blockings(op, DOTS)[0], k_block=3, m_block=16, n_groups=2)
-        check_interpreted(graph, replace(DOTS, blockings={problem_of(op): blocking}))
+        asked = {op.name: parse_schedule("kc=3 mc=16 ng=2")}
+        lowered = check_interpreted(graph, replace(DOTS, asked=asked))
+        assert any("mc=16 kc=3 ng=2" in call.note for call in lowered.calls)
 
 
 def test_groups_are_used_where_the_target_has_them() -> None:

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from graphc.base.dtypes import F32, S32
-from graphc.graph_ir.templates.loops import Sharing
 from graphc.graph_ir.templates.scatter import ScatterProblem, scatter_function
 from graphc.tensor_ir import builder as t
 from graphc.tensor_ir import interpreter
@@ -32,7 +31,7 @@ def function(problem: ScatterProblem, threads: int = 1) -> Function:
         places,
         problem,
         added,
-        Sharing(threads, 16384),
+        threads > 1 and problem.size >= 16384,
         "s1",
     )
 

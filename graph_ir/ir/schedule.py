@@ -1,0 +1,73 @@
+"""How a kernel runs, as a value: an algorithm and its parameters. `gemm mr=4 nv=3 mc=32 kc=512 ng=2 b=panels`.
+
+It is chosen by the pass `choose_schedules`, printed and parsed with the graph, and all that lowering asks. What the
+parameters mean is said by the `ScheduleSpace` of a kernel.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from ...base.errors import InternalError, UserError
+
+Parameter = int | str
+_WORD = re.compile(r"[A-Za-z_][\w-]*")
+_SETTING = re.compile(r"([A-Za-z_]\w*)=(?:(\d{1,9})|([A-Za-z_][\w-]*))")
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """`algorithm` and (name, value) pairs in the order they are printed. What a user asks for may leave out either."""
+
+    algorithm: str
+    parameters: tuple[tuple[str, Parameter], ...] = ()
+
+    @classmethod
+    def of(cls, algorithm: str, **parameters: Parameter) -> Schedule:
+        """`Schedule.of("gemm", mr=4, nv=3)`."""
+        return cls(algorithm, tuple(parameters.items()))
+
+    @property
+    def settings(self) -> dict[str, Parameter]:
+        """The parameters by name."""
+        return dict(self.parameters)
+
+    def number(self, name: str) -> int:
+        """A parameter that is a number. InternalError if there is none: schedules are checked before they are read."""
+        value = self.settings.get(name)
+        if not isinstance(value, int):
+            raise InternalError(f"schedule '{self}' has no number '{name}'")
+        return value
+
+    def word(self, name: str) -> str:
+        """A parameter that is a word. InternalError if there is none."""
+        value = self.settings.get(name)
+        if not isinstance(value, str):
+            raise InternalError(f"schedule '{self}' has no word '{name}'")
+        return value
+
+    def replaced(self, **changes: Parameter) -> Schedule:
+        """The same with some parameters changed."""
+        return Schedule(self.algorithm, tuple({**self.settings, **changes}.items()))
+
+    def __str__(self) -> str:
+        settings = (f"{name}={value}" for name, value in self.parameters)
+        return " ".join([self.algorithm, *settings] if self.algorithm else settings)
+
+
+def parse_schedule(text: str) -> Schedule:
+    """The schedule that prints as `text`; the algorithm may be left out. UserError for any other text."""
+    words = text.split()
+    algorithm = words.pop(0) if words and _WORD.fullmatch(words[0]) else ""
+    found: dict[str, Parameter] = {}
+    for word in words:
+        match = _SETTING.fullmatch(word)
+        if match is None or match[1] in found:
+            raise UserError(
+                f"schedule '{text}': each setting must look like 'kc=256', once per name, got '{word}'"
+            )
+        found[match[1]] = int(match[2]) if match[2] else match[3]
+    if not algorithm and not found:
+        raise UserError(f"schedule '{text}' must look like 'gemm mr=4 nv=3 mc=32 kc=256 ng=1'")
+    return Schedule(algorithm, tuple(found.items()))

@@ -1,0 +1,83 @@
+"""Choose how each kernel runs.
+
+before   %y = fused(%x, %w)                 as fusion and layouts left it
+after    %y = fused(%x, %w), schedule = "gemm mr=4 nv=3 mc=32 kc=512 ng=2 b=panels"
+Requires: the ops left are the kernels, their layouts final. Ensures: each op that may run in several ways has a
+schedule that its kernel can run with.
+
+What the user asked for an op goes before what was measured for its problem, and that before the cost model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ...base.errors import UserError
+from ..ir.graph import Graph, Op, subgraphs_of
+from ..ir.schedule import Schedule
+from ..rewriting.decisions import log_of, record
+from ..rewriting.groups import is_view
+from ..rewriting.kernel_group import group_of
+from ..schedule.asked import is_called
+from ..schedule.context import LowerContext
+from ..schedule.space import ScheduleSpace
+from ..schedule.spaces import space_of
+
+
+def choose_schedules(graph: Graph, ctx: LowerContext) -> bool:
+    """Set the schedule of every kernel of a graph. UserError where what was asked for cannot run."""
+    spaces = {op: None if is_view(op) else space_of(op, ctx) for op in graph.ops}
+    kernels = {op: space for op, space in spaces.items() if space is not None}
+    asked = {op: name for name in ctx.asked for op in _meant(graph, kernels, name, ctx.asked[name])}
+    changed = False
+    for op, space in kernels.items():
+        schedule, why = _chosen(asked.get(op), space, ctx)
+        if schedule != op.schedule:
+            op.schedule = schedule
+            record(graph, "scheduled", [op.name], [op.name], f"{schedule}, {why}")
+            changed = True
+    return changed
+
+
+def _chosen(name: str | None, space: ScheduleSpace, ctx: LowerContext) -> tuple[Schedule, str]:
+    """(the schedule, who wants it); `name`: the op that a schedule was asked for."""
+    if name is not None:
+        return space.complete(ctx.asked[name]), f"asked for '{name}'"
+    measured = ctx.tuned.get(space.problem)
+    schedule = space.tuned(measured)
+    return schedule, "as measured" if measured == schedule else "by the cost model"
+
+
+def _meant(
+    graph: Graph, kernels: Mapping[Op, ScheduleSpace], name: str, asked: Schedule
+) -> list[Op]:
+    """The kernels that a user means by the name of an op: that of the op, or those of what it became.
+
+    Of several those that have such settings, as copies before and after it have not.
+    """
+    found = [op for op in kernels if is_part(graph, op, name)]
+    own = [op for op in found if any(is_called(x, name) for x in (op, *group_of(op).ops))]
+    found = own or found
+    suited = [op for op in found if asked.settings.keys() <= kernels[op].meanings.keys()]
+    return suited or found[:1]
+
+
+def check_asked(graph: Graph, ctx: LowerContext) -> None:
+    """UserError if a schedule was asked for an op that is in no kernel of the graph or its subgraphs."""
+    scopes = [graph]
+    for scope in scopes:
+        scopes += [inner for op in scope.ops if op.kind == "control" for inner in subgraphs_of(op)]
+    kernels = [(scope, op) for scope in scopes for op in scope.ops if op.schedule is not None]
+    for name in ctx.asked:
+        if not any(is_part(scope, op, name) for scope, op in kernels):
+            known = [group_of(op).ops[0].name for _, op in kernels]
+            raise UserError(
+                f"schedule of '{name}': the op must be one of the model's kernels, got no such op; "
+                f"there are {', '.join(known[:20])}"
+            )
+
+
+def is_part(graph: Graph, op: Op, name: str) -> bool:
+    """Whether the kernel of `op` computes the op of the model called `name`, or a part of it."""
+    became = log_of(graph).became(name)
+    return any(is_called(inner, name) or inner.name in became for inner in (op, *group_of(op).ops))

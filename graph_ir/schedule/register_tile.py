@@ -1,0 +1,52 @@
+"""Register tiles and blocks as parameters of schedules: what products and convolutions share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...base.contraction import Microkernel, f32_kernel
+from ...base.target import GemmTile, Target
+from ..ir.schedule import Schedule
+
+BLOCKING_MEANINGS = {
+    "mr": "rows of a register tile",
+    "nv": "vectors of a register tile",
+    "mc": "rows of a block",
+    "kc": "terms summed per block",
+    "ng": "groups of panels that are tasks of their own",
+}
+
+MOST_ACCUMULATORS = 4
+"""Times the registers that a tile may ask for: it would spill, but can be looked at."""
+
+
+def tile_of(rows: int, vectors: int, target: Target, kernel: Microkernel | None = None) -> GemmTile:
+    """The tile of the microkernel's table (default: f32), with its efficiency, or one that it does not have."""
+    tiles = (kernel or f32_kernel(target)).tiles
+    known = (tile for tile in tiles if (tile.rows, tile.vectors) == (rows, vectors))
+    return next(known, GemmTile(rows, vectors))
+
+
+def tile_fault(schedule: Schedule, target: Target) -> str:
+    """Why code cannot be made for a tile, "" if it can."""
+    most = MOST_ACCUMULATORS * target.table.registers
+    needed = schedule.number("mr") * schedule.number("nv")
+    return f"mr x nv must be at most {most} on {target.isa}" if needed > most else ""
+
+
+def widths_asked(
+    asked: Schedule, tiles: Sequence[GemmTile], target: Target, kernel: Microkernel | None = None
+) -> dict[int, GemmTile]:
+    """Widths of panels, in columns, that suit what was asked for, each with a tile of that width: the best first."""
+    kernel = kernel or f32_kernel(target)
+    rows, vectors = asked.settings.get("mr"), asked.settings.get("nv")
+    if isinstance(vectors, int) and 0 < vectors <= target.table.registers:
+        height = rows if isinstance(rows, int) and rows > 0 else 1
+        wide = tile_of(height, vectors, target, kernel)
+        tiles = [next((x for x in tiles if x.vectors == vectors), wide)]
+    elif isinstance(rows, int):
+        tiles = [x for x in tiles if x.rows == rows] or tiles
+    widths: dict[int, GemmTile] = {}
+    for tile in tiles:
+        widths.setdefault(tile.columns(target, kernel.accumulator), tile)
+    return widths

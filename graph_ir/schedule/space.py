@@ -1,0 +1,109 @@
+"""The schedules a kernel may run with: which parameters there are, which values are worth trying, what they cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+
+from ...base.errors import UserError
+from ..ir.schedule import Parameter, Schedule
+
+
+class ScheduleSpace:
+    """What one kernel offers, in the layouts its tensors have. Subclasses say which candidates there are.
+
+    `name`: the kernel, for messages. `problem`: what a tuning file knows it by, "" where it keeps nothing of its kind.
+    """
+
+    algorithm: str
+    meanings: Mapping[str, str] = {}
+    """Parameter -> what it is, with its unit, in the order they are printed."""
+    words: Sequence[str] = ()
+    """The parameters that are words; others are numbers from 1."""
+    leading: Sequence[str] = ()
+    """The parameters that the best values of others depend on: the band, the register tile."""
+
+    def __init__(self, name: str, problem: str = "") -> None:
+        self.name = name
+        self.problem = problem
+
+    def ranked(self) -> Sequence[Schedule]:
+        """The candidates, the cost model's pick first."""
+        raise NotImplementedError
+
+    @cached_property
+    def candidates(self) -> Sequence[Schedule]:
+        """The schedules worth trying, the cost model's pick first; there is at least one."""
+        return self.ranked()
+
+    @property
+    def pick(self) -> Schedule:
+        """The cost model's choice."""
+        return self.candidates[0]
+
+    def cycles(self, schedule: Schedule) -> float | None:
+        """Predicted cycles until the last thread is done; None where there is no model."""
+        return None
+
+    def fault(self, schedule: Schedule) -> str:
+        """Why the kernel cannot run with a schedule that has every parameter, "" if it can."""
+        return ""
+
+    def fixed(self) -> Mapping[str, Parameter]:
+        """Parameters that the layouts of the operands have decided."""
+        return {}
+
+    def check(self, schedule: Schedule) -> Schedule:
+        """The schedule itself. UserError if the kernel cannot run with it."""
+        if schedule.algorithm != self.algorithm:
+            raise self._wrong(schedule, f"the algorithm must be {self.algorithm}")
+        self._check_names(schedule)
+        if list(schedule.settings) != list(self.meanings):
+            raise self._wrong(schedule, "every parameter must be given, in this order")
+        for name, value in schedule.parameters:
+            if (name in self.words) == isinstance(value, int) or value == 0:
+                kind = "a word" if name in self.words else "a number from 1"
+                raise self._wrong(schedule, f"{name} must be {kind}")
+        for name, value in self.fixed().items():
+            if schedule.settings[name] != value:
+                raise self._wrong(schedule, f"{name} must be {value} in the layouts chosen")
+        if fault := self.fault(schedule):
+            raise self._wrong(schedule, fault)
+        return schedule
+
+    def complete(self, asked: Schedule) -> Schedule:
+        """What was asked for; what was left out is as in the best candidate with the `leading` parameters asked for.
+
+        UserError if the kernel cannot run with it.
+        """
+        if asked.algorithm not in ("", self.algorithm):
+            raise self._wrong(asked, f"the algorithm must be {self.algorithm}")
+        self._check_names(asked)
+        wanted = {name: value for name, value in asked.parameters if name in self.leading}
+        near: Sequence[Schedule] = [self.pick]
+        if any(self.pick.settings[name] != value for name, value in wanted.items()):
+            near = self.candidates
+            for name, value in wanted.items():
+                near = [other for other in near if other.settings[name] == value] or near
+        return self.check(near[0].replaced(**asked.settings))
+
+    def tuned(self, found: Schedule | None) -> Schedule:
+        """What a tuning file has for the problem, where it fits these layouts; else the cost model's pick."""
+        if found is None or found.algorithm != self.algorithm:
+            return self.pick
+        kept = {name: value for name, value in self.fixed().items() if name in found.settings}
+        try:
+            return self.complete(found.replaced(**kept))
+        except UserError:
+            return self.pick
+
+    def _check_names(self, schedule: Schedule) -> None:
+        unknown = next((name for name in schedule.settings if name not in self.meanings), None)
+        if unknown is not None:
+            raise self._wrong(schedule, f"there is no parameter '{unknown}'")
+
+    def _wrong(self, schedule: Schedule, rule: str) -> UserError:
+        offer = "; ".join(f"{name}: {meaning}" for name, meaning in self.meanings.items())
+        return UserError(
+            f"schedule of '{self.name}': {rule}, got '{schedule}'; {self.algorithm} takes {offer}"
+        )

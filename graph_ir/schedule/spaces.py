@@ -1,0 +1,79 @@
+"""The schedule space of each kernel: a row per class of tuned ops, and the loop generators for all other groups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ...base.errors import InternalError
+from ..ir.class_table import ClassTable
+from ..ir.op import Op
+from ..ir.op_kinds import FusibleOp
+from ..ir.schedule import Schedule
+from ..ops.convolution_depthwise import DepthwiseConvolution
+from ..ops.convolution_direct import DirectConvolution
+from ..ops.fused import Fused
+from ..ops.matmul import MatmulCore
+from ..ops.pool import WindowReduce
+from ..ops.winograd import WinogradConvolution
+from ..rewriting.groups import is_tuned
+from ..rewriting.kernel_group import KernelGroup, group_of
+from .attention import attention_space
+from .channel_windows import WindowSpace, pool_geometry, pools_by_channel
+from .context import LowerContext
+from .convolution_sizes import geometry_of
+from .direct_convolution import DirectSpace
+from .loops import combines, loop_space
+from .matmul import MatmulSpace
+from .space import ScheduleSpace
+from .winograd import WinogradSpace
+
+MakeSpace = Callable[[Any, KernelGroup, LowerContext], ScheduleSpace]
+"""(tuned op, the group around it, context) -> its space."""
+
+
+def depthwise_space(op: DepthwiseConvolution, group: KernelGroup, ctx: LowerContext) -> WindowSpace:
+    """Windows over each channel."""
+    return WindowSpace(op.name, geometry_of(op), ctx)
+
+
+SPACES = ClassTable[MakeSpace](
+    {
+        MatmulCore: MatmulSpace,
+        DirectConvolution: DirectSpace,
+        WinogradConvolution: WinogradSpace,
+        DepthwiseConvolution: depthwise_space,
+    }
+)
+"""The schedules on offer, by the class of the tuned op; `@SPACES.register(MyOp)` adds a row for an op of one's own."""
+
+
+def space_of(op: Op, ctx: LowerContext) -> ScheduleSpace | None:
+    """The schedules that the kernel of an op may run with; None for what has one way only."""
+    if op.kind in ("source", "sink") or not isinstance(op, (Fused, FusibleOp)):
+        return None
+    group = group_of(op)
+    tuned = [inner for inner in group.ops if is_tuned(inner)]
+    if len(tuned) == 2:
+        return attention_space(group, ctx)
+    if tuned:
+        make = SPACES.find(tuned[0])
+        if make is None:
+            raise InternalError(f"{tuned[0]!r} is tunable, but has no schedules")
+        return make(tuned[0], group, ctx)
+    first = next((inner for inner in group.ops if combines(inner)), None)
+    if isinstance(first, WindowReduce) and _reads_memory(first, group, ctx):
+        return WindowSpace(first.name, pool_geometry(first), ctx)
+    return loop_space(group, ctx)
+
+
+def pick_schedule(op: Op, ctx: LowerContext) -> Schedule | None:
+    """What the kernel of an op runs with unless somebody asks for more: as measured, else as the cost model says."""
+    space = space_of(op, ctx)
+    return space.tuned(ctx.tuned.get(space.problem)) if space is not None else None
+
+
+def _reads_memory(op: WindowReduce, group: KernelGroup, ctx: LowerContext) -> bool:
+    """Whether the template of channel windows runs a pool, which must read a tensor in memory."""
+    enabled = ctx.options.enabled("channel-windows")
+    return enabled and pools_by_channel(op) and op.inputs[0] in group.inputs

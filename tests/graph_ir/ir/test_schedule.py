@@ -1,0 +1,37 @@
+"""Schedules as text."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from graphc.base.errors import InternalError, UserError
+from graphc.graph_ir.ir.schedule import Schedule, parse_schedule
+
+
+@pytest.mark.parametrize(
+    "text", ["gemm mr=4 nv=3 b=panels", "online_attention rows=8", "mr=1", "direct"]
+)
+def test_round_trip(text: str) -> None:
+    assert str(parse_schedule(text)) == text
+
+
+@pytest.mark.parametrize(
+    "text", ["", "  ", "gemm mr", "gemm mr=", "gemm mr=4 mr=5", "gemm mr=-1", "4=mr", "gemm gemm"]
+)
+def test_other_text_is_refused(text: str) -> None:
+    with pytest.raises(UserError, match=re.escape(f"schedule '{text}'")):
+        parse_schedule(text)
+
+
+def test_parameters_by_kind() -> None:
+    schedule = Schedule.of("gemm", mr=4, b="panels").replaced(mr=6)
+    assert schedule.number("mr") == 6 and schedule.word("b") == "panels"
+    for wrong in (
+        lambda: schedule.number("b"),
+        lambda: schedule.word("mr"),
+        lambda: schedule.number("kc"),
+    ):
+        with pytest.raises(InternalError):
+            wrong()

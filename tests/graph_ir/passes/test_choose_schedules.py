@@ -1,0 +1,174 @@
+"""The schedules of kernels: who chooses them, what is refused, and that the text of a graph with them is all of it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from graphc.base.errors import UserError
+from graphc.graph_ir.ir.graph import Graph, GraphTensor
+from graphc.graph_ir.ir.schedule import Schedule, parse_schedule
+from graphc.graph_ir.lowering.lower_graph import lower_graph
+from graphc.graph_ir.passes import pipeline
+from graphc.graph_ir.passes.plan_memory import plan_memory
+from graphc.graph_ir.schedule.context import LowerContext
+from graphc.graph_ir.schedule.spaces import space_of
+from graphc.graph_ir.text.parser import parse_graph
+from graphc.graph_ir.text.printer import print_graph
+from support.lowered import Make, build, context, integers, interpret
+
+
+def network() -> Graph:
+    """Convolutions, a pool, products, attention, a row panel, a reduction, a transpose."""
+
+    def body(make: Make, x: dict[str, GraphTensor]) -> GraphTensor:
+        image = make("convolution", x["image"], x["w"], before=(1, 1), after=(1, 1))
+        image = make("convolution", make("relu", image), x["d"], groups=16)
+        image = make("max_pool", image, kernel=(2, 2))
+        rows = make("reshape", make("reduce_sum", image, axes=(2,), keep_dims=False), shape=(16, 3))
+        rows = make("matmul_core", rows, x["v"])
+        scores = make("softmax", make("matmul_core", rows, x["k"], transpose_b=True), axis=-1)
+        mixed = make("matmul_core", scores, x["k"])
+        return make("transpose", make("softmax", mixed, axis=-1), perm=(1, 0))
+
+    shapes = {
+        "image": (1, 20, 6, 6), "w": (16, 20, 3, 3), "d": (16, 1, 3, 3), "v": (3, 24), "k": (40, 24),
+    }  # fmt: skip
+    return build(shapes, body)
+
+
+def optimised(graph: Graph, ctx: LowerContext) -> Graph:
+    work = graph.copy()
+    pipeline.run(work, ctx)
+    return work
+
+
+def schedules(graph: Graph) -> dict[str, Schedule]:
+    return {op.name: op.schedule for op in graph.ops if op.schedule is not None}
+
+
+def run(graph: Graph, ctx: LowerContext) -> np.ndarray:
+    arrays = [integers(op.outputs[0].details.plain_dims, i) for i, op in enumerate(graph.inputs)]
+    (output,) = graph.outputs
+    result = np.zeros(output.inputs[0].details.plain_dims, np.float32)
+    interpret(lower_graph(graph, ctx), arrays, [result])
+    return result
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("isa", ["avx2", "avx512"])
+def test_every_kernel_has_a_schedule_it_can_run_with(isa: str, threads: int) -> None:
+    ctx = context(isa, threads)
+    graph = optimised(network(), ctx)
+    found = {schedule.algorithm for schedule in schedules(graph).values()}
+    assert {"direct", "windows", "gemm", "attention", "rows", "pointwise", "reduction"} <= found
+    for op in graph.ops:
+        space = space_of(op, ctx) if op.schedule is not None else None
+        if space is not None:
+            assert op.schedule == space.pick == space.candidates[0]
+            assert list(space.pick.settings) == list(space.meanings)
+            for schedule in space.candidates:
+                assert space.check(schedule) is schedule
+                assert parse_schedule(str(schedule)) == schedule
+
+
+def test_the_text_of_a_graph_with_schedules_is_the_whole_input_of_lowering() -> None:
+    """Print, edit, parse, lower, run."""
+    ctx = context()
+    graph = optimised(network(), ctx)
+    text = print_graph(graph, full=True)
+    again = parse_graph(text)
+    assert print_graph(again, full=True) == text and schedules(again) == schedules(graph)
+    edited = text
+    for old, new in (
+        ("mc=16 kc", "mc=8 kc"),
+        ("kc=180", "kc=60"),
+        ("rows=16", "rows=8"),
+        ("np=3", "np=2"),
+    ):
+        assert old in edited
+        edited = edited.replace(old, new)
+    other = parse_graph(edited)
+    assert schedules(other) != schedules(graph) and other.hash_contents() != graph.hash_contents()
+    for each in (again, other):
+        plan_memory(each, ctx)
+    expected = run(graph, ctx)
+    np.testing.assert_allclose(run(again, ctx), expected, rtol=0, atol=0)
+    np.testing.assert_allclose(run(other, ctx), expected, rtol=1e-5)
+    notes = [call.note for call in lower_graph(other, ctx).calls]
+    assert all(any(str(s) in note for note in notes) for s in schedules(other).values())
+
+
+def test_what_is_asked_for_goes_before_what_was_measured_and_the_model() -> None:
+    ctx = context()
+    graph = build(
+        {"x": (12, 40), "w": (40, 50)}, lambda make, x: make("matmul_core", x["x"], x["w"])
+    )
+    (pick,) = schedules(optimised(graph, ctx)).values()
+    measured = {"matmul m12n50k40 f32": pick.replaced(kc=20)}
+    (found,) = schedules(optimised(graph, replace(ctx, tuned=measured))).values()
+    assert found == pick.replaced(kc=20)
+    both = replace(ctx, tuned=measured, asked={"matmul_core": parse_schedule("mc=6 kc=10")})
+    work = optimised(graph, both)
+    (found,) = schedules(work).values()
+    assert (found.number("mc"), found.number("kc")) == (6, 10)
+    assert found.number("nv") == pick.number("nv"), "what was left out is as the model has it"
+
+
+@pytest.mark.parametrize("asked", ["b=panels nv=1", "b=plain", "nv=2 mr=5"])
+def test_a_schedule_asked_for_decides_layouts_too(asked: str) -> None:
+    ctx = replace(context(), asked={"matmul_core": parse_schedule(asked)})
+    graph = build(
+        {"x": (12, 40), "w": (40, 50)}, lambda make, x: make("matmul_core", x["x"], x["w"])
+    )
+    work = optimised(graph, ctx)
+    (op,) = [op for op in work.ops if op.op_name == "matmul_core"]
+    assert op.schedule is not None
+    assert parse_schedule(asked).settings.items() <= op.schedule.settings.items()
+    assert op.inputs[1].details.format.is_blocked == (op.schedule.word("b") == "panels")
+
+
+def test_a_measurement_that_does_not_fit_is_left_aside() -> None:
+    ctx = context()
+    graph = build(
+        {"x": (12, 40), "w": (40, 50)}, lambda make, x: make("matmul_core", x["x"], x["w"])
+    )
+    for text in ("direct band=rows", "gemm zz=3", "gemm mr=999 nv=3"):
+        work = optimised(graph, replace(ctx, tuned={"matmul m12n50k40 f32": parse_schedule(text)}))
+        assert all(s.algorithm in ("gemm", "pointwise") for s in schedules(work).values())
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("zzz", "mr=4", "schedule of 'zzz': the op must be one of the model's kernels, got no such op"),
+        ("matmul_core", "qq=4", "schedule of 'matmul_core': there is no parameter 'qq', got 'qq=4'; gemm takes mr: "),
+        ("matmul_core", "direct mr=4", "the algorithm must be gemm, got 'direct mr=4'"),
+        ("matmul_core", "mr=0", "mr must be a number from 1"),
+        ("matmul_core", "mr=big", "mr must be a number from 1"),
+        ("matmul_core", "b=3", "b must be a word"),
+        ("matmul_core", "mr=99 nv=3", "mr x nv must be at most 64 on avx2"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_done_is_refused(name: str, text: str, message: str) -> None:
+    graph = build(
+        {"x": (12, 40), "w": (40, 50)}, lambda make, x: make("matmul_core", x["x"], x["w"])
+    )
+    ctx = replace(context(), asked={name: parse_schedule(text)})
+    with pytest.raises(UserError, match=re.escape(message)):
+        optimised(graph, ctx)
+
+
+def test_an_edited_text_that_cannot_run_is_refused_when_it_is_lowered() -> None:
+    ctx = context()
+    graph = optimised(network(), ctx)
+    text = print_graph(graph, full=True)
+    broken = parse_graph(re.sub(r"direct band=\w+", "direct band=sideways", text))
+    plan_memory(broken, ctx)
+    with pytest.raises(
+        UserError, match="band must be .* in the layouts chosen, got 'direct band=sideways"
+    ):
+        lower_graph(broken, ctx)
