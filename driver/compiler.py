@@ -18,6 +18,7 @@ from ..runtime.executor import CompiledModel
 from ..runtime.threadpool import resolve_threads
 from .cache_key import cache_key, file_key
 from .compile_cache import CompileCache, default_cache
+from .extensions import compiler_is_extended, uses_foreign_ops
 from .phases import OnPhase, Phases
 from .reproducer import reproducible
 from .request import CompileRequest, Model, resolve_jobs
@@ -109,7 +110,7 @@ def compile_request(request: CompileRequest, on_phase: OnPhase | None = None) ->
     A dump shows every stage, so that nothing comes from the cache.
     """
     phases = Phases(on_phase)
-    cache = request.cache
+    cache = request.cache if not compiler_is_extended() else None
     if cache is None or request.options.dump_dir is not None:
         request, cache = replace(request, cache=None), None
     with reproducible(request):
@@ -128,6 +129,8 @@ def _cached(request: CompileRequest, cache: CompileCache, phases: Phases) -> Out
         return Outcome(request, artifact, True, phases)
     with phases("read"):
         source = request.source
+    if uses_foreign_ops(source):  # kernels come from the cache all the same
+        return Outcome(request, run_stages(request, phases).artifact, False, phases)
     with phases("cache"):
         key = cache_key(source, request.context)
         artifact = cache.get(key)

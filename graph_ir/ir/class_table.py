@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Generic, TypeVar
 
 from .op import Op
@@ -28,3 +28,7 @@ class ClassTable(Generic[Value]):
     def find(self, op: Op) -> Value | None:
         """The value of an op's class; None if neither it nor a base has one."""
         return next((self._entries[cls] for cls in type(op).__mro__ if cls in self._entries), None)
+
+    def values(self) -> Iterator[Value]:
+        """Every value, of whatever class."""
+        return iter(self._entries.values())
