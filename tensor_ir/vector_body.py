@@ -41,7 +41,8 @@ from .nodes import (
     Unary,
     Var,
 )
-from .visitor import substitute_expr, vars_in, walk
+from .substitution import substitute_expr
+from .visitor import vars_in, walk
 
 LANE, TRIP = "%lane", "%trip"  # names that no program uses
 

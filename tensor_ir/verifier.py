@@ -6,26 +6,19 @@ loops, only 1-D buffers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import Literal
 
-from ..base.dtypes import BOOL, S64, DType
+from ..base.dtypes import BOOL, S64
 from ..base.errors import InternalError
-from .intrinsics import INTRINSICS, Intrinsic
+from .expression_rules import RULES, type_text
+from .intrinsics import INTRINSICS
 from .names import is_identifier
 from .nodes import (
-    BINARY_OPS,
-    COMPARE_OPS,
-    UNARY_OPS,
     Allocate,
-    Binary,
     Block,
     Brgemm,
-    Broadcast,
     Buffer,
-    Call,
-    Cast,
-    Compare,
     Const,
     Epilogue,
     Expr,
@@ -38,12 +31,9 @@ from .nodes import (
     Module,
     ParallelInvoke,
     Prefetch,
-    Ramp,
-    Select,
     Slice,
     Stmt,
     Store,
-    Unary,
     Var,
     While,
 )
@@ -53,8 +43,6 @@ from .visitor import walk
 Stage = Literal["any", "final"]
 STATEMENT_WORDS = ("store", "brgemm", "parallel_invoke", "load", "prefetch")
 _LOOP_KINDS = {"any": ("serial", "parallel", "unrolled", "vector"), "final": ("serial",)}
-_FLOAT_OPS = ("sqrt", "floor", "ceil", "trunc", "round_even")
-_BIT_OPS = ("and", "or", "xor", "shl", "shr")
 
 
 def verify(module: Module, stage: Stage = "any") -> Module:
@@ -153,7 +141,7 @@ class _Checker:
     def _let(self, s: Let) -> None:
         self.expr(s.value)
         agrees = s.var.dtype == s.value.dtype and s.var.lanes == s.value.lanes
-        _require(agrees, f"'{s.var.name}' is {_type(s.var)}, its value {_type(s.value)}", s)
+        _require(agrees, f"'{s.var.name}' is {type_text(s.var)}, its value {type_text(s.value)}", s)
         self._bind(s.var)
 
     def _allocate(self, s: Allocate) -> None:
@@ -300,19 +288,19 @@ class _Checker:
                 _require(bound is not None, f"'{inner.name}' is not bound")
                 _require(
                     bound == inner,
-                    f"'{inner.name}' is used as {_type(inner)} but bound as another type",
+                    f"'{inner.name}' is used as {type_text(inner)} but bound as another type",
                 )
             elif isinstance(inner, Load):
                 self._access(inner, inner.lanes)
             else:
-                rule = _RULES.get(type(inner))
+                rule = RULES.get(type(inner))
                 for broken in rule(inner) if rule else ():
                     raise _Illegal(f"{broken}, in `{print_expr(inner)}`")  # type: ignore[arg-type]
 
     def _index(self, e: Expr) -> None:
         self.expr(e)
         _require(
-            e.dtype == S64 and e.lanes == 1, f"an index must be a scalar s64, got {_type(e)}", e
+            e.dtype == S64 and e.lanes == 1, f"an index must be a scalar s64, got {type_text(e)}", e
         )
 
     def _slice(self, s: Slice) -> None:
@@ -336,7 +324,7 @@ class _Checker:
                 self.expr(last)
             _require(
                 last.dtype == S64 and last.lanes in (1, lanes),
-                f"the last index is {_type(last)}",
+                f"the last index is {type_text(last)}",
                 at,
             )
         _require(
@@ -344,115 +332,3 @@ class _Checker:
             f"active must be 1 to {lanes}, got {at.active}",
             at,
         )
-
-
-def _type(e: Expr) -> str:
-    return f"{e.dtype}" if e.lanes == 1 else f"{e.dtype} x {e.lanes}"
-
-
-Broken = Iterator[str]
-
-
-def _agree(a: Expr, b: Expr) -> Broken:
-    if a.dtype != b.dtype or a.lanes != b.lanes:
-        yield f"operands must agree, got {_type(a)} and {_type(b)}"
-    if a.dtype.is_float and a.dtype.bits == 16:
-        yield f"{a.dtype} is computed with as f32"
-
-
-def _unary(e: Unary) -> Broken:
-    if e.op not in UNARY_OPS:
-        yield f"'{e.op}' is not a unary operator"
-    if (e.op in _FLOAT_OPS and not e.dtype.is_float) or (e.op == "not" and e.dtype.is_float):
-        yield f"{e.op} does not take {e.dtype}"
-    if e.op != "not" and e.dtype == BOOL:
-        yield f"{e.op} does not take bool"
-    yield from _agree(e.operand, e.operand)
-
-
-def _binary(e: Binary) -> Broken:
-    if e.op not in BINARY_OPS:
-        yield f"'{e.op}' is not a binary operator"
-    if e.op in _BIT_OPS and e.dtype.is_float:
-        yield f"{e.op} does not take {e.dtype}"
-    if e.op not in ("and", "or", "xor") and e.dtype == BOOL:
-        yield f"{e.op} does not take bool"
-    yield from _agree(e.left, e.right)
-
-
-def _compare(e: Compare) -> Broken:
-    if e.op not in COMPARE_OPS:
-        yield f"'{e.op}' is not a comparison"
-    yield from _agree(e.left, e.right)
-
-
-def _select(e: Select) -> Broken:
-    if e.condition.dtype != BOOL or e.condition.lanes != e.then.lanes:
-        yield f"the condition of a select must be bool in {e.then.lanes} lanes, got {_type(e.condition)}"
-    if e.then.dtype != e.otherwise.dtype or e.then.lanes != e.otherwise.lanes:
-        yield f"arms must agree, got {_type(e.then)} and {_type(e.otherwise)}"
-
-
-def _broadcast(e: Broadcast) -> Broken:
-    if e.operand.lanes != 1 or e.lanes < 1:
-        yield f"a broadcast takes a scalar to at least 1 lane, got {_type(e.operand)} to {e.lanes}"
-
-
-def _ramp(e: Ramp) -> Broken:
-    if e.base.lanes != 1 or e.base.dtype.kind not in ("int", "uint") or e.lanes < 1:
-        yield f"a ramp starts at an integer scalar, got {_type(e.base)}"
-
-
-def _call(e: Call) -> Broken:
-    known = INTRINSICS.get(e.name)
-    if known is None or known.arity != len(e.args):
-        yield f"'{e.name}' is not an intrinsic of {len(e.args)} arguments"
-    elif (known.float_only and not e.dtype.is_float) or not _reduces(e.name, e.dtype):
-        yield f"{e.name} does not take {e.dtype}"
-    elif known.retypes:
-        bits = [x.dtype.bits * x.lanes for x in (e.args[0], e)]
-        if BOOL in (e.args[0].dtype, e.dtype) or bits[0] != bits[1]:
-            yield f"{e.name} takes as many bits as it gives, got {_type(e.args[0])} and {_type(e)}"
-    elif known.group:
-        yield from _dot(e, known)
-    elif any(a.dtype != e.dtype for a in e.args):
-        yield f"arguments of {e.name} must be {e.dtype}"
-    elif (e.lanes != 1) if known.reduces else any(a.lanes != e.lanes for a in e.args):
-        yield f"lanes of {e.name} do not agree"
-
-
-def _dot(e: Call, known: Intrinsic) -> Broken:
-    acc, a, b = e.args
-    if (a.dtype, b.dtype, acc.dtype) not in known.operands or acc.dtype != e.dtype:
-        types = f"{_type(acc)}, {_type(a)} and {_type(b)}"
-        yield f"{e.name} does not take {types} to {e.dtype}"
-    elif acc.lanes != e.lanes or {a.lanes, b.lanes} != {known.group * e.lanes}:
-        yield f"{e.name} takes {known.group} lanes of a and b for each of acc, got {a.lanes} and {b.lanes}"
-
-
-def _reduces(name: str, dtype: DType) -> bool:
-    """Whether the operator of a reduction, if it is one, takes `dtype`."""
-    if name in ("reduce_and", "reduce_or"):
-        return not dtype.is_float
-    return not (name.startswith("reduce_") and dtype == BOOL)
-
-
-def _const(e: Const) -> Broken:
-    if e.dtype.kind in ("int", "uint"):
-        high = 1 << (e.dtype.bits - (e.dtype.kind == "int"))
-        low = -high if e.dtype.kind == "int" else 0
-        if not low <= e.value < high:
-            yield f"constant {e.value} does not fit {e.dtype}"
-
-
-_RULES: dict[type, Callable[[Any], Broken]] = {
-    Const: _const,
-    Unary: _unary,
-    Binary: _binary,
-    Compare: _compare,
-    Select: _select,
-    Broadcast: _broadcast,
-    Ramp: _ramp,
-    Call: _call,
-    Cast: lambda e: iter(()),
-}

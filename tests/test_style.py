@@ -8,7 +8,7 @@ from pathlib import Path
 
 from support.process import ROOT
 
-MOST_LINES = 500
+MOST_LINES = 450
 MOST_FUNCTION_LINES = 60
 VAGUE_NAMES = ("utils", "util", "helpers", "misc", "common")
 NOT_OURS = ("build", "dist", "venv")
@@ -144,7 +144,7 @@ def test_the_limits_themselves(tmp_path: Path) -> None:
     )
     assert long_pieces(tmp_path) == [
         "deep.py:2: f has 61 lines, at most 60",
-        "long.py: 501 lines, at most 500",
+        "long.py: 451 lines, at most 450",
     ]
 
 

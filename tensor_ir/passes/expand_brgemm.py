@@ -33,8 +33,9 @@ from ..nodes import (
     Store,
     Var,
 )
+from ..substitution import substitute_expr
 from ..tiling import k_splits, split_rows
-from ..visitor import Rewriter, bound_names, map_functions, substitute_expr
+from ..visitor import Rewriter, bound_names, map_functions
 
 CACHE_LINE = 64
 

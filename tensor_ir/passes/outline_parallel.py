@@ -31,7 +31,8 @@ from ..nodes import (
     Storage,
     Var,
 )
-from ..visitor import Rewriter, bound_names, buffers_in, substitute, vars_in, walk_statements
+from ..substitution import substitute
+from ..visitor import Rewriter, bound_names, buffers_in, vars_in, walk_statements
 
 
 def outline_parallel(module: Module, target: Target) -> Module:

@@ -14,7 +14,8 @@ from ...base.target import Target
 from ..builder import binary, const
 from ..names import Names
 from ..nodes import Binary, Block, Const, Expr, For, Function, Module, Stmt
-from ..visitor import RenamedCopy, Rewriter, bound_names, map_functions, walk_statements
+from ..substitution import RenamedCopy
+from ..visitor import Rewriter, bound_names, map_functions, walk_statements
 
 
 def unroll(module: Module, target: Target) -> Module:

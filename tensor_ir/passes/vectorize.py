@@ -37,6 +37,7 @@ from ..nodes import (
     Store,
     Var,
 )
+from ..substitution import renamed_copy
 from ..vector_body import (
     LANE,
     TRIP,
@@ -53,7 +54,6 @@ from ..visitor import (
     bound_names,
     children,
     map_functions,
-    renamed_copy,
     vars_in,
     walk,
     walk_statements,

@@ -28,16 +28,13 @@ from graphc.tensor_ir.nodes import (
 )
 from graphc.tensor_ir.parser import parse_module
 from graphc.tensor_ir.printer import print_module, print_stmt
+from graphc.tensor_ir.substitution import RenamedCopy, renamed_copy, substitute, substitute_expr
 from graphc.tensor_ir.verifier import verify
 from graphc.tensor_ir.visitor import (
-    RenamedCopy,
     Rewriter,
     bound_names,
     buffers_in,
     map_functions,
-    renamed_copy,
-    substitute,
-    substitute_expr,
     vars_in,
     walk,
     walk_statements,

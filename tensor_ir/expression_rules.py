@@ -1,0 +1,140 @@
+"""What legal expressions are: one short rule per kind, for the verifier."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from ..base.dtypes import BOOL, DType
+from .intrinsics import INTRINSICS, Intrinsic
+from .nodes import (
+    BINARY_OPS,
+    COMPARE_OPS,
+    UNARY_OPS,
+    Binary,
+    Broadcast,
+    Call,
+    Cast,
+    Compare,
+    Const,
+    Expr,
+    Ramp,
+    Select,
+    Unary,
+)
+
+_FLOAT_OPS = ("sqrt", "floor", "ceil", "trunc", "round_even")
+_BIT_OPS = ("and", "or", "xor", "shl", "shr")
+
+
+def type_text(e: Expr) -> str:
+    """An expression's element type and lanes, as messages show it."""
+    return f"{e.dtype}" if e.lanes == 1 else f"{e.dtype} x {e.lanes}"
+
+
+Broken = Iterator[str]
+
+
+def _agree(a: Expr, b: Expr) -> Broken:
+    if a.dtype != b.dtype or a.lanes != b.lanes:
+        yield f"operands must agree, got {type_text(a)} and {type_text(b)}"
+    if a.dtype.is_float and a.dtype.bits == 16:
+        yield f"{a.dtype} is computed with as f32"
+
+
+def _unary(e: Unary) -> Broken:
+    if e.op not in UNARY_OPS:
+        yield f"'{e.op}' is not a unary operator"
+    if (e.op in _FLOAT_OPS and not e.dtype.is_float) or (e.op == "not" and e.dtype.is_float):
+        yield f"{e.op} does not take {e.dtype}"
+    if e.op != "not" and e.dtype == BOOL:
+        yield f"{e.op} does not take bool"
+    yield from _agree(e.operand, e.operand)
+
+
+def _binary(e: Binary) -> Broken:
+    if e.op not in BINARY_OPS:
+        yield f"'{e.op}' is not a binary operator"
+    if e.op in _BIT_OPS and e.dtype.is_float:
+        yield f"{e.op} does not take {e.dtype}"
+    if e.op not in ("and", "or", "xor") and e.dtype == BOOL:
+        yield f"{e.op} does not take bool"
+    yield from _agree(e.left, e.right)
+
+
+def _compare(e: Compare) -> Broken:
+    if e.op not in COMPARE_OPS:
+        yield f"'{e.op}' is not a comparison"
+    yield from _agree(e.left, e.right)
+
+
+def _select(e: Select) -> Broken:
+    if e.condition.dtype != BOOL or e.condition.lanes != e.then.lanes:
+        yield f"the condition of a select must be bool in {e.then.lanes} lanes, got {type_text(e.condition)}"
+    if e.then.dtype != e.otherwise.dtype or e.then.lanes != e.otherwise.lanes:
+        yield f"arms must agree, got {type_text(e.then)} and {type_text(e.otherwise)}"
+
+
+def _broadcast(e: Broadcast) -> Broken:
+    if e.operand.lanes != 1 or e.lanes < 1:
+        yield f"a broadcast takes a scalar to at least 1 lane, got {type_text(e.operand)} to {e.lanes}"
+
+
+def _ramp(e: Ramp) -> Broken:
+    if e.base.lanes != 1 or e.base.dtype.kind not in ("int", "uint") or e.lanes < 1:
+        yield f"a ramp starts at an integer scalar, got {type_text(e.base)}"
+
+
+def _call(e: Call) -> Broken:
+    known = INTRINSICS.get(e.name)
+    if known is None or known.arity != len(e.args):
+        yield f"'{e.name}' is not an intrinsic of {len(e.args)} arguments"
+    elif (known.float_only and not e.dtype.is_float) or not _reduces(e.name, e.dtype):
+        yield f"{e.name} does not take {e.dtype}"
+    elif known.retypes:
+        bits = [x.dtype.bits * x.lanes for x in (e.args[0], e)]
+        if BOOL in (e.args[0].dtype, e.dtype) or bits[0] != bits[1]:
+            yield f"{e.name} takes as many bits as it gives, got {type_text(e.args[0])} and {type_text(e)}"
+    elif known.group:
+        yield from _dot(e, known)
+    elif any(a.dtype != e.dtype for a in e.args):
+        yield f"arguments of {e.name} must be {e.dtype}"
+    elif (e.lanes != 1) if known.reduces else any(a.lanes != e.lanes for a in e.args):
+        yield f"lanes of {e.name} do not agree"
+
+
+def _dot(e: Call, known: Intrinsic) -> Broken:
+    acc, a, b = e.args
+    if (a.dtype, b.dtype, acc.dtype) not in known.operands or acc.dtype != e.dtype:
+        types = f"{type_text(acc)}, {type_text(a)} and {type_text(b)}"
+        yield f"{e.name} does not take {types} to {e.dtype}"
+    elif acc.lanes != e.lanes or {a.lanes, b.lanes} != {known.group * e.lanes}:
+        yield f"{e.name} takes {known.group} lanes of a and b for each of acc, got {a.lanes} and {b.lanes}"
+
+
+def _reduces(name: str, dtype: DType) -> bool:
+    """Whether the operator of a reduction, if it is one, takes `dtype`."""
+    if name in ("reduce_and", "reduce_or"):
+        return not dtype.is_float
+    return not (name.startswith("reduce_") and dtype == BOOL)
+
+
+def _const(e: Const) -> Broken:
+    if e.dtype.kind in ("int", "uint"):
+        high = 1 << (e.dtype.bits - (e.dtype.kind == "int"))
+        low = -high if e.dtype.kind == "int" else 0
+        if not low <= e.value < high:
+            yield f"constant {e.value} does not fit {e.dtype}"
+
+
+RULES: dict[type, Callable[[Any], Broken]] = {
+    Const: _const,
+    Unary: _unary,
+    Binary: _binary,
+    Compare: _compare,
+    Select: _select,
+    Broadcast: _broadcast,
+    Ramp: _ramp,
+    Call: _call,
+    Cast: lambda e: iter(()),
+}
