@@ -58,9 +58,6 @@ INDEPENDENT = {
 }
 PIPELINES = ("graph_ir.passes.pipeline",)  # the one module of its folder that imports the others
 
-# Modules whose circles are still to be broken. This list only shrinks: what no longer needs it must leave it.
-IN_CIRCLES: dict[str, tuple[str, ...]] = {}
-
 CONTENDERS = ("onnxruntime", "openvino", "torch", "jax", "jaxlib")
 
 # Room -> libraries beside the standard library.
@@ -157,10 +154,7 @@ def test_rooms_import_only_what_the_design_allows() -> None:
 
 
 def test_no_module_imports_itself_through_others() -> None:
-    left = sorted(
-        tuple(f"{folder}.{name}" for name in sorted(names)) for folder, names in IN_CIRCLES.items()
-    )
-    assert circles(ROOT) == left, "a new circle, or an entry of IN_CIRCLES that is no longer needed"
+    assert circles(ROOT) == []
 
 
 def test_every_floor_exists() -> None:
