@@ -20,6 +20,9 @@ Write = Callable[[Any, Op], Any]
 """Writes one kind of op."""
 
 
+_PRODUCTS = ("matmul_core", "convolution")
+
+
 class InexpressibleError(Exception):
     """The format cannot express an op, or the property named in the text."""
 
@@ -49,6 +52,8 @@ class ExportFrame(Generic[V]):
     """
 
     format_name = ""
+    has_integer_products = False
+    """Whether its products and convolutions of 8-bit integers may have s32 results."""
 
     def __init__(self, graph: Graph, writers: Mapping[str, Write]) -> None:
         self.graph = graph
@@ -77,6 +82,8 @@ class ExportFrame(Generic[V]):
         """InexpressibleError for properties that no op may have in the format."""
         if not all(y.details.format.is_plain for y in op.outputs):
             raise InexpressibleError(f"{op.op_name} in a blocked layout")
+        if op.op_name in _PRODUCTS and op.attr("dtype") and not self.has_integer_products:
+            raise InexpressibleError(f"{op.op_name} with dtype={op.attr('dtype')}")
 
     def finish(self) -> None:
         """UnsupportedError listing everything that the format cannot express."""

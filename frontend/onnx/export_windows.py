@@ -23,11 +23,13 @@ def _window_attrs(op: Op) -> dict[str, Any]:
 
 
 def write_convolution(e: Exporter, op: Op, op_type: str) -> None:
-    """Conv and ConvTranspose."""
+    """Conv, ConvInteger and ConvTranspose."""
     kernel = op.inputs[1].details.plain_dims[2:]
     attrs = {"kernel_shape": kernel, **_window_attrs(op)}
     if op.op_name == "convolution_transpose" and any(op.attr("output_padding")):
         attrs["output_padding"] = op.attr("output_padding")
+    if op.op_name == "convolution" and op.attr("dtype") is not None:
+        op_type = "ConvInteger"
     e.node(op, op_type, e.values(op), group=op.attr("groups"), **attrs)
 
 

@@ -82,10 +82,12 @@ def _einsum(node: NodeContext) -> Value:
 
 
 def _write_product(e: Exporter, op: Op, op_type: str) -> None:
-    """Gemm if matrices are transposed; stacks of matrices use separate Transpose nodes."""
+    """Gemm if matrices are transposed; stacks of matrices and integers use separate Transpose nodes."""
     product, values = cast(Any, op), e.values(op)
     turned = [product.transpose_a, product.transpose_b]
-    if op_type == "Gemm":
+    if product.dtype is not None:
+        op_type = "MatMulInteger"
+    elif op_type == "Gemm":
         e.node(op, op_type, values, transA=int(turned[0]), transB=int(turned[1]))
         return
     for i, x in enumerate(op.inputs):

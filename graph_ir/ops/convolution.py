@@ -21,6 +21,7 @@ from ..ir.reference import narrow, widen
 from ..ir.registry import register
 from .compose import Composer
 from .movement import Movement
+from .product_types import product_dtype, result_dtype_attr
 from .window import Window, WindowAttr, Windowed, window_of
 
 
@@ -29,12 +30,13 @@ class Convolution(Windowed, FusibleOp):
     """y[n, o, p...] = sum over c, k... of x[n, group of o + c, p * stride + k * dilation - before] * w[o, c, k...].
 
     x [N, C, sizes...], w [O, C / groups, kernel...] of one dtype; padding is zeros. 16-bit floats accumulate in
-    f32, integers wrap.
+    f32, integers wrap; with dtype=s32, 8-bit operands in s32.
     """
 
     x = Operand("image [N, C, sizes...]")
     w = Operand("weights [O, C / groups, kernel...]")
     groups = IntAttr("runs of channels that do not mix", default=1)
+    dtype = result_dtype_attr()
 
     @property
     def window_rank(self) -> int:
@@ -54,6 +56,7 @@ class Convolution(Windowed, FusibleOp):
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
         """[N, O, positions...]."""
         x, w = _checked(self, inputs)
+        dtype = product_dtype(self, x, w, self.dtype)
         groups = self.groups
         channels, outputs = x.plain_dims[1], w.plain_dims[0]
         if groups < 1 or channels % groups or outputs % groups:
@@ -68,11 +71,12 @@ class Convolution(Windowed, FusibleOp):
             )
         window = window_of(self, w.plain_dims[2:], x.plain_dims[2:])
         positions = window.output_sizes(x.plain_dims[2:])
-        return [LogicalTensor(x.dtype, (x.plain_dims[0], outputs, *positions))]
+        return [LogicalTensor(dtype, (x.plain_dims[0], outputs, *positions))]
 
     def reference(self, inputs: list[Array]) -> list[Array]:
-        """im2col and a matrix product per image; floats are summed in float64 and rounded once."""
-        x, w = (widen(array) for array in inputs)
+        """im2col and a matrix product per image; floats are summed in float64 and rounded once, as bytes are."""
+        wide = widen if self.dtype is None else lambda array: array.astype(np.float64)
+        x, w = (wide(array) for array in inputs)
         out, groups, window = self.outputs[0].details, self.groups, self.window
         dims = self.weight_dims(self.inputs[1].details)
         terms = math.prod(dims[1:])
@@ -84,7 +88,7 @@ class Convolution(Windowed, FusibleOp):
                 order = (0, *range(1 + window.rank, view.ndim), *range(1, 1 + window.rank))
                 columns = view.transpose(order).reshape(groups, terms, math.prod(target.shape[1:]))
                 target[...] = np.matmul(matrix, columns).reshape(target.shape)
-        return [narrow(result, out.dtype)]
+        return [narrow(result if self.dtype is None else result.astype(np.int64), out.dtype)]
 
     def get_gflop(self) -> float:
         """Two operations per multiply-add."""
@@ -94,7 +98,7 @@ class Convolution(Windowed, FusibleOp):
     def computation(self) -> Computation:
         """The sum over the channels of a group and the window, zero outside the image."""
         x, w = (i.details for i in self.inputs)
-        window, dtype = self.window, x.dtype.accumulator
+        window, dtype = self.window, self.dtype or x.dtype.accumulator
         dims = self.weight_dims(w)
         inner, per_group = dims[1], dims[0] // self.groups
         op_name = "and" if dtype.kind == "bool" else "mul"
@@ -110,7 +114,8 @@ class Convolution(Windowed, FusibleOp):
             position: Index = (output,)
             if w.rank > len(dims):
                 position = (t.floordiv(output, per_group), t.mod(output, per_group))
-            return t.binary(op_name, zero, reads[1]((*position, *r)))
+            weight = t.cast(reads[1]((*position, *r)), dtype)
+            return t.binary(op_name, t.cast(zero, dtype), weight)
 
         def finish(acc: Expr) -> Expr:
             return acc if acc.dtype == dtype else Cast(acc, dtype)
@@ -125,12 +130,8 @@ def _zero(value: Expr) -> Expr:
 
 
 def _checked(op: Op, inputs: Sequence[LogicalTensor]) -> tuple[LogicalTensor, LogicalTensor]:
-    """x and w, of one dtype and of one rank, which is at least 3."""
+    """x and w, of one rank, which is at least 3."""
     x, w = inputs
-    if x.dtype != w.dtype:
-        raise op.rule(
-            "both inputs must have one dtype", f"{x.dtype} and {w.dtype}", "insert a cast"
-        )
     if x.rank < 3 or w.rank != x.rank:
         raise op.rule(
             "x and w must have a common rank: two axes and at least one spatial axis",
@@ -160,6 +161,7 @@ class ConvolutionTranspose(Windowed, CompositeOp):
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
         """[N, O, sizes...]."""
         x, w = _checked(self, inputs)
+        dtype = product_dtype(self, x, w, None)
         channels, groups = x.plain_dims[1], self.groups
         if groups < 1 or channels % groups:
             raise self.rule("groups must divide the channels", f"{groups} groups of {channels}")
@@ -169,7 +171,7 @@ class ConvolutionTranspose(Windowed, CompositeOp):
         sizes = self._sizes(x.plain_dims, window, extra)
         if min(sizes) < 1:
             raise self.rule("the result must have elements", str(list(sizes)))
-        return [LogicalTensor(x.dtype, (x.plain_dims[0], w.plain_dims[1] * groups, *sizes))]
+        return [LogicalTensor(dtype, (x.plain_dims[0], w.plain_dims[1] * groups, *sizes))]
 
     def reference(self, inputs: list[Array]) -> list[Array]:
         """One product per tap of the window, added at its positions, floats in float64 and rounded once."""

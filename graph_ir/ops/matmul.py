@@ -17,17 +17,19 @@ from ..ir.logical_tensor import LogicalTensor
 from ..ir.op_kinds import TunableOp
 from ..ir.operands import Operand
 from ..ir.registry import register
+from .product_types import product_dtype, result_dtype_attr
 
 
 @register("matmul_core")
 class MatmulCore(TunableOp):
     """C[..., m, n] = sum over k of A[..., m, k] * B[..., k, n]; batch axes broadcast as in NumPy.
 
-    16-bit floats accumulate in f32, integers wrap in their own type.
+    16-bit floats accumulate in f32, integers wrap in their own type; with dtype=s32, 8-bit operands in s32.
     """
 
     a = Operand("[..., m, k]")
     b = Operand("[..., k, n]")
+    dtype = result_dtype_attr()
     transpose_a = BoolAttr("whether A is given as [..., k, m]")
     transpose_b = BoolAttr("whether B is given as [..., n, k]")
 
@@ -62,12 +64,9 @@ class MatmulCore(TunableOp):
         return Contraction(a, b, accumulator_of(a, b) if c.is_float else c, c)
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
-        """[..., m, n] of the common dtype."""
+        """[..., m, n] of the common dtype, or s32."""
         a, b = inputs
-        if a.dtype != b.dtype:
-            raise self.rule(
-                "both inputs must have one dtype", f"{a.dtype} and {b.dtype}", "insert a cast"
-            )
+        dtype = product_dtype(self, a, b, self.dtype)
         if a.rank < 2 or b.rank < 2:
             raise self.rule("inputs must have rank 2 or more", f"{a} and {b}", "reshape vectors")
         m, k = a.plain_dims[-2:][:: -1 if self.transpose_a else 1]
@@ -80,20 +79,22 @@ class MatmulCore(TunableOp):
             batch = np.broadcast_shapes(a.plain_dims[:-2], b.plain_dims[:-2])
         except ValueError:
             raise self.rule("batch sizes must broadcast", f"{a} and {b}") from None
-        return [LogicalTensor(a.dtype, (*batch, m, n))]
+        return [LogicalTensor(dtype, (*batch, m, n))]
 
     def reference(self, inputs: list[Array]) -> list[Array]:
-        """np.matmul, in float64 for floats and rounded once."""
+        """np.matmul, in float64 for floats, rounded once, and for 8-bit integers, where it is exact."""
         a, b = inputs
-        dtype = a.dtype
-        if self.inputs[0].details.dtype.is_float:
+        dtype = self.outputs[0].details.dtype.numpy
+        if self.inputs[0].details.dtype.is_float or self.dtype is not None:
             a, b = a.astype(np.float64), b.astype(np.float64)
         elif dtype == np.bool_:
             a, b = a.astype(np.int64), b.astype(np.int64)
         a = a.swapaxes(-1, -2) if self.transpose_a else a
         b = b.swapaxes(-1, -2) if self.transpose_b else b
         with np.errstate(all="ignore"):
-            return [np.asarray(np.matmul(a, b)).astype(dtype)]
+            result = np.asarray(np.matmul(a, b))
+            wraps = self.dtype is not None  # through s64, as sums of many terms may leave s32
+            return [(result.astype(np.int64) if wraps else result).astype(dtype)]
 
     def get_gflop(self) -> float:
         """Two operations per multiply-add."""
@@ -102,12 +103,13 @@ class MatmulCore(TunableOp):
     def computation(self) -> Computation:
         """The product as a reduction over k: how untuned dtypes run."""
         a, b = (x.details for x in self.inputs)
-        dtype = a.dtype.accumulator
+        dtype = self.dtype or a.dtype.accumulator
 
         def element(reads: Sequence[Read], index: Index, r: Index) -> Expr:
             m, n, (k,) = index[-2], index[-1], r
             left = reads[0](_batch(index, a.plain_dims) + ((k, m) if self.transpose_a else (m, k)))
             right = reads[1](_batch(index, b.plain_dims) + ((n, k) if self.transpose_b else (k, n)))
+            left, right = t.cast(left, dtype), t.cast(right, dtype)
             return t.binary("and" if dtype.kind == "bool" else "mul", left, right)
 
         def finish(acc: Expr) -> Expr:

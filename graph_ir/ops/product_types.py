@@ -1,0 +1,37 @@
+"""Element types of products and convolutions: one type for all, or 8-bit integers with exact s32 results."""
+
+from __future__ import annotations
+
+from ...base.dtypes import S32, DType
+from ..ir.attributes import Attribute, DTypeAttr, optional
+from ..ir.graph import Op
+from ..ir.logical_tensor import LogicalTensor
+
+
+def result_dtype_attr() -> Attribute[DType | None]:
+    """The attribute `dtype` of ops that multiply two operands."""
+    return optional(
+        DTypeAttr(
+            "s32: operands are s8 or u8 in any pairing, products and sums exact; none: theirs"
+        )
+    )
+
+
+def product_dtype(op: Op, a: LogicalTensor, b: LogicalTensor, asked: DType | None) -> DType:
+    """The element type of the result. UserError where the operands cannot be multiplied in that type."""
+    if asked is None:
+        if a.dtype != b.dtype:
+            raise op.rule(
+                "both inputs must have one dtype", f"{a.dtype} and {b.dtype}", "insert a cast"
+            )
+        return a.dtype
+    if asked != S32:
+        raise op.rule("dtype must be s32 or left out", str(asked), "insert a cast")
+    if not is_byte(a.dtype) or not is_byte(b.dtype):
+        raise op.rule("with dtype=s32 both inputs must be s8 or u8", f"{a.dtype} and {b.dtype}")
+    return asked
+
+
+def is_byte(dtype: DType) -> bool:
+    """Whether the type is s8 or u8."""
+    return dtype.bits == 8 and dtype.kind in ("int", "uint")
