@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, overload
 
-from ...base.dtypes import BOOL
+from ...base.dtypes import BOOL, DType
 from ...graph_ir.ir.graph import Array, GraphTensor
 from ...graph_ir.ir.registry import lookup
 from ...graph_ir.ops.elementwise import Elementwise
@@ -44,6 +44,40 @@ class NodeReader(OpBuilder):
         UserError if it is of another kind, or absent while `default` is MUST_BE_GIVEN.
         """
         raise NotImplementedError
+
+    # Attributes by kind, for functions of pairs.
+
+    def attr_int(self, name: str, default: Any = MUST_BE_GIVEN) -> int:
+        """An integer attribute."""
+        return int(self.read_attribute(name, "int", default))
+
+    def attr_bool(self, name: str, default: Any = MUST_BE_GIVEN) -> bool:
+        """A flag; 0 and 1 count as well."""
+        return bool(self.read_attribute(name, "bool", default))
+
+    def attr_float(self, name: str, default: Any = MUST_BE_GIVEN) -> float:
+        """A number, an integer too."""
+        return float(self.read_attribute(name, "float", default))
+
+    def attr_text(self, name: str, default: Any = MUST_BE_GIVEN) -> str:
+        """A word."""
+        return str(self.read_attribute(name, "text", default))
+
+    @overload
+    def attr_ints(self, name: str, default: None) -> tuple[int, ...] | None: ...
+
+    @overload
+    def attr_ints(self, name: str, default: Any = MUST_BE_GIVEN) -> tuple[int, ...]: ...
+
+    def attr_ints(self, name: str, default: Any = MUST_BE_GIVEN) -> tuple[int, ...] | None:
+        """A list of integers."""
+        value = self.read_attribute(name, "ints", default)
+        return None if value is None else tuple(value)
+
+    def attr_dtype(self, name: str, default: Any = MUST_BE_GIVEN) -> DType:
+        """An element type."""
+        dtype: DType = self.read_attribute(name, "dtype", default)
+        return dtype
 
     def read_operands(
         self, row_name: str, formals: Sequence[Formal], conditions: int
@@ -148,7 +182,8 @@ def _value(node: NodeReader, row: Row, a: Attribute) -> Any:
     """An attribute of the node; one that must have a value is of that value's kind, and None where it is absent."""
     if not a.ours:
         words = {bool: "bool", int: "int", float: "float", str: "text"}
-        return node.read_attribute(a.name, a.kind or words[type(a.literal)], None)
+        default = a.default if a.has_default else None
+        return node.read_attribute(a.name, a.kind or words[type(a.literal)], default)
     default = a.default if a.has_default else row.default(a.ours)
     kind = a.kind or row.kind(a.ours)
     plain = {"axis": "int", "axes": "ints"}.get(kind, kind)

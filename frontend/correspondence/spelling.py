@@ -6,6 +6,7 @@ LeakyRelu(x | negative_slope=alpha)           the format's name, then ours
 nn.leaky_relu(data | alpha?0.25)              what an absent attribute stands for here
 Cast(x | dst_type=dtype:dtype)                how the value is to be understood (`values.KINDS`)
 Elu(x | alpha, scale=1.0)                     an attribute that must have this value, and is written with it
+nn_norm(data | axis=1?1)                      the same; absent, it has the value after the `?`
 ReduceSum(data, axes=axes? | keepdims=keep_dims)   a constant operand that holds an attribute of ours
 _softmax(self, dim=axis, half_to_float=false)   in one list, as in Python: what has a value is an attribute
 Max(data_0*), Clip(input, min?)               operands that may be any number, or absent
@@ -153,12 +154,11 @@ def _formal(item: str, index: int, text: str) -> Formal:
 def _attribute(item: str, text: str) -> Attribute:
     m = _matched(item, text)
     value, kind = m["value"] or m["name"], m["kind"] or ""
+    default = literal(m["default"]) if m["default"] else None
+    has_default = bool(m["default"])
     if m["value"] and _is_literal(value):
-        return Attribute(m["name"], "", literal(value), kind)
-    default = m["default"]
-    return Attribute(
-        m["name"], value, None, kind, bool(default), literal(default) if default else None
-    )
+        return Attribute(m["name"], "", literal(value), kind, has_default, default)
+    return Attribute(m["name"], value, None, kind, has_default, default)
 
 
 def _conditions(clause: str, text: str) -> tuple[tuple[str, ...], dict[str, Any]]:

@@ -19,6 +19,10 @@ MUST_BE_GIVEN = REQUIRED
 
 _KINDS = {"str": "text", "number": "float", "permutation": "ints"}
 
+_MUST_BE = {
+    "int": "an integer", "axis": "an integer", "float": "a number", "bool": "true or false", "text": "a string",
+}  # fmt: skip
+
 
 def kind_of(op_name: str, attribute: str) -> str:
     """How an attribute of an op is understood."""
@@ -52,6 +56,29 @@ def as_kind(array: Array, kind: str) -> Any:
         raise ValueError(f"{array.dtype.name}{list(array.shape)}")
     items = array.reshape(-1).tolist()
     return tuple(items) if plural else bool(items[0]) if kind == "bool" else items[0]
+
+
+def understood(value: Any, kind: str) -> Any:
+    """A literal of a file as a value of this kind; ValueError, saying what it must be, for any other.
+
+    Lists may be nested; one integer counts as a list of it, and 0 and 1 as flags.
+    """
+    is_integer = isinstance(value, int) and not isinstance(value, bool)
+    if kind in ("ints", "axes"):
+        items = value if isinstance(value, (list, tuple)) else (value,)
+        is_nested = isinstance(value, (list, tuple))
+        if not is_nested and not is_integer:
+            raise ValueError("integers")
+        return tuple(i for x in items for i in (understood(x, kind) if is_nested else (x,)))
+    if kind in ("int", "axis") and is_integer:
+        return value
+    if kind == "float" and (is_integer or isinstance(value, float)):
+        return float(value)
+    if kind == "bool" and isinstance(value, int):
+        return bool(value)
+    if kind == "text" and isinstance(value, str):
+        return value
+    raise ValueError(_MUST_BE[kind])
 
 
 def as_array(value: Any, kind: str) -> Array:

@@ -70,7 +70,7 @@ def _batch_norm(builder: DumpBuilder, op: Op) -> None:
     builder.whole(op, "BNInfer", inputs, epsilon=_epsilon(op))
 
 
-EMITTERS: dict[str, Emit] = {
+EXPORTERS: dict[str, Emit] = {
     "layer_norm": _over_last_axes,
     "rms_norm": _over_last_axes,
     "group_norm": _over_groups,

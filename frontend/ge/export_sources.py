@@ -20,5 +20,5 @@ def _output(builder: DumpBuilder, op: Op) -> None:
     builder.results.append(builder.references[op.inputs[0]])
 
 
-EMITTERS: dict[str, Emit] = {"input": _input, "constant": _constant, "output": _output}
+EXPORTERS: dict[str, Emit] = {"input": _input, "constant": _constant, "output": _output}
 """Ops of this file to how they are written."""

@@ -131,7 +131,7 @@ def _resize(builder: DumpBuilder, op: Op) -> None:
     )
 
 
-EMITTERS: dict[str, Emit] = {
+EXPORTERS: dict[str, Emit] = {
     "convolution": _convolution,
     "convolution_transpose": _convolution,
     "max_pool": _pool,

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from ..correspondence.reading import Read, readers
+from ..correspondence.gathering import op_table
 from ..correspondence.tables import TABLE
-from ..correspondence.writing import Write, writers
-from . import (
+from . import (  # noqa: F401
     contraction,
     elementwise,
     export_normalize,
@@ -20,19 +17,5 @@ from . import (
     windows,
 )
 
-_READ: tuple[Any, ...] = (contraction, elementwise, indexing, movement, normalize, slicing, windows)
-_PAIRS = {key: pair for family in _READ for key, pair in getattr(family, "PAIRS", {}).items()}
-
-HANDLERS: dict[str, Read] = {
-    **readers(TABLE, "ge", _PAIRS),
-    **{key: run for family in _READ for key, run in getattr(family, "HANDLERS", {}).items()},
-}
-"""GE op type to its importer."""
-
-WRITERS: dict[str, Write] = {
-    **writers(TABLE, "ge", _PAIRS),
-    **export_normalize.EMITTERS,
-    **export_sources.EMITTERS,
-    **export_windows.EMITTERS,
-}
-"""Writers by op name."""
+HANDLERS, WRITERS = op_table(TABLE, "ge", globals())
+"""GE op type to its importer, and op name to its writer."""

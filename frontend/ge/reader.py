@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any
 
 from ...base.errors import UserError
+from ..model_text import read_text
 from .attribute_text import read_attrs
 from .document import Dump, DumpGraph, GraphName, Node, Reference
 
@@ -28,9 +28,6 @@ _SPLIT = re.compile(r", (?=(?:[^\s=,%]+=)?%)")
 _OPERAND = re.compile(r"(?:([^\s=,%]+)=)?%(.*)\Z", re.DOTALL)
 _FENCE = re.compile(r"\s*(```|~~~)")
 
-MAX_BYTES = 1 << 30
-"""Dumps elide large values: a bigger file is not a dump."""
-
 _MAX_OUTPUTS = 65536
 _SHOWN = 60
 
@@ -40,16 +37,7 @@ def read_ge(source: str | os.PathLike[str] | bytes) -> Dump:
 
     A Markdown file with one dump in code fences is read too.
     """
-    if isinstance(source, (bytes, bytearray, memoryview)):
-        return parse_ge(_decoded(bytes(source), "ge dump"), "ge dump")
-    path = Path(source)
-    try:
-        if path.stat().st_size > MAX_BYTES:
-            raise UserError(f"{path}: a readable dump must not exceed {MAX_BYTES >> 30} GiB")
-        data = path.read_bytes()
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror})") from error
-    return parse_ge(_decoded(data, str(path)), str(path))
+    return parse_ge(*read_text(source, "ge dump", "readable dump"))
 
 
 def parse_ge(text: str, label: str = "ge dump") -> Dump:
@@ -63,14 +51,6 @@ def parse_ge(text: str, label: str = "ge dump") -> Dump:
         names.add(graph.name)
     _check_graph_names(label, graphs, names)
     return Dump(label, graphs)
-
-
-def _decoded(data: bytes, label: str) -> str:
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise UserError(f"{label} line {line}: a readable dump must be UTF-8 text") from error
 
 
 def _split_graphs(text: str, label: str) -> list[tuple[str, int, list[tuple[int, str]]]]:

@@ -15,7 +15,7 @@ from ...graph_ir.ir.graph import Array, Graph, GraphTensor
 from ...graph_ir.ir.logical_tensor import LogicalTensor
 from ..correspondence.reading import NodeReader
 from ..correspondence.spelling import Formal
-from ..correspondence.values import MUST_BE_GIVEN
+from ..correspondence.values import MUST_BE_GIVEN, understood
 from ..op_builder import Value
 from .document import Dump, DumpGraph, GraphName, Node, Reference
 from .enumerations import to_dtype
@@ -204,61 +204,9 @@ class NodeContext(NodeReader):
             return self.signature.defaults[key]
         raise self.rule(f"attribute '{key}' must be given", f"only {sorted(self.node.attrs)}")
 
-    def attr_int(self, key: str) -> int:
-        """An integer attribute."""
-        value = self.attr(key)
-        if isinstance(value, bool) or not isinstance(value, int):
-            raise self.rule(f"attribute '{key}' must be an integer", repr(value))
-        return value
-
-    def attr_bool(self, key: str) -> bool:
-        """A bool attribute; 0 and 1 count as well."""
-        value = self.attr(key)
-        if not isinstance(value, (bool, int)):
-            raise self.rule(f"attribute '{key}' must be true or false", repr(value))
-        return bool(value)
-
-    def attr_float(self, key: str) -> float:
-        """A float attribute."""
-        value = self.attr(key)
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise self.rule(f"attribute '{key}' must be a number", repr(value))
-        return float(value)
-
     def epsilon(self, key: str = "epsilon") -> float:
         """A small positive number: with 6 decimals 1e-7 is printed 0.000000, which the default stands for."""
-        value = self.attr_float(key)
-        return value if value else float(self.signature.defaults.get(key, 1e-7))
-
-    def attr_text(self, key: str) -> str:
-        """A string attribute."""
-        value = self.attr(key)
-        if not isinstance(value, str):
-            raise self.rule(f"attribute '{key}' must be a string", repr(value))
-        return value
-
-    def attr_ints(self, key: str) -> tuple[int, ...]:
-        """A list of integers, nested ones flattened; one integer counts as a list of it."""
-        pending = [self.attr(key)]
-        found: list[int] = []
-        while pending:
-            value = pending.pop()
-            if isinstance(value, tuple):
-                pending.extend(reversed(value))
-            elif isinstance(value, int) and not isinstance(value, bool):
-                found.append(value)
-            else:
-                raise self.rule(f"attribute '{key}' must be integers", repr(self.attr(key)))
-        return tuple(found)
-
-    def attr_dtype(self, key: str) -> DType:
-        """An element type, given as GE's number or name."""
-        value = self.attr(key)
-        dtype = to_dtype(getattr(value, "text", value))
-        if dtype is None:
-            shown = getattr(value, "text", value)
-            raise self.unsupported(f"{key} {shown!r}")
-        return dtype
+        return self.attr_float(key) or float(self.signature.defaults.get(key, 1e-7))
 
     def attr_graph(self, key: str) -> DumpGraph:
         """The graph an attribute names."""
@@ -302,7 +250,16 @@ class NodeContext(NodeReader):
         is_known = name in self.node.attrs or name in self.signature.defaults
         if not is_known and default is not MUST_BE_GIVEN:
             return default
-        return _READ[kind](self, name)
+        value = self.attr(name)
+        if kind == "dtype":
+            word = getattr(value, "text", value)
+            if (dtype := to_dtype(word)) is None:
+                raise self.unsupported(f"{name} {word!r}")
+            return dtype
+        try:
+            return understood(value, kind)
+        except ValueError as error:
+            raise self.rule(f"attribute '{name}' must be {error}", repr(value)) from error
 
     def read_operands(
         self, row_name: str, formals: Sequence[Formal], conditions: int
@@ -341,13 +298,3 @@ class NodeContext(NodeReader):
 def known_scalar(value: Array) -> Any:
     """The only element of an array as a Python number."""
     return np.asarray(value).reshape(-1)[0].item()
-
-
-_READ: dict[str, Callable[[NodeContext, str], Any]] = {
-    "float": NodeContext.attr_float,
-    "int": NodeContext.attr_int,
-    "bool": NodeContext.attr_bool,
-    "text": NodeContext.attr_text,
-    "ints": NodeContext.attr_ints,
-    "dtype": NodeContext.attr_dtype,
-}

@@ -31,7 +31,7 @@ def _constant(node: NodeContext) -> Value:
     if name == "value_floats":
         return np.array(node.attr_floats(name), np.float32)
     if name == "value_ints":
-        return np.array(node.attr_ints(name), np.int64)
+        return np.array(node.attr_ints(name, None), np.int64)
     raise node.rule("one attribute must hold the value", str(given))
 
 

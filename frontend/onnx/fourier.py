@@ -66,7 +66,7 @@ def _dft(node: NodeContext) -> Value:
         axis = node.axis(node.attr_int("axis"), rank)
     else:
         axis = node.axis(_one(node, 2, "an axis") if node.has(2) else -2, rank)
-    inverse, onesided = (bool(node.attr_int(name, 0)) for name in ("inverse", "onesided"))
+    inverse, onesided = (node.attr_bool(name, 0) for name in ("inverse", "onesided"))
     half = inverse and onesided
     given = x.details.plain_dims[axis]
     length = _one(node, 1, "a length") if node.has(1) else (2 * (given - 1) if half else given)
@@ -103,7 +103,7 @@ def _stft(node: NodeContext) -> Value:
     if node.has(2):
         window = node.reshaped(node.tensor(2), (length, 1))
         frames = node.helper("mul", frames, node.converted(window, x.details.dtype))
-    return _transformed(node, frames, length, False, bool(node.attr_int("onesided")))
+    return _transformed(node, frames, length, False, node.attr_bool("onesided"))
 
 
 HANDLERS: dict[str, Handler] = {"DFT": _dft, "STFT": _stft}

@@ -41,8 +41,8 @@ def _read_gemm(node: NodeContext, _: str) -> Value:
     if a.details.rank != 2 or b.details.rank != 2:
         raise node.rule("A and B must be matrices", f"{a.details} and {b.details}")
     attrs = {
-        "transpose_a": bool(node.attr_int("transA")),
-        "transpose_b": bool(node.attr_int("transB")),
+        "transpose_a": node.attr_bool("transA"),
+        "transpose_b": node.attr_bool("transB"),
     }
     result = node.make("matmul_core", a, b, **attrs)
     result = _scaled(node, result, node.attr_float("alpha"), "alpha")

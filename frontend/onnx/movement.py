@@ -32,7 +32,7 @@ def _dropout(node: NodeContext) -> Value | list[Value]:
 
 def _read_transpose(node: NodeContext, _: str) -> Value:
     x = node.tensor(0)
-    perm = node.attr_ints("perm")
+    perm = node.attr_ints("perm", None)
     return node.make(
         "transpose", x, perm=tuple(range(x.details.rank))[::-1] if perm is None else perm
     )
@@ -58,10 +58,10 @@ def _slice_arguments(node: NodeContext, rank: int) -> tuple[tuple[int, ...], ...
     """Starts, ends, axes and steps, of one length."""
     axes: tuple[int, ...] | None
     if node.opset < 10:
-        begins, ends = node.attr_ints("starts"), node.attr_ints("ends")
+        begins, ends = node.attr_ints("starts", None), node.attr_ints("ends", None)
         if begins is None or ends is None:
             raise node.rule("attributes 'starts' and 'ends' must be given", f"{begins} and {ends}")
-        axes, steps = node.attr_ints("axes"), None
+        axes, steps = node.attr_ints("axes", None), None
     else:
         begins, ends = node.ints(1, "starts"), node.ints(2, "ends")
         axes = node.ints(3, "axes") if node.has(3) else None
@@ -96,7 +96,7 @@ def _split_sizes(node: NodeContext, total: int) -> tuple[int, ...]:
     if node.opset >= 13:
         sizes = node.ints(1, "split sizes") if node.has(1) else None
     else:
-        sizes = node.attr_ints("split")
+        sizes = node.attr_ints("split", None)
     if sizes is None:
         if node.opset >= 18 and node.given("num_outputs") and node.attr_int("num_outputs") != count:
             raise node.rule(
@@ -130,7 +130,7 @@ def _read_pad(node: NodeContext, _: str) -> Value:
 
 def _pad_widths(node: NodeContext, rank: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Elements to add before and after each axis; negative ones crop."""
-    pads = node.ints(1, "pads") if node.opset >= 11 else node.attr_ints("pads")
+    pads = node.ints(1, "pads") if node.opset >= 11 else node.attr_ints("pads", None)
     axes = tuple(range(rank))
     if node.opset >= 18 and node.has(3):
         axes = tuple(node.axis(axis, rank) for axis in node.ints(3, "axes"))

@@ -62,10 +62,10 @@ def _tensor_scatter(node: NodeContext) -> Value:
 def _max_unpool(node: NodeContext) -> Value:
     """Zeros with each element at its flat index in the result."""
     x, indices = node.tensor(0), node.tensor(1)
-    kernel = node.attr_ints("kernel_shape") or ()
+    kernel = node.attr_ints("kernel_shape", None) or ()
     count = x.details.rank - 2
-    strides = node.attr_ints("strides") or (1,) * count
-    pads = node.attr_ints("pads") or (0,) * (2 * count)
+    strides = node.attr_ints("strides", None) or (1,) * count
+    pads = node.attr_ints("pads", None) or (0,) * (2 * count)
     if (len(kernel), len(strides), len(pads)) != (count, count, 2 * count):
         raise node.rule(
             f"kernel_shape, strides and pads must fit {count} spatial axes", str(x.details)

@@ -109,7 +109,7 @@ def _recurrent(kind: _Kind) -> Handler:
                 "X must be [steps, batch, size] and direction forward, reverse or bidirectional",
                 f"{x.details}, '{node.attr_text('direction', 'forward')}'",
             )
-        by_batch = bool(node.attr_int("layout"))
+        by_batch = node.attr_bool("layout")
         x = node.transposed(x, (1, 0, 2)) if by_batch else x
         bends = activations_of(node, kind.bends, len(directions))
         results = [
@@ -214,7 +214,7 @@ def _first(
     node: NodeContext, kind: _Kind, number: int, dims: tuple[int, int], x: GraphTensor
 ) -> State:
     """The initial states: as given, or zeros."""
-    by_batch = bool(node.attr_int("layout"))
+    by_batch = node.attr_bool("layout")
     found = []
     for index in kind.states:
         if not node.has(index):

@@ -27,7 +27,7 @@ def _read_reduce(node: NodeContext, op_name: str) -> Value:
     axes = _axes(node, x.details.rank, 13 if op_name == "reduce_sum" else 18)
     if axes == ():
         return node.make(_PER_ELEMENT[op_name], x) if op_name in _PER_ELEMENT else x
-    keep = bool(node.attr_int("keepdims"))
+    keep = node.attr_bool("keepdims")
     if op_name == "reduce_log_sum_exp":
         return log_sum_exp(node, x, axes, keep)
     if x.details.dtype == BOOL:
@@ -51,7 +51,7 @@ def _axes(node: NodeContext, rank: int, since: int) -> tuple[int, ...] | None:
     if node.opset >= since:
         given = node.ints(1, "axes") if node.has(1) else None
     else:
-        given = node.attr_ints("axes")
+        given = node.attr_ints("axes", None)
     if not given:
         return () if node.attr_int("noop_with_empty_axes") else None
     axes = tuple(node.axis(axis, rank) for axis in given)

@@ -26,9 +26,9 @@ def _read_resize(node: NodeContext, _: str) -> Value:
         "coordinates": node.attr_text("coordinate_transformation_mode"),
         "nearest_mode": node.attr_text("nearest_mode"),
         "cubic_coeff": node.attr_float("cubic_coeff_a"),
-        "exclude_outside": bool(node.attr_int("exclude_outside")),
+        "exclude_outside": node.attr_bool("exclude_outside"),
         "extrapolation": node.attr_float("extrapolation_value"),
-        "antialias": bool(node.attr_int("antialias")),
+        "antialias": node.attr_bool("antialias"),
         **_sizes(node, axes),
     }
     if attrs["coordinates"] == "tf_crop_and_resize":
@@ -46,7 +46,7 @@ def _made(node: NodeContext, attrs: dict[str, Any]) -> Value:
 
 
 def _axes(node: NodeContext, rank: int) -> tuple[int, ...]:
-    given = node.attr_ints("axes")
+    given = node.attr_ints("axes", None)
     axes = tuple(range(rank)) if given is None else tuple(node.axis(a, rank) for a in given)
     if len(set(axes)) != len(axes):
         raise node.rule("axes must be distinct", str(list(given or ())))

@@ -32,7 +32,7 @@ def _grid_sample(node: NodeContext) -> Value:
         raise node.rule(
             "X must be [N, C, sizes] and grid [N, out, axes]", f"{x.details} and {grid.details}"
         )
-    how = Sampling(mode, padding, bool(node.attr_int("align_corners")))
+    how = Sampling(mode, padding, node.attr_bool("align_corners"))
     return grid_sample(node, x, grid, how)
 
 
@@ -41,8 +41,10 @@ def _col2im(node: NodeContext) -> Value:
     x = node.tensor(0)
     image, block = node.ints(1, "an image shape"), node.ints(2, "a block shape")
     count = len(image)
-    strides, dilations = (node.attr_ints(name) or (1,) * count for name in ("strides", "dilations"))
-    pads = node.attr_ints("pads") or (0,) * (2 * count)
+    strides, dilations = (
+        node.attr_ints(name, None) or (1,) * count for name in ("strides", "dilations")
+    )
+    pads = node.attr_ints("pads", None) or (0,) * (2 * count)
     kernel = math.prod(block)
     lengths = {len(block), len(strides), len(dilations), len(pads) // 2}
     if lengths != {count} or x.details.rank != 3 or min((*image, *block, *strides), default=0) < 1:

@@ -72,14 +72,14 @@ def _first_to(node: NodeContext, x: GraphTensor, axis: int) -> GraphTensor:
 
 
 def _axes(node: NodeContext, name: str, ranks: list[int]) -> list[int]:
-    given = node.attr_ints(name) or (0,) * len(ranks)
+    given = node.attr_ints(name, None) or (0,) * len(ranks)
     if len(given) != len(ranks):
         raise node.rule(f"{name} must give {len(ranks)} axes", str(list(given)))
     return [node.axis(axis, rank) for axis, rank in zip(given, ranks, strict=True)]
 
 
 def _flags(node: NodeContext, name: str, many: int) -> list[bool]:
-    given = node.attr_ints(name) or (0,) * many
+    given = node.attr_ints(name, None) or (0,) * many
     if len(given) != many or not set(given) <= {0, 1}:
         raise node.rule(f"{name} must be {many} times 0 or 1", str(list(given)))
     return [bool(flag) for flag in given]

@@ -151,25 +151,6 @@ class NodeContext(NodeReader):
         """Whether the node has the attribute."""
         return name in self._attributes
 
-    def attr_int(self, name: str, default: Any = MUST_BE_GIVEN) -> int:
-        """An integer attribute; it must be given where there is no default."""
-        return int(self._attribute(name, AttributeProto.INT, default))
-
-    def attr_float(self, name: str, default: Any = MUST_BE_GIVEN) -> float:
-        """A float attribute, as stored: rounded to f32."""
-        return float(self._attribute(name, AttributeProto.FLOAT, default))
-
-    def attr_text(self, name: str, default: Any = MUST_BE_GIVEN) -> str:
-        """A string attribute."""
-        value = self._attribute(name, AttributeProto.STRING, default)
-        return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
-
-    def attr_ints(self, name: str) -> tuple[int, ...] | None:
-        """A list of integers, None where it is not given."""
-        if not self.given(name):
-            return None
-        return tuple(self._attribute(name, AttributeProto.INTS, MUST_BE_GIVEN))
-
     def attr_floats(self, name: str) -> tuple[float, ...]:
         """A list of floats."""
         return tuple(self._attribute(name, AttributeProto.FLOATS, MUST_BE_GIVEN))

@@ -54,7 +54,7 @@ def _kernel_of(node: NodeContext, x: GraphTensor, w: GraphTensor) -> tuple[int, 
             "X and W must have a common rank of 3 or more", f"{x.details} and {w.details}"
         )
     kernel = w.details.plain_dims[2:]
-    given = node.attr_ints("kernel_shape")
+    given = node.attr_ints("kernel_shape", None)
     if given is not None and given != kernel:
         raise node.rule("kernel_shape must be that of W", f"{list(given)} and {w.details}")
     return kernel
@@ -89,7 +89,7 @@ def _check_steps(node: NodeContext, strides: Sequence[int], dilations: Sequence[
 
 
 def _listed(node: NodeContext, name: str, count: int, default: int) -> tuple[int, ...]:
-    given = node.attr_ints(name)
+    given = node.attr_ints(name, None)
     if not given:
         return (default,) * count
     if len(given) != count:
@@ -103,7 +103,7 @@ def _transpose_attrs(node: NodeContext, x: GraphTensor, w: GraphTensor) -> dict[
     strides, dilations = _listed(node, "strides", count, 1), _listed(node, "dilations", count, 1)
     extra = _listed(node, "output_padding", count, 0)
     mode = node.attr_text("auto_pad")
-    wanted = node.attr_ints("output_shape")
+    wanted = node.attr_ints("output_shape", None)
     if wanted is None and mode in ("SAME_UPPER", "SAME_LOWER"):
         wanted = tuple(n * s for n, s in zip(sizes, strides, strict=True))
     if wanted is None:
@@ -122,14 +122,14 @@ def _transpose_attrs(node: NodeContext, x: GraphTensor, w: GraphTensor) -> dict[
 
 def _read_pool(node: NodeContext, op_name: str) -> Value | list[Value]:
     x = node.tensor(0)
-    kernel = node.attr_ints("kernel_shape")
+    kernel = node.attr_ints("kernel_shape", None)
     if kernel is None or len(kernel) != x.details.rank - 2:
         rule = "kernel_shape must have one entry per spatial axis"
         raise node.rule(rule, f"{kernel} for {x.details}")
     attrs = {"kernel": kernel, **_window(node, kernel, x.details.plain_dims[2:])}
-    attrs["ceil_mode"] = bool(node.attr_int("ceil_mode"))
+    attrs["ceil_mode"] = node.attr_bool("ceil_mode")
     if op_name == "avg_pool":
-        attrs["count_include_pad"] = bool(node.attr_int("count_include_pad"))
+        attrs["count_include_pad"] = node.attr_bool("count_include_pad")
     if op_name == "lp_pool":
         attrs["p"] = node.attr_int("p")
     result = node.make(op_name, x, **attrs)

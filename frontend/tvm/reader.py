@@ -4,38 +4,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from ...base.errors import UnsupportedError, UserError
+from ..model_text import read_text
 from .document import OLD_FLAGS, Entry, Node, TensorType, TvmGraph
 from .json_text import parse_json
 
-MAX_BYTES = 1 << 30
 _TAGS = {"list_int": int, "list_str": str, "list_shape": list}
 _REQUIRED = ("nodes", "arg_nodes", "heads")
 
 
 def read_tvm(source: str | os.PathLike[str] | bytes) -> TvmGraph:
     """The graph in a JSON file, or in the bytes of one. UserError for what is not a graph JSON."""
-    if isinstance(source, (bytes, bytearray, memoryview)):
-        return parse_tvm(_decoded(bytes(source), "graph json"), "graph json")
-    path = Path(source)
-    try:
-        if path.stat().st_size > MAX_BYTES:
-            raise UserError(f"{path}: a graph JSON must not exceed {MAX_BYTES >> 30} GiB")
-        data = path.read_bytes()
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror})") from error
-    return parse_tvm(_decoded(data, str(path)), str(path))
-
-
-def _decoded(data: bytes, label: str) -> str:
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise UserError(f"{label} line {line}: a graph JSON must be UTF-8 text") from error
+    return parse_tvm(*read_text(source, "graph json", "graph JSON"))
 
 
 def parse_tvm(text: str, label: str = "graph json") -> TvmGraph:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from graphc.frontend.correspondence.spelling import Attribute, Formal, literal, parse_spelling
+from graphc.frontend.correspondence.values import understood
 
 
 def test_operands_and_attributes() -> None:
@@ -57,3 +58,40 @@ def test_literals(text: str, value: object) -> None:
 def test_what_is_no_cell_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="Relu"):
         parse_spelling(text)
+
+
+def test_an_attribute_that_must_have_a_value_may_have_a_default() -> None:
+    fixed, free = parse_spelling("norm(x | axis=1?1, mode='a')").attributes
+    assert (fixed.literal, fixed.has_default, fixed.default) == (1, True, 1)
+    assert (free.literal, free.has_default) == ("a", False)
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "wanted"),
+    [
+        (3, "int", 3),
+        (1, "float", 1.0),
+        (1, "bool", True),
+        ("a", "text", "a"),
+        (4, "ints", (4,)),
+        (((1, 2), [3]), "axes", (1, 2, 3)),
+    ],
+)
+def test_literals_are_understood_by_kind(value: object, kind: str, wanted: object) -> None:
+    assert understood(value, kind) == wanted
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "rule"),
+    [
+        (True, "int", "an integer"),
+        (True, "float", "a number"),
+        ("1", "bool", "true or false"),
+        (1, "text", "a string"),
+        ((1, True), "ints", "integers"),
+        (1.5, "ints", "integers"),
+    ],
+)
+def test_literals_of_another_kind_are_refused(value: object, kind: str, rule: str) -> None:
+    with pytest.raises(ValueError, match=f"^{rule}$"):
+        understood(value, kind)
