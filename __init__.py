@@ -12,6 +12,7 @@ import logging
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from .base.collector import paused_collector
 from .base.version import __version__
 
 if TYPE_CHECKING:
@@ -56,12 +57,13 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Load a public name from the module it lives in."""
-    if name in _MODULES:
-        value: Any = import_module(_MODULES[name], __name__)
-    elif name in _HOME:
-        value = getattr(import_module(_HOME[name], __name__), name)
-    else:
+    if name not in _MODULES and name not in _HOME:
         raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    with paused_collector():
+        if name in _MODULES:
+            value: Any = import_module(_MODULES[name], __name__)
+        else:
+            value = getattr(import_module(_HOME[name], __name__), name)
     globals()[name] = value
     return value
 

@@ -37,13 +37,14 @@ def facts() -> dict[str, Any]:
     from ..base.contraction import product_rates
     from ..codegen.host import target_for
     from ..codegen.llvm_info import host_cpu_name
-    from ..driver.versions import versions
+    from ..driver.versions import reader_versions, versions
 
     target = target_for("native")
     described = asdict(target)
     machine = described.pop("machine")
     return {
         **versions(),
+        **reader_versions(),
         "cpu": host_cpu_name(),
         "system": f"{platform.system()} {platform.machine()}",
         "target": {**described, **asdict(target.table)},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ..base.dtypes import BOOL, F32, F64, DType
 from ..base.errors import InternalError
@@ -10,7 +10,6 @@ from .capabilities import Capabilities
 from .casts import Casts
 from .instruction_stream import InstructionStream
 from .llvm_types import element_type, lane_numbers, mangled, type_of
-from .math import MATH
 from .operators import Operators
 from .vector_ops import LlvmVectorOps
 
@@ -36,9 +35,11 @@ class IntrinsicCalls:
             raise InternalError(f"intrinsic '{name}' takes floats, got {dtype}")
         if name == "fma":
             return self._fma(args, dtype, lanes)
-        if dtype == F32 and name in MATH:
-            return self._vector_math(name, args, lanes)
         if dtype == F32:
+            from .math import MATH  # 19 files that most models do without
+
+            if name in MATH:
+                return self._vector_math(MATH[name], args, lanes)
             wide = [self._casts.cast(arg, F32, F64, lanes) for arg in args]
             return self._casts.cast(self._lane_by_lane(name, wide, lanes), F64, F32, lanes)
         return self._lane_by_lane(name, args, lanes)
@@ -60,7 +61,7 @@ class IntrinsicCalls:
         total = self._operators.binary("add", product, c, F64, lanes)
         return self._casts.cast(total, F64, F32, lanes)
 
-    def _vector_math(self, name: str, args: Sequence[str], lanes: int) -> str:
+    def _vector_math(self, function: Callable[..., object], args: Sequence[str], lanes: int) -> str:
         ops = LlvmVectorOps(
             self._stream.emit,
             self._stream.fresh_here,
@@ -69,7 +70,7 @@ class IntrinsicCalls:
             declares=self._stream.declares,
             has_scalef=self._can.scalef,
         )
-        return str(MATH[name](ops, *args))
+        return str(function(ops, *args))
 
     def _lane_by_lane(self, name: str, args: Sequence[str], lanes: int) -> str:
         """libm's function of f64, one lane after the other."""

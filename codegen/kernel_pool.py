@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import logging
 import os
-import subprocess
 import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from types import TracebackType
+from typing import TYPE_CHECKING
 
 from ..base.errors import InternalError
 from ..base.target import Target
 from .kernel_parts import CompiledPart, Failure, Part, compile_part
 from .kernel_worker import receive, send
+
+if TYPE_CHECKING:
+    import subprocess
+    from types import TracebackType
 
 OnPart = Callable[[int, int], None]
 """Progress: (parts done, parts in all)."""
@@ -70,6 +73,8 @@ class KernelPool:
 
 def _start() -> subprocess.Popen[bytes]:
     """A worker with this process's module path. Nothing is imported from the folder it happens to be in (-P)."""
+    import subprocess  # small models are compiled in this process alone
+
     environ = {**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))}
     words = [sys.executable, "-P", "-m", f"{__package__}.kernel_worker"]
     return subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environ)

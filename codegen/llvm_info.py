@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import llvmlite
 from llvmlite import binding
 
 
 def llvm_version() -> str:
     """The version of LLVM, `20.1.8`."""
     return ".".join(map(str, binding.llvm_version_info))
+
+
+def llvmlite_version() -> str:
+    """The version of llvmlite itself."""
+    return str(llvmlite.__version__)
 
 
 def host_cpu_name() -> str:

@@ -14,6 +14,8 @@ from ..graph_ir.ir.graph import Graph, Op
 from ..graph_ir.lowering.lower_graph import LoweredModel, total_gflop
 from ..runtime.artifact import Artifact
 from ..runtime.metadata import Metadata, TensorSpec
+from .cache_key import support_key
+from .compile_cache import CompileCache
 from .request import CompileRequest
 from .versions import versions
 
@@ -43,10 +45,24 @@ def make_artifact(
     return Artifact(metadata, lowered.constants, object_code, support)
 
 
-@cache
-def support_object() -> bytes:
-    """The thread pool's object code, the same for every model; empty where models run serially."""
+def support_object(kept: CompileCache | None = None) -> bytes:
+    """The thread pool's object code, the same for every model; empty where models run serially.
+
+    LLVM takes longer for it than for most kernels: processes find it in the cache of kernels, if they may use one.
+    """
     text = thread_pool_module(process_triple())
+    if kept is None or not text:
+        return _compiled_support(text)
+    key = support_key(text)
+    code = kept.get_kernel(key)
+    if code is None:
+        code = _compiled_support(text)
+        kept.put_kernels({key: code})
+    return code
+
+
+@cache
+def _compiled_support(text: str) -> bytes:
     return compile_to_object(text, target_for("generic")) if text else b""
 
 

@@ -18,7 +18,7 @@ from ..runtime.container import FORMAT_VERSION
 from ..tensor_ir.fingerprint import fingerprint
 from ..tensor_ir.nodes import Function
 from .request import CompileRequest
-from .versions import versions
+from .versions import reader_versions, versions
 
 FILE_LIMIT = 1 << 31
 """Bytes of a model file above which its contents are not looked at twice; protobuf ends there too."""
@@ -47,7 +47,8 @@ def file_key(request: CompileRequest, limit: int = FILE_LIMIT) -> str | None:
         return None
     contents = _hash_of_model(request.model, limit)
     specs = repr(sorted(request.inputs.items()))
-    return contents and _digest("file", *_circumstances(request.context), specs, contents)
+    readers = repr(sorted(reader_versions().items()))
+    return contents and _digest("file", *_circumstances(request.context), readers, specs, contents)
 
 
 def _hash_of_model(model: object, limit: int) -> str | None:
@@ -69,6 +70,11 @@ def _hash_of_model(model: object, limit: int) -> str | None:
 def kernel_key(function: Function, target: Target) -> str:
     """SHA-256 of a function as lowered, names aside, and of all that decides which object code it becomes."""
     return _digest("kernel", *_compiler(), repr(target), fingerprint(function))
+
+
+def support_key(llvm_text: str) -> str:
+    """SHA-256 of the thread pool's LLVM IR and of all that decides which object code it becomes."""
+    return _digest("support", *_compiler(), llvm_text)
 
 
 def _circumstances(ctx: LowerContext) -> list[str]:

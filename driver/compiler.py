@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ..base.collector import paused_collector
 from ..base.options import CompileOptions, verify_asked
 from ..base.target import Target
 from ..codegen.host import target_for
@@ -100,7 +101,7 @@ def compile_stages(
         resolved = target_for(target) if isinstance(target, str) else target
         model = CompileRequest(model, resolved, options or CompileOptions())
     request = replace(model, cache=None)
-    with reproducible(request):
+    with paused_collector(), reproducible(request):
         return run_stages(request, Phases(on_phase))
 
 
@@ -113,7 +114,7 @@ def compile_request(request: CompileRequest, on_phase: OnPhase | None = None) ->
     cache = request.cache if not compiler_is_extended() else None
     if cache is None or request.options.dump_dir is not None:
         request, cache = replace(request, cache=None), None
-    with reproducible(request):
+    with paused_collector(), reproducible(request):
         if cache is None:
             return Outcome(request, run_stages(request, phases).artifact, False, phases)
         return _cached(request, cache, phases)

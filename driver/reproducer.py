@@ -12,7 +12,7 @@ from ..base.errors import GraphcError, InternalError
 from ..graph_ir.ir.graph import Graph
 from ..graph_ir.text.printer import print_graph
 from .request import CompileRequest
-from .versions import versions
+from .versions import reader_versions, versions
 
 _NOTE = "reproducer: "
 _MOST_BYTES = 1 << 20
@@ -57,7 +57,9 @@ def add_reproducer(error: Exception, request: CompileRequest | None = None) -> N
 def _text(error: Exception, request: CompileRequest | None) -> str:
     sections = {
         "error": getattr(error, "whole", "") or f"{type(error).__name__}: {error}",
-        "versions": "\n".join(f"{name} {version}" for name, version in versions().items()),
+        "versions": "\n".join(
+            f"{name} {version}" for name, version in {**versions(), **reader_versions()}.items()
+        ),
         "traceback": "".join(traceback.format_exception(error)),
     }
     if request is not None:

@@ -18,6 +18,7 @@ from ..graph_ir.text.printer import print_graph
 from ..runtime.artifact import Artifact
 from ..tensor_ir import pipeline as loop_pipeline
 from ..tensor_ir.nodes import Module
+from ..tensor_ir.passes.outline_parallel import has_parallel_loops
 from ..tensor_ir.printer import print_module
 from .artifact import body_of, make_artifact, support_object
 from .cache_key import kernel_key
@@ -83,7 +84,8 @@ def run_stages(request: CompileRequest, phases: Phases) -> Compilation:
             parts = split_program(lowered.module)
             compiled = _compiled(parts, request, pool, phases)
             object_code = link(parts, compiled)
-            support = support_object()
+            is_parallel = any(map(has_parallel_loops, lowered.module.functions))
+            support = support_object(request.cache) if is_parallel else b""
     phases.kernel_seconds, phases.processes = total_seconds(compiled), jobs
     artifact = make_artifact(request, graph, lowered, object_code, support)
     return Compilation(request, graph, lowered, artifact, phases)

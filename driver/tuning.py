@@ -7,15 +7,18 @@ stale when any of them changes.
 from __future__ import annotations
 
 import os
-import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..base.errors import UserError
 from ..base.target import Target
 from ..graph_ir.ir.schedule import Schedule, parse_schedule
 from .versions import versions
+
+if TYPE_CHECKING:
+    import sqlite3
 
 _SCHEMA = """
 create table if not exists schedule (
@@ -69,6 +72,8 @@ class TuningFile:
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
+        import sqlite3  # most compilations have no tuning file
+
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with closing(sqlite3.connect(self.path, timeout=10.0)) as database, database:

@@ -20,7 +20,6 @@ in its `Row`. From the schema follow:
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -155,4 +154,6 @@ def _unknown(op: AttributeOwner, key: str, known: Mapping[str, Attribute[Any]]) 
 
 def nearest(name: str, known: Sequence[str]) -> str | None:
     """The known name that is most like `name`; None where none is alike."""
+    import difflib  # only mistakes need it
+
     return next(iter(difflib.get_close_matches(name, known, 1)), None)

@@ -40,7 +40,7 @@ def outline_parallel(module: Module, target: Target) -> Module:
     functions: list[Function] = []
     taken = Names(function.name for function in module.functions)
     for function in module.functions:
-        if any(isinstance(s, For) and s.kind == "parallel" for s in walk_statements(function.body)):
+        if has_parallel_loops(function):
             outliner = _Outliner(function, taken)
             new = outliner.function(function)
             functions.extend([*outliner.tasks, new])
@@ -48,6 +48,11 @@ def outline_parallel(module: Module, target: Target) -> Module:
             functions.append(function)
     same = all(a is b for a, b in zip(functions, module.functions, strict=False))
     return module if same else Module(tuple(functions), module.entry)
+
+
+def has_parallel_loops(function: Function) -> bool:
+    """Whether threads would share the work of a function that is not outlined yet."""
+    return any(isinstance(s, For) and s.kind == "parallel" for s in walk_statements(function.body))
 
 
 class _Serial(Rewriter):
