@@ -121,16 +121,24 @@ MICROKERNELS: dict[str, tuple[Microkernel, ...]] = {
 """The rows of an ISA, preferred first."""
 
 
+def microkernels(a: DType, b: DType, target: Target) -> tuple[Microkernel, ...]:
+    """The rows for two operand types whose features the target has, one per instruction, preferred first."""
+    found: dict[str, Microkernel] = {}
+    for row in MICROKERNELS[target.isa]:
+        if (row.a, row.b) == (a, b) and target.has(*row.needs):
+            found.setdefault(row.instruction, row)
+    return tuple(found.values())
+
+
 def find_microkernel(
     a: DType, b: DType, target: Target, grouped: bool = True
 ) -> Microkernel | None:
-    """The first row for two operand types whose features the target has; None when there is none.
+    """The preferred row for two operand types; None when there is none.
 
     Not `grouped`: of those that take one k at a time, which read B in any layout.
     """
-    rows = (x for x in MICROKERNELS[target.isa] if (x.a, x.b) == (a, b))
-    fitting = (x for x in rows if target.has(*x.needs) and (grouped or x.k_group == 1))
-    return next(fitting, None)
+    rows = microkernels(a, b, target)
+    return next((x for x in rows if grouped or x.k_group == 1), None)
 
 
 def microkernel(a: DType, b: DType, target: Target, grouped: bool = True) -> Microkernel:

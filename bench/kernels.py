@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..base.contraction import f32_kernel
 from ..base.dtypes import F32
 from ..base.errors import UserError
 from ..base.options import CompileOptions
@@ -25,6 +26,7 @@ from ..graph_ir.passes import pipeline
 from ..graph_ir.schedule.context import LowerContext
 from ..graph_ir.schedule.matmul import matmul_schedule
 from ..graph_ir.schedule.matmul_tile import candidate_blockings
+from ..graph_ir.schedule.product import Product
 from ..runtime.executor import CompiledModel
 from .measure import Timing, interleave
 
@@ -126,14 +128,14 @@ def override(schedule: Schedule, settings: Mapping[str, int], target: Target) ->
 
 def sweep(problem: Problem, target: Target, threads: int) -> Iterator[Schedule]:
     """Every register tile that fits the register file, with the blocks worth trying for it."""
-    lanes, registers = target.lanes(F32), target.table.registers
+    lanes, registers, kernel = target.lanes(F32), target.table.registers, f32_kernel(target)
+    product = Product(problem.batch, problem.m, problem.n, problem.k, kernel, target, threads)
     for rows, vectors in itertools.product(range(1, 29), range(1, 7)):
         fits = registers // 2 <= rows * vectors <= registers - vectors - 1
         if fits and (vectors - 1) * lanes < problem.n and rows < problem.m + 4:
             tile = GemmTile(rows, vectors)
-            sizes = (problem.batch, problem.m, problem.n, problem.k)
-            for blocking in candidate_blockings(*sizes, tile, target, threads)[:6]:
-                yield _anywhere(matmul_schedule(blocking, True))
+            for blocking in candidate_blockings(product, tile)[:6]:
+                yield _anywhere(matmul_schedule(blocking, True, product.kernel))
 
 
 def trial(

@@ -1,4 +1,4 @@
-"""How a kernel runs, as a value: an algorithm and its parameters. `gemm mr=4 nv=3 mc=32 kc=512 ng=2 b=panels`.
+"""How a kernel runs, as a value: an algorithm and its parameters. `gemm mr=4 nv=3 mc=32 kc=512 ng=2 b=panels use=fma`.
 
 It is chosen by the pass `choose_schedules`, printed and parsed with the graph, and all that lowering asks. What the
 parameters mean is said by the `ScheduleSpace` of a kernel.

@@ -36,7 +36,7 @@ def convolution_function(
     """A direct convolution and the elementwise ops after it; parameters are the inputs (each once), then the output."""
     (output,) = group.outputs
     memory = {x: flat(b) for x, b in parameters(group.inputs, group.outputs).items()}
-    band, blocking = schedule.word("band"), blocking_of(schedule, ctx.target)
+    band, blocking = schedule.word("band"), blocking_of(schedule, f32_kernel(ctx.target))
     others = [o for o in group.ops if o is not op]
     reads = [x for x in memory if x not in (*op.inputs, output)]
     by_pixel = _reads_by_pixel(output, reads, others)

@@ -13,7 +13,7 @@ from ..ir.schedule import Schedule
 from ..ops.matmul import MatmulCore
 from ..rewriting.kernel_group import KernelGroup
 from ..schedule.context import LowerContext
-from ..schedule.matmul import blocking_of, matmul_kernel
+from ..schedule.matmul import blocking_of, kernel_of
 from ..templates.matmul import EpilogueValue, MatmulProblem, MatmulTemplate
 from ..templates.operand import Operand
 from ..templates.values import GroupValues, narrow, parameters
@@ -35,8 +35,8 @@ def matmul_function(
         operand_of(b, memory[b], len(batch), op.transpose_b),
         operand_of(output, memory[output], len(batch), False),
     )  # fmt: skip
-    kernel = matmul_kernel(op, ctx)
-    blocking = blocking_of(schedule, ctx.target, kernel)
+    kernel = kernel_of(schedule, op, ctx.target)
+    blocking = blocking_of(schedule, kernel)
     columns = blocking.tile.columns(ctx.target, kernel.accumulator)
     epilogue = None if output is op.outputs[0] else epilogue_value(op.outputs[0], output, memory)
     post = epilogue_names(op, group.ops)

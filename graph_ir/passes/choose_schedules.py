@@ -1,7 +1,7 @@
 """Choose how each kernel runs.
 
 before   %y = fused(%x, %w)                 as fusion and layouts left it
-after    %y = fused(%x, %w), schedule = "gemm mr=4 nv=3 mc=32 kc=512 ng=2 b=panels"
+after    %y = fused(%x, %w), schedule = "gemm mr=4 nv=3 mc=32 kc=512 ng=2 b=panels use=fma"
 Requires: the ops left are the kernels, their layouts final. Ensures: each op that may run in several ways has a
 schedule that its kernel can run with.
 

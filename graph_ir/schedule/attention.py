@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from ...base.contraction import f32_tiles
+from ...base.contraction import f32_kernel
 from ...base.dtypes import F32
 from ...base.target import GemmTile, Target
 from ..ir.schedule import Parameter, Schedule
@@ -34,7 +34,8 @@ class AttentionBlocking:
 def attention_blocking(schedule: Schedule, columns: int, target: Target) -> AttentionBlocking:
     """The blocking that a schedule says; `columns`: all there are."""
     first, second = (
-        tile_of(schedule.number(f"mr{i}"), schedule.number(f"nv{i}"), target) for i in (1, 2)
+        tile_of(schedule.number(f"mr{i}"), schedule.number(f"nv{i}"), f32_kernel(target))
+        for i in (1, 2)
     )
     if schedule.algorithm == "online_attention":
         columns = schedule.number("columns")
@@ -100,12 +101,12 @@ class AttentionSpace(ScheduleSpace):
 
     def _tiles(self, rows: int, columns: int) -> dict[str, int]:
         settings: dict[str, int] = {}
-        widths = self.fixed()
+        widths, kernel = self.fixed(), f32_kernel(self.ctx.target)
         for number, n in ((1, columns), (2, self.width)):
             width = widths.get(f"nv{number}")
-            tile = pick_tile(rows, n, self.ctx.target)
+            tile = pick_tile(rows, n, self.ctx.target, kernel)
             if isinstance(width, int):
-                known = (x for x in f32_tiles(self.ctx.target) if x.vectors == width)
+                known = (x for x in kernel.tiles if x.vectors == width)
                 tile = next(known, GemmTile(1, width))
             settings |= {f"mr{number}": tile.rows, f"nv{number}": tile.vectors}
         return settings

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
 
-from ...base.contraction import f32_tiles
+from ...base.contraction import f32_kernel, f32_tiles
 from ...base.dtypes import F32
 from ...base.target import GemmTile, Target
 from ...tensor_ir.tiling import split_rows
@@ -19,9 +19,9 @@ from .matmul_tile import (
     ranked_tiles,
     rows_for,
     tile_cycles,
-    worth_threads,
 )
 from .matmul_tile import pick_blocking as pick_product_blocking
+from .product import Product, worth_threads
 
 FLAT_BANDS = ("im2col",)
 """Bands of which all pixels are one line; of others each row of the result is."""
@@ -100,16 +100,25 @@ def ranked_products(
     """
     if not g.is_product:
         return []
-    pixels, batch = math.prod(g.result), g.batch * g.groups
+    product = product_of(g, target, threads)
+    batch, outputs, pixels, kernel = product.batch, product.m, product.n, product.kernel
     copies = g.channels * pixels * 4 / target.machine.copy_bytes_per_cycle
     return [
         ConvolutionChoice(
             "product",
-            pick_product_blocking(batch, g.outputs, pixels, g.channels, tile, target, threads),
-            batch * (g.channels * product_cycles(g.outputs, pixels, tile, target) + copies),
+            pick_product_blocking(product, tile),
+            batch * (g.channels * product_cycles(outputs, pixels, tile, target, kernel) + copies),
         )
-        for tile in tiles or ranked_tiles(g.outputs, pixels, target)
+        for tile in tiles or ranked_tiles(outputs, pixels, target, kernel)
     ]
+
+
+def product_of(g: ConvolutionGeometry, target: Target, threads: int) -> Product:
+    """A convolution of single pixels as the product of weights and image."""
+    pixels = math.prod(g.result)
+    return Product(
+        g.batch * g.groups, g.outputs, pixels, g.channels, f32_kernel(target), target, threads
+    )
 
 
 def fits(g: ConvolutionGeometry, band: str) -> bool:
@@ -189,7 +198,7 @@ def _line_cycles(
     stream = (
         vectors * target.lanes(F32) * 4 / target.machine.l2_bytes_per_cycle if streamed else 0.0
     )
-    runs = split_rows(pixels, rows_for(columns, tile, target))
+    runs = split_rows(pixels, rows_for(columns, tile, target, f32_kernel(target)))
     return sum(
         count * max(tile_cycles(rows, vectors, target.machine), stream) for _, count, rows in runs
     )

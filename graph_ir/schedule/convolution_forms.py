@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+from ...base.contraction import f32_kernel
 from ...base.dtypes import F32
 from ...base.target import Target
 from ..ir.graph import GraphTensor
@@ -121,9 +122,11 @@ def _im2col_cycles(g: ConvolutionGeometry, target: Target) -> float | None:
     """The product, the copy of its right-hand side into panels, and writing and reading the im2col matrix."""
     if g.outputs < LEAST_ROWS:
         return None
-    places = math.prod(g.result)
-    product = product_cycles(g.outputs, places, pick_tile(g.outputs, places, target), target)
-    copies = (1 if g.is_product else 3) * g.terms * places * 4 / target.machine.copy_bytes_per_cycle
+    pixels = math.prod(g.result)
+    kernel = f32_kernel(target)
+    tile = pick_tile(g.outputs, pixels, target, kernel)
+    product = product_cycles(g.outputs, pixels, tile, target, kernel)
+    copies = (1 if g.is_product else 3) * g.terms * pixels * 4 / target.machine.copy_bytes_per_cycle
     stored = 0.0 if g.is_product else 2.0 * TASK_CYCLES  # separate kernels: the padding and im2col
     return g.batch * g.groups * (g.terms * product + copies) + stored
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from functools import cached_property
 
-from ...base.contraction import f32_tiles
+from ...base.contraction import f32_kernel
 from ...base.dtypes import F32
 from ...base.target import Target
 from ..ir.format import Format, channels_last, plain
@@ -22,6 +21,7 @@ from .convolution_blocking import (
     candidate_choices,
     fits,
     fits_stack,
+    product_of,
     ranked_choices,
     ranked_products,
 )
@@ -86,8 +86,8 @@ def offered(
 
     Only with panels of the width that is asked for, if any is and it can run.
     """
-    target, threads = ctx.target, ctx.options.threads
-    tiles = tuple(widths_asked(asked, f32_tiles(target), target).values())
+    target, threads, kernel = ctx.target, ctx.options.threads, f32_kernel(ctx.target)
+    tiles = tuple(widths_asked(asked, kernel.tiles, target, kernel).values())
     for some in [tiles, ()] if "nv" in asked.settings else [()]:
         found = [
             *ranked_choices(g, target, threads, LAST_BANDS, some),
@@ -157,11 +157,10 @@ class DirectSpace(ScheduleSpace):
 
     def cycles(self, schedule: Schedule) -> float:
         """What the cost model says, in the layouts the convolution has."""
-        blocking = blocking_of(schedule, self.ctx.target)
+        blocking = blocking_of(schedule, f32_kernel(self.ctx.target))
         if schedule.word("band") == "product":
-            g, threads = self.geometry, self.ctx.options.threads
-            sizes = (g.batch * g.groups, g.outputs, math.prod(g.result), g.channels)
-            return product_cycles(*sizes, blocking, self.ctx.target, threads, False)
+            product = product_of(self.geometry, self.ctx.target, self.ctx.options.threads)
+            return product_cycles(product, blocking, False)
         threads = self.ctx.options.threads
         band = schedule.word("band")
         return blocking_cycles(self.geometry, band, blocking, self.ctx.target, threads)

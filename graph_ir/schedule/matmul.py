@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from functools import cached_property
 
-from ...base.contraction import Microkernel, microkernel
+from ...base.contraction import Microkernel, microkernels
 from ...base.dtypes import F16
+from ...base.errors import UserError
 from ...base.target import GemmTile, Target
 from ..ir.format import Format, plain
 from ..ir.schedule import Parameter, Schedule
@@ -25,6 +26,7 @@ from .matmul_tile import (
     reads_in_place,
 )
 from .problem import problem_of
+from .product import Product
 from .register_tile import BLOCKING_MEANINGS, tile_fault, tile_of, widths_asked
 from .space import ScheduleSpace
 
@@ -35,20 +37,20 @@ def matmul_formats(op: MatmulCore, ctx: LowerContext) -> list[FormatChoice]:
     a, b, c = (plain(rank) for rank in ranks)
     if not op.is_tuned:
         return [FormatChoice((a, b), (c,))]
-    m, n, k = op.sizes
-    batch = math.prod(op.outputs[0].details.plain_dims[:-2])
     # Without panels the template copies B once per run, or reads it across pages: as many bytes again.
     copied = float(op.inputs[1].details.size_bytes)
-    kernel = panel_kernel(op, ctx)
+    asked = asked_settings(op, problem_of(op), ctx)
+    kernel = panel_kernel(op, ctx, asked)
     if kernel is None:
         return [FormatChoice((a, b), (c,), copied)]
-    asked = asked_settings(op, problem_of(op), ctx)
-    widths = widths_asked(asked, ranked_tiles(m, n, ctx.target, kernel), ctx.target, kernel)
+    product = product_of(op, kernel, ctx)
+    tiles = ranked_tiles(product.m, product.n, ctx.target, kernel)
+    widths = widths_asked(asked, tiles, ctx.target, kernel)
     packed = [
         FormatChoice(
             (a, panel_format(op, columns, kernel.k_group)),
             (c,),
-            batch * extra_bytes(m, n, k, tile, ctx.target, kernel),
+            extra_bytes(product, tile),
         )
         for columns, tile in widths.items()
     ]
@@ -59,29 +61,59 @@ def matmul_formats(op: MatmulCore, ctx: LowerContext) -> list[FormatChoice]:
     return by.get(str(wish), [*by["plain"], *packed])
 
 
-def panel_kernel(op: MatmulCore, ctx: LowerContext) -> Microkernel | None:
+def product_of(op: MatmulCore, kernel: Microkernel, ctx: LowerContext) -> Product:
+    """A product multiplied by a microkernel."""
+    batch = math.prod(op.outputs[0].details.plain_dims[:-2])
+    return Product(batch, *op.sizes, kernel, ctx.target, ctx.options.threads)
+
+
+def panel_kernel(op: MatmulCore, ctx: LowerContext, asked: Schedule) -> Microkernel | None:
     """The microkernel for a B in panels; None where its elements are better converted while they are packed.
 
     Groups of k must come out even, as padding may hold anything and NaN times zero is no zero.
     """
-    types = op.contraction
-    grouped = microkernel(types.a, types.b, ctx.target)
-    even = op.sizes[2] % grouped.k_group == 0 and not op.transpose_a
-    kernel = grouped if even else microkernel(types.a, types.b, ctx.target, grouped=False)
+    types, wanted = op.contraction, asked.settings.get("use")
+    known = microkernels(types.a, types.b, ctx.target)
+    known = tuple(x for x in known if x.instruction == wanted) or known
+    fitting = (
+        x for x in known if x.k_group == 1 or not (op.sizes[2] % x.k_group or op.transpose_a)
+    )
+    kernel = next(fitting, None)
+    if kernel is None or kernel.k_group > 1:
+        return kernel
     is_cheap = kernel.b != F16 or ctx.target.table.has_half_conversion
-    return kernel if is_cheap or kernel.k_group > 1 else None
+    return kernel if is_cheap else None
 
 
-def matmul_kernel(op: MatmulCore, ctx: LowerContext) -> Microkernel:
-    """The microkernel of a product, given the layout its B has: groups of k if B has them, or gets them when packed."""
+def layout_kernels(op: MatmulCore, ctx: LowerContext) -> tuple[Microkernel, ...]:
+    """The microkernels that can multiply in the layouts the operands have, the cost model's pick first.
+
+    Panels have the groups of k of one microkernel. A B that is packed while it is multiplied may be given any; one that
+    is read in place, and an A whose neighbouring k lie apart, take one k at a time.
+    """
     fmt, types = op.inputs[1].details.format, op.contraction
-    best = microkernel(types.a, types.b, ctx.target)
+    known = microkernels(types.a, types.b, ctx.target)
     if fmt.is_blocked:
-        grouped = len(fmt.blocks) - fmt.rank == 2
-    else:
-        is_packed = op.transpose_b or not reads_in_place(op.sizes[0], best.tiles[0])
-        grouped = is_packed and not op.transpose_a
-    return best if grouped else microkernel(types.a, types.b, ctx.target, grouped=False)
+        group = fmt.blocks[-1] if len(fmt.blocks) - fmt.rank == 2 else 1
+        return tuple(x for x in known if x.k_group == group)
+    if op.transpose_a:
+        return tuple(x for x in known if x.k_group == 1)
+    if not op.transpose_b and reads_in_place(op.sizes[0], known[0].tiles[0]):
+        return tuple(sorted(known, key=lambda x: x.k_group))
+    return known
+
+
+def kernel_of(schedule: Schedule, op: MatmulCore, target: Target) -> Microkernel:
+    """The microkernel that a schedule of a product names. UserError if the target has none of that name."""
+    types, wanted = op.contraction, schedule.word("use")
+    known = microkernels(types.a, types.b, target)
+    found = next((x for x in known if x.instruction == wanted), None)
+    if found is None:
+        raise UserError(
+            f"schedule of '{op.name}': use must be {' or '.join(x.instruction for x in known)} for "
+            f"{types.a} times {types.b} on {target.isa}, got '{schedule}'"
+        )
+    return found
 
 
 def panel_format(op: MatmulCore, columns: int, k_group: int = 1) -> Format:
@@ -95,20 +127,18 @@ def panel_format(op: MatmulCore, columns: int, k_group: int = 1) -> Format:
     return Format(axes, order, blocks)
 
 
-def matmul_schedule(blocking: MatmulBlocking, packed: bool) -> Schedule:
-    """A blocking as a schedule; `packed`: B lies in panels."""
+def matmul_schedule(blocking: MatmulBlocking, packed: bool, kernel: Microkernel) -> Schedule:
+    """A blocking for a microkernel as a schedule; `packed`: B lies in panels."""
     tile, b = blocking.tile, "panels" if packed else "plain"
     return Schedule.of(
         "gemm", mr=tile.rows, nv=tile.vectors, mc=blocking.m_block, kc=blocking.k_block,
-        ng=blocking.n_groups, b=b,
+        ng=blocking.n_groups, b=b, use=kernel.instruction,
     )  # fmt: skip
 
 
-def blocking_of(
-    schedule: Schedule, target: Target, kernel: Microkernel | None = None
-) -> MatmulBlocking:
-    """The blocking of a schedule of a matrix product, or a direct convolution (the f32 microkernel)."""
-    tile = tile_of(schedule.number("mr"), schedule.number("nv"), target, kernel)
+def blocking_of(schedule: Schedule, kernel: Microkernel) -> MatmulBlocking:
+    """The blocking of a schedule of a matrix product or a direct convolution."""
+    tile = tile_of(schedule.number("mr"), schedule.number("nv"), kernel)
     return MatmulBlocking(tile, *(schedule.number(name) for name in ("mc", "kc", "ng")))
 
 
@@ -116,38 +146,41 @@ class MatmulSpace(ScheduleSpace):
     """Blockings of a tuned matrix product."""
 
     algorithm = "gemm"
-    meanings = BLOCKING_MEANINGS | {"b": "panels or plain, how B lies in memory"}
-    words = ("b",)
-    leading = ("mr", "nv")
+    meanings = BLOCKING_MEANINGS | {
+        "b": "panels or plain, how B lies in memory",
+        "use": "fma, dot2 or dot4: the instruction, which takes 1, 2 or 4 neighbouring k",
+    }
+    words = ("b", "use")
+    leading = ("use", "mr", "nv")
 
     def __init__(self, op: MatmulCore, group: KernelGroup, ctx: LowerContext) -> None:
         super().__init__(op.name, problem_of(op))
         self.op = op
         self.ctx = ctx
-        self.batch = math.prod(op.outputs[0].details.plain_dims[:-2])
-        self.kernel = matmul_kernel(op, ctx)
+        self.kernels = layout_kernels(op, ctx)
 
     @cached_property
     def pick(self) -> Schedule:
         """The best blocking of the best tile that suits the layout of B."""
-        target, threads = self.ctx.target, self.ctx.options.threads
-        tile = self._tiles()[0]
-        blocking = pick_blocking(*self._sizes(), tile, target, threads, self.kernel)
-        return matmul_schedule(blocking, self._packed)
+        product = self._product(self.kernels[0])
+        blocking = pick_blocking(product, self._tiles(product)[0])
+        return matmul_schedule(blocking, self._packed, product.kernel)
 
     def ranked(self) -> list[Schedule]:
-        """Every tile that suits the layout of B, the best first, each with the blocks worth trying."""
-        target, threads = self.ctx.target, self.ctx.options.threads
+        """Every instruction and tile that suits the layout of B, the best first, each with the blocks worth trying."""
         found = [
-            matmul_schedule(blocking, self._packed)
-            for tile in self._tiles()
-            for blocking in candidate_blockings(*self._sizes(), tile, target, threads, self.kernel)
+            matmul_schedule(blocking, self._packed, product.kernel)
+            for product in map(self._product, self.kernels)
+            for tile in self._tiles(product)
+            for blocking in candidate_blockings(product, tile)
         ]
         return list(dict.fromkeys(found))
 
-    def _tiles(self) -> list[GemmTile]:
-        m, n, _ = self.op.sizes
-        tiles = ranked_tiles(m, n, self.ctx.target, self.kernel)
+    def _product(self, kernel: Microkernel) -> Product:
+        return product_of(self.op, kernel, self.ctx)
+
+    def _tiles(self, product: Product) -> list[GemmTile]:
+        tiles = ranked_tiles(product.m, product.n, product.target, product.kernel)
         if not self._packed:
             return tiles
         # A width that is not in the table was asked for.
@@ -156,10 +189,7 @@ class MatmulSpace(ScheduleSpace):
 
     def _panel_vectors(self) -> int:
         fmt = self.op.inputs[1].details.format
-        return fmt.blocks[fmt.rank] // self.ctx.target.lanes(self.kernel.accumulator)
-
-    def _sizes(self) -> tuple[int, int, int, int]:
-        return (self.batch, *self.op.sizes)
+        return fmt.blocks[fmt.rank] // self.ctx.target.lanes(self.kernels[0].accumulator)
 
     @property
     def _packed(self) -> bool:
@@ -167,17 +197,21 @@ class MatmulSpace(ScheduleSpace):
 
     def cycles(self, schedule: Schedule) -> float:
         """What the cost model says, given the layout B has."""
-        target, threads = self.ctx.target, self.ctx.options.threads
-        blocking = blocking_of(schedule, target, self.kernel)
-        sizes = self._sizes()
-        return blocking_cycles(*sizes, blocking, target, threads, self._packed, self.kernel)
+        product = self._product(kernel_of(schedule, self.op, self.ctx.target))
+        return blocking_cycles(product, blocking_of(schedule, product.kernel), self._packed)
 
     def fixed(self) -> dict[str, Parameter]:
-        """Where B lies in panels, their width."""
-        if not self._packed:
-            return {"b": "plain"}
-        return {"b": "panels", "nv": self._panel_vectors()}
+        """Where B lies in panels, their width; the instruction where the layouts leave one."""
+        fixed: dict[str, Parameter] = {"b": "plain"}
+        if self._packed:
+            fixed = {"b": "panels", "nv": self._panel_vectors()}
+        if len(self.kernels) == 1:
+            fixed["use"] = self.kernels[0].instruction
+        return fixed
 
     def fault(self, schedule: Schedule) -> str:
-        """Tiles of a size that code can be made for."""
+        """Instructions there are, and tiles of a size that code can be made for."""
+        known = [kernel.instruction for kernel in self.kernels]
+        if schedule.word("use") not in known:
+            return f"use must be {' or '.join(known)} in the layouts chosen"
         return tile_fault(schedule, self.ctx.target)

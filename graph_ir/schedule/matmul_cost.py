@@ -6,11 +6,10 @@ from __future__ import annotations
 import heapq
 import math
 
-from ...base.contraction import Microkernel, f32_kernel
 from ...base.machine import Machine
-from ...base.target import Target
 from ...tensor_ir.tiling import split_rows
-from .matmul_tile import MatmulBlocking, product_cycles, rows_for, worth_threads
+from .matmul_tile import MatmulBlocking, product_cycles, rows_for
+from .product import Product
 
 TILE_CYCLES = 30
 """Startup and end of a register tile: load and store of its accumulators, the latency of its last multiply-adds."""
@@ -19,29 +18,18 @@ MOST_TASKS = 64
 """Above this many tasks, assume perfect balance."""
 
 
-def blocking_cycles(
-    batch: int,
-    m: int,
-    n: int,
-    k: int,
-    blocking: MatmulBlocking,
-    target: Target,
-    threads: int,
-    packed: bool = True,
-    kernel: Microkernel | None = None,
-) -> float:
+def blocking_cycles(product: Product, blocking: MatmulBlocking, packed: bool = True) -> float:
     """Cycles from the start of a batched product to its end, per the model; `packed`: B lies in panels."""
-    kernel = kernel or f32_kernel(target)
-    full, rest = divmod(m, blocking.m_block)
+    full, rest = divmod(product.m, blocking.m_block)
     sizes = [blocking.m_block] * full + ([rest] if rest else [])
-    cycles = {r: _row_block_cycles(r, n, k, blocking, target, packed, kernel) for r in set(sizes)}
+    cycles = {r: _row_block_cycles(r, product, blocking, packed) for r in set(sizes)}
     blocks = [cycles[r] for r in sizes]
-    if threads == 1 or not worth_threads(batch * m * n * k, target):
-        return batch * sum(blocks)
-    panels = math.ceil(n / blocking.tile.columns(target, kernel.accumulator))
+    if product.cores == 1:
+        return product.batch * sum(blocks)
+    panels = math.ceil(product.n / product.columns(blocking.tile))
     shares = _group_shares(panels, blocking.n_groups)
-    tasks = [block * share for block in blocks for share in shares] * batch
-    return _finish(tasks, threads) + target.machine.open_cycles
+    tasks = [block * share for block in blocks for share in shares] * product.batch
+    return _finish(tasks, product.cores) + product.target.machine.open_cycles
 
 
 def _group_shares(panels: int, groups: int) -> list[float]:
@@ -60,18 +48,10 @@ def _finish(tasks: list[float], threads: int) -> float:
     return max(ends)
 
 
-def _row_block_cycles(
-    rows: int,
-    n: int,
-    k: int,
-    blocking: MatmulBlocking,
-    target: Target,
-    packed: bool,
-    kernel: Microkernel,
-) -> float:
+def _row_block_cycles(rows: int, product: Product, blocking: MatmulBlocking, packed: bool) -> float:
     """One block of rows times all of B: the slower of multiply-adds and traffic, plus what cannot overlap."""
-    tile, machine = blocking.tile, target.machine
-    columns = tile.columns(target, kernel.accumulator)
+    n, k, kernel, target = product.n, product.k, product.kernel, product.target
+    tile, machine, columns = blocking.tile, target.machine, product.columns(blocking.tile)
     k_blocks = math.ceil(k / blocking.k_block)
     height = rows_for(columns, tile, target, kernel)
     row_tiles = sum(count for _, count, _ in split_rows(rows, height))

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from ...base.contraction import Microkernel, f32_kernel
+from ...base.contraction import Microkernel
 from ...base.machine import Machine
 from ...base.target import GemmTile, Target
 from ...tensor_ir.tiling import k_splits, split_rows
+from .product import Product
 
 
 def tile_cycles(rows: int, vectors: int, machine: Machine) -> float:
@@ -20,14 +21,11 @@ def tile_cycles(rows: int, vectors: int, machine: Machine) -> float:
     )
 
 
-def rows_for(
-    columns: int, tile: GemmTile, target: Target, kernel: Microkernel | None = None
-) -> int:
+def rows_for(columns: int, tile: GemmTile, target: Target, kernel: Microkernel) -> int:
     """Tile height for a panel of which only `columns` are used: narrower tiles of the table are taller.
 
     A last panel of one vector with four rows at a time would have too few accumulators.
     """
-    kernel = kernel or f32_kernel(target)
     vectors = math.ceil(columns / target.lanes(kernel.accumulator))
     if vectors >= tile.vectors:
         return tile.rows
@@ -35,14 +33,8 @@ def rows_for(
     return max([tile.rows, *heights])
 
 
-def product_cycles(
-    m: int, n: int, tile: GemmTile, target: Target, kernel: Microkernel | None = None
-) -> float:
-    """Cycles of one k, or group of k, of the whole m x n product cut into `tile`s, per the model; lower is better.
-
-    `kernel` is the row of the microkernel table, here and below; without one, that of f32.
-    """
-    kernel = kernel or f32_kernel(target)
+def product_cycles(m: int, n: int, tile: GemmTile, target: Target, kernel: Microkernel) -> float:
+    """Cycles of one k, or group of k, of the whole m x n product cut into `tile`s, per the model; lower is better."""
     lanes = target.lanes(kernel.accumulator)
     panels, rest = divmod(n, tile.vectors * lanes)
     widths = [(tile.vectors * lanes, panels), (rest, 1 if rest else 0)]
@@ -57,11 +49,8 @@ def product_cycles(
     return cycles / (tile.efficiency if panels else 1.0)
 
 
-def ranked_tiles(
-    m: int, n: int, target: Target, kernel: Microkernel | None = None
-) -> list[GemmTile]:
-    """The tiles of the ISA's table, least waste on an m x n product first; of equal ones the narrowest panel."""
-    kernel = kernel or f32_kernel(target)
+def ranked_tiles(m: int, n: int, target: Target, kernel: Microkernel) -> list[GemmTile]:
+    """The tiles of a microkernel, least waste on an m x n product first; of equal ones the narrowest panel."""
 
     def cost(tile: GemmTile) -> tuple[float, int]:
         return product_cycles(m, n, tile, target, kernel), tile.vectors
@@ -69,29 +58,23 @@ def ranked_tiles(
     return sorted(kernel.tiles, key=cost)
 
 
-def pick_tile(m: int, n: int, target: Target, kernel: Microkernel | None = None) -> GemmTile:
+def pick_tile(m: int, n: int, target: Target, kernel: Microkernel) -> GemmTile:
     """The tile with the least waste on an m x n product."""
     return ranked_tiles(m, n, target, kernel)[0]
 
 
-def extra_bytes(
-    m: int, n: int, k: int, tile: GemmTile, target: Target, kernel: Microkernel | None = None
-) -> float:
-    """The time a tile loses against the best one on m x n x k, as bytes that could be moved meanwhile."""
-    kernel = kernel or f32_kernel(target)
+def extra_bytes(product: Product, tile: GemmTile) -> float:
+    """The time a tile loses against the best one on all products of a batch, as bytes that could be moved meanwhile."""
+    m, n, target, kernel = product.m, product.n, product.target, product.kernel
     best = product_cycles(m, n, pick_tile(m, n, target, kernel), target, kernel)
     more = product_cycles(m, n, tile, target, kernel) - best
-    return math.ceil(k / kernel.k_group) * more * target.machine.shared_bytes_per_cycle
+    groups = math.ceil(product.k / kernel.k_group)
+    return product.batch * (groups * more * target.machine.shared_bytes_per_cycle)
 
 
 def reads_in_place(rows: int, tile: GemmTile) -> bool:
     """Whether so few rows share a row-major B that copying it into panels costs more than cache and page misses."""
     return rows <= 4 * tile.rows
-
-
-def worth_threads(multiply_adds: int, target: Target) -> bool:
-    """Whether a product is large enough for several threads: below, waking them costs more than it saves."""
-    return multiply_adds >= target.machine.parallel_multiply_adds
 
 
 @dataclass(frozen=True)
@@ -108,63 +91,43 @@ class MatmulBlocking:
         return f"mr{self.tile.rows}nv{self.tile.vectors} mc{self.m_block} kc{self.k_block} ng{self.n_groups}"
 
 
-def pick_blocking(
-    batch: int,
-    m: int,
-    n: int,
-    k: int,
-    tile: GemmTile,
-    target: Target,
-    threads: int,
-    kernel: Microkernel | None = None,
-) -> MatmulBlocking:
+def pick_blocking(product: Product, tile: GemmTile) -> MatmulBlocking:
     """Blocks from the cache sizes: a panel of B takes an eighth of L2 at most; a block of A may fill it.
 
     Threads split the rows, or the panels if B is the larger side: the other operand is read by each of them.
     """
-    if not worth_threads(batch * m * n * k, target):
-        threads = 1
-    kernel = kernel or f32_kernel(target)
-    columns = tile.columns(target, kernel.accumulator)
-    deepest = max(64, target.l2_bytes // 8 // (columns * kernel.b.size))
+    m, n, k, threads = product.m, product.n, product.k, product.cores
+    kernel, l2_bytes = product.kernel, product.target.l2_bytes
+    columns = product.columns(tile)
+    deepest = max(64, l2_bytes // 8 // (columns * kernel.b.size))
     k_block = _round_up(math.ceil(k / math.ceil(k / deepest)), kernel.k_group)
     # What is converted is converted once for all panels, so that a block of A is as deep as k.
     a_bytes = k * kernel.accumulator.size if kernel.converts_a else k_block * kernel.a.size
-    most_rows = max(1, target.l2_bytes // (a_bytes * tile.rows)) * tile.rows
+    most_rows = max(1, l2_bytes // (a_bytes * tile.rows)) * tile.rows
     wanted = math.ceil(m / most_rows)
     panels = math.ceil(n / columns)
     n_groups = 1
-    if batch % threads:
+    if product.batch % threads:
         if m < n and panels >= 4 * threads:
             n_groups = threads
         else:  # equally many blocks per thread, unless tiles would become too low
             wanted = max(wanted, min(_round_up(wanted, threads), math.ceil(m / (2 * tile.rows))))
     m_block = math.ceil(m / wanted)
-    tasks = batch * wanted * n_groups
+    tasks = product.batch * wanted * n_groups
     if tasks < threads:
         n_groups = min(panels, math.ceil(threads / tasks))
     return MatmulBlocking(tile, m_block, k_block, n_groups)
 
 
-def candidate_blockings(
-    batch: int,
-    m: int,
-    n: int,
-    k: int,
-    tile: GemmTile,
-    target: Target,
-    threads: int,
-    kernel: Microkernel | None = None,
-) -> list[MatmulBlocking]:
+def candidate_blockings(product: Product, tile: GemmTile) -> list[MatmulBlocking]:
     """Blockings worth trying for one tile: the model's pick first, then other block sizes of k and m."""
-    kernel = kernel or f32_kernel(target)
-    pick = pick_blocking(batch, m, n, k, tile, target, threads, kernel)
-    k_blocks = {pick.k_block, *(min(k, size) for size in (128, 256, 512, 1024))}
+    pick, threads, m = pick_blocking(product, tile), product.cores, product.m
+    k_blocks = {pick.k_block, *(min(product.k, size) for size in (128, 256, 512, 1024))}
     m_blocks = {pick.m_block, *(min(m, tile.rows * tiles) for tiles in (1, 4, 16, 32))}
     groups = [pick.n_groups]
-    if threads > 1 and worth_threads(batch * m * n * k, target):
+    if threads > 1:
         m_blocks |= {math.ceil(m / threads), math.ceil(m / (2 * threads))}
-        groups += [1, min(threads, math.ceil(n / tile.columns(target, kernel.accumulator)))]
+        groups += [1, min(threads, math.ceil(product.n / product.columns(tile)))]
     others = [
         MatmulBlocking(tile, m_block, k_block, n_groups)
         for n_groups in dict.fromkeys(groups)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...base.contraction import Microkernel, f32_kernel
+from ...base.contraction import Microkernel
 from ...base.target import GemmTile, Target
 from ..ir.schedule import Schedule
 
@@ -20,10 +20,9 @@ MOST_ACCUMULATORS = 4
 """Times the registers that a tile may ask for: it would spill, but can be looked at."""
 
 
-def tile_of(rows: int, vectors: int, target: Target, kernel: Microkernel | None = None) -> GemmTile:
-    """The tile of the microkernel's table (default: f32), with its efficiency, or one that it does not have."""
-    tiles = (kernel or f32_kernel(target)).tiles
-    known = (tile for tile in tiles if (tile.rows, tile.vectors) == (rows, vectors))
+def tile_of(rows: int, vectors: int, kernel: Microkernel) -> GemmTile:
+    """The tile of the microkernel's table, with its efficiency, or one that it does not have."""
+    known = (tile for tile in kernel.tiles if (tile.rows, tile.vectors) == (rows, vectors))
     return next(known, GemmTile(rows, vectors))
 
 
@@ -35,14 +34,13 @@ def tile_fault(schedule: Schedule, target: Target) -> str:
 
 
 def widths_asked(
-    asked: Schedule, tiles: Sequence[GemmTile], target: Target, kernel: Microkernel | None = None
+    asked: Schedule, tiles: Sequence[GemmTile], target: Target, kernel: Microkernel
 ) -> dict[int, GemmTile]:
     """Widths of panels, in columns, that suit what was asked for, each with a tile of that width: the best first."""
-    kernel = kernel or f32_kernel(target)
     rows, vectors = asked.settings.get("mr"), asked.settings.get("nv")
     if isinstance(vectors, int) and 0 < vectors <= target.table.registers:
         height = rows if isinstance(rows, int) and rows > 0 else 1
-        wide = tile_of(height, vectors, target, kernel)
+        wide = tile_of(height, vectors, kernel)
         tiles = [next((x for x in tiles if x.vectors == vectors), wide)]
     elif isinstance(rows, int):
         tiles = [x for x in tiles if x.rows == rows] or tiles

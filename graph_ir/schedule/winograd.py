@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from ...base.contraction import f32_tiles
+from ...base.contraction import f32_kernel, f32_tiles
 from ...base.dtypes import F32
 from ...base.target import Target
 from ..ir.format import Format, channels_last, plain
@@ -99,7 +99,7 @@ class WinogradSpace(ScheduleSpace):
         tiles = [x for x in f32_tiles(target) if x.vectors == vectors]
         return [
             blocking
-            for tile in tiles or [tile_of(1, vectors, target)]
+            for tile in tiles or [tile_of(1, vectors, f32_kernel(target))]
             for blocking in candidate_blockings(
                 self.geometry, self.op.form, tile, target, self.ctx.options.threads
             )
@@ -131,6 +131,6 @@ class WinogradSpace(ScheduleSpace):
 
 def winograd_blocking(schedule: Schedule, form: WinogradForm, target: Target) -> WinogradBlocking:
     """The blocking that a schedule says."""
-    tile = tile_of(schedule.number("mr"), schedule.number("nv"), target)
+    tile = tile_of(schedule.number("mr"), schedule.number("nv"), f32_kernel(target))
     sizes = (schedule.number(name) for name in ("tiles", "nc", "ng"))
     return WinogradBlocking(form, tile, *sizes)

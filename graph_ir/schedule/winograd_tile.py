@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from functools import lru_cache
 
-from ...base.contraction import f32_tiles
+from ...base.contraction import f32_kernel, f32_tiles
 from ...base.dtypes import F32
 from ...base.target import GemmTile, Target
 from ..ops.winograd_form import WinogradForm
@@ -84,7 +84,8 @@ def blocking_cycles(
     """
     points, panels = b.form.products, math.ceil(g.outputs / b.tile.columns(target))
     columns = math.ceil(panels / b.groups) * b.tile.columns(target)
-    product = points * g.channels * product_cycles(b.block, min(columns, g.outputs), b.tile, target)
+    kernel, outputs = f32_kernel(target), min(columns, g.outputs)
+    product = points * g.channels * product_cycles(b.block, outputs, b.tile, target, kernel)
     streamed = points * 4 * g.channels * columns
     if b.local_bytes(g, target) > target.l2_bytes * 3 // 4:
         chunks = math.ceil(panels / b.groups / b.chunk)

@@ -17,6 +17,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from ...base.contraction import f32_kernel
 from ...base.dtypes import F32, DType
 from ...base.target import GemmTile, Target
 from ...tensor_ir import builder as t
@@ -38,7 +39,8 @@ from ...tensor_ir.nodes import (
 )
 from ..ir.computation import Index
 from ..schedule.attention import AttentionBlocking
-from ..schedule.matmul_tile import rows_for, worth_threads
+from ..schedule.matmul_tile import rows_for
+from ..schedule.product import worth_threads
 from .matmul import EpilogueValue, make_epilogue, nested
 from .operand import Operand, offset_of
 from .packing import pack_panels
@@ -192,7 +194,7 @@ class AttentionTemplate:
         place = Slice(b.buffer, (offset_of(b, self.batch_vars, t.mul(panel, b.row)),))
         return Brgemm(
             c, a, place, m, n, k, 1, 0, a_strides.row, a_strides.col, 0, b.panel, c_row, False, b.panel,
-            epilogue, min(self.block, rows_for(n, tile, self.target)), prefetch,
+            epilogue, min(self.block, rows_for(n, tile, self.target, f32_kernel(self.target))), prefetch,
         )  # fmt: skip
 
     def _prefetch_hints(

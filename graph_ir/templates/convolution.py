@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from ...base.contraction import f32_kernel
 from ...base.dtypes import F32
 from ...base.target import Target
 from ...tensor_ir import builder as t
@@ -38,7 +39,8 @@ from ...tensor_ir.nodes import (
 )
 from ..schedule.convolution_blocking import FLAT_BANDS
 from ..schedule.convolution_geometry import ConvolutionGeometry
-from ..schedule.matmul_tile import MatmulBlocking, rows_for, worth_threads
+from ..schedule.matmul_tile import MatmulBlocking, rows_for
+from ..schedule.product import worth_threads
 from .convolution_band import BANDS, Band, ImageOperand, Step
 from .matmul import EpilogueValue, make_epilogue
 
@@ -159,11 +161,12 @@ class ConvolutionTemplate:
         if is_last and self.epilogue:
             first = t.add(t.mul(self.group, g.outputs), output)
             epilogue = make_epilogue(self._indexed(row), (), t.as_expr(0), first)
+        height = rows_for(columns, self.blocking.tile, self.target, f32_kernel(self.target))
         return Brgemm(
             Slice(out.buffer, (place,)), a, self._weights(panel, step), pixels, columns, step.k,
             step.batch, step.a_batch, self.band.pixel, self.band.term, step.b_batch * self.columns,
             self.columns, out.column, accumulate, self.columns, epilogue,
-            min(pixels, rows_for(columns, self.blocking.tile, self.target)), self._prefetch_hints(panel, line, step),
+            min(pixels, height), self._prefetch_hints(panel, line, step),
         )  # fmt: skip
 
     def _prefetch_hints(self, panel: Expr, line: Expr, step: Step) -> tuple[PrefetchHint, ...]:

@@ -40,7 +40,8 @@ from ...tensor_ir.nodes import (
     Var,
 )
 from ..ir.computation import Index
-from ..schedule.matmul_tile import MatmulBlocking, reads_in_place, rows_for, worth_threads
+from ..schedule.matmul_tile import MatmulBlocking, reads_in_place, rows_for
+from ..schedule.product import worth_threads
 from .operand import Operand, offset_of
 from .packing import convert_rows, loop, pack_groups, pack_panels
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import math
 
+from ...base.contraction import f32_kernel
 from ...base.dtypes import F32
 from ...base.target import GemmTile, Target
 from ...tensor_ir import builder as t
@@ -41,7 +42,8 @@ from ...tensor_ir.nodes import (
     Var,
 )
 from ..schedule.attention import AttentionBlocking
-from ..schedule.matmul_tile import rows_for, worth_threads
+from ..schedule.matmul_tile import rows_for
+from ..schedule.product import worth_threads
 from .attention import AttentionProblem, over_panels
 from .matmul import EpilogueValue, make_epilogue, nested
 from .operand import offset_of
@@ -139,7 +141,8 @@ class OnlineAttention:
         ]
 
     def _height(self, product: int, n: int) -> int:
-        return min(self.block, rows_for(n, self.tiles[product], self.target))
+        kernel = f32_kernel(self.target)
+        return min(self.block, rows_for(n, self.tiles[product], self.target, kernel))
 
     def _rescale(self, rows: int, columns: int) -> For:
         """Update each row's maximum, and rescale partial sums to the new maximum.

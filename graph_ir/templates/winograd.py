@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from ...base.contraction import f32_kernel
 from ...base.dtypes import F32
 from ...base.target import Target
 from ...tensor_ir import builder as t
@@ -197,7 +198,9 @@ class WinogradTemplate:
             b_row=self.panel,
             c_row=m.row,
             n_padded=self.panel,
-            tile_rows=min(self.total, rows_for(n, self.blocking.tile, self.target)),
+            tile_rows=min(
+                self.total, rows_for(n, self.blocking.tile, self.target, f32_kernel(self.target))
+            ),
             prefetch=prefetch if self.is_far else (),
         )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from graphc.base.contraction import f32_kernel
 from graphc.base.dtypes import F32
 from graphc.base.machine import ZEN5
 from graphc.base.options import CompileOptions
@@ -12,7 +13,8 @@ from graphc.graph_ir.ir.graph import Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.schedule.context import LowerContext
 from graphc.graph_ir.schedule.matmul_cost import blocking_cycles
-from graphc.graph_ir.schedule.matmul_tile import pick_blocking, product_cycles, worth_threads
+from graphc.graph_ir.schedule.matmul_tile import pick_blocking, product_cycles
+from graphc.graph_ir.schedule.product import Product, worth_threads
 from graphc.graph_ir.schedule.spaces import space_of
 
 TILE = GemmTile(8, 3)
@@ -21,10 +23,13 @@ TILE = GemmTile(8, 3)
 def test_cost_models_follow_the_machine_of_the_target() -> None:
     zen5 = Target("avx512")
     one_port = replace(zen5, machine=replace(ZEN5, fma_per_cycle=1))
-    assert product_cycles(64, 96, TILE, one_port) == 2 * product_cycles(64, 96, TILE, zen5)
+    kernel = f32_kernel(zen5)
+    slower, faster = (product_cycles(64, 96, TILE, x, kernel) for x in (one_port, zen5))
+    assert slower == 2 * faster
     slow = replace(zen5, machine=replace(ZEN5, shared_bytes_per_cycle=0.1))
-    blocking = pick_blocking(1, 8, 4096, 4096, TILE, zen5, 1)
-    costs = [blocking_cycles(1, 8, 4096, 4096, blocking, x, 1) for x in (zen5, slow)]
+    products = [Product(1, 8, 4096, 4096, kernel, x) for x in (zen5, slow)]
+    blocking = pick_blocking(products[0], TILE)
+    costs = [blocking_cycles(product, blocking) for product in products]
     assert costs[1] > 10 * costs[0]
 
 

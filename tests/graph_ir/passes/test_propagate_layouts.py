@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from graphc.base.contraction import f32_tiles
+from graphc.base.contraction import f32_kernel, f32_tiles
 from graphc.base.dtypes import F32
 from graphc.graph_ir.ir.format import Format, parse_format
 from graphc.graph_ir.ir.graph import Graph, GraphTensor
@@ -47,7 +47,7 @@ def layouts(graph: Graph) -> dict[str, str]:
 def panels_for(m: int, n: int, ctx: LowerContext | None = None) -> str:
     """The layout of B for the tile that wastes least on m x n."""
     target = (ctx or context()).target
-    return f"NK{pick_tile(m, n, target).columns(target)}n"
+    return f"NK{pick_tile(m, n, target, f32_kernel(target)).columns(target)}n"
 
 
 def test_constant_weights_lie_in_panels_after_folding() -> None:

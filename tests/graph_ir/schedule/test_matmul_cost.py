@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from graphc.base.contraction import f32_kernel
 from graphc.base.machine import ZEN5
 from graphc.base.target import GemmTile, Target
 from graphc.graph_ir.schedule.matmul_cost import blocking_cycles
 from graphc.graph_ir.schedule.matmul_tile import MatmulBlocking, product_cycles
+from graphc.graph_ir.schedule.product import Product
 
 AVX512 = Target("avx512", l1_bytes=48 << 10, l2_bytes=1 << 20)
 TALL, WIDE = GemmTile(14, 2), GemmTile(8, 3)
@@ -19,11 +21,12 @@ def cycles(
     threads: int = 1,
     packed: bool = True,
 ) -> float:
-    return blocking_cycles(*sizes, blocking, AVX512, threads, packed)
+    product = Product(*sizes, f32_kernel(AVX512), AVX512, threads)
+    return blocking_cycles(product, blocking, packed)
 
 
 def test_a_large_product_takes_its_multiply_adds() -> None:
-    work = 512 * product_cycles(480, 480, WIDE, AVX512)
+    work = 512 * product_cycles(480, 480, WIDE, AVX512, f32_kernel(AVX512))
     assert work <= cycles((1, 480, 480, 512), MatmulBlocking(WIDE, 480, 512, 1)) < 1.1 * work
 
 

@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from graphc.base.contraction import f32_tiles
-from graphc.base.target import Target
+from graphc.base.contraction import f32_kernel
+from graphc.base.target import GemmTile, Target
 from graphc.graph_ir.schedule.matmul_tile import (
     candidate_blockings,
     extra_bytes,
@@ -13,9 +13,18 @@ from graphc.graph_ir.schedule.matmul_tile import (
     pick_tile,
     product_cycles,
 )
+from graphc.graph_ir.schedule.product import Product
 from graphc.tensor_ir.tiling import k_splits, split_rows
 
 AVX2, AVX512 = Target("avx2"), Target("avx512")
+
+
+def f32(batch: int, m: int, n: int, k: int, target: Target, threads: int = 1) -> Product:
+    return Product(batch, m, n, k, f32_kernel(target), target, threads)
+
+
+def best_tile(product: Product) -> GemmTile:
+    return pick_tile(product.m, product.n, product.target, product.kernel)
 
 
 @pytest.mark.parametrize("rows", [1, 4, 6, 14])
@@ -38,39 +47,38 @@ def test_small_tiles_split_k() -> None:
 
 
 def test_narrow_products_take_the_narrow_tile() -> None:
-    assert pick_tile(128, 7, AVX2).columns(AVX2) == 8
-    assert pick_tile(1024, 1024, AVX512).columns(AVX512) >= 32
+    assert best_tile(f32(1, 128, 7, 1, AVX2)).columns(AVX2) == 8
+    assert best_tile(f32(1, 1024, 1024, 1, AVX512)).columns(AVX512) >= 32
 
 
 def test_the_best_tile_costs_nothing_extra() -> None:
-    for tile in f32_tiles(AVX2):
-        extra = extra_bytes(100, 100, 10, tile, AVX2)
-        assert (extra == 0) == (
-            product_cycles(100, 100, tile, AVX2)
-            == product_cycles(100, 100, pick_tile(100, 100, AVX2), AVX2)
-        )
+    product = f32(1, 100, 100, 10, AVX2)
+    cycles = [product_cycles(100, 100, tile, AVX2, product.kernel) for tile in product.kernel.tiles]
+    for tile, its in zip(product.kernel.tiles, cycles, strict=True):
+        assert (extra_bytes(product, tile) == 0) == (its == min(cycles))
 
 
 def test_blocks_fit_the_cache_and_the_threads() -> None:
-    tile = pick_tile(1024, 1024, AVX2)
-    blocking = pick_blocking(1, 1024, 1024, 8192, tile, AVX2, 1)
+    product = f32(1, 1024, 1024, 8192, AVX2)
+    tile = best_tile(product)
+    blocking = pick_blocking(product, tile)
     assert blocking.k_block * tile.columns(AVX2) * 4 <= AVX2.l2_bytes // 4
     rounded = tile.rows - 1  # whole register tiles
     assert (blocking.m_block - rounded) * blocking.k_block * 4 <= AVX2.l2_bytes
-    skinny = pick_blocking(1, 4, 1024, 64, tile, AVX2, 2)
+    skinny = pick_blocking(f32(1, 4, 1024, 64, AVX2, 2), tile)
     assert skinny.n_groups == 2, "one block of rows: the panels are split instead"
 
 
 def test_candidates_start_with_the_pick_and_do_not_repeat() -> None:
-    tile = pick_tile(64, 64, AVX2)
-    found = candidate_blockings(1, 64, 64, 300, tile, AVX2, 1)
-    assert found[0] == pick_blocking(1, 64, 64, 300, tile, AVX2, 1)
+    product = f32(1, 64, 64, 300, AVX2)
+    found = candidate_blockings(product, best_tile(product))
+    assert found[0] == pick_blocking(product, best_tile(product))
     assert len(set(found)) == len(found) > 3
 
 
 def test_two_threads_have_halves_to_choose() -> None:
-    tile = pick_tile(32, 256, AVX512)
-    found = candidate_blockings(1, 32, 256, 512, tile, AVX512, 2)
+    product = f32(1, 32, 256, 512, AVX512, 2)
+    found = candidate_blockings(product, best_tile(product))
     assert {16, 32} <= {blocking.m_block for blocking in found}
     assert {1, 2} == {blocking.n_groups for blocking in found}
 
@@ -78,14 +86,13 @@ def test_two_threads_have_halves_to_choose() -> None:
 @pytest.mark.parametrize("sizes", [(512, 1024, 1024), (1024, 1024, 1024), (2048, 2048, 2048)])
 @pytest.mark.parametrize("threads", [2, 3, 4])
 def test_threads_get_equal_shares(sizes: tuple[int, int, int], threads: int) -> None:
-    m, n, k = sizes
-    target = Target("avx512", l2_bytes=1 << 20)
-    blocking = pick_blocking(1, m, n, k, pick_tile(m, n, target), target, threads)
-    assert math.ceil(m / blocking.m_block) * blocking.n_groups % threads == 0
+    product = f32(1, *sizes, Target("avx512", l2_bytes=1 << 20), threads)
+    blocking = pick_blocking(product, best_tile(product))
+    assert math.ceil(product.m / blocking.m_block) * blocking.n_groups % threads == 0
 
 
 def test_few_rows_are_not_shared_but_the_panels_are() -> None:
     """Threads that share rows read all of B each."""
-    target = Target("avx512", l2_bytes=1 << 20)
-    blocking = pick_blocking(1, 32, 1024, 1024, pick_tile(32, 1024, target), target, 2)
+    product = f32(1, 32, 1024, 1024, Target("avx512", l2_bytes=1 << 20), 2)
+    blocking = pick_blocking(product, best_tile(product))
     assert (blocking.m_block, blocking.n_groups) == (32, 2)

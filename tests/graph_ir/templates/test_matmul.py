@@ -12,8 +12,8 @@ from graphc.graph_ir.ir.schedule import Schedule, parse_schedule
 from graphc.graph_ir.ops.matmul import MatmulCore
 from graphc.graph_ir.rewriting.kernel_group import group_of
 from graphc.graph_ir.schedule.matmul import MatmulSpace
-from graphc.graph_ir.schedule.matmul_tile import worth_threads
 from graphc.graph_ir.schedule.problem import problem_of
+from graphc.graph_ir.schedule.product import worth_threads
 from graphc.tensor_ir.nodes import Brgemm, For
 from graphc.tensor_ir.visitor import walk
 from support.compiled import graph_of_op, run_native

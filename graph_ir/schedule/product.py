@@ -1,0 +1,40 @@
+"""A batched matrix product on a machine: all that its cost model and its blockings depend on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...base.contraction import Microkernel
+from ...base.target import GemmTile, Target
+
+
+@dataclass(frozen=True)
+class Product:
+    """`batch` products of m x k by k x n, the microkernel that multiplies them, and the cores that may share them."""
+
+    batch: int
+    m: int
+    n: int
+    k: int
+    kernel: Microkernel
+    target: Target
+    threads: int = 1
+
+    @property
+    def multiply_adds(self) -> int:
+        """Multiply-adds of the whole batch."""
+        return self.batch * self.m * self.n * self.k
+
+    @property
+    def cores(self) -> int:
+        """Threads that share it: one where waking others costs more than it saves."""
+        return self.threads if worth_threads(self.multiply_adds, self.target) else 1
+
+    def columns(self, tile: GemmTile) -> int:
+        """Columns of a register tile, and of a panel of B."""
+        return tile.columns(self.target, self.kernel.accumulator)
+
+
+def worth_threads(multiply_adds: int, target: Target) -> bool:
+    """Whether a product is large enough for several threads: below, waking them costs more than it saves."""
+    return multiply_adds >= target.machine.parallel_multiply_adds
