@@ -1,49 +1,71 @@
-"""Parses attribute values by attribute name; values of unknown attributes are kept as text."""
+"""Values of attributes: one table says what each looks like in the text; values of unknown attributes are kept as
+text."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
-from .lexer import Lexer
-from .syntax import (
-    Attribute,
-    Called,
-    DimLabels,
-    Padding,
-    PadRange,
-    Raw,
-    SliceRange,
-    Slices,
-    Window,
-    WindowDimension,
-    Word,
-)
+from ...base.errors import UserError
+from .lexer import COMMENT, Lexer, to_integer
+from .syntax import Attribute, Called, DimLabels, PadRange, Raw, SliceRange, WindowDimension, Word
 
-_INT_LIST = re.compile(r"[ \t]*+\{[ \t]*+((?:-?[0-9]{1,18}(?![0-9])[ ,\t]*+)*+)\}", re.ASCII)
+
+@dataclass(frozen=True)
+class _Kind:
+    """What some attributes hold: `pattern` matches the text, `convert` gives the value or raises UserError."""
+
+    what: str
+    pattern: re.Pattern[str]
+    convert: Callable[[str], Attribute]
+
+
+_LOOSE = re.compile(r'(?:"(?:[^"\\]++|\\.)*+"|[^,(){}\[\]\n"])++', re.DOTALL)
+_NUMBER = re.compile(r"-?[0-9]++", re.ASCII)
+_RANGE = re.compile(r"\[([^\[\]]*+)\]")
+_FIELD = re.compile(r"([A-Za-z_]\w*+)=([-0-9x_]*+)", re.ASCII)
+_NAME = re.compile(r"[A-Za-z0-9_.-]++", re.ASCII)
+_ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{1,2}|[0-7]{1,3}|.)", re.DOTALL)
+_PLAIN_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
 _WINDOW_FIELDS = {
-    "size": "size",
-    "stride": "stride",
-    "lhs_dilate": "base_dilation",
-    "rhs_dilate": "window_dilation",
-    "rhs_reversal": "reversal",
+    "size": ("size",),
+    "stride": ("stride",),
+    "pad": ("low", "high"),
+    "lhs_dilate": ("base_dilation",),
+    "rhs_dilate": ("window_dilation",),
+    "rhs_reversal": ("reversal",),
 }
 
 
-def parse_integers(lexer: Lexer) -> tuple[int, ...]:
-    """`{0,2}`; the current token is the one before the brace."""
-    plain = _INT_LIST.match(lexer.source, lexer.end)
-    if plain:
-        lexer.move(plain.end())
-        return tuple(map(int, plain[1].replace(",", " ").split()))
-    lexer.advance()
-    lexer.take("{", "'{' and a list of integers")
-    values: list[int] = []
-    while not lexer.accept("}"):
-        if values:
-            lexer.accept(",")
-        values.append(lexer.integer("an integer or '}'"))
-    return tuple(values)
+def parse_attribute(lexer: Lexer, name: str) -> Attribute:
+    """The value of an attribute, whose name is the current token; the token after it is current then."""
+    kind = KINDS.get(name)
+    if kind is None:
+        return parse_raw(lexer, name)
+    place = lexer.skip_blanks()
+    found = kind.pattern.match(lexer.source, place)
+    if found:
+        text, end = found[0], found.end()
+    else:
+        text, end = _without_comments(lexer, kind, place)
+    try:
+        value = kind.convert(text)
+    except UserError as error:
+        raise lexer.error(str(error), place) from error
+    lexer.move(end)
+    return value
+
+
+def _without_comments(lexer: Lexer, kind: _Kind, place: int) -> tuple[str, int]:
+    """(the text of a group, its end); it may hold comments."""
+    if lexer.source.startswith("{", place):
+        group = lexer.raw_group(place)
+        text = COMMENT.sub(" ", group)
+        if kind.pattern.fullmatch(text):
+            return text, place + len(group)
+    lexer.move(place)
+    raise lexer.expected(kind.what)
 
 
 def parse_raw(lexer: Lexer, name: str) -> Attribute:
@@ -56,158 +78,19 @@ def parse_raw(lexer: Lexer, name: str) -> Attribute:
     lexer.advance()
     if lexer.kind == "string":
         return lexer.take("string")
-    return _loose_value(lexer)
-
-
-def _loose_value(lexer: Lexer) -> Attribute:
-    first, last = lexer.start, lexer.start
-    while lexer.kind not in (",", "}", ")", "end"):
-        if last > first and "\n" in lexer.source[last : lexer.start]:
+    end = place
+    while True:
+        found = _LOOSE.match(lexer.source, end)
+        if found:
+            end = found.end()
+        elif lexer.source[end : end + 1] in ("[", "{", "("):
+            end += len(lexer.raw_group(end))
+        else:
             break
-        if lexer.kind in ("[", "{", "("):
-            lexer.move(lexer.start + len(lexer.raw_group(lexer.start)))
-            last = _before(lexer)
-        else:
-            last = lexer.end
-            lexer.advance()
-    if last == first:
+    if end == place:
         raise lexer.expected("the value of an attribute")
-    return Raw(lexer.source[first:last])
-
-
-def _before(lexer: Lexer) -> int:
-    """Where the text before the current token ends."""
-    return len(lexer.source[: lexer.start].rstrip()) if lexer.start < 64 else (
-        lexer.start - 64 + len(lexer.source[lexer.start - 64 : lexer.start].rstrip())
-    )  # fmt: skip
-
-
-def _integers(lexer: Lexer, name: str) -> Attribute:
-    return parse_integers(lexer)
-
-
-def _integer(lexer: Lexer, name: str) -> Attribute:
-    lexer.advance()
-    return lexer.integer("an integer")
-
-
-def _boolean(lexer: Lexer, name: str) -> Attribute:
-    lexer.advance()
-    if lexer.text not in ("true", "false"):
-        raise lexer.expected("true or false")
-    return lexer.take("word") == "true"
-
-
-def _number(lexer: Lexer, name: str) -> Attribute:
-    lexer.advance()
-    if lexer.kind not in ("decimal", "int") or len(lexer.text) > 400:
-        raise lexer.expected("a number")
-    value = float(lexer.text)
-    lexer.advance()
-    return value
-
-
-def _word(lexer: Lexer, name: str) -> Attribute:
-    lexer.advance()
-    return Word(lexer.take("word", "a word"))
-
-
-def _text(lexer: Lexer, name: str) -> Attribute:
-    lexer.advance()
-    return unescape(lexer.take("string", "a string in quotes"))
-
-
-def _window(lexer: Lexer, name: str) -> Attribute:
-    lexer.advance()
-    lexer.take("{")
-    fields: dict[str, list[int]] = {}
-    place = lexer.start
-    while not lexer.accept("}"):
-        lexer.accept(",")
-        key = lexer.take("attr", "a field of the window or '}'")[:-1]
-        if key == "pad":
-            pairs = _pad_ranges(lexer)
-            fields["low"], fields["high"] = [p.low for p in pairs], [p.high for p in pairs]
-        elif key in _WINDOW_FIELDS:
-            fields[_WINDOW_FIELDS[key]] = _sizes(lexer)
-        else:
-            raise lexer.error(f"a window has no field '{key}'", lexer.start)
-    counts = {len(values) for values in fields.values()}
-    if len(counts) > 1 or (counts and "size" not in fields):
-        raise lexer.error("the fields of a window must have an entry for each axis of size=", place)
-    rank = counts.pop() if counts else 0
-    return Window(
-        tuple(WindowDimension(**{k: v[i] for k, v in fields.items()}) for i in range(rank))
-    )
-
-
-def _sizes(lexer: Lexer) -> list[int]:
-    if lexer.kind not in ("sizes", "int"):
-        raise lexer.expected("sizes such as 3x3")
-    values = [lexer.to_integer(part, lexer.start) for part in _parts(lexer, "x")]
-    lexer.advance()
-    return values
-
-
-def _parts(lexer: Lexer, by: str) -> list[str]:
-    if lexer.text[-1] in "fn":
-        raise lexer.expected("an integer")
-    return lexer.text.split(by)
-
-
-def _pad_ranges(lexer: Lexer) -> list[PadRange]:
-    if lexer.kind != "pad":
-        raise lexer.expected("padding such as 0_1x0_1")
-    ranges = [
-        PadRange(*(lexer.to_integer(number, lexer.start) for number in part.split("_")))
-        for part in lexer.text.split("x")
-    ]
-    lexer.advance()
-    return ranges
-
-
-def _padding(lexer: Lexer, name: str) -> Attribute:
-    lexer.advance()
-    if lexer.kind == "string" and lexer.text[1:-1] == "":
-        lexer.advance()
-        return Padding(())
-    return Padding(tuple(_pad_ranges(lexer)))
-
-
-def _labels(lexer: Lexer, name: str) -> Attribute:
-    lexer.advance()
-    inputs, _, output = lexer.take("labels", "labels such as b01f_01io->b01f").partition("->")
-    lhs, _, rhs = inputs.partition("_")
-    return DimLabels(lhs, rhs, output)
-
-
-def _slices(lexer: Lexer, name: str) -> Attribute:
-    lexer.advance()
-    lexer.take("{")
-    ranges: list[SliceRange] = []
-    while not lexer.accept("}"):
-        if ranges:
-            lexer.take(",")
-        lexer.take("[", "'[' of a range")
-        numbers = [lexer.integer("a start")]
-        while lexer.accept(":"):
-            numbers.append(lexer.integer("a limit or stride"))
-        if len(numbers) not in (2, 3):
-            raise lexer.expected("a range such as [0:5:2]")
-        lexer.take("]")
-        ranges.append(SliceRange(*numbers))
-    return Slices(tuple(ranges))
-
-
-def _called_list(lexer: Lexer, name: str) -> Attribute:
-    lexer.advance()
-    lexer.take("{", "'{' and names of computations")
-    names: list[Called] = []
-    while not lexer.accept("}"):
-        if names:
-            lexer.take(",")
-        names.append(Called(take_name(lexer, "the name of a computation")))
-    return tuple(names)
+    lexer.move(end)
+    return Raw(COMMENT.sub("", lexer.source[place:end]).rstrip())
 
 
 def take_name(lexer: Lexer, what: str) -> str:
@@ -223,10 +106,6 @@ def unescape(text: str) -> str:
     return _ESCAPE.sub(_character, inner) if "\\" in inner else inner
 
 
-_ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{1,2}|[0-7]{1,3}|.)", re.DOTALL)
-_PLAIN_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
-
-
 def _character(found: re.Match[str]) -> str:
     code = found[1]
     if code[0] == "x" and len(code) > 1:
@@ -236,36 +115,84 @@ def _character(found: re.Match[str]) -> str:
     return _PLAIN_ESCAPES.get(code, code)
 
 
-_NAMES_BY_KIND: dict[Callable[[Lexer, str], Attribute], str] = {
-    _integers: "dimensions lhs_batch_dims lhs_contracting_dims rhs_batch_dims rhs_contracting_dims offset_dims "
-    "collapsed_slice_dims start_index_map operand_batching_dims start_indices_batching_dims slice_sizes "
-    "update_window_dims inserted_window_dims scatter_dims_to_operand_dims input_batching_dims "
-    "scatter_indices_batching_dims dynamic_slice_sizes fft_length",
-    _integer: "iota_dimension index k feature_group_count batch_group_count index_vector_dim feature_index "
-    "exponent_bits mantissa_bits num_carries inferred_dimension",
-    _boolean: "largest is_stable indices_are_sorted unique_indices lower left_side unit_diagonal is_composite",
-    _number: "epsilon",
-    _word: "direction type kind fft_type distribution algorithm transpose_a",
-    _text: "custom_call_target",
-    _window: "window",
-    _labels: "dim_labels",
-    _slices: "slice",
-    _padding: "padding",
-    _called_list: "branch_computations called_computations",
-}  # fmt: skip
-PARSERS = {name: parse for parse, names in _NAMES_BY_KIND.items() for name in names.split()}
-"""The parser of each known attribute except computation-valued ones."""
+def _integers(text: str) -> tuple[int, ...]:
+    return tuple(to_integer(number) for number in _NUMBER.findall(text))
+
+
+def _called(text: str) -> Attribute:
+    return tuple(Called(name) for name in _NAME.findall(text))
+
+
+def _pad_ranges(text: str) -> Attribute:
+    return tuple(PadRange(*_integers(part)) for part in text.strip("\"'").split("x") if part)
+
+
+def _slices(text: str) -> Attribute:
+    return tuple(SliceRange(*_integers(part)) for part in _RANGE.findall(text))
+
+
+def _labels(text: str) -> Attribute:
+    lhs, rhs, output = text.replace("->", "_").split("_")
+    return DimLabels(lhs, rhs, output)
+
+
+def _window(text: str) -> Attribute:
+    columns: dict[str, list[int]] = {}
+    for field, value in _FIELD.findall(text):
+        if field not in _WINDOW_FIELDS:
+            raise UserError(f"a window has no field '{field}'")
+        entries = [_integers(part) for part in value.split("x")]
+        names = _WINDOW_FIELDS[field]
+        if any(len(entry) != len(names) for entry in entries):
+            raise UserError(f"a window's {field} must be such as {_SAMPLE[field]}, got {value}")
+        columns.update((name, [e[i] for e in entries]) for i, name in enumerate(names))
+    counts = {len(column) for column in columns.values()}
+    if len(counts) > 1 or (counts and "size" not in columns):
+        raise UserError("the fields of a window must have an entry for each axis of size=")
+    rows = zip(*columns.values(), strict=True)
+    return tuple(WindowDimension(**dict(zip(columns, row, strict=True))) for row in rows)
+
+
+_SAMPLE = {field: "3x3" if field != "pad" else "1_1x0_1" for field in _WINDOW_FIELDS}
+
+_N = r"-?[0-9]++"
+_EDGES = rf"{_N}_{_N}(?:_{_N})?"
+
+
+def _kinds() -> Iterator[tuple[str, _Kind]]:
+    table: tuple[tuple[str, str, Callable[[str], Attribute], str], ...] = (
+        ("a list of integers such as {0,2}", rf"\{{(?:[\s,]*+{_N})*+[\s,]*+\}}", _integers,
+         "dimensions lhs_batch_dims lhs_contracting_dims rhs_batch_dims rhs_contracting_dims offset_dims "
+         "collapsed_slice_dims start_index_map operand_batching_dims start_indices_batching_dims slice_sizes "
+         "update_window_dims inserted_window_dims scatter_dims_to_operand_dims input_batching_dims "
+         "scatter_indices_batching_dims dynamic_slice_sizes fft_length"),
+        ("an integer", _N, to_integer,
+         "iota_dimension index k feature_group_count batch_group_count index_vector_dim feature_index "
+         "exponent_bits mantissa_bits num_carries inferred_dimension"),
+        ("true or false", r"(?:true|false)\b", "true".__eq__,
+         "largest is_stable indices_are_sorted unique_indices lower left_side unit_diagonal is_composite"),
+        ("a number", r"-?(?:[0-9]{1,400}\.?[0-9]{0,400}|\.[0-9]{1,400})(?:[eE][+-]?[0-9]{1,9})?", float, "epsilon"),
+        ("a word", r"[A-Za-z_][A-Za-z0-9_.-]*+", Word,
+         "direction type kind fft_type distribution algorithm transpose_a"),
+        ("a string in quotes", r'"(?:[^"\\]++|\\.)*+"|\'(?:[^\'\\]++|\\.)*+\'', unescape, "custom_call_target"),
+        ("a window such as {size=3x3 pad=1_1x0_1}", r"\{(?:[\s,]*+[A-Za-z_]\w*+=[-0-9x_]++)*+[\s,]*+\}", _window,
+         "window"),
+        ("labels such as b01f_01io->b01f", r"[0-9bf?]{2,}+_[0-9io?]{2,}+->[0-9bf?]{2,}+", _labels, "dim_labels"),
+        ("ranges such as {[0:5], [2:9:3]}", rf"\{{(?:[\s,]*+\[\s*+{_N}(?:\s*+:\s*+{_N}){{1,2}}\s*+\])*+\s*+\}}",
+         _slices, "slice"),
+        ("padding such as 0_1x0_1", rf"\"\"|{_EDGES}(?:x{_EDGES})*+", _pad_ranges, "padding"),
+        ("names of computations such as {a, b}", r"\{(?:[\s,]*+%?[A-Za-z0-9_.-]++)*+\s*+\}", _called,
+         "branch_computations called_computations"),
+    )  # fmt: skip
+    for what, pattern, convert, names in table:
+        kind = _Kind(what, re.compile(pattern, re.ASCII | re.DOTALL), convert)
+        yield from ((name, kind) for name in names.split())
+
+
+KINDS = dict(_kinds())
+"""What each known attribute holds, computation-valued ones aside."""
 
 COMPUTATION_VALUED = frozenset(
-    [
-        "to_apply",
-        "calls",
-        "condition",
-        "body",
-        "select",
-        "scatter",
-        "true_computation",
-        "false_computation",
-    ]
-)
+    ("to_apply", "calls", "condition", "body", "select", "scatter", "true_computation", "false_computation")
+)  # fmt: skip
 """Attributes that name a computation or hold one."""

@@ -7,7 +7,7 @@ from typing import Any
 from ...graph_ir.ir.graph import GraphTensor
 from .movement import pad, reverse
 from .scope import Handler, Step
-from .syntax import DimLabels, PadRange, Window, WindowDimension
+from .syntax import DimLabels, PadRange, WindowDimension
 
 
 def _convolution(step: Step) -> GraphTensor:
@@ -15,7 +15,7 @@ def _convolution(step: Step) -> GraphTensor:
     if not step.shape.size or not x.details.elements or not w.details.elements:
         return step.broadcast(step.constant(0, step.dtype), step.shape.dims)
     labels = step.typed("dim_labels", DimLabels)
-    windows = step.attribute("window", Window(())).dimensions
+    windows: tuple[WindowDimension, ...] = step.attribute("window", ())
     spatial = [str(i) for i in range(len(windows))]
     x = step.transposed(x, [labels.lhs.index(c) for c in ("b", "f", *spatial)])
     w = step.transposed(w, [labels.rhs.index(c) for c in ("o", "i", *spatial)])

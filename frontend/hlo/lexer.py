@@ -9,35 +9,32 @@ from __future__ import annotations
 
 import re
 
-from ...base.errors import GraphcError
+from ...base.errors import GraphcError, UserError
 from .syntax import Origin
 
 _TYPES = (
     r"(?:pred|bf16|f16|f32|f64|[su](?:16|32|64|[1248])|c64|c128|token|opaque"
     r"|f8e(?:5m2fnuz|5m2|4m3fnuz|4m3fn|4m3b11fnuz|4m3|3m4|8m0fnu)|f4e2m1fn|f6e2m3fn|f6e3m2fn)"
 )
-_PAD = r"-?[0-9]++_-?[0-9]++(?:_-?[0-9]++)?"
+_BLANKS = r"(?:[ \t\r\n]++|/\*(?:[^*]++|\*(?!/))*+\*/|//[^\n]*+)*+"
+_LAYOUT = rf"\{{{_BLANKS}[0-9:](?:[^{{}}]++|\{{[^{{}}]*+\}})*+\}}"
 _TOKEN = re.compile(
     rf"""
-    (?:[\ \t\r\n]++|/\*(?:[^*]++|\*(?!/))*+\*/|//[^\n]*+)*+
-    (?:(?P<shape>{_TYPES}\[[0-9,]*+\](?:\{{[0-9,]++\}})?)
-    |(?P<type>{_TYPES}(?![A-Za-z0-9_.:=-]))
-    |(?P<labels>[0-9bf?]{{2,}}+_[0-9io?]{{2,}}+->[0-9bf?]{{2,}}+)
+    {_BLANKS}
+    (?:(?P<shape>{_TYPES}{_BLANKS}\[(?:\]\{{\}}|[^\[\]{{}}()"%]*+\](?:{_BLANKS}{_LAYOUT})?))
     |(?P<word>[A-Za-z_][A-Za-z0-9_.-]*+(?![=:]))
     |(?P<attr>[A-Za-z_][A-Za-z0-9_.-]*+=)
     |(?P<label>[A-Za-z_][A-Za-z0-9_.-]*+:)
     |(?P<name>%[A-Za-z0-9_.-]++)
     |(?P<string>"(?:[^"\\]++|\\.)*+"|'(?:[^'\\]++|\\.)*+')
-    |(?P<pad>{_PAD}(?:x{_PAD})*+)
-    |(?P<sizes>[0-9]++(?:x[0-9]++)++)
-    |(?P<decimal>-?(?:[0-9]++\.[0-9]*+|\.[0-9]++)(?:[eE][+-]?[0-9]++)?|-?[0-9]++[eE][+-]?[0-9]++)
-    |(?P<int>-?[0-9]++|-(?:inf|nan))
+    |(?P<int>-?[0-9]++)
     |(?P<punct>->|<=|\.\.\.|[=,:*\#+~\[\]{{}}()?])
     |(?P<end>\Z))
     """,
     re.VERBOSE | re.ASCII | re.DOTALL,
 )
-_SKIP = re.compile(r"(?:[ \t\r\n]++|/\*(?:[^*]++|\*(?!/))*+\*/|//[^\n]*+)*+", re.ASCII | re.DOTALL)
+_SKIP = re.compile(_BLANKS)
+COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 _FLAT_BRACES = re.compile(r'\{(?:[^{}"\']++|"(?:[^"\\]++|\\.)*+")*+\}', re.DOTALL)
 _BALANCED = {
     # HLO knows both quotes, JSON only the double one.
@@ -101,7 +98,7 @@ class Lexer:
 
     def integer(self, what: str) -> int:
         """The current token as an integer. UserError for anything else, a number beyond 64 bits included."""
-        if self.kind != "int" or self.text[-1] in "fn":
+        if self.kind != "int":
             raise self.expected(what)
         value = self.to_integer(self.text, self.start)
         self.advance()
@@ -109,14 +106,10 @@ class Lexer:
 
     def to_integer(self, text: str, place: int) -> int:
         """The value of an integer's text. UserError beyond 64 bits."""
-        if len(text.lstrip("-")) > _MOST_DIGITS:
-            raise self.error(
-                f"a number must fit 64 bits, got one of {len(text.lstrip('-'))} digits", place
-            )
-        value = int(text)
-        if not -(1 << 63) <= value < 1 << 64:
-            raise self.error(f"a number must fit 64 bits, got {value}", place)
-        return value
+        try:
+            return to_integer(text)
+        except UserError as error:
+            raise self.error(str(error), place) from error
 
     def raw_group(self, place: int, rule: str = "hlo") -> str:
         """The balanced group that starts at `place` with a bracket; no token is consumed.
@@ -172,6 +165,17 @@ class Lexer:
         return self.error(
             f"no token of HLO text starts with {_shown(self.source, place, 1)}", place
         )
+
+
+def to_integer(text: str) -> int:
+    """The value of an integer's text; UserError, without a position, beyond 64 bits."""
+    digits = len(text.lstrip("-"))
+    if digits > _MOST_DIGITS:
+        raise UserError(f"a number must fit 64 bits, got one of {digits} digits")
+    value = int(text)
+    if not -(1 << 63) <= value < 1 << 64:
+        raise UserError(f"a number must fit 64 bits, got {value}")
+    return value
 
 
 def _shown(source: str, place: int, most: int = 24) -> str:

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from ...base.errors import UserError
+from .lexer import COMMENT, MOST_NESTED
 from .shapes import BITLESS, NUMPY, Shape
 from .syntax import Literal
 
-_COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 _OLD_SHAPE = re.compile(r"[a-z][a-z0-9]*\[[0-9,]*\](?:\{[0-9,]*\})?\s*", re.ASCII)
 _PIECE = re.compile(r"[{}(),]|\.\.\.|-?nan\(0x[0-9a-fA-F]{1,16}\)|[^\s,{}()]++", re.ASCII)
 _NUMBER = re.compile(
@@ -20,9 +20,9 @@ _NUMBER = re.compile(
 )
 _INTEGER = re.compile(r"-?\d{1,20}", re.ASCII)
 _PAYLOAD = re.compile(r"(-?)nan\(0x([0-9a-fA-F]+)\)", re.ASCII)
-_BOOLS = {"true": 1, "false": 0, "1": 1, "0": 0}
+_BOOLS = {"true": "1", "false": "0", "1": "1", "0": "0"}
+_MARKS = ("{", "}", "(", ")", "...", "")
 _MANTISSA = {"float16": 10, "bfloat16": 7, "float32": 23, "float64": 52}
-_BITS: dict[int, type[np.unsignedinteger]] = {2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 MOST_ELEMENTS = 1 << 27
 """Limit for arrays created while reading: 1 GiB of the widest type."""
@@ -30,39 +30,42 @@ MOST_ELEMENTS = 1 << 27
 
 def parse_literal(text: str, shape: Shape) -> Literal:
     """The value of `text`, which must have this shape; else a UserError without a position."""
-    if shape.type in BITLESS:
-        raise UserError(f"a constant cannot be of type {shape.type}")
     if "/" in text:
-        text = _COMMENT.sub(" ", text)
-    if not shape.is_tuple and not shape.dims:
+        text = COMMENT.sub(" ", text)
+    if not shape.is_tuple and not shape.dims and shape.type not in BITLESS:
         plain = text.strip()
-        if _INTEGER.fullmatch(plain) or _NUMBER.fullmatch(plain):
+        if _NUMBER.fullmatch(plain):
             return Literal(_array([plain], shape))
     pieces = _PIECE.findall(_OLD_SHAPE.sub("", text) if "[" in text else text)
     pieces.reverse()
-    literal = _tuple(pieces, shape) if shape.is_tuple else _value(pieces, shape)
+    literal = _value(pieces, shape)
     if pieces:
         raise UserError(f"a literal of {shape.logical()} must end here, got '{pieces[-1][:24]}'")
     return literal
 
 
-def _tuple(pieces: list[str], shape: Shape) -> Literal:
+def _value(pieces: list[str], shape: Shape) -> Literal:
     """Tuples are nested as deeply as the shape, whose depth is bounded."""
+    if shape.type in BITLESS:
+        raise UserError(f"a constant cannot be of type {shape.type}")
+    if not shape.is_tuple:
+        if shape.rank > MOST_NESTED:
+            raise UserError(f"a literal must not exceed {MOST_NESTED} axes, got {shape.rank}")
+        elements = _Elements(pieces, shape)
+        elements.read(0)
+        if elements.elided:
+            return Literal(None)
+        if len(elements.leaves) != shape.size:
+            raise elements.error(f"{len(elements.leaves)} elements")
+        return Literal(_array(elements.leaves, shape))
     _take(pieces, "(", shape)
     parts = []
     for index, element in enumerate(shape.elements):
         if index:
             _take(pieces, ",", shape)
-        parts.append(_tuple(pieces, element) if element.is_tuple else _value(pieces, element))
+        parts.append(_value(pieces, element))
     _take(pieces, ")", shape)
     return Literal(tuple(parts))
-
-
-def _value(pieces: list[str], shape: Shape) -> Literal:
-    if shape.type in BITLESS:
-        raise UserError(f"a constant cannot be of type {shape.type}")
-    leaves = _leaves(pieces, shape)
-    return Literal(None if leaves is None else _array(leaves, shape))
 
 
 def _take(pieces: list[str], wanted: str, shape: Shape) -> None:
@@ -72,144 +75,110 @@ def _take(pieces: list[str], wanted: str, shape: Shape) -> None:
     pieces.pop()
 
 
-def _leaves(pieces: list[str], shape: Shape) -> list[str] | None:
-    """The elements of an array in row-major order, braces checked against the sizes; None if they are left out."""
-    braces = _Braces(shape)
-    while pieces:
-        piece = pieces.pop()
-        if piece == ",":
-            continue
-        if piece == "(":
-            piece = _complex(pieces, shape)
-        braces.meet(piece)
-        if not braces.depth:
-            break
-    return braces.result()
+class _Elements:
+    """The elements of an array in row-major order; braces are checked against the sizes, commas are optional."""
 
-
-class _Braces:
-    """The nested braces of an array literal: how deep, and how many entries each open one has so far."""
-
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, pieces: list[str], shape: Shape) -> None:
+        self.pieces = pieces
         self.shape = shape
-        self.depth = 0
-        self.counts = [0] * shape.rank
         self.leaves: list[str] = []
         self.elided = False
 
-    def meet(self, piece: str) -> None:
-        """Process one token other than a comma."""
-        if piece == "{":
-            self._open()
-        elif piece == "}":
-            self._close()
-        elif piece == "...":
+    def read(self, axis: int) -> None:
+        """The elements of one entry of the axes before `axis`: a number, or braces around entries of the axis."""
+        piece = self.next()
+        is_leaf = axis == self.shape.rank
+        if piece == "...":
             self.elided = True
-        elif piece == ")":
-            raise self.error("a ')'")
-        elif self.depth < self.shape.rank and self.shape.size:
-            raise self.error(f"'{piece[:24]}' inside {self.depth} braces")
+        elif piece in _MARKS and piece != "(":
+            if is_leaf or piece != "{":
+                raise self.error(self.described(piece, axis))
+            self.entries(axis)
+        elif not is_leaf and self.shape.size:
+            raise self.error(f"'{piece[:24]}' inside {axis} braces")
         else:
-            self.leaves.append(piece)
-            if self.depth:
-                self.counts[self.depth - 1] += 1
+            self.leaves.append(self.complex_number() if piece == "(" else piece)
 
-    def result(self) -> list[str] | None:
-        """The elements, or None."""
-        if self.depth:
-            raise self.error("a '{' that is not closed")
-        if self.elided:
-            return None
-        if len(self.leaves) != self.shape.size:
-            raise self.error(f"{len(self.leaves)} elements")
-        return self.leaves
+    def entries(self, axis: int) -> None:
+        """What the braces of an axis hold."""
+        count, wanted, is_last = 0, self.shape.dims[axis], axis + 1 == self.shape.rank
+        while (piece := self.next(peek=True)) != "}":
+            if is_last and piece not in _MARKS:
+                self.leaves.append(self.pieces.pop())
+            else:
+                self.read(axis + 1)
+            count += 1
+        self.pieces.pop()
+        if count != wanted and not self.elided and self.shape.size:
+            raise self.error(f"{count} entries where axis {axis} has {wanted}")
+
+    def next(self, peek: bool = False) -> str:
+        """The next piece, commas skipped; "" at the end."""
+        while self.pieces and self.pieces[-1] == ",":
+            self.pieces.pop()
+        return "" if not self.pieces else self.pieces[-1] if peek else self.pieces.pop()
+
+    def complex_number(self) -> str:
+        """The rest of `(1, -2)`."""
+        parts = [self.pieces.pop() for _ in range(min(4, len(self.pieces)))]
+        if len(parts) != 4 or parts[1] != "," or parts[3] != ")":
+            raise self.error("a '(' that starts no complex number")
+        return f"({parts[0]},{parts[2]})"
+
+    def described(self, piece: str, axis: int) -> str:
+        """What is wrong about a piece."""
+        if piece == "{":
+            return f"braces nested {axis + 1} deep"
+        if not piece:
+            return "a '{' that is not closed" if axis else "0 elements"
+        return "a ')'" if piece == ")" else "a '}' without '{'"
 
     def error(self, got: str) -> UserError:
         """The error for a different structure."""
         return UserError(f"a literal must have the structure of {self.shape.logical()}, got {got}")
 
-    def _open(self) -> None:
-        if self.depth == self.shape.rank:
-            raise self.error(f"braces nested {self.depth + 1} deep")
-        if self.depth:
-            self.counts[self.depth - 1] += 1
-        self.counts[self.depth] = 0
-        self.depth += 1
-
-    def _close(self) -> None:
-        if not self.depth:
-            raise self.error("a '}' without '{'")
-        self.depth -= 1
-        count, wanted = self.counts[self.depth], self.shape.dims[self.depth]
-        if count != wanted and not self.elided and self.shape.size:
-            raise self.error(f"{count} entries where axis {self.depth} has {wanted}")
-
-
-def _complex(pieces: list[str], shape: Shape) -> str:
-    parts = [pieces.pop() for _ in range(min(4, len(pieces)))]
-    if len(parts) != 4 or parts[1] != "," or parts[3] != ")":
-        raise _Braces(shape).error("a '(' that starts no complex number")
-    return f"({parts[0]},{parts[2]})"
-
 
 def _array(leaves: list[str], shape: Shape) -> np.ndarray:
-    dtype = NUMPY[shape.type]
     if len(leaves) > MOST_ELEMENTS:
         raise UserError(f"a literal must not exceed {MOST_ELEMENTS} elements, got {len(leaves)}")
-    if shape.type == "pred":
-        convert: Callable[[list[str], Shape], np.ndarray] = _bools
-    elif shape.type[0] in "su":
-        convert = _integers
-    elif shape.type[0] == "c":
-        convert = _complexes
-    else:
-        convert = _floats
-    return convert(leaves, shape).astype(dtype, copy=False).reshape(shape.dims)
+    kind = "pred" if shape.type == "pred" else shape.type[0]
+    values = _CONVERTERS.get(kind, _floats)(leaves, shape)
+    return values.astype(NUMPY[shape.type], copy=False).reshape(shape.dims)
 
 
 def _bools(leaves: list[str], shape: Shape) -> np.ndarray:
     for leaf in leaves:
         if leaf not in _BOOLS:
             raise _element(shape, leaf)
-    return np.array([_BOOLS[leaf] for leaf in leaves], np.bool_)
+    return np.array([_BOOLS[leaf] == "1" for leaf in leaves], np.bool_)
 
 
 def _integers(leaves: list[str], shape: Shape) -> np.ndarray:
-    bits = int(shape.type[1:])
-    low, high = (
-        (0, (1 << bits) - 1) if shape.type[0] == "u" else (-1 << bits - 1, (1 << bits - 1) - 1)
-    )
+    bits, is_signed = int(shape.type[1:]), shape.type[0] == "s"
+    low, high = (-1 << bits - 1, (1 << bits - 1) - 1) if is_signed else (0, (1 << bits) - 1)
     values = []
     for leaf in leaves:
-        if leaf in _BOOLS:
-            leaf = str(_BOOLS[leaf])
-        if not _INTEGER.fullmatch(leaf) or not low <= (value := int(leaf)) <= high:
+        plain = _BOOLS.get(leaf, leaf)
+        if not _INTEGER.fullmatch(plain) or not low <= (value := int(plain)) <= high:
             raise _element(shape, leaf)
         values.append(value)
-    return np.array(values, np.uint64 if shape.type[0] == "u" else np.int64)
+    return np.array(values, np.int64 if is_signed else np.uint64)
 
 
 def _floats(leaves: list[str], shape: Shape) -> np.ndarray:
     dtype = NUMPY[shape.type]
-    payloads: list[int] = []
-    values: list[float] = []
-    for leaf in leaves:
-        if leaf in _BOOLS:
-            leaf = str(_BOOLS[leaf])
-        elif not _NUMBER.fullmatch(leaf):
-            if not _PAYLOAD.fullmatch(leaf):
-                raise _element(shape, leaf)
-            payloads.append(len(values))
-            leaf = "nan"
-        values.append(float(leaf))
-    wide = np.array(values, np.float64)
+    payloads = [i for i, leaf in enumerate(leaves) if leaf[-1] == ")"]
+    plain = [_BOOLS.get(leaf, leaf) for leaf in leaves]
+    for index in payloads:
+        plain[index] = "nan" if _PAYLOAD.fullmatch(leaves[index]) else ""
+    for leaf, number in zip(leaves, plain, strict=True):
+        if not _NUMBER.fullmatch(number):
+            raise _element(shape, leaf)
     with np.errstate(all="ignore"):
-        result = wide.astype(dtype)
-    beyond = np.isinf(result.astype(np.float64)) & np.array(
-        ["inf" not in leaf for leaf in leaves], bool
-    )
-    if beyond.any():
-        raise _element(shape, leaves[int(np.argmax(beyond))])
+        result = np.array([float(number) for number in plain], np.float64).astype(dtype)
+    for place in np.flatnonzero(np.isinf(result.astype(np.float64))):
+        if "inf" not in plain[place]:
+            raise _element(shape, leaves[place])
     for index in payloads:
         result[index] = _nan(leaves[index], dtype)
     return result
@@ -225,17 +194,20 @@ def _nan(leaf: str, dtype: np.dtype) -> Any:
     ones = (1 << bits - 1) - (1 << mantissa)
     kept = int(payload, 16) & ((1 << mantissa) - 1) or 1 << mantissa - 1
     word = ones | kept | (1 << bits - 1 if sign else 0)
-    return np.array([word], _BITS[dtype.itemsize]).view(dtype)[0]
+    return np.array([word], f"u{dtype.itemsize}").view(dtype)[0]
 
 
 def _complexes(leaves: list[str], shape: Shape) -> np.ndarray:
     part = Shape("f32" if shape.type == "c64" else "f64")
-    values: list[complex] = []
-    for leaf in leaves:
-        real, _, imaginary = leaf.strip("()").partition(",")
-        pair = [float(_floats([text], part)[0]) for text in (real, imaginary or "0")]
-        values.append(complex(*pair))
-    return np.array(values, np.complex128)
+    pairs = [(leaf.strip("()").split(",") + ["0"])[:2] for leaf in leaves]
+    values = np.empty(len(leaves), np.complex128)
+    values.real, values.imag = (_floats([pair[i] for pair in pairs], part) for i in range(2))
+    return values
+
+
+_CONVERTERS: dict[str, Callable[[list[str], Shape], np.ndarray]] = {
+    "pred": _bools, "s": _integers, "u": _integers, "c": _complexes,
+}  # fmt: skip
 
 
 def _element(shape: Shape, leaf: str) -> UserError:

@@ -8,7 +8,7 @@ from ...base.dtypes import BOOL
 from ...graph_ir.ir.graph import GraphTensor
 from .literals import MOST_ELEMENTS
 from .scope import Handler, Step
-from .syntax import Padding, PadRange, Slices
+from .syntax import PadRange
 
 
 def _broadcast(step: Step) -> GraphTensor:
@@ -40,7 +40,7 @@ def _transpose(step: Step) -> GraphTensor:
 
 def _slice(step: Step) -> GraphTensor:
     x = step.tensor(0)
-    ranges = step.typed("slice", Slices).ranges
+    ranges = step.typed("slice", tuple)
     if step.shape.dims == x.details.plain_dims:
         return x
     return step.make(
@@ -82,7 +82,7 @@ def reverse(step: Step, x: GraphTensor, axes: tuple[int, ...]) -> GraphTensor:
 
 def _pad(step: Step) -> GraphTensor:
     x, value = step.tensors()
-    return pad(step, x, value, step.typed("padding", Padding).ranges)
+    return pad(step, x, value, step.typed("padding", tuple))
 
 
 def pad(

@@ -11,7 +11,7 @@ import re
 
 from ...base.errors import UserError
 from ..collector import collector_paused
-from .attributes import COMPUTATION_VALUED, PARSERS, parse_raw, take_name, unescape
+from .attributes import COMPUTATION_VALUED, parse_attribute, parse_raw, take_name, unescape
 from .lexer import MOST_NESTED, Lexer
 from .literals import parse_literal
 from .shape_check import check_shapes
@@ -103,9 +103,7 @@ class _Parser:
         is_entry = lexer.kind == "word" and lexer.text == "ENTRY"
         if is_entry:
             lexer.advance()
-        elif lexer.kind in ("shape", "type", "(") or (
-            lexer.kind == "word" and lexer.text == "ROOT"
-        ):
+        elif lexer.kind in ("shape", "(") or (lexer.kind == "word" and lexer.text == "ROOT"):
             return self.bare_instruction("")
         if is_entry and self.entry:
             raise lexer.error(f"there must be one ENTRY, '{self.entry}' is one already", place)
@@ -287,7 +285,7 @@ class _Parser:
     def operand(self, body: _Body, bare: bool) -> Operand:
         lexer = self.lexer
         place = lexer.start
-        shape = self.shapes.parse() if lexer.kind in ("shape", "(", "type") else None
+        shape = self.shapes.parse() if lexer.kind in ("shape", "(") else None
         if lexer.kind == "name":
             name = lexer.text[1:]
         elif lexer.kind == "word":
@@ -336,10 +334,8 @@ class _Parser:
             name, place = lexer.text[:-1], lexer.start
             if name in COMPUTATION_VALUED and not header:
                 value: Attribute = self.called(name)
-            elif header or name not in PARSERS:
-                value = parse_raw(lexer, name)
             else:
-                value = PARSERS[name](lexer, name)
+                value = (parse_raw if header else parse_attribute)(lexer, name)
             if name in attributes:
                 raise lexer.error(f"an attribute must be given once, got '{name}' again", place)
             attributes[name] = value

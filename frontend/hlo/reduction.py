@@ -17,7 +17,7 @@ from .bodies import is_arg_extreme, single_opcode
 from .elementwise import LOGICAL, combine
 from .movement import pad
 from .scope import Handler, Step
-from .syntax import PadRange, Window, WindowDimension
+from .syntax import PadRange, WindowDimension
 
 _REDUCTIONS = {
     "add": ("reduce_sum", 0),
@@ -148,7 +148,7 @@ def _reduce_window(step: Step) -> Any:
     """Small windows of known bodies as pools, all others axis by axis, put together from powers of two."""
     count = len(step.operands) // 2
     arrays, initial = step.tensors()[:count], step.tensors()[count:]
-    windows = step.typed("window", Window).dimensions
+    windows: tuple[WindowDimension, ...] = step.typed("window", tuple)
     pooled = _pooled(step, arrays[0], initial[0], windows) if count == 1 else None
     if pooled is not None:
         return pooled

@@ -13,7 +13,7 @@ from .bodies import describe, single_opcode
 from .elementwise import LOGICAL
 from .indexing import index_rows
 from .scope import Handler, Step
-from .syntax import Computation, Window, WindowDimension
+from .syntax import Computation, WindowDimension
 
 _REDUCTIONS = {
     "add": "add", "multiply": "mul", "maximum": "max", "minimum": "min", "and": "and", "or": "or", "xor": "xor",
@@ -133,7 +133,7 @@ class _Target:
 def _select_and_scatter(step: Step) -> GraphTensor:
     """The element selected in each window receives the source's element for that window."""
     x, source, initial = step.tensors()
-    windows = step.typed("window", Window).dimensions
+    windows: tuple[WindowDimension, ...] = step.typed("window", tuple)
     if any(w.base_dilation > 1 or w.window_dilation > 1 or w.reversal for w in windows):
         raise step.unsupported("a dilated or reversed window")
     place = _selected(step, x, windows, source.details.plain_dims)

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from .shape_site import Site
 from .shapes import Shape, tuple_shape
-from .syntax import Called, Padding, Slices
+from .syntax import Called, PadRange, SliceRange
 from .window_rules import WINDOW_RULES
 
 Rule = Callable[[Site], "Shape | None"]
@@ -124,7 +124,7 @@ def _reverse(site: Site) -> Shape:
 
 def _slice(site: Site) -> Shape:
     x = _unary(site)
-    ranges = site.attribute("slice", Slices).ranges
+    ranges: tuple[SliceRange, ...] = site.attribute("slice", tuple)
     if len(ranges) != x.rank:
         raise site.fail(f"slice must have {x.rank} ranges, got {len(ranges)}")
     sizes = []
@@ -161,7 +161,7 @@ def _concatenate(site: Site) -> Shape:
 def _pad(site: Site) -> Shape:
     site.count(2)
     x, value = site.array(0), site.array(1)
-    ranges = site.attribute("padding", Padding).ranges
+    ranges: tuple[PadRange, ...] = site.attribute("padding", tuple)
     if len(ranges) != x.rank or not value.matches(Shape(x.type)):
         raise site.fail(
             f"it must have a {x.type}[] value and padding for {x.rank} axes, "

@@ -57,7 +57,7 @@ class Called:
 
 
 class WindowDimension(NamedTuple):
-    """One spatial axis of a window; `low` and `high` are elements of padding, negative ones crop."""
+    """One axis of `window={size=3x3 pad=1_1x1_1}`; `low` and `high` are elements of padding, negative ones crop."""
 
     size: int
     stride: int = 1
@@ -66,13 +66,6 @@ class WindowDimension(NamedTuple):
     base_dilation: int = 1
     window_dilation: int = 1
     reversal: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Window:
-    """`window={size=3x3 pad=1_1x1_1}`, an entry for each axis."""
-
-    dimensions: tuple[WindowDimension, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +78,7 @@ class DimLabels:
 
 
 class SliceRange(NamedTuple):
-    """`[start:limit:stride]` of one axis."""
+    """`[start:limit:stride]`: one axis of `slice={[0:5], [2:9:3]}`."""
 
     start: int
     limit: int
@@ -93,25 +86,11 @@ class SliceRange(NamedTuple):
 
 
 class PadRange(NamedTuple):
-    """`low_high_interior` of one axis: elements added before, after and between; negative edges crop."""
+    """One axis of `padding=0_0x1_1_2`: elements added before, after and between; negative edges crop."""
 
     low: int
     high: int
     interior: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Slices:
-    """`slice={[0:5], [2:9:3]}`."""
-
-    ranges: tuple[SliceRange, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Padding:
-    """`padding=0_0x1_1_2`."""
-
-    ranges: tuple[PadRange, ...]
 
 
 Attribute = (
@@ -121,12 +100,12 @@ Attribute = (
     | str
     | tuple[int, ...]
     | tuple[Called, ...]
+    | tuple[WindowDimension, ...]
+    | tuple[SliceRange, ...]
+    | tuple[PadRange, ...]
     | Word
     | Called
-    | Window
     | DimLabels
-    | Slices
-    | Padding
     | Raw
 )
 

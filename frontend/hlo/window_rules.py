@@ -7,7 +7,7 @@ from typing import Any
 
 from .shape_site import Site
 from .shapes import Shape, tuple_shape
-from .syntax import DimLabels, Window, WindowDimension
+from .syntax import DimLabels, WindowDimension
 
 
 def _dot(site: Site) -> Shape:
@@ -40,13 +40,13 @@ def window_size(size: int, w: WindowDimension) -> int:
 
 
 def _window(site: Site, rank: int) -> tuple[WindowDimension, ...]:
-    window = site.attribute("window", Window, Window(()))
-    if len(window.dimensions) != rank:
-        raise site.fail(f"window must have {rank} axes, got {len(window.dimensions)}")
-    for w in window.dimensions:
+    window: tuple[WindowDimension, ...] = site.attribute("window", tuple, ())
+    if len(window) != rank:
+        raise site.fail(f"window must have {rank} axes, got {len(window)}")
+    for w in window:
         if min(w.size, w.stride, w.base_dilation, w.window_dilation) < 1:
             raise site.fail("sizes, strides and dilations of a window must be 1 or more")
-    return window.dimensions
+    return window
 
 
 def _convolution(site: Site) -> Shape:
