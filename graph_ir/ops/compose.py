@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...base.dtypes import DType
-from ..ir.graph import Graph, GraphTensor, Op
+from ..ir.graph import Array, Graph, GraphTensor, Op
 
 
 class Composer:
@@ -24,7 +24,10 @@ class Composer:
 
     def scalar(self, value: float, dtype: DType) -> GraphTensor:
         """A constant of rank 0."""
-        array = np.asarray(value).astype(dtype.numpy)
+        return self.constant(np.asarray(value).astype(dtype.numpy))
+
+    def constant(self, array: Array) -> GraphTensor:
+        """A constant of an array."""
         return self.graph.make_constant(array, f"{self.owner.name}.constant")
 
     def widened(self, tensor: GraphTensor) -> GraphTensor:

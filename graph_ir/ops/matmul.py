@@ -1,4 +1,4 @@
-"""matmul_core: the batched matrix product, tuned for floats and a vectorised reduction for every other type."""
+"""matmul_core: the batched matrix product, tuned for floats and bytes, a vectorised reduction for every other type."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...base.contraction import Contraction, accumulator_of
-from ...base.dtypes import F32
+from ...base.dtypes import F32, S8
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Cast, Expr
 from ..ir.attributes import BoolAttr
@@ -42,9 +42,12 @@ class MatmulCore(TunableOp):
 
     @property
     def is_tuned(self) -> bool:
-        """Whether the register-tiled template runs this product (floats, nothing empty)."""
-        floats = all(x.details.dtype.is_float and x.details.elements for x in self.inputs)
-        return floats and not self._is_row_of_dot_products
+        """Whether the register-tiled template runs this product (floats, or dot products of bytes; nothing empty)."""
+        if not all(x.details.elements for x in self.inputs) or self._is_row_of_dot_products:
+            return False
+        # Four neighbouring k of a transposed A do not lie together.
+        bytes_ = self.dtype is not None and self.inputs[1].details.dtype == S8
+        return self.inputs[0].details.dtype.is_float or (bytes_ and not self.transpose_a)
 
     @property
     def _is_row_of_dot_products(self) -> bool:

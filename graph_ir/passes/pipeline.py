@@ -19,6 +19,7 @@ from .fold_constants import fold_constants
 from .fuse import fuse
 from .materialize_outputs import materialize_outputs
 from .matvec_to_reduction import matvec_to_reduction
+from .narrow_integer_products import narrow_integer_products
 from .pad_windows import pad_windows
 from .plan_memory import plan_memory
 from .propagate_layouts import propagate_layouts
@@ -78,6 +79,7 @@ PIPELINE: tuple[tuple[Pass, str], ...] = (
     (fold_batch_norm, "simplify"),
     (split_scans, "simplify"),
     (decompose, ""),
+    (narrow_integer_products, "simplify"),
     (select_convolution_algorithm, ""),
     (divide_by_constants, "simplify"),  # after the patterns, which contain divisions
     (matvec_to_reduction, "simplify"),

@@ -70,15 +70,20 @@ def product_of(op: MatmulCore, kernel: Microkernel, ctx: LowerContext) -> Produc
 def panel_kernel(op: MatmulCore, ctx: LowerContext, asked: Schedule) -> Microkernel | None:
     """The microkernel for a B in panels; None where its elements are better converted while they are packed.
 
-    Groups of k must come out even, as padding may hold anything and NaN times zero is no zero.
+    Groups of floats must come out even, as padding may hold anything and NaN times zero is no zero; that of constants,
+    which are packed at compile time, is zero.
     """
     types, wanted = op.contraction, asked.settings.get("use")
     known = microkernels(types.a, types.b, ctx.target)
     known = tuple(x for x in known if x.instruction == wanted) or known
-    fitting = (
-        x for x in known if x.k_group == 1 or not (op.sizes[2] % x.k_group or op.transpose_a)
-    )
-    kernel = next(fitting, None)
+    is_constant = op.inputs[1].producer_owner.op_name == "constant" and ctx.options.enabled("fold")
+    any_depth = is_constant or not types.b.is_float
+
+    def fits(kernel: Microkernel) -> bool:
+        even = any_depth or not op.sizes[2] % kernel.k_group
+        return kernel.k_group == 1 or (even and not op.transpose_a)
+
+    kernel = next(filter(fits, known), None)
     if kernel is None or kernel.k_group > 1:
         return kernel
     is_cheap = kernel.b != F16 or ctx.target.table.has_half_conversion

@@ -52,6 +52,7 @@ MORE: list[tuple[str, Types, dict[str, Any]]] = [
     ("mod", X * 2, {"sign": "trunc"}),
     ("reduce_all", [("bool", (2, 3))], {"axes": (0,)}), ("gather", [*X, ("u8", (2,))], {"axis": 1}),
     ("prelu", [("f32", (4,)), ("f32", (2, 4))], {}), ("clamp", X, {"max": 0.5}), ("clamp", X, {}),
+    ("matmul_core", [("u8", (5, 6)), ("s8", (7, 6))], {"transpose_b": True, "dtype": "s32"}),
     ("slice", [("f32", ())], {"starts": (), "sizes": ()}), ("transpose", [("f32", ())], {"perm": ()}),
 ]  # fmt: skip
 ABSENT = ("atan2", "cum_prod")

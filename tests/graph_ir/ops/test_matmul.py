@@ -11,7 +11,7 @@ from graphc.graph_ir.ir.graph import Graph, Op
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.ops.matmul import MatmulCore
 from graphc.tensor_ir.passes.expand_brgemm import expand_brgemm
-from support.check_op import random_array
+from support.check_op import make_op, random_array
 from support.graphs import random_input
 from support.lowered import context, interpret, lower
 from support.tolerance import assert_close
@@ -63,6 +63,16 @@ def test_refused_dtypes() -> None:
     assert str(error.value) == (
         "matmul_core 'fc1': both inputs must have one dtype, got f32 and bf16; insert a cast"
     )
+
+
+@pytest.mark.parametrize("a", ["u8", "s8"])
+@pytest.mark.parametrize("b", ["u8", "s8"])
+def test_templates_take_signed_b_and_rows_of_a(a: str, b: str) -> None:
+    arrays = [random_array(a, (5, 6)), random_array(b, (6, 3))]
+    op = make_op("matmul_core", [arrays[0].T, arrays[1]], {"dtype": "s32", "transpose_a": True})
+    assert isinstance(op, MatmulCore) and not op.is_tuned
+    plain = make_op("matmul_core", arrays, {"dtype": "s32"})
+    assert isinstance(plain, MatmulCore) and plain.is_tuned == (b == "s8")
 
 
 @pytest.mark.parametrize("count", [0, 1, 3])
