@@ -131,7 +131,7 @@ def add_schedule_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--schedule", action="append", metavar="OP=TEXT",
-        help="how the kernel of an op runs, or a few settings of it: 'fc1=mr=8 nv=3 kc=256' (repeatable)",
+        help="how an op runs, or a few settings of it: 'fc1=mr=8 nv=3', 'conv1=algorithm=winograd form=f4'",
     )  # fmt: skip
 
 

@@ -57,13 +57,18 @@ class Schedule:
 
 
 def parse_schedule(text: str) -> Schedule:
-    """The schedule that prints as `text`; the algorithm may be left out. UserError for any other text."""
+    """The schedule that prints as `text`; the algorithm may be left out, or begin with `algorithm=`.
+
+    UserError for any other text.
+    """
     words = text.split()
-    algorithm = words.pop(0) if words and _WORD.fullmatch(words[0]) else ""
+    first = words[0].removeprefix("algorithm=") if words else ""
+    algorithm = first if _WORD.fullmatch(first) else ""
+    words = words[1:] if algorithm else words
     found: dict[str, Parameter] = {}
     for word in words:
         match = _SETTING.fullmatch(word)
-        if match is None or match[1] in found:
+        if match is None or match[1] in (*found, "algorithm"):
             raise UserError(
                 f"schedule '{text}': each setting must look like 'kc=256', once per name, got '{word}'"
             )

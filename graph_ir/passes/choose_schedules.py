@@ -28,10 +28,13 @@ def choose_schedules(graph: Graph, ctx: LowerContext) -> bool:
     """Set the schedule of every kernel of a graph. UserError where what was asked for cannot run."""
     spaces = {op: None if is_view(op) else space_of(op, ctx) for op in graph.ops}
     kernels = {op: space for op, space in spaces.items() if space is not None}
-    asked = {op: name for name in ctx.asked for op in _meant(graph, kernels, name, ctx.asked[name])}
+    asked: dict[Op, tuple[str, Schedule]] = {}
+    for name, wanted in ctx.asked.items():
+        wanted = _within_form(graph, name, wanted)
+        asked |= dict.fromkeys(_meant(graph, kernels, name, wanted), (name, wanted))
     changed = False
     for op, space in kernels.items():
-        schedule, why = _chosen(asked.get(op), space, ctx)
+        schedule, why = _chosen(space, ctx, *asked.get(op, ("", None)))
         if schedule != op.schedule:
             op.schedule = schedule
             record(graph, "scheduled", [op.name], [op.name], f"{schedule}, {why}")
@@ -39,13 +42,23 @@ def choose_schedules(graph: Graph, ctx: LowerContext) -> bool:
     return changed
 
 
-def _chosen(name: str | None, space: ScheduleSpace, ctx: LowerContext) -> tuple[Schedule, str]:
-    """(the schedule, who wants it); `name`: the op that a schedule was asked for."""
-    if name is not None:
-        return space.complete(ctx.asked[name]), f"asked for '{name}'"
+def _chosen(
+    space: ScheduleSpace, ctx: LowerContext, name: str, asked: Schedule | None
+) -> tuple[Schedule, str]:
+    """(the schedule, who wants it); `asked`: what the user wants of the op called `name`."""
+    if asked is not None:
+        return space.complete(asked), f"asked for '{name}'"
     measured = ctx.tuned.get(space.problem)
     schedule = space.tuned(measured)
     return schedule, "as measured" if measured == schedule else "by the cost model"
+
+
+def _within_form(graph: Graph, name: str, asked: Schedule) -> Schedule:
+    """What was asked for an op; of a convolution without the algorithm, which `select_convolution_algorithm` obeyed."""
+    names = {name, f"{name}.convolution"}
+    forms = (d for d in log_of(graph).decisions if d.kind == "form")
+    obeyed = any(not names.isdisjoint(d.subjects) for d in forms)
+    return Schedule("", asked.parameters) if obeyed else asked
 
 
 def _meant(
@@ -58,8 +71,14 @@ def _meant(
     found = [op for op in kernels if is_part(graph, op, name)]
     own = [op for op in found if any(is_called(x, name) for x in (op, *group_of(op).ops))]
     found = own or found
-    suited = [op for op in found if asked.settings.keys() <= kernels[op].meanings.keys()]
+    suited = [op for op in found if _may_take(kernels[op], asked)]
     return suited or found[:1]
+
+
+def _may_take(space: ScheduleSpace, asked: Schedule) -> bool:
+    """Whether a schedule is of a space's kind."""
+    is_named = asked.algorithm in ("", space.algorithm)
+    return is_named and asked.settings.keys() <= space.meanings.keys()
 
 
 def check_asked(graph: Graph, ctx: LowerContext) -> None:

@@ -10,7 +10,7 @@ from ..ops.convolution import Convolution
 from ..rewriting.decisions import record
 from ..rewriting.rewrite import rewrite
 from ..schedule.context import LowerContext
-from ..schedule.convolution_forms import padded, ranked_forms
+from ..schedule.convolution_forms import asked_forms, padded, ranked_forms
 
 
 def select_convolution_algorithm(graph: Graph, ctx: LowerContext) -> bool:
@@ -22,19 +22,21 @@ def select_convolution_algorithm(graph: Graph, ctx: LowerContext) -> bool:
 
     Requires: composites decomposed, plain layouts, topological order.
     Ensures: topological order; only convolutions that have a template are still padded; each f32 convolution has the
-    form with the fewest predicted cycles (`convolution_forms`).
+    form that was asked for, else the one with the fewest predicted cycles (`convolution_forms`). UserError where the
+    one asked for cannot run it.
     """
     return rewrite(graph, {"convolution": [partial(_best_form, ctx), _without_padding]})
 
 
 def _best_form(ctx: LowerContext, graph: Graph, op: Op) -> GraphTensor | None:
     assert isinstance(op, Convolution)
-    ranked = ranked_forms(op, ctx)
+    asked = asked_forms(op, ctx)
+    ranked = ranked_forms(op, ctx) if asked is None else asked
     if not ranked:
         return None
     (form, cycles), *others = ranked
     result = form.build(Composer(graph, op), op)
-    text = f"{form.name}, {cycles:.3g} predicted cycles"
+    text = f"{form.name}{'' if asked is None else ', asked for'}, {cycles:.3g} predicted cycles"
     for other, more in others:
         text += f"; {other.name} {more:.3g} ({more / cycles:.2f} times)"
     record(graph, "form", [op.name], [result.producer_owner.name], text)

@@ -8,19 +8,22 @@ and a row in `FORMS`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 
 from ...base.contraction import f32_kernel
 from ...base.dtypes import F32
+from ...base.errors import UserError
 from ...base.target import Target
 from ..ir.graph import GraphTensor
+from ..ir.schedule import Parameter, Schedule
 from ..ops.compose import Composer
 from ..ops.convolution import Convolution
 from ..ops.window import Window
 from ..ops.winograd_form import F2, F4, WinogradForm
 from . import winograd_tile
+from .asked import wanted_by_name
 from .context import LowerContext
 from .convolution_blocking import TASK_CYCLES
 from .convolution_geometry import ConvolutionGeometry
@@ -43,45 +46,91 @@ Cycles = Callable[[ConvolutionGeometry, Target], float | None]
 class ConvolutionForm:
     """One way to run an f32 convolution.
 
-    `build` makes ops that compute the same as the convolution. `cycles` predicts their cycles on one core, None
-    where the form cannot run it. `switches` (of `options.SWITCHES`) each turn the form off. `constant_weights`:
-    whether it prepares the weights at compile time, and so needs them constant. `spatial_axes`: the most it runs.
-    Forms are ranked by cycles times `price`.
+    `build` makes ops that compute the same as the convolution; `algorithm` is that of their kernel's schedules.
+    `cycles` predicts their cycles on one core, None where the form cannot run it; `needs` says what it can run.
+    `settings`: parameters of the schedule that the form decides. `switches` (of `options.SWITCHES`) each turn the form
+    off. `constant_weights`: whether it prepares the weights at compile time, and so needs them constant.
+    `spatial_axes`: the most it runs. `least_outputs`: results per group from which on it is worth it. Forms are ranked
+    by cycles times `price`.
     """
 
     name: str
     build: Build
     cycles: Cycles
+    algorithm: str
+    needs: str
+    settings: Mapping[str, Parameter] = field(default_factory=dict)
     switches: tuple[str, ...] = ()
     constant_weights: bool = False
     spatial_axes: int = 2
+    least_outputs: int = 0
     price: float = 1.0
+
+    def suits(self, asked: Schedule) -> bool:
+        """Whether the form is one that a schedule asks for."""
+        settings = self.settings.items() & asked.settings.items()
+        is_named = asked.algorithm in ("", self.name, self.algorithm)
+        return is_named and len(settings) == len(asked.settings.keys() & _DECIDED)
 
 
 def ranked_forms(op: Convolution, ctx: LowerContext) -> list[tuple[ConvolutionForm, float]]:
-    """The forms that can run a convolution, each with its predicted cycles, best first; empty if no template can.
+    """The forms worth trying for a convolution, each with its predicted cycles, best first; empty if there is none.
 
     A Winograd form requested by the options precedes all others.
     """
+    asked = ctx.options.winograd
+    unwanted = {f"winograd-{x}" for x in WINOGRAD if asked not in ("auto", x)}
+    outputs = op.outputs[0].details.plain_dims[1] // op.groups
+    found = [
+        (form, cycles)
+        for form, cycles in possible_forms(op, ctx)
+        if form.name not in unwanted and outputs >= form.least_outputs
+    ]
+    return sorted(
+        found, key=lambda pair: (pair[0].name != f"winograd-{asked}", pair[0].price * pair[1])
+    )
+
+
+def possible_forms(op: Convolution, ctx: LowerContext) -> list[tuple[ConvolutionForm, float]]:
+    """The forms that can run a convolution, each with its predicted cycles; empty if no template can."""
     if op.inputs[0].details.dtype != F32 or not op.outputs[0].details.elements:
         return []
     geometry = geometry_of(op)
     if not geometry.terms:
         return []
     found = []
-    asked = ctx.options.winograd
-    unwanted = {f"winograd-{x}" for x in WINOGRAD if asked not in ("auto", x)}
     for form in FORMS:
         constant = op.inputs[1].producer_owner.op_name == "constant"
         if (form.constant_weights and not constant) or op.window.rank > form.spatial_axes:
             continue
-        if form.name in unwanted:
-            continue
         cycles = form.cycles(geometry, ctx.target)
         if cycles is not None and all(map(ctx.options.enabled, form.switches)):
             found.append((form, cycles))
-    return sorted(
-        found, key=lambda pair: (pair[0].name != f"winograd-{asked}", pair[0].price * pair[1])
+    return found
+
+
+def asked_forms(op: Convolution, ctx: LowerContext) -> list[tuple[ConvolutionForm, float]] | None:
+    """The forms that the user asked for, best first: none for loops (`reduction`). None where any will do.
+
+    UserError where no such form can run the convolution.
+    """
+    asked = wanted_by_name(op, ctx) or Schedule("")
+    if not asked.algorithm and not asked.settings.keys() & _DECIDED:
+        return None
+    if asked.algorithm == LOOPS:
+        return []
+    possible = possible_forms(op, ctx)
+    found = [(form, cycles) for form, cycles in possible if form.suits(asked)]
+    if found:
+        return sorted(found, key=lambda pair: pair[0].price * pair[1])
+    rule, form = "there is no such form", next((x for x in FORMS if x.suits(asked)), None)
+    if form is not None:
+        off = next((x for x in form.switches if not ctx.options.enabled(x)), None)
+        reason = f"needs {form.needs}" if off is None else f"is switched off by '{off}'"
+        rule = f"{asked.algorithm or 'the form'} {reason}"
+    names = dict.fromkeys([*(form.name for form, _ in possible), LOOPS])
+    raise UserError(
+        f"schedule of '{op.name}': {rule}, got '{asked}'; this convolution runs as {', '.join(names)}"
     )
 
 
@@ -118,10 +167,8 @@ def _reads_all(window: Window) -> bool:
     return single and not window.is_padded
 
 
-def _im2col_cycles(g: ConvolutionGeometry, target: Target) -> float | None:
+def _im2col_cycles(g: ConvolutionGeometry, target: Target) -> float:
     """The product, the copy of its right-hand side into panels, and writing and reading the im2col matrix."""
-    if g.outputs < LEAST_ROWS:
-        return None
     pixels = math.prod(g.result)
     kernel = f32_kernel(target)
     tile = pick_tile(g.outputs, pixels, target, kernel)
@@ -169,21 +216,49 @@ def _depthwise_cycles(g: ConvolutionGeometry, target: Target) -> float | None:
 
 WINOGRAD = {form.name: form for form in (F2, F4)}
 
+LOOPS = "reduction"
+"""What is asked for to have loops instead of a template."""
+
 FORMS = (
-    ConvolutionForm("direct", _direct, _direct_cycles, ("direct-convolution", "blocked-layouts")),
     ConvolutionForm(
-        "depthwise", _depthwise, _depthwise_cycles, ("channel-windows", "blocked-layouts")
+        "direct",
+        _direct,
+        _direct_cycles,
+        "direct",
+        "f32 and one or two spatial axes",
+        switches=("direct-convolution", "blocked-layouts"),
+    ),
+    ConvolutionForm(
+        "depthwise",
+        _depthwise,
+        _depthwise_cycles,
+        "windows",
+        "f32, one channel and one result per group, and several groups",
+        switches=("channel-windows", "blocked-layouts"),
     ),
     *(
         ConvolutionForm(
             f"winograd-{name}",
             partial(_winograd, form),
             partial(_winograd_cycles, form),
+            "winograd",
+            "f32, a 3 x 3 kernel with strides and dilations of 1, one group and constant weights",
+            {"form": name},
             ("winograd", "blocked-layouts", "fold"),
             constant_weights=True,
             price=LARGER_ERRORS,
         )
         for name, form in WINOGRAD.items()
     ),
-    ConvolutionForm("im2col", _im2col, _im2col_cycles, spatial_axes=99),
+    ConvolutionForm(
+        "im2col",
+        _im2col,
+        _im2col_cycles,
+        "gemm",
+        "f32",
+        spatial_axes=99,
+        least_outputs=LEAST_ROWS,
+    ),
 )
+
+_DECIDED = frozenset(name for form in FORMS for name in form.settings)

@@ -17,8 +17,23 @@ def test_round_trip(text: str) -> None:
     assert str(parse_schedule(text)) == text
 
 
+def test_the_algorithm_may_be_named_like_a_setting() -> None:
+    assert parse_schedule("algorithm=winograd form=f4") == parse_schedule("winograd form=f4")
+
+
 @pytest.mark.parametrize(
-    "text", ["", "  ", "gemm mr", "gemm mr=", "gemm mr=4 mr=5", "gemm mr=-1", "4=mr", "gemm gemm"]
+    "text",
+    [
+        "",
+        "  ",
+        "direct algorithm=gemm",
+        "gemm mr",
+        "gemm mr=",
+        "gemm mr=4 mr=5",
+        "gemm mr=-1",
+        "4=mr",
+        "gemm gemm",
+    ],
 )
 def test_other_text_is_refused(text: str) -> None:
     with pytest.raises(UserError, match=re.escape(f"schedule '{text}'")):

@@ -8,8 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from graphc.base.dtypes import F32
 from graphc.base.errors import UserError
 from graphc.graph_ir.ir.graph import Graph, GraphTensor
+from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.ir.schedule import Schedule, parse_schedule
 from graphc.graph_ir.lowering.lower_graph import lower_graph
 from graphc.graph_ir.passes import pipeline
@@ -172,3 +174,82 @@ def test_an_edited_text_that_cannot_run_is_refused_when_it_is_lowered() -> None:
         UserError, match="band must be .* in the layouts chosen, got 'direct band=sideways"
     ):
         lower_graph(broken, ctx)
+
+
+def layer(outputs: int = 16, kernel: int = 3, groups: int = 1, **attrs: object) -> Graph:
+    """A padded convolution called conv with constant weights, and ReLU."""
+    graph = Graph("layer")
+    x = graph.make_input(LogicalTensor(F32, (1, 16, 7, 7)), "x")
+    w = graph.make_constant(integers((outputs, 16 // groups, kernel, kernel), 1), "w")
+    pad = (kernel // 2,) * 2
+    attrs = {"before": pad, "after": pad, "groups": groups, **attrs}
+    y = graph.make("convolution", [x, w], attrs, "conv").outputs[0]
+    graph.make_output(graph.make("relu", [y], {}, "relu").outputs[0])
+    return graph
+
+
+@pytest.mark.parametrize(
+    ("graph", "asked", "schedule"),
+    [
+        (layer(), "algorithm=direct", "direct band="),
+        (layer(), "direct band=rows mc=2", "direct band=rows .*mc=2 "),
+        (layer(), "algorithm=winograd", "winograd form=f"),
+        (layer(), "winograd form=f2", "winograd form=f2 "),
+        (layer(), "form=f4 tiles=2", "winograd form=f4 .*tiles=2 "),
+        (layer(), "winograd-f4", "winograd form=f4 "),
+        (layer(), "im2col", "gemm mr="),
+        (layer(), "algorithm=im2col kc=48", "gemm mr=.*kc=48 "),
+        (layer(), "gemm mc=8", "gemm mr=.*mc=8 "),
+        (layer(outputs=4), "im2col", "gemm mr="),
+        (layer(), "reduction tasks=3", "reduction .*tasks=3"),
+        (layer(groups=16), "algorithm=depthwise", "windows np="),
+        (layer(groups=16), "windows nc=8", "windows .*nc=8 "),
+        (layer(groups=16), "reduction", "reduction "),
+    ],
+)  # fmt: skip
+def test_the_form_of_a_convolution_follows_what_was_asked(
+    graph: Graph, asked: str, schedule: str
+) -> None:
+    ctx = replace(context(), asked={"conv": parse_schedule(asked)})
+    work = optimised(graph, ctx)
+    found = [str(s) for s in schedules(work).values()]
+    assert any(re.match(schedule, s) for s in found), found
+    np.testing.assert_allclose(
+        run(work, ctx), graph.evaluate([integers((1, 16, 7, 7))])[0], atol=0.01
+    )
+
+
+@pytest.mark.parametrize(
+    ("graph", "asked", "message"),
+    [
+        (layer(kernel=5), "winograd", "schedule of 'conv': winograd needs f32, a 3 x 3 kernel with strides and "
+         "dilations of 1, one group and constant weights, got 'winograd'; this convolution runs as direct, im2col, "
+         "reduction"),
+        (layer(strides=(2, 2)), "form=f4", "the form needs f32, a 3 x 3 kernel"),
+        (layer(), "depthwise", "depthwise needs f32, one channel and one result per group"),
+        (layer(), "rows", "schedule of 'conv': there is no such form, got 'rows'; this convolution runs as direct, "
+         "winograd-f2, winograd-f4, im2col, reduction"),
+        (layer(), "winograd form=f3", "there is no such form, got 'winograd form=f3'"),
+        (layer(), "winograd band=rows", "there is no parameter 'band'"),
+    ],
+)  # fmt: skip
+def test_a_form_that_cannot_run_is_refused(graph: Graph, asked: str, message: str) -> None:
+    ctx = replace(context(), asked={"conv": parse_schedule(asked)})
+    with pytest.raises(UserError, match=re.escape(message)):
+        optimised(graph, ctx)
+
+
+def test_a_form_that_is_switched_off_is_refused() -> None:
+    ctx = replace(context(disabled=("winograd",)), asked={"conv": parse_schedule("winograd")})
+    with pytest.raises(UserError, match="winograd is switched off by 'winograd', got"):
+        optimised(layer(), ctx)
+
+
+def test_the_form_of_a_product_is_not_asked_for() -> None:
+    """im2col is a form of convolutions alone, though its kernel is a product."""
+    graph = build(
+        {"x": (12, 40), "w": (40, 50)}, lambda make, x: make("matmul_core", x["x"], x["w"])
+    )
+    ctx = replace(context(), asked={"matmul_core": parse_schedule("im2col")})
+    with pytest.raises(UserError, match="the algorithm must be gemm, got 'im2col'"):
+        optimised(graph, ctx)
