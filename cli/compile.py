@@ -75,6 +75,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         facts = {
             "from_cache": outcome.from_cache,
+            "not_cached": outcome.not_cached,
             "seconds": outcome.phases.seconds,
             "verdict": verdict.to_json() if verdict else None,
         }

@@ -94,6 +94,8 @@ def timing_rows(outcome: Outcome) -> list[tuple[str, str]]:
         rows.append(("kernels", f"{_milliseconds(phases.kernel_seconds)}{where}"))
     if outcome.from_cache:
         rows.append(("cache", "had it; --no-cache compiles it anew"))
+    elif outcome.not_cached:
+        rows.append(("cache", f"does not keep it: {outcome.not_cached}"))
     return rows
 
 

@@ -10,6 +10,7 @@ from mmap import ACCESS_READ, mmap
 from pathlib import Path
 
 from ..base.target import Target
+from ..extension.trusted import ROOMS
 from ..frontend import format_of
 from ..graph_ir.ir.graph import Graph
 from ..graph_ir.schedule.context import LowerContext
@@ -26,17 +27,16 @@ FILE_LIMIT = 1 << 31
 NOT_IN_KEY = ("dump_dir", "verify")
 """Options that affect what is written or checked on the way, but not the output."""
 
-_ROOMS = ("base", "codegen", "driver", "frontend", "graph_ir", "runtime", "tensor_ir")
 
-
-def cache_key(source: Graph, ctx: LowerContext) -> str:
-    """SHA-256 of a graph as read, its names, the options, target and schedules, and the compiler itself."""
+def cache_key(source: Graph, ctx: LowerContext, code: str = "") -> str:
+    """SHA-256 of a graph as read, its names, the options, target and schedules, the compiler itself, and what user code
+    adds to it: the key `code` of that."""
     results = (op.attr("temp.result") for op in source.outputs)
     names = (source.name, *(op.name for op in source.ops), *results)
-    return _digest("graph", *_circumstances(ctx), *names, source.hash_contents())
+    return _digest("graph", *_circumstances(ctx), code, *names, source.hash_contents())
 
 
-def file_key(request: CompileRequest, limit: int = FILE_LIMIT) -> str | None:
+def file_key(request: CompileRequest, code: str = "", limit: int = FILE_LIMIT) -> str | None:
     """As `cache_key`, of the bytes of a model (or of the ONNX file at a path) and the shapes that are fixed in it.
 
     None where those bytes do not determine the model: other formats, models with constants or attributes from
@@ -48,7 +48,9 @@ def file_key(request: CompileRequest, limit: int = FILE_LIMIT) -> str | None:
     contents = _hash_of_model(request.model, limit)
     specs = repr(sorted(request.inputs.items()))
     readers = repr(sorted(reader_versions().items()))
-    return contents and _digest("file", *_circumstances(request.context), readers, specs, contents)
+    return contents and _digest(
+        "file", *_circumstances(request.context), readers, code, specs, contents
+    )
 
 
 def _hash_of_model(model: object, limit: int) -> str | None:
@@ -126,7 +128,7 @@ def source_fingerprint() -> str:
     """
     root = Path(__file__).parents[1]
     digest = hashlib.sha256()
-    for path in sorted(path for room in _ROOMS for path in (root / room).rglob("*.py")):
+    for path in sorted(path for room in ROOMS for path in (root / room).rglob("*.py")):
         info = path.stat()
         digest.update(f"{path.relative_to(root)} {info.st_size} {info.st_mtime_ns}\n".encode())
     return digest.hexdigest()

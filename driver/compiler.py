@@ -19,7 +19,7 @@ from ..runtime.executor import CompiledModel
 from ..runtime.threadpool import resolve_threads
 from .cache_key import cache_key, file_key
 from .compile_cache import CompileCache, default_cache
-from .extensions import compiler_is_extended, uses_foreign_ops
+from .extensions import loops_are_extended, user_code
 from .phases import OnPhase, Phases
 from .reproducer import reproducible
 from .request import CompileRequest, Model, resolve_jobs
@@ -29,12 +29,16 @@ from .tuning import tuned_schedules
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """The result of a request: an artifact, compiled or `from_cache`, and how long that took."""
+    """The result of a request: an artifact, compiled or `from_cache`, and how long that took.
+
+    `not_cached`: why the whole model is not kept in the cache, if something about it forbids that.
+    """
 
     request: CompileRequest
     artifact: Artifact
     from_cache: bool
     phases: Phases
+    not_cached: str = ""
 
 
 def compile(
@@ -111,30 +115,34 @@ def compile_request(request: CompileRequest, on_phase: OnPhase | None = None) ->
     A dump shows every stage, so that nothing comes from the cache.
     """
     phases = Phases(on_phase)
-    cache = request.cache if not compiler_is_extended() else None
-    if cache is None or request.options.dump_dir is not None:
-        request, cache = replace(request, cache=None), None
+    if loops_are_extended():  # other processes do not know them, nor does the key of a kernel
+        request = replace(request, cache=None, jobs=1)
+    if request.options.dump_dir is not None:
+        request = replace(request, cache=None)
     with paused_collector(), reproducible(request):
-        if cache is None:
+        if request.cache is None:
             return Outcome(request, run_stages(request, phases).artifact, False, phases)
-        return _cached(request, cache, phases)
+        return _cached(request, request.cache, phases)
 
 
 def _cached(request: CompileRequest, cache: CompileCache, phases: Phases) -> Outcome:
     """As `compile_request`: found by the bytes of the file, else by the graph that is read from it."""
     with phases("cache"):
-        alias = file_key(request)
+        code = user_code()
+        alias = file_key(request, code.key) if not code.unknown else None
         key = cache.resolve(alias) if alias else None
         artifact = cache.get(key) if key else None
     if artifact is not None:
         return Outcome(request, artifact, True, phases)
     with phases("read"):
         source = request.source
-    if uses_foreign_ops(source):  # kernels come from the cache all the same
-        return Outcome(request, run_stages(request, phases).artifact, False, phases)
     with phases("cache"):
-        key = cache_key(source, request.context)
-        artifact = cache.get(key)
+        code = user_code(source)
+        key = cache_key(source, request.context, code.key)
+        artifact = cache.get(key) if not code.unknown else None
+    if code.unknown:  # kernels come from the cache all the same
+        artifact = run_stages(request, phases).artifact
+        return Outcome(request, artifact, False, phases, code.unknown)
     found = artifact is not None
     if artifact is None:
         artifact = run_stages(request, phases).artifact

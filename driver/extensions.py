@@ -1,43 +1,96 @@
-"""What user code adds to the compiler: ops, passes, lowerings, layouts.
+"""What user code adds to the compiler in this process, and a key of what all of it means.
 
-Hashes of graphs, options and the compiler's sources do not cover the meaning of such code. A model that depends on it
-is therefore compiled anew; only its kernels are cached, because their Tensor IR says all that they mean.
+Ops, kernels, passes, patterns, lowerings and layouts that come from outside graphc are not told by the hash of a graph
+nor by that of the compiler's sources. All of them are part of the key of a model, since a pass or an op may make any
+other op; only a model of graphc's own ops, where user code defines ops and nothing else, has a key without them. Where
+one has no digest (`extension.meaning`), the model is compiled anew; kernels are cached all the same, because their
+Tensor IR says all that they mean.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from ..graph_ir.ir.graph import Graph, subgraphs_of
-from ..graph_ir.ir.op import Op
+from ..extension.meaning import UnknownMeaningError, meaning
+from ..extension.trusted import is_trusted
+from ..graph_ir.ir.class_table import ClassTable
+from ..graph_ir.ir.graph import Graph, Op, subgraphs_of
+from ..graph_ir.ir.registry import lookup, names
+from ..graph_ir.lowering.lower_group import TEMPLATES
 from ..graph_ir.lowering.registry import LOWERINGS
 from ..graph_ir.passes.pipeline import PIPELINE
 from ..graph_ir.schedule.query_format import RULES
+from ..graph_ir.schedule.spaces import SPACES
+from ..tensor_ir.pipeline import PASSES
 
-_OURS = __name__.partition(".")[0]
-_FIXED = (_OURS, "numpy", "math", "operator", "builtins")
-"""Packages whose functions mean the same as long as versions, or the compiler's sources, are the same."""
-
-
-def compiler_is_extended() -> bool:
-    """Whether a pass, a lowering or a layout rule comes from user code: then every model may depend on it."""
-    functions = (*(step for step, _ in PIPELINE), *LOWERINGS.values(), *RULES.values())
-    return any(map(_is_foreign, functions))
+Found = tuple[str, object]
+"""(what it is, for messages; what is hashed)."""
 
 
-def uses_foreign_ops(graph: Graph) -> bool:
-    """Whether an op of the graph, or of a subgraph, is defined in user code."""
-    return any(is_foreign_op(type(op)) for op in _all_ops(graph))
+@dataclass(frozen=True)
+class UserCode:
+    """`key`: a digest of all that user code adds, "" if that is nothing. `unknown`: why there is no digest, if so."""
+
+    key: str = ""
+    unknown: str = ""
+
+
+def user_code(graph: Graph | None = None) -> UserCode:
+    """What user code adds at present; for a graph that depends on none of it, nothing."""
+    found = list(_rules())
+    if graph is None or found or any(is_foreign_op(type(op)) for op in _all_ops(graph)):
+        found += _ops()
+    for what, value in found:
+        try:
+            meaning(value)
+        except UnknownMeaningError as error:
+            return UserCode(unknown=f"{what}: {error}")
+    return UserCode(meaning(found)) if found else UserCode()
 
 
 def _all_ops(graph: Graph) -> Iterator[Op]:
+    """The ops of a graph and of its subgraphs."""
     pending = [graph]
     while pending:
         for op in pending.pop().ops:
             yield op
             pending.extend(subgraphs_of(op))
+
+
+def loops_are_extended() -> bool:
+    """Whether a pass over Tensor IR comes from user code: kernels then depend on more than their Tensor IR as lowered,
+    and other processes do not know it."""
+    return any(map(_is_foreign, PASSES))
+
+
+def _ops() -> Iterator[Found]:
+    """Ops, each of which another may be made of."""
+    for name in names():
+        if is_foreign_op(lookup(name)):
+            yield f"op '{name}'", lookup(name)
+
+
+def _rules() -> Iterator[Found]:
+    """What decides about ops of any graph."""
+    for number, (step, switch) in enumerate(PIPELINE):
+        if _is_foreign(step):
+            yield f"graph pass '{step.__name__}'", (number, step, switch)
+    for number, loop_pass in enumerate(PASSES):
+        if _is_foreign(loop_pass):
+            yield f"Tensor IR pass '{loop_pass.__name__}'", (number, loop_pass)
+    tables: dict[str, ClassTable[Any]] = {
+        "lowering": LOWERINGS,
+        "template": TEMPLATES,
+        "layouts": RULES,
+        "schedules": SPACES,
+    }
+    for kind, table in tables.items():
+        for cls, value in table.items():
+            if _is_foreign(value):
+                yield f"{kind} of {cls.__name__}", (kind, cls, value)
 
 
 def is_foreign_op(cls: type[Op]) -> bool:
@@ -51,4 +104,4 @@ def _is_foreign(function: Any) -> bool:
     while isinstance(function, partial):
         function = function.func
     module = getattr(function, "__module__", None) or type(function).__module__
-    return module.partition(".")[0] not in _FIXED
+    return not is_trusted(module, getattr(function, "__qualname__", ""))

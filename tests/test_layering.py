@@ -14,7 +14,7 @@ from support.imports import circles, imports, module_name, sources
 from support.process import ROOT
 
 DRIVER = ("driver", "integrations", "bench", "tools", "cli", "__main__", "__init__")
-ROOMS = ("base", "tensor_ir", "runtime", "graph_ir", "codegen", "frontend")
+ROOMS = ("base", "tensor_ir", "runtime", "graph_ir", "codegen", "frontend", "extension")
 
 # Room -> what it may import of graphc; a dotted name opens that one module and no other of its room.
 MAY_IMPORT = {
@@ -24,6 +24,7 @@ MAY_IMPORT = {
     "graph_ir": ("base", "graph_ir", "tensor_ir"),
     "codegen": ("base", "codegen", "tensor_ir", "runtime.abi", "runtime.artifact"),
     "frontend": ("base", "frontend", "graph_ir"),
+    "extension": ("base", "extension", "graph_ir", "tensor_ir"),
     **dict.fromkeys(DRIVER, (*ROOMS, *DRIVER)),
 }
 
@@ -68,6 +69,7 @@ OUTSIDE = {
     "graph_ir": ("numpy", "lark"),  # lark: the text of a graph
     "codegen": ("numpy", "llvmlite"),
     "frontend": ("numpy", "lark", "onnx", "google"),  # google.protobuf: the errors onnx raises
+    "extension": ("numpy",),
     **dict.fromkeys(DRIVER, ("numpy", "rich")),
     "integrations": ("numpy", "jax"),
     "tools": ("numpy", "rich", "ml_dtypes"),  # the precision of each type

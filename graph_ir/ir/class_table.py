@@ -29,6 +29,6 @@ class ClassTable(Generic[Value]):
         """The value of an op's class; None if neither it nor a base has one."""
         return next((self._entries[cls] for cls in type(op).__mro__ if cls in self._entries), None)
 
-    def values(self) -> Iterator[Value]:
-        """Every value, of whatever class."""
-        return iter(self._entries.values())
+    def items(self) -> Iterator[tuple[type[Op], Value]]:
+        """Every class that has a value of its own, and that value."""
+        return iter(self._entries.items())

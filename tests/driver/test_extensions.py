@@ -1,4 +1,4 @@
-"""What user code adds is never taken from the cache under its old meaning."""
+"""What user code adds is part of the key of what is compiled with it."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from graphc.driver.extensions import compiler_is_extended
+from graphc.driver.extensions import loops_are_extended, user_code
 from graphc.graph_ir.lowering.registry import LOWERINGS
 from graphc.graph_ir.ops.fused import Fused
+from graphc.graph_ir.passes import pipeline
 from support.process import run_python
 
 SCRIPT = """
@@ -16,42 +17,90 @@ import sys
 import numpy as np
 import graphc
 from graphc.base.dtypes import F32
+from graphc.base.options import CompileOptions
+from graphc.codegen.host import target_for
+from graphc.driver.compile_cache import default_cache
+from graphc.driver.compiler import compile_request
+from graphc.driver.request import CompileRequest
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.ops.elementwise import Row, define
+from graphc.runtime.executor import CompiledModel
 from graphc.tensor_ir import builder as t
 
-factor = float(sys.argv[1])
-define(Row("scaled", "x times a factor.", lambda x: t.mul(x, factor), lambda x: x * factor))
+{define}
 graph = graphc.Graph("m")
 x = graph.make_input(LogicalTensor(F32, (4,)), "x")
 graph.make_output(graph.make("scaled", [x]).outputs[0], "y")
-print(graphc.compile(graph)(np.ones(4, np.float32)).tolist())
+request = CompileRequest(graph, target_for("native"), CompileOptions(), cache=default_cache())
+outcome = compile_request(request)
+print(outcome.from_cache, outcome.not_cached, CompiledModel(outcome.artifact, 1)(np.ones(4, np.float32))[0])
+"""
+
+PLAIN = 'define(Row("scaled", "Scaled.", lambda x: t.mul(x, {0}), lambda x: x * {0}))'
+HELPERS = """
+FACTOR = {0}
+def inner(x): return t.mul(x, FACTOR)
+def outer(x): return inner(x)
+define(Row("scaled", "Scaled.", lambda x: outer(x), lambda x: x * FACTOR))
+"""
+CLOSURE = """
+def scaled(factor):
+    return Row("scaled", "Scaled.", lambda x: t.mul(x, factor), lambda x: x * factor)
+define(scaled({0}))
+"""
+CLOCK = """
+import time
+define(Row("scaled", "Scaled.", lambda x: t.mul(x, {0} if time.time() else 0.0), lambda x: x * {0}))
 """
 
 
-def test_an_op_that_is_defined_anew_has_its_new_meaning(tmp_path: Path) -> None:
-    for factor in ("2.0", "3.0"):
-        done = run_python("-c", SCRIPT, factor, env={"GRAPHC_CACHE_DIR": str(tmp_path)})
-        assert (done.returncode, done.stdout) == (0, f"{[float(factor)] * 4}\n"), done.stderr
+def run(define: str, folder: Path) -> str:
+    script = SCRIPT.format(define=define)
+    done = run_python("-c", script, env={"GRAPHC_CACHE_DIR": str(folder)})
+    assert done.returncode == 0, done.stderr
+    return done.stdout.rstrip("\n")
+
+
+@pytest.mark.parametrize("define", [PLAIN, HELPERS, CLOSURE], ids=["plain", "helpers", "closure"])
+def test_a_definition_is_found_in_the_cache_and_another_one_is_not(
+    define: str, tmp_path: Path
+) -> None:
+    assert run(define.format("2.0"), tmp_path) == "False  2.0"
+    assert run(define.format("2.0"), tmp_path) == "True  2.0"
+    assert run(define.format("3.0"), tmp_path) == "False  3.0"
+
+
+def test_what_has_no_digest_is_compiled_anew_and_why_is_told(tmp_path: Path) -> None:
+    why = "op 'scaled': '<lambda>' uses time.time, which may give another result in another process"
+    for factor in ("2.0", "3.0", "3.0"):
+        assert run(CLOCK.format(factor), tmp_path) == f"False {why} {factor}"
 
 
 OWN = """
-from graphc.driver.extensions import compiler_is_extended, is_foreign_op
+from graphc.driver.extensions import UserCode, is_foreign_op, user_code
 from graphc.graph_ir.ir.registry import lookup, names
 
-print(compiler_is_extended(), [name for name in names() if is_foreign_op(lookup(name))])
+print(user_code() == UserCode(), [name for name in names() if is_foreign_op(lookup(name))])
 """
 
 
 def test_every_op_pass_and_rule_of_the_package_is_its_own() -> None:
     """In a process of its own: other tests define ops."""
-    assert run_python("-c", OWN).stdout == "False []\n"
+    assert run_python("-c", OWN).stdout == "True []\n"
 
 
-def test_a_pass_or_lowering_of_user_code_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    with monkeypatch.context() as patch:
-        patch.setattr("graphc.driver.extensions.PIPELINE", ((lambda graph, ctx: False, ""),))
-        assert compiler_is_extended()
+def test_passes_and_lowerings_of_user_code_are_in_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = {user_code().key}
+    step = lambda graph, ctx: False  # noqa: E731
+    monkeypatch.setattr("graphc.driver.extensions.PIPELINE", ((step, ""), *pipeline.PIPELINE))
+    keys.add(user_code().key)
     own = LOWERINGS._entries[Fused]
     monkeypatch.setitem(LOWERINGS._entries, Fused, lambda op, ctx: own(op, ctx))
-    assert compiler_is_extended()
+    keys.add(user_code().key)
+    assert len(keys) == 3
+
+
+def test_a_pass_over_loops_of_user_code_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not loops_are_extended()
+    monkeypatch.setattr("graphc.driver.extensions.PASSES", (lambda module, target: module,))
+    assert loops_are_extended()
