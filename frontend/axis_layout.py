@@ -61,6 +61,13 @@ def parse_layout(text: str) -> AxisLayout | None:
     return AxisLayout(tuple(axes)) if at == len(text) and whole and known else None
 
 
+def known_layout(text: str) -> AxisLayout:
+    """The layout of a text that is one."""
+    found = parse_layout(text)
+    assert found is not None, text
+    return found
+
+
 def relaid(build: OpBuilder, x: GraphTensor, source: AxisLayout, target: AxisLayout) -> GraphTensor:
     """A tensor in another layout of the same axes; x itself if nothing moves.
 
@@ -90,6 +97,32 @@ def relaid(build: OpBuilder, x: GraphTensor, source: AxisLayout, target: AxisLay
         apart += [outer, *blocks]
     x = build.reshaped(x, apart)
     return build.transposed(x, [order.index(i) for i in range(len(order))])
+
+
+class Image:
+    """A tensor of any layout as `x`: [N, C, sizes...], whose spatial axes are the letters `spatial`."""
+
+    def __init__(self, build: OpBuilder, x: GraphTensor, layout: AxisLayout, spatial: str) -> None:
+        self.build, self.layout, self.spatial = build, layout, spatial
+        self.plain = known_layout(f"NC{spatial}")
+        self.x = relaid(build, x, layout, self.plain)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Those of the spatial axes."""
+        return self.x.details.plain_dims[2:]
+
+    def back(self, y: GraphTensor, layout: AxisLayout | None = None) -> GraphTensor:
+        """[N, C, sizes...] in the layout that x had, or in another one."""
+        return relaid(self.build, y, self.plain, layout or self.layout)
+
+    def per_axis(self, name: str, values: Sequence[int]) -> tuple[int, ...]:
+        """An attribute's entries for the spatial axes; one stands for all."""
+        count = len(self.spatial)
+        values = tuple(values) * count if len(values) == 1 else tuple(values)
+        if len(values) != count:
+            raise self.build.rule(f"{name} must have {count} entries", str(list(values)))
+        return values
 
 
 def shown(layout: AxisLayout) -> str:

@@ -15,12 +15,13 @@ from ...graph_ir.ir.graph import Array, Graph, GraphTensor
 from ...graph_ir.ir.logical_tensor import LogicalTensor
 from ..shape_spec import InputSpec, check_size
 from .document import DTYPES, Entry, Node, TvmGraph
+from .inference import build
 from .kernel_name import split_name
-from .op_table import BROADCASTING, ELEMENTWISE, OPERATORS
+from .op_table import BROADCASTING, ELEMENTWISE, OPERATORS, arity
 from .own_attrs import make_own, own_op
 from .params import read_params
 from .reader import read_tvm
-from .scope import OperatorContext, UndeterminedError
+from .scope import Call, UndeterminedError
 
 _NOP = ("__nop", "__copy")
 
@@ -230,9 +231,9 @@ class _Importer:
         if name not in OPERATORS:
             raise UnsupportedError(f"node '{node.name}': operator '{node.op}' is not supported")
         given = {**node.attrs, **self.hinted(node, name)}
-        context = OperatorContext(self.graph, name, node.name, operands, given, None, stored=True)
-        made = OPERATORS[name][1](context)
-        return made if isinstance(made, list) else [made]
+        return build(
+            self.graph, Call(name, node.name, operands, given, stored=True), OPERATORS[name]
+        )
 
     def kernel(
         self,
@@ -246,42 +247,32 @@ class _Importer:
         current: list[GraphTensor] = []
         earlier: list[GraphTensor] = []
         for place, name in enumerate(names):
-            arity, operator = OPERATORS[name]
-            last = place == len(names) - 1
-            taken = current[:1] if place else []
-            wanted = len(unused) + len(taken) if arity == -1 else arity
-            if name == "nn_dense" and last and not place and len(unused) == 3:
-                wanted = 3
-            while len(taken) < wanted and unused:
+            last, rest = place == len(names) - 1, names[place + 1 :]
+            taken = current[:1]
+            fewest, most = arity(name)
+            if fewest < 0:
+                fewest = len(unused) + len(taken)
+            elif len(names) == 1:
+                fewest = max(fewest, min(most, len(unused)))
+            while len(taken) < fewest and unused:
                 taken.append(unused.pop(0))
-            while (
-                len(taken) < wanted and earlier
-            ):  # x * sigmoid(x): an operand is a value of the body itself
+            while len(taken) < fewest and earlier:  # x * sigmoid(x): a value of the body itself
                 taken.append(earlier[-1])
-            if len(taken) < wanted:
+            if len(taken) < fewest:
                 raise UnsupportedError(
                     f"node '{node.name}' ({node.attrs['func_name']}): the second operand of {name} is a constant "
                     "inside the kernel, which is not in the file"
                 )
-            result = self.result_of(names[place + 1 :], results)
-            step = node.name if last else f"{node.name}/{place}.{name}"
-            context = OperatorContext(
-                self.graph,
+            call = Call(
                 name,
-                step,
+                node.name if last else f"{node.name}/{place}.{name}",
                 taken,
                 {**_layouts(node), **self.hinted(node, name)},
-                result,
-                False,
-                results if last else (),
-                self.final_of(names[place + 1 :], results),
+                results=results if last else self.preserved(rest, results, ELEMENTWISE - {"cast"}),
+                final=next(iter(self.preserved(rest, results, ELEMENTWISE | BROADCASTING)), None),
             )
-            if current:
-                earlier.append(current[0])
-            elif taken:
-                earlier.append(taken[0])
-            made = operator(context)
-            current = made if isinstance(made, list) else [made]
+            earlier += (current or taken)[:1]
+            current = build(self.graph, call, OPERATORS[name])
         if unused:
             raise UnsupportedError(
                 f"node '{node.name}' ({node.attrs['func_name']}): its {len(operands)} operands cannot be matched "
@@ -289,19 +280,11 @@ class _Importer:
             )
         return current
 
-    def result_of(
-        self, rest: Sequence[str], results: Sequence[LogicalTensor]
-    ) -> LogicalTensor | None:
-        """The known type of a step's result: that of the kernel, if the later steps preserve it."""
-        keeps = all(name in ELEMENTWISE and name != "cast" for name in rest)
-        return results[0] if keeps and len(results) == 1 else None
-
-    def final_of(
-        self, rest: Sequence[str], results: Sequence[LogicalTensor]
-    ) -> LogicalTensor | None:
-        """The kernel's result type, if all later steps are elementwise."""
-        keeps = all(name in ELEMENTWISE or name in BROADCASTING for name in rest)
-        return results[0] if keeps and len(results) == 1 else None
+    def preserved(
+        self, rest: Sequence[str], results: Sequence[LogicalTensor], keeping: set[str]
+    ) -> Sequence[LogicalTensor]:
+        """The kernel's only result where all later steps are among those that preserve what is asked."""
+        return results if len(results) == 1 and keeping.issuperset(rest) else ()
 
     def hinted(self, node: Node, name: str) -> dict[str, str]:
         """The caller's attributes of a node, and of one operator of it."""

@@ -2,63 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from ...graph_ir.ir.graph import Op
 from ...graph_ir.ir.registry import lookup
 from ...graph_ir.ops.elementwise import Elementwise
 from ..correspondence import row as rows
-from ..correspondence.reading import readers
+from ..correspondence.gathering import op_table
 from ..correspondence.spelling import Spelling
 from ..correspondence.tables import TABLE
 from ..correspondence.writing import objection
-from . import indexing, normalize, operators, windows
+from . import operators, windows  # noqa: F401
 from .scope import Operator
 
-_ROWS: Mapping[str, list[tuple[rows.Row, Spelling]]] = TABLE.reads("tvm")
+_ROWS = TABLE.reads("tvm")
+_WRITTEN = TABLE.writes("tvm")
+
+OPERATORS: Mapping[str, Operator] = op_table(TABLE, "tvm", globals())[0]
+"""Operator to its meaning."""
 
 
-def _arity(spelling: Spelling) -> int:
-    """How many operands an operator has; -1 for all there are."""
-    return -1 if any(formal.variadic for formal in spelling.formals) else len(spelling.formals)
+def arity(name: str) -> tuple[int, int]:
+    """The fewest and the most operands of an operator; -1 for all there are."""
+    if name not in _ROWS:  # one tensor and a number, or a tensor and a bias
+        return (1, 1) if name.endswith("_scalar__") else (2, 2)
+    formals = _ROWS[name][0][1].formals
+    if any(formal.variadic for formal in formals):
+        return -1, -1
+    return sum(not formal.optional for formal in formals), len(formals)
 
 
-def _elementwise() -> Iterator[tuple[str, int]]:
-    """The operators that compute each element alone, with the number of their operands."""
-    for type_name, ((row, spelling), *_) in _ROWS.items():
-        if (
-            isinstance(row, rows.Op)
-            and issubclass(lookup(row.name), Elementwise)
-            or row.name == "copy"
-        ):
-            yield type_name, _arity(spelling)
+def _is_elementwise(row: rows.Row) -> bool:
+    return row.name == "copy" or (
+        isinstance(row, rows.Op) and issubclass(lookup(row.name), Elementwise)
+    )
 
 
-_FUNCTIONS = {
-    "matmul_core": "nn_matmul", "concat": "concatenate", "broadcast": "broadcast_to", "slice": "strided_slice",
-    "gather": "take", "layer_norm": "nn_layer_norm", "batch_norm": "nn_batch_norm", "pad": "nn_pad", "top_k": "topk",
-}  # fmt: skip
-"""Our op to the operator it is called, where a function reads it."""
+_BY_ELEMENT = [name for name, ((row, _), *_) in _ROWS.items() if _is_elementwise(row)]
 
-OPERATORS: Mapping[str, tuple[int, Operator]] = {
-    **{
-        name: (_arity(_ROWS[name][0][1]), read)
-        for name, read in readers(TABLE, "tvm", operators.PAIRS).items()
-    },
-    **operators.OPERATORS,
-    **windows.OPERATORS,
-    **normalize.OPERATORS,
-    **indexing.OPERATORS,
-}
-"""Operator to the number of its operands (-1: all there are) and its meaning."""
-
-ELEMENTWISE = {name for name, count in _elementwise() if count == 1}
+ELEMENTWISE = {name for name in _BY_ELEMENT if arity(name)[1] == 1}
 """Operators whose result has the shape of their only operand."""
 
-BROADCASTING = {name for name, count in _elementwise() if count == 2} | {"nn_bias_add"}
+BROADCASTING = {name for name in _BY_ELEMENT if arity(name)[1] == 2} | {"nn_bias_add"}
 """Operators that work element by element on operands which may be broadcast."""
-
-_WRITTEN = TABLE.writes("tvm")
 
 
 def operator_name(op: Op) -> str:
@@ -66,4 +52,10 @@ def operator_name(op: Op) -> str:
     spellings = _WRITTEN.get(op.op_name, [])
     exact = (s for s in spellings if objection(op, s, is_row=not s.pair) is None)
     chosen = next(exact, spellings[0] if spellings else None)
-    return chosen.types[0] if chosen else _FUNCTIONS.get(op.op_name, op.op_name)
+    return _by_axes(op, chosen) if chosen else op.op_name
+
+
+def _by_axes(op: Op, spelling: Spelling) -> str:
+    """The type for the op's number of spatial axes, of a cell that has one for each; else the first."""
+    axes = f"{op.inputs[0].details.rank - 2}d" if op.inputs else ""
+    return next((name for name in spelling.types if axes and axes in name), spelling.types[0])

@@ -5,59 +5,63 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from ...base.dtypes import DType
 from ...base.errors import GraphcError
 from ...graph_ir.ir.graph import Array, Graph, GraphTensor
 from ...graph_ir.ir.logical_tensor import LogicalTensor
 from ..correspondence.reading import NodeReader
 from ..correspondence.spelling import Formal
-from ..correspondence.values import MUST_BE_GIVEN
+from ..correspondence.values import MUST_BE_GIVEN, understood
 from .document import DTYPES
 
-Operator = Callable[["OperatorContext"], "GraphTensor | list[GraphTensor]"]
-"""Builds one operator; its outputs."""
-
 _LONG = re.compile(r"(?<=\d)L\b")
+_MOST_LETTERS = 10000
+
+_ASSUMED = frozenset({
+    "align_corners", "batch_dims", "ceil_mode", "center", "dilation", "groups", "keepdims", "pad_mode", "pad_value",
+    "ret_type", "scale", "transpose_a", "transpose_b", "strided_slice.strides", "nn_group_norm.axis",
+    "nn_instance_norm.axis",
+})  # fmt: skip
+"""Attributes, of all operators or of one, that a kernel is taken to have at their defaults: its file has none."""
 
 
 class UndeterminedError(GraphcError):
-    """An attribute is neither in the file nor implied by shapes; the importer collects these. `key` names it."""
+    """An attribute of a kind is neither in the file nor implied by shapes; the importer collects these."""
 
     exit_code = 3
 
-    def __init__(self, key: str) -> None:
+    def __init__(self, key: str, kind: str = "") -> None:
         super().__init__(key)
-        self.key = key
+        self.key, self.kind = key, kind
+
+
+@dataclass(frozen=True)
+class Call:
+    """An operator and what is known of it. `given` are attributes as texts, from an old file or from the user.
+
+    `stored`: the file has all attributes but defaults; a compiled file has none. `results` are the types of what it
+    returns if known, `final` is what the kernel returns if all that follows is elementwise, though it may broadcast.
+    """
+
+    type: str
+    name: str
+    operands: Sequence[GraphTensor]
+    given: Mapping[str, str]
+    stored: bool = False
+    results: Sequence[LogicalTensor] = ()
+    final: LogicalTensor | None = None
 
 
 class OperatorContext(NodeReader):
-    """`given` are attributes as texts, from an old file or from the user; `result` is what the operator gives, `final`
-    what the kernel gives where all that follow are elementwise, though one of them may broadcast.
+    """Reads one operator: its operands by position, its attributes from texts."""
 
-    In a compiled file attributes are not stored: a default may only be used where `stored` says that they were.
-    """
-
-    def __init__(
-        self,
-        graph: Graph,
-        type_name: str,
-        name: str,
-        operands: Sequence[GraphTensor],
-        given: Mapping[str, str],
-        result: LogicalTensor | None,
-        stored: bool,
-        results: Sequence[LogicalTensor] = (),
-        final: LogicalTensor | None = None,
-    ) -> None:
-        super().__init__(graph, type_name, name)
-        self.operands = operands
-        self.given = given
-        self.result = result
-        self.results = results
-        self.final = final or result
-        self.stored = stored
+    def __init__(self, graph: Graph, call: Call) -> None:
+        super().__init__(graph, call.type, call.name)
+        self.call, self.operands = call, call.operands
+        self.result = call.results[0] if len(call.results) == 1 else None
+        self.final = call.final or self.result
 
     @property
     def x(self) -> GraphTensor:
@@ -70,71 +74,22 @@ class OperatorContext(NodeReader):
             raise self.rule(f"there must be at least {index + 1} operands", str(len(self.operands)))
         return self.operands[index]
 
-    def attr(self, key: str, default: Any = None) -> Any:
-        """An attribute as a Python literal; `default` where the file would have stored another value."""
-        if key in self.given:
-            return self._literal(key, self.given[key])
-        if self.stored and default is not None:
-            return default
-        raise UndeterminedError(key)
-
-    def _literal(self, key: str, text: str) -> Any:
-        plain = _LONG.sub("", text.strip())
-        try:
-            value = ast.literal_eval(plain) if len(plain) < 10000 else plain
-        except (ValueError, SyntaxError, RecursionError, MemoryError):
-            value = plain
-        return list(value) if isinstance(value, tuple) else value
-
     def has(self, key: str) -> bool:
         """Whether an attribute is given."""
-        return key in self.given
+        return key in self.call.given
 
-    def integer(self, key: str, default: int | None = None) -> int:
-        """An integer attribute."""
-        value = self.attr(key, default)
-        if isinstance(value, bool) or not isinstance(value, int) or abs(value) >= 2**62:
-            raise self.rule(f"attribute '{key}' must be an integer", repr(value)[:40])
-        return value
+    def knows(self, key: str) -> bool:
+        """Whether the value of an attribute is given, or its default."""
+        return self.call.stored or self.has(key)
 
-    def integers(self, key: str, default: Sequence[int] | None = None) -> list[int]:
-        """A list of integers; one integer counts as a list of it."""
-        value = self.attr(key, default)
-        items = list(value) if isinstance(value, (list, tuple)) else [value]
-        if any(isinstance(v, bool) or not isinstance(v, int) or abs(v) >= 2**62 for v in items):
-            raise self.rule(f"attribute '{key}' must be integers", repr(value)[:40])
-        return items
-
-    def number(self, key: str, default: float | None = None) -> float:
-        """A float attribute."""
-        value = self.attr(key, default)
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise self.rule(f"attribute '{key}' must be a number", repr(value)[:40])
-        return float(value)
-
-    def flag(self, key: str, default: bool | None = None) -> bool:
-        """A bool attribute; 0 and 1 count as well."""
-        value = self.attr(key, default)
-        if not isinstance(value, (bool, int)):
-            raise self.rule(f"attribute '{key}' must be True or False", repr(value)[:40])
-        return bool(value)
-
-    def shape(self, key: str) -> tuple[int, ...]:
-        """The shape of the result: the attribute, or what is known of the result."""
-        if key in self.given:
-            return tuple(self.integers(key))
-        if self.result is None:
-            raise UndeterminedError(key)
-        return self.result.plain_dims
-
-    def element_type(self, key: str) -> DType:
-        """An attribute that names an element type, or that of the result."""
-        if not self.has(key) and self.result is not None:
-            return self.result.dtype
-        name = str(self.attr(key))
-        if name not in DTYPES:
-            raise self.unsupported(f"{key} '{name}'")
-        return DTYPES[name]
+    def attr(self, key: str, default: Any = MUST_BE_GIVEN, kind: str = "") -> Any:
+        """An attribute as a Python literal; `default` where the file would have stored another value."""
+        if key in self.call.given:
+            return _literal(self.call.given[key])
+        assumed = self.call.stored or not _ASSUMED.isdisjoint((key, f"{self.type}.{key}"))
+        if assumed and default is not MUST_BE_GIVEN:
+            return default
+        raise UndeterminedError(key, kind)
 
     # What rows ask for.
 
@@ -156,16 +111,28 @@ class OperatorContext(NodeReader):
 
     def read_attribute(self, name: str, kind: str, default: Any) -> Any:
         """An attribute of that kind; UndeterminedError where the file does not tell it."""
+        if kind == "dtype" and not self.has(name) and self.result is not None:
+            return self.result.dtype
+        value = self.attr(name, default, kind)
         if kind == "dtype":
-            return self.element_type(name)
-        absent = None if default is MUST_BE_GIVEN else default
-        if kind == "text":
-            return str(self.attr(name, absent))
-        if kind == "ints":
-            return tuple(self.integers(name, absent))
-        read: dict[str, Callable[..., Any]] = {
-            "float": self.number,
-            "int": self.integer,
-            "bool": self.flag,
-        }
-        return read[kind](name, absent)
+            if str(value) not in DTYPES:
+                raise self.unsupported(f"{name} '{value}'")
+            return DTYPES[str(value)]
+        if value is None and default is None:
+            return None
+        try:
+            return understood(str(value) if kind == "text" else value, kind)
+        except ValueError as error:
+            raise self.rule(f"attribute '{name}' must be {error}", repr(value)[:40]) from error
+
+
+Operator = Callable[[OperatorContext], "GraphTensor | list[GraphTensor]"]
+"""Builds one operator; its outputs."""
+
+
+def _literal(text: str) -> Any:
+    plain = _LONG.sub("", text.strip())
+    try:
+        return ast.literal_eval(plain) if len(plain) < _MOST_LETTERS else plain
+    except (ValueError, SyntaxError, RecursionError, MemoryError):
+        return plain

@@ -18,7 +18,7 @@ from graphc.frontend.ge.op_table import HANDLERS as GE
 from graphc.frontend.hlo.op_table import HANDLERS as HLO
 from graphc.frontend.onnx.op_table import HANDLERS as ONNX
 from graphc.frontend.pnnx.op_table import HANDLERS as PNNX
-from graphc.frontend.tvm.operators import OPERATORS as TVM
+from graphc.frontend.tvm.op_table import OPERATORS as TVM
 from graphc.frontend.tvm.params import read_params
 from graphc.graph_ir.ir.graph import Graph
 from graphc.graph_ir.ir.registry import lookup

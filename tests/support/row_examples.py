@@ -63,4 +63,7 @@ def _types_and_attrs(
             "keep_dims": True,
         }
     inputs, attrs = EXAMPLES[row.name]
+    required = sum(not formal.optional for formal in spelling.operands)
+    if not spelling.pair:  # the bias beside the scale, say
+        inputs = [*inputs, *inputs[-1:] * (required - len(inputs))]
     return inputs, {k: v for k, v in attrs.items() if k in (*spelling.mentioned, "dtype")} | wanted

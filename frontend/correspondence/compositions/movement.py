@@ -38,6 +38,11 @@ def reshape(node: OpBuilder, x: Tensor, shape: tuple[int, ...], allowzero: bool 
     return node.make("reshape", x, shape=sizes)
 
 
+def transpose(node: OpBuilder, x: Tensor, perm: tuple[int, ...] | None = None) -> Tensor:
+    """X with its axes in another order; reversed where none is given."""
+    return node.make("transpose", x, perm=perm or tuple(range(x.details.rank))[::-1])
+
+
 def flatten(node: OpBuilder, x: Tensor, split: int = 1) -> Tensor:
     """A matrix: the axes before `split` joined, and those from it on."""
     dims = x.details.plain_dims
@@ -77,6 +82,12 @@ def unsqueeze(node: OpBuilder, x: Tensor, at: tuple[int, ...]) -> Tensor:
     return node.make("reshape", x, shape=shape)
 
 
+def insert_axes(node: OpBuilder, x: Tensor, at: int, count: int = 1) -> Tensor:
+    """X with `count` axes of size 1 before one of its axes, or after the last."""
+    dims, axis = x.details.plain_dims, node.axis(at, x.details.rank, inclusive=True)
+    return node.make("reshape", x, shape=(*dims[:axis], *(1,) * count, *dims[axis:]))
+
+
 def expand(node: OpBuilder, x: Tensor, shape: tuple[int, ...]) -> Tensor:
     """X and the shape broadcast against each other; x itself where it has that shape."""
     dims = x.details.plain_dims
@@ -111,6 +122,11 @@ def tile(node: OpBuilder, x: Tensor, repeats: tuple[int, ...]) -> Tensor:
     pairs = list(zip(repeats, dims, strict=True))
     copies = node.make("broadcast", apart, shape=tuple(n for pair in pairs for n in pair))
     return node.reshaped(copies, [count * dim for count, dim in pairs])
+
+
+def tile_last(node: OpBuilder, x: Tensor, repeats: tuple[int, ...]) -> Tensor:
+    """As `tile`; counts that are missing in front are 1."""
+    return tile(node, x, (*(1,) * (x.details.rank - len(repeats)), *repeats))
 
 
 def repeat_each(node: OpBuilder, x: Tensor, repeats: int, axis: int) -> Tensor:

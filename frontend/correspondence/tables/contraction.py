@@ -15,5 +15,11 @@ ROWS = (
             "MatMul/MatMulV2(x1, x2 | transpose_x1=transpose_a, transpose_x2=transpose_b) where rank=2 by matmul",
             "BatchMatMulV2/BatchMatMul/BatchMatMulV3(x1, x2 | adj_x1=transpose_a, adj_x2=transpose_b) by matmul",
         ),
+        tvm=(
+            "nn_matmul(tensor_a, tensor_b | transpose_a, transpose_b)",
+            "nn_batch_matmul(tensor_a, tensor_b | transpose_a, transpose_b?true)",
+            "nn_dense/dense/FullyConnected(data, weight, bias?) where transpose_b=true by dense",
+            "nn_contrib_dense_pack(data, weight) by dense_pack read only",
+        ),
     ),
 )

@@ -72,7 +72,7 @@ ARITHMETIC = (
         "add",
         onnx=("Add(A, B)", "Sum(data_0*) read only"),
         ge=("Add/AddV2(x1, x2)", "AddN(x*) read only"),
-        tvm="add/broadcast_add/elemwise_add(lhs, rhs)",
+        tvm=("add/broadcast_add/elemwise_add(lhs, rhs)", "add_n/elemwise_sum(args*) read only"),
         hlo="add(a, b)",
         pnnx="torch.add/Tensor.add(input, other)",
         aten="add(self, other)",

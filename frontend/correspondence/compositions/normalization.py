@@ -1,0 +1,12 @@
+"""Normalisations that are made of others."""
+
+from __future__ import annotations
+
+from ....graph_ir.ir.graph import GraphTensor as Tensor
+from ...op_builder import OpBuilder, like
+
+
+def l2_normalize(node: OpBuilder, x: Tensor, axes: tuple[int, ...], eps: float) -> Tensor:
+    """X / sqrt(max(sum of squares, eps)) over axes, all of them where none are given."""
+    total = node.helper("reduce_sum_square", x, axes=axes or None, keep_dims=True)
+    return node.make("mul", x, node.helper("rsqrt", node.helper("max", total, like(node, eps, x))))
