@@ -8,10 +8,8 @@ from typing import Any, overload
 
 from ...base.dtypes import BOOL, DType
 from ...graph_ir.ir.graph import Array, GraphTensor
-from ...graph_ir.ir.registry import lookup
-from ...graph_ir.ops.elementwise import Elementwise
 from ..op_builder import OpBuilder
-from .row import Op, Row, Table
+from .row import Means, Row, Table
 from .spelling import Attribute, Formal, Spelling
 from .values import MUST_BE_GIVEN, as_kind, same
 
@@ -79,10 +77,19 @@ class NodeReader(OpBuilder):
         dtype: DType = self.read_attribute(name, "dtype", default)
         return dtype
 
-    def read_operands(
-        self, row_name: str, formals: Sequence[Formal], conditions: int
-    ) -> list[GraphTensor]:
-        """The operands of a row as it takes them; the first `conditions` are made bools.
+    def read_held(self, formal: Formal, kind: str, default: Any) -> Any:
+        """The attribute that an operand holds, understood as `kind`: a constant, unless the format has it otherwise."""
+        if formal.optional and not self.is_given(formal):
+            return default
+        try:
+            return as_kind(self.read_known(formal), kind)
+        except ValueError as error:
+            what = {"ints": "a list of integers", "axes": "a list of integers"}
+            rule = f"{formal.name} must be {what.get(kind, f'one {kind}')}"
+            raise self.rule(rule, str(error)) from error
+
+    def read_operands(self, row: Row, formals: Sequence[Formal]) -> list[GraphTensor]:
+        """The operands of a row as it takes them; its conditions are made bools.
 
         A format whose operands may have mixed or unknown types unifies them here.
         """
@@ -92,7 +99,7 @@ class NodeReader(OpBuilder):
                 found += self.read_variadic(formal)
             elif not formal.optional or self.is_given(formal):
                 x = self.read_operand(formal)
-                found.append(self.converted(x, BOOL) if number < conditions else x)
+                found.append(self.converted(x, BOOL) if number < row.conditions else x)
         return found
 
 
@@ -136,7 +143,7 @@ def read_rows(node: NodeReader, choices: Sequence[tuple[Row, Spelling]]) -> Any:
     """Import a node by the first row whose fixed attributes and element types it matches."""
     for row, spelling in choices:
         if all(same(_value(node, row, a), a.literal) for a in spelling.attributes if not a.ours):
-            operands = node.read_operands(row.name, spelling.operands, _conditions(row))
+            operands = node.read_operands(row, spelling.operands)
             if len(choices) == 1 or _has_kind(operands, row, spelling):
                 return _built(node, row, spelling, operands)
     wanted = [a for _, spelling in choices for a in spelling.attributes if not a.ours]
@@ -156,26 +163,18 @@ def _built(node: NodeReader, row: Row, spelling: Spelling, operands: list[GraphT
         if a.ours:
             attrs[a.ours] = _normal(node, row, a.ours, _value(node, row, a), rank)
     for formal in spelling.held:
-        if not formal.optional or node.is_given(formal):
-            attrs[formal.holds] = _normal(node, row, formal.holds, _held(node, row, formal), rank)
+        default = formal.default if formal.has_default else row.default(formal.holds)
+        value = node.read_held(formal, formal.kind or row.kind(formal.holds), default)
+        if value is not MUST_BE_GIVEN:
+            attrs[formal.holds] = _normal(node, row, formal.holds, value, rank)
     return row.build(node, operands, attrs)
 
 
 def _has_kind(operands: Sequence[GraphTensor], row: Row, spelling: Spelling) -> bool:
     """Whether the spelling is for operands of these types and ranks."""
-    subject = operands[_conditions(row)].details
+    subject = operands[row.conditions].details
     rank = spelling.fixed.get("rank", subject.rank)
     return rank == subject.rank and (not spelling.kinds or subject.dtype.kind in spelling.kinds)
-
-
-def conditions_of(op_name: str) -> int:
-    """The number of leading operands that are bools independently of the others."""
-    cls = lookup(op_name)
-    return cls.row.conditions if issubclass(cls, Elementwise) else 0
-
-
-def _conditions(row: Row) -> int:
-    return conditions_of(row.name) if isinstance(row, Op) else 0
 
 
 def _value(node: NodeReader, row: Row, a: Attribute) -> Any:
@@ -190,19 +189,12 @@ def _value(node: NodeReader, row: Row, a: Attribute) -> Any:
     return node.read_attribute(a.name, plain, default)
 
 
-def _held(node: NodeReader, row: Row, formal: Formal) -> Any:
-    kind = formal.kind or row.kind(formal.holds)
-    try:
-        return as_kind(node.read_known(formal), kind)
-    except ValueError as error:
-        what = {"ints": "a list of integers", "axes": "a list of integers"}.get(kind, f"one {kind}")
-        raise node.rule(f"{formal.name} must be {what}", str(error)) from error
-
-
 def _normal(node: NodeReader, row: Row, name: str, value: Any, rank: int) -> Any:
     """Axes counted from the front and distinct; anything else unchanged."""
     kind = row.kind(name)
     if kind == "axis" and isinstance(value, int):
+        if isinstance(row, Means) and not rank:
+            raise node.rule("the input must have axes", "a scalar")
         return node.axis(value, rank)
     if kind == "axes" and value is not None:
         axes = tuple(node.axis(axis, rank) for axis in value)

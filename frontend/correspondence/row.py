@@ -9,9 +9,10 @@ from typing import Any
 
 from ...graph_ir.ir.graph import GraphTensor
 from ...graph_ir.ir.registry import schema_of
+from ...graph_ir.ops.elementwise import FLOAT
 from ..op_builder import OpBuilder
 from .spelling import Spelling, parse_spelling
-from .values import MUST_BE_GIVEN, default_of, kind_of
+from .values import MUST_BE_GIVEN, conditions_of, default_of, elementwise, kind_of
 
 Cell = str | tuple[str, ...]
 """How a format spells the row, the preferred spelling first; "" if it cannot express it."""
@@ -36,6 +37,16 @@ class Row:
             self._parsed[format_name] = tuple(parse_spelling(text) for text in cells if text)
         return self._parsed[format_name]
 
+    @property
+    def conditions(self) -> int:
+        """The number of leading operands that are bools independently of the others."""
+        return 0
+
+    @property
+    def common(self) -> str:
+        """Whether the other operands have one element type ("any"), one float type ("float") or each its own ("")."""
+        return ""
+
     def kind(self, attribute: str) -> str:
         """The kind of the attribute's values."""
         raise NotImplementedError
@@ -54,6 +65,19 @@ class Op(Row):
 
     def __init__(self, name: str, **cells: Cell) -> None:
         super().__init__(name, cells)
+
+    @property
+    def conditions(self) -> int:
+        """As the op has it."""
+        return conditions_of(self.name)
+
+    @property
+    def common(self) -> str:
+        """Elementwise ops compute in one type, and what is joined has one."""
+        row = elementwise(self.name)
+        if row is None:
+            return "any" if self.name == "concat" else ""
+        return "float" if row.accepts == FLOAT else "any"
 
     def kind(self, attribute: str) -> str:
         """As the op has it."""
@@ -84,9 +108,15 @@ class Means(Row):
     Kinds and defaults of attributes are those of the function's parameters.
     """
 
-    def __init__(self, function: Callable[..., Any], **cells: Cell) -> None:
+    def __init__(self, function: Callable[..., Any], common: str = "", **cells: Cell) -> None:
         super().__init__(function.__name__, cells)
         self.function = function
+        self._common = common
+
+    @property
+    def common(self) -> str:
+        """As the row says."""
+        return self._common
 
     @cached_property
     def _parameters(self) -> dict[str, inspect.Parameter]:

@@ -2,14 +2,17 @@
 
 LeakyRelu(X | alpha)                          operands in the op's order, then attributes of the same names
 F.elu/nn.ELU(input | alpha)                   two types of one meaning; the first is written
+torch./Tensor.roll(input | shifts)            prefixes of one name: torch.roll and Tensor.roll
+nn.MaxPool[123]d(input)                       one type for each character in brackets
 LeakyRelu(x | negative_slope=alpha)           the format's name, then ours
 nn.leaky_relu(data | alpha?0.25)              what an absent attribute stands for here
 Cast(x | dst_type=dtype:dtype)                how the value is to be understood (`values.KINDS`)
 Elu(x | alpha, scale=1.0)                     an attribute that must have this value, and is written with it
 nn_norm(data | axis=1?1)                      the same; absent, it has the value after the `?`
 ReduceSum(data, axes=axes? | keepdims=keep_dims)   a constant operand that holds an attribute of ours
-_softmax(self, dim=axis, half_to_float=false)   in one list, as in Python: what has a value is an attribute
+select(self, dim=axis?0, index, half=false)   in one list, as in Python: a format may take attributes by position
 Max(data_0*), Clip(input, min?)               operands that may be any number, or absent
+sort(input, dim=axis | stable=_)              an operand or attribute that does not matter
 And(A, B) where bool                          only for such element types
 GeluV2(x) where approximate='tanh'            only where our attribute has this value
 Softmax(input | axis) by softmax              functions of the format's own, `Pair`s, do what a row cannot say
@@ -25,6 +28,9 @@ from typing import Any
 
 KIND_WORDS = {"float": ("float",), "int": ("int", "uint"), "bool": ("bool",)}
 """Conditions on the element type of the op's first operand that is not a condition itself."""
+
+IGNORED = "_"
+"""In place of an attribute of ours: the operand does not affect the result."""
 
 _TAIL = re.compile(r"\s+(where|by|read only|write only)(?=\s|\Z)")
 _ITEM = re.compile(
@@ -46,6 +52,8 @@ class Formal:
     variadic: bool = False
     holds: str = ""
     kind: str = ""
+    has_default: bool = False
+    default: Any = None
 
 
 @dataclass(frozen=True)
@@ -73,6 +81,7 @@ class Spelling:
     pair: str = ""
     is_read: bool = True
     is_written: bool = True
+    ignored: tuple[str, ...] = ()
 
     @property
     def operands(self) -> tuple[Formal, ...]:
@@ -82,7 +91,7 @@ class Spelling:
     @property
     def held(self) -> tuple[Formal, ...]:
         """The operands that are constants and hold an attribute."""
-        return tuple(formal for formal in self.formals if formal.holds)
+        return tuple(formal for formal in self.formals if formal.holds not in ("", IGNORED))
 
     @property
     def mentioned(self) -> set[str]:
@@ -113,7 +122,23 @@ def parse_spelling(text: str) -> Spelling:
     held = [item for _, item in positions if _is_literal(item.partition("=")[2])]
     formals = tuple(_formal(item, i, text) for i, item in positions if item not in held)
     named = tuple(_attribute(item, text) for item in (*held, *_items(attributes)))
-    return Spelling(text, tuple(names.strip().split("/")), formals, named, **rest)
+    rest["ignored"] = tuple(x.name for x in formals if x.holds == IGNORED)
+    rest["ignored"] += tuple(x.name for x in named if x.ours == IGNORED)
+    named = tuple(x for x in named if x.ours != IGNORED)
+    return Spelling(text, _types(names.strip()), formals, named, **rest)
+
+
+def _types(text: str) -> tuple[str, ...]:
+    """The types that the head of a cell names."""
+    found: list[str] = []
+    name = ""
+    for one in reversed(text.split("/")):
+        full = one + name if one[-1:] in (".", ":") else one
+        name = full[max(full.rfind("."), full.rfind(":")) + 1 :]
+        head, bracket, rest = full.partition("[")
+        letters, _, tail = rest.partition("]")
+        found[:0] = [head + letter + tail for letter in letters] if bracket else [full]
+    return tuple(found)
 
 
 def literal(text: str) -> Any:
@@ -145,10 +170,14 @@ def _matched(item: str, text: str) -> re.Match[str]:
 
 def _formal(item: str, index: int, text: str) -> Formal:
     m = _matched(item, text)
-    if m["default"]:
+    default, holds = m["default"], m["value"] or ""
+    if default and not holds:
         raise ValueError(f"'{item}' in '{text}' is an operand, which has no default")
     optional, variadic = m["optional"] is not None, m["many"] is not None
-    return Formal(m["name"], index, optional, variadic, m["value"] or "", m["kind"] or "")
+    value = literal(default) if default else None
+    return Formal(
+        m["name"], index, optional, variadic, holds, m["kind"] or "", bool(default), value
+    )
 
 
 def _attribute(item: str, text: str) -> Attribute:

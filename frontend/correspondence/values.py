@@ -9,7 +9,8 @@ import numpy as np
 
 from ...graph_ir.ir.attributes import INTERNAL, REQUIRED
 from ...graph_ir.ir.graph import Array, Op
-from ...graph_ir.ir.registry import schema_of
+from ...graph_ir.ir.registry import lookup, schema_of
+from ...graph_ir.ops.elementwise import Elementwise, Row
 
 KINDS = ("float", "int", "bool", "text", "ints", "floats", "axis", "axes", "dtype")
 """The kinds of values: a number, a flag, a word, lists, axes counted from either end, an element type."""
@@ -33,6 +34,18 @@ def kind_of(op_name: str, attribute: str) -> str:
 def default_of(op_name: str, attribute: str) -> Any:
     """The value of an absent attribute; MUST_BE_GIVEN where there is none."""
     return schema_of(op_name).attribute(op_name, attribute).default
+
+
+def elementwise(op_name: str) -> Row | None:
+    """The declaration of an elementwise op; None for other ops."""
+    cls = lookup(op_name)
+    return cls.row if issubclass(cls, Elementwise) else None
+
+
+def conditions_of(op_name: str) -> int:
+    """The number of leading operands of an op that are bools independently of the others."""
+    row = elementwise(op_name)
+    return 0 if row is None else row.conditions
 
 
 def attributes_of(op: Op) -> dict[str, Any]:

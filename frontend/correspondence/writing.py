@@ -8,10 +8,10 @@ from typing import Any, Generic, TypeVar
 
 from ...base.errors import UnsupportedError
 from ...graph_ir.ir.graph import Array, Graph, GraphTensor, Op
-from .reading import Pair, conditions_of
+from .reading import Pair
 from .row import Table
 from .spelling import Spelling
-from .values import as_array, attributes_of, kind_of, same
+from .values import as_array, attributes_of, conditions_of, kind_of, same
 
 V = TypeVar("V")
 """How a format refers to a value: its name, or a reference."""
@@ -105,6 +105,10 @@ class ExportFrame(Generic[V]):
         """A constant for an attribute of the op that is an operand of the format's node."""
         raise NotImplementedError
 
+    def hold(self, op: Op, name: str, kind: str, value: Any) -> V:
+        """An attribute of the op in an operand: a constant, unless the format has it otherwise."""
+        return self.held(op, name, as_array(value, kind))
+
     def emit(
         self,
         op: Op,
@@ -174,8 +178,7 @@ def write_row(frame: ExportFrame[Any], op: Op, spelling: Spelling) -> Any:
         if formal.holds:
             value = attrs[formal.holds]
             kind = formal.kind or kind_of(op.op_name, formal.holds)
-            array = None if value is None else as_array(value, kind)
-            held = None if array is None else frame.held(op, formal.name, array)
+            held = None if value is None else frame.hold(op, formal.name, kind, value)
             operands.append((formal.name, held))
         elif formal.variadic:
             operands += [(f"{formal.name}", frame.operand(x)) for x in tensors]

@@ -14,6 +14,7 @@ from ...base.errors import UnsupportedError
 from ...graph_ir.ir.graph import Array, Graph, GraphTensor
 from ...graph_ir.ir.logical_tensor import LogicalTensor
 from ..correspondence.reading import NodeReader
+from ..correspondence.row import Row
 from ..correspondence.spelling import Formal
 from ..correspondence.values import MUST_BE_GIVEN, understood
 from ..op_builder import Value
@@ -261,14 +262,12 @@ class NodeContext(NodeReader):
         except ValueError as error:
             raise self.rule(f"attribute '{name}' must be {error}", repr(value)) from error
 
-    def read_operands(
-        self, row_name: str, formals: Sequence[Formal], conditions: int
-    ) -> list[GraphTensor]:
+    def read_operands(self, row: Row, formals: Sequence[Formal]) -> list[GraphTensor]:
         """Two operands whose dtype or rank the text leaves open take over what the other has."""
-        alike = formals[conditions:]
+        alike = formals[row.conditions :]
         if len(alike) != 2 or any(formal.variadic or formal.optional for formal in alike):
-            return super().read_operands(row_name, formals, conditions)
-        chosen = super().read_operands(row_name, formals[:conditions], conditions)
+            return super().read_operands(row, formals)
+        chosen = super().read_operands(row, formals[: row.conditions])
         return [*chosen, *self.pair(*(formal.name for formal in alike))]
 
     # Two operands.

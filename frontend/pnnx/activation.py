@@ -8,7 +8,6 @@ from ...base.dtypes import F64
 from ...graph_ir.ir.graph import Op
 from ...graph_ir.ir.logical_tensor import LogicalTensor
 from ..correspondence.reading import Pair
-from ..correspondence.spelling import Formal
 from ..correspondence.writing import InexpressibleError
 from .export import Exporter
 from .export_forms import write_call
@@ -21,17 +20,19 @@ RRELU_BOUNDS = (1 / 8, 1 / 3)
 
 
 def _rrelu(node: Node) -> Value:
-    if node.flag("training", False):
+    if node.attr_bool("training", False):
         raise node.unsupported("training=True")
-    low, high = (node.number(n, d) for n, d in zip(("lower", "upper"), RRELU_BOUNDS, strict=True))
+    low, high = (
+        node.attr_float(n, d) for n, d in zip(("lower", "upper"), RRELU_BOUNDS, strict=True)
+    )
     return node.make("leaky_relu", node.tensor_of(), alpha=(low + high) / 2)
 
 
 def _softplus(node: Node, _: str) -> Value:
     x = node.tensor_of()
     dtype = x.details.dtype
-    beta = node.number("beta", 1.0)
-    threshold = node.number("threshold", SOFTPLUS_THRESHOLD)
+    beta = node.attr_float("beta", 1.0)
+    threshold = node.attr_float("threshold", SOFTPLUS_THRESHOLD)
     scaled = x if beta == 1 else node.helper("mul", x, node.constant(beta, dtype))
     if dtype != F64 and threshold >= SOFTPLUS_THRESHOLD:
         if beta == 1:
@@ -47,7 +48,7 @@ def _prelu(node: Node, _: str) -> Value:
     """One slope for all, or one for each of the channels of axis 1."""
     x = node.tensor_of()
     dims = x.details.plain_dims
-    weight = node.read_operand(Formal("weight", 1))
+    weight = node.tensor_of("weight")
     weight = node.converted(weight, x.details.dtype)
     count = weight.details.elements
     channels = dims[1] if len(dims) > 1 else 1
@@ -60,7 +61,7 @@ def _prelu(node: Node, _: str) -> Value:
 def softmax_axis(node: Node, rank: int) -> int:
     """The dim of a softmax; without one it is 0 for tensors of rank 0, 1 and 3, else 1."""
     if node.given("dim"):
-        return node.axis(node.integer("dim"), rank)
+        return node.axis(node.attr_int("dim"), rank)
     return 0 if rank in (0, 1, 3) else 1
 
 
@@ -89,8 +90,8 @@ def _softmax_2d(node: Node) -> Value:
 def _dropout(node: Node) -> Value:
     """Dropout is the identity in inference; F.dropout does drop unless training=False."""
     is_function = not node.type.startswith("nn.")
-    share = node.number("p", 0.5)
-    if is_function and node.flag("training", True) and share:
+    share = node.attr_float("p", 0.5)
+    if is_function and node.attr_bool("training", True) and share:
         raise node.unsupported("training=True")
     return node.tensor_of()
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from ...base.dtypes import BOOL, F32
 from ...graph_ir.ir.graph import GraphTensor
+from ..correspondence.row import Row
 from ..correspondence.spelling import Spelling
 from ..correspondence.tables import TABLE
 from .builder import Builder
@@ -148,8 +149,9 @@ _ON_BOOLS = {"add": "or", "mul": "and", "max": "or", "min": "and"}
 _ROUNDING = ("ceil", "floor", "trunc", "round")
 
 
-def _by_row(op_name: str, spelling: Spelling) -> Callable[..., GraphTensor]:
+def _by_row(row: Row, spelling: Spelling) -> Callable[..., GraphTensor]:
     """The meaning of a table cell for tensors and numbers."""
+    op_name = row.name
 
     def tensor(b: Builder, *args: Operand) -> GraphTensor:
         if spelling.kinds == ("bool",):
@@ -157,7 +159,7 @@ def _by_row(op_name: str, spelling: Spelling) -> Callable[..., GraphTensor]:
         dtype = result_dtype(args)
         if op_name in _ROUNDING and not dtype.is_float:
             return b.tensor(args[0])
-        operands = b.operands_for(op_name, args)
+        operands = b.unified(args, row.common)
         chosen = _ON_BOOLS.get(op_name, op_name) if dtype == BOOL else op_name
         return b.make(chosen, *operands, **spelling.fixed)
 
@@ -203,7 +205,7 @@ def _table() -> dict[str, Function]:
     reads, found = TABLE.reads("pnnx"), {}
     for name, number in _OF_NUMBERS.items():
         row, spelling = reads[f"torch.{name}"][0]
-        found[name] = Function(len(spelling.operands), _by_row(row.name, spelling), number)
+        found[name] = Function(len(spelling.operands), _by_row(row, spelling), number)
     return found | {short: found[name] for short, name in _SHORT.items()}
 
 
@@ -266,12 +268,6 @@ def _pow(node: Node) -> Value:
     return FUNCTIONS["pow"](node, node.operand(), node.operand(slot))
 
 
-def _masked_fill(node: Node) -> Value:
-    x = node.tensor_of()
-    value = node.tensor(node.operand("value"), x.details.dtype)
-    return node.make("select", logical(node, node.operand("mask")), value, x)
-
-
 def read_clamp(node: Node, _: str) -> Value:
     """Bounds that are numbers become attributes; tensors are compared element by element."""
     x = node.operand()
@@ -309,7 +305,6 @@ HANDLERS: dict[str, Handler] = {
         "add": _scaled(FUNCTIONS["add"]),
         "sub": _scaled(FUNCTIONS["sub"]),
         "pow": Handler(_pow, ("input", "exponent", "other")),
-        "masked_fill": Handler(_masked_fill, ("input", "mask", "value")),
     }.items()
 }
 """Operators of this family."""

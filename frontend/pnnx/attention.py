@@ -19,12 +19,12 @@ def _attention(node: Node) -> Value:
         raise node.rule(
             "inputs must have 2 axes or more", f"{q.details}, {k.details} and {v.details}"
         )
-    if node.number("dropout_p", 0.0):
+    if node.attr_float("dropout_p", 0.0):
         raise node.unsupported("dropout_p other than 0")
-    if node.flag("enable_gqa", False):
+    if node.attr_bool("enable_gqa", False):
         k, v = (_repeated_heads(node, x, q) for x in (k, v))
     width = q.details.plain_dims[-1]
-    scale = node.number("scale", 0.0) if node.given("scale") else 1 / math.sqrt(max(width, 1))
+    scale = node.attr_float("scale", 0.0) if node.given("scale") else 1 / math.sqrt(max(width, 1))
     scores = scaled(node, node.helper("matmul_core", q, k, transpose_b=True), scale)
     scores = _masked(node, scores)
     weights = node.helper("softmax", scores, axis=scores.details.rank - 1)
@@ -50,7 +50,7 @@ def _masked(node: Node, scores: GraphTensor) -> GraphTensor:
     """A bool mask keeps where it is True, a float mask is added; is_causal keeps keys up to the query's position."""
     dtype = scores.details.dtype
     mask = node.optional("attn_mask")
-    if node.flag("is_causal", False):
+    if node.attr_bool("is_causal", False):
         if mask is not None:
             raise node.rule("attn_mask must not be given with is_causal=True", "both")
         rows, columns = scores.details.plain_dims[-2:]

@@ -7,8 +7,6 @@ from typing import Any
 
 from ...base.dtypes import BOOL, F32, DType
 from ...graph_ir.ir.graph import Array, Graph, GraphTensor
-from ...graph_ir.ir.registry import lookup
-from ...graph_ir.ops.elementwise import FLOAT, Elementwise
 from ..correspondence.reading import NodeReader
 from .promotion import Operand, number_dtype, result_dtype
 
@@ -43,17 +41,17 @@ class Builder(NodeReader):
             return x if dtype is None else self.converted(x, dtype)
         return self.constant(x, dtype or number_dtype(x))
 
-    def operands_for(self, op_name: str, args: Sequence[Operand]) -> list[GraphTensor]:
-        """The operands of an elementwise op in the type PyTorch computes it in; its conditions are bools.
+    def unified(
+        self, args: Sequence[Operand], common: str, conditions: int = 0
+    ) -> list[GraphTensor]:
+        """Operands in the type PyTorch computes them in, if they have a `common` one (see `Row`); conditions are bools.
 
-        Functions that give floats take integers and bools as f32.
+        Functions of floats take integers and bools as f32.
         """
-        cls = lookup(op_name)
-        count = cls.row.conditions if issubclass(cls, Elementwise) else 0
-        dtype = result_dtype(args[count:])
-        if issubclass(cls, Elementwise) and cls.row.accepts == FLOAT and not dtype.is_float:
+        dtype = result_dtype(args[conditions:]) if common else None
+        if common == "float" and dtype is not None and not dtype.is_float:
             dtype = F32
-        return [self.tensor(x, BOOL if i < count else dtype) for i, x in enumerate(args)]
+        return [self.tensor(x, BOOL if i < conditions else dtype) for i, x in enumerate(args)]
 
     def broadcast(self, x: GraphTensor, dims: Sequence[int]) -> GraphTensor:
         """X repeated to a shape; x itself where that is its shape."""
@@ -61,20 +59,6 @@ class Builder(NodeReader):
             x
             if x.details.plain_dims == tuple(dims)
             else self.helper("broadcast", x, shape=tuple(dims))
-        )
-
-    def part_of(
-        self, x: GraphTensor, axis: int, start: int, size: int, step: int = 1
-    ) -> GraphTensor:
-        """`size` elements of an axis, from `start` on."""
-        dims = x.details.plain_dims
-        here = range(len(dims))
-        return self.make(
-            "slice",
-            x,
-            starts=tuple(start if size and i == axis else 0 for i in here),
-            steps=tuple(step if size and i == axis else 1 for i in here),
-            sizes=tuple(size if i == axis else dims[i] for i in here),
         )
 
     def axis(self, axis: int, rank: int, inclusive: bool = False) -> int:

@@ -81,7 +81,7 @@ def _nan_to_num(node: Node) -> Value:
     zero = node.constant(0, dtype)
 
     def given(name: str, default: float) -> GraphTensor:
-        return node.constant(node.number(name, default), dtype)
+        return node.constant(node.attr_float(name, default), dtype)
 
     endless = node.helper("isinf", x)
     positive = node.helper("gt", x, zero)
@@ -91,7 +91,7 @@ def _nan_to_num(node: Node) -> Value:
 
 
 def _one_hot(node: Node) -> Value:
-    ids, count = node.tensor_of(), node.integer("num_classes", -1)
+    ids, count = node.tensor_of(), node.attr_int("num_classes", -1)
     if count < 0:
         raise node.unsupported("num_classes that the data decides")
     column = node.reshaped(ids, (*ids.details.plain_dims, 1))
@@ -102,7 +102,7 @@ def _one_hot(node: Node) -> Value:
 def _cross(node: Node) -> Value:
     """The vector product along an axis of three: each element is a difference of two products."""
     x, y = promoted(node, node.operand(), node.operand("other"))
-    axis = node.axis(node.integer("dim", -1), x.details.rank)
+    axis = node.axis(node.attr_int("dim", -1), x.details.rank)
     if x.details.plain_dims[axis : axis + 1] != (3,) or x.details.rank != y.details.rank:
         raise node.rule("both inputs must have 3 elements on dim", f"{x.details} and {y.details}")
 
@@ -118,8 +118,8 @@ def _cosine(node: Node) -> Value:
     """x . y / (max(|x|, eps) * max(|y|, eps)) along an axis."""
     left, right = node.operand("x1"), node.operand("x2")
     x, y = (as_float(node, z) for z in promoted(node, left, right))
-    axis = node.axis(node.integer("dim", 1), max(x.details.rank, y.details.rank))
-    epsilon = node.number("eps", 1e-8)
+    axis = node.axis(node.attr_int("dim", 1), max(x.details.rank, y.details.rank))
+    epsilon = node.attr_float("eps", 1e-8)
     dims = np.broadcast_shapes(x.details.plain_dims, y.details.plain_dims)
     parts = [_unit(node, node.broadcast(z, dims), axis, epsilon) for z in (x, y)]
     product = node.helper("mul", *parts)
@@ -134,8 +134,8 @@ def _unit(node: Node, x: GraphTensor, axis: int, epsilon: float) -> GraphTensor:
 def _distances(node: Node) -> Value:
     """|x_i - y_j| of all rows of two matrices, for p = 2."""
     x, y = node.tensor_of("x1"), node.tensor_of("x2")
-    if node.number("p", 2.0) != 2:
-        raise node.unsupported(f"p={node.number('p', 2.0)}")
+    if node.attr_float("p", 2.0) != 2:
+        raise node.unsupported(f"p={node.attr_float('p', 2.0)}")
     node.argument("compute_mode")
     if min(x.details.rank, y.details.rank) < 2:
         raise node.rule("inputs must be matrices", f"{x.details} and {y.details}")
@@ -165,7 +165,7 @@ def _bilinear(node: Node) -> Value:
     product = node.helper("mul", half, column)
     result = node.make("reduce_sum", product, axes=(product.details.rank - 1,), keep_dims=False)
     if is_module:
-        bias = node.weight("bias", dtype) if node.flag("bias", True) else None
+        bias = node.weight("bias", dtype) if node.attr_bool("bias", True) else None
     else:
         bias = node.optional("bias", dtype)
     return result if bias is None else node.helper("add", result, bias)

@@ -21,13 +21,13 @@ def _convolution(spatial: int) -> Handler:
         kernel = _kernel(node, w, spatial)
         strides, dilations = (per_axis(node, n, spatial, 1) for n in ("stride", "dilation"))
         before, after = _padding(node, kernel, strides, dilations)
-        mode = node.word("padding_mode", "zeros")
+        mode = node.attr_text("padding_mode", "zeros")
         if mode != "zeros":  # the border is padded first, so no padding is left
             pairs = reversed(list(zip(before, after, strict=True)))
             node_x = padded(node.part(), node_x, [n for pair in pairs for n in pair], mode)
             before = after = (0,) * spatial
         attrs = {"strides": strides, "dilations": dilations, "before": before, "after": after}
-        y = node.make("convolution", node_x, w, groups=node.integer("groups", 1), **attrs)
+        y = node.make("convolution", node_x, w, groups=node.attr_int("groups", 1), **attrs)
         _check_channels(node, w, ("out_channels", "in_channels"))
         return _finished(node, y, bias, is_single)
 
@@ -39,7 +39,7 @@ def _operands(node: Node) -> tuple[GraphTensor, GraphTensor, GraphTensor | None]
     x = node.tensor_of()
     dtype = x.details.dtype
     if node.type.startswith("nn."):
-        bias = node.weight("bias", dtype) if node.flag("bias", True) else None
+        bias = node.weight("bias", dtype) if node.attr_bool("bias", True) else None
         return x, node.weight("weight", dtype), bias
     return x, node.tensor_of("weight", dtype), node.optional("bias", dtype)
 
@@ -58,8 +58,8 @@ def _kernel(node: Node, w: GraphTensor, spatial: int) -> tuple[int, ...]:
 def _check_channels(node: Node, w: GraphTensor, names: tuple[str, str]) -> None:
     """Check a module's channel counts against its weights: `names` are the parameters for axes 0 and 1."""
     first, second = w.details.plain_dims[:2]
-    wanted = (first, second * node.integer("groups", 1))
-    given = tuple(node.integer(n, size) for n, size in zip(names, wanted, strict=True))
+    wanted = (first, second * node.attr_int("groups", 1))
+    given = tuple(node.attr_int(n, size) for n, size in zip(names, wanted, strict=True))
     if given != wanted:
         shown = " and ".join(f"{n}={size}" for n, size in zip(names, given, strict=True))
         raise node.rule(f"weight must have the channels of {shown}", str(w.details))
@@ -96,7 +96,7 @@ def _transposed(spatial: int) -> Handler:
         x, w, bias = _operands(node)
         node_x, is_single = with_batch(node, x, spatial)
         _kernel(node, w, spatial)
-        if node.word("padding_mode", "zeros") != "zeros":
+        if node.attr_text("padding_mode", "zeros") != "zeros":
             raise node.unsupported(f"padding_mode={node.text('padding_mode')}")
         padding = per_axis(node, "padding", spatial, 0)
         attrs = {
@@ -106,7 +106,7 @@ def _transposed(spatial: int) -> Handler:
             "after": padding,
             "output_padding": per_axis(node, "output_padding", spatial, 0),
         }
-        groups = node.integer("groups", 1)
+        groups = node.attr_int("groups", 1)
         y = node.make("convolution_transpose", node_x, w, groups=groups, **attrs)
         _check_transposed_channels(node, w)
         return _finished(node, y, bias, is_single)

@@ -52,6 +52,10 @@ class Literal(str):
     """A number written in the text instead of an operand."""
 
 
+class Held(Literal):
+    """An attribute."""
+
+
 class Exporter(ExportFrame[str]):
     """The operators written so far, and the operand of every tensor."""
 
@@ -97,12 +101,28 @@ class Exporter(ExportFrame[str]):
         type_name: str,
         operands: Sequence[tuple[str, str | None]],
         attrs: dict[str, Any],
-    ) -> str:
-        """The op's main operator, or a function of a pnnx.Expression where PNNX uses one."""
+    ) -> str | tuple[str, ...]:
+        """The op's main operator, or a function of a pnnx.Expression where PNNX uses one.
+
+        Several tensors are named; numbers and attributes are parameters.
+        """
         if type_name in EXPRESSIONS:
             return self.expression(op, EXPRESSIONS[type_name])
-        keys = [key for key, _ in operands] if len(operands) > 1 else []
-        return self.call(op, type_name, *keys, **attrs)
+        given = [(key, x) for key, x in operands if x is not None]
+        params = {**attrs, **{key: x for key, x in given if isinstance(x, Literal)}}
+        tensors = [(key, x) for key, x in given if not isinstance(x, Literal)]
+        is_named = sum(not isinstance(x, Held) for _, x in given) > 1
+        keys = [key for key, _ in tensors] if is_named else []
+        keys = keys if all(keys) and len({*keys}) == len(keys) else []
+        results = [y.details for y in op.outputs]
+        outputs = self.append_several(
+            type_name, op.name, [x for _, x in tensors], results, params, keys
+        )
+        return outputs if len(outputs) > 1 else outputs[0]
+
+    def hold(self, op: Op, name: str, kind: str, value: Any) -> str:
+        """An attribute is a parameter, whether PyTorch takes it by position or not."""
+        return Held(print_param_value(self.attribute(kind, value)))
 
     def attribute(self, kind: str, value: Any) -> Any:
         """As parameters hold it: element types are words."""
@@ -182,18 +202,11 @@ class Exporter(ExportFrame[str]):
         params = {"expr": f"{function}({','.join(texts)})"}
         return self.append("pnnx.Expression", op.name, inputs, op.outputs[0].details, params)
 
-    def call(self, op: Op, type_name: str, *keys: str, **params: Any) -> str:
+    def call(self, op: Op, type_name: str, *keys: str, **params: Any) -> Any:
         """One operator over the op's inputs, named `keys` if there are any; scalar constants become parameters."""
-        inputs: list[str] = []
-        names: list[str] = []
-        for i, x in enumerate(op.inputs):
-            operand = self.operand(x)
-            if isinstance(operand, Literal):
-                params[keys[i]] = operand
-            else:
-                inputs.append(operand)
-                names.extend(keys[i : i + 1])
-        return self.append(type_name, op.name, inputs, op.outputs[0].details, params, names)
+        names = keys or ("",) * len(op.inputs)
+        operands = zip(names, map(self.operand, op.inputs), strict=False)
+        return self.emit(op, type_name, list(operands), params)
 
 
 def _type(details: LogicalTensor) -> TensorType:

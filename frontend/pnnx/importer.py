@@ -10,6 +10,7 @@ from pathlib import Path
 from ...base.errors import InternalError, UnsupportedError, UserError
 from ...graph_ir.ir.graph import Graph, GraphTensor
 from ..shape_spec import InputSpec
+from .builder import Builder
 from .expression import parse_expression, unknown_functions
 from .inputs import resolve_inputs
 from .op_table import HANDLERS
@@ -85,12 +86,12 @@ def _tensor(op: Operator, value: Value, scope: Scope) -> GraphTensor:
         return value
     if value is None or isinstance(value, (str, list)):
         raise UnsupportedError(f"{op}: a result that is not a tensor is not supported")
-    return Node(op, ("*",), scope).constant(value, number_dtype(value))
+    return Builder(scope.graph, op.type, op.name).constant(value, number_dtype(value))
 
 
 def _import_operator(op: Operator, scope: Scope) -> None:
     handler = HANDLERS[op.type]
-    node = Node(op, handler.slots, scope)
+    node = Node(op, handler, scope)
     results = handler.run(node)
     node.check_all_read()
     outputs = results if isinstance(results, tuple) else (results,)

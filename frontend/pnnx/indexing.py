@@ -1,60 +1,19 @@
-"""Operators that select elements by index tensors: gather, advanced indexing, embeddings, windows, diagonals."""
+"""Reads and writes lookups, assignments and scans that rows of the table cannot express."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from typing import Any
 
-import numpy as np
-
-from ...base.dtypes import BOOL, S64
-from ...graph_ir.ir.graph import GraphTensor
-from .builder import Builder
+from ...base.dtypes import S32, S64
+from ...graph_ir.ir.graph import GraphTensor, Op
+from ...graph_ir.ir.logical_tensor import LogicalTensor
+from ..correspondence.compositions.assignment import assign_ranges, pick, put
+from ..correspondence.compositions.movement import broadcast_to
+from ..correspondence.reading import Pair
+from .export import WORDS, Exporter
 from .expression import evaluate_expression, parse_expression
-from .scope import Handler, Node, Value
-
-
-def axis_of(node: Node, x: GraphTensor, default: int = 0) -> int:
-    """The axis `dim` of a tensor that has axes."""
-    if not x.details.rank:
-        raise node.rule("the input must have axes", str(x.details))
-    return node.axis(node.integer("dim", default), x.details.rank)
-
-
-def _index_select(node: Node) -> Value:
-    x = node.tensor_of()
-    axis, index = axis_of(node, x), node.tensor_of("index")
-    if index.details.rank > 1:
-        raise node.rule("index must be a vector", str(index.details))
-    return node.make("gather", x, node.reshaped(index, (index.details.elements,)), axis=axis)
-
-
-def _gather(node: Node) -> Value:
-    """out[i][j] = x[index[i][j]][j] for dim 0."""
-    x, index = node.tensor_of(), node.tensor_of("index", S64)
-    axis = axis_of(node, x)
-    node.flag("sparse_grad", False)
-    return node.make("gather_elements", x, index, axis=axis)
-
-
-def _take_along(node: Node) -> Value:
-    """As gather, with both broadcast along the other axes; without dim both count as vectors."""
-    x, index = node.tensor_of(), node.tensor_of("indices", S64)
-    if not node.given("dim"):
-        flat, places = (node.reshaped(t, (t.details.elements,)) for t in (x, index))
-        return node.make("gather_elements", flat, places, axis=0)
-    axis = axis_of(node, x)
-    dims, wanted = x.details.plain_dims, index.details.plain_dims
-    if len(dims) != len(wanted):
-        raise node.rule("indices must have the axes of the input", f"{index.details}, {x.details}")
-    common = [max(a, b) for a, b in zip(dims, wanted, strict=True)]
-    x, index = (
-        node.broadcast(t, [*common[:axis], t.details.plain_dims[axis], *common[axis + 1 :]])
-        for t in (x, index)
-    )
-    return node.make("gather_elements", x, index, axis=axis)
-
+from .movement import sliced_ranges
+from .scope import Node, Value
 
 # Advanced indexing: x[:, i, j].
 
@@ -62,21 +21,7 @@ _INDEX_SLOTS = ("indices", *(f"indices_{number}" for number in range(1, 8)))
 """A list of indices, or the tensors of the operator's own expression."""
 
 
-@dataclass(frozen=True)
-class Picks:
-    """The elements that x[items...] selects: an integer tensor for each axis of `axes`; other axes are whole.
-
-    `dims` is the shape of the result, whose picked axes start at `start` and have the shape `common`.
-    """
-
-    axes: tuple[int, ...]
-    tensors: tuple[GraphTensor, ...]
-    common: tuple[int, ...]
-    start: int
-    dims: tuple[int, ...]
-
-
-def index_items(node: Node) -> list[GraphTensor | None]:
+def _items(node: Node) -> list[GraphTensor | None]:
     """The index list: tensors, and None for whole axes."""
     text = node.text("expr")
     if text is not None:
@@ -96,139 +41,120 @@ def index_items(node: Node) -> list[GraphTensor | None]:
     return items
 
 
-def picks_of(node: Node, x: GraphTensor, items: Sequence[GraphTensor | None]) -> Picks:
-    """PyTorch's rule: adjacent indices put their axes in place, separated indices put them first."""
-    axes = tuple(axis for axis, item in enumerate(items) if item is not None)
-    given = [item for item in items if item is not None]
-    if len(items) > x.details.rank or not given:
-        raise node.rule("there must be an index for some axes", f"{len(items)} for {x.details}")
-    if any(item.details.dtype == BOOL for item in given):
-        raise node.unsupported("picking by a mask, whose number of elements the data decides,")
-    if any(item.details.dtype.is_float for item in given):
-        raise node.rule("an index must hold integers", str(given[0].details))
-    try:
-        common = np.broadcast_shapes(*(item.details.plain_dims for item in given))
-    except ValueError as error:
-        shown = ", ".join(str(item.details) for item in given)
-        raise node.rule("indices must broadcast to one shape", shown) from error
-    is_block = axes == tuple(range(axes[0], axes[-1] + 1))
-    start = axes[0] if is_block else 0
-    rest = [size for axis, size in enumerate(x.details.plain_dims) if axis not in axes]
-    dims = (*rest[:start], *common, *rest[start:])
-    return Picks(axes, tuple(given), tuple(common), start, dims)
+def _read_index(node: Node, _: str) -> Value:
+    return pick(node, node.tensor_of(), _items(node))
 
 
-def flat_places(b: Builder, x: GraphTensor, picks: Picks) -> GraphTensor:
-    """The flat index in x of each selected element, s64 in the result's shape."""
-    dims = x.details.plain_dims
-    strides = [math.prod(dims[axis + 1 :]) for axis in range(len(dims))]
-    behind = len(picks.dims) - picks.start - len(picks.common)
-    total: GraphTensor | None = None
-    for axis, item in zip(picks.axes, picks.tensors, strict=True):
-        index = b.converted(item, S64)
-        below = b.helper("lt", index, b.constant(0, S64))
-        wrapped = b.helper("add", index, b.constant(dims[axis], S64))
-        index = b.helper("select", below, wrapped, index)
-        term = b.helper("mul", index, b.constant(strides[axis], S64))
-        term = b.reshaped(term, (*term.details.plain_dims, *(1,) * behind))
-        total = term if total is None else b.helper("add", total, term)
-    whole = np.zeros((), np.int64)
-    rest = [axis for axis in range(len(dims)) if axis not in picks.axes]
-    for number, axis in enumerate(rest):
-        place = number if number < picks.start else number + len(picks.common)
-        shape = [1] * len(picks.dims)
-        shape[place] = dims[axis]
-        whole = whole + (np.arange(dims[axis]) * strides[axis]).reshape(shape)
-    assert total is not None  # picks_of refuses an index of nothing
-    return b.broadcast(b.helper("add", total, b.constant(whole, S64)), picks.dims)
+def _read_index_put(node: Node, _: str) -> Value:
+    values, adds = node.tensor_of("values"), node.attr_bool("accumulate", False)
+    return put(node, node.tensor_of(), _items(node), values, adds)
 
 
-def _tensor_index(node: Node) -> Value:
+def _read_slice_assign(node: Node, _: str) -> Value:
     x = node.tensor_of()
-    items = index_items(node)
-    picks = picks_of(node, x, items)
-    if len(picks.axes) == 1:
-        return node.make("gather", x, picks.tensors[0], axis=picks.axes[0])
-    flat = node.reshaped(x, (x.details.elements,))
-    return node.make("gather", flat, flat_places(node, x, picks), axis=0)
+    return assign_ranges(node, x, node.tensor_of("src"), *sliced_ranges(node, x))
 
 
-def _embedding(is_module: bool) -> Callable[[Node], Value]:
-    def run(node: Node) -> Value:
-        ids = node.tensor_of()
-        table = node.weight("weight") if is_module else node.tensor_of("weight")
-        if table.details.rank != 2:
-            raise node.rule("weight must be a matrix", str(table.details))
-        return node.make("gather", table, ids, axis=0)
-
-    return run
+# Elements at indices along an axis.
 
 
-# Views that NumPy would express with strides.
+def _write_gather(e: Exporter, op: Op, type_name: str) -> Any:
+    """index_select of a vector of indices, F.embedding of rows, else an index expression."""
+    x, index = op.inputs
+    ids, axis = _indices(e, op, index, (S32, S64)), op.attr("axis")
+    if index.details.rank == 1:
+        operands = [("input", e.operand(x)), ("index", ids)]
+        return e.emit(op, type_name, operands, {"dim": axis})
+    if x.details.rank == 2 and axis == 0:
+        return e.emit(op, "F.embedding", [("input", ids), ("weight", e.operand(x))], {})
+    items = ["None"] * axis + ["@0"]
+    params = {"expr": f"[{','.join(items)}]"}
+    return e.emit(op, "Tensor.index", [("", e.operand(x)), ("", ids)], params)
 
 
-def _windows(node: Node) -> Value:
-    """Windows of `size` elements every `step` along an axis, their elements as a new last axis."""
+def _indices(e: Exporter, op: Op, index: GraphTensor, accepted: tuple[Any, ...] = (S64,)) -> str:
+    """Indices in a type PyTorch accepts."""
+    if index.details.dtype in accepted:
+        return e.operand(index)
+    wide = LogicalTensor(S64, index.details.plain_dims)
+    return e.append("Tensor.to", f"{op.name}.to", [e.operand(index)], wide, {"dtype": "torch.long"})
+
+
+_REDUCTIONS = {"add": "sum", "mul": "prod", "min": "amin", "max": "amax"}
+_SAME_REDUCTION = {"add": "sum", "multiply": "prod"}
+
+
+def _read_scatter(node: Node, _: str) -> Value:
+    """`reduce` is a parameter, or implied by the name scatter_add."""
+    x, index = node.tensor_of(), node.tensor_of("index", S64)
+    if not x.details.rank:
+        raise node.rule("the input must have axes", str(x.details))
+    axis = node.axis(node.attr_int("dim", 0), x.details.rank)
+    given = "sum" if node.type.endswith("scatter_add") else node.attr_text("reduce", "none")
+    word = _SAME_REDUCTION.get(given, given)
+    reduction = next((ours for ours, theirs in _REDUCTIONS.items() if theirs == word), word)
+    if reduction not in ("none", *_REDUCTIONS):
+        raise node.unsupported(f"reduce={given}")
+    if not node.attr_bool("include_self", True):
+        raise node.unsupported("include_self=False")
+    updates = node.tensor_of("src", x.details.dtype)
+    wanted = index.details.plain_dims
+    if not updates.details.rank:
+        updates = broadcast_to(node, updates, wanted)
+    if updates.details.rank != len(wanted):
+        raise node.rule("src must have the axes of index", f"{updates.details}, {index.details}")
+    for axis_, size in enumerate(wanted):  # src may be larger than index: only its start is used
+        if updates.details.plain_dims[axis_] > size:
+            updates = node.sliced(updates, axis_, 0, size)
+    return node.make("scatter_elements", x, index, updates, axis=axis, reduction=reduction)
+
+
+def _write_elements(e: Exporter, op: Op, type_name: str) -> Any:
+    """torch.gather, scatter, scatter_add and scatter_reduce; the second operand are the indices."""
+    x, index, *updates = op.inputs
+    tensors = [e.operand(x), _indices(e, op, index), *map(e.operand, updates)]
+    params = {"dim": op.attr("axis")}
+    reduction = op.attr("reduction") if updates else "none"
+    if reduction == "add":
+        type_name = "torch.scatter_add"
+    elif reduction != "none":
+        type_name, params["reduce"] = "torch.scatter_reduce", _REDUCTIONS[reduction]
+    operands = zip(("input", "index", "src"), tensors, strict=False)
+    return e.emit(op, type_name, list(operands), params)
+
+
+# Scans.
+
+
+def _read_scan(node: Node, op_name: str) -> Value:
+    """Cumulative sums and products; small integers and bools become s64."""
     x = node.tensor_of()
-    axis = axis_of(node, x)
-    size, step = node.integer("size"), node.integer("step")
-    room = x.details.plain_dims[axis] - size
-    if size < 0 or room < 0 or step < 1:
-        raise node.rule("windows must fit the axis, with a step of 1 or more", f"{size} and {step}")
-    places = np.arange(room // step + 1)[:, None] * step + np.arange(size)
-    seen = node.make("gather", x, node.constant(places, S64), axis=axis)
-    rank = seen.details.rank
-    perm = [i for i in range(rank) if i != axis + 1] + [axis + 1]
-    return node.transposed(seen, perm)
+    wanted = node.dtype() or (x.details.dtype if x.details.dtype.is_float else S64)
+    x, axis = node.converted(x, wanted), node.axis(node.attr_int("dim", 0), x.details.rank)
+    return node.make(op_name, x, axis=axis) if x.details.rank else x
 
 
-def _diagonal(node: Node) -> Value:
-    """The diagonal `offset` of the axes dim1 and dim2, as the last axis."""
-    x = node.tensor_of()
-    rank, offset = x.details.rank, node.integer("offset", 0)
-    first, second = (node.axis(node.integer(n, d), rank) for n, d in (("dim1", 0), ("dim2", 1)))
-    if first == second:
-        raise node.rule("dim1 and dim2 must differ", str(first))
-    perm = [axis for axis in range(rank) if axis not in (first, second)] + [first, second]
-    moved = node.transposed(x, perm)
-    *outer, rows, columns = moved.details.plain_dims
-    count = max(min(rows + min(offset, 0), columns - max(offset, 0)), 0)
-    start = offset if offset >= 0 else -offset * columns
-    flat = node.reshaped(moved, (*outer, rows * columns))
-    places = start + np.arange(count) * (columns + 1)
-    return node.make("gather", flat, node.constant(places, S64), axis=len(outer))
+def _write_scan(e: Exporter, op: Op, type_name: str) -> Any:
+    """A reverse scan: the input and the result are flipped."""
+    x, operand, axis = op.inputs[0].details, e.operand(op.inputs[0]), op.attr("axis")
+    params = {"dim": axis}
+    if not x.dtype.is_float and x.dtype != S64:
+        params["dtype"] = WORDS[x.dtype.name]
+    if not op.attr("reverse"):
+        return e.append(type_name, op.name, [operand], x, params)
+    turn = {"dims": (axis,)}
+    turned = e.append("torch.flip", f"{op.name}.flip", [operand], x, turn)
+    total = e.append(type_name, op.name, [turned], x, params)
+    return e.append("torch.flip", f"{op.name}.back", [total], x, turn)
 
 
-def _triangle(is_lower: bool) -> Handler:
-    def run(node: Node) -> Value:
-        x, diagonal = node.tensor_of(), node.integer("diagonal", 0)
-        if x.details.rank < 2:
-            raise node.rule("the input must have rows and columns", str(x.details))
-        rows, columns = x.details.plain_dims[-2:]
-        below = np.tri(rows, columns, diagonal if is_lower else diagonal - 1, bool)
-        kept = node.constant(below if is_lower else ~below, BOOL)
-        return node.make("select", kept, x, node.constant(0, x.details.dtype))
-
-    return Handler(run, ("input", "diagonal"))
-
-
-_BY_NAME: dict[str, Handler] = {
-    "index_select": Handler(_index_select, ("input", "dim", "index")),
-    "gather": Handler(_gather, ("input", "dim", "index", "sparse_grad")),
-    "take_along_dim": Handler(_take_along, ("input", "indices", "dim")),
-    "unfold": Handler(_windows, ("input", "dim", "size", "step")),
-    "diagonal": Handler(_diagonal, ("input", "offset", "dim1", "dim2")),
-    "tril": _triangle(is_lower=True),
-    "triu": _triangle(is_lower=False),
+PAIRS = {
+    "index": Pair(_read_index),
+    "index_put": Pair(_read_index_put),
+    "slice_assign": Pair(_read_slice_assign),
+    "gather": Pair(None, _write_gather),
+    "elements": Pair(None, _write_elements),
+    "scatter": Pair(_read_scatter, _write_elements),
+    "scan": Pair(_read_scan, _write_scan),
 }
-
-HANDLERS: dict[str, Handler] = {
-    f"{prefix}{name}": h
-    for prefix in ("torch.", "Tensor.", "aten::")
-    for name, h in _BY_NAME.items()
-} | {
-    "Tensor.index": Handler(_tensor_index, ("input", *_INDEX_SLOTS)),
-    "nn.Embedding": Handler(_embedding(is_module=True)),
-    "F.embedding": Handler(_embedding(is_module=False), ("input", "weight")),
-}
-"""Operators of this family."""
+"""Functions that rows name after `by`."""

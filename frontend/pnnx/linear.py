@@ -15,15 +15,15 @@ from .scope import Handler, Node, Value
 def _linear_module(node: Node) -> Value:
     x = node.tensor_of()
     dtype = x.details.dtype
-    has_bias = node.flag("bias", True)
+    has_bias = node.attr_bool("bias", True)
     rows = node.reshaped(x, (1, *x.details.plain_dims)) if x.details.rank == 1 else x
     weight = node.weight("weight", dtype)
     sizes = tuple(
-        node.integer(n, s)
+        node.attr_int(n, s)
         for n, s in zip(("out_features", "in_features"), weight.details.plain_dims, strict=False)
     )
     if weight.details.plain_dims != sizes or len(sizes) != 2:
-        wanted = ",".join(str(node.integer(n, -1)) for n in ("out_features", "in_features"))
+        wanted = ",".join(str(node.attr_int(n, -1)) for n in ("out_features", "in_features"))
         raise node.rule(f"weight must have shape [{wanted}]", str(weight.details))
     product = _product(node, rows, weight)
     if has_bias:
@@ -95,8 +95,8 @@ def _added(names: tuple[str, str], rank: int) -> Handler:
             raise node.rule(
                 f"{names[0]} and {names[1]} must have {rank} axes", f"{a.details} and {b.details}"
             )
-        product = scaled(node, node.make("matmul_core", a, b), node.number("alpha", 1))
-        beta = node.number("beta", 1)
+        product = scaled(node, node.make("matmul_core", a, b), node.attr_float("alpha", 1))
+        beta = node.attr_float("beta", 1)
         node.argument("input")
         if beta == 0:  # the input is then not read, not even its NaN
             return product

@@ -23,7 +23,7 @@ def _projected(
 def _rows(node: Node, x: GraphTensor, number: int, count: int) -> GraphTensor:
     """Part `number` of `count` of the first axis."""
     size = x.details.plain_dims[0] // count
-    return node.part().part_of(x, 0, number * size, size)
+    return node.sliced(x, 0, number * size, size)
 
 
 @dataclass
@@ -101,10 +101,10 @@ def _multihead(node: Node) -> Value | tuple[Value, ...]:
         raise node.rule(
             "inputs must all have 2 or 3 axes", f"{q.details}, {k.details}, {v.details}"
         )
-    by_batch = node.flag("batch_first", False)
+    by_batch = node.attr_bool("batch_first", False)
     q, k, v = (_batched(node, x, by_batch) for x in (q, k, v))
     batch, length, _ = q.details.plain_dims
-    keys, heads = k.details.plain_dims[1], node.integer("num_heads")
+    keys, heads = k.details.plain_dims[1], node.attr_int("num_heads")
     masks = []
     attn_mask, key_mask = (node.optional(name) for name in ("attn_mask", "key_padding_mask"))
     if attn_mask is not None:
@@ -114,7 +114,7 @@ def _multihead(node: Node) -> Value | tuple[Value, ...]:
     group = _Heads(node, heads, masks)
     q, k, v = _projections(node, (q, k, v))
     q, k, v = group.split(q), group.split(k), group.split(v)
-    if node.flag("add_zero_attn", False):
+    if node.attr_bool("add_zero_attn", False):
         k, v = (_with_zero(node, x) for x in (k, v))
     mixed, weights = group.attend(q, k, v)
     y = _out(node, mixed)
@@ -142,13 +142,13 @@ def _projections(node: Node, inputs: Sequence[GraphTensor]) -> list[GraphTensor]
         weights = [_rows(node, whole, i, 3) for i in range(3)]
     else:
         weights = [node.weight(name, dtype) for name in names]
-    has_bias = node.flag("bias", True) and "in_proj_bias" in node.op.attributes
+    has_bias = node.attr_bool("bias", True) and "in_proj_bias" in node.op.attributes
     biases: list[GraphTensor | None] = [None] * 3
     if has_bias:
         bias = node.weight("in_proj_bias", dtype)
         biases = [_rows(node, bias, i, 3) for i in range(3)]
     results = [_projected(node, x, w, b) for x, w, b in zip(inputs, weights, biases, strict=True)]
-    if node.flag("add_bias_kv", False):
+    if node.attr_bool("add_bias_kv", False):
         for place, name in ((1, "bias_k"), (2, "bias_v")):
             x = results[place]
             batch, _, width = x.details.plain_dims
@@ -168,7 +168,7 @@ def _with_zero(node: Node, x: GraphTensor) -> GraphTensor:
 def _out(node: Node, mixed: GraphTensor) -> GraphTensor:
     dtype = mixed.details.dtype
     weight = node.weight("out_proj.weight", dtype)
-    has_bias = node.flag("bias", True) and "out_proj.bias" in node.op.attributes
+    has_bias = node.attr_bool("bias", True) and "out_proj.bias" in node.op.attributes
     product = node.make("matmul_core", mixed, weight, transpose_b=True)
     return node.helper("add", product, node.weight("out_proj.bias", dtype)) if has_bias else product
 
@@ -189,13 +189,13 @@ def _encoder_layer(node: Node) -> Value:
     if x.details.rank != 3:
         raise node.rule("src must have 3 axes", str(x.details))
     node.argument("embed_dim")
-    first = node.flag("norm_first", False)
+    first = node.attr_bool("norm_first", False)
     attended = _self_attention(node, _norm(node, x, 1) if first else x)
     x = node.helper("add", x, attended)
     x = x if first else _norm(node, x, 1)
     y = _norm(node, x, 2) if first else x
     y = _projected(node, y, node.tensor_of("ffn1_weight"), node.tensor_of("ffn1_bias"))
-    if node.flag("use_gelu", False):
+    if node.attr_bool("use_gelu", False):
         y = node.helper("gelu", y, approximate="none")
     else:
         y = node.helper("relu", y)
@@ -207,15 +207,19 @@ def _encoder_layer(node: Node) -> Value:
 def _norm(node: Node, x: GraphTensor, number: int) -> GraphTensor:
     parameters = [node.tensor_of(f"norm{number}_{kind}") for kind in ("weight", "bias")]
     return node.helper(
-        "layer_norm", x, *parameters, axis=2, epsilon=float(np.float32(node.number("eps", 1e-5)))
+        "layer_norm",
+        x,
+        *parameters,
+        axis=2,
+        epsilon=float(np.float32(node.attr_float("eps", 1e-5))),
     )
 
 
 def _self_attention(node: Node, x: GraphTensor) -> GraphTensor:
     batch, length, _ = x.details.plain_dims
-    heads, masks = node.integer("num_heads"), []
+    heads, masks = node.attr_int("num_heads"), []
     mask = node.optional("mask")
-    kind = node.integer("mask_type") if node.given("mask_type") else 0
+    kind = node.attr_int("mask_type") if node.given("mask_type") else 0
     if mask is not None and kind == _PADDING_MASK:
         masks.append(_key_mask(node, mask, batch, length))
     elif mask is not None:

@@ -24,7 +24,7 @@ def _parameters(node: Node, is_affine: str, *keys: str) -> Parameters:
     """Weights of a module, unless its flag `is_affine` is off; inputs of a function."""
     if not node.type.startswith("nn."):
         return [node.optional(key) for key in keys]
-    if not node.flag(is_affine, True):
+    if not node.attr_bool(is_affine, True):
         return [None] * len(keys)
     return [node.weight(key) if key in node.op.attributes else None for key in keys]
 
@@ -56,7 +56,7 @@ def _scale_and_bias(
 def _over_last_axes(op_name: str, is_rms: bool) -> Callable[[Node], Value]:
     def run(node: Node) -> Value:
         x = node.tensor_of()
-        dims = tuple(node.integers("normalized_shape"))
+        dims = tuple(node.attr_ints("normalized_shape"))
         axis = x.details.rank - len(dims)
         if not dims or x.details.plain_dims[max(axis, 0) :] != dims:
             raise node.rule(f"the input must end with sizes {list(dims)}", str(x.details))
@@ -68,7 +68,7 @@ def _over_last_axes(op_name: str, is_rms: bool) -> Callable[[Node], Value]:
             raise node.rule(f"weight and bias must have shape {list(dims)}", shapes)
         if not is_rms:
             if node.type.startswith("nn."):
-                node.flag("bias", True)
+                node.attr_bool("bias", True)
             given = _scale_and_bias(node, given, dims, x.details.dtype)
         return _apply(node, op_name, x, given, axis=axis, epsilon=_epsilon(node, x, is_rms))
 
@@ -79,14 +79,14 @@ def _epsilon(node: Node, x: GraphTensor, is_rms: bool) -> float:
     """`eps`; RMS norm takes the dtype's own epsilon where it is not given."""
     if is_rms and not node.given("eps"):
         return MACHINE_EPSILON.get(x.details.dtype.name, DEFAULT_EPSILON)
-    return node.number("eps", DEFAULT_EPSILON)
+    return node.attr_float("eps", DEFAULT_EPSILON)
 
 
 def _group_norm(node: Node) -> Value:
     x = node.tensor_of()
     given = _per_channel(node, x, _parameters(node, "affine", "weight", "bias"))
-    epsilon = node.number("eps", DEFAULT_EPSILON)
-    return _apply(node, "group_norm", x, given, groups=node.integer("num_groups"), epsilon=epsilon)
+    epsilon = node.attr_float("eps", DEFAULT_EPSILON)
+    return _apply(node, "group_norm", x, given, groups=node.attr_int("num_groups"), epsilon=epsilon)
 
 
 def _per_channel(node: Node, x: GraphTensor, given: Parameters) -> Parameters:
@@ -111,9 +111,9 @@ def _instance_norm(spatial: int | None) -> Callable[[Node], Value]:
 def _normalized_instances(node: Node, x: GraphTensor) -> GraphTensor:
     is_module = node.type.startswith("nn.")
     kept = (
-        node.flag("track_running_stats", False)
+        node.attr_bool("track_running_stats", False)
         if is_module
-        else not node.flag("use_input_stats", True)
+        else not node.attr_bool("use_input_stats", True)
     )
     if not is_module:
         node.argument("running_mean")
@@ -121,11 +121,11 @@ def _normalized_instances(node: Node, x: GraphTensor) -> GraphTensor:
     if kept:
         return _with_statistics(node, x)
     given = _per_channel(node, x, _parameters(node, "affine", "weight", "bias"))
-    return _apply(node, "instance_norm", x, given, epsilon=node.number("eps", DEFAULT_EPSILON))
+    return _apply(node, "instance_norm", x, given, epsilon=node.attr_float("eps", DEFAULT_EPSILON))
 
 
 def _batch_norm(node: Node) -> Value:
-    if node.flag("training", False):
+    if node.attr_bool("training", False):
         raise node.unsupported("training=True")
     return _with_statistics(node, node.tensor_of())
 
@@ -138,21 +138,23 @@ def _with_statistics(node: Node, x: GraphTensor) -> GraphTensor:
     bias = node.constant(np.zeros(channels), dtype) if bias is None else bias
     names = ("running_mean", "running_var")
     statistics = [node.weight(name) if is_module else node.tensor_of(name) for name in names]
-    epsilon = node.number("eps", DEFAULT_EPSILON)
+    epsilon = node.attr_float("eps", DEFAULT_EPSILON)
     return _apply(node, "batch_norm", x, [scale, bias, *statistics], axis=1, epsilon=epsilon)
 
 
 def _normalize(node: Node) -> Value:
     """x / max(norm of x along dim, eps)."""
     x = node.tensor_of()
-    axis = node.axis(node.integer("dim", 1), x.details.rank)
-    power = node.number("p", 2.0)
+    axis = node.axis(node.attr_int("dim", 1), x.details.rank)
+    power = node.attr_float("p", 2.0)
     if power in (1, 2):
         name = "reduce_l1" if power == 1 else "reduce_l2"
         norm = node.helper(name, x, axes=(axis,), keep_dims=True)
     else:
         norm = power_norm(node, x, power, (axis,), keep=True)
-    return node.make("div", x, node.helper("clamp", norm, min=node.number("eps", 1e-12), max=None))
+    return node.make(
+        "div", x, node.helper("clamp", norm, min=node.attr_float("eps", 1e-12), max=None)
+    )
 
 
 _FUNCTION_NORM = ("input", "running_mean", "running_var", "weight", "bias")

@@ -1,65 +1,60 @@
-"""Every kind of operator that is imported; one table per family."""
+"""Every kind of operator that is read, and every op that is written: the rows of the table, and functions by family."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..correspondence.reading import readers
+from ..correspondence.gathering import of_all
+from ..correspondence.reading import Pair, Read, readers
+from ..correspondence.spelling import Spelling
 from ..correspondence.tables import TABLE
-from . import (
+from ..correspondence.writing import Write, writers
+from . import (  # noqa: F401
     activation,
     arithmetic,
-    assignment,
     attention,
     composite,
     convolution,
     elementwise,
+    export_linear,
+    export_normalize,
+    export_windows,
     indexing,
     linear,
     movement,
     multihead,
     normalize,
-    ordering,
     pool,
     recurrent,
     reduce,
     resize,
-    slicing,
     structure,
 )
-from .scope import Handler
-
-PAIRS = {**activation.PAIRS, **elementwise.PAIRS, **reduce.PAIRS}
-"""Functions that read and write table cells a row cannot express."""
+from .scope import Handler, Node, Results
 
 
-def _by_table() -> Iterator[tuple[str, Handler]]:
-    """The operators of the table; operands may be given by position in the order of the cell."""
+def _handler(read: Read, spelling: Spelling) -> Handler:
+    """Operands may be given by position in the order of the cell."""
+
+    def run(node: Node) -> Results:
+        found = read(node)
+        return tuple(found) if isinstance(found, list) else found
+
+    is_open = any(formal.variadic for formal in spelling.formals)
+    slots = ("*",) if is_open else tuple(formal.name for formal in spelling.formals)
+    return Handler(run, slots, spelling.ignored)
+
+
+def _by_table(pairs: dict[str, Pair]) -> Iterator[tuple[str, Handler]]:
     rows = TABLE.reads("pnnx")
-    for type_name, read in readers(TABLE, "pnnx", PAIRS).items():
-        slots = (formal.name for formal in rows[type_name][0][1].formals)
-        yield type_name, Handler(read, tuple(slots))
+    for type_name, read in readers(TABLE, "pnnx", pairs).items():
+        yield type_name, _handler(read, rows[type_name][0][1])
 
 
-HANDLERS: dict[str, Handler] = {
-    **dict(_by_table()),
-    **activation.HANDLERS,
-    **arithmetic.HANDLERS,
-    **assignment.HANDLERS,
-    **attention.HANDLERS,
-    **composite.HANDLERS,
-    **convolution.HANDLERS,
-    **indexing.HANDLERS,
-    **linear.HANDLERS,
-    **movement.HANDLERS,
-    **multihead.HANDLERS,
-    **normalize.HANDLERS,
-    **ordering.HANDLERS,
-    **pool.HANDLERS,
-    **recurrent.HANDLERS,
-    **reduce.HANDLERS,
-    **resize.HANDLERS,
-    **slicing.HANDLERS,
-    **structure.HANDLERS,
-}
+_PAIRS: dict[str, Pair] = of_all(globals(), "PAIRS")
+
+HANDLERS: dict[str, Handler] = {**dict(_by_table(_PAIRS)), **of_all(globals(), "HANDLERS")}
 """PNNX operator type to its importer; pnnx.Input and pnnx.Output are the importer's own."""
+
+WRITERS: dict[str, Write] = {**writers(TABLE, "pnnx", _PAIRS), **of_all(globals(), "EXPORTERS")}
+"""Graph op to its writer; what is not here has no form in PNNX."""

@@ -28,7 +28,7 @@ def _window(node: Node, spatial: int) -> dict[str, Any]:
         "strides": per_axis(node, "stride", spatial, 1) if has_stride else kernel,
         "before": padding,
         "after": padding,
-        "ceil_mode": node.flag("ceil_mode", False),
+        "ceil_mode": node.attr_bool("ceil_mode", False),
     }
 
 
@@ -51,7 +51,7 @@ def _largest(
 ) -> Value | tuple[Value, ...]:
     """The largest elements, and their indices if requested."""
     y = node.make("max_pool", x, **attrs)
-    if not node.flag("return_indices", False):
+    if not node.attr_bool("return_indices", False):
         return _unbatched(node, y, is_single)
     places = node.helper("max_pool_indices", x, **attrs)
     return _unbatched(node, y, is_single), _unbatched(node, places, is_single)
@@ -61,11 +61,11 @@ def _avg_pool(spatial: int) -> Pool:
     def run(node: Node) -> Value:
         x, is_single = with_batch(node, node.tensor_of(), spatial)
         attrs = _window(node, spatial)
-        include = node.flag("count_include_pad", True)
+        include = node.attr_bool("count_include_pad", True)
         if not node.given("divisor_override"):
             y = node.make("avg_pool", x, **attrs, count_include_pad=include)
             return _unbatched(node, y, is_single)
-        divisor = node.integer("divisor_override")
+        divisor = node.attr_int("divisor_override")
         if not divisor:
             raise node.rule("divisor_override must not be 0", "0")
         dtype = x.details.dtype
@@ -83,7 +83,7 @@ def _lp_pool(spatial: int) -> Pool:
 
     def run(node: Node) -> Value:
         x, is_single = with_batch(node, node.tensor_of(), spatial)
-        attrs, power = _window(node, spatial), node.number("norm_type", 2.0)
+        attrs, power = _window(node, spatial), node.attr_float("norm_type", 2.0)
         dtype = x.details.dtype
         if power > 0 and power % 2 == 0 and not attrs["ceil_mode"]:
             return _unbatched(node, node.make("lp_pool", x, **attrs, p=float(power)), is_single)
@@ -110,7 +110,7 @@ def _adaptive(op_name: str, spatial: int) -> Pool:
         x, is_single = with_batch(node, node.tensor_of(), spatial)
         sizes = x.details.plain_dims[2:]
         wanted = _output_sizes(node, sizes)
-        if op_name == "avg_pool" or not node.flag("return_indices", False):
+        if op_name == "avg_pool" or not node.attr_bool("return_indices", False):
             y = adaptive_pool(node, x, wanted, op_name == "avg_pool")
             return _unbatched(node, y, is_single)
         if any(size % out for size, out in zip(sizes, wanted, strict=True)):
@@ -143,9 +143,13 @@ def _output_sizes(node: Node, sizes: Sequence[int]) -> tuple[int, ...]:
 def _response_norm(node: Node) -> Value:
     """PyTorch's window of an even size has its extra channel before, the op's after: channels are reversed."""
     x = node.tensor_of()
-    size = node.integer("size")
-    attrs = {"size": size, "alpha": node.number("alpha", 1e-4), "beta": node.number("beta", 0.75)}
-    attrs["k"] = node.number("k", 1.0)
+    size = node.attr_int("size")
+    attrs = {
+        "size": size,
+        "alpha": node.attr_float("alpha", 1e-4),
+        "beta": node.attr_float("beta", 0.75),
+    }
+    attrs["k"] = node.attr_float("k", 1.0)
     if x.details.rank < 2:
         raise node.rule("the input must have a batch and a channel axis", str(x.details))
     if size % 2:
@@ -155,7 +159,7 @@ def _response_norm(node: Node) -> Value:
 
 def _reversed(node: Node, x: GraphTensor) -> GraphTensor:
     count = x.details.plain_dims[1]
-    return node.part().part_of(x, 1, count - 1, count, -1) if count > 1 else x
+    return node.sliced(x, 1, count - 1, count, -1) if count > 1 else x
 
 
 HANDLERS: dict[str, Handler] = {

@@ -31,8 +31,7 @@ class _Direction:
     def gates(self, x: GraphTensor, count: int) -> list[GraphTensor]:
         """[batch, count * hidden] in `count` parts."""
         size = x.details.plain_dims[1] // count
-        part = self.node.part()
-        return [part.part_of(x, 1, i * size, size) for i in range(count)]
+        return [self.node.sliced(x, 1, i * size, size) for i in range(count)]
 
 
 State = tuple[GraphTensor, ...]
@@ -54,7 +53,7 @@ def _lstm_step(d: _Direction, x: GraphTensor, state: State) -> State:
     i, f, o = (d.make("sigmoid", gate) for gate in (i, f, o))
     c = d.make("add", d.make("mul", f, c), d.make("mul", i, d.make("tanh", g)))
     h = d.make("mul", o, d.make("tanh", c))
-    if d.node.integer("proj_size", 0):
+    if d.node.attr_int("proj_size", 0):
         projection = d.node.weight(f"weight_hr_{d.suffix}", h.details.dtype)
         h = _affine(d.node, h, projection, None)
     return h, c
@@ -69,7 +68,7 @@ def _gru_step(d: _Direction, x: GraphTensor, state: State) -> State:
 
 
 def _rnn_step(d: _Direction, x: GraphTensor, state: State) -> State:
-    bend = d.node.word("nonlinearity", "tanh")
+    bend = d.node.attr_text("nonlinearity", "tanh")
     if bend not in ("tanh", "relu"):
         raise d.node.rule("nonlinearity must be tanh or relu", bend)
     return (d.make(bend, d.make("add", x, d.recurrent(state[0]))),)
@@ -78,7 +77,7 @@ def _rnn_step(d: _Direction, x: GraphTensor, state: State) -> State:
 def _recurrent(step: Step, state_names: tuple[str, ...]) -> Handler:
     def run(node: Node) -> Value | tuple[Value, ...]:
         x = node.tensor_of()
-        rank, batch_first = x.details.rank, node.flag("batch_first", False)
+        rank, batch_first = x.details.rank, node.attr_bool("batch_first", False)
         if rank not in (2, 3):
             raise node.rule("the input must have 2 or 3 axes", str(x.details))
         steps, size = x.details.plain_dims[0], x.details.plain_dims[-1]
@@ -87,9 +86,9 @@ def _recurrent(step: Step, state_names: tuple[str, ...]) -> Handler:
         elif batch_first:
             x = node.transposed(x, (1, 0, 2))
         node.argument("dropout")  # of training
-        if node.integer("input_size", size) != size:
-            raise node.rule(f"input_size must be {size}", str(node.integer("input_size")))
-        count = node.integer("num_layers", 1) * (1 + node.flag("bidirectional", False))
+        if node.attr_int("input_size", size) != size:
+            raise node.rule(f"input_size must be {size}", str(node.attr_int("input_size")))
+        count = node.attr_int("num_layers", 1) * (1 + node.attr_bool("bidirectional", False))
         first = _initial(node, x, state_names, count)
         y, last = _layers(node, step, x, first)
         if rank == 2:
@@ -105,8 +104,8 @@ def _initial(
     node: Node, x: GraphTensor, names: tuple[str, ...], count: int
 ) -> list[list[GraphTensor]]:
     """For each state, its [batch, size] for each layer and direction: as given, or zeros."""
-    hidden, batch = node.integer("hidden_size"), x.details.plain_dims[1]
-    sizes = {"h": node.integer("proj_size", 0) or hidden, "c": hidden}
+    hidden, batch = node.attr_int("hidden_size"), x.details.plain_dims[1]
+    sizes = {"h": node.attr_int("proj_size", 0) or hidden, "c": hidden}
     found = []
     for name in names:
         dims = (batch, sizes[name])
@@ -119,8 +118,7 @@ def _initial(
             wanted = f"{name}0 must have shape [{count},{batch},{sizes[name]}]"
             raise node.rule(wanted, str(given.details))
         whole = node.reshaped(given, (count, *dims))
-        part = node.part()
-        rows = [part.part_of(whole, 0, i, 1) for i in range(count)]
+        rows = [node.sliced(whole, 0, i, 1) for i in range(count)]
         found.append([node.reshaped(row, dims) for row in rows])
     return found
 
@@ -129,9 +127,9 @@ def _layers(
     node: Node, step: Step, x: GraphTensor, first: list[list[GraphTensor]]
 ) -> tuple[GraphTensor, list[State]]:
     """The sequence [steps, batch, size] after all layers, and the last state of each layer and direction."""
-    directions = ("", "_reverse") if node.flag("bidirectional", False) else ("",)
+    directions = ("", "_reverse") if node.attr_bool("bidirectional", False) else ("",)
     last: list[State] = []
-    for layer in range(node.integer("num_layers", 1)):
+    for layer in range(node.attr_int("num_layers", 1)):
         results = []
         for direction in directions:
             state = tuple(states[len(last)] for states in first)
@@ -151,7 +149,7 @@ def _sequence(
         raise node.unsupported(f"a sequence of {steps} steps (1 to {MAX_STEPS} are)")
     dtype = x.details.dtype
     w_ih, w_hh = (node.weight(f"weight_{kind}_{suffix}", dtype) for kind in ("ih", "hh"))
-    has_bias = node.flag("bias", True)
+    has_bias = node.attr_bool("bias", True)
     if w_ih.details.plain_dims[-1:] != (size,):
         raise node.rule(f"weight_ih_{suffix} must have {size} columns", str(w_ih.details))
     b_ih, b_hh = (
@@ -159,11 +157,10 @@ def _sequence(
     )
     shares = _affine(node, node.reshaped(x, (steps * batch, size)), w_ih, b_ih)
     d = _Direction(node, suffix, w_hh, b_hh)
-    part = node.part()
     order = range(steps - 1, -1, -1) if suffix.endswith("_reverse") else range(steps)
     found: dict[int, GraphTensor] = {}
     for t in order:
-        state = step(d, part.part_of(shares, 0, t * batch, batch), state)
+        state = step(d, node.sliced(shares, 0, t * batch, batch), state)
         found[t] = node.reshaped(state[0], (1, *state[0].details.plain_dims))
     every = [found[t] for t in range(steps)]
     return (every[0] if steps == 1 else node.helper("concat", *every, axis=0)), state

@@ -18,7 +18,7 @@ from .scope import Handler, Node, Value
 
 def _axes(node: Node, rank: int) -> tuple[int, ...]:
     """The reduced axes, sorted: all of them where dim is absent or empty."""
-    given = node.integers("dim", ())
+    given = node.attr_ints("dim", ())
     axes = [node.axis(axis, rank) for axis in given]
     if len(set(axes)) != len(axes):
         raise node.rule("dims must be distinct", str(given))
@@ -29,7 +29,7 @@ def _axes(node: Node, rank: int) -> tuple[int, ...]:
 
 def _reduced(node: Node, op_name: str, x: GraphTensor) -> GraphTensor:
     axes = _axes(node, x.details.rank)
-    return node.make(op_name, x, axes=axes, keep_dims=node.flag("keepdim", False))
+    return node.make(op_name, x, axes=axes, keep_dims=node.attr_bool("keepdim", False))
 
 
 def _read_reduce(node: Node, op_name: str) -> Value:
@@ -59,8 +59,8 @@ def _extreme(name: str) -> Callable[[Node], Value | tuple[Value, ...]]:
         if node.count == 1:
             return _reduced(node, op_name, x)
         values = _reduced(node, op_name, x)
-        axis = node.axis(node.integer("dim"), x.details.rank)
-        keep = node.flag("keepdim", False)
+        axis = node.axis(node.attr_int("dim"), x.details.rank)
+        keep = node.attr_bool("keepdim", False)
         return values, _places(node, search, x, axis, keep)
 
     return run
@@ -76,10 +76,10 @@ def _read_arg(node: Node, search: str) -> Value:
     x = node.tensor_of()
     if not x.details.rank:
         return node.constant(0, S64)
-    keep = node.flag("keepdim", False)
+    keep = node.attr_bool("keepdim", False)
     if node.given("dim"):
         return node.make(
-            search, x, axis=node.axis(node.integer("dim"), x.details.rank), keep_dims=keep
+            search, x, axis=node.axis(node.attr_int("dim"), x.details.rank), keep_dims=keep
         )
     place = node.make(search, node.reshaped(x, (x.details.elements,)), axis=0, keep_dims=False)
     return node.reshaped(place, (1,) * x.details.rank if keep else ())
@@ -94,8 +94,8 @@ def _read_norm(node: Node, _: str) -> Value:
     if power == "nuc":
         raise node.unsupported("p=nuc")
     x = node.tensor_of()
-    axes, keep = _axes(node, x.details.rank), node.flag("keepdim", False)
-    return power_norm(node, x, node.number("p", 2.0), axes, keep)
+    axes, keep = _axes(node, x.details.rank), node.attr_bool("keepdim", False)
+    return power_norm(node, x, node.attr_float("p", 2.0), axes, keep)
 
 
 def power_norm(
@@ -128,11 +128,11 @@ def _spread(is_root: bool) -> Callable[[Node], Value]:
         wide = node.converted(x, dtype.accumulator)
         axes = _axes(node, x.details.rank)
         correction = (
-            node.number("correction", 1)
+            node.attr_float("correction", 1)
             if node.given("correction")
-            else node.flag("unbiased", True)
+            else node.attr_bool("unbiased", True)
         )
-        keep = node.flag("keepdim", False)
+        keep = node.attr_bool("keepdim", False)
         centered = node.helper(
             "sub", wide, node.helper("reduce_mean", wide, axes=axes, keep_dims=True)
         )
@@ -154,7 +154,7 @@ def _spread_and_mean(is_root: bool) -> Callable[[Node], tuple[Value, ...]]:
 
     def run(node: Node) -> tuple[Value, ...]:
         x = node.tensor_of()
-        over = {"axes": _axes(node, x.details.rank), "keep_dims": node.flag("keepdim", False)}
+        over = {"axes": _axes(node, x.details.rank), "keep_dims": node.attr_bool("keepdim", False)}
         value = spread(node)
         return value, node.helper("reduce_mean", x, **over)
 
@@ -163,7 +163,7 @@ def _spread_and_mean(is_root: bool) -> Callable[[Node], tuple[Value, ...]]:
 
 def _both_extremes(node: Node) -> tuple[Value, ...]:
     x = node.tensor_of()
-    over = {"axes": _axes(node, x.details.rank), "keep_dims": node.flag("keepdim", False)}
+    over = {"axes": _axes(node, x.details.rank), "keep_dims": node.attr_bool("keepdim", False)}
     return tuple(node.helper(f"reduce_{name}", x, **over) for name in ("min", "max"))
 
 

@@ -32,9 +32,9 @@ def _resample(mode: str | None, align_corners: bool = False) -> Handler:
         spatial = x.details.rank - 2
         if spatial < 1:
             raise node.rule("the input must have spatial axes", str(x.details))
-        name = node.word("mode", "nearest") if mode is None else mode
+        name = node.attr_text("mode", "nearest") if mode is None else mode
         aligned = (
-            node.flag("align_corners", False) if node.given("align_corners") else align_corners
+            node.attr_bool("align_corners", False) if node.given("align_corners") else align_corners
         )
         sizes, scales = _sizes(node, x.details.plain_dims[2:])
         if name == "area":
@@ -46,7 +46,7 @@ def _resample(mode: str | None, align_corners: bool = False) -> Handler:
             attrs["coordinates"] = "align_corners"
         elif scales is not None:
             attrs["scales"] = (1.0, 1.0, *scales)
-        if node.flag("antialias", False):
+        if node.attr_bool("antialias", False):
             attrs.update(antialias=True, exclude_outside=True)
             if name == "bicubic":
                 attrs["cubic_coeff"] = _ANTIALIASED_CUBIC
@@ -61,7 +61,7 @@ def _sizes(node: Node, dims: Sequence[int]) -> tuple[tuple[int, ...], tuple[floa
         raise node.rule(
             "size or scale_factor must be given", "both" if node.given("size") else "neither"
         )
-    recomputed = node.flag("recompute_scale_factor", False)
+    recomputed = node.attr_bool("recompute_scale_factor", False)
     if node.given("size"):
         return per_axis(node, "size", len(dims), None), None
     given = node.argument("scale_factor")
@@ -83,11 +83,11 @@ def _sizes(node: Node, dims: Sequence[int]) -> tuple[tuple[int, ...], tuple[floa
 def _affine_grid(node: Node) -> Value:
     """theta [N, 2, 3] or [N, 3, 4] as the mapped positions [N, sizes..., 2 or 3] of a regular grid."""
     theta = node.tensor_of()
-    _, _, *sizes = node.integers("size")
+    _, _, *sizes = node.attr_ints("size")
     rank, dtype = len(sizes), theta.details.dtype
     if rank not in (2, 3) or theta.details.plain_dims[1:] != (rank, rank + 1):
         raise node.rule(f"theta must have shape [N,{rank},{rank + 1}]", str(theta.details))
-    aligned = node.flag("align_corners", False)
+    aligned = node.attr_bool("align_corners", False)
     lines = [_regular(size, aligned) for size in sizes]
     axes = np.meshgrid(*lines, indexing="ij")
     points = np.stack([*reversed(axes), np.ones_like(axes[0])], -1).reshape(-1, rank + 1)
@@ -106,15 +106,15 @@ def _grid_sample(node: Node) -> Value:
     """x [N, C, sizes...] at positions [N, out..., rank] in [-1, 1], the last axis first."""
     x, grid = node.tensor_of(), node.tensor_of("grid")
     rank = x.details.rank - 2
-    mode = node.word("mode", "bilinear")
+    mode = node.attr_text("mode", "bilinear")
     if rank not in (2, 3) or grid.details.plain_dims[-1:] != (rank,):
         raise node.rule("the last axis of grid must be that of an image", str(grid.details))
     if mode not in ("bilinear", "nearest"):
         raise node.unsupported(f"mode={mode}")
-    padding = node.word("padding_mode", "zeros")
+    padding = node.attr_text("padding_mode", "zeros")
     if padding not in ("zeros", "border", "reflection"):
         raise node.rule("padding_mode must be zeros, border or reflection", padding)
-    aligned = node.flag("align_corners", False)
+    aligned = node.attr_bool("align_corners", False)
     how = Sampling("linear" if mode == "bilinear" else mode, padding, aligned)
     return grid_sample(OpBuilder(node.graph, node.type, node.name), x, grid, how)
 

@@ -6,12 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from ...base.dtypes import DType
 from ...base.errors import UnsupportedError
-from ...graph_ir.ir.graph import Array, Graph, GraphTensor
-from ...graph_ir.ir.registry import names
+from ...graph_ir.ir.graph import Graph, GraphTensor
+from ..correspondence.row import Row
 from ..correspondence.spelling import Formal
 from ..correspondence.values import MUST_BE_GIVEN
 from .builder import Builder
@@ -23,6 +21,9 @@ from .weights import Weights
 Element = GraphTensor | int | float | bool | str | None
 Value = Element | list[Element]
 """The value of an operand: a tensor of the graph, or a Python value (sizes, lists, tuples)."""
+
+Results = Value | tuple[Value, ...]
+"""The output of an operator, or a tuple of several."""
 
 _FLOAT_WORDS = ("inf", "-inf", "nan")
 
@@ -37,15 +38,36 @@ IGNORED_PARAMS = frozenset(
 """Parameters that do not affect the result, or repeat the shapes of the weights."""
 
 
+SAME_ARGUMENT = {
+    "shape": ("sizes",),
+    "sizes": ("shape",),
+    "exponent": ("other",),
+    "src": ("value",),
+    "split_size_or_sections": ("split_size", "split_sizes"),
+    "source": ("tensor",),
+}
+"""Other names that arguments have in some operators or versions of the tool."""
+
+_WANTED = {
+    "int": "hold integers",
+    "ints": "hold integers",
+    "bool": "be True or False",
+    "float": "be a number",
+    "floats": "hold numbers",
+    "text": "be a word",
+}
+
+
 @dataclass(frozen=True)
 class Handler:
     """The importer of one kind of operator: `run(node)` returns its output, or a tuple of several.
 
-    `slots` name the inputs that may be given by position; `*` takes any number.
+    `slots` name the inputs that may be given by position; `*` takes any number. `ignored` do not affect the result.
     """
 
-    run: Callable[[Node], Value | tuple[Value, ...]]
+    run: Callable[[Node], Results]
     slots: tuple[str, ...] = ("input",)
+    ignored: tuple[str, ...] = ()
 
 
 class Scope:
@@ -60,25 +82,30 @@ class Scope:
 class Node(Builder):
     """One operator: arguments from inputs, named inputs and parameters alike, with their types checked."""
 
-    def __init__(self, op: Operator, slots: Sequence[str], scope: Scope) -> None:
+    def __init__(self, op: Operator, handler: Handler, scope: Scope) -> None:
         super().__init__(scope.graph, op.type, op.name)
         self.op = op
         self.scope = scope
-        self._read: set[str] = set()
+        self._read = set(handler.ignored)
         self._attributes: dict[str, GraphTensor] = {}
         named, rest = _bind_keys(op)
         self.values: list[Value] = [scope.values[operand] for operand in rest]
-        if tuple(slots) == ("*",):
+        if handler.slots == ("*",):
             self.values = [scope.values[operand] for operand in op.inputs]
             named = {}
         else:
-            _bind_slots(self, slots, named, rest)
+            _bind_slots(self, handler.slots, named, rest)
         self._inputs = named
 
     @property
     def count(self) -> int:
         """Number of outputs in the file."""
         return len(self.op.outputs)
+
+    @property
+    def is_module(self) -> bool:
+        """Whether the operator is a module, which owns its weights, rather than a function of them."""
+        return self.type.startswith("nn.")
 
     # Arguments.
 
@@ -89,13 +116,16 @@ class Node(Builder):
     def argument(self, name: str, default: Value = None) -> Value:
         """An argument, from an input or a parameter; `default` where it is absent."""
         self._read.add(name)
+        value: Value = None
         if name in self._inputs:
-            given = self.scope.values[self._inputs[name]]
-            return default if given is None else given
-        if name in self.op.params:
-            value: ParamValue = parse_param_value(self.op.params[name])
-            return default if value is None else value  # type: ignore[return-value]
-        return default
+            value = self.scope.values[self._inputs[name]]
+        elif name in self.op.params:
+            parsed: ParamValue = parse_param_value(self.op.params[name])
+            value = parsed  # type: ignore[assignment]
+        for other in SAME_ARGUMENT.get(name, ()) if value is None else ():
+            if other in self._inputs or other in self.op.params:
+                return self.argument(other, default)
+        return default if value is None else value
 
     def text(self, name: str) -> str | None:
         """A parameter exactly as it stands in the file."""
@@ -103,7 +133,9 @@ class Node(Builder):
         return self.op.params.get(name)
 
     def operand(self, name: str = "input") -> Operand:
-        """An argument that is a tensor or a number."""
+        """An argument that is a tensor or a number, or the attribute that a module has in its place."""
+        if name in self.op.attributes or (self.is_module and name in ("weight", "bias")):
+            return self.weight(name)
         value = self.argument(name)
         if isinstance(value, str) and value in _FLOAT_WORDS:
             return float(value)
@@ -112,67 +144,39 @@ class Node(Builder):
         return value
 
     def tensor_of(self, name: str = "input", dtype: DType | None = None) -> GraphTensor:
-        """An argument as a tensor, converted to `dtype` if given; a number becomes a scalar tensor."""
+        """An operand as a tensor, converted to `dtype` if given; a number becomes a scalar tensor."""
         return self.tensor(self.operand(name), dtype)
 
     def optional(self, name: str, dtype: DType | None = None) -> GraphTensor | None:
-        """`tensor_of`, or None where the argument is not given."""
-        return self.tensor_of(name, dtype) if self.given(name) else None
+        """`tensor_of`, or None where the operand is not given."""
+        return self.tensor_of(name, dtype) if self.has(name) else None
+
+    def has(self, name: str) -> bool:
+        """Whether an operand is given. Flags of a module say whether it has weights, or one of them."""
+        if not self.is_module or name in self._inputs:
+            return self.given(name)
+        affine = self.attr_bool("affine", True) and self.attr_bool("elementwise_affine", True)
+        return affine and self.attr_bool(name, name in self.op.attributes)
+
+    def tensors(self) -> list[GraphTensor]:
+        """All inputs, or the members of the only one."""
+        values = self.values
+        if len(values) == 1 and isinstance(values[0], list):
+            values = [*values[0]]
+        found = [x for x in values if isinstance(x, GraphTensor)]
+        if not found or len(found) != len(values):
+            raise self.rule("all inputs must be tensors", f"{len(found)} of {len(values)}")
+        return found
 
     def number(self, name: str, default: float) -> float:
-        """A number; `inf` and `nan` are stored as words."""
-        value = self.argument(name, default)
-        if isinstance(value, str) and value in _FLOAT_WORDS:
-            return float(value)
-        if isinstance(value, GraphTensor):
-            raise self.unsupported(f"'{name}' that depends on the model's data")
-        if not isinstance(value, (int, float)):
-            raise self.rule(f"'{name}' must be a number", _shown(value))
-        return value
-
-    def integer(self, name: str, default: int | None = None) -> int:
-        """An integer; it must be given where there is no default."""
-        (value,) = self._integers(name, [self.argument(name, default)])
-        return value
-
-    def integers(self, name: str, default: Sequence[int] | None = None) -> list[int]:
-        """A list of integers; one integer counts as a list of one, and the empty list is written as None."""
-        value = self.argument(name, None if default is None else list(default))
-        if value is None and not (name in self.op.params or default is not None):
-            raise self.rule(f"'{name}' must be given", "nothing")
-        return self._integers(
-            name, value if isinstance(value, list) else [] if value is None else [value]
-        )
-
-    def _integers(self, name: str, values: Sequence[Value]) -> list[int]:
-        if any(isinstance(value, GraphTensor) for value in values):
-            raise self.unsupported(f"'{name}' that depends on the model's data")
-        if not all(type(value) is int for value in values):
-            raise self.rule(f"'{name}' must hold integers", _shown(list(values)))
-        return [value for value in values if isinstance(value, int)]
-
-    def flag(self, name: str, default: bool) -> bool:
-        """A bool; old files write 1 and 0."""
-        value = self.argument(name, default)
-        if value not in (True, False) or isinstance(value, (float, GraphTensor)):
-            raise self.rule(f"'{name}' must be True or False", _shown(value))
-        return bool(value)
-
-    def word(self, name: str, default: str) -> str:
-        """A parameter that is a word."""
-        value = self.argument(name, default)
-        if not isinstance(value, str):
-            raise self.rule(f"'{name}' must be a word", _shown(value))
+        """A number as it is given: whether it is an integer matters to the type of a result."""
+        value: float = self.read_attribute(name, "float", default)
         return value
 
     def dtype(self, name: str = "dtype") -> DType | None:
         """A parameter that names an element type; None where it is not given."""
-        value = self.argument(name)
-        if value is None:
-            return None
-        if not isinstance(value, str) or value not in WORD_DTYPES:
-            raise self.unsupported(f"{name}={_shown(value)}")
-        return WORD_DTYPES[value]
+        found: DType | None = self.read_attribute(name, "dtype", None)
+        return found
 
     def weight(self, key: str, dtype: DType | None = None) -> GraphTensor:
         """Attribute `key`, read from the archive once, as a constant, converted to `dtype` if given."""
@@ -189,58 +193,50 @@ class Node(Builder):
     # The interface used by rows.
 
     def read_operand(self, formal: Formal) -> GraphTensor:
-        """An argument by name, or the attribute that a module has in its place."""
-        if formal.name in self.op.attributes:
-            return self.weight(formal.name)
+        """The operand of that name."""
         return self.tensor_of(formal.name)
-
-    def read_variadic(self, formal: Formal) -> list[GraphTensor]:
-        """The members of a list."""
-        value = self.argument(formal.name)
-        members = value if isinstance(value, list) else [value]
-        if not members or not all(isinstance(x, GraphTensor) for x in members):
-            raise self.rule(f"'{formal.name}' must be a list of tensors", _shown(value))
-        return [x for x in members if isinstance(x, GraphTensor)]
 
     def is_given(self, formal: Formal) -> bool:
         """Whether the argument or attribute of that name is there."""
-        return formal.name in self.op.attributes or self.given(formal.name)
-
-    def read_known(self, formal: Formal) -> Array:
-        """A number or a list of numbers, as PyTorch takes it in place of a tensor."""
-        return np.asarray(self.integers(formal.name))
+        return self.has(formal.name)
 
     def read_attribute(self, name: str, kind: str, default: Any) -> Any:
-        """An argument understood as `kind`."""
-        absent = None if default is MUST_BE_GIVEN else default
-        if kind == "dtype":
-            return self.dtype(name) or absent
-        if kind in ("float", "int", "text") and absent is None and not self.given(name):
+        """An argument understood as `kind`; one integer counts as a list of one, and floats may be words."""
+        value = self.argument(name)
+        if value is None and self.op.params.get(name) in ("()", "[]"):
+            value = []
+        if value is None:
             if default is MUST_BE_GIVEN:
                 raise self.rule(f"'{name}' must be given", "nothing")
-            return None
-        if kind == "ints":
-            return tuple(self.integers(name, absent))
-        read: dict[str, Callable[..., Any]] = {
-            "float": self.number, "int": self.integer, "bool": self.flag, "text": self.word,
-        }  # fmt: skip
-        return read[kind](name, absent)
+            return default
+        if kind == "dtype":
+            if not isinstance(value, str) or value not in WORD_DTYPES:
+                raise self.unsupported(f"{name}={_shown(value)}")
+            return WORD_DTYPES[value]
+        items = value if isinstance(value, list) and kind in ("ints", "floats") else [value]
+        if any(isinstance(item, GraphTensor) for item in items):
+            raise self.unsupported(f"'{name}' that depends on the model's data")
+        found = [_understood(kind.removesuffix("s"), item) for item in items]
+        if None in found:
+            raise self.rule(
+                f"'{name}' must {_WANTED[kind]}", _shown(items if "int" in kind else value)
+            )
+        return tuple(found) if kind in ("ints", "floats") else found[0]
 
-    def read_operands(
-        self, row_name: str, formals: Sequence[Formal], conditions: int
-    ) -> list[GraphTensor]:
+    def read_held(self, formal: Formal, kind: str, default: Any) -> Any:
+        """An argument like any other: PyTorch takes attributes by position too."""
+        plain = {"axis": "int", "axes": "ints"}.get(kind, kind)
+        return self.read_attribute(formal.name, plain, default)
+
+    def read_operands(self, row: Row, formals: Sequence[Formal]) -> list[GraphTensor]:
         """In the type PyTorch computes them in."""
-        if any(formal.variadic for formal in formals):
-            return super().read_operands(row_name, formals, conditions)
-        args = [
-            self.weight(formal.name)
-            if formal.name in self.op.attributes
-            else self.operand(formal.name)
-            for formal in formals
-            if not formal.optional or self.is_given(formal)
-        ]
-        known = row_name in names()
-        return self.operands_for(row_name, args) if known else [self.tensor(x) for x in args]
+        args: list[Operand] = []
+        for formal in formals:
+            if formal.variadic:
+                args += self.tensors()
+            elif not formal.optional or self.is_given(formal):
+                args.append(self.operand(formal.name))
+        return self.unified(args, row.common, row.conditions)
 
     def check_all_read(self) -> None:
         """UnsupportedError for parameters that were never read: they might affect the result."""
@@ -283,6 +279,16 @@ def _bind_slots(node: Node, slots: Sequence[str], named: dict[str, str], rest: l
             f"inputs are {', '.join(slots) or 'not taken'}", f"{len(node.op.inputs)} inputs"
         )
     named.update(zip(free, rest, strict=False))
+
+
+def _understood(kind: str, value: Any) -> Any:
+    """A value as a number, integer, bool or word; None if it is of another kind. Old files write bools as 1 and 0."""
+    if kind == "bool":
+        return bool(value) if type(value) in (bool, int) and value in (0, 1) else None
+    if kind == "float" and isinstance(value, str) and value in _FLOAT_WORDS:
+        return float(value)
+    types = {"int": (int,), "float": (bool, int, float), "text": (str,)}
+    return value if type(value) in types[kind] else None
 
 
 def _shown(value: Any) -> str:

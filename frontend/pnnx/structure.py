@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 from ...base.dtypes import F32, S64, DType
 from ...base.errors import UnsupportedError, UserError
-from ...graph_ir.ir.graph import GraphTensor
+from ...graph_ir.ir.graph import GraphTensor, Op
+from .export import Exporter
 from .expression import evaluate_expression, parse_expression
 from .param_value import parse_scalar
 from .scope import Element, Handler, Node, Value
@@ -80,7 +81,7 @@ def _size(node: Node) -> Value:
         return list(dims)
     if not dims:
         raise node.rule("the input must have axes", "a scalar")
-    return dims[node.axis(node.integer("dim"), len(dims))]
+    return dims[node.axis(node.attr_int("dim"), len(dims))]
 
 
 # Casts.
@@ -88,15 +89,7 @@ def _size(node: Node) -> Value:
 
 def _to(node: Node) -> Value:
     x = node.tensor_of()
-    dtype = node.dtype()
-    return (
-        x if dtype is None or dtype == x.details.dtype else node.make("cast", x, dtype=dtype.name)
-    )
-
-
-def _type_as(node: Node) -> Value:
-    x, dtype = node.tensor_of(), node.tensor_of("other").details.dtype
-    return x if dtype == x.details.dtype else node.make("cast", x, dtype=dtype.name)
+    return node.converted(x, node.dtype() or x.details.dtype)
 
 
 # New tensors: a broadcast scalar, so that nothing large is stored.
@@ -112,7 +105,7 @@ def _full(value: float | None) -> Callable[[Node], Value]:
     def run(node: Node) -> Value:
         fill = node.number("fill_value", 0.0) if value is None else value
         dtype = node.dtype() or F32
-        return _filled(node, tuple(node.integers("size")), dtype, fill)
+        return _filled(node, tuple(node.attr_ints("size")), dtype, fill)
 
     return run
 
@@ -122,7 +115,7 @@ def _full_like(value: float | None) -> Callable[[Node], Value]:
         x = node.tensor_of()
         fill = node.number("fill_value", 0.0) if value is None else value
         dims = (
-            tuple(node.integers("size"))
+            tuple(node.attr_ints("size"))
             if node.type.startswith("Tensor.new_")
             else x.details.plain_dims
         )
@@ -159,7 +152,6 @@ HANDLERS: dict[str, Handler] = {
     **{f"prim::{kind}Unpack": Handler(_unpack) for kind in ("Tuple", "List")},
     "Tensor.size": Handler(_size, ("input", "dim")),
     "Tensor.to": Handler(_to),
-    "Tensor.type_as": Handler(_type_as, ("input", "other")),
     **{f"torch.{name}": Handler(_full(value), ("size",)) for name, value in _FILLED},
     **{f"torch.{name}_like": Handler(_full_like(value)) for name, value in _FILLED},
     **{
@@ -169,3 +161,20 @@ HANDLERS: dict[str, Handler] = {
     "torch.arange": Handler(_arange, ("start", "end", "step")),
 }
 """Operators of this family."""
+
+
+def _write_input(e: Exporter, op: Op) -> str:
+    return e.append("pnnx.Input", op.name, [], op.outputs[0].details)
+
+
+def _write_constant(e: Exporter, op: Op) -> str:
+    value = op.attr("value")
+    return e.append("pnnx.Attribute", op.name, [], op.outputs[0].details, weights={"data": value})
+
+
+def _write_output(e: Exporter, op: Op) -> str:
+    return e.append("pnnx.Output", op.attr("temp.result"), [e.operand(op.inputs[0])], None)
+
+
+EXPORTERS = {"input": _write_input, "constant": _write_constant, "output": _write_output}
+"""Writers by op name."""

@@ -8,7 +8,7 @@ from .scope import Node
 
 def per_axis(node: Node, name: str, spatial: int, default: int | None) -> tuple[int, ...]:
     """`spatial` integers; one counts for every axis. Without a default they must be given."""
-    values = [default] if default is not None and not node.given(name) else node.integers(name)
+    values = [default] if default is not None and not node.given(name) else node.attr_ints(name)
     values = values * spatial if len(values) == 1 else values
     if len(values) != spatial:
         raise node.rule(f"'{name}' must have one entry for each of {spatial} axes", str(values))

@@ -13,7 +13,10 @@ import numpy as np
 from ...base.errors import UserError
 from ...base.whole_file import whole_file
 from ...graph_ir.ir.graph import Array, Graph
-from .export_table import export_graph
+from .export import Exporter, absorb_literals
+from .export_linear import absorb_parts as absorb_linear
+from .export_windows import absorb_parts as absorb_windows
+from .op_table import WRITERS
 from .program import MAGIC, Operator
 
 _COLUMN = 24  # the tool pads operator types and names to this width
@@ -38,6 +41,17 @@ def write_pnnx(graph: Graph, path: str | os.PathLike[str]) -> None:
             stream.write(_text(operators).encode())
     except OSError as error:
         raise UserError(f"'{param}' cannot be written: {error.strerror or error}") from error
+
+
+def export_graph(graph: Graph) -> tuple[list[Operator], dict[str, Array]]:
+    """Operators and weights by entry name. UnsupportedError lists everything that PNNX cannot express."""
+    exporter = Exporter(graph, WRITERS)
+    absorb_linear(exporter)
+    absorb_windows(exporter)
+    absorb_literals(exporter)
+    exporter.write_ops(graph)
+    exporter.finish()
+    return exporter.operators, exporter.weights
 
 
 def _write_archive(stream: IO[bytes], weights: dict[str, Array]) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 from ....base.dtypes import S64
 from ....graph_ir.ir.graph import GraphTensor as Tensor
 from ...op_builder import OpBuilder
+from .movement import broadcast_to
 
 
 def positions(node: OpBuilder, count: int, axis: int, rank: int) -> Tensor:
@@ -119,3 +120,45 @@ def batched_gather(node: OpBuilder, x: Tensor, indices: Tensor, axis: int, share
     order = (shared, shared + own, shared + own + steps, y.details.rank)
     first, middle, last = (range(a, b) for a, b in zip(order, order[1:], strict=False))
     return node.transposed(y, [*range(shared), *middle, *first, *last])
+
+
+def index_select(node: OpBuilder, x: Tensor, index: Tensor, axis: int) -> Tensor:
+    """The elements of an axis at a vector of indices."""
+    if index.details.rank > 1:
+        raise node.rule("index must be a vector", str(index.details))
+    return node.make("gather", x, node.reshaped(index, (index.details.elements,)), axis=axis)
+
+
+def embedding(node: OpBuilder, indices: Tensor, table: Tensor) -> Tensor:
+    """The rows of a matrix at indices of any shape."""
+    if table.details.rank != 2:
+        raise node.rule("weight must be a matrix", str(table.details))
+    return node.make("gather", table, indices, axis=0)
+
+
+def take_along(node: OpBuilder, x: Tensor, indices: Tensor, axis: int | None = None) -> Tensor:
+    """Elements along an axis, both broadcast along the others; without an axis both count as vectors."""
+    index = node.converted(indices, S64)
+    if axis is None:
+        flat, index = (node.reshaped(t, (t.details.elements,)) for t in (x, index))
+        return node.make("gather_elements", flat, index, axis=0)
+    dims, wanted = x.details.plain_dims, index.details.plain_dims
+    if len(dims) != len(wanted):
+        raise node.rule("indices must have the axes of the input", f"{index.details}, {x.details}")
+    common = [max(a, b) for a, b in zip(dims, wanted, strict=True)]
+    x, index = (
+        broadcast_to(node, t, (*common[:axis], t.details.plain_dims[axis], *common[axis + 1 :]))
+        for t in (x, index)
+    )
+    return node.make("gather_elements", x, index, axis=axis)
+
+
+def sliding_windows(node: OpBuilder, x: Tensor, axis: int, size: int, step: int) -> Tensor:
+    """Windows of `size` elements every `step` along an axis, their elements as a new last axis."""
+    room = x.details.plain_dims[axis] - size
+    if size < 0 or room < 0 or step < 1:
+        raise node.rule("windows must fit the axis, with a step of 1 or more", f"{size} and {step}")
+    node.check_array((room // step + 1, size))
+    seen = np.arange(room // step + 1)[:, None] * step + np.arange(size)
+    y = node.make("gather", x, node.constant(seen, S64), axis=axis)
+    return node.transposed(y, [i for i in range(y.details.rank) if i != axis + 1] + [axis + 1])

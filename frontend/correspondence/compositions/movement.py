@@ -39,8 +39,10 @@ def reshape(node: OpBuilder, x: Tensor, shape: tuple[int, ...], allowzero: bool 
 
 
 def transpose(node: OpBuilder, x: Tensor, perm: tuple[int, ...] | None = None) -> Tensor:
-    """X with its axes in another order; reversed where none is given."""
-    return node.make("transpose", x, perm=perm or tuple(range(x.details.rank))[::-1])
+    """X with axis perm[i], maybe counted from the back, as axis i; without a permutation in reverse order."""
+    rank = x.details.rank
+    given = (node.axis(axis, rank) for axis in perm) if perm else range(rank)[::-1]
+    return node.make("transpose", x, perm=tuple(given))
 
 
 def flatten(node: OpBuilder, x: Tensor, split: int = 1) -> Tensor:
@@ -60,12 +62,17 @@ def flatten_range(node: OpBuilder, x: Tensor, first: int = 0, last: int = -1) ->
     return node.make("reshape", x, shape=(*dims[:first], merged, *dims[last + 1 :]))
 
 
-def squeeze(node: OpBuilder, x: Tensor, axes: tuple[int, ...] | None = None) -> Tensor:
-    """X without axes of size 1: those given, or all where none are."""
+def squeeze(
+    node: OpBuilder, x: Tensor, axes: tuple[int, ...] | None = None, strict: bool = True
+) -> Tensor:
+    """X without axes of size 1: those given, or all where none are. Unless `strict` axes of other sizes stay."""
     dims = x.details.plain_dims
-    gone = set(axes) if axes else {axis for axis, dim in enumerate(dims) if dim == 1}
-    if any(dims[axis] != 1 for axis in gone):
-        raise node.rule("squeezed axes must have size 1", f"axes {sorted(gone)} of {list(dims)}")
+    gone = {axis for axis, dim in enumerate(dims) if dim == 1}
+    if strict and not gone.issuperset(axes or ()):
+        raise node.rule(
+            "squeezed axes must have size 1", f"axes {sorted(axes or ())} of {list(dims)}"
+        )
+    gone &= set(axes) if axes else gone
     return node.make(
         "reshape", x, shape=tuple(d for axis, d in enumerate(dims) if axis not in gone)
     )
@@ -129,11 +136,13 @@ def tile_last(node: OpBuilder, x: Tensor, repeats: tuple[int, ...]) -> Tensor:
     return tile(node, x, (*(1,) * (x.details.rank - len(repeats)), *repeats))
 
 
-def repeat_each(node: OpBuilder, x: Tensor, repeats: int, axis: int) -> Tensor:
-    """Each element of an axis `repeats` times in a row."""
-    dims = x.details.plain_dims
+def repeat_each(node: OpBuilder, x: Tensor, repeats: int, axis: int | None = None) -> Tensor:
+    """Each element of an axis, or of all of x in order, `repeats` times in a row."""
     if repeats < 0:
         raise node.rule("repeats must not be negative", str(repeats))
+    if axis is None:
+        return repeat_each(node, node.reshaped(x, (x.details.elements,)), repeats, 0)
+    dims = x.details.plain_dims
     apart = node.reshaped(x, (*dims[: axis + 1], 1, *dims[axis + 1 :]))
     copies = node.make("broadcast", apart, shape=(*dims[: axis + 1], repeats, *dims[axis + 1 :]))
     return node.reshaped(copies, (*dims[:axis], dims[axis] * repeats, *dims[axis + 1 :]))
@@ -186,10 +195,9 @@ def unstack(node: OpBuilder, x: Tensor, axis: int, count: int | None = None) -> 
 
 def flip(node: OpBuilder, x: Tensor, axes: tuple[int, ...]) -> Tensor:
     """X with the order of the elements of these axes reversed."""
-    for axis in sorted({node.axis(axis, x.details.rank) for axis in axes}):
-        size = x.details.plain_dims[axis]
-        x = node.sliced(x, axis, size - 1, size, -1) if size > 1 else x
-    return x
+    back = {node.axis(axis, x.details.rank) for axis in axes}
+    whole = (range(size) for size in x.details.plain_dims)
+    return slice_ranges(node, x, [r[::-1] if i in back else r for i, r in enumerate(whole)])
 
 
 def slice_ranges(node: OpBuilder, x: Tensor, taken: Sequence[range]) -> Tensor:

@@ -273,12 +273,17 @@ CHOICES = (
         ge="Identity/TensorMove/StopGradient/PreventGradient(x) by copy",
         tvm="copy/identity/dropout/nn_dropout(data) by copy",
         hlo="copy(x) by copy",
-        pnnx="torch.clone/Tensor.clone(input) by copy",
+        pnnx=(
+            "torch.clone/Tensor.clone(input) by copy",
+            "torch./Tensor.contiguous/torch./Tensor.detach/torch./Tensor.positive/nn.Identity(input) by copy",
+        ),
         aten="clone(self)",
     ),
     Means(means.zeros_like, ge="ZerosLike(x)", tvm="zeros_like(data)", aten="zeros_like(self)"),
     Means(means.ones_like, ge="OnesLike(x)", tvm="ones_like(data)", aten="ones_like(self)"),
-    Means(means.cast_like, onnx="CastLike(input, target_type)"),
+    Means(
+        means.cast_like, onnx="CastLike(input, target_type)", pnnx="Tensor.type_as(input, other)"
+    ),
 )
 
 DIRECTIONS = tuple(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..compositions import axes
 from ..compositions import movement as means
 from ..row import Means, Op
 
@@ -10,6 +11,11 @@ SHAPES = (
         "reshape",
         onnx="Reshape(data, shape=shape | allowzero) by reshape write only",
         ge="Reshape(x, shape=shape | axis=0, num_axes=-1) by reshape",
+        pnnx="Tensor.reshape/torch.reshape/torch./Tensor.view(input, shape=shape) by reshape",
+    ),
+    Means(axes.reshape_as, pnnx="torch./Tensor.reshape_as/torch./Tensor.view_as(input, other)"),
+    Means(
+        axes.unflatten, pnnx="torch./Tensor.unflatten/nn.Unflatten(input, dim=axis, sizes=sizes)"
     ),
     Means(
         means.reshape, onnx="Reshape(data, shape=shape | allowzero)", tvm="reshape(data | shape)"
@@ -19,9 +25,16 @@ SHAPES = (
         onnx="Expand(input, shape=shape) write only",
         ge="BroadcastTo(x, shape=shape) write only",
         tvm="broadcast_to(data | shape)",
+        pnnx="Tensor.expand(input, sizes=shape) write only",
     ),
     Means(means.expand, onnx="Expand(input, shape=shape)", ge="Expand(x, shape=shape)"),
-    Means(means.broadcast_to, ge="BroadcastTo(x, shape=shape)"),
+    Means(
+        means.broadcast_to,
+        ge="BroadcastTo(x, shape=shape)",
+        pnnx="torch./Tensor.expand/torch./Tensor.broadcast_to(input, sizes=shape)",
+        aten="expand(self, size=shape)",
+    ),
+    Means(axes.broadcast_as, pnnx="torch./Tensor.expand_as(input, other)"),
     Op(
         "transpose",
         onnx="Transpose(data | perm) by transpose write only",
@@ -31,32 +44,81 @@ SHAPES = (
             "Permute(x | order=perm) read only",
         ),
         tvm="transpose(data | axes=perm) write only",
+        pnnx="Tensor.permute(input, dims=perm) write only",
     ),
-    Means(means.transpose, onnx="Transpose(data | perm)", tvm="transpose(data | axes=perm?none)"),
+    Means(
+        means.transpose,
+        onnx="Transpose(data | perm)",
+        tvm="transpose(data | axes=perm?none)",
+        pnnx="torch./Tensor.permute(input, dims=perm)",
+        aten="permute(self, dims=perm)",
+    ),
+    Means(
+        axes.swap_axes,
+        pnnx="torch./Tensor.transpose/torch./Tensor./aten::swapaxes(input, dim0=first, dim1=second)",
+        aten="transpose(self, dim0=first, dim1=second)",
+    ),
+    Means(axes.matrix_transpose, pnnx="torch./Tensor.t(input)", aten="t(self)"),
+    Means(
+        axes.move_axes,
+        pnnx="torch./Tensor./aten::movedim(input, source=sources, destination=targets)",
+    ),
     Means(
         means.flatten,
         onnx="Flatten(input | axis=split)",
         ge="Flatten(x | axis=split)",
         tvm="nn_batch_flatten/flatten(data)",
     ),
-    Means(means.flatten_range, ge="FlattenV2(x | axis=first, end_axis=last)"),
+    Means(
+        means.flatten_range,
+        ge="FlattenV2(x | axis=first, end_axis=last)",
+        pnnx="torch./Tensor.flatten/nn.Flatten(input, start_dim=first?, end_dim=last?)",
+    ),
     Means(
         means.squeeze,
         onnx="Squeeze(data, axes=axes?)",
         ge=("SqueezeV3(x, axes=axes?)", "Squeeze(x | axis=axes)"),
         tvm="squeeze(data | axis=axes?none)",
+        pnnx="torch./Tensor.squeeze(input, dim=axes?) where strict=false",
+        aten="squeeze(self, dim=axes) where strict=false",
     ),
     Means(
         means.unsqueeze,
         onnx="Unsqueeze(data, axes=at)",
         ge=("UnsqueezeV3(x, axes=at)", "Unsqueeze(x | axes=at)", "ExpandDims(x, axis=at)"),
+        pnnx="torch./Tensor.unsqueeze(input, dim=at)",
+        aten="unsqueeze(self, dim=at)",
     ),
     Means(means.insert_axes, tvm="expand_dims(data | axis=at, num_newaxis=count?1)"),
-    Means(means.tile, onnx="Tile(input, repeats=repeats)", ge="Tile(x, multiples=repeats)"),
-    Means(means.tile_last, tvm="tile(data | reps=repeats)"),
-    Means(means.repeat_each, tvm="repeat(data | repeats, axis)"),
-    Means(means.depth_to_space, onnx="DepthToSpace(input | blocksize=block, mode)"),
-    Means(means.space_to_depth, onnx="SpaceToDepth(input | blocksize=block, mode)"),
+    Means(
+        means.tile,
+        onnx="Tile(input, repeats=repeats)",
+        ge="Tile(x, multiples=repeats)",
+        pnnx="torch./Tensor.repeat(input, sizes=repeats)",
+        aten="repeat(self, repeats=repeats)",
+    ),
+    Means(
+        means.tile_last,
+        tvm="tile(data | reps=repeats)",
+        pnnx="torch./Tensor.tile(input, dims=repeats)",
+    ),
+    Means(
+        means.repeat_each,
+        tvm="repeat(data | repeats, axis)",
+        pnnx="torch./Tensor./aten::repeat_interleave(input, repeats=repeats, dim=axis?, output_size=_)",
+    ),
+    Means(
+        means.depth_to_space,
+        onnx="DepthToSpace(input | blocksize=block, mode)",
+        pnnx="F.pixel_shuffle/nn.PixelShuffle(input | upscale_factor=block) where mode='CRD'",
+        aten="pixel_shuffle(self, upscale_factor=block) where mode='CRD'",
+    ),
+    Means(
+        means.space_to_depth,
+        onnx="SpaceToDepth(input | blocksize=block, mode)",
+        pnnx="F.pixel_unshuffle/nn.PixelUnshuffle(input | downscale_factor=block) where mode='CRD'",
+    ),
+    Means(means.channel_shuffle, pnnx="F.channel_shuffle/nn.ChannelShuffle(input | groups)"),
     Means(
         means.triangle,
         onnx="Trilu(input, k=diagonal? | upper)",
@@ -64,6 +126,10 @@ SHAPES = (
             "Trilu(x, k=diagonal? | upper)",
             "Triu(x | diagonal) where upper=true",
             "Tril(x | diagonal) where upper=false",
+        ),
+        pnnx=(
+            "torch./Tensor./aten::triu(input, diagonal=diagonal?) where upper=true",
+            "torch./Tensor./aten::tril(input, diagonal=diagonal?) where upper=false",
         ),
     ),
 )
@@ -77,13 +143,33 @@ PARTS = (
             "Concat/ConcatV2(x*, concat_dim=axis) read only",
         ),
         tvm="concatenate(data* | axis?1)",
+        pnnx="torch./Tensor.cat/torch./Tensor.concat(tensors* | dim=axis?0)",
+        aten="cat(tensors*, dim=axis?0)",
     ),
-    Means(means.stack, ge="Pack(x* | axis=at)", tvm="stack(data* | axis=at?0)"),
+    Means(
+        means.stack,
+        common="any",
+        ge="Pack(x* | axis=at)",
+        tvm="stack(data* | axis=at?0)",
+        pnnx="torch./Tensor.stack(tensors* | dim=at)",
+        aten="stack(tensors*, dim=at)",
+    ),
     Op(
         "slice",
         onnx="Slice(data, starts, ends, axes?, steps?) by slice",
         ge="StridedSlice/StridedSliceV2(x, begin, end, strides?) by slice",
         tvm="strided_slice(data | begin, end, strides) by slice",
+        pnnx="Tensor.slice/torch.slice(input, dim?, start?, end?, step?) by slice",
+    ),
+    Means(
+        means.select_index,
+        pnnx="torch./Tensor.select(input, dim=axis?0, index=index)",
+        aten="select(self, dim=axis, index=index)",
+    ),
+    Means(axes.narrow, pnnx="torch./Tensor.narrow(input, dim=axis?0, start=start, length=size)"),
+    Means(
+        axes.diagonal,
+        pnnx="torch./Tensor./aten::diagonal(input, offset=offset?, dim1=first?, dim2=second?)",
     ),
     Means(
         means.slice_sizes,
@@ -105,12 +191,28 @@ PARTS = (
         ),
     ),
     Means(means.unstack, ge="Unpack(x | axis, num=count)"),
-    Means(means.flip, ge="ReverseV2(x, axis=axes)", tvm="reverse/flip(data | axis=axes?0)"),
+    Means(
+        means.flip,
+        ge="ReverseV2(x, axis=axes)",
+        tvm="reverse/flip(data | axis=axes?0)",
+        pnnx="torch./Tensor.flip(input, dims=axes)",
+        aten="flip(self, dims=axes)",
+    ),
+    Means(
+        axes.roll,
+        pnnx="torch./Tensor.roll(input, shifts=shifts, dims=axes?)",
+        aten="roll(self, shifts=shifts, dims=axes?)",
+    ),
     Op(
         "pad",
         onnx="Pad(data, pads, constant_value?, axes? | mode) by pad",
         ge="PadV3/Pad/PadV2/PadD/MirrorPad(x, paddings, constant_values? | mode) by pad",
         tvm="nn_pad/pad(data | pad_width, pad_mode, pad_value) by pad",
+        pnnx=(
+            "F.pad(input, pad | mode, value) by pad",
+            "nn.ZeroPad[123]d/nn.ConstantPad[123]d/nn.ReflectionPad[123]d(input | padding, value) by pad read only",
+            "nn.ReplicationPad[123]d/nn.CircularPad[123]d(input | padding) by pad read only",
+        ),
     ),
 )
 

@@ -93,6 +93,7 @@ ROWS = (
             "CumsumD(x | axis, exclusive, reverse)",
             "Cumsum(x, axis=axis | exclusive, reverse) read only",
         ),
+        pnnx="torch./Tensor./aten::cumsum(input, dim, dtype?) where exclusive=false by scan",
         aten="cumsum(self, dim=axis)",
     ),
     Op(
@@ -102,6 +103,7 @@ ROWS = (
             "CumprodD(x | axis, exclusive, reverse)",
             "Cumprod(x, axis=axis | exclusive, reverse) read only",
         ),
+        pnnx="torch./Tensor./aten::cumprod(input, dim, dtype?) where exclusive=false by scan",
         aten="cumprod(self, dim=axis)",
     ),
 )

@@ -27,6 +27,17 @@ def test_operands_and_attributes() -> None:
     assert s.mentioned == {"alpha", "beta", "axes"}
 
 
+def test_types_that_share_a_name_and_differ_in_a_character() -> None:
+    s = parse_spelling("torch./Tensor./aten::roll/nn.Roll[12]d(input, shifts=shifts)")
+    assert s.types == ("torch.roll", "Tensor.roll", "aten::roll", "nn.Roll1d", "nn.Roll2d")
+
+
+def test_attributes_by_position_may_have_defaults_and_not_matter() -> None:
+    s = parse_spelling("sort(input, dim=axis?0, sparse=_ | stable=_)")
+    assert s.held == (Formal("dim", 1, optional=True, holds="axis", has_default=True, default=0),)
+    assert (s.ignored, s.attributes, s.mentioned) == (("sparse", "stable"), (), {"axis"})
+
+
 def test_conditions_pairs_and_directions() -> None:
     s = parse_spelling("Gelu(x) where float, approximate='tanh' by gelu")
     assert (s.kinds, s.fixed, s.pair) == (("float",), {"approximate": "tanh"}, "gelu")

@@ -21,8 +21,8 @@ from graphc.frontend.ge.op_table import WRITERS as GE_WRITERS
 from graphc.frontend.ge.signatures import signatures
 from graphc.frontend.onnx.op_table import HANDLERS as ONNX
 from graphc.frontend.onnx.op_table import WRITERS as ONNX_WRITERS
-from graphc.frontend.pnnx.export_table import WRITERS as PNNX_WRITERS
 from graphc.frontend.pnnx.op_table import HANDLERS as PNNX
+from graphc.frontend.pnnx.op_table import WRITERS as PNNX_WRITERS
 from graphc.frontend.tvm.op_table import OPERATORS as TVM
 from graphc.frontend.tvm.params import read_params
 from graphc.graph_ir.ir.graph import Graph

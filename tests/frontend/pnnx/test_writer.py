@@ -12,7 +12,7 @@ from graphc.base.dtypes import BOOL, F16, F32, S64, U16, by_name, from_numpy
 from graphc.base.errors import UnsupportedError, UserError
 from graphc.frontend import load
 from graphc.frontend.pnnx import write_pnnx
-from graphc.frontend.pnnx.export_table import WRITERS
+from graphc.frontend.pnnx.op_table import WRITERS
 from graphc.graph_ir.ir import registry
 from graphc.graph_ir.ir.graph import Array, Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
@@ -345,7 +345,7 @@ WINDOWS_WITHOUT_A_FORM = [
     ("lrn", (1, 4, 5), {"size": 2}, "lrn of 2 elements on axis 1"),
     ("resize", (1, 2, 5), {"shape": (1, 2, 10)},
      "resize of f32[1,2,5] to [1, 2, 10], nearest, half_pixel"),
-    ("cum_sum", (3,), {"exclusive": True}, "cum_sum that leaves the element itself out"),
+    ("cum_sum", (3,), {"exclusive": True}, "cum_sum with exclusive=True"),
     ("im2col", (1, 2, 5), {"kernel": (2,)}, "im2col of f32[1,2,5] by [2], [0] and [0]"),
 ]  # fmt: skip
 

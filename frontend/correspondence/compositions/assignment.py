@@ -1,0 +1,172 @@
+"""Tensors with some elements replaced: slices, masks, and elements at tensors of indices."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ....base.dtypes import BOOL, S64
+from ....graph_ir.ir.graph import GraphTensor as Tensor
+from ...op_builder import OpBuilder
+from .indexing import wrapped
+from .movement import broadcast_to
+
+
+def fill(node: OpBuilder, x: Tensor, value: Tensor) -> Tensor:
+    """`value` in the shape and type of x."""
+    return broadcast_to(node, node.converted(value, x.details.dtype), x.details.plain_dims)
+
+
+def masked_fill(node: OpBuilder, x: Tensor, mask: Tensor, value: Tensor) -> Tensor:
+    """X with the elements where the mask is true replaced by a value."""
+    value = node.converted(value, x.details.dtype)
+    return node.make("select", node.converted(mask, BOOL), value, x)
+
+
+def assign_rows(
+    node: OpBuilder,
+    x: Tensor,
+    index: Tensor,
+    rows: Tensor,
+    axis: int,
+    reduction: str = "none",
+    alpha: float = 1,
+) -> Tensor:
+    """X with the slices at a vector of indices along an axis replaced by, or combined with, alpha * rows."""
+    dims, count = x.details.plain_dims, index.details.elements
+    wanted = (*dims[:axis], count, *dims[axis + 1 :])
+    rows = node.converted(rows, x.details.dtype)
+    if alpha != 1:
+        rows = node.helper("mul", rows, node.constant(alpha, x.details.dtype))
+    column = (count, *(1,) * (len(dims) - axis - 1))
+    at = broadcast_to(node, node.reshaped(node.converted(index, S64), column), wanted)
+    rows = broadcast_to(node, rows, wanted)
+    return node.make("scatter_elements", x, at, rows, axis=axis, reduction=reduction)
+
+
+def assign_ranges(
+    node: OpBuilder, x: Tensor, source: Tensor, taken: Sequence[range], dropped: set[int]
+) -> Tensor:
+    """X with the elements of a slice replaced: a scatter with known indices of contiguous runs.
+
+    `taken` has the elements of each axis; `source` lacks the axes `dropped`.
+    """
+    kept = tuple(len(r) for axis, r in enumerate(taken) if axis not in dropped)
+    source = broadcast_to(node, node.converted(source, x.details.dtype), kept)
+    if not source.details.elements:
+        return x
+    dims = x.details.plain_dims
+    run, last = 1, len(dims)
+    while last and taken[last - 1] == range(dims[last - 1]):
+        last -= 1
+        run *= dims[last]
+    node.check_array([len(r) for r in taken[:last]])
+    steps = [math.prod(dims[axis + 1 :]) for axis in range(last)]
+    grids = np.ix_(*(np.array(r) * step for r, step in zip(taken, steps, strict=False)))
+    starts = sum(grids, np.zeros((1,) * last, np.int64))
+    return node.make("scatter", node.constant(starts, S64), x, source, run=run)
+
+
+def assign_index(node: OpBuilder, x: Tensor, source: Tensor, axis: int, index: int) -> Tensor:
+    """X with one element of an axis replaced by `source`, which lacks that axis."""
+    dims = x.details.plain_dims
+    if not -dims[axis] <= index < dims[axis]:
+        raise node.rule(f"the index must be in [{-dims[axis]}, {dims[axis]})", str(index))
+    taken = [range(size) for size in dims]
+    taken[axis] = range(index % dims[axis], index % dims[axis] + 1)
+    return assign_ranges(node, x, source, taken, {axis})
+
+
+# Advanced indexing: x[:, i, j].
+
+
+@dataclass(frozen=True)
+class Picks:
+    """The elements that x[items...] selects: an integer tensor for each axis of `axes`; other axes are whole.
+
+    `dims` is the shape of the result, whose picked axes start at `start` and have the shape `common`.
+    """
+
+    axes: tuple[int, ...]
+    tensors: tuple[Tensor, ...]
+    common: tuple[int, ...]
+    start: int
+    dims: tuple[int, ...]
+
+
+def picks_of(node: OpBuilder, x: Tensor, items: Sequence[Tensor | None]) -> Picks:
+    """NumPy's rule: adjacent indices put their axes in place, separated indices put them first."""
+    axes = tuple(axis for axis, item in enumerate(items) if item is not None)
+    given = [item for item in items if item is not None]
+    if len(items) > x.details.rank or not given:
+        raise node.rule("there must be an index for some axes", f"{len(items)} for {x.details}")
+    if any(item.details.dtype == BOOL for item in given):
+        raise node.unsupported("picking by a mask, whose number of elements the data decides,")
+    if any(item.details.dtype.is_float for item in given):
+        raise node.rule("an index must hold integers", str(given[0].details))
+    try:
+        common = np.broadcast_shapes(*(item.details.plain_dims for item in given))
+    except ValueError as error:
+        shown = ", ".join(str(item.details) for item in given)
+        raise node.rule("indices must broadcast to one shape", shown) from error
+    start = axes[0] if axes == tuple(range(axes[0], axes[-1] + 1)) else 0
+    rest = [size for axis, size in enumerate(x.details.plain_dims) if axis not in axes]
+    dims = (*rest[:start], *common, *rest[start:])
+    return Picks(axes, tuple(given), tuple(common), start, dims)
+
+
+def flat_indices(node: OpBuilder, x: Tensor, picks: Picks) -> Tensor:
+    """The flat index in x of each selected element, s64 in the result's shape."""
+    dims = x.details.plain_dims
+    steps = [math.prod(dims[axis + 1 :]) for axis in range(len(dims))]
+    behind = (1,) * (len(picks.dims) - picks.start - len(picks.common))
+    rest = [axis for axis in range(len(dims)) if axis not in picks.axes]
+    node.check_array([dims[axis] for axis in rest])
+    whole = np.zeros((), np.int64)
+    for number, axis in enumerate(rest):
+        at = number if number < picks.start else number + len(picks.common)
+        shape = [dims[axis] if i == at else 1 for i in range(len(picks.dims))]
+        whole = whole + (np.arange(dims[axis]) * steps[axis]).reshape(shape)
+    total = node.constant(whole, S64)
+    for axis, item in zip(picks.axes, picks.tensors, strict=True):
+        index = wrapped(node, item, (dims[axis],))
+        term = node.helper("mul", index, node.constant(steps[axis], S64))
+        term = node.reshaped(term, (*item.details.plain_dims, *behind))
+        total = node.helper("add", total, term)
+    return broadcast_to(node, total, picks.dims)
+
+
+def pick(node: OpBuilder, x: Tensor, items: Sequence[Tensor | None]) -> Tensor:
+    """x[items...]."""
+    picks = picks_of(node, x, items)
+    if len(picks.axes) == 1:
+        return node.make("gather", x, picks.tensors[0], axis=picks.axes[0])
+    flat = node.reshaped(x, (x.details.elements,))
+    return node.make("gather", flat, flat_indices(node, x, picks), axis=0)
+
+
+def put(
+    node: OpBuilder, x: Tensor, items: Sequence[Tensor | None], values: Tensor, adds: bool = False
+) -> Tensor:
+    """X after x[items...] = values, or += if it `adds`. A mask takes one value for all of its elements."""
+    values = node.converted(values, x.details.dtype)
+    if len(items) == 1 and items[0] is not None and items[0].details.dtype == BOOL:
+        return _put_masked(node, x, items[0], values, adds)
+    picks = picks_of(node, x, items)
+    indices, values = flat_indices(node, x, picks), broadcast_to(node, values, picks.dims)
+    return node.make("scatter", indices, x, values, reduction="add" if adds else "none")
+
+
+def _put_masked(node: OpBuilder, x: Tensor, mask: Tensor, values: Tensor, adds: bool) -> Tensor:
+    dims, covered = x.details.plain_dims, mask.details.plain_dims
+    if values.details.elements != 1:
+        raise node.unsupported("assigning several values by a mask")
+    if dims[: len(covered)] != covered:
+        raise node.rule("the mask must have the first axes of the input", f"{mask.details}")
+    kept = node.reshaped(mask, (*covered, *(1,) * (len(dims) - len(covered))))
+    value = node.reshaped(values, ())
+    value = node.helper("add", x, value) if adds else value
+    return node.make("select", kept, value, x)

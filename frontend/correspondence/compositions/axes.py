@@ -1,0 +1,107 @@
+"""Axes split, joined and put in another order, and elements moved along them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ....graph_ir.ir.graph import GraphTensor as Tensor
+from ...op_builder import OpBuilder
+from .movement import with_rest
+
+
+def reshape_as(node: OpBuilder, x: Tensor, other: Tensor) -> Tensor:
+    """X in the shape of another tensor."""
+    return node.make("reshape", x, shape=other.details.plain_dims)
+
+
+def broadcast_as(node: OpBuilder, x: Tensor, other: Tensor) -> Tensor:
+    """X repeated to the shape of another tensor."""
+    return node.make("broadcast", x, shape=other.details.plain_dims)
+
+
+def unflatten(node: OpBuilder, x: Tensor, axis: int, sizes: tuple[int, ...]) -> Tensor:
+    """One axis split into several, of which one size may be -1: the rest."""
+    dims = x.details.plain_dims
+    parts = with_rest(node, dims[axis : axis + 1], sizes, zero_copies=False)
+    return node.make("reshape", x, shape=(*dims[:axis], *parts, *dims[axis + 1 :]))
+
+
+def swap_axes(node: OpBuilder, x: Tensor, first: int, second: int) -> Tensor:
+    """X with two axes exchanged; a scalar has none to exchange."""
+    perm = list(range(x.details.rank))
+    a, b = (node.axis(axis, x.details.rank) for axis in (first, second))
+    if perm:
+        perm[a], perm[b] = perm[b], perm[a]
+    return node.make("transpose", x, perm=tuple(perm))
+
+
+def matrix_transpose(node: OpBuilder, x: Tensor) -> Tensor:
+    """The transpose of a matrix; vectors and scalars are their own."""
+    if x.details.rank > 2:
+        raise node.rule("the input must have at most 2 axes", str(x.details))
+    return node.make("transpose", x, perm=tuple(reversed(range(x.details.rank))))
+
+
+def move_axes(
+    node: OpBuilder, x: Tensor, sources: tuple[int, ...], targets: tuple[int, ...]
+) -> Tensor:
+    """X with axes `sources` at the positions `targets`, and the others in order."""
+    rank = x.details.rank
+    old, new = ([node.axis(axis, rank) for axis in given] for given in (sources, targets))
+    if len(old) != len(new) or len({*old}) != len(old) or len({*new}) != len(new):
+        both = f"{list(sources)} to {list(targets)}"
+        raise node.rule("axes must be distinct, and move to as many positions", both)
+    rest = iter(axis for axis in range(rank) if axis not in old)
+    moved = dict(zip(new, old, strict=True))
+    perm = tuple(moved[i] if i in moved else next(rest) for i in range(rank))
+    return node.make("transpose", x, perm=perm)
+
+
+def roll(
+    node: OpBuilder, x: Tensor, shifts: tuple[int, ...], axes: tuple[int, ...] | None = None
+) -> Tensor:
+    """Elements moved along axes, those at the end to the start; without axes x counts as one vector."""
+    if not axes:
+        flat = node.reshaped(x, (x.details.elements,))
+        return node.reshaped(_rolled(node, flat, shifts, (0,)), x.details.plain_dims)
+    return _rolled(node, x, shifts, axes)
+
+
+def _rolled(node: OpBuilder, x: Tensor, shifts: Sequence[int], axes: Sequence[int]) -> Tensor:
+    if len(shifts) != len(axes):
+        both = f"{list(shifts)} and {list(axes)}"
+        raise node.rule("there must be a shift for each axis", both)
+    for shift, given in zip(shifts, axes, strict=True):
+        axis = node.axis(given, x.details.rank)
+        size = x.details.plain_dims[axis] if x.details.rank else 0
+        moved = shift % size if size else 0
+        if moved:
+            ends = ((size - moved, moved), (0, size - moved))
+            parts = [node.sliced(x, axis, start, count) for start, count in ends]
+            x = node.helper("concat", *parts, axis=axis)
+    return x
+
+
+def narrow(node: OpBuilder, x: Tensor, axis: int, start: int, size: int) -> Tensor:
+    """`size` elements of an axis from `start` on, which may be counted from the back."""
+    total = x.details.plain_dims[axis]
+    first = start + total if start < 0 else start
+    if first < 0 or size < 0 or first + size > total:
+        raise node.rule(f"the part must lie in the {total} elements", f"{size} from {start} on")
+    return node.sliced(x, axis, first, size)
+
+
+def diagonal(
+    node: OpBuilder, x: Tensor, offset: int = 0, first: int = 0, second: int = 1
+) -> Tensor:
+    """The diagonal `offset` of the axes `first` and `second`, as the last axis."""
+    rank = x.details.rank
+    a, b = (node.axis(axis, rank) for axis in (first, second))
+    if a == b:
+        raise node.rule("the axes of a diagonal must differ", str(a))
+    moved = node.transposed(x, [axis for axis in range(rank) if axis not in (a, b)] + [a, b])
+    *outer, rows, columns = moved.details.plain_dims
+    count = max(min(rows + min(offset, 0), columns - max(offset, 0)), 0)
+    start = offset if offset >= 0 else -offset * columns
+    flat = node.reshaped(moved, (*outer, rows * columns))
+    return node.sliced(flat, len(outer), start, count, columns + 1)
