@@ -2,48 +2,54 @@
 
 from __future__ import annotations
 
-import itertools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from ..base.contraction import f32_kernel
-from ..base.dtypes import F32
+from ..base.contraction import accumulator_of, microkernel
+from ..base.dtypes import F32, S32, DType, by_name
 from ..base.errors import UserError
 from ..base.options import CompileOptions
-from ..base.target import GemmTile, Target
+from ..base.target import Target
 from ..codegen.aot import assembly
 from ..driver.compiler import compile_stages
 from ..driver.request import CompileRequest
 from ..graph_ir.inspect.compare import difference
-from ..graph_ir.ir.graph import Graph
+from ..graph_ir.ir.graph import Graph, Op
 from ..graph_ir.ir.logical_tensor import LogicalTensor
 from ..graph_ir.ir.schedule import Schedule
-from ..graph_ir.ops.matmul import MatmulCore
 from ..graph_ir.passes import pipeline
 from ..graph_ir.schedule.context import LowerContext
-from ..graph_ir.schedule.matmul import matmul_schedule
-from ..graph_ir.schedule.matmul_tile import candidate_blockings
-from ..graph_ir.schedule.product import Product
+from ..graph_ir.schedule.register_tile import MOST_VECTORS
+from ..graph_ir.schedule.spaces import space_of
 from ..runtime.executor import CompiledModel
 from .measure import Timing, interleave
 
+Array = np.ndarray[Any, Any]
+NOTHING = Schedule("")
 _PROBLEM = re.compile(
-    r"matmul (?:b([1-9]\d{0,8}))?m([1-9]\d{0,8})n([1-9]\d{0,8})k([1-9]\d{0,8}) f32"
+    r"matmul (?:b([1-9]\d{0,8}))?m([1-9]\d{0,8})n([1-9]\d{0,8})k([1-9]\d{0,8}) (f64|f32|f16|bf16|[us]8xs8)"
 )
 MOST_BYTES = 8 << 30
+OP = "matmul_core"
 
 
 @dataclass(frozen=True)
 class Problem:
-    """Sizes of one f32 product; with `batch` 1 the right-hand side is a constant, else both sides are inputs."""
+    """Sizes and operand types of one product; with `batch` 1 B is a constant, else both sides are inputs.
+
+    8-bit integers have s32 results, floats their own type.
+    """
 
     batch: int
     m: int
     n: int
     k: int
+    a: DType = F32
+    b: DType = F32
 
     @property
     def gflop(self) -> float:
@@ -51,32 +57,46 @@ class Problem:
         return 2.0 * self.batch * self.m * self.n * self.k / 1e9
 
     def __str__(self) -> str:
-        return f"matmul {f'b{self.batch}' if self.batch > 1 else ''}m{self.m}n{self.n}k{self.k} f32"
+        types = str(self.a) if self.a.is_float else f"{self.a}x{self.b}"
+        return f"matmul {f'b{self.batch}' if self.batch > 1 else ''}m{self.m}n{self.n}k{self.k} {types}"
 
     def graph(self) -> Graph:
         """A graph of the product alone."""
-        rng = np.random.default_rng(0)
         graph = Graph(str(self))
         batch = (self.batch,) if self.batch > 1 else ()
-        a = graph.make_input(LogicalTensor(F32, (*batch, self.m, self.k)), "a")
+        a = graph.make_input(LogicalTensor(self.a, (*batch, self.m, self.k)), "a")
         if batch:
-            b = graph.make_input(LogicalTensor(F32, (*batch, self.k, self.n)), "b")
+            b = graph.make_input(LogicalTensor(self.b, (*batch, self.k, self.n)), "b")
         else:
-            b = graph.make_constant(rng.standard_normal((self.k, self.n), dtype=np.float32), "b")
-        graph.make_output(graph.make("matmul_core", (a, b)).outputs[0], "c")
+            values = random_values(self.b, (self.k, self.n), np.random.default_rng(0))
+            b = graph.make_constant(values, "b")
+        attrs = {} if self.a.is_float else {"dtype": S32}
+        graph.make_output(graph.make(OP, (a, b), attrs, OP).outputs[0], "c")
         return graph
 
 
+def random_values(dtype: DType, shape: Sequence[int], rng: np.random.Generator) -> Array:
+    """Normal values; of integers, all there are."""
+    if dtype.is_float:
+        return rng.standard_normal(shape, dtype=np.float32).astype(dtype.numpy)
+    low, high = (-128, 128) if dtype.is_signed else (0, 256)
+    return rng.integers(low, high, shape).astype(dtype.numpy)
+
+
 def parse_problem(text: str) -> Problem:
-    """Read `matmul m128n768k768 f32`, or with a batch `matmul b16m128n128k64 f32`. UserError for anything else."""
+    """Read `matmul m128n768k768 f32`, or with a batch `matmul b16m128n128k64 bf16`. UserError for anything else."""
     match = _PROBLEM.fullmatch(" ".join(text.split()))
     if not match:
         raise UserError(
-            f"problem must look like 'matmul m128n768k768 f32' or 'matmul b8m64n64k64 f32', got '{text}'"
+            "problem must look like 'matmul m128n768k768 f32' or 'matmul b8m64n64k64 f32' (or f64, f16, bf16, u8xs8, "
+            f"s8xs8), got '{text}'"
         )
-    problem = Problem(*(int(group or 1) for group in match.groups()))
+    *sizes, types = match.groups()
+    a, *b = types.split("x")
+    batch, m, n, k = (int(group or 1) for group in sizes)
+    problem = Problem(batch, m, n, k, by_name(a), by_name(b[0] if b else a))
     elements = problem.m * problem.n + problem.m * problem.k + problem.n * problem.k
-    if problem.batch * elements * 4 > MOST_BYTES:
+    if problem.batch * elements * problem.a.size > MOST_BYTES:
         raise UserError(f"problem '{problem}' needs more than {MOST_BYTES >> 30} GiB")
     return problem
 
@@ -93,49 +113,39 @@ class Trial:
     inner_loop: tuple[str, ...]
 
 
-def default_schedule(problem: Problem, target: Target, threads: int) -> Schedule:
-    """What the cost model picks for a problem, but for the layout."""
-    graph = problem.graph()
-    pipeline.run(graph, LowerContext(target, CompileOptions(threads)))
-    schedule = next(op.schedule for op in graph.ops if isinstance(op, MatmulCore))
-    assert schedule is not None
-    return _anywhere(schedule)
+def peak_rate(problem: Problem, target: Target) -> float:
+    """The peak of the operand types, as a multiple of that of f32."""
+    return microkernel(problem.a, problem.b, target).rate
 
 
-def _anywhere(schedule: Schedule) -> Schedule:
-    """A schedule that does not say where B lies."""
-    return Schedule(schedule.algorithm, tuple(x for x in schedule.parameters if x[0] != "b"))
-
-
-def override(schedule: Schedule, settings: Mapping[str, int], target: Target) -> Schedule:
-    """A schedule with mr, nr, mc, kc or ng set by hand. UserError for sizes the template cannot run."""
-    lanes = target.lanes(F32)
-    unknown = sorted(set(settings) - {"mr", "nr", "mc", "kc", "ng"})
-    if unknown:
-        raise UserError(f"--set knows mr, nr, mc, kc and ng, got '{unknown[0]}'")
-    wrong = next((name for name, value in settings.items() if value < 1), None)
-    if wrong:
-        raise UserError(f"--set {wrong} must be at least 1, got {settings[wrong]}")
-    changes = {name: value for name, value in settings.items() if name != "nr"}
-    if "nr" in settings:
-        if settings["nr"] % lanes:
-            raise UserError(
-                f"--set nr must be a multiple of {lanes} on {target.isa}, got {settings['nr']}"
-            )
-        changes["nv"] = settings["nr"] // lanes
-    return schedule.replaced(**changes)
+def full_schedule(
+    problem: Problem, target: Target, threads: int, asked: Schedule = NOTHING
+) -> Schedule:
+    """What a problem runs with: what is asked for, the rest as the cost model has it. UserError if that cannot be."""
+    op, _ = _optimised(problem, target, threads, asked)
+    assert op.schedule is not None
+    return op.schedule
 
 
 def sweep(problem: Problem, target: Target, threads: int) -> Iterator[Schedule]:
     """Every register tile that fits the register file, with the blocks worth trying for it."""
-    lanes, registers, kernel = target.lanes(F32), target.table.registers, f32_kernel(target)
-    product = Product(problem.batch, problem.m, problem.n, problem.k, kernel, target, threads)
-    for rows, vectors in itertools.product(range(1, 29), range(1, 7)):
-        fits = registers // 2 <= rows * vectors <= registers - vectors - 1
-        if fits and (vectors - 1) * lanes < problem.n and rows < problem.m + 4:
-            tile = GemmTile(rows, vectors)
-            for blocking in candidate_blockings(product, tile)[:6]:
-                yield _anywhere(matmul_schedule(blocking, True, product.kernel))
+    for vectors in range(1, MOST_VECTORS + 1):
+        panels = Schedule.of("", nv=vectors, b="panels")
+        op, ctx = _optimised(problem, target, threads, panels)
+        space = space_of(op, ctx)
+        assert space is not None
+        yield from space.swept()
+
+
+def _optimised(
+    problem: Problem, target: Target, threads: int, asked: Schedule
+) -> tuple[Op, LowerContext]:
+    """The product of a problem after all passes."""
+    asked_by_op = {} if asked == NOTHING else {OP: asked}
+    ctx = LowerContext(target, CompileOptions(threads), asked=asked_by_op)
+    graph = problem.graph()
+    pipeline.run(graph, ctx)
+    return next(op for op in graph.ops if op.op_name == OP), ctx
 
 
 def trial(
@@ -143,13 +153,14 @@ def trial(
 ) -> Trial:
     """Compile a problem under a schedule, check it against NumPy, and time it. UserError if it is wrong."""
     graph = problem.graph()
-    asked = {"matmul_core": schedule}
+    asked = {OP: schedule}
     compilation = compile_stages(
         CompileRequest(graph, target, CompileOptions(threads), asked=asked)
     )
     model = CompiledModel(compilation.artifact, threads)
     rng = np.random.default_rng(1)
-    arrays = {t.name: rng.standard_normal(t.shape, dtype=np.float32) for t in model.inputs}
+    given = {"a": problem.a, "b": problem.b}
+    arrays = {t.name: random_values(given[t.name], t.shape, rng) for t in model.inputs}
     result = model.run(None, arrays)
     found = difference(result[0], graph.evaluate(list(arrays.values()))[0])
     if not found.ok:
@@ -157,7 +168,8 @@ def trial(
     timing = interleave({"kernel": model.bind(arrays, result)}, 3, seconds)["kernel"]
     code = assembly(compilation.llvm_ir, compilation.target)
     loop, spills = inner_loop(code.splitlines())
-    columns = schedule.number("nv") * target.lanes(F32)
+    lanes = target.lanes(accumulator_of(problem.a, problem.b))
+    columns = schedule.number("nv") * lanes
     return Trial(schedule, columns, timing, problem.gflop / timing.median, spills, loop)
 
 

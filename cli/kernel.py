@@ -1,4 +1,4 @@
-"""`graphc kernel`: build and time one kernel, with the schedule chosen, set by hand, or swept."""
+"""`graphc kernel`: build and time one kernel, with the schedule chosen, given, or swept."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import json
 import os
 from typing import TYPE_CHECKING, Any
 
-from ..base.errors import UserError
 from .model_arguments import TARGETS, add_threads_argument
 from .progress import progress
 from .terminal import say
@@ -28,7 +27,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--target", choices=TARGETS, default="native", help="instruction set")
     add_threads_argument(parser)
     parser.add_argument(
-        "--set", default="", metavar="LIST", help="set sizes by hand: mr=4,nr=24,mc=64,kc=256,ng=1"
+        "--schedule",
+        default="",
+        metavar="TEXT",
+        help="run with 'mr=4 nv=3 kc=256', the rest as the model has it",
     )
     parser.add_argument(
         "--sweep", action="store_true", help=f"search the space and print the best {SHOWN}"
@@ -44,6 +46,7 @@ def run(args: argparse.Namespace) -> int:
     from ..bench.measure import pin_to
     from ..bench.peak import measured_peak
     from ..codegen.host import target_for
+    from ..graph_ir.ir.schedule import parse_schedule
     from ..runtime.threadpool import resolve_threads
 
     problem = kernels.parse_problem(args.problem)
@@ -51,9 +54,12 @@ def run(args: argparse.Namespace) -> int:
     allowed = os.sched_getaffinity(0)
     pin_to(threads)
     try:
-        peak = measured_peak(target) * threads
-        chosen = kernels.default_schedule(problem, target, threads)
-        wanted = [kernels.override(chosen, _settings(args.set), target)]
+        peak = measured_peak(target) * threads * kernels.peak_rate(problem, target)
+        chosen = kernels.full_schedule(problem, target, threads)
+        wanted = [chosen]
+        if args.schedule:
+            asked = parse_schedule(args.schedule)
+            wanted = [kernels.full_schedule(problem, target, threads, asked)]
         if args.sweep:
             wanted = list(dict.fromkeys([*wanted, *kernels.sweep(problem, target, threads)]))
         trials: list[Trial] = []
@@ -77,16 +83,6 @@ def run(args: argparse.Namespace) -> int:
     if args.asm:
         say("\n".join(trials[0].inner_loop))
     return 0
-
-
-def _settings(text: str) -> dict[str, int]:
-    settings: dict[str, int] = {}
-    for part in filter(None, text.split(",")):
-        name, equals, value = part.partition("=")
-        if not equals or not value.isdecimal() or len(value) > 9:
-            raise UserError(f"--set must be a list like mr=4,nr=24,kc=256, got '{part}'")
-        settings[name.strip()] = int(value)
-    return settings
 
 
 def _facts(trial: Trial, peak: float) -> dict[str, Any]:

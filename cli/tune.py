@@ -8,14 +8,11 @@ import os
 import time
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .model_arguments import add_compile_arguments, compile_options, read_model
 from .progress import progress
 from .terminal import say
-
-if TYPE_CHECKING:
-    from ..bench.kernels import Trial
 
 NAME = "tune"
 HELP = "Measure the schedules of a model's kernels, keep the best for `compile`."
@@ -33,8 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Tune every distinct product, then every other kernel, the largest first, until the time is up."""
-    from ..bench.kernels import default_schedule, parse_problem
+    """Tune every distinct kernel, the largest first, until the time is up."""
     from ..bench.measure import pin_to
     from ..codegen.host import target_for
     from ..driver.tuning import TuningFile, default_file
@@ -43,8 +39,6 @@ def run(args: argparse.Namespace) -> int:
 
     options, target = compile_options(args), target_for(args.target)
     graph, _ = read_model(args)
-    problems = [parse_problem(text) for text in _problems(graph)]
-    problems.sort(key=lambda problem: -problem.gflop)
     ctx = LowerContext(target, options)
     kernels = tunable_kernels(graph, ctx)
     store = TuningFile(Path(args.db) if args.db else default_file(), target, options.threads)
@@ -54,22 +48,13 @@ def run(args: argparse.Namespace) -> int:
     deadline = time.monotonic() + args.seconds
     try:
         with progress(args.quiet or args.json) as report:
-            total = len(problems) + len(kernels)
-            report("tune", 0, total)
-            for done, problem in enumerate(problems):
-                share = (deadline - time.monotonic()) / (total - done)
-                chosen = default_schedule(problem, target, options.threads)
-                trials = _trials(problem, chosen, target, options.threads, share)
-                best = max(trials, key=lambda trial: trial.gflops)
-                store.write(str(problem), best.schedule, best.gflops)
-                rows.append(_row(problem, trials, best))
-                report("tune", done + 1, total)
-            for done, (op, space) in enumerate(kernels, start=len(problems)):
-                share = (deadline - time.monotonic()) / (total - done)
+            report("tune", 0, len(kernels))
+            for done, (op, space) in enumerate(kernels):
+                share = (deadline - time.monotonic()) / (len(kernels) - done)
                 found = tune_kernel(op, space, ctx, share)
                 store.write(found.problem, found.schedule, found.after)
                 rows.append({**asdict(found), "schedule": str(found.schedule)})
-                report("tune", done + 1, total)
+                report("tune", done + 1, len(kernels))
     finally:
         os.sched_setaffinity(0, allowed)
     if args.json:
@@ -81,44 +66,3 @@ def run(args: argparse.Namespace) -> int:
         )
     say(f"wrote {store.path}")
     return 0
-
-
-def _problems(graph: Any) -> list[str]:
-    """The distinct products of a model, including those inside loops and branches."""
-    from ..graph_ir.ir.graph import subgraphs_of
-    from ..graph_ir.ops.matmul import MatmulCore
-    from ..graph_ir.schedule.problem import problem_of
-
-    found: dict[str, None] = {}
-    pending = [graph]
-    while pending:
-        ops = pending.pop(0).ops
-        products = [op for op in ops if isinstance(op, MatmulCore) and op.is_tuned]
-        found.update((problem_of(product), None) for product in products)
-        pending.extend(inner for op in ops for inner in subgraphs_of(op))
-    return list(found)
-
-
-def _trials(problem: Any, chosen: Any, target: Any, threads: int, seconds: float) -> list[Trial]:
-    """The model's pick, then others of the sweep while time lasts."""
-    from ..bench.kernels import sweep, trial
-
-    deadline = time.monotonic() + seconds
-    trials = [trial(problem, chosen, target, threads)]
-    for schedule in sweep(problem, target, threads):
-        if time.monotonic() > deadline:
-            break
-        if schedule != chosen:
-            trials.append(trial(problem, schedule, target, threads))
-    return trials
-
-
-def _row(problem: Any, trials: list[Trial], best: Trial) -> dict[str, Any]:
-    return {
-        "problem": str(problem),
-        "tried": len(trials),
-        "before": trials[0].gflops,
-        "after": best.gflops,
-        "unit": "GFLOP/s",
-        "schedule": str(best.schedule),
-    }

@@ -10,15 +10,19 @@ from ..graph_ir.ir.graph import Graph, Op
 from ..graph_ir.ir.schedule import Schedule
 from ..graph_ir.lowering.lower_graph import kernel_bytes
 from ..graph_ir.ops.convolution_direct import DirectConvolution
+from ..graph_ir.ops.matmul import MatmulCore
 from ..graph_ir.ops.winograd import WinogradConvolution
 from ..graph_ir.rewriting.kernel_group import group_of
 from ..graph_ir.schedule.context import LowerContext
+from ..graph_ir.schedule.matmul import panel_formats
 from ..graph_ir.schedule.query_format import query_format
 from ..graph_ir.schedule.space import ScheduleSpace
 from .variant_program import Trial, try_variants
 from .variants import Variant, kernel_variants, model_kernels, op_variants
 
 BATCH = 32  # variants compiled and timed together
+CHOOSING = (MatmulCore, DirectConvolution, WinogradConvolution)
+"""Ops that run in panels of several widths."""
 
 
 @dataclass(frozen=True)
@@ -34,12 +38,12 @@ class TunedKernel:
 
 
 def tunable_kernels(graph: Graph, ctx: LowerContext) -> list[tuple[Op, ScheduleSpace]]:
-    """The kernels of a model that have several schedules, but for matrix products; the largest first."""
+    """The kernels of a model that have several schedules worth measuring, the largest first."""
     kernels = model_kernels(graph, ctx)
     return [
         (op, space)
         for op, space in kernels
-        if space.algorithm not in ("gemm", "pointwise", "joined") or _is_transpose(op)
+        if space.algorithm not in ("pointwise", "joined") or _is_transpose(op)
         if len(space.candidates) > 1
     ]
 
@@ -67,18 +71,32 @@ def tune_kernel(op: Op, space: ScheduleSpace, ctx: LowerContext, seconds: float)
 
 
 def _variants(op: Op, ctx: LowerContext) -> list[Variant]:
-    """Panels of other widths too for convolutions that choose them; else the kernel as it is, its epilogue with it."""
-    body = group_of(op).ops
-    conv = next((x for x in body if isinstance(x, (DirectConvolution, WinogradConvolution))), None)
-    if conv is None:
-        return list(kernel_variants(op, ctx))
-    formats = [x.details.format for x in (*conv.inputs, *conv.outputs)]
-    choices = query_format(conv, ctx)
-    taken = next(i for i, c in enumerate(choices) if [*c.inputs, *c.outputs] == formats)
-    # The layouts of images are the business of all ops around, and were not chosen for this one alone.
-    image, result = formats[0], formats[-1]
-    variants = op_variants(conv, ctx, taken)
-    return [v for v in variants if (v.image, v.output.format) == (image, result)]
+    """Panels of other widths too for what chooses them; else the kernel as it is, its epilogue with it."""
+    body = [x for x in group_of(op).ops if isinstance(x, CHOOSING)]
+    if len(body) != 1:
+        return list(kernel_variants(op, ctx, swept=True))
+    (main,) = body
+    formats = [x.details.format for x in (*main.inputs, *main.outputs)]
+    choices = panel_formats(main, ctx) if isinstance(main, MatmulCore) else query_format(main, ctx)
+    # The layouts of what is computed are the business of all ops around, and were not chosen for this one alone.
+    computed = [0, len(formats) - 1, *([] if _has_constant_weights(op, main) else [1])]
+    suited = [
+        choice
+        for choice in choices
+        if all([*choice.inputs, *choice.outputs][i] == formats[i] for i in computed)
+    ]
+    taken = [i for i, c in enumerate(suited) if [*c.inputs, *c.outputs] == formats]
+    if not taken:  # chosen for what the op alone does not show: that its weights are constant
+        return list(kernel_variants(op, ctx, swept=True))
+    return list(op_variants(main, ctx, taken[0], suited, swept=True))
+
+
+def _has_constant_weights(op: Op, main: Op) -> bool:
+    """Whether the second operand of the main op of a kernel is packed at compile time."""
+    inside = group_of(op).inputs
+    weights = main.inputs[1]
+    outside = op.inputs[inside.index(weights)] if weights in inside else weights
+    return outside.producer_owner.op_name == "constant"
 
 
 def _is_transpose(op: Op) -> bool:

@@ -157,16 +157,23 @@ def _chosen_layouts(graph: Graph, ctx: LowerContext) -> Mapping[str, int]:
     return {decision.op_name: decision.chosen for decision in decisions}
 
 
-def op_variants(op: Op, ctx: LowerContext, chosen: int | None = None) -> Iterator[Variant]:
+def op_variants(
+    op: Op,
+    ctx: LowerContext,
+    chosen: int | None = None,
+    choices: Sequence[FormatChoice] | None = None,
+    swept: bool = False,
+) -> Iterator[Variant]:
     """The op alone in every format choice and under every schedule it offers, on integer-filled inputs.
 
-    `chosen` is the number of the format choice that the compiler takes.
+    `chosen` is the number of the format choice that the compiler takes; `choices`: others than it offers; `swept`: with
+    the schedules that are tried where there is time to measure.
     """
     rng = np.random.default_rng(7)
     given = {x: _operand(x, rng) for x in dict.fromkeys(op.inputs)}
     arrays = [given[x] for x in op.inputs]
     (expected,) = op.reference(arrays)
-    for number, choice in enumerate(query_format(op, ctx)):
+    for number, choice in enumerate(choices or query_format(op, ctx)):
         alone = _alone(op, choice)
         packed = tuple(x.details.format.pack(a) for x, a in zip(alone.inputs, arrays, strict=True))
         base = Variant(
@@ -174,18 +181,19 @@ def op_variants(op: Op, ctx: LowerContext, chosen: int | None = None) -> Iterato
             _distinct(alone, packed), alone.outputs[0].details, expected, op.op_name in EXACT,
             image=choice.inputs[0] if choice.inputs else None,
         )  # fmt: skip
-        yield from _under_each_schedule(alone, base, ctx, number == chosen)
+        yield from _under_each_schedule(alone, base, ctx, number == chosen, swept)
 
 
 def _under_each_schedule(
-    op: Op, base: Variant, ctx: LowerContext, chosen: bool
+    op: Op, base: Variant, ctx: LowerContext, chosen: bool, swept: bool = False
 ) -> Iterator[Variant]:
     """Variants of an op in the layouts it has; `chosen`: the compiler takes these layouts."""
     space = space_of(op, ctx)
     if space is None:
         yield replace(base, function=_function(op, ctx))
         return
-    pick, offered = pick_schedule(op, ctx), ranked_schedules(op, space, ctx)
+    pick = pick_schedule(op, ctx)
+    offered = swept_schedules(space) if swept else ranked_schedules(op, space, ctx)
     timed = len(offered) > 1 or not isinstance(space, LoopSpace)
     for schedule, cycles in offered:
         op.schedule = schedule
@@ -215,7 +223,12 @@ def ranked_schedules(
     return [*best, *(pair for pair in others if pair[0] == taken)]
 
 
-def kernel_variants(op: Op, ctx: LowerContext) -> Iterator[Variant]:
+def swept_schedules(space: ScheduleSpace) -> list[tuple[Schedule, float | None]]:
+    """Every schedule that measuring may find to be the best, with its predicted cycles."""
+    return [(schedule, space.cycles(schedule)) for schedule in dict.fromkeys(space.swept())]
+
+
+def kernel_variants(op: Op, ctx: LowerContext, swept: bool = False) -> Iterator[Variant]:
     """A kernel of a compiled model as it is, in the layouts it has, under each schedule it offers."""
     rng = np.random.default_rng(7)
     given = {x: _operand(x, rng) for x in dict.fromkeys(op.inputs)}
@@ -228,7 +241,7 @@ def kernel_variants(op: Op, ctx: LowerContext) -> Iterator[Variant]:
         f"{op.op_name} {op.name}", _layout_text(choice), Function("", (), Block(())),
         packed, alone.outputs[0].details, expected, False,
     )  # fmt: skip
-    yield from _under_each_schedule(alone, base, ctx, True)
+    yield from _under_each_schedule(alone, base, ctx, True, swept)
 
 
 def _function(op: Op, ctx: LowerContext) -> Function:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import cached_property
 
 from ...base.contraction import Microkernel, microkernels
@@ -27,8 +28,18 @@ from .matmul_tile import (
 )
 from .problem import problem_of
 from .product import Product
-from .register_tile import BLOCKING_MEANINGS, tile_fault, tile_of, widths_asked
+from .register_tile import (
+    BLOCKING_MEANINGS,
+    MOST_VECTORS,
+    tile_fault,
+    tile_of,
+    tiles_that_fit,
+    widths_asked,
+)
 from .space import ScheduleSpace
+
+MOST_BLOCKINGS = 6
+"""Of a register tile that is tried when sweeping."""
 
 
 def matmul_formats(op: MatmulCore, ctx: LowerContext) -> list[FormatChoice]:
@@ -59,6 +70,14 @@ def matmul_formats(op: MatmulCore, ctx: LowerContext) -> list[FormatChoice]:
         asked.settings.get("b") if wanted_by_name(op, ctx) else None
     )  # a tuning file may be mistaken
     return by.get(str(wish), [*by["plain"], *packed])
+
+
+def panel_formats(op: MatmulCore, ctx: LowerContext) -> list[FormatChoice]:
+    """Plain everywhere, and B in panels of every width whose register tiles fit, for those who measure them."""
+    widths = [Schedule.of("", nv=vectors) for vectors in range(1, MOST_VECTORS + 1)]
+    found = [matmul_formats(op, replace(ctx, asked={op.name: asked})) for asked in widths]
+    distinct = {(*choice.inputs, *choice.outputs): choice for some in found for choice in some}
+    return list(distinct.values())
 
 
 def product_of(op: MatmulCore, kernel: Microkernel, ctx: LowerContext) -> Product:
@@ -180,6 +199,18 @@ class MatmulSpace(ScheduleSpace):
             for blocking in candidate_blockings(product, tile)
         ]
         return list(dict.fromkeys(found))
+
+    def swept(self) -> list[Schedule]:
+        """The candidates, then every tile that fits the registers with the blocks most worth trying."""
+        found = dict.fromkeys(self.candidates)
+        vectors = self._panel_vectors() if self._packed else None
+        for product in map(self._product, self.kernels):
+            for tile in tiles_that_fit(product):
+                if vectors in (None, tile.vectors):
+                    blockings = candidate_blockings(product, tile)[:MOST_BLOCKINGS]
+                    for blocking in blockings:
+                        found[matmul_schedule(blocking, self._packed, product.kernel)] = None
+        return list(found)
 
     def _product(self, kernel: Microkernel) -> Product:
         return product_of(self.op, kernel, self.ctx)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from ...base.contraction import Microkernel
 from ...base.target import GemmTile, Target
 from ..ir.schedule import Schedule
+from .product import Product
 
 BLOCKING_MEANINGS = {
     "mr": "rows of a register tile",
@@ -20,10 +21,27 @@ MOST_ACCUMULATORS = 4
 """Times the registers that a tile may ask for: it would spill, but can be looked at."""
 
 
+MOST_VECTORS = 6
+"""Of a register tile that is tried when sweeping."""
+
+
 def tile_of(rows: int, vectors: int, kernel: Microkernel) -> GemmTile:
     """The tile of the microkernel's table, with its efficiency, or one that it does not have."""
     known = (tile for tile in kernel.tiles if (tile.rows, tile.vectors) == (rows, vectors))
     return next(known, GemmTile(rows, vectors))
+
+
+def tiles_that_fit(product: Product) -> list[GemmTile]:
+    """Every register tile that leaves registers for B and A, and half of them at most unused."""
+    registers, lanes = product.target.table.registers, product.columns(GemmTile(1, 1))
+    return [
+        tile_of(rows, vectors, product.kernel)
+        for vectors in range(1, MOST_VECTORS + 1)
+        for rows in range(1, registers)
+        if registers // 2 <= rows * vectors <= registers - vectors - 1
+        and (vectors - 1) * lanes < product.n
+        and rows < product.m + 4
+    ]
 
 
 def tile_fault(schedule: Schedule, target: Target) -> str:

@@ -36,6 +36,10 @@ class ScheduleSpace:
         """The schedules worth trying, the cost model's pick first; there is at least one."""
         return self.ranked()
 
+    def swept(self) -> Sequence[Schedule]:
+        """The candidates, then more for those who have time to measure: register tiles that no table lists."""
+        return self.candidates
+
     @property
     def pick(self) -> Schedule:
         """The cost model's choice."""

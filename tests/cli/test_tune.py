@@ -11,6 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from graphc import cli
 from graphc.base.dtypes import F32
+from graphc.bench.kernels import parse_problem
 from graphc.driver.compiler import compile as compile_model
 from graphc.frontend import load as load_graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
@@ -51,6 +52,25 @@ def test_products_inside_a_loop_are_measured(
     assert cli.main(args) == 0
     rows = json.loads(capsys.readouterr().out)["problems"]
     assert [row["problem"] for row in rows] == ["matmul m12n12k12 f32"]
+
+
+@pytest.mark.parametrize("types", ["bf16", "f16", "f64", "u8xs8"])
+def test_products_of_every_type_are_measured_and_then_compiled(
+    types: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    graph = parse_problem(f"matmul m9n40k24 {types}").graph()
+    words = write_reproducer(tmp_path, graph, {op.name: np.zeros(1) for op in graph.inputs}, [])
+    model, store = words.split()[2], str(tmp_path / "tuning.sqlite")
+    args = ["tune", model, "--db", store, "--seconds", "0", "--json", "--threads", "1"]
+    assert cli.main(args) == 0
+    (row,) = json.loads(capsys.readouterr().out)["problems"]
+    assert row["problem"] == f"matmul m9n40k24 {types}" and row["tried"] > 1
+    assert cli.main(["explain", model, "matmul_core", "--tuning", store, "--json", *args[-2:]]) == 0
+    schedules = json.loads(capsys.readouterr().out)["schedules"]
+    (chosen,) = [s for s in schedules if s["chosen"]]
+    assert (chosen["schedule"], chosen["by"]) == (row["schedule"], "a tuning file")
+    assert cli.main(["verify", model, "-q", *args[-2:]]) == 0
+    assert " 0 mismatches" in capsys.readouterr().out
 
 
 def test_convolutions_keep_their_best_schedule(
