@@ -78,12 +78,14 @@ def _variants(op: Op, ctx: LowerContext) -> list[Variant]:
     (main,) = body
     formats = [x.details.format for x in (*main.inputs, *main.outputs)]
     choices = panel_formats(main, ctx) if isinstance(main, MatmulCore) else query_format(main, ctx)
-    # The layouts of what is computed are the business of all ops around, and were not chosen for this one alone.
+    # The layouts of what is computed are the business of all ops around, and were not chosen for this one alone; nor is
+    # whether weights lie in panels at all.
     computed = [0, len(formats) - 1, *([] if _has_constant_weights(op, main) else [1])]
     suited = [
         choice
         for choice in choices
         if all([*choice.inputs, *choice.outputs][i] == formats[i] for i in computed)
+        and choice.inputs[1].is_blocked == formats[1].is_blocked
     ]
     taken = [i for i, c in enumerate(suited) if [*c.inputs, *c.outputs] == formats]
     if not taken:  # chosen for what the op alone does not show: that its weights are constant
