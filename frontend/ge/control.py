@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-import numpy as np
-
-from ...base.dtypes import BOOL, S64
+from ...base.dtypes import S64
 from ...graph_ir.ir.graph import Graph, GraphTensor
+from ..correspondence.compositions.control import choice, finished, inputs_like, truth
 from ..op_builder import Value
 from .document import DumpGraph, GraphName
 from .loops import HANDLERS as LOOPS
-from .scope import NodeContext, known_scalar
+from .scope import NodeContext
 from .subgraphs import (
     Call,
     ControlHandler,
@@ -19,9 +18,7 @@ from .subgraphs import (
     arguments_of,
     bound,
     details_of,
-    entered,
     fitted,
-    outside_tensors,
 )
 
 
@@ -31,19 +28,11 @@ def _call(node: NodeContext, call: Call) -> list[Value]:
 
 def _if(node: NodeContext, call: Call) -> list[Value]:
     branches = [node.attr_graph("then_branch"), node.attr_graph("else_branch")]
-    condition = node.scope.values[node.reference("cond")]
-    count = condition.size if isinstance(condition, np.ndarray) else condition.details.elements
-    if count != 1 or isinstance(condition, np.ndarray):
-        # A non-scalar condition is true if it has elements.
-        holds = (
-            bool(known_scalar(condition))
-            if isinstance(condition, np.ndarray) and count == 1
-            else bool(count)
-        )
+    holds = truth(node, node.scope.values[node.reference("cond")])
+    if not isinstance(holds, GraphTensor):
         return bound(node, call(branches[0 if holds else 1], node.name, arguments_of(node)))
-    truth = node.reshaped(node.converted(condition, BOOL), ())
     graphs = {"else": branches[1], "then": branches[0]}
-    return _choice(node, call, node.converted(truth, S64), graphs)
+    return _choice(node, call, node.converted(holds, S64), graphs)
 
 
 def _case(node: NodeContext, call: Call) -> list[Value]:
@@ -67,35 +56,51 @@ def _choice(
 ) -> list[Value]:
     """A `case` of branches, named by their graphs."""
     arguments = arguments_of(node)
-    graphs, found = [], []
-    for name, branch in branches.items():
-        graph = Graph(f"{node.name}/{name}")
-        given = entered(graph, arguments)
-        found.append(call(branch, graph.name, given, graph))
-        graphs.append(graph)
+    outside = [value for value, _ in arguments.values() if isinstance(value, GraphTensor)]
+    graphs = [Graph(f"{node.name}/{name}") for name in branches]
+    inputs = [inputs_like(graph, outside) for graph in graphs]
+    found = [
+        call(branch, graph.name, _inside(arguments, given), graph)
+        for branch, graph, given in zip(branches.values(), graphs, inputs, strict=True)
+    ]
     counts = [len(results) for results in found]
     if len(set(counts)) > 1:
         raise node.rule("all branches must have the same number of results", str(counts))
-    loose = [_one_type(node, graphs, [results[i] for results in found]) for i in range(counts[0])]
-    for graph in graphs:
-        graph.sort()
-    inputs = [index, *outside_tensors(arguments)]
-    choice = node.graph.make("case", inputs, {"branches": tuple(graphs)}, node.name)
-    return bound(node, list(zip(choice.outputs, loose, strict=True)))
+    loose: list[bool] = []
+    results: list[list[GraphTensor]] = [[] for _ in graphs]
+    for several in zip(*found, strict=True):
+        tensors, is_loose = _one_type(node, graphs, several)
+        loose.append(is_loose)
+        for mine, tensor in zip(results, tensors, strict=True):
+            mine.append(tensor)
+    made = [finished(*parts) for parts in zip(graphs, inputs, results, strict=True)]
+    return bound(node, list(zip(choice(node, index, made, outside), loose, strict=True)))
 
 
-def _one_type(node: NodeContext, graphs: Sequence[Graph], results: Sequence[Typed]) -> bool:
-    """Return one result from all branches, in the type of the first that is not guessed; whether all are."""
+def _inside(arguments: Mapping[int, Typed], inputs: Sequence[GraphTensor]) -> dict[int, Typed]:
+    """The arguments in a subgraph: arrays unchanged, tensors as its inputs."""
+    rest = iter(inputs)
+    return {
+        index: (next(rest) if isinstance(value, GraphTensor) else value, loose)
+        for index, (value, loose) in arguments.items()
+    }
+
+
+def _one_type(
+    node: NodeContext, graphs: Sequence[Graph], results: Sequence[Typed]
+) -> tuple[list[GraphTensor], bool]:
+    """One result of all branches, in the type of the first that is not guessed; whether all are."""
     certain = [details_of(value) for value, guessed in results if not guessed]
     wanted = certain[0] if certain else details_of(results[0][0])
+    tensors = []
     for graph, result in zip(graphs, results, strict=True):
         tensor = fitted(node, graph, result, wanted)
         if tensor is None:
             raise node.unsupported(
                 f"a choice between results of different types ({wanted} and {details_of(result[0])})"
             )
-        graph.make_output(tensor)
-    return not certain
+        tensors.append(tensor)
+    return tensors, not certain
 
 
 HANDLERS: dict[str, ControlHandler] = {

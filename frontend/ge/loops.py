@@ -6,18 +6,25 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
-from ...base.dtypes import BOOL, S64
+from ...base.dtypes import S64
 from ...base.errors import UnsupportedError
-from ...graph_ir.ir.graph import Array, Graph, GraphTensor
+from ...graph_ir.ir.graph import Graph, GraphTensor
 from ...graph_ir.rewriting.trip_count import MOST_UNROLLED
-from ..op_builder import Value
+from ..correspondence.compositions.control import (
+    CountedLoop,
+    Round,
+    changing_state,
+    truth,
+    unroll,
+    while_loop,
+)
+from ..op_builder import OpBuilder, Value
 from .document import DumpGraph
 from .liveness import live_nodes
-from .scope import NodeContext, known_scalar
+from .scope import NodeContext
 from .subgraphs import (
     Call,
     ControlHandler,
@@ -31,41 +38,41 @@ from .subgraphs import (
 
 _LOG = logging.getLogger("graphc.ge")
 
-Part = Callable[[Graph, list[Typed], list[GraphTensor]], list[Typed]]
-"""Imports a condition (one bool[] result) or a body into a graph, given the state and the loop-invariant values."""
+
+class _RetypedError(Exception):
+    """The body gives a value of guessed type another one; `state` has it."""
+
+    def __init__(self, state: list[Typed]) -> None:
+        super().__init__()
+        self.state = state
 
 
-@dataclass(frozen=True)
-class _Loop:
-    """Builds a `while`."""
+class _State:
+    """The values a loop carries, some of which have a type that is only guessed."""
 
-    node: NodeContext
-    condition: Part
-    body: Part
-    fixed: list[GraphTensor]
+    def __init__(self, node: NodeContext, values: list[Typed]) -> None:
+        self.node, self.values = node, values
+        self.loose: list[bool] = []
+        """Which of them the body leaves guessed."""
 
-    def make(self, state: Sequence[Typed]) -> list[Typed]:
-        """The final state. A value of guessed type takes the type that the body gives it."""
-        node, now = self.node, list(state)
-        for _ in range(len(now) + 1):
-            graph, given = self._begun("body", now)
-            results = self.body(graph, *given)
-            new = [self._taken_over(*pair) for pair in zip(now, results, strict=True)]
-            if [details_of(v) for v, _ in new] == [details_of(v) for v, _ in now]:
-                break
-            now = new
-        for before, result in zip(now, results, strict=True):
-            tensor = fitted(node, graph, result, details_of(before[0]))
+    def typed(self, tensors: Sequence[GraphTensor]) -> dict[int, Typed]:
+        """The inputs of a subgraph for these values, by number."""
+        return {i: (x, self.values[i][1]) for i, x in enumerate(tensors)}
+
+    def following(self, graph: Graph, results: list[Typed]) -> list[GraphTensor]:
+        """The results of an iteration in the types of the values; _RetypedError where these must change."""
+        pairs = list(zip(self.values, results, strict=True))
+        new = [self._taken_over(*pair) for pair in pairs]
+        if [details_of(v) for v, _ in new] != [details_of(v) for v, _ in self.values]:
+            raise _RetypedError(new)
+        self.loose = [before[1] and result[1] for before, result in pairs]
+        found = []
+        for (before, _), result in pairs:
+            tensor = fitted(self.node, graph, result, details_of(before))
             if tensor is None:
-                types = f"from {details_of(before[0])} to {details_of(result[0])}"
-                raise node.unsupported(f"a state whose type changes from round to round ({types})")
-            graph.make_output(tensor)
-        graph.sort()
-        attrs = {"condition": self._condition(now), "body": graph}
-        inputs = [*(as_tensor(node.graph, value) for value, _ in now), *self.fixed]
-        loop = node.graph.make("while", inputs, attrs, node.name)
-        loose = [old and new for (_, old), (_, new) in zip(now, results, strict=True)]
-        return list(zip(loop.outputs, loose, strict=True))
+                raise changing_state(self.node, details_of(before), details_of(result[0]))
+            found.append(tensor)
+        return found
 
     def _taken_over(self, before: Typed, result: Typed) -> Typed:
         if not before[1] or result[1]:
@@ -73,24 +80,16 @@ class _Loop:
         tensor = fitted(self.node, self.node.graph, before, details_of(result[0]))
         return before if tensor is None else (tensor, details_of(before[0]) == tensor.details)
 
-    def _condition(self, state: Sequence[Typed]) -> Graph:
-        graph, given = self._begun("cond", state)
-        ((holds, _),) = self.condition(graph, *given)
-        if not isinstance(holds, GraphTensor) and bool(holds):
-            raise self.node.unsupported("a loop whose condition always holds")
-        graph.make_output(as_tensor(graph, holds))
-        graph.sort()
-        return graph
-
-    def _begun(
-        self, name: str, state: Sequence[Typed]
-    ) -> tuple[Graph, tuple[list[Typed], list[GraphTensor]]]:
-        """A subgraph with its inputs: the state and the loop-invariant values."""
-        graph = Graph(f"{self.node.name}/{name}")
-        inputs: list[Typed] = [
-            (graph.make_input(details_of(value), "state"), loose) for value, loose in state
-        ]
-        return graph, (inputs, [graph.make_input(x.details, x.name) for x in self.fixed])
+    def after(self, make: Callable[[_State, list[GraphTensor]], list[GraphTensor]]) -> list[Typed]:
+        """What the loop that `make` builds leaves of the values, in types that it keeps."""
+        state = self
+        while True:
+            tensors = [as_tensor(self.node.graph, value) for value, _ in state.values]
+            try:
+                made = make(state, tensors)
+                return list(zip(made, state.loose, strict=True))
+            except _RetypedError as error:
+                state = _State(self.node, error.state)
 
 
 def _carried(node: NodeContext, first: int = 0) -> list[Typed]:
@@ -117,45 +116,38 @@ def _while(node: NodeContext, call: Call) -> list[Value]:
     if unrolled is not None:
         return bound(node, unrolled)
 
-    def decide(graph: Graph, state: list[Typed], fixed: list[GraphTensor]) -> list[Typed]:
-        ((holds, _),) = call(condition, graph.name, dict(enumerate(state)), graph)
-        return [(_truth(graph, holds), False)]
+    def make(state: _State, tensors: list[GraphTensor]) -> list[GraphTensor]:
+        def decide(graph: Graph, own: list[GraphTensor], _: list[GraphTensor]) -> list[GraphTensor]:
+            ((holds, _loose),) = call(condition, graph.name, state.typed(own), graph)
+            holds = truth(OpBuilder(graph, node.type, node.name), holds)
+            if not isinstance(holds, GraphTensor) and bool(holds):
+                raise node.unsupported("a loop whose condition always holds")
+            return [as_tensor(graph, holds)]
 
-    def one_round(graph: Graph, state: list[Typed], fixed: list[GraphTensor]) -> list[Typed]:
-        return call(body, graph.name, dict(enumerate(state)), graph)
+        def once(graph: Graph, own: list[GraphTensor], _: list[GraphTensor]) -> list[GraphTensor]:
+            return state.following(graph, call(body, graph.name, state.typed(own), graph))
 
-    return bound(node, _Loop(node, decide, one_round, []).make(carried))
+        return while_loop(node, tensors, [], decide, once)
 
-
-def _truth(graph: Graph, value: Value) -> Value:
-    """A condition as a bool[]; a non-scalar is true if it has elements."""
-    count = value.size if isinstance(value, np.ndarray) else value.details.elements
-    if isinstance(value, np.ndarray) or count != 1:
-        return np.array(_holds(value) if isinstance(value, np.ndarray) else bool(count))
-    if value.details.dtype != BOOL:
-        value = graph.make("cast", (value,), {"dtype": BOOL.name}).outputs[0]
-    return graph.make("reshape", (value,), {"shape": ()}).outputs[0]
-
-
-def _holds(array: Array) -> bool:
-    return bool(known_scalar(array)) if array.size == 1 else bool(array.size)
+    return bound(node, _State(node, carried).after(make))
 
 
 def _unrolled(node: NodeContext, call: Call, carried: list[Typed]) -> list[Typed] | None:
     """The final state of a loop whose length is known and short; None for any other, leaving the graph unchanged."""
     condition, body = node.attr_graph("cond"), node.attr_graph("body")
-    count, trip, state = len(node.graph.ops), 0, carried
-    while trip <= _rounds_to_unroll(body):
+    state = list(carried)
+
+    def advance(trip: int) -> bool | None:
         arguments = dict(enumerate(state))
         ((holds, _),) = call(condition, f"{node.name}/cond.{trip}", arguments)
         if isinstance(holds, GraphTensor):
-            break
-        if not _holds(holds):
-            return state
-        state = call(body, f"{node.name}/{trip}", arguments)
-        trip += 1
-    node.graph.remove(node.graph.ops[count:])
-    return None
+            return None
+        if truth(node, holds):
+            state[:] = call(body, f"{node.name}/{trip}", arguments)
+            return True
+        return False
+
+    return state if unroll(node.graph, _rounds_to_unroll(body), advance) else None
 
 
 def _for(node: NodeContext, call: Call) -> list[Value]:
@@ -179,52 +171,42 @@ def _for(node: NodeContext, call: Call) -> list[Value]:
             # The body uses the counter as a shape or an axis; ops already built are dead and removed by the first pass.
             _LOG.info("%s is unrolled: %s", node.name, error)
     dtype = np.int32 if all(-(2**31) <= v < 2**31 for v in (start, limit)) else np.int64
-    own: Typed = (np.array(start, dtype), True)
+    results: list[Typed] = [(np.array(start, dtype), True), *carried]
     for trip in range(trips):
         counter: Typed = (np.array(start + trip * delta, dtype), True)
-        arguments = {0: counter, **{i + 1: value for i, value in enumerate(carried)}}
-        results = call(body, f"{node.name}/{trip}", arguments)
-        if extra:
-            own, *carried = results
-        else:
-            carried = results
-    return bound(node, [own, *carried] if extra else carried)
+        values = call(body, f"{node.name}/{trip}", dict(enumerate([counter, *results[1:]])))
+        results = values if extra else [counter, *values]
+    return bound(node, results if extra else results[1:])
 
 
 def _counted(node: NodeContext, call: Call, carried: list[Typed], extra: bool) -> list[Typed]:
-    """The `while` of a For: its state is the iteration number, the body's counter, and the values.
-
-    Iterations k = 0, 1, ... while k * |delta| < |limit - start|; none if delta is 0.
-    """
+    """The `while` of a For, of as many iterations as k * |delta| < |limit - start|; none if delta is 0."""
     body = node.attr_graph("body")
     bounds = [node.scalar(name) for name in ("start", "limit", "delta")]
     known = [x.details.dtype for x in bounds if x.producer_owner.op_name != "constant"]
     dtype = known[0] if known else bounds[0].details.dtype
     start, limit, delta = (node.converted(x, S64) for x in bounds)
     size, step = node.helper("abs", node.helper("sub", limit, start)), node.helper("abs", delta)
-    fixed = [start, delta, size, step]
+    one, zero = (node.constant(number, S64) for number in (1, 0))
+    above = node.helper("sub", node.helper("add", size, step), one)
+    count = node.helper("div", above, node.helper("max", step, one))
+    trips = node.helper("select", node.helper("ne", step, zero), count, zero)
 
-    def decide(graph: Graph, state: list[Typed], fixed: list[GraphTensor]) -> list[Typed]:
-        reached = graph.make("mul", (as_tensor(graph, state[0][0]), fixed[3])).outputs[0]
-        below = graph.make("lt", (reached, fixed[2])).outputs[0]
-        moves = graph.make("ne", (fixed[3], graph.make_constant(np.array(0, np.int64)))).outputs[0]
-        return [(graph.make("and", (below, moves)).outputs[0], False)]
+    def make(state: _State, tensors: list[GraphTensor]) -> list[GraphTensor]:
+        def once(
+            build: OpBuilder, trip: GraphTensor, own: list[GraphTensor], fixed: list[GraphTensor]
+        ) -> Round:
+            way = build.helper("add", fixed[0], build.helper("mul", trip, fixed[1]))
+            values = [*state.typed(own).values()]
+            counter: Typed = (build.converted(way, dtype), not known)
+            arguments = dict(enumerate([counter, *values[extra:]]))
+            results = call(body, build.graph.name, arguments, build.graph)
+            return Round(state.following(build.graph, results))
 
-    def one_round(graph: Graph, state: list[Typed], fixed: list[GraphTensor]) -> list[Typed]:
-        number = as_tensor(graph, state[0][0])
-        way = graph.make("mul", (number, fixed[1])).outputs[0]
-        counter = graph.make("add", (fixed[0], way)).outputs[0]
-        counter = graph.make("cast", (counter,), {"dtype": dtype.name}).outputs[0]
-        values = state[2:] if extra else state[1:]
-        arguments = {0: (counter, not known), **{i + 1: value for i, value in enumerate(values)}}
-        following = graph.make("add", (number, graph.make_constant(np.array(1, np.int64)))).outputs[
-            0
-        ]
-        return [(following, False), *call(body, graph.name, arguments, graph)]
+        return CountedLoop(node, trips).make(tensors, [start, delta], once)
 
     own: list[Typed] = [(node.converted(start, dtype), not known)] if extra else []
-    first: Typed = (np.array(0, np.int64), False)
-    return _Loop(node, decide, one_round, fixed).make([first, *own, *carried])[1:]
+    return _State(node, [*own, *carried]).after(make)
 
 
 HANDLERS: dict[str, ControlHandler] = {

@@ -49,24 +49,6 @@ def bound(node: NodeContext, results: list[Typed]) -> list[Value]:
     return [value for value, _ in results]
 
 
-def entered(graph: Graph, arguments: Mapping[int, Typed]) -> dict[int, Typed]:
-    """The arguments inside a subgraph: arrays unchanged, tensors as its inputs."""
-    return {
-        index: (
-            graph.make_input(value.details, value.name)
-            if isinstance(value, GraphTensor)
-            else value,
-            loose,
-        )
-        for index, (value, loose) in arguments.items()
-    }
-
-
-def outside_tensors(arguments: Mapping[int, Typed]) -> list[GraphTensor]:
-    """The arguments that `entered` makes inputs for."""
-    return [value for value, _ in arguments.values() if isinstance(value, GraphTensor)]
-
-
 def details_of(value: Value) -> LogicalTensor:
     """Type and shape."""
     if isinstance(value, GraphTensor):

@@ -15,10 +15,34 @@ from onnx import GraphProto
 from ...base.dtypes import BOOL, S64
 from ...graph_ir.ir.graph import Graph, GraphTensor
 from ...graph_ir.rewriting.trip_count import MOST_UNROLLED
-from ..op_builder import Value
-from .nesting import every_node
+from ..correspondence.compositions.control import (
+    CountedLoop,
+    Round,
+    choice,
+    finished,
+    inputs_like,
+    unroll,
+)
+from ..correspondence.compositions.movement import stack
+from ..op_builder import OpBuilder, Value
+from .nesting import captured, every_node
 from .scope import Handler, NodeContext, Scope
-from .while_loop import Captured, Round, WhileLoop, finished
+
+
+class Captured:
+    """The outer values that a node's graphs read: arrays are passed unchanged, `tensors` as inputs."""
+
+    def __init__(self, node: NodeContext, graphs: Sequence[GraphProto]) -> None:
+        self._outer = node.scope
+        names = dict.fromkeys(name for graph in graphs for name in captured(graph))
+        self._names = [n for n in names if isinstance(node.scope.values.get(n), GraphTensor)]
+        self.tensors = [node.scope.tensor(name) for name in self._names]
+
+    def scope(self, graph: Graph, inputs: Sequence[GraphTensor]) -> Scope:
+        """A scope for a subgraph with these inputs for what is captured."""
+        inner = self._outer.inside(graph)
+        inner.values.update(zip(self._names, inputs, strict=True))
+        return inner
 
 
 def _if(node: NodeContext) -> list[Value]:
@@ -29,26 +53,17 @@ def _if(node: NodeContext) -> list[Value]:
     outer = Captured(node, graphs)
     branches = []
     for proto in graphs:
-        inner, inputs = outer.scope(f"{node.name}.{proto.name}")
-        results = [inner.as_tensor(value) for value in inner.import_graph(proto, inner)]
-        branches.append(finished(inner.graph, inputs, results))
-    _check_branches(node, branches)
+        graph = Graph(f"{node.name}.{proto.name}")
+        inputs = inputs_like(graph, outer.tensors)
+        results = results_of(outer.scope(graph, inputs), proto)
+        branches.append(finished(graph, inputs, results))
     index = node.converted(_truth(node, node.tensor(0)), S64)
-    attrs = {"branches": tuple(branches)}
-    choice = node.scope.graph.make("case", [index, *outer.tensors], attrs, node.name)
-    return list(choice.outputs)
+    return list(choice(node, index, branches, outer.tensors))
 
 
-def _check_branches(node: NodeContext, branches: Sequence[Graph]) -> None:
-    """UnsupportedError if the type of a result depends on the branch."""
-    types = [
-        ", ".join(str(op.inputs[0].details) for op in branch.outputs)
-        for branch in reversed(branches)
-    ]
-    if types[0] != types[1]:
-        raise node.unsupported(
-            f"a choice between results of different types ({types[0]} and {types[1]})"
-        )
+def results_of(scope: Scope, proto: GraphProto) -> list[GraphTensor]:
+    """The results of a graph imported into a scope, as tensors."""
+    return [scope.as_tensor(value) for value in scope.import_graph(proto, scope)]
 
 
 def _truth(node: NodeContext, x: GraphTensor) -> GraphTensor:
@@ -84,24 +99,25 @@ def _while(
     collected: int,
 ) -> list[GraphTensor]:
     most, going = length
-    names = [x.name for x in body.input]
+    names, outer = [x.name for x in body.input], Captured(node, [body])
+    limit: GraphTensor | int | None = None
     if isinstance(most, GraphTensor):
-        most = node.reshaped(node.converted(most, S64), ())
+        limit = node.reshaped(node.converted(most, S64), ())
+    elif most is not None:
+        limit = int(most.reshape(()))
     first = None if going is None else _truth(node, node.scope.as_tensor(going))
 
     def step(
-        scope: Scope, trip: GraphTensor, state: list[GraphTensor], fixed: list[GraphTensor]
+        build: OpBuilder, trip: GraphTensor, state: list[GraphTensor], fixed: list[GraphTensor]
     ) -> Round:
+        scope = outer.scope(build.graph, fixed)
         scope.values.update(zip(names, (trip, np.array(True), *state), strict=True))
-        holds, *results = [scope.as_tensor(v) for v in scope.import_graph(body, scope)]
-        still = None
-        if going is not None:
-            still = scope.graph.make("reshape", (holds,), {"shape": ()}).outputs[0]
-        return Round(still, results[: len(state)], results[len(state) :])
+        holds, *results = results_of(scope, body)
+        still = None if going is None else build.helper("reshape", holds, shape=())
+        return Round(results[: len(state)], results[len(state) :], still)
 
     values = [node.scope.as_tensor(value) for value in state]
-    loop = WhileLoop(node, body, values, [], most, first)
-    return loop.make(step, [False] * collected)
+    return CountedLoop(node, limit, first, [False] * collected).make(values, outer.tensors, step)
 
 
 def _unrolled(
@@ -113,31 +129,31 @@ def _unrolled(
     """The results of a loop whose length is known and short; None for any other, leaving the graph unchanged."""
     most, going = (None if x is None else np.asarray(x).reshape(()) for x in length)
     limit = MOST_UNROLLED // max(sum(1 for _ in every_node(body)), 1)
-    names = [x.name for x in body.input]
-    count, trip, current = len(node.scope.graph.ops), 0, list(state)
+    names, current = [x.name for x in body.input], list(state)
     rows: list[list[Value]] = []
-    holds = going is None or bool(going)
-    while holds and (most is None or trip < most):
+
+    def advance(trip: int) -> bool | None:
+        if trip == 0 and going is not None and not going:
+            return False
+        if most is not None and trip >= most:
+            return False
+        if trip > limit:
+            return None
         given = (np.array(trip, np.int64), np.array(True), *current)
         still, *results = node.scope.inline(body, dict(zip(names, given, strict=True)))
-        if trip == limit or (going is not None and isinstance(still, GraphTensor)):
-            node.scope.graph.remove(node.scope.graph.ops[count:])
-            return None
-        holds = going is None or bool(np.asarray(still).reshape(()))
-        current = results[: len(state)]
+        current[:] = results[: len(state)]
         rows.append(results[len(state) :])
-        trip += 1
+        if going is None:
+            return True
+        return None if isinstance(still, GraphTensor) else bool(np.asarray(still).reshape(()))
+
+    if not unroll(node.scope.graph, limit + 1, advance):
+        return None
     collected = range(len(body.output) - 1 - len(state))
     if collected and not rows:
         raise node.unsupported("collecting rows in no rounds, whose shape is then never told,")
-    return [*current, *(_stacked(node, [row[k] for row in rows]) for k in collected)]
-
-
-def _stacked(node: NodeContext, rows: Sequence[Value]) -> Value:
-    """The rows stacked along a new first axis."""
-    parts = [node.scope.as_tensor(row) for row in rows]
-    parts = [node.reshaped(x, (1, *x.details.plain_dims)) for x in parts]
-    return parts[0] if len(parts) == 1 else node.helper("concat", *parts, axis=0)
+    parts = ([node.scope.as_tensor(row[k]) for row in rows] for k in collected)
+    return [*current, *(stack(node, *part) for part in parts)]
 
 
 HANDLERS: dict[str, Handler] = {"If": _if, "Loop": _loop}

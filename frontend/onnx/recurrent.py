@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-from onnx import GraphProto
-
 from ...base.dtypes import S64
 from ...graph_ir.ir.graph import GraphTensor
+from ..correspondence.compositions.control import CountedLoop, Round
 from ..op_builder import OpBuilder, Value
 from .recurrent_activations import Activation, activations_of
-from .scope import Handler, NodeContext, Scope
-from .while_loop import Round, WhileLoop
+from .scope import Handler, NodeContext
 
 _DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
 
@@ -160,26 +157,25 @@ def _direction(
     state = _first(node, kind, number, (batch, hidden), x)
     fixed = {name: value for name, value in shared.items() if isinstance(value, GraphTensor)}
 
-    def step(scope: Scope, trip: GraphTensor, state: State, same: list[GraphTensor]) -> Round:
-        build = OpBuilder(scope.graph, node.type, node.name)
+    def step(build: OpBuilder, trip: GraphTensor, state: State, same: list[GraphTensor]) -> Round:
         inside = {
-            name: scope.as_tensor(value) for name, value in shared.items() if name not in fixed
+            name: value if isinstance(value, GraphTensor) else build.graph.make_constant(value)
+            for name, value in (shared | dict(zip(fixed, same, strict=True))).items()
         }
-        inside.update(zip(fixed, same, strict=True))
         if backwards:
             trip = build.helper("sub", build.constant(steps - 1, S64), trip)
         row = build.helper("gather", inside.pop("shares"), trip, axis=0)
         lengths = inside.pop("lengths", None)
         new = kind.step(_Step(build, node, row, inside, bends), state)
         if lengths is None:
-            return Round(None, new, [new[0]])
+            return Round(new, [new[0]])
         going = build.helper("lt", trip, lengths)
         kept = [build.helper("select", going, a, b) for a, b in zip(new, state, strict=True)]
         zero = build.constant(0, new[0].details.dtype)
-        return Round(None, kept, [build.helper("select", going, new[0], zero)])
+        return Round(kept, [build.helper("select", going, new[0], zero)])
 
-    loop = WhileLoop(node, GraphProto(), state, list(fixed.values()), np.array(steps), None)
-    return loop.make(step, [backwards])
+    loop = CountedLoop(node, steps, None, [backwards])
+    return loop.make(state, list(fixed.values()), step)
 
 
 def _shared(node: NodeContext, kind: _Kind, x: GraphTensor, number: int) -> dict[str, Value]:

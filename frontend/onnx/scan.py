@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
-
+from ...base.dtypes import S64
 from ...graph_ir.ir.graph import GraphTensor
-from ..op_builder import Value
-from .scope import Handler, NodeContext, Scope
-from .while_loop import Round, WhileLoop
+from ..correspondence.compositions.control import CountedLoop, Round
+from ..op_builder import OpBuilder, Value
+from .control import Captured, results_of
+from .scope import Handler, NodeContext
 
 
 def _scan(node: NodeContext) -> list[Value]:
@@ -27,16 +27,22 @@ def _scan(node: NodeContext) -> list[Value]:
     reverse = _flags(node, "scan_input_directions", many)
     names = [x.name for x in body.input]
 
-    def step(
-        scope: Scope, trip: GraphTensor, state: list[GraphTensor], fixed: list[GraphTensor]
-    ) -> Round:
-        taken = [_row(scope, x, trip, length, flag) for x, flag in zip(fixed, reverse, strict=True)]
-        scope.values.update(zip(names, (*state, *taken), strict=True))
-        results = [scope.as_tensor(value) for value in scope.import_graph(body, scope)]
-        return Round(None, results[:carried], results[carried:])
+    outer = Captured(node, [body])
 
-    loop = WhileLoop(node, body, tensors[:carried], rows, np.array(length), None)
-    made = loop.make(step, _flags(node, "scan_output_directions", collected))
+    def step(
+        build: OpBuilder, trip: GraphTensor, state: list[GraphTensor], fixed: list[GraphTensor]
+    ) -> Round:
+        scope = outer.scope(build.graph, fixed[many:])
+        last = build.helper("sub", build.constant(length - 1, S64), trip) if any(reverse) else trip
+        indices = (last if flag else trip for flag in reverse)
+        pairs = zip(fixed[:many], indices, strict=True)
+        taken = [build.helper("gather", x, index, axis=0) for x, index in pairs]
+        scope.values.update(zip(names, (*state, *taken), strict=True))
+        results = results_of(scope, body)
+        return Round(results[:carried], results[carried:])
+
+    loop = CountedLoop(node, length, None, _flags(node, "scan_output_directions", collected))
+    made = loop.make(tensors[:carried], [*rows, *outer.tensors], step)
     axes = _axes(node, "scan_output_axes", [x.details.rank for x in made[carried:]])
     placed = [_first_to(node, x, axis) for x, axis in zip(made[carried:], axes, strict=True)]
     return [*made[:carried], *placed]
@@ -53,15 +59,6 @@ def _rows(node: NodeContext, tensors: list[GraphTensor]) -> tuple[list[GraphTens
     if len(lengths) != 1:
         raise node.rule("all scan inputs must have one length", str(sorted(lengths)))
     return rows, lengths.pop()
-
-
-def _row(
-    scope: Scope, x: GraphTensor, trip: GraphTensor, length: int, backwards: bool
-) -> GraphTensor:
-    if backwards:
-        last = scope.graph.make_constant(np.array(length - 1, np.int64))
-        trip = scope.graph.make("sub", (last, trip)).outputs[0]
-    return scope.graph.make("gather", (x, trip), {"axis": 0}).outputs[0]
 
 
 def _first_to(node: NodeContext, x: GraphTensor, axis: int) -> GraphTensor:
