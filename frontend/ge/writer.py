@@ -6,6 +6,7 @@ import re
 
 from ...base.printable import printable
 from ...graph_ir.ir.graph import Array, Graph
+from ..plain_quantization import quantization_written_out
 from ..written_names import with_names
 from .document import Dump
 from .dump_builder import DumpBuilder
@@ -41,7 +42,7 @@ def written_names(graph: Graph) -> Graph:
 
 
 def _build(graph: Graph) -> DumpBuilder:
-    builder = DumpBuilder(written_names(graph), WRITERS)
+    builder = DumpBuilder(written_names(quantization_written_out(graph)), WRITERS)
     builder.write_ops(builder.graph)
     builder.finish()
     return builder

@@ -137,8 +137,10 @@ def _run(node: NodeProto, scope: Scope) -> list[Value]:
 def _fold(node: NodeProto, scope: Scope) -> list[Value] | None:
     """The outputs of a node of small known arrays; None for any other node."""
     values = {name: scope.values[name] for name in node.input if name}
-    # A node's graphs read more than its inputs, and may run for ever.
-    if not values or graphs_of(node) or not is_foldable(values.values()):
+    # Graphs of a node read more than its inputs, and may run for ever; dequantised weights are wanted as such.
+    if graphs_of(node) or node.op_type == "DequantizeLinear":
+        return None
+    if not values or not is_foldable(values.values()):
         return None
     graph_of = (scope.opset, scope.folder, scope.import_graph, values)
     return fold(lambda scratch: _run(node, Scope(scratch, *graph_of)))

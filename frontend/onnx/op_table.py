@@ -10,6 +10,7 @@ from . import (  # noqa: F401
     control,
     elementwise,
     export_control,
+    export_quantize,
     fourier,
     indexing,
     matmul,

@@ -18,10 +18,10 @@ def _spread(node: NodeContext, index: int, dims: tuple[int, ...]) -> GraphTensor
     x = node.tensor(index)
     given = x.details.plain_dims
     if x.details.elements == 1 and len(given) < 2:
-        return node.reshaped(x, ())
+        return _shaped(node, index, ())
     axis = node.axis(node.attr_int("axis"), len(dims))
     if given == (dims[axis],):
-        return node.reshaped(x, [d if i == axis else 1 for i, d in enumerate(dims)])
+        return _shaped(node, index, tuple(d if i == axis else 1 for i, d in enumerate(dims)))
     block = node.attr_int("block_size")
     blocks = tuple(-(-d // max(block, 1)) if i == axis else d for i, d in enumerate(dims))
     if block < 1 or given != blocks:
@@ -33,6 +33,14 @@ def _spread(node: NodeContext, index: int, dims: tuple[int, ...]) -> GraphTensor
     copies = node.helper("broadcast", apart, shape=(*given[: axis + 1], block, *given[axis + 1 :]))
     whole = node.reshaped(copies, (*given[:axis], given[axis] * block, *given[axis + 1 :]))
     return node.sliced(whole, axis, 0, dims[axis])
+
+
+def _shaped(node: NodeContext, index: int, dims: tuple[int, ...]) -> GraphTensor:
+    """Input `index` in another shape; a constant where it is known."""
+    known = node.known(index)
+    if known is None or known.shape == dims:
+        return node.reshaped(node.tensor(index), dims)
+    return node.constant(known.reshape(dims), node.details(index).dtype)
 
 
 def _rounded(node: NodeContext, x: GraphTensor, zero: GraphTensor | None, dtype: DType) -> Value:
@@ -52,31 +60,34 @@ def _integer(node: NodeContext, dtype: DType) -> DType:
 
 
 def _quantize(node: NodeContext) -> Value:
-    x = node.tensor(0)
-    dims, wide = x.details.plain_dims, x.details.dtype.accumulator
-    wide = wide if wide.is_float else F32
-    given = node.attr_int("output_dtype")
+    x, given = node.tensor(0), node.attr_int("output_dtype")
     dtype = node.details(2).dtype if node.has(2) else U8
     if given:
         dtype = to_dtype(f"QuantizeLinear '{node.name}'", given)
-    scale = node.converted(_spread(node, 1, dims), wide)
-    zero = _spread(node, 2, dims) if node.has(2) else None
-    scaled = node.helper("div", node.converted(x, wide), scale)
-    return _rounded(node, scaled, zero, _integer(node, dtype))
+    wide = x.details.dtype if x.details.dtype.is_float else F32
+    return node.make(
+        "quantize",
+        node.converted(x, wide),
+        *_parameters(node, x.details.plain_dims),
+        dtype=_integer(node, dtype).name,
+    )
 
 
 def _dequantize(node: NodeContext) -> Value:
     x = node.tensor(0)
-    dims, result = x.details.plain_dims, node.details(1).dtype
+    scale, *zero = _parameters(node, x.details.plain_dims)
     given = node.attr_int("output_dtype")
-    if given:
-        result = to_dtype(f"DequantizeLinear '{node.name}'", given)
-    # 16 bits and their zero point are exact in f32; s32 has no zero point.
-    value = node.converted(x, F32)
-    if node.has(2):
-        value = node.helper("sub", value, node.converted(_spread(node, 2, dims), F32))
-    scale = node.converted(_spread(node, 1, dims), F32)
-    return node.converted(node.make("mul", value, scale), result)
+    wanted = to_dtype(f"DequantizeLinear '{node.name}'", given) if given else scale.details.dtype
+    if x.details.dtype.is_float:  # of 8 bits and less, read as f32
+        centered = [node.helper("sub", x, node.converted(zero[0], F32))] if zero else [x]
+        value = node.make("mul", *centered, node.converted(scale, F32))
+        return node.converted(value, wanted)
+    return node.converted(node.make("dequantize", x, scale, *zero), wanted)
+
+
+def _parameters(node: NodeContext, dims: tuple[int, ...]) -> list[GraphTensor]:
+    """The scale and, if it is given, the zero point, so that they broadcast to `dims`."""
+    return [_spread(node, index, dims) for index in (1, 2) if node.has(index)]
 
 
 def _per_row(node: NodeContext, index: int, rank: int) -> GraphTensor:

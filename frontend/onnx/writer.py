@@ -13,8 +13,10 @@ from ...base.errors import UserError
 from ...base.printable import encodable
 from ...base.whole_file import whole_file
 from ...graph_ir.ir.graph import Array, Graph
+from ..plain_quantization import quantization_written_out
 from ..written_names import with_names
 from .export import Exporter, value_info
+from .export_quantize import has_node
 from .op_table import WRITERS
 from .tensors import DTYPES
 
@@ -30,7 +32,7 @@ def to_onnx(graph: Graph) -> ModelProto:
     Attributes are float32 in ONNX, so an epsilon or a slope may lose digits; NumPy's expm1 and log1p become exp(x) - 1
     and log(x + 1). UnsupportedError lists everything that ONNX cannot express.
     """
-    graph = with_names(graph, encodable)
+    graph = with_names(quantization_written_out(graph, has_node), encodable)
     exporter = Exporter(graph, WRITERS)
     exporter.write_ops(graph)
     exporter.finish()

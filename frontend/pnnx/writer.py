@@ -13,6 +13,7 @@ import numpy as np
 from ...base.errors import UserError
 from ...base.whole_file import whole_file
 from ...graph_ir.ir.graph import Array, Graph
+from ..plain_quantization import quantization_written_out
 from .export import Exporter, absorb_literals
 from .export_linear import absorb_parts as absorb_linear
 from .export_windows import absorb_parts as absorb_windows
@@ -45,6 +46,7 @@ def write_pnnx(graph: Graph, path: str | os.PathLike[str]) -> None:
 
 def export_graph(graph: Graph) -> tuple[list[Operator], dict[str, Array]]:
     """Operators and weights by entry name. UnsupportedError lists everything that PNNX cannot express."""
+    graph = quantization_written_out(graph)
     exporter = Exporter(graph, WRITERS)
     absorb_linear(exporter)
     absorb_windows(exporter)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from graphc.base.dtypes import BOOL, F32, S32, S64, DType
+from graphc.base.dtypes import BOOL, F32, S8, S32, S64, U8, DType
 from graphc.graph_ir.ir.format import parse_format
 from graphc.graph_ir.ir.graph import Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
@@ -50,6 +50,8 @@ EXAMPLES: dict[str, tuple[list[tuple[DType, tuple[int, ...]]], dict[str, Any]]] 
     "convolution": ([*X, (F32, (6, 2, 3))], {"groups": 2, "before": (1,), "dilations": (2,)}),
     "convolution_transpose": ([*X, (F32, (4, 3, 2))], {"strides": (2,), "output_padding": (1,)}),
     "copy": (X, {}),
+    "dequantize": ([(U8, SHAPE), (F32, (4, 1)), (U8, (4, 1))], {}),
+    "quantize": ([*X, (F32, ()), (S8, ())], {"dtype": "s8"}),
     "depthwise_convolution": ([*X, (F32, (4, 1, 3))], {"groups": 4, "before": (1,)}),
     "direct_convolution": ([*X, (F32, (8, 4, 3))], {"before": (1,), "after": (1,)}),
     "fused": (X, {"graph": part()}),

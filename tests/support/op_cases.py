@@ -49,8 +49,15 @@ CASES: list[tuple[str, Types, dict[str, Any]]] = [
     ("reduce_mean", F, {"axes": (0, -1), "keep_dims": True}), ("reduce_max", F, {"axes": ()}),
     ("reduce_any", [("bool", (2, 3))], {"axes": (1,)}), ("reduce_log_sum_exp", F, {"axes": (1,)}),
     ("arg_max", F, {"axis": 1}), ("softmax", F, {"axis": 1}), ("layer_norm", P, {"axis": -1, "epsilon": 0.001}),
+    ("quantize", [("f32", (2, 3, 4)), ("f32", ()), ("u8", ())], {"dtype": "u8"}),
+    ("quantize", [("f32", (2, 3, 4)), ("f32", (3, 1))], {"dtype": "s16", "bits": 4}),
+    ("dequantize", [("s8", (2, 3, 4)), ("f32", (3, 1)), ("s8", (3, 1))], {}),
+    ("dequantize", [("u8", (2, 3, 4)), ("f32", (3, 4))], {}), ("dequantize", [("s32", (2, 3)), ("f32", (3,))], {}),
     ("rms_norm", P[:2], {"axis": -1, "epsilon": 0.001}), ("batch_norm", [("f32", (2, 3)), *[("f32", (3,))] * 4], {}),
 ]  # fmt: skip
+
+
+POSITIVE = ("pow", "batch_norm", "quantize", "dequantize")
 
 
 def graph_of(name: str, types: Types, attrs: dict[str, Any]) -> Graph:
@@ -68,4 +75,4 @@ def graph_of(name: str, types: Types, attrs: dict[str, Any]) -> Graph:
 def inputs_of(name: str, types: Types) -> list[Array]:
     """Random inputs the op of a case takes."""
     arrays = [random_array(t, dims, i) for i, (t, dims) in enumerate(types)]
-    return [np.abs(a) for a in arrays] if name in ("pow", "batch_norm") else arrays
+    return [np.abs(a) for a in arrays] if name in POSITIVE else arrays

@@ -38,7 +38,7 @@ MOVING = frozenset((
 
 DECIDING = frozenset((
     "arg_max", "arg_min", "bitcast", "ceil", "eq", "floor", "ge", "gt", "isinf", "isnan", "le", "lt",
-    "max_pool_indices", "mod", "ne", "round", "sign", "top_k", "trunc",
+    "max_pool_indices", "mod", "ne", "quantize", "round", "sign", "top_k", "trunc",
 ))  # fmt: skip
 """A small change of an operand may change the result by any amount; of exact operands the result is exact."""
 
@@ -151,6 +151,8 @@ def _of_op(
         return worst if exact or rounds else Certainty.UNKNOWN
     if op.op_name == "mod" and _quotient_is_long(*arrays):
         return Certainty.UNKNOWN
+    if op.op_name == "quantize" and not _rounds_surely(*arrays[:2]):
+        return Certainty.UNKNOWN
     if op.op_name in DECIDING:
         return _decided(worst)
     if op.op_name in MOVING and _reduction(op) in ("none", "min", "max"):
@@ -198,6 +200,16 @@ def _is_huge(op: Op, arrays: list[Array]) -> bool:
     largest = 1e70 if op.inputs[0].details.dtype == F64 else 1e9
     wide = (np.abs(a.astype(np.float64)) for a in arrays)
     return any(bool((np.isfinite(a) & (a > largest)).any()) for a in wide)
+
+
+def _rounds_surely(x: Array, scale: Array) -> bool:
+    """Whether no quotient is so near the middle of two integers that the last place of a division decides."""
+    quotient = x.astype(np.float64) / scale.astype(np.float64)
+    apart = np.abs(quotient - np.floor(quotient) - 0.5)
+    decided = (
+        (apart > 1e-6 * np.maximum(np.abs(quotient), 1)) | (apart == 0) | (np.abs(quotient) > 1e6)
+    )
+    return bool((decided | ~np.isfinite(quotient)).all())
 
 
 def _quotient_is_long(a: Array, b: Array) -> bool:

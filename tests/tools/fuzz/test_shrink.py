@@ -21,7 +21,7 @@ FAULT = Outcome(WRONG, "run", "result 0")
 def needs(*ops: str) -> Case:
     """A random case with these ops among others."""
     for index in range(4000):
-        case = random_case(9, index)
+        case = random_case(12, index)
         names = [op.op_name for op in case.graph.ops]
         if set(ops) <= set(names) and len(names) > 8:
             return case

@@ -13,6 +13,7 @@ from . import (
     movement,
     normalization,
     products,
+    quantization,
     reductions,
     windows,
 )
@@ -25,6 +26,7 @@ _FAMILIES: tuple[tuple[dict[str, Recipe], int], ...] = (
     (movement.RECIPES, 16),
     (reductions.RECIPES, 13),
     (products.RECIPES, 8),
+    (quantization.RECIPES, 4),
     (windows.RECIPES, 11),
     (normalization.RECIPES, 6),
     (indexing.RECIPES, 6),

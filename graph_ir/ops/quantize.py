@@ -1,0 +1,129 @@
+"""quantize and dequantize: integers of 8 or 16 bits that stand for real numbers, by a scale and a zero point."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...base.dtypes import F32
+from ..ir.attributes import DTypeAttr, IntAttr
+from ..ir.graph import Array, Graph, GraphTensor
+from ..ir.logical_tensor import LogicalTensor
+from ..ir.op_kinds import CompositeOp
+from ..ir.operands import Operand, OptionalOperand
+from ..ir.reference import convert, narrow
+from ..ir.registry import register
+from .compose import Composer
+
+
+class _Scaled(CompositeOp):
+    """Base: the operands after x broadcast to it."""
+
+    def check_shapes(self, inputs: list[LogicalTensor]) -> None:
+        """UserError unless scale and zero point broadcast to x, and the scale is of floats."""
+        x, scale = inputs[:2]
+        for name, other in zip(("scale", "zero_point"), inputs[1:], strict=False):
+            try:
+                fits = np.broadcast_shapes(other.plain_dims, x.plain_dims) == x.plain_dims
+            except ValueError:
+                fits = False
+            if not fits:
+                raise self.rule(f"{name} must broadcast to x", f"{other} for {x}", "reshape it")
+        if not scale.dtype.is_float:
+            raise self.rule("scale must be a float", str(scale.dtype), "insert a cast")
+
+    def get_gflop(self) -> float:
+        """Three operations per element."""
+        return 3 * self.inputs[0].details.elements / 1e9
+
+
+@register("quantize")
+class Quantize(_Scaled):
+    """round(x / scale) + zero_point, saturated to `dtype`; halves round to even, NaN becomes 0.
+
+    The quotient is rounded to f32 first.
+    """
+
+    x = Operand("floats")
+    scale = Operand("floats, above 0")
+    zero_point = OptionalOperand("integers of the result's type")
+    dtype = DTypeAttr("s8, u8, s16 or u16")
+    bits = IntAttr("how many bits of `dtype` a result may take", default=16, least=1)
+
+    @property
+    def limits(self) -> tuple[int, int]:
+        """The smallest and the largest result."""
+        bits = min(self.bits, self.dtype.bits)
+        return (
+            (-(1 << bits - 1), (1 << bits - 1) - 1)
+            if self.dtype.is_signed
+            else (0, (1 << bits) - 1)
+        )
+
+    def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
+        """x's shape in `dtype`."""
+        x, dtype = inputs[0], self.dtype
+        if dtype.kind not in ("int", "uint") or dtype.bits > 16:
+            raise self.rule("dtype must be an integer of 8 or 16 bits", str(dtype))
+        if not x.dtype.is_float:
+            raise self.rule("x must be a float", str(x.dtype), "insert a cast")
+        if len(inputs) > 2 and inputs[2].dtype != dtype:
+            raise self.rule(f"zero_point must be {dtype}", str(inputs[2].dtype), "insert a cast")
+        self.check_shapes(inputs)
+        return [LogicalTensor(dtype, x.plain_dims)]
+
+    def reference(self, inputs: list[Array]) -> list[Array]:
+        """The formula, step by step in f32 as the kernels compute it."""
+        with np.errstate(all="ignore"):
+            value = np.rint(inputs[0].astype(F32.numpy) / inputs[1].astype(F32.numpy))
+            if len(inputs) > 2:
+                value = value + inputs[2].astype(F32.numpy)
+            low, high = self.limits
+            return [convert(np.clip(value, F32.numpy.type(low), F32.numpy.type(high)), self.dtype)]
+
+    def decompose(self, graph: Graph) -> list[GraphTensor]:
+        """div, round, add, a clamp where it is narrower than the type, and a cast, which saturates."""
+        make = Composer(graph, self)
+        value = make("round", make("div", make.to(self.x, F32), make.to(self.scale, F32)))
+        if self.zero_point is not None:
+            value = make("add", value, make.to(self.zero_point, F32))
+        if self.bits < self.dtype.bits:
+            low, high = self.limits
+            value = make("clamp", value, min=float(low), max=float(high))
+        return [make.to(value, self.dtype)]
+
+
+@register("dequantize")
+class Dequantize(_Scaled):
+    """(x - zero_point) * scale in the scale's type, computed in f32."""
+
+    x = Operand("integers of at most 32 bits")
+    scale = Operand("floats")
+    zero_point = OptionalOperand("integers of x's type")
+
+    def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
+        """x's shape in the scale's type."""
+        x = inputs[0]
+        if x.dtype.kind not in ("int", "uint") or x.dtype.bits > 32:
+            raise self.rule("x must be an integer of at most 32 bits", str(x.dtype))
+        if len(inputs) > 2 and inputs[2].dtype != x.dtype:
+            raise self.rule(f"zero_point must be {x.dtype}", str(inputs[2].dtype), "insert a cast")
+        self.check_shapes(inputs)
+        return [LogicalTensor(inputs[1].dtype, x.plain_dims)]
+
+    def reference(self, inputs: list[Array]) -> list[Array]:
+        """The formula, step by step in f32 as the kernels compute it."""
+        value: Any = inputs[0].astype(F32.numpy)
+        with np.errstate(all="ignore"):
+            if len(inputs) > 2:
+                value = value - inputs[2].astype(F32.numpy)
+            return [narrow(value * inputs[1].astype(F32.numpy), self.scale.details.dtype)]
+
+    def decompose(self, graph: Graph) -> list[GraphTensor]:
+        """Casts, sub and mul."""
+        make = Composer(graph, self)
+        value = make.to(self.x, F32)
+        if self.zero_point is not None:
+            value = make("sub", value, make.to(self.zero_point, F32))
+        return [make.to(make("mul", value, make.to(self.scale, F32)), self.scale.details.dtype)]

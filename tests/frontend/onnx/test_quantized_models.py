@@ -1,0 +1,48 @@
+"""Networks quantised by ONNX Runtime's tool: the same results as ONNX Runtime computes without optimisations."""
+
+from __future__ import annotations
+
+import logging
+
+import numpy as np
+import onnx
+import pytest
+
+from graphc.driver.compiler import compile as compile_model
+from graphc.frontend import load
+from support.quantized_models import NETS, RECIPES, Array, Recipe, peer_results, quantized, sample
+
+KNOWN = [recipe for recipe in RECIPES if recipe.form != "operator"]
+
+
+@pytest.fixture(autouse=True)
+def _silence() -> None:
+    logging.getLogger().setLevel(logging.ERROR)
+
+
+def inputs_of(model: bytes) -> Array:
+    dims = onnx.load_from_string(model).graph.input[0].type.tensor_type.shape.dim
+    return sample([d.dim_value for d in dims], 7)
+
+
+def check(result: Array, wanted: Array) -> None:
+    """Equal but for rounding: none of these networks ends in a step of more than 2 % of its range."""
+    assert result.shape == wanted.shape
+    np.testing.assert_allclose(result, wanted, atol=0.02 * float(np.ptp(wanted)))
+    assert np.mean(np.abs(result - wanted)) < 0.002 * float(np.ptp(wanted))
+
+
+@pytest.mark.parametrize("recipe", KNOWN, ids=str)
+@pytest.mark.parametrize("net", NETS)
+def test_references(net: str, recipe: Recipe) -> None:
+    model = quantized(net, recipe)
+    x = inputs_of(model)
+    check(load(model).evaluate([x])[0], peer_results(model, x)[0])
+
+
+@pytest.mark.parametrize("recipe", [KNOWN[0], KNOWN[3], KNOWN[-1]], ids=str)
+@pytest.mark.parametrize("net", NETS)
+def test_native_code(net: str, recipe: Recipe) -> None:
+    model = quantized(net, recipe)
+    x = inputs_of(model)
+    check(np.asarray(compile_model(load(model), threads=1)(x)), peer_results(model, x)[0])

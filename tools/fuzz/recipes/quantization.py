@@ -1,0 +1,83 @@
+"""Quantised tensors: to integers and back, and what quantised models put between the two."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ....base.dtypes import F32, S8, U8, DType
+from ....graph_ir.ir.graph import GraphTensor
+from ..scope import Dims, Scope
+from .fusion import follow
+from .windows import convolve, image
+
+_TYPES = ((U8, 5), (S8, 5))
+
+
+def _parameters(scope: Scope, dtype: DType, dims: Dims) -> list[GraphTensor]:
+    """A scale, of one tensor or per slice of an axis, and mostly a zero point."""
+    shape: Dims = ()
+    if dims and scope.chance(0.3):
+        axis = scope.random.randrange(len(dims))
+        shape = tuple(size if i == axis else 1 for i, size in enumerate(dims))
+    whole = scope.chance(0.4)
+    scale = (
+        2.0 ** scope.rng.integers(-5, 2, shape) if whole else scope.rng.uniform(0.01, 0.3, shape)
+    )
+    found = [scope.constant(np.asarray(scale, np.float32), "scale")]
+    if scope.chance(0.7):
+        limits = np.iinfo(dtype.numpy)
+        zero = scope.rng.integers(limits.min, limits.max + 1, shape if scope.chance(0.5) else ())
+        found.append(scope.constant(np.asarray(zero, dtype.numpy), "zero"))
+    return found
+
+
+def quantize(scope: Scope) -> None:
+    """Floats to integers."""
+    x, dtype = scope.any(("float",)), scope.weighted(_TYPES)
+    parameters = _parameters(scope, dtype, x.details.plain_dims)
+    scope.make("quantize", [x, *parameters], dtype=dtype.name)
+
+
+def dequantized(scope: Scope, dims: Dims) -> GraphTensor:
+    """Bytes of a shape as floats."""
+    dtype = scope.weighted(_TYPES)
+    return scope.one("dequantize", scope.like(dtype, dims), *_parameters(scope, dtype, dims))
+
+
+def dequantize(scope: Scope) -> None:
+    """Integers to floats."""
+    dequantized(scope, scope.dims())
+
+
+def again(scope: Scope, x: GraphTensor) -> GraphTensor:
+    """x to bytes and back, as between the ops of a quantised model."""
+    dtype = scope.weighted(_TYPES)
+    parameters = _parameters(scope, dtype, ())
+    quantized = scope.one("quantize", x, *parameters, dtype=dtype.name)
+    return scope.one("dequantize", quantized, *parameters)
+
+
+def quantized_product(scope: Scope) -> None:
+    """A product of dequantised operands, what follows it, and its result as bytes."""
+    m, n, k, *lead = scope.fitting([scope.size() for _ in range(3 + scope.chance(0.3))])
+    transposed = scope.chance(0.4)
+    a, b = dequantized(scope, (*lead, m, k)), dequantized(scope, (n, k) if transposed else (k, n))
+    y = scope.one("matmul_core", a, b, transpose_b=transposed)
+    again(scope, follow(scope, y, 2))
+
+
+def quantized_convolution(scope: Scope) -> None:
+    """The same of a convolution."""
+    x = image(scope, F32, scope.random.choice((1, 3, 4, 8, 16)), 2)
+    y = convolve(scope, again(scope, x))
+    again(scope, follow(scope, y, 2))
+
+
+RECIPES: dict[str, Callable[[Scope], None]] = {
+    "quantize": quantize,
+    "dequantize": dequantize,
+    "quantized product": quantized_product,
+    "quantized convolution": quantized_convolution,
+}
