@@ -40,7 +40,7 @@ EXACT = ("matmul_core", "direct_convolution")
 MOST_SCHEDULES = 20
 """So many schedules of a layout are tried: those the cost model ranks highest, and the one the compiler takes."""
 
-FUSED_ALGORITHMS = ("attention", "online_attention", "rows")
+FUSED_ALGORITHMS = ("attention", "rows")
 
 LOOPS_TO_CUT = ("rows", "reduction")
 """Loop generators of which other numbers of tasks are tried; of others only for transposes."""

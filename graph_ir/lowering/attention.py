@@ -34,14 +34,16 @@ def attention_function(group: KernelGroup, schedule: Schedule, ctx: LowerContext
     matrices = (*first.inputs, second.inputs[1], output)
     memory = {x: flat(b) if x in matrices else b for x, b in buffers.items()}
     problem = _problem(first, second, output, memory)
-    blocking = attention_blocking(schedule, problem.columns, ctx.target)
+    blocking = attention_blocking(schedule, ctx.target)
     sizes = "x".join(map(str, (*problem.batch, problem.rows, problem.columns, problem.depth)))
-    name = f"f32_{schedule.algorithm}_{sizes}_{_tiles_text(blocking.tiles, ctx)}"
+    is_online = schedule.word("softmax") == "online"
+    kind = "online_attention" if is_online else "attention"
+    name = f"f32_{kind}_{sizes}_{_tiles_text(blocking.tiles, ctx)}"
     in_memory = {x: b for x, b in memory.items() if x is not output}
     plain_result = output is second.outputs[0] or _is_transpose(output)
     result = None if plain_result else epilogue_value(second.outputs[0], output, in_memory)
     note, params = group_note(group, schedule), tuple(memory.values())
-    if schedule.algorithm == "online_attention":
+    if is_online:
         long_scores = _scores_epilogue(first, softmax_scores(second.inputs[0]), in_memory)
         online = OnlineAttention(problem, blocking, ctx.target)
         return online.function(name, params, note, long_scores, result)

@@ -1,9 +1,10 @@
-"""How attention may run: blocks of rows, blocks of columns where softmax is done block by block, register tiles."""
+"""How attention may run: whole rows of scores or blocks of them, register tiles, tasks, prefetching."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 from ...base.contraction import f32_kernel
 from ...base.dtypes import F32
@@ -24,58 +25,97 @@ beside them, and rows are what pays for packing keys and values: 4 points of pea
 
 @dataclass(frozen=True)
 class AttentionBlocking:
-    """`rows` of the scores at a time, `columns` of them (all, unless online); the register tiles of both products."""
+    """`rows` of the scores at a time, `columns` of them (all, unless online); the register tiles of both products.
+
+    `splits_rows`: blocks of rows are tasks, not heads. `prefetches`: the next head's matrices.
+    """
 
     rows: int
     columns: int
     tiles: tuple[GemmTile, GemmTile]
+    splits_rows: bool
+    prefetches: bool
 
 
-def attention_blocking(schedule: Schedule, columns: int, target: Target) -> AttentionBlocking:
-    """The blocking that a schedule says; `columns`: all there are."""
+def attention_blocking(schedule: Schedule, target: Target) -> AttentionBlocking:
+    """The blocking that a schedule says."""
     first, second = (
         tile_of(schedule.number(f"mr{i}"), schedule.number(f"nv{i}"), f32_kernel(target))
         for i in (1, 2)
     )
-    if schedule.algorithm == "online_attention":
-        columns = schedule.number("columns")
-    return AttentionBlocking(schedule.number("rows"), columns, (first, second))
+    return AttentionBlocking(
+        schedule.number("rows"), schedule.number("columns"), (first, second),
+        schedule.word("split") == "rows", schedule.word("prefetch") == "head",
+    )  # fmt: skip
 
 
 class AttentionSpace(ScheduleSpace):
-    """Blockings of attention whose scores of a block of rows lie in cache as a whole."""
+    """Blockings of attention: the scores of a block of rows lie in cache as a whole, or softmax is done on blocks."""
 
     algorithm = "attention"
     meanings = {
+        "softmax": "whole rows of scores, or online: block by block",
         "rows": "rows of scores at a time",
+        "columns": "columns of scores at a time",
         "mr1": "rows of a register tile of the scores",
         "nv1": "vectors of a register tile of the scores",
         "mr2": "rows of a register tile of the result",
         "nv2": "vectors of a register tile of the result",
+        "split": "heads or rows, what is a task: blocks of rows pack keys and values each",
+        "prefetch": "head or none, what is fetched ahead",
     }
+    words = ("softmax", "split", "prefetch")
+    choices = {
+        "softmax": ("whole", "online"),
+        "split": ("heads", "rows"),
+        "prefetch": ("head", "none"),
+    }
+    leading = ("softmax",)
 
     def __init__(self, group: KernelGroup, ctx: LowerContext) -> None:
         self.first, self.second = (op for op in group.ops if isinstance(op, MatmulCore))
         self.ctx = ctx
         self.rows, self.columns, depth = self.first.sizes
         self.width = self.second.sizes[1]
+        self.fits_stack = packed_bytes(self.first, self.second) <= PACKED_BYTES
+        self.may_be_online = is_online(group.ops)
         batch = math.prod(self.second.outputs[0].details.plain_dims[:-2])
         sizes = f"b{batch}m{self.rows}n{self.columns}k{depth}w{self.width}"
         super().__init__(self.second.name, f"{self.algorithm} {sizes} f32")
 
-    @property
+    @cached_property
     def pick(self) -> Schedule:
-        """Rows whose scores take a quarter of L2, which they share with the packed keys and values."""
-        most = max(4, self.ctx.target.l2_bytes // 4 // (4 * self.columns))
-        rows = -(-math.ceil(self.rows / math.ceil(self.rows / most)) // 4) * 4
-        return self._schedule(min(self.rows, rows))
+        """Whole rows, unless packed keys and values are too large for a thread's stack."""
+        if self.may_be_online and not self.fits_stack:
+            return self._online(min(self.columns, COLUMNS))
+        return self._whole_pick()
 
     def ranked(self) -> list[Schedule]:
-        """The pick, then blocks of half, a quarter and twice the rows."""
-        pick = self.pick.number("rows")
-        sizes = (pick, pick // 2, pick // 4, pick * 2, self.rows)
-        kept = dict.fromkeys(rows for rows in sizes if 0 < rows <= min(self.rows, 4 * pick))
-        return [self._schedule(rows) for rows in kept]
+        """The pick, other blocks of rows and columns, other tasks, nothing fetched ahead, and the other softmax."""
+        found = [self.pick]
+        for ways in (self._whole_rows, self._online_blocks):
+            found += ways()
+        found.sort(key=lambda schedule: schedule.word("softmax") != self.pick.word("softmax"))
+        return list(dict.fromkeys(found))
+
+    def _whole_rows(self) -> list[Schedule]:
+        if not self.fits_stack:
+            return []
+        pick = self._whole_pick()
+        rows = pick.number("rows")
+        sizes = (rows, rows // 2, rows // 4, rows * 2, self.rows)
+        kept = dict.fromkeys(size for size in sizes if 0 < size <= min(self.rows, 4 * rows))
+        shared = self._whole(min(rows, _shares(self.rows, self.ctx.options.threads)))
+        others = [pick.replaced(prefetch="none"), shared.replaced(split="rows")]
+        return [*map(self._whole, kept), *others]
+
+    def _online_blocks(self) -> list[Schedule]:
+        if not self.may_be_online:
+            return []
+        sizes = dict.fromkeys(min(self.columns, size) for size in (COLUMNS, 128, 512))
+        blocks = [self._online(size) for size in sizes]
+        half = max(blocks[0].number("rows") // 2, 1)
+        return [*blocks, blocks[0].replaced(rows=half), blocks[0].replaced(split="heads")]
 
     def fixed(self) -> dict[str, Parameter]:
         """The widths of the panels that keys and values lie in."""
@@ -87,17 +127,47 @@ class AttentionSpace(ScheduleSpace):
         return dict(found)
 
     def fault(self, schedule: Schedule) -> str:
-        """Blocks of rows there are, and tiles that code can be made for."""
-        if schedule.number("rows") > self.rows:
-            return f"rows must be at most {self.rows}"
-        most = MOST_ACCUMULATORS * self.ctx.target.table.registers
+        """Blocks of rows and columns there are, memory there is, and tiles that code can be made for."""
+        if schedule.word("softmax") == "online":
+            if not self.may_be_online:
+                return (
+                    "softmax=online needs a softmax alone, of keys and values that lie in no panels"
+                )
+            if schedule.word("prefetch") != "none":
+                return "prefetch must be none with softmax=online"
+        elif not self.fits_stack:
+            return f"softmax=whole needs keys and values of at most {PACKED_BYTES >> 20} MiB"
+        elif schedule.number("columns") != self.columns:
+            return f"columns must be all {self.columns} with softmax=whole"
+        for name, most in (("rows", self.rows), ("columns", self.columns)):
+            if schedule.number(name) > most:
+                return f"{name} must be at most {most}"
+        limit = MOST_ACCUMULATORS * self.ctx.target.table.registers
         for i in (1, 2):
-            if schedule.number(f"mr{i}") * schedule.number(f"nv{i}") > most:
-                return f"mr{i} x nv{i} must be at most {most} on {self.ctx.target.isa}"
+            if schedule.number(f"mr{i}") * schedule.number(f"nv{i}") > limit:
+                return f"mr{i} x nv{i} must be at most {limit} on {self.ctx.target.isa}"
         return ""
 
-    def _schedule(self, rows: int) -> Schedule:
-        return Schedule.of(self.algorithm, rows=rows, **self._tiles(rows, self.columns))
+    def _whole_pick(self) -> Schedule:
+        """Rows whose scores take a quarter of L2, which they share with the packed keys and values."""
+        most = max(4, self.ctx.target.l2_bytes // 4 // (4 * self.columns))
+        rows = -(-math.ceil(self.rows / math.ceil(self.rows / most)) // 4) * 4
+        return self._whole(min(self.rows, rows))
+
+    def _whole(self, rows: int) -> Schedule:
+        return Schedule.of(
+            self.algorithm, softmax="whole", rows=rows, columns=self.columns,
+            **self._tiles(rows, self.columns), split="heads", prefetch="head",
+        )  # fmt: skip
+
+    def _online(self, columns: int) -> Schedule:
+        """Rows whose scores of a block of columns take half of L2."""
+        most = max(4, self.ctx.target.l2_bytes // 2 // (4 * columns))
+        rows = math.ceil(self.rows / math.ceil(self.rows / most))
+        return Schedule.of(
+            self.algorithm, softmax="online", rows=rows, columns=columns,
+            **self._tiles(rows, columns), split="rows", prefetch="none",
+        )  # fmt: skip
 
     def _tiles(self, rows: int, columns: int) -> dict[str, int]:
         settings: dict[str, int] = {}
@@ -112,44 +182,6 @@ class AttentionSpace(ScheduleSpace):
         return settings
 
 
-class OnlineSpace(AttentionSpace):
-    """Blockings of attention over sequences of any length: the softmax is done on blocks of columns."""
-
-    algorithm = "online_attention"
-    meanings = {
-        "rows": "rows of scores at a time",
-        "columns": "columns of scores at a time",
-        **{name: text for name, text in AttentionSpace.meanings.items() if name != "rows"},
-    }
-
-    @property
-    def pick(self) -> Schedule:
-        """Rows whose scores of a block of columns take half of L2."""
-        return self._blocks(min(self.columns, COLUMNS))
-
-    def ranked(self) -> list[Schedule]:
-        """The pick, then narrower and wider blocks of columns, and half the rows."""
-        pick = self.pick
-        columns = dict.fromkeys(min(self.columns, size) for size in (COLUMNS, 128, 512))
-        others = [self._blocks(size) for size in columns]
-        half = pick.replaced(rows=max(pick.number("rows") // 2, 1))
-        return list(dict.fromkeys([pick, *others, half]))
-
-    def fault(self, schedule: Schedule) -> str:
-        """Blocks of columns there are, and what attention asks for."""
-        if schedule.number("columns") > self.columns:
-            return f"columns must be at most {self.columns}"
-        return super().fault(schedule)
-
-    def _blocks(self, columns: int) -> Schedule:
-        most = max(4, self.ctx.target.l2_bytes // 2 // (4 * columns))
-        rows = math.ceil(self.rows / math.ceil(self.rows / most))
-        return Schedule.of(self.algorithm, rows=rows, columns=columns, **self._tiles(rows, columns))
-
-
-def attention_space(group: KernelGroup, ctx: LowerContext) -> AttentionSpace:
-    """By blocks of columns where packed keys and values are too large for a thread's stack, else by whole rows."""
-    first, second = (op for op in group.ops if isinstance(op, MatmulCore))
-    if packed_bytes(first, second) > PACKED_BYTES and is_online(group.ops):
-        return OnlineSpace(group, ctx)
-    return AttentionSpace(group, ctx)
+def _shares(rows: int, threads: int) -> int:
+    """Rows of a block where each thread has one."""
+    return math.ceil(rows / threads)

@@ -20,6 +20,8 @@ class ScheduleSpace:
     """Parameter -> what it is, with its unit, in the order they are printed."""
     words: Sequence[str] = ()
     """The parameters that are words; others are numbers from 1."""
+    choices: Mapping[str, Sequence[str]] = {}
+    """The values of a parameter that is a word, where they are always the same."""
     leading: Sequence[str] = ()
     """The parameters that the best values of others depend on: the band, the register tile."""
 
@@ -68,6 +70,9 @@ class ScheduleSpace:
             if (name in self.words) == isinstance(value, int) or value == 0:
                 kind = "a word" if name in self.words else "a number from 1"
                 raise self._wrong(schedule, f"{name} must be {kind}")
+            known = self.choices.get(name, (value,))
+            if value not in known:
+                raise self._wrong(schedule, f"{name} must be {' or '.join(map(str, known))}")
         for name, value in self.fixed().items():
             if schedule.settings[name] != value:
                 raise self._wrong(schedule, f"{name} must be {value} in the layouts chosen")

@@ -18,7 +18,7 @@ from ..ops.pool import WindowReduce
 from ..ops.winograd import WinogradConvolution
 from ..rewriting.groups import is_tuned
 from ..rewriting.kernel_group import KernelGroup, group_of
-from .attention import attention_space
+from .attention import AttentionSpace
 from .channel_windows import WindowSpace, pool_geometry, pools_by_channel
 from .context import LowerContext
 from .convolution_sizes import geometry_of
@@ -55,7 +55,7 @@ def space_of(op: Op, ctx: LowerContext) -> ScheduleSpace | None:
     group = group_of(op)
     tuned = [inner for inner in group.ops if is_tuned(inner)]
     if len(tuned) == 2:
-        return attention_space(group, ctx)
+        return AttentionSpace(group, ctx)
     if tuned:
         make = SPACES.find(tuned[0])
         if make is None:

@@ -30,6 +30,7 @@ from ...tensor_ir.nodes import (
     Expr,
     For,
     Function,
+    If,
     Let,
     LoopKind,
     PrefetchHint,
@@ -74,6 +75,7 @@ class AttentionTemplate:
         self.problem = p = problem
         self.target = target
         self.block, self.tiles = blocking.rows, blocking.tiles
+        self.blocking = blocking
         self.panel = Buffer("panel", F32, (self.block * p.columns,), "local")
         self.batch_vars = tuple(Var(f"b{axis}") for axis in range(len(p.batch)))
         self.divisors = Buffer("divisors", F32, (self.block,), "local")
@@ -113,18 +115,18 @@ class AttentionTemplate:
 
         full, rest = divmod(p.rows, self.block)
         var = Var("mb")
-        blocks: list[Stmt] = []
-        if full:
-            inner = Block(tuple(block(t.mul(var, self.block), self.block)))
-            blocks.append(For(var, t.as_expr(0), t.as_expr(full), inner))
-        if rest:
-            blocks += block(t.as_expr(full * self.block), rest)
-        locals_ = (self.panel, self.divisors, *self.per_row.values())
-        body = [*right, *(Allocate(local) for local in locals_), *blocks]
+        whole = block(t.mul(var, self.block), self.block) if full else []
+        last = block(t.as_expr(full * self.block), rest) if rest else []
+        locals_ = [Allocate(x) for x in (self.panel, self.divisors, *self.per_row.values())]
         work = math.prod(p.batch) * p.rows * p.columns * (p.depth + p.width)
         kind: LoopKind = "parallel" if worth_threads(work, self.target) else "serial"
-        nest = nested(self.batch_vars, p.batch, Block(tuple(body)), kind)
-        return Function(name, params, Block((nest,)), note)
+        if self.blocking.splits_rows:
+            body = Block((*right, *locals_, *_one_of(var, full, whole, last)))
+            inner: Stmt = For(var, t.as_expr(0), t.as_expr(full + bool(rest)), body, kind)
+        else:
+            loops = [For(var, t.as_expr(0), t.as_expr(full), Block(tuple(whole)))] if full else []
+            inner = Block((*right, *locals_, *loops, *last))
+        return Function(name, params, Block((nested(self.batch_vars, p.batch, inner, kind),)), note)
 
     def _packed(
         self, operand: Operand, k: int, n: int, tile: GemmTile, name: str, body: list[Stmt]
@@ -206,6 +208,8 @@ class AttentionTemplate:
         head starts by waiting for memory.
         """
         p = self.problem
+        if not self.blocking.prefetches:
+            return ()
         panels = -(-columns // width)
         parts = math.ceil(p.rows / self.block) * panels
         # Row blocks and panels number the products: row is a multiple of the block, so this is the number times block.
@@ -238,6 +242,14 @@ class AttentionTemplate:
 
     def _epilogue(self, value: EpilogueValue | None, row: Expr, column: Expr) -> Epilogue | None:
         return None if value is None else make_epilogue(value, self.batch_vars, row, column)
+
+
+def _one_of(number: Var, full: int, whole: list[Stmt], last: list[Stmt]) -> list[Stmt]:
+    """The statements of a whole block where its number is below `full`, else those of the last one."""
+    if not whole or not last:
+        return whole or last
+    is_whole = t.compare("lt", number, t.as_expr(full))
+    return [If(is_whole, Block(tuple(whole)), Block(tuple(last)))]
 
 
 def over_panels(n: int, columns: int, product: Callable[[Expr, Expr, int], Brgemm]) -> list[Stmt]:

@@ -61,6 +61,7 @@ class OnlineAttention:
         self.problem = p = problem
         self.target = target
         self.block, self.columns, self.tiles = blocking.rows, blocking.columns, blocking.tiles
+        self.splits_rows = blocking.splits_rows
         self.batch_vars = tuple(Var(f"b{axis}") for axis in range(len(p.batch)))
         self.panel = self._local("panel", self.block * self.columns)
         self.result = self._local("result", self.block * p.width)
@@ -87,7 +88,8 @@ class OnlineAttention:
             body = If(t.compare("lt", row, t.as_expr(full)), body, tail)
         work = math.prod(p.batch) * p.rows * p.columns * (p.depth + p.width)
         kind: LoopKind = "parallel" if worth_threads(work, self.target) else "serial"
-        nest = For(row, t.as_expr(0), t.as_expr(full + bool(rest)), body, kind)
+        inner: LoopKind = kind if self.splits_rows else "serial"
+        nest = For(row, t.as_expr(0), t.as_expr(full + bool(rest)), body, inner)
         return Function(name, params, Block((nested(self.batch_vars, p.batch, nest, kind),)), note)
 
     def _row_block(

@@ -11,7 +11,7 @@ from graphc.graph_ir.ir.schedule import Schedule, parse_schedule
 
 
 @pytest.mark.parametrize(
-    "text", ["gemm mr=4 nv=3 b=panels", "online_attention rows=8", "mr=1", "direct"]
+    "text", ["gemm mr=4 nv=3 b=panels", "attention softmax=online rows=8", "mr=1", "direct"]
 )
 def test_round_trip(text: str) -> None:
     assert str(parse_schedule(text)) == text
