@@ -18,6 +18,8 @@ from .base.version import __version__
 if TYPE_CHECKING:
     from .base.errors import GraphcError, InternalError, UnsupportedError, UserError
     from .driver.compiler import compile, load
+    from .extension import ops
+    from .extension.kernels import kernel
     from .graph_ir.ir.graph import Graph
     from .integrations import jax_functions as jax
     from .runtime.executor import CompiledModel
@@ -34,10 +36,11 @@ _HOME = {
     "UserError": ".base.errors",
     "compile": ".driver.compiler",
     "debug": ".tools.debugger",
+    "kernel": ".extension.kernels",
     "load": ".driver.compiler",
 }
 
-_MODULES = {"jax": ".integrations.jax_functions"}
+_MODULES = {"jax": ".integrations.jax_functions", "ops": ".extension.ops"}
 """Public modules, by the names they are known by here."""
 
 __all__ = [
@@ -51,7 +54,9 @@ __all__ = [
     "compile",
     "debug",
     "jax",
+    "kernel",
     "load",
+    "ops",
 ]
 
 

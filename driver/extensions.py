@@ -18,10 +18,11 @@ from ..extension.meaning import UnknownMeaningError, meaning
 from ..extension.trusted import is_trusted
 from ..graph_ir.ir.class_table import ClassTable
 from ..graph_ir.ir.graph import Graph, Op, subgraphs_of
-from ..graph_ir.ir.registry import lookup, names
+from ..graph_ir.ir.registry import is_own, lookup, names
 from ..graph_ir.lowering.lower_group import TEMPLATES
 from ..graph_ir.lowering.registry import LOWERINGS
 from ..graph_ir.passes.pipeline import PIPELINE
+from ..graph_ir.schedule.added import KERNELS
 from ..graph_ir.schedule.query_format import RULES
 from ..graph_ir.schedule.spaces import SPACES
 from ..tensor_ir.pipeline import PASSES
@@ -41,7 +42,7 @@ class UserCode:
 def user_code(graph: Graph | None = None) -> UserCode:
     """What user code adds at present; for a graph that depends on none of it, nothing."""
     found = list(_rules())
-    if graph is None or found or any(is_foreign_op(type(op)) for op in _all_ops(graph)):
+    if graph is None or found or any(map(_is_added, _all_ops(graph))):
         found += _ops()
     for what, value in found:
         try:
@@ -69,7 +70,7 @@ def loops_are_extended() -> bool:
 def _ops() -> Iterator[Found]:
     """Ops, each of which another may be made of."""
     for name in names():
-        if is_foreign_op(lookup(name)):
+        if not is_own(name) or is_foreign_op(lookup(name)):
             yield f"op '{name}'", lookup(name)
 
 
@@ -81,6 +82,8 @@ def _rules() -> Iterator[Found]:
     for number, loop_pass in enumerate(PASSES):
         if _is_foreign(loop_pass):
             yield f"Tensor IR pass '{loop_pass.__name__}'", (number, loop_pass)
+    for kernel in KERNELS.values():
+        yield f"kernel '{kernel.name}' of {kernel.op_name}", kernel
     tables: dict[str, ClassTable[Any]] = {
         "lowering": LOWERINGS,
         "template": TEMPLATES,
@@ -91,6 +94,10 @@ def _rules() -> Iterator[Found]:
         for cls, value in table.items():
             if _is_foreign(value):
                 yield f"{kind} of {cls.__name__}", (kind, cls, value)
+
+
+def _is_added(op: Op) -> bool:
+    return not is_own(op.op_name) or is_foreign_op(type(op))
 
 
 def is_foreign_op(cls: type[Op]) -> bool:

@@ -22,7 +22,9 @@ PUBLIC = {
     "compile",
     "debug",
     "jax",
+    "kernel",
     "load",
+    "ops",
 }
 
 

@@ -16,14 +16,16 @@ from ..graph_ir.ir.format import Format
 from ..graph_ir.ir.graph import Graph, GraphTensor, Op, subgraphs_of
 from ..graph_ir.ir.logical_tensor import LogicalTensor
 from ..graph_ir.ir.schedule import Schedule
-from ..graph_ir.lowering.registry import get_func
+from ..graph_ir.lowering.registry import LOWERINGS, get_func
 from ..graph_ir.ops.compose import Composer
 from ..graph_ir.ops.convolution import Convolution
+from ..graph_ir.ops.kernel_call import call_kernel
 from ..graph_ir.ops.matmul import MatmulCore
 from ..graph_ir.passes import pipeline
 from ..graph_ir.passes.decompose import decompose
 from ..graph_ir.passes.propagate_layouts import LayoutDecision, propagate_layouts
 from ..graph_ir.rewriting.groups import is_view
+from ..graph_ir.schedule.added import kernels_for
 from ..graph_ir.schedule.context import LowerContext
 from ..graph_ir.schedule.convolution_forms import ranked_forms
 from ..graph_ir.schedule.format_choice import FormatChoice
@@ -81,11 +83,15 @@ def model_variants(graph: Graph, ctx: LowerContext) -> list[Variant]:
     seen: set[object] = set()
     variants: list[Variant] = []
     has_products = False
+    for call in _kernel_calls(graph, ctx):
+        variants += op_variants(call, ctx)
     for work in _scopes(graph, ctx):
         chosen = _chosen_layouts(work, ctx)
         for op in work.ops:
             key = (op.op_name, repr(op.attrs), tuple(str(x.details) for x in op.inputs))
-            if op.kind not in ("source", "sink", "control") and key not in seen:
+            if op.kind in ("source", "sink", "control") or _runs_by_kernel_only(op, ctx):
+                continue
+            if key not in seen:
                 seen.add(key)
                 variants += list(op_variants(op, ctx, chosen.get(op.name)))
                 has_products |= isinstance(op, MatmulCore) and op.is_tuned
@@ -115,6 +121,26 @@ def model_kernels(graph: Graph, ctx: LowerContext) -> list[tuple[Op, ScheduleSpa
                 found.setdefault(space.problem, (op, space))
             pending += subgraphs_of(op) if op.kind == "control" else []
     return sorted(found.values(), key=lambda pair: -pair[0].get_gflop())
+
+
+def _kernel_calls(graph: Graph, ctx: LowerContext) -> Iterator[Op]:
+    """Calls of all kernels of user code that accept an op of the graph, of its subgraphs, or of what is in them."""
+    pending = [graph]
+    while pending:
+        work, parts = pending[-1].copy(), pending.pop().copy()
+        decompose(parts, ctx)
+        known = {op.name for op in work.ops}
+        for scope in (work, parts):
+            for op in list(scope.ops):
+                if scope is work or op.name not in known:
+                    for kernel in kernels_for(op, ctx):
+                        yield call_kernel(scope, op, kernel.name).producer_owner
+        pending += [inner for op in work.ops if op.kind == "control" for inner in subgraphs_of(op)]
+
+
+def _runs_by_kernel_only(op: Op, ctx: LowerContext) -> bool:
+    """Whether nothing but kernels of user code can run an op, as one does."""
+    return LOWERINGS.find(op) is None and bool(kernels_for(op, ctx))
 
 
 def _scopes(graph: Graph, ctx: LowerContext) -> Iterator[Graph]:

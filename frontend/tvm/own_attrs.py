@@ -46,7 +46,7 @@ def make_own(
 ) -> list[GraphTensor]:
     """Append the op that `own_op` found. UserError where its attributes are not what it takes."""
     op_name, attrs = own
-    if op_name in ("input", "constant", "output", "fused"):
+    if op_name in ("input", "constant", "output", "fused", "kernel_call"):
         raise UserError(f"attribute '{OP_KEY}' must be an op that computes, got '{op_name}'")
     try:
         return graph.make(op_name, operands, attrs, name).outputs

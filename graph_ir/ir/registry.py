@@ -10,15 +10,16 @@ from .op import Op
 from .schema import OpSchema
 
 _CLASSES: dict[str, type[Op]] = {}
+_own: frozenset[str] = frozenset()  # the names of graphc's own ops
 _loaders: list[Callable[[], object]] = []
 OpClass = TypeVar("OpClass", bound="type[Op]")
 
 
-def register(op_name: str) -> Callable[[OpClass], OpClass]:
-    """Class decorator: instances are made by `Graph.make(op_name, ...)`."""
+def register(op_name: str, *, again: bool = False) -> Callable[[OpClass], OpClass]:
+    """Class decorator: instances are made by `Graph.make(op_name, ...)`. `again`: another class may have the name."""
 
     def decorate(cls: OpClass) -> OpClass:
-        if op_name in _CLASSES:
+        if op_name in _CLASSES and not again:
             raise ValueError(f"op '{op_name}' is registered twice")
         _CLASSES[op_name] = cls
         return cls
@@ -34,6 +35,18 @@ def load_with(loader: Callable[[], object]) -> None:
 def _load() -> None:
     while _loaders:
         _loaders.pop()()
+
+
+def seal() -> None:
+    """Say that the ops registered so far are graphc's own."""
+    global _own
+    _own = frozenset(_CLASSES)
+
+
+def is_own(op_name: str) -> bool:
+    """Whether an op is graphc's own; those that are registered later are of user code."""
+    _load()
+    return op_name in _own
 
 
 def lookup(op_name: str) -> type[Op]:

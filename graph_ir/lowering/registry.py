@@ -6,17 +6,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ...base.errors import InternalError
+from ...base.errors import InternalError, UserError
 from ...tensor_ir.nodes import Module
 from ..ir.class_table import ClassTable
 from ..ir.op import Op
 from ..ir.op_kinds import FusibleOp
+from ..ir.registry import is_own
 from ..ops.fused import Fused
+from ..ops.kernel_call import KernelCall
 from ..ops.scatter import Scatter
 from ..ops.update_slice import UpdateInPlace
 from ..rewriting.kernel_group import group_of
 from ..schedule.context import LowerContext
 from ..schedule.spaces import pick_schedule, space_of
+from .kernel_call import lower_kernel_call
 from .lower_group import lower_group
 from .scatter import lower_scatter
 from .update_in_place import lower_update_in_place
@@ -39,6 +42,7 @@ LOWERINGS = ClassTable[LowerOp](
     {
         FusibleOp: lower_kernel,
         Fused: lower_kernel,
+        KernelCall: lower_kernel_call,
         Scatter: lower_scatter,
         UpdateInPlace: lower_update_in_place,
     }
@@ -46,9 +50,18 @@ LOWERINGS = ClassTable[LowerOp](
 """How an op becomes loops, by its class; `@LOWERINGS.register(MyOp)` adds a function for a custom op."""
 
 
+def _no_kernel(op: Op) -> UserError:
+    """The error for an op of user code that nothing can run."""
+    types = " and ".join(str(x.details) for x in op.inputs)
+    remedy = "add one with graphc.kernel, or give graphc.ops.define a compose="
+    return op.rule("a kernel must accept it", types, remedy)
+
+
 def get_func(op: Op, ctx: LowerContext) -> Module:
     """Tensor IR of this op alone: one function, parameters inputs then outputs."""
     lowering = LOWERINGS.find(op)
-    if lowering is None:
+    if lowering is None and is_own(op.op_name):
         raise InternalError(f"op '{op.op_name}' cannot be lowered")
+    if lowering is None:
+        raise _no_kernel(op)
     return lowering(op, ctx)

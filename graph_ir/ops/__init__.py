@@ -3,6 +3,7 @@
 May import: ir and the rooms below graph_ir; never how ops run.
 """
 
+from ..ir.registry import seal
 from . import (
     activation,
     argreduce,
@@ -21,6 +22,7 @@ from . import (
     fused,
     gather,
     gather_elements,
+    kernel_call,
     matmul,
     movement,
     normalize,
@@ -59,6 +61,7 @@ __all__ = [
     "fused",
     "gather",
     "gather_elements",
+    "kernel_call",
     "matmul",
     "movement",
     "normalize",
@@ -78,3 +81,5 @@ __all__ = [
     "update_slice",
     "winograd",
 ]
+
+seal()

@@ -10,6 +10,7 @@ from ..ir.verifier import verify
 from ..rewriting.decisions import close_stage, log_of, names_of, start_log
 from ..schedule.context import LowerContext
 from ..text.printer import print_op
+from .call_kernels import call_kernels
 from .choose_schedules import check_asked, choose_schedules
 from .decompose import decompose
 from .divide_by_constants import divide_by_constants
@@ -78,7 +79,9 @@ PIPELINE: tuple[tuple[Pass, str], ...] = (
     (recompose_normalization, "recompose"),
     (fold_batch_norm, "simplify"),
     (split_scans, "simplify"),
+    (call_kernels, ""),  # ops as they were recognised
     (decompose, ""),
+    (call_kernels, ""),  # and those that others were made of
     (narrow_integer_products, "simplify"),
     (select_convolution_algorithm, ""),
     (divide_by_constants, "simplify"),  # after the patterns, which contain divisions

@@ -29,6 +29,14 @@ def part() -> Graph:
     return graph
 
 
+def relu() -> Graph:
+    """A subgraph of one op."""
+    graph = Graph("relu")
+    x = graph.make_input(LogicalTensor(F32, SHAPE), "x")
+    graph.make_output(graph.make("relu", [x]).outputs[0])
+    return graph
+
+
 def same() -> Graph:
     """A subgraph that gives its flag back."""
     graph = Graph("same")
@@ -55,6 +63,7 @@ EXAMPLES: dict[str, tuple[list[tuple[DType, tuple[int, ...]]], dict[str, Any]]] 
     "depthwise_convolution": ([*X, (F32, (4, 1, 3))], {"groups": 4, "before": (1,)}),
     "direct_convolution": ([*X, (F32, (8, 4, 3))], {"before": (1,), "after": (1,)}),
     "fused": (X, {"graph": part()}),
+    "kernel_call": (X, {"graph": relu(), "kernel": "quick"}),
     "gather": ([*X, (S64, (5, 1))], {"axis": 1}),
     "group_norm": (X + CHANNELS * 2, {"groups": 2}),
     "instance_norm": (X + CHANNELS * 2, {}),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from graphc.base.errors import InternalError
+from graphc.base.errors import InternalError, UserError
 from graphc.graph_ir.ir import registry
 from graphc.graph_ir.ir.graph import Array, Op
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
@@ -38,8 +38,18 @@ def own_op(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_an_op_without_a_lowering_is_named() -> None:
     op = make_op("test_reversal", [random_array("f32", (5,))])
-    with pytest.raises(InternalError, match="op 'test_reversal' cannot be lowered"):
+    with pytest.raises(UserError) as caught:
         get_func(op, context())
+    assert str(caught.value) == (
+        "test_reversal 'x': a kernel must accept it, got f32[5]; add one with graphc.kernel, or give graphc.ops.define "
+        "a compose="
+    )
+
+
+def test_an_op_of_the_package_without_a_lowering_is_a_bug(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LOWERINGS, "_entries", {})
+    with pytest.raises(InternalError, match="op 'relu' cannot be lowered"):
+        get_func(make_op("relu", [random_array("f32", (5,))]), context())
 
 
 def test_a_fusible_op_is_lowered_by_its_computation() -> None:

@@ -46,6 +46,7 @@ NOT_MADE = {
     "constant": "made with the tensors that recipes read",
     "output": "made for what nothing reads",
     "fused": "made by the pass fuse, of the ops of other recipes",
+    "kernel_call": "needs a kernel of user code",
     "div_constant": "made by the pass divide_by_constants, of divisors that it has checked",
     "reorder": "made by the pass propagate_layouts; graphs that are read have plain layouts",
     "update_in_place": "made by the pass of that name: whoever runs it must see to the memory",

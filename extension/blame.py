@@ -1,0 +1,45 @@
+"""Calls of user code: what goes wrong in it is the user's error, told in one sentence."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+from ..base.errors import GraphcError, UserError
+
+Result = TypeVar("Result")
+
+
+def called(
+    who: str, what: str, function: Callable[..., Result], /, *args: Any, **attrs: Any
+) -> Result:
+    """What a function of user code returns. An exception in it becomes a UserError: "WHO: WHAT raised ..."."""
+    try:
+        return function(*args, **attrs)
+    except GraphcError:
+        raise
+    except Exception as error:
+        raise UserError(f"{who}: {what} raised {type(error).__name__}: {error}") from error
+
+
+def check_takes(
+    who: str,
+    what: str,
+    function: Callable[..., Any],
+    operands: Iterable[str],
+    attrs: Iterable[str] = (),
+) -> None:
+    """UserError where a function does not take these positional and these keyword arguments."""
+    operands, attrs = list(operands), list(attrs)
+    if not callable(function):
+        raise UserError(f"{who}: {what} must be a function, got {type(function).__name__}")
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # functions in machine code need not have one
+        return
+    try:
+        signature.bind(*operands, **dict.fromkeys(attrs))
+    except TypeError:
+        wanted = ", ".join([*operands, *(["*", *attrs] if attrs else [])])
+        raise UserError(f"{who}: {what} must take ({wanted}), got {signature}") from None

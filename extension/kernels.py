@@ -1,0 +1,119 @@
+"""`graphc.kernel`: a kernel of user code, written in Tensor IR, for an op of user code or of graphc."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from ..base.errors import InternalError, UserError
+from ..base.target import Target
+from ..graph_ir.ir.op import Op
+from ..graph_ir.ir.registry import lookup, names, schema_of
+from ..graph_ir.ir.schema import nearest
+from ..graph_ir.schedule.added import KERNELS
+from ..graph_ir.schedule.context import LowerContext
+from ..tensor_ir.builder import LoopBuilder
+from ..tensor_ir.names import identifier
+from ..tensor_ir.nodes import Buffer, Function, Module
+from ..tensor_ir.verifier import verify
+from .blame import called, check_takes
+
+Build = TypeVar("Build", bound=Callable[..., Any])
+
+
+class KernelBuilder(LoopBuilder):
+    """A `LoopBuilder` that also knows the `target` (ISA, vectors, machine) and how many `threads` there will be."""
+
+    def __init__(self, reserved: Sequence[str], target: Target, threads: int) -> None:
+        super().__init__(reserved)
+        self.target = target
+        self.threads = threads
+
+
+def kernel(
+    op_name: str, *, when: Callable[[Any, Target], bool] | None = None, name: str = ""
+) -> Callable[[Build], Build]:
+    """Decorator: add a kernel for ops called `op_name`; one of the same name is replaced.
+
+    `build(b, op, *operands, result)` writes the loops: `b` is a `KernelBuilder`, `op` the op, whose attributes and
+    tensor types it may read, then a Tensor IR buffer per operand of the op (None for one that is absent, a tuple for
+    any number of them) and that of the result, all plain. It may instead return a `Function` with these parameters.
+    `when(op, target)`: the ops it can compute, all if None; of several kernels that can, the one added last is called.
+    `name`: that of the function if empty. UserError.
+    """
+    _check_op(op_name)
+    operands = [operand.name for operand in schema_of(op_name).operands]
+
+    def add(build: Build) -> Build:
+        own = name or getattr(build, "__name__", "kernel")
+        who = f"kernel '{own}' of {op_name}"
+        check_takes(who, "it", build, ["b", "op", *operands, "result"])
+        if when is not None:
+            check_takes(who, "when", when, ["op", "target"])
+        KERNELS.pop((op_name, own), None)  # the one added last is asked first
+        KERNELS[op_name, own] = UserKernel(own, op_name, build, when)
+        return build
+
+    return add
+
+
+def _check_op(op_name: str) -> None:
+    known = names()
+    if op_name not in known:
+        close = nearest(op_name, known)
+        remedy = f"did you mean '{close}'?" if close else "define it first"
+        raise UserError(f"kernel: its op must be defined, got '{op_name}'; {remedy}")
+    if lookup(op_name).kind in ("source", "sink", "control", "fused"):
+        raise UserError(f"kernel: {op_name} is no op that a kernel computes")
+
+
+@dataclass(frozen=True)
+class UserKernel:
+    """A kernel as the compiler asks for it (`graph_ir.schedule.added.AddedKernel`)."""
+
+    name: str
+    op_name: str
+    build: Callable[..., Any]
+    when: Callable[[Any, Target], bool] | None
+
+    def accepts(self, op: Op, ctx: LowerContext) -> bool:
+        """Whether `when` holds. UserError for an op with several results."""
+        if self.when is not None and not called(self._who(op), "when", self.when, op, ctx.target):
+            return False
+        if len(op.outputs) != 1:
+            raise UserError(f"{self._who(op)}: the op must have one result, got {len(op.outputs)}")
+        return True
+
+    def function(
+        self, op: Op, inputs: Sequence[Buffer], output: Buffer, ctx: LowerContext
+    ) -> Function:
+        """What user code builds, checked. UserError."""
+        who = self._who(op)
+        params = (*dict.fromkeys(inputs), output)
+        b = KernelBuilder([p.name for p in params], ctx.target, ctx.options.threads)
+        operands = []
+        for operand in op.schema.operands:
+            span = op.schema.span(operand, len(inputs))
+            own = tuple(inputs[span.start : span.stop])
+            operands.append(own if operand.variadic else own[0] if own else None)
+        made = called(who, "it", self.build, b, op, *operands, output)
+        label = (self._function_name(op, ctx), f"{op.name} [kernel {self.name}]")
+        try:
+            function = b.function(label[0], params, label[1]) if made is None else made
+            if not isinstance(function, Function) or function.params != params:
+                wanted = ", ".join(f"{p.name}: {p.dtype}{list(p.shape)}" for p in params)
+                raise UserError(f"{who}: it must return nothing, or a function of ({wanted})")
+            function = Function(label[0], params, function.body, label[1])
+            verify(Module((function,)))
+        except InternalError as error:
+            raise UserError(f"{who}: its Tensor IR is not legal: {error}") from error
+        return function
+
+    def _who(self, op: Op) -> str:
+        return f"kernel '{self.name}' of {op.op_name} '{op.name}'"
+
+    def _function_name(self, op: Op, ctx: LowerContext) -> str:
+        details = op.outputs[0].details
+        dims = "x".join(map(str, details.plain_dims)) or "scalar"
+        return f"{details.dtype}_{identifier(self.name)}_{dims}__{ctx.target.isa}"

@@ -1,0 +1,126 @@
+"""`graphc.ops`: ops that user code defines.
+
+graphc.ops.define(
+    "shrink", "x moved towards 0 by bias where |x| > lambd, else 0.",
+    operands="x", attrs={"bias": 0.0, "lambd": 0.5}, accepts=("float",),
+    element=..., reference=...,
+)
+graph.make("shrink", [x], {"lambd": 1.0})
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..base.dtypes import DType
+from ..base.errors import UserError
+from ..graph_ir.ir.attributes import (
+    ArrayAttr,
+    BoolAttr,
+    ChoiceAttr,
+    DTypeAttr,
+    FloatAttr,
+    IntAttr,
+    NumberAttr,
+    StrAttr,
+    optional,
+)  # fmt: skip
+from ..graph_ir.ir.axis_attributes import AxesAttr, AxisAttr, FloatsAttr, IntsAttr
+from ..graph_ir.ir.logical_tensor import LogicalTensor
+from ..graph_ir.ir.registry import register
+from ..graph_ir.ops.elementwise import ANY, Row
+from .blame import check_takes
+from .declaration import (
+    Attributes,
+    Operands,
+    attribute_members,
+    check_name,
+    operand_members,
+    operand_texts,
+)
+from .defined_op import ComposedOp, DefinedElementwise, Definition, KernelOp
+
+__all__ = [
+    "ArrayAttr", "AxesAttr", "AxisAttr", "BoolAttr", "ChoiceAttr", "DTypeAttr", "FloatAttr", "FloatsAttr", "IntAttr",
+    "IntsAttr", "LogicalTensor", "NumberAttr", "StrAttr", "define", "optional",
+]  # fmt: skip
+
+_KINDS = ("float", "int", "uint", "bool")
+
+
+def define(
+    name: str,
+    meaning: str,
+    *,
+    operands: Operands = "x",
+    attrs: Attributes | None = None,
+    infer: Callable[..., Any] | None = None,
+    reference: Callable[..., Any] | None = None,
+    compose: Callable[..., Any] | None = None,
+    element: Callable[..., Any] | None = None,
+    accepts: Sequence[str] = ANY,
+    result: DType | None = None,
+) -> None:
+    """Define an op; one that user code has defined under the same name is replaced.
+
+    `operands`: "x", ("x", "scale?", "parts..."), or such names with their meanings. `attrs`: by name a declaration of
+    this module, a default, or the type of one that must be given. All functions take the operands by position and the
+    attributes by keyword. `infer`: LogicalTensors to that of the result (or a list). `reference`: arrays to arrays,
+    floats being float64. `compose(make, *tensors, **attrs)`: builds the op of others, `make("mul", x, y)`; `infer` and
+    `reference` may then be left out. `element`: instead, the Tensor IR expression of one element, 16-bit floats being
+    f32, of operands that `accepts` tells (float, int, uint, bool), which are of one type, broadcast, and give that type
+    or `result`. Without `compose` and `element` the op needs a kernel (`graphc.kernel`). UserError.
+    """
+    check_name(name)
+    who = f"op '{name}'"
+    declared = operand_members(who, operands)
+    attributes = attribute_members(who, attrs or {}, declared)
+    functions = {"infer": infer, "reference": reference, "compose": compose, "element": element}
+    _check_functions(who, functions, list(declared), list(attributes))
+    members: dict[str, Any] = {**declared, **attributes, "__doc__": meaning, "__module__": __name__}
+    base: type[Any]
+    if element is not None:
+        assert reference is not None
+        base = DefinedElementwise
+        _check_elementwise(who, operand_texts(declared), accepts)
+        members["row"] = Row(
+            name, meaning, element, reference, tuple(accepts), tuple(declared), attributes, result
+        )
+    else:
+        base = KernelOp if compose is None else ComposedOp
+        members["definition"] = Definition(infer, reference, compose)
+    register(name, again=True)(type(name, (base,), members))
+
+
+def _check_functions(
+    who: str, functions: dict[str, Callable[..., Any] | None], operands: list[str], attrs: list[str]
+) -> None:
+    """UserError where functions are missing, too many, or take other arguments than the op has."""
+    given = [what for what, function in functions.items() if function is not None]
+    if "element" in given:
+        needed, useless = ["reference"], ["infer", "compose"]
+        why = "an op with element= broadcasts its operands"
+    elif "compose" in given:
+        needed, useless, why = [], [], ""
+    else:
+        needed, useless = ["infer", "reference"], []
+        why = "an op without compose= or element= is described by nothing else"
+    wrong = [f"needs {what}=" for what in needed if what not in given]
+    wrong += [f"takes no {what}=" for what in useless if what in given]
+    if wrong:
+        raise UserError(f"{who} {wrong[0]}: {why}; it has {', '.join(given) or 'no functions'}")
+    for what in given:
+        function, first = functions[what], ["make"] if what == "compose" else []
+        assert function is not None
+        check_takes(who, what, function, [*first, *operands], attrs)
+
+
+def _check_elementwise(who: str, operands: list[str], accepts: Sequence[str]) -> None:
+    if not operands or any(text[-1] in "?." for text in operands):
+        shown = ", ".join(operands) or "none"
+        raise UserError(
+            f"{who}: operands of an elementwise op are one or more that must be given, got {shown}"
+        )
+    if isinstance(accepts, str) or not accepts or not set(accepts) <= set(_KINDS):
+        raise UserError(f"{who}: accepts must be some of {', '.join(_KINDS)}, got {accepts!r}")

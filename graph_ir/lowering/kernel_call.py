@@ -1,0 +1,24 @@
+"""The function of a kernel of user code, by the name that its call holds."""
+
+from __future__ import annotations
+
+from ...base.errors import UserError
+from ...tensor_ir.nodes import Module
+from ..ops.kernel_call import KernelCall
+from ..schedule.added import KERNELS
+from ..schedule.context import LowerContext
+from ..templates.values import parameters
+
+
+def lower_kernel_call(op: KernelCall, ctx: LowerContext) -> Module:
+    """What the kernel builds for the op. UserError where the kernel is not known, or goes wrong."""
+    computed = op.computed
+    kernel = KERNELS.get((computed.op_name, op.kernel))
+    if kernel is None:
+        raise UserError(
+            f"{computed.op_name} '{computed.name}': its kernel '{op.kernel}' is not known in this process; load the "
+            "code that adds it (--plugin)"
+        )
+    buffers = parameters([x.outputs[0] for x in op.graph.inputs], computed.outputs)
+    inputs = [buffers[x] for x in computed.inputs]
+    return Module((kernel.function(computed, inputs, buffers[computed.outputs[0]], ctx),))

@@ -1,0 +1,43 @@
+"""What user code adds to the compiler besides ops: kernels, passes and patterns, by name. Empty unless it does.
+
+Each is an object of the room `extension`, which checks it; what it means is part of every key (`driver/extensions`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from ...tensor_ir.nodes import Buffer, Function
+from ..ir.op import Op
+from .context import LowerContext
+
+
+class AddedKernel(Protocol):
+    """A kernel that computes some ops of one name."""
+
+    @property
+    def name(self) -> str:
+        """Its name among the kernels of the op."""
+
+    @property
+    def op_name(self) -> str:
+        """The ops it computes."""
+
+    def accepts(self, op: Op, ctx: LowerContext) -> bool:
+        """Whether it can compute this op, all of whose tensors are plain."""
+
+    def function(
+        self, op: Op, inputs: Sequence[Buffer], output: Buffer, ctx: LowerContext
+    ) -> Function:
+        """The function for an op, a buffer for each of its inputs. UserError where user code goes wrong."""
+
+
+KERNELS: dict[tuple[str, str], AddedKernel] = {}
+"""By the name of the op and their own."""
+
+
+def kernels_for(op: Op, ctx: LowerContext) -> list[AddedKernel]:
+    """The kernels of user code that can compute an op, the one added last first."""
+    own = [kernel for (op_name, _), kernel in KERNELS.items() if op_name == op.op_name]
+    return [kernel for kernel in reversed(own) if kernel.accepts(op, ctx)]

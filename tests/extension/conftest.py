@@ -1,0 +1,24 @@
+"""What a test adds to the compiler is gone after it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from graphc.graph_ir.ir import registry
+from graphc.graph_ir.schedule import added
+
+
+@pytest.fixture(autouse=True)
+def nothing_stays(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    registry.names()  # graphc's own are loaded
+    monkeypatch.setattr(registry, "_CLASSES", dict(registry._CLASSES))
+    tables: list[dict] = [added.KERNELS]
+    kept = [dict(table) for table in tables]
+    for table in tables:
+        table.clear()
+    yield
+    for table, before in zip(tables, kept, strict=True):
+        table.clear()
+        table.update(before)
