@@ -43,7 +43,7 @@ def _bias_add(product: Op) -> Op | None:
     (y,) = product.outputs
     if len(y.uses) != 1:
         return None
-    index, add = y.uses[0]
+    ((index, add),) = y.uses
     if add.op_name != "add" or index != 0 or not own_constant(add.inputs[1], 1):
         return None
     fits = add.inputs[1].details.plain_dims == y.details.plain_dims[-1:]

@@ -35,7 +35,7 @@ def _bias_add(product: Op) -> Op | None:
     (y,) = product.outputs
     if len(y.uses) != 1:
         return None
-    index, add = y.uses[0]
+    ((index, add),) = y.uses
     if add.op_name != "add" or index != 0:
         return None
     shaped = add.inputs[1].producer_owner

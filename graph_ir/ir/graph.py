@@ -114,8 +114,7 @@ class Graph:
                 raise InternalError(f"op '{op.name}' cannot be removed: '{user.name}' uses it")
             self._names.discard(op.name)
         for op in gone.values():
-            for tensor in op.inputs:
-                tensor.uses = [(i, user) for i, user in tensor.uses if user is not op]
+            op.unlink()
         self.ops = [op for op in self.ops if id(op) not in gone]
 
     def sort(self) -> None:

@@ -21,7 +21,7 @@ class GraphTensor:
     def __init__(self, details: LogicalTensor, producer_owner: Op) -> None:
         self.details = details
         self.producer_owner = producer_owner
-        self.uses: list[tuple[int, Op]] = []
+        self.uses: dict[tuple[int, Op], None] = {}  # in order; one of many is removed at no cost
 
     @property
     def index(self) -> int:
@@ -75,7 +75,7 @@ class Op:
         )  # may raise: nothing is linked yet
         self.outputs = [GraphTensor(detail, self) for detail in details]
         for index, tensor in enumerate(self.inputs):
-            tensor.uses.append((index, self))
+            tensor.uses[(index, self)] = None
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
         """Outputs for given inputs, in plain formats; UserError where the op does not accept them."""
@@ -91,10 +91,14 @@ class Op:
 
     def set_input(self, index: int, tensor: GraphTensor) -> None:
         """Read `tensor` as input `index`."""
-        old = self.inputs[index]
-        old.uses = [(i, op) for i, op in old.uses if not (op is self and i == index)]
+        self.inputs[index].uses.pop((index, self), None)
         self.inputs[index] = tensor
-        tensor.uses.append((index, self))
+        tensor.uses[(index, self)] = None
+
+    def unlink(self) -> None:
+        """Read nothing any more, before the op leaves its graph."""
+        for index, tensor in enumerate(self.inputs):
+            tensor.uses.pop((index, self), None)
 
     def attr(self, key: str) -> Any:
         """The value of an attribute, or its default; InternalError where the op has none of that name."""

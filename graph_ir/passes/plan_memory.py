@@ -16,6 +16,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from ..ir.graph import Graph, GraphTensor, Op, subgraphs_of
 from ..ops.control import ControlOp, While
 from ..rewriting.groups import is_elementwise, is_view, storage_root
@@ -76,16 +78,14 @@ def plan_memory(graph: Graph, ctx: LowerContext) -> bool:
     lives = _lives(graph, ctx.options.enabled("in-place"))
     offsets: dict[GraphTensor, int] = {}
     workspaces: dict[Op, int] = {}
-    placed: list[tuple[int, Life]] = []
+    arena = _Arena(len(lives))
     for life in sorted(lives, key=lambda life: (-life.size, life.begin)):
-        offset = _lowest_gap(life, placed)
-        placed.append((offset, life))
+        offset = arena.place(life)
         offsets.update((tensor, offset) for tensor in life.tensors)
         if not life.tensors:
             workspaces[life.owner] = offset
-    arena = max((offset + life.size for offset, life in placed), default=0)
     graph.attrs["temp.memory_plan"] = MemoryPlan(
-        offsets, arena, _peak(lives), tuple(lives), workspaces
+        offsets, arena.size, _peak(lives), tuple(lives), workspaces
     )
     return False
 
@@ -103,14 +103,32 @@ def workspace_of(op: ControlOp) -> Workspace:
     return Workspace(tuple(spares), at, at + max(plan.arena_bytes for plan in plans))
 
 
-def _lowest_gap(life: Life, placed: list[tuple[int, Life]]) -> int:
-    offset = 0
-    rivals = [(o, r) for o, r in placed if r.begin <= life.end and life.begin <= r.end]
-    for other, rival in sorted(rivals, key=lambda pair: pair[0]):
-        if offset + life.size <= other:
-            break
-        offset = max(offset, other + rival.size)
-    return offset
+class _Arena:
+    """The blocks placed so far. They are columns of an array, sorted by offset: a graph may have 100,000 of them."""
+
+    def __init__(self, most: int) -> None:
+        self._columns = np.zeros((4, most), np.int64)
+        self._count = 0
+        self.size = 0
+
+    def place(self, life: Life) -> int:
+        """Take the lowest offset at which a block overlaps none that lives at the same time."""
+        offsets, tops, begins, ends = self._columns[:, : self._count]
+        rivals = np.flatnonzero((begins <= life.end) & (ends >= life.begin))
+        free_from = np.maximum.accumulate(np.append(0, tops[rivals]))
+        is_wide_enough = offsets[rivals] - free_from[:-1] >= life.size
+        gap = int(np.argmax(is_wide_enough)) if is_wide_enough.any() else -1
+        offset = int(free_from[gap])
+        self._insert(offset, life)
+        return offset
+
+    def _insert(self, offset: int, life: Life) -> None:
+        count = self._count
+        row = int(np.searchsorted(self._columns[0, :count], offset, side="right"))
+        self._columns[:, row + 1 : count + 1] = self._columns[:, row:count]
+        self._columns[:, row] = offset, offset + life.size, life.begin, life.end
+        self._count += 1
+        self.size = max(self.size, offset + life.size)
 
 
 def _peak(lives: list[Life]) -> int:
@@ -134,6 +152,7 @@ def _lives(graph: Graph, in_place: bool) -> list[Life]:
             last_use[storage_root(tensor)] = position
     blocks: dict[GraphTensor, list[GraphTensor]] = {}
     spans: dict[GraphTensor, tuple[int, int]] = {}
+    hosts: dict[GraphTensor, GraphTensor] = {}  # the last tensor of a block -> the first
     for position, op in enumerate(graph.ops):
         if op.kind in ("source", "sink") or is_view(op):
             continue
@@ -141,12 +160,14 @@ def _lives(graph: Graph, in_place: bool) -> list[Life]:
             if tensor in callers:
                 continue
             end = last_use.get(tensor, position)
-            host = _overwritten(op, tensor, position, blocks, spans) if in_place else None
+            host = _overwritten(op, tensor, position, hosts, spans) if in_place else None
             if host is None:
-                blocks[tensor], spans[tensor] = [tensor], (position, end)
+                host, blocks[tensor], spans[tensor] = tensor, [tensor], (position, end)
             else:
+                del hosts[blocks[host][-1]]
                 blocks[host].append(tensor)
                 spans[host] = (spans[host][0], end)
+            hosts[tensor] = host
     lives = [
         Life(
             tuple(members),
@@ -169,7 +190,7 @@ def _overwritten(
     op: Op,
     tensor: GraphTensor,
     position: int,
-    blocks: dict[GraphTensor, list[GraphTensor]],
+    hosts: dict[GraphTensor, GraphTensor],
     spans: dict[GraphTensor, tuple[int, int]],
 ) -> GraphTensor | None:
     """The block an elementwise op may write over: that of an input of the same layout that dies here."""
@@ -179,8 +200,7 @@ def _overwritten(
         same = (source.details.physical_dims, source.details.format, source.details.dtype.size)
         if same != (tensor.details.physical_dims, tensor.details.format, tensor.details.dtype.size):
             continue
-        root = storage_root(source)
-        host = next((first for first, members in blocks.items() if members[-1] is root), None)
+        host = hosts.get(storage_root(source))
         if host is not None and spans[host][1] == position:
             return host
     return None

@@ -69,11 +69,9 @@ class _Rewriting:
             appended = self.graph.ops[count:]
             for made in appended:
                 self.visit(made)
-            known = len(self.gone)
-            self.replace(op, result)
+            dropped = self.replace(op, result)
             for producer in producers:
-                self.drop_unused(producer)
-            dropped = [one.name for one in list(self.gone.values())[known:]]
+                dropped += self.drop_unused(producer)
             self.note(op, result, dropped, appended)
             return True
         return False
@@ -88,7 +86,8 @@ class _Rewriting:
         why = f"{op.op_name} is the same as {final.op_name} '{final.name}'"
         record(self.graph, "rewritten", subjects, results, why)
 
-    def replace(self, op: Op, result: GraphTensor) -> None:
+    def replace(self, op: Op, result: GraphTensor) -> list[str]:
+        """Have the users of an op read `result` instead; the names of the ops that were dropped."""
         old = op.outputs[0]
         if (old.details.dtype, old.details.plain_dims) != (
             result.details.dtype,
@@ -97,17 +96,20 @@ class _Rewriting:
             raise InternalError(
                 f"{op.op_name} '{op.name}': {old.details} was replaced by {result.details}"
             )
+        dropped: list[str] = []
         if result is old:
             self.visit(op)
         else:
             old.replace_uses(result)
-            self.drop_unused(op)
+            dropped = self.drop_unused(op)
         # Rules inspect producers, so consumers of the changed tensor may match now; so may ops that share its inputs.
         for _, user in result.uses:
             self.visit(user)
+        return dropped
 
-    def drop_unused(self, op: Op) -> None:
-        """Remove an unused op, and then the ops that only it used."""
+    def drop_unused(self, op: Op) -> list[str]:
+        """Remove an unused op, and then the ops that only it used; their names."""
+        dropped: list[str] = []
         doomed = [op]
         while doomed:
             op = doomed.pop()
@@ -115,6 +117,7 @@ class _Rewriting:
             if used or id(op) in self.gone or op.kind == "sink" or op.op_name == "input":
                 continue
             self.gone[id(op)] = op
-            for tensor in op.inputs:
-                tensor.uses = [(i, user) for i, user in tensor.uses if user is not op]
-                doomed.append(tensor.producer_owner)
+            dropped.append(op.name)
+            op.unlink()
+            doomed.extend(tensor.producer_owner for tensor in op.inputs)
+        return dropped

@@ -67,7 +67,7 @@ def unlisted(g: Graph) -> None:
 
 
 def lists_unread(g: Graph) -> None:
-    g.ops[1].outputs[0].uses.append((0, g.ops[3]))
+    g.ops[1].outputs[0].uses[(0, g.ops[3])] = None
 
 
 def detached(g: Graph) -> None:
