@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from ...base.dtypes import S64
 from ...graph_ir.ir.graph import Graph, GraphTensor
 from ..correspondence.compositions.control import choice, finished, inputs_like, truth
+from ..correspondence.scoped import details_of
 from ..op_builder import Value
 from .document import DumpGraph, GraphName
 from .loops import HANDLERS as LOOPS
@@ -17,7 +18,6 @@ from .subgraphs import (
     Typed,
     arguments_of,
     bound,
-    details_of,
     fitted,
 )
 
@@ -28,7 +28,7 @@ def _call(node: NodeContext, call: Call) -> list[Value]:
 
 def _if(node: NodeContext, call: Call) -> list[Value]:
     branches = [node.attr_graph("then_branch"), node.attr_graph("else_branch")]
-    holds = truth(node, node.scope.values[node.reference("cond")])
+    holds = truth(node, node.value("cond"))
     if not isinstance(holds, GraphTensor):
         return bound(node, call(branches[0 if holds else 1], node.name, arguments_of(node)))
     graphs = {"else": branches[1], "then": branches[0]}

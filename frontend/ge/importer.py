@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from ...base.errors import GraphcError, InternalError, UnsupportedError
+from ...base.errors import UnsupportedError
 from ...graph_ir.ir.graph import Array, Graph
-from ..folding import fold, is_foldable
+from ..correspondence.scoped import results_of
 from ..op_builder import Value
 from ..shape_spec import InputSpec, check_size
 from .completion import complete, data_index, is_source
@@ -89,16 +89,15 @@ def text_value(node: Node) -> Array:
 
 def _import_node(node: Node, scope: Scope) -> None:
     """Bind the node's outputs: to arrays if all its inputs are small known arrays, else to new tensors."""
-    try:
-        results: list[Value] | None = None if node.type in CONTROL else _fold(node, scope)
-        if results is None:
-            results = _run(node, scope)
-    except GraphcError as error:
-        if f"'{scope.prefix}{node.name}" in str(error) or isinstance(error, InternalError):
-            raise
-        if scope.session.dump.label in str(error):
-            raise
-        raise type(error)(f"{node.type} '{scope.prefix}{node.name}': {error}") from error
+    known = {reference: scope.values[reference] for _, reference in node.inputs}
+
+    def run(scratch: Graph | None) -> list[Value]:
+        inner = replace(scope, values=known, constants={}, graph=scratch or scope.graph)
+        return _run(node, scope if scratch is None else inner)
+
+    foldable = None if node.type in CONTROL else known.values()
+    label, file = f"{scope.prefix}{node.name}", scope.session.dump.label
+    results = results_of(node.type, label, foldable, run, file)
     loose = node.type in ("Identity", "Reshape", "Unsqueeze", "Squeeze", "ExpandDims") and all(
         reference in scope.guessed for key, reference in node.inputs if key in ("x", "")
     )
@@ -127,15 +126,6 @@ def _check_unused(context: NodeContext, count: int) -> None:
     read = [r for node in live_nodes(graph) for _, r in node.inputs] + list(graph.results)
     if any(reference.node == name and reference.index >= count for reference in read):
         raise context.unsupported(f"its output {count}")
-
-
-def _fold(node: Node, scope: Scope) -> list[Value] | None:
-    """The outputs of a node of small known arrays; None for any other node."""
-    known = {reference: scope.values[reference] for _, reference in node.inputs}
-    if not is_foldable(known.values()):
-        return None
-    inner = replace(scope, values=known, constants={})
-    return fold(lambda scratch: _run(node, replace(inner, graph=scratch)))
 
 
 def _caller(scope: Scope) -> Call:

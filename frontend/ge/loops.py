@@ -21,6 +21,7 @@ from ..correspondence.compositions.control import (
     unroll,
     while_loop,
 )
+from ..correspondence.scoped import details_of
 from ..op_builder import OpBuilder, Value
 from .document import DumpGraph
 from .liveness import live_nodes
@@ -32,7 +33,6 @@ from .subgraphs import (
     arguments_of,
     as_tensor,
     bound,
-    details_of,
     fitted,
 )
 

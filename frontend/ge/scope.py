@@ -9,12 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from ...base.dtypes import DType, from_numpy
+from ...base.dtypes import DType
 from ...base.errors import UnsupportedError
 from ...graph_ir.ir.graph import Array, Graph, GraphTensor
-from ...graph_ir.ir.logical_tensor import LogicalTensor
-from ..correspondence.reading import NodeReader
 from ..correspondence.row import Row
+from ..correspondence.scoped import ScopedReader, ValueScope
 from ..correspondence.spelling import Formal
 from ..correspondence.values import MUST_BE_GIVEN, understood
 from ..op_builder import Value
@@ -49,7 +48,7 @@ class Session:
 
 
 @dataclass
-class Scope:
+class Scope(ValueScope[Reference]):
     """Values of one graph of the dump by reference, and the graph they are built into.
 
     `guessed` are values whose dtype the text did not give: int32 or float32 unless a consumer determines it.
@@ -64,19 +63,15 @@ class Scope:
     guessed: set[Reference] = field(default_factory=set)
     constants: dict[Reference, GraphTensor] = field(default_factory=dict)
 
-    def tensor(self, reference: Reference) -> GraphTensor:
-        """The value as a tensor of the graph; an array becomes one constant, however often it is read."""
-        value = self.values[reference]
-        if isinstance(value, GraphTensor):
-            return value
-        if reference not in self.constants:
-            name = self.prefix + reference.node
-            self.constants[reference] = self.graph.make_constant(value, name)
-        return self.constants[reference]
+    def constant_name(self, key: Reference) -> str:
+        """The node's name, that of its graph in front."""
+        return self.prefix + key.node
 
 
-class NodeContext(NodeReader):
+class NodeContext(ScopedReader[Reference, str]):
     """One node: its inputs by name, its attributes with their types checked, and what to make of them."""
+
+    list_axes = 2  # packed scalars are a column, and pads may be pairs
 
     def __init__(self, node: Node, scope: Scope) -> None:
         super().__init__(scope.graph, node.type, scope.prefix + node.name)
@@ -112,7 +107,7 @@ class NodeContext(NodeReader):
         """Whether an optional input is given."""
         return name in self.operands
 
-    def reference(self, name: str) -> Reference:
+    def key_of(self, name: str) -> Reference:
         """The reference of input `name`. UserError if it is not given."""
         if name not in self.operands:
             raise self.rule(f"input '{name}' must be given", f"only {sorted(self.operands)}")
@@ -131,13 +126,9 @@ class NodeContext(NodeReader):
             raise self.rule(f"inputs '{name}_0', ... must be given", "none")
         return found
 
-    def tensor(self, name: str) -> GraphTensor:
-        """Input `name` as a tensor of the graph."""
-        return self.scope.tensor(self.reference(name))
-
     def tensor_as(self, name: str, dtype: DType) -> GraphTensor:
         """Input `name`, converted to `dtype` if the file did not give its dtype."""
-        reference = self.reference(name)
+        reference = self.key_of(name)
         x = self.scope.tensor(reference)
         return self.retyped(x, dtype) if reference in self.scope.guessed else x
 
@@ -151,42 +142,6 @@ class NodeContext(NodeReader):
         if op.op_name != "constant":
             return self.converted(x, dtype)
         return self.constant(op.attr("value"), dtype)
-
-    def known(self, name: str) -> Array | None:
-        """Input `name` if it is given and known at import."""
-        value = self.scope.values[self.reference(name)] if self.has(name) else None
-        return None if isinstance(value, GraphTensor) else value
-
-    def details(self, name: str) -> LogicalTensor:
-        """dtype and shape of input `name`."""
-        value = self.scope.values[self.reference(name)]
-        if isinstance(value, GraphTensor):
-            return value.details
-        return LogicalTensor(from_numpy(value.dtype), value.shape)
-
-    def array(self, name: str) -> Array:
-        """Input `name`, which must be known at import. UnsupportedError where it depends on the model's inputs."""
-        reference = self.reference(name)
-        value = self.known(name)
-        if value is None:
-            raise self.unsupported(
-                f"{name} ('{reference.node}') that depends on the model's inputs"
-            )
-        return value
-
-    def ints(self, name: str) -> tuple[int, ...]:
-        """Input `name` as integers known at import: a shape, axes, positions; a scalar counts as one."""
-        value = self.array(name)
-        if value.dtype.kind not in "iu" or value.ndim > 2:
-            raise self.rule(f"{name} must be integers", f"{value.dtype.name}{list(value.shape)}")
-        return tuple(int(v) for v in value.reshape(-1))
-
-    def integer(self, name: str) -> int:
-        """Input `name` as one integer known at import."""
-        values = self.ints(name)
-        if len(values) != 1:
-            raise self.rule(f"{name} must be one integer", str(list(values)))
-        return values[0]
 
     def scalar(self, name: str, dtype: DType | None = None) -> GraphTensor:
         """Input `name` of one element as a tensor of rank 0."""
@@ -218,9 +173,9 @@ class NodeContext(NodeReader):
 
     # The interface used by rows.
 
-    def read_operand(self, formal: Formal) -> GraphTensor:
-        """The input of the operand's name."""
-        return self.tensor(formal.name)
+    def place(self, formal: Formal) -> str:
+        """The operand's name."""
+        return formal.name
 
     def read_variadic(self, formal: Formal) -> list[GraphTensor]:
         """All inputs of a dynamic one; literals take over the dtype of the others, and that they are scalars."""
@@ -236,15 +191,6 @@ class NodeContext(NodeReader):
             is_one = is_loose and is_scalar and x.details.elements == 1
             found.append(self.reshaped(y, ()) if is_one else y)
         return found
-
-    def is_given(self, formal: Formal) -> bool:
-        """Whether there is an input of the operand's name."""
-        return self.has(formal.name)
-
-    def read_known(self, formal: Formal) -> Array:
-        """The input of the operand's name, which must be known at import; packed scalars may be a column."""
-        value = self.array(formal.name)
-        return value.reshape(-1) if value.ndim == 2 else value
 
     def read_attribute(self, name: str, kind: str, default: Any) -> Any:
         """An attribute or its default in GE's IR."""
@@ -274,7 +220,7 @@ class NodeContext(NodeReader):
 
     def pair(self, first: str = "x1", second: str = "x2") -> tuple[GraphTensor, GraphTensor]:
         """Two operands; one whose dtype or rank the text leaves open takes over what the other has."""
-        return self.matched(self.reference(first), self.reference(second))
+        return self.matched(self.key_of(first), self.key_of(second))
 
     def matched(self, first: Reference, second: Reference) -> tuple[GraphTensor, GraphTensor]:
         """As `pair`, for two references."""

@@ -1,6 +1,7 @@
 """Inputs, outputs and attributes of GE's ops, in the order of their IR, written as GE's documents write them.
 
-`x?` is optional, `x*` dynamic (printed x_0, x_1, ...), `key!` required, `key=value` has a default.
+`x?` is optional, `x*` dynamic (printed x_0, x_1, ...), `key!` required, `key=value` has a default. What a cell of the
+table of all formats says completely is not repeated here.
 """
 
 from __future__ import annotations
@@ -9,17 +10,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from ..correspondence.tables import TABLE
+from ..correspondence.values import MUST_BE_GIVEN
 from .attribute_text import read_number
 
-_BINARY = (
-    "Add AddV2 Sub Mul RealDiv Div Maximum Minimum Pow FloorDiv FloorMod Mod SquaredDifference Atan2 DivNoNan Xdivy "
-    "Xlogy Equal NotEqual Greater GreaterEqual Less LessEqual LogicalAnd LogicalOr"
-)
-_UNARY = (
-    "Sigmoid Identity LogicalNot ZerosLike OnesLike Abs Neg Sqrt Rsqrt Reciprocal Square Erf Erfc Floor Ceil Sign Sin "
-    "Cos Tan Asin Acos Atan Sinh Cosh Asinh Acosh Atanh Tanh Relu Relu6 Gelu FastGelu HardSwish Mish Softplus Softsign "
-    "IsNan IsInf IsFinite Rint Expm1 Log1p Trunc TensorMove StopGradient PreventGradient Size Rank"
-)
 _REDUCTIONS = "ReduceSum ReduceMean ReduceMax ReduceMin ReduceProd ReduceLogSumExp"
 _MASKS = "begin_mask=0, end_mask=0, ellipsis_mask=0, new_axis_mask=0, shrink_axis_mask=0"
 _TRANSPOSED = (
@@ -42,21 +36,12 @@ Constant() | value
 Variable(x?) | index=0
 RefData(x?) | index=0
 IdentityN(x*)
-Reshape(x, shape) | axis=0, num_axes=-1
-Cast(x) | dst_type!
-Transpose(x, perm)
-TransposeD(x) | perm!
-Permute(x) | order!
 MatMul(x1, x2, bias?) | transpose_x1=false, transpose_x2=false
 MatMulV2(x1, x2, bias?, offset_w?) | transpose_x1=false, transpose_x2=false, offset_x=0
-BatchMatMul(x1, x2) | adj_x1=false, adj_x2=false
 BatchMatMulV2(x1, x2, bias?, offset_w?) | adj_x1=false, adj_x2=false, offset_x=0
 BatchMatMulV3(x1, x2, bias?, offset_w?) | adj_x1=false, adj_x2=false, offset_x=0, enable_hf32=false
 Unsqueeze(x) | axes={{}}
 Squeeze(x) | axis={{}}
-UnsqueezeV3(x, axes)
-SqueezeV3(x, axes?)
-ExpandDims(x, axis)
 TopKV2(x, k) | sorted=true, dim=-1, largest=true, indices_dtype=3
 TopK(x, k) | sorted=true, largest=true, dim=-1
 TopKD(x) | k!, sorted=true, dim=-1, largest=true
@@ -65,19 +50,14 @@ ReduceAny(x, axes) | keep_dims=false
 ReduceAllD(x) | axes!, keep_dims=false
 ReduceAnyD(x) | axes!, keep_dims=false
 Shape(x) | dtype=3
+Size(x)
+Rank(x)
 Fill(dims, value)
 FillV2(dims) | value=0.0
-BroadcastTo(x, shape)
-Expand(x, shape)
-Tile(x, multiples)
-ScatterElements(data, indices, updates) | axis=0, reduction=none
-GatherElements(x, index) | dim=0
 MaskedFill(x, mask, value)
 Gather(x, indices) | validate_indices=true, batch_dims=0
 GatherV2(x, indices, axis) | batch_dims=0
 GatherV2D(x, indices) | axis!
-Select(condition, x1, x2)
-SelectV2(condition, then, else)
 OneHot(x, depth, on_value, off_value) | axis=-1
 OneHotD(x, on_value, off_value) | depth!, axis=-1
 Concat(concat_dim, x*) | N=1
@@ -85,15 +65,11 @@ ConcatV2(x*, concat_dim) | N=1
 ConcatD(x*) | concat_dim!, N=1
 ConcatV2D(x*) | concat_dim!, N=1
 Split(split_dim, x) | num_split!
-SplitD(x) | split_dim!, num_split!
 SplitV(x, size_splits, split_dim) | num_split!
 SplitVD(x) | size_splits!, split_dim!, num_split!
 Pack(x*) | axis=0, N=1
 Unpack(x) | num!, axis=0
-Flatten(x) | axis=1
 FlattenV2(x) | axis=1, end_axis=-1
-Slice(x, offsets, size)
-SliceD(x) | offsets!, size!
 StridedSlice(x, begin, end, strides?) | {_MASKS}
 StridedSliceV2(x, begin, end, axes?, strides?) | {_MASKS}
 Pad(x, paddings)
@@ -102,9 +78,6 @@ PadD(x) | paddings!
 PadV3(x, paddings, constant_values?) | mode=constant, paddings_contiguous=true
 MirrorPad(x, paddings) | mode!
 Range(start, limit, delta) | is_closed=false
-ReverseV2(x, axis)
-Triu(x) | diagonal=0
-Tril(x) | diagonal=0
 TransData(src) | src_format!, dst_format!, groups=1
 ArgMaxV2(x, dimension) | dtype=DT_INT64
 ArgMaxD(x) | dimension!
@@ -112,8 +85,6 @@ ArgMin(x, dimension) | dtype=DT_INT64
 ArgMinD(x) | dimension!
 ArgMaxWithValue(x) | dimension!, keep_dims=false
 Sort(x) | axis=-1, descending=false, stable=false
-Cumsum(x, axis) | exclusive=false, reverse=false
-Cumprod(x, axis) | exclusive=false, reverse=false
 CumsumD(x) | axis!, exclusive=false, reverse=false
 CumprodD(x) | axis!, exclusive=false, reverse=false
 BiasAdd(x, bias) | data_format=NHWC
@@ -127,23 +98,12 @@ AddRmsNorm(x1, x2, gamma) | epsilon=0.000001
 L2Normalize(x) | axis={{}}, eps=0.0001
 SoftmaxV2(x) | axes={{-1}}, half_to_float=false
 LogSoftmaxV2(logits) | axes={{-1}}
-Elu(x) | alpha=1.0, scale=1.0, input_scale=1.0
-Selu(x)
 LeakyRelu(x) | negative_slope=0.0
-PRelu(x, weight)
-GeluV2(x) | approximate=none
 Swish(x) | scale=1.0
-SwiGlu(x) | dim=-1
 HardSigmoid(input_x) | alpha=0.16666666, beta=0.5
-Round(x) | decimals=0
 Exp(x) | base=-1.0, scale=1.0, shift=0.0
 Log(x) | base=-1.0, scale=1.0, shift=0.0
-Adds(x) | value!
-Muls(x) | value!
-Axpy(x1, x2) | alpha!
 AddN(x*) | N!
-ClipByValue(x, clip_value_min, clip_value_max)
-GlobalAveragePool(x)
 Conv2D(x, filter, bias?, offset_w?) | strides!, pads!, dilations={{1,1,1,1}}, groups=1, data_format=NHWC, offset_x=0
 Conv3D(x, filter, bias?, offset_w?) | strides!, pads!, dilations={{1,1,1,1,1}}, groups=1, data_format=NDHWC, offset_x=0
 DepthwiseConv2D(x, filter, bias?, offset_w?) | strides!, dilations={{1,1,1,1}}, pads!, data_format=NHWC, offset_x=0
@@ -161,7 +121,6 @@ ResizeNearestNeighborV2(x, size) | align_corners=false, half_pixel_centers=false
 Resize(x, roi?, scales?, sizes?) | {_RESIZED}
 GroupNorm(x, gamma, beta) | num_groups!, data_format=NHWC, eps=0.0001, is_training=true
 InstanceNorm(x, gamma, beta) | data_format=NDHWC, epsilon=0.000001
-GatherNd(x, indices)
 ScatterNd(indices, x, shape)
 TensorScatterUpdate(x, indices, updates)
 TensorScatterAdd(x, indices, updates)
@@ -171,7 +130,6 @@ TensorScatterMin(x, indices, updates)
 Where(x)
 NonZero(x) | transpose=false
 ShapeN(x*) | dtype=3
-Trilu(x, k?) | upper=true
 DepthToSpace(x) | block_size!, mode=DCR, data_format=NHWC
 SpaceToDepth(x) | block_size!, data_format=NHWC
 Bitcast(x) | type!
@@ -205,12 +163,23 @@ class Signature:
 def signatures() -> dict[str, Signature]:
     """Every op with a known signature, by its type."""
     lines = [line for line in _TABLE.splitlines() if line]
-    lines += [f"{name}(x1, x2)" for name in _BINARY.split()]
-    lines += [f"{name}(x)" for name in _UNARY.split()]
     for name in _REDUCTIONS.split():
         lines.append(f"{name}(x, axes) | keep_dims=false, noop_with_empty_axes=true")
         lines.append(f"{name}D(x) | axes!, keep_dims=false")
-    return dict(_parse(line) for line in lines)
+    return _with_cells(dict(_parse(line) for line in lines))
+
+
+def _with_cells(found: dict[str, Signature]) -> dict[str, Signature]:
+    """Completed by what cells of the table say of other ops: their defaults are those of graphc."""
+    for type_name, ((row, cell), *_) in TABLE.reads("ge").items():
+        if type_name in found:
+            continue
+        inputs = tuple(x.name + ("*" if x.variadic else "?" * x.optional) for x in cell.formals)
+        given = {a.name: row.default(a.ours) if a.ours else a.literal for a in cell.attributes}
+        required = tuple(key for key, default in given.items() if default is MUST_BE_GIVEN)
+        defaults = {key: value for key, value in given.items() if key not in required}
+        found[type_name] = Signature(inputs, defaults, required)
+    return found
 
 
 def _parse(line: str) -> tuple[str, Signature]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from ...base.dtypes import from_numpy
 from ...graph_ir.ir.graph import Graph, GraphTensor
 from ...graph_ir.ir.logical_tensor import LogicalTensor
 from ..op_builder import Value
@@ -47,13 +46,6 @@ def bound(node: NodeContext, results: list[Typed]) -> list[Value]:
         if loose:
             node.scope.guessed.add(Reference(node.node.name, index))
     return [value for value, _ in results]
-
-
-def details_of(value: Value) -> LogicalTensor:
-    """Type and shape."""
-    if isinstance(value, GraphTensor):
-        return value.details
-    return LogicalTensor(from_numpy(value.dtype), value.shape)
 
 
 def as_tensor(graph: Graph, value: Value) -> GraphTensor:

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 
 from onnx import GraphProto, ModelProto, NodeProto
 
-from ...base.errors import GraphcError, InternalError, UnsupportedError
+from ...base.errors import UnsupportedError
 from ...graph_ir.ir.graph import Graph, GraphTensor
-from ..folding import fold, is_foldable
+from ..correspondence.scoped import results_of
 from ..op_builder import Value
 from ..shape_spec import InputSpec, check_size
 from .inline import inline_functions, is_handled, type_of
@@ -103,14 +103,16 @@ def _read_weights(
 
 def _import_node(node: NodeProto, scope: Scope) -> None:
     """Bind the node's outputs: to arrays if all its inputs are small known arrays, else to new tensors."""
-    try:
-        results: list[Value] | None = _fold(node, scope)
-        if results is None:
-            results = _run(node, scope)
-    except GraphcError as error:
-        if f"'{node_name(node)}" in str(error) or isinstance(error, InternalError):
-            raise
-        raise type(error)(f"{node.op_type} '{node_name(node)}': {error}") from error
+    values = {name: scope.values[name] for name in node.input if name}
+    # Graphs of a node read more than its inputs, and may run for ever; dequantised weights are wanted as such.
+    is_kept = graphs_of(node) or node.op_type == "DequantizeLinear" or not values
+    foldable = None if is_kept else values.values()
+
+    def run(scratch: Graph | None) -> list[Value]:
+        inner = (scope.opset, scope.folder, scope.import_graph, values)
+        return _run(node, scope if scratch is None else Scope(scratch, *inner))
+
+    results = results_of(node.op_type, node_name(node), foldable, run)
     for name, value in zip(node.output, results, strict=False):
         if name:
             scope.values[name] = value
@@ -132,15 +134,3 @@ def _run(node: NodeProto, scope: Scope) -> list[Value]:
             f"{who}: its output {len(results)} ('{missing[0]}') is not supported"
         )
     return results
-
-
-def _fold(node: NodeProto, scope: Scope) -> list[Value] | None:
-    """The outputs of a node of small known arrays; None for any other node."""
-    values = {name: scope.values[name] for name in node.input if name}
-    # Graphs of a node read more than its inputs, and may run for ever; dequantised weights are wanted as such.
-    if graphs_of(node) or node.op_type == "DequantizeLinear":
-        return None
-    if not values or not is_foldable(values.values()):
-        return None
-    graph_of = (scope.opset, scope.folder, scope.import_graph, values)
-    return fold(lambda scratch: _run(node, Scope(scratch, *graph_of)))

@@ -10,10 +10,8 @@ from typing import Any
 import numpy as np
 from onnx import AttributeProto, GraphProto, NodeProto, defs, helper
 
-from ...base.dtypes import from_numpy
 from ...graph_ir.ir.graph import Array, Graph, GraphTensor
-from ...graph_ir.ir.logical_tensor import LogicalTensor
-from ..correspondence.reading import NodeReader
+from ..correspondence.scoped import ScopedReader, ValueScope
 from ..correspondence.spelling import Formal
 from ..correspondence.values import MUST_BE_GIVEN
 from ..op_builder import Value
@@ -25,7 +23,7 @@ Handler = Callable[["NodeContext"], "Value | list[Value]"]
 """Imports one kind of node: the values of its outputs, in order (or the only one)."""
 
 
-class Scope:
+class Scope(ValueScope[str]):
     """Values by their ONNX names, and the graph they are built into.
 
     `import_graph(proto, scope)` imports the nodes of a graph into a scope that has its inputs, and returns its results.
@@ -44,7 +42,7 @@ class Scope:
         self.folder = folder
         self.import_graph = import_graph
         self.values: dict[str, Value] = values if values is not None else {}
-        self._constants: dict[str, GraphTensor] = {}
+        self.constants: dict[str, GraphTensor] = {}
 
     def inside(self, graph: Graph, values: Mapping[str, Value] | None = None) -> Scope:
         """A scope for a graph of one of the nodes, which sees all values of this one; it is built into `graph`."""
@@ -55,26 +53,8 @@ class Scope:
         """Import a graph of one of the nodes for these inputs into the same graph; return its results."""
         return self.import_graph(proto, self.inside(self.graph, values))
 
-    def as_tensor(self, value: Value) -> GraphTensor:
-        """A value as a tensor of the graph."""
-        return value if isinstance(value, GraphTensor) else self.graph.make_constant(value)
 
-    def tensor(self, name: str) -> GraphTensor:
-        """The value as a tensor of the graph; an array becomes one constant, however often it is read."""
-        value = self.values[name]
-        if isinstance(value, GraphTensor):
-            return value
-        if name not in self._constants:
-            self._constants[name] = self.graph.make_constant(value, name)
-        return self._constants[name]
-
-    def known(self, name: str) -> Array | None:
-        """The value, if it is known at import."""
-        value = self.values[name]
-        return None if isinstance(value, GraphTensor) else value
-
-
-class NodeContext(NodeReader):
+class NodeContext(ScopedReader[str, int]):
     """One node: its inputs by position, its attributes with their types checked, and what to make of them."""
 
     def __init__(self, node: NodeProto, scope: Scope) -> None:
@@ -99,48 +79,12 @@ class NodeContext(NodeReader):
         """Whether optional output `index` is used."""
         return index < len(self.node.output) and self.node.output[index] != ""
 
-    def tensor(self, index: int) -> GraphTensor:
-        """Input `index` as a tensor of the graph."""
-        return self.scope.tensor(self._input(index))
-
-    def value(self, index: int) -> Value:
-        """Input `index`: an array if known, else a tensor."""
-        return self.scope.values[self._input(index)]
-
     def tensors(self) -> list[GraphTensor]:
         """All inputs, at least one."""
         return [self.tensor(i) for i in range(max(self.count, 1))]
 
-    def known(self, index: int) -> Array | None:
-        """Input `index` if it is given and known at import."""
-        return self.scope.known(self._input(index)) if self.has(index) else None
-
-    def details(self, index: int) -> LogicalTensor:
-        """dtype and shape of input `index`."""
-        value = self.scope.values[self._input(index)]
-        if isinstance(value, GraphTensor):
-            return value.details
-        return LogicalTensor(from_numpy(value.dtype), value.shape)
-
-    def array(self, index: int, what: str) -> Array:
-        """Input `index`, which must be known at import. UnsupportedError where it depends on the model's inputs."""
-        value = self.known(index)
-        if value is None:
-            raise self.unsupported(
-                f"{what} ('{self._input(index)}') that depends on the model's inputs"
-            )
-        return value
-
-    def ints(self, index: int, what: str) -> tuple[int, ...]:
-        """Input `index` as integers known at import: a shape, axes, positions."""
-        value = self.array(index, what)
-        if value.dtype.kind not in "iu" or value.ndim > 1:
-            raise self.rule(
-                f"{what} must be a list of integers", f"{value.dtype.name}{list(value.shape)}"
-            )
-        return tuple(int(v) for v in value.reshape(-1))
-
-    def _input(self, index: int) -> str:
+    def key_of(self, index: int) -> str:
+        """The name of input `index`. UserError if it is not given."""
         if not self.has(index):
             raise self.rule(f"input {index} must be given", f"{self.count} inputs")
         return str(self.node.input[index])
@@ -191,9 +135,9 @@ class NodeContext(NodeReader):
 
     # The interface used by rows.
 
-    def read_operand(self, formal: Formal) -> GraphTensor:
-        """The input at the operand's position."""
-        return self.tensor(formal.index)
+    def place(self, formal: Formal) -> int:
+        """The operand's position."""
+        return formal.index
 
     def read_variadic(self, formal: Formal) -> list[GraphTensor]:
         """All inputs from the operand's position on."""
@@ -201,13 +145,13 @@ class NodeContext(NodeReader):
 
     def is_given(self, formal: Formal) -> bool:
         """Whether there is an input at the operand's position, or an attribute as old models have instead."""
-        return self.has(formal.index) or bool(formal.holds and self.given(formal.name))
+        return super().is_given(formal) or bool(formal.holds and self.given(formal.name))
 
     def read_known(self, formal: Formal) -> Array:
         """The input at the operand's position, which must be known at import; in old models an attribute."""
         if not self.has(formal.index) and self.given(formal.name):
             return np.asarray(helper.get_attribute_value(self._attributes[formal.name]))
-        return self.array(formal.index, formal.name)
+        return super().read_known(formal)
 
     def read_attribute(self, name: str, kind: str, default: Any) -> Any:
         """An attribute of the type ONNX gives values of that kind."""

@@ -1,0 +1,155 @@
+"""Nodes whose operands are tensors of the graph, or arrays known while the model is read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from typing import Any, Generic, TypeVar
+
+from ...base.dtypes import from_numpy
+from ...base.errors import GraphcError, InternalError
+from ...graph_ir.ir.graph import Array, Graph, GraphTensor
+from ...graph_ir.ir.logical_tensor import LogicalTensor
+from ..folding import fold, is_foldable
+from ..op_builder import Value
+from .reading import NodeReader
+from .spelling import Formal
+
+K = TypeVar("K", bound=Hashable)
+"""What a format refers to a value by."""
+
+I = TypeVar("I")  # noqa: E741 - an index, or a name
+"""What a node refers to an operand by."""
+
+
+class ValueScope(Generic[K]):
+    """Values by key, and the graph they are built into."""
+
+    graph: Graph
+    values: dict[K, Value]
+    constants: dict[K, GraphTensor]
+
+    def constant_name(self, key: K) -> str:
+        """What the constant of an array is called."""
+        return str(key)
+
+    def as_tensor(self, value: Value) -> GraphTensor:
+        """A value as a tensor of the graph."""
+        return value if isinstance(value, GraphTensor) else self.graph.make_constant(value)
+
+    def tensor(self, key: K) -> GraphTensor:
+        """A value as a tensor of the graph; an array becomes one constant, however often it is read."""
+        value = self.values[key]
+        if isinstance(value, GraphTensor):
+            return value
+        if key not in self.constants:
+            self.constants[key] = self.graph.make_constant(value, self.constant_name(key))
+        return self.constants[key]
+
+
+def details_of(value: Value) -> LogicalTensor:
+    """Element type and shape."""
+    if isinstance(value, GraphTensor):
+        return value.details
+    return LogicalTensor(from_numpy(value.dtype), value.shape)
+
+
+class ScopedReader(NodeReader, Generic[K, I]):
+    """A node that finds its operands in a scope. Formats implement `key_of`, `has` and `place`."""
+
+    scope: Any
+    list_axes = 1
+    """The most axes of what counts as a list."""
+
+    def key_of(self, operand: I) -> K:
+        """The key of an operand's value. UserError if it is not given."""
+        raise NotImplementedError
+
+    def has(self, operand: I) -> bool:
+        """Whether an optional operand is given."""
+        raise NotImplementedError
+
+    def place(self, formal: Formal) -> I:
+        """The operand of a row."""
+        raise NotImplementedError
+
+    def value(self, operand: I) -> Value:
+        """An operand: an array if known, else a tensor."""
+        value: Value = self.scope.values[self.key_of(operand)]
+        return value
+
+    def tensor(self, operand: I) -> GraphTensor:
+        """An operand as a tensor of the graph."""
+        tensor: GraphTensor = self.scope.tensor(self.key_of(operand))
+        return tensor
+
+    def known(self, operand: I) -> Array | None:
+        """An operand if it is given and known."""
+        value = self.value(operand) if self.has(operand) else None
+        return None if isinstance(value, GraphTensor) else value
+
+    def details(self, operand: I) -> LogicalTensor:
+        """Element type and shape of an operand."""
+        return details_of(self.value(operand))
+
+    def array(self, operand: I, what: str = "") -> Array:
+        """An operand, which must be known. UnsupportedError where it depends on the model's inputs."""
+        value = self.known(operand)
+        if value is None:
+            name = self.scope.constant_name(self.key_of(operand))
+            raise self.unsupported(
+                f"{what or operand} ('{name}') that depends on the model's inputs"
+            )
+        return value
+
+    def ints(self, operand: I, what: str = "") -> tuple[int, ...]:
+        """An operand as known integers: a shape, axes, indices; a scalar counts as one."""
+        value = self.array(operand, what)
+        if value.dtype.kind not in "iu" or value.ndim > self.list_axes:
+            given = f"{value.dtype.name}{list(value.shape)}"
+            raise self.rule(f"{what or operand} must be a list of integers", given)
+        return tuple(int(v) for v in value.reshape(-1))
+
+    def integer(self, operand: I, what: str = "") -> int:
+        """An operand as one known integer."""
+        values = self.ints(operand, what)
+        if len(values) != 1:
+            raise self.rule(f"{what or operand} must be one integer", str(list(values)))
+        return values[0]
+
+    # What rows ask for.
+
+    def read_operand(self, formal: Formal) -> GraphTensor:
+        """The operand as a tensor."""
+        return self.tensor(self.place(formal))
+
+    def is_given(self, formal: Formal) -> bool:
+        """Whether there is such an operand."""
+        return self.has(self.place(formal))
+
+    def read_known(self, formal: Formal) -> Array:
+        """The operand's value."""
+        value = self.array(self.place(formal), formal.name)
+        return value.reshape(-1) if 1 < value.ndim <= self.list_axes else value
+
+
+def results_of(
+    type_name: str,
+    label: str,
+    operands: Iterable[Value] | None,
+    run: Callable[[Graph | None], list[Value]],
+    file: str = "",
+) -> list[Value]:
+    """What a node gives: arrays where all its `operands` are small known arrays, else tensors of the graph.
+
+    `run` imports the node into the graph given, or (None) into its own. Operands of None are not looked at. Errors
+    that name neither the node, `type_name` and `label`, nor the `file` get the node in front.
+    """
+    try:
+        given = None if operands is None else list(operands)
+        results = fold(run) if given is not None and is_foldable(given) else None
+        return run(None) if results is None else results
+    except GraphcError as error:
+        named = f"'{label}" in str(error) or (file and file in str(error))
+        if named or isinstance(error, InternalError):
+            raise
+        raise type(error)(f"{type_name} '{label}': {error}") from error
