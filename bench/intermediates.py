@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 
 from ..base.errors import UserError
-from ..frontend.hlo.importer import read_text
+from ..frontend.model_text import read_text
 
 Array = np.ndarray[Any, Any]
 CHUNK = 16
@@ -40,7 +40,7 @@ def engine_values(
         if engine == "xla":
             from .xla_values import xla_values
 
-            yield from xla_values(read_text(model)[0], inputs)
+            yield from xla_values(read_text(model, "model", "file of HLO")[0], inputs)
         elif engine == "torch":
             from .torch_values import torch_values
 

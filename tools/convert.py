@@ -49,9 +49,9 @@ def convert(
     """
     source = format_of(Path(model))
     if target == "dfg" and source == "hlo":  # the file's own computations, with any opcode
-        from ..frontend.hlo.importer import read_text
+        from ..frontend.model_text import read_text
 
-        _write_text(output, _dfg_text(*read_text(Path(model))))
+        _write_text(output, _dfg_text(*read_text(Path(model), "model", "file of HLO")))
         return Conversion(source, target, (output,), None)
     graph = load(model, inputs, constants, attrs)
     files = TARGETS[target].write(graph, output)

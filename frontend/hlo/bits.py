@@ -1,4 +1,4 @@
-"""Opcodes on bit patterns: bitcast-convert of any widths, and reduce-precision."""
+"""Opcodes on bit patterns: bitcast, bitcast-convert of any widths, and reduce-precision."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import numpy as np
 
 from ...base.dtypes import BF16, BOOL, F16, F32, F64, DType, by_name
 from ...graph_ir.ir.graph import GraphTensor
+from ..correspondence.reading import Pair
 from .scope import Handler, Step
 
 _LAYOUT = {F64: (11, 52), F32: (8, 23), F16: (5, 10), BF16: (8, 7)}
@@ -22,22 +23,46 @@ def bitcast(step: Step, x: GraphTensor, dtype: DType) -> GraphTensor:
     return x if x.details.dtype == dtype else step.make("bitcast", x, dtype=dtype.name)
 
 
-def _bitcast_convert(step: Step) -> GraphTensor:
-    """Narrower elements add a new last axis, low bits first; wider ones remove it."""
-    x, target = step.tensor(0), step.dtype
+def same_width(step: Step) -> GraphTensor:
+    """Elements read as another type of their width."""
+    (x,), target = step.tensors(1), step.dtype
     source = x.details.dtype
-    if BOOL in (source, target) and source != target:
+    if source != target and (BOOL in (source, target) or source.bits != target.bits):
         raise step.unsupported(f"reading {source} as {step.shape.type}")
-    if source.bits == target.bits or step.is_mapped:
-        return bitcast(step, x, target)
+    return bitcast(step, x, target)
+
+
+def _check_bits(step: Step, x: GraphTensor) -> None:
+    bits = x.details.elements * x.details.dtype.bits, step.shape.size * step.dtype.bits
+    if bits[0] != bits[1] and BOOL not in (x.details.dtype, step.dtype):
+        raise step.fail(f"{step.shown(x)} and {step.shape.logical()} must have as many bits")
+
+
+def _bitcast(step: Step) -> GraphTensor:
+    """Reinterpret the physical buffer: permute axes to memory order, reshape, and permute back."""
+    _check_bits(step, step.tensor(0))
+    x, source = same_width(step), step.operand_shape(0)
+    memory = step.transposed(x, source.minor_to_major[::-1])
+    order = step.shape.minor_to_major[::-1]
+    flat = step.reshaped(memory, [step.shape.dims[axis] for axis in order])
+    return step.transposed(flat, [order.index(axis) for axis in range(len(order))])
+
+
+def _bitcast_convert(step: Step, _: str = "") -> GraphTensor:
+    """Narrower elements add a new last axis, low bits first; wider ones remove it."""
+    (x,), target = step.tensors(1), step.dtype
+    source = x.details.dtype
+    if source.bits == target.bits or BOOL in (source, target) or step.is_mapped:
+        return same_width(step)
+    _check_bits(step, x)
     bits = bitcast(step, x, word(source))
     if source.bits > target.bits:
         shifts = np.arange(source.bits // target.bits) * target.bits
         wide = step.reshaped(bits, (*x.details.plain_dims, 1))
         parts = step.make("shr", wide, step.constant(shifts, word(source)))
-        return bitcast(step, step.cast(parts, word(target)), target)
+        return bitcast(step, step.converted(parts, word(target)), target)
     shifts = np.arange(target.bits // source.bits) * source.bits
-    wide = step.cast(bits, word(target))
+    wide = step.converted(bits, word(target))
     parts = step.make("shl", wide, step.constant(shifts, word(target)))
     last = x.details.rank - 1
     return bitcast(step, step.make("reduce_sum", parts, axes=(last,), keep_dims=False), target)
@@ -45,12 +70,11 @@ def _bitcast_convert(step: Step) -> GraphTensor:
 
 def _reduce_precision(step: Step) -> GraphTensor:
     """Fewer bits of mantissa, halves to even; exponents that are too large give inf, too small ones 0 of x's sign."""
-    x, exponent = step.tensor(0), step.typed("exponent_bits", int)
-    mantissa = step.typed("mantissa_bits", int)
+    (x,) = step.tensors(1)
+    exponent, mantissa = step.attribute("exponent_bits"), step.attribute("mantissa_bits")
     if exponent < 1 or mantissa < 0:
-        raise step.fail(
-            f"it must keep an exponent and no negative mantissa, got {exponent} and {mantissa} bits"
-        )
+        rule = "it must keep an exponent and no negative mantissa"
+        raise step.rule(rule, f"{exponent} and {mantissa} bits")
     exponents, places = layout = _LAYOUT[x.details.dtype]
     pattern = result = bitcast(step, x, word(x.details.dtype))
     if mantissa < places:
@@ -88,8 +112,5 @@ def _limited(
     return step.make("select", below, sign, step.make("select", above, infinite, pattern))
 
 
-BITS: dict[str, Handler] = {
-    "bitcast-convert": _bitcast_convert,
-    "reduce-precision": _reduce_precision,
-}
-"""Opcode to handler."""
+PAIRS = {"bitcast": Pair(_bitcast_convert)}
+HANDLERS: dict[str, Handler] = {"bitcast": _bitcast, "reduce-precision": _reduce_precision}

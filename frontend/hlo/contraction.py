@@ -3,48 +3,69 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 from ...graph_ir.ir.graph import GraphTensor
 from .scope import Handler, Step
+from .shapes import DTYPES
+
+
+@dataclass(frozen=True)
+class _Side:
+    """An operand: its batch, contracted and other axes."""
+
+    x: GraphTensor
+    batch: tuple[int, ...]
+    inner: tuple[int, ...]
+    free: tuple[int, ...]
+
+    def sizes(self, axes: tuple[int, ...]) -> tuple[int, ...]:
+        """The sizes of some axes."""
+        return tuple(self.x.details.plain_dims[i] for i in axes)
 
 
 def _dot(step: Step) -> GraphTensor:
-    if len(step.operands) != 2:
+    if len(step.operands) > 2:
         raise step.unsupported("a sparse or scaled dot")
-    a, b = (step.cast(x, step.dtype) for x in step.tensors())
-    left, batch, rows = _side(step, a, "lhs")
-    right, _, columns = _side(step, b, "rhs")
-    product = _product(step, left, right, len(batch))
-    return step.reshaped(product, (*batch, *rows, *columns))
-
-
-_Matrix = tuple[GraphTensor, bool]
-"""[batch.., free, contracted], or with the last two swapped where the flag is set."""
-
-
-def _side(
-    step: Step, x: GraphTensor, side: str
-) -> tuple[_Matrix, tuple[int, ...], tuple[int, ...]]:
-    """(matrix, batch sizes, free sizes) of one operand."""
-    dims = x.details.plain_dims
-    batch: tuple[int, ...] = step.attribute(f"{side}_batch_dims", ())
-    inner: tuple[int, ...] = step.attribute(f"{side}_contracting_dims", ())
-    free = tuple(i for i in range(len(dims)) if i not in batch and i not in inner)
-    # Leading contracted axes stay there: the product also reads transposed matrices.
-    swapped = (*batch, *inner, *free) == tuple(range(len(dims))) and bool(free) and bool(inner)
-    order = (*batch, *inner, *free) if swapped else (*batch, *free, *inner)
-    sizes = [math.prod(dims[i] for i in group) for group in (free, inner)]
-    outer = tuple(dims[i] for i in batch)
-    matrix = step.reshaped(
-        step.transposed(x, order), (*outer, *(sizes[::-1] if swapped else sizes))
+    a, b = step.tensors(2)
+    left, right = _side(step, a, "lhs"), _side(step, b, "rhs")
+    for what in ("batch", "inner"):
+        mine, other = (side.sizes(getattr(side, what)) for side in (left, right))
+        if mine != other:
+            word = "contracting" if what == "inner" else what
+            raise step.rule(f"{word} sizes must agree", f"{[*mine]} and {[*other]}")
+    (x, swapped_x), (y, swapped_y) = _matrix(step, left), _matrix(step, right)
+    product = step.make("matmul_core", x, y, transpose_a=swapped_x, transpose_b=not swapped_y)
+    return step.reshaped(
+        product,
+        (*left.sizes(left.batch), *left.sizes(left.free), *right.sizes(right.free)),
     )
-    return (matrix, swapped), outer, tuple(dims[i] for i in free)
 
 
-def _product(step: Step, left: _Matrix, right: _Matrix, batch: int) -> GraphTensor:
-    (a, a_swapped), (b, b_swapped) = left, right
-    return step.make("matmul_core", a, b, transpose_a=a_swapped, transpose_b=not b_swapped)
+def _side(step: Step, x: GraphTensor, side: str) -> _Side:
+    rank = x.details.rank
+    batch = step.axes(f"{side}_batch_dims", rank, ())
+    inner = step.axes(f"{side}_contracting_dims", rank, ())
+    if set(batch) & set(inner):
+        raise step.fail(f"an axis of the {side} must not be batch and contracting at once")
+    written = step.instruction.shape
+    dtype = x.details.dtype if written is None else DTYPES[written.type]
+    free = tuple(i for i in range(rank) if i not in batch and i not in inner)
+    return _Side(step.converted(x, dtype), batch, inner, free)
 
 
-CONTRACTION: dict[str, Handler] = {"dot": _dot}
-"""Opcode to handler."""
+def _matrix(step: Step, side: _Side) -> tuple[GraphTensor, bool]:
+    """[batch.., free, contracted], or with the last two swapped where the flag is set."""
+    # Leading contracted axes stay there: the product also reads transposed matrices.
+    swapped_order = (*side.batch, *side.inner, *side.free)
+    in_order = swapped_order == tuple(range(side.x.details.rank))
+    swapped = in_order and bool(side.free) and bool(side.inner)
+    order = swapped_order if swapped else (*side.batch, *side.free, *side.inner)
+    sizes = [math.prod(side.sizes(axes)) for axes in (side.free, side.inner)]
+    moved = step.transposed(side.x, order)
+    return step.reshaped(
+        moved, (*side.sizes(side.batch), *(sizes[::-1] if swapped else sizes))
+    ), swapped
+
+
+HANDLERS: dict[str, Handler] = {"dot": _dot}

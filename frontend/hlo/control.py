@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
-import numpy as np
-
-from ...base.dtypes import BOOL, S64, U32
+from ...base.dtypes import BOOL, S32, S64, U32
 from ...graph_ir.ir.graph import GraphTensor
 from ...graph_ir.ops.control import While
 from ...graph_ir.rewriting.trip_count import short_trip_count
-from .reduction import top_k
-from .scope import Handler, Step, flattened, restored
-from .syntax import Called
+from ..correspondence.reading import Pair
+from .scope import Handler, Step
+from .shapes import HLO_NAMES, Shape
+from .sorting import top_k
+from .values import fits, flattened, restored, shape_of
 
 _IDENTITY_TARGETS = (
     "Sharding",
@@ -22,13 +23,34 @@ _IDENTITY_TARGETS = (
 )
 
 
-def _identity(step: Step) -> Any:
+def _identity(step: Step, _: str = "") -> Any:
+    step.count(1, -1)
     return step.operands[0]
 
 
-def _one_or_all(step: Step) -> Any:
-    """Collectives of one replica are the identity."""
-    return tuple(step.operands) if step.shape.is_tuple else step.operands[0]
+def _one_replica(step: Step) -> Any:
+    """Collectives of one replica are the identity; an array that the others would change the size of is refused."""
+    value = tuple(step.operands) if step.gives_tuple else step.operands[0]
+    if not fits(step.shape, value):
+        raise step.unsupported("more than one replica")
+    return value
+
+
+def _permute(step: Step) -> Any:
+    """What this device, number 0, receives: its own value, or zeros where it receives none."""
+    (x,) = step.tensors(1)
+    pairs = re.findall(r"\{\s*(\d+)\s*,\s*(\d+)\s*\}", step.word("source_target_pairs"))
+    sources = {source for source, target in pairs if target == "0"}
+    if sources - {"0"}:
+        raise step.unsupported("more than one replica")
+    zero = step.constant(0, x.details.dtype)
+    return x if sources else step.broadcast(zero, x.details.plain_dims)
+
+
+def _copy_start(step: Step) -> Any:
+    """(the copy, the original, a number that says how far it is)."""
+    (x,) = step.tensors(1)
+    return (x, x, step.constant(0, U32))
 
 
 def _tuple(step: Step) -> Any:
@@ -36,7 +58,17 @@ def _tuple(step: Step) -> Any:
 
 
 def _element(step: Step) -> Any:
-    return step.operands[0][step.typed("index", int)]
+    step.count(1)
+    value, index = step.operands[0], step.attribute("index")
+    if not isinstance(value, tuple) or not 0 <= index < len(value):
+        raise step.fail(f"{shape_of(value).logical()} has no element {index}")
+    return value[index]
+
+
+def _first_element(step: Step) -> Any:
+    step.count(1)
+    value = step.operands[0]
+    return value[0] if isinstance(value, tuple) and value else value
 
 
 def _token(step: Step) -> Any:
@@ -47,25 +79,29 @@ def _zero(step: Step) -> GraphTensor:
     return step.constant(0, U32)
 
 
-def _call(step: Step) -> Any:
-    inline = step.owner.inline_mapped if step.is_mapped else step.owner.inline
-    return inline(step.computation("to_apply"), step.operands)
+def _calling(name: str) -> Handler:
+    def call(step: Step) -> Any:
+        inline = step.owner.inline_mapped if step.is_mapped else step.owner.inline
+        given = [] if step.is_mapped else step.operands
+        body = step.computation(name) if step.is_mapped else step.called(name, given)
+        return inline(body, step.operands)
 
-
-def _fusion(step: Step) -> Any:
-    inline = step.owner.inline_mapped if step.is_mapped else step.owner.inline
-    return inline(step.computation("calls"), step.operands)
+    return call
 
 
 def _map(step: Step) -> Any:
-    result = step.owner.inline_mapped(step.computation("to_apply"), step.operands)
-    return step.broadcast(result, step.dims(0))
+    tensors = step.tensors()
+    step.count(1, -1)
+    dims, body = step.alike(tensors), step.computation("to_apply")
+    step.takes("to_apply", body, [Shape(HLO_NAMES[x.details.dtype]) for x in tensors])
+    return step.broadcast(step.owner.inline_mapped(body, tensors), dims)
 
 
 def _while(step: Step) -> Any:
     """A loop in the graph; a short one of known length is unrolled, so that more of its values are known."""
-    condition, body = step.computation("condition"), step.computation("body")
+    step.count(1)
     state = step.operands[0]
+    condition, body = (step.called(name, [state]) for name in ("condition", "body"))
     flat = list(flattened(state))
     if not flat:
         raise step.unsupported("a loop without a state")
@@ -73,7 +109,14 @@ def _while(step: Step) -> Any:
         "condition": step.owner.subgraph(condition, [state]),
         "body": step.owner.subgraph(body, [state]),
     }
-    loop = step.graph.make("while", flat, attrs, step.instruction.name)
+    for name, called, wanted in (
+        ("condition", condition, Shape("pred")),
+        ("body", body, shape_of(state)),
+    ):
+        given = step.result(called)
+        if not given.matches(wanted):
+            raise step.rule(f"{name} must give {wanted.logical()}", given.logical())
+    loop = step.graph.make("while", flat, attrs, step.name)
     assert isinstance(loop, While)
     trips = short_trip_count(loop, step.known)
     if trips is None:
@@ -86,63 +129,77 @@ def _while(step: Step) -> Any:
 
 def _conditional(step: Step) -> Any:
     """A branch in the graph; one known at import is inlined."""
-    names = step.attribute("branch_computations")
+    names = step.attribute("branch_computations", None)
     if names is None:
-        names = (step.typed("true_computation", Called), step.typed("false_computation", Called))
-    branches = [step.owner.module.computations[called.name] for called in names]
-    index = step.tensor(0)
+        names = (step.attribute("true_computation"), step.attribute("false_computation"))
+    branches = [step.named(called) for called in names]
+    step.count(1 + len(branches))
+    index, *operands = step.tensor(0), *step.operands[1:]
+    if shape_of(index) not in (Shape("pred"), Shape("s32")):
+        raise step.rule("operand 0 must be pred[] or s32[]", step.shown(index))
+    for branch, operand in zip(branches, operands, strict=True):
+        step.takes(f"branch '{branch.name}'", branch, [operand])
+    first, *others = (step.result(branch) for branch in branches)
+    for other in others:
+        if not other.matches(first):
+            rule = "branches must give one shape"
+            raise step.rule(rule, f"{first.logical()} and {other.logical()}")
     if index.details.dtype == BOOL:
         index = step.make("select", index, step.constant(0), step.constant(1))
-    index = step.cast(index, S64)
+    index = step.converted(index, S64)
     known = step.known(index)
     if known is not None:
         chosen = int(known) if 0 <= int(known) < len(branches) else len(branches) - 1
-        return step.owner.inline(branches[chosen], [step.operands[1 + chosen]])
-    operands = step.operands[1:]
+        return step.owner.inline(branches[chosen], [operands[chosen]])
     graphs = tuple(
         step.owner.subgraph(branch, operands, number) for number, branch in enumerate(branches)
     )
     inputs = [index, *flattened(tuple(operands))]
-    choice = step.graph.make("case", inputs, {"branches": graphs}, step.instruction.name)
-    return restored(step.shape, choice.outputs)
+    choice = step.graph.make("case", inputs, {"branches": graphs}, step.name)
+    return restored(first, choice.outputs)
 
 
 def _custom_call(step: Step) -> Any:
-    target = step.attribute("custom_call_target", "")
+    target = step.word("custom_call_target")
     if target in _IDENTITY_TARGETS and len(step.operands) == 1:
         return step.operands[0]
-    if target in ("TopK", "mhlo.topk") and step.shape.is_tuple:
-        largest = "largest = false" not in str(step.attribute("frontend_attributes", ""))
-        largest = largest and "largest = false" not in str(step.attribute("backend_config", ""))
-        return top_k(step, step.tensor(0), step.shape.elements[0].dims[-1], largest)
+    if target in ("TopK", "mhlo.topk") and step.gives_tuple:
+        given = (step.word(name) for name in ("frontend_attributes", "backend_config"))
+        is_largest = not any("largest = false" in text for text in given)
+        return top_k(step, step.shape.elements[0].dims[-1], is_largest)
     if target == "mhlo.erf":
-        return step.make("erf", step.tensor(0))
+        return step.make("erf", *step.tensors(1))
     raise step.unsupported(f"target '{target}'")
 
 
 def _dimension_size(step: Step) -> GraphTensor:
-    (axis,) = step.attribute("dimensions")
-    return step.constant(np.int32(step.dims(0)[axis]), step.dtype)
+    (x,) = step.tensors(1)
+    return step.constant(x.details.plain_dims[step.one_axis("dimensions", x.details.rank)], S32)
 
 
-_IDENTITIES = (
-    "copy opt-barrier domain add-dependency copy-start copy-done all-gather reduce-scatter collective-permute "
-    "collective-broadcast"
-)
+_IDENTITIES = ("opt-barrier", "domain", "add-dependency")
+_COLLECTIVES = ("all-gather", "reduce-scatter", "collective-broadcast", "all-reduce", "all-to-all")
 
-CONTROL: dict[str, Handler] = {
-    **dict.fromkeys(_IDENTITIES.split(), _identity),
-    **dict.fromkeys(("all-reduce", "all-to-all"), _one_or_all),
+PAIRS = {"copy": Pair(_identity)}
+HANDLERS: dict[str, Handler] = {
+    **dict.fromkeys(_IDENTITIES, _identity),
+    **dict.fromkeys(_COLLECTIVES, _one_replica),
+    "collective-permute": _permute,
+    "copy-start": _copy_start,
+    "copy-done": _first_element,
     **dict.fromkeys(("partition-id", "replica-id"), _zero),
     "tuple": _tuple,
     "get-tuple-element": _element,
     "after-all": _token,
-    "call": _call,
-    "fusion": _fusion,
+    "call": _calling("to_apply"),
+    "fusion": _calling("calls"),
     "map": _map,
     "while": _while,
     "conditional": _conditional,
     "custom-call": _custom_call,
     "get-dimension-size": _dimension_size,
 }
-"""Opcode to handler."""
+MAPPED = {
+    name: HANDLERS[name] for name in ("tuple", "get-tuple-element", "call", "fusion", "opt-barrier")
+}
+"""What scalar computations may hold."""

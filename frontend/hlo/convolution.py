@@ -7,52 +7,85 @@ from typing import Any
 from ...graph_ir.ir.graph import GraphTensor
 from .movement import pad, reverse
 from .scope import Handler, Step
+from .shapes import DTYPES
 from .syntax import DimLabels, PadRange, WindowDimension
+from .windows import Windows, has_gaps, positions_of, windows_of
 
 
 def _convolution(step: Step) -> GraphTensor:
-    x, w = (step.cast(t, step.dtype) for t in step.tensors())
-    if not step.shape.size or not x.details.elements or not w.details.elements:
-        return step.broadcast(step.constant(0, step.dtype), step.shape.dims)
-    labels = step.typed("dim_labels", DimLabels)
-    windows: tuple[WindowDimension, ...] = step.attribute("window", ())
+    x, w = step.tensors(2)
+    written = step.instruction.shape
+    dtype = x.details.dtype if written is None else DTYPES[written.type]
+    labels = _labels(step, x, w)
+    windows = windows_of(step, x.details.rank - 2)
     spatial = [str(i) for i in range(len(windows))]
-    x = step.transposed(x, [labels.lhs.index(c) for c in ("b", "f", *spatial)])
-    w = step.transposed(w, [labels.rhs.index(c) for c in ("o", "i", *spatial)])
-    w = reverse(step, w, tuple(2 + i for i, window in enumerate(windows) if window.reversal))
+    x = step.transposed(
+        step.converted(x, dtype), [labels.lhs.index(c) for c in ("b", "f", *spatial)]
+    )
+    w = step.transposed(
+        step.converted(w, dtype), [labels.rhs.index(c) for c in ("o", "i", *spatial)]
+    )
+    for axis, (window, size) in enumerate(zip(windows, w.details.plain_dims[2:], strict=True)):
+        if window.size != size:
+            raise step.rule(f"window size {axis} must be that of the kernel", str(window.size))
     x, w, groups = _grouped(step, x, w)
+    order = ["b", "f", *spatial]
+    outside = [order.index(c) for c in labels.output]
+    sizes = positions_of(x.details.plain_dims[2:], windows)
+    if 0 in (*sizes, x.details.elements, w.details.elements):
+        dims = (x.details.plain_dims[0], w.details.plain_dims[0], *sizes)
+        return step.broadcast(step.constant(0, dtype), [dims[i] for i in outside])
+    w = reverse(step, w, tuple(2 + i for i, window in enumerate(windows) if window.reversal))
     if not windows:  # a product of matrices; the op has one spatial axis at least
         x, w = (step.reshaped(t, (*t.details.plain_dims, 1)) for t in (x, w))
         windows = (WindowDimension(1),)
     x, attrs = _without_gaps(step, x, windows)
     y = step.make("convolution", x, w, groups=groups, **attrs)
-    order = ["b", "f", *spatial]
     y = step.reshaped(y, y.details.plain_dims[: len(order)])
-    return step.transposed(y, [order.index(c) for c in labels.output])
+    return step.transposed(y, outside)
+
+
+def _labels(step: Step, x: GraphTensor, w: GraphTensor) -> DimLabels:
+    """What the axes are."""
+    labels: DimLabels = step.attribute("dim_labels")
+    rank = x.details.rank - 2
+    for text, letters in ((labels.lhs, "bf"), (labels.rhs, "io"), (labels.output, "bf")):
+        if sorted(text) != sorted([*letters, *map(str, range(rank))]) or w.details.rank != rank + 2:
+            raise step.rule(
+                f"dim_labels must name {letters[0]}, {letters[1]} and {rank} spatial axes",
+                f"'{text}'",
+            )
+    return labels
 
 
 def _grouped(step: Step, x: GraphTensor, w: GraphTensor) -> tuple[GraphTensor, GraphTensor, int]:
     """Groups of the batch become groups of the features: each has its own block of the output features."""
     batches: int = step.attribute("batch_group_count", 1)
     groups: int = step.attribute("feature_group_count", 1)
+    (batch, features, *sizes), (filters, inner, *_) = (t.details.plain_dims for t in (x, w))
+    if min(groups, batches) < 1 or features != inner * groups:
+        raise step.rule(f"input features must be {inner} times {groups} groups", str(features))
+    if filters % groups or filters % batches or batch % batches:
+        raise step.fail("group counts must divide the output features and the batch")
     if batches == 1:
         return x, w, groups
     if groups > 1:
         raise step.unsupported("groups of both the batch and the features")
-    batch, features, *sizes = x.details.plain_dims
     apart = step.reshaped(x, (batches, batch // batches, features, *sizes))
     moved = step.transposed(apart, (1, 0, 2, *range(3, 3 + len(sizes))))
     return step.reshaped(moved, (batch // batches, batches * features, *sizes)), w, batches
 
 
 def _without_gaps(
-    step: Step, x: GraphTensor, windows: tuple[WindowDimension, ...]
+    step: Step, x: GraphTensor, windows: Windows
 ) -> tuple[GraphTensor, dict[str, Any]]:
     """(x, the op's geometry): zeros between elements and negative padding are materialized, as they are rare."""
     before, after = [w.low for w in windows], [w.high for w in windows]
-    if any(w.base_dilation > 1 or min(w.low, w.high) < 0 for w in windows):
+    if has_gaps(windows):
         edges = (PadRange(w.low, w.high, w.base_dilation - 1) for w in windows)
-        x = pad(step, x, step.constant(0, step.dtype), (PadRange(0, 0), PadRange(0, 0), *edges))
+        x = pad(
+            step, x, step.constant(0, x.details.dtype), (PadRange(0, 0), PadRange(0, 0), *edges)
+        )
         before = after = [0] * len(windows)
     return x, {
         "strides": tuple(w.stride for w in windows),
@@ -62,5 +95,4 @@ def _without_gaps(
     }
 
 
-CONVOLUTION: dict[str, Handler] = {"convolution": _convolution}
-"""Opcode to handler."""
+HANDLERS: dict[str, Handler] = {"convolution": _convolution}

@@ -1,28 +1,18 @@
-"""Elementwise opcodes. Graph ops broadcast, so the same handlers apply scalar bodies to arrays."""
+"""Elementwise opcodes that are more than one op. Graph ops broadcast, so the same handlers apply scalar bodies to
+arrays."""
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
-from ...base.dtypes import DType, by_name
+from ...base.dtypes import by_name
 from ...graph_ir.ir.graph import GraphTensor
+from ..correspondence.reading import Pair
 from .opcodes import DIRECTIONS, OPS
 from .scope import Handler, Step
-from .syntax import Word
 
 LOGICAL = {"add": "or", "maximum": "or", "multiply": "and", "minimum": "and", "subtract": "xor"}
 """The meaning of arithmetic on pred."""
-
-
-def _plain(step: Step) -> GraphTensor:
-    opcode, operands = step.instruction.opcode, step.tensors()
-    if operands[-1].details.dtype.kind == "bool":
-        if opcode in ("abs", "sign"):
-            return operands[0]
-        return step.make(LOGICAL.get(opcode, OPS[opcode]), *operands)
-    return step.make(OPS[opcode], *operands)
 
 
 def combine(step: Step, opcode: str, a: GraphTensor, b: GraphTensor) -> GraphTensor:
@@ -31,39 +21,56 @@ def combine(step: Step, opcode: str, a: GraphTensor, b: GraphTensor) -> GraphTen
     return step.make(LOGICAL.get(opcode, OPS[opcode]) if is_logical else OPS[opcode], a, b)
 
 
+def _two(step: Step) -> list[GraphTensor]:
+    tensors = step.tensors(2)
+    step.alike(tensors)
+    return tensors
+
+
+def _arithmetic(step: Step) -> GraphTensor:
+    return combine(step, step.type, *_two(step))
+
+
+def _magnitude(step: Step) -> GraphTensor:
+    (x,) = step.tensors(1)
+    return x if x.details.dtype.kind == "bool" else step.make(OPS[step.type], x)
+
+
 def _never_zero(step: Step, x: GraphTensor) -> bool:
     value = step.known(x)
     return value is not None and bool(np.all(value))
 
 
-def _divide(step: Step) -> GraphTensor:
-    a, b = step.tensors()
+def _divide(step: Step, op_name: str) -> GraphTensor:
+    a, b = _two(step)
     if a.details.dtype.is_float:
-        return step.make("div", a, b)
-    quotient = step.make("div", a, b, rounding="trunc")
-    if _never_zero(step, b):
-        return quotient
+        return step.make(op_name, a, b)
+    quotient = step.make(op_name, a, b, rounding="trunc")
     ones = -1 if a.details.dtype.is_signed else np.iinfo(a.details.dtype.numpy).max
-    is_zero = step.make("eq", b, step.constant(0, b.details.dtype))
-    return step.make("select", is_zero, step.constant(ones, a.details.dtype), quotient)
+    return _unless_zero(step, b, quotient, step.constant(ones, a.details.dtype))
 
 
-def _remainder(step: Step) -> GraphTensor:
-    a, b = step.tensors()
-    rest = step.make("mod", a, b, sign="trunc")
-    if a.details.dtype.is_float or _never_zero(step, b):
-        return rest
-    is_zero = step.make("eq", b, step.constant(0, b.details.dtype))
-    return step.make("select", is_zero, a, rest)
+def _remainder(step: Step, op_name: str) -> GraphTensor:
+    a, b = _two(step)
+    rest = step.make(op_name, a, b, sign="trunc")
+    return rest if a.details.dtype.is_float else _unless_zero(step, b, rest, a)
+
+
+def _unless_zero(
+    step: Step, divisor: GraphTensor, value: GraphTensor, otherwise: GraphTensor
+) -> GraphTensor:
+    if _never_zero(step, divisor):
+        return value
+    is_zero = step.make("eq", divisor, step.constant(0, divisor.details.dtype))
+    return step.make("select", is_zero, otherwise, value)
 
 
 def _compare(step: Step) -> GraphTensor:
-    a, b = step.tensors()
-    direction = step.typed("direction", Word).text
+    a, b = _two(step)
+    direction = step.word("direction")
     if direction not in DIRECTIONS:
-        raise step.fail(f"direction must be one of {', '.join(DIRECTIONS)}, got {direction}")
-    kind = step.attribute("type")
-    if kind == Word("TOTALORDER") and a.details.dtype.is_float:
+        raise step.rule(f"direction must be one of {', '.join(DIRECTIONS)}", direction or "none")
+    if step.word("type") == "TOTALORDER" and a.details.dtype.is_float:
         return _total_order(step, direction, a, b)
     return step.make(DIRECTIONS[direction], a, b)
 
@@ -91,64 +98,45 @@ def _precedes(step: Step, a: GraphTensor, b: GraphTensor) -> GraphTensor:
     return step.make("or", step.make("lt", a, b), step.make("or", to_nan, signed))
 
 
-def _clamp(step: Step) -> GraphTensor:
-    low, x, high = step.tensors()
+def _clamp(step: Step, _: str) -> GraphTensor:
+    low, x, high = step.tensors(3)
+    for bound in (low, high):
+        same = bound.details.dtype == x.details.dtype
+        if bound.details.rank and bound.details.plain_dims != x.details.plain_dims:
+            same = same and step.is_mapped
+        if not same:
+            raise step.rule(f"bounds must be scalars or {step.shown(x)}", step.shown(bound))
     return step.make("min", step.make("max", x, low), high)
 
 
-def _convert(step: Step) -> GraphTensor:
-    return step.cast(step.tensor(0), step.dtype)
+def _convert(step: Step, _: str) -> GraphTensor:
+    (x,) = step.tensors(1)
+    return step.converted(x, step.dtype)
 
 
-def _is_finite(step: Step) -> GraphTensor:
-    x = step.tensor(0)
-    size = step.make("abs", x)
-    return step.make("lt", size, step.constant(math.inf, x.details.dtype))
-
-
-def _round_away(step: Step) -> GraphTensor:
-    x = step.tensor(0)
-    dtype = x.details.dtype
-    whole = step.make("trunc", x)
-    rest = step.make("abs", step.make("sub", x, whole))
-    up = step.make("ge", rest, step.constant(0.5, dtype))
-    return step.make(
-        "add", whole, step.make("select", up, step.make("sign", x), step.constant(0, dtype))
-    )
-
-
-def _cube_root(step: Step) -> GraphTensor:
-    x = step.tensor(0)
-    third = step.constant(1 / 3, x.details.dtype)
-    root = step.make("pow", step.make("abs", x), third)
-    return step.make("mul", step.make("sign", x), root)
-
-
-def _shift_right(step: Step) -> GraphTensor:
+def _shift_right(step: Step, op_name: str) -> GraphTensor:
     """Bits moving in depend on the type in the Graph IR, on the opcode here."""
-    a, b = step.tensors()
+    a, b = _two(step)
     dtype = a.details.dtype
-    letter = "s" if step.instruction.opcode == "shift-right-arithmetic" else "u"
-    other: DType = by_name(f"{letter}{dtype.bits}")
-    return step.cast(step.make("shr", step.cast(a, other), step.cast(b, other)), dtype)
+    other = by_name(f"{'s' if step.type == 'shift-right-arithmetic' else 'u'}{dtype.bits}")
+    shifted = step.make(op_name, step.converted(a, other), step.converted(b, other))
+    return step.converted(shifted, dtype)
 
 
 def _identity(step: Step) -> GraphTensor:
-    return step.tensor(0)
+    return step.tensors(1)[0]
 
 
-ELEMENTWISE: dict[str, Handler] = {
-    **dict.fromkeys(OPS, _plain),
-    "divide": _divide,
-    "remainder": _remainder,
+PAIRS = {
+    "divide": Pair(_divide),
+    "remainder": Pair(_remainder),
+    "clamp": Pair(_clamp),
+    "convert": Pair(_convert),
+    "shift": Pair(_shift_right),
+}
+HANDLERS: dict[str, Handler] = {
+    **dict.fromkeys(LOGICAL, _arithmetic),
+    **dict.fromkeys(("abs", "sign"), _magnitude),
     "compare": _compare,
-    "clamp": _clamp,
-    "convert": _convert,
-    "is-finite": _is_finite,
-    "round-nearest-afz": _round_away,
-    "cbrt": _cube_root,
-    "shift-right-logical": _shift_right,
-    "shift-right-arithmetic": _shift_right,
     "real": _identity,
 }
-"""Opcode to handler."""

@@ -4,9 +4,10 @@ IR."""
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -15,18 +16,22 @@ from ...base.errors import GraphcError, InternalError, UnsupportedError, UserErr
 from ...graph_ir.ir.graph import Array, Graph, GraphTensor, Op
 from ...graph_ir.ir.logical_tensor import LogicalTensor
 from ..collector import collector_paused
+from ..model_text import read_text
 from ..shape_spec import InputSpec, check_size
-from .op_table import HANDLERS, MAPPABLE
+from .known import Known
+from .op_table import HANDLERS, MAPPED
 from .parser import parse_hlo
-from .scope import Known, Step, flattened, restored
+from .scope import Step
 from .shapes import DTYPES, UNBOUNDED, Shape
-from .syntax import Called, Computation, Instruction, Literal, Module
+from .syntax import Called, Computation, Instruction, Literal, Module, Operand
+from .values import fits, flattened, restored, shape_of
 
 MOST_INLINED = 2_000_000
 """Limit on a module's instructions after inlining."""
 
 _MOST_CALLS = 64  # computations called from one another
 _OWN = ("parameter", "constant")
+_WHO = re.compile(r"\A[\w.-]+ '[^']*': ")  # in front of an op's message
 
 
 def load_hlo(
@@ -39,7 +44,7 @@ def load_hlo(
     HLO contains every shape: `specs` can only repeat them. UserError for errors in the text, UnsupportedError for
     everything not handled, in one message.
     """
-    text, label = read_text(source)
+    text, label = read_text(source, "model", "file of HLO")
     graph = import_hlo(parse_hlo(text, label), constants)
     declared = {op.name: op.outputs[0].details for op in graph.inputs}
     for name, spec in (specs or {}).items():
@@ -51,23 +56,6 @@ def load_hlo(
     return graph
 
 
-def read_text(source: str | os.PathLike[str] | bytes) -> tuple[str, str]:
-    """(text, label for messages). UserError where the file cannot be read or is not text."""
-    label = "model" if isinstance(source, bytes) else f"'{os.fspath(source)}'"
-    try:
-        if not isinstance(source, bytes) and Path(source).is_dir():
-            raise UserError(f"{label} is a directory; give the HLO file in it")
-        data = source if isinstance(source, bytes) else Path(source).read_bytes()
-        return data.decode("utf-8-sig"), label
-    except UnicodeDecodeError as error:
-        raise UserError(f"{label} is not HLO text: byte {error.start} is not UTF-8") from error
-    except FileNotFoundError as error:
-        raise UserError(f"{label} does not exist") from error
-    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
-        reason = getattr(error, "strerror", None) or str(error)
-        raise UserError(f"{label} cannot be read: {reason}") from error
-
-
 @collector_paused()
 def import_hlo(module: Module, constants: Mapping[str, Array] | None = None) -> Graph:
     """The graph of a module's entry. `constants` as in `load_hlo`."""
@@ -77,6 +65,7 @@ def import_hlo(module: Module, constants: Mapping[str, Array] | None = None) -> 
     arguments = [_argument(importer, p) for p in entry.parameters]
     result = importer.inline(entry, arguments)
     importer.raise_collected()
+    _Importer(module, importer.constants, importer.checked).check_unused()
     for name, tensor in _results(entry, result):
         importer.graph.make_output(tensor, name)
     _tidy(importer.graph)
@@ -116,7 +105,9 @@ def _argument(importer: _Importer, parameter: Instruction) -> Any:
         check_size(who, DTYPES[shape.type], shape.dims)
         return importer.graph.make_input(LogicalTensor(DTYPES[shape.type], shape.dims), name)
 
-    assert parameter.shape is not None
+    if parameter.shape is None:
+        message = f"parameter '{parameter.name}': its shape must be written"
+        raise importer.module.origin.error(message, parameter.place)
     return make(parameter.shape, parameter.name)
 
 
@@ -149,21 +140,27 @@ def _reachable(module: Module) -> Iterator[Computation]:
 
 def _check_supported(module: Module) -> None:
     """UnsupportedError with every opcode and element type that is not handled."""
-    opcodes: Counter[str] = Counter()
-    types: Counter[str] = Counter()
-    for computation in _reachable(module):
-        for instruction in computation.instructions:
-            if instruction.opcode not in HANDLERS and instruction.opcode not in _OWN:
-                opcodes[instruction.opcode] += 1
-            types.update(_foreign_types(instruction.shape))
+    words = ("opcodes", "element types")
     found = [
         f"these {what} are not supported: "
         + ", ".join(f"{name} ({count}x)" for name, count in sorted(counted.items()))
-        for what, counted in (("opcodes", opcodes), ("element types", types))
+        for what, counted in zip(words, _foreign(_reachable(module)), strict=True)
         if counted
     ]
     if found:
         raise UnsupportedError(f"{module.origin.label}: {'; '.join(found)}")
+
+
+def _foreign(computations: Iterable[Computation]) -> tuple[Counter[str], Counter[str]]:
+    """How often each opcode and element type occurs that is not handled."""
+    opcodes: Counter[str] = Counter()
+    types: Counter[str] = Counter()
+    for computation in computations:
+        for instruction in computation.instructions:
+            if instruction.opcode not in HANDLERS and instruction.opcode not in _OWN:
+                opcodes[instruction.opcode] += 1
+            types.update(_foreign_types(instruction.shape))
+    return opcodes, types
 
 
 def _foreign_types(shape: Shape | None) -> Iterator[str]:
@@ -179,10 +176,21 @@ def _foreign_types(shape: Shape | None) -> Iterator[str]:
 
 
 class _Importer:
-    """Inlines computations into one graph; what is not supported is collected and raised together."""
+    """Inlines computations into one graph; what is not supported is collected and raised together.
 
-    def __init__(self, module: Module, constants: dict[str, Array]) -> None:
+    The shapes of a computation's instructions are checked when it is first imported.
+    """
+
+    def __init__(
+        self,
+        module: Module,
+        constants: dict[str, Array],
+        checked: dict[str, dict[str, Shape]] | None = None,
+    ) -> None:
         self.module = module
+        self.is_checking = checked is not None
+        self.checked = checked or {}
+        """The shapes of the instructions of computations that have been imported."""
         self.graph = Graph(module.name)
         self.known = Known()
         self.constants = constants
@@ -191,18 +199,20 @@ class _Importer:
         self.count = 0
         self.unsupported: list[str] = []
         self.elided: list[str] = []
-        self._shapes: dict[str, dict[str, Shape]] = {}
         self._scalars: dict[tuple[str, bytes], GraphTensor] = {}
         self.named: dict[str, str] = {}  # of the entry, for tools that compare value by value
 
     def inline(self, computation: Computation, arguments: Sequence[Any]) -> Any:
         """The value of a computation for these arguments."""
+        if self.is_checking and self.depth:
+            return self._placeholder(self.shapes(computation)[computation.root])
         return self._run(computation, arguments, is_mapped=False)
 
     def inline_mapped(self, computation: Computation, arguments: Sequence[Any]) -> Any:
         """The value of a scalar computation applied to every element of its arguments."""
+        self.shapes(computation)
         for i in computation.instructions:
-            if i.opcode not in MAPPABLE and i.opcode not in _OWN:
+            if i.opcode not in MAPPED and i.opcode not in _OWN:
                 raise self.module.origin.error(
                     f"{i.opcode} '{i.name}': it is not supported in a scalar computation",
                     i.place,
@@ -210,40 +220,56 @@ class _Importer:
                 )
         return self._run(computation, arguments, is_mapped=True)
 
+    def shapes(self, computation: Computation) -> dict[str, Shape]:
+        """The shapes of a computation's instructions, checked by an import of their own if there was none yet."""
+        if computation.name not in self.checked:
+            with self._separate(computation.name):
+                arguments = [_argument(self, p) for p in computation.parameters]
+                self._run(computation, arguments, is_mapped=False)
+        return self.checked[computation.name]
+
+    def check_unused(self) -> None:
+        """Check computations that have not been imported, those of supported opcodes and types."""
+        for computation in self.module.computations.values():
+            if computation.name not in self.checked and not any(_foreign([computation])):
+                self.shapes(computation)
+
+    @contextmanager
+    def _separate(self, name: str, is_inside: bool = False) -> Iterator[Graph]:
+        """Build into another graph meanwhile."""
+        outer = self.graph, self._scalars, self.is_inside
+        self.graph, self._scalars, self.is_inside = Graph(name), {}, is_inside or self.is_inside
+        try:
+            yield self.graph
+        finally:
+            self.graph, self._scalars, self.is_inside = outer
+
     def subgraph(
         self, computation: Computation, arguments: Sequence[Any], number: int = 0
     ) -> Graph:
         """A computation as a graph whose inputs have the types of all arguments, of which it uses `number`."""
-        outer = self.graph, self._scalars, self.is_inside
-        self.graph, self._scalars, self.is_inside = Graph(computation.name), {}, True
-        try:
-            inputs = [self.graph.make_input(x.details, x.name) for x in flattened(tuple(arguments))]
+        with self._separate(computation.name, is_inside=True) as graph:
+            inputs = [graph.make_input(x.details, x.name) for x in flattened(tuple(arguments))]
             inner = restored(tuple(arguments), inputs)
             for name, tensor in _results(computation, self.inline(computation, [inner[number]])):
-                self.graph.make_output(tensor, name)
-            _tidy(self.graph)
-            self.graph.sort()
-            return self.graph
-        finally:
-            self.graph, self._scalars, self.is_inside = outer
+                graph.make_output(tensor, name)
+            _tidy(graph)
+            graph.sort()
+            return graph
 
     def scalar_graph(self, computation: Computation) -> Graph:
         """A scalar computation as a separate graph."""
-        outer = self.graph, self._scalars
-        self.graph, self._scalars = Graph(computation.name), {}
-        try:
+        with self._separate(computation.name) as graph:
             arguments = [_argument(self, p) for p in computation.parameters]
             for name, tensor in _results(computation, self.inline_mapped(computation, arguments)):
-                self.graph.make_output(tensor, name)
-            _tidy(self.graph)
-            return self.graph
-        finally:
-            self.graph, self._scalars = outer
+                graph.make_output(tensor, name)
+            _tidy(graph)
+            return graph
 
     def raise_collected(self) -> None:
         """Raise the errors collected."""
         if self.elided:
-            names = ", ".join(f"'{name}'" for name in self.elided)
+            names = ", ".join(f"'{name}'" for name in dict.fromkeys(self.elided))
             raise UserError(
                 f"{self.module.origin.label}: the text leaves out the elements of these constants: "
                 f"{names}; give arrays for them with constants="
@@ -261,51 +287,94 @@ class _Importer:
                 else f"more than {MOST_INLINED} instructions after inlining"
             )
             raise UserError(f"{self.module.origin.label}: a module must not have {what}")
-        shapes = self._shapes.get(computation.name)
-        if shapes is None:
-            shapes = {i.name: i.shape for i in computation.instructions if i.shape is not None}
-            self._shapes[computation.name] = shapes
+        known = self.checked.get(computation.name)
+        shapes: dict[str, Shape] = {} if known is None else known
         values: dict[str, Any] = {}
         for instruction in computation.instructions:
-            if instruction.opcode == "parameter":
-                values[instruction.name] = arguments[instruction.number]
-            elif instruction.literal is not None:
-                values[instruction.name] = self._constant(instruction)
-            else:
-                operands = [_operand(values, o.name, o.path) for o in instruction.operands]
-                step = Step(self, instruction, operands, shapes, is_mapped)
-                value = values[instruction.name] = self._import(step)
-                if self.depth == 1 and isinstance(value, GraphTensor):
-                    self.named[instruction.name] = value.name
+            value = self._value(instruction, values, arguments, shapes, is_mapped, known is None)
+            values[instruction.name] = value
+            if known is None:
+                shapes[instruction.name] = self._checked(instruction, value)
+            if self.depth == 1 and isinstance(value, GraphTensor):
+                self.named[instruction.name] = value.name
+        if known is None:
+            self._check_signature(computation, shapes)
+            self.checked[computation.name] = shapes
         self.depth -= 1
         return values[computation.root]
 
-    def _import(self, step: Step) -> Any:
-        instruction = step.instruction
+    def _value(
+        self,
+        instruction: Instruction,
+        values: dict[str, Any],
+        arguments: Sequence[Any],
+        shapes: dict[str, Shape],
+        is_mapped: bool,
+        is_first: bool,
+    ) -> Any:
+        if instruction.opcode == "parameter":
+            return arguments[instruction.number]
+        if instruction.literal is not None:
+            return self._constant(instruction)
         try:
-            value = HANDLERS[instruction.opcode](step)
-            if not step.is_mapped and isinstance(value, GraphTensor):
-                self._check(instruction, value)
-            return value
+            operands = [
+                _operand(o, values[o.name], shapes[o.name] if is_first else None)
+                for o in instruction.operands
+            ]
+            step = Step(self, instruction, operands, shapes, is_mapped)
+            handlers = MAPPED if is_mapped else HANDLERS
+            return handlers[instruction.opcode](step)
         except UnsupportedError as error:
-            # Continue, to report everything unsupported at once.
-            self.unsupported.append(str(error))
-            return self._placeholder(step.shape)
+            failure = self._placed(instruction, error)
+            if instruction.shape is None:
+                raise failure from error
+            self.unsupported.append(str(failure))  # continue, to report all at once
+            return self._placeholder(instruction.shape)
         except GraphcError as error:
-            if str(error).startswith(self.module.origin.label) or isinstance(error, InternalError):
-                raise
-            raise step.fail(str(error)) from error
+            raise self._placed(instruction, error) from error
 
-    def _check(self, instruction: Instruction, value: GraphTensor) -> None:
-        shape = instruction.shape
-        assert shape is not None
-        details = value.details
-        check_size(f"{instruction.opcode} '{instruction.name}'", details.dtype, details.plain_dims)
-        if details.plain_dims != shape.dims or details.dtype != DTYPES[shape.type]:
-            raise InternalError(
-                f"{instruction.opcode} '{instruction.name}' was imported as {details}, "
-                f"but is {shape.logical()}"
+    def _placed(self, instruction: Instruction, error: GraphcError) -> GraphcError:
+        """The error with the instruction's name and its line in front."""
+        text = str(error)
+        if text.startswith(self.module.origin.label) or isinstance(error, InternalError):
+            return error
+        who = f"{instruction.opcode} '{instruction.name}': "
+        message = who + _WHO.sub("", text, count=1)
+        return self.module.origin.error(message, instruction.place, type(error))
+
+    def _checked(self, instruction: Instruction, value: Any) -> Shape:
+        """The written shape, which must be that of the value; the latter where none is written."""
+        written = instruction.shape
+        if written is not None and fits(written, value):
+            return written
+        found = shape_of(value)
+        if written is None:
+            return found
+        message = f"its shape must be {found.logical()}, got {written.logical()}"
+        raise self._placed(instruction, UserError(message))
+
+    def _check_signature(self, computation: Computation, shapes: dict[str, Shape]) -> None:
+        """The written parameters and result are those of the body."""
+        if computation.signature is None:
+            return
+        written, result = computation.signature
+        given = [shapes[p.name] for p in computation.parameters]
+        who = f"computation '{computation.name}'"
+        if len(written) != len(given):
+            raise self.module.origin.error(
+                f"{who} must have the {len(written)} parameters of its signature, got {len(given)}",
+                computation.place,
             )
+        rows = [
+            (f"parameter {i}", w, g)
+            for i, ((_, w), g) in enumerate(zip(written, given, strict=True))
+        ]
+        for what, wanted, got in [*rows, ("its result", result, shapes[computation.root])]:
+            if not wanted.matches(got):
+                raise self.module.origin.error(
+                    f"{who}: {what} must be {wanted.logical()} as in its signature, got {got.logical()}",
+                    computation.place,
+                )
 
     def _placeholder(self, shape: Shape) -> Any:
         if shape.is_tuple:
@@ -352,8 +421,19 @@ class _Importer:
         return self._scalars[key]
 
 
-def _operand(values: Mapping[str, Any], name: str, path: tuple[int, ...]) -> Any:
-    value = values[name]
+def _operand(operand: Operand, value: Any, shape: Shape | None) -> Any:
+    """The operand: an element of a value, or the value itself where there is no path.
+
+    The written shape is checked where the shape of the value is given.
+    """
+    name, path, written = operand
     for index in path:
+        if not isinstance(value, tuple) or not 0 <= index < len(value):
+            raise UserError(f"'{name}' of shape {shape_of(value).logical()} has no element {index}")
         value = value[index]
+    if written is None or shape is None or (written is shape and not path):
+        return value
+    if not fits(written, value):
+        found = shape_of(value).logical()
+        raise UserError(f"operand '{name}' is {found}, written as {written.logical()}")
     return value

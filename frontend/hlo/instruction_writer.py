@@ -10,9 +10,9 @@ import numpy as np
 
 from ...base.dtypes import DType
 from ...graph_ir.ir.graph import Graph, GraphTensor, Op
+from .known import Known
 from .literal_text import write_literal
 from .opcodes import OPCODES
-from .scope import Known
 from .shapes import HLO_NAMES
 
 _NAME = re.compile(r"[^A-Za-z0-9_.-]")

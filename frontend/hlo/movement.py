@@ -1,4 +1,4 @@
-"""Opcodes that move elements: broadcast, reshape, transpose, slice, concatenate, pad, reverse, iota, bitcast."""
+"""Opcodes that move elements: broadcast, reshape, transpose, slice, concatenate, pad, reverse, iota."""
 
 from __future__ import annotations
 
@@ -6,83 +6,99 @@ import numpy as np
 
 from ...base.dtypes import BOOL
 from ...graph_ir.ir.graph import GraphTensor
-from .literals import MOST_ELEMENTS
+from ..correspondence.compositions import movement
+from ..correspondence.values import MUST_BE_GIVEN
 from .scope import Handler, Step
 from .syntax import PadRange
 
 
 def _broadcast(step: Step) -> GraphTensor:
-    x = step.tensor(0)
-    if step.is_mapped:
-        return x
-    axes: tuple[int, ...] = step.attribute("dimensions", ())
-    out = step.shape.dims
-    order = sorted(range(len(axes)), key=lambda i: axes[i])
-    dims = [1] * len(out)
+    (x,), out = step.tensors(1), step.shape
+    sizes = x.details.plain_dims
+    axes = step.axes("dimensions", out.rank, *(() if sizes else ((),)))
+    if len(axes) != len(sizes) or any(out.dims[a] != d for a, d in zip(axes, sizes, strict=True)):
+        raise step.rule(
+            f"dimensions must map every axis of {step.shown(x)} to one of {out.logical()} of its size",
+            f"{{{','.join(map(str, axes))}}}",
+        )
     if not axes:
-        return step.broadcast(x, out)
-    for axis in axes:
-        dims[axis] = out[axis]
-    moved = step.transposed(x, order)
-    if len(axes) == len(out) or axes != tuple(range(len(out) - len(axes), len(out))):
-        moved = step.reshaped(moved, dims)
-    return step.broadcast(moved, out)
+        return step.broadcast(x, out.dims)
+    moved = step.transposed(x, sorted(range(len(axes)), key=lambda i: axes[i]))
+    if len(axes) == out.rank or axes != tuple(range(out.rank - len(axes), out.rank)):
+        moved = step.reshaped(moved, [d if i in axes else 1 for i, d in enumerate(out.dims)])
+    return step.broadcast(moved, out.dims)
 
 
 def _reshape(step: Step) -> GraphTensor:
-    return step.tensor(0) if step.is_mapped else step.reshaped(step.tensor(0), step.shape.dims)
+    (x,) = step.tensors(1)
+    if x.details.elements != step.shape.size:
+        raise step.fail(f"{step.shown(x)} and {step.shape.logical()} must have as many elements")
+    return step.reshaped(x, step.shape.dims)
+
+
+def _dynamic_reshape(step: Step) -> GraphTensor:
+    """A reshape to sizes given as operands: known ones."""
+    x, *sizes = step.tensors()
+    known = [step.known(size) for size in sizes]
+    if any(size is None for size in known):
+        raise step.unsupported("sizes that depend on the model's inputs")
+    return step.make("reshape", x, shape=tuple(int(size) for size in known if size is not None))
 
 
 def _transpose(step: Step) -> GraphTensor:
-    x = step.tensor(0)
-    return x if step.is_mapped else step.transposed(x, step.attribute("dimensions"))
+    (x,) = step.tensors(1)
+    perm = step.axes("dimensions", x.details.rank)
+    if len(perm) != x.details.rank:
+        raise step.rule(
+            f"dimensions must name each of the {x.details.rank} axes once", str(len(perm))
+        )
+    return step.transposed(x, perm)
 
 
 def _slice(step: Step) -> GraphTensor:
-    x = step.tensor(0)
-    ranges = step.typed("slice", tuple)
-    if step.shape.dims == x.details.plain_dims:
-        return x
-    return step.make(
-        "slice",
-        x,
-        starts=tuple(
-            r.start if size else 0 for r, size in zip(ranges, step.shape.dims, strict=True)
-        ),
-        steps=tuple(r.stride for r in ranges),
-        sizes=step.shape.dims,
-    )
+    (x,) = step.tensors(1)
+    dims, ranges = x.details.plain_dims, step.attribute("slice")
+    if len(ranges) != len(dims):
+        raise step.rule(f"slice must have {len(dims)} ranges", str(len(ranges)))
+    for axis, (start, limit, stride) in enumerate(ranges):
+        if not 0 <= start <= limit <= dims[axis] or stride < 1:
+            raise step.rule(
+                f"the range of axis {axis} must lie in its {dims[axis]} elements",
+                f"[{start}:{limit}:{stride}]",
+            )
+    return movement.slice_ranges(step, x, [range(*entry) for entry in ranges])
 
 
 def _concatenate(step: Step) -> GraphTensor:
     tensors = step.tensors()
-    if len(tensors) == 1:
-        return tensors[0]
-    return step.make("concat", *tensors, axis=step.attribute("dimensions")[0])
+    axis = step.one_axis("dimensions", step.tensor(0).details.rank)
+    return tensors[0] if len(tensors) == 1 else step.make("concat", *tensors, axis=axis)
 
 
 def _reverse(step: Step) -> GraphTensor:
-    return reverse(step, step.tensor(0), step.attribute("dimensions"))
+    (x,) = step.tensors(1)
+    return reverse(step, x, step.axes("dimensions", x.details.rank))
 
 
 def reverse(step: Step, x: GraphTensor, axes: tuple[int, ...]) -> GraphTensor:
-    """X reversed along some axes."""
+    """X reversed along some axes, in one slice."""
     dims = x.details.plain_dims
-    turned = [axis for axis in axes if dims[axis] > 1]
-    if not turned or not x.details.elements:
-        return x
-    return step.make(
-        "slice",
-        x,
-        starts=tuple(size - 1 if axis in turned else 0 for axis, size in enumerate(dims)),
-        steps=tuple(-1 if axis in turned else 1 for axis in range(len(dims))),
-        sizes=dims,
+    return movement.slice_ranges(
+        step, x, [range(d)[:: -1 if axis in axes and d > 1 else 1] for axis, d in enumerate(dims)]
     )
 
 
 def _pad(step: Step) -> GraphTensor:
-    x, value = step.tensors()
-    return pad(step, x, value, step.typed("padding", tuple))
+    x, value = step.tensors(2)
+    ranges: tuple[PadRange, ...] = step.attribute("padding")
+    if len(ranges) != x.details.rank or any(p.interior < 0 for p in ranges):
+        given = "x".join("_".join(map(str, p)) for p in ranges)
+        raise step.rule(f"padding must be for {x.details.rank} axes, inside not negative", given)
+    if value.details.rank or value.details.dtype != x.details.dtype:
+        raise step.rule(
+            f"its value must be a scalar of the type of {step.shown(x)}", step.shown(value)
+        )
+    return pad(step, x, value, ranges)
 
 
 def pad(
@@ -124,45 +140,28 @@ def _spread(step: Step, x: GraphTensor, axis: int, gap: int, value: float) -> Gr
     wide = _edges(step, cells, (0,) * len(after), tuple(after), value)
     size = dims[axis] * (gap + 1)
     flat = step.reshaped(wide, (*dims[:axis], size, *dims[axis + 1 :]))
-    return step.strided(flat, axis, 0, 1, size - gap)
+    return step.sliced(flat, axis, 0, size - gap)
 
 
 def _iota(step: Step) -> GraphTensor:
+    step.count(0)
     dims = step.shape.dims
-    axis = step.attribute("iota_dimension", 0)
-    if dims[axis] > MOST_ELEMENTS:
-        raise step.fail(f"an axis must not exceed {MOST_ELEMENTS} positions, got {dims[axis]}")
-    shape = [1] * len(dims)
-    shape[axis] = dims[axis]
+    axis = step.attribute("iota_dimension", 0 if len(dims) == 1 else MUST_BE_GIVEN)
+    if not 0 <= axis < len(dims):
+        raise step.rule(f"iota_dimension must be an axis of {step.shape.logical()}", str(axis))
+    step.check_array((dims[axis],))
+    shape = [d if i == axis else 1 for i, d in enumerate(dims)]
     return step.broadcast(step.constant(np.arange(dims[axis]).reshape(shape), step.dtype), dims)
 
 
-def _bitcast(step: Step) -> GraphTensor:
-    """Reinterpret the physical buffer: permute axes to memory order, reshape, and permute back."""
-    x = step.tensor(0)
-    if x.details.dtype != step.dtype:
-        if BOOL in (x.details.dtype, step.dtype) or x.details.dtype.bits != step.dtype.bits:
-            raise step.unsupported(f"reading {x.details.dtype} as {step.shape.type}")
-        x = step.make("bitcast", x, dtype=step.dtype.name)
-    if step.is_mapped:
-        return x
-    source = step.operand_shape(0)
-    memory = step.transposed(x, source.minor_to_major[::-1])
-    order = step.shape.minor_to_major[::-1]
-    flat = step.reshaped(memory, [step.shape.dims[axis] for axis in order])
-    return step.transposed(flat, [order.index(axis) for axis in range(len(order))])
-
-
-MOVEMENT: dict[str, Handler] = {
+HANDLERS: dict[str, Handler] = {
     "broadcast": _broadcast,
     "reshape": _reshape,
-    "dynamic-reshape": _reshape,
+    "dynamic-reshape": _dynamic_reshape,
     "transpose": _transpose,
     "slice": _slice,
     "concatenate": _concatenate,
     "reverse": _reverse,
     "pad": _pad,
     "iota": _iota,
-    "bitcast": _bitcast,
 }
-"""Opcode to handler."""

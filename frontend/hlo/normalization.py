@@ -7,16 +7,29 @@ from typing import Any
 
 from ...graph_ir.ir.graph import GraphTensor
 from .scope import Handler, Step
+from .shapes import HLO_NAMES, Shape
+from .values import fits
 
 
 class _Features:
     """The operand of a batch norm and its feature axis."""
 
-    def __init__(self, step: Step) -> None:
+    def __init__(self, step: Step, *wanted: str) -> None:
+        """Check operands against the shape of x, or that of one value per feature: `wanted` are "x" and "feature"."""
         self.step = step
-        self.x = step.tensor(0)
-        self.axis = step.typed("feature_index", int)
-        dims = self.x.details.plain_dims
+        self.x, *others = step.tensors(len(wanted) + 1)
+        self.axis: int = step.attribute("feature_index")
+        dims, type_ = self.x.details.plain_dims, HLO_NAMES[self.x.details.dtype]
+        if not 0 <= self.axis < len(dims):
+            raise step.rule(
+                f"feature_index must be an axis of {step.shown(self.x)}", str(self.axis)
+            )
+        shapes = {"x": Shape(type_, dims), "feature": Shape(type_, (dims[self.axis],))}
+        for index, (word, other) in enumerate(zip(wanted, others, strict=True), 1):
+            if not fits(shapes[word], other):
+                raise step.rule(
+                    f"operand {index} must be {shapes[word].logical()}", step.shown(other)
+                )
         self.others = tuple(i for i in range(len(dims)) if i != self.axis)
         self.shape = tuple(size if i == self.axis else 1 for i, size in enumerate(dims))
         self.count = math.prod(dims[i] for i in self.others)
@@ -39,7 +52,7 @@ class _Features:
 
     def inverse_deviation(self, variance: GraphTensor) -> GraphTensor:
         """1 / sqrt(variance + epsilon)."""
-        epsilon = self.scalar(self.step.typed("epsilon", float))
+        epsilon = self.scalar(self.step.attribute("epsilon"))
         return self.step.make("rsqrt", self.step.make("add", variance, epsilon))
 
     def normal(
@@ -53,13 +66,13 @@ class _Features:
 
 
 def _inference(step: Step) -> GraphTensor:
-    scale, offset, mean, variance = step.tensors()[1:]
-    return _Features(step).normal(scale, offset, mean, variance)
+    features = _Features(step, *["feature"] * 4)
+    return features.normal(*step.tensors()[1:])
 
 
 def _training(step: Step) -> Any:
     """(y, mean, biased variance)."""
-    features = _Features(step)
+    features = _Features(step, "feature", "feature")
     mean = features.mean(features.x)
     centred = step.make("sub", features.x, features.wide(mean))
     variance = features.mean(step.make("mul", centred, centred))
@@ -69,7 +82,7 @@ def _training(step: Step) -> Any:
 
 def _gradient(step: Step) -> Any:
     """(gradient of x, of scale, of offset)."""
-    features = _Features(step)
+    features = _Features(step, "feature", "feature", "feature", "x")
     scale, mean, variance, dy = step.tensors()[1:]
     inverse = features.inverse_deviation(variance)
     centred = step.make("sub", features.x, features.wide(mean))
@@ -85,9 +98,8 @@ def _gradient(step: Step) -> Any:
     return dx, step.make("mul", product, inverse), d_offset
 
 
-NORMALIZATION: dict[str, Handler] = {
+HANDLERS: dict[str, Handler] = {
     "batch-norm-inference": _inference,
     "batch-norm-training": _training,
     "batch-norm-grad": _gradient,
 }
-"""Opcode to handler."""

@@ -1,37 +1,33 @@
-"""Which function imports which opcode."""
+"""Which function imports which opcode: the rows of the table, and functions by family."""
 
 from __future__ import annotations
 
-from .bits import BITS
-from .contraction import CONTRACTION
-from .control import CONTROL
-from .convolution import CONVOLUTION
-from .elementwise import ELEMENTWISE
-from .indexing import INDEXING
-from .movement import MOVEMENT
-from .normalization import NORMALIZATION
-from .random_bits import RANDOM
-from .reduction import REDUCTION
-from .scattering import SCATTER
+from ..correspondence.gathering import op_table
+from ..correspondence.tables import TABLE
+from . import (  # noqa: F401
+    bits,
+    contraction,
+    control,
+    convolution,
+    elementwise,
+    indexing,
+    movement,
+    normalization,
+    random_bits,
+    reduction,
+    scattering,
+    sorting,
+)
+from .opcodes import ELEMENTWISE
 from .scope import Handler
 
-HANDLERS: dict[str, Handler] = {
-    **ELEMENTWISE,
-    **MOVEMENT,
-    **CONTRACTION,
-    **CONVOLUTION,
-    **REDUCTION,
-    **INDEXING,
-    **SCATTER,
-    **BITS,
-    **RANDOM,
-    **NORMALIZATION,
-    **CONTROL,
-}
+HANDLERS: dict[str, Handler] = op_table(TABLE, "hlo", globals())[0]
 """Opcode to handler; parameter and constant are the importer's own."""
 
-MAPPABLE = frozenset(
-    (*ELEMENTWISE, *BITS, "broadcast", "reshape", "transpose", "bitcast", "tuple",
-     "get-tuple-element", "call", "fusion", "copy", "opt-barrier")
-)  # fmt: skip
-"""Opcodes a scalar computation may hold when it is applied to every element of arrays."""
+MAPPED: dict[str, Handler] = {
+    **{name: HANDLERS[name] for name in (*ELEMENTWISE, *elementwise.HANDLERS, *bits.HANDLERS)},
+    **control.MAPPED,
+    **dict.fromkeys(("broadcast", "reshape", "transpose"), lambda step: step.tensor(0)),
+    "bitcast": bits.same_width,
+}
+"""Opcodes a scalar computation may hold when it is applied to every element of arrays; they do not see their sizes."""

@@ -1,9 +1,9 @@
-"""Which opcode is which op, from the table of all formats: those that need no more than their operands."""
+"""Which opcode is which op, from the table of all formats."""
 
 from __future__ import annotations
 
 from ..correspondence.row import Op
-from ..correspondence.tables import TABLE
+from ..correspondence.tables import TABLE, activation, elementwise
 
 _CELLS = [
     (row.name, spelling)
@@ -13,10 +13,18 @@ _CELLS = [
 ]
 
 OPS = {s.types[0]: name for name, s in _CELLS if not s.attributes}
-"""Opcode to op."""
+"""Opcode to op, of those that need no more than their operands."""
 
 OPCODES = {name: opcode for opcode, name in OPS.items()}
 """Op to opcode."""
 
 DIRECTIONS = {str(s.attributes[0].literal): name for name, s in _CELLS if s.types[0] == "compare"}
 """Direction of a `compare` to op."""
+
+ELEMENTWISE = {
+    opcode
+    for row in (*elementwise.ROWS, *activation.ROWS)
+    for spelling in row.spellings("hlo")
+    for opcode in spelling.types
+}
+"""Opcodes that the table has for functions of one element."""

@@ -14,7 +14,6 @@ from ..collector import collector_paused
 from .attributes import COMPUTATION_VALUED, parse_attribute, parse_raw, take_name, unescape
 from .lexer import MOST_NESTED, Lexer
 from .literals import parse_literal
-from .shape_check import check_shapes
 from .shape_parser import ShapeParser
 from .shapes import Shape
 from .syntax import Attribute, Called, Computation, Instruction, Literal, Module, Operand, Origin
@@ -26,15 +25,11 @@ _IMPLICIT_ENTRY = "entry"
 
 @collector_paused()
 def parse_hlo(text: str, label: str = "text") -> Module:
-    """Parse HLO text and check every shape; omitted shapes are filled in. `label` names the file in messages.
+    """Parse HLO text. `label` names the file in messages. Shapes are checked by the import, which also finds those that
+    the text leaves out.
 
-    UserError with label, line and column for any error in the text.
+    UserError with label, line and column for any error in the syntax.
     """
-    return check_shapes(parse_syntax(text, label))
-
-
-def parse_syntax(text: str, label: str = "text") -> Module:
-    """`parse_hlo` without the check of shapes: those the text leaves out stay None."""
     return _Parser(Lexer(Origin(text, label))).module()
 
 

@@ -12,9 +12,11 @@ from typing import Any
 
 from ...base.dtypes import U32, U64, DType
 from ...graph_ir.ir.graph import GraphTensor
+from ..correspondence.compositions.indexing import positions
 from .bits import bitcast, word
 from .scope import Handler, Step
-from .syntax import Word
+from .shapes import DTYPES
+from .values import fits
 
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _PARITY = 0x1BD11BDA
@@ -25,22 +27,25 @@ Words = Sequence[GraphTensor]
 
 def _rng_bit_generator(step: Step) -> Any:
     """(new state, bits); the state is u64[2], or the same as u32[4]."""
-    algorithm = step.attribute("algorithm")
-    name = algorithm.text if isinstance(algorithm, Word) else ""
+    (state,), shape = step.tensors(1), step.shape
+    dtype, dims = state.details.dtype, state.details.plain_dims
+    out = shape.elements[-1] if shape.is_tuple else shape
+    if shape.is_tuple and (len(shape.elements) != 2 or not fits(shape.elements[0], state)):
+        raise step.rule(f"its result must be ({step.shown(state)}, bits)", shape.logical())
+    if out.type[0] not in "su":
+        raise step.rule("its bits must be integers", out.logical())
+    name = step.word("algorithm")
     if name != "rng_three_fry":
         raise step.unsupported(f"algorithm {name or 'of no name'}")
-    state = step.tensor(0)
-    dtype, dims = state.details.dtype, state.details.plain_dims
     if (dtype, dims) not in ((U64, (2,)), (U32, (4,))):
         raise step.unsupported(f"a state {state.details}")
     pair = _joined(step, state) if dtype == U32 else state
-    key, counter = (step.reshaped(step.strided(pair, 0, i, 1, 1), ()) for i in range(2))
-    out = step.shape.elements[1] if step.shape.is_tuple else step.shape
-    bits, used = _three_fry_bits(step, key, counter, out.dims, step.element_type(out))
+    key, counter = (step.reshaped(step.sliced(pair, 0, i, 1), ()) for i in range(2))
+    bits, used = _three_fry_bits(step, key, counter, out.dims, DTYPES[out.type])
     new = step.make("concat", _one(step, key), _one(step, _plus(step, counter, used)), axis=0)
     if dtype == U32:
         new = step.make("concat", *(_one(step, w) for i in range(2) for w in _split(step, new, i)), axis=0)  # fmt: skip
-    return (new, bits) if step.shape.is_tuple else bits
+    return (new, bits) if shape.is_tuple else bits
 
 
 def _three_fry_bits(
@@ -60,8 +65,8 @@ def _three_fry_bits(
         joined = step.make("concat", *words, axis=axis + 1)
         size = half[axis] * 2
         whole = step.reshaped(joined, (*dims[:axis], size, *dims[axis + 1 :]))
-        bits = step.strided(whole, axis, 0, 1, dims[axis])
-    return bitcast(step, step.cast(bits, word(dtype)), dtype), math.prod(half)
+        bits = step.sliced(whole, axis, 0, dims[axis])
+    return bitcast(step, step.converted(bits, word(dtype)), dtype), math.prod(half)
 
 
 def _half(dims: tuple[int, ...]) -> tuple[tuple[int, ...], int]:
@@ -79,7 +84,7 @@ def _counters(step: Step, counter: GraphTensor, dims: tuple[int, ...]) -> GraphT
     for axis in range(len(dims)):
         if dims[axis] > 1:
             stride = step.constant(math.prod(dims[axis + 1 :]), U64)
-            steps = step.cast(step.positions(axis, len(dims), dims[axis]), U64)
+            steps = step.converted(positions(step, dims[axis], axis, len(dims)), U64)
             place = step.make("add", place, step.make("mul", steps, stride))
     return step.broadcast(place, dims)
 
@@ -109,27 +114,26 @@ def _plus(step: Step, x: GraphTensor, number: int) -> GraphTensor:
 def _words(step: Step, x: GraphTensor) -> Words:
     """The low and the high half of u64."""
     high = step.make("shr", x, step.constant(32, U64))
-    return step.cast(x, U32), step.cast(high, U32)
+    return step.converted(x, U32), step.converted(high, U32)
 
 
 def _wide(step: Step, low: GraphTensor, high: GraphTensor) -> GraphTensor:
-    upper = step.make("shl", step.cast(high, U64), step.constant(32, U64))
-    return step.make("or", step.cast(low, U64), upper)
+    upper = step.make("shl", step.converted(high, U64), step.constant(32, U64))
+    return step.make("or", step.converted(low, U64), upper)
 
 
 def _joined(step: Step, state: GraphTensor) -> GraphTensor:
     """u32[4] as u64[2]."""
-    low, high = (step.strided(state, 0, i, 2, 2) for i in range(2))
+    low, high = (step.sliced(state, 0, i, 2, 2) for i in range(2))
     return _wide(step, low, high)
 
 
 def _split(step: Step, pair: GraphTensor, index: int) -> Words:
-    return _words(step, step.reshaped(step.strided(pair, 0, index, 1, 1), ()))
+    return _words(step, step.reshaped(step.sliced(pair, 0, index, 1), ()))
 
 
 def _one(step: Step, scalar: GraphTensor) -> GraphTensor:
     return step.reshaped(scalar, (1,))
 
 
-RANDOM: dict[str, Handler] = {"rng-bit-generator": _rng_bit_generator}
-"""Opcode to handler."""
+HANDLERS: dict[str, Handler] = {"rng-bit-generator": _rng_bit_generator}

@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ...base.dtypes import S32
 from ...graph_ir.ir.graph import GraphTensor
 from .bodies import is_arg_extreme, single_opcode
 from .elementwise import LOGICAL, combine
 from .movement import pad
 from .scope import Handler, Step
-from .syntax import PadRange, WindowDimension
+from .syntax import Computation, PadRange, WindowDimension
+from .windows import Windows, has_gaps, positions_of, windows_of
 
 _REDUCTIONS = {
     "add": ("reduce_sum", 0),
@@ -30,25 +31,64 @@ _MOST_POOLED = 128  # elements of a window; larger ones share the work of their 
 _LOGICAL = {"and": ("reduce_all", True), "or": ("reduce_any", False)}
 
 
+@dataclass(frozen=True)
+class _Body:
+    """What combines the elements of arrays, from the initial values on."""
+
+    step: Step
+    computation: Computation
+    arrays: list[GraphTensor]
+    initial: list[GraphTensor]
+    gives_tuple: bool
+
+    def __call__(
+        self, left: Sequence[GraphTensor], right: Sequence[GraphTensor]
+    ) -> list[GraphTensor]:
+        """The body on two lists of arrays."""
+        result = self.step.owner.inline_mapped(self.computation, [*left, *right])
+        results = result if isinstance(result, tuple) else (result,)
+        shape = np.broadcast_shapes(*(x.details.plain_dims for x in (*left, *right)))
+        return [self.step.broadcast(y, shape) for y in results]
+
+    def finished(self, results: Sequence[GraphTensor]) -> Any:
+        """The value of the instruction."""
+        return tuple(results) if self.gives_tuple else results[0]
+
+
+def _body(step: Step) -> _Body:
+    step.count(2, -1)
+    count, tensors = len(step.operands) // 2, step.tensors()
+    if len(tensors) % 2:
+        raise step.rule("it must have an initial value for each array", str(len(tensors)))
+    arrays, initial = tensors[:count], tensors[count:]
+    step.alike(arrays)
+    if any(x.details.rank for x in initial):
+        raise step.rule("initial values must be scalars", step.shown(*initial))
+    computation = step.computation("to_apply")
+    parameters = [p.shape for p in computation.parameters]
+    if len(parameters) != 2 * count or any(p is None or p.dims or p.is_tuple for p in parameters):
+        raise step.rule(f"to_apply must take {2 * count} scalars", str(len(parameters)))
+    result = step.result(computation)
+    results = result.elements if result.is_tuple else (result,)
+    if len(results) != count or any(shape.dims or shape.is_tuple for shape in results):
+        raise step.rule(f"to_apply must give {count} scalars", result.logical())
+    return _Body(step, computation, arrays, initial, result.is_tuple)
+
+
 def _reduce(step: Step) -> Any:
-    count = len(step.operands) // 2
-    arrays, initial = step.tensors()[:count], step.tensors()[count:]
-    axes: tuple[int, ...] = step.attribute("dimensions", ())
-    if count == 1:
-        known = _known_reduction(step, arrays[0], initial[0], axes)
+    body = _body(step)
+    axes = step.axes("dimensions", body.arrays[0].details.rank)
+    if len(body.arrays) == 1 and not body.gives_tuple:
+        known = _known_reduction(body, axes)
         if known is not None:
             return known
-    if count == 2:
-        extreme = _arg_extreme(step, arrays, initial, axes)
-        if extreme is not None:
-            return extreme
-    return _tree(step, arrays, initial, axes)
+    extreme = _arg_extreme(body, axes) if len(body.arrays) == 2 else None
+    return _tree(body, axes) if extreme is None else extreme
 
 
-def _known_reduction(
-    step: Step, x: GraphTensor, initial: GraphTensor, axes: tuple[int, ...]
-) -> GraphTensor | None:
-    opcode = single_opcode(step.computation("to_apply"))
+def _known_reduction(body: _Body, axes: tuple[int, ...]) -> GraphTensor | None:
+    step, (x,), (initial,) = body.step, body.arrays, body.initial
+    opcode = single_opcode(body.computation)
     is_bool = x.details.dtype.kind == "bool"
     if is_bool:
         opcode = LOGICAL.get(opcode, opcode)
@@ -72,162 +112,122 @@ def _is(step: Step, tensor: GraphTensor, wanted: float) -> bool:
     return bool(value == wanted)
 
 
-def _arg_extreme(
-    step: Step,
-    arrays: list[GraphTensor],
-    initial: list[GraphTensor],
-    axes: tuple[int, ...],
-) -> tuple[GraphTensor, GraphTensor] | None:
+def _arg_extreme(body: _Body, axes: tuple[int, ...]) -> tuple[GraphTensor, GraphTensor] | None:
     """The body of argmax or argmin over positions: a search the Graph IR has an op for."""
-    word = is_arg_extreme(step.computation("to_apply"))
-    x, index = arrays
+    word = is_arg_extreme(body.computation)
+    step, (x, index), initial = body.step, body.arrays, body.initial
     if not word or len(axes) != 1 or not x.details.plain_dims[axes[0]]:
         return None
     worst = -math.inf if word == "max" else math.inf
-    positions = step.known(index)
-    if positions is None or not _is(step, initial[0], worst) or not _is(step, initial[1], 0):
+    known = step.known(index)
+    if known is None or not _is(step, initial[0], worst) or not _is(step, initial[1], 0):
         return None
     (axis,) = axes
-    shape = [1] * positions.ndim
-    shape[axis] = -1
-    if not np.array_equal(
-        positions, np.broadcast_to(np.arange(positions.shape[axis]).reshape(shape), positions.shape)
-    ):
+    counted = np.arange(known.shape[axis]).reshape(
+        [-1 if i == axis else 1 for i in range(known.ndim)]
+    )
+    if not np.array_equal(known, np.broadcast_to(counted, known.shape)):
         return None
     value = step.make(f"reduce_{word}", x, axes=axes, keep_dims=False)
     place = step.make(f"arg_{word}", x, axis=axis, keep_dims=False)
-    return value, step.cast(place, index.details.dtype)
+    return value, step.converted(place, index.details.dtype)
 
 
-def _apply(
-    step: Step, left: Sequence[GraphTensor], right: Sequence[GraphTensor]
-) -> list[GraphTensor]:
-    """The body on two lists of arrays."""
-    body = step.computation("to_apply")
-    result = step.owner.inline_mapped(body, [*left, *right])
-    results = list(result) if isinstance(result, tuple) else [result]
-    shape = np.broadcast_shapes(*(x.details.plain_dims for x in (*left, *right)))
-    return [step.broadcast(y, shape) for y in results]
-
-
-def _tree(
-    step: Step,
-    arrays: Sequence[GraphTensor],
-    initial: Sequence[GraphTensor],
-    axes: tuple[int, ...],
-) -> Any:
-    dims = arrays[0].details.plain_dims
+def _tree(body: _Body, axes: tuple[int, ...]) -> Any:
+    step, dims = body.step, body.arrays[0].details.plain_dims
     kept = [axis for axis in range(len(dims)) if axis not in axes]
     outer = tuple(dims[axis] for axis in kept)
     size = math.prod(dims[axis] for axis in axes)
-    parts = [
-        step.reshaped(step.transposed(x, (*kept, *sorted(axes))), (*outer, size)) for x in arrays
-    ]
+    order = (*kept, *sorted(axes))
+    parts = [step.reshaped(step.transposed(x, order), (*outer, size)) for x in body.arrays]
     last = len(outer)
     while size > 1:
         half = size // 2
-        merged = _apply(
-            step,
-            [step.strided(x, last, 0, 2, half) for x in parts],
-            [step.strided(x, last, 1, 2, half) for x in parts],
-        )
+        left, right = ([step.sliced(x, last, first, half, 2) for x in parts] for first in (0, 1))
+        merged = body(left, right)
         if size % 2:
             merged = [
-                step.make("concat", y, step.strided(x, last, size - 1, 1, 1), axis=last)
+                step.make("concat", y, step.sliced(x, last, size - 1, 1), axis=last)
                 for x, y in zip(parts, merged, strict=True)
             ]
         parts, size = merged, half + size % 2
     if not size:
-        results = [step.broadcast(x, outer) for x in initial]
-    else:
-        results = _apply(step, initial, [step.reshaped(x, outer) for x in parts])
-    return tuple(results) if step.shape.is_tuple else results[0]
+        return body.finished([step.broadcast(x, outer) for x in body.initial])
+    return body.finished(body(body.initial, [step.reshaped(x, outer) for x in parts]))
 
 
 def _reduce_window(step: Step) -> Any:
     """Small windows of known bodies as pools, all others axis by axis, put together from powers of two."""
-    count = len(step.operands) // 2
-    arrays, initial = step.tensors()[:count], step.tensors()[count:]
-    windows: tuple[WindowDimension, ...] = step.typed("window", tuple)
-    pooled = _pooled(step, arrays[0], initial[0], windows) if count == 1 else None
+    body = _body(step)
+    dims = body.arrays[0].details.plain_dims
+    windows = windows_of(step, len(dims))
+    sizes = positions_of(dims, windows)
+    if 0 in sizes:
+        return body.finished([step.broadcast(i, sizes) for i in body.initial])
+    pooled = _pooled(body, windows) if len(body.arrays) == 1 and not body.gives_tuple else None
     if pooled is not None:
         return pooled
     edges = tuple(PadRange(w.low, w.high, w.base_dilation - 1) for w in windows)
-    parts = [pad(step, x, i, edges) for x, i in zip(arrays, initial, strict=True)]
-    elements = step.shape.elements if step.shape.is_tuple else (step.shape,)
-    sizes = elements[0].dims
-    if 0 in sizes:
-        results = [step.broadcast(i, sizes) for i in initial]
-    else:
-        for axis, window in enumerate(windows):
-            parts = _windowed(step, parts, axis, window, sizes[axis])
-        results = _apply(step, initial, parts)
-    return tuple(results) if step.shape.is_tuple else results[0]
+    pairs = zip(body.arrays, body.initial, strict=True)
+    parts = [pad(step, x, i, edges) for x, i in pairs]
+    for axis, window in enumerate(windows):
+        parts = _windowed(body, parts, axis, window, sizes[axis])
+    return body.finished(body(body.initial, parts))
 
 
-def _pooled(
-    step: Step, x: GraphTensor, initial: GraphTensor, windows: Sequence[WindowDimension]
-) -> GraphTensor | None:
-    opcode = single_opcode(step.computation("to_apply"))
+def _pooled(body: _Body, windows: Windows) -> GraphTensor | None:
+    step, (x,), (initial,) = body.step, body.arrays, body.initial
+    opcode = single_opcode(body.computation)
     op_name = _POOLS.get(opcode)
-    has_gaps = any(w.base_dilation > 1 or min(w.low, w.high) < 0 for w in windows)
-    size = math.prod(w.size for w in windows)
-    empty = not windows or not x.details.elements or not step.shape.size
-    if not op_name or x.details.dtype.kind == "bool" or has_gaps or empty or size > _MOST_POOLED:
+    is_bool, is_large = (
+        x.details.dtype.kind == "bool",
+        math.prod(w.size for w in windows) > _MOST_POOLED,
+    )
+    if (
+        not op_name
+        or is_bool
+        or has_gaps(windows)
+        or not windows
+        or not x.details.elements
+        or is_large
+    ):
         return None
     if not _is(step, initial, _REDUCTIONS[opcode][1]):
         return None
     first = next((i for i, w in enumerate(windows) if w != WindowDimension(1)), len(windows) - 1)
-    inner = windows[first:]
-    return step.make(
-        op_name,
-        x,
-        kernel=tuple(w.size for w in inner),
-        strides=tuple(w.stride for w in inner),
-        dilations=tuple(w.window_dilation for w in inner),
-        before=tuple(w.low for w in inner),
-        after=tuple(w.high for w in inner),
-    )
+    fields = {
+        "kernel": "size", "strides": "stride", "dilations": "window_dilation", "before": "low", "after": "high",
+    }  # fmt: skip
+    attrs = {
+        key: tuple(getattr(w, field) for w in windows[first:]) for key, field in fields.items()
+    }
+    return step.make(op_name, x, **attrs)
 
 
 def _windowed(
-    step: Step, parts: list[GraphTensor], axis: int, window: WindowDimension, size: int
+    body: _Body, parts: list[GraphTensor], axis: int, window: WindowDimension, size: int
 ) -> list[GraphTensor]:
     """`size` windows along an axis: runs of 1, 2, 4, ... elements, those that make up the window joined in order."""
     reach = (size - 1) * window.stride + 1  # places a window may start at
+    sliced = body.step.sliced
     result: list[GraphTensor] = []
     done, run = 0, 1
     powers = parts
     while True:
         if window.size & run:
-            piece = [_shifted(step, x, axis, done * window.window_dilation, reach) for x in powers]
-            result = _apply(step, result, piece) if result else piece
+            piece = [sliced(x, axis, done * window.window_dilation, reach) for x in powers]
+            result = body(result, piece) if result else piece
             done += run
         if 2 * run > window.size:
             break
         offset = run * window.window_dilation
         left = powers[0].details.plain_dims[axis] - offset
-        powers = _apply(
-            step,
-            [_shifted(step, x, axis, 0, left) for x in powers],
-            [_shifted(step, x, axis, offset, left) for x in powers],
+        powers = body(
+            [sliced(x, axis, 0, left) for x in powers],
+            [sliced(x, axis, offset, left) for x in powers],
         )
         run *= 2
-    return [step.strided(x, axis, 0, window.stride, size) for x in result]
+    return [sliced(x, axis, 0, size, window.stride) for x in result]
 
 
-def _shifted(step: Step, x: GraphTensor, axis: int, start: int, size: int) -> GraphTensor:
-    return step.strided(x, axis, start, 1, size)
-
-
-def top_k(step: Step, x: GraphTensor, k: int, is_largest: bool) -> Any:
-    """(values, s32 indices) of the last axis."""
-    axis = len(x.details.plain_dims) - 1
-    op = step.graph.make(
-        "top_k", (x,), {"k": k, "axis": axis, "largest": is_largest}, step.instruction.name
-    )
-    return op.outputs[0], step.cast(op.outputs[1], S32)
-
-
-REDUCTION: dict[str, Handler] = {"reduce": _reduce, "reduce-window": _reduce_window}
-"""Opcode to handler."""
+HANDLERS: dict[str, Handler] = {"reduce": _reduce, "reduce-window": _reduce_window}

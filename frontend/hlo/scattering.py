@@ -11,22 +11,60 @@ from ...base.dtypes import BOOL
 from ...graph_ir.ir.graph import GraphTensor
 from .bodies import describe, single_opcode
 from .elementwise import LOGICAL
-from .indexing import index_rows
+from .index_map import IndexMap
+from .opcodes import OPS
 from .scope import Handler, Step
-from .syntax import Computation, WindowDimension
-
-_REDUCTIONS = {
-    "add": "add", "multiply": "mul", "maximum": "max", "minimum": "min", "and": "and", "or": "or", "xor": "xor",
-}  # fmt: skip
+from .shapes import HLO_NAMES, Shape
+from .syntax import Computation
+from .values import fits
+from .windows import Windows, positions_of, windows_of
 
 
 def _scatter(step: Step) -> Any:
     count = len(step.operands) // 2
+    if len(step.operands) % 2 == 0:
+        raise step.rule("it must have an odd number of operands", str(len(step.operands)))
     tensors = step.tensors()
     data, updates = tensors[:count], tensors[count + 1 :]
-    target = _Target(step, data[0], updates[0])
-    moved = [step.transposed(u, target.order) for u in updates]
-    return _scattered(step, target.places(tensors[count]), data, moved, "to_apply", target.run)
+    for x, update in zip(data, updates, strict=True):
+        alike = x.details.plain_dims == step.dims(0) and update.details.dtype == x.details.dtype
+        if not alike or update.details.plain_dims != updates[0].details.plain_dims:
+            shapes = f"{step.shown(x)}, {step.shown(update)}"
+            raise step.rule("its arrays must have one shape", shapes)
+    index = IndexMap(
+        step, data[0], tensors[count], "scatter_dims_to_operand_dims", "inserted_window_dims",
+        "input_batching_dims", "scatter_indices_batching_dims",
+    )  # fmt: skip
+    order, window = _windows(step, index, tensors[count], updates[0])
+    runs = _Runs(index, window)
+    moved = [step.transposed(u, order) for u in updates]
+    return _scattered(step, runs.places(), data, moved, "to_apply", runs.length)
+
+
+def _windows(
+    step: Step, index: IndexMap, indices: GraphTensor, update: GraphTensor
+) -> tuple[list[int], dict[int, int]]:
+    """(the axes of updates: scatter axes, then window axes; the sizes of windows by axis of the operand)."""
+    sizes = update.details.plain_dims
+    axes = step.axes("update_window_dims", len(sizes), ())
+    found = [sizes[axis] for axis in axes]
+    if len(axes) != len(index.kept) or any(
+        size > index.dims[axis] for size, axis in zip(found, index.kept, strict=True)
+    ):
+        raise step.rule(
+            f"update_window_dims must name {len(index.kept)} axes that fit axes {index.kept} of "
+            f"{step.shown(step.tensor(0))}",
+            f"sizes {found}",
+        )
+    outer = [axis for axis in range(len(sizes)) if axis not in axes]
+    scattered = [sizes[axis] for axis in outer]
+    if scattered != [*index.batch]:
+        raise step.rule(
+            f"{step.shown(indices)} must hold {len(index.mapped)} indices for each of the updates' "
+            f"{scattered}",
+            f"{index.entries} for each of {[*index.batch]}",
+        )
+    return [*outer, *axes], dict(zip(index.kept, found, strict=True))
 
 
 def _scattered(
@@ -34,14 +72,16 @@ def _scattered(
     places: GraphTensor,
     data: list[GraphTensor],
     updates: list[GraphTensor],
-    body: str,
+    name: str,
     run: int = 1,
 ) -> Any:
     """The scatter op with the body an attribute names: a known reduction if it is one."""
-    attrs = _combination(step, step.computation(body), data)
-    name = step.instruction.name
-    made = step.graph.make("scatter", [places, *data, *updates], {"run": run, **attrs}, name)
-    return tuple(made.outputs) if step.shape.is_tuple else made.outputs[0]
+    wanted = [HLO_NAMES[x.details.dtype] for x in data]
+    body, is_tuple = step.body(name, [*data, *data], wanted)
+    made = step.outputs(
+        "scatter", places, *data, *updates, run=run, **_combination(step, body, data)
+    )
+    return tuple(made) if is_tuple else made[0]
 
 
 def _combination(step: Step, body: Computation, data: list[GraphTensor]) -> dict[str, Any]:
@@ -49,104 +89,76 @@ def _combination(step: Step, body: Computation, data: list[GraphTensor]) -> dict
     if len(data) == 1 and describe(body) == "p1":
         return {"reduction": "none"}
     opcode = single_opcode(body)
-    word = _REDUCTIONS.get(LOGICAL.get(opcode, opcode) if is_bool else opcode)
+    word = LOGICAL.get(opcode, OPS.get(opcode)) if is_bool else OPS.get(opcode)
     if len(data) == 1 and word:
         return {"reduction": word}
     return {"body": step.owner.scalar_graph(body)}
 
 
-class _Target:
-    """The targets of a scatter's updates: windows over the operand that start at given indices.
+class _Runs:
+    """The last axes of windows that lie in one piece in the operand are a run, which has one index.
 
-    `order` brings the updates' axes into the order scatter axes, window axes; the last window axes that lie in one
-    piece in the operand make up a `run`.
+    `outside` are the sizes of the other axes of windows.
     """
 
-    def __init__(self, step: Step, data: GraphTensor, updates: GraphTensor) -> None:
-        self.step = step
-        self.dims, sizes = data.details.plain_dims, updates.details.plain_dims
-        self.batching: tuple[int, ...] = step.attribute("input_batching_dims", ())
-        window_axes: tuple[int, ...] = step.attribute("update_window_dims", ())
-        inserted: tuple[int, ...] = step.attribute("inserted_window_dims", ())
-        self.mapped: tuple[int, ...] = step.attribute("scatter_dims_to_operand_dims", ())
-        outer = [axis for axis in range(len(sizes)) if axis not in window_axes]
-        self.order = (*outer, *window_axes)
-        self.batch = tuple(sizes[axis] for axis in outer)
-        kept = [a for a in range(len(self.dims)) if a not in (*inserted, *self.batching)]
-        found = zip(kept, (sizes[axis] for axis in window_axes), strict=True)
-        self.window = dict(found)
-        self.run = 1
-        self.outside = list(kept)  # window axes outside the runs
-        for axis in reversed(range(len(self.dims))):
-            if axis not in self.window:
+    def __init__(self, index: IndexMap, window: dict[int, int]) -> None:
+        self.index = index
+        self.window = window
+        self.length = 1
+        self.outside = dict(window)
+        for axis in reversed(range(len(index.dims))):
+            if axis not in window:
                 break
-            self.run *= self.window[axis]
-            self.outside.remove(axis)
-            if self.window[axis] != self.dims[axis]:
+            self.length *= self.outside.pop(axis)
+            if window[axis] != index.dims[axis]:
                 break
 
-    def places(self, indices: GraphTensor) -> GraphTensor:
+    def places(self) -> GraphTensor:
         """[scatter axes.., outside window axes..]: where each run starts; outside the operand with its window."""
-        step, rank = self.step, len(self.batch)
-        total = math.prod(self.dims)
-        rows, _ = index_rows(step, indices)
-        place, inside = step.broadcast(step.constant(0), self.batch), None
-        for number, axis in enumerate(self.mapped):
-            start = step.reshaped(step.strided(rows, rank, number, 1, 1), self.batch)
-            last = self.dims[axis] - self.window.get(axis, 1)
-            if not step.is_clamped(start, last):
+        index, step = self.index, self.index.step
+        place: GraphTensor | None = None
+        inside: GraphTensor | None = None
+        for axis, start in index.starts():
+            last = index.dims[axis] - self.window.get(axis, 1)
+            if axis in index.mapped and not step.is_clamped(start, last):
                 fits = step.make(
                     "and",
                     step.make("ge", start, step.constant(0)),
                     step.make("le", start, step.constant(last)),
                 )
                 inside = fits if inside is None else step.make("and", inside, fits)
-            place = step.make("add", place, self._scaled(start, axis))
-        for number, axis in enumerate(self.batching):
-            place = step.make("add", place, self._scaled(self._batch_positions(number), axis))
+            place = index.added(place, start, axis)
+        place = step.broadcast(step.constant(0) if place is None else place, index.batch)
         if inside is not None:
-            place = step.make("select", inside, place, step.constant(-max(total, 1)))
-        return self._spread(place)
-
-    def _scaled(self, start: GraphTensor, axis: int) -> GraphTensor:
-        stride = math.prod(self.dims[axis + 1 :])
-        return self.step.make("mul", start, self.step.constant(stride)) if stride != 1 else start
-
-    def _batch_positions(self, number: int) -> GraphTensor:
-        """Along the scatter axis that goes with batching axis `number`."""
-        vector = self.step.attribute("index_vector_dim")
-        source = self.step.attribute("scatter_indices_batching_dims")[number]
-        axis = source - (source > vector)
-        return self.step.positions(axis, len(self.batch), self.batch[axis])
-
-    def _spread(self, place: GraphTensor) -> GraphTensor:
-        """An index for each run of each window. Offsets stay below the operand's size, so out-of-range runs remain
-        so."""
-        step, rank = self.step, len(self.batch) + len(self.outside)
-        place = step.reshaped(place, (*self.batch, *(1 for _ in self.outside)))
-        for number, axis in enumerate(self.outside):
-            offset = step.positions(len(self.batch) + number, rank, self.window[axis])
-            place = step.make("add", place, self._scaled(offset, axis))
-        return place
+            outside = step.constant(-max(math.prod(index.dims), 1))
+            place = step.make("select", inside, place, outside)
+        # Offsets stay below the operand's size, so out-of-range runs remain so.
+        return index.spread(place, self.outside)
 
 
 def _select_and_scatter(step: Step) -> GraphTensor:
     """The element selected in each window receives the source's element for that window."""
-    x, source, initial = step.tensors()
-    windows: tuple[WindowDimension, ...] = step.typed("window", tuple)
+    x, source, initial = step.tensors(3)
+    windows = windows_of(step, x.details.rank)
+    type_ = HLO_NAMES[x.details.dtype]
+    wanted = Shape(type_, positions_of(x.details.plain_dims, windows)), Shape(type_)
+    if not all(map(fits, wanted, (source, initial))):
+        raise step.rule(
+            f"its source must be {wanted[0].logical()} and its initial value {type_}[]",
+            step.shown(source, initial),
+        )
     if any(w.base_dilation > 1 or w.window_dilation > 1 or w.reversal for w in windows):
         raise step.unsupported("a dilated or reversed window")
-    place = _selected(step, x, windows, source.details.plain_dims)
+    body, _ = step.body("select", [x, x], ["pred"])
+    place = _selected(step, body, windows)
     start = step.broadcast(initial, x.details.plain_dims)
     result: GraphTensor = _scattered(step, place, [start], [source], "scatter")
     return result
 
 
-def _selected(
-    step: Step, x: GraphTensor, windows: tuple[WindowDimension, ...], sizes: tuple[int, ...]
-) -> GraphTensor:
+def _selected(step: Step, body: Computation, windows: Windows) -> GraphTensor:
     """Flat indices into x, -1 for a window without elements; window elements are compared sequentially."""
-    body = step.computation("select")
+    x, sizes = step.tensor(0), step.dims(1)
     value: GraphTensor | None = None
     place = found = step.constant(-1)
     for offsets in np.ndindex(*(w.size for w in windows)):
@@ -166,7 +178,7 @@ def _selected(
 def _window_element(
     step: Step,
     x: GraphTensor,
-    windows: tuple[WindowDimension, ...],
+    windows: Windows,
     sizes: tuple[int, ...],
     offsets: tuple[int, ...],
 ) -> tuple[GraphTensor, GraphTensor, GraphTensor]:
@@ -186,8 +198,4 @@ def _window_element(
     return value, place, inside
 
 
-SCATTER: dict[str, Handler] = {
-    "scatter": _scatter,
-    "select-and-scatter": _select_and_scatter,
-}
-"""Opcode to handler."""
+HANDLERS: dict[str, Handler] = {"scatter": _scatter, "select-and-scatter": _select_and_scatter}

@@ -1,29 +1,24 @@
-"""The context of an instruction's importer: its operands, the graph, and computations to inline."""
+"""The context of an instruction's importer: its operands and attributes, the graph, and computations to inline."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 
 from ...base.dtypes import S64, DType
-from ...base.errors import GraphcError, UnsupportedError
-from ...graph_ir.ir.graph import Array, Graph, GraphTensor, Op
-from .literals import MOST_ELEMENTS
-from .shapes import DTYPES, Shape
-from .syntax import Called, Computation, Instruction, Module
-
-Value = "GraphTensor | tuple[Value, ...]"
-"""A tensor, or a tuple of values; a token is the empty tuple."""
-
-Handler = Callable[["Step"], Any]
-"""Imports one kind of instruction: its value."""
-
-_MOST_KNOWN = 1 << 20  # elements of a value that is computed at import
-_MOST_WALKED = 4096  # ops visited to determine whether a value is known
-_OWN_SHAPES = frozenset(("matmul_core", "convolution", "gather", "gather_elements", "concat"))
-_Kind = TypeVar("_Kind")
+from ...base.errors import UserError
+from ...graph_ir.ir.graph import Array, Graph, GraphTensor
+from ...graph_ir.ir.registry import lookup
+from ...graph_ir.ops.elementwise import Elementwise
+from ..correspondence.reading import NodeReader
+from ..correspondence.spelling import Formal
+from ..correspondence.values import MUST_BE_GIVEN
+from .known import Known, clamp_limits
+from .shapes import DTYPES, HLO_NAMES, Shape
+from .syntax import Called, Computation, Instruction, Module, Raw, Word
+from .values import fits, shape_of
 
 
 class Inliner(Protocol):
@@ -41,6 +36,9 @@ class Inliner(Protocol):
     def inline(self, computation: Computation, arguments: Sequence[Any]) -> Any:
         """The value of a computation for these arguments."""
 
+    def inline_mapped(self, computation: Computation, arguments: Sequence[Any]) -> Any:
+        """The value of a scalar computation applied to every element of its arguments."""
+
     def scalar_graph(self, computation: Computation) -> Graph:
         """A scalar computation as a separate graph."""
 
@@ -49,58 +47,15 @@ class Inliner(Protocol):
     ) -> Graph:
         """A computation as a graph whose inputs are like all arguments, of which it takes one."""
 
-    def inline_mapped(self, computation: Computation, arguments: Sequence[Any]) -> Any:
-        """The value of a scalar computation applied to every element of its arguments."""
+    def shapes(self, computation: Computation) -> dict[str, Shape]:
+        """The shapes of a computation's instructions, checked."""
 
 
-class Known:
-    """Values that do not depend on the model's inputs, computed with the references of their ops on demand."""
-
-    def __init__(self) -> None:
-        self._values: dict[GraphTensor, Array | None] = {}
-
-    def __call__(self, tensor: GraphTensor) -> Array | None:
-        """The value, or None if it depends on an input or is large."""
-        if tensor in self._values:
-            return self._values[tensor]
-        order = self._needed(tensor)
-        for op in order:
-            self._evaluate(op)
-        return self._values.get(tensor)
-
-    def _needed(self, tensor: GraphTensor) -> list[Op]:
-        """Ops to evaluate before the tensor is known, in order; empty if one of them cannot be."""
-        stack, order, seen = [(tensor.producer_owner, False)], [], set()
-        while stack:
-            op, ready = stack.pop()
-            if ready:
-                order.append(op)
-                continue
-            if id(op) in seen or op.outputs[0] in self._values:
-                continue
-            seen.add(id(op))
-            sizes = [y.details.elements for y in (*op.inputs, *op.outputs)]
-            unknown = op.op_name == "input" or op.kind == "control"
-            if unknown or len(seen) > _MOST_WALKED or max(sizes) > _MOST_KNOWN:
-                self._values[tensor] = None
-                return []
-            stack.append((op, True))
-            stack.extend((x.producer_owner, False) for x in op.inputs)
-        return order
-
-    def _evaluate(self, op: Op) -> None:
-        arrays = [self._values.get(x) for x in op.inputs]
-        unknown = any(array is None for array in arrays)
-        results: Sequence[Array | None]
-        results = [None] * len(op.outputs) if unknown else op.reference(arrays)  # type: ignore[arg-type]
-        self._values.update(zip(op.outputs, results, strict=True))
-
-
-class Step:
+class Step(NodeReader):
     """One instruction with the values of its operands.
 
     `is_mapped`: the instruction is part of a scalar computation applied to every element of arrays, so only the type of
-    its written shape matters.
+    its written shape matters; the computation has been checked for scalars. `shapes` are those of the operands.
     """
 
     def __init__(
@@ -108,137 +63,233 @@ class Step:
         owner: Inliner,
         instruction: Instruction,
         operands: list[Any],
-        shapes: Mapping[str, Shape],
+        shapes: dict[str, Shape],
         is_mapped: bool,
     ) -> None:
+        super().__init__(owner.graph, instruction.opcode, instruction.name)
         self._shapes = shapes
         self.owner = owner
-        self.graph = owner.graph
         self.instruction = instruction
         self.operands = operands
         self.is_mapped = is_mapped
 
-    # The instruction.
+    # The result.
 
     @property
     def shape(self) -> Shape:
-        """The written (and checked) shape."""
-        shape = self.instruction.shape
-        assert shape is not None
-        return shape
-
-    def element_type(self, shape: Shape) -> DType:
-        """The element type of a shape."""
-        return DTYPES[shape.type]
+        """The written shape. UserError where there is none."""
+        if self.instruction.shape is None:
+            raise self.fail("its shape must be written")
+        return self.instruction.shape
 
     @property
     def dtype(self) -> DType:
-        """The element type of the result."""
+        """The written element type."""
         return DTYPES[self.shape.type]
+
+    @property
+    def gives_tuple(self) -> bool:
+        """Whether the result is written as a tuple."""
+        return self.instruction.shape is not None and self.instruction.shape.is_tuple
+
+    # Operands.
+
+    def count(self, least: int, most: int | None = None) -> None:
+        """Check the number of operands; `most` is `least` unless given, -1 for any."""
+        number, most = len(self.operands), least if most is None else most
+        if number < least or (most >= 0 and number > most):
+            wanted = f"{least} to {most}" if most > least else str(least)
+            wanted = f"{least} or more" if most < 0 else wanted
+            raise self.rule(f"it must have {wanted} operands", str(number))
 
     def tensor(self, index: int) -> GraphTensor:
         """Operand `index`, a tensor."""
+        if index >= len(self.operands):
+            self.count(index + 1, -1)
         value = self.operands[index]
         if not isinstance(value, GraphTensor):
-            raise self.fail(f"operand {index} must be an array, got a tuple")
+            raise self.rule(f"operand {index} must be an array", shape_of(value).logical())
         return value
 
-    def tensors(self) -> list[GraphTensor]:
-        """All operands, tensors."""
+    def tensors(self, count: int = -1) -> list[GraphTensor]:
+        """All operands, tensors; there must be `count` unless it is negative."""
+        if count >= 0:
+            self.count(count)
         return [self.tensor(i) for i in range(len(self.operands))]
 
     def dims(self, index: int) -> tuple[int, ...]:
         """Sizes of operand `index`."""
         return self.tensor(index).details.plain_dims
 
+    def shown(self, *tensors: GraphTensor) -> str:
+        """The shapes of tensors, for messages."""
+        return " and ".join(shape_of(x).logical() for x in tensors)
+
+    def alike(self, tensors: Sequence[GraphTensor]) -> tuple[int, ...]:
+        """The sizes that all of these tensors must have."""
+        dims = tensors[0].details.plain_dims
+        for x in tensors:
+            if x.details.plain_dims != dims and not self.is_mapped:
+                raise self.rule("operands must have one shape", self.shown(tensors[0], x))
+        return dims
+
     def operand_shape(self, index: int) -> Shape:
-        """The written shape of operand `index`, with its layout."""
+        """The shape of operand `index` with its layout."""
         name, path, _ = self.instruction.operands[index]
         shape = self._shapes[name]
         for element in path:
             shape = shape.elements[element]
         return shape
 
-    def attribute(self, name: str, default: Any = None) -> Any:
-        """An attribute's value."""
-        return self.instruction.attributes.get(name, default)
-
-    def typed(self, name: str, kind: type[_Kind]) -> _Kind:
-        """An attribute of this kind."""
-        value = self.attribute(name)
-        if not isinstance(value, kind):
-            raise self.fail(f"attribute '{name}' must be given as a {kind.__name__}")
-        return value
-
-    def computation(self, name: str) -> Computation:
-        """The computation an attribute names."""
-        return self.owner.module.computations[self.typed(name, Called).name]
-
     def known(self, tensor: GraphTensor) -> Array | None:
         """The value, if it does not depend on the model's inputs."""
         return self.owner.known(tensor)
 
+    # Attributes.
+
+    def attribute(self, name: str, default: Any = MUST_BE_GIVEN) -> Any:
+        """An attribute's value, which is of the kind its name has in the table."""
+        value = self.instruction.attributes.get(name, default)
+        if value is MUST_BE_GIVEN:
+            raise self.fail(f"attribute '{name}' must be given")
+        return value
+
+    def word(self, name: str) -> str:
+        """A word or text, "" where it is not given."""
+        value = self.attribute(name, "")
+        return value.text if isinstance(value, (Word, Raw)) else str(value)
+
+    def axes(self, name: str, rank: int, default: Any = MUST_BE_GIVEN) -> tuple[int, ...]:
+        """A list of distinct axes of an array of this rank."""
+        axes: tuple[int, ...] = self.attribute(name, default)
+        if len(set(axes)) != len(axes) or any(not 0 <= axis < rank for axis in axes):
+            raise self.rule(f"{name} must be distinct axes below {rank}", _braces(axes))
+        return axes
+
+    def one_axis(self, name: str, rank: int) -> int:
+        """A list of one axis."""
+        axes = self.axes(name, rank)
+        if len(axes) != 1:
+            raise self.rule(f"{name} must name one axis", _braces(axes))
+        return axes[0]
+
+    # Computations.
+
+    def computation(self, name: str) -> Computation:
+        """The computation an attribute names."""
+        return self.named(self.attribute(name))
+
+    def named(self, called: Called) -> Computation:
+        """The computation of this name."""
+        found = self.owner.module.computations.get(called.name)
+        if found is None:
+            raise self.fail(f"computation '{called.name}' must be defined before it is used")
+        return found
+
+    def called(self, name: str, arguments: Sequence[Any]) -> Computation:
+        """The computation an attribute names, which must take these arguments."""
+        computation = self.computation(name)
+        self.takes(name, computation, arguments)
+        return computation
+
+    def takes(self, what: str, computation: Computation, given: Sequence[Any]) -> None:
+        """Check a computation's parameters against its arguments, or the shapes of these."""
+        parameters = computation.parameters
+        if len(parameters) != len(given) or not all(
+            p.shape and (p.shape.matches(x) if isinstance(x, Shape) else fits(p.shape, x))
+            for p, x in zip(parameters, given, strict=True)
+        ):
+            wanted = ", ".join(p.shape.logical() for p in parameters if p.shape)
+            shapes = (x if isinstance(x, Shape) else shape_of(x) for x in given)
+            got = ", ".join(shape.logical() for shape in shapes)
+            raise self.fail(f"{what} takes ({wanted}), but is given ({got})")
+
+    def result(self, computation: Computation) -> Shape:
+        """What a computation gives."""
+        return self.owner.shapes(computation)[computation.root]
+
+    def body(
+        self, name: str, arrays: Sequence[GraphTensor], wanted: Sequence[str]
+    ) -> tuple[Computation, bool]:
+        """(the computation applied to elements of these arrays, whether it gives a tuple).
+
+        It must give scalars of the `wanted` types.
+        """
+        computation = self.computation(name)
+        elements = [Shape(HLO_NAMES[x.details.dtype]) for x in arrays]
+        self.takes(name, computation, elements)
+        result = self.result(computation)
+        found = result.elements if result.is_tuple else (result,)
+        if [(x.type, x.dims) for x in found] != [(type_, ()) for type_ in wanted]:
+            listed = ", ".join(f"{type_}[]" for type_ in wanted)
+            raise self.rule(f"{name} must give {listed}", result.logical())
+        return computation, result.is_tuple
+
+    # The interface used by rows.
+
+    def read_operand(self, formal: Formal) -> GraphTensor:
+        """The operand at its position."""
+        return self.tensor(formal.index)
+
+    def read_operands(
+        self, row_name: str, formals: Sequence[Formal], conditions: int
+    ) -> list[GraphTensor]:
+        """All operands, of one shape: HLO broadcasts only explicitly, but for a condition that is one bool."""
+        tensors = self.tensors(len(formals))
+        dims = self.alike(tensors[conditions:])
+        for index, x in enumerate(tensors[:conditions]):
+            if shape_of(x) not in (Shape("pred"), Shape("pred", dims)) and not self.is_mapped:
+                wanted = Shape("pred", dims).logical()
+                raise self.rule(f"operand {index} must be pred[] or {wanted}", self.shown(x))
+        return tensors
+
+    def read_attribute(self, name: str, kind: str, default: Any) -> Any:
+        """The attribute; a word as text."""
+        value = self.attribute(name, default)
+        return value.text if isinstance(value, Word) else value
+
     # Errors.
 
-    def fail(self, message: str) -> GraphcError:
-        """An error about the instruction."""
-        i = self.instruction
-        return self.owner.module.origin.error(f"{i.opcode} '{i.name}': {message}", i.place)
-
-    def unsupported(self, what: str) -> GraphcError:
-        """The error for something graphc does not handle."""
-        i = self.instruction
-        return self.owner.module.origin.error(
-            f"{i.opcode} '{i.name}': {what} is not supported", i.place, UnsupportedError
-        )
+    def fail(self, message: str) -> UserError:
+        """An error about the instruction; the importer adds its line."""
+        return UserError(f"{self.type} '{self.name}': {message}")
 
     # Building.
 
-    def make(self, op_name: str, *inputs: GraphTensor, **attrs: Any) -> GraphTensor:
-        """Append an op named after the instruction; operands of elementwise ops are brought to one shape first.
+    def helper(self, op_name: str, *inputs: GraphTensor, **attrs: Any) -> GraphTensor:
+        """All ops of an instruction are named after it."""
+        return self.make(op_name, *inputs, **attrs)
+
+    def outputs(self, op_name: str, *inputs: GraphTensor, **attrs: Any) -> list[GraphTensor]:
+        """Append an op; operands of elementwise ops are brought to one shape first.
 
         HLO broadcasts only explicitly; following the same rule, a graph that is written and read back stays the same.
         """
-        if len(inputs) > 1 and op_name not in _OWN_SHAPES:
+        if len(inputs) > 1 and issubclass(lookup(op_name), Elementwise):
             first = inputs[0].details.plain_dims
             if any(x.details.plain_dims != first for x in inputs):
                 dims = np.broadcast_shapes(*(x.details.plain_dims for x in inputs))
                 inputs = tuple(self.broadcast(x, dims) for x in inputs)
-        return self.graph.make(op_name, inputs, attrs, self.instruction.name).outputs[0]
+        return super().outputs(op_name, *inputs, **attrs)
 
     def constant(self, value: Any, dtype: DType = S64) -> GraphTensor:
         """A constant of this type."""
         with np.errstate(all="ignore"):
             array = np.asarray(value).astype(dtype.numpy)
-        if array.size > MOST_ELEMENTS:
-            raise self.fail(
-                f"a constant must not exceed {MOST_ELEMENTS} elements, got {array.size}"
-            )
-        return self.owner.make_constant(array, f"{self.instruction.name}.constant")
+        self.check_array(array.shape)
+        return self.owner.make_constant(array, f"{self.name}.constant")
 
     def reshaped(self, x: GraphTensor, dims: Sequence[int]) -> GraphTensor:
         """X in another shape; reshapes of reshapes are one, or none."""
         if x.producer_owner.op_name == "reshape":
             x = x.producer_owner.inputs[0]
-        if x.details.plain_dims == tuple(dims):
-            return x
-        return self.make("reshape", x, shape=tuple(dims))
-
-    def transposed(self, x: GraphTensor, perm: Sequence[int]) -> GraphTensor:
-        """X with permuted axes; x itself where nothing moves."""
-        if list(perm) == list(range(len(perm))):
-            return x
-        return self.make("transpose", x, perm=tuple(perm))
+        return super().reshaped(x, dims)
 
     def broadcast(self, x: GraphTensor, dims: Sequence[int]) -> GraphTensor:
         """X repeated to a shape as NumPy does."""
         if x.details.plain_dims == tuple(dims):
             return x
         return self.make("broadcast", x, shape=tuple(dims))
-
-    def cast(self, x: GraphTensor, dtype: DType) -> GraphTensor:
-        """X in another type; x itself where it has it."""
-        return x if x.details.dtype == dtype else self.make("cast", x, dtype=dtype.name)
 
     def is_clamped(self, x: GraphTensor, most: int) -> bool:
         """Whether every element of x is known to lie in [0, most]."""
@@ -248,57 +299,10 @@ class Step:
         limits = clamp_limits(x, self.known)
         return limits is not None and limits[0] >= 0 and limits[1] <= most
 
-    def positions(self, axis: int, rank: int, size: int) -> GraphTensor:
-        """0, 1, ... along an axis, s64, of size 1 along all others."""
-        if size > MOST_ELEMENTS:
-            raise self.fail(f"an axis must not exceed {MOST_ELEMENTS} positions, got {size}")
-        shape = [1] * rank
-        shape[axis] = size
-        return self.constant(np.arange(size).reshape(shape))
 
-    def strided(self, x: GraphTensor, axis: int, start: int, step: int, size: int) -> GraphTensor:
-        """`size` elements of an axis from `start` on, every `step`-th."""
-        dims = x.details.plain_dims
-        if (start, step, size) == (0, 1, dims[axis]):
-            return x
-        starts, steps, sizes = [0] * len(dims), [1] * len(dims), list(dims)
-        starts[axis], steps[axis], sizes[axis] = start, step, size
-        return self.make("slice", x, starts=tuple(starts), steps=tuple(steps), sizes=tuple(sizes))
+Handler = Callable[[Step], Any]
+"""Imports one kind of instruction: its value."""
 
 
-def flattened(value: Any) -> Iterator[GraphTensor]:
-    """The tensors in a value, depth first."""
-    if isinstance(value, tuple):
-        for part in value:
-            yield from flattened(part)
-    else:
-        yield value
-
-
-def restored(like: Any, tensors: Iterable[GraphTensor]) -> Any:
-    """The inverse of `flattened`: these tensors in the structure of `like` (a value or a shape)."""
-    left = iter(tensors)
-
-    def take(form: Any) -> Any:
-        parts = form.elements if isinstance(form, Shape) and form.is_tuple else form
-        if isinstance(parts, (tuple, list)):
-            return tuple(take(part) for part in parts)
-        return () if isinstance(form, Shape) and form.type == "token" else next(left)
-
-    return take(like)
-
-
-def clamp_limits(
-    x: GraphTensor, known: Callable[[GraphTensor], Array | None]
-) -> tuple[int, int] | None:
-    """(low, high) of a tensor that is min(max(.., low), high) of constants, None for any other."""
-    upper = x.producer_owner
-    if upper.op_name != "min":
-        return None
-    lower = upper.inputs[0].producer_owner
-    if lower.op_name != "max":
-        return None
-    high, low = known(upper.inputs[1]), known(lower.inputs[1])
-    if high is None or low is None or not high.size:
-        return None
-    return int(low.min()), int(high.max())
+def _braces(numbers: Sequence[int]) -> str:
+    return f"{{{','.join(map(str, numbers))}}}"

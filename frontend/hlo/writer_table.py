@@ -15,7 +15,7 @@ from ...graph_ir.ops.matmul import MatmulCore
 from ...graph_ir.ops.movement import Concat, Slice, Transpose
 from ...graph_ir.ops.pad import Pad
 from .instruction_writer import Value, Writer
-from .scope import clamp_limits
+from .known import clamp_limits
 from .writer_control import write_case, write_while
 from .writer_scatter import write_scatter
 from .writer_window import write_convolution, write_cumulative, write_pool

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from ....graph_ir.ir.graph import GraphTensor as Tensor
 from ...op_builder import OpBuilder, like
 
@@ -61,7 +63,22 @@ def mul_number(node: OpBuilder, x: Tensor, value: float) -> Tensor:
 
 def is_finite(node: OpBuilder, x: Tensor) -> Tensor:
     """Whether x is neither NaN nor an infinity."""
-    return node.make("not", node.helper("or", node.helper("isnan", x), node.helper("isinf", x)))
+    return node.make("lt", node.helper("abs", x), like(node, math.inf, x))
+
+
+def round_half_away(node: OpBuilder, x: Tensor) -> Tensor:
+    """X as a whole number; halves are rounded away from 0."""
+    whole = node.helper("trunc", x)
+    rest = node.helper("abs", node.helper("sub", x, whole))
+    up = node.helper("ge", rest, like(node, 0.5, x))
+    one = node.helper("select", up, node.helper("sign", x), like(node, 0, x))
+    return node.make("add", whole, one)
+
+
+def cube_root(node: OpBuilder, x: Tensor) -> Tensor:
+    """The real cube root."""
+    root = node.helper("pow", node.helper("abs", x), like(node, 1 / 3, x))
+    return node.make("mul", node.helper("sign", x), root)
 
 
 def zeros_like(node: OpBuilder, x: Tensor) -> Tensor:

@@ -167,6 +167,8 @@ ARITHMETIC = (
     Op("expm1", onnx="Sub(Exp(X), 1) by expm1 write only"),
     Op("log1p", onnx="Log(Add(X, 1)) by log1p write only"),
     Op("ne", onnx="Not(Equal(A, B)) by ne write only"),
+    Means(means.round_half_away, hlo="round-nearest-afz(x)"),
+    Means(means.cube_root, hlo="cbrt(x)"),
     Means(means.mean, onnx="Mean(data_0*)"),
     Means(means.squared_difference, ge="SquaredDifference(x1, x2)"),
     Means(means.erfc, ge="Erfc(x)"),
@@ -235,11 +237,11 @@ LOGIC = (
     Op(
         "shr",
         onnx="BitShift(X, Y | direction='RIGHT')",
-        hlo="shift-right-arithmetic(a, b) by shift",
+        hlo="shift-right-arithmetic/shift-right-logical(a, b) by shift",
         pnnx="torch.bitwise_right_shift/Tensor.bitwise_right_shift(input, other)",
         aten="bitwise_right_shift(self, other)",
     ),
-    Means(means.is_finite, ge="IsFinite(x)"),
+    Means(means.is_finite, ge="IsFinite(x)", hlo="is-finite(x)"),
 )
 
 CHOICES = (

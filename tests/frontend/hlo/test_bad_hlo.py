@@ -187,8 +187,8 @@ def test_files_and_specs(tmp_path: Path) -> None:
     assert load(path).inputs[0].name == "x"
     assert load(path.read_bytes(), {"x": "f32[2]"}).inputs[0].name == "x"
     for specs, expected in (
-        ({"y": "f32[2]"}, f"'{path}': there is no input 'y'; the inputs are 'x'"),
-        ({"x": "f32[3]"}, f"'{path}': input 'x' is f32[2] in the file, got x=f32[3]"),
+        ({"y": "f32[2]"}, f"{path}: there is no input 'y'; the inputs are 'x'"),
+        ({"x": "f32[3]"}, f"{path}: input 'x' is f32[2] in the file, got x=f32[3]"),
     ):
         with pytest.raises(UserError) as caught:
             load(path, specs)
@@ -196,9 +196,9 @@ def test_files_and_specs(tmp_path: Path) -> None:
     missing, binary = tmp_path / "no.hlo", tmp_path / "b.hlo"
     binary.write_bytes(b"HloModule m\xff")
     for wrong, expected in (
-        (missing, f"'{missing}' does not exist"),
-        (binary, f"'{binary}' is not HLO text: byte 11 is not UTF-8"),
-        (tmp_path, f"'{tmp_path}' is a directory; give the HLO file in it"),
+        (missing, f"{missing}: cannot be read (No such file or directory)"),
+        (binary, f"{binary} line 1: a file of HLO must be UTF-8 text"),
+        (tmp_path, f"{tmp_path}: cannot be read (Is a directory)"),
     ):
         with pytest.raises(UserError) as caught:
             load_hlo(wrong)

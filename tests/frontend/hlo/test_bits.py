@@ -43,7 +43,7 @@ def test_a_bitcast_may_change_the_type_as_well() -> None:
 
 def test_other_widths_are_refused() -> None:
     with pytest.raises(graphc.UserError, match=r"f32\[3\] and u16\[3\] must have as many bits"):
-        parse_hlo(one_op(["f32[3]"], "u16[3]", "bitcast-convert(p0)"))
+        import_hlo(parse_hlo(one_op(["f32[3]"], "u16[3]", "bitcast-convert(p0)")))
     with pytest.raises(graphc.UnsupportedError, match="reading bool as u8 is not supported"):
         import_hlo(parse_hlo(one_op(["pred[3]"], "u8[3]", "bitcast-convert(p0)")))
 

@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 import graphc
+from graphc.base.errors import UnsupportedError
 from graphc.driver.compiler import compile_stages
 from graphc.frontend.hlo import import_hlo, parse_hlo
 from graphc.graph_ir.ir.graph import Graph
 from graphc.graph_ir.ops.control import While
 from graphc.graph_ir.rewriting.loop_state import in_place_state
-from support.hlo_text import module
+from support.hlo_text import ADD, module, run
 from support.tolerance import assert_close
 
 Array = np.ndarray
@@ -215,3 +216,40 @@ def test_rows_a_loop_collects_are_written_in_place() -> None:
     optimized = compile_stages(graph).graph
     (loop,) = [op for op in optimized.ops if isinstance(op, While)]
     assert len(in_place_state(loop)) == 1
+
+
+@pytest.mark.parametrize(
+    ("pairs", "expected"), [("{{0,0}}", [1, 2]), ("{{1,2}}", [0, 0]), ("{}", [0, 0])]
+)
+def test_a_device_without_a_sender_receives_zeros(pairs: str, expected: list[float]) -> None:
+    text = module(
+        f"x = f32[2] parameter(0)\nROOT r = f32[2] collective-permute(x), source_target_pairs={pairs}"
+    )
+    assert run(text, np.array([1, 2], np.float32))[0].tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("operation", "what"),
+    [
+        (
+            "f32[2] collective-permute(x), source_target_pairs={{0,1},{1,0}}",
+            "more than one replica",
+        ),
+        ("f32[8] all-gather(x), dimensions={0}", "more than one replica"),
+        ("f32[1] reduce-scatter(x), dimensions={0}, to_apply=add_f32", "more than one replica"),
+        ("f32[1,2] dynamic-reshape(x, n, n)", "sizes that depend on the model's inputs"),
+    ],
+)
+def test_what_one_device_cannot_know(operation: str, what: str) -> None:
+    text = module(f"x = f32[2] parameter(0)\nn = s32[] parameter(1)\nROOT r = {operation}", ADD)
+    with pytest.raises(UnsupportedError, match=f"'r': {what} is not supported"):
+        run(text)
+
+
+def test_copies_that_start_and_end() -> None:
+    text = module(
+        """x = f32[2]{0:S(1)} parameter(0)
+        s = (f32[2], f32[2], u32[]) copy-start(x)
+        ROOT r = f32[2] copy-done(s)"""
+    )
+    assert run(text, np.array([1, 2], np.float32))[0].tolist() == [1, 2]

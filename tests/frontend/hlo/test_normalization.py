@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import graphc
-from graphc.frontend.hlo import parse_hlo
 from support.hlo_text import one_op, run
 
 RNG = np.random.default_rng(19)
@@ -75,6 +74,6 @@ def test_gradient() -> None:
 def test_bad_shapes() -> None:
     bad = TRAINING.replace("p1 = f64[3]", "p1 = f64[4]")
     with pytest.raises(graphc.UserError, match=r"operand 1 must be f64\[3\], got f64\[4\]"):
-        parse_hlo(bad)
+        run(bad)
     with pytest.raises(graphc.UserError, match="feature_index must be an axis of .*, got 3"):
-        parse_hlo(TRAINING.replace("feature_index=1", "feature_index=3"))
+        run(TRAINING.replace("feature_index=1", "feature_index=3"))

@@ -74,6 +74,6 @@ def test_what_is_not_supported(shape: str, algorithm: str, message: str) -> None
 def test_bad_shapes() -> None:
     operation = "rng-bit-generator(p0), algorithm=rng_three_fry"
     with pytest.raises(graphc.UserError, match=r"its bits must be integers, got f32\[4\]"):
-        parse_hlo(one_op(["u64[2]"], "(u64[2], f32[4])", operation))
+        run(one_op(["u64[2]"], "(u64[2], f32[4])", operation))
     with pytest.raises(graphc.UserError, match=r"its result must be \(u64\[2\], bits\), got"):
-        parse_hlo(one_op(["u64[2]"], "(u64[3], u32[4])", operation))
+        run(one_op(["u64[2]"], "(u64[3], u32[4])", operation))

@@ -255,7 +255,7 @@ SCATTER = (
         (
             ["f32[5,4]", "s32[6,2]", "f32[6,4]"],
             f"scatter(p0, p1, p2), {SCATTER}",
-            "s32[6,2] must hold 1 indices for each of the updates' [6], got 2 for each of [6]",
+            "scatter_dims_to_operand_dims must name an axis for each of the 2 indices in a vector of s32[6,2], got 1",
         ),
         (
             ["f32[5,4]", "s32[6,1]", "f64[6,4]"],
@@ -281,7 +281,7 @@ SCATTER = (
 )
 def test_bad_shapes(shapes: list[str], operation: str, message: str) -> None:
     with pytest.raises(graphc.UserError) as error:
-        parse_hlo(one_op(shapes, shapes[0], operation, ADD + GE))
+        run(one_op(shapes, shapes[0], operation, ADD + GE))
     assert str(error.value).endswith(f"'r': {message}")
 
 

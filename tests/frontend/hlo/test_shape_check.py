@@ -5,8 +5,15 @@ from __future__ import annotations
 import pytest
 
 from graphc.base.errors import UserError
-from graphc.frontend.hlo import parse_hlo
+from graphc.frontend.hlo import import_hlo, parse_hlo
+from graphc.frontend.hlo.shapes import HLO_NAMES
+from graphc.graph_ir.ir.graph import Graph
 from support.hlo_text import ADD, module, one_op
+
+
+def read(text: str) -> Graph:
+    """The graph of a text, whose shapes are checked by the import."""
+    return import_hlo(parse_hlo(text, "m.hlo"))
 
 
 @pytest.mark.parametrize(
@@ -34,17 +41,15 @@ from support.hlo_text import ADD, module, one_op
         (["(f32[2], s32[])"], "get-tuple-element(p0), index=1", "s32[]"),
         (["f32[2]", "s32[]"], "tuple(p0, p1)", "(f32[2], s32[])"),
         (["f32[2]"], "is-finite(p0)", "pred[2]"),
-        (["c64[2]"], "abs(p0)", "f32[2]"),
     ],
 )  # fmt: skip
 def test_shapes_left_out_are_inferred(shapes: list[str], operation: str, expected: str) -> None:
-    tree = parse_hlo(one_op(shapes, "", operation, ADD))
-    shape = tree.computations["e"].instructions[-1].shape
-    assert shape is not None
-    assert shape.logical() == expected
-    parse_hlo(one_op(shapes, expected, operation, ADD))
+    found = [op.inputs[0].details for op in read(one_op(shapes, "", operation, ADD)).outputs]
+    results = [f"{HLO_NAMES[x.dtype]}{list(x.plain_dims)}".replace(" ", "") for x in found]
+    assert expected in (results[0], f"({', '.join(results)})")
+    read(one_op(shapes, expected, operation, ADD))
     with pytest.raises(UserError) as caught:
-        parse_hlo(one_op(shapes, "u8[9,9]", operation, ADD), "m.hlo")
+        read(one_op(shapes, "u8[9,9]", operation, ADD))
     # The result of a product may be of another type than its operands.
     wanted = expected.replace("f32", "u8") if operation.startswith(("dot", "conv")) else expected
     assert str(caught.value).endswith(f"must be {wanted}, got u8[9,9]")
@@ -71,7 +76,7 @@ def test_shapes_left_out_are_inferred(shapes: list[str], operation: str, expecte
         (["f32[3]"], "f32[4]", "slice(p0), slice={[0:4]}",
          "slice 'r': the range of axis 0 must lie in its 3 elements, got [0:4:1]"),
         (["f32[3]", "f32[]"], "f32[]", "pad(p0, p1), padding=-2_-2",
-         "pad 'r': padding must not make a size negative, got [-1]"),
+         "pad 'r': axis 0 of 3 elements cannot be padded this way, got -2 before, -2 after, constant"),
         (["f32[2,3]", "f32[2,4]"], "f32[2]", "dot(p0, p1), lhs_contracting_dims={1}, rhs_contracting_dims={1}",
          "dot 'r': contracting sizes must agree, got [3] and [4]"),
         (["f32[2,3]", "s32[]"], "f32[2]", "reduce(p0, p1), dimensions={2}, to_apply=add_f32",
@@ -91,7 +96,7 @@ def test_shapes_left_out_are_inferred(shapes: list[str], operation: str, expecte
 )  # fmt: skip
 def test_mismatches(shapes: list[str], result: str, operation: str, expected: str) -> None:
     with pytest.raises(UserError) as caught:
-        parse_hlo(one_op(shapes, result, operation, ADD), "m.hlo")
+        read(one_op(shapes, result, operation, ADD))
     line = 10 + len(shapes)
     assert str(caught.value) == f"m.hlo:{line}:3: {expected}"
 
@@ -105,11 +110,37 @@ def test_control_flow() -> None:
         "x = (s32[], f32[2]) parameter(0)\nROOT w = while(x), condition=c, body=b", before
     )
     with pytest.raises(UserError) as caught:
-        parse_hlo(text, "m.hlo")
+        read(text)
     assert str(caught.value) == (
         "m.hlo:7:3: while 'w': body must give (s32[], f32[2]), got (f32[2], s32[])"
     )
 
 
+@pytest.mark.parametrize(
+    ("unused", "expected"),
+    [
+        ("u { a = f32[] parameter(0) ROOT r = s32[] negate(a) }",
+         "m.hlo:3:28: negate 'r': its shape must be f32[], got s32[]"),
+        ("u { a = f32[2] parameter(0) ROOT r = while(a), condition=g, body=g }",
+         "m.hlo:4:29: while 'r': condition must give pred[], got f32[2]"),
+    ],
+)  # fmt: skip
+def test_computations_that_nothing_uses_are_checked(unused: str, expected: str) -> None:
+    before = "g { a = f32[2] parameter(0) ROOT r = negate(a) }\n" if "body" in unused else ""
+    with pytest.raises(UserError) as caught:
+        read(module("ROOT x = f32[2] parameter(0)", before + unused + "\n"))
+    assert str(caught.value) == expected
+
+
+def test_unused_computations_that_double_are_checked_once_each() -> None:
+    chain = ["g0 { x = f32[] parameter(0) ROOT r = f32[] negate(x) }"]
+    chain += [
+        f"g{i} {{ x = f32[] parameter(0) a = f32[] call(x), to_apply=g{i - 1} "
+        f"ROOT r = f32[] call(a), to_apply=g{i - 1} }}"
+        for i in range(1, 40)
+    ]
+    read("\n".join([*chain, "ENTRY e { ROOT x = f32[] parameter(0) }"]))
+
+
 def test_layouts_do_not_matter() -> None:
-    parse_hlo(one_op(["f32[2,3]{0,1}"], "f32[2,3]{1,0}", "negate(f32[2,3] p0)"))
+    read(one_op(["f32[2,3]{0,1}"], "f32[2,3]{1,0}", "negate(f32[2,3] p0)"))

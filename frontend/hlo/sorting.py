@@ -1,0 +1,77 @@
+"""sort and topk."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...base.dtypes import S32, S64
+from ...graph_ir.ir.graph import GraphTensor
+from ..correspondence.compositions.indexing import positions
+from .bodies import sort_order
+from .scope import Handler, Step
+from .syntax import Computation
+
+_MOST_COMPARED = 2048  # elements of an axis that are all compared with one another
+
+
+def _sort(step: Step) -> Any:
+    arrays = step.tensors()
+    step.count(1, -1)
+    dims = step.alike(arrays)
+    axis = step.one_axis("dimensions", len(dims))
+    body, _ = step.body("to_apply", [x for x in arrays for _ in range(2)], ["pred"])
+    order = sort_order(body)
+    if not order:
+        return _ranked_sort(step, arrays, axis, body)
+    attrs = {"k": dims[axis], "axis": axis, "largest": order == "GT"}
+    values, places = step.outputs("top_k", arrays[0], **attrs)
+    if len(arrays) == 1:
+        return values
+    others = [step.make("gather_elements", x, places, axis=axis) for x in arrays[1:]]
+    return (values, *others)
+
+
+def _ranked_sort(step: Step, arrays: list[GraphTensor], axis: int, body: Computation) -> Any:
+    """Stable sort with any comparator: the rank of each element is the number of elements before it."""
+    dims = arrays[0].details.plain_dims
+    size, rank = dims[axis], len(dims)
+    if size > _MOST_COMPARED:
+        raise step.unsupported(
+            f"a comparator other than < or > for more than {_MOST_COMPARED} elements"
+        )
+    # Pairs (j, i) are on two axes that replace the sorted one.
+    pairs = (*dims[:axis], size, size, *dims[axis + 1 :])
+    operands = []
+    for x in arrays:
+        for shape in (
+            (*dims[: axis + 1], 1, *dims[axis + 1 :]),
+            (*dims[:axis], 1, *dims[axis:]),
+        ):
+            operands.append(step.broadcast(step.reshaped(x, shape), pairs))
+    before = step.owner.inline_mapped(body, operands)
+    swap = [*range(axis), axis + 1, axis, *range(axis + 2, rank + 1)]
+    after = step.transposed(before, swap)
+    j, i = (positions(step, size, axis + k, rank + 1) for k in range(2))
+    tied = step.make("and", step.make("not", after), step.make("lt", j, i))
+    count = step.converted(step.make("or", before, tied), S64)
+    place = step.make("reduce_sum", count, axes=(axis,), keep_dims=False)
+    # places[r] = the element of rank r, found the same way.
+    wide = step.reshaped(place, (*dims[:axis], 1, *dims[axis:]))
+    hit = step.make("eq", wide, j)
+    found = step.make("reduce_sum", step.make("select", hit, i, step.constant(0)), axes=(axis + 1,))
+    results = tuple(step.make("gather_elements", x, found, axis=axis) for x in arrays)
+    return results if len(results) > 1 else results[0]
+
+
+def top_k(step: Step, k: int, is_largest: bool) -> Any:
+    """(values, s32 indices) of the last axis."""
+    (x,) = step.tensors(1)
+    values, places = step.outputs("top_k", x, k=k, axis=-1, largest=is_largest)
+    return values, step.converted(places, S32)
+
+
+def _top_k(step: Step) -> Any:
+    return top_k(step, step.attribute("k"), step.attribute("largest", True))
+
+
+HANDLERS: dict[str, Handler] = {"sort": _sort, "topk": _top_k}

@@ -1,0 +1,48 @@
+"""Values of instructions while a module is imported: a tensor, or a tuple of values; a token is the empty tuple."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from ...graph_ir.ir.graph import GraphTensor
+from .shapes import BITLESS, DTYPES, HLO_NAMES, Shape, tuple_shape
+
+
+def shape_of(value: Any) -> Shape:
+    """The shape of a value."""
+    if isinstance(value, GraphTensor):
+        return Shape(HLO_NAMES[value.details.dtype], value.details.plain_dims)
+    return tuple_shape(tuple(shape_of(part) for part in value))
+
+
+def fits(shape: Shape, value: Any) -> bool:
+    """Whether a value is of this shape, layouts and dynamic sizes aside."""
+    if isinstance(value, GraphTensor):
+        details = value.details
+        return shape.dims == details.plain_dims and DTYPES.get(shape.type) == details.dtype
+    if not shape.is_tuple:
+        return shape.type in BITLESS and value == ()
+    return len(shape.elements) == len(value) and all(map(fits, shape.elements, value))
+
+
+def flattened(value: Any) -> Iterator[GraphTensor]:
+    """The tensors in a value, depth first."""
+    if isinstance(value, tuple):
+        for part in value:
+            yield from flattened(part)
+    else:
+        yield value
+
+
+def restored(like: Any, tensors: Iterable[GraphTensor]) -> Any:
+    """The inverse of `flattened`: these tensors in the structure of `like` (a value or a shape)."""
+    left = iter(tensors)
+
+    def take(form: Any) -> Any:
+        parts = form.elements if isinstance(form, Shape) and form.is_tuple else form
+        if isinstance(parts, tuple):
+            return tuple(take(part) for part in parts)
+        return () if isinstance(form, Shape) and form.type in BITLESS else next(left)
+
+    return take(like)
