@@ -13,6 +13,7 @@ from ...graph_ir.ir.graph import Array, Graph, GraphTensor
 from ...graph_ir.ir.registry import lookup
 from ...graph_ir.ops.elementwise import Elementwise
 from ..correspondence.reading import NodeReader
+from ..correspondence.row import Row
 from ..correspondence.spelling import Formal
 from ..correspondence.values import MUST_BE_GIVEN
 from .known import Known, clamp_limits
@@ -231,13 +232,11 @@ class Step(NodeReader):
         """The operand at its position."""
         return self.tensor(formal.index)
 
-    def read_operands(
-        self, row_name: str, formals: Sequence[Formal], conditions: int
-    ) -> list[GraphTensor]:
+    def read_operands(self, row: Row, formals: Sequence[Formal]) -> list[GraphTensor]:
         """All operands, of one shape: HLO broadcasts only explicitly, but for a condition that is one bool."""
         tensors = self.tensors(len(formals))
-        dims = self.alike(tensors[conditions:])
-        for index, x in enumerate(tensors[:conditions]):
+        dims = self.alike(tensors[row.conditions :])
+        for index, x in enumerate(tensors[: row.conditions]):
             if shape_of(x) not in (Shape("pred"), Shape("pred", dims)) and not self.is_mapped:
                 wanted = Shape("pred", dims).logical()
                 raise self.rule(f"operand {index} must be pred[] or {wanted}", self.shown(x))
