@@ -6,8 +6,8 @@ import numpy as np
 
 from ...base.dtypes import F32, S32, U8, DType
 from ...graph_ir.ir.graph import GraphTensor
+from ..correspondence.compositions.contraction import matmul
 from ..op_builder import Value
-from .matmul import product
 from .scope import Handler, NodeContext
 from .tensors import to_dtype
 from .windows import centered, convolution_attrs
@@ -115,7 +115,7 @@ def _matmul_integer(node: NodeContext) -> Value:
     rank = node.details(0).rank
     a = _integers_of(node, 0, _per_row(node, 2, rank) if node.has(2) else None)
     b = _integers_of(node, 1, _per_column(node, 3) if node.has(3) else None)
-    return product(node, a, b)
+    return matmul(node, a, b)
 
 
 def _requantized(node: NodeContext, y: GraphTensor, scales: list[GraphTensor]) -> GraphTensor:
@@ -130,7 +130,7 @@ def _quantized_matmul(node: NodeContext) -> Value:
     a = _integers_of(node, 0, _per_row(node, 2, rank))
     b = _integers_of(node, 3, _per_column(node, 5))
     scales = [_per_row(node, 1, rank), _per_column(node, 4), _per_row(node, 6, rank)]
-    real = _requantized(node, product(node, a, b), scales)
+    real = _requantized(node, matmul(node, a, b), scales)
     dtype = _integer(node, node.details(7).dtype)
     return _rounded(node, real, _per_row(node, 7, rank), dtype)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from ...base.dtypes import F64
 from ...graph_ir.ir.graph import Op
@@ -10,7 +11,6 @@ from ...graph_ir.ir.logical_tensor import LogicalTensor
 from ..correspondence.reading import Pair
 from ..correspondence.writing import InexpressibleError
 from .export import Exporter
-from .export_forms import write_call
 from .scope import Handler, Node, Value
 
 SOFTPLUS_THRESHOLD = 20.0
@@ -121,8 +121,12 @@ def _write_prelu(e: Exporter, op: Op, _: str) -> str:
     return e.append("F.prelu", op.name, [e.operand(x), operand], op.outputs[0].details, keys=keys)
 
 
+def _write_softplus(e: Exporter, op: Op, type_name: str) -> Any:
+    return e.call(op, type_name)
+
+
 PAIRS = {
-    "softplus": Pair(_softplus, write_call),
+    "softplus": Pair(_softplus, _write_softplus),
     "prelu": Pair(_prelu, _write_prelu),
     "softmax": Pair(_softmax),
 }

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...base.dtypes import BOOL, S64
 from ...graph_ir.ir.graph import GraphTensor
-from .linear import scaled
+from ..correspondence.compositions.contraction import scaled
 from .scope import Handler, Node, Value
 
 

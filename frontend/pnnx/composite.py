@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 import numpy as np
@@ -10,7 +9,6 @@ import numpy as np
 from ...base.dtypes import S64
 from ...graph_ir.ir.graph import GraphTensor
 from .arithmetic import FUNCTIONS, as_float, promoted
-from .linear import matmul
 from .promotion import Operand, result_dtype
 from .scope import Handler, Node, Value
 
@@ -146,31 +144,6 @@ def _distances(node: Node) -> Value:
     return node.make("reduce_l2", gap, axes=(gap.details.rank - 1,), keep_dims=False)
 
 
-def _bilinear(node: Node) -> Value:
-    """y[..., o] = sum over i, j of x1[..., i] * weight[o, i, j] * x2[..., j], plus the bias."""
-    is_module = node.type.startswith("nn.")
-    x, y = node.tensor_of("input1"), node.tensor_of("input2")
-    dtype = x.details.dtype
-    weight = node.weight("weight", dtype) if is_module else node.tensor_of("weight", dtype)
-    if weight.details.rank != 3 or not x.details.rank or not y.details.rank:
-        raise node.rule("weight must have 3 axes", str(weight.details))
-    for name in ("in1_features", "in2_features"):  # given by the weight
-        node.argument(name)
-    outputs, left, right = weight.details.plain_dims
-    table = node.reshaped(node.transposed(weight, (1, 0, 2)), (left, outputs * right))
-    lead = x.details.plain_dims[:-1]
-    rows = node.reshaped(x, (math.prod(lead), left))
-    half = node.reshaped(matmul(node.part(), rows, table), (*lead, outputs, right))
-    column = node.reshaped(y, (*y.details.plain_dims[:-1], 1, right))
-    product = node.helper("mul", half, column)
-    result = node.make("reduce_sum", product, axes=(product.details.rank - 1,), keep_dims=False)
-    if is_module:
-        bias = node.weight("bias", dtype) if node.attr_bool("bias", True) else None
-    else:
-        bias = node.optional("bias", dtype)
-    return result if bias is None else node.helper("add", result, bias)
-
-
 def _bounded(op_name: str, slot: str) -> Handler:
     def run(node: Node) -> Value:
         operands: list[Operand] = [node.operand(), node.operand(slot)]
@@ -198,13 +171,11 @@ _BY_NAME: dict[str, Handler] = {
     "cdist": Handler(_distances, (*_PAIR, "p", "compute_mode")),
     "clamp_min": _bounded("max", "min"),
     "clamp_max": _bounded("min", "max"),
-    "bilinear": Handler(_bilinear, ("input1", "input2", "weight", "bias")),
 }
 
 HANDLERS: dict[str, Handler] = {
     **{f"{p}{name}": h for p in ("torch.", "Tensor.", "aten::") for name, h in _BY_NAME.items()},
-    **{f"F.{name}": _BY_NAME[name] for name in ("one_hot", "cosine_similarity", "bilinear")},
-    "nn.Bilinear": Handler(_bilinear, ("input1", "input2")),
+    **{f"F.{name}": _BY_NAME[name] for name in ("one_hot", "cosine_similarity")},
     "nn.CosineSimilarity": _BY_NAME["cosine_similarity"],
 }
 """Operators of this family."""

@@ -67,6 +67,7 @@ class Exporter(ExportFrame[str]):
         self.weights: dict[str, Array] = {}
         self.operands: dict[int, str] = {}
         self.absorbed: set[int] = set()  # ids of ops that are part of another op's operator
+        self.biases: dict[int, GraphTensor] = {}  # by the id of the product whose operator has it
         self._details: dict[str, LogicalTensor] = {}
         self._names = NameTable()
 
@@ -147,6 +148,19 @@ class Exporter(ExportFrame[str]):
         outputs = self.append_several(type_name, name, inputs, results, params, keys, weights)
         return outputs[0] if outputs else ""
 
+    def part(
+        self,
+        op: Op,
+        suffix: str,
+        type_name: str,
+        inputs: Sequence[str],
+        dims: Sequence[int],
+        params: dict[str, Any],
+    ) -> str:
+        """Append an operator that the op's main one needs, named after both, of the type of the op's first input."""
+        details = LogicalTensor(op.inputs[0].details.dtype, tuple(dims))
+        return self.append(type_name, f"{op.name}.{suffix}", inputs, details, params)
+
     def append_several(
         self,
         type_name: str,
@@ -216,6 +230,19 @@ def _type(details: LogicalTensor) -> TensorType:
 def _array_type(array: Array) -> TensorType:
     suffix = next(s for s, dtype in SUFFIX_DTYPES.items() if dtype.numpy == array.dtype)
     return TensorType(array.shape, suffix)
+
+
+def own_constant(x: GraphTensor, rank: int) -> bool:
+    """A plain constant of that rank with one consumer and a dtype that can be written."""
+    is_constant = x.producer_owner.op_name == "constant" and x.details.format.is_plain
+    known = x.details.dtype.name in WORDS
+    return is_constant and known and x.details.rank == rank and len(x.uses) == 1
+
+
+def value_of(x: GraphTensor) -> Array:
+    """The array of a constant."""
+    value: Array = x.producer_owner.attr("value")
+    return value
 
 
 def absorb_literals(exporter: Exporter) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ...graph_ir.ir.graph import GraphTensor, Op
 from ...graph_ir.ir.logical_tensor import LogicalTensor
 from ..correspondence.writing import InexpressibleError
 from .export import Exporter
-from .export_forms import ExportFunction
+
+ExportFunction = Callable[[Exporter, Op], str | tuple[str, ...]]
 
 
 def _over_last_axes(type_name: str) -> ExportFunction:

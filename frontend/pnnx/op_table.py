@@ -14,21 +14,18 @@ from . import (  # noqa: F401
     arithmetic,
     attention,
     composite,
-    convolution,
+    contraction,
     elementwise,
-    export_linear,
     export_normalize,
-    export_windows,
     indexing,
-    linear,
     movement,
     multihead,
     normalize,
-    pool,
     recurrent,
     reduce,
     resize,
     structure,
+    windows,
 )
 from .scope import Handler, Node, Results
 

@@ -32,6 +32,7 @@ IGNORED_PARAMS = frozenset(
         *("inplace", "device", "layout", "requires_grad", "pin_memory", "non_blocking", "copy"),
         *("memory_format", "in_features", "out_features", "num_features", "num_parameters"),
         *("num_channels", "num_embeddings", "embedding_dim", "sparse", "scale_grad_by_freq"),
+        *("in1_features", "in2_features"),
         *("padding_idx", "momentum", "generator", "max_norm", "norm_type"),
     )
 )

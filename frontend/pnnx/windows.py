@@ -1,25 +1,224 @@
-"""Shared by operators that slide a window over an image: one number per axis, images without a batch axis."""
+"""Reads convolutions, pools, windows as columns, and local response normalisation."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
 from ...graph_ir.ir.graph import GraphTensor
-from .scope import Node
+from ..adaptive_pool import adaptive_pool
+from ..correspondence.compositions.movement import flip
+from ..correspondence.compositions.sampling import columns_to_image
+from ..correspondence.compositions.windows import biased, halved, mean_by
+from ..correspondence.reading import Pair
+from ..op_builder import like
+from .export_windows import (
+    write_convolution,
+    write_im2col,
+    write_lrn,
+    write_min_pool,
+    write_pool,
+)
+from .movement import padded
+from .scope import Node, Value
+
+Images = Callable[[Node, GraphTensor, str], list[GraphTensor] | GraphTensor]
+"""Builds what an operator makes of images [N, C, sizes...]; the last argument is the name of the row."""
 
 
-def per_axis(node: Node, name: str, spatial: int, default: int | None) -> tuple[int, ...]:
+def per_axis(node: Node, name: str, spatial: int, *default: int) -> tuple[int, ...]:
     """`spatial` integers; one counts for every axis. Without a default they must be given."""
-    values = [default] if default is not None and not node.given(name) else node.attr_ints(name)
+    values = node.attr_ints(name, default) if default else node.attr_ints(name)
     values = values * spatial if len(values) == 1 else values
     if len(values) != spatial:
-        raise node.rule(f"'{name}' must have one entry for each of {spatial} axes", str(values))
-    return tuple(values)
+        raise node.rule(f"'{name}' must have one entry for each of {spatial} axes", str([*values]))
+    return values
 
 
-def with_batch(node: Node, x: GraphTensor, spatial: int) -> tuple[GraphTensor, bool]:
-    """x [N, C, sizes...], and whether it came as [C, sizes...]."""
-    rank = x.details.rank
-    if rank not in (spatial + 1, spatial + 2):
-        raise node.rule(f"the input must have {spatial + 1} or {spatial + 2} axes", str(x.details))
-    if rank == spatial + 2:
-        return x, False
-    return node.reshaped(x, (1, *x.details.plain_dims)), True
+def _of_images(build: Images) -> Callable[[Node, str], Value | list[GraphTensor]]:
+    """A single image [C, sizes...] has a batch axis while it is read. The operator's name says how many sizes."""
+
+    def read(node: Node, row_name: str) -> Value | list[GraphTensor]:
+        x = node.tensor_of()
+        spatial = int(node.type[-2]) if node.type[-2].isdigit() else 2
+        if x.details.rank not in (spatial + 1, spatial + 2):
+            rule = f"the input must have {spatial + 1} or {spatial + 2} axes"
+            raise node.rule(rule, str(x.details))
+        if x.details.rank == spatial + 2:
+            return build(node, x, row_name)
+        found = build(node, node.reshaped(x, (1, *x.details.plain_dims)), row_name)
+        several = found if isinstance(found, list) else [found]
+        single = [node.reshaped(y, y.details.plain_dims[1:]) for y in several]
+        return single if isinstance(found, list) else single[0]
+
+    return read
+
+
+def _steps(node: Node, count: int, kernel: Sequence[int] = ()) -> dict[str, tuple[int, ...]]:
+    """Strides, dilations and padding. `same`, for a kernel, keeps the sizes: the odd element goes after."""
+    steps = {ours: per_axis(node, ours[:-1], count, 1) for ours in ("strides", "dilations")}
+    word = node.argument("padding")
+    if word in ("valid", "same") and kernel:
+        if word == "same" and set(steps["strides"]) != {1}:
+            raise node.rule("padding=same must have a stride of 1", str([*steps["strides"]]))
+        extents = [d * (k - 1) for k, d in zip(kernel, steps["dilations"], strict=True)]
+        before, after = halved(extents if word == "same" else (0,) * count)
+    else:
+        before = after = per_axis(node, "padding", count, 0)
+    return {**steps, "before": before, "after": after}
+
+
+# Convolutions.
+
+
+@_of_images
+def _read_convolution(node: Node, x: GraphTensor, op_name: str) -> GraphTensor:
+    """The weights of a module repeat its sizes and channels, which must agree."""
+    dtype, is_transposed = x.details.dtype, op_name == "convolution_transpose"
+    w, bias = node.tensor_of("weight", dtype), node.optional("bias", dtype)
+    kernel = w.details.plain_dims[2:]
+    if w.details.rank != x.details.rank:
+        raise node.rule(f"weight must have {x.details.rank} axes", str(w.details))
+    if per_axis(node, "kernel_size", len(kernel), *kernel) != kernel:
+        raise node.rule("kernel_size must be that of weight", str(w.details))
+    attrs: dict[str, Any] = _steps(node, len(kernel), () if is_transposed else kernel)
+    attrs["groups"] = node.attr_int("groups", 1)
+    mode = node.attr_text("padding_mode", "zeros")
+    if is_transposed:
+        attrs["output_padding"] = per_axis(node, "output_padding", len(kernel), 0)
+        if mode != "zeros":
+            raise node.unsupported(f"padding_mode={mode}")
+    elif mode != "zeros":  # the border is added first, so no padding is left
+        sides = reversed([*zip(attrs["before"], attrs["after"], strict=True)])
+        x = padded(node.part(), x, [n for side in sides for n in side], mode)
+        attrs["before"] = attrs["after"] = (0,) * len(kernel)
+    y = node.make(op_name, x, w, **attrs)
+    names = ("in_channels", "out_channels") if is_transposed else ("out_channels", "in_channels")
+    wanted = (w.details.plain_dims[0], w.details.plain_dims[1] * attrs["groups"])
+    if tuple(map(node.attr_int, names, wanted)) != wanted:
+        raise node.rule(f"weight must have the channels of {' and '.join(names)}", str(w.details))
+    return biased(node, y, bias)
+
+
+# Windows as columns.
+
+
+@_of_images
+def _read_im2col(node: Node, x: GraphTensor, op_name: str) -> GraphTensor:
+    """[N, C, sizes...] as [N, C * kernel, windows]."""
+    kernel = per_axis(node, "kernel_size", 2)
+    seen = node.make(op_name, x, kernel=kernel, **_steps(node, 2))
+    batch, channels, *rest = seen.details.plain_dims
+    return node.reshaped(seen, (batch, channels * math.prod(kernel), math.prod(rest[2:])))
+
+
+def _read_fold(node: Node, _: str) -> Value:
+    """The adjoint of unfold."""
+    x = node.tensor_of()
+    is_single = x.details.rank == 2
+    columns = node.reshaped(x, (1, *x.details.plain_dims)) if is_single else x
+    kernel, sizes = (per_axis(node, name, 2) for name in ("kernel_size", "output_size"))
+    steps = _steps(node, 2)
+    padding = (steps["before"], steps["after"])
+    y = columns_to_image(
+        node, columns, sizes, kernel, steps["strides"], steps["dilations"], padding
+    )
+    return node.reshaped(y, y.details.plain_dims[1:]) if is_single else y
+
+
+# Pools.
+
+
+@_of_images
+def _read_pool(node: Node, x: GraphTensor, op_name: str) -> list[GraphTensor] | GraphTensor:
+    """The strides are the kernel where none are given."""
+    count = x.details.rank - 2
+    kernel = per_axis(node, "kernel_size", count)
+    attrs: dict[str, Any] = {**_steps(node, count), "kernel": kernel}
+    if any(2 * p > k for p, k in zip(attrs["before"], kernel, strict=True)):
+        both = f"{[*attrs['before']]} and {[*kernel]}"
+        raise node.rule("padding must be at most half of kernel_size", both)
+    attrs["strides"] = per_axis(node, "stride", count, *kernel)
+    attrs["ceil_mode"] = node.attr_bool("ceil_mode", False)
+    if op_name == "lp_pool":
+        return _lp_pool(node, x, attrs)
+    if op_name == "max_pool":
+        return _largest(node, x, attrs)
+    is_counted = node.attr_bool("count_include_pad", True)
+    if node.given("divisor_override"):
+        return mean_by(node, x, node.attr_int("divisor_override"), **attrs)
+    return node.make(op_name, x, **attrs, count_include_pad=is_counted)
+
+
+def _largest(node: Node, x: GraphTensor, attrs: dict[str, Any]) -> list[GraphTensor] | GraphTensor:
+    """The largest elements, and their indices if requested."""
+    y = node.make("max_pool", x, **attrs)
+    if not node.attr_bool("return_indices", False):
+        return y
+    return [y, node.helper("max_pool_indices", x, **attrs)]
+
+
+def _lp_pool(node: Node, x: GraphTensor, attrs: dict[str, Any]) -> GraphTensor:
+    """(sum of x ** p) ** (1 / p); a window cropped by ceil_mode scales its mean to the whole window."""
+    power, dtype = node.attr_float("norm_type", 2.0), x.details.dtype
+    if power > 0 and power % 2 == 0 and not attrs["ceil_mode"]:
+        return node.make("lp_pool", x, **attrs, p=power)
+    wide = node.converted(x, dtype.accumulator)
+    powers = node.helper("pow", wide, like(node, power, wide))
+    mean = node.helper("avg_pool", powers, **attrs, count_include_pad=True)
+    total = node.helper("mul", mean, like(node, math.prod(attrs["kernel"]), wide))
+    y = node.make("pow", node.helper("relu", total), like(node, 1 / power, wide))
+    return node.converted(y, dtype)
+
+
+@_of_images
+def _read_adaptive(node: Node, x: GraphTensor, _: str) -> list[GraphTensor] | GraphTensor:
+    """The size of the result is given, the windows follow."""
+    sizes, is_mean = x.details.plain_dims[2:], "avg" in node.type.lower()
+    wanted = _output_sizes(node, sizes)
+    if is_mean or not node.attr_bool("return_indices", False):
+        return adaptive_pool(node, x, wanted, is_mean)
+    if any(size % out for size, out in zip(sizes, wanted, strict=True)):
+        raise node.unsupported("return_indices=True with windows of several sizes")
+    kernel = tuple(size // out for size, out in zip(sizes, wanted, strict=True))
+    return _largest(node, x, {"kernel": kernel, "strides": kernel})
+
+
+def _output_sizes(node: Node, sizes: Sequence[int]) -> tuple[int, ...]:
+    """`output_size`; None or 0 keep a size."""
+    value = node.argument("output_size")
+    given = list(value) if isinstance(value, list) else [value]
+    given = given * len(sizes) if len(given) == 1 else given
+    words = [0 if entry in (None, "None") else entry for entry in given]
+    if len(words) != len(sizes) or any(type(n) is not int or n < 0 for n in words):
+        raise node.rule(f"output_size must have {len(sizes)} sizes", repr(value)[:64])
+    if min(sizes) < 1:
+        raise node.rule("the spatial axes must have elements", str(list(sizes)))
+    return tuple(int(out) or size for size, out in zip(sizes, words, strict=True))  # type: ignore[arg-type]
+
+
+def _read_lrn(node: Node, op_name: str) -> Value:
+    """PyTorch's window of an even size has its extra channel before, the op's after: channels are reversed."""
+    x, size = node.tensor_of(), node.attr_int("size")
+    defaults = {"alpha": 1e-4, "beta": 0.75, "k": 1.0}
+    attrs = {name: node.attr_float(name, value) for name, value in defaults.items()}
+    if x.details.rank < 2:
+        raise node.rule("the input must have a batch and a channel axis", str(x.details))
+    if size % 2:
+        return node.make(op_name, x, size=size, **attrs)
+    part = node.part()
+    turned = node.make(op_name, flip(part, x, (1,)), size=size, **attrs)
+    return flip(part, turned, (1,))
+
+
+PAIRS = {
+    "convolution": Pair(_read_convolution, write_convolution),
+    "im2col": Pair(_read_im2col, write_im2col),
+    "fold": Pair(_read_fold),
+    "pool": Pair(_read_pool, write_pool),
+    "min_pool": Pair(None, write_min_pool),
+    "adaptive": Pair(_read_adaptive),
+    "lrn": Pair(_read_lrn, write_lrn),
+}
+"""Functions that rows name after `by`."""

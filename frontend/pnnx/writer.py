@@ -14,9 +14,8 @@ from ...base.errors import UserError
 from ...base.whole_file import whole_file
 from ...graph_ir.ir.graph import Array, Graph
 from ..plain_quantization import quantization_written_out
+from .contraction import absorb_parts
 from .export import Exporter, absorb_literals
-from .export_linear import absorb_parts as absorb_linear
-from .export_windows import absorb_parts as absorb_windows
 from .op_table import WRITERS
 from .program import MAGIC, Operator
 
@@ -48,8 +47,7 @@ def export_graph(graph: Graph) -> tuple[list[Operator], dict[str, Array]]:
     """Operators and weights by entry name. UnsupportedError lists everything that PNNX cannot express."""
     graph = quantization_written_out(graph)
     exporter = Exporter(graph, WRITERS)
-    absorb_linear(exporter)
-    absorb_windows(exporter)
+    absorb_parts(exporter)
     absorb_literals(exporter)
     exporter.write_ops(graph)
     exporter.finish()

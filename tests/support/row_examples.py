@@ -20,6 +20,16 @@ NOT_EVERYWHERE = ("last", "antialias", "scales")
 """Attributes of the examples that some formats have no form for."""
 
 
+IN_REACH: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
+    "sum_pool F.avg_pool2d": ((2, 4, 6), {"kernel": (2, 3)}),
+    "lp_pool F.lp_pool1d": ((2, 4, 6), {"kernel": (3,), "p": 2.0}),
+    "im2col F.unfold": ((1, 2, 4, 6), {"kernel": (2, 3), "strides": (1, 2)}),
+    "max_pool_indices F.max_pool1d": ((2, 4, 6), {"kernel": (3,), "strides": (2,)}),
+    "resize F.interpolate": ((2, 4, 6), {"shape": (2, 4, 9), "mode": "linear"}),
+}
+"""Size of the operand and attributes where the op's own example is beyond what the format can express."""
+
+
 def row_example(row: Row, spelling: Spelling) -> Graph:
     """The op `op` of a row as the spelling can say it, its inputs and outputs."""
     types, attrs = _types_and_attrs(row, spelling)
@@ -27,6 +37,9 @@ def row_example(row: Row, spelling: Spelling) -> Graph:
         spelling.pair and row.name in EXAMPLES
     ):  # its function may need what the text does not mention
         attrs = {k: v for k, v in EXAMPLES[row.name][1].items() if k not in NOT_EVERYWHERE} | attrs
+    if (known := f"{row.name} {spelling.types[0]}") in IN_REACH:
+        dims, attrs = IN_REACH[known]
+        types = [(F32, dims)]
     if attrs.get("transpose_a") or attrs.get("transpose_b"):
         types = [(F32, (4, 4))] * 2
     graph = Graph("example")

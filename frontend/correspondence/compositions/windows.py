@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from ....graph_ir.ir.graph import GraphTensor as Tensor
-from ...op_builder import OpBuilder
+from ...op_builder import OpBuilder, like
 from .reduction import lp_norm
 
 Padding = tuple[tuple[int, ...], tuple[int, ...]]
@@ -60,6 +61,15 @@ def per_channel(node: OpBuilder, x: Tensor, vector: Tensor) -> Tensor:
     if vector.details.rank != 1 or x.details.rank <= 2:
         return vector
     return node.reshaped(vector, (vector.details.elements,) + (1,) * (x.details.rank - 2))
+
+
+def mean_by(node: OpBuilder, x: Tensor, divisor: int, **window: Any) -> Tensor:
+    """The sum of each window divided by a number, computed in the type that sums of x have."""
+    if not divisor:
+        raise node.rule("the divisor must not be 0", "0")
+    total = node.make("sum_pool", node.converted(x, x.details.dtype.accumulator), **window)
+    y = total if divisor == 1 else node.helper("div", total, like(node, divisor, total))
+    return node.converted(y, x.details.dtype)
 
 
 def global_pool(node: OpBuilder, x: Tensor, reduction: str) -> Tensor:

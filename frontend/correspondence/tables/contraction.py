@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ..row import Op
+from ..compositions import contraction as means
+from ..row import Means, Op
 
 ROWS = (
     # A product of two matrices of which one is transposed is a Gemm.
@@ -21,5 +22,36 @@ ROWS = (
             "nn_dense/dense/FullyConnected(data, weight, bias?) where transpose_b=true by dense",
             "nn_contrib_dense_pack(data, weight) by dense_pack read only",
         ),
+        pnnx="torch.matmul(input, other) by matmul write only",
+    ),
+    Means(
+        means.matmul,
+        pnnx=(
+            "torch./Tensor.matmul(input, other)",
+            "torch.mm(input, mat2) where a_rank=2, b_rank=2",
+            "torch.bmm(input, mat2) where a_rank=3, b_rank=3",
+            "torch.mv(input, vec) where a_rank=2, b_rank=1",
+            "torch.dot(input, other) where a_rank=1, b_rank=1",
+        ),
+        aten=(
+            "mm(self, mat2) where a_rank=2, b_rank=2",
+            "bmm(self, mat2) where a_rank=3, b_rank=3",
+        ),
+    ),
+    Means(means.linear, pnnx="F.linear/nn.Linear(input, weight, bias?) by linear"),
+    Means(
+        means.add_product,
+        pnnx=(
+            "torch.addmm(input, mat1, mat2 | alpha, beta)",
+            "torch.baddbmm(input, batch1, batch2 | alpha, beta) where axes_of_each=3",
+        ),
+        aten="addmm(self, mat1, mat2, alpha=alpha, beta=beta)",
+    ),
+    Means(
+        means.einsum, onnx="Einsum(Inputs* | equation)", pnnx="torch.einsum(operands* | equation)"
+    ),
+    Means(
+        means.bilinear,
+        pnnx="torch./Tensor./aten::/F.bilinear/nn.Bilinear(input1, input2, weight, bias?)",
     ),
 )

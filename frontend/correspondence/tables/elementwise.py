@@ -74,7 +74,7 @@ ARITHMETIC = (
         ge=("Add/AddV2(x1, x2)", "AddN(x*) read only"),
         tvm=("add/broadcast_add/elemwise_add(lhs, rhs)", "add_n/elemwise_sum(args*) read only"),
         hlo="add(a, b)",
-        pnnx="torch.add/Tensor.add(input, other)",
+        pnnx="torch.add/Tensor.add(input, other) by add",
         aten="add(self, other)",
     ),
     Op(

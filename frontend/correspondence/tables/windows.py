@@ -4,51 +4,62 @@ from __future__ import annotations
 
 from ...adaptive_pool import adaptive_pool
 from ...axis_layout import relaid
+from ..compositions import sampling
 from ..compositions import windows as means
 from ..row import Means, Op
-
-
-def _each(names: str, rest: str) -> str:
-    """A cell of TVM's operators for one, two and three spatial axes."""
-    types = (name.format(n) for name in names.split("/") for n in (1, 2, 3))
-    return f"{'/'.join(dict.fromkeys(types))}{rest}"
-
 
 ROWS = (
     Op(
         "convolution",
         onnx="Conv(X, W, B?) by convolution",
-        tvm=_each(
-            "nn_conv{}d/conv{}d/nn_contrib_conv2d_NCHWc/nn_contrib_depthwise_conv2d_NCHWc"
-            "/contrib_conv2d_NCHWc/_contrib_conv2d_NCHWc",
-            "(data, weight, bias?) by convolution",
-        ),
+        tvm="nn_conv[123]d/conv[123]d/nn_contrib_conv2d_NCHWc/nn_contrib_depthwise_conv2d_NCHWc"
+        "/contrib_conv2d_NCHWc/_contrib_conv2d_NCHWc(data, weight, bias?) by convolution",
+        pnnx="F.conv[123]d/nn.Conv[123]d(input, weight, bias?) by convolution",
     ),
     Op(
         "convolution_transpose",
         onnx="ConvTranspose(X, W, B?) by convolution",
-        tvm=_each(
-            "nn_conv{}d_transpose/conv{}d_transpose",
-            "(data, weight, bias?) by convolution_transpose",
-        ),
+        tvm="nn_conv[123]d_transpose/conv[123]d_transpose(data, weight, bias?) by convolution_transpose",
+        pnnx="F.conv_transpose[123]d/nn.ConvTranspose[123]d(input, weight, bias?) by convolution",
     ),
     Op(
         "max_pool",
         onnx="MaxPool(X) by pool",
-        tvm=_each("nn_max_pool{}d/max_pool{}d", "(data) by pool"),
+        tvm="nn_max_pool[123]d/max_pool[123]d(data) by pool",
+        pnnx="F.max_pool[123]d/nn.MaxPool[123]d(input) by pool",
     ),
-    Op("min_pool", onnx="Neg(MaxPool(Neg(X))) by min_pool write only"),
+    Op("max_pool_indices", pnnx="F.max_pool1d(input | return_indices=true) by pool write only"),
+    Op(
+        "min_pool",
+        onnx="Neg(MaxPool(Neg(X))) by min_pool write only",
+        pnnx="neg(F.max_pool[123]d(neg(input))) by min_pool write only",
+    ),
     Op(
         "avg_pool",
         onnx="AveragePool(X) by pool",
-        tvm=_each("nn_avg_pool{}d/avg_pool{}d", "(data) by pool"),
+        tvm="nn_avg_pool[123]d/avg_pool[123]d(data) by pool",
+        pnnx="F.avg_pool[123]d/nn.AvgPool[123]d(input) by pool",
     ),
-    Op("lp_pool", onnx="LpPool(X) by pool"),
+    Op("sum_pool", pnnx="F.avg_pool2d(input | divisor_override=1) by pool write only"),
+    Op(
+        "lp_pool",
+        onnx="LpPool(X) by pool",
+        pnnx="F.lp_pool[123]d/nn.LPPool[123]d(input | norm_type=p) by pool",
+    ),
     Op(
         "lrn",
         onnx="LRN(X | size, alpha, beta, bias=k) by lrn",
         tvm="nn_lrn/lrn(data | size?5, axis?1, bias=k?2.0, alpha?1e-4, beta?0.75)",
+        pnnx="F.local_response_norm/nn.LocalResponseNorm(input | size, alpha, beta, k) by lrn",
     ),
+    Op("im2col", pnnx="F.unfold/nn.Unfold(input) by im2col"),
+    Means(sampling.columns_to_image, pnnx="F.fold/nn.Fold(input) by fold"),
+    Means(
+        sampling.sample_grid,
+        onnx="GridSample(X, grid | mode, padding_mode=padding, align_corners)",
+        pnnx="F.grid_sample(input, grid | mode?'bilinear', padding_mode=padding, align_corners)",
+    ),
+    Means(sampling.affine_grid, pnnx="F.affine_grid(input, size=size | align_corners)"),
     Op(
         "resize",
         onnx="Resize(X, roi?, scales?, sizes?) by resize",
@@ -56,24 +67,29 @@ ROWS = (
             "image_resize2d(data | size, method, coordinate_transformation_mode) by resize",
             "nn_upsampling/upsampling(data | scale_h, scale_w, method) by upsampling read only",
         ),
+        pnnx=(
+            "F.interpolate/nn.Upsample/F.upsample(input, size?, scale_factor?) by resize",
+            "F.upsample_nearest/nn.UpsamplingNearest2d(input, size?, scale_factor?) by resize read only",
+            "F.upsample_bilinear/nn.UpsamplingBilinear2d(input, size?, scale_factor?) by resize read only",
+        ),
     ),
     Means(
         means.global_average_pool,
         onnx="GlobalAveragePool(X)",
         ge="GlobalAveragePool(x)",
-        tvm=_each("nn_global_avg_pool{}d/global_avg_pool{}d", "(data) by global_pool"),
+        tvm="nn_global_avg_pool[123]d/global_avg_pool[123]d(data) by global_pool",
     ),
     Means(
         means.global_max_pool,
         onnx="GlobalMaxPool(X)",
-        tvm=_each("nn_global_max_pool{}d/global_max_pool{}d", "(data) by global_pool"),
+        tvm="nn_global_max_pool[123]d/global_max_pool[123]d(data) by global_pool",
     ),
     Means(
         adaptive_pool,
-        tvm=_each(
-            "nn_adaptive_avg_pool{}d/nn_adaptive_max_pool{}d/adaptive_avg_pool{}d/adaptive_max_pool{}d",
-            "(data | output_size=wanted) by adaptive",
-        ),
+        tvm="nn_adaptive_avg_pool[123]d/nn_adaptive_max_pool[123]d/adaptive_avg_pool[123]d/adaptive_max_pool[123]d"
+        "(data | output_size=wanted) by adaptive",
+        pnnx="F.adaptive_avg_pool[123]d/nn.AdaptiveAvgPool[123]d/F.adaptive_max_pool[123]d/nn.AdaptiveMaxPool[123]d"
+        "(input | output_size=wanted) by adaptive",
     ),
     Means(
         relaid,
