@@ -25,12 +25,12 @@ def depthwise_function(
     buffers = parameters(group.inputs, group.outputs)
     memory = {x: flat(b) if x in (*op.inputs, output) else b for x, b in buffers.items()}
     g, (x, w) = geometry_of(op), op.inputs
-    problem = WindowProblem(g, memory[x], memory[output], "fma", 0.0, memory[w])
+    problem = WindowProblem(g, memory[x], memory[output], "fma", 0, memory[w])
     epilogue = None
     if output is not op.outputs[0]:
         epilogue = _of_rank(epilogue_value(op.outputs[0], output, memory), output.details.rank)
     post = epilogue_names(op, group.ops)
-    name = f"f32_depthwise{post}_{g}__{ctx.target.isa}"
+    name = f"{x.details.dtype}_depthwise{post}_{g}__{ctx.target.isa}"
     template = WindowTemplate(problem, window_blocking(schedule), ctx.target, epilogue)
     return template.function(name, tuple(memory.values()), group_note(group, schedule))
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ...base.contraction import f32_kernel
+from ...base.contraction import Microkernel
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Buffer, Expr, Function, Let
 from ..ir.computation import Index
@@ -20,7 +20,7 @@ from ..schedule.context import LowerContext
 from ..schedule.convolution_blocking import FLAT_BANDS
 from ..schedule.convolution_geometry import ConvolutionGeometry
 from ..schedule.convolution_sizes import geometry_of
-from ..schedule.matmul import blocking_of
+from ..schedule.matmul import blocking_of, kernel_of
 from ..schedule.matmul_tile import MatmulBlocking
 from ..templates.convolution import ConvolutionProblem, ConvolutionTemplate
 from ..templates.convolution_band import ImageOperand
@@ -36,7 +36,8 @@ def convolution_function(
     """A direct convolution and the elementwise ops after it; parameters are the inputs (each once), then the output."""
     (output,) = group.outputs
     memory = {x: flat(b) for x, b in parameters(group.inputs, group.outputs).items()}
-    band, blocking = schedule.word("band"), blocking_of(schedule, f32_kernel(ctx.target))
+    band, kernel = schedule.word("band"), kernel_of(schedule, op, ctx.target)
+    blocking = blocking_of(schedule, kernel)
     others = [o for o in group.ops if o is not op]
     reads = [x for x in memory if x not in (*op.inputs, output)]
     by_pixel = _reads_by_pixel(output, reads, others)
@@ -45,15 +46,15 @@ def convolution_function(
         value = epilogue_value(op.outputs[0], output, memory)
     operands = [memory[x] for x in (*op.inputs, output)]
     make = _product if band == "product" else _taps
-    template = make(op, band, blocking, operands, output, value, by_pixel, ctx)
+    template = make(op, band, blocking, kernel, operands, output, value, by_pixel, ctx)
     post = epilogue_names(op, group.ops)
-    tile = f"{blocking.tile.rows}x{blocking.tile.columns(ctx.target)}"
-    name = f"f32_conv_{band}{post}_{geometry_of(op)}_{tile}__{ctx.target.isa}"
+    tile = f"{blocking.tile.rows}x{blocking.tile.columns(ctx.target, kernel.accumulator)}"
+    name = f"{kernel.a}_conv_{band}{post}_{geometry_of(op)}_{tile}__{ctx.target.isa}"
     return template.function(name, tuple(memory.values()), group_note(group, schedule))
 
 
 def _taps(
-    op: DirectConvolution, band: str, blocking: MatmulBlocking, operands: Sequence[Buffer],
+    op: DirectConvolution, band: str, blocking: MatmulBlocking, kernel: Microkernel, operands: Sequence[Buffer],
     output: GraphTensor, value: EpilogueValue | None, by_pixel: bool, ctx: LowerContext,
 ) -> ConvolutionTemplate:  # fmt: skip
     """Channels last, tap by tap."""
@@ -69,14 +70,14 @@ def _taps(
         columns = geometry.result[1]
         image = replace(image, row=columns * image.column)
         result = replace(result, row=columns * result.column)
-    problem = ConvolutionProblem(geometry, image, w, result, band)
+    problem = ConvolutionProblem(geometry, image, w, result, band, kernel)
     if value is not None:
         value = _indexed(value, output.details.plain_dims, columns, by_pixel)
     return ConvolutionTemplate(problem, blocking, ctx.target, value)
 
 
 def _product(
-    op: DirectConvolution, band: str, blocking: MatmulBlocking, operands: Sequence[Buffer],
+    op: DirectConvolution, band: str, blocking: MatmulBlocking, kernel: Microkernel, operands: Sequence[Buffer],
     output: GraphTensor, value: EpilogueValue | None, by_pixel: bool, ctx: LowerContext,
 ) -> MatmulTemplate:  # fmt: skip
     """Weights [outputs, channels] times image [channels, pixels], all plain."""
@@ -88,7 +89,6 @@ def _product(
         Operand(x, (g.groups * g.channels * pixels, g.channels * pixels), pixels, 1),
         Operand(y, (g.groups * g.outputs * pixels, g.outputs * pixels), pixels, 1),
     )  # fmt: skip
-    kernel = f32_kernel(ctx.target)
     if value is None:
         return MatmulTemplate(problem, blocking, kernel, ctx.target, None)
     inner = _indexed(value, output.details.plain_dims, g.result[1], by_pixel)

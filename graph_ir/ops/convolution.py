@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ...base.contraction import Contraction, accumulator_of
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Cast, Expr
 from ..ir.attributes import BoolAttr, IntAttr
@@ -37,6 +38,12 @@ class Convolution(Windowed, FusibleOp):
     w = Operand("weights [O, C / groups, kernel...]")
     groups = IntAttr("runs of channels that do not mix", default=1)
     dtype = result_dtype_attr()
+
+    @property
+    def contraction(self) -> Contraction:
+        """The types of image, weights, their sums and the result."""
+        x, w, y = (i.details.dtype for i in (*self.inputs, *self.outputs))
+        return Contraction(x, w, accumulator_of(x, w) if y.is_float else y, y)
 
     @property
     def window_rank(self) -> int:

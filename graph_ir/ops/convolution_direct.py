@@ -1,4 +1,4 @@
-"""direct_convolution: an f32 convolution that reads the image tap by tap, the result channels last."""
+"""direct_convolution: a convolution that reads the image tap by tap, the result channels last."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .convolution import Convolution
 
 @register("direct_convolution")
 class DirectConvolution(Convolution, TunableOp):
-    """A `convolution` of f32 over one or two spatial axes, run by `templates.convolution`.
+    """A `convolution` over one or two spatial axes, run by `templates.convolution`: floats, or bytes by signed bytes.
 
     With more than one group w is [groups, O / groups, C / groups, kernel...], so that each has its own panels.
     """
@@ -37,5 +37,5 @@ class DirectConvolution(Convolution, TunableOp):
 
     @property
     def result_holds_sums(self) -> bool:
-        """Partial sums are kept in the result."""
-        return True
+        """Partial sums are kept in the result, where its type is that of the operands and of their sums."""
+        return self.contraction.a == self.contraction.accumulator

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
+from typing import Any
+
+import numpy as np
 
 from ...base.contraction import microkernel
 from ...base.dtypes import S8, S32, U8
 from ...base.target import Target
 from ..ir.graph import Graph, GraphTensor, Op
 from ..ops.compose import Composer
+from ..ops.convolution import Convolution
 from ..ops.matmul import MatmulCore
-from ..rewriting.byte_operands import ByteOperand, byte_operand
-from ..rewriting.rewrite import rewrite
+from ..rewriting.byte_operands import ByteOperand, byte_operand, fits_type
+from ..rewriting.rewrite import Rule, rewrite
+from ..rewriting.values import uniform_value
 from ..schedule.context import LowerContext
+from ..schedule.convolution_forms import padded
 
 
 def narrow_integer_products(graph: Graph, ctx: LowerContext) -> bool:
@@ -22,34 +29,63 @@ def narrow_integer_products(graph: Graph, ctx: LowerContext) -> bool:
     ->
     %y = matmul_core(%a, %b, dtype=s32) - %za * (sums of columns of %b - k * %zb) - %zb * sums of rows of %a
 
-    Corrections of constants are computed at compile time. All of it wraps as the product does, so results are the same.
+    Convolutions likewise; their padding is the zero point then. Corrections of constants are computed at compile time.
+    All of it wraps as the product does, so results are the same.
     Requires: topological order. Ensures: topological order.
     """
-    return rewrite(graph, {"matmul_core": (partial(_of_bytes, ctx.target),)})
+    rules = {
+        "matmul_core": (_whole(partial(_product, ctx.target)),),
+        "convolution": (_whole(partial(_convolution, ctx.target)),),
+    }
+    return rewrite(graph, rules)
 
 
-def _of_bytes(target: Target, graph: Graph, op: Op) -> GraphTensor | None:
+def _whole(rule: Rule) -> Rule:
+    """The rule, which leaves no parts where it finds in the middle that it does not fit."""
+
+    def apply(graph: Graph, op: Op) -> GraphTensor | None:
+        count = len(graph.ops)
+        result = rule(graph, op)
+        if result is None and len(graph.ops) > count:
+            graph.remove(graph.ops[count:])
+        return result
+
+    return apply
+
+
+def _product(target: Target, graph: Graph, op: Op) -> GraphTensor | None:
     assert isinstance(op, MatmulCore)
     if op.outputs[0].details.dtype != S32:
         return None
     make = Composer(graph, op)
-    if op.dtype is None:
-        a = byte_operand(make, op.inputs[0], (-2 if op.transpose_a else -1,))
-        b = byte_operand(make, op.inputs[1], (-1 if op.transpose_b else -2,)) if a else None
-    elif op.transpose_a or op.inputs[1].details.dtype != S8:
-        a, b = (ByteOperand(x, None) for x in op.inputs)
-    else:
-        return None
+    axes = (-2 if op.transpose_a else -1,), (-1 if op.transpose_b else -2,)
+    a, b = _operands(make, op, axes)
     if a is None or b is None:
         return None
     a, b = _by_rows(make, a, op.transpose_a), b.signed(make)
-    # Where the CPU multiplies only unsigned by signed bytes, and the correction is known at compile time.
-    is_faster = microkernel(U8, S8, target).rate > microkernel(S8, S8, target).rate
-    if is_faster and op.inputs[1].producer_owner.op_name == "constant":
+    if _prefers_unsigned(target, op):
         a = a.unsigned(make)
+    if op.dtype is not None and (a.bytes, b.bytes) == tuple(op.inputs):
+        return None
     b = _zero_by_columns(make, b, op.transpose_b)
     attrs = {"transpose_b": op.transpose_b, "dtype": S32}
     return _corrected(make, op, make("matmul_core", a.bytes, b.bytes, **attrs), a, b)
+
+
+def _operands(
+    make: Composer, op: MatmulCore | Convolution, axes: tuple[tuple[int, ...], tuple[int, ...]]
+) -> tuple[ByteOperand | None, ByteOperand | None]:
+    """Both operands as bytes, their zero points the same along the axes over which products are summed."""
+    if op.dtype is not None:
+        return ByteOperand(op.inputs[0], None), ByteOperand(op.inputs[1], None)
+    a = byte_operand(make, op.inputs[0], axes[0])
+    return a, byte_operand(make, op.inputs[1], axes[1]) if a else None
+
+
+def _prefers_unsigned(target: Target, op: Op) -> bool:
+    """Whether the CPU multiplies unsigned by signed bytes faster, and the correction is known at compile time."""
+    is_faster = microkernel(U8, S8, target).rate > microkernel(S8, S8, target).rate
+    return is_faster and op.inputs[1].producer_owner.op_name == "constant"
 
 
 def _by_rows(make: Composer, a: ByteOperand, transposed: bool) -> ByteOperand:
@@ -96,3 +132,52 @@ def _corrected(
 def _sums(make: Composer, x: GraphTensor, axis: int) -> GraphTensor:
     axes = (x.details.rank + axis,)
     return make("reduce_sum", make.to(x, S32), axes=axes, keep_dims=True)
+
+
+def _convolution(target: Target, graph: Graph, op: Op) -> GraphTensor | None:
+    assert isinstance(op, Convolution)
+    if op.outputs[0].details.dtype != S32:
+        return None
+    make, rank = Composer(graph, op), op.x.details.rank
+    summed = tuple(range(1 - rank, 0))
+    x, w = _operands(make, op, (summed, summed))
+    if x is None or w is None:
+        return None
+    w = w.signed(make)
+    if _prefers_unsigned(target, op):
+        x = x.unsigned(make)
+    if op.dtype is not None and (x.bytes, w.bytes) == tuple(op.inputs):
+        return None
+    attrs, image = {**op.attrs, "dtype": S32}, x.bytes
+    if x.zero is not None and op.window.is_padded:
+        fill = uniform_value(x.zero)
+        if fill is None or not fits_type(int(fill), image.details.dtype):
+            return None
+        image = padded(make, image, op.window, int(fill))
+        attrs = {key: value for key, value in attrs.items() if key not in ("before", "after")}
+    if w.zero is not None and op.groups > 1:
+        return None
+    y = make("convolution", image, w.bytes, **attrs)
+    return _corrected_image(make, y, ByteOperand(image, x.zero), w, attrs)
+
+
+def _corrected_image(
+    make: Composer, y: GraphTensor, x: ByteOperand, w: ByteOperand, attrs: dict[str, Any]
+) -> GraphTensor:
+    """The convolution of the bytes minus what their zero points add to it."""
+    outputs, *window = w.bytes.details.plain_dims
+    by_output = (outputs,) + (1,) * (len(window) - 1)
+    zero = w.zero
+    if zero is not None and zero.details.elements > 1:
+        zero = make("reshape", zero, shape=by_output)
+    if x.zero is not None:
+        axes = tuple(range(1, len(window) + 1))
+        sums = make("reduce_sum", make.to(w.bytes, S32), axes=axes, keep_dims=False)
+        sums = make("reshape", sums, shape=by_output)
+        if zero is not None:
+            sums = make("sub", sums, make("mul", zero, make.scalar(math.prod(window), S32)))
+        y = make("sub", y, make("mul", x.zero, sums))
+    if zero is not None:
+        ones = make.constant(np.ones((1, *window), np.int8))
+        y = make("sub", y, make("mul", zero, make("convolution", x.bytes, ones, **attrs)))
+    return y

@@ -21,7 +21,7 @@ def pad_windows(graph: Graph, ctx: LowerContext) -> bool:
     %p = pad(%x, value=-inf); %y = max_pool(%p, kernel=(3, 3))
 
     Requires: layouts chosen, topological order.
-    Ensures: topological order; a padded pool is channels last and f32.
+    Ensures: topological order; a padded pool is channels last and of floats.
     """
     kinds = ("max", "min", "sum", "prod")
     return rewrite(graph, {f"{kind}_pool": [partial(_without_padding, ctx)] for kind in kinds})

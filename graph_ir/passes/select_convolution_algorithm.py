@@ -21,9 +21,9 @@ def select_convolution_algorithm(graph: Graph, ctx: LowerContext) -> bool:
     %p = im2col(pad(%x)); %y = reshape(matmul_core(reshape(%w), reshape(%p)))     the form "im2col"
 
     Requires: composites decomposed, plain layouts, topological order.
-    Ensures: topological order; only convolutions that have a template are still padded; each f32 convolution has the
-    form that was asked for, else the one with the fewest predicted cycles (`convolution_forms`). UserError where the
-    one asked for cannot run it.
+    Ensures: topological order; only convolutions that have a template are still padded; each convolution of floats, and
+    of bytes with s32 sums, has the form that was asked for, else the one with the fewest predicted cycles
+    (`convolution_forms`). UserError where the one asked for cannot run it.
     """
     return rewrite(graph, {"convolution": [partial(_best_form, ctx), _without_padding]})
 

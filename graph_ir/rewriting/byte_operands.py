@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ...base.dtypes import S8, S32, U8
+from ...base.dtypes import S8, S32, U8, DType
 from ..ir.graph import Array, GraphTensor
 from ..ops.compose import Composer
 from .values import constant_value
@@ -32,7 +32,19 @@ class ByteOperand:
         dtype = S8 if by < 0 else U8
         moved = make("add", make.to(self.bytes, dtype), make.scalar(by, dtype))
         offset = make.scalar(by, S32)
-        return ByteOperand(moved, make("add", self.zero, offset) if self.zero else offset)
+        if self.zero is None:
+            return ByteOperand(moved, offset)
+        known = constant_value(self.zero)
+        zero = (
+            make("add", self.zero, offset) if known is None else make.constant(known + np.int32(by))
+        )
+        return ByteOperand(moved, zero)
+
+
+def fits_type(value: int, dtype: DType) -> bool:
+    """Whether an integer type holds a value."""
+    limits = np.iinfo(dtype.numpy)
+    return bool(limits.min <= value <= limits.max)
 
 
 def byte_operand(make: Composer, x: GraphTensor, shared: tuple[int, ...]) -> ByteOperand | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import product
 
-from ...base.dtypes import F32
+from ...base.dtypes import DType
 from ..ir.format import Format, channels_last, plain
 from ..ir.schedule import Schedule
 from ..ops.convolution_depthwise import DepthwiseConvolution
@@ -29,10 +29,10 @@ def taps_first(rank: int) -> Format:
 
 
 def pools_by_channel(op: WindowReduce) -> bool:
-    """Whether the template of channel windows runs a pool: f32, channels last, one or two spatial axes."""
+    """Whether the template of channel windows runs a pool: floats, channels last, one or two spatial axes."""
     x, y = op.inputs[0].details, op.outputs[0].details
     spatial = x.rank - 2
-    if x.dtype != F32 or spatial not in (1, 2) or op.window.rank != spatial:
+    if not x.dtype.is_float or spatial not in (1, 2) or op.window.rank != spatial:
         return False
     return x.format == y.format == channels_last(x.rank)
 
@@ -64,10 +64,12 @@ class WindowSpace(ScheduleSpace):
 
     words = ("split",)
 
-    def __init__(self, name: str, geometry: ConvolutionGeometry, ctx: LowerContext) -> None:
-        super().__init__(name, f"windows {geometry} f32")
+    def __init__(
+        self, name: str, geometry: ConvolutionGeometry, dtype: DType, ctx: LowerContext
+    ) -> None:
+        super().__init__(name, f"windows {geometry} {dtype}")
         self.geometry = geometry
-        self.blocking = pick_blocking(geometry, ctx.target, ctx.options.threads)
+        self.blocking = pick_blocking(geometry, ctx.target, ctx.options.threads, dtype)
 
     @property
     def pick(self) -> Schedule:

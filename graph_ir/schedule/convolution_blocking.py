@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
 
-from ...base.contraction import f32_kernel, f32_tiles
-from ...base.dtypes import F32
-from ...base.target import GemmTile, Target
+from ...base.contraction import Microkernel
+from ...base.target import GemmTile
 from ...tensor_ir.tiling import split_rows
 from .convolution_geometry import REMEMBERED, ConvolutionGeometry
+from .convolution_product import ConvolutionProduct
 from .matmul_tile import (
     MatmulBlocking,
     product_cycles,
@@ -21,7 +21,6 @@ from .matmul_tile import (
     tile_cycles,
 )
 from .matmul_tile import pick_blocking as pick_product_blocking
-from .product import Product, worth_threads
 
 FLAT_BANDS = ("im2col",)
 """Bands of which all pixels are one line; of others each row of the result is."""
@@ -36,148 +35,145 @@ MOST_IM2COL_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class ConvolutionChoice:
-    """A band, or "product" of weights and image in plain layouts, a blocking, and the predicted cycles on one core."""
+    """A band, or "product" of weights and image in plain layouts, a blocking for a microkernel, and the predicted
+    cycles on one core."""
 
     band: str
     blocking: MatmulBlocking
+    kernel: Microkernel
     cycles: float
 
 
 @lru_cache(REMEMBERED)
 def ranked_choices(
-    g: ConvolutionGeometry, target: Target, threads: int, bands: tuple[str, ...],
-    tiles: tuple[GemmTile, ...] = (),
-) -> tuple[ConvolutionChoice, ...]:  # fmt: skip
-    """The best blocking of each band and tile that can run the geometry, the fastest on one core first.
+    p: ConvolutionProduct, bands: tuple[str, ...], tiles: tuple[GemmTile, ...] = ()
+) -> tuple[ConvolutionChoice, ...]:
+    """The best blocking of each band and tile that can run the convolution, the fastest on one core first.
 
-    `tiles` instead of those of the ISA's table, if given. The order of the tiles, and with it that of each sum, does
+    `tiles` instead of those of the microkernel, if given. The order of the tiles, and with it that of each sum, does
     not depend on the number of threads.
     """
     found = []
-    for band, tile in product(bands, tiles or f32_tiles(target)):
-        columns = tile.columns(target)
-        if fits(g, band):
-            alone = pick_blocking(g, band, tile, target, 1)
-            cycles = blocking_cycles(g, band, alone, target, 1)
-            uneven = 1 + UNEVEN_COST * (_halves(g, columns) - 1)
-            blocking = pick_blocking(g, band, tile, target, threads) if threads > 1 else alone
-            found.append(ConvolutionChoice(band, blocking, cycles * uneven))
+    for band, tile in product(bands, tiles or p.kernel.tiles):
+        if fits(p, band):
+            alone = pick_blocking(p.alone, band, tile)
+            cycles = blocking_cycles(p.alone, band, alone)
+            uneven = 1 + UNEVEN_COST * (_halves(p.geometry, p.columns(tile)) - 1)
+            blocking = pick_blocking(p, band, tile) if p.threads > 1 else alone
+            found.append(ConvolutionChoice(band, blocking, p.kernel, cycles * uneven))
     return tuple(sorted(found, key=lambda choice: choice.cycles))
 
 
 def candidate_choices(
-    g: ConvolutionGeometry, target: Target, threads: int, bands: tuple[str, ...],
-    tiles: tuple[GemmTile, ...] = (),
-) -> list[ConvolutionChoice]:  # fmt: skip
+    p: ConvolutionProduct, bands: tuple[str, ...], tiles: tuple[GemmTile, ...] = ()
+) -> list[ConvolutionChoice]:
     """Choices worth trying: the best of each band and tile first, then other bands of rows, steps and groups of panels.
 
-    Cycles are predicted for that many threads.
+    Cycles are predicted for all threads.
     """
-    picks = ranked_choices(g, target, threads, bands, tiles)
+    g, picks = p.geometry, ranked_choices(p, bands, tiles)
     rows, run = g.result[0], g.terms // g.kernel[0]
     found: dict[tuple[str, MatmulBlocking], None] = {(c.band, c.blocking): None for c in picks}
     for choice in picks:
         pick = choice.blocking
         heights = {pick.m_block, *(math.ceil(rows / n) for n in (1, 2, 4, 7))}
-        steps = {pick.k_block, min(g.terms, max(64, run)), g.terms}
-        groups = {pick.n_groups, 1, min(threads, math.ceil(g.outputs / pick.tile.columns(target)))}
+        steps = {pick.k_block, g.terms}
+        if p.result_holds_sums:
+            steps.add(min(g.terms, max(64, run)))
+        groups = {pick.n_groups, 1, min(p.threads, math.ceil(g.outputs / p.columns(pick.tile)))}
         for height, k_block, count in product(*map(sorted, (heights, steps, groups))):
             flat = choice.band in FLAT_BANDS
-            if height == rows if flat else fits_stack(g, choice.band, height, target):
+            if height == rows if flat else fits_stack(p, choice.band, height):
                 found[choice.band, MatmulBlocking(pick.tile, height, k_block, count)] = None
     return [
-        ConvolutionChoice(band, blocking, blocking_cycles(g, band, blocking, target, threads))
+        ConvolutionChoice(band, blocking, p.kernel, blocking_cycles(p, band, blocking))
         for band, blocking in found
     ]
 
 
 def ranked_products(
-    g: ConvolutionGeometry, target: Target, threads: int, tiles: Sequence[GemmTile] = ()
+    p: ConvolutionProduct, tiles: Sequence[GemmTile] = ()
 ) -> list[ConvolutionChoice]:
     """Ways to run a convolution of single pixels as weights times image, each plain; predicted fastest first.
 
     The image is copied into panels, which is all it loses to `ranked_choices`.
     """
-    if not g.is_product:
+    g, kernel, target = p.geometry, p.kernel, p.target
+    if not g.is_product or kernel.a != kernel.b:
         return []
-    product = product_of(g, target, threads)
-    batch, outputs, pixels, kernel = product.batch, product.m, product.n, product.kernel
-    copies = g.channels * pixels * 4 / target.machine.copy_bytes_per_cycle
+    whole = p.product
+    steps = math.ceil(g.channels / kernel.k_group)
+    copies = g.channels * whole.n * p.copied.size / target.machine.copy_bytes_per_cycle
     return [
         ConvolutionChoice(
             "product",
-            pick_product_blocking(product, tile),
-            batch * (g.channels * product_cycles(outputs, pixels, tile, target, kernel) + copies),
+            pick_product_blocking(whole, tile),
+            kernel,
+            whole.batch * (steps * product_cycles(whole.m, whole.n, tile, target, kernel) + copies),
         )
-        for tile in tiles or ranked_tiles(outputs, pixels, target, kernel)
+        for tile in tiles or ranked_tiles(whole.m, whole.n, target, kernel)
     ]
 
 
-def product_of(g: ConvolutionGeometry, target: Target, threads: int) -> Product:
-    """A convolution of single pixels as the product of weights and image."""
-    pixels = math.prod(g.result)
-    return Product(
-        g.batch * g.groups, g.outputs, pixels, g.channels, f32_kernel(target), target, threads
-    )
-
-
-def fits(g: ConvolutionGeometry, band: str) -> bool:
-    """Whether a band can run, and is worth it, for these sizes."""
-    if band == "image":
-        return not g.is_padded
-    if band == "planes":
-        return g.channels * g.groups <= MOST_PLANES
+def fits(p: ConvolutionProduct, band: str) -> bool:
+    """Whether a band can run, and is worth it, for these sizes and types."""
+    g, group = p.geometry, p.kernel.k_group
     if band == "im2col":
-        return g.terms * math.prod(g.result) * 4 <= MOST_IM2COL_BYTES
-    return True
+        copied = g.terms * math.prod(g.result) * p.copied.size
+        return copied <= MOST_IM2COL_BYTES and g.channels % group == 0
+    if band == "image" and (g.is_padded or p.kernel.converts_a):
+        return False  # in place nothing is converted
+    if band == "planes" and (g.channels * g.groups > MOST_PLANES or group > 1):
+        return False
+    return fits_stack(p, band, 1)
 
 
-def fits_stack(g: ConvolutionGeometry, band: str, height: int, target: Target) -> bool:
-    """Whether the copy of the rows that `height` rows of the result read is not too large."""
-    copied = g.span(0, height) * g.span(1, g.result[1]) * g.channels * 4
-    return band == "image" or copied <= target.machine.most_local_bytes
+def fits_stack(p: ConvolutionProduct, band: str, height: int) -> bool:
+    """Whether the copy of the rows that `height` rows of the result read, and sums beside it, are not too large."""
+    g = p.geometry
+    channels = g.channels if band == "planes" else p.channels
+    copied = g.span(0, height) * g.span(1, g.result[1]) * channels * p.copied.size
+    if band == "image":
+        copied = 0
+    if not (p.result_holds_sums or g.is_product):
+        copied += g.result[1] * max(map(p.columns, p.kernel.tiles)) * p.kernel.accumulator.size
+    return copied <= p.target.machine.most_local_bytes
 
 
-def blocking_cycles(
-    g: ConvolutionGeometry, band: str, blocking: MatmulBlocking, target: Target, threads: int
-) -> float:
+def blocking_cycles(p: ConvolutionProduct, band: str, blocking: MatmulBlocking) -> float:
     """Cycles until the last thread is done: register tiles, copies of bands, and what comes from behind L2 again."""
-    columns, height = blocking.tile.columns(target), blocking.m_block
+    g, target, machine = p.geometry, p.target, p.target.machine
+    columns, height = p.columns(blocking.tile), blocking.m_block
     panels = math.ceil(math.ceil(g.outputs / columns) / blocking.n_groups)
     line = height * g.result[1] if band in FLAT_BANDS else g.result[1]
     if band == "image" and g.is_product:
         line = math.ceil(math.prod(g.result) / math.ceil(g.result[0] / height))
     lines = math.ceil(height * g.result[1] / line)
-    panel = g.terms * columns * 4
-    steps = math.ceil(g.terms / blocking.k_block)
+    panel = p.panel_bytes * columns
+    sums = math.ceil(g.terms / blocking.k_block)
     full = min(panels, g.outputs // columns)
     last = g.outputs % columns if full < panels else 0
-    per_term = sum(
-        count * _line_cycles(line, width, blocking.tile, target, panel > target.l1_bytes // 2)
+    per_step = sum(
+        count * _line_cycles(p, line, width, blocking.tile, panel > target.l1_bytes // 2)
         for width, count in ((columns, full), (last, 1))
         if width and count
     )
-    task = lines * (g.terms * per_term / blocking.tile.efficiency)
-    task += (
-        lines
-        * (steps - 1)
-        * line
-        * (full * columns + last)
-        * 8
-        / target.machine.copy_bytes_per_cycle
-    )  # sums wait in the result
-    image = _touched(g, 0, height) * _touched(g, 1, g.result[1]) * g.channels * 4
+    task = lines * (p.steps * per_step / blocking.tile.efficiency)
+    moved = 2 * p.kernel.accumulator.size * line * (full * columns + last)
+    task += lines * (sums - 1) * moved / machine.copy_bytes_per_cycle  # sums wait in the result
+    image = _touched(g, 0, height) * _touched(g, 1, g.result[1]) * g.channels * p.copied.size
     if band != "image":
-        copied = line * g.terms * 4 if band == "im2col" else image
-        task += copied / target.machine.copy_bytes_per_cycle
+        copied = line * g.terms * p.copied.size if band == "im2col" else image
+        task += copied / machine.copy_bytes_per_cycle
     # What does not stay in L2 comes from behind it again: panels for every band, the image for every panel.
     room = target.l2_bytes // 2
     again = panel * panels if panel * panels > room else 0
     again += image * panels if image > room else 0
-    again += panel * panels * (lines - 1) if blocking.k_block * columns * 4 > room else 0
-    task += again / target.machine.shared_bytes_per_cycle / target.machine.prefetched + TASK_CYCLES
+    streamed = blocking.k_block * columns * p.kernel.b.size > room
+    again += panel * panels * (lines - 1) if streamed else 0
+    task += again / machine.shared_bytes_per_cycle / machine.prefetched + TASK_CYCLES
     tasks = g.batch * g.groups * math.ceil(g.result[0] / height) * blocking.n_groups
-    return math.ceil(tasks / threads) * task
+    return math.ceil(tasks / p.threads) * task
 
 
 def _halves(g: ConvolutionGeometry, columns: int) -> float:
@@ -191,45 +187,42 @@ def _halves(g: ConvolutionGeometry, columns: int) -> float:
 
 
 def _line_cycles(
-    pixels: int, columns: int, tile: GemmTile, target: Target, streamed: bool
+    p: ConvolutionProduct, pixels: int, columns: int, tile: GemmTile, streamed: bool
 ) -> float:
-    """Cycles of one term of a line of pixels and one panel."""
-    vectors = math.ceil(columns / target.lanes(F32))
-    stream = (
-        vectors * target.lanes(F32) * 4 / target.machine.l2_bytes_per_cycle if streamed else 0.0
-    )
-    runs = split_rows(pixels, rows_for(columns, tile, target, f32_kernel(target)))
-    return sum(
-        count * max(tile_cycles(rows, vectors, target.machine), stream) for _, count, rows in runs
-    )
+    """Cycles of one step of a line of pixels and one panel."""
+    kernel, machine, lanes = p.kernel, p.target.machine, p.target.lanes(p.kernel.accumulator)
+    vectors = math.ceil(columns / lanes)
+    row_bytes = vectors * lanes * kernel.b.size * kernel.k_group
+    stream = row_bytes / machine.l2_bytes_per_cycle if streamed else 0.0
+    runs = split_rows(pixels, rows_for(columns, tile, p.target, kernel))
+    return sum(count * max(tile_cycles(rows, vectors, machine), stream) for _, count, rows in runs)
 
 
-def pick_blocking(
-    g: ConvolutionGeometry, band: str, tile: GemmTile, target: Target, threads: int
-) -> MatmulBlocking:
+def pick_blocking(p: ConvolutionProduct, band: str, tile: GemmTile) -> MatmulBlocking:
     """Blocks of the sum that leave half of L2 to the image, and the bands and groups of panels that finish first.
 
     The blocks of the sum, and so its order, do not depend on the number of threads.
     """
-    columns = tile.columns(target)
-    k_block = min(g.terms, max(64, target.l2_bytes // 2 // (columns * 4)))
-    if g.terms > k_block and g.kernel[0] > 1:
+    g, columns = p.geometry, p.columns(tile)
+    k_block = min(g.terms, max(64, p.target.l2_bytes // 2 // (columns * p.kernel.b.size)))
+    if not p.result_holds_sums:
+        k_block = g.terms
+    elif g.terms > k_block and g.kernel[0] > 1:
         run = g.terms // g.kernel[0]  # steps of whole rows of the kernel, if one fits
         k_block = max(run, k_block // run * run) if run <= k_block else k_block
-    if not worth_threads(g.multiply_adds, target):
-        threads = 1
     rows = g.result[0]
     heights = [rows]
     if band not in FLAT_BANDS:
         cuts = _shares(rows)
-        heights = [height for height in cuts if fits_stack(g, band, height, target)] or cuts[:1]
-    splits = product(heights, range(1, min(math.ceil(g.outputs / columns), threads) + 1))
+        heights = [height for height in cuts if fits_stack(p, band, height)] or cuts[:1]
+    splits = product(heights, range(1, min(math.ceil(g.outputs / columns), p.cores) + 1))
     choices = (
         MatmulBlocking(tile, height, k_block, groups)
         for height, groups in splits
         if _even(g, band, height)
     )
-    return min(choices, key=lambda b: (blocking_cycles(g, band, b, target, threads), -b.m_block))
+    shared = ConvolutionProduct(g, p.kernel, p.target, p.cores)
+    return min(choices, key=lambda b: (blocking_cycles(shared, band, b), -b.m_block))
 
 
 def _shares(rows: int) -> list[int]:

@@ -8,11 +8,11 @@ and a row in `FORMS`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from ...base.contraction import f32_kernel
+from ...base.contraction import Microkernel
 from ...base.dtypes import F32
 from ...base.errors import UserError
 from ...base.target import Target
@@ -28,7 +28,7 @@ from .context import LowerContext
 from .convolution_blocking import TASK_CYCLES
 from .convolution_geometry import ConvolutionGeometry
 from .convolution_sizes import geometry_of
-from .direct_convolution import offered
+from .direct_convolution import convolution_kernels, offered
 from .matmul_tile import pick_tile, product_cycles
 from .window_tile import window_cycles
 
@@ -39,12 +39,13 @@ LARGER_ERRORS = 1.15
 """A form with larger rounding errors must be this many times faster to be chosen."""
 
 Build = Callable[[Composer, Convolution], GraphTensor]
-Cycles = Callable[[ConvolutionGeometry, Target], float | None]
+Cycles = Callable[[ConvolutionGeometry, Sequence[Microkernel], Target], float | None]
+"""(sizes, the microkernels for the types of image and weights, preferred first, target) -> predicted cycles."""
 
 
 @dataclass(frozen=True)
 class ConvolutionForm:
-    """One way to run an f32 convolution.
+    """One way to run a convolution of floats, or of bytes with s32 sums.
 
     `build` makes ops that compute the same as the convolution; `algorithm` is that of their kernel's schedules.
     `cycles` predicts their cycles on one core, None where the form cannot run it; `needs` says what it can run.
@@ -93,7 +94,8 @@ def ranked_forms(op: Convolution, ctx: LowerContext) -> list[tuple[ConvolutionFo
 
 def possible_forms(op: Convolution, ctx: LowerContext) -> list[tuple[ConvolutionForm, float]]:
     """The forms that can run a convolution, each with its predicted cycles; empty if no template can."""
-    if op.inputs[0].details.dtype != F32 or not op.outputs[0].details.elements:
+    kernels = convolution_kernels(op, ctx)
+    if not kernels or not op.outputs[0].details.elements:
         return []
     geometry = geometry_of(op)
     if not geometry.terms:
@@ -103,7 +105,7 @@ def possible_forms(op: Convolution, ctx: LowerContext) -> list[tuple[Convolution
         constant = op.inputs[1].producer_owner.op_name == "constant"
         if (form.constant_weights and not constant) or op.window.rank > form.spatial_axes:
             continue
-        cycles = form.cycles(geometry, ctx.target)
+        cycles = form.cycles(geometry, kernels, ctx.target)
         if cycles is not None and all(map(ctx.options.enabled, form.switches)):
             found.append((form, cycles))
     return found
@@ -167,15 +169,21 @@ def _reads_all(window: Window) -> bool:
     return single and not window.is_padded
 
 
-def _im2col_cycles(g: ConvolutionGeometry, target: Target) -> float:
+def _im2col_cycles(
+    g: ConvolutionGeometry, kernels: Sequence[Microkernel], target: Target
+) -> float | None:
     """The product, the copy of its right-hand side into panels, and writing and reading the im2col matrix."""
-    pixels = math.prod(g.result)
-    kernel = f32_kernel(target)
+    kernel = kernels[0]
+    if not kernel.accumulator.is_float:
+        return None
+    pixels, machine = math.prod(g.result), target.machine
     tile = pick_tile(g.outputs, pixels, target, kernel)
     product = product_cycles(g.outputs, pixels, tile, target, kernel)
-    copies = (1 if g.is_product else 3) * g.terms * pixels * 4 / target.machine.copy_bytes_per_cycle
+    copied = g.terms * pixels * kernel.a.size
+    copies = (1 if g.is_product else 3) * copied / machine.copy_bytes_per_cycle
     stored = 0.0 if g.is_product else 2.0 * TASK_CYCLES  # separate kernels: the padding and im2col
-    return g.batch * g.groups * (g.terms * product + copies) + stored
+    steps = math.ceil(g.terms / kernel.k_group)
+    return g.batch * g.groups * (steps * product + copies) + stored
 
 
 def _direct(make: Composer, op: Convolution) -> GraphTensor:
@@ -186,9 +194,12 @@ def _direct(make: Composer, op: Convolution) -> GraphTensor:
     return make("direct_convolution", x, w, **op.attrs)
 
 
-def _direct_cycles(g: ConvolutionGeometry, target: Target) -> float | None:
-    """The cycles of its best layout, band and tile."""
-    return min((choice.cycles for choice in offered(g, LowerContext(target))), default=None)
+def _direct_cycles(
+    g: ConvolutionGeometry, kernels: Sequence[Microkernel], target: Target
+) -> float | None:
+    """The cycles of its best layout, band, tile and instruction."""
+    found = offered(g, kernels, LowerContext(target))
+    return min((choice.cycles for choice in found), default=None)
 
 
 def _winograd(form: WinogradForm, make: Composer, op: Convolution) -> GraphTensor:
@@ -198,10 +209,12 @@ def _winograd(form: WinogradForm, make: Composer, op: Convolution) -> GraphTenso
     return make("winograd_convolution", x, u, results=form.results, **pads)
 
 
-def _winograd_cycles(form: WinogradForm, g: ConvolutionGeometry, target: Target) -> float | None:
-    """The cycles of its best register tile and blocking."""
+def _winograd_cycles(
+    form: WinogradForm, g: ConvolutionGeometry, kernels: Sequence[Microkernel], target: Target
+) -> float | None:
+    """The cycles of its best register tile and blocking; in f32 only, as 16 bits lose too much in the transforms."""
     once = g.groups == 1 and g.strides == g.dilations == (1, 1)
-    if not once or g.kernel != (3, 3):
+    if not once or g.kernel != (3, 3) or kernels[0].a != F32:
         return None
     return winograd_tile.ranked_tiles(g, form, target)[0][1]
 
@@ -210,8 +223,11 @@ def _depthwise(make: Composer, op: Convolution) -> GraphTensor:
     return make("depthwise_convolution", *op.inputs, **op.attrs)
 
 
-def _depthwise_cycles(g: ConvolutionGeometry, target: Target) -> float | None:
-    return window_cycles(g, target) if g.channels == g.outputs == 1 < g.groups else None
+def _depthwise_cycles(
+    g: ConvolutionGeometry, kernels: Sequence[Microkernel], target: Target
+) -> float | None:
+    dtype = kernels[0].a
+    return window_cycles(g, target, dtype) if g.channels == g.outputs == 1 < g.groups else None
 
 
 WINOGRAD = {form.name: form for form in (F2, F4)}
@@ -225,7 +241,7 @@ FORMS = (
         _direct,
         _direct_cycles,
         "direct",
-        "f32 and one or two spatial axes",
+        "floats or bytes by signed bytes, and one or two spatial axes",
         switches=("direct-convolution", "blocked-layouts"),
     ),
     ConvolutionForm(
@@ -233,7 +249,7 @@ FORMS = (
         _depthwise,
         _depthwise_cycles,
         "windows",
-        "f32, one channel and one result per group, and several groups",
+        "floats or bytes, one channel and one result per group, and several groups",
         switches=("channel-windows", "blocked-layouts"),
     ),
     *(
@@ -255,7 +271,7 @@ FORMS = (
         _im2col,
         _im2col_cycles,
         "gemm",
-        "f32",
+        "floats",
         spatial_axes=99,
         least_outputs=LEAST_ROWS,
     ),

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 
-from ...base.contraction import f32_kernel
-from ...base.dtypes import F32
+from ...base.contraction import Microkernel, microkernels
 from ...base.target import Target
 from ..ir.format import Format, channels_last, plain
 from ..ir.schedule import Parameter, Schedule
@@ -21,14 +21,14 @@ from .convolution_blocking import (
     candidate_choices,
     fits,
     fits_stack,
-    product_of,
     ranked_choices,
     ranked_products,
 )
 from .convolution_geometry import ConvolutionGeometry
+from .convolution_product import ConvolutionProduct
 from .convolution_sizes import geometry_of
 from .format_choice import FormatChoice
-from .matmul import blocking_of
+from .matmul import USE_MEANING, blocking_of, kernel_of
 from .matmul_cost import blocking_cycles as product_cycles
 from .problem import problem_of
 from .register_tile import BLOCKING_MEANINGS, tile_fault, widths_asked
@@ -48,7 +48,7 @@ def convolution_formats(op: DirectConvolution, ctx: LowerContext) -> list[Format
     cycles: dict[tuple[Format, Format, Format], float] = {}
     asked = asked_settings(op, problem_of(op), ctx)
     band = asked.settings.get("band") if wanted_by_name(op, ctx) else None
-    choices = offered(geometry_of(op), ctx, asked)
+    choices = offered(geometry_of(op), convolution_kernels(op, ctx), ctx, asked)
     for choice in [c for c in choices if c.band == band] or choices:
         image = plain(rank) if choice.band in PLAIN_BANDS else last
         formats = (image, panel_format(op, choice, ctx.target), last)
@@ -64,47 +64,76 @@ def convolution_formats(op: DirectConvolution, ctx: LowerContext) -> list[Format
     ]
 
 
+def convolution_kernels(op: Convolution, ctx: LowerContext) -> tuple[Microkernel, ...]:
+    """The microkernels that can multiply the image by the weights, preferred first.
+
+    Groups of floats must come out even, as padding may hold anything and NaN times zero is no zero; that of constants,
+    which are packed at compile time, is zero.
+    """
+    types, w = op.contraction, op.inputs[1].producer_owner
+    while w.op_name in ("reshape", "reorder"):
+        w = w.inputs[0].producer_owner
+    clean = not types.b.is_float or (w.op_name == "constant" and ctx.options.enabled("fold"))
+    depth = geometry_of(op).channels
+    known = microkernels(types.a, types.b, ctx.target)
+    return tuple(x for x in known if clean or depth % x.k_group == 0)
+
+
 def panel_format(op: Convolution, choice: ConvolutionChoice, target: Target) -> Format:
     """Weights [O, C, kernel...] in panels of outputs: kernel then channels inside, for "planes" the channels before the
-    last axis of the kernel. Groups, if w has them as an axis, come first."""
+    last axis of the kernel; groups of channels innermost. Groups, if w has them as an axis, come first."""
     rank = op.inputs[0].details.rank
     groups = (0,) * (op.inputs[1].details.rank - rank)
     first = len(groups)
     kernel = range(first + 2, first + rank)
     planes = choice.band == "planes"
     inner = (*kernel[:-1], first + 1, kernel[-1]) if planes else (*kernel, first + 1)
-    columns = choice.blocking.tile.columns(target)
-    order = (*groups, first, *inner, first)
+    blocks = {first: choice.blocking.tile.columns(target, choice.kernel.accumulator)}
+    if choice.kernel.k_group > 1:
+        blocks[first + 1] = choice.kernel.k_group
     axes = "G" * first + "OI" + "DHW"[5 - rank :]
-    return Format(axes, order, (0,) * (first + rank) + (columns,))
+    order = (*groups, first, *inner, *blocks)
+    return Format(axes, order, (0,) * (first + rank) + tuple(blocks.values()))
 
 
 def offered(
-    g: ConvolutionGeometry, ctx: LowerContext, asked: Schedule = NOTHING
+    g: ConvolutionGeometry,
+    kernels: Sequence[Microkernel],
+    ctx: LowerContext,
+    asked: Schedule = NOTHING,
 ) -> list[ConvolutionChoice]:
     """Every choice the template offers, predicted fastest first for each layout of the image.
 
-    Only with panels of the width that is asked for, if any is and it can run.
+    Only with the instruction and with panels of the width that are asked for, if any are and can run.
     """
-    target, threads, kernel = ctx.target, ctx.options.threads, f32_kernel(ctx.target)
-    tiles = tuple(widths_asked(asked, kernel.tiles, target, kernel).values())
-    for some in [tiles, ()] if "nv" in asked.settings else [()]:
-        found = [
-            *ranked_choices(g, target, threads, LAST_BANDS, some),
-            *ranked_choices(g, target, threads, ("planes",), some),
-            *ranked_products(g, target, threads, some),
-        ]
+    target, wanted = ctx.target, asked.settings.get("use")
+    problems = [
+        ConvolutionProduct(g, x, target, ctx.options.threads)
+        for x in [x for x in kernels if x.instruction == wanted] or kernels
+    ]
+    widths = [
+        tuple(widths_asked(asked, p.kernel.tiles, target, p.kernel).values()) for p in problems
+    ]
+    found: list[ConvolutionChoice] = []
+    for is_asked in [True, False] if "nv" in asked.settings else [False]:
+        tiles = [(p, some if is_asked else ()) for p, some in zip(problems, widths, strict=True)]
+        for choices in (
+            [c for p, some in tiles for c in ranked_choices(p, LAST_BANDS, some)],
+            [c for p, some in tiles for c in ranked_choices(p, ("planes",), some)],
+            [c for p, some in tiles for c in ranked_products(p, some)],
+        ):
+            found += sorted(choices, key=lambda choice: choice.cycles)
         if found:
             break
     return found
 
 
 def convolution_schedule(choice: ConvolutionChoice) -> Schedule:
-    """A band and a blocking as a schedule."""
+    """A band and a blocking for a microkernel as a schedule."""
     blocking = choice.blocking
     return Schedule.of(
         "direct", band=choice.band, mr=blocking.tile.rows, nv=blocking.tile.vectors,
-        mc=blocking.m_block, kc=blocking.k_block, ng=blocking.n_groups,
+        mc=blocking.m_block, kc=blocking.k_block, ng=blocking.n_groups, use=choice.kernel.instruction,
     )  # fmt: skip
 
 
@@ -116,29 +145,48 @@ class DirectSpace(ScheduleSpace):
         "band": "where the image is read: in place, or from a copy of rows, planes or patches",
         **BLOCKING_MEANINGS,
         "mc": "rows of the result per band",
+        "use": USE_MEANING,
     }
 
-    words = ("band",)
-    leading = ("band", "mr", "nv")
+    words = ("band", "use")
+    leading = ("band", "use", "mr", "nv")
 
     def __init__(self, op: DirectConvolution, group: KernelGroup, ctx: LowerContext) -> None:
         super().__init__(op.name, problem_of(op))
         self.op = op
         self.ctx = ctx
         self.geometry = geometry_of(op)
+        self.kernels = self._layout_kernels()
+
+    def _layout_kernels(self) -> tuple[Microkernel, ...]:
+        """The microkernels that suit the layout of the weights: panels have the groups of one."""
+        w, types = self.op.inputs[1].details.format, self.op.contraction
+        known = microkernels(types.a, types.b, self.ctx.target)
+        if not w.is_blocked:
+            return known
+        group = w.blocks[-1] if len(w.blocks) - w.rank == 2 else 1
+        return tuple(x for x in known if x.k_group == group)
 
     @cached_property
     def picks(self) -> list[ConvolutionChoice]:
         """The best blocking of each band and tile that suit the layouts, the model's pick first."""
         panels = Schedule("direct", tuple(self.fixed().items()))
-        return [c for c in offered(self.geometry, self.ctx, panels) if c.band in self._bands()]
+        choices = offered(self.geometry, self.kernels, self.ctx, panels)
+        return [c for c in choices if c.band in self._bands()]
 
     def _bands(self) -> tuple[str, ...]:
         """The bands that suit the layouts."""
         if self.op.outputs[0].details.format.is_plain:
             return ("product",)
         bands = ("planes",) if self.op.inputs[0].details.format.is_plain else LAST_BANDS
-        return tuple(band for band in bands if fits(self.geometry, band))
+        problems = list(map(self._problem, self.kernels))
+        return tuple(band for band in bands if any(fits(p, band) for p in problems))
+
+    def _problem(self, kernel: Microkernel) -> ConvolutionProduct:
+        return ConvolutionProduct(self.geometry, kernel, self.ctx.target, self.ctx.options.threads)
+
+    def _problem_of(self, schedule: Schedule) -> ConvolutionProduct:
+        return self._problem(kernel_of(schedule, self.op, self.ctx.target))
 
     @property
     def pick(self) -> Schedule:
@@ -149,26 +197,30 @@ class DirectSpace(ScheduleSpace):
         """The picks, then other bands of rows, steps of the sum and groups of panels."""
         if self.picks[0].band == "product":
             return [convolution_schedule(choice) for choice in self.picks]
-        bands = tuple(dict.fromkeys(choice.band for choice in self.picks))
-        tiles = tuple(dict.fromkeys(choice.blocking.tile for choice in self.picks))
-        threads = self.ctx.options.threads
-        found = candidate_choices(self.geometry, self.ctx.target, threads, bands, tiles)
+        found: list[ConvolutionChoice] = []
+        for kernel in self.kernels:
+            picks = [choice for choice in self.picks if choice.kernel == kernel]
+            bands = tuple(dict.fromkeys(choice.band for choice in picks))
+            tiles = tuple(dict.fromkeys(choice.blocking.tile for choice in picks))
+            found += candidate_choices(self._problem(kernel), bands, tiles) if picks else []
         return [convolution_schedule(choice) for choice in found]
 
     def cycles(self, schedule: Schedule) -> float:
         """What the cost model says, in the layouts the convolution has."""
-        blocking = blocking_of(schedule, f32_kernel(self.ctx.target))
-        if schedule.word("band") == "product":
-            product = product_of(self.geometry, self.ctx.target, self.ctx.options.threads)
-            return product_cycles(product, blocking, False)
-        threads = self.ctx.options.threads
-        band = schedule.word("band")
-        return blocking_cycles(self.geometry, band, blocking, self.ctx.target, threads)
+        problem, band = self._problem_of(schedule), schedule.word("band")
+        blocking = blocking_of(schedule, problem.kernel)
+        if band == "product":
+            return product_cycles(problem.product, blocking, False)
+        return blocking_cycles(problem, band, blocking)
 
     def fixed(self) -> dict[str, Parameter]:
-        """The width of the panels that the weights lie in."""
+        """The width of the panels that the weights lie in, and the instruction that takes them."""
         w = self.op.inputs[1].details.format
-        return {"nv": w.blocks[-1] // self.ctx.target.lanes(F32)} if w.is_blocked else {}
+        if not w.is_blocked:
+            return {}
+        (kernel,) = self.kernels
+        lanes = self.ctx.target.lanes(kernel.accumulator)
+        return {"nv": w.blocks[w.rank] // lanes, "use": kernel.instruction}
 
     def tuned(self, found: Schedule | None) -> Schedule:
         """As measured; with another band where the layouts around do not suit the one that was."""
@@ -184,6 +236,15 @@ class DirectSpace(ScheduleSpace):
         rows = self.geometry.result[0]
         if band in FLAT_BANDS and height != rows:
             return f"mc must be all {rows} rows of the result with band={band}"
-        if band != "product" and not fits_stack(self.geometry, band, height, self.ctx.target):
+        problem = self._problem_of(schedule)
+        if band == "product":
+            return tile_fault(schedule, self.ctx.target)
+        if not fits(problem, band):
+            return f"use must not be {schedule.word('use')} with band={band}"
+        if not fits_stack(problem, band, height):
             return "mc is too large: the band would not fit on the stack"
+        if not problem.result_holds_sums and schedule.number("kc") < self.geometry.terms:
+            return (
+                f"kc must be all {self.geometry.terms} terms: the result cannot hold partial sums"
+            )
         return tile_fault(schedule, self.ctx.target)

@@ -12,6 +12,7 @@ from ...base.errors import UserError
 from ...base.target import GemmTile, Target
 from ..ir.format import Format, plain
 from ..ir.schedule import Parameter, Schedule
+from ..ops.convolution import Convolution
 from ..ops.matmul import MatmulCore
 from ..rewriting.kernel_group import KernelGroup
 from .asked import asked_settings, wanted_by_name
@@ -40,6 +41,8 @@ from .space import ScheduleSpace
 
 MOST_BLOCKINGS = 6
 """Of a register tile that is tried when sweeping."""
+
+USE_MEANING = "fma, dot2 or dot4: the instruction, which takes 1, 2 or 4 neighbouring k"
 
 
 def matmul_formats(op: MatmulCore, ctx: LowerContext) -> list[FormatChoice]:
@@ -127,8 +130,8 @@ def layout_kernels(op: MatmulCore, ctx: LowerContext) -> tuple[Microkernel, ...]
     return known
 
 
-def kernel_of(schedule: Schedule, op: MatmulCore, target: Target) -> Microkernel:
-    """The microkernel that a schedule of a product names. UserError if the target has none of that name."""
+def kernel_of(schedule: Schedule, op: MatmulCore | Convolution, target: Target) -> Microkernel:
+    """The microkernel that the schedule of an op names. UserError if the target has none of that name."""
     types, wanted = op.contraction, schedule.word("use")
     known = microkernels(types.a, types.b, target)
     found = next((x for x in known if x.instruction == wanted), None)
@@ -172,7 +175,7 @@ class MatmulSpace(ScheduleSpace):
     algorithm = "gemm"
     meanings = BLOCKING_MEANINGS | {
         "b": "panels or plain, how B lies in memory",
-        "use": "fma, dot2 or dot4: the instruction, which takes 1, 2 or 4 neighbouring k",
+        "use": USE_MEANING,
     }
     words = ("b", "use")
     leading = ("use", "mr", "nv")

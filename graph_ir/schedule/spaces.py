@@ -34,7 +34,7 @@ MakeSpace = Callable[[Any, KernelGroup, LowerContext], ScheduleSpace]
 
 def depthwise_space(op: DepthwiseConvolution, group: KernelGroup, ctx: LowerContext) -> WindowSpace:
     """Windows over each channel."""
-    return WindowSpace(op.name, geometry_of(op), ctx)
+    return WindowSpace(op.name, geometry_of(op), op.inputs[0].details.dtype, ctx)
 
 
 SPACES = ClassTable[MakeSpace](
@@ -63,7 +63,7 @@ def space_of(op: Op, ctx: LowerContext) -> ScheduleSpace | None:
         return make(tuned[0], group, ctx)
     first = next((inner for inner in group.ops if combines(inner)), None)
     if isinstance(first, WindowReduce) and _reads_memory(first, group, ctx):
-        return WindowSpace(first.name, pool_geometry(first), ctx)
+        return WindowSpace(first.name, pool_geometry(first), first.inputs[0].details.dtype, ctx)
     return loop_space(group, ctx)
 
 

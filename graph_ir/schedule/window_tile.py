@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from ...base.dtypes import F32
+from ...base.contraction import accumulator_of
+from ...base.dtypes import F32, DType
 from ...base.target import Target
 from .convolution_geometry import ConvolutionGeometry
 
@@ -30,12 +31,14 @@ class WindowBlocking:
     is_parallel: bool
 
 
-def pick_blocking(g: ConvolutionGeometry, target: Target, threads: int) -> WindowBlocking:
-    """The blocks that the cost model takes."""
-    is_parallel = threads > 1 and worth_threads(g, target)
+def pick_blocking(
+    g: ConvolutionGeometry, target: Target, threads: int, dtype: DType = F32
+) -> WindowBlocking:
+    """The blocks that the cost model takes; the image has elements of `dtype`, here and below."""
+    is_parallel = threads > 1 and worth_threads(g, target, dtype)
     pieces = min(g.result[0], threads * PIECES_PER_THREAD) if is_parallel else 1
     rows = -(-g.result[0] // pieces)
-    channels = min(channels_per_slice(g, target), g.groups)
+    channels = min(channels_per_slice(g, target, dtype), g.groups)
     return WindowBlocking(places_per_block(g), channels, rows, is_parallel)
 
 
@@ -45,31 +48,29 @@ def places_per_block(g: ConvolutionGeometry) -> int:
     return -(-g.result[1] // blocks)
 
 
-def window_cycles(g: ConvolutionGeometry, target: Target, step: float = 1.0) -> float:
-    """Cycles on one core: the `step` operations per element of each window, or the bytes of image and result."""
-    vectors = g.batch * math.ceil(g.groups / target.lanes(F32))
-    operations = (
-        vectors * math.prod(g.result) * math.prod(g.kernel) * step / target.machine.fma_per_cycle
-    )
-    moved = g.batch * g.groups * 4 * (math.prod(g.image) + math.prod(g.result))
+def window_cycles(g: ConvolutionGeometry, target: Target, dtype: DType = F32) -> float:
+    """Cycles on one core: an operation per element of each window, or the bytes of image and result."""
+    vectors = g.batch * math.ceil(g.groups / target.lanes(accumulator_of(dtype, dtype)))
+    operations = vectors * math.prod(g.result) * math.prod(g.kernel) / target.machine.fma_per_cycle
+    moved = g.batch * g.groups * dtype.size * (math.prod(g.image) + math.prod(g.result))
     return max(operations, moved / target.machine.image_bytes_per_cycle)
 
 
-def worth_threads(g: ConvolutionGeometry, target: Target) -> bool:
+def worth_threads(g: ConvolutionGeometry, target: Target, dtype: DType = F32) -> bool:
     """Whether the windows take long enough to share."""
-    return window_cycles(g, target) >= target.machine.parallel_cycles
+    return window_cycles(g, target, dtype) >= target.machine.parallel_cycles
 
 
-def channels_per_slice(g: ConvolutionGeometry, target: Target) -> int:
+def channels_per_slice(g: ConvolutionGeometry, target: Target, dtype: DType = F32) -> int:
     """Channels of which the rows that one row of results reads take half of L1, in slices of about equal size.
 
     All of them where most rows are read once, and where slices of less than two cache lines would be needed: memory is
     best read in order.
     """
-    lanes = target.lanes(F32)
+    lanes = target.lanes(accumulator_of(dtype, dtype))
     pixels = min(g.span(0, 1), g.image[0]) * g.image[1]
-    most = target.l1_bytes // 2 // (pixels * F32.size)
-    if 2 * g.strides[0] > g.kernel[0] or most * F32.size < LEAST_SLICE_BYTES:
+    most = target.l1_bytes // 2 // (pixels * dtype.size)
+    if 2 * g.strides[0] > g.kernel[0] or most * dtype.size < LEAST_SLICE_BYTES:
         return g.groups
     most = max(most, lanes)
     slices = -(-g.groups // most)

@@ -19,7 +19,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ...base.dtypes import F32
+from ...base.contraction import accumulator_of
+from ...base.dtypes import DType
 from ...base.target import Target
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Buffer, Expr, Function, LoopKind
@@ -33,7 +34,8 @@ class WindowProblem:
     """y[n, p, c] = combine over the window of x[n, p * stride + k * dilation - before, c], all with channels last.
 
     `geometry`: sizes; its groups are the channels. `combine` is add, mul, min or max; or fma, the sum of
-    the products with `weights` [kernel rows, columns, channels]. `start` is what an empty window gives.
+    the products with `weights` [kernel rows, columns, channels]. `start` is what an empty window gives. Elements are
+    combined in the type of their sums.
     """
 
     geometry: ConvolutionGeometry
@@ -42,6 +44,11 @@ class WindowProblem:
     combine: str
     start: float
     weights: Buffer | None = None
+
+    @property
+    def accumulator(self) -> DType:
+        """The type that elements are combined in."""
+        return accumulator_of(self.x.dtype, (self.weights or self.x).dtype)
 
 
 class WindowTemplate:
@@ -58,6 +65,9 @@ class WindowTemplate:
         self.g = problem.geometry
         self.target = target
         self.blocking = blocking
+        result = problem.y.dtype
+        if result != problem.accumulator:
+            epilogue = epilogue or (lambda index, acc: ([], t.cast(acc, result)))
         self.epilogue = epilogue
         self.b = t.LoopBuilder()
 
@@ -141,9 +151,9 @@ class WindowTemplate:
         column = t.sub(t.mul(at, g.strides[1]), g.before[1])
         with b.loop("c", 0, channels, "vector") as offset:
             c = t.add(channel, offset)
-            acc = b.allocate("acc", F32, (count,))
+            acc = b.allocate("acc", p.accumulator, (count,))
             for place in range(count):
-                b.store(acc, (place,), p.start)
+                b.store(acc, (place,), t.const(p.start, p.accumulator))
             with b.loop("tap", begin, end) as tap_row:
                 image_row = t.add(
                     t.mul(image, g.image[0]), t.add(line, t.mul(tap_row, g.dilations[0]))
@@ -163,9 +173,10 @@ class WindowTemplate:
             for tap in sorted({tap for tap, _, _ in taps}):
                 row = t.add(t.mul(tap_row, self.g.kernel[1]), tap)
                 place = t.add(t.mul(row, self.g.groups), c)
-                weights[tap] = b.let("w", t.load(p.weights, (place,)))
+                weights[tap] = b.let("w", t.cast(t.load(p.weights, (place,)), p.accumulator))
         for offset in sorted({offset for _, _, offset in taps}):
-            value = b.let("v", t.load(p.x, (t.add(start, offset * self.g.groups),)))
+            element = t.load(p.x, (t.add(start, offset * self.g.groups),))
+            value = b.let("v", t.cast(element, p.accumulator))
             for tap, number, where in taps:
                 if where == offset:
                     old = t.load(acc, (number,))
@@ -174,7 +185,7 @@ class WindowTemplate:
     def _combined(self, old: Expr, value: Expr, weight: Expr | None) -> Expr:
         if weight is None:
             return t.binary(self.problem.combine, old, value)
-        if self.target.table.has_fma:
+        if self.target.table.has_fma and value.dtype.is_float:
             return t.fma(value, weight, old)
         return t.add(old, t.mul(value, weight))
 

@@ -1,4 +1,4 @@
-"""Loop nest of a direct f32 convolution around the `brgemm` microkernel: no im2col matrix, no copy of the image.
+"""Loop nest of a direct convolution around the `brgemm` microkernel: no im2col matrix, no copy of the image.
 
     for each image, group, band of rows, group of panels (parallel):
       copy the rows of the image that the band needs, with their padding (unless read in place)
@@ -9,17 +9,17 @@
     the last step runs the epilogue on the accumulators.
 
 Rows of the register tile are pixels, its columns outputs. The result is channels last, and so is the image, unless it
-is plain with few channels (`convolution_band`). Limits: 2 vector multiply-adds per cycle; each row tile reads the panel
+is plain with few channels (`convolution_band`). 16-bit floats that the CPU cannot multiply are converted: the image
+while a band is copied, weights in registers. Limits: 2 vector multiply-adds per cycle; each row tile reads the panel
 once, from L2 if it exceeds L1.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
-from ...base.contraction import f32_kernel
-from ...base.dtypes import F32
+from ...base.contraction import Microkernel
 from ...base.target import Target
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import (
@@ -31,25 +31,27 @@ from ...tensor_ir.nodes import (
     For,
     Function,
     If,
+    Let,
     LoopKind,
     PrefetchHint,
     Slice,
     Stmt,
+    Store,
     Var,
 )
 from ..schedule.convolution_blocking import FLAT_BANDS
 from ..schedule.convolution_geometry import ConvolutionGeometry
+from ..schedule.convolution_product import ConvolutionProduct
 from ..schedule.matmul_tile import MatmulBlocking, rows_for
 from ..schedule.product import worth_threads
 from .convolution_band import BANDS, Band, ImageOperand, Step
 from .matmul import EpilogueValue, make_epilogue
 
-WeightRow = Callable[[Expr, int], Expr]
-
 
 @dataclass(frozen=True)
 class ConvolutionProblem:
-    """Sizes and operands. `w` holds panels of the tile's columns: [outputs / columns][terms][columns], group by group.
+    """Sizes, operands and the microkernel. `w` holds panels of the tile's columns: [outputs / columns][terms][columns],
+    group by group; a microkernel that takes several channels at once has [terms / k_group][columns][k_group].
 
     The band determines the order of the terms (`convolution_band`): rows, columns, channels of the kernel, or rows,
     channels, columns for "planes". `y` is channels last: its `channel` stride is 1.
@@ -60,6 +62,7 @@ class ConvolutionProblem:
     w: Buffer
     y: ImageOperand
     band: str
+    kernel: Microkernel
 
 
 class ConvolutionTemplate:
@@ -79,11 +82,19 @@ class ConvolutionTemplate:
         self.blocking = blocking
         self.target = target
         self.epilogue = epilogue
-        self.columns = blocking.tile.columns(target)
-        g = self.geometry
+        g, self.kernel = self.geometry, problem.kernel
+        self.taps = ConvolutionProduct(g, self.kernel, target)
+        self.columns = self.taps.columns(blocking.tile)
         self.flat = problem.band in FLAT_BANDS
-        self.band: Band = BANDS[problem.band](g, problem.x, min(blocking.m_block, g.result[0]))
+        rows = min(blocking.m_block, g.result[0])
+        self.band: Band = BANDS[problem.band](
+            g, problem.x, rows, self.taps.copied, self.kernel.k_group
+        )
+        result = problem.y.buffer.dtype
+        if self.kernel.accumulator != result:
+            self.epilogue = epilogue or (lambda index, acc: ([], t.cast(acc, result)))
         self.kind: LoopKind = "parallel" if worth_threads(g.multiply_adds, target) else "serial"
+        self.row = self.columns * self.kernel.k_group  # elements of a row of a panel
         self.image, self.group, self.first = Var("n"), Var("g"), Var("yb")
 
     def function(self, name: str, params: tuple[Buffer, ...], note: str) -> Function:
@@ -126,8 +137,9 @@ class ConvolutionTemplate:
 
     def _panel(self, offset: Expr, y: Expr, panel: Expr, columns: int) -> Stmt:
         """The whole sum of one panel for all rows of the band."""
-        steps = self.band.steps(self.blocking.k_block)
-        lines = self._lines(y)
+        steps, lines = self.band.steps(self.blocking.k_block), self._lines(y)
+        if len(steps) > 1 and self.problem.y.buffer.dtype != self.kernel.accumulator:
+            return self._through_sums(offset, y, panel, columns, steps)
         body = []
         for number, step in enumerate(steps):
             line = Var("line")
@@ -135,6 +147,42 @@ class ConvolutionTemplate:
             product = self._product(offset, y, line, panel, columns, step, number > 0, is_last)
             body.append(For(line, t.as_expr(0), lines, product))
         return Block(tuple(body))
+
+    def _through_sums(
+        self, offset: Expr, y: Expr, panel: Expr, columns: int, steps: Sequence[Step]
+    ) -> Stmt:
+        """Line by line, as the result cannot hold sums: they wait in a local buffer."""
+        line, pixels = Var("line"), self._pixels
+        sums = Buffer("sums", self.kernel.accumulator, (pixels * self.columns,), "local")
+        body: list[Stmt] = [Allocate(sums)]
+        for number, step in enumerate(steps):
+            product = self._product(offset, y, line, panel, columns, step, number > 0, False)
+            body.append(replace(product, c=Slice(sums, (t.as_expr(0),)), c_row=self.columns))
+        body.append(self._finish(t.add(y, line), panel, columns, sums))
+        return For(line, t.as_expr(0), self._lines(y), Block(tuple(body)))
+
+    def _finish(self, row: Expr, panel: Expr, columns: int, sums: Buffer) -> Stmt:
+        """What is done to the finished sums of a line, from the local buffer to the result."""
+        assert self.epilogue is not None
+        pixel, j, out = Var("fp"), Var("fc"), self.problem.y
+        sum_ = Var("sum", sums.dtype)
+        output = t.add(t.mul(self.group, self.geometry.outputs), t.mul(panel, self.columns))
+        lets, value = self._indexed(row)((pixel, t.add(output, j)), sum_)
+        place = t.add(self._line_of_result(row, output), t.add(t.mul(pixel, out.column), j))
+        first = Let(sum_, t.load(sums, (t.add(t.mul(pixel, self.columns), j),)))
+        store = Block((first, *lets, Store(out.buffer, (place,), value)))
+        inner = For(j, t.as_expr(0), t.as_expr(columns), store, "vector")
+        return For(pixel, t.as_expr(0), t.as_expr(self._pixels), inner)
+
+    @property
+    def _pixels(self) -> int:
+        """Pixels of a line."""
+        return self.geometry.result[1] * (self.band.rows if self.flat else 1)
+
+    def _line_of_result(self, row: Expr, output: Expr) -> Expr:
+        """Where the first pixel of a row of the result lies, from `output` on."""
+        out = self.problem.y
+        return t.add(t.add(t.mul(self.image, out.image), t.mul(row, out.row)), output)
 
     def _lines(self, y: Expr) -> Expr:
         """The number of lines of the band at row `y`; the last band has fewer."""
@@ -149,30 +197,28 @@ class ConvolutionTemplate:
         self, offset: Expr, y: Expr, line: Expr, panel: Expr, columns: int, step: Step,
         accumulate: bool, is_last: bool,
     ) -> Brgemm:  # fmt: skip
-        g, out = self.geometry, self.problem.y
-        pixels = g.result[1] * (self.band.rows if self.flat else 1)
-        output = t.mul(panel, self.columns)
-        row = t.add(y, line)
+        g, out, pixels = self.geometry, self.problem.y, self._pixels
+        row, output = t.add(y, line), t.mul(panel, self.columns)
+        output = t.add(t.mul(self.group, g.outputs), output)
         start = self.band.line(offset, y, line)
         a = Slice(start.buffer, (t.add(start.indices[0], step.a),))
-        place = t.add(t.mul(self.image, out.image), t.mul(row, out.row))
-        place = t.add(place, t.add(t.mul(self.group, g.outputs), output))
+        place = self._line_of_result(row, output)
         epilogue = None
         if is_last and self.epilogue:
-            first = t.add(t.mul(self.group, g.outputs), output)
-            epilogue = make_epilogue(self._indexed(row), (), t.as_expr(0), first)
-        height = rows_for(columns, self.blocking.tile, self.target, f32_kernel(self.target))
+            sums = self.kernel.accumulator
+            epilogue = make_epilogue(self._indexed(row), (), t.as_expr(0), output, sums)
+        height = rows_for(columns, self.blocking.tile, self.target, self.kernel)
         return Brgemm(
             Slice(out.buffer, (place,)), a, self._weights(panel, step), pixels, columns, step.k,
-            step.batch, step.a_batch, self.band.pixel, self.band.term, step.b_batch * self.columns,
-            self.columns, out.column, accumulate, self.columns, epilogue,
-            min(pixels, height), self._prefetch_hints(panel, line, step),
+            step.batch, step.a_batch, self.band.pixel, self.band.term, step.b_batch * self.row,
+            self.row, out.column, accumulate, self.columns, epilogue,
+            min(pixels, height), self._prefetch_hints(panel, line, step), self.kernel.k_group,
         )  # fmt: skip
 
     def _prefetch_hints(self, panel: Expr, line: Expr, step: Step) -> tuple[PrefetchHint, ...]:
         """Prefetch hints for the line's share of the next panel, if the weights do not fit in L2."""
         g = self.geometry
-        if g.terms * g.outputs * F32.size <= self.target.l2_bytes // 2:
+        if self.taps.panel_bytes * g.outputs <= self.target.l2_bytes // 2:
             return ()
         lines = 1 if self.flat else self.band.rows
         part = -(-step.k * step.batch * self.columns // lines)
@@ -185,7 +231,7 @@ class ConvolutionTemplate:
         g = self.geometry
         panels = -(-g.outputs // self.columns)
         number = t.add(t.mul(self.group, panels), panel)
-        place = t.add(t.mul(number, g.terms * self.columns), step.b * self.columns)
+        place = t.add(t.mul(number, self.taps.steps * self.row), step.b * self.row)
         return Slice(self.problem.w, (place,))
 
     def _indexed(self, row: Expr) -> EpilogueValue:

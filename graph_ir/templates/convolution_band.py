@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ...base.dtypes import F32
+from ...base.dtypes import F32, DType
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Block, Buffer, Expr, For, If, LoopKind, Slice, Stmt, Store, Var
 from ..schedule.convolution_geometry import ConvolutionGeometry
@@ -36,7 +36,8 @@ class ImageOperand:
 class Step:
     """One microkernel of the sum: `batch` runs of `k` terms.
 
-    Run i begins `a + i * a_batch` elements after the pixel's address and at row `b + i * b_batch` of the weight panel.
+    Run i begins `a + i * a_batch` elements after the pixel's address and at row `b + i * b_batch` of the weight panel,
+    whose rows are groups of terms.
     """
 
     a: int
@@ -48,14 +49,27 @@ class Step:
 
 
 class ImageBand:
-    """The image itself; with copies of rows, what `RowBand` adds."""
+    """The image itself; with copies of rows, what `RowBand` adds.
 
-    def __init__(self, geometry: ConvolutionGeometry, x: ImageOperand, rows: int) -> None:
+    Copies are of `dtype`. Terms are multiplied in groups of `group` neighbouring channels of a tap.
+    """
+
+    def __init__(
+        self,
+        geometry: ConvolutionGeometry,
+        x: ImageOperand,
+        rows: int,
+        dtype: DType = F32,
+        group: int = 1,
+    ) -> None:
         self.geometry = geometry
         self.x = x
         self.rows = rows
+        self.dtype = dtype
+        self.group = group
         self.row, self.tap = x.row, x.column
         self.term = 1
+        self.channels = geometry.channels  # of a tap, as they are multiplied
         self.scratch: Buffer | None = None
 
     @property
@@ -74,38 +88,53 @@ class ImageBand:
 
     def steps(self, k_block: int) -> list[Step]:
         """The sum in steps of about `k_block` terms."""
-        (kernel_rows, kernel_columns), channels = self.geometry.kernel, self.geometry.channels
+        (kernel_rows, kernel_columns), channels = self.geometry.kernel, self.channels
+        k_block = k_block * channels // self.geometry.channels
         below = self.geometry.dilations[0] * self.row
         beside = self.geometry.dilations[1] * self.tap
-        run = kernel_columns * channels
-        if kernel_columns == 1 or beside == channels:
+        run, depth = kernel_columns * channels, -(-channels // self.group)
+        rows = kernel_columns * depth  # of the panel, for a row of the kernel
+        is_even = beside == channels and channels % self.group == 0
+        if kernel_columns == 1 or is_even:
             if k_block >= run:
                 at_once = min(kernel_rows, k_block // run)
                 return [
-                    Step(i * below, i * run, run, min(at_once, kernel_rows - i), below, run)
+                    Step(i * below, i * rows, run, min(at_once, kernel_rows - i), below, rows)
                     for i in range(0, kernel_rows, at_once)
                 ]
+            block = self._whole_groups(k_block)
             return [
-                Step(i * below + k, i * run + k, min(k_block, run - k), 1, 0, 0)
+                Step(i * below + k, i * rows + k // self.group, min(block, run - k), 1, 0, 0)
                 for i in range(kernel_rows)
-                for k in range(0, run, k_block)
+                for k in range(0, run, block)
             ]
-        block = max(1, min(channels, k_block // kernel_columns))
+        block = self._whole_groups(min(channels, k_block // kernel_columns))
         return [
-            Step(i * below + c, i * run + c, min(block, channels - c), kernel_columns, beside, channels)
+            Step(i * below + c, i * rows + c // self.group, min(block, channels - c), kernel_columns, beside, depth)
             for i in range(kernel_rows)
             for c in range(0, channels, block)
         ]  # fmt: skip
 
+    def _whole_groups(self, terms: int) -> int:
+        """As many terms or fewer, in whole groups, one at least."""
+        return max(self.group, terms // self.group * self.group)
+
 
 class RowBand(ImageBand):
-    """A copy of the rows a band needs, with their padding, channels last."""
+    """A copy of the rows a band needs, with their padding, channels last, in whole groups."""
 
-    def __init__(self, geometry: ConvolutionGeometry, x: ImageOperand, rows: int) -> None:
-        super().__init__(geometry, x, rows)
-        self.tap = geometry.channels
+    def __init__(
+        self,
+        geometry: ConvolutionGeometry,
+        x: ImageOperand,
+        rows: int,
+        dtype: DType = F32,
+        group: int = 1,
+    ) -> None:
+        super().__init__(geometry, x, rows, dtype, group)
+        self.channels = self.tap = -(-geometry.channels // group) * group
         self.row = geometry.span(1, geometry.result[1]) * self.tap
-        self.scratch = Buffer("band", F32, (geometry.span(0, rows) * self.row,), "local")
+        self.scratch = Buffer("band", dtype, (geometry.span(0, rows) * self.row,), "local")
 
     def pack(self, image: Expr, y: Expr) -> list[Stmt]:
         """Row by row: zeros if the row is outside the image, else zeros, the row, zeros."""
@@ -119,10 +148,11 @@ class RowBand(ImageBand):
                 _copy(band, t.add(start, left * self.tap), self.x.buffer, from_, width * self.tap)
             ]
         else:
-            p = Var("pp")
+            p, channels = Var("pp"), g.channels
             to = t.add(start, t.mul(t.add(p, left), self.tap))
-            pixel = _copy(band, to, self.x.buffer, t.add(from_, t.mul(p, self.x.column)), self.tap)
-            copy = [_loop(p, width, pixel)]
+            pixel = _copy(band, to, self.x.buffer, t.add(from_, t.mul(p, self.x.column)), channels)
+            rest = _zero(band, t.add(to, channels), self.tap - channels)
+            copy = [_loop(p, width, Block((pixel, *rest)) if rest else pixel)]
         end = t.add(start, (left + width) * self.tap)
         inside = Block(
             (*_zero(band, start, left * self.tap), *copy, *_zero(band, end, right * self.tap))
@@ -142,8 +172,15 @@ class RowBand(ImageBand):
 class PlaneBand(RowBand):
     """A copy of the rows a band needs of a plain image: a line of each channel, then the next row."""
 
-    def __init__(self, geometry: ConvolutionGeometry, x: ImageOperand, rows: int) -> None:
-        super().__init__(geometry, x, rows)
+    def __init__(
+        self,
+        geometry: ConvolutionGeometry,
+        x: ImageOperand,
+        rows: int,
+        dtype: DType = F32,
+        group: int = 1,
+    ) -> None:
+        super().__init__(geometry, x, rows, dtype, group)
         self.tap = 1
         self.columns = geometry.span(1, geometry.result[1])
         self.term = geometry.dilations[1]
@@ -180,9 +217,16 @@ class PlaneBand(RowBand):
 class Im2colBand(ImageBand):
     """im2col of a band: all terms of a pixel are contiguous. For results too narrow to fill a register tile by rows."""
 
-    def __init__(self, geometry: ConvolutionGeometry, x: ImageOperand, rows: int) -> None:
-        super().__init__(geometry, x, rows)
-        self.scratch = Buffer("band", F32, (rows * geometry.result[1] * geometry.terms,), "local")
+    def __init__(
+        self,
+        geometry: ConvolutionGeometry,
+        x: ImageOperand,
+        rows: int,
+        dtype: DType = F32,
+        group: int = 1,
+    ) -> None:
+        super().__init__(geometry, x, rows, dtype, group)
+        self.scratch = Buffer("band", dtype, (rows * geometry.result[1] * geometry.terms,), "local")
 
     @property
     def pixel(self) -> int:
@@ -221,8 +265,10 @@ class Im2colBand(ImageBand):
 
     def steps(self, k_block: int) -> list[Step]:
         """Runs of `k_block` terms."""
-        terms = self.geometry.terms
-        return [Step(k, k, min(k_block, terms - k), 1, 0, 0) for k in range(0, terms, k_block)]
+        terms, block = self.geometry.terms, self._whole_groups(k_block)
+        return [
+            Step(k, k // self.group, min(block, terms - k), 1, 0, 0) for k in range(0, terms, block)
+        ]
 
 
 Band = ImageBand | RowBand | PlaneBand | Im2colBand
@@ -249,7 +295,7 @@ def _where_inside(place: Expr, size: int, inside: Stmt, outside: Stmt) -> Stmt:
 
 def _copy(to: Buffer, start: Expr, source: Buffer, from_: Expr, count: int) -> Stmt:
     i = Var("pe")
-    value = t.load(source, (t.add(from_, i),))
+    value = t.cast(t.load(source, (t.add(from_, i),)), to.dtype)
     return _loop(i, count, Store(to, (t.add(start, i),), value), "vector")
 
 
@@ -257,7 +303,7 @@ def _zero(to: Buffer, start: Expr, count: int) -> Sequence[Stmt]:
     if not count:
         return ()
     i = Var("pz")
-    return (_loop(i, count, Store(to, (t.add(start, i),), t.const(0.0, F32)), "vector"),)
+    return (_loop(i, count, Store(to, (t.add(start, i),), t.const(0, to.dtype)), "vector"),)
 
 
 def _loop(var: Var, size: int, body: Stmt, kind: LoopKind = "serial") -> For:

@@ -13,6 +13,7 @@ from graphc.graph_ir.ir.graph import Array, Graph, GraphTensor
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.ops.matmul import MatmulCore
 from graphc.graph_ir.passes import pipeline
+from graphc.graph_ir.passes.narrow_integer_products import narrow_integer_products
 from graphc.graph_ir.schedule.context import LowerContext
 from graphc.tensor_ir.nodes import Brgemm
 from graphc.tensor_ir.passes.expand_brgemm import expand_brgemm
@@ -147,3 +148,58 @@ def test_native_code_is_exact(constant: bool, types: str, m: int, n: int, k: int
     graph = product(a, b, 7, 5, constant)
     arrays = [a] if constant else [a, b]
     np.testing.assert_array_equal(run_native(graph, arrays)[0], graph.evaluate(arrays)[0])
+
+
+def image(
+    x: Array, w: Array, zx: object, zw: object, constant: bool = True, **attrs: object
+) -> Graph:
+    graph = Graph("image")
+    pixels = graph.make_input(LogicalTensor(from_numpy(x.dtype), x.shape), "x")
+    if constant:
+        weights = graph.make_constant(w, "w")
+    else:
+        weights = graph.make_input(LogicalTensor(from_numpy(w.dtype), w.shape), "w")
+    operands = (centered(graph, pixels, zx), centered(graph, weights, zw))
+    graph.make_output(graph.make("convolution", operands, attrs).outputs[0])
+    return graph
+
+
+BORDER = {"before": (1, 1), "after": (1, 0)}
+
+
+@pytest.mark.parametrize("kind", CONTEXTS)
+@pytest.mark.parametrize("types", ["u1i1", "i1i1", "u1u1", "i1u1"])
+@pytest.mark.parametrize("zx", [None, 7])
+@pytest.mark.parametrize("zw", [None, 3, "outputs"])
+def test_convolutions(kind: str, types: str, zx: object, zw: object) -> None:
+    """Padding is the zero point of the image."""
+    x = extremes(np.dtype(types[:2]), (2, 5, 6, 4), 1)
+    w = extremes(np.dtype(types[2:]), (18, 5, 3, 3), 2)
+    zw = np.arange(18).reshape(18, 1, 1, 1) if zw == "outputs" else zw
+    check(image(x, w, zx, zw, **BORDER), [x], CONTEXTS[kind])
+
+
+@pytest.mark.parametrize("groups", [2, 8])
+def test_groups_and_windows(groups: int) -> None:
+    x = extremes(np.dtype("u1"), (1, 8, 7, 6), 1)
+    w = extremes(np.dtype("i1"), (24, 8 // groups, 3, 2), 2)
+    attrs = {"groups": groups, "strides": (2, 1), "dilations": (1, 2), **BORDER}
+    check(image(x, w, 130, None, **attrs), [x], VNNI)
+
+
+def test_weights_computed_at_run_time() -> None:
+    x, w = extremes(np.dtype("i1"), (1, 8, 5, 4), 1), extremes(np.dtype("i1"), (17, 8, 3, 3), 2)
+    check(image(x, w, -5, None, False, **BORDER), [x, w], VNNI)
+
+
+@pytest.mark.parametrize(
+    ("zx", "zw", "groups"), [(300, None, 1), (3, np.arange(8).reshape(8, 1, 1, 1) * 50, 8)]
+)
+def test_convolutions_that_stay_in_s32(zx: int, zw: object, groups: int) -> None:
+    """A zero point that padding cannot hold; weights of several groups with zero points. Nothing is left behind."""
+    x = extremes(np.dtype("u1"), (1, 8, 5, 4), 1)
+    w = extremes(np.dtype("u1"), (8, 8 // groups, 3, 3), 2)
+    graph = image(x, w, zx, zw, False, groups=groups, **BORDER)
+    count = len(graph.ops)
+    assert not narrow_integer_products(graph, VNNI)
+    assert len(graph.ops) == count

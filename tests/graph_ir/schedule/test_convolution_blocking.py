@@ -7,6 +7,8 @@ from dataclasses import replace
 
 import pytest
 
+from graphc.base.contraction import microkernel
+from graphc.base.dtypes import BF16, F16, F32, F64, DType
 from graphc.base.machine import ZEN5
 from graphc.base.target import Target
 from graphc.graph_ir.schedule.convolution_blocking import (
@@ -17,6 +19,7 @@ from graphc.graph_ir.schedule.convolution_blocking import (
     ranked_products,
 )
 from graphc.graph_ir.schedule.convolution_geometry import ConvolutionGeometry
+from graphc.graph_ir.schedule.convolution_product import ConvolutionProduct
 
 TARGET = Target("avx512", l1_bytes=48 << 10, l2_bytes=1 << 20)
 LAST = ("image", "rows", "im2col")
@@ -29,8 +32,12 @@ def square(channels: int, size: int, outputs: int, kernel: int = 3) -> Convoluti
     )
 
 
+def problem(g: ConvolutionGeometry, threads: int = 1, dtype: DType = F32) -> ConvolutionProduct:
+    return ConvolutionProduct(g, microkernel(dtype, dtype, TARGET), TARGET, threads)
+
+
 def best(g: ConvolutionGeometry, threads: int = 1) -> ConvolutionChoice:
-    return ranked_choices(g, TARGET, threads, LAST)[0]
+    return ranked_choices(problem(g, threads), LAST)[0]
 
 
 @pytest.mark.parametrize(
@@ -92,7 +99,7 @@ def test_weights_that_leave_l2_are_read_once() -> None:
 @pytest.mark.parametrize("threads", [1, 2])
 def test_the_pick_is_the_best_candidate_of_its_tile(threads: int) -> None:
     for g in (square(64, 56, 64), square(512, 7, 512), square(256, 14, 1024, 1)):
-        candidates = candidate_choices(g, TARGET, threads, LAST)
+        candidates = candidate_choices(problem(g, threads), LAST)
         pick = best(g, threads)
         assert len(candidates) > 20 and candidates[0].blocking == pick.blocking
         same = [c for c in candidates if c.blocking.k_block == pick.blocking.k_block]
@@ -103,19 +110,19 @@ def test_the_pick_is_the_best_candidate_of_its_tile(threads: int) -> None:
 @pytest.mark.parametrize("threads", [1, 2])
 def test_copied_bands_fit_the_stack(threads: int) -> None:
     g = square(128, 112, 128)
-    for choice in candidate_choices(g, TARGET, threads, ("rows",)):
+    for choice in candidate_choices(problem(g, threads), ("rows",)):
         assert g.span(0, choice.blocking.m_block) * 114 * 128 * 4 <= ZEN5.most_local_bytes
 
 
 def test_planes_are_for_few_channels() -> None:
-    assert ranked_choices(square(3, 8, 16), TARGET, 1, ("planes",))
-    assert not ranked_choices(square(64, 8, 16), TARGET, 1, ("planes",))
+    assert ranked_choices(problem(square(3, 8, 16)), ("planes",))
+    assert not ranked_choices(problem(square(64, 8, 16)), ("planes",))
 
 
 def test_products_are_single_pixels() -> None:
     single = square(64, 14, 64, 1)
-    assert {c.band for c in ranked_products(single, TARGET, 1)} == {"product"}
-    assert not ranked_products(replace(single, strides=(2, 2), result=(7, 7)), TARGET, 1)
+    assert {c.band for c in ranked_products(problem(single))} == {"product"}
+    assert not ranked_products(problem(replace(single, strides=(2, 2), result=(7, 7))))
 
 
 @pytest.mark.parametrize("rows", [1, 2, 3, 7, 56, 97, 100, 1023])
@@ -126,3 +133,21 @@ def test_shares_of_rows(rows: int) -> None:
 def test_many_rows_have_few_shares() -> None:
     """A transposed convolution of stride 10^6 has as many rows: not each of them can be tried."""
     assert len(_shares(10**6)) < 2000
+
+
+@pytest.mark.parametrize(("dtype", "share"), [(F64, 2.0), (F16, 1.0), (BF16, 0.5)], ids=str)
+def test_cycles_by_type(dtype: DType, share: float) -> None:
+    """f64 has half the lanes; f16 is converted to f32; bf16 is multiplied in pairs."""
+    dots = replace(TARGET, features="+avx512bf16")
+    g = square(64, 56, 64)
+    typed = ConvolutionProduct(g, microkernel(dtype, dtype, dots), dots)
+    cycles = ranked_choices(typed, LAST)[0].cycles
+    assert share * 0.95 < cycles / best(g).cycles < share * 1.15
+
+
+def test_types_of_16_bits_have_sums_of_one_step_and_are_converted_in_a_copy() -> None:
+    for dtype in (F16, BF16):
+        for g in (square(1024, 7, 512), square(512, 7, 512, 1)):
+            for choice in candidate_choices(problem(g, 2, dtype), LAST):
+                assert choice.blocking.k_block == g.terms
+                assert choice.band != "image"

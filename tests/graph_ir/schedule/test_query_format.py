@@ -20,7 +20,11 @@ from graphc.graph_ir.ops.matmul import MatmulCore
 from graphc.graph_ir.schedule.channel_windows import taps_first
 from graphc.graph_ir.schedule.context import LowerContext
 from graphc.graph_ir.schedule.convolution_sizes import geometry_of
-from graphc.graph_ir.schedule.direct_convolution import convolution_schedule, offered
+from graphc.graph_ir.schedule.direct_convolution import (
+    convolution_kernels,
+    convolution_schedule,
+    offered,
+)
 from graphc.graph_ir.schedule.matmul import panel_format
 from graphc.graph_ir.schedule.problem import problem_of
 from graphc.graph_ir.schedule.query_format import RULES, query_format
@@ -108,7 +112,7 @@ def test_cost_is_what_the_model_predicts_beyond_the_best() -> None:
 def test_a_blocking_asked_for_decides_the_panels() -> None:
     op, ctx = convolution((1, 32, 9, 9), (64, 32, 3, 3)), context("avx512")
 
-    for choice in offered(geometry_of(op), ctx):
+    for choice in offered(geometry_of(op), convolution_kernels(op, ctx), ctx):
         asked = replace(ctx, tuned={problem_of(op): convolution_schedule(choice)})
         (only,) = query_format(op, asked)
         assert only.inputs[1].blocks[-1] == choice.blocking.tile.columns(ctx.target)

@@ -1,0 +1,68 @@
+"""A direct convolution on a machine: all that its cost model and its blockings depend on."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from ...base.contraction import Microkernel
+from ...base.dtypes import DType
+from ...base.target import GemmTile, Target
+from .convolution_geometry import ConvolutionGeometry
+from .product import Product, worth_threads
+
+
+@dataclass(frozen=True)
+class ConvolutionProduct:
+    """A geometry, the microkernel that multiplies image (A) and weights (B), and the cores that may share the work."""
+
+    geometry: ConvolutionGeometry
+    kernel: Microkernel
+    target: Target
+    threads: int = 1
+
+    @property
+    def cores(self) -> int:
+        """Threads that share it: one where waking others costs more than it saves."""
+        return self.threads if worth_threads(self.geometry.multiply_adds, self.target) else 1
+
+    @property
+    def alone(self) -> ConvolutionProduct:
+        """The same on one core."""
+        return ConvolutionProduct(self.geometry, self.kernel, self.target)
+
+    @property
+    def steps(self) -> int:
+        """Steps of the microkernel over the whole sum: groups of channels, tap by tap."""
+        return math.prod(self.geometry.kernel) * self.channels // self.kernel.k_group
+
+    @property
+    def channels(self) -> int:
+        """Channels in whole groups, as copies of the image hold them."""
+        return -(-self.geometry.channels // self.kernel.k_group) * self.kernel.k_group
+
+    @property
+    def panel_bytes(self) -> int:
+        """Bytes of the weights of one result."""
+        return self.steps * self.kernel.k_group * self.kernel.b.size
+
+    @property
+    def copied(self) -> DType:
+        """The type of copies of the image: that of the sums where it is converted, once for all results."""
+        return self.kernel.accumulator if self.kernel.converts_a else self.kernel.a
+
+    @property
+    def result_holds_sums(self) -> bool:
+        """Whether partial sums may wait in the result; else all terms of a line follow each other."""
+        return self.kernel.a == self.kernel.accumulator
+
+    def columns(self, tile: GemmTile) -> int:
+        """Columns of a register tile, and of a panel of weights."""
+        return tile.columns(self.target, self.kernel.accumulator)
+
+    @property
+    def product(self) -> Product:
+        """A convolution of single pixels as the product of weights and image."""
+        g = self.geometry
+        sizes = (g.batch * g.groups, g.outputs, math.prod(g.result), g.channels)
+        return Product(*sizes, self.kernel, self.target, self.threads)
