@@ -143,7 +143,7 @@ class RowBand(ImageBand):
         left, width, right = _columns(g)
         start = t.mul(r, self.row)
         from_ = t.add(image, t.mul(source, self.x.row))
-        if self.x.column == self.tap:
+        if self.x.column == self.tap == g.channels:
             copy = [
                 _copy(band, t.add(start, left * self.tap), self.x.buffer, from_, width * self.tap)
             ]

@@ -204,7 +204,8 @@ class MatmulTemplate:
         b, group, local = self.problem.b, self.kernel.k_group, self._local_panel()
         at = offset_of(b, self.batch_vars, start)
         if group > 1:
-            copy = pack_groups(b, at, local, k, columns, self.columns, group)
+            lanes = self.target.lanes(self.accumulator)
+            copy = pack_groups(b, at, local, k, columns, self.columns, group, lanes)
         else:
             copy = pack_panels(b, at, local, k, columns, self.columns)
         place = Slice(local, (t.as_expr(0),))

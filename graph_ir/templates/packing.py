@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from ...base.dtypes import DType
+from dataclasses import dataclass
+
+from ...base.dtypes import U8, U16, U32, DType
 from ...tensor_ir import builder as t
-from ...tensor_ir.nodes import Block, Buffer, Expr, For, LoopKind, Stmt, Store, Var
+from ...tensor_ir.nodes import Block, Buffer, Expr, For, Load, LoopKind, Stmt, Store, Var
 from .operand import Operand
+
+MOVED = 8
+"""Groups that are moved one by one in an iteration: enough to hide its counter."""
 
 
 def pack_panels(
@@ -37,31 +42,118 @@ def pack_panels(
 
 
 def pack_groups(
-    source: Operand, start: Expr, local: Buffer, k: int, n: int, columns: int, group: int
+    source: Operand,
+    start: Expr,
+    local: Buffer,
+    k: int,
+    n: int,
+    columns: int,
+    group: int,
+    lanes: int,
 ) -> list[Stmt]:
-    """Copy the k x n matrix at `start` into one panel of `columns`, `group` neighbouring k innermost, the rest zero."""
-    i, j, z = Var("pk"), Var("pj"), Var("pz")
-    groups = -(-k // group)
-    zero = Store(local, (z,), t.const(0, local.dtype))
-    body: list[Stmt] = []
-    if n < columns or k % group:
-        body.append(loop(z, groups * columns * group, zero, "vector"))
+    """Copy the k x n matrix at `start` into panels of `columns`, `group` neighbouring k innermost, unused places zero.
 
-    def copy(first: Expr, count: int) -> Stmt:
-        """`count` k from `first` on, which is the first of a group."""
-        column = t.add(start, t.mul(j, source.col))
-        place = t.add(t.mul(first, columns), t.mul(j, group))
+    `lanes`: 32-bit elements of a vector, as many as columns of which whole groups are put together at once.
+    """
+    full, rest = divmod(n, columns)
+    size, panel = -(-k // group) * columns * group, Var("pp")
+
+    def copy(number: Expr, width: int) -> list[Stmt]:
+        at = t.add(start, t.mul(number, columns * source.col))
+        one = _Groups(source, at, local, t.mul(number, size), columns, group, lanes)
+        return one.panel(k, width)
+
+    body: list[Stmt] = []
+    if full:
+        body.append(loop(panel, full, Block(tuple(copy(panel, columns))), "serial"))
+    return body + (copy(t.as_expr(full), rest) if rest else [])
+
+
+@dataclass(frozen=True)
+class _Groups:
+    """Copies of groups of k into the panel at `base`: rows are zipped, columns are moved group by group."""
+
+    source: Operand
+    start: Expr
+    local: Buffer
+    base: Expr
+    columns: int
+    group: int
+    lanes: int
+
+    def panel(self, k: int, n: int) -> list[Stmt]:
+        """All k of `n` columns."""
+        group, body = self.group, []
+        if n < self.columns or k % group:
+            z = Var("pz")
+            zero = Store(self.local, (t.add(self.base, z),), t.const(0, self.local.dtype))
+            body.append(loop(z, -(-k // group) * self.columns * group, zero, "vector"))
+        i = Var("pk")
+        if k // group:
+            rows = Block(tuple(self.rows(t.mul(i, group), n, group)))
+            body.append(loop(i, k // group, rows, "serial"))
+        return body + (self.rows(t.as_expr(k - k % group), n, k % group) if k % group else [])
+
+    def rows(self, first: Expr, n: int, count: int) -> list[Stmt]:
+        """`count` k from `first` on, which is the first of a group, of `n` columns."""
+        if self.source.col == 1:
+            full, rest = divmod(n, self.lanes)
+            j = Var("pj")
+            at = t.mul(j, self.lanes)
+            body: list[Stmt] = []
+            if full:
+                body.append(loop(j, full, self._zipped(first, at, count, self.lanes), "serial"))
+            if rest:
+                body.append(self._zipped(first, t.as_expr(full * self.lanes), count, rest))
+            return body
+        whole = self.source.row == 1 and count == self.group
+        move = self._whole if whole else self._elements
+        full, rest = divmod(n, MOVED)
+        outer, inner = Var("pj"), Var("pu")
+        column = t.add(t.mul(outer, MOVED), inner)
+        body = []
+        if full:
+            several = loop(inner, MOVED, move(first, column, count), "unrolled")
+            body.append(loop(outer, full, several, "serial"))
+        if rest:
+            last = Var("pr")
+            column = t.add(last, full * MOVED)
+            body.append(loop(last, rest, move(first, column, count), "unrolled"))
+        return body
+
+    def _zipped(self, first: Expr, column: Expr, count: int, active: int) -> Stmt:
+        """A vector of columns of each row, put together in 32-bit lanes."""
+        lanes, bits = self.lanes, 32 // self.group
+        narrow = U16 if bits == 16 else U8
+        part = active if active < lanes else None
+        word: Expr | None = None
+        for r in range(count):
+            at = t.add(self.start, t.add(t.mul(t.add(first, r), self.source.row), column))
+            row = t.bitcast(Load(self.source.buffer, (at,), lanes, part), narrow)
+            wide: Expr = t.cast(row, U32)
+            if r:
+                wide = t.binary("shl", wide, t.const(r * bits, U32, lanes))
+            word = wide if word is None else t.binary("or", word, wide)
+        assert word is not None
+        value = t.bitcast(word, self.local.dtype)
+        return Store(self.local, (self._place(first, column),), value, part and part * self.group)
+
+    def _whole(self, first: Expr, column: Expr, count: int) -> Stmt:
+        """A group that lies together in the source."""
+        at = t.add(t.add(self.start, t.mul(column, self.source.col)), first)
+        value = Load(self.source.buffer, (at,), self.group)
+        return Store(self.local, (self._place(first, column),), value)
+
+    def _elements(self, first: Expr, column: Expr, count: int) -> Stmt:
         stores = []
         for r in range(count):
-            at = t.add(column, t.mul(t.add(first, r), source.row))
-            stores.append(Store(local, (t.add(place, r),), t.load(source.buffer, (at,))))
-        return loop(j, n, Block(tuple(stores)), "serial")
+            offset = t.add(t.mul(column, self.source.col), t.mul(t.add(first, r), self.source.row))
+            value = t.load(self.source.buffer, (t.add(self.start, offset),))
+            stores.append(Store(self.local, (t.add(self._place(first, column), r),), value))
+        return Block(tuple(stores))
 
-    if k // group:
-        body.append(loop(i, k // group, copy(t.mul(i, group), group), "serial"))
-    if k % group:
-        body.append(copy(t.as_expr(k - k % group), k % group))
-    return body
+    def _place(self, first: Expr, column: Expr) -> Expr:
+        return t.add(self.base, t.add(t.mul(first, self.columns), t.mul(column, self.group)))
 
 
 def convert_rows(

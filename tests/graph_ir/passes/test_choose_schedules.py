@@ -226,7 +226,7 @@ def test_the_form_of_a_convolution_follows_what_was_asked(
          "dilations of 1, one group and constant weights, got 'winograd'; this convolution runs as direct, im2col, "
          "reduction"),
         (layer(strides=(2, 2)), "form=f4", "the form needs f32, a 3 x 3 kernel"),
-        (layer(), "depthwise", "depthwise needs f32, one channel and one result per group"),
+        (layer(), "depthwise", "depthwise needs floats or bytes, one channel and one result per group"),
         (layer(), "rows", "schedule of 'conv': there is no such form, got 'rows'; this convolution runs as direct, "
          "winograd-f2, winograd-f4, im2col, reduction"),
         (layer(), "winograd form=f3", "there is no such form, got 'winograd form=f3'"),

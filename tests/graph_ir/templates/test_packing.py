@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from graphc.base.dtypes import BF16, F16, F32, F64, DType
+from graphc.base.dtypes import BF16, F16, F32, F64, S8, DType
 from graphc.base.options import CompileOptions
 from graphc.base.target import Target
 from graphc.graph_ir.ir.graph import Graph
@@ -21,6 +21,7 @@ from graphc.tensor_ir import builder as t
 from graphc.tensor_ir import interpreter
 from graphc.tensor_ir.nodes import Block, Brgemm, Buffer, Function, Module
 from graphc.tensor_ir.passes.expand_brgemm import expand_brgemm
+from graphc.tensor_ir.verifier import verify
 from graphc.tensor_ir.visitor import walk
 from support.compiled import run_native
 from support.lowered import build, check_interpreted, context, integers, interpret, lower
@@ -148,23 +149,45 @@ def test_the_thread_count_changes_no_bit(dtype: DType, rng: np.random.Generator)
 def run_copy(body: list, source: Buffer, target: Buffer, values: np.ndarray) -> np.ndarray:
     function = Function("copy", (source, replace(target, storage="param")), Block(tuple(body)))
     result = np.full(target.shape, 77).astype(target.dtype.numpy)
-    interpreter.run(Module((function,)), "copy", [values, result])
+    module = Module((function,))
+    interpreter.run(
+        verify(module) if target.storage == "param" else module, "copy", [values, result]
+    )
     return result
 
 
-@pytest.mark.parametrize(("k", "n"), [(4, 6), (5, 4), (3, 1), (1, 6)])
-def test_groups_and_panels_hold_what_the_matrix_holds(k: int, n: int) -> None:
-    values = np.arange(1, 1 + k * n).astype(F16.numpy)
-    source, matrix = Buffer("x", F16, (k * n,)), values.reshape(k, n)
-    operand, zero = Operand(source, (), n, 1), t.as_expr(0)
-    grouped = Buffer("y", F16, (-(-k // 2) * 2 * 6,), "local")
-    expected = np.zeros((-(-k // 2) * 2, 6), F16.numpy)
+@pytest.mark.parametrize(("dtype", "group"), [(F16, 2), (S8, 4)], ids=str)
+@pytest.mark.parametrize("lies", ["rows", "columns", "apart"])
+@pytest.mark.parametrize(("k", "n"), [(4, 6), (5, 4), (3, 1), (1, 6), (8, 20), (9, 23)])
+def test_groups_hold_what_the_matrix_holds(
+    dtype: DType, group: int, lies: str, k: int, n: int
+) -> None:
+    """Rows are zipped four columns at a time, columns moved eight groups at a time; panels of 12 columns."""
+    matrix = np.arange(1, 1 + k * n).reshape(k, n).astype(dtype.numpy)
+    memory = {"rows": matrix, "columns": matrix.T, "apart": np.repeat(matrix, 2, axis=1)}[lies]
+    row, col = {"rows": (n, 1), "columns": (1, k), "apart": (2 * n, 2)}[lies]
+    source = Buffer("x", dtype, (memory.size,))
+    depth, panels = -(-k // group), -(-n // 12)
+    local = Buffer("y", dtype, (panels * depth * 12 * group,))
+    operand = Operand(source, (), row, col)
+    body = pack_groups(operand, t.as_expr(0), local, k, n, 12, group, 4)
+    got = run_copy(body, source, local, np.ascontiguousarray(memory).reshape(-1))
+    expected = np.zeros((depth * group, panels * 12), dtype.numpy)
     expected[:k, :n] = matrix
-    got = run_copy(pack_groups(operand, zero, grouped, k, n, 6, 2), source, grouped, values)
-    np.testing.assert_array_equal(got.reshape(-1, 6, 2).swapaxes(1, 2).reshape(-1, 6), expected)
-    panels = Buffer("y", F32, (k * 6,), "local")
-    got = run_copy(pack_panels(operand, zero, panels, k, n, 6), source, panels, values)
-    np.testing.assert_array_equal(got.reshape(k, 6), expected[:k])
+    unpacked = got.reshape(panels, depth, 12, group).transpose(1, 3, 0, 2)
+    np.testing.assert_array_equal(unpacked.reshape(expected.shape), expected)
+
+
+@pytest.mark.parametrize(("k", "n"), [(4, 6), (5, 4), (3, 1), (1, 6)])
+def test_panels_hold_what_the_matrix_holds(k: int, n: int) -> None:
+    values = np.arange(1, 1 + k * n).astype(F16.numpy)
+    source, zero = Buffer("x", F16, (k * n,)), t.as_expr(0)
+    panels = Buffer("y", F32, (k * 6,))
+    expected = np.zeros((k, 6), F16.numpy)
+    expected[:, :n] = values.reshape(k, n)
+    copy = pack_panels(Operand(source, (), n, 1), zero, panels, k, n, 6)
+    got = run_copy(copy, source, panels, values)
+    np.testing.assert_array_equal(got.reshape(k, 6), expected)
 
 
 @pytest.mark.parametrize("col", [1, 3])
