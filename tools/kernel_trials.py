@@ -43,7 +43,7 @@ def tunable_kernels(graph: Graph, ctx: LowerContext) -> list[tuple[Op, ScheduleS
     return [
         (op, space)
         for op, space in kernels
-        if space.algorithm not in ("pointwise", "joined") or _is_transpose(op)
+        if space.algorithm not in ("pointwise", "joined")
         if len(space.candidates) > 1
     ]
 
@@ -99,7 +99,3 @@ def _has_constant_weights(op: Op, main: Op) -> bool:
     weights = main.inputs[1]
     outside = op.inputs[inside.index(weights)] if weights in inside else weights
     return outside.producer_owner.op_name == "constant"
-
-
-def _is_transpose(op: Op) -> bool:
-    return any(inner.op_name == "transpose" for inner in group_of(op).ops)

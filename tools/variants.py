@@ -42,10 +42,10 @@ EXACT = ("matmul_core", "direct_convolution")
 MOST_SCHEDULES = 20
 """So many schedules of a layout are tried: those the cost model ranks highest, and the one the compiler takes."""
 
-FUSED_ALGORITHMS = ("attention", "rows")
+FUSED_ALGORITHMS = ("attention", "rows", "transpose", "reduction")
 
-LOOPS_TO_CUT = ("rows", "reduction")
-"""Loop generators of which other numbers of tasks are tried; of others only for transposes."""
+LOOPS_TO_TRY = ("rows", "reduction", "transpose")
+"""Loop generators of which other schedules are tried."""
 
 
 @dataclass(frozen=True)
@@ -237,9 +237,7 @@ def ranked_schedules(
     """The best schedules by the cost model, with their cycles; the one the compiler takes is always among them."""
     taken = pick_schedule(op, ctx)
     assert taken is not None
-    if isinstance(space, LoopSpace) and not (
-        space.algorithm in LOOPS_TO_CUT or op.op_name == "transpose"
-    ):
+    if isinstance(space, LoopSpace) and space.algorithm not in LOOPS_TO_TRY:
         return [(taken, None)]
     offered = [
         (schedule, space.cycles(schedule)) for schedule in dict.fromkeys([*space.candidates, taken])

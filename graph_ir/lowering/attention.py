@@ -9,6 +9,7 @@ from ...base.target import GemmTile
 from ...tensor_ir.nodes import Buffer, Expr, Function, Load, Stmt, Store
 from ..ir.computation import Index
 from ..ir.graph import GraphTensor, Op
+from ..ir.group_values import parameters
 from ..ir.schedule import Schedule
 from ..ops.matmul import MatmulCore
 from ..rewriting.attention import softmax_scores
@@ -21,7 +22,6 @@ from ..templates.matmul import EpilogueValue
 from ..templates.online_attention import OnlineAttention
 from ..templates.operand import Operand
 from ..templates.row_panel import RowEmitter, RowGroup
-from ..templates.values import parameters
 from .matmul import epilogue_value, flat, group_note, operand_of
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ...tensor_ir.nodes import Expr, Function, Let
 from ..ir.computation import Index
+from ..ir.group_values import parameters
 from ..ir.schedule import Schedule
 from ..ops.convolution_depthwise import DepthwiseConvolution
 from ..ops.pool import WindowReduce
@@ -13,7 +14,6 @@ from ..schedule.context import LowerContext
 from ..schedule.convolution_sizes import geometry_of
 from ..templates.channel_windows import WindowProblem, WindowTemplate
 from ..templates.matmul import EpilogueValue
-from ..templates.values import parameters
 from .matmul import epilogue_names, epilogue_value, flat, group_note
 
 

@@ -12,6 +12,7 @@ from ...tensor_ir.nodes import Buffer, Expr, Function, Let
 from ..ir.computation import Index
 from ..ir.format import Format
 from ..ir.graph import GraphTensor, Op
+from ..ir.group_values import parameters
 from ..ir.schedule import Schedule
 from ..ops.convolution_direct import DirectConvolution
 from ..rewriting.groups import is_elementwise
@@ -26,7 +27,6 @@ from ..templates.convolution import ConvolutionProblem, ConvolutionTemplate
 from ..templates.convolution_band import ImageOperand
 from ..templates.matmul import EpilogueValue, MatmulProblem, MatmulTemplate
 from ..templates.operand import Operand
-from ..templates.values import parameters
 from .matmul import epilogue_names, epilogue_value, flat, group_note
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from ...base.errors import UserError
 from ...tensor_ir.nodes import Module
+from ..ir.group_values import parameters
 from ..ops.kernel_call import KernelCall
 from ..schedule.added import KERNELS
 from ..schedule.context import LowerContext
-from ..templates.values import parameters
 
 
 def lower_kernel_call(op: KernelCall, ctx: LowerContext) -> Module:

@@ -10,6 +10,7 @@ from ...tensor_ir.names import identifier
 from ...tensor_ir.nodes import Function
 from ..ir.class_table import ClassTable
 from ..ir.graph import GraphTensor, Op
+from ..ir.group_values import parameters
 from ..ir.schedule import Schedule
 from ..ops.convolution_depthwise import DepthwiseConvolution
 from ..ops.convolution_direct import DirectConvolution
@@ -21,9 +22,8 @@ from ..rewriting.kernel_group import KernelGroup
 from ..schedule.context import LowerContext
 from ..schedule.loops import combines, joined_concat
 from ..templates.joined import Join, joined_loops
-from ..templates.loops import pointwise_loops, reduction_loops
+from ..templates.loops import PointwiseLoops, pointwise_loops, reduction_loops
 from ..templates.row_panel import RowGroup, row_panel_loops
-from ..templates.values import parameters
 from .attention import attention_function
 from .channel_windows import depthwise_function, pool_function
 from .convolution import convolution_function
@@ -75,13 +75,16 @@ def _loops(group: KernelGroup, schedule: Schedule, ctx: LowerContext) -> Functio
         join = Join(concat.outputs[0], concat.inputs, concat.axis)
         least = ctx.target.machine.parallel_elements
         return joined_loops(name, buffers, join, outputs[0], tasks, least, note)
-    if schedule.algorithm == "pointwise":
-        return pointwise_loops(name, buffers, outputs, tasks, note)
+    if schedule.algorithm in ("pointwise", "transpose"):
+        block = schedule.number("block") if schedule.algorithm == "transpose" else 0
+        loops = PointwiseLoops(tasks, schedule.word("inner") == "unrolled", block)
+        return pointwise_loops(name, buffers, outputs, loops, note)
     if schedule.algorithm == "rows":
         dims = reductions[0].inputs[0].details.plain_dims
-        rows = RowGroup(tuple(ops), dims, reductions, outputs[0])
+        rows = RowGroup(tuple(ops), dims, reductions, outputs[0], schedule.word("values") == "kept")
         return row_panel_loops(name, buffers, rows, tasks, note)
-    return reduction_loops(name, buffers, reductions[0].outputs[0], outputs, tasks, note)
+    along = schedule.word("vector") == "result"
+    return reduction_loops(name, buffers, reductions[0].outputs[0], outputs, tasks, along, note)
 
 
 def _loop_name(ops: Sequence[Op], outputs: Sequence[GraphTensor], ctx: LowerContext) -> str:

@@ -9,6 +9,7 @@ from ...tensor_ir.names import identifier
 from ...tensor_ir.nodes import Buffer, Expr, Function, Let
 from ..ir.computation import Index
 from ..ir.graph import GraphTensor, Op
+from ..ir.group_values import GroupValues, narrow, parameters
 from ..ir.schedule import Schedule
 from ..ops.matmul import MatmulCore
 from ..rewriting.kernel_group import KernelGroup
@@ -16,7 +17,6 @@ from ..schedule.context import LowerContext
 from ..schedule.matmul import blocking_of, kernel_of
 from ..templates.matmul import EpilogueValue, MatmulProblem, MatmulTemplate
 from ..templates.operand import Operand
-from ..templates.values import GroupValues, narrow, parameters
 
 
 def matmul_function(

@@ -8,10 +8,10 @@ from typing import Any
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Buffer, Expr, Let, Module
 from ..ir.graph import Graph
+from ..ir.group_values import GroupValues, parameters
 from ..ops.scatter import Scatter
 from ..schedule.context import LowerContext
 from ..templates.scatter import ScatterProblem, scatter_function
-from ..templates.values import GroupValues, parameters
 
 
 def lower_scatter(op: Scatter, ctx: LowerContext) -> Module:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...tensor_ir.nodes import Buffer, Function, LoopKind
+from ..ir.group_values import parameters
 from ..ir.schedule import Schedule
 from ..ops.winograd import WinogradConvolution
 from ..rewriting.kernel_group import KernelGroup
@@ -10,7 +11,6 @@ from ..schedule.context import LowerContext
 from ..schedule.convolution_sizes import winograd_geometry
 from ..schedule.winograd import winograd_blocking
 from ..schedule.winograd_tile import worth_threads
-from ..templates.values import parameters
 from ..templates.winograd import Image, WinogradProblem, WinogradTemplate
 from .matmul import epilogue_names, epilogue_value, flat, group_note
 

@@ -1,25 +1,42 @@
-"""How groups without a tuned op may run: which of the loop generators, and in how many tasks."""
+"""How groups without a tuned op may run: which of the loop generators, its tasks and its innermost loops."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 
 from ..ir.computation import Reduction
 from ..ir.graph import GraphTensor, Op
 from ..ir.op_kinds import FusibleOp
-from ..ir.schedule import Schedule
+from ..ir.schedule import Parameter, Schedule
 from ..ops.movement import Concat
 from ..rewriting.groups import is_elementwise, reduces_rows
 from ..rewriting.kernel_group import KernelGroup
 from .context import LowerContext
+from .loop_access import reads_strided, walks_result
 from .space import ScheduleSpace
+
+MOST_SCALARS = 8
+"""Up to this many elements of the innermost axis, strided loads are faster as scalars than as a gather."""
+
+MOST_UNROLLED = 16
+"""Elements of an axis that may be written out one by one."""
+
+BLOCKS = (16, 32, 64, 128)
+"""Elements of a block of a transpose that are tried."""
+
+STRIDED = ("transpose", "reorder")
+"""Ops that read along another axis than they write."""
+
+
+TASKS = {"tasks": "pieces of the outermost loop, 1 runs it on one thread"}
 
 
 class LoopSpace(ScheduleSpace):
     """Tasks of the outermost loop of pointwise ops, reductions, or row panels."""
 
-    meanings = {"tasks": "pieces of the outermost loop, 1 runs it on one thread"}
+    meanings: Mapping[str, str] = TASKS
 
     def __init__(
         self, algorithm: str, group: KernelGroup, elements: int, ctx: LowerContext
@@ -29,21 +46,136 @@ class LoopSpace(ScheduleSpace):
         dims = "x".join(map(str, details.plain_dims)) or "scalar"
         super().__init__(group.ops[-1].name, f"{algorithm} {kinds} {dims} {details.dtype}")
         self.algorithm = algorithm
+        self.group = group
         self.elements = elements
         self.threads = ctx.options.threads
         self.least = ctx.target.machine.parallel_elements
+        self.dims = details.physical_dims
 
-    @property
+    @cached_property
     def pick(self) -> Schedule:
         """A task per thread, where that pays."""
         tasks = self.threads if self.elements >= self.least else 1
-        return Schedule.of(self.algorithm, tasks=tasks)
+        return Schedule.of(self.algorithm, tasks=tasks, **self.inner())
+
+    def inner(self) -> dict[str, Parameter]:
+        """The parameters beside tasks, as they are best."""
+        return {}
+
+    def others(self) -> list[dict[str, Parameter]]:
+        """Other values of them, worth trying each."""
+        return []
 
     def ranked(self) -> list[Schedule]:
-        """The pick, one task, and one, two and four per thread."""
-        tasks = (1, *(self.threads * i for i in (1, 2, 4))) if self.threads > 1 else (1,)
-        others = (Schedule.of(self.algorithm, tasks=count) for count in tasks)
-        return list(dict.fromkeys((self.pick, *others)))
+        """The pick, one task, one, two and four per thread, and other inner loops."""
+        tasks = [1]
+        if self.threads > 1 and any(size > 1 for size in self.dims):
+            tasks += [self.threads * i for i in (1, 2, 4)]
+        found = [self.pick, *(self.pick.replaced(tasks=count) for count in tasks)]
+        found += [self.pick.replaced(**changes) for changes in self.others()]
+        return list(dict.fromkeys(found))
+
+
+class PointwiseSpace(LoopSpace):
+    """The innermost loop of pointwise ops: in vectors, or written out where it is short."""
+
+    meanings: Mapping[str, str] = TASKS | {
+        "inner": "vector or unrolled, how the innermost axis of the result is run through"
+    }
+    words = ("inner",)
+    choices = {"inner": ("vector", "unrolled")}
+
+    def inner(self) -> dict[str, Parameter]:
+        """Strided loads of a few elements are faster as scalars than as a gather."""
+        few = len(self.dims) > 1 and self.dims[-1] <= MOST_SCALARS
+        return {"inner": "unrolled" if few and reads_strided(self.group) else "vector"}
+
+    def others(self) -> list[dict[str, Parameter]]:
+        """Written out where the axis is short, vectors where it is not thought best."""
+        if len(self.dims) < 2 or self.dims[-1] > MOST_UNROLLED:
+            return []
+        return [{"inner": word} for word in self.choices["inner"]]
+
+    def fault(self, schedule: Schedule) -> str:
+        """Short axes are written out."""
+        if schedule.word("inner") == "vector":
+            return ""
+        if len(self.dims) < 2:
+            return "inner must be vector, as there is one axis"
+        return f"inner must be vector, as {self.dims[-1]} elements are too many" * (
+            self.dims[-1] > MOST_UNROLLED
+        )
+
+
+class TransposeSpace(PointwiseSpace):
+    """Ops that read along another axis than they write, in blocks of what they write that stay in cache."""
+
+    meanings: Mapping[str, str] = {
+        **PointwiseSpace.meanings,
+        "block": "elements of the innermost axis before the next one along which is read",
+    }
+
+    def inner(self) -> dict[str, Parameter]:
+        """The whole axis."""
+        return {**super().inner(), "block": self.dims[-1] if self.dims else 1}
+
+    def others(self) -> list[dict[str, Parameter]]:
+        """Blocks of a few cache lines."""
+        found = super().others()
+        for size in BLOCKS:
+            if self.dims and size < self.dims[-1]:
+                found.append({"inner": "vector", "block": size})
+        return found
+
+    def fault(self, schedule: Schedule) -> str:
+        """Blocks of an axis there is."""
+        whole = self.inner()["block"]
+        if schedule.number("block") > int(whole):
+            return f"block must be at most {whole}"
+        if schedule.word("inner") == "unrolled" and schedule.number("block") != whole:
+            return f"block must be all {whole} with inner=unrolled"
+        return super().fault(schedule)
+
+
+class ReductionSpace(LoopSpace):
+    """Which axis of a reduction is the vector axis: the last one of the result, or that of the terms."""
+
+    meanings: Mapping[str, str] = TASKS | {
+        "vector": "result or terms, the axis that vectors lie along"
+    }
+    words = ("vector",)
+    choices = {"vector": ("result", "terms")}
+
+    def inner(self) -> dict[str, Parameter]:
+        """The last axis of the result where some operand is contiguous along it."""
+        return {"vector": "result" if self.dims and walks_result(self.group) else "terms"}
+
+    def others(self) -> list[dict[str, Parameter]]:
+        """Both."""
+        return [{"vector": word} for word in self.choices["vector"]] if self.dims else []
+
+    def fault(self, schedule: Schedule) -> str:
+        """A single sum has no axis."""
+        is_result = schedule.word("vector") == "result"
+        return "vector must be terms, as the result is a scalar" * (is_result and not self.dims)
+
+
+class RowSpace(LoopSpace):
+    """Whether rows of expensive values that several loops read wait in memory, or are computed again."""
+
+    meanings: Mapping[str, str] = TASKS | {
+        "values": "kept or recomputed: exponentials and the like that several loops of a row read"
+    }
+    words = ("values",)
+    choices = {"values": ("kept", "recomputed")}
+
+    def inner(self) -> dict[str, Parameter]:
+        """A store and a load cost less."""
+        return {"values": "kept"}
+
+    def others(self) -> list[dict[str, Parameter]]:
+        """Both."""
+        return [{"values": word} for word in self.choices["values"]]
 
 
 def loop_space(group: KernelGroup, ctx: LowerContext) -> LoopSpace:
@@ -52,15 +184,18 @@ def loop_space(group: KernelGroup, ctx: LowerContext) -> LoopSpace:
     elements = math.prod(output.details.physical_dims)
     reductions = [op for op in group.ops if combines(op)]
     if not reductions:
-        joined = len(group.outputs) == 1 and joined_concat(group.ops, output) is not None
-        return LoopSpace("joined" if joined else "pointwise", group, elements, ctx)
+        if len(group.outputs) == 1 and joined_concat(group.ops, output) is not None:
+            return LoopSpace("joined", group, elements, ctx)
+        if any(op.op_name in STRIDED for op in group.ops):
+            return TransposeSpace("transpose", group, elements, ctx)
+        return PointwiseSpace("pointwise", group, elements, ctx)
     first = reductions[0]
     rows = first.inputs[0].details.plain_dims
     if len(reductions) > 1 or (output.details.plain_dims == rows and reduces_rows(first)):
-        return LoopSpace("rows", group, math.prod(rows), ctx)
+        return RowSpace("rows", group, math.prod(rows), ctx)
     computation = first.computation() if isinstance(first, FusibleOp) else None
     assert isinstance(computation, Reduction)
-    return LoopSpace("reduction", group, elements * math.prod(computation.extents), ctx)
+    return ReductionSpace("reduction", group, elements * math.prod(computation.extents), ctx)
 
 
 def combines(op: Op) -> bool:

@@ -14,8 +14,8 @@ from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Block, Buffer, Expr, Function, Stmt, Store, Var
 from ..ir.computation import Index, Read
 from ..ir.graph import GraphTensor
+from ..ir.group_values import GroupValues, narrow
 from .loops import loop_nest
-from .values import GroupValues, narrow
 
 
 @dataclass(frozen=True)

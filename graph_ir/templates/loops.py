@@ -9,6 +9,7 @@ The innermost loop that walks memory contiguously is the vector loop.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import (
@@ -28,18 +29,24 @@ from ...tensor_ir.nodes import (
 from ...tensor_ir.visitor import vars_in, walk
 from ..ir.computation import Index, Reduction
 from ..ir.graph import GraphTensor
+from ..ir.group_values import GroupValues, narrow
 from ..ir.op_kinds import FusibleOp
-from .values import GroupValues, narrow
 
-MOST_SCALARS = 8
-"""Up to this many elements of the innermost axis, strided loads are faster as scalars than as a gather."""
+
+@dataclass(frozen=True)
+class PointwiseLoops:
+    """`tasks` of the outermost loop; the innermost axis unrolled, or in vectors in blocks of `block` (0: whole)."""
+
+    tasks: int
+    unrolled: bool = False
+    block: int = 0
 
 
 def pointwise_loops(
     name: str,
     buffers: Mapping[GraphTensor, Buffer],
     outputs: Sequence[GraphTensor],
-    tasks: int,
+    loops: PointwiseLoops,
     note: str,
 ) -> Function:
     """The function of a pointwise group. `outputs` share one shape and format; params are `buffers` in order."""
@@ -56,12 +63,46 @@ def pointwise_loops(
         Store(buffers[y], index, narrow(values.read(y)(plain), y.details.dtype)) for y in outputs
     ]
     body: Stmt = Block((*values.lets, *stores))
-    if len(dims) > 1 and dims[-1] <= MOST_SCALARS and _gathers(values, index[-1]):
+    nests: list[Stmt]
+    if loops.unrolled:
         body = For(index[-1], t.as_expr(0), t.as_expr(dims[-1]), body, "unrolled")
-        nest = loop_nest(index[:-1], dims[:-1], body, False, tasks)
+        nests = [loop_nest(index[:-1], dims[:-1], body, False, loops.tasks)]
+    elif dims and 0 < loops.block < dims[-1]:
+        nests = _blocked(index, dims, body, _read_axis(values, index), loops)
     else:
-        nest = loop_nest(index, dims, body, True, tasks)
-    return Function(name, tuple(buffers.values()), Block((nest,)), note)
+        nests = [loop_nest(index, dims, body, True, loops.tasks)]
+    return Function(name, tuple(buffers.values()), Block(tuple(nests)), note)
+
+
+def _blocked(
+    index: tuple[Var, ...], dims: Sequence[int], body: Stmt, axis: int, loops: PointwiseLoops
+) -> list[Stmt]:
+    """Loops in which a block of the innermost axis is run through for all of `axis` before the next block."""
+    last, size, block = index[-1], dims[-1], loops.block
+    full, rest = divmod(size, block)
+    number = Var(f"{last.name}_block")
+    begin = t.mul(number, block)
+    inner = For(last, begin, t.add(begin, block), body, "vector")
+    order = (*index[:axis], number, *index[axis:-1])
+    extents = (*dims[:axis], full, *dims[axis:-1])
+    nests = [loop_nest(order, extents, inner, False, loops.tasks)]
+    if rest:
+        inner = For(last, t.as_expr(full * block), t.as_expr(size), body, "vector")
+        nests.append(loop_nest(index[:-1], dims[:-1], inner, False, loops.tasks))
+    return nests
+
+
+def _read_axis(values: GroupValues, index: Sequence[Var]) -> int:
+    """The axis along which operands that are strided in the last one are contiguous; the one before it if none is."""
+    for let in values.lets:
+        for load in walk(let.value):
+            if isinstance(load, Load) and load.indices:
+                found = [
+                    i for i, var in enumerate(index[:-1]) if var.name in vars_in(load.indices[-1])
+                ]
+                if found:
+                    return found[-1]
+    return max(len(index) - 2, 0)
 
 
 def reduction_loops(
@@ -70,9 +111,13 @@ def reduction_loops(
     reduced: GraphTensor,
     outputs: Sequence[GraphTensor],
     tasks: int,
+    along_result: bool,
     note: str,
 ) -> Function:
-    """The function of one reduction op with a pointwise prologue before it and a pointwise epilogue after it."""
+    """The function of one reduction op with a pointwise prologue before it and a pointwise epilogue after it.
+
+    `along_result`: vectors lie along the last axis of the result, not along that of the terms.
+    """
     details = outputs[0].details
     dims = details.physical_dims
     index = tuple(Var(f"i{axis}") for axis in range(len(dims)))
@@ -82,13 +127,13 @@ def reduction_loops(
         details.format.is_padded(details.plain_dims),
     )
     in_memory = {x: b for x, b in buffers.items() if x not in outputs}
-    accumulate, finished, vector_on_output = _accumulation(reduced, in_memory, plain, index)
+    accumulate, finished = _accumulation(reduced, in_memory, plain, along_result)
     values = GroupValues(in_memory, {reduced: lambda _: finished})
     stores = [
         Store(buffers[y], index, narrow(values.read(y)(plain), y.details.dtype)) for y in outputs
     ]
     body = Block((*accumulate, *values.lets, *stores))
-    nest = loop_nest(index, dims, body, vector_on_output, tasks)
+    nest = loop_nest(index, dims, body, along_result, tasks)
     return Function(name, tuple(buffers.values()), Block((nest,)), note)
 
 
@@ -104,9 +149,9 @@ def _accumulation(
     reduced: GraphTensor,
     in_memory: Mapping[GraphTensor, Buffer],
     plain: Index,
-    index: tuple[Var, ...],
-) -> tuple[list[Stmt], Expr, bool]:
-    """(statements that reduce into a local, finished value, whether the output's last axis is the vector axis)."""
+    along_result: bool,
+) -> tuple[list[Stmt], Expr]:
+    """(statements that reduce into a local, finished value)."""
     reduction = reduction_of(reduced)
     r = tuple(Var(f"r{axis}") for axis in range(len(reduction.extents)))
     values = GroupValues(in_memory)
@@ -115,28 +160,9 @@ def _accumulation(
     acc = Buffer("acc", value.dtype, (1,), "local")
     here = (t.as_expr(0),)
     update = Store(acc, here, t.binary(reduction.combine, Load(acc, here), value))
-    on_output = bool(index) and _walks(values, index[-1])
-    loops = loop_nest(r, reduction.extents, Block((*values.lets, update)), not on_output, 1)
+    loops = loop_nest(r, reduction.extents, Block((*values.lets, update)), not along_result, 1)
     start = Store(acc, here, Const(reduction.identity, value.dtype))
-    return [Allocate(acc), start, loops], reduction.finish(Load(acc, here)), on_output
-
-
-def _gathers(values: GroupValues, var: Var) -> bool:
-    """Whether some load is strided in `var`."""
-    return any(
-        isinstance(expr, Load) and any(var.name in vars_in(i) for i in expr.indices[:-1])
-        for let in values.lets
-        for expr in walk(let.value)
-    )
-
-
-def _walks(values: GroupValues, var: Var) -> bool:
-    """Whether some load of the term is contiguous in `var`."""
-    return any(
-        isinstance(expr, Load) and expr.indices and var.name in vars_in(expr.indices[-1])
-        for let in values.lets
-        for expr in walk(let.value)
-    )
+    return [Allocate(acc), start, loops], reduction.finish(Load(acc, here))
 
 
 def _clamped(index: Index, dims: Sequence[int], padded: bool) -> Index:

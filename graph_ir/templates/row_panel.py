@@ -31,8 +31,8 @@ from ...tensor_ir.nodes import (
 )
 from ..ir.computation import Index, Read
 from ..ir.graph import GraphTensor, Op
+from ..ir.group_values import GroupValues, narrow
 from .loops import loop_nest, reduction_of
-from .values import GroupValues, narrow
 
 EXPENSIVE = frozenset(
     ["exp", "expm1", "log", "log1p", "tanh", "erf", "sigmoid", "pow", "div", "sqrt", "rsqrt"]
@@ -46,12 +46,16 @@ Carried = Callable[[int, DType], tuple[Buffer, Index]]
 
 @dataclass(frozen=True)
 class RowGroup:
-    """Ops in order, `dims` of the tensors that span whole rows, the reductions among the ops, and the result."""
+    """Ops in order, `dims` of the tensors that span whole rows, the reductions among the ops, and the result.
+
+    `keeps`: whether expensive values that several loops need wait in a local row.
+    """
 
     ops: tuple[Op, ...]
     dims: tuple[int, ...]
     reductions: tuple[Op, ...]
     output: GraphTensor
+    keeps: bool = True
 
     def spans_row(self, tensor: GraphTensor) -> bool:
         """Whether a tensor has an element per column (others have one per row)."""
@@ -93,7 +97,9 @@ class RowGroup:
         return found
 
     def kept(self) -> list[GraphTensor]:
-        """Row-spanning tensors worth a local row: expensive, and needed by several loops."""
+        """Row-spanning tensors that get a local row: expensive, and needed by several loops."""
+        if not self.keeps:
+            return []
         needs = [self.reads(stage) for stage in self.stages()]
         return [
             op.outputs[0]

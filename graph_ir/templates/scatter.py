@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from ...base.dtypes import S64
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Buffer, Expr, Function, Let, LoopKind
-from .values import narrow, widen
+from ..ir.group_values import narrow, widen
 
 Combine = Callable[[Sequence[Expr], Sequence[Expr]], tuple[list[Let], list[Expr]]]
 """(old elements, updates), 16-bit floats as f32 -> (bindings, new elements)."""

@@ -66,7 +66,7 @@ def test_every_kernel_has_a_schedule_it_can_run_with(isa: str, threads: int) -> 
     ctx = context(isa, threads)
     graph = optimised(network(), ctx)
     found = {schedule.algorithm for schedule in schedules(graph).values()}
-    assert {"direct", "windows", "gemm", "attention", "rows", "pointwise", "reduction"} <= found
+    assert {"direct", "windows", "gemm", "attention", "rows", "transpose", "reduction"} <= found
     for op in graph.ops:
         space = space_of(op, ctx) if op.schedule is not None else None
         if space is not None:

@@ -7,7 +7,7 @@ from graphc.graph_ir.ir.format import parse_format
 from graphc.graph_ir.ir.graph import Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.lowering.registry import get_func
-from graphc.graph_ir.templates.loops import MOST_SCALARS
+from graphc.graph_ir.schedule.loops import MOST_SCALARS
 from graphc.tensor_ir import interpreter
 from graphc.tensor_ir.nodes import For
 from graphc.tensor_ir.visitor import walk_statements

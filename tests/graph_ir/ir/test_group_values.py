@@ -1,7 +1,7 @@
 """Names and types of what a group reads."""
 
 from graphc.base.dtypes import BF16, F32
-from graphc.graph_ir.templates.values import GroupValues, narrow, parameters, widen
+from graphc.graph_ir.ir.group_values import GroupValues, narrow, parameters, widen
 from graphc.tensor_ir import builder as t
 from graphc.tensor_ir.nodes import Buffer, Cast, Load, Var
 from support.lowered import build

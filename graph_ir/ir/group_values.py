@@ -9,9 +9,9 @@ from ...base.errors import InternalError
 from ...tensor_ir import builder as t
 from ...tensor_ir.names import value_name
 from ...tensor_ir.nodes import Buffer, Cast, Const, Expr, Let, Var
-from ..ir.computation import Index, Pointwise, Read
-from ..ir.graph import GraphTensor
-from ..ir.op_kinds import FusibleOp
+from .computation import Index, Pointwise, Read
+from .graph import GraphTensor
+from .op_kinds import FusibleOp
 
 
 class GroupValues:

@@ -1,0 +1,62 @@
+"""How the loops of a group would read memory: along the axis that they write, or from apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ...tensor_ir.nodes import Let, Load, Var
+from ...tensor_ir.visitor import vars_in, walk
+from ..ir.computation import Reduction
+from ..ir.graph import GraphTensor
+from ..ir.group_values import GroupValues, parameters
+from ..ir.op_kinds import FusibleOp
+from ..rewriting.kernel_group import KernelGroup
+
+
+def reads_strided(group: KernelGroup) -> bool:
+    """Whether a pointwise group has a load that is strided in the innermost axis of its output."""
+    values, index = _values(group)
+    for output in group.outputs:
+        values.read(output)(output.details.format.plain_index(index))
+    return is_strided(values.lets, index[-1])
+
+
+def walks_result(group: KernelGroup) -> bool:
+    """Whether a reduction has a load that is contiguous in the innermost axis of its output."""
+    values, index = _values(group)
+    reduced = next(x for op in group.ops for x in op.outputs if _reduction(x) is not None)
+    reduction = _reduction(reduced)
+    assert reduction is not None
+    r = tuple(Var(f"r{axis}") for axis in range(len(reduction.extents)))
+    inputs = [values.read(x) for x in reduced.producer_owner.inputs]
+    plain = group.outputs[0].details.format.plain_index(index)
+    values.bind(reduction.element(inputs, plain, r), "term")
+    return bool(index) and is_contiguous(values.lets, index[-1])
+
+
+def is_strided(lets: Iterable[Let], var: Var) -> bool:
+    """Whether some load is strided in `var`."""
+    return any(any(var.name in vars_in(i) for i in load.indices[:-1]) for load in _loads(lets))
+
+
+def is_contiguous(lets: Iterable[Let], var: Var) -> bool:
+    """Whether some load is contiguous in `var`."""
+    return any(load.indices and var.name in vars_in(load.indices[-1]) for load in _loads(lets))
+
+
+def _loads(lets: Iterable[Let]) -> Iterable[Load]:
+    return (expr for let in lets for expr in walk(let.value) if isinstance(expr, Load))
+
+
+def _values(group: KernelGroup) -> tuple[GroupValues, tuple[Var, ...]]:
+    """The values of a group whose inputs are in memory, and an index into its output."""
+    memory = parameters(group.inputs, group.outputs)
+    values = GroupValues({x: b for x, b in memory.items() if x not in group.outputs})
+    dims = group.outputs[0].details.physical_dims
+    return values, tuple(Var(f"i{axis}") for axis in range(len(dims)))
+
+
+def _reduction(tensor: GraphTensor) -> Reduction | None:
+    op = tensor.producer_owner
+    computation = op.computation() if isinstance(op, FusibleOp) else None
+    return computation if isinstance(computation, Reduction) else None

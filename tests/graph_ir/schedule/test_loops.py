@@ -1,0 +1,147 @@
+"""What loops offer: tasks, and how the innermost axis is run through; each schedule computes the same."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from graphc.base.dtypes import F32
+from graphc.base.errors import UserError
+from graphc.graph_ir.ir.format import parse_format
+from graphc.graph_ir.ir.graph import Graph, Op
+from graphc.graph_ir.ir.logical_tensor import LogicalTensor
+from graphc.graph_ir.ir.schedule import parse_schedule
+from graphc.graph_ir.lowering.registry import get_func
+from graphc.graph_ir.passes.fuse import fuse
+from graphc.graph_ir.schedule.loops import LoopSpace
+from graphc.graph_ir.schedule.spaces import space_of
+from graphc.tensor_ir import interpreter
+from graphc.tensor_ir.nodes import For, Function
+from graphc.tensor_ir.visitor import walk_statements
+from support.lowered import build, context, integers
+
+CTX = context("avx2", threads=2)
+
+
+def kernel(graph: Graph) -> tuple[Op, LoopSpace]:
+    fuse(graph, CTX)
+    (op,) = [op for op in graph.ops if op.kind not in ("source", "sink")]
+    space = space_of(op, CTX)
+    assert isinstance(space, LoopSpace)
+    return op, space
+
+
+def transpose(*dims: int) -> Graph:
+    perm = tuple(reversed(range(len(dims))))
+    return build({"x": dims}, lambda make, x: make("neg", make("transpose", x["x"], perm=perm)))
+
+
+def reorder() -> Graph:
+    graph = Graph("reorder")
+    x = graph.make_input(LogicalTensor(F32, (40, 24), parse_format("MK", "MK")), "x")
+    graph.make_output(
+        graph.make("reorder", (x,), {"format": parse_format("MK16m", "MK")}).outputs[0]
+    )
+    return graph
+
+
+def sums(*axes: int) -> Graph:
+    attrs = {"axes": axes, "keep_dims": False}
+    return build(
+        {"x": (5, 20, 36)}, lambda make, x: make("neg", make("reduce_sum", x["x"], **attrs))
+    )
+
+
+def softmax() -> Graph:
+    def body(make, x):  # type: ignore[no-untyped-def]
+        power = make(
+            "exp", make("sub", x["x"], make("reduce_max", x["x"], axes=(1,), keep_dims=True))
+        )
+        return make("div", power, make("reduce_sum", power, axes=(1,), keep_dims=True))
+
+    return build({"x": (7, 37)}, body)
+
+
+CASES: dict[str, tuple[Graph, dict[str, set[int | str]]]] = {
+    "transpose": (transpose(40, 150), {"inner": {"vector"}, "block": {40, 16, 32}}),
+    "long transpose": (transpose(150, 20, 3), {"block": {16, 32, 64, 128, 150}}),
+    "short transpose": (transpose(6, 9), {"inner": {"vector", "unrolled"}, "block": {6}}),
+    "reorder": (reorder(), {"inner": {"vector", "unrolled"}, "block": {16}}),
+    "pointwise": (
+        build({"x": (9, 12)}, lambda make, x: make("neg", x["x"])),
+        {"inner": {"vector", "unrolled"}},
+    ),
+    "sum of rows": (sums(2), {"vector": {"result", "terms"}}),
+    "sum of columns": (sums(0, 1), {"vector": {"result", "terms"}}),
+    "sum of all": (sums(0, 1, 2), {"vector": {"terms"}}),
+    "softmax": (softmax(), {"values": {"kept", "recomputed"}}),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_schedule_computes_the_same(name: str) -> None:
+    graph, offered = CASES[name]
+    op, space = kernel(graph.copy())
+    settings = [s.settings for s in space.candidates]
+    assert {x["tasks"] for x in settings} == ({1} if name == "sum of all" else {1, 2, 4, 8})
+    for parameter, values in offered.items():
+        assert {x[parameter] for x in settings} == values
+    x = integers(graph.inputs[0].outputs[0].details.plain_dims) / 4
+    (expected,) = graph.evaluate([x])
+    out = op.outputs[0].details
+    texts = set()
+    for schedule in space.candidates:
+        op.schedule = space.check(schedule)
+        module = get_func(op, CTX)
+        texts.add(repr(module.functions[0].body))
+        memory = out.format.pack(np.full(out.plain_dims, 55, np.float32))
+        packed = op.inputs[0].details.format.pack(x)
+        interpreter.run(module, module.functions[0].name, [packed, memory])
+        np.testing.assert_allclose(out.format.unpack(memory, out.plain_dims), expected, rtol=1e-5)
+    inner = {str(schedule.replaced(tasks=1)) for schedule in space.candidates}
+    assert len(texts) >= len(inner), "each inner loop is another loop nest"
+
+
+def test_a_block_is_run_through_along_what_is_read() -> None:
+    """The result of a transpose in blocks of 16 columns, for all rows, along which the operand is contiguous."""
+    op, space = kernel(transpose(40, 150).copy())
+    op.schedule = space.complete(parse_schedule("block=16 tasks=1"))
+    loops = [
+        s.var.name
+        for s in walk_statements(get_func(op, CTX).functions[0].body)
+        if isinstance(s, For)
+    ]
+    assert loops == ["i1_block", "i0", "i1", "i0", "i1"]
+
+
+def kinds(function: Function) -> dict[str, str]:
+    return {s.var.name: s.kind for s in walk_statements(function.body) if isinstance(s, For)}
+
+
+def test_the_vector_axis_of_a_reduction() -> None:
+    op, space = kernel(sums(2).copy())
+    assert space.pick.word("vector") == "terms"
+    for vector, found in (
+        ("terms", {"r0": "vector", "i1": "serial"}),
+        ("result", {"r0": "serial", "i1": "vector"}),
+    ):
+        op.schedule = space.complete(parse_schedule(f"vector={vector} tasks=1"))
+        assert found.items() <= kinds(get_func(op, CTX).functions[0]).items()
+    assert kernel(sums(0, 1).copy())[1].pick.word("vector") == "result"
+
+
+@pytest.mark.parametrize(
+    ("name", "asked", "message"),
+    [
+        ("transpose", "block=41", "block must be at most 40"),
+        ("transpose", "inner=serial", "inner must be vector or unrolled"),
+        ("transpose", "inner=unrolled block=8", "block must be all 40 with inner=unrolled"),
+        ("long transpose", "inner=unrolled", "inner must be vector, as 150 elements are too many"),
+        ("sum of all", "vector=result", "vector must be terms, as the result is a scalar"),
+        ("softmax", "values=lost", "values must be kept or recomputed"),
+    ],
+)
+def test_what_cannot_run_is_refused(name: str, asked: str, message: str) -> None:
+    _, space = kernel(CASES[name][0].copy())
+    with pytest.raises(UserError, match=message):
+        space.complete(parse_schedule(asked))
