@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..base.dtypes import BF16, BOOL, F16, F32, F64, S16, S32, DType
+from ..base.dtypes import BF16, BOOL, F16, F32, F64, S16, S32, U32, DType
 from .capabilities import Capabilities
 from .instruction_stream import InstructionStream
 from .llvm_types import constant, mangled, splat, type_of, vector_of
@@ -42,8 +42,8 @@ class Casts:
         return self._pure(text, lanes, value)
 
     def _float_to_int(self, value: str, source: DType, target: DType, lanes: int) -> str:
-        """Saturating; types below 32 bits go through s32, for which there is a vector instruction."""
-        if target.bits >= 32:
+        """Saturating; NaN becomes 0. Up to s32 between bounds, as LLVM has no vectors of its saturating conversion."""
+        if target.bits > 32 or target == U32:
             name = "fptosi" if target.is_signed else "fptoui"
             suffix = f"{mangled(target, lanes)}.{mangled(source, lanes)}"
             return self._stream.intrinsic(
@@ -52,15 +52,29 @@ class Casts:
                 (type_of(source, lanes), value),
                 movable=lanes == 1,
             )
-        wide = self._float_to_int(value, source, S32, lanes)
         low = -(1 << target.bits - 1) if target.is_signed else 0
-        for name, limit in (("smax", low), ("smin", low + (1 << target.bits) - 1)):
-            kind = type_of(S32, lanes)
-            bound = (kind, constant(limit, S32, lanes))
-            wide = self._stream.intrinsic(
-                f"llvm.{name}.{mangled(S32, lanes)}", kind, (kind, wide), bound, movable=lanes == 1
-            )
-        return self._convert("trunc", wide, S32, target, lanes)
+        above = low + (1 << target.bits)
+        # The largest number of the source below `above`, which f32 lacks for s32.
+        high = above - 1 if target != S32 or source == F64 else above - 128
+        inside = value
+        if low:
+            number = self._compare("fcmp ord", type_of(source, lanes), value, value, lanes)
+            inside = self._choose(number, value, constant(0.0, source, lanes), lanes, source)
+        inside = self._bounded(
+            "fcmp ogt", inside, low, source, lanes
+        )  # NaN becomes 0 here if not before
+        inside = self._bounded("fcmp olt", inside, high, source, lanes)
+        whole = self._convert("fptosi", inside, source, S32, lanes)
+        if high == above - 1:
+            return self._convert("trunc" if target.bits < 32 else "", whole, S32, target, lanes)
+        limit = constant(float(above), source, lanes)
+        beyond = self._compare("fcmp oge", type_of(source, lanes), value, limit, lanes)
+        return self._choose(beyond, constant(above - 1, S32, lanes), whole, lanes)
+
+    def _bounded(self, op: str, value: str, bound: int, source: DType, lanes: int) -> str:
+        limit = constant(float(bound), source, lanes)
+        inside = self._compare(op, type_of(source, lanes), value, limit, lanes)
+        return self._choose(inside, value, limit, lanes, source)
 
     def _widen_half(self, value: str, source: DType, lanes: int) -> str:
         return self._from_f16(value, lanes) if source == F16 else self._from_bf16(value, lanes)
@@ -170,9 +184,11 @@ class Casts:
     def _compare(self, op: str, kind: str, left: str, right: str, lanes: int) -> str:
         return self._pure(f"{op} {kind} {left}, {right}", lanes, left, right)
 
-    def _choose(self, condition: str, then: str, otherwise: str, lanes: int) -> str:
-        i32, i1 = type_of(S32, lanes), type_of(BOOL, lanes)
-        text = f"select {i1} {condition}, {i32} {then}, {i32} {otherwise}"
+    def _choose(
+        self, condition: str, then: str, otherwise: str, lanes: int, dtype: DType = S32
+    ) -> str:
+        kind, i1 = type_of(dtype, lanes), type_of(BOOL, lanes)
+        text = f"select {i1} {condition}, {kind} {then}, {kind} {otherwise}"
         return self._pure(text, lanes, condition, then, otherwise)
 
 

@@ -10,6 +10,7 @@ from ...base.errors import InternalError
 from ..ir.graph import Array, Graph, Op
 from ..ir.logical_tensor import LogicalTensor
 from ..ops.elementwise import Elementwise
+from ..ops.reduce import Reduce
 from ..rewriting.decisions import record
 from ..schedule.context import LowerContext
 
@@ -39,7 +40,8 @@ def fold_constants(graph: Graph, ctx: LowerContext, evaluate: Evaluate = _refere
     they may be long or infinite: `simplify_control` unrolls the short ones.
 
     Requires: topological order.
-    Ensures: topological order; any op left that reads only constants would grow them by more than `GROWTH_BYTES`.
+    Ensures: topological order; any op left that reads only constants is a dequantize, or would grow them by more than
+    `GROWTH_BYTES`.
     """
     values = {
         id(op.outputs[0]): op.reference([])[0] for op in graph.ops if op.op_name == "constant"
@@ -48,10 +50,11 @@ def fold_constants(graph: Graph, ctx: LowerContext, evaluate: Evaluate = _refere
     for op in list(graph.ops):
         if op.kind in ("source", "sink", "control") or any(id(x) not in values for x in op.inputs):
             continue
-        if not _worth_folding(op):
+        passing = _is_implicit(op) or _is_only_reduced(op)
+        if not passing and not _worth_folding(op):
             continue
         results = evaluate(op, [values[id(x)] for x in op.inputs])
-        if _is_implicit(op):  # consumers that are folded themselves still need its value
+        if passing:  # consumers that are folded themselves still need its value
             values[id(op.outputs[0])] = results[0]
             continue
         made: list[str] = []
@@ -72,6 +75,10 @@ def fold_constants(graph: Graph, ctx: LowerContext, evaluate: Evaluate = _refere
 def _worth_folding(op: Op) -> bool:
     if op.op_name in PREPACKS:
         return True
+    if (
+        op.op_name == "dequantize"
+    ):  # `multiply_quantized` takes its integers, `dequantize_constants` the rest
+        return False
     before = sum({id(x): x.details.size_bytes for x in op.inputs}.values())
     after = sum(y.details.size_bytes for y in op.outputs)
     return after <= max(before, GROWTH_BYTES)
@@ -85,6 +92,12 @@ def _is_implicit(op: Op) -> bool:
         and x.elements < y.elements
         and all(isinstance(user, Elementwise) for _, user in op.outputs[0].uses)
     )
+
+
+def _is_only_reduced(op: Op) -> bool:
+    """Whether a constant is only widened to be reduced: the sums of the columns of a matrix of bytes."""
+    users = [user for _, user in op.outputs[0].uses]
+    return op.op_name == "cast" and bool(users) and all(isinstance(u, Reduce) for u in users)
 
 
 def _checked(op: Op, details: LogicalTensor, value: Array) -> Array:

@@ -13,6 +13,7 @@ from ..text.printer import print_op
 from .call_kernels import call_kernels
 from .choose_schedules import check_asked, choose_schedules
 from .decompose import decompose
+from .dequantize_constants import dequantize_constants
 from .divide_by_constants import divide_by_constants
 from .eliminate_common import eliminate_common
 from .fold_batch_norm import fold_batch_norm
@@ -20,6 +21,7 @@ from .fold_constants import fold_constants
 from .fuse import fuse
 from .materialize_outputs import materialize_outputs
 from .matvec_to_reduction import matvec_to_reduction
+from .multiply_quantized import multiply_quantized
 from .narrow_integer_products import narrow_integer_products
 from .pad_windows import pad_windows
 from .plan_memory import plan_memory
@@ -79,6 +81,8 @@ PIPELINE: tuple[tuple[Pass, str], ...] = (
     (recompose_normalization, "recompose"),
     (fold_batch_norm, "simplify"),
     (split_scans, "simplify"),
+    (multiply_quantized, "quantized"),
+    (dequantize_constants, "fold"),
     (call_kernels, ""),  # ops as they were recognised
     (decompose, ""),
     (call_kernels, ""),  # and those that others were made of

@@ -46,3 +46,13 @@ def test_native_code(net: str, recipe: Recipe) -> None:
     model = quantized(net, recipe)
     x = inputs_of(model)
     check(np.asarray(compile_model(load(model), threads=1)(x)), peer_results(model, x)[0])
+
+
+@pytest.mark.parametrize("net", NETS)
+def test_integers_change_nothing_but_roundings(net: str) -> None:
+    """With and without the passes that multiply and move integers."""
+    model = quantized(net, RECIPES[1])
+    x = inputs_of(model)
+    on = np.asarray(compile_model(load(model), threads=1)(x))
+    off = np.asarray(compile_model(load(model), threads=1, disabled={"quantized"})(x))
+    check(on, off)

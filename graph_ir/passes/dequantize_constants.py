@@ -1,0 +1,29 @@
+"""Dequantise at compile time what no integer product has taken."""
+
+from __future__ import annotations
+
+from ..ir.graph import Graph, GraphTensor, Op
+from ..rewriting.rewrite import rewrite
+from ..rewriting.values import constant_value
+from ..schedule.context import LowerContext
+
+
+def dequantize_constants(graph: Graph, ctx: LowerContext) -> bool:
+    """Replace dequantised constants by their values.
+
+    %w = dequantize(%constant, %scale); %y = matmul_core(%x, %w)
+    ->
+    %y = matmul_core(%x, %w.folded)
+
+    However large: dequantising weights in every run would cost more than the product of a few rows.
+    Requires: integer products have been made. Ensures: no dequantize reads constants only.
+    """
+    return rewrite(graph, {"dequantize": (_fold,)})
+
+
+def _fold(graph: Graph, op: Op) -> GraphTensor | None:
+    values = [constant_value(x) for x in op.inputs]
+    known = [value for value in values if value is not None]
+    if len(known) < len(values):
+        return None
+    return graph.make_constant(op.reference(known)[0], f"{op.name}.folded")

@@ -1,0 +1,84 @@
+"""What a product of dequantised operands costs in integers and in f32, by the cost models of both."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...base.contraction import Microkernel, find_microkernel
+from ...base.dtypes import F32, S8, S32, DType
+from ...base.target import Target
+from ..ir.graph import Graph
+from ..ir.logical_tensor import LogicalTensor
+from ..ops.convolution import Convolution
+from ..ops.matmul import MatmulCore
+from .context import LowerContext
+from .convolution_forms import ranked_forms
+from .matmul_cost import blocking_cycles
+from .matmul_tile import pick_blocking, pick_tile
+from .product import Product
+
+SCALING = 3
+"""Instructions per vector of sums: the correction for the zero point, the conversion and the multiplication."""
+
+
+@dataclass(frozen=True)
+class Account:
+    """Predicted cycles of either way."""
+
+    integers: float
+    floats: float
+
+
+def product_account(op: MatmulCore, a: DType, ctx: LowerContext) -> Account:
+    """Of a product whose left operand is of bytes of type `a`."""
+    target = ctx.target
+    integers = find_microkernel(a, S8, target)
+    floats = find_microkernel(F32, F32, target)
+    if integers is None or floats is None:
+        return Account(math.inf, 0)
+    unhindered = integers.k_group / integers.rate  # the tile model knows no slower instruction
+    sums = op.outputs[0].details.elements
+    scaling = sums * SCALING / (target.lanes(S32) * target.machine.fma_per_cycle)
+    widened = op.inputs[0].details.elements * (F32.size + a.size)
+    return Account(
+        _cycles(op, integers, ctx) * unhindered + scaling,
+        _cycles(op, floats, ctx) + widened / target.machine.copy_bytes_per_cycle,
+    )
+
+
+def _cycles(op: MatmulCore, kernel: Microkernel, ctx: LowerContext) -> float:
+    m, n, k = op.sizes
+    batch = math.prod(op.outputs[0].details.plain_dims[:-2])
+    product = Product(batch, m, n, k, kernel, ctx.target, ctx.options.threads)
+    if not product.multiply_adds:
+        return 0.0
+    return blocking_cycles(product, pick_blocking(product, pick_tile(m, n, ctx.target, kernel)))
+
+
+def convolution_account(op: Convolution, x: DType, ctx: LowerContext) -> Account:
+    """Of a convolution of an image of bytes of type `x`: the best form of either."""
+    integers, floats = _best_form(op, x, S8, ctx), _best_form(op, F32, F32, ctx)
+    sums = op.outputs[0].details.elements
+    scaling = sums * SCALING / (ctx.target.lanes(S32) * ctx.target.machine.fma_per_cycle)
+    return Account(integers + scaling, floats)
+
+
+def _best_form(op: Convolution, x: DType, w: DType, ctx: LowerContext) -> float:
+    """The predicted cycles of the same convolution of other types, infinite where no template runs it."""
+    graph = Graph("form")
+    image = graph.make_input(LogicalTensor(x, op.x.details.plain_dims))
+    weights = graph.make_constant(np.zeros(op.w.details.plain_dims, w.numpy))
+    attrs = dict(op.attrs) if x == F32 else {**op.attrs, "dtype": S32}
+    twin = graph.make("convolution", [image, weights], attrs)
+    assert isinstance(twin, Convolution)
+    ranked = ranked_forms(twin, ctx)
+    rate = _slowness(x, w, ctx.target)
+    return ranked[0][1] * rate if ranked else math.inf
+
+
+def _slowness(x: DType, w: DType, target: Target) -> float:
+    kernel = find_microkernel(x, w, target)
+    return kernel.k_group / kernel.rate if kernel is not None else math.inf
