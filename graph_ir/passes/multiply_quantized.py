@@ -21,7 +21,7 @@ from ..rewriting.quantized_operand import (
     scale_of_products,
     swapped,
 )
-from ..rewriting.rewrite import rewrite
+from ..rewriting.rewrite import Rule, rewrite
 from ..rewriting.values import constant_value
 from ..schedule.context import LowerContext
 from ..schedule.integer_gain import Account, convolution_account, product_account
@@ -40,7 +40,7 @@ def multiply_quantized(graph: Graph, ctx: LowerContext) -> bool:
     Requires: topological order, dequantize not decomposed.
     Ensures: topological order.
     """
-    rules = {
+    rules: dict[str, tuple[Rule, ...]] = {
         "matmul_core": (partial(_product, ctx),),
         "convolution": (partial(_convolution, ctx),),
         "add": (_bias,),
