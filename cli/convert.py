@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_reading_arguments(parser)
     parser.add_argument(
         "--to", metavar="FORMAT",
-        help="onnx, hlo, pnnx, tvm, ge, dfg, graph, dot or svg (default: by the suffix of -o)",
+        help="the name or suffix of an output format, as onnx or svg (default: by the suffix of -o)",
     )  # fmt: skip
     parser.add_argument(
         "-o", "--output", metavar="FILE",
@@ -36,16 +36,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Read the model, write it, and print what was written."""
-    from ..tools.convert import TARGETS, convert, target_of
+    from ..frontend.formats import output_format
+    from ..tools.convert import convert
 
     if not args.to and not args.output:
         raise UserError("give the format with --to, or the file to write with -o")
-    target = target_of(args.to or Path(args.output).name)
-    output = Path(args.output or Path(args.model).stem + TARGETS[target].suffix)
+    target = output_format(args.to or Path(args.output).name)
+    output = Path(args.output or Path(args.model).stem + target.suffix)
     if output.exists() and output.samefile(args.model):
         raise UserError(f"'{output}' is the model itself; give another file with -o")
     texts = model_texts(args)
-    done = convert(args.model, target, output, texts.inputs, texts.constants, texts.attrs)
+    done = convert(args.model, target.name, output, texts.inputs, texts.constants, texts.attrs)
     say(json.dumps(_facts(done)) if args.json else _lines(args.model, done))
     return 0
 

@@ -60,11 +60,12 @@ def _load(args: argparse.Namespace, path: str) -> Graph:
     from pathlib import Path
 
     from ..frontend import format_of, load
+    from ..frontend.formats import FORMATS
 
     texts = model_texts(args)
-    kind = format_of(Path(path))
-    constants = texts.constants if kind in ("ge", "hlo") else None
-    return load(path, texts.inputs, constants, texts.attrs if kind == "tvm" else None)
+    takes = FORMATS[format_of(Path(path))].takes
+    constants = texts.constants if "constants" in takes else None
+    return load(path, texts.inputs, constants, texts.attrs if "attrs" in takes else None)
 
 
 def _simplified(graph: Graph) -> Graph:

@@ -12,6 +12,7 @@ from pathlib import Path
 from ..base.target import Target
 from ..extension.trusted import ROOMS
 from ..frontend import format_of
+from ..frontend.formats import HEAD_BYTES, detect
 from ..graph_ir.ir.graph import Graph
 from ..graph_ir.schedule.context import LowerContext
 from ..runtime.abi import ABI_VERSION
@@ -56,7 +57,8 @@ def file_key(request: CompileRequest, code: str = "", limit: int = FILE_LIMIT) -
 def _hash_of_model(model: object, limit: int) -> str | None:
     """SHA-256 of a model that its bytes alone tell; None for all others."""
     if isinstance(model, bytes):
-        return None if b"location" in model else hashlib.sha256(model).hexdigest()
+        is_onnx = detect("", model[:HEAD_BYTES]).name == "onnx" and b"location" not in model
+        return hashlib.sha256(model).hexdigest() if is_onnx else None
     if not isinstance(model, (str, os.PathLike)):
         return None
     try:

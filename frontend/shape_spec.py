@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from ..base.dtypes import DType, by_name
 from ..base.errors import UserError
+from ..graph_ir.ir.graph import Graph
 
 MAX_TENSOR_BYTES = 1 << 40
 """Size limit of tensors: a larger one means a damaged file or a typing mistake."""
@@ -95,3 +96,14 @@ def check_size(who: str, dtype: DType, dims: Sequence[int]) -> None:
         raise UserError(
             f"{who}: a tensor must not exceed {MAX_TENSOR_BYTES >> 40} TiB, got {dtype}[{shape}]"
         )
+
+
+def check_inputs(graph: Graph, specs: Mapping[str, InputSpec]) -> None:
+    """UserError where specs do not agree with the inputs of a graph, which leaves none open."""
+    details = {op.name: op.outputs[0].details for op in graph.inputs}
+    for name, spec in specs.items():
+        if name not in details:
+            known = ", ".join(f"'{n}'" for n in details) or "none"
+            raise UserError(f"there is no input '{name}'; the graph's inputs are {known}")
+        if (spec.dtype, spec.dims) != (details[name].dtype, details[name].plain_dims):
+            raise UserError(f"input '{name}' is {details[name]} in the graph, got {spec}")

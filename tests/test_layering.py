@@ -48,7 +48,7 @@ ORDERED = {
         "vector_ops", "math", "*", "llvm_emitter", "module", "kernel_parts", "kernel_worker", "kernel_pool",
     ),
     "runtime": ("abi", "*", "artifact", "native", "executor"),
-    "frontend": ("*", "ge", "hlo", "onnx", "pnnx", "tvm"),
+    "frontend": ("*", "ge", "hlo", "onnx", "pnnx", "tvm", "formats"),
 }  # fmt: skip
 
 # Parts that do not import each other; a folder stands for the modules in it.

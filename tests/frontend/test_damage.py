@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 
 from graphc.base.errors import UnsupportedError, UserError
 from graphc.frontend import load
+from graphc.frontend.formats import FORMATS
 from graphc.frontend.tvm.params import read_params
-from graphc.tools.convert import TARGETS
 from support.networks import chain, perceptron
 
-FORMATS = ("onnx", "hlo", "pnnx", "tvm", "ge", "graph")
-TEXTS = FORMATS[1:]
+NAMES = ("onnx", "hlo", "pnnx", "tvm", "ge", "graph")
+TEXTS = NAMES[1:]
 TOKEN = re.compile(rb"[A-Za-z_][\w.]*|[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?|\s+|.", re.DOTALL)
 ANY = re.compile(rb"")
 NUMBER = re.compile(rb"[-+]?\d")
@@ -37,8 +37,8 @@ class Sample:
 
     def __init__(self, target: str, folder: Path) -> None:
         graph = chain() if target != "onnx" else perceptron()
-        self.path = folder / f"m{TARGETS[target].suffix}"
-        files = TARGETS[target].write(graph, self.path)
+        self.path = folder / f"m{FORMATS[target].suffix}"
+        files = FORMATS[target].write(graph, self.path)
         self.data = self.path.read_bytes()
         self.specs = None
         self.constants = None
@@ -86,7 +86,7 @@ def sample(request: pytest.FixtureRequest, tmp_path: Path) -> Sample:
     return Sample(request.param, tmp_path)
 
 
-every_format = pytest.mark.parametrize("sample", FORMATS, indirect=True)
+every_format = pytest.mark.parametrize("sample", NAMES, indirect=True)
 every_text = pytest.mark.parametrize("sample", TEXTS, indirect=True)
 
 
@@ -157,7 +157,7 @@ def _whole(target: str, folder: Path) -> Sample:
     return Sample(target, folder)
 
 
-@pytest.mark.parametrize("target", FORMATS)
+@pytest.mark.parametrize("target", NAMES)
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_bytes_flipped_anywhere(target: str, tmp_path: Path, data: st.DataObject) -> None:

@@ -10,10 +10,10 @@ import pytest
 import graphc
 from graphc.base.printable import encodable
 from graphc.frontend import load
+from graphc.frontend.formats import FORMATS
 from graphc.frontend.ge import written_names
 from graphc.frontend.tvm.params import read_params
 from graphc.graph_ir.ir.graph import Graph
-from graphc.tools.convert import TARGETS
 from support.names import ROWS, named
 from support.onnx_models import model, node
 
@@ -23,8 +23,8 @@ EXACT = ("onnx", "tvm", "graph")
 
 def reread(graph: Graph, target: str, folder: Path) -> Graph:
     """The graph, written and read."""
-    path = folder / f"m{TARGETS[target].suffix}"
-    files = TARGETS[target].write(graph, path)
+    path = folder / f"m{FORMATS[target].suffix}"
+    files = FORMATS[target].write(graph, path)
     if target != "ge":
         return load(path)
     specs = {op.name: str(op.outputs[0].details) for op in written_names(graph).inputs}

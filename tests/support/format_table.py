@@ -13,6 +13,7 @@ import numpy as np
 
 from graphc.base.errors import GraphcError, UnsupportedError
 from graphc.frontend import load
+from graphc.frontend.formats import FORMATS
 from graphc.frontend.ge.control import HANDLERS as GE_CONTROL
 from graphc.frontend.ge.op_table import HANDLERS as GE
 from graphc.frontend.hlo.op_table import HANDLERS as HLO
@@ -22,15 +23,14 @@ from graphc.frontend.tvm.op_table import OPERATORS as TVM
 from graphc.frontend.tvm.params import read_params
 from graphc.graph_ir.ir.graph import Graph
 from graphc.graph_ir.ir.registry import lookup
-from graphc.tools.convert import TARGETS
 from support.every_op import OURS, make
 
-FORMATS = ("onnx", "hlo", "pnnx", "tvm", "ge")
+NAMES = ("onnx", "hlo", "pnnx", "tvm", "ge")
 
 
 def op_table() -> str:
     """A line per op: its kind, which says how it runs, and what each format does with an example of it."""
-    lines = [["op", "kind", *FORMATS]]
+    lines = [["op", "kind", *NAMES]]
     with (
         tempfile.TemporaryDirectory() as folder,
         warnings.catch_warnings(),
@@ -40,7 +40,7 @@ def op_table() -> str:
         for name in OURS:
             graph = Graph("example")
             make(graph, name)
-            cells = [_cell(graph, target, Path(folder)) for target in FORMATS]
+            cells = [_cell(graph, target, Path(folder)) for target in NAMES]
             lines.append([name, lookup(name).kind, *cells])
     widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
     return "\n".join(
@@ -51,9 +51,9 @@ def op_table() -> str:
 
 def _cell(graph: Graph, target: str, folder: Path) -> str:
     """`both`: written and read back to the same types; `write`: written only; `-`: the format has no form for it."""
-    path = folder / f"m{TARGETS[target].suffix}"
+    path = folder / f"m{FORMATS[target].suffix}"
     try:
-        files = TARGETS[target].write(graph, path)
+        files = FORMATS[target].write(graph, path)
     except UnsupportedError:
         return "-"
     specs = {op.name: str(op.outputs[0].details) for op in graph.inputs}

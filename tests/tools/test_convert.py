@@ -13,11 +13,12 @@ import pytest
 from graphc.base.dtypes import S32
 from graphc.base.errors import UnsupportedError, UserError
 from graphc.frontend import format_of, load
+from graphc.frontend.formats import FORMATS, output_format
 from graphc.frontend.tvm.params import read_params
 from graphc.graph_ir.ir.graph import Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.text.printer import print_graph
-from graphc.tools.convert import TARGETS, Conversion, convert, target_of
+from graphc.tools.convert import Conversion, convert
 from support.compiled import run_native
 from support.networks import NETWORKS, arrays_of, attention, perceptron
 from support.process import ROOT
@@ -31,7 +32,7 @@ def written(graph: Graph, folder: Path, *targets: str) -> Path:
     path.write_text(print_graph(graph, full=True))
     done: Conversion | None = None
     for number, target in enumerate(targets):
-        output = folder / f"{number}{TARGETS[target].suffix}"
+        output = folder / f"{number}{FORMATS[target].suffix}"
         done = convert(path, target, output, *read_with(done))
         assert done.files[0] == output and all(file.exists() for file in done.files)
         path = output
@@ -50,7 +51,7 @@ def read_with(done: Conversion | None) -> tuple[dict[str, str], dict[str, np.nda
 def reread(graph: Graph, folder: Path, target: str) -> Graph:
     start = folder / "start.graph"
     start.write_text(print_graph(graph, full=True))
-    done = convert(start, target, folder / f"m{TARGETS[target].suffix}")
+    done = convert(start, target, folder / f"m{FORMATS[target].suffix}")
     assert (done.source, format_of(done.files[0])) == ("graph", target)
     return load(done.files[0], *read_with(done))
 
@@ -118,15 +119,15 @@ def test_what_a_target_cannot_express_is_listed_and_nothing_is_written(tmp_path:
         ("ge", "graph 'g': GE cannot express: count_leading_zeros (1x), popcount (2x)"),
     ):
         with pytest.raises(UnsupportedError) as error:
-            convert(start, target, tmp_path / f"m{TARGETS[target].suffix}")
+            convert(start, target, tmp_path / f"m{FORMATS[target].suffix}")
         assert str(error.value) == message
     assert [path.name for path in tmp_path.iterdir()] == ["start.graph"]
 
 
 def test_files_that_cannot_be_written(tmp_path: Path) -> None:
     model = ROOT / "examples" / "mlp.onnx"
-    for target in TARGETS:
-        output = tmp_path / "no" / f"m{TARGETS[target].suffix}"
+    for target in FORMATS:
+        output = tmp_path / "no" / f"m{FORMATS[target].suffix}"
         with pytest.raises(UserError) as error:
             convert(model, target, output)
         assert str(error.value) == f"'{output}' cannot be written: No such file or directory"
@@ -138,15 +139,15 @@ def test_files_that_cannot_be_written(tmp_path: Path) -> None:
      ("json", "tvm"), ("m.pnnx.param", "pnnx"), ("ge", "ge"), ("dump.txt", "ge"), ("svg", "svg"), ("x.hlo", "hlo")],
 )  # fmt: skip
 def test_the_target_by_name_or_suffix(name: str, target: str) -> None:
-    assert target_of(name) == target
+    assert output_format(name).name == target
 
 
 def test_an_unknown_target() -> None:
     with pytest.raises(UserError) as error:
-        target_of("m.caffemodel")
+        output_format("m.caffemodel")
     assert str(error.value) == (
-        "'m.caffemodel' is not an output format; known are onnx (.onnx), hlo (.hlo), pnnx (.param), "
-        "tvm (.json), ge (.txt), dfg (.dfg.json), graph (.graph), dot (.dot), svg (.svg)"
+        "'m.caffemodel' is not an output format; known are onnx (.onnx), tvm (.json), hlo (.hlo), "
+        "ge (.txt), pnnx (.param), graph (.graph), dfg (.dfg.json), dot (.dot), svg (.svg)"
     )
 
 

@@ -7,11 +7,12 @@ from pathlib import Path
 import numpy as np
 
 from graphc.base.dtypes import F32
+from graphc.frontend.formats import FORMATS
 from graphc.frontend.tvm.params import read_params
 from graphc.graph_ir.ir.graph import Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.text.printer import print_graph
-from graphc.tools.convert import TARGETS, convert
+from graphc.tools.convert import convert
 from graphc.tools.operators import Operand, Operator, list_operators
 from support.networks import perceptron
 from support.pnnx_models import write_model
@@ -39,7 +40,7 @@ def test_the_other_formats_as_they_are_imported(tmp_path: Path) -> None:
     start = tmp_path / "start.graph"
     start.write_text(print_graph(perceptron(), full=True))
     for target in ("onnx", "tvm", "hlo", "ge"):
-        path = convert(start, target, tmp_path / f"m{TARGETS[target].suffix}").files[0]
+        path = convert(start, target, tmp_path / f"m{FORMATS[target].suffix}").files[0]
         specs = {"x": "f32[4,13]"} if target == "ge" else {}
         constants = read_params(f"{path}.params") if target == "ge" else {}
         product = list_operators(path, specs, constants)[1]

@@ -16,6 +16,7 @@ from graphc.frontend.correspondence.row import Op, Row
 from graphc.frontend.correspondence.spelling import Spelling
 from graphc.frontend.correspondence.tables import TABLE
 from graphc.frontend.correspondence.values import attributes_of, same
+from graphc.frontend.formats import FORMATS
 from graphc.frontend.ge.op_table import HANDLERS as GE
 from graphc.frontend.ge.op_table import WRITERS as GE_WRITERS
 from graphc.frontend.ge.signatures import signatures
@@ -28,7 +29,6 @@ from graphc.frontend.tvm.params import read_params
 from graphc.graph_ir.ir.graph import Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.ir.registry import lookup, names
-from graphc.tools.convert import TARGETS
 from support.every_op import SHAPE
 from support.graphs import random_input
 from support.row_examples import row_example
@@ -97,8 +97,8 @@ def test_what_a_row_writes_it_reads(
     target: str, row: Row, spelling: Spelling, tmp_path: Path
 ) -> None:
     graph = row_example(row, spelling)
-    path = tmp_path / f"m{TARGETS[target].suffix}"
-    files = TARGETS[target].write(graph, path)
+    path = tmp_path / f"m{FORMATS[target].suffix}"
+    files = FORMATS[target].write(graph, path)
     specs = {op.name: str(op.outputs[0].details) for op in graph.inputs} if target == "ge" else None
     again = load(path, specs, read_params(files[1]) if target == "ge" and len(files) > 1 else None)
     inputs = [
@@ -122,4 +122,4 @@ def test_what_no_cell_says_is_refused_with_its_reason(format_name: str, tmp_path
         graph.make("popcount", [graph.make_input(LogicalTensor(S32, (3,)), "i")]).outputs[0]
     )
     with pytest.raises(UnsupportedError, match="cannot express: .*popcount"):
-        TARGETS[format_name].write(graph, tmp_path / f"m{TARGETS[format_name].suffix}")
+        FORMATS[format_name].write(graph, tmp_path / f"m{FORMATS[format_name].suffix}")

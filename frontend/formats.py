@@ -1,0 +1,296 @@
+"""The formats of model files: a `Format` each, registered here and nowhere else.
+
+What reads and writes a format is imported when a file of it is met. Commands, messages and docs/formats.md list what is
+registered; user code adds a format of its own with `register`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..base.errors import UserError
+from ..base.whole_file import whole_file
+from ..graph_ir.ir.graph import Array, Graph
+from .shape_spec import InputSpec, check_inputs
+
+HEAD_BYTES = 1 << 16
+"""Bytes at the beginning of a file by which formats are told apart."""
+
+_BYTE_ORDER_MARK = rb"\A(?:\xef\xbb\xbf)?"
+_GE_BEGIN = re.compile(
+    rb'(?:\A(?:\xef\xbb\xbf)?|\n(?:```|~~~)[^\n]*\n)\s*graph\("'
+)  # the file, or a Markdown fence
+_HLO_BEGIN = re.compile(
+    _BYTE_ORDER_MARK + rb"(?:\s++|/\*(?:[^*]++|\*(?!/))*+\*/|//[^\n]*+\n)*+HloModule\b"
+)
+_JSON_BEGIN = re.compile(_BYTE_ORDER_MARK + rb"(?:\s++|(?:#|//)[^\n]*+\n)*+\{")
+_PNNX_MAGIC = b"7767517"  # the first line of a .param file
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a reader is told besides the file: shapes it leaves open, arrays it omits, attributes it does not give."""
+
+    inputs: Mapping[str, InputSpec] = field(default_factory=dict)
+    constants: Mapping[str, Any] | None = None
+    attrs: Mapping[str, str] | None = None
+
+
+Detect = Callable[[str, bytes], bool]
+"""Whether a file of this suffix, "" for bytes in memory, that begins with these bytes is of the format."""
+
+Read = Callable[[Any, Reading], Graph]
+"""The graph of a path or of the bytes of a file. UserError, UnsupportedError."""
+
+Write = Callable[[Graph, Path], list[Path]]
+"""Writes a graph to a file, maybe with others beside it, and returns the paths of all. UserError, UnsupportedError."""
+
+
+def _never(suffix: str, head: bytes) -> bool:
+    return False
+
+
+def _no_options(graph: Graph, files: list[Path]) -> tuple[str, ...]:
+    return ()
+
+
+@dataclass(frozen=True)
+class Format:
+    """A format: `name` for `--to`, its `suffix`, how it is recognised, read and written.
+
+    `title`, `files` and `omits` are its row in docs/formats.md. `takes`: the parts of a `Reading` besides `inputs` that
+    its files may need. `options`: those needed to read what was written.
+    """
+
+    name: str
+    suffix: str
+    title: str
+    files: str
+    omits: str = ""
+    detect: Detect = _never
+    reader: Read | None = None
+    writer: Write | None = None
+    takes: tuple[str, ...] = ()
+    options: Callable[[Graph, list[Path]], tuple[str, ...]] = _no_options
+
+    def read(self, source: Any, how: Reading) -> Graph:
+        """The graph of a path, of the bytes of a file or of an object in memory. UserError, UnsupportedError."""
+        if self.reader is None:
+            raise UserError(f"format '{self.name}' is only written, it cannot be read")
+        return self.reader(source, how)
+
+    def write(self, graph: Graph, output: Path) -> list[Path]:
+        """Write a graph; the paths of all files. UserError, UnsupportedError."""
+        if self.writer is None:
+            raise UserError(f"format '{self.name}' is only read, it cannot be written")
+        return self.writer(graph, output)
+
+
+def register(one: Format) -> None:
+    """Add a format; files are tried for it before those that are there. UserError where its name or suffix is taken."""
+    for other in FORMATS.values():
+        if one.name == other.name or one.suffix == other.suffix:
+            raise UserError(
+                f"format '{one.name}' ({one.suffix}): the names and suffixes of formats must differ, "
+                f"got those of '{other.name}' ({other.suffix})"
+            )
+    FORMATS[one.name] = one
+
+
+def detect(suffix: str, head: bytes) -> Format:
+    """The format of a file by its suffix and its first bytes; ONNX, whose beginning tells nothing, if no other."""
+    last_first = reversed(FORMATS.values())
+    return next((f for f in last_first if f.detect(suffix, head)), FORMATS["onnx"])
+
+
+def output_format(name: str) -> Format:
+    """The format that can be written for a file name, a suffix or a format's name. UserError if there is none."""
+    known = [f for f in FORMATS.values() if f.writer is not None]
+    found = [f for f in known if name == f.name or f".{name}".endswith(f.suffix)]
+    if not found:
+        listed = ", ".join(f"{f.name} ({f.suffix})" for f in known)
+        raise UserError(f"'{name}' is not an output format; known are {listed}")
+    return max(found, key=lambda f: (name == f.name, len(f.suffix)))
+
+
+def write_text(
+    output: Path,
+    text: str,
+    beside: Path | None = None,
+    arrays: Mapping[str, Array] | None = None,
+) -> list[Path]:
+    """A text file, and its arrays, if there are any, in the `.params` file `beside`; the paths. UserError."""
+    from .tvm.params import write_params
+
+    files = [output]
+    try:
+        if beside is not None and arrays:
+            files.append(beside)
+            write_params(beside, arrays)
+        with whole_file(output) as stream:
+            stream.write(text.encode())
+    except OSError as error:
+        raise UserError(f"'{output}' cannot be written: {error.strerror or error}") from error
+    return files
+
+
+def _read_onnx(source: Any, how: Reading) -> Graph:
+    from .onnx import load_onnx
+
+    return load_onnx(source, how.inputs)
+
+
+def _write_onnx(graph: Graph, output: Path) -> list[Path]:
+    from .onnx import write_onnx
+
+    return write_onnx(graph, output)
+
+
+def _read_hlo(source: Any, how: Reading) -> Graph:
+    from .hlo import load_hlo
+
+    return load_hlo(source, how.inputs, how.constants)
+
+
+def _write_hlo(graph: Graph, output: Path) -> list[Path]:
+    from .hlo import write_hlo
+
+    return write_text(output, write_hlo(graph))
+
+
+def _read_pnnx(source: Any, how: Reading) -> Graph:
+    from .pnnx import load_pnnx
+
+    if not isinstance(source, Path):
+        raise UserError(
+            "a PNNX model must be given as the path of its .param file: its weights are in another"
+        )
+    return load_pnnx(source, how.inputs)
+
+
+def _write_pnnx(graph: Graph, output: Path) -> list[Path]:
+    from .pnnx import write_pnnx
+
+    write_pnnx(graph, output)
+    return [output, output.with_suffix(".bin")]
+
+
+def _read_tvm(source: Any, how: Reading) -> Graph:
+    from .tvm.importer import load_tvm
+
+    return load_tvm(source, how.inputs, how.constants, how.attrs)
+
+
+def _write_tvm(graph: Graph, output: Path) -> list[Path]:
+    from .tvm.writer import write_tvm
+
+    text, params = write_tvm(graph)
+    return write_text(output, text, output.with_suffix(".params"), params)
+
+
+def _read_ge(source: Any, how: Reading) -> Graph:
+    from .ge import load_ge
+
+    return load_ge(source, how.inputs, how.constants)
+
+
+def _write_ge(graph: Graph, output: Path) -> list[Path]:
+    from .ge import dump_constants, write_ge
+
+    # Not the name that the parameters of a TVM graph would have.
+    beside = output.with_name(f"{output.name}.params")
+    return write_text(output, write_ge(graph), beside, dump_constants(graph))
+
+
+def _ge_options(graph: Graph, files: list[Path]) -> tuple[str, ...]:
+    """A dump holds neither the types of its inputs nor exact constants: both must be given to read it."""
+    from .ge import written_names
+
+    names = written_names(graph).inputs
+    inputs = [("--input", f"{op.name}={op.outputs[0].details}") for op in names]
+    constants = [("--const", f"@{file}") for file in files[1:]]
+    return tuple(word for pair in (*inputs, *constants) for word in pair)
+
+
+def _read_graph(source: Any, how: Reading) -> Graph:
+    from ..graph_ir.text.parser import parse_graph
+
+    try:
+        graph = parse_graph(source.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"cannot read '{source}' ({error})") from error
+    check_inputs(graph, how.inputs)
+    return graph
+
+
+def _write_graph(graph: Graph, output: Path) -> list[Path]:
+    from ..graph_ir.text.printer import print_graph
+
+    return write_text(output, print_graph(graph, full=True))
+
+
+def _write_dfg(graph: Graph, output: Path) -> list[Path]:
+    from .hlo import write_hlo
+
+    return write_text(output, dfg_text(write_hlo(graph), graph.name))
+
+
+def dfg_text(hlo: str, label: str) -> str:
+    """The data-flow graph of an HLO text, as JSON."""
+    from .hlo import parse_hlo, to_dfg
+
+    return json.dumps(to_dfg(parse_hlo(hlo, label)), indent=1) + "\n"
+
+
+def _write_dot(graph: Graph, output: Path) -> list[Path]:
+    from .dot import write_dot
+
+    return write_text(output, write_dot(graph))
+
+
+_BUILT_IN = (
+    Format(
+        "onnx", ".onnx", "ONNX, opsets 7 and up", "`.onnx`, maybe with data beside it",
+        "symbolic sizes: `--input x=f32[8,13]`", reader=_read_onnx, writer=_write_onnx,
+    ),
+    Format(
+        "tvm", ".json", "TVM graph JSON", "`.json` and `.params`, NNVM symbols too",
+        "attributes of fused kernels: `--attr node.strides=2`",
+        lambda suffix, head: bool(_JSON_BEGIN.match(head)), _read_tvm, _write_tvm,
+        ("attrs",),
+    ),
+    Format(
+        "hlo", ".hlo", "XLA HLO text", "`.hlo`, or any file that begins like one",
+        "elided constants: `--const w=@w.npy`",
+        lambda suffix, head: suffix == ".hlo" or bool(_HLO_BEGIN.match(head)),
+        _read_hlo, _write_hlo, ("constants",),
+    ),
+    Format(
+        "ge", ".txt", "GE readable dump", "`.txt`, also in a Markdown fence",
+        "types of inputs: `--input`; elided constants: `--const`",
+        lambda suffix, head: bool(_GE_BEGIN.search(head)), _read_ge, _write_ge,
+        ("constants",), _ge_options,
+    ),
+    Format(
+        "pnnx", ".param", "PNNX", "`.param` and `.bin`", "sizes written `?`: `--input`",
+        lambda suffix, head: suffix == ".param" or head.lstrip().startswith(_PNNX_MAGIC),
+        _read_pnnx, _write_pnnx,
+    ),
+    Format(
+        "graph", ".graph", "graphc's own text", "`.graph`", "nothing",
+        lambda suffix, head: suffix == ".graph", _read_graph, _write_graph,
+    ),
+    Format(
+        "dfg", ".dfg.json", "data-flow graph of the HLO", "`.dfg.json`: `nodes` and `edges`",
+        writer=_write_dfg,
+    ),
+    Format("dot", ".dot", "picture for Graphviz", "`.dot`", writer=_write_dot),
+)  # fmt: skip
+
+FORMATS: dict[str, Format] = {one.name: one for one in _BUILT_IN}
+"""By name; a file is of the last one that recognises it."""

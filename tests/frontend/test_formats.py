@@ -1,0 +1,87 @@
+"""The registry of formats: what derives from it, what it refuses, and one that user code adds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphc
+from graphc.base.dtypes import F32
+from graphc.base.errors import UserError
+from graphc.driver.cache_key import file_key
+from graphc.driver.request import CompileRequest
+from graphc.frontend import format_of, load
+from graphc.frontend.formats import FORMATS, Format, Reading, output_format, register
+from graphc.graph_ir.ir.graph import Graph
+from graphc.graph_ir.ir.logical_tensor import LogicalTensor
+from graphc.tools.convert import convert
+
+DOCS = Path(graphc.__file__).parent / "docs" / "formats.md"
+MARK = b"#squares"
+
+
+def read_square(source: Any, how: Reading) -> Graph:
+    graph = Graph("square")
+    x = graph.make_input(LogicalTensor(F32, how.inputs["x"].dims), "x")
+    graph.make_output(graph.make("square", [x]).outputs[0], "y")
+    return graph
+
+
+def squares() -> Format:
+    return Format(
+        "squares", ".sq", "squares", "`.sq`",
+        detect=lambda suffix, head: head.startswith(MARK), reader=read_square,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def registered(monkeypatch: pytest.MonkeyPatch) -> Format:
+    monkeypatch.setattr("graphc.frontend.formats.FORMATS", known := dict(FORMATS))
+    for module in ("graphc.frontend", "graphc.tools.convert"):
+        monkeypatch.setattr(f"{module}.FORMATS", known)
+    register(one := squares())
+    return one
+
+
+def test_the_page_lists_what_is_registered() -> None:
+    rows = [
+        f"| {one.title} | {one.files} | `{one.name}` |" + (f" {one.omits} |" if one.omits else " |")
+        for one in FORMATS.values()
+    ]
+    assert "\n".join(rows) in DOCS.read_text()
+    written_only = [one.name for one in FORMATS.values() if one.reader is None]
+    assert written_only == list(FORMATS)[-3:], "as the page says above its table"
+
+
+def test_a_format_of_user_code_is_recognised_read_and_listed(
+    registered: Format, tmp_path: Path
+) -> None:
+    path = tmp_path / "model.txt"
+    path.write_bytes(MARK)
+    assert format_of(path) == "squares"
+    for model in (path, MARK):
+        graph = load(model, {"x": "f32[3]"})
+        assert graph.evaluate([np.array([1, 2, 3], np.float32)])[0].tolist() == [1, 4, 9]
+        request = CompileRequest(
+            model, graphc.base.target.Target("generic"), inputs={"x": "f32[3]"}
+        )
+        assert file_key(request) is None, "its bytes do not tell what its reader makes of them"
+    with pytest.raises(UserError, match=r"^format 'squares' is only read, it cannot be written$"):
+        convert(path, "squares", tmp_path / "again.sq", {"x": "f32[3]"})
+    with pytest.raises(UserError, match="known are onnx"):
+        output_format("squares")
+
+
+@pytest.mark.parametrize("name", [one.name for one in FORMATS.values() if one.reader is None])
+def test_a_format_that_is_only_written_is_refused(name: str) -> None:
+    with pytest.raises(UserError, match=f"^format '{name}' is only written, it cannot be read$"):
+        FORMATS[name].read(b"", Reading())
+
+
+@pytest.mark.parametrize(("name", "suffix"), [("onnx", ".o"), ("other", ".onnx")])
+def test_names_and_suffixes_are_taken_once(registered: Format, name: str, suffix: str) -> None:
+    with pytest.raises(UserError, match="names and suffixes of formats must differ"):
+        register(Format(name, suffix, "", ""))
