@@ -12,8 +12,9 @@ from ...graph_ir.ir.graph import Array, Op
 from ...graph_ir.ir.registry import lookup, schema_of
 from ...graph_ir.ops.elementwise import Elementwise, Row
 
-KINDS = ("float", "int", "bool", "text", "ints", "floats", "axis", "axes", "dtype")
-"""The kinds of values: a number, a flag, a word, lists, axes counted from either end, an element type."""
+KINDS = ("float", "int", "bool", "text", "ints", "floats", "axis", "axes", "single", "dtype")
+"""The kinds of values: a number, a flag, a word, lists, axes counted from either end, a list of one
+integer, an element type."""
 
 MUST_BE_GIVEN = REQUIRED
 """Default of an attribute that has none."""
@@ -83,6 +84,11 @@ def understood(value: Any, kind: str) -> Any:
         if not is_nested and not is_integer:
             raise ValueError("integers")
         return tuple(i for x in items for i in (understood(x, kind) if is_nested else (x,)))
+    if kind == "single":
+        items = understood(value, "ints")
+        if len(items) != 1:
+            raise ValueError("one integer")
+        return items[0]
     if kind in ("int", "axis") and is_integer:
         return value
     if kind == "float" and (is_integer or isinstance(value, float)):

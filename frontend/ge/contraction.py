@@ -7,8 +7,9 @@ from typing import Any, cast
 
 import numpy as np
 
-from ...base.dtypes import BOOL, F32, S32
+from ...base.dtypes import S32
 from ...graph_ir.ir.graph import Op
+from ..correspondence.compositions.reduction import lp_norm, reduce
 from ..correspondence.reading import Pair
 from ..correspondence.writing import InexpressibleError
 from ..einsum import einsum
@@ -36,24 +37,16 @@ def _read_matmul(node: NodeContext, op_name: str) -> Value:
     return node.helper("add", product, node.tensor_as("bias", product.details.dtype))
 
 
-def _axes(node: NodeContext, rank: int) -> tuple[int, ...] | None:
-    """The axes to reduce; None for all, () for none."""
-    given = node.ints("axes") if node.has("axes") else node.attr_ints("axes")
-    axes = tuple(dict.fromkeys(node.axis(axis, rank) for axis in given))
-    if axes:
-        return axes
-    keeps = "noop_with_empty_axes" in node.signature.defaults
-    return () if keeps and node.attr_bool("noop_with_empty_axes") else None
-
-
 def _read_reduce(node: NodeContext, op_name: str) -> Value:
-    x = node.tensor("x")
-    if op_name in ("reduce_any", "reduce_all"):
-        x = node.converted(x, BOOL)
-    axes = _axes(node, x.details.rank)
-    if axes == ():
-        return x
-    return node.make(op_name, x, axes=axes, keep_dims=node.attr_bool("keep_dims"))
+    """Over all axes where none are given, unless that means none."""
+    x, rank = node.tensor("x"), node.tensor("x").details.rank
+    axes: tuple[int, ...] | None = tuple(
+        dict.fromkeys(node.axis(a, rank) for a in node.ints("axes"))
+    )
+    keeps = "noop_with_empty_axes" in node.signature.defaults
+    if not axes and not (keeps and node.attr_bool("noop_with_empty_axes")):
+        axes = None
+    return reduce(node, op_name, x, axes, node.attr_bool("keep_dims"))
 
 
 def _write_reduce(builder: DumpBuilder, op: Op, type_name: str) -> None:
@@ -65,10 +58,8 @@ def _write_reduce(builder: DumpBuilder, op: Op, type_name: str) -> None:
 
 
 def _read_arg(node: NodeContext, op_name: str) -> Value:
-    by_attr = node.type.endswith("D")
-    axis = node.attr_int("dimension") if by_attr else node.integer("dimension")
-    found = node.make(op_name, node.tensor("x"), axis=axis, keep_dims=False)
-    return node.converted(found, S32 if by_attr else node.attr_dtype("dtype"))
+    found = node.make(op_name, node.tensor("x"), axis=node.integer("dimension"), keep_dims=False)
+    return node.converted(found, S32 if node.type.endswith("D") else node.attr_dtype("dtype"))
 
 
 def _write_arg(builder: DumpBuilder, op: Op, type_name: str) -> None:
@@ -89,21 +80,6 @@ def _arg_max_with_value(node: NodeContext) -> list[Value]:
     index = node.make("arg_max", x, axis=axis, keep_dims=keep)
     value = node.helper("reduce_max", x, axes=(axis,), keep_dims=keep)
     return [node.converted(index, S32), value]
-
-
-def _read_softmax(node: NodeContext, op_name: str) -> Value:
-    x = node.tensor("x" if op_name == "softmax" else "logits")
-    axes = node.attr_ints("axes")
-    if len(axes) != 1:
-        raise node.unsupported(f"a softmax over {len(axes)} axes")
-    if "half_to_float" in node.signature.defaults and node.attr_bool("half_to_float"):
-        x = node.converted(x, F32)
-    return node.make(op_name, x, axis=axes[0])
-
-
-def _write_softmax(builder: DumpBuilder, op: Op, type_name: str) -> None:
-    name = "x" if op.op_name == "softmax" else "logits"
-    builder.whole(op, type_name, builder.operands(op, name), axes=(op.attr("axis"),))
 
 
 def _einsum(node: NodeContext) -> Value:
@@ -129,18 +105,11 @@ def _std(node: NodeContext) -> list[Value]:
 
 
 def _read_norm(node: NodeContext, _: str) -> Value:
-    """(sum of |x| ** p) ** (1 / p) over the axes, all of them where none are given."""
     x, p = node.tensor("x"), node.attr_int("p")
-    axes = tuple(node.axis(axis, x.details.rank) for axis in node.attr_ints("axes")) or None
-    over = {"axes": axes, "keep_dims": node.attr_bool("keepdim")}
-    if p in (1, 2):
-        return node.make(f"reduce_l{p}", x, **over)
     if p < 1:
         raise node.unsupported(f"p={p}")
-    dtype = x.details.dtype
-    powers = node.helper("pow", node.helper("abs", x), node.constant(p, dtype))
-    total = node.helper("reduce_sum", powers, **over)
-    return node.make("pow", total, node.constant(1 / p, dtype))
+    axes = tuple(node.axis(axis, x.details.rank) for axis in node.attr_ints("axes")) or None
+    return lp_norm(node, x, p, axes, node.attr_bool("keepdim"))
 
 
 def _write_norm(builder: DumpBuilder, op: Op, type_name: str) -> None:
@@ -155,7 +124,6 @@ PAIRS = {
     "matmul": Pair(_read_matmul),
     "reduce": Pair(_read_reduce, _write_reduce),
     "arg": Pair(_read_arg, _write_arg),
-    "softmax": Pair(_read_softmax, _write_softmax),
     "norm": Pair(_read_norm, _write_norm),
 }
 """Functions that rows name after `by`."""

@@ -116,7 +116,7 @@ class DumpBuilder(ExportFrame[Reference]):
 
     def attribute(self, kind: str, value: Any) -> Any:
         """Element types are GE's numbers."""
-        return dtype_number(value) if kind == "dtype" else value
+        return dtype_number(value) if kind == "dtype" else (value,) if kind == "single" else value
 
     def bind_unknown(self, op: Op) -> None:
         """The outputs of an op are those of a node of its name."""

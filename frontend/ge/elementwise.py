@@ -8,14 +8,14 @@ import numpy as np
 
 from ...base.dtypes import BOOL, F32
 from ...graph_ir.ir.graph import GraphTensor, Op
-from ..correspondence.compositions.activation import swish
+from ..correspondence.compositions.activation import clip
 from ..correspondence.compositions.indexing import one_hot
 from ..correspondence.compositions.windows import per_channel
 from ..correspondence.reading import Pair
 from ..correspondence.writing import InexpressibleError
 from ..op_builder import Value
 from .dump_builder import DumpBuilder
-from .scope import Handler, NodeContext, known_scalar
+from .scope import Handler, NodeContext
 
 
 def _read_real_div(node: NodeContext, _: str) -> Value:
@@ -25,31 +25,9 @@ def _read_real_div(node: NodeContext, _: str) -> Value:
     return node.make("div", a, b)
 
 
-def _read_copy(node: NodeContext, _: str) -> Value:
-    known = node.known("x")
-    return node.tensor("x") if known is None else known
-
-
-def _read_cast(node: NodeContext, _: str) -> Value:
-    x, dtype = node.tensor("x"), node.attr_dtype("dst_type")
-    return x if x.details.dtype == dtype else node.make("cast", x, dtype=dtype.name)
-
-
 def _read_prelu(node: NodeContext, _: str) -> Value:
     x = node.tensor("x")
     return node.make("prelu", x, per_channel(node, x, node.tensor_as("weight", x.details.dtype)))
-
-
-def _read_swish(node: NodeContext, _: str) -> Value:
-    return swish(node, node.tensor("x"), node.attr_float("scale"))
-
-
-def _read_hard_sigmoid(node: NodeContext, _: str) -> Value:
-    # 1/6 and 1/2 are printed with 6 decimals.
-    alpha = node.attr_float("alpha")
-    alpha = 1 / 6 if math.isclose(alpha, 1 / 6, abs_tol=5e-7) else alpha
-    beta = node.attr_float("beta")
-    return node.make("hard_sigmoid", node.tensor("input_x"), alpha=alpha, beta=beta)
 
 
 def _affine(node: NodeContext, x: GraphTensor, scale: float, shift: float) -> GraphTensor:
@@ -80,13 +58,11 @@ def _read_log(node: NodeContext, _: str) -> Value:
 
 
 def _read_clip(node: NodeContext, _: str) -> Value:
-    x = node.tensor("x")
-    bounds = [node.known(name) for name in ("clip_value_min", "clip_value_max")]
-    if all(bound is not None and bound.size == 1 and bound == bound for bound in bounds):
-        lower, upper = (known_scalar(np.asarray(bound)) for bound in bounds)
-        return node.make("clamp", x, min=lower, max=upper)
-    low = node.tensor_as("clip_value_min", x.details.dtype)
-    high = node.tensor_as("clip_value_max", x.details.dtype)
+    x, names = node.tensor("x"), ("clip_value_min", "clip_value_max")
+    bounds = [node.value(name) for name in names]
+    if not any(isinstance(bound, GraphTensor) or np.isnan(bound).any() for bound in bounds):
+        return clip(node, x, *bounds)
+    low, high = (node.tensor_as(name, x.details.dtype) for name in names)
     return node.make("min", node.helper("max", x, low), high)
 
 
@@ -138,18 +114,15 @@ def _read_select(node: NodeContext, _: str) -> Value:
 
 
 def _one_hot(node: NodeContext) -> Value:
-    depth = node.integer("depth") if node.has("depth") else node.attr_int("depth")
+    depth = node.integer("depth")
     on, off = node.pair("on_value", "off_value")
     return one_hot(node, node.tensor("x"), on, off, depth, node.attr_int("axis"))
 
 
 PAIRS = {
     "real_div": Pair(_read_real_div),
-    "cast": Pair(_read_cast),
-    "copy": Pair(_read_copy, _write_plain),
+    "copy": Pair(lambda node, _: node.value("x"), _write_plain),
     "prelu": Pair(_read_prelu),
-    "swish": Pair(_read_swish, _write_plain),
-    "hard_sigmoid": Pair(_read_hard_sigmoid),
     "exp": Pair(_read_exp, _write_plain),
     "log": Pair(_read_log, _write_plain),
     "clip": Pair(_read_clip, _write_clip),

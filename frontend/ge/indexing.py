@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from ...base.dtypes import S64
-from ...graph_ir.ir.graph import GraphTensor, Op
+from ...graph_ir.ir.graph import GraphTensor
 from ..correspondence.compositions.indexing import batched_gather, scatter_nd
 from ..correspondence.reading import Pair
 from ..op_builder import Value
 from ..shape_spec import check_size
-from .dump_builder import DumpBuilder
 from .scope import Handler, NodeContext
 
 
@@ -32,20 +31,11 @@ def _integers(node: NodeContext, name: str) -> GraphTensor:
 def _read_gather(node: NodeContext, _: str) -> Value:
     x, indices = node.tensor("x"), _integers(node, "indices")
     shared = node.attr_int("batch_dims") if node.type != "GatherV2D" else 0
-    if node.type == "GatherV2D":
-        axis = node.attr_int("axis")
-    else:
-        axis = node.integer("axis") if node.type == "GatherV2" else shared
+    axis = shared if node.type == "Gather" else node.integer("axis")
     if not shared:
         return node.make("gather", x, indices, axis=axis)
     shared = node.axis(shared, indices.details.rank, inclusive=True)
     return batched_gather(node, x, indices, node.axis(axis, x.details.rank), shared)
-
-
-def _write_gather(builder: DumpBuilder, op: Op, type_name: str) -> None:
-    inputs = builder.operands(op, "x", "indices")
-    inputs["axis"] = builder.const(np.array(op.attr("axis"), np.int64), op, "axis")
-    builder.whole(op, type_name, inputs)
 
 
 def _scatter_nd(node: NodeContext) -> Value:
@@ -76,7 +66,7 @@ def _where(node: NodeContext) -> Value:
 
 
 PAIRS = {
-    "gather": Pair(_read_gather, _write_gather),
+    "gather": Pair(_read_gather),
     "scatter_elements": Pair(_read_scatter_elements),
 }
 """What rows name after `by`."""

@@ -8,12 +8,11 @@ from collections.abc import Callable
 import numpy as np
 
 from ...base.dtypes import S32, from_numpy
-from ...graph_ir.ir.graph import GraphTensor, Op
+from ...graph_ir.ir.graph import GraphTensor
 from ..correspondence.compositions.movement import depth_to_space, space_to_depth, with_rest
 from ..correspondence.reading import Pair
 from ..op_builder import OpBuilder, Value
 from ..shape_spec import check_size
-from .dump_builder import DumpBuilder
 from .scope import Handler, NodeContext, known_scalar
 
 
@@ -112,19 +111,11 @@ def _range(node: NodeContext) -> Value:
 
 
 def _read_top_k(node: NodeContext, _: str) -> list[Value]:
-    x = node.tensor("x")
-    k = node.attr_int("k") if node.type == "TopKD" else node.integer("k")
+    x, k = node.tensor("x"), node.integer("k")
     largest = node.attr_bool("largest")
     values, indices = node.outputs("top_k", x, k=k, axis=node.attr_int("dim"), largest=largest)
     dtype = node.attr_dtype("indices_dtype") if node.type == "TopKV2" else S32
     return [values, node.converted(indices, dtype)]
-
-
-def _write_top_k(builder: DumpBuilder, op: Op, type_name: str) -> None:
-    inputs = builder.operands(op, "x")
-    inputs["k"] = builder.const(np.array(op.attr("k"), np.int64), op, "k")
-    attrs = {"dim": op.attr("axis"), "largest": op.attr("largest")}
-    builder.whole(op, type_name, inputs, **attrs, indices_dtype=9)
 
 
 def _sort(node: NodeContext) -> list[Value]:
@@ -135,7 +126,7 @@ def _sort(node: NodeContext) -> list[Value]:
     return [values, node.converted(indices, S32)]
 
 
-PAIRS = {"reshape": Pair(_read_reshape), "top_k": Pair(_read_top_k, _write_top_k)}
+PAIRS = {"reshape": Pair(_read_reshape), "top_k": Pair(_read_top_k)}
 """What rows name after `by`."""
 
 HANDLERS: dict[str, Handler] = {

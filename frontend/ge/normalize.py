@@ -29,7 +29,7 @@ def _layer_norm(node: NodeContext) -> list[Value]:
     ]
     if node.has("beta") and not node.has("gamma"):
         parameters = [node.constant(1, dtype), *parameters]
-    epsilon = node.epsilon()
+    epsilon = node.attr_float("epsilon")
     result = node.make("layer_norm", x, *parameters, axis=axis, epsilon=epsilon)
     if node.node.outputs == 1:
         return [result]
@@ -48,13 +48,15 @@ def _rms_norm(node: NodeContext) -> list[Value]:
     gamma = node.tensor_as("gamma", x.details.dtype)
     rank, count = x.details.rank, gamma.details.rank
     axis = node.axis(rank - count, rank)
-    result = node.make("rms_norm", x, gamma, axis=axis, epsilon=node.epsilon())
+    result = node.make("rms_norm", x, gamma, axis=axis, epsilon=node.attr_float("epsilon"))
     if node.node.outputs == 1:
         return [result]
     wide = node.converted(x, F32)
     axes = tuple(range(axis, rank))
     mean = node.helper("reduce_mean", node.helper("square", wide), axes=axes, keep_dims=True)
-    spread = node.helper("rsqrt", node.helper("add", mean, node.constant(node.epsilon(), F32)))
+    spread = node.helper(
+        "rsqrt", node.helper("add", mean, node.constant(node.attr_float("epsilon"), F32))
+    )
     return [result, spread, x] if node.type == "AddRmsNorm" else [result, spread]
 
 
@@ -66,13 +68,29 @@ def _batch_norm(node: NodeContext) -> list[Value]:
     if not node.attr_bool("is_training"):
         mean, variance = (node.tensor_as(name, x.details.dtype) for name in ("mean", "variance"))
         y = node.make(
-            "batch_norm", x, scale, offset, mean, variance, axis=axis, epsilon=node.epsilon()
+            "batch_norm",
+            x,
+            scale,
+            offset,
+            mean,
+            variance,
+            axis=axis,
+            epsilon=node.attr_float("epsilon"),
         )
         return [y, mean, variance, mean, variance]
     axes = tuple(i for i in range(x.details.rank) if i != axis)
     mean, variance = (node.reshaped(m, scale.details.plain_dims) for m in _moments(node, x, axes))
     mean, variance = (node.converted(m, x.details.dtype) for m in (mean, variance))
-    y = node.make("batch_norm", x, scale, offset, mean, variance, axis=axis, epsilon=node.epsilon())
+    y = node.make(
+        "batch_norm",
+        x,
+        scale,
+        offset,
+        mean,
+        variance,
+        axis=axis,
+        epsilon=node.attr_float("epsilon"),
+    )
     count = math.prod(x.details.plain_dims[i] for i in axes)
     factor = node.constant(count / max(count - 1, 1), variance.details.dtype)
     return [y, mean, node.helper("mul", variance, factor), mean, variance]
@@ -82,14 +100,14 @@ def _bn_infer(node: NodeContext) -> Value:
     x = node.tensor("x")
     names = ("scale", "offset", "mean", "variance")
     parameters = [node.tensor_as(name, x.details.dtype) for name in names]
-    return node.make("batch_norm", x, *parameters, axis=1, epsilon=node.epsilon())
+    return node.make("batch_norm", x, *parameters, axis=1, epsilon=node.attr_float("epsilon"))
 
 
 def _group_norm(node: NodeContext) -> list[Value]:
     """x [N, C, ...]: GE's kernels use only the first two axes, whatever data_format says."""
     x = node.tensor("x")
     gamma, beta = _by_channel(node, x)
-    attrs = {"groups": node.attr_int("num_groups"), "epsilon": node.epsilon("eps")}
+    attrs = {"groups": node.attr_int("num_groups"), "epsilon": node.attr_float("eps")}
     return [node.make("group_norm", x, gamma, beta, **attrs)]
 
 
@@ -101,7 +119,7 @@ def _instance_norm(node: NodeContext) -> list[Value]:
     last = not node.attr_text("data_format").startswith("NC") and dims[-1] == size
     order = (0, rank - 1, *range(1, rank - 1)) if last else tuple(range(rank))
     image = node.transposed(x, order)
-    y = node.make("instance_norm", image, gamma, beta, epsilon=node.epsilon())
+    y = node.make("instance_norm", image, gamma, beta, epsilon=node.attr_float("epsilon"))
     moments = _moments(node, image, tuple(range(2, rank)))
     back = [order.index(i) for i in range(rank)]
     return [node.transposed(z, back) for z in (y, *moments)]
@@ -125,7 +143,7 @@ def _l2_normalize(node: NodeContext) -> Value:
     x = node.tensor("x")
     axes = node.attr_ints("axis") or tuple(range(x.details.rank))
     total = node.helper("reduce_sum_square", x, axes=axes, keep_dims=True)
-    floor = node.constant(node.epsilon("eps"), x.details.dtype)
+    floor = node.constant(node.attr_float("eps"), x.details.dtype)
     return node.make("mul", x, node.helper("rsqrt", node.helper("max", total, floor)))
 
 

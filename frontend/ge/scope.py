@@ -26,6 +26,7 @@ Handler = Callable[["NodeContext"], "Value | list[Value]"]
 
 _NO_SIGNATURE = Signature((), {}, ())
 _MOST_STEPS = 200_000
+_LAST_DECIMAL = 5e-7
 
 
 @dataclass
@@ -119,6 +120,12 @@ class NodeContext(ScopedReader[Reference, str]):
         found = {int(m[1]): ref for key, ref in self.operands.items() if (m := pattern.match(key))}
         return dict(sorted(found.items()))
 
+    def known(self, name: str) -> Array | None:
+        """Input `name` if it is given and known; other forms of the same op have an attribute instead."""
+        if name not in self.operands and name in self.node.attrs:
+            return np.array(self.attr_ints(name), np.int64)
+        return super().known(name)
+
     def tensors(self, name: str) -> list[GraphTensor]:
         """All inputs of a dynamic one, at least one."""
         found = [self.scope.tensor(reference) for reference in self.dynamic(name).values()]
@@ -160,10 +167,6 @@ class NodeContext(ScopedReader[Reference, str]):
             return self.signature.defaults[key]
         raise self.rule(f"attribute '{key}' must be given", f"only {sorted(self.node.attrs)}")
 
-    def epsilon(self, key: str = "epsilon") -> float:
-        """A small positive number: with 6 decimals 1e-7 is printed 0.000000, which the default stands for."""
-        return self.attr_float(key) or float(self.signature.defaults.get(key, 1e-7))
-
     def attr_graph(self, key: str) -> DumpGraph:
         """The graph an attribute names."""
         value = self.attr(key)
@@ -204,14 +207,22 @@ class NodeContext(ScopedReader[Reference, str]):
                 raise self.unsupported(f"{name} {word!r}")
             return dtype
         try:
-            return understood(value, kind)
+            found = understood(value, kind)
         except ValueError as error:
             raise self.rule(f"attribute '{name}' must be {error}", repr(value)) from error
+        return self._printed(name, found) if kind == "float" else found
+
+    def _printed(self, name: str, value: float) -> float:
+        """A float of 6 decimals; the default where that is printed so, and for an epsilon printed as 0."""
+        default = self.signature.defaults.get(name, 1e-7)
+        is_none = not value and name in ("eps", "epsilon")
+        return float(default) if is_none or abs(value - default) < _LAST_DECIMAL else value
 
     def read_operands(self, row: Row, formals: Sequence[Formal]) -> list[GraphTensor]:
-        """Two operands whose dtype or rank the text leaves open take over what the other has."""
+        """Two operands of one type whose dtype or rank the text leaves open take over what the other has."""
         alike = formals[row.conditions :]
-        if len(alike) != 2 or any(formal.variadic or formal.optional for formal in alike):
+        is_pair = row.common and len(alike) == 2
+        if not is_pair or any(formal.variadic or formal.optional for formal in alike):
             return super().read_operands(row, formals)
         chosen = super().read_operands(row, formals[: row.conditions])
         return [*chosen, *self.pair(*(formal.name for formal in alike))]

@@ -100,7 +100,7 @@ SoftmaxV2(x) | axes={{-1}}, half_to_float=false
 LogSoftmaxV2(logits) | axes={{-1}}
 LeakyRelu(x) | negative_slope=0.0
 Swish(x) | scale=1.0
-HardSigmoid(input_x) | alpha=0.16666666, beta=0.5
+HardSigmoid(input_x) | alpha=0.16666666666666666, beta=0.5
 Exp(x) | base=-1.0, scale=1.0, shift=0.0
 Log(x) | base=-1.0, scale=1.0, shift=0.0
 AddN(x*) | N!

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...graph_ir.ir.graph import GraphTensor
 from ..adaptive_pool import adaptive_pool
-from ..axis_layout import AxisLayout, parse_layout, relaid
+from ..axis_layout import Image, known_layout, relaid
 from ..correspondence.compositions.windows import biased, same_padding, transposed_padding
 from ..op_builder import Value
 from .scope import Handler, NodeContext
@@ -17,33 +17,20 @@ from .scope import Handler, NodeContext
 _SPATIAL = {4: "HW", 5: "DHW"}
 
 
-def _layout(text: str) -> AxisLayout:
-    found = parse_layout(text)
-    assert found is not None
-    return found
-
-
-class _Image:
+class _Image(Image):
     """Input `x` of a node as [N, C, sizes...], and the attributes that have an entry per axis of its data format."""
 
     def __init__(self, node: NodeContext, rank: int = 4) -> None:
-        self.node, self.spatial = node, _SPATIAL[rank]
-        self.format = node.attr_text("data_format")
-        known = [form.replace("*", self.spatial) for form in ("NC*", "N*C")]
-        if self.format not in known:
+        spatial = _SPATIAL[rank]
+        self.node, self.format = node, node.attr_text("data_format")
+        if self.format not in (f"NC{spatial}", f"N{spatial}C"):
             raise node.unsupported(f"data_format '{self.format}'")
-        self.plain = _layout(f"NC{self.spatial}")
-        self.x = relaid(node, node.tensor("x"), _layout(self.format), self.plain)
+        super().__init__(node, node.tensor("x"), known_layout(self.format), spatial)
 
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """Those of the spatial axes."""
-        return self.x.details.plain_dims[2:]
-
-    def per_axis(self, key: str) -> tuple[int, ...]:
+    def entries(self, key: str) -> tuple[int, ...]:
         """The spatial entries of a list; the others must be 1. Lists of spatial entries alone are taken too."""
-        values, count = self.node.attr_ints(key), len(self.spatial)
-        if len(values) == count:
+        values = self.node.attr_ints(key)
+        if len(values) == len(self.spatial):
             return values
         if len(values) != len(self.format):
             raise self.node.rule(f"{key} must have {len(self.format)} entries", str(list(values)))
@@ -51,15 +38,11 @@ class _Image:
             raise self.node.unsupported(f"{key} {list(values)} over batch or channels")
         return tuple(values[self.format.index(letter)] for letter in self.spatial)
 
-    def filter(self, dtype_of: GraphTensor) -> GraphTensor:
+    def filter(self) -> GraphTensor:
         """The weights, whose layout follows the data format, as [N, C, kernel...]."""
-        text = self.plain if self.format[1] == "C" else _layout(f"{self.spatial}CN")
-        w = self.node.tensor_as("filter", dtype_of.details.dtype)
-        return relaid(self.node, w, text, self.plain)
-
-    def back(self, y: GraphTensor) -> GraphTensor:
-        """[N, C, sizes...] in the data format."""
-        return relaid(self.node, y, self.plain, _layout(self.format))
+        own = self.plain if self.format[1] == "C" else known_layout(f"{self.spatial}CN")
+        w = self.node.tensor_as("filter", self.x.details.dtype)
+        return relaid(self.node, w, own, self.plain)
 
 
 def _pads(node: NodeContext, key: str, count: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -83,14 +66,14 @@ def _same(
 
 def _convolution(node: NodeContext) -> Value:
     image = _Image(node, 5 if node.type == "Conv3D" else 4)
-    w = image.filter(image.x)
+    w = image.filter()
     groups = 1
     if node.type == "DepthwiseConv2D":
         w, groups = _by_channel(node, image, w), image.x.details.plain_dims[1]
     elif "groups" in node.signature.defaults:
         groups = node.attr_int("groups")
     kernel = w.details.plain_dims[2:]
-    attrs: dict[str, Any] = {key: image.per_axis(key) for key in ("strides", "dilations")}
+    attrs: dict[str, Any] = {key: image.entries(key) for key in ("strides", "dilations")}
     before, after = _pads(node, "pads", len(kernel))
     if set(before + after) == {-1}:
         attrs |= _same(node, image.sizes, kernel, attrs)
@@ -123,10 +106,10 @@ def _biased(node: NodeContext, image: _Image, y: GraphTensor) -> Value:
 
 def _convolution_transpose(node: NodeContext) -> Value:
     image = _Image(node)
-    w = image.filter(image.x)
+    w = image.filter()
     kernel = w.details.plain_dims[2:]
-    attrs: dict[str, Any] = {key: image.per_axis(key) for key in ("strides", "dilations")}
-    extra = image.per_axis("output_padding") if node.attr_ints("output_padding") else (0, 0)
+    attrs: dict[str, Any] = {key: image.entries(key) for key in ("strides", "dilations")}
+    extra = image.entries("output_padding") if node.attr_ints("output_padding") else (0, 0)
     before, after = _pads(node, "pads", len(kernel))
     wanted = _wanted_sizes(node, image)
     if set(before + after) == {-1}:
@@ -149,8 +132,7 @@ def _convolution_transpose(node: NodeContext) -> Value:
 
 def _wanted_sizes(node: NodeContext, image: _Image) -> tuple[int, ...] | None:
     """Spatial sizes of the result; None where they are left to the attributes (zeros, as ONNX models have them)."""
-    by_attr = node.type.endswith("D")
-    given = node.attr_ints("input_size") if by_attr else node.ints("input_size")
+    given = node.ints("input_size")
     if not any(given):
         return None
     if len(given) != len(image.format):
@@ -166,8 +148,8 @@ def _pool(node: NodeContext) -> Value:
     if "global_pooling" in given and node.attr_bool("global_pooling"):
         return image.back(_whole(node, image, is_mean))
     attrs: dict[str, Any] = {
-        "kernel": image.per_axis("ksize"),
-        "strides": image.per_axis("strides"),
+        "kernel": image.entries("ksize"),
+        "strides": image.entries("strides"),
     }
     mode = node.attr_text("padding_mode" if "padding_mode" in given else "padding")
     if mode == "SAME":
@@ -205,8 +187,8 @@ def _pooling(node: NodeContext) -> Value:
         raise node.unsupported("dilation other than 1")
     before, after = _pads(node, "pad", 2)
     attrs: dict[str, Any] = {
-        "kernel": image.per_axis("window"),
-        "strides": image.per_axis("stride"),
+        "kernel": image.entries("window"),
+        "strides": image.entries("stride"),
         "before": before,
         "after": after,
         "ceil_mode": node.attr_int("ceil_mode") == 0,

@@ -12,7 +12,6 @@ from ..folding import LARGEST_ARRAY
 from ..op_builder import Value
 from ..shape_spec import check_size
 from .scope import Handler, NodeContext
-from .tensors import to_dtype
 
 
 def _constant(node: NodeContext) -> Value:
@@ -98,7 +97,7 @@ def _eye_like(node: NodeContext) -> Value:
         raise node.rule("the input must be a matrix", str(like))
     dtype = like.dtype
     if node.given("dtype"):
-        dtype = to_dtype(f"EyeLike '{node.name}'", node.attr_int("dtype"))
+        dtype = node.attr_dtype("dtype")
     rows, columns = like.plain_dims
     node.check_array(like.plain_dims)
     diagonal = max(-rows, min(node.attr_int("k"), columns))

@@ -10,12 +10,11 @@ import numpy as np
 from ...base.dtypes import BOOL, F64
 from ...graph_ir.ir.graph import Op
 from ...graph_ir.ops.activation import clamp_limits
-from ..correspondence.compositions.activation import swish
+from ..correspondence.compositions.activation import clip
 from ..correspondence.reading import Pair
 from ..op_builder import Value
 from .export import Exporter
 from .scope import NodeContext
-from .tensors import to_dtype
 
 _F32_MAX = float(np.finfo(np.float32).max)
 """The default bounds of Clip before opset 11."""
@@ -83,22 +82,7 @@ def _read_clip(node: NodeContext, _: str) -> Value:
         low, high = node.attr_float("min", -_F32_MAX), node.attr_float("max", _F32_MAX)
         low_or_none = None if low <= -_F32_MAX else low
         return node.make("clamp", x, min=low_or_none, max=None if high >= _F32_MAX else high)
-    bounds = {"min": node.known(1), "max": node.known(2)}
-    if all(bounds[b] is not None or not node.has(i) for i, b in enumerate(("min", "max"), 1)):
-        return node.make("clamp", x, **{n: _bound(node, n, value) for n, value in bounds.items()})
-    for index, op_name in ((1, "max"), (2, "min")):
-        if node.has(index):
-            x = node.helper(op_name, x, node.reshaped(node.tensor(index), ()))
-    return x
-
-
-def _bound(node: NodeContext, name: str, value: np.ndarray | None) -> float | int | None:
-    if value is None:
-        return None
-    if value.size != 1:
-        raise node.rule(f"{name} must be a scalar", f"shape {list(value.shape)}")
-    kind = int if value.dtype.kind in "iu" else float
-    return kind(value.reshape(()))
+    return clip(node, x, *(node.value(i) if node.has(i) else None for i in (1, 2)))
 
 
 def _write_clip(e: Exporter, op: Op, _: str) -> None:
@@ -112,24 +96,11 @@ def _write_clip(e: Exporter, op: Op, _: str) -> None:
     e.emit(op, "Clip", [("input", x), *zip(("min", "max"), bounds, strict=True)], {})
 
 
-def _read_swish(node: NodeContext, _: str) -> Value:
-    return swish(node, node.tensor(0), node.attr_float("alpha"))
-
-
-def _write_swish(e: Exporter, op: Op, _: str) -> None:
-    e.node(op, "Swish", e.values(op))
-
-
 def _read_bit_cast(node: NodeContext, _: str) -> Value:
-    dtype = to_dtype(f"BitCast '{node.name}'", node.attr_int("to"))
+    dtype = node.attr_dtype("to")
     # A bool is a byte that holds 0 or 1.
     is_flag = node.details(0).dtype == BOOL and dtype.size == 1
     return node.make("cast" if is_flag else "bitcast", node.tensor(0), dtype=dtype.name)
-
-
-def _read_copy(node: NodeContext, _: str) -> Value:
-    known = node.known(0)
-    return node.tensor(0) if known is None else known
 
 
 def _write_prelu(e: Exporter, op: Op, _: str) -> None:
@@ -187,9 +158,8 @@ PAIRS = {
     "pow": Pair(_read_pow),
     "isinf": Pair(_read_is_inf, lambda e, op, op_type: e.node(op, op_type, e.values(op))),
     "clip": Pair(_read_clip, _write_clip),
-    "swish": Pair(_read_swish, _write_swish),
     "bitcast": Pair(_read_bit_cast),
-    "copy": Pair(_read_copy),
+    "copy": Pair(lambda node, _: node.value(0)),
     "prelu": Pair(None, _write_prelu),
     "rsqrt": Pair(None, _write_rsqrt),
     "square": Pair(None, _write_square),

@@ -6,33 +6,20 @@ from typing import Any, cast
 
 import numpy as np
 
-from ...base.dtypes import BOOL
 from ...graph_ir.ir.graph import Op
-from ..correspondence.compositions.reduction import log_sum_exp
+from ..correspondence.compositions.reduction import PER_ELEMENT, log_sum_exp, reduce
 from ..correspondence.reading import Pair
 from ..op_builder import Value
 from .export import Exporter
 from .scope import NodeContext
 
-_PER_ELEMENT = {  # what remains of a reduction over no axes
-    "reduce_l1": "abs",
-    "reduce_l2": "abs",
-    "reduce_sum_square": "square",
-    "reduce_log_sum": "log",
-}
-
 
 def _read_reduce(node: NodeContext, op_name: str) -> Value:
     x = node.tensor(0)
     axes = _axes(node, x.details.rank, 13 if op_name == "reduce_sum" else 18)
-    if axes == ():
-        return node.make(_PER_ELEMENT[op_name], x) if op_name in _PER_ELEMENT else x
-    keep = node.attr_bool("keepdims")
-    if op_name == "reduce_log_sum_exp":
-        return log_sum_exp(node, x, axes, keep)
-    if x.details.dtype == BOOL:
-        op_name = {"reduce_max": "reduce_any", "reduce_min": "reduce_all"}.get(op_name, op_name)
-    return node.make(op_name, x, axes=axes, keep_dims=keep)
+    if op_name == "reduce_log_sum_exp" and axes != ():
+        return log_sum_exp(node, x, axes, node.attr_bool("keepdims"))
+    return reduce(node, op_name, x, axes, node.attr_bool("keepdims"))
 
 
 def _write_reduce(e: Exporter, op: Op, op_type: str) -> None:
@@ -43,7 +30,7 @@ def _write_reduce(e: Exporter, op: Op, op_type: str) -> None:
     elif op.op_name == "reduce_sum_square":
         e.node(op, "Mul", [x, x])
     else:  # of no axes: every element on its own
-        e.node(op, _PER_ELEMENT.get(op.op_name, "identity").capitalize(), [x])
+        e.node(op, PER_ELEMENT.get(op.op_name, "identity").capitalize(), [x])
 
 
 def _axes(node: NodeContext, rank: int, since: int) -> tuple[int, ...] | None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ....base.dtypes import F64
 from ....graph_ir.ir.graph import GraphTensor as Tensor
-from ...op_builder import OpBuilder, like
+from ...op_builder import OpBuilder, Value, like
 
 
 def celu(node: OpBuilder, x: Tensor, alpha: float = 1.0) -> Tensor:
@@ -68,6 +70,27 @@ def swish(node: OpBuilder, x: Tensor, beta: float = 1.0) -> Tensor:
 def fast_gelu(node: OpBuilder, x: Tensor) -> Tensor:
     """X * sigmoid(1.702 * x), which is near gelu."""
     return swish(node, x, 1.702)
+
+
+def clip(node: OpBuilder, x: Tensor, low: Value | None, high: Value | None) -> Tensor:
+    """X with what lies outside of bounds of one element replaced by these; None is no bound."""
+    bounds = {"min": low, "max": high}
+    if not any(isinstance(bound, Tensor) for bound in bounds.values()):
+        return node.make("clamp", x, **{key: _number(node, key, b) for key, b in bounds.items()})
+    for op_name, bound in (("max", low), ("min", high)):
+        if bound is not None:
+            y = bound if isinstance(bound, Tensor) else like(node, bound, x)
+            x = node.helper(op_name, x, node.reshaped(y, ()))
+    return x
+
+
+def _number(node: OpBuilder, name: str, bound: Any) -> int | float | None:
+    if bound is None:
+        return None
+    if bound.size != 1:
+        raise node.rule(f"{name} must be a scalar", f"shape {list(bound.shape)}")
+    kind = int if bound.dtype.kind in "iu" else float
+    return kind(bound.reshape(()))
 
 
 def _halves(node: OpBuilder, x: Tensor, axis: int) -> tuple[Tensor, Tensor]:

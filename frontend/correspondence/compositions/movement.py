@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -233,6 +234,33 @@ def slice_axes(
         axis = node.axis(given, len(dims))
         taken[axis] = range(*slice(begin, end, step).indices(dims[axis]))
     return slice_ranges(node, x, taken)
+
+
+def index_basic(node: OpBuilder, x: Tensor, entries: Sequence[Any]) -> Tensor:
+    """NumPy's `x[entries]`: slices, indices (whose axes go), None (a new axis) and at most one `...`."""
+    dims = x.details.plain_dims
+    named = [entry for entry in entries if entry is not None and entry is not ...]
+    if len(named) > len(dims) or sum(entry is ... for entry in entries) > 1:
+        rule = f"indices must fit {len(dims)} axes with one ellipsis at most"
+        raise node.rule(rule, str(len(entries)))
+    at = next((i for i, entry in enumerate(entries) if entry is ...), len(entries))
+    rest = [slice(None)] * (len(dims) - len(named))
+    taken: list[range] = []
+    shape: list[int] = []
+    for entry in (*entries[:at], *rest, *entries[at + 1 :]):
+        dim = dims[len(taken)] if entry is not None else 0
+        if entry is None:
+            shape.append(1)
+        elif isinstance(entry, slice):
+            if entry.step == 0:
+                raise node.rule("strides must not be 0", "0")
+            taken.append(range(*entry.indices(dim)))
+            shape.append(len(taken[-1]))
+        elif not -dim <= entry < dim:
+            raise node.rule(f"the index must be in [{-dim}, {dim})", str(entry))
+        else:
+            taken.append(range(entry % dim, entry % dim + 1))
+    return node.reshaped(slice_ranges(node, x, taken), shape)
 
 
 def slice_sizes(

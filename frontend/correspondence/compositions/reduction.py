@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from ....base.dtypes import BOOL, F32
 from ....graph_ir.ir.graph import GraphTensor as Tensor
 from ...op_builder import OpBuilder, like
 
@@ -16,6 +17,14 @@ LARGEST = {
     "f64": float(np.finfo(np.float64).max),
 }
 """The largest finite value of each float type."""
+
+PER_ELEMENT = {
+    "reduce_l1": "abs",
+    "reduce_l2": "abs",
+    "reduce_sum_square": "square",
+    "reduce_log_sum": "log",
+}
+"""What remains of a reduction over no axes."""
 
 
 def log_sum_exp(
@@ -56,3 +65,21 @@ def moments(node: OpBuilder, x: Tensor, axes: tuple[int, ...]) -> tuple[Tensor, 
     mean = node.helper("reduce_mean", x, **over)
     squares = node.helper("square", node.helper("sub", x, mean))
     return mean, node.helper("reduce_mean", squares, **over)
+
+
+def wide_softmax(node: OpBuilder, x: Tensor, axis: int) -> Tensor:
+    """Softmax in f32 of a narrower type."""
+    return node.make("softmax", node.converted(x, F32), axis=axis)
+
+
+def reduce(
+    node: OpBuilder, op_name: str, x: Tensor, axes: tuple[int, ...] | None, keep_dims: bool
+) -> Tensor:
+    """A reduction over axes, all of them where `axes` is None; bools have any and all instead of max and min."""
+    if axes == ():
+        return node.make(PER_ELEMENT[op_name], x) if op_name in PER_ELEMENT else x
+    if op_name in ("reduce_any", "reduce_all"):
+        x = node.converted(x, BOOL)
+    if x.details.dtype == BOOL:
+        op_name = {"reduce_max": "reduce_any", "reduce_min": "reduce_all"}.get(op_name, op_name)
+    return node.make(op_name, x, axes=axes, keep_dims=keep_dims)

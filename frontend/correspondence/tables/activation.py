@@ -34,8 +34,8 @@ ROWS = (
     ),
     Op(
         "silu",
-        onnx="Swish(X | alpha) by swish",
-        ge="Swish(x | scale) by swish",
+        onnx="Swish(X) write only",
+        ge="Swish(x) write only",
         pnnx="F.silu/nn.SiLU(input)",
         aten="silu(self)",
     ),
@@ -58,7 +58,7 @@ ROWS = (
     Op(
         "hard_sigmoid",
         onnx="HardSigmoid(X | alpha, beta)",
-        ge="HardSigmoid(input_x | alpha, beta) by hard_sigmoid",
+        ge="HardSigmoid(input_x | alpha, beta)",
         pnnx="F.hardsigmoid/nn.Hardsigmoid(input) where alpha=1/6, beta=0.5",
         aten="hardsigmoid(self) where alpha=1/6, beta=0.5",
     ),
@@ -128,6 +128,7 @@ ROWS = (
     Means(means.hard_shrink, pnnx="F.hardshrink/nn.Hardshrink(input | lambd)"),
     Means(means.soft_shrink, pnnx="F.softshrink/nn.Softshrink(input | lambd)"),
     Means(means.threshold, pnnx="F.threshold/nn.Threshold(input | threshold, value)"),
+    Means(means.swish, onnx="Swish(X | alpha=beta)", ge="Swish(x | scale=beta)"),
     Means(means.fast_gelu, ge="FastGelu(x)"),
     Means(means.swi_glu, ge="SwiGlu(x | dim=axis)"),
     Means(means.glu, pnnx="F.glu/nn.GLU(input | dim=axis)", aten="glu(self, dim=axis)"),

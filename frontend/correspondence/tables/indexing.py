@@ -10,7 +10,10 @@ ROWS = (
     Op(
         "gather",
         onnx="Gather(data, indices | axis) by gather",
-        ge="GatherV2/Gather/GatherV2D(x, indices, axis=axis | batch_dims) by gather",
+        ge=(
+            "GatherV2(x, indices, axis=axis) write only",
+            "GatherV2/Gather/GatherV2D(x, indices, axis=axis | batch_dims) by gather read only",
+        ),
         tvm="take(data, indices | axis) by take",
         pnnx="torch.index_select(input, dim=axis, index) by gather write only",
     ),
@@ -81,7 +84,10 @@ ROWS = (
     Op(
         "top_k",
         onnx="TopK(X, k=k | axis, largest) by top_k",
-        ge="TopKV2/TopK/TopKD(x, k=k | dim=axis, largest) by top_k",
+        ge=(
+            "TopKV2(x, k=k | dim=axis, largest, indices_dtype=9) write only",
+            "TopKV2/TopK/TopKD(x, k=k | dim=axis, largest) by top_k read only",
+        ),
         tvm="topk(data | k, axis, ret_type, is_ascend) by top_k",
         pnnx="torch.topk(input | k, dim=axis, largest, sorted=true) write only",
     ),

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from ..compositions import reduction as means
 from ..grid import grid
-from ..row import Op
+from ..row import Means, Op
 
 REDUCTIONS = grid(
     """
@@ -73,15 +74,16 @@ ROWS = (
     Op(
         "softmax",
         onnx="Softmax(input | axis) by softmax",
-        ge="SoftmaxV2(x | axes=axis, half_to_float) by softmax",
+        ge="SoftmaxV2(x | axes=axis:single, half_to_float=false)",
         tvm="nn_softmax/softmax/nn_fast_softmax(data | axis) by softmax",
         pnnx="F.softmax/nn.Softmax/torch.softmax(input | dim=axis) by softmax",
         aten="_softmax(self, dim=axis, half_to_float=false)",
     ),
+    Means(means.wide_softmax, ge="SoftmaxV2(x | axes=axis:single, half_to_float=true)"),
     Op(
         "log_softmax",
         onnx="LogSoftmax(input | axis) by softmax",
-        ge="LogSoftmaxV2(logits | axes=axis) by softmax",
+        ge="LogSoftmaxV2(logits | axes=axis:single)",
         tvm="nn_log_softmax/log_softmax(data | axis) by softmax",
         pnnx="F.log_softmax/nn.LogSoftmax/torch.log_softmax(input | dim=axis) by softmax",
         aten="_log_softmax(self, dim=axis, half_to_float=false)",

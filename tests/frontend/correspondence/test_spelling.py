@@ -86,6 +86,7 @@ def test_an_attribute_that_must_have_a_value_may_have_a_default() -> None:
         ("a", "text", "a"),
         (4, "ints", (4,)),
         (((1, 2), [3]), "axes", (1, 2, 3)),
+        ((2,), "single", 2),
     ],
 )
 def test_literals_are_understood_by_kind(value: object, kind: str, wanted: object) -> None:
@@ -100,6 +101,7 @@ def test_literals_are_understood_by_kind(value: object, kind: str, wanted: objec
         ("1", "bool", "true or false"),
         (1, "text", "a string"),
         ((1, True), "ints", "integers"),
+        ((1, 2), "single", "one integer"),
         (1.5, "ints", "integers"),
     ],
 )

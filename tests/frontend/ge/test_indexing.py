@@ -121,9 +121,28 @@ def test_deviations_shapes_and_places_known_beforehand():
     np.testing.assert_array_equal(got, X[[1, 2]])
 
 
+def test_indices_of_the_text_stay_integers():
+    """Their dtype is only guessed, but it is not that of what they index."""
+    rows = np.array([2, 0], np.float32)
+    lines = const("i", "[1 0]") + node("GatherElements", "x=%x, index=%i", "dim: 0") + RETURN
+    (got,) = run(lines, {"x": "f32[2]"}, rows)
+    np.testing.assert_array_equal(got, rows[::-1])
+
+
+def test_softmax_of_half_in_single_precision():
+    half = X[0].astype(np.float16)
+    lines = node("SoftmaxV2", "x=%x", "axes: {-1}, half_to_float: true") + RETURN
+    (got,) = run(lines, {"x": "f16[4,5]"}, half)
+    powers = np.exp(half.astype(np.float32))
+    assert got.dtype == np.float32
+    np.testing.assert_allclose(got, powers / powers.sum(-1, keepdims=True), rtol=1e-5)
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [
+        (node("SoftmaxV2", "x=%x", "axes: {0, 1}"),
+         "SoftmaxV2 'r': attribute 'axes' must be one integer, got (0, 1)"),
         (node("Where", "x=%x"), "Where 'r': x ('x') that depends on the model's inputs is not supported"),
         (node("Einsum", "x_0=%x", 'equation: "aab->b", N: 1'), "Einsum 'r': equation=aab->b is not supported"),
         (node("Einsum", "x_0=%x", 'equation: "ab,bc->ac", N: 1'), "Einsum 'r': there must be 2 tensors, got 1 inputs"),
