@@ -20,7 +20,10 @@ if TYPE_CHECKING:
     from .driver.compiler import compile, load
     from .extension import ops
     from .extension.kernels import kernel
+    from .extension.passes import graph_pass
+    from .extension.patterns import recompose
     from .graph_ir.ir.graph import Graph
+    from .graph_ir.rewriting import pattern
     from .integrations import jax_functions as jax
     from .runtime.executor import CompiledModel
     from .tools.debugger import debug
@@ -36,12 +39,21 @@ _HOME = {
     "UserError": ".base.errors",
     "compile": ".driver.compiler",
     "debug": ".tools.debugger",
+    "graph_pass": ".extension.passes",
     "kernel": ".extension.kernels",
     "load": ".driver.compiler",
+    "recompose": ".extension.patterns",
 }
 
-_MODULES = {"jax": ".integrations.jax_functions", "ops": ".extension.ops"}
+_MODULES = {
+    "jax": ".integrations.jax_functions",
+    "ops": ".extension.ops",
+    "pattern": ".graph_ir.rewriting.pattern",
+}
 """Public modules, by the names they are known by here."""
+
+_MAKES_OPS = ("Graph", "compile", "debug", "graph_pass", "jax", "kernel", "ops", "recompose")
+"""Names with which a program makes ops, those of plugins too."""
 
 __all__ = [
     "CompiledModel",
@@ -54,9 +66,12 @@ __all__ = [
     "compile",
     "debug",
     "jax",
+    "graph_pass",
     "kernel",
     "load",
     "ops",
+    "pattern",
+    "recompose",
 ]
 
 
@@ -69,6 +84,8 @@ def __getattr__(name: str) -> Any:
             value: Any = import_module(_MODULES[name], __name__)
         else:
             value = getattr(import_module(_HOME[name], __name__), name)
+    if name in _MAKES_OPS:
+        import_module(".driver.plugins", __name__).load_with_ops()
     globals()[name] = value
     return value
 

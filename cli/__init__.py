@@ -43,6 +43,9 @@ COMMANDS = (
     "version",
 )
 
+WITHOUT_OPS = ("run", "roofline", "cache", "version")
+"""Commands that make no graph: they need no plugins."""
+
 _MESSAGE_LINES = 12
 
 EXIT_INTERRUPTED = 130  # as a shell reports a process killed by SIGINT
@@ -76,6 +79,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         if log := os.environ.get("GRAPHC_LOG"):
             import_module(".log_levels", __name__).configure_logging(log)
+        if args.plugin or args.command.__module__.rpartition(".")[2] not in WITHOUT_OPS:
+            plugins = import_module("..driver.plugins", __name__)
+            plugins.load_with_ops()
+            for name in args.plugin:
+                plugins.load_plugin(name)
         code: int = args.command(args)
         sys.stdout.flush()
     except KeyboardInterrupt:
@@ -109,6 +117,10 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     for module in _modules(words):
         command = commands.add_parser(module.NAME, help=module.HELP, description=module.HELP)
         _add_debug(command, default=argparse.SUPPRESS)  # keep options given before the command
+        command.add_argument(
+            "--plugin", action="append", default=[], metavar="FILE",
+            help="a Python file or module that adds ops, kernels, passes or patterns (repeatable)",
+        )  # fmt: skip
         module.add_arguments(command)
         command.set_defaults(command=module.run)  # `compile` has its own --run
     return parser

@@ -76,7 +76,7 @@ def _simplified(graph: Graph) -> Graph:
     from ..graph_ir.schedule.context import LowerContext
 
     graph, ctx = graph.copy(), LowerContext(Target("generic"))
-    for step, _ in pipeline.PIPELINE:
+    for step, _ in pipeline.steps():
         step(graph, ctx)
         if step is decompose:
             break

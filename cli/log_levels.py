@@ -43,9 +43,9 @@ def parse_levels(text: str) -> dict[str, int]:
 
 def logger_names() -> list[str]:
     """Every name that the variable may contain."""
-    from ..graph_ir.passes.pipeline import PIPELINE
+    from ..graph_ir.passes.pipeline import steps
 
-    return sorted({*OTHERS, *(step.__name__ for step, _ in PIPELINE)})
+    return sorted({*OTHERS, *(step.__name__ for step, _ in steps())})
 
 
 def configure_logging(text: str) -> None:

@@ -22,10 +22,10 @@ from ..graph_ir.ir.registry import is_own, lookup, names
 from ..graph_ir.lowering.lower_group import TEMPLATES
 from ..graph_ir.lowering.registry import LOWERINGS
 from ..graph_ir.passes.pipeline import PIPELINE
-from ..graph_ir.schedule.added import KERNELS
+from ..graph_ir.schedule.added import KERNELS, PASSES, PATTERNS
 from ..graph_ir.schedule.query_format import RULES
 from ..graph_ir.schedule.spaces import SPACES
-from ..tensor_ir.pipeline import PASSES
+from ..tensor_ir import pipeline as loop_pipeline
 
 Found = tuple[str, object]
 """(what it is, for messages; what is hashed)."""
@@ -64,7 +64,7 @@ def _all_ops(graph: Graph) -> Iterator[Op]:
 def loops_are_extended() -> bool:
     """Whether a pass over Tensor IR comes from user code: kernels then depend on more than their Tensor IR as lowered,
     and other processes do not know it."""
-    return any(map(_is_foreign, PASSES))
+    return any(map(_is_foreign, loop_pipeline.PASSES))
 
 
 def _ops() -> Iterator[Found]:
@@ -79,21 +79,27 @@ def _rules() -> Iterator[Found]:
     for number, (step, switch) in enumerate(PIPELINE):
         if _is_foreign(step):
             yield f"graph pass '{step.__name__}'", (number, step, switch)
-    for number, loop_pass in enumerate(PASSES):
+    for number, loop_pass in enumerate(loop_pipeline.PASSES):
         if _is_foreign(loop_pass):
             yield f"Tensor IR pass '{loop_pass.__name__}'", (number, loop_pass)
-    for kernel in KERNELS.values():
-        yield f"kernel '{kernel.name}' of {kernel.op_name}", kernel
+    yield from _added()
     tables: dict[str, ClassTable[Any]] = {
-        "lowering": LOWERINGS,
-        "template": TEMPLATES,
-        "layouts": RULES,
-        "schedules": SPACES,
-    }
+        "lowering": LOWERINGS, "template": TEMPLATES, "layouts": RULES, "schedules": SPACES,
+    }  # fmt: skip
     for kind, table in tables.items():
         for cls, value in table.items():
             if _is_foreign(value):
                 yield f"{kind} of {cls.__name__}", (kind, cls, value)
+
+
+def _added() -> Iterator[Found]:
+    """Passes, patterns and kernels."""
+    for name, added in PASSES.items():
+        yield f"graph pass '{name}'", added
+    for name, pattern in PATTERNS.items():
+        yield f"pattern '{name}'", pattern
+    for kernel in KERNELS.values():
+        yield f"kernel '{kernel.name}' of {kernel.op_name}", kernel
 
 
 def _is_added(op: Op) -> bool:

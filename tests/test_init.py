@@ -21,10 +21,13 @@ PUBLIC = {
     "__version__",
     "compile",
     "debug",
+    "graph_pass",
     "jax",
     "kernel",
     "load",
     "ops",
+    "pattern",
+    "recompose",
 }
 
 

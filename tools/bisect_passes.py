@@ -155,11 +155,11 @@ def blame_graph_pass(source: Graph, ctx: LowerContext, inputs: Sequence[Array]) 
         except GraphcError:
             return True
 
-    low, high = 0, len(graph_pipeline.PIPELINE)
+    low, high = 0, len(graph_pipeline.steps())
     if not wrong(high):
         return None
     high = first_wrong(low, high, wrong)
-    name = graph_pipeline.PIPELINE[high - 1][0].__name__
+    name = graph_pipeline.steps()[high - 1][0].__name__
     op, notes = _touched(source, ctx, high, inputs)
     return Blame(
         "graph pass", name, op, (f"right after {high - 1} passes, wrong after {name}", *notes)

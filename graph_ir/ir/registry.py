@@ -34,7 +34,12 @@ def load_with(loader: Callable[[], object]) -> None:
 
 def _load() -> None:
     while _loaders:
-        _loaders.pop()()
+        loader = _loaders.pop()  # before it runs: what it loads may ask for ops
+        try:
+            loader()
+        except BaseException:
+            _loaders.append(loader)  # so that the next who asks for an op is told too
+            raise
 
 
 def seal() -> None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from ..ir.graph import Graph
 from ..ir.verifier import verify
 from ..rewriting.decisions import close_stage, log_of, names_of, start_log
+from ..schedule.added import PASSES
 from ..schedule.context import LowerContext
 from ..text.printer import print_op
 from .call_kernels import call_kernels
@@ -27,6 +28,7 @@ from .pad_windows import pad_windows
 from .plan_memory import plan_memory
 from .propagate_layouts import propagate_layouts
 from .recompose_activation import recompose_activation
+from .recompose_added import recompose_added
 from .recompose_normalization import recompose_normalization
 from .recompose_softmax import recompose_softmax
 from .remove_dead import remove_dead
@@ -76,9 +78,11 @@ PIPELINE: tuple[tuple[Pass, str], ...] = (
     (simplify_algebra, "simplify"),
     (simplify_movement, "simplify"),
     (eliminate_common, "cse"),  # patterns need equal parts to be merged
+    (recompose_added, "recompose"),  # patterns of user code, before and after those of graphc
     (recompose_activation, "recompose"),
     (recompose_softmax, "recompose"),
     (recompose_normalization, "recompose"),
+    (recompose_added, "recompose"),
     (fold_batch_norm, "simplify"),
     (split_scans, "simplify"),
     (multiply_quantized, "quantized"),
@@ -105,6 +109,26 @@ PIPELINE: tuple[tuple[Pass, str], ...] = (
 )
 
 
+LAST_POINT = "choose_schedules"
+"""Passes of user code run before this one: schedules and addresses are of the final ops."""
+
+
+def steps() -> tuple[tuple[Pass, str], ...]:
+    """The pipeline with the passes of user code at their points, which no switch turns off."""
+    if not PASSES:
+        return PIPELINE
+    own = [step.__name__ for step, _ in PIPELINE]
+    first = {name: own.index(name) for name in own}
+    last = {name: number for number, name in enumerate(own)}
+    points: dict[int, list[tuple[Pass, str]]] = {}
+    for added in PASSES.values():
+        at = first[added.anchor] if added.is_before else last[added.anchor] + 1
+        points.setdefault(at, []).append((added, ""))
+    return tuple(
+        step for at in range(len(own) + 1) for step in (*points.get(at, ()), *PIPELINE[at : at + 1])
+    )
+
+
 def run(
     graph: Graph, ctx: LowerContext, on_stage: OnStage | None = None, first: int | None = None
 ) -> None:
@@ -120,13 +144,13 @@ def run(
 
 
 def _run(graph: Graph, ctx: LowerContext, on_stage: OnStage | None, first: int | None) -> None:
-    log = start_log(graph)
-    for number, (step, switch) in enumerate(PIPELINE[:first], start=1):
+    log, all_steps = start_log(graph), steps()
+    for number, (step, switch) in enumerate(all_steps[:first], start=1):
         log.current = (number, step.__name__)
         before, enabled = names_of(graph), not switch or ctx.options.enabled(switch)
         changed = step(graph, ctx) if enabled else False
         close_stage(graph, log, enabled, changed, before)
-        if ctx.options.verify or number in (1, len(PIPELINE)):
+        if ctx.options.verify or number in (1, len(all_steps)):
             verify(graph, print_op)
         if on_stage:
             on_stage(number, step.__name__, graph, changed)

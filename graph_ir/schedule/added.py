@@ -5,11 +5,13 @@ Each is an object of the room `extension`, which checks it; what it means is par
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from ...tensor_ir.nodes import Buffer, Function
+from ..ir.graph import Graph
 from ..ir.op import Op
+from ..rewriting.rewrite import Rule
 from .context import LowerContext
 
 
@@ -32,6 +34,43 @@ class AddedKernel(Protocol):
     ) -> Function:
         """The function for an op, a buffer for each of its inputs. UserError where user code goes wrong."""
 
+
+class AddedPass(Protocol):
+    """A pass over graphs, and its point in the pipeline."""
+
+    @property
+    def __name__(self) -> str:
+        """Its name in dumps and logs."""
+
+    @property
+    def anchor(self) -> str:
+        """The pass of graphc before whose first run, or after whose last, it runs."""
+
+    @property
+    def is_before(self) -> bool:
+        """Whether it runs before the anchor."""
+
+    def __call__(self, graph: Graph, ctx: LowerContext) -> bool:
+        """Change the graph in place; return whether it did. UserError where user code goes wrong."""
+
+
+class AddedPattern(Protocol):
+    """Ops that are recognised as another one."""
+
+    @property
+    def name(self) -> str:
+        """Its name among the patterns."""
+
+    @property
+    def rules(self) -> Mapping[str, Rule]:
+        """The rewriting rule, by each op that the pattern may end in."""
+
+
+PASSES: dict[str, AddedPass] = {}
+"""By name; those at one point run in this order."""
+
+PATTERNS: dict[str, AddedPattern] = {}
+"""By name; tried in this order."""
 
 KERNELS: dict[tuple[str, str], AddedKernel] = {}
 """By the name of the op and their own."""

@@ -102,5 +102,5 @@ def test_passes_and_lowerings_of_user_code_are_in_the_key(monkeypatch: pytest.Mo
 
 def test_a_pass_over_loops_of_user_code_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not loops_are_extended()
-    monkeypatch.setattr("graphc.driver.extensions.PASSES", (lambda module, target: module,))
+    monkeypatch.setattr("graphc.tensor_ir.pipeline.PASSES", (lambda module, target: module,))
     assert loops_are_extended()

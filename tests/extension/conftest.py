@@ -14,7 +14,7 @@ from graphc.graph_ir.schedule import added
 def nothing_stays(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     registry.names()  # graphc's own are loaded
     monkeypatch.setattr(registry, "_CLASSES", dict(registry._CLASSES))
-    tables: list[dict] = [added.KERNELS]
+    tables: list[dict] = [added.KERNELS, added.PASSES, added.PATTERNS]
     kept = [dict(table) for table in tables]
     for table in tables:
         table.clear()
