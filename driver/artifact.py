@@ -99,7 +99,9 @@ def _stats(source: Graph, graph: Graph, lowered: LoweredModel) -> dict[str, Any]
         ],
         "layouts": [
             {"op": d.op_name, "formats": [str(f) for f in d.candidates[d.chosen].inputs]}
-            for d in graph.attrs["temp.layout_decisions"]
+            for d in graph.attrs.get(
+                "temp.layout_decisions", ()
+            )  # a graph that was parsed has none
         ],
         "reorders": _reorders(graph),
         "constants_bytes": len(lowered.constants),

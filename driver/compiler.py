@@ -55,6 +55,7 @@ def compile(
     attrs: Mapping[str, str] | None = None,
     cache: bool = True,
     jobs: int | None = None,
+    optimized: bool = False,
 ) -> CompiledModel:
     """Compile a model for this machine and load it.
 
@@ -65,6 +66,7 @@ def compile(
     of measured schedules (default: the one `graphc tune` writes, if there is one). `schedules`: how the kernels of some
     ops run, or a few settings of each: {"fc1": "mr=8 nv=3 kc=256"}. `cache`: whether to use the compile cache
     (`graphc cache status`). `jobs`: processes to compile with; None takes GRAPHC_JOBS or the CPUs this process may use.
+    `optimized`: the model is a graph as the passes leave it, printed, perhaps edited, and parsed: no pass runs.
     UserError, UnsupportedError.
     """
     resolved = target_for(target) if isinstance(target, str) else target
@@ -81,6 +83,7 @@ def compile(
         {name: parse_schedule(text) for name, text in (schedules or {}).items()},
         resolve_jobs(jobs),
         default_cache() if cache else None,
+        optimized,
     )
     return CompiledModel(compile_request(request).artifact, options.threads)
 
@@ -120,7 +123,7 @@ def compile_request(request: CompileRequest, on_phase: OnPhase | None = None) ->
     if request.options.dump_dir is not None:
         request = replace(request, cache=None)
     with paused_collector(), reproducible(request):
-        if request.cache is None:
+        if request.cache is None or request.optimized:  # the keys of models are of graphs as read
             return Outcome(request, run_stages(request, phases).artifact, False, phases)
         return _cached(request, request.cache, phases)
 

@@ -30,7 +30,7 @@ class CompileRequest:
 
     `inputs`, `constants` and `attrs` are those of `frontend.load`. `tuned` and `asked` are those of `LowerContext`:
     what was measured by problem, and what the user asked for by op. `jobs`: processes that compile kernels. `cache`:
-    the cache to use; None disables caching.
+    the cache to use; None disables caching. `optimized`: the graph is as the passes leave it, and no pass runs.
     """
 
     model: Model
@@ -43,6 +43,7 @@ class CompileRequest:
     asked: Mapping[str, Schedule] = field(default_factory=dict)
     jobs: int = 1
     cache: CompileCache | None = None
+    optimized: bool = False
 
     @cached_property
     def source(self) -> Graph:

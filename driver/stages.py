@@ -12,9 +12,10 @@ from ..codegen.kernel_parts import CompiledPart, Part, link, split_program, tota
 from ..codegen.kernel_pool import KernelPool
 from ..codegen.module import emit_module
 from ..graph_ir.ir.graph import Graph
+from ..graph_ir.ir.verifier import verify
 from ..graph_ir.lowering.lower_graph import LoweredModel, lower_graph
 from ..graph_ir.passes import pipeline as graph_pipeline
-from ..graph_ir.text.printer import print_graph
+from ..graph_ir.text.printer import print_graph, print_op
 from ..runtime.artifact import Artifact
 from ..tensor_ir import pipeline as loop_pipeline
 from ..tensor_ir.nodes import Module
@@ -99,15 +100,29 @@ def _lowered(
     dump.write("read", lambda: print_graph(source))
     with phases("optimise"):
         graph = source.copy()
-        graph_pipeline.run(
-            graph,
-            ctx,
-            lambda _, name, g, changed: dump.write(name, lambda: print_graph(g), changed),
-        )
+        if request.optimized:
+            _check_optimized(graph)
+        else:
+            graph_pipeline.run(
+                graph,
+                ctx,
+                lambda _, name, g, changed: dump.write(name, lambda: print_graph(g), changed),
+            )
     with phases("lower"):
         lowered = lower_graph(graph, ctx, lambda done, total: phases.progress("lower", done, total))
         dump.write("lower", lambda: print_module(lowered.module))
     return graph, lowered
+
+
+def _check_optimized(graph: Graph) -> None:
+    """UserError for a graph that passes must still change."""
+    graph.sort()
+    verify(graph, print_op)
+    for op in graph.ops:
+        if op.kind == "composite":
+            raise op.rule(
+                "an optimized graph has only ops that are kernels", f"the composite op {op.op_name}"
+            )
 
 
 def _dump_loops(module: Module, target: Target, dump: StageDump) -> None:

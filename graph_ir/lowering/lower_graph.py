@@ -16,9 +16,9 @@ from ...base.dtypes import U8
 from ...base.errors import InternalError
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Block, Buffer, Function, Invoke, Module, Slice
-from ..ir.graph import Array, Graph, GraphTensor, Op, attribute_tokens
+from ..ir.graph import Array, Graph, GraphTensor, Op, attribute_tokens, subgraphs_of
 from ..ops.control import Case, ControlOp, While
-from ..passes.plan_memory import MemoryPlan, workspace_of
+from ..passes.plan_memory import MemoryPlan, plan_memory, workspace_of
 from ..rewriting.groups import is_view, storage_root
 from ..schedule.context import LowerContext
 from .constant_section import ConstantSection
@@ -52,12 +52,25 @@ class LoweredModel:
 def lower_graph(
     graph: Graph, ctx: LowerContext, on_op: Callable[[int, int], None] | None = None
 ) -> LoweredModel:
-    """Lower every op and tie the kernels together. `on_op(done, total)` reports progress."""
+    """Lower every op and tie the kernels together. `on_op(done, total)` reports progress.
+
+    A graph without a memory plan, such as one that was parsed from text, is given one.
+    """
+    _plan(graph, ctx)
     program = _Program(graph, ctx)
     main, calls = program.function(graph, ENTRY, on_op)
     module = Module((*program.kernels.functions, main), ENTRY)
     plan: MemoryPlan = graph.attrs["temp.memory_plan"]
     return LoweredModel(module, program.constants.data, plan.arena_bytes, tuple(calls))
+
+
+def _plan(graph: Graph, ctx: LowerContext) -> None:
+    """Plan the memory of a graph and of its subgraphs, which come first, where that has not been done."""
+    for op in graph.ops:
+        for inner in subgraphs_of(op) if op.kind == "control" else ():
+            _plan(inner, ctx)
+    if "temp.memory_plan" not in graph.attrs:
+        plan_memory(graph, ctx)
 
 
 class _Program:

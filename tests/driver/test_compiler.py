@@ -19,6 +19,8 @@ from graphc.driver.compiler import compile_stages
 from graphc.graph_ir.inspect.compare import difference
 from graphc.graph_ir.ir.graph import Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
+from graphc.graph_ir.text.parser import parse_graph
+from graphc.graph_ir.text.printer import print_graph
 from graphc.tensor_ir import pipeline as loop_pipeline
 from graphc.tensor_ir.fingerprint import fingerprint
 from graphc.tensor_ir.nodes import Function
@@ -28,6 +30,7 @@ from support import isa
 from support.check_op import ALL
 from support.graphs import random_input
 from support.onnx_models import evaluate, model, node
+from support.process import ROOT
 
 WEIGHT = np.random.default_rng(3).integers(-4, 5, (13, 7)).astype(np.float32)
 
@@ -310,3 +313,25 @@ def test_empty_tensors_and_scalars(shape: tuple[int, ...]) -> None:
     graph.make_output(graph.make("reduce_sum", (x,)).outputs[0], "total")
     y, total = graphc.compile(graph)(np.zeros(shape, np.float32))
     assert y.shape == shape and (y == 1).all() and total == 0
+
+
+def test_an_optimized_graph_is_printed_edited_parsed_and_run() -> None:
+    made = compile_stages(str(ROOT / "examples/mlp.onnx"), "avx2")
+    text = print_graph(made.graph, full=True)
+    assert "kc=512" in text
+    edited = parse_graph(text.replace("kc=512", "kc=256"))
+    compiled = graphc.compile(edited, "avx2", threads=1, optimized=True)
+    assert "kc=256" in compiled.stats["calls"][1]["note"]
+    x = np.random.default_rng(0).standard_normal((32, 13)).astype(np.float32)
+    assert difference(compiled(x), made.source.evaluate([x])[0]).ok
+
+
+def test_a_graph_that_is_not_optimized_is_refused_as_such() -> None:
+    graph = Graph("m")
+    x = graph.make_input(LogicalTensor(F32, (3, 4)), "x")
+    graph.make_output(graph.make("softmax", [x], name="s").outputs[0])
+    with pytest.raises(UserError) as caught:
+        graphc.compile(graph, optimized=True)
+    assert str(caught.value) == (
+        "softmax 's': an optimized graph has only ops that are kernels, got the composite op softmax"
+    )

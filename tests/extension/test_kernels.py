@@ -28,7 +28,8 @@ X = random_array("f32", (6, 21))
 
 
 def notes(model: Any) -> list[str]:
-    return [call["note"] for call in model.stats["calls"]]
+    """What each kernel computes, without its schedule."""
+    return [call["note"].partition(" [pointwise")[0] for call in model.stats["calls"]]
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
@@ -49,9 +50,9 @@ def test_neighbours_are_fused_among_themselves() -> None:
     graph = graph_with()
     model = graphc.compile(graph, threads=1, cache=False)
     assert notes(model) == [
-        "before [pointwise tasks=1]",
+        "before",
         "op [kernel root_mean_rows]",
-        "after [pointwise tasks=1]",
+        "after",
     ]
     assert difference(model(X), graph.evaluate([X])[0]).ok
 

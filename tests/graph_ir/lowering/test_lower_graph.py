@@ -17,7 +17,7 @@ from graphc.graph_ir.lowering.lower_graph import (
     total_gflop,
 )
 from graphc.graph_ir.passes import pipeline
-from graphc.graph_ir.passes.plan_memory import ALIGNMENT, plan_memory
+from graphc.graph_ir.passes.plan_memory import ALIGNMENT
 from graphc.tensor_ir.nodes import Buffer, Const, Function, Invoke, Slice
 from support.graphs import graph_of
 from support.lowered import Make, build, check_interpreted, context, integers, lower
@@ -26,7 +26,6 @@ from support.lowered import Make, build, check_interpreted, context, integers, l
 def lowered(text: str) -> LoweredModel:
     """Lower a graph as it stands."""
     graph = graph_of(text)
-    plan_memory(graph, context())
     return lower_graph(graph, context())
 
 
@@ -161,7 +160,6 @@ def test_equal_constants_are_kept_once_each_at_its_alignment() -> None:
     for constant in constants:
         y = graph.make("sub", (y, constant)).outputs[0]
     graph.make_output(y)
-    plan_memory(graph, context())
     model = lower_graph(graph, context())
     offsets = [places[1] for _, places in calls_of(model)]
     assert offsets == [("constants", 0), ("constants", 64), ("constants", 0), ("constants", 128)]
@@ -196,7 +194,6 @@ def test_the_sections_are_the_last_parameters() -> None:
 
 def test_progress_counts_every_kernel_call() -> None:
     graph = graph_of(TWINS)
-    plan_memory(graph, context())
     seen: list[tuple[int, int]] = []
     lower_graph(graph, context(), lambda done, total: seen.append((done, total)))
     assert seen == [(i, 5) for i in range(1, 6)]
