@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from ...graph_ir.ir.graph import GraphTensor
+from ..correspondence.compositions.recurrent import Bend
 from ..op_builder import OpBuilder
 from .scope import NodeContext
-
-Activation = Callable[[OpBuilder, GraphTensor], GraphTensor]
 
 _PLAIN = {
     "relu": "relu",
@@ -30,7 +29,7 @@ _DEFAULTS: dict[str, dict[str, float]] = {
 
 def activations_of(
     node: NodeContext, defaults: tuple[str, ...], directions: int
-) -> list[list[Activation]]:
+) -> list[list[Bend]]:
     """The activations of each direction. Parameters are assigned, in order, to those that take them."""
     names = node.attr_texts("activations") or defaults * directions
     if len(names) != len(defaults) * directions:
@@ -48,7 +47,7 @@ def activations_of(
     return [found[i * count : (i + 1) * count] for i in range(directions)]
 
 
-def _activation(node: NodeContext, name: str, given: dict[str, Iterator[float]]) -> Activation:
+def _activation(node: NodeContext, name: str, given: dict[str, Iterator[float]]) -> Bend:
     key = name.lower()
     if key in _PLAIN:
         return lambda build, x: build.helper(_PLAIN[key], x)

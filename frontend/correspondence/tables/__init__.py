@@ -6,6 +6,7 @@ from . import (
     contraction,
     elementwise,
     indexing,
+    layers,
     movement,
     normalization,
     reduction,
@@ -22,6 +23,7 @@ TABLE = Table(
         *indexing.ROWS,
         *windows.ROWS,
         *normalization.ROWS,
+        *layers.ROWS,
     )
 )
 """All rows, in the order in which they are tried and listed."""
