@@ -9,8 +9,15 @@ import numpy as np
 
 from ...base.dtypes import BOOL, S64
 from ...graph_ir.ir.graph import Array, GraphTensor
+from ..correspondence.compositions.attention import (
+    joined_heads,
+    masked,
+    scores_of,
+    split_heads,
+)
+from ..correspondence.reading import Pair
 from ..op_builder import OpBuilder, Value
-from .scope import Handler, NodeContext
+from .scope import NodeContext
 from .tensors import to_dtype
 
 
@@ -51,12 +58,10 @@ def _heads_first(node: NodeContext, index: int, attribute: str) -> GraphTensor:
     heads = node.attr_int(attribute)
     if x.details.rank != 3 or heads < 1 or x.details.plain_dims[2] % heads:
         raise node.rule(f"inputs must have 4 axes, or 3 and {attribute} heads", str(x.details))
-    batch, length, width = x.details.plain_dims
-    apart = node.reshaped(x, (batch, length, heads, width // heads))
-    return node.transposed(apart, (0, 2, 1, 3))
+    return split_heads(node, x, heads)
 
 
-def _attention(node: NodeContext) -> list[Value]:
+def _read_attention(node: NodeContext, _: str) -> list[Value]:
     dtype = node.details(0).dtype
     q = _heads_first(node, 0, "q_num_heads")
     keys = [_heads_first(node, i, "kv_num_heads") for i in (1, 2)]
@@ -69,7 +74,8 @@ def _attention(node: NodeContext) -> list[Value]:
     sizes = _checked(node, q, keys, past)
     wide = dtype.accumulator
     rows = [sizes.grouped(node, node.converted(x, wide)) for x in (q, *keys)]
-    scores = _scores(node, rows[0], rows[1])
+    scale = node.attr_float("scale") if node.given("scale") else None
+    scores = scores_of(node, rows[0], rows[1], scale)
     stages = [scores, _capped(node, scores)]
     masks = _masks(node, sizes)
     stages.append(_masked(node, sizes, stages[1], masks))
@@ -84,10 +90,7 @@ def _attention(node: NodeContext) -> list[Value]:
         (sizes.batch, sizes.heads, sizes.queries, y.details.plain_dims[-1]),
     )
     if node.details(0).rank == 3:
-        moved = node.transposed(y, (0, 2, 1, 3))
-        y = node.reshaped(
-            moved, (sizes.batch, sizes.queries, math.prod(moved.details.plain_dims[2:]))
-        )
+        y = joined_heads(node, y)
     shown = [_shown(node, sizes, [*stages, weights])] if node.wants(3) else []
     return [y, *keys, *shown]
 
@@ -102,14 +105,6 @@ def _checked(node: NodeContext, q: GraphTensor, keys: list[GraphTensor], past: i
             f"{q.details}, {keys[0].details} and {keys[1].details}",
         )
     return _Sizes(batch, heads, k[1], queries, past, k[2])
-
-
-def _scores(node: NodeContext, q: GraphTensor, k: GraphTensor) -> GraphTensor:
-    scale = 1 / math.sqrt(q.details.plain_dims[-1])
-    if node.given("scale"):
-        scale = node.attr_float("scale")
-    scores = node.helper("matmul_core", q, k, transpose_b=True)
-    return node.helper("mul", scores, node.constant(scale, q.details.dtype))
 
 
 def _capped(node: NodeContext, scores: GraphTensor) -> GraphTensor:
@@ -187,13 +182,9 @@ def _given_mask(node: NodeContext, sizes: _Sizes) -> GraphTensor:
 
 
 def _masked(node: NodeContext, sizes: _Sizes, scores: GraphTensor, masks: _Masks) -> GraphTensor:
-    dtype = scores.details.dtype
-    if masks.added is not None:
-        added = sizes.grouped(node, node.converted(masks.added, dtype))
-        scores = node.helper("add", scores, added)
-    nothing = node.constant(-math.inf, dtype)
-    for allowed in masks.allowed:
-        scores = node.helper("select", sizes.grouped(node, allowed), scores, nothing)
+    added = [] if masks.added is None else [masks.added]
+    for mask in (*added, *masks.allowed):
+        scores = masked(node, scores, sizes.grouped(node, mask))
     return scores
 
 
@@ -229,4 +220,5 @@ def _shown(node: NodeContext, sizes: _Sizes, stages: list[GraphTensor]) -> Graph
     return node.reshaped(node.converted(stages[mode], node.details(0).dtype), shape)
 
 
-HANDLERS: dict[str, Handler] = {"Attention": _attention}
+PAIRS = {"attention": Pair(_read_attention)}
+"""Functions that rows name after `by`."""

@@ -19,7 +19,6 @@ from . import (  # noqa: F401
     export_normalize,
     indexing,
     movement,
-    multihead,
     normalize,
     recurrent,
     reduce,
