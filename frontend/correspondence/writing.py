@@ -16,7 +16,7 @@ from .values import as_array, attributes_of, conditions_of, kind_of, same
 V = TypeVar("V")
 """How a format refers to a value: its name, or a reference."""
 
-Write = Callable[[Any, Op], Any]
+Write = Callable[[Any, Any], Any]
 """Writes one kind of op."""
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from ...base.dtypes import BF16, BOOL, F16, F32, F64, DType, by_name
-from ...graph_ir.ir.graph import GraphTensor
+from ...graph_ir.ir.graph import GraphTensor, Op
 from ..correspondence.reading import Pair
+from .frame import Value, Writer
 from .scope import Handler, Step
 
 _LAYOUT = {F64: (11, 52), F32: (8, 23), F16: (5, 10), BF16: (8, 7)}
@@ -112,5 +113,9 @@ def _limited(
     return step.make("select", below, sign, step.make("select", above, infinite, pattern))
 
 
-PAIRS = {"bitcast": Pair(_bitcast_convert)}
+def _write_bitcast(writer: Writer, op: Op, opcode: str) -> Value:
+    return writer.emit(op, opcode, [("x", writer.operand(op.inputs[0]))], {})
+
+
+PAIRS = {"bitcast": Pair(_bitcast_convert, _write_bitcast)}
 HANDLERS: dict[str, Handler] = {"bitcast": _bitcast, "reduce-precision": _reduce_precision}

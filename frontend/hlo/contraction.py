@@ -6,6 +6,9 @@ import math
 from dataclasses import dataclass
 
 from ...graph_ir.ir.graph import GraphTensor
+from ...graph_ir.ops.matmul import MatmulCore
+from ..correspondence.writing import Write
+from .frame import Value, Writer
 from .scope import Handler, Step
 from .shapes import DTYPES
 
@@ -69,3 +72,29 @@ def _matrix(step: Step, side: _Side) -> tuple[GraphTensor, bool]:
 
 
 HANDLERS: dict[str, Handler] = {"dot": _dot}
+
+
+def _write_product(writer: Writer, op: MatmulCore) -> Value:
+    """One dot with leading batch axes; 16-bit floats are multiplied and summed in f32."""
+    out = op.outputs[0].details
+    batch, wide = out.plain_dims[:-2], out.dtype.accumulator
+    operands = []
+    for x in writer.operands(op):
+        operands.append(writer.cast(writer.broadcast(x, (*batch, *x.dims[-2:])), wide))
+    rank = len(batch)
+    axes = range(rank) if rank else None
+    product = writer.apply(
+        "dot",
+        operands,
+        wide,
+        out.plain_dims,
+        op.name,
+        lhs_batch_dims=axes,
+        lhs_contracting_dims=[rank if op.transpose_a else rank + 1],
+        rhs_batch_dims=axes,
+        rhs_contracting_dims=[rank + 1 if op.transpose_b else rank],
+    )
+    return writer.cast(product, out.dtype)
+
+
+EXPORTERS: dict[str, Write] = {"matmul_core": _write_product}

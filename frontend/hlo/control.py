@@ -6,12 +6,15 @@ import re
 from typing import Any
 
 from ...base.dtypes import BOOL, S32, S64, U32
-from ...graph_ir.ir.graph import GraphTensor
-from ...graph_ir.ops.control import While
+from ...graph_ir.ir.graph import Graph, GraphTensor, Op
+from ...graph_ir.ops.control import Case, While
 from ...graph_ir.rewriting.trip_count import short_trip_count
 from ..correspondence.reading import Pair
+from ..correspondence.writing import Write
+from .frame import Value, Writer
+from .frame import shape_of as shape_text
 from .scope import Handler, Step
-from .shapes import HLO_NAMES, Shape
+from .shapes import HLO_NAMES, Shape, tuple_shape
 from .sorting import top_k
 from .values import fits, flattened, restored, shape_of
 
@@ -180,7 +183,12 @@ def _dimension_size(step: Step) -> GraphTensor:
 _IDENTITIES = ("opt-barrier", "domain", "add-dependency")
 _COLLECTIVES = ("all-gather", "reduce-scatter", "collective-broadcast", "all-reduce", "all-to-all")
 
-PAIRS = {"copy": Pair(_identity)}
+
+def _write_identity(writer: Writer, op: Op, _: str) -> Value:
+    return writer.operand(op.inputs[0])
+
+
+PAIRS = {"copy": Pair(_identity, _write_identity)}
 HANDLERS: dict[str, Handler] = {
     **dict.fromkeys(_IDENTITIES, _identity),
     **dict.fromkeys(_COLLECTIVES, _one_replica),
@@ -203,3 +211,44 @@ MAPPED = {
     name: HANDLERS[name] for name in ("tuple", "get-tuple-element", "call", "fusion", "opt-barrier")
 }
 """What scalar computations may hold."""
+
+
+def _write_case(writer: Writer, op: Case) -> None:
+    """The index is clamped before it is narrowed, so that one outside stays outside."""
+    index, *inputs = writer.operands(op)
+    low, high = (writer.constant(number, S64) for number in (-1, len(op.branches)))
+    number = writer.cast(writer.apply("clamp", [low, index, high], S64, ()), S32)
+    names = [_write_computation(writer, branch) for branch in op.branches]
+    details = [y.details for y in op.outputs]
+    results = tuple_shape(tuple(shape_text(x.dtype, x.plain_dims) for x in details))
+    state = writer.tuple(inputs)
+    operation = writer.operation(
+        "conditional", [number, *[state] * len(names)], branch_computations=names
+    )
+    writer.bind(op, writer.elements(writer.add(operation, results, op.name)))
+
+
+def _write_while(writer: Writer, op: While) -> None:
+    """Loop-invariant values are carried with the state."""
+    state = writer.tuple(writer.operands(op))
+    condition = _write_computation(writer, op.condition, is_condition=True)
+    body = _write_computation(writer, op.body, op.carried)
+    operation = writer.operation("while", [state], condition=condition, body=body)
+    writer.bind(op, writer.elements(writer.add(operation, state.shape, op.name)))
+
+
+def _write_computation(
+    writer: Writer, graph: Graph, passed_on: int | None = None, is_condition: bool = False
+) -> str:
+    """The name of a subgraph's computation; `passed_on`: inputs from that one on follow its results."""
+    inner = writer.inner(graph)
+    details = [op.outputs[0].details for op in graph.inputs]
+    shape = tuple_shape(tuple(shape_text(x.dtype, x.plain_dims) for x in details))
+    state = inner.add("parameter(0)", shape, "state")
+    given = inner.elements(state)
+    results = inner.results(given) + ([] if passed_on is None else given[passed_on:])
+    root = results[0] if is_condition else inner.tuple(results, "result")
+    return writer.define(inner, [state], root)
+
+
+EXPORTERS: dict[str, Write] = {"case": _write_case, "while": _write_while}

@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from ...graph_ir.ir.graph import GraphTensor
+from ...graph_ir.ops.convolution import Convolution
+from ..correspondence.writing import Write
+from .frame import Value, Writer
 from .movement import pad, reverse
 from .scope import Handler, Step
 from .shapes import DTYPES
 from .syntax import DimLabels, PadRange, WindowDimension
-from .windows import Windows, has_gaps, positions_of, windows_of
+from .windows import Windows, has_gaps, positions_of, windows_of, write_window
 
 
 def _convolution(step: Step) -> GraphTensor:
@@ -96,3 +99,23 @@ def _without_gaps(
 
 
 HANDLERS: dict[str, Handler] = {"convolution": _convolution}
+
+
+def _write_convolution(writer: Writer, op: Convolution) -> Value:
+    """16-bit floats are multiplied and summed in f32."""
+    out = op.outputs[0].details
+    wide, spatial = out.dtype.accumulator, "".join(map(str, range(out.rank - 2)))
+    y = writer.apply(
+        "convolution",
+        [writer.cast(x, wide) for x in writer.operands(op)],
+        wide,
+        out.plain_dims,
+        op.name,
+        window=write_window(op.window, op.window.after),
+        dim_labels=f"bf{spatial}_oi{spatial}->bf{spatial}",
+        feature_group_count=op.groups if op.groups > 1 else None,
+    )
+    return writer.cast(y, out.dtype)
+
+
+EXPORTERS: dict[str, Write] = {"convolution": _write_convolution}

@@ -7,7 +7,9 @@ import numpy as np
 
 from ...base.dtypes import by_name
 from ...graph_ir.ir.graph import GraphTensor
+from ...graph_ir.ops.cast import Cast
 from ..correspondence.reading import Pair
+from .frame import Value, Writer
 from .opcodes import DIRECTIONS, OPS
 from .scope import Handler, Step
 
@@ -127,11 +129,15 @@ def _identity(step: Step) -> GraphTensor:
     return step.tensors(1)[0]
 
 
+def _write_cast(writer: Writer, op: Cast, _: str) -> Value:
+    return writer.cast(writer.operand(op.inputs[0]), op.dtype, op.name)
+
+
 PAIRS = {
     "divide": Pair(_divide),
     "remainder": Pair(_remainder),
     "clamp": Pair(_clamp),
-    "convert": Pair(_convert),
+    "convert": Pair(_convert, _write_cast),
     "shift": Pair(_shift_right),
 }
 HANDLERS: dict[str, Handler] = {

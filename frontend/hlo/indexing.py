@@ -1,4 +1,4 @@
-"""Opcodes that index at run time: dynamic-slice, dynamic-update-slice, gather."""
+"""Ops that index at run time: dynamic-slice, dynamic-update-slice, gather."""
 
 from __future__ import annotations
 
@@ -8,8 +8,15 @@ import numpy as np
 
 from ...base.dtypes import S64
 from ...graph_ir.ir.graph import GraphTensor
+from ...graph_ir.ops.gather import Gather
+from ...graph_ir.ops.gather_elements import GatherElements
+from ...graph_ir.ops.update_slice import UpdateSlice
 from ..correspondence.compositions.indexing import positions
+from ..correspondence.writing import Write
+from .formulas import compare
+from .frame import Value, Writer
 from .index_map import IndexMap
+from .known import clamp_limits
 from .scope import Handler, Step
 
 
@@ -142,4 +149,63 @@ HANDLERS: dict[str, Handler] = {
     "dynamic-slice": _dynamic_slice,
     "dynamic-update-slice": _dynamic_update_slice,
     "gather": _gather,
+}
+
+
+def _wrapped(writer: Writer, tensor: GraphTensor, size: int) -> Value:
+    """Negative indices counted from the back, as s64; indices that cannot be negative are unchanged."""
+    indices = writer.cast(writer.operand(tensor), S64)
+    value = writer.known(tensor)
+    limits = clamp_limits(tensor, writer.known)
+    if (limits and limits[0] >= 0) or (value is not None and (value >= 0).all()):
+        return indices
+    zero, length = (
+        writer.broadcast(writer.constant(number, S64), indices.dims) for number in (0, size)
+    )
+    negative = compare(writer, "lt", indices, zero)
+    return writer.same("select", negative, writer.same("add", indices, length), indices)
+
+
+def _write_gather(writer: Writer, op: Gather) -> Value:
+    x = writer.operand(op.inputs[0])
+    return writer.take(x, _wrapped(writer, op.inputs[1], x.dims[op.axis]), op.axis, op.name)
+
+
+def _write_update_slice(writer: Writer, op: UpdateSlice) -> Value:
+    x, update, *starts = writer.operands(op)
+    given, zero = dict(zip(op.axes, starts, strict=True)), writer.constant(0, S64)
+    places = [given.get(axis, zero) for axis in range(len(x.dims))]
+    return writer.apply("dynamic-update-slice", [x, update, *places], x.dtype, x.dims, op.name)
+
+
+def _write_gather_elements(writer: Writer, op: GatherElements) -> Value:
+    """A gather of single elements, whose index rows contain the element's own position on the other axes."""
+    x, indices = writer.operands(op)
+    wrapped = _wrapped(writer, op.inputs[1], x.dims[op.axis])
+    cells, rank = (*indices.dims, 1), len(x.dims)
+    parts = [
+        writer.reshape(wrapped, cells)
+        if axis == op.axis
+        else writer.apply("iota", [], S64, cells, iota_dimension=axis)
+        for axis in range(rank)
+    ]
+    rows = writer.apply("concatenate", parts, S64, (*indices.dims, rank), dimensions=[rank])
+    return writer.apply(
+        "gather",
+        [x, rows],
+        x.dtype,
+        indices.dims,
+        op.name,
+        offset_dims=[],
+        collapsed_slice_dims=range(rank),
+        start_index_map=range(rank),
+        index_vector_dim=rank,
+        slice_sizes=[1] * rank,
+    )
+
+
+EXPORTERS: dict[str, Write] = {
+    "gather": _write_gather,
+    "gather_elements": _write_gather_elements,
+    "update_slice": _write_update_slice,
 }

@@ -1,13 +1,19 @@
-"""Opcodes that move elements: broadcast, reshape, transpose, slice, concatenate, pad, reverse, iota."""
+"""Ops that move elements: broadcast, reshape, transpose, slice, concatenate, pad, reverse, iota."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from ...base.dtypes import BOOL
-from ...graph_ir.ir.graph import GraphTensor
+from ...base.dtypes import BOOL, S64
+from ...graph_ir.ir.graph import GraphTensor, Op
+from ...graph_ir.ops.movement import Slice
+from ...graph_ir.ops.pad import Pad
 from ..correspondence.compositions import movement
 from ..correspondence.values import MUST_BE_GIVEN
+from ..correspondence.writing import Write
+from .frame import Value, Writer
 from .scope import Handler, Step
 from .syntax import PadRange
 
@@ -164,4 +170,63 @@ HANDLERS: dict[str, Handler] = {
     "reverse": _reverse,
     "pad": _pad,
     "iota": _iota,
+}
+
+
+def _write_slice(writer: Writer, op: Slice) -> Value:
+    """Negative steps: the same elements forwards, then reversed."""
+    (x,), ranges, turned = writer.operands(op), [], []
+    for axis, (start, step, size) in enumerate(zip(op.starts, op.steps, op.sizes, strict=True)):
+        if step < 0 and size:
+            turned.append(axis)
+            start, step = start + step * (size - 1), -step
+        if not size:
+            start, step = 0, 1
+        limit = start + step * (size - 1) + 1 if size else start
+        ranges.append(f"[{start}:{limit}:{step}]")
+    given = f"{{{', '.join(ranges)}}}"
+    cut = writer.apply("slice", [x], x.dtype, op.sizes, op.name, slice=given)
+    return writer.same("reverse", cut, dimensions=turned) if turned else cut
+
+
+def _write_pad(writer: Writer, op: Pad) -> Value:
+    (x,) = writer.operands(op)
+    edges = list(zip(op.before, op.after, strict=True))
+    if op.mode != "constant":
+        return _bordered(writer, x, edges, op.mode)
+    if not edges:
+        return x
+    value = writer.constant(op.value, x.dtype)
+    dims, padding = op.outputs[0].details.plain_dims, "x".join(f"{b}_{a}" for b, a in edges)
+    return writer.apply("pad", [x, value], x.dtype, dims, op.name, padding=padding)
+
+
+def _bordered(writer: Writer, x: Value, edges: Sequence[tuple[int, int]], mode: str) -> Value:
+    """Gathers edge, reflected and wrapped elements axis by axis."""
+    for axis, (b, a) in enumerate(edges):
+        size = x.dims[axis]
+        if not (a or b) or not size:
+            continue
+        place = np.arange(-b, size + a)
+        if mode == "reflect" and size > 1:
+            place = (size - 1) - np.abs((size - 1) - np.abs(place))
+        if mode == "wrap":
+            place = place % size
+        x = writer.take(x, writer.constant(place.clip(0, size - 1), S64), axis)
+    return x
+
+
+def _write_reshape(writer: Writer, op: Op) -> Value:
+    return writer.reshape(writer.operand(op.inputs[0]), op.outputs[0].details.plain_dims, op.name)
+
+
+def _write_broadcast(writer: Writer, op: Op) -> Value:
+    return writer.spread(op)
+
+
+EXPORTERS: dict[str, Write] = {
+    "reshape": _write_reshape,
+    "broadcast": _write_broadcast,
+    "slice": _write_slice,
+    "pad": _write_pad,
 }

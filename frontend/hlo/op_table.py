@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from ...graph_ir.ir.registry import lookup
+from ...graph_ir.ops.elementwise import Elementwise
 from ..correspondence.gathering import op_table
 from ..correspondence.tables import TABLE
+from ..correspondence.writing import Write
 from . import (  # noqa: F401
     bits,
     contraction,
@@ -17,12 +20,21 @@ from . import (  # noqa: F401
     reduction,
     scattering,
     sorting,
+    windows,
 )
+from .formulas import by_row_or_formula, write_formula
 from .opcodes import ELEMENTWISE
 from .scope import Handler
 
-HANDLERS: dict[str, Handler] = op_table(TABLE, "hlo", globals())[0]
+HANDLERS: dict[str, Handler]
+HANDLERS, _WRITERS = op_table(TABLE, "hlo", globals())
 """Opcode to handler; parameter and constant are the importer's own."""
+
+WRITERS: dict[str, Write] = {
+    name: by_row_or_formula(write) if issubclass(lookup(name), Elementwise) else write
+    for name, write in _WRITERS.items()
+} | {"": write_formula}
+"""Op to writer; "" stands for all others, which have a formula or cannot be written."""
 
 MAPPED: dict[str, Handler] = {
     **{name: HANDLERS[name] for name in (*ELEMENTWISE, *elementwise.HANDLERS, *bits.HANDLERS)},

@@ -15,7 +15,7 @@ _CELLS = [
 OPS = {s.types[0]: name for name, s in _CELLS if not s.attributes}
 """Opcode to op, of those that need no more than their operands."""
 
-OPCODES = {name: opcode for opcode, name in OPS.items()}
+OPCODES = {name: s.types[0] for name, s in _CELLS if s.is_written and not s.attributes}
 """Op to opcode."""
 
 DIRECTIONS = {str(s.attributes[0].literal): name for name, s in _CELLS if s.types[0] == "compare"}

@@ -1,4 +1,4 @@
-"""scatter and select-and-scatter: computes indices of whole runs of elements for the scatter of the Graph IR."""
+"""scatter and select-and-scatter: reading computes indices of whole runs of elements for the op of the Graph IR."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from ...base.dtypes import BOOL
+from ...base.dtypes import BOOL, S64
 from ...graph_ir.ir.graph import GraphTensor
+from ...graph_ir.ops.scatter import Scatter
+from ..correspondence.writing import Write
 from .bodies import describe, single_opcode
 from .elementwise import LOGICAL
+from .frame import Writer, tuple_of
 from .index_map import IndexMap
 from .opcodes import OPS
 from .scope import Handler, Step
@@ -199,3 +202,33 @@ def _window_element(
 
 
 HANDLERS: dict[str, Handler] = {"scatter": _scatter, "select-and-scatter": _select_and_scatter}
+
+
+def _write_scatter(writer: Writer, op: Scatter) -> None:
+    """Flat arrays, one index per run; HLO drops a window that is not entirely inside, as the op does with runs."""
+    count, run, details = op.count, op.run, op.outputs[0].details
+    size, runs = details.elements, op.inputs[0].details.elements
+    places, *arrays = writer.operands(op)
+    if not size or not runs or not run:
+        return writer.bind(op, arrays)
+    data = [writer.reshape(x, (size,)) for x in arrays[:count]]
+    updates = [writer.reshape(x, (runs, run)) for x in arrays[count:]]
+    body = op.body
+    made = writer.add(
+        writer.operation(
+            "scatter",
+            [*data, writer.reshape(writer.cast(places, S64), (runs, 1)), *updates],
+            update_window_dims=[1],
+            inserted_window_dims=[],
+            scatter_dims_to_operand_dims=[0],
+            index_vector_dim=1,
+            to_apply=writer.scalar_body(body) if body else writer.body(op.reduction, details.dtype),
+        ),
+        data[0].shape if count == 1 else tuple_of(data),
+        "scatter",
+    )
+    flat = [made] if count == 1 else writer.elements(made)
+    return writer.bind(op, [writer.reshape(x, details.plain_dims, op.name) for x in flat])
+
+
+EXPORTERS: dict[str, Write] = {"scatter": _write_scatter}

@@ -109,7 +109,7 @@ ROWS = (
             "Relu6(x) where min=0, max=6 read only",
         ),
         tvm="clip(data | a_min=min, a_max=max)",
-        hlo="clamp(min, x, max) by clamp",
+        hlo="clamp(min, x, max) by clamp read only",
         pnnx=(
             "torch.clamp/Tensor.clamp(input, min?, max?) by clamp",
             "F.relu6/nn.ReLU6(input) where min=0, max=6 read only",

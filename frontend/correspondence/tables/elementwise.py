@@ -28,7 +28,7 @@ UNARY = grid(
     tan                  Tan         Tan         tan           tan                    tan         tan
     asin                 Asin        Asin        asin          asin                   asin        asin
     acos                 Acos        Acos        acos          acos                   acos        acos
-    atan                 Atan        Atan        atan          atan                   atan        atan
+    atan                 Atan        Atan        atan          -                      atan        atan
     sinh                 Sinh        Sinh        sinh          sinh                   sinh        sinh
     cosh                 Cosh        Cosh        cosh          cosh                   cosh        cosh
     asinh                Asinh       Asinh       asinh         asinh                  asinh       asinh
@@ -90,7 +90,7 @@ ARITHMETIC = (
             "divide(lhs, rhs) where int, rounding='trunc'",
             "floor_divide/broadcast_div/elemwise_div(lhs, rhs)",
         ),
-        hlo="divide(a, b) by divide",
+        hlo="divide(a, b) where float by divide",
         pnnx="torch.div/Tensor.div(input, other | rounding_mode) by div",
         aten="div(self, other)",
     ),
@@ -99,7 +99,7 @@ ARITHMETIC = (
         onnx="Mod(A, B | fmod) by mod",
         ge=("Mod(x1, x2) where sign='trunc'", "FloorMod(x1, x2) where sign='floor'"),
         tvm="floor_mod(lhs, rhs)",
-        hlo="remainder(a, b) by remainder",
+        hlo="remainder(a, b) where float, sign='trunc' by remainder",
         pnnx=(
             "torch.remainder/Tensor.remainder(input, other)",
             "torch.fmod/Tensor.fmod(input, other) where sign='trunc'",
@@ -111,7 +111,7 @@ ARITHMETIC = (
         onnx="Pow(X, Y) by pow",
         ge="Pow(x1, x2)",
         tvm="power(lhs, rhs)",
-        hlo="power(a, b)",
+        hlo="power(a, b) where float",
         pnnx="torch.pow/Tensor.pow(input, exponent)",
         aten="pow(self, exponent)",
     ),
@@ -160,6 +160,7 @@ ARITHMETIC = (
         pnnx="torch.isinf/Tensor.isinf(input)",
         aten="isinf(self)",
     ),
+    Op("atan", hlo="atan(x) read only"),  # XLA's printer knows it, its parser does not
     # Ops without an ONNX operator are written as several nodes.
     Op("rsqrt", onnx="Reciprocal(Sqrt(X)) by rsqrt write only"),
     Op("square", onnx="Mul(X, X) by square write only"),
@@ -237,7 +238,7 @@ LOGIC = (
     Op(
         "shr",
         onnx="BitShift(X, Y | direction='RIGHT')",
-        hlo="shift-right-arithmetic/shift-right-logical(a, b) by shift",
+        hlo="shift-right-arithmetic/shift-right-logical(a, b) by shift read only",
         pnnx="torch.bitwise_right_shift/Tensor.bitwise_right_shift(input, other)",
         aten="bitwise_right_shift(self, other)",
     ),

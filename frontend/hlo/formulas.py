@@ -1,77 +1,80 @@
-"""Writes elementwise ops and reductions as HLO: common ones one to one, all others from their formulas."""
+"""Writes elementwise ops and reductions that no opcode is from their formulas."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 
-from ...base.dtypes import DType, by_name
-from ...base.errors import UnsupportedError
+from ...base.dtypes import BOOL, DType
 from ...graph_ir.inspect.formula import Term, elementwise_formula, reduction_formula
 from ...graph_ir.ir.graph import Op
+from ...graph_ir.ops.elementwise import Elementwise
 from ...graph_ir.ops.reduce import Reduce, identity
-from .instruction_writer import Value, Writer
+from ..correspondence.writing import InexpressibleError, Write
+from .frame import Value, Writer
 from .opcodes import OPCODES
 
-_COMPARES = ("eq", "ne", "lt", "le", "gt", "ge")
+
+def by_row_or_formula(write: Write) -> Write:
+    """The writer of an elementwise op: its row, or its formula where the row does not express it."""
+
+    def either(writer: Writer, op: Op) -> Value:
+        try:
+            value: Value = write(writer, op)
+        except InexpressibleError:
+            return write_formula(writer, op)
+        return value
+
+    return either
 
 
-_FORMULAS = ("atan",)
-"""Ops with an opcode that XLA's parser does not take."""
-
-
-def _opcode(op: Op) -> str | None:
-    """The opcode that computes the op, for all its types; None where its formula is written."""
-    is_float = op.outputs[0].details.dtype.is_float
-    if op.op_name in _FORMULAS or (op.op_name == "pow" and not is_float):
-        return None
-    return "divide" if op.op_name == "div" and is_float else OPCODES.get(op.op_name)
-
-
-def write_elementwise(writer: Writer, op: Op) -> Value:
-    """The instructions of an elementwise op."""
+def write_formula(writer: Writer, op: Op) -> Value:
+    """The instructions of an elementwise op or a reduction."""
+    if isinstance(op, Reduce):
+        return _reduction(writer, op)
+    if not isinstance(op, Elementwise):
+        raise InexpressibleError(op.op_name)
     details = op.outputs[0].details
-    operands = [writer.broadcast(writer.value(x), details.plain_dims) for x in op.inputs]
-    opcode = _opcode(op)
-    if opcode:
-        return writer.emit(opcode, operands, details.dtype, details.plain_dims, name=op.name)
-    if op.op_name in _COMPARES:
-        return _compare(writer, op.op_name, operands, op.name)
+    operands = [writer.broadcast(v, details.plain_dims) for v in writer.operands(op)]
     wide = [writer.cast(v, v.dtype.accumulator) for v in operands]
     formula = _Formula(writer, wide, details.plain_dims)
     if op.op_name == "div_constant":  # its formula is an implementation detail of division
         divisor = formula.constant(op.attr("divisor"), wide[0].dtype)
         return writer.cast(writer.same("divide", wide[0], divisor), details.dtype)
-    result = formula.write(elementwise_formula(op))
-    return writer.cast(result, details.dtype)
+    return writer.cast(formula.write(elementwise_formula(op)), details.dtype)
 
 
-def write_reduction(writer: Writer, op: Op) -> Value:
-    """The instructions of a reduction."""
-    assert isinstance(op, Reduce)
+def combining(combine: str, dtype: DType) -> str:
+    """What combines elements of a type: the smallest of bools is all, the largest any."""
+    return {"min": "and", "max": "or"}.get(combine, combine) if dtype == BOOL else combine
+
+
+def _reduction(writer: Writer, op: Reduce) -> Value:
     x, out = op.inputs[0].details, op.outputs[0].details
-    count = math.prod(x.plain_dims[axis] for axis in op.axes)
-    formula = reduction_formula(op, count)
-    value = writer.cast(writer.value(op.inputs[0]), x.dtype.accumulator)
+    formula = reduction_formula(op, math.prod(x.plain_dims[axis] for axis in op.axes))
+    value = writer.cast(writer.operand(op.inputs[0]), x.dtype.accumulator)
     value = _Formula(writer, [value], x.plain_dims).write(formula.element)
     kept = [size for axis, size in enumerate(x.plain_dims) if axis not in op.axes]
     if op.axes:
-        combine = formula.combine
-        if value.dtype.kind == "bool":
-            combine = {"min": "and", "max": "or"}.get(combine, combine)
-        start = writer.constant(identity(combine, value.dtype), value.dtype, "identity")
-        axes = ",".join(map(str, op.axes))
-        attributes = f"dimensions={{{axes}}}, to_apply=%{writer.body(combine, value.dtype)}"
-        value = writer.emit("reduce", [value, start], value.dtype, kept, attributes, op.name)
+        combine, dtype = combining(formula.combine, value.dtype), value.dtype
+        start = writer.constant(identity(combine, dtype), dtype, "identity")
+        value = writer.apply(
+            "reduce",
+            [value, start],
+            dtype,
+            kept,
+            op.name,
+            dimensions=op.axes,
+            to_apply=writer.body(combine, dtype),
+        )
     value = _Formula(writer, [value], kept).write(formula.finish)
     return writer.reshape(writer.cast(value, out.dtype), out.plain_dims)
 
 
-def _compare(writer: Writer, name: str, operands: Sequence[Value], wanted: str = "") -> Value:
-    direction = f"direction={name.upper()}"
-    return writer.emit(
-        "compare", operands, by_name("bool"), operands[0].dims, direction, wanted or "compare"
-    )
+def compare(writer: Writer, name: str, *operands: Value) -> Value:
+    """A comparison of arrays of one shape."""
+    dims = operands[0].dims
+    return writer.apply("compare", operands, BOOL, dims, direction=name.upper())
 
 
 class _Formula:
@@ -100,7 +103,7 @@ class _Formula:
         if term.kind == "select":
             return self.writer.same("select", *parts)
         if term.kind == "compare":
-            return _compare(self.writer, term.name, parts)
+            return compare(self.writer, term.name, *parts)
         if term.kind == "call":
             return self._call(term, parts)
         return self._unary(term, parts[0]) if term.kind == "unary" else self._binary(term, *parts)
@@ -116,14 +119,14 @@ class _Formula:
         if term.name == "atan":
             return self.writer.same("atan2", parts[0], self.constant(1, term.dtype))
         if term.name == "bitcast":
-            return self.writer.emit("bitcast-convert", parts, term.dtype, self.dims)
+            return self.writer.apply("bitcast-convert", parts, term.dtype, self.dims)
         if term.name not in OPCODES:
-            raise UnsupportedError(f"'{term.name}' cannot be written as HLO")
+            raise InexpressibleError(term.name)
         return self.writer.same(OPCODES[term.name], *parts)
 
     def _unary(self, term: Term, x: Value) -> Value:
         if term.name == "trunc":
-            negative = _compare(self.writer, "lt", [x, self.constant(0, x.dtype)])
+            negative = compare(self.writer, "lt", x, self.constant(0, x.dtype))
             up, down = self.writer.same("ceil", x), self.writer.same("floor", x)
             return self.writer.same("select", negative, up, down)
         return self.writer.same(OPCODES["round" if term.name == "round_even" else term.name], x)
@@ -146,8 +149,8 @@ class _Formula:
         rest = writer.same("remainder", a, b)
         result = writer.same("divide", a, b) if name == "div" else rest
         if a.dtype.is_signed:
-            inexact = _compare(writer, "ne", [rest, zero])
-            signs = [_compare(writer, "lt", [v, zero]) for v in (a, b)]
+            inexact = compare(writer, "ne", rest, zero)
+            signs = [compare(writer, "lt", v, zero) for v in (a, b)]
             past = writer.same("and", inexact, writer.same("xor", *signs))
             fixed = (
                 writer.same("subtract", result, self.constant(1, a.dtype))
@@ -155,4 +158,4 @@ class _Formula:
                 else writer.same("add", rest, b)
             )
             result = writer.same("select", past, fixed, result)
-        return writer.same("select", _compare(writer, "eq", [b, zero]), zero, result)
+        return writer.same("select", compare(writer, "eq", b, zero), zero, result)
