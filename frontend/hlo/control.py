@@ -184,7 +184,7 @@ _IDENTITIES = ("opt-barrier", "domain", "add-dependency")
 _COLLECTIVES = ("all-gather", "reduce-scatter", "collective-broadcast", "all-reduce", "all-to-all")
 
 
-def _write_identity(writer: Writer, op: Op, _: str) -> Value:
+def _write_identity(writer: Writer, op: Op, _: str = "") -> Value:
     return writer.operand(op.inputs[0])
 
 
@@ -251,4 +251,8 @@ def _write_computation(
     return writer.define(inner, [state], root)
 
 
-EXPORTERS: dict[str, Write] = {"case": _write_case, "while": _write_while}
+EXPORTERS: dict[str, Write] = {
+    "case": _write_case,
+    "while": _write_while,
+    "reorder": _write_identity,  # layouts in memory change no value
+}

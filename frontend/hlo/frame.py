@@ -58,7 +58,6 @@ class Writer(ExportFrame[Value]):
     """The instructions of one computation; `bodies` are the computations that the module has so far."""
 
     format_name = "HLO"
-    has_integer_products = True
 
     def __init__(
         self, graph: Graph, writers: Mapping[str, Write], bodies: dict[str, str] | None = None
@@ -143,7 +142,6 @@ class Writer(ExportFrame[Value]):
         """The instructions of an op; a writer gives the value of the first output, or binds all."""
         if op.kind in ("source", "sink") or _only_spreads(op):
             return
-        self.check(op)
         write = self.writers.get(op.op_name, self.writers[""])
         value = write(self, op)
         if isinstance(value, Value):
