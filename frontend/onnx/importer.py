@@ -81,6 +81,9 @@ def _make_inputs(
         scope.values[name] = scope.graph.make_input(details, name)
 
 
+_READ_NARROW = {"DequantizeLinear", "GatherBlockQuantized"}
+
+
 def _read_weights(
     proto: GraphProto, nodes: list[NodeProto], scope: Scope, apart: Mapping[str, memoryview]
 ) -> None:
@@ -92,7 +95,9 @@ def _read_weights(
     for tensor in proto.initializer:
         if tensor.name in readers:
             # Weights that are only converted to floats may be read as wider numbers.
-            wide = is_narrow(tensor) and readers[tensor.name] == {"DequantizeLinear"}
+            wide = is_narrow(tensor) and readers[tensor.name] <= _READ_NARROW
+            if wide:
+                scope.narrow.add(tensor.name)
             who = f"initializer '{tensor.name}'"
             scope.values[tensor.name] = (
                 to_wide_array(tensor, who, scope.folder)

@@ -18,11 +18,14 @@ from . import (  # noqa: F401
     normalize,
     positions,
     quantize,
+    quantized_layers,
+    quantized_products,
     recurrent,
     reduce,
     resize,
     sampling,
     scan,
+    weight_only,
     windows,
 )
 

@@ -18,24 +18,28 @@ def _spread(node: NodeContext, index: int, dims: tuple[int, ...]) -> GraphTensor
     x = node.tensor(index)
     given = x.details.plain_dims
     if x.details.elements == 1 and len(given) < 2:
-        return _shaped(node, index, ())
-    axis = node.axis(node.attr_int("axis"), len(dims))
+        return shaped(node, index, ())
+    axis = node.axis(node.attr_int("axis", 1), len(dims))
     if given == (dims[axis],):
-        return _shaped(node, index, tuple(d if i == axis else 1 for i, d in enumerate(dims)))
-    block = node.attr_int("block_size")
+        return shaped(node, index, tuple(d if i == axis else 1 for i, d in enumerate(dims)))
+    block = node.attr_int("block_size", 0)
     blocks = tuple(-(-d // max(block, 1)) if i == axis else d for i, d in enumerate(dims))
     if block < 1 or given != blocks:
         raise node.rule(
             f"scales must be one, {dims[axis]} along axis {axis}, or one per block of block_size",
             f"{x.details}, block_size {block}",
         )
+    known = node.known(index)
+    if known is not None:
+        each = np.repeat(known, block, axis).take(np.arange(dims[axis]), axis)
+        return node.constant(each, x.details.dtype)
     apart = node.reshaped(x, (*given[: axis + 1], 1, *given[axis + 1 :]))
     copies = node.helper("broadcast", apart, shape=(*given[: axis + 1], block, *given[axis + 1 :]))
     whole = node.reshaped(copies, (*given[:axis], given[axis] * block, *given[axis + 1 :]))
     return node.sliced(whole, axis, 0, dims[axis])
 
 
-def _shaped(node: NodeContext, index: int, dims: tuple[int, ...]) -> GraphTensor:
+def shaped(node: NodeContext, index: int, dims: tuple[int, ...]) -> GraphTensor:
     """Input `index` in another shape; a constant where it is known."""
     known = node.known(index)
     if known is None or known.shape == dims:
@@ -43,13 +47,11 @@ def _shaped(node: NodeContext, index: int, dims: tuple[int, ...]) -> GraphTensor
     return node.constant(known.reshape(dims), node.details(index).dtype)
 
 
-def _rounded(node: NodeContext, x: GraphTensor, zero: GraphTensor | None, dtype: DType) -> Value:
+def rounded(node: NodeContext, x: GraphTensor, zero: GraphTensor | None, dtype: DType) -> Value:
     """X rounded to nearest integers, halves to even, plus the zero point, saturated to `dtype`."""
-    limits = np.iinfo(dtype.numpy)
     x = node.helper("round", x)
     if zero is not None:
         x = node.helper("add", x, node.converted(zero, x.details.dtype))
-    x = node.helper("clamp", x, min=float(limits.min), max=float(limits.max))
     return node.make("cast", x, dtype=dtype.name)
 
 
@@ -59,8 +61,9 @@ def _integer(node: NodeContext, dtype: DType) -> DType:
     return dtype
 
 
-def _quantize(node: NodeContext) -> Value:
-    x, given = node.tensor(0), node.attr_int("output_dtype")
+def quantize(node: NodeContext) -> Value:
+    """QuantizeLinear."""
+    x, given = node.tensor(0), node.attr_int("output_dtype", 0)
     dtype = node.details(2).dtype if node.has(2) else U8
     if given:
         dtype = to_dtype(f"QuantizeLinear '{node.name}'", given)
@@ -73,10 +76,11 @@ def _quantize(node: NodeContext) -> Value:
     )
 
 
-def _dequantize(node: NodeContext) -> Value:
+def dequantize(node: NodeContext) -> Value:
+    """DequantizeLinear."""
     x = node.tensor(0)
     scale, *zero = _parameters(node, x.details.plain_dims)
-    given = node.attr_int("output_dtype")
+    given = node.attr_int("output_dtype", 0)
     wanted = to_dtype(f"DequantizeLinear '{node.name}'", given) if given else scale.details.dtype
     if x.details.dtype.is_float:  # of 8 bits and less, read as f32
         centered = [node.helper("sub", x, node.converted(zero[0], F32))] if zero else [x]
@@ -90,7 +94,7 @@ def _parameters(node: NodeContext, dims: tuple[int, ...]) -> list[GraphTensor]:
     return [_spread(node, index, dims) for index in (1, 2) if node.has(index)]
 
 
-def _per_row(node: NodeContext, index: int, rank: int) -> GraphTensor:
+def per_row(node: NodeContext, index: int, rank: int) -> GraphTensor:
     """A parameter of the left operand: for all of it, or for each row."""
     x = node.tensor(index)
     if x.details.elements == 1:
@@ -100,25 +104,26 @@ def _per_row(node: NodeContext, index: int, rank: int) -> GraphTensor:
     return x
 
 
-def _per_column(node: NodeContext, index: int) -> GraphTensor:
+def per_column(node: NodeContext, index: int) -> GraphTensor:
     """A parameter of the right operand: for all of it, or for each column."""
     x = node.tensor(index)
     return node.reshaped(x, ()) if x.details.elements == 1 else x
 
 
-def _integers_of(node: NodeContext, index: int, zero: GraphTensor | None) -> GraphTensor:
+def integers_of(node: NodeContext, index: int, zero: GraphTensor | None) -> GraphTensor:
+    """Input `index` as s32, minus its zero point."""
     x = node.converted(node.tensor(index), S32)
     return x if zero is None else node.helper("sub", x, node.converted(zero, S32))
 
 
 def _matmul_integer(node: NodeContext) -> Value:
     rank = node.details(0).rank
-    a = _integers_of(node, 0, _per_row(node, 2, rank) if node.has(2) else None)
-    b = _integers_of(node, 1, _per_column(node, 3) if node.has(3) else None)
+    a = integers_of(node, 0, per_row(node, 2, rank) if node.has(2) else None)
+    b = integers_of(node, 1, per_column(node, 3) if node.has(3) else None)
     return matmul(node, a, b)
 
 
-def _requantized(node: NodeContext, y: GraphTensor, scales: list[GraphTensor]) -> GraphTensor:
+def requantized(node: NodeContext, y: GraphTensor, scales: list[GraphTensor]) -> GraphTensor:
     """The s32 result times the scales of both operands, divided by that of the result, in f32."""
     a, b, c = (node.converted(scale, F32) for scale in scales)
     factor = node.helper("div", node.helper("mul", a, b), c)
@@ -127,12 +132,12 @@ def _requantized(node: NodeContext, y: GraphTensor, scales: list[GraphTensor]) -
 
 def _quantized_matmul(node: NodeContext) -> Value:
     rank = node.details(0).rank
-    a = _integers_of(node, 0, _per_row(node, 2, rank))
-    b = _integers_of(node, 3, _per_column(node, 5))
-    scales = [_per_row(node, 1, rank), _per_column(node, 4), _per_row(node, 6, rank)]
-    real = _requantized(node, matmul(node, a, b), scales)
+    a = integers_of(node, 0, per_row(node, 2, rank))
+    b = integers_of(node, 3, per_column(node, 5))
+    scales = [per_row(node, 1, rank), per_column(node, 4), per_row(node, 6, rank)]
+    real = requantized(node, matmul(node, a, b), scales)
     dtype = _integer(node, node.details(7).dtype)
-    return _rounded(node, real, _per_row(node, 7, rank), dtype)
+    return rounded(node, real, per_row(node, 7, rank), dtype)
 
 
 def _quantized_convolution(node: NodeContext) -> Value:
@@ -144,15 +149,15 @@ def _quantized_convolution(node: NodeContext) -> Value:
     scales = [node.reshaped(node.tensor(1), ()), node.tensor(4), node.reshaped(node.tensor(6), ())]
     one = scales[1].details.elements == 1
     scales[1] = node.reshaped(scales[1], () if one else per_channel)
-    real = _requantized(node, y, scales)
-    return _rounded(
+    real = requantized(node, y, scales)
+    return rounded(
         node, real, node.reshaped(node.tensor(7), ()), _integer(node, node.details(7).dtype)
     )
 
 
 HANDLERS: dict[str, Handler] = {
-    "QuantizeLinear": _quantize,
-    "DequantizeLinear": _dequantize,
+    "QuantizeLinear": quantize,
+    "DequantizeLinear": dequantize,
     "MatMulInteger": _matmul_integer,
     "QLinearMatMul": _quantized_matmul,
     "QLinearConv": _quantized_convolution,

@@ -36,6 +36,7 @@ class Scope(ValueScope[str]):
         folder: Path | None,
         import_graph: ImportGraph,
         values: dict[str, Value] | None = None,
+        narrow: set[str] | None = None,
     ) -> None:
         self.graph = graph
         self.opset = opset
@@ -43,11 +44,13 @@ class Scope(ValueScope[str]):
         self.import_graph = import_graph
         self.values: dict[str, Value] = values if values is not None else {}
         self.constants: dict[str, GraphTensor] = {}
+        # Weights of less than 8 bits, whose values here are of 8.
+        self.narrow: set[str] = narrow if narrow is not None else set()
 
     def inside(self, graph: Graph, values: Mapping[str, Value] | None = None) -> Scope:
         """A scope for a graph of one of the nodes, which sees all values of this one; it is built into `graph`."""
         known = {**self.values, **(values or {})}
-        return Scope(graph, self.opset, self.folder, self.import_graph, known)
+        return Scope(graph, self.opset, self.folder, self.import_graph, known, self.narrow)
 
     def inline(self, proto: GraphProto, values: Mapping[str, Value]) -> list[Value]:
         """Import a graph of one of the nodes for these inputs into the same graph; return its results."""

@@ -65,7 +65,7 @@ def _window(node: NodeContext, kernel: Sequence[int], sizes: Sequence[int]) -> d
     count = len(kernel)
     strides, dilations = _listed(node, "strides", count, 1), _listed(node, "dilations", count, 1)
     before, after = _pads(node, count)
-    mode = node.attr_text("auto_pad")
+    mode = node.attr_text("auto_pad", "NOTSET")
     if mode in ("SAME_UPPER", "SAME_LOWER"):
         _check_steps(node, strides, dilations)
         before, after = same_padding(sizes, kernel, strides, dilations, mode == "SAME_LOWER")
@@ -120,18 +120,24 @@ def _transpose_attrs(node: NodeContext, x: GraphTensor, w: GraphTensor) -> dict[
     return {"strides": strides, "dilations": dilations, **pads, "groups": node.attr_int("group")}
 
 
-def _read_pool(node: NodeContext, op_name: str) -> Value | list[Value]:
-    x = node.tensor(0)
+def pool_attrs(node: NodeContext, x: GraphTensor, op_name: str) -> dict[str, Any]:
+    """The attributes of a pool of `x`."""
     kernel = node.attr_ints("kernel_shape", None)
     if kernel is None or len(kernel) != x.details.rank - 2:
         rule = "kernel_shape must have one entry per spatial axis"
         raise node.rule(rule, f"{kernel} for {x.details}")
     attrs = {"kernel": kernel, **_window(node, kernel, x.details.plain_dims[2:])}
-    attrs["ceil_mode"] = node.attr_bool("ceil_mode")
+    attrs["ceil_mode"] = node.attr_bool("ceil_mode", False)
     if op_name == "avg_pool":
-        attrs["count_include_pad"] = node.attr_bool("count_include_pad")
+        attrs["count_include_pad"] = node.attr_bool("count_include_pad", False)
     if op_name == "lp_pool":
         attrs["p"] = node.attr_int("p")
+    return attrs
+
+
+def _read_pool(node: NodeContext, op_name: str) -> Value | list[Value]:
+    x = node.tensor(0)
+    attrs = pool_attrs(node, x, op_name)
     result = node.make(op_name, x, **attrs)
     if op_name == "max_pool" and node.wants(1):
         return [result, _indices(node, x, attrs)]

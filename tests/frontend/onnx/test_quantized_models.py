@@ -12,7 +12,7 @@ from graphc.driver.compiler import compile as compile_model
 from graphc.frontend import load
 from support.quantized_models import NETS, RECIPES, Array, Recipe, peer_results, quantized, sample
 
-KNOWN = [recipe for recipe in RECIPES if recipe.form != "operator"]
+KNOWN = RECIPES
 
 
 @pytest.fixture(autouse=True)

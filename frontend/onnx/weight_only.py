@@ -1,0 +1,102 @@
+"""Products and lookups of weights of 4 or 8 bits with a scale per block, and activations of floats."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...base.dtypes import U8
+from ...graph_ir.ir.graph import Array, GraphTensor
+from ..op_builder import Value
+from .scope import Handler, NodeContext
+
+
+def _unpacked(packed: Array, bits: int) -> Array:
+    """Bytes as numbers of `bits` bits along a last axis that is 8 / bits times as long, the lowest bits first."""
+    if bits == 8:
+        return packed
+    shifts = np.arange(0, 8, bits, dtype=np.uint8)
+    parts = (packed[..., None] >> shifts) & np.uint8((1 << bits) - 1)
+    return parts.reshape(*packed.shape[:-1], packed.shape[-1] * len(shifts))
+
+
+def _weights(node: NodeContext, rows: int, terms: int, bits: int, block: int) -> GraphTensor:
+    """The weights [N, K] of a MatMulNBits as floats."""
+    blocks = -(-terms // block)
+    packed, scales = node.array(1, "weights"), node.array(2, "scales")
+    if bits not in (2, 4, 8) or packed.size * (8 // bits) != rows * blocks * block:
+        raise node.rule(
+            f"B must hold {rows} rows of {blocks} blocks of {block} numbers of 2, 4 or 8 bits",
+            f"{list(packed.shape)}, {bits} bits",
+        )
+    numbers = _unpacked(packed.reshape(rows, -1).view(np.uint8), bits)
+    middle = _zero_points(node, rows, blocks, bits)
+    scale = node.constant(scales.reshape(rows, blocks, 1), node.details(2).dtype)
+    x = node.constant(numbers.reshape(rows, blocks, block), U8)
+    if middle.dtype == np.uint8:
+        whole = node.helper("dequantize", x, scale, node.constant(middle, U8))
+    else:
+        centered = node.helper(
+            "sub",
+            node.converted(x, scale.details.dtype),
+            node.constant(middle, scale.details.dtype),
+        )
+        whole = node.helper("mul", centered, scale)
+    return node.sliced(node.reshaped(whole, (rows, blocks * block)), 1, 0, terms)
+
+
+def _zero_points(node: NodeContext, rows: int, blocks: int, bits: int) -> Array:
+    """[N or 1, blocks or 1, 1]: packed like the weights, of the type of the scales, or the middle of the range."""
+    if not node.has(3):
+        return np.full((1, 1, 1), 1 << (bits - 1), np.uint8)
+    given = node.array(3, "zero points")
+    if given.dtype != np.uint8:
+        return given.reshape(rows, blocks, 1)
+    return _unpacked(given.reshape(rows, -1), bits)[:, :blocks, None]
+
+
+def _matmul_bits(node: NodeContext) -> Value:
+    rows, terms = node.attr_int("N"), node.attr_int("K")
+    if node.has(4):
+        raise node.unsupported("an order of the groups (g_idx)")
+    x = node.tensor(0)
+    w = _weights(node, rows, terms, node.attr_int("bits", 4), node.attr_int("block_size"))
+    dims = x.details.plain_dims
+    flat = node.reshaped(x, (x.details.elements // max(dims[-1], 1), dims[-1]))
+    y = node.helper("matmul_core", flat, node.converted(w, x.details.dtype), transpose_b=True)
+    y = node.reshaped(y, (*dims[:-1], rows))
+    return node.make("add", y, node.tensor(5)) if node.has(5) else y
+
+
+def _gather_blocks(node: NodeContext) -> Value:
+    """Rows of weights as floats; bytes hold two numbers along the last axis where they are of 4 bits."""
+    data, scales = node.array(0, "data"), node.array(2, "scales")
+    bits, rank = node.attr_int("bits", 4), data.ndim
+    is_packed = (
+        node.details(0).dtype == U8 and bits < 8 and node.node.input[0] not in node.scope.narrow
+    )
+    numbers = _unpacked(data, bits) if is_packed else data
+    axis = node.axis(node.attr_int("quantize_axis", 1), rank)
+    block = node.attr_int("block_size", 128)
+    middle = np.full((1,) * rank, 1 << (bits - 1) if data.dtype == np.uint8 else 0, data.dtype)
+    if node.has(3):
+        given = node.array(3, "zero points")
+        middle = _unpacked(given, bits) if is_packed else given
+        middle = _per_element(middle, axis, block, numbers.shape)
+    whole = node.helper(
+        "dequantize",
+        node.constant(numbers, node.details(0).dtype),
+        node.constant(_per_element(scales, axis, block, numbers.shape), node.details(2).dtype),
+        node.constant(middle, node.details(0).dtype),
+    )
+    place = node.axis(node.attr_int("gather_axis", 0), rank)
+    return node.make("gather", whole, node.tensor(1), axis=place)
+
+
+def _per_element(blocks: Array, axis: int, block: int, shape: tuple[int, ...]) -> Array:
+    return np.repeat(blocks, block, axis).take(np.arange(shape[axis]), axis)
+
+
+HANDLERS: dict[str, Handler] = {
+    "com.microsoft::MatMulNBits": _matmul_bits,
+    "com.microsoft::GatherBlockQuantized": _gather_blocks,
+}

@@ -1,0 +1,172 @@
+"""ONNX Runtime's own operators on quantised tensors, one by one, against ONNX Runtime."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import helper, numpy_helper
+
+from graphc.base.errors import UnsupportedError, UserError
+from graphc.frontend import load
+
+Array = np.ndarray[Any, Any]
+RANDOM = np.random.default_rng(0)
+
+
+def of(dtype: Any, *shape: int) -> Array:
+    """Any integers of a type, or normal floats."""
+    if np.issubdtype(dtype, np.floating):
+        return RANDOM.standard_normal(shape).astype(dtype)
+    limits = np.iinfo(dtype)
+    return RANDOM.integers(limits.min, limits.max + 1, shape).astype(dtype)
+
+
+F, U, S = np.float32, np.uint8, np.int8
+X, Y = (F(0.02), U(120)), (F(0.015), U(7))
+XS, YS = (F(0.02), S(-3)), (F(0.03), S(5))
+
+CASES: dict[str, tuple[str, list[Any], dict[str, Any]]] = {
+    "add": ("QLinearAdd", [of(U, 3, 4), *X, of(U, 4), *Y, F(0.04), U(128)], {}),
+    "signed add": ("QLinearAdd", [of(S, 3, 4), *XS, of(S, 3, 1), *YS, F(0.04), S(0)], {}),
+    "mul": ("QLinearMul", [of(U, 3, 4), *X, of(U, 4), *Y, F(0.04), U(128)], {}),
+    "concat": ("QLinearConcat", [*Y, of(U, 2, 3), *X, of(U, 2, 5), F(0.01), U(3)], {"axis": 1}),
+    "where": ("QLinearWhere", [of(U, 2, 3) > 99, of(U, 2, 3), *X, of(U, 3), *Y, F(0.03), U(1)], {}),
+    "average pool": (
+        "QLinearAveragePool", [of(U, 1, 2, 5, 6), *X, *Y],
+        {"kernel_shape": [3, 2], "strides": [2, 1], "pads": [1, 0, 1, 1], "count_include_pad": 1},
+    ),
+    "pool of channels last": (
+        "QLinearAveragePool", [of(U, 1, 5, 6, 2), *X, *Y], {"kernel_shape": [2, 2], "channels_last": 1},
+    ),
+    "global average pool": ("QLinearGlobalAveragePool", [of(U, 2, 3, 4, 5), *X, *Y], {}),
+    "global pool of channels last": (
+        "QLinearGlobalAveragePool", [of(S, 2, 4, 5, 3), *XS, *YS], {"channels_last": 1}),
+    "sigmoid": ("QLinearSigmoid", [of(U, 3, 9), *X, F(1 / 256), U(0)], {}),
+    "leaky relu": ("QLinearLeakyRelu", [of(S, 3, 9), *XS, *YS], {"alpha": 0.2}),
+    "softmax": ("QLinearSoftmax", [of(U, 3, 4, 9), *X, F(1 / 256), U(0)], {"axis": -1, "opset": 13}),
+    "old softmax": ("QLinearSoftmax", [of(U, 3, 4, 9), *X, F(1 / 256), U(0)], {"axis": 1, "opset": 12}),
+    "gemm": (
+        "QGemm", [of(U, 3, 7), *X, of(S, 7, 4), F(0.01), S(0), of(np.int16, 4).astype(np.int32), F(0.2), U(99)], {}),
+    "gemm to floats": (
+        "QGemm", [of(U, 7, 3), *X, of(S, 4, 7), F(0.01), S(2)], {"transA": 1, "transB": 1, "alpha": 0.5}),
+    "gemm per column": (
+        "QGemm", [of(U, 3, 7), *X, of(S, 4, 7), abs(of(F, 4)), of(S, 4)], {"transB": 1}),
+    "product to floats": (
+        "MatMulIntegerToFloat", [of(U, 2, 3, 7), of(S, 7, 4), F(0.1), abs(of(F, 4)), U(9), of(S, 4), of(F, 4)], {}),
+    "dynamic product": ("DynamicQuantizeMatMul", [of(F, 3, 7), of(S, 7, 4), F(0.1), S(3), of(F, 4)], {}),
+    "quantize": ("QuantizeLinear", [of(F, 3, 4), abs(of(F, 4)), of(np.uint16, 4)], {"axis": 1}),
+    "dequantize": ("DequantizeLinear", [of(np.int16, 3, 4), F(0.3), np.int16(-7)], {}),
+}  # fmt: skip
+
+
+def model(op_type: str, arrays: list[Any], attrs: dict[str, Any], inputs: int) -> onnx.ModelProto:
+    """One node; the first arrays are inputs of the model, the others its weights; None is left out."""
+    names = [f"a{i}" if a is not None else "" for i, a in enumerate(arrays)]
+    given = [(n, np.asarray(a)) for n, a in zip(names, arrays, strict=True) if a is not None]
+    infos = [
+        helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape)
+        for n, a in given[:inputs]
+    ]
+    weights = [numpy_helper.from_array(a, n) for n, a in given[inputs:]]
+    node = helper.make_node(op_type, names, ["y"], name="n", domain="com.microsoft", **attrs)
+    result = onnx.ValueInfoProto(name="y")
+    graph = helper.make_graph([node], "g", infos, [result], weights)
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=8)
+
+
+def both(
+    op_type: str, arrays: list[Any], attrs: dict[str, Any], inputs: int
+) -> tuple[Array, Array]:
+    """Our reference's result and ONNX Runtime's."""
+    proto = model(op_type, arrays, attrs, inputs)
+    feeds = {f"a{i}": np.asarray(a) for i, a in enumerate(arrays[:inputs]) if a is not None}
+    session = onnxruntime.InferenceSession(
+        proto.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    (wanted,) = session.run(None, feeds)
+    graph = load(proto)
+    return graph.evaluate([feeds[op.name] for op in graph.inputs])[0], np.asarray(wanted)
+
+
+@pytest.mark.parametrize("constant", [False, True], ids=["computed", "known"])
+@pytest.mark.parametrize("case", CASES)
+def test_against_onnx_runtime(case: str, constant: bool) -> None:
+    """Within a step of integers, whose halves ONNX Runtime's vector code rounds by other formulas."""
+    op_type, arrays, attrs = CASES[case]
+    result, wanted = both(op_type, arrays, attrs, 3 if constant else len(arrays))
+    assert result.dtype == wanted.dtype and result.shape == wanted.shape
+    apart = np.abs(result.astype(np.float64) - wanted.astype(np.float64))
+    if result.dtype == np.float32:
+        np.testing.assert_allclose(result, wanted, rtol=1e-5, atol=1e-5)
+    else:
+        assert apart.max(initial=0) <= 1 and np.mean(apart) < 0.1
+
+
+@pytest.mark.parametrize(
+    ("bits", "k", "block", "zero"),
+    [
+        *((4, k, block, zero) for k, block in ((64, 32), (40, 16)) for zero in ("none", "packed", "floats")),
+        *((8, 64, 32, zero) for zero in ("none", "packed")),
+    ],
+)  # fmt: skip
+def test_weights_of_few_bits(bits: int, k: int, block: int, zero: str) -> None:
+    rows, blocks = 6, -(-k // block)
+    packed = of(U, rows, blocks, block * bits // 8)
+    middle = {
+        "none": None,
+        "packed": of(U, rows, -(-blocks * bits // 8)),
+        "floats": of(F, rows, blocks),
+    }[zero]
+    arrays = [of(F, 2, 3, k), packed, abs(of(F, rows, blocks)), middle, None, of(F, rows)]
+    attrs = {"K": k, "N": rows, "bits": bits, "block_size": block}
+    result, wanted = both("MatMulNBits", arrays, attrs, 1)
+    np.testing.assert_allclose(result, wanted, rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize("zero", [False, True])
+def test_lookup_of_packed_rows(zero: bool) -> None:
+    data, scales = of(U, 5, 16), abs(of(F, 5, 2))
+    indices = np.array([[0, 4], [2, 2]])
+    arrays = [data, indices, scales, *([of(U, 5, 1)] if zero else [])]
+    attrs = {"gather_axis": 0, "quantize_axis": 1, "block_size": 16, "bits": 4}
+    proto = model("GatherBlockQuantized", arrays, attrs, 0)
+    (result,) = load(proto).evaluate([])
+    numbers = np.stack([data & 15, data >> 4], -1).reshape(5, 32).astype(np.float32)
+    middle = (
+        np.stack([arrays[3] & 15, arrays[3] >> 4], -1).reshape(5, 2) if zero else np.full((5, 2), 8)
+    )
+    real = (numbers - np.repeat(middle, 16, 1)) * np.repeat(scales, 16, 1)
+    np.testing.assert_allclose(result, real[indices], rtol=1e-6)
+
+
+def test_lookup_of_rows_of_four_bit_numbers() -> None:
+    """INT4 is packed in the file alone."""
+    numbers = RANDOM.integers(-8, 8, (5, 32))
+    proto = model(
+        "GatherBlockQuantized",
+        [of(U, 1), np.array([3, 1]), abs(of(F, 5, 2))],
+        {"block_size": 16},
+        0,
+    )
+    data = helper.make_tensor("a0", onnx.TensorProto.INT4, numbers.shape, numbers.reshape(-1))
+    proto.graph.initializer[0].CopyFrom(data)
+    (result,) = load(proto).evaluate([])
+    scales = numpy_helper.to_array(proto.graph.initializer[2])
+    np.testing.assert_array_equal(result, (numbers * np.repeat(scales, 16, 1)).astype(F)[[3, 1]])
+
+
+def test_refusals() -> None:
+    arrays = [of(F, 2, 64), of(U, 6, 2, 16), abs(of(F, 6, 2)), None, np.arange(64, dtype=np.int32)]
+    attrs = {"K": 64, "N": 6, "bits": 4, "block_size": 32}
+    with pytest.raises(UnsupportedError, match="MatMulNBits 'n': an order of the groups"):
+        load(model("MatMulNBits", arrays, attrs, 1))
+    with pytest.raises(UserError, match="B must hold 6 rows of 2 blocks of 32 numbers"):
+        load(model("MatMulNBits", [arrays[0], of(U, 6, 2, 15), arrays[2]], attrs, 1))
+    per_channel = [of(U, 3, 4), abs(of(F, 4)), U(0), F(0.1), U(0)]
+    with pytest.raises(UnsupportedError, match="a scale or zero point of shape"):
+        load(model("QLinearSigmoid", per_channel, {}, 1))
