@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from ...base.target import GemmTile
-from ...tensor_ir.nodes import Buffer, Expr, Function, Load, Stmt, Store
+from ...base.dtypes import DType
+from ...tensor_ir import builder as t
+from ...tensor_ir.nodes import Buffer, Expr, Function, Let, Load, Stmt, Store
 from ..ir.computation import Index
 from ..ir.graph import GraphTensor, Op
 from ..ir.group_values import parameters
 from ..ir.schedule import Schedule
 from ..ops.matmul import MatmulCore
-from ..rewriting.attention import softmax_scores
+from ..rewriting.attention import before_narrowing, softmax_scores
 from ..rewriting.groups import reduces_rows
 from ..rewriting.kernel_group import KernelGroup
-from ..schedule.attention import attention_blocking
+from ..schedule.attention import AttentionBlocking, attention_blocking
 from ..schedule.context import LowerContext
 from ..templates.attention import AttentionProblem, AttentionTemplate, RowWork
 from ..templates.matmul import EpilogueValue
@@ -34,36 +35,57 @@ def attention_function(group: KernelGroup, schedule: Schedule, ctx: LowerContext
     matrices = (*first.inputs, second.inputs[1], output)
     memory = {x: flat(b) if x in matrices else b for x, b in buffers.items()}
     problem = _problem(first, second, output, memory)
-    blocking = attention_blocking(schedule, ctx.target)
+    blocking = attention_blocking(schedule, first, ctx.target)
     sizes = "x".join(map(str, (*problem.batch, problem.rows, problem.columns, problem.depth)))
     is_online = schedule.word("softmax") == "online"
     kind = "online_attention" if is_online else "attention"
-    name = f"f32_{kind}_{sizes}_{_tiles_text(blocking.tiles, ctx)}"
+    name = f"{blocking.kernel.a}_{kind}_{sizes}_{_tiles_text(blocking, ctx)}"
     in_memory = {x: b for x, b in memory.items() if x is not output}
     plain_result = output is second.outputs[0] or _is_transpose(output)
-    result = None if plain_result else epilogue_value(second.outputs[0], output, in_memory)
+    result = _stored_as(
+        None if plain_result else epilogue_value(second.outputs[0], output, in_memory),
+        blocking.kernel.accumulator, output.details.dtype,
+    )  # fmt: skip
+    sums = blocking.kernel.accumulator
     note, params = group_note(group, schedule), tuple(memory.values())
     if is_online:
-        long_scores = _scores_epilogue(first, softmax_scores(second.inputs[0]), in_memory)
+        long_scores = _scores_epilogue(first, softmax_scores(second.inputs[0]), in_memory, sums)
         online = OnlineAttention(problem, blocking, ctx.target)
         return online.function(name, params, note, long_scores, result)
     scores, row_group = split_row_work(ops, first, second)
     row_group, divisor = _division_put_off(row_group)
     template = AttentionTemplate(problem, blocking, ctx.target)
-    epilogue = _scores_epilogue(first, scores, in_memory)
+    epilogue = _scores_epilogue(first, scores, in_memory, sums)
     row_work = _row_work(row_group, scores, in_memory, template, divisor)
     return template.function(name, params, note, epilogue, row_work, result, divisor is not None)
 
 
+def _stored_as(value: EpilogueValue | None, sums: DType, dtype: DType) -> EpilogueValue | None:
+    """The epilogue with results of `dtype`; none is needed for sums as they are."""
+    if value is None and sums == dtype:
+        return None
+
+    def of_index(index: Index, acc: Expr) -> tuple[list[Let], Expr]:
+        lets, result = value(index, acc) if value else ([], acc)
+        return lets, t.cast(result, dtype)
+
+    return of_index
+
+
 def _scores_epilogue(
-    first: Op, scores: GraphTensor | None, in_memory: dict[GraphTensor, Buffer]
+    first: Op, scores: GraphTensor | None, in_memory: dict[GraphTensor, Buffer], sums: DType
 ) -> EpilogueValue | None:
+    """What is done to the first product before its rows are; scores are kept in the type of the sums."""
     product = first.outputs[0]
-    return epilogue_value(product, scores, in_memory) if scores and scores is not product else None
+    if scores is None or scores is product:
+        return None
+    return _stored_as(epilogue_value(product, scores, in_memory), sums, sums)
 
 
-def _tiles_text(tiles: Sequence[GemmTile], ctx: LowerContext) -> str:
-    return "_".join(f"{x.rows}x{x.columns(ctx.target)}" for x in tiles) + f"__{ctx.target.isa}"
+def _tiles_text(blocking: AttentionBlocking, ctx: LowerContext) -> str:
+    sums = blocking.kernel.accumulator
+    tiles = (f"{x.rows}x{x.columns(ctx.target, sums)}" for x in blocking.tiles)
+    return "_".join(tiles) + f"__{ctx.target.isa}"
 
 
 def _division_put_off(group: RowGroup) -> tuple[RowGroup, GraphTensor | None]:
@@ -71,7 +93,7 @@ def _division_put_off(group: RowGroup) -> tuple[RowGroup, GraphTensor | None]:
 
     Only where exponentials are divided by their own sum: there the exchange neither overflows nor loses a NaN.
     """
-    last = group.output.producer_owner
+    last = before_narrowing(group.output).producer_owner
     if last.op_name != "div":
         return group, None
     powers, total = last.inputs
@@ -80,7 +102,7 @@ def _division_put_off(group: RowGroup) -> tuple[RowGroup, GraphTensor | None]:
     )
     if powers.producer_owner.op_name != "exp" or not is_sum or group.spans_row(total):
         return group, None
-    rest = tuple(op for op in group.ops if op is not last)
+    rest = tuple(op for op in group.ops if op not in (last, group.output.producer_owner))
     return replace(group, ops=rest, output=powers), total
 
 

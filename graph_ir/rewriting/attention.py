@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...base.dtypes import F32
 from ..ir.graph import GraphTensor, Op
 from ..ops.matmul import MatmulCore
 from .groups import is_elementwise, reduces_rows
@@ -26,7 +25,13 @@ def attention_group(second: Op) -> list[Op] | None:
     first, between = _row_work_before(weights)
     if first is None or not any(map(reduces_rows, between)):
         return None
-    if first.outputs[0].details.plain_dims[:-2] != second.outputs[0].details.plain_dims[:-2]:
+    products = [op.outputs[0].details for op in (first, second)]
+    if products[0].plain_dims[:-2] != products[1].plain_dims[:-2]:
+        return None
+    groups = panel_groups((first, second))
+    if products[0].dtype != products[1].dtype or len(groups) > 1:
+        return None  # one microkernel runs both
+    if groups - {1} and first.attr("transpose_a"):
         return None
     if packed_bytes(first, second) > PACKED_BYTES and not is_online([*between, second]):
         return None
@@ -36,16 +41,25 @@ def attention_group(second: Op) -> list[Op] | None:
 
 
 def _is_product(op: Op) -> bool:
-    """A tuned f32 product whose rows are plain; its right-hand side may be packed in panels."""
-    if not isinstance(op, MatmulCore) or not op.is_tuned or op.contraction.result != F32:
+    """A tuned product of floats whose rows are plain; its right-hand side may be packed in panels."""
+    if not isinstance(op, MatmulCore) or not op.is_tuned or not op.contraction.result.is_float:
         return False
     return op.inputs[0].details.format.is_plain
+
+
+def panel_groups(products: Sequence[Op]) -> set[int]:
+    """How many neighbouring k lie together in the panels that right-hand sides of products are packed in."""
+    formats = [op.inputs[1].details.format for op in products]
+    return {
+        fmt.blocks[-1] if len(fmt.blocks) > fmt.rank + 1 else 1 for fmt in formats if fmt.is_blocked
+    }
 
 
 def packed_bytes(first: Op, second: Op) -> int:
     """Bytes of the keys and values of one head."""
     assert isinstance(first, MatmulCore) and isinstance(second, MatmulCore)
-    return sum(4 * n * k for _, n, k in (first.sizes, second.sizes))
+    size = first.contraction.accumulator.size
+    return sum(size * n * k for _, n, k in (first.sizes, second.sizes))
 
 
 def is_online(ops: Sequence[Op]) -> bool:
@@ -59,7 +73,7 @@ def is_online(ops: Sequence[Op]) -> bool:
 
 def softmax_scores(weights: GraphTensor) -> GraphTensor | None:
     """The input of the softmax over the last axis that gives `weights`; None if it is not one."""
-    division = weights.producer_owner
+    division = before_narrowing(weights).producer_owner
     if division.op_name != "div":
         return None
     powers, total = (x.producer_owner for x in division.inputs)
@@ -72,6 +86,15 @@ def softmax_scores(weights: GraphTensor) -> GraphTensor | None:
     biggest = shifted.inputs[1].producer_owner
     is_biggest = biggest.op_name == "reduce_max" and biggest.inputs[0] is shifted.inputs[0]
     return shifted.inputs[0] if is_biggest and reduces_rows(biggest) else None
+
+
+def before_narrowing(weights: GraphTensor) -> GraphTensor:
+    """The tensor that was computed, where `weights` are that rounded to 16 bits; else the weights."""
+    op = weights.producer_owner
+    is_rounded = (
+        op.op_name == "cast" and weights.details.dtype.accumulator == op.inputs[0].details.dtype
+    )
+    return op.inputs[0] if is_rounded else weights
 
 
 def _row_work_before(weights: GraphTensor) -> tuple[Op | None, list[Op]]:

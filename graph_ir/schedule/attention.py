@@ -6,14 +6,14 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 
-from ...base.contraction import f32_kernel
-from ...base.dtypes import F32
+from ...base.contraction import Microkernel, microkernels
 from ...base.target import GemmTile, Target
 from ..ir.schedule import Parameter, Schedule
 from ..ops.matmul import MatmulCore
-from ..rewriting.attention import PACKED_BYTES, is_online, packed_bytes
+from ..rewriting.attention import PACKED_BYTES, is_online, packed_bytes, panel_groups
 from ..rewriting.kernel_group import KernelGroup
 from .context import LowerContext
+from .matmul import USE_MEANING, kernel_of
 from .matmul_tile import pick_tile
 from .register_tile import MOST_ACCUMULATORS, tile_of
 from .space import ScheduleSpace
@@ -33,18 +33,21 @@ class AttentionBlocking:
     rows: int
     columns: int
     tiles: tuple[GemmTile, GemmTile]
+    kernel: Microkernel
     splits_rows: bool
     prefetches: bool
 
 
-def attention_blocking(schedule: Schedule, target: Target) -> AttentionBlocking:
-    """The blocking that a schedule says."""
+def attention_blocking(
+    schedule: Schedule, product: MatmulCore, target: Target
+) -> AttentionBlocking:
+    """The blocking that a schedule says; `product`: one of both, as they are of one type."""
+    kernel = kernel_of(schedule, product, target)
     first, second = (
-        tile_of(schedule.number(f"mr{i}"), schedule.number(f"nv{i}"), f32_kernel(target))
-        for i in (1, 2)
+        tile_of(schedule.number(f"mr{i}"), schedule.number(f"nv{i}"), kernel) for i in (1, 2)
     )
     return AttentionBlocking(
-        schedule.number("rows"), schedule.number("columns"), (first, second),
+        schedule.number("rows"), schedule.number("columns"), (first, second), kernel,
         schedule.word("split") == "rows", schedule.word("prefetch") == "head",
     )  # fmt: skip
 
@@ -63,8 +66,9 @@ class AttentionSpace(ScheduleSpace):
         "nv2": "vectors of a register tile of the result",
         "split": "heads or rows, what is a task: blocks of rows pack keys and values each",
         "prefetch": "head or none, what is fetched ahead",
+        "use": USE_MEANING,
     }
-    words = ("softmax", "split", "prefetch")
+    words = ("softmax", "split", "prefetch", "use")
     choices = {
         "softmax": ("whole", "online"),
         "split": ("heads", "rows"),
@@ -81,7 +85,17 @@ class AttentionSpace(ScheduleSpace):
         self.may_be_online = is_online(group.ops)
         batch = math.prod(self.second.outputs[0].details.plain_dims[:-2])
         sizes = f"b{batch}m{self.rows}n{self.columns}k{depth}w{self.width}"
-        super().__init__(self.second.name, f"{self.algorithm} {sizes} f32")
+        types = self.first.contraction
+        super().__init__(self.second.name, f"{self.algorithm} {sizes} {types.a}")
+        known = microkernels(types.a, types.b, ctx.target)
+        groups = panel_groups((self.first, self.second))
+        # Neighbouring k of a transposed left operand do not lie together.
+        any_group = not self.first.transpose_a
+        self.kernel = next(
+            x
+            for x in known
+            if x.k_group in groups or (not groups and (any_group or x.k_group == 1))
+        )
 
     @cached_property
     def pick(self) -> Schedule:
@@ -119,11 +133,11 @@ class AttentionSpace(ScheduleSpace):
 
     def fixed(self) -> dict[str, Parameter]:
         """The widths of the panels that keys and values lie in."""
-        lanes, found = self.ctx.target.lanes(F32), {}
+        lanes, found = self.ctx.target.lanes(self.kernel.accumulator), {}
         for number, op in enumerate((self.first, self.second), start=1):
             fmt = op.inputs[1].details.format
             if fmt.is_blocked:
-                found[f"nv{number}"] = fmt.blocks[-1] // lanes
+                found[f"nv{number}"] = fmt.blocks[fmt.rank] // lanes
         return dict(found)
 
     def fault(self, schedule: Schedule) -> str:
@@ -139,6 +153,11 @@ class AttentionSpace(ScheduleSpace):
             return f"softmax=whole needs keys and values of at most {PACKED_BYTES >> 20} MiB"
         elif schedule.number("columns") != self.columns:
             return f"columns must be all {self.columns} with softmax=whole"
+        return self._fault_of_sizes(schedule)
+
+    def _fault_of_sizes(self, schedule: Schedule) -> str:
+        if kernel_of(schedule, self.first, self.ctx.target) != self.kernel:
+            return f"use must be {self.kernel.instruction} for these operands"
         for name, most in (("rows", self.rows), ("columns", self.columns)):
             if schedule.number(name) > most:
                 return f"{name} must be at most {most}"
@@ -148,9 +167,13 @@ class AttentionSpace(ScheduleSpace):
                 return f"mr{i} x nv{i} must be at most {limit} on {self.ctx.target.isa}"
         return ""
 
+    @property
+    def _sum_bytes(self) -> int:
+        return self.kernel.accumulator.size
+
     def _whole_pick(self) -> Schedule:
         """Rows whose scores take a quarter of L2, which they share with the packed keys and values."""
-        most = max(4, self.ctx.target.l2_bytes // 4 // (4 * self.columns))
+        most = max(4, self.ctx.target.l2_bytes // 4 // (self._sum_bytes * self.columns))
         rows = -(-math.ceil(self.rows / math.ceil(self.rows / most)) // 4) * 4
         return self._whole(min(self.rows, rows))
 
@@ -158,20 +181,22 @@ class AttentionSpace(ScheduleSpace):
         return Schedule.of(
             self.algorithm, softmax="whole", rows=rows, columns=self.columns,
             **self._tiles(rows, self.columns), split="heads", prefetch="head",
+            use=self.kernel.instruction,
         )  # fmt: skip
 
     def _online(self, columns: int) -> Schedule:
         """Rows whose scores of a block of columns take half of L2."""
-        most = max(4, self.ctx.target.l2_bytes // 2 // (4 * columns))
+        most = max(4, self.ctx.target.l2_bytes // 2 // (self._sum_bytes * columns))
         rows = math.ceil(self.rows / math.ceil(self.rows / most))
         return Schedule.of(
             self.algorithm, softmax="online", rows=rows, columns=columns,
             **self._tiles(rows, columns), split="rows", prefetch="none",
+            use=self.kernel.instruction,
         )  # fmt: skip
 
     def _tiles(self, rows: int, columns: int) -> dict[str, int]:
         settings: dict[str, int] = {}
-        widths, kernel = self.fixed(), f32_kernel(self.ctx.target)
+        widths, kernel = self.fixed(), self.kernel
         for number, n in ((1, columns), (2, self.width)):
             width = widths.get(f"nv{number}")
             tile = pick_tile(rows, n, self.ctx.target, kernel)

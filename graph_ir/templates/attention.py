@@ -17,8 +17,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ...base.contraction import f32_kernel
-from ...base.dtypes import F32, DType
+from ...base.dtypes import DType
 from ...base.target import GemmTile, Target
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import (
@@ -44,7 +43,7 @@ from ..schedule.matmul_tile import rows_for
 from ..schedule.product import worth_threads
 from .matmul import EpilogueValue, make_epilogue, nested
 from .operand import Operand, offset_of
-from .packing import pack_panels
+from .packing import left_rows, multiplied, pack, panel_elements
 
 RowWork = Callable[[Index, Callable[[Expr], Index], Index], Sequence[Sequence[Stmt]]]
 """(plain index of the row, column -> index into the panel, index into the divisors) -> statements that rewrite the row
@@ -76,9 +75,11 @@ class AttentionTemplate:
         self.target = target
         self.block, self.tiles = blocking.rows, blocking.tiles
         self.blocking = blocking
-        self.panel = Buffer("panel", F32, (self.block * p.columns,), "local")
+        self.kernel = blocking.kernel
+        self.sums = self.kernel.accumulator
+        self.panel = Buffer("panel", self.sums, (self.block * p.columns,), "local")
         self.batch_vars = tuple(Var(f"b{axis}") for axis in range(len(p.batch)))
-        self.divisors = Buffer("divisors", F32, (self.block,), "local")
+        self.divisors = Buffer("divisors", self.sums, (self.block,), "local")
         self.per_row: dict[int, Buffer] = {}
 
     def row_values(self, number: int, dtype: DType) -> Buffer:
@@ -134,17 +135,21 @@ class AttentionTemplate:
         """The operand in panels: itself, or a local copy made by statements added to `body`."""
         if operand.panel:
             return operand
-        columns = tile.columns(self.target)
-        local = Buffer(name, F32, (math.ceil(n / columns) * k * columns,), "local")
+        columns = tile.columns(self.target, self.sums)
+        size = panel_elements(k, columns, self.kernel)
+        local = Buffer(name, multiplied(self.kernel), (math.ceil(n / columns) * size,), "local")
         start = offset_of(operand, self.batch_vars, t.as_expr(0))
-        body += [Allocate(local), *pack_panels(operand, start, local, k, n, columns)]
-        return Operand(local, (0,) * len(self.batch_vars), k * columns, 1, columns)
+        copy = pack(operand, start, local, k, n, columns, self.kernel, self.target)
+        body += [Allocate(local), *copy]
+        return Operand(local, (0,) * len(self.batch_vars), size, 1, columns)
 
     def _scores(
         self, row: Expr, rows: int, b: Operand, epilogue: EpilogueValue | None
     ) -> list[Stmt]:
         p = self.problem
-        a = Slice(p.a.buffer, (offset_of(p.a, self.batch_vars, t.mul(row, p.a.row)),))
+        start = offset_of(p.a, self.batch_vars, t.mul(row, p.a.row))
+        left, start, before = left_rows(p.a, start, rows, p.depth, self.kernel, self.target)
+        a = Slice(left.buffer, (start,))
 
         def product(panel: Expr, column: Expr, n: int) -> Brgemm:
             c = Slice(self.panel, (column,))
@@ -153,17 +158,20 @@ class AttentionTemplate:
                 row, panel, p.columns, b.panel, (p.b, p.depth * p.columns)
             )
             return self._brgemm(
-                c, a, b, panel, rows, n, p.depth, p.a, p.columns, finish, self.tiles[0], prefetch
+                c, a, b, panel, rows, n, p.depth, left, p.columns, finish, self.tiles[0], prefetch
             )
 
-        return over_panels(p.columns, b.panel, product)
+        return [Block((*before, *over_panels(p.columns, b.panel, product)))]
 
     def _result(
         self, row: Expr, rows: int, d: Operand, epilogue: EpilogueValue | None
     ) -> list[Stmt]:
         p = self.problem
-        a = Slice(self.panel, (t.as_expr(0),))
-        strides = Operand(self.panel, (), p.columns, 1)
+        panel_rows = Operand(self.panel, (), p.columns, 1)
+        weights, start, before = left_rows(
+            panel_rows, t.as_expr(0), rows, p.columns, self.kernel, self.target
+        )
+        a = Slice(weights.buffer, (start,))
 
         def product(panel: Expr, column: Expr, n: int) -> Brgemm:
             place = t.add(t.mul(row, p.c.row), column)
@@ -173,30 +181,20 @@ class AttentionTemplate:
                 row, panel, p.width, d.panel, (p.d, p.columns * p.width), (p.a, p.rows * p.depth)
             )
             return self._brgemm(
-                c,
-                a,
-                d,
-                panel,
-                rows,
-                n,
-                p.columns,
-                strides,
-                p.c.row,
-                finish,
-                self.tiles[1],
-                prefetch,
-            )
+                c, a, d, panel, rows, n, p.columns, weights, p.c.row, finish, self.tiles[1], prefetch
+            )  # fmt: skip
 
-        return over_panels(p.width, d.panel, product)
+        return [Block((*before, *over_panels(p.width, d.panel, product)))]
 
     def _brgemm(
         self, c: Slice, a: Slice, b: Operand, panel: Expr, m: int, n: int, k: int,
         a_strides: Operand, c_row: int, epilogue: Epilogue | None, tile: GemmTile, prefetch: tuple[PrefetchHint, ...],
     ) -> Brgemm:  # fmt: skip
         place = Slice(b.buffer, (offset_of(b, self.batch_vars, t.mul(panel, b.row)),))
+        group = self.kernel.k_group
         return Brgemm(
-            c, a, place, m, n, k, 1, 0, a_strides.row, a_strides.col, 0, b.panel, c_row, False, b.panel,
-            epilogue, min(self.block, rows_for(n, tile, self.target, f32_kernel(self.target))), prefetch,
+            c, a, place, m, n, k, 1, 0, a_strides.row, a_strides.col, 0, b.panel * group, c_row, False, b.panel,
+            epilogue, min(self.block, rows_for(n, tile, self.target, self.kernel)), prefetch, group,
         )  # fmt: skip
 
     def _prefetch_hints(
@@ -234,14 +232,16 @@ class AttentionTemplate:
     def _divided(self, result: EpilogueValue | None, row: Expr) -> EpilogueValue:
         def value(index: Index, acc: Expr) -> tuple[list[Let], Expr]:
             divisor = t.load(self.divisors, (t.sub(index[-2], row),))
-            quotient = Var("quotient", F32)
+            quotient = Var("quotient", self.sums)
             lets, final = result(index, quotient) if result else ([], quotient)
             return [Let(quotient, t.div(acc, divisor)), *lets], final
 
         return value
 
     def _epilogue(self, value: EpilogueValue | None, row: Expr, column: Expr) -> Epilogue | None:
-        return None if value is None else make_epilogue(value, self.batch_vars, row, column)
+        if value is None:
+            return None
+        return make_epilogue(value, self.batch_vars, row, column, self.sums)
 
 
 def _one_of(number: Var, full: int, whole: list[Stmt], last: list[Stmt]) -> list[Stmt]:

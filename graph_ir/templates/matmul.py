@@ -43,7 +43,7 @@ from ..ir.computation import Index
 from ..schedule.matmul_tile import MatmulBlocking, reads_in_place, rows_for
 from ..schedule.product import worth_threads
 from .operand import Operand, offset_of
-from .packing import convert_rows, loop, pack_groups, pack_panels
+from .packing import convert_rows, loop, multiplied, pack, panel_elements
 
 EpilogueValue = Callable[[Index, Expr], tuple[list[Let], Expr]]
 """(plain output index, accumulated value) -> (bindings, value to store)."""
@@ -203,11 +203,7 @@ class MatmulTemplate:
     ) -> Stmt:
         b, group, local = self.problem.b, self.kernel.k_group, self._local_panel()
         at = offset_of(b, self.batch_vars, start)
-        if group > 1:
-            lanes = self.target.lanes(self.accumulator)
-            copy = pack_groups(b, at, local, k, columns, self.columns, group, lanes)
-        else:
-            copy = pack_panels(b, at, local, k, columns, self.columns)
+        copy = pack(b, at, local, k, columns, self.columns, self.kernel, self.target)
         place = Slice(local, (t.as_expr(0),))
         return Block(
             (*copy, self._brgemm(block, column, columns, k0, k, place, self.columns * group))
@@ -215,10 +211,8 @@ class MatmulTemplate:
 
     def _local_panel(self) -> Buffer:
         """The local buffer that a block of B is packed into: in groups of k as it is, else converted."""
-        group = self.kernel.k_group
-        depth = -(-min(self.k_block, self.problem.k) // group) * group
-        dtype: DType = self.kernel.b if group > 1 else self.accumulator
-        return Buffer("b_panel", dtype, (depth * self.columns,), "local")
+        size = panel_elements(min(self.k_block, self.problem.k), self.columns, self.kernel)
+        return Buffer("b_panel", multiplied(self.kernel), (size,), "local")
 
     def _brgemm(
         self,

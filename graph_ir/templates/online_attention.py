@@ -19,8 +19,6 @@ from __future__ import annotations
 
 import math
 
-from ...base.contraction import f32_kernel
-from ...base.dtypes import F32
 from ...base.target import GemmTile, Target
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import (
@@ -46,10 +44,8 @@ from ..schedule.matmul_tile import rows_for
 from ..schedule.product import worth_threads
 from .attention import AttentionProblem, over_panels
 from .matmul import EpilogueValue, make_epilogue, nested
-from .operand import offset_of
-from .packing import pack_panels
-
-LOWEST, ZERO = Const(-math.inf, F32), Const(0.0, F32)
+from .operand import Operand, offset_of
+from .packing import left_rows, multiplied, pack, panel_elements
 
 
 class OnlineAttention:
@@ -62,6 +58,8 @@ class OnlineAttention:
         self.target = target
         self.block, self.columns, self.tiles = blocking.rows, blocking.columns, blocking.tiles
         self.splits_rows = blocking.splits_rows
+        self.kernel, self.sums = blocking.kernel, blocking.kernel.accumulator
+        self.lowest, self.zero = Const(-math.inf, self.sums), Const(0.0, self.sums)
         self.batch_vars = tuple(Var(f"b{axis}") for axis in range(len(p.batch)))
         self.panel = self._local("panel", self.block * self.columns)
         self.result = self._local("result", self.block * p.width)
@@ -95,56 +93,75 @@ class OnlineAttention:
     def _row_block(
         self, row: Expr, rows: int, scores: EpilogueValue | None, result: EpilogueValue | None
     ) -> Block:
-        full, rest = divmod(self.problem.columns, self.columns)
+        p = self.problem
+        full, rest = divmod(p.columns, self.columns)
         column = Var("cb")
-        inner = self._column_block(row, rows, t.mul(column, self.columns), self.columns, scores)
+        at = offset_of(p.a, self.batch_vars, t.mul(row, p.a.row))
+        queries, at, before = left_rows(p.a, at, rows, p.depth, self.kernel, self.target)
+        left = (queries, at)
+        inner = self._column_block(
+            row, rows, t.mul(column, self.columns), self.columns, left, scores
+        )
         body = [For(column, t.as_expr(0), t.as_expr(full), Block(tuple(inner)))]
         tail = t.as_expr(full * self.columns)
-        last = self._column_block(row, rows, tail, rest, scores) if rest else []
+        last = self._column_block(row, rows, tail, rest, left, scores) if rest else []
         locals_ = (self.panel, self.result, self.maxima, self.totals, self.keys, self.values)
-        start = [self._fill(self.maxima, rows, LOWEST), self._fill(self.totals, rows, ZERO)]
-        start.append(self._fill(self.result, rows * self.problem.width, ZERO))
+        start = [
+            self._fill(self.maxima, rows, self.lowest),
+            self._fill(self.totals, rows, self.zero),
+        ]
+        start.append(self._fill(self.result, rows * self.problem.width, self.zero))
         end = self._finish(row, rows, result)
-        return Block((*map(Allocate, locals_), *start, *body, *last, end))
+        return Block((*map(Allocate, locals_), *before, *start, *body, *last, end))
 
     def _column_block(
-        self, row: Expr, rows: int, column: Expr, columns: int, scores: EpilogueValue | None
-    ) -> list[Stmt]:
+        self, row: Expr, rows: int, column: Expr, columns: int, left: tuple[Operand, Expr],
+        scores: EpilogueValue | None,
+    ) -> list[Stmt]:  # fmt: skip
         """A block of scores, and its contribution to the result."""
         p = self.problem
         key_start = offset_of(p.b, self.batch_vars, t.mul(column, p.b.col))
         value_start = offset_of(p.d, self.batch_vars, t.mul(column, p.d.row))
-        key_width, value_width = (tile.columns(self.target) for tile in self.tiles)
-        queries = Slice(p.a.buffer, (offset_of(p.a, self.batch_vars, t.mul(row, p.a.row)),))
-        weights = Slice(self.panel, (t.as_expr(0),))
+        key_width, value_width = (tile.columns(self.target, self.sums) for tile in self.tiles)
+        group, (queries, at) = self.kernel.k_group, left
+        panel_rows = Operand(self.panel, (), self.columns, 1)
+        weights, first_weight, before = left_rows(
+            panel_rows, t.as_expr(0), rows, columns, self.kernel, self.target
+        )
 
         def score(panel: Expr, first: Expr, n: int) -> Brgemm:
-            epilogue = scores and make_epilogue(scores, self.batch_vars, row, t.add(column, first))
-            b = Slice(self.keys, (t.mul(panel, p.depth * key_width),))
+            epilogue = scores and make_epilogue(
+                scores, self.batch_vars, row, t.add(column, first), self.sums
+            )
+            size = panel_elements(p.depth, key_width, self.kernel)
+            b = Slice(self.keys, (t.mul(panel, size),))
             return Brgemm(
-                Slice(self.panel, (first,)), queries, b, rows, n, p.depth, 1,
-                0, p.a.row, p.a.col, 0, key_width, self.columns, False, key_width, epilogue, self._height(0, n),
+                Slice(self.panel, (first,)), Slice(queries.buffer, (at,)), b, rows, n, p.depth, 1,
+                0, queries.row, queries.col, 0, key_width * group, self.columns, False, key_width, epilogue,
+                self._height(0, n), (), group,
             )  # fmt: skip
 
         def add(panel: Expr, first: Expr, n: int) -> Brgemm:
-            b = Slice(self.values, (t.mul(panel, columns * value_width),))
+            size = panel_elements(columns, value_width, self.kernel)
+            b, a = Slice(self.values, (t.mul(panel, size),)), Slice(weights.buffer, (first_weight,))
             return Brgemm(
-                Slice(self.result, (first,)), weights, b, rows, n, columns, 1,
-                0, self.columns, 1, 0, value_width, p.width, True, value_width, None, self._height(1, n),
+                Slice(self.result, (first,)), a, b, rows, n, columns, 1,
+                0, weights.row, weights.col, 0, value_width * group, p.width, True, value_width, None,
+                self._height(1, n), (), group,
             )  # fmt: skip
 
+        kernel, target = self.kernel, self.target
         return [
-            *pack_panels(p.b, key_start, self.keys, p.depth, columns, key_width),
+            *pack(p.b, key_start, self.keys, p.depth, columns, key_width, kernel, target),
             *over_panels(columns, key_width, score),
             self._rescale(rows, columns),
             self._exponentials(rows, columns),
-            *pack_panels(p.d, value_start, self.values, columns, p.width, value_width),
-            *over_panels(p.width, value_width, add),
+            *pack(p.d, value_start, self.values, columns, p.width, value_width, kernel, target),
+            Block((*before, *over_panels(p.width, value_width, add))),
         ]
 
     def _height(self, product: int, n: int) -> int:
-        kernel = f32_kernel(self.target)
-        return min(self.block, rows_for(n, self.tiles[product], self.target, kernel))
+        return min(self.block, rows_for(n, self.tiles[product], self.target, self.kernel))
 
     def _rescale(self, rows: int, columns: int) -> For:
         """Update each row's maximum, and rescale partial sums to the new maximum.
@@ -153,15 +170,15 @@ class OnlineAttention:
         exponentials are 0.
         """
         row, c, j = Var("pr"), Var("mc"), Var("rj")
-        biggest, old, new, factor = (Var(x, F32) for x in ("biggest", "old", "new", "factor"))
-        acc = Buffer("block_maximum", F32, (1,), "local")
+        biggest, old, new, factor = (Var(x, self.sums) for x in ("biggest", "old", "new", "factor"))
+        acc = Buffer("block_maximum", self.sums, (1,), "local")
         here, start = (t.as_expr(0),), t.mul(row, self.problem.width)
         score = Load(self.panel, (t.add(t.mul(row, self.columns), c),))
         summed = (t.add(start, j),)
         scaled = Store(self.result, summed, t.mul(Load(self.result, summed), factor))
         body = (
             Allocate(acc),
-            Store(acc, here, LOWEST),
+            Store(acc, here, self.lowest),
             _vector(c, columns, Store(acc, here, t.maximum(Load(acc, here), score))),
             Let(biggest, Load(acc, here)),
             Let(old, Load(self.maxima, (row,))),
@@ -176,8 +193,8 @@ class OnlineAttention:
     def _exponentials(self, rows: int, columns: int) -> For:
         """Replace scores by exponentials relative to their row's maximum, and add them to its total."""
         row, c = Var("pr"), Var("ec")
-        maximum, power = Var("maximum", F32), Var("power", F32)
-        acc = Buffer("block_total", F32, (1,), "local")
+        maximum, power = Var("maximum", self.sums), Var("power", self.sums)
+        acc = Buffer("block_total", self.sums, (1,), "local")
         here = (t.as_expr(0),)
         place = (t.add(t.mul(row, self.columns), c),)
         one = Block(
@@ -190,7 +207,7 @@ class OnlineAttention:
         total = t.add(Load(self.totals, (row,)), Load(acc, here))
         body = (
             Allocate(acc),
-            Store(acc, here, ZERO),
+            Store(acc, here, self.zero),
             Let(maximum, _finite(Load(self.maxima, (row,)))),
             _vector(c, columns, one),
             Store(self.totals, (row,), total),
@@ -201,7 +218,7 @@ class OnlineAttention:
         """The quotients, through the epilogue, to memory."""
         p = self.problem
         inner, j = Var("pr"), Var("rj")
-        total, quotient = Var("total", F32), Var("quotient", F32)
+        total, quotient = Var("total", self.sums), Var("quotient", self.sums)
         summed = Load(self.result, (t.add(t.mul(inner, p.width), j),))
         index = (*self.batch_vars, t.add(row, inner), j)
         lets, value = result(index, quotient) if result else ([], quotient)
@@ -213,12 +230,12 @@ class OnlineAttention:
         return _over(inner, rows, body)
 
     def _panels_of(self, name: str, k: int, n: int, tile: GemmTile) -> Buffer:
-        columns = tile.columns(self.target)
-        return self._local(name, math.ceil(n / columns) * k * columns)
+        columns = tile.columns(self.target, self.sums)
+        elements = math.ceil(n / columns) * panel_elements(k, columns, self.kernel)
+        return Buffer(name, multiplied(self.kernel), (elements,), "local")
 
-    @staticmethod
-    def _local(name: str, elements: int) -> Buffer:
-        return Buffer(name, F32, (elements,), "local")
+    def _local(self, name: str, elements: int) -> Buffer:
+        return Buffer(name, self.sums, (elements,), "local")
 
     @staticmethod
     def _fill(buffer: Buffer, elements: int, value: Expr) -> For:
@@ -228,7 +245,8 @@ class OnlineAttention:
 
 def _finite(maximum: Expr) -> Expr:
     """The value subtracted from a row's scores."""
-    return t.select(t.compare("eq", maximum, LOWEST), ZERO, maximum)
+    lowest, zero = Const(-math.inf, maximum.dtype), Const(0.0, maximum.dtype)
+    return t.select(t.compare("eq", maximum, lowest), zero, maximum)
 
 
 def _vector(var: Var, size: int, body: Stmt) -> For:

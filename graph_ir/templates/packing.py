@@ -4,13 +4,64 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ...base.contraction import Microkernel
 from ...base.dtypes import U8, U16, U32, DType
+from ...base.target import Target
 from ...tensor_ir import builder as t
-from ...tensor_ir.nodes import Block, Buffer, Expr, For, Load, LoopKind, Stmt, Store, Var
+from ...tensor_ir.nodes import (
+    Allocate,
+    Block,
+    Buffer,
+    Expr,
+    For,
+    Load,
+    LoopKind,
+    Stmt,
+    Store,
+    Var,
+)
 from .operand import Operand
 
 MOVED = 8
 """Groups that are moved one by one in an iteration: enough to hide its counter."""
+
+
+def multiplied(kernel: Microkernel) -> DType:
+    """The type that operands are multiplied in: their own in groups of k, else that of the sums."""
+    return kernel.b if kernel.k_group > 1 else kernel.accumulator
+
+
+def panel_elements(k: int, columns: int, kernel: Microkernel) -> int:
+    """Elements of a panel of `columns` that k rows are packed into."""
+    return -(-k // kernel.k_group) * kernel.k_group * columns
+
+
+def pack(
+    source: Operand,
+    start: Expr,
+    local: Buffer,
+    k: int,
+    n: int,
+    columns: int,
+    kernel: Microkernel,
+    target: Target,
+) -> list[Stmt]:
+    """Copy the k x n matrix at `start` into panels of `columns`, as the microkernel reads them."""
+    if kernel.k_group == 1:
+        return pack_panels(source, start, local, k, n, columns)
+    lanes = target.lanes(kernel.accumulator)
+    return pack_groups(source, start, local, k, n, columns, kernel.k_group, lanes)
+
+
+def left_rows(
+    source: Operand, start: Expr, rows: int, k: int, kernel: Microkernel, target: Target
+) -> tuple[Operand, Expr, list[Stmt]]:
+    """(operand, where in it, statements before) of the rows x k matrix at `start` in the type it is multiplied in."""
+    dtype = multiplied(kernel)
+    if source.buffer.dtype == dtype:
+        return source, start, []
+    local, copy = convert_rows(source, start, rows, k, dtype, target.lanes(dtype))
+    return local, t.as_expr(0), [Allocate(local.buffer), copy]
 
 
 def pack_panels(

@@ -267,7 +267,8 @@ class RowEmitter:
         values = GroupValues(self.in_memory, self.given, f"s{number}")
         index = self._index(output, column)
         value = narrow(values.read(output)(index), output.details.dtype)
-        self._loop(column, [*values.lets, Store(self.result, self.place(index), value)])
+        stored = Store(self.result, self.place(index), t.cast(value, self.result.dtype))
+        self._loop(column, [*values.lets, stored])
 
     def _loop(self, column: Var, body: Sequence[Stmt]) -> None:
         end = t.as_expr(self.group.dims[-1])

@@ -58,7 +58,8 @@ def test_every_schedule_computes_the_same() -> None:
         [integers(x.outputs[0].details.plain_dims, i) for i, x in enumerate(graph.inputs)]
     )
     shared = parse_schedule(
-        "attention softmax=whole rows=4 columns=13 mr1=4 nv1=1 mr2=4 nv2=1 split=rows prefetch=head"
+        "attention softmax=whole rows=4 columns=13 mr1=4 nv1=1 mr2=4 nv2=1 split=rows prefetch=head "
+        "use=fma"
     )
     for schedule in (*space.candidates, shared):
         op.schedule = space.check(schedule)
