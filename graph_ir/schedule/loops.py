@@ -23,6 +23,8 @@ MOST_SCALARS = 8
 MOST_UNROLLED = 16
 """Elements of an axis that may be written out one by one."""
 
+LINE_BYTES = 64
+
 BLOCKS = (16, 32, 64, 128)
 """Elements of a block of a transpose that are tried."""
 
@@ -50,6 +52,7 @@ class LoopSpace(ScheduleSpace):
         self.elements = elements
         self.threads = ctx.options.threads
         self.least = ctx.target.machine.parallel_elements
+        self.l1_bytes = ctx.target.l1_bytes
         self.dims = details.physical_dims
 
     @cached_property
@@ -116,21 +119,30 @@ class TransposeSpace(PointwiseSpace):
     }
 
     def inner(self) -> dict[str, Parameter]:
-        """The whole axis."""
-        return {**super().inner(), "block": self.dims[-1] if self.dims else 1}
+        """The whole axis, or a few elements where the lines it is read from would leave L1 before the next row.
+
+        Lines a power of two apart share few sets, so that a quarter of L1 is too much already: a transpose of
+        1024 x 1024 takes a fifth of the time in blocks of 16.
+        """
+        found = super().inner()
+        whole = self.dims[-1] if self.dims else 1
+        if found["inner"] == "unrolled" or whole * LINE_BYTES <= self.l1_bytes // 4:
+            return found | {"block": whole}
+        is_strided = len(self.dims) > 1 and reads_strided(self.group)
+        return found | {"block": BLOCKS[0] if is_strided else whole}
 
     def others(self) -> list[dict[str, Parameter]]:
         """Blocks of a few cache lines."""
         found = super().others()
-        for size in BLOCKS:
-            if self.dims and size < self.dims[-1]:
+        for size in (*BLOCKS, *self.dims[-1:]):
+            if size <= self.dims[-1]:
                 found.append({"inner": "vector", "block": size})
         return found
 
     def fault(self, schedule: Schedule) -> str:
         """Blocks of an axis there is."""
-        whole = self.inner()["block"]
-        if schedule.number("block") > int(whole):
+        whole = self.dims[-1] if self.dims else 1
+        if schedule.number("block") > whole:
             return f"block must be at most {whole}"
         if schedule.word("inner") == "unrolled" and schedule.number("block") != whole:
             return f"block must be all {whole} with inner=unrolled"

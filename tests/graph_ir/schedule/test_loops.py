@@ -114,6 +114,12 @@ def test_a_block_is_run_through_along_what_is_read() -> None:
     assert loops == ["i1_block", "i0", "i1", "i0", "i1"]
 
 
+@pytest.mark.parametrize(("dims", "block"), [((40, 150), 40), ((200, 3), 16), ((128, 3), 128)])
+def test_rows_whose_lines_do_not_stay_in_l1_are_cut(dims: tuple[int, int], block: int) -> None:
+    """Each element of a row of the result lies in another cache line: 128 take a quarter of 32 KiB."""
+    assert kernel(transpose(*dims))[1].pick.number("block") == block
+
+
 def kinds(function: Function) -> dict[str, str]:
     return {s.var.name: s.kind for s in walk_statements(function.body) if isinstance(s, For)}
 
@@ -136,7 +142,11 @@ def test_the_vector_axis_of_a_reduction() -> None:
         ("transpose", "block=41", "block must be at most 40"),
         ("transpose", "inner=serial", "inner must be vector or unrolled"),
         ("transpose", "inner=unrolled block=8", "block must be all 40 with inner=unrolled"),
-        ("long transpose", "inner=unrolled", "inner must be vector, as 150 elements are too many"),
+        (
+            "long transpose",
+            "inner=unrolled block=150",
+            "inner must be vector, as 150 elements are too many",
+        ),
         ("sum of all", "vector=result", "vector must be terms, as the result is a scalar"),
         ("softmax", "values=lost", "values must be kept or recomputed"),
     ],
