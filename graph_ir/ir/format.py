@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
@@ -35,9 +35,6 @@ _ALPHABETS = (
     "OIDHW",
     "GOIW",
     "GOIHW",
-    "BMK",
-    "BKN",
-    "BMN",
 )
 _GENERIC = "ABDEFGIJLPQRSTUV"
 _PIECE = re.compile(r"([A-Z])|([0-9]+)([a-z])")
@@ -45,9 +42,12 @@ _PIECE = re.compile(r"([A-Z])|([0-9]+)([a-z])")
 
 @dataclass(frozen=True)
 class Format:
-    """A layout. `order[i]` is the plain axis of blocked dimension i, `blocks[i]` its size, 0 for an outer dimension."""
+    """A layout. `order[i]` is the plain axis of blocked dimension i, `blocks[i]` its size, 0 for an outer dimension.
 
-    axes: str
+    `axes` are the letters of the plain axes, for reading; layouts that differ in them alone are equal.
+    """
+
+    axes: str = field(compare=False)
     order: tuple[int, ...]
     blocks: tuple[int, ...]
 
@@ -77,15 +77,6 @@ class Format:
             )
         )
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Format) and (self.order, self.blocks) == (
-            other.order,
-            other.blocks,
-        )
-
-    def __hash__(self) -> int:
-        return hash((self.order, self.blocks))
-
     @property
     def rank(self) -> int:
         """Number of plain axes."""
@@ -104,6 +95,10 @@ class Format:
     def block_of(self, axis: int) -> int:
         """Product of the block sizes of an axis: what its size is padded up to a multiple of."""
         return math.prod(b for a, b in zip(self.order, self.blocks, strict=True) if a == axis and b)
+
+    def named(self, axes: str) -> Format:
+        """The same layout with other letters."""
+        return replace(self, axes=axes)
 
     def physical_dims(self, plain_dims: Sequence[int]) -> tuple[int, ...]:
         """Sizes of the array in memory, outermost first, for a tensor of `plain_dims`."""
@@ -189,6 +184,9 @@ def _alphabet(letters: set[str]) -> str:
     for alphabet in _ALPHABETS:
         if set(alphabet) == letters:
             return alphabet
+    for pair in ("MK", "KN", "MN"):
+        if letters == set(matrix_axes(len(letters), pair)):
+            return matrix_axes(len(letters), pair)
     generic = _GENERIC[: len(letters)]
     if set(generic) != letters:
         raise UserError(
@@ -221,6 +219,11 @@ def plain(rank: int, axes: str | None = None) -> Format:
     if len(letters) != rank:
         raise UserError(f"tensor rank {rank} is above the {len(_GENERIC)} axes a format can name")
     return Format(letters, tuple(range(rank)), (0,) * rank)
+
+
+def matrix_axes(rank: int, pair: str) -> str:
+    """The letters of (batches of) matrices: `MK`, `BMK`, `ABMK`; `pair`: those of the last two axes."""
+    return ("B" if rank == 3 else _GENERIC[: max(rank - 2, 0)]) + pair
 
 
 def channels_last(rank: int) -> Format:

@@ -277,7 +277,7 @@ def _apply(graph: Graph, choices: dict[Op, FormatChoice]) -> bool:
         for tensor, fmt in reorders
     }
     for (tensor, fmt), reorder in made.items():
-        why = f"from {tensor.details.format} to {fmt}"
+        why = f"from {tensor.details.format.named(fmt.axes)} to {fmt}"
         record(graph, "reordered", [tensor.producer_owner.name], [reorder.producer_owner.name], why)
     for op, wants in wanted.items():
         for index, (tensor, fmt) in enumerate(zip(list(op.inputs), wants, strict=True)):

@@ -45,15 +45,19 @@ def convolution_formats(op: DirectConvolution, ctx: LowerContext) -> list[Format
     is a product of weights and image."""
     rank = op.inputs[0].details.rank
     last = channels_last(rank)
+    first = plain(rank, last.axes)
     cycles: dict[tuple[Format, Format, Format], float] = {}
     asked = asked_settings(op, problem_of(op), ctx)
     band = asked.settings.get("band") if wanted_by_name(op, ctx) else None
     choices = offered(geometry_of(op), convolution_kernels(op, ctx), ctx, asked)
     for choice in [c for c in choices if c.band == band] or choices:
-        image = plain(rank) if choice.band in PLAIN_BANDS else last
-        formats = (image, panel_format(op, choice, ctx.target), last)
+        image, panels = (
+            first if choice.band in PLAIN_BANDS else last,
+            panel_format(op, choice, ctx.target),
+        )
+        formats = (image, panels, last)
         if choice.band == "product":
-            formats = (plain(rank), plain(op.inputs[1].details.rank), plain(rank))
+            formats = (first, plain(panels.rank, panels.axes), first)
         cycles.setdefault(formats, choice.cycles)
     best = min(cycles.values())
     return [

@@ -10,7 +10,7 @@ from ...base.contraction import Microkernel, microkernels
 from ...base.dtypes import F16
 from ...base.errors import UserError
 from ...base.target import GemmTile, Target
-from ..ir.format import Format, plain
+from ..ir.format import Format, matrix_axes, plain
 from ..ir.schedule import Parameter, Schedule
 from ..ops.convolution import Convolution
 from ..ops.matmul import MatmulCore
@@ -47,8 +47,7 @@ USE_MEANING = "fma, dot2 or dot4: the instruction, which takes 1, 2 or 4 neighbo
 
 def matmul_formats(op: MatmulCore, ctx: LowerContext) -> list[FormatChoice]:
     """Plain everywhere, or B in panels as wide as one of the ISA's register tiles: [..., N / nr][K][nr]."""
-    ranks = [x.details.rank for x in (*op.inputs, *op.outputs)]
-    a, b, c = (plain(rank) for rank in ranks)
+    a, b, c = plain_formats(op)
     if not op.is_tuned:
         return [FormatChoice((a, b), (c,))]
     # Without panels the template copies B once per run, or reads it across pages: as many bytes again.
@@ -73,6 +72,13 @@ def matmul_formats(op: MatmulCore, ctx: LowerContext) -> list[FormatChoice]:
         asked.settings.get("b") if wanted_by_name(op, ctx) else None
     )  # a tuning file may be mistaken
     return by.get(str(wish), [*by["plain"], *packed])
+
+
+def plain_formats(op: MatmulCore) -> list[Format]:
+    """A, B and C as they are given: MK, KN and MN, with the letters of their batch axes before them."""
+    letters = ("KM" if op.transpose_a else "MK", "NK" if op.transpose_b else "KN", "MN")
+    ranks = [x.details.rank for x in (*op.inputs, *op.outputs)]
+    return [plain(n, matrix_axes(n, pair)) for n, pair in zip(ranks, letters, strict=True)]
 
 
 def panel_formats(op: MatmulCore, ctx: LowerContext) -> list[FormatChoice]:
@@ -147,7 +153,7 @@ def panel_format(op: MatmulCore, columns: int, k_group: int = 1) -> Format:
     """B in panels of `columns`: outer n, then k, then n inside the panel, batch axes first; groups of k innermost."""
     rank = op.inputs[1].details.rank
     n_axis, k_axis = (rank - 2, rank - 1) if op.transpose_b else (rank - 1, rank - 2)
-    axes = ("NK" if op.transpose_b else "KN") if rank == 2 else plain(rank).axes
+    axes = plain_formats(op)[1].axes
     order, blocks = (*range(rank - 2), n_axis, k_axis, n_axis), (0,) * rank + (columns,)
     if k_group > 1:
         return Format(axes, (*order, k_axis), (*blocks, k_group))

@@ -24,7 +24,7 @@ STATS = {
         {"op": "fc2", "kernel": "f32_gemm.1", "note": "fc2", "gflop": 0.5},
         {"op": "fc3", "kernel": "f32_gemm.1", "note": "fc3", "gflop": 0.5},
     ],
-    "layouts": [{"op": "fc1", "formats": ["AB", "NK24n"]}, {"op": "fc2", "formats": ["AB", "NK24n"]}],
+    "layouts": [{"op": "fc1", "formats": ["MK", "NK24n"]}, {"op": "fc2", "formats": ["MK", "NK24n"]}],
     "constants_bytes": 1536,
     "arena_bytes": 3 << 20,
     "arena_lower_bound": 100,
@@ -100,7 +100,7 @@ def test_verbose_lines() -> None:
 
 
 def test_plain_layouts() -> None:
-    stats = {**STATS, "layouts": [{"op": "fc1", "formats": ["AB", "AB"]}]}
+    stats = {**STATS, "layouts": [{"op": "fc1", "formats": ["MK", "KN"]}]}
     lines = summary_lines(Metadata("m", (), (), 0, "avx2", stats=stats), verbose=False)
     assert lines[2] == "layouts   plain only"
 

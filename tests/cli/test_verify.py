@@ -35,8 +35,8 @@ def test_every_op_in_every_layout_and_schedule(few: None, tmp_path: Path, capsys
     ]
     widths = {tile.columns(GENERIC) for tile in f32_tiles(GENERIC)}
     assert {(name, layout) for name, layout, _ in rows} == {
-        *(("matmul_core", f"AB,NK{columns}n->AB") for columns in widths),
-        *(("matmul_core", "AB,AB->AB"), ("add", "AB,A->AB"), ("relu", "AB->AB")),
+        *(("matmul_core", f"MK,NK{columns}n->MN") for columns in widths),
+        *(("matmul_core", "MK,KN->MN"), ("add", "AB,A->AB"), ("relu", "AB->AB")),
     }
     assert {word for name, _, word in rows if name == "matmul_core"} == {"gemm"}
     assert len(rows) == len({tuple(row.values()) for row in found["rows"]}), "no row twice"
@@ -70,7 +70,7 @@ def test_grades_follow_the_count(few: None, tmp_path: Path, capsys: Capture) -> 
     assert cli.main(["verify", layer(tmp_path), "--target", "generic", "-q", "--threads", "1"]) == 0
     count, grade, model = capsys.readouterr().out.splitlines()[:3]
     assert count.endswith(" 0 mismatches, generic")
-    assert grade.startswith("matmul m4n5k8 f32 ") and " over A" in grade
+    assert grade.startswith("matmul m4n5k8 f32 ") and " over MK," in grade
     assert model.startswith("cost model on 1 threads: median rank correlation ")
 
 

@@ -61,7 +61,7 @@ def test_the_compilers_choice_is_marked(
     pipeline.run(graph, ctx)
     (op,) = [op for op in graph.ops if isinstance(op, MatmulCore)]
     assert chosen.schedule == op.schedule
-    assert chosen.layout == ",".join(str(x.details.format) for x in op.inputs) + "->AB"
+    assert chosen.layout == f"MK,{op.inputs[1].details.format.named('KN')}->MN"
 
 
 def test_a_convolution_is_tried_in_every_form_and_layout() -> None:
@@ -94,5 +94,5 @@ def test_convolutions_are_right_in_every_layout_and_blocking(
     graph.make_output(x)
     ctx = LowerContext(target_for(isa), CompileOptions(1))
     tried = [v for v in model_variants(graph, ctx) if v.op.startswith("direct_convolution")]
-    assert {layout.split("->")[1] for layout in (v.layout for v in tried)} == {"NHWC", "ABDE"}
+    assert {layout.split("->")[1] for layout in (v.layout for v in tried)} == {"NHWC", "NCHW"}
     assert all(trial.difference.ok for trial in try_variants(tried, ctx))

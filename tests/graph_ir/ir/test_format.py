@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from graphc.base.dtypes import F32
 from graphc.base.errors import UserError
-from graphc.graph_ir.ir.format import Format, channels_last, parse_format, plain
+from graphc.graph_ir.ir.format import Format, channels_last, matrix_axes, parse_format, plain
 from graphc.graph_ir.text.printer import print_format
 from graphc.tensor_ir.nodes import Const, Expr
 
@@ -183,3 +183,20 @@ def test_too_many_axes() -> None:
 def test_channels_last() -> None:
     assert channels_last(4) == parse_format("NHWC", "NCHW")
     assert channels_last(3) == parse_format("NWC", "NCW")
+
+
+@pytest.mark.parametrize(
+    ("text", "axes"),
+    [("KM", "MK"), ("NK16n4k", "KN"), ("BNK8n", "BKN"), ("ABMK", "ABMK"), ("DBAMN", "ABDMN")],
+)
+def test_letters_of_matrices(text: str, axes: str) -> None:
+    """Batches of matrices have letters before those of the matrix."""
+    found = parse_format(text)
+    assert found.axes == axes == matrix_axes(found.rank, axes[-2:]) and str(found) == text
+
+
+def test_letters_are_for_reading_alone() -> None:
+    """A product's result is its reader's operand: no layout differs."""
+    mn, mk = plain(2, "MN"), plain(2, "MK")
+    assert mn == mk == plain(2) and hash(mn) == hash(mk) and str(mn) != str(mk)
+    assert parse_format("NK16n", "NK").named("OI") == parse_format("OI16o", "OI")

@@ -80,11 +80,11 @@ def test_products_read_panels_of_b() -> None:
     op = product("f32", (2, 4, 8), (2, 30, 8), transpose_b=True)
     choices = query_format(op, context())
     target = context().target
-    panels = {f"ABD{tile.columns(target)}b" for tile in f32_tiles(target)}
+    panels = {f"BNK{tile.columns(target)}n" for tile in f32_tiles(target)}
     first, *others = (str(c.inputs[1]) for c in choices)
-    assert first == "ABD" and set(others) == panels and len(others) == len(panels)
+    assert first == "BNK" and set(others) == panels and len(others) == len(panels)
     assert all(c.inputs[0].is_plain and c.outputs[0].is_plain for c in choices)
-    assert str(panel_format(op, 24)) == "ABD24b"
+    assert str(panel_format(op, 24)) == "BNK24n"
     assert str(panel_format(product("f32", (4, 8), (8, 30)), 16)) == "NK16n"
 
 
@@ -99,8 +99,8 @@ def test_direct_convolutions_read_panels_of_weights() -> None:
     last = layouts(convolution((1, 32, 9, 9), (64, 32, 3, 3)))
     assert sorted(last) == [f"NHWC OHWI{n}o NHWC" for n in (16, 32, 48)]
     few = layouts(convolution((1, 3, 9, 9), (64, 3, 3, 3)))
-    assert {"ABDE OHIW32o NHWC", "NHWC OHWI32o NHWC"} <= set(few)
-    assert "ABDE ABDE ABDE" in layouts(convolution((1, 32, 9, 9), (64, 32, 1, 1)))
+    assert {"NCHW OHIW32o NHWC", "NHWC OHWI32o NHWC"} <= set(few)
+    assert "NCHW OIHW NCHW" in layouts(convolution((1, 32, 9, 9), (64, 32, 1, 1)))
     assert "NWC OWI32o NWC" in layouts(convolution((1, 32, 9), (64, 32, 3)))
 
 
