@@ -43,7 +43,17 @@ class NodeReader(OpBuilder):
         """
         raise NotImplementedError
 
-    # Attributes by kind, for functions of pairs.
+    # For functions of pairs: what their cell says of attributes, and attributes by kind.
+
+    cell: tuple[Row, Spelling]
+    """The row and the cell that name the pair."""
+
+    def row_attributes(self) -> dict[str, Any]:
+        """The attributes of the op that the cell mentions, by our names."""
+        row, spelling = self.cell
+        first = spelling.operands[:1]
+        rank = self.read_operand(first[0]).details.rank if first else 0
+        return _attributes(self, row, spelling, rank)
 
     def attr_int(self, name: str, default: Any = MUST_BE_GIVEN) -> int:
         """An integer attribute."""
@@ -127,12 +137,16 @@ def readers(table: Table, format_name: str, pairs: Mapping[str, Pair]) -> dict[s
         if spelling.pair not in pairs and spelling.pair:
             raise ValueError(f"'{spelling.text}': {format_name} has no pair '{spelling.pair}'")
         own = pairs[spelling.pair].read if spelling.pair else None
-        found[type_name] = _by_pair(own, row.name) if own else _by_rows(choices)
+        found[type_name] = _by_pair(own, row, spelling) if own else _by_rows(choices)
     return found
 
 
-def _by_pair(read: Callable[[Any, str], Any], name: str) -> Read:
-    return lambda node: read(node, name)
+def _by_pair(read: Callable[[Any, str], Any], row: Row, spelling: Spelling) -> Read:
+    def run(node: Any) -> Any:
+        node.cell = (row, spelling)
+        return read(node, row.name)
+
+    return run
 
 
 def _by_rows(choices: Sequence[tuple[Row, Spelling]]) -> Read:
@@ -157,6 +171,11 @@ def read_rows(node: NodeReader, choices: Sequence[tuple[Row, Spelling]]) -> Any:
 
 def _built(node: NodeReader, row: Row, spelling: Spelling, operands: list[GraphTensor]) -> Any:
     rank = operands[0].details.rank if operands else 0
+    return row.build(node, operands, _attributes(node, row, spelling, rank))
+
+
+def _attributes(node: NodeReader, row: Row, spelling: Spelling, rank: int) -> dict[str, Any]:
+    """The attributes of ours that the spelling mentions."""
     attrs = dict(spelling.fixed)
     attrs.pop("rank", None)
     for a in spelling.attributes:
@@ -167,7 +186,7 @@ def _built(node: NodeReader, row: Row, spelling: Spelling, operands: list[GraphT
         value = node.read_held(formal, formal.kind or row.kind(formal.holds), default)
         if value is not MUST_BE_GIVEN:
             attrs[formal.holds] = _normal(node, row, formal.holds, value, rank)
-    return row.build(node, operands, attrs)
+    return attrs
 
 
 def _has_kind(operands: Sequence[GraphTensor], row: Row, spelling: Spelling) -> bool:

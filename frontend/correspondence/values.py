@@ -102,4 +102,5 @@ def understood(value: Any, kind: str) -> Any:
 
 def as_array(value: Any, kind: str) -> Array:
     """The constant operand that holds a value: integers are s64."""
+    value = (value,) if kind == "single" else value
     return np.asarray(value, np.float32 if kind in ("float", "floats") else np.int64)

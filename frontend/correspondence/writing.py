@@ -119,6 +119,13 @@ class ExportFrame(Generic[V]):
         """The op's main node, whose outputs are those of the op. Absent optional operands are None."""
         raise NotImplementedError
 
+    cell: Spelling
+    """The cell that names the pair whose function writes."""
+
+    def row_attributes(self, op: Op) -> dict[str, Any]:
+        """The attributes that the cell mentions, by the format's names."""
+        return _attributes(self, op, self.cell)
+
     def attribute(self, kind: str, value: Any) -> Any:
         """A value as represented in the format's nodes."""
         return value
@@ -138,6 +145,7 @@ def _writer(spellings: Sequence[Spelling], pairs: Mapping[str, Pair]) -> Write:
             own = pairs[spelling.pair].write if spelling.pair else None
             reason = objection(op, spelling, is_row=own is None)
             if reason is None and own is not None:
+                frame.cell = spelling
                 return own(frame, op, spelling.types[0])
             if reason is None:
                 return write_row(frame, op, spelling)
@@ -185,9 +193,14 @@ def write_row(frame: ExportFrame[Any], op: Op, spelling: Spelling) -> Any:
         else:
             tensor = next(tensors, None)
             operands.append((formal.name, None if tensor is None else frame.operand(tensor)))
-    found: dict[str, Any] = {}
+    return frame.emit(op, spelling.types[0], operands, _attributes(frame, op, spelling))
+
+
+def _attributes(frame: ExportFrame[Any], op: Op, spelling: Spelling) -> dict[str, Any]:
+    """The attributes of the node that the spelling mentions."""
+    attrs, found = attributes_of(op), {}
     for a in spelling.attributes:
         kind = a.kind or (kind_of(op.op_name, a.ours) if a.ours else "")
         value = attrs[a.ours] if a.ours else a.literal
         found[a.name] = frame.attribute(kind, value)
-    return frame.emit(op, spelling.types[0], operands, found)
+    return found

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...graph_ir.ir.graph import Op
-from ..correspondence.writing import InexpressibleError
 from .document import Reference
 from .dump_builder import DumpBuilder, Emit
 
@@ -63,18 +62,10 @@ def _over_groups(builder: DumpBuilder, op: Op) -> None:
     builder.references[op.outputs[0]] = first
 
 
-def _batch_norm(builder: DumpBuilder, op: Op) -> None:
-    if op.attr("axis") != 1:
-        raise InexpressibleError("another axis than 1")
-    inputs = builder.operands(op, "x", "scale", "offset", "mean", "variance")
-    builder.whole(op, "BNInfer", inputs, epsilon=_epsilon(op))
-
-
 EXPORTERS: dict[str, Emit] = {
     "layer_norm": _over_last_axes,
     "rms_norm": _over_last_axes,
     "group_norm": _over_groups,
     "instance_norm": _over_groups,
-    "batch_norm": _batch_norm,
 }
 """Writers by op name."""

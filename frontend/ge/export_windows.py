@@ -109,7 +109,8 @@ def _pool(builder: DumpBuilder, op: Op) -> None:
     _finish(builder, op, name, {"x": _image(builder, op, 0, image)}, flat, **attrs)
 
 
-def _resize(builder: DumpBuilder, op: Op) -> None:
+def write_resize(builder: DumpBuilder, op: Op, type_name: str) -> None:
+    """Resize, by sizes."""
     inputs = {"x": builder.references[op.inputs[0]]}
     if op.attr("antialias"):
         raise InexpressibleError("antialias")
@@ -118,17 +119,7 @@ def _resize(builder: DumpBuilder, op: Op) -> None:
     if op.attr("roi") is not None:
         inputs["roi"] = builder.const(np.array(op.attr("roi"), np.float32), op, "roi")
     inputs["sizes"] = builder.const(np.array(op.attr("shape"), np.int64), op, "sizes")
-    builder.whole(
-        op,
-        "Resize",
-        inputs,
-        mode=op.attr("mode"),
-        coordinate_transformation_mode=op.attr("coordinates"),
-        nearest_mode=op.attr("nearest_mode"),
-        cubic_coeff_a=op.attr("cubic_coeff"),
-        exclude_outside=int(op.attr("exclude_outside")),
-        extrapolation_value=op.attr("extrapolation"),
-    )
+    builder.whole(op, type_name, inputs, **builder.row_attributes(op))
 
 
 EXPORTERS: dict[str, Emit] = {
@@ -137,6 +128,5 @@ EXPORTERS: dict[str, Emit] = {
     "max_pool": _pool,
     "avg_pool": _pool,
     "sum_pool": _pool,
-    "resize": _resize,
 }
 """Writers by op name."""

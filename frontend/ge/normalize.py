@@ -7,6 +7,7 @@ import math
 from ...base.dtypes import F32
 from ...graph_ir.ir.graph import GraphTensor
 from ..correspondence.compositions.reduction import moments
+from ..correspondence.reading import Pair
 from ..op_builder import Value
 from .scope import Handler, NodeContext
 
@@ -96,11 +97,11 @@ def _batch_norm(node: NodeContext) -> list[Value]:
     return [y, mean, node.helper("mul", variance, factor), mean, variance]
 
 
-def _bn_infer(node: NodeContext) -> Value:
+def _bn_infer(node: NodeContext, op_name: str) -> Value:
     x = node.tensor("x")
     names = ("scale", "offset", "mean", "variance")
     parameters = [node.tensor_as(name, x.details.dtype) for name in names]
-    return node.make("batch_norm", x, *parameters, axis=1, epsilon=node.attr_float("epsilon"))
+    return node.make(op_name, x, *parameters, **node.row_attributes())
 
 
 def _group_norm(node: NodeContext) -> list[Value]:
@@ -147,8 +148,11 @@ def _l2_normalize(node: NodeContext) -> Value:
     return node.make("mul", x, node.helper("rsqrt", node.helper("max", total, floor)))
 
 
+PAIRS = {"bn_infer": Pair(_bn_infer)}
+"""What rows name after `by`."""
+
 HANDLERS: dict[str, Handler] = {
     "LayerNorm": _layer_norm, "LayerNormV3": _layer_norm, "LayerNormV4": _layer_norm, "RmsNorm": _rms_norm,
-    "AddRmsNorm": _rms_norm, "BatchNorm": _batch_norm, "BNInfer": _bn_infer, "GroupNorm": _group_norm,
+    "AddRmsNorm": _rms_norm, "BatchNorm": _batch_norm, "GroupNorm": _group_norm,
     "InstanceNorm": _instance_norm, "L2Normalize": _l2_normalize,
 }  # fmt: skip

@@ -11,7 +11,9 @@ from ...graph_ir.ir.graph import GraphTensor
 from ..adaptive_pool import adaptive_pool
 from ..axis_layout import Image, known_layout, relaid
 from ..correspondence.compositions.windows import biased, same_padding, transposed_padding
+from ..correspondence.reading import Pair
 from ..op_builder import Value
+from .export_windows import write_resize
 from .scope import Handler, NodeContext
 
 _SPATIAL = {4: "HW", 5: "DHW"}
@@ -231,18 +233,11 @@ def _resize_by_size(node: NodeContext) -> Value:
     return node.make("resize", x, shape=shape, coordinates=places, nearest_mode=nearest)
 
 
-def _resize(node: NodeContext) -> Value:
+def _resize(node: NodeContext, op_name: str) -> Value:
     """ONNX's Resize: sizes, else scales, of all axes."""
     x = node.tensor("x")
     dims = x.details.plain_dims
-    attrs: dict[str, Any] = {
-        "mode": node.attr_text("mode"),
-        "coordinates": node.attr_text("coordinate_transformation_mode"),
-        "nearest_mode": node.attr_text("nearest_mode"),
-        "cubic_coeff": node.attr_float("cubic_coeff_a"),
-        "exclude_outside": node.attr_bool("exclude_outside"),
-        "extrapolation": node.attr_float("extrapolation_value"),
-    }
+    attrs = node.row_attributes()
     if node.has("sizes") and node.details("sizes").elements:
         attrs["shape"] = node.ints("sizes")
     else:
@@ -256,13 +251,16 @@ def _resize(node: NodeContext) -> Value:
         attrs["shape"] = tuple(int(size) for size in floors)
     if attrs["coordinates"] == "tf_crop_and_resize":
         attrs["roi"] = tuple(float(v) for v in node.array("roi").reshape(-1))
-    return node.make("resize", x, **attrs)
+    return node.make(op_name, x, **attrs)
 
+
+PAIRS = {"resize": Pair(_resize, write_resize)}
+"""What rows name after `by`."""
 
 HANDLERS: dict[str, Handler] = {
     "Conv2D": _convolution, "Conv3D": _convolution, "DepthwiseConv2D": _convolution,
     "Conv2DTranspose": _convolution_transpose, "Conv2DTransposeD": _convolution_transpose,
     "MaxPool": _pool, "AvgPool": _pool, "MaxPoolV3": _pool, "AvgPoolV2": _pool, "Pooling": _pooling,
     "AdaptiveAvgPool2d": _adaptive, "AdaptiveMaxPool2d": _adaptive,
-    "ResizeBilinearV2": _resize_by_size, "ResizeNearestNeighborV2": _resize_by_size, "Resize": _resize,
+    "ResizeBilinearV2": _resize_by_size, "ResizeNearestNeighborV2": _resize_by_size,
 }  # fmt: skip

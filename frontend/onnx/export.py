@@ -95,7 +95,7 @@ class Exporter(ExportFrame[str]):
         """As ONNX stores it: flags and element types are integers."""
         if kind == "dtype":
             return ELEMENT_TYPES[value]
-        return {"bool": int, "float": float}.get(kind, lambda v: v)(value)
+        return {"bool": int, "int": int, "float": float}.get(kind, lambda v: v)(value)
 
     def inline(self, graph: Graph, values: Sequence[str]) -> list[str]:
         """The nodes of a closed graph on these values; the values of its outputs."""

@@ -35,23 +35,12 @@ def write_convolution(e: Exporter, op: Op, op_type: str) -> None:
 
 def write_pool(e: Exporter, op: Op, op_type: str) -> None:
     """An ONNX pool slides over all axes but the first two: other axes are merged into these before, and split after."""
-    attrs = _pool_attrs(op, op_type)
+    attrs = e.row_attributes(op) | _window_attrs(op)
     if len(op.inputs[0].details.plain_dims) == len(attrs["kernel_shape"]) + 2:
         e.node(op, op_type, e.values(op), **attrs)
     else:
         joined = e.part(op, op_type, [_joined(e, op, e.values(op)[0])], **attrs)
         e.node(op, "Reshape", [joined, _shape(e, op, op.outputs[0].details.plain_dims)])
-
-
-def _pool_attrs(op: Op, op_type: str) -> dict[str, Any]:
-    kernel = op.attr("kernel")
-    attrs: dict[str, Any] = {"kernel_shape": kernel, **_window_attrs(op)}
-    attrs["ceil_mode"] = int(op.attr("ceil_mode"))
-    if op_type == "AveragePool":
-        attrs["count_include_pad"] = int(op.attr("count_include_pad"))
-    if op_type == "LpPool":
-        attrs["p"] = int(op.attr("p"))
-    return attrs
 
 
 def _joined(e: Exporter, op: Op, x: str) -> str:
@@ -70,18 +59,13 @@ def write_min_pool(e: Exporter, op: Op, _: str) -> None:
     if op.inputs[0].details.dtype.kind == "uint":
         raise InexpressibleError(f"min_pool of {op.inputs[0].details.dtype}")
     x = _joined(e, op, e.part(op, "Neg", e.values(op)))
-    pooled = e.part(op, "MaxPool", [x], **_pool_attrs(op, "MaxPool"))
+    pooled = e.part(
+        op,
+        "MaxPool",
+        [x],
+        kernel_shape=op.attr("kernel"),
+        ceil_mode=int(op.attr("ceil_mode")),
+        **_window_attrs(op),
+    )
     smallest = e.part(op, "Neg", [pooled])
     e.node(op, "Reshape", [smallest, _shape(e, op, op.outputs[0].details.plain_dims)])
-
-
-def write_lrn(e: Exporter, op: Op, op_type: str) -> None:
-    """LRN, which is always over the channels."""
-    if op.attr("axis") != 1:
-        raise InexpressibleError("lrn of another axis than 1")
-    numbers = {
-        "alpha": op.attr("alpha"),
-        "beta": op.attr("beta"),
-        "bias": op.attr("k"),
-    }
-    e.node(op, op_type, e.values(op), size=op.attr("size"), **numbers)

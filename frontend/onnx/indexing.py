@@ -73,13 +73,6 @@ def _write_update_slice(e: Exporter, op: Op) -> None:
     e.node(op, "ScatterElements", [x, at, update], axis=axis)
 
 
-def _write_top_k(e: Exporter, op: Op, op_type: str) -> None:
-    top_k = cast(Any, op)
-    k = e.constant(op, "k", np.array([op.attr("k")], np.int64))
-    largest = int(op.attr("largest"))
-    e.node(op, op_type, [*e.values(op), k], axis=top_k.axis, largest=largest, sorted=1)
-
-
 def _one_hot(node: NodeContext) -> Value:
     """The position along the new axis compared with the index; negative indices count from the back."""
     indices, values = node.converted(node.tensor(0), S64), node.tensor(2)
@@ -171,7 +164,6 @@ def _unique(node: NodeContext) -> list[Value]:
 
 
 PAIRS = {
-    "top_k": Pair(None, _write_top_k),
     "gather": Pair(_read_gather, _write_indexed),
     "elements": Pair(None, _write_indexed),
 }

@@ -11,7 +11,6 @@ from ...base.dtypes import F32, DType
 from ...graph_ir.ir.graph import Array, GraphTensor, Op
 from ..correspondence.compositions.reduction import moments
 from ..correspondence.reading import Pair
-from ..correspondence.writing import InexpressibleError
 from ..op_builder import Value, like
 from .export import Exporter
 from .scope import Handler, NodeContext
@@ -33,8 +32,7 @@ def _read_softmax(node: NodeContext, op_name: str) -> Value:
 def _read_layer_norm(node: NodeContext, _: str) -> Value | list[Value]:
     x = node.tensor(0)
     dims = x.details.plain_dims
-    axis = node.axis(node.attr_int("axis"), len(dims))
-    epsilon = node.attr_float("epsilon")
+    axis, epsilon = node.axis(node.attr_int("axis"), len(dims)), node.attr_float("epsilon")
     parameters = [_broadcast(node, node.tensor(i), dims[axis:]) for i in (1, 2) if node.has(i)]
     result = node.make("layer_norm", x, *parameters, axis=axis, epsilon=epsilon)
     if not node.wants(1) and not node.wants(2):
@@ -127,21 +125,17 @@ def _as_f64(value: Array | None) -> Array:
     return np.asarray(value).astype(np.float64)
 
 
-def _read_instance_norm(node: NodeContext, _: str) -> Value:
-    if node.details(0).rank < 3:
-        raise node.rule("the input must have batch, channel and spatial axes", str(node.details(0)))
-    attrs = {"epsilon": node.attr_float("epsilon")}
-    return node.make("instance_norm", *(node.tensor(i) for i in range(3)), **attrs)
-
-
-def _read_group_norm(node: NodeContext, _: str) -> Value:
-    x, parameters = node.tensor(0), [node.tensor(1), node.tensor(2)]
-    groups = node.attr_int("num_groups")
+def _read_per_channel(node: NodeContext, op_name: str) -> Value:
+    """Group and instance norm."""
+    x, *parameters = (node.tensor(i) for i in range(3))
+    if x.details.rank < 3 and op_name == "instance_norm":
+        raise node.rule("the input must have batch, channel and spatial axes", str(x.details))
+    attrs = node.row_attributes()
+    groups = attrs.get("groups", 0)
     if node.opset < 21 and groups > 0:  # one scale and one bias per group, not per channel
         channels = x.details.plain_dims[1] if x.details.rank > 1 else 0
         parameters = [_spread(node, p, groups, channels) for p in parameters]
-    attrs = {"groups": groups, "epsilon": node.attr_float("epsilon")}
-    return node.make("group_norm", x, *parameters, **attrs)
+    return node.make(op_name, x, *parameters, **attrs)
 
 
 def _spread(node: NodeContext, x: GraphTensor, groups: int, channels: int) -> GraphTensor:
@@ -186,24 +180,15 @@ def _write_per_channel(e: Exporter, op: Op, op_type: str) -> None:
     channels = [op.inputs[0].details.plain_dims[1]]
     for what, value in (("scale", 1), ("bias", 0))[len(parameters) :]:
         parameters.append(_filled(e, op, what, value, channels))
-    is_grouped = op.op_name == "group_norm"
-    groups = {"num_groups": op.attr("groups")} if is_grouped else {}
-    e.node(op, op_type, [x, *parameters], epsilon=cast(Any, op).epsilon, **groups)
-
-
-def _write_batch_norm(e: Exporter, op: Op, op_type: str) -> None:
-    if cast(Any, op).axis != 1:
-        raise InexpressibleError("batch_norm of another axis than 1")
-    e.node(op, op_type, e.values(op), epsilon=cast(Any, op).epsilon)
+    e.node(op, op_type, [x, *parameters], **e.row_attributes(op))
 
 
 PAIRS = {
     "softmax": Pair(_read_softmax),
     "layer_norm": Pair(_read_layer_norm, _write_over_last),
     "rms_norm": Pair(_read_rms_norm, _write_over_last),
-    "batch_norm": Pair(_read_batch_norm, _write_batch_norm),
-    "instance_norm": Pair(_read_instance_norm, _write_per_channel),
-    "group_norm": Pair(_read_group_norm, _write_per_channel),
+    "batch_norm": Pair(_read_batch_norm),
+    "per_channel": Pair(_read_per_channel, _write_per_channel),
 }
 """Functions that rows name after `by`."""
 

@@ -21,16 +21,7 @@ def _read_resize(node: NodeContext, _: str) -> Value:
     if node.opset < 11:
         return _old_resize(node, _floats(node, 1, "scales"), node.attr_text("mode"))
     axes = _axes(node, x.details.rank)
-    attrs = {
-        "mode": node.attr_text("mode"),
-        "coordinates": node.attr_text("coordinate_transformation_mode"),
-        "nearest_mode": node.attr_text("nearest_mode"),
-        "cubic_coeff": node.attr_float("cubic_coeff_a"),
-        "exclude_outside": node.attr_bool("exclude_outside"),
-        "extrapolation": node.attr_float("extrapolation_value"),
-        "antialias": node.attr_bool("antialias"),
-        **_sizes(node, axes),
-    }
+    attrs = node.row_attributes() | _sizes(node, axes)
     if attrs["coordinates"] == "tf_crop_and_resize":
         attrs["roi"] = _region(node, axes)
     return _made(node, attrs)
@@ -161,18 +152,7 @@ def _write_resize(e: Exporter, op: Op, op_type: str) -> None:
         ]
         if [int(n) for n in floors] != list(shape):
             raise InexpressibleError("resize to other sizes than its scales give")
-    e.node(
-        op,
-        op_type,
-        inputs,
-        mode=op.attr("mode"),
-        coordinate_transformation_mode=op.attr("coordinates"),
-        nearest_mode=op.attr("nearest_mode"),
-        cubic_coeff_a=op.attr("cubic_coeff"),
-        extrapolation_value=op.attr("extrapolation"),
-        exclude_outside=int(op.attr("exclude_outside")),
-        antialias=int(op.attr("antialias")),
-    )
+    e.node(op, op_type, inputs, **e.row_attributes(op))
 
 
 PAIRS = {"resize": Pair(_read_resize, _write_resize)}

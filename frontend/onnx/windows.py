@@ -13,7 +13,7 @@ from ...graph_ir.ir.graph import GraphTensor
 from ..correspondence.compositions.windows import biased, halved, same_padding, transposed_padding
 from ..correspondence.reading import Pair
 from ..op_builder import Value
-from .export_windows import write_convolution, write_lrn, write_min_pool, write_pool
+from .export_windows import write_convolution, write_min_pool, write_pool
 from .scope import Handler, NodeContext
 
 
@@ -159,21 +159,10 @@ def _indices(node: NodeContext, x: GraphTensor, attrs: dict[str, Any]) -> GraphT
     return node.helper("add", indices, node.constant(images * math.prod(sizes), S64))
 
 
-def _read_lrn(node: NodeContext, _: str) -> Value:
-    attrs = {
-        "size": node.attr_int("size"),
-        "alpha": node.attr_float("alpha"),
-        "beta": node.attr_float("beta"),
-        "k": node.attr_float("bias"),
-    }
-    return node.make("lrn", node.tensor(0), **attrs)
-
-
 PAIRS = {
     "convolution": Pair(_read_convolution, write_convolution),
     "pool": Pair(_read_pool, write_pool),
     "min_pool": Pair(None, write_min_pool),
-    "lrn": Pair(_read_lrn, write_lrn),
 }
 """Functions that rows name after `by`."""
 

@@ -83,7 +83,7 @@ ROWS = (
     Means(assignment.masked_fill, pnnx="torch./Tensor.masked_fill(input, mask, value)"),
     Op(
         "top_k",
-        onnx="TopK(X, k=k | axis, largest) by top_k",
+        onnx="TopK(X, k=k:single | axis, largest, sorted=_)",
         ge=(
             "TopKV2(x, k=k | dim=axis, largest, indices_dtype=9) write only",
             "TopKV2/TopK/TopKD(x, k=k | dim=axis, largest) by top_k read only",

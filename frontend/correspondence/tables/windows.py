@@ -8,6 +8,11 @@ from ..compositions import sampling
 from ..compositions import windows as means
 from ..row import Means, Op
 
+_RESIZED = (
+    "mode, coordinate_transformation_mode=coordinates, nearest_mode, cubic_coeff_a=cubic_coeff, "
+    "exclude_outside, extrapolation_value=extrapolation"
+)
+
 ROWS = (
     Op(
         "convolution",
@@ -24,7 +29,7 @@ ROWS = (
     ),
     Op(
         "max_pool",
-        onnx="MaxPool(X) by pool",
+        onnx="MaxPool(X | kernel_shape=kernel, ceil_mode) by pool",
         tvm="nn_max_pool[123]d/max_pool[123]d(data) by pool",
         pnnx="F.max_pool[123]d/nn.MaxPool[123]d(input) by pool",
     ),
@@ -36,19 +41,19 @@ ROWS = (
     ),
     Op(
         "avg_pool",
-        onnx="AveragePool(X) by pool",
+        onnx="AveragePool(X | kernel_shape=kernel, ceil_mode, count_include_pad) by pool",
         tvm="nn_avg_pool[123]d/avg_pool[123]d(data) by pool",
         pnnx="F.avg_pool[123]d/nn.AvgPool[123]d(input) by pool",
     ),
     Op("sum_pool", pnnx="F.avg_pool2d(input | divisor_override=1) by pool write only"),
     Op(
         "lp_pool",
-        onnx="LpPool(X) by pool",
+        onnx="LpPool(X | kernel_shape=kernel, ceil_mode, p=p:int) by pool",
         pnnx="F.lp_pool[123]d/nn.LPPool[123]d(input | norm_type=p) by pool",
     ),
     Op(
         "lrn",
-        onnx="LRN(X | size, alpha, beta, bias=k) by lrn",
+        onnx="LRN(X | size, alpha, beta, bias=k)",
         tvm="nn_lrn/lrn(data | size?5, axis?1, bias=k?2.0, alpha?1e-4, beta?0.75)",
         pnnx="F.local_response_norm/nn.LocalResponseNorm(input | size, alpha, beta, k) by lrn",
     ),
@@ -62,7 +67,8 @@ ROWS = (
     Means(sampling.affine_grid, pnnx="F.affine_grid(input, size=size | align_corners)"),
     Op(
         "resize",
-        onnx="Resize(X, roi?, scales?, sizes?) by resize",
+        onnx=f"Resize(X, roi?, scales?, sizes? | {_RESIZED}, antialias) by resize",
+        ge=f"Resize(x, roi?, scales?, sizes? | {_RESIZED}) by resize",
         tvm=(
             "image_resize2d(data | size, method, coordinate_transformation_mode) by resize",
             "nn_upsampling/upsampling(data | scale_h, scale_w, method) by upsampling read only",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -22,7 +22,7 @@ def test_rows_and_functions_of_all_modules_make_the_table() -> None:
     table = Table([Op("relu", x="Relu(a)"), Op("tanh", x="Tanh(a) by own")])
 
     def read_own(node: Any, name: str) -> str:
-        return f"{node} {name}"
+        return f"{node.cell[1].text} of {name}"
 
     families = {
         "first": module("first", PAIRS={"own": Pair(read_own)}, HANDLERS={"Swap": str}),
@@ -31,7 +31,7 @@ def test_rows_and_functions_of_all_modules_make_the_table() -> None:
     }
     handlers, writers = op_table(table, "x", families)
     assert set(handlers) == {"Relu", "Tanh", "Swap"} and set(writers) == {"relu", "tanh", "sort"}
-    assert handlers["Tanh"]("node") == "node tanh"
+    assert handlers["Tanh"](SimpleNamespace()) == "Tanh(a) by own of tanh"
 
 
 def test_one_key_of_two_modules_is_refused() -> None:
