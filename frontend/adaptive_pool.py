@@ -8,11 +8,11 @@ import numpy as np
 
 from ..base.dtypes import BOOL, S64, DType
 from ..graph_ir.ir.graph import GraphTensor
-from .op_builder import Parts
+from .op_builder import OpBuilder
 
 
 def adaptive_pool(
-    build: Parts, x: GraphTensor, wanted: Sequence[int], is_mean: bool
+    build: OpBuilder, x: GraphTensor, wanted: Sequence[int], is_mean: bool
 ) -> GraphTensor:
     """The mean or maximum of each window of x [N, C, sizes...], as [N, C, wanted...].
 
@@ -31,7 +31,7 @@ def adaptive_pool(
     return build.make("avg_pool" if is_mean else "max_pool", x, kernel=kernel, strides=kernel)
 
 
-def _uneven(build: Parts, x: GraphTensor, wanted: Sequence[int], is_mean: bool) -> GraphTensor:
+def _uneven(build: OpBuilder, x: GraphTensor, wanted: Sequence[int], is_mean: bool) -> GraphTensor:
     """Axis by axis, as windows of several sizes."""
     dtype = x.details.dtype
     x = _cast(build, x, dtype.accumulator) if is_mean else x
@@ -57,5 +57,5 @@ def _uneven(build: Parts, x: GraphTensor, wanted: Sequence[int], is_mean: bool) 
     return _cast(build, x, dtype)
 
 
-def _cast(build: Parts, x: GraphTensor, dtype: DType) -> GraphTensor:
+def _cast(build: OpBuilder, x: GraphTensor, dtype: DType) -> GraphTensor:
     return x if x.details.dtype == dtype else build.helper("cast", x, dtype=dtype.name)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ..graph_ir.ir.graph import GraphTensor
-from .op_builder import Parts
+from .op_builder import OpBuilder
 
 _TERM = r"[A-Za-z]*(?:\.\.\.)?[A-Za-z]*"
 _EQUATION = re.compile(rf"({_TERM}(?:,{_TERM})*)(?:->({_TERM}))?", re.ASCII)
 _SHOWN = 64  # characters of an equation quoted in a message
 
 
-def einsum(build: Parts, equation: str, operands: Sequence[GraphTensor]) -> GraphTensor:
+def einsum(build: OpBuilder, equation: str, operands: Sequence[GraphTensor]) -> GraphTensor:
     """Any number of operands, every letter at most once in each; they are multiplied from left to right.
 
     UserError for an equation that does not fit them, UnsupportedError for diagonals and for what is not an equation.
@@ -42,7 +42,7 @@ def einsum(build: Parts, equation: str, operands: Sequence[GraphTensor]) -> Grap
 
 
 def _without_ellipsis(
-    build: Parts, operands: Sequence[GraphTensor], terms: list[str], result: str | None
+    build: OpBuilder, operands: Sequence[GraphTensor], terms: list[str], result: str | None
 ) -> tuple[list[str], str | None]:
     """`...` as letters unused in the equation; the last ones if an operand has fewer axes for it."""
     if not any("..." in term for term in terms):
@@ -68,7 +68,7 @@ def _without_ellipsis(
 
 
 def _multiplied(
-    build: Parts,
+    build: OpBuilder,
     parts: list[tuple[GraphTensor, str]],
     result: str,
     kept: set[str],
@@ -81,12 +81,12 @@ def _multiplied(
     ]
     if len(reduced) == 1:
         ((x, term),) = reduced
-        return _transposed(build, x, [term.index(c) for c in result])
-    return _contract(build, reduced, result, sizes)
+        return build.transposed(x, [term.index(c) for c in result])
+    return contract(build, reduced, result, sizes)
 
 
 def _letter_sizes(
-    build: Parts, operands: Sequence[GraphTensor], terms: list[str]
+    build: OpBuilder, operands: Sequence[GraphTensor], terms: list[str]
 ) -> dict[str, int]:
     sizes: dict[str, int] = {}
     for x, term in zip(operands, terms, strict=True):
@@ -98,7 +98,9 @@ def _letter_sizes(
     return sizes
 
 
-def _reduced(build: Parts, x: GraphTensor, term: str, kept: set[str]) -> tuple[GraphTensor, str]:
+def _reduced(
+    build: OpBuilder, x: GraphTensor, term: str, kept: set[str]
+) -> tuple[GraphTensor, str]:
     """The operand summed over letters that occur nowhere else."""
     axes = tuple(i for i, letter in enumerate(term) if letter not in kept)
     if not axes:
@@ -108,36 +110,41 @@ def _reduced(build: Parts, x: GraphTensor, term: str, kept: set[str]) -> tuple[G
     )
 
 
-def _contract(
-    build: Parts, parts: list[tuple[GraphTensor, str]], result: str, sizes: dict[str, int]
+def contract(
+    build: OpBuilder,
+    parts: Sequence[tuple[GraphTensor, str]],
+    result: str,
+    sizes: Mapping[str, int],
 ) -> GraphTensor:
-    """Both operands as [batch, rows, inner] and [batch, inner, columns], one product, and the axes put in order."""
+    """The product of two tensors whose axes have these letters, as a tensor of the axes `result`.
+
+    Letters of both that are in the result are batch axes, others of both are summed. One product of matrices, which may
+    read them transposed.
+    """
     (x, left), (y, right) = parts
     batch = [c for c in left if c in right and c in result]
     inner = [c for c in left if c in right and c not in result]
     rows, columns = ([c for c in t if c not in u] for t, u in ((left, right), (right, left)))
-    x = _grouped(build, x, left, (batch, rows, inner), sizes)
-    y = _grouped(build, y, right, (batch, inner, columns), sizes)
-    product = build.make("matmul_core", x, y)
+    a, swapped_a = _matrices(build, x, left, (batch, rows, inner), sizes)
+    b, swapped_b = _matrices(build, y, right, (batch, inner, columns), sizes)
+    product = build.make("matmul_core", a, b, transpose_a=swapped_a, transpose_b=swapped_b)
     order = [*batch, *rows, *columns]
-    apart = _reshaped(build, product, [sizes[c] for c in order])
-    return _transposed(build, apart, [order.index(c) for c in result])
+    apart = build.reshaped(product, [sizes[c] for c in order])
+    return build.transposed(apart, [order.index(c) for c in result])
 
 
-def _grouped(
-    build: Parts, x: GraphTensor, term: str, groups: tuple[list[str], ...], sizes: dict[str, int]
-) -> GraphTensor:
-    order = [letter for group in groups for letter in group]
-    moved = _transposed(build, x, [term.index(letter) for letter in order])
-    batch, *merged = ([sizes[letter] for letter in group] for group in groups)
-    return _reshaped(build, moved, [*batch, *(math.prod(group) for group in merged)])
-
-
-def _transposed(build: Parts, x: GraphTensor, perm: list[int]) -> GraphTensor:
-    stays = perm == list(range(len(perm)))
-    return x if stays else build.helper("transpose", x, perm=tuple(perm))
-
-
-def _reshaped(build: Parts, x: GraphTensor, dims: list[int]) -> GraphTensor:
-    same = x.details.plain_dims == tuple(dims)
-    return x if same else build.helper("reshape", x, shape=tuple(dims))
+def _matrices(
+    build: OpBuilder,
+    x: GraphTensor,
+    term: str,
+    groups: tuple[list[str], ...],
+    sizes: Mapping[str, int],
+) -> tuple[GraphTensor, bool]:
+    """[batch.., first, second] of these groups, or with the last two swapped where x has them in that order."""
+    batch, first, second = groups
+    swapped = bool(first and second) and [*batch, *second, *first] == list(term)
+    merged = (second, first) if swapped else (first, second)
+    order = [letter for group in (batch, *merged) for letter in group]
+    moved = build.transposed(x, [term.index(letter) for letter in order])
+    joined = [math.prod(sizes[letter] for letter in group) for group in merged]
+    return build.reshaped(moved, [*(sizes[c] for c in batch), *joined]), swapped

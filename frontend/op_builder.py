@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -17,25 +17,6 @@ _MOST_ELEMENTS = 1 << 27
 """Limit for arrays computed at import: 1 GiB of the widest type."""
 
 _MOST_AXES = 32
-
-
-class Parts(Protocol):
-    """The interface that code shared by all formats builds with."""
-
-    def make(self, op_name: str, *inputs: GraphTensor, **attrs: Any) -> GraphTensor:
-        """Append the main op."""
-
-    def helper(self, op_name: str, *inputs: GraphTensor, **attrs: Any) -> GraphTensor:
-        """Append an op that the main one needs."""
-
-    def constant(self, value: Any, dtype: DType) -> GraphTensor:
-        """A constant of `dtype`."""
-
-    def rule(self, rule: str, values: str) -> UserError:
-        """An error in the standard form."""
-
-    def unsupported(self, what: str) -> UnsupportedError:
-        """The error for something valid that graphc does not handle."""
 
 
 class OpBuilder:

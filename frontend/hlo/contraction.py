@@ -1,77 +1,49 @@
-"""dot: permutes axes into the order of a batched matrix product."""
+"""dot, as an Einstein sum."""
 
 from __future__ import annotations
-
-import math
-from dataclasses import dataclass
 
 from ...graph_ir.ir.graph import GraphTensor
 from ...graph_ir.ops.matmul import MatmulCore
 from ..correspondence.writing import Write
+from ..einsum import contract
 from .frame import Value, Writer
 from .scope import Handler, Step
 from .shapes import DTYPES
 
 
-@dataclass(frozen=True)
-class _Side:
-    """An operand: its batch, contracted and other axes."""
-
-    x: GraphTensor
-    batch: tuple[int, ...]
-    inner: tuple[int, ...]
-    free: tuple[int, ...]
-
-    def sizes(self, axes: tuple[int, ...]) -> tuple[int, ...]:
-        """The sizes of some axes."""
-        return tuple(self.x.details.plain_dims[i] for i in axes)
-
-
 def _dot(step: Step) -> GraphTensor:
+    """Axes of both sides that are paired have the same letter."""
     if len(step.operands) > 2:
         raise step.unsupported("a sparse or scaled dot")
-    a, b = step.tensors(2)
-    left, right = _side(step, a, "lhs"), _side(step, b, "rhs")
-    for what in ("batch", "inner"):
-        mine, other = (side.sizes(getattr(side, what)) for side in (left, right))
-        if mine != other:
-            word = "contracting" if what == "inner" else what
-            raise step.rule(f"{word} sizes must agree", f"{[*mine]} and {[*other]}")
-    (x, swapped_x), (y, swapped_y) = _matrix(step, left), _matrix(step, right)
-    product = step.make("matmul_core", x, y, transpose_a=swapped_x, transpose_b=not swapped_y)
-    return step.reshaped(
-        product,
-        (*left.sizes(left.batch), *left.sizes(left.free), *right.sizes(right.free)),
+    x, y = step.tensors(2)
+    left, right = (
+        list(map(chr, range(start, start + t.details.rank))) for start, t in ((1, x), (1000, y))
     )
-
-
-def _side(step: Step, x: GraphTensor, side: str) -> _Side:
-    rank = x.details.rank
-    batch = step.axes(f"{side}_batch_dims", rank, ())
-    inner = step.axes(f"{side}_contracting_dims", rank, ())
-    if set(batch) & set(inner):
-        raise step.fail(f"an axis of the {side} must not be batch and contracting at once")
+    batch, inner = (_paired(step, x, y, what) for what in ("batch", "contracting"))
+    for side, axes in (
+        ("lhs", {*batch} & {*inner}),
+        ("rhs", {*batch.values()} & {*inner.values()}),
+    ):
+        if axes:
+            raise step.fail(f"an axis of the {side} must not be batch and contracting at once")
+    for i, j in (batch | inner).items():
+        right[j] = left[i]
+    result = [left[i] for i in batch] + [c for c in (*left, *right) if (c in left) != (c in right)]
     written = step.instruction.shape
-    dtype = x.details.dtype if written is None else DTYPES[written.type]
-    free = tuple(i for i in range(rank) if i not in batch and i not in inner)
-    return _Side(step.converted(x, dtype), batch, inner, free)
+    dtype = DTYPES[written.type] if written else x.details.dtype
+    sizes = dict(zip((*left, *right), (*x.details.plain_dims, *y.details.plain_dims), strict=True))
+    parts = [(step.converted(t, dtype), "".join(term)) for t, term in ((x, left), (y, right))]
+    return contract(step, parts, "".join(result), sizes)
 
 
-def _matrix(step: Step, side: _Side) -> tuple[GraphTensor, bool]:
-    """[batch.., free, contracted], or with the last two swapped where the flag is set."""
-    # Leading contracted axes stay there: the product also reads transposed matrices.
-    swapped_order = (*side.batch, *side.inner, *side.free)
-    in_order = swapped_order == tuple(range(side.x.details.rank))
-    swapped = in_order and bool(side.free) and bool(side.inner)
-    order = swapped_order if swapped else (*side.batch, *side.free, *side.inner)
-    sizes = [math.prod(side.sizes(axes)) for axes in (side.free, side.inner)]
-    moved = step.transposed(side.x, order)
-    return step.reshaped(
-        moved, (*side.sizes(side.batch), *(sizes[::-1] if swapped else sizes))
-    ), swapped
-
-
-HANDLERS: dict[str, Handler] = {"dot": _dot}
+def _paired(step: Step, x: GraphTensor, y: GraphTensor, what: str) -> dict[int, int]:
+    """Axes of x to those of y, of the same sizes."""
+    left = step.axes(f"lhs_{what}_dims", x.details.rank, ())
+    right = step.axes(f"rhs_{what}_dims", y.details.rank, ())
+    sizes = [[t.details.plain_dims[i] for i in axes] for t, axes in ((x, left), (y, right))]
+    if sizes[0] != sizes[1]:
+        raise step.rule(f"{what} sizes must agree", f"{sizes[0]} and {sizes[1]}")
+    return dict(zip(left, right, strict=True))
 
 
 def _write_product(writer: Writer, op: MatmulCore) -> Value:
@@ -97,4 +69,5 @@ def _write_product(writer: Writer, op: MatmulCore) -> Value:
     return writer.cast(product, out.dtype)
 
 
+HANDLERS: dict[str, Handler] = {"dot": _dot}
 EXPORTERS: dict[str, Write] = {"matmul_core": _write_product}

@@ -17,7 +17,7 @@ from ...graph_ir.ir.graph import Array, Graph, GraphTensor, Op
 from ...graph_ir.ir.logical_tensor import LogicalTensor
 from ..collector import collector_paused
 from ..model_text import read_text
-from ..shape_spec import InputSpec, check_size
+from ..shape_spec import InputSpec, check_inputs, check_size
 from .known import Known
 from .op_table import HANDLERS, MAPPED
 from .parser import parse_hlo
@@ -46,13 +46,7 @@ def load_hlo(
     """
     text, label = read_text(source, "model", "file of HLO")
     graph = import_hlo(parse_hlo(text, label), constants)
-    declared = {op.name: op.outputs[0].details for op in graph.inputs}
-    for name, spec in (specs or {}).items():
-        if name not in declared:
-            known = ", ".join(f"'{n}'" for n in declared) or "none"
-            raise UserError(f"{label}: there is no input '{name}'; the inputs are {known}")
-        if (spec.dtype, spec.dims) != (declared[name].dtype, declared[name].plain_dims):
-            raise UserError(f"{label}: input '{name}' is {declared[name]} in the file, got {spec}")
+    check_inputs(graph, specs or {})
     return graph
 
 

@@ -187,8 +187,8 @@ def test_files_and_specs(tmp_path: Path) -> None:
     assert load(path).inputs[0].name == "x"
     assert load(path.read_bytes(), {"x": "f32[2]"}).inputs[0].name == "x"
     for specs, expected in (
-        ({"y": "f32[2]"}, f"{path}: there is no input 'y'; the inputs are 'x'"),
-        ({"x": "f32[3]"}, f"{path}: input 'x' is f32[2] in the file, got x=f32[3]"),
+        ({"y": "f32[2]"}, "there is no input 'y'; the graph's inputs are 'x'"),
+        ({"x": "f32[3]"}, "input 'x' is f32[2] in the graph, got x=f32[3]"),
     ):
         with pytest.raises(UserError) as caught:
             load(path, specs)
