@@ -1,4 +1,4 @@
 """What user code adds to graphc from outside the package, and a digest of what that code means.
 
-May import: graph_ir, tensor_ir, base.
+May import: frontend, graph_ir, tensor_ir, base.
 """

@@ -10,10 +10,10 @@ from typing import Any
 from ..base.errors import UserError
 from ..graph_ir.ir.attributes import Attribute, BoolAttr, FloatAttr, IntAttr, StrAttr
 from ..graph_ir.ir.axis_attributes import FloatsAttr, IntsAttr
-from ..graph_ir.ir.op import Op
 from ..graph_ir.ir.operands import Operand, OptionalOperand, VariadicOperand
 from ..graph_ir.ir.registry import is_own
 from ..graph_ir.ir.schema import OperandDeclaration
+from .defined_op import ComposedOp, DefinedElementwise, KernelOp
 
 Operands = str | Sequence[str] | Mapping[str, str]
 """Names in order, with their meanings in a mapping: `x`, `scale?` where it may be absent, `parts...` for any number."""
@@ -21,7 +21,18 @@ Operands = str | Sequence[str] | Mapping[str, str]
 Attributes = Mapping[str, Any]
 """By name a declaration such as `FloatAttr("slope", default=0.1)`, a default, or the type of one that must be given."""
 
-_OF_INSTANCES = ("op_name", "name", "inputs", "outputs", "attrs", "logical_op_id")
+_CLASSES = (DefinedElementwise, ComposedOp, KernelOp)
+_OF_ALL = (
+    "op_name",
+    "name",
+    "inputs",
+    "outputs",
+    "attrs",
+    "logical_op_id",
+    "schedule",
+    "row",
+    "definition",
+)
 _BY_TYPE: dict[type, type[Attribute[Any]]] = {
     bool: BoolAttr,
     int: IntAttr,
@@ -114,5 +125,5 @@ def _check_member(who: str, kind: str, name: str, taken: Mapping[str, Any]) -> N
         )
     if name in taken:
         raise UserError(f"{who}: names of operands and attributes must differ, got '{name}' twice")
-    if hasattr(Op, name) or name in _OF_INSTANCES:
+    if any(hasattr(cls, name) for cls in _CLASSES) or name in _OF_ALL:
         raise UserError(f"{who}: every op has a member '{name}'; give the {kind} another name")

@@ -15,6 +15,8 @@ from typing import Any
 
 from ..base.dtypes import DType
 from ..base.errors import UserError
+from ..frontend.correspondence.gathering import add_row
+from ..frontend.correspondence.row import Op as Spelled
 from ..graph_ir.ir.attributes import (
     ArrayAttr,
     BoolAttr,
@@ -61,6 +63,7 @@ def define(
     element: Callable[..., Any] | None = None,
     accepts: Sequence[str] = ANY,
     result: DType | None = None,
+    onnx: str = "",
 ) -> None:
     """Define an op; one that user code has defined under the same name is replaced.
 
@@ -70,7 +73,8 @@ def define(
     floats being float64. `compose(make, *tensors, **attrs)`: builds the op of others, `make("mul", x, y)`; `infer` and
     `reference` may then be left out. `element`: instead, the Tensor IR expression of one element, 16-bit floats being
     f32, of operands that `accepts` tells (float, int, uint, bool), which are of one type, broadcast, and give that type
-    or `result`. Without `compose` and `element` the op needs a kernel (`graphc.kernel`). UserError.
+    or `result`. Without `compose` and `element` the op needs a kernel (`graphc.kernel`). `onnx`: how ONNX models
+    spell the op, as in the table of all ops: "com.example::Shrink(x | bias, lambd)". UserError.
     """
     check_name(name)
     who = f"op '{name}'"
@@ -79,6 +83,7 @@ def define(
     functions = {"infer": infer, "reference": reference, "compose": compose, "element": element}
     _check_functions(who, functions, list(declared), list(attributes))
     members: dict[str, Any] = {**declared, **attributes, "__doc__": meaning, "__module__": __name__}
+    members["_onnx"] = onnx  # with the class, in every key
     base: type[Any]
     if element is not None:
         assert reference is not None
@@ -91,6 +96,15 @@ def define(
         base = KernelOp if compose is None else ComposedOp
         members["definition"] = Definition(infer, reference, compose)
     register(name, again=True)(type(name, (base,), members))
+    _spell(name, onnx)
+
+
+def _spell(name: str, onnx: str) -> None:
+    """Have ONNX models read and write the op."""
+    try:
+        add_row(Spelled(name, onnx=onnx))
+    except ValueError as error:
+        raise UserError(f"op '{name}': onnx: {error}") from error
 
 
 def _check_functions(

@@ -24,7 +24,7 @@ MAY_IMPORT = {
     "graph_ir": ("base", "graph_ir", "tensor_ir"),
     "codegen": ("base", "codegen", "tensor_ir", "runtime.abi", "runtime.artifact"),
     "frontend": ("base", "frontend", "graph_ir"),
-    "extension": ("base", "extension", "graph_ir", "tensor_ir"),
+    "extension": ("base", "extension", "frontend", "graph_ir", "tensor_ir"),
     **dict.fromkeys(DRIVER, (*ROOMS, *DRIVER)),
 }
 

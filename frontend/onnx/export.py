@@ -35,6 +35,7 @@ class Exporter(ExportFrame[str]):
         self.nodes: list[NodeProto] = []
         self.initializers: dict[str, Array] = {}
         self.opsets = {OPSET}
+        self.domains: set[str] = set()  # other than ONNX's, of ops of user code
         self._values: dict[GraphTensor, str] = {}
         self._dtypes: dict[str, DType] = {}
         self._details: dict[str, LogicalTensor] = {}
@@ -58,6 +59,7 @@ class Exporter(ExportFrame[str]):
         model."""
         inner = Exporter(Graph(), self.writers)
         inner.initializers, inner.opsets = self.initializers, self.opsets
+        inner.domains = self.domains
         inner.failures, inner._names, inner._dtypes = self.failures, self._names, self._dtypes
         return inner
 
@@ -218,14 +220,22 @@ class Exporter(ExportFrame[str]):
         outputs: Sequence[str],
         attrs: dict[str, Any],
     ) -> None:
+        given = {key: item for key, item in attrs.items() if item is not None}
+        domain, is_other, type_name = op_type.rpartition("::")
+        if is_other:  # no schema tells what it takes
+            self.domains.add(domain)
+            given["domain"] = domain
+        else:
+            self._check_types(op, op_type, inputs)
+        self.nodes.append(helper.make_node(type_name, inputs, outputs, name=name, **given))
+
+    def _check_types(self, op: Op, op_type: str, inputs: Sequence[str]) -> None:
         self.opsets.add(_NEEDS.get(op_type, 0))
         schema = defs.get_schema(op_type, max_inclusive_version=max(OPSET, _NEEDS.get(op_type, 0)))
         for index, value in enumerate(inputs):
             formal = schema.inputs[min(index, len(schema.inputs) - 1)]
             if value and _type_text(self._dtypes[value]) not in formal.types:
                 raise InexpressibleError(f"{op.op_name} of {self._dtypes[value]}")
-        given = {key: item for key, item in attrs.items() if item is not None}
-        self.nodes.append(helper.make_node(op_type, inputs, outputs, name=name, **given))
 
     def _result(self, tensor: GraphTensor) -> str:
         return self._wanted.get(tensor) or self._names.unique(tensor.name)

@@ -42,9 +42,10 @@ def to_onnx(graph: Graph) -> ModelProto:
     name, between = encodable(graph.name) or "graph", exporter.between()
     proto = helper.make_graph(exporter.nodes, name, inputs, results, weights, value_info=between)
     opsets = [helper.make_opsetid("", exporter.opset)]
+    others = [helper.make_opsetid(domain, 1) for domain in sorted(exporter.domains)]
     return helper.make_model(
         proto,
-        opset_imports=opsets,
+        opset_imports=[*opsets, *others],
         ir_version=helper.find_min_ir_version_for(opsets),
         producer_name="graphc",
     )

@@ -32,7 +32,10 @@ class Capture:
 
 @dataclass(frozen=True)
 class Scalar:
-    """A constant whose elements all equal `value`, or, with a name, any such constant, captured as a float."""
+    """A constant whose elements all equal `value`, or, with a name, any number, captured as a float.
+
+    The same name is the same number everywhere.
+    """
 
     value: float = 0.0
     name: str = ""
@@ -134,10 +137,10 @@ def _scalar_ways(pattern: Scalar, tensor: GraphTensor, found: Match) -> Iterator
     value = uniform_value(tensor)
     if value is None or not tensor.details.dtype.is_float:
         return
-    number = float(value)
-    if pattern.name:
+    number, wanted = float(value), found.get(pattern.name, pattern.value)
+    if pattern.name and pattern.name not in found:
         yield {**found, pattern.name: number}
-    elif abs(number - pattern.value) <= _TOLERANCE[tensor.details.dtype.name] * abs(pattern.value):
+    elif abs(number - wanted) <= _TOLERANCE[tensor.details.dtype.name] * abs(wanted):
         yield found
 
 

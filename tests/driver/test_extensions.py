@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from graphc.driver.extensions import loops_are_extended, user_code
+from graphc.extension.ops import define
+from graphc.graph_ir.ir import registry
 from graphc.graph_ir.lowering.registry import LOWERINGS
 from graphc.graph_ir.ops.fused import Fused
 from graphc.graph_ir.passes import pipeline
@@ -68,6 +70,15 @@ def test_a_definition_is_found_in_the_cache_and_another_one_is_not(
     assert run(define.format("2.0"), tmp_path) == "False  2.0"
     assert run(define.format("2.0"), tmp_path) == "True  2.0"
     assert run(define.format("3.0"), tmp_path) == "False  3.0"
+
+
+def test_how_a_format_spells_an_op_is_in_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "_CLASSES", dict(registry._CLASSES))
+    keys = set()
+    for cell in ("com.example::One(x)", "com.example::Two(x)", ""):
+        define("spelled", "x.", compose=lambda make, x: make("copy", x), onnx=cell)
+        keys.add(user_code().key)
+    assert len(keys) == 3
 
 
 def test_what_has_no_digest_is_compiled_anew_and_why_is_told(tmp_path: Path) -> None:

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
 import graphc
 from graphc.base.dtypes import BF16, BOOL, F32, S32
 from graphc.base.errors import UserError
 from graphc.extension.ops import AxisAttr, LogicalTensor, StrAttr, define, optional
+from graphc.frontend import load
 from graphc.graph_ir.inspect.compare import difference
 from graphc.graph_ir.ir.graph import Graph
 from graphc.graph_ir.text.parser import parse_graph
 from graphc.graph_ir.text.printer import print_graph
 from graphc.tensor_ir import builder as t
+from graphc.tools.convert import convert
 from support.check_op import check_op, random_array
+from support.onnx_models import model, node
 from support.user_ops import define_root_mean, graph_with
 
 
@@ -157,6 +162,12 @@ DECLARATIONS: dict[str, tuple[dict[str, Any], str]] = {
     "a name of every op": (
         {"attrs": {"name": 1}}, "op 'o': every op has a member 'name'; give the attribute another name",
     ),
+    "a name of composed ops": (
+        {"operands": "decompose"}, "op 'o': every op has a member 'decompose'; give the operand another name",
+    ),
+    "a name of definitions": (
+        {"attrs": {"row": 1}}, "op 'o': every op has a member 'row'; give the attribute another name",
+    ),
     "no declaration": (
         {"attrs": {"k": None}},
         "op 'o': attribute 'k' must be a declaration, a default or a type (bool, int, float, str), got None",
@@ -252,3 +263,33 @@ def test_an_integer_op_of_another_result_type() -> None:
     graph.make_output(graph.make("above", [x]).outputs[0], "y")
     values = np.arange(9, dtype=np.int32)
     np.testing.assert_array_equal(compiled(graph, values), values > 3)
+
+
+def test_formats_read_and_write_the_op_by_its_row(tmp_path: Path) -> None:
+    define(
+        "shift", "x plus a number.", attrs={"by": 0.5},
+        compose=lambda make, x, by: make("add", x, make.scalar(by, F32)),
+        onnx="com.example::Shift(x | amount=by)",
+    )  # fmt: skip
+    graph = graph_with("shift", by=2.5)
+    (tmp_path / "m.graph").write_text(print_graph(graph, full=True))
+    convert(str(tmp_path / "m.graph"), "onnx", tmp_path / "m.onnx")
+    proto = onnx.load(tmp_path / "m.onnx")
+    (made,) = (one for one in proto.graph.node if one.domain)
+    assert (made.domain, made.op_type, made.attribute[0].name) == ("com.example", "Shift", "amount")
+    assert {one.domain: one.version for one in proto.opset_import}["com.example"] == 1
+    again = load(tmp_path / "m.onnx")
+    (op,) = (op for op in again.ops if op.op_name == "shift")
+    assert op.attrs == {"by": 2.5}
+    compiled(again, random_array("f32", (6, 21)))
+
+
+def test_a_type_that_graphc_reads_is_not_taken() -> None:
+    given: dict[str, Any] = {"compose": lambda make, x: x}
+    load(model([node("Relu", "x")], {"x": [2]}))  # ONNX's table is loaded
+    with pytest.raises(
+        UserError, match=r"^op 'mine': graphc reads onnx 'Relu' itself; give the op another type$"
+    ):
+        define("mine", "m", onnx="Relu(X)", **given)
+    with pytest.raises(UserError, match=r"^op 'mine': onnx: 'Mine\(x' has no closing parenthesis$"):
+        define("mine", "m", onnx="Mine(x", **given)

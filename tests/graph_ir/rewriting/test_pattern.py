@@ -16,6 +16,7 @@ from graphc.graph_ir.rewriting.pattern import (
 )
 from graphc.graph_ir.rewriting.rewrite import rewrite
 from support.expressions import expression_of, graph_from
+from support.graphs import graph_of
 
 X, Y = Capture("x"), Capture("y")
 
@@ -108,3 +109,20 @@ def test_a_recipe_keeps_the_shape() -> None:
     rule = recipe(node("mul", X, 2), make_instead("relu"))
     graph = graph_from("mul(p, c([[2.0]]))", p=(4,))
     assert not rewrite(graph, {"mul": [rule]})
+
+
+def test_a_number_of_one_name_is_the_same_everywhere() -> None:
+    pattern = node("mul", node("add", Capture("x"), Scalar(name="k")), Scalar(name="k"))
+    for second, matches in (("2.0", True), ("3.0", False)):
+        graph = graph_of(
+            f"""
+            %x = Node[type=input] () -> f32[4]
+            %a = Node[type=constant] (attrs = {{value: [2.0]}}) -> f32[]
+            %b = Node[type=constant] (attrs = {{value: [{second}]}}) -> f32[]
+            %s = Node[type=add] (inputs = (a=%x, b=%a)) -> f32[4]
+            %y = Node[type=mul] (inputs = (a=%s, b=%b)) -> f32[4]
+            return (output=%y)
+            """
+        )
+        found = match(pattern, graph.outputs[0].inputs[0])
+        assert (found is not None) == matches
