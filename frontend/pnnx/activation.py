@@ -1,31 +1,22 @@
-"""Activation functions, as modules (nn.*) and as functions (F.*)."""
+"""Reads and writes activations and elementwise operators that rows of the table cannot express."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
-from ...base.dtypes import F64
+from ...base.dtypes import BOOL, F64
 from ...graph_ir.ir.graph import Op
 from ...graph_ir.ir.logical_tensor import LogicalTensor
+from ...graph_ir.ops.activation import clamp_limits
 from ..correspondence.reading import Pair
 from ..correspondence.writing import InexpressibleError
+from .arithmetic import read_clamp, read_div
 from .export import Exporter
-from .scope import Handler, Node, Value
+from .scope import Node, Value
 
 SOFTPLUS_THRESHOLD = 20.0
 """PyTorch's default threshold: above it softplus(x) is x, which equals log(1 + exp(x)) in f32."""
-
-RRELU_BOUNDS = (1 / 8, 1 / 3)
-
-
-def _rrelu(node: Node) -> Value:
-    if node.attr_bool("training", False):
-        raise node.unsupported("training=True")
-    low, high = (
-        node.attr_float(n, d) for n, d in zip(("lower", "upper"), RRELU_BOUNDS, strict=True)
-    )
-    return node.make("leaky_relu", node.tensor_of(), alpha=(low + high) / 2)
 
 
 def _softplus(node: Node, _: str) -> Value:
@@ -58,40 +49,23 @@ def _prelu(node: Node, _: str) -> Value:
     return node.make("prelu", x, node.reshaped(weight, shape))
 
 
-def softmax_axis(node: Node, rank: int) -> int:
-    """The dim of a softmax; without one it is 0 for tensors of rank 0, 1 and 3, else 1."""
-    if node.given("dim"):
-        return node.axis(node.attr_int("dim"), rank)
-    return 0 if rank in (0, 1, 3) else 1
-
-
-def _softmax(node: Node, op_name: str, negate: bool = False) -> Value:
+def _softmax(node: Node, op_name: str) -> Value:
+    """Without a dim it is 0 for tensors of rank 0, 1 and 3, else 1."""
     x = node.tensor_of()
-    wanted = node.dtype()
-    x = x if wanted is None else node.converted(x, wanted)
-    x = node.helper("neg", x) if negate else x
-    axis = softmax_axis(node, x.details.rank)
-    if not x.details.rank:  # a scalar counts as a vector of one
+    x = node.converted(x, node.dtype() or x.details.dtype)
+    rank = x.details.rank
+    axis = node.axis(node.attr_int("dim", 0 if rank in (0, 1, 3) else 1), rank)
+    if op_name == "softmin":
+        x, op_name = node.helper("neg", x), "softmax"
+    if not rank:  # a scalar counts as a vector of one
         return node.reshaped(node.helper(op_name, node.reshaped(x, (1,)), axis=0), ())
     return node.make(op_name, x, axis=axis)
 
 
-def _softmin(node: Node) -> Value:
-    return _softmax(node, "softmax", negate=True)
-
-
-def _softmax_2d(node: Node) -> Value:
-    x = node.tensor_of()
-    if x.details.rank not in (3, 4):
-        raise node.rule("the input must have 3 or 4 axes", str(x.details))
-    return node.make("softmax", x, axis=x.details.rank - 3)
-
-
-def _dropout(node: Node) -> Value:
+def _dropout(node: Node, _: str) -> Value:
     """Dropout is the identity in inference; F.dropout does drop unless training=False."""
-    is_function = not node.type.startswith("nn.")
     share = node.attr_float("p", 0.5)
-    if is_function and node.attr_bool("training", True) and share:
+    if node.attr_bool("training", not node.is_module) and share:
         raise node.unsupported("training=True")
     return node.tensor_of()
 
@@ -121,27 +95,47 @@ def _write_prelu(e: Exporter, op: Op, _: str) -> str:
     return e.append("F.prelu", op.name, [e.operand(x), operand], op.outputs[0].details, keys=keys)
 
 
-def _write_softplus(e: Exporter, op: Op, type_name: str) -> Any:
+def _write_add(e: Exporter, op: Op, _: str) -> Any:
+    """The operator of a product whose bias it is, else an expression."""
+    product = op.inputs[0].producer_owner
+    if id(product) in e.biases:
+        return e.writers[product.op_name](e, product)
+    return e.expression(op, "or" if op.inputs[0].details.dtype == BOOL else "add")
+
+
+def _write_div(e: Exporter, op: Op, _: str) -> str:
+    if op.inputs[0].details.dtype.is_float:
+        return e.expression(op, "div")
+    if op.attr("rounding") == "floor":
+        return e.expression(op, "floor_divide")
+    if id(op.inputs[0].producer_owner) in e.absorbed:
+        raise InexpressibleError("div of a number, truncated")
+    return e.call(op, "torch.div", "input", "other", rounding_mode="trunc")
+
+
+def _write_clamp(e: Exporter, op: Op, _: str) -> str:
+    limits = clamp_limits(op.inputs[0].details.dtype, op.attr("min"), op.attr("max"))
+    if limits == (None, None):
+        return e.call(op, "torch.clone")
+    return e.call(op, "torch.clamp", min=limits[0], max=limits[1])
+
+
+def _read_copy(node: Node, _: str) -> Value:
+    return node.operand()
+
+
+def _write_copy(e: Exporter, op: Op, type_name: str) -> Any:
     return e.call(op, type_name)
 
 
 PAIRS = {
-    "softplus": Pair(_softplus, _write_softplus),
+    "softplus": Pair(_softplus),
     "prelu": Pair(_prelu, _write_prelu),
     "softmax": Pair(_softmax),
+    "dropout": Pair(_dropout),
+    "copy": Pair(_read_copy, _write_copy),
+    "add": Pair(None, _write_add),
+    "div": Pair(read_div, _write_div),
+    "clamp": Pair(read_clamp, _write_clamp),
 }
 """Functions that read and write cells a row cannot express, by the name after `by`."""
-
-_DROPOUTS = (
-    "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "AlphaDropout", "FeatureAlphaDropout",
-)  # fmt: skip
-
-HANDLERS: dict[str, Handler] = {
-    "nn.RReLU": Handler(_rrelu), "F.rrelu": Handler(_rrelu),
-    "nn.Softmin": Handler(_softmin), "F.softmin": Handler(_softmin),
-    "nn.Softmax2d": Handler(_softmax_2d),
-    **{f"nn.{name}": Handler(_dropout) for name in _DROPOUTS},
-    **{f"F.{name}": Handler(_dropout) for name in (
-        "dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout")},
-}  # fmt: skip
-"""Operators of this family without an op of their own in the Graph IR."""

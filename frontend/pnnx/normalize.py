@@ -1,177 +1,117 @@
-"""Normalisations, as modules with weights and as functions of tensors."""
+"""Reads and writes normalisations, as modules with weights and as functions of tensors."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from ...base.dtypes import DType
-from ...graph_ir.ir.graph import GraphTensor
-from .builder import Builder
+from ...graph_ir.ir.graph import GraphTensor, Op
+from ..correspondence.reading import Pair
+from ..correspondence.writing import InexpressibleError
+from .export import Exporter
 from .promotion import promote
-from .reduce import power_norm
-from .scope import Handler, Node, Value
+from .scope import Node, Value
 
 DEFAULT_EPSILON = 1e-5
 MACHINE_EPSILON = {"f64": 2.0**-52, "f32": 2.0**-23, "bf16": 2.0**-7, "f16": 2.0**-10}
 
-Parameters = list["GraphTensor | None"]
 
-
-def _parameters(node: Node, is_affine: str, *keys: str) -> Parameters:
-    """Weights of a module, unless its flag `is_affine` is off; inputs of a function."""
-    if not node.type.startswith("nn."):
-        return [node.optional(key) for key in keys]
-    if not node.attr_bool(is_affine, True):
-        return [None] * len(keys)
-    return [node.weight(key) if key in node.op.attributes else None for key in keys]
+def _scale_and_bias(node: Node, x: GraphTensor, dims: tuple[int, ...]) -> list[GraphTensor]:
+    """Neither, only the scale, or both: a bias without a scale gets a scale of ones."""
+    scale, bias = (node.optional(name) for name in ("weight", "bias"))
+    if scale is None and bias is not None:
+        scale = node.constant(np.ones(dims), x.details.dtype)
+    given = [p for p in (scale, bias) if p is not None]
+    if any(p.details.plain_dims != dims for p in given):
+        shapes = " and ".join(str(p.details) for p in given)
+        raise node.rule(f"weight and bias must have shape {list(dims)}", shapes)
+    return given
 
 
 def _apply(
-    node: Node, op_name: str, x: GraphTensor, given: Parameters, **attrs: Any
+    node: Node, op_name: str, x: GraphTensor, parameters: list[GraphTensor], **attrs: Any
 ) -> GraphTensor:
     """The op on x and its parameters in their common type, the result in x's: f32 weights of a 16-bit x count."""
-    inputs = [x, *(p for p in given if p is not None)]
-    dtype = x.details.dtype
-    common = dtype
-    for parameter in inputs[1:]:
+    common = x.details.dtype
+    for parameter in parameters:
         common = promote(common, parameter.details.dtype)
-    return node.converted(
-        node.make(op_name, *(node.converted(p, common) for p in inputs), **attrs), dtype
-    )
+    inputs = (node.converted(p, common) for p in (x, *parameters))
+    return node.converted(node.make(op_name, *inputs, **attrs), x.details.dtype)
 
 
-def _scale_and_bias(
-    b: Builder, given: Parameters, dims: tuple[int, ...], dtype: DType
-) -> Parameters:
-    """Neither, only the scale, or both: a bias without a scale gets a scale of ones."""
-    scale, bias = given
-    if scale is None and bias is not None:
-        scale = b.constant(np.ones(dims), dtype)
-    return [scale, bias]
+def _read_over_last(node: Node, op_name: str) -> Value:
+    """Over the last axes, whose sizes are given. RMS norm has the epsilon of the type where there is none."""
+    x, dims = node.tensor_of(), node.attr_ints("normalized_shape")
+    axis, default = x.details.rank - len(dims), DEFAULT_EPSILON
+    if not dims or x.details.plain_dims[max(axis, 0) :] != dims:
+        raise node.rule(f"the input must end with sizes {list(dims)}", str(x.details))
+    if op_name == "rms_norm":
+        default = MACHINE_EPSILON.get(x.details.dtype.name, default)
+    parameters = _scale_and_bias(node, x, dims)
+    epsilon = node.attr_float("eps", default)
+    return _apply(node, op_name, x, parameters, axis=axis, epsilon=epsilon)
 
 
-def _over_last_axes(op_name: str, is_rms: bool) -> Callable[[Node], Value]:
-    def run(node: Node) -> Value:
-        x = node.tensor_of()
-        dims = tuple(node.attr_ints("normalized_shape"))
-        axis = x.details.rank - len(dims)
-        if not dims or x.details.plain_dims[max(axis, 0) :] != dims:
-            raise node.rule(f"the input must end with sizes {list(dims)}", str(x.details))
-        given = _parameters(
-            node, "elementwise_affine", *(("weight",) if is_rms else ("weight", "bias"))
-        )
-        if any(p is not None and p.details.plain_dims != dims for p in given):
-            shapes = " and ".join(str(p.details) for p in given if p is not None)
-            raise node.rule(f"weight and bias must have shape {list(dims)}", shapes)
-        if not is_rms:
-            if node.type.startswith("nn."):
-                node.attr_bool("bias", True)
-            given = _scale_and_bias(node, given, dims, x.details.dtype)
-        return _apply(node, op_name, x, given, axis=axis, epsilon=_epsilon(node, x, is_rms))
-
-    return run
-
-
-def _epsilon(node: Node, x: GraphTensor, is_rms: bool) -> float:
-    """`eps`; RMS norm takes the dtype's own epsilon where it is not given."""
-    if is_rms and not node.given("eps"):
-        return MACHINE_EPSILON.get(x.details.dtype.name, DEFAULT_EPSILON)
-    return node.attr_float("eps", DEFAULT_EPSILON)
-
-
-def _group_norm(node: Node) -> Value:
+def _read_per_channel(node: Node, op_name: str) -> Value:
+    """Batch, instance and group norm; the module of an instance norm takes a single image too."""
     x = node.tensor_of()
-    given = _per_channel(node, x, _parameters(node, "affine", "weight", "bias"))
-    epsilon = node.attr_float("eps", DEFAULT_EPSILON)
-    return _apply(node, "group_norm", x, given, groups=node.attr_int("num_groups"), epsilon=epsilon)
-
-
-def _per_channel(node: Node, x: GraphTensor, given: Parameters) -> Parameters:
+    dims = x.details.plain_dims
+    is_instance = op_name == "instance_norm"
+    if is_instance and node.is_module and len(dims) == int(node.type[-2]) + 1:
+        x = node.reshaped(x, (1, *dims))
     if x.details.rank < 2:
         raise node.rule("the input must have a batch and a channel axis", str(x.details))
-    return _scale_and_bias(node, given, (x.details.plain_dims[1],), x.details.dtype)
-
-
-def _instance_norm(spatial: int | None) -> Callable[[Node], Value]:
-    """Statistics of each image; `spatial` axes after the channel, any number where it is None."""
-
-    def run(node: Node) -> Value:
-        x = node.tensor_of()
-        if spatial is not None and x.details.rank == spatial + 1:  # no batch axis
-            whole = node.reshaped(x, (1, *x.details.plain_dims))
-            return node.reshaped(_normalized_instances(node, whole), x.details.plain_dims)
-        return _normalized_instances(node, x)
-
-    return run
-
-
-def _normalized_instances(node: Node, x: GraphTensor) -> GraphTensor:
-    is_module = node.type.startswith("nn.")
-    kept = (
-        node.attr_bool("track_running_stats", False)
-        if is_module
-        else not node.attr_bool("use_input_stats", True)
-    )
-    if not is_module:
-        node.argument("running_mean")
-        node.argument("running_var")
-    if kept:
-        return _with_statistics(node, x)
-    given = _per_channel(node, x, _parameters(node, "affine", "weight", "bias"))
-    return _apply(node, "instance_norm", x, given, epsilon=node.attr_float("eps", DEFAULT_EPSILON))
-
-
-def _batch_norm(node: Node) -> Value:
     if node.attr_bool("training", False):
         raise node.unsupported("training=True")
-    return _with_statistics(node, node.tensor_of())
+    parameters = _scale_and_bias(node, x, x.details.plain_dims[1:2])
+    attrs: dict[str, Any] = {"epsilon": node.attr_float("eps", DEFAULT_EPSILON)}
+    if op_name == "group_norm":
+        attrs["groups"] = node.attr_int("num_groups")
+    if op_name == "batch_norm" or (is_instance and _keeps_statistics(node)):
+        op_name = "batch_norm"
+        parameters = [*_filled(node, x, parameters), *map(node.tensor_of, _STATISTICS)]
+    return node.reshaped(_apply(node, op_name, x, parameters, **attrs), dims)
 
 
-def _with_statistics(node: Node, x: GraphTensor) -> GraphTensor:
-    is_module = node.type.startswith("nn.")
-    scale, bias = _per_channel(node, x, _parameters(node, "affine", "weight", "bias"))
-    channels, dtype = x.details.plain_dims[1:2], x.details.dtype
-    scale = node.constant(np.ones(channels), dtype) if scale is None else scale
-    bias = node.constant(np.zeros(channels), dtype) if bias is None else bias
-    names = ("running_mean", "running_var")
-    statistics = [node.weight(name) if is_module else node.tensor_of(name) for name in names]
-    epsilon = node.attr_float("eps", DEFAULT_EPSILON)
-    return _apply(node, "batch_norm", x, [scale, bias, *statistics], axis=1, epsilon=epsilon)
+_STATISTICS = ("running_mean", "running_var")
 
 
-def _normalize(node: Node) -> Value:
-    """x / max(norm of x along dim, eps)."""
-    x = node.tensor_of()
-    axis = node.axis(node.attr_int("dim", 1), x.details.rank)
-    power = node.attr_float("p", 2.0)
-    if power in (1, 2):
-        name = "reduce_l1" if power == 1 else "reduce_l2"
-        norm = node.helper(name, x, axes=(axis,), keep_dims=True)
-    else:
-        norm = power_norm(node, x, power, (axis,), keep=True)
-    return node.make(
-        "div", x, node.helper("clamp", norm, min=node.attr_float("eps", 1e-12), max=None)
-    )
+def _keeps_statistics(node: Node) -> bool:
+    """Whether an instance norm uses statistics of training, which are then those of all images."""
+    for name in _STATISTICS:
+        node.argument(name)
+    if node.is_module:
+        return node.attr_bool("track_running_stats", False)
+    return not node.attr_bool("use_input_stats", True)
 
 
-_FUNCTION_NORM = ("input", "running_mean", "running_var", "weight", "bias")
+def _filled(node: Node, x: GraphTensor, parameters: list[GraphTensor]) -> list[GraphTensor]:
+    """A scale and a bias, of ones and zeros where there are none."""
+    values = (np.ones(x.details.plain_dims[1:2]), np.zeros(x.details.plain_dims[1:2]))
+    missing = values[len(parameters) :]
+    return [*parameters, *(node.constant(value, x.details.dtype) for value in missing)]
 
-HANDLERS: dict[str, Handler] = {
-    "nn.LayerNorm": Handler(_over_last_axes("layer_norm", is_rms=False)),
-    "F.layer_norm": Handler(
-        _over_last_axes("layer_norm", is_rms=False), ("input", "weight", "bias")
-    ),
-    "nn.RMSNorm": Handler(_over_last_axes("rms_norm", is_rms=True)),
-    "F.rms_norm": Handler(_over_last_axes("rms_norm", is_rms=True), ("input", "weight")),
-    "nn.GroupNorm": Handler(_group_norm),
-    "F.group_norm": Handler(_group_norm, ("input", "weight", "bias")),
-    **{f"nn.BatchNorm{n}d": Handler(_batch_norm) for n in (1, 2, 3)},
-    "F.batch_norm": Handler(_batch_norm, _FUNCTION_NORM),
-    **{f"nn.InstanceNorm{n}d": Handler(_instance_norm(n)) for n in (1, 2, 3)},
-    "F.instance_norm": Handler(_instance_norm(None), _FUNCTION_NORM),
-    "F.normalize": Handler(_normalize),
+
+def _write_over_last(e: Exporter, op: Op, type_name: str) -> Any:
+    """Parameters that repeat along some of the axes are expanded."""
+    x, *parameters = op.inputs
+    dims = x.details.plain_dims[op.attr("axis") :]
+    operands = [e.operand(x)]
+    for p in parameters:
+        if p.details.rank > len(dims):
+            raise InexpressibleError(f"{op.op_name} with parameters of {p.details}")
+        operand = e.operand(p)
+        if p.details.plain_dims != dims:
+            operand = e.part(op, "expand", "Tensor.expand", [operand], dims, {"sizes": dims})
+        operands.append(operand)
+    params = {"normalized_shape": dims, "eps": op.attr("epsilon")}
+    named = zip(("input", "weight", "bias"), operands, strict=False)
+    return e.emit(op, type_name, list(named), params)
+
+
+PAIRS = {
+    "over_last": Pair(_read_over_last, _write_over_last),
+    "per_channel": Pair(_read_per_channel),
 }
-"""Operators of this family."""
+"""Functions that rows name after `by`."""

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from ...base.dtypes import F32, S64
 from ...graph_ir.ir.graph import GraphTensor, Op
 from ...graph_ir.ir.logical_tensor import LogicalTensor
+from ..correspondence.compositions.reduction import lp_norm
 from ..correspondence.reading import Pair
 from ..correspondence.writing import InexpressibleError
 from .arithmetic import FUNCTIONS, logical
 from .export import WORDS, Exporter
-from .scope import Handler, Node, Value
+from .scope import Node, Results, Value
 
 
 def _axes(node: Node, rank: int) -> tuple[int, ...]:
@@ -48,28 +48,20 @@ def _read_reduce(node: Node, op_name: str) -> Value:
     return _reduced(node, op_name, node.converted(x, dtype))
 
 
-def _extreme(name: str) -> Callable[[Node], Value | tuple[Value, ...]]:
+def _read_extreme(node: Node, op_name: str) -> Results:
     """torch.max and torch.min: of two tensors, of all elements, or along a dim with the indices of the extremes."""
-    op_name, search = f"reduce_{name}", f"arg_{name}"
-
-    def run(node: Node) -> Value | tuple[Value, ...]:
-        if node.given("other"):
-            return FUNCTIONS[name](node, node.operand(), node.operand("other"))
-        x = node.tensor_of()
-        if node.count == 1:
-            return _reduced(node, op_name, x)
-        values = _reduced(node, op_name, x)
-        axis = node.axis(node.attr_int("dim"), x.details.rank)
-        keep = node.attr_bool("keepdim", False)
-        return values, _places(node, search, x, axis, keep)
-
-    return run
-
-
-def _places(node: Node, search: str, x: GraphTensor, axis: int, keep: bool) -> GraphTensor:
+    name = op_name.removeprefix("reduce_")
+    if node.given("other"):
+        return FUNCTIONS[name](node, node.operand(), node.operand("other"))
+    x = node.tensor_of()
+    values = _reduced(node, op_name, x)
+    if node.count == 1:
+        return values
+    axis = node.axis(node.attr_int("dim"), x.details.rank)
     if not x.details.rank:
-        return node.constant(0, S64)
-    return node.helper(search, x, axis=axis, keep_dims=keep)
+        return values, node.constant(0, S64)
+    keep = node.attr_bool("keepdim", False)
+    return values, node.helper(f"arg_{name}", x, axis=axis, keep_dims=keep)
 
 
 def _read_arg(node: Node, search: str) -> Value:
@@ -86,85 +78,12 @@ def _read_arg(node: Node, search: str) -> Value:
 
 
 def _read_norm(node: Node, _: str) -> Value:
-    power = node.argument("p", 2)
-    if power in (1, 1.0):
-        return _reduced(node, "reduce_l1", node.tensor_of())
-    if power in (2, 2.0, "fro"):
-        return _reduced(node, "reduce_l2", node.tensor_of())
-    if power == "nuc":
+    """`p` is a number, inf, or the word fro."""
+    x = node.tensor_of()
+    if node.argument("p") == "nuc":
         raise node.unsupported("p=nuc")
-    x = node.tensor_of()
-    axes, keep = _axes(node, x.details.rank), node.attr_bool("keepdim", False)
-    return power_norm(node, x, node.attr_float("p", 2.0), axes, keep)
-
-
-def power_norm(
-    node: Node, x: GraphTensor, power: float, axes: tuple[int, ...], keep: bool
-) -> GraphTensor:
-    """(sum of |x| ** power) ** (1 / power), in f32 for 16-bit floats; the extreme of |x| for +-inf, a count for 0."""
-    dtype = x.details.dtype
-    if not dtype.is_float:
-        raise node.rule("the input must be a float", str(x.details))
-    size = node.helper("abs", node.converted(x, dtype.accumulator))
-    wide, over = size.details.dtype, {"axes": axes, "keep_dims": keep}
-    if math.isinf(power):
-        return node.converted(
-            node.make("reduce_max" if power > 0 else "reduce_min", size, **over), dtype
-        )
-    if not power:
-        other = node.converted(node.helper("ne", size, node.constant(0, wide)), wide)
-        return node.converted(node.make("reduce_sum", other, **over), dtype)
-    powers = node.helper("pow", size, node.constant(power, wide))
-    total = node.helper("reduce_sum", powers, **over)
-    return node.converted(node.make("pow", total, node.constant(1 / power, wide)), dtype)
-
-
-def _spread(is_root: bool) -> Callable[[Node], Value]:
-    """Variance or standard deviation, in f32 for 16-bit floats."""
-
-    def run(node: Node) -> Value:
-        x = node.tensor_of()
-        dtype = x.details.dtype
-        wide = node.converted(x, dtype.accumulator)
-        axes = _axes(node, x.details.rank)
-        correction = (
-            node.attr_float("correction", 1)
-            if node.given("correction")
-            else node.attr_bool("unbiased", True)
-        )
-        keep = node.attr_bool("keepdim", False)
-        centered = node.helper(
-            "sub", wide, node.helper("reduce_mean", wide, axes=axes, keep_dims=True)
-        )
-        total = node.helper(
-            "reduce_sum", node.helper("square", centered), axes=axes, keep_dims=keep
-        )
-        count = 1
-        for axis in axes:
-            count *= x.details.plain_dims[axis]
-        divisor = node.constant(max(count - correction, 0), wide.details.dtype)
-        variance = node.helper("div", total, divisor)
-        return node.converted(node.make("sqrt", variance) if is_root else variance, dtype)
-
-    return run
-
-
-def _spread_and_mean(is_root: bool) -> Callable[[Node], tuple[Value, ...]]:
-    spread = _spread(is_root)
-
-    def run(node: Node) -> tuple[Value, ...]:
-        x = node.tensor_of()
-        over = {"axes": _axes(node, x.details.rank), "keep_dims": node.attr_bool("keepdim", False)}
-        value = spread(node)
-        return value, node.helper("reduce_mean", x, **over)
-
-    return run
-
-
-def _both_extremes(node: Node) -> tuple[Value, ...]:
-    x = node.tensor_of()
-    over = {"axes": _axes(node, x.details.rank), "keep_dims": node.attr_bool("keepdim", False)}
-    return tuple(node.helper(f"reduce_{name}", x, **over) for name in ("min", "max"))
+    p = 2.0 if node.argument("p") == "fro" else node.attr_float("p", 2.0)
+    return lp_norm(node, x, p, _axes(node, x.details.rank), node.attr_bool("keepdim", False))
 
 
 def _write_reduce(e: Exporter, op: Op, type_name: str) -> str:
@@ -200,24 +119,6 @@ PAIRS = {
     "reduce": Pair(_read_reduce, _write_reduce),
     "norm": Pair(_read_norm, _write_reduce),
     "arg": Pair(_read_arg),
+    "extreme": Pair(_read_extreme),
 }
 """Functions that read and write cells a row cannot express, by the name after `by`."""
-
-_SPREAD = ("input", "dim", "unbiased", "keepdim")
-
-_BY_NAME: dict[str, Handler] = {
-    "std": Handler(_spread(is_root=True)),
-    "var": Handler(_spread(is_root=False)),
-    "std_mean": Handler(_spread_and_mean(is_root=True), _SPREAD),
-    "var_mean": Handler(_spread_and_mean(is_root=False), _SPREAD),
-    "aminmax": Handler(_both_extremes, ("input", "dim", "keepdim")),
-    "max": Handler(_extreme("max"), ("input", "other")),
-    "min": Handler(_extreme("min"), ("input", "other")),
-}
-
-HANDLERS: dict[str, Handler] = {
-    f"{prefix}.{name}": handler
-    for prefix in ("torch", "Tensor")
-    for name, handler in _BY_NAME.items()
-} | {f"aten::{name}": _BY_NAME[name] for name in ("std_mean", "var_mean", "aminmax")}
-"""Operators of this family."""

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from ...base.dtypes import F32, S64, DType
+from ...base.dtypes import F32, S64
 from ...base.errors import UnsupportedError, UserError
-from ...graph_ir.ir.graph import GraphTensor, Op
+from ...graph_ir.ir.graph import Op
 from .export import Exporter
 from .expression import evaluate_expression, parse_expression
 from .param_value import parse_scalar
@@ -92,38 +90,6 @@ def _to(node: Node) -> Value:
     return node.converted(x, node.dtype() or x.details.dtype)
 
 
-# New tensors: a broadcast scalar, so that nothing large is stored.
-
-
-def _filled(node: Node, dims: tuple[int, ...], dtype: DType, value: float) -> GraphTensor:
-    if min(dims, default=0) < 0:
-        raise node.rule("sizes must not be negative", str(list(dims)))
-    return node.make("broadcast", node.constant(value, dtype), shape=dims)
-
-
-def _full(value: float | None) -> Callable[[Node], Value]:
-    def run(node: Node) -> Value:
-        fill = node.number("fill_value", 0.0) if value is None else value
-        dtype = node.dtype() or F32
-        return _filled(node, tuple(node.attr_ints("size")), dtype, fill)
-
-    return run
-
-
-def _full_like(value: float | None) -> Callable[[Node], Value]:
-    def run(node: Node) -> Value:
-        x = node.tensor_of()
-        fill = node.number("fill_value", 0.0) if value is None else value
-        dims = (
-            tuple(node.attr_ints("size"))
-            if node.type.startswith("Tensor.new_")
-            else x.details.plain_dims
-        )
-        return _filled(node, dims, node.dtype() or x.details.dtype, fill)
-
-    return run
-
-
 def _arange(node: Node) -> Value:
     start, end, step = (node.number(n, d) for n, d in (("start", 0), ("end", 0), ("step", 1)))
     dtype = node.dtype()
@@ -141,8 +107,6 @@ def _arange(node: Node) -> Value:
     return node.constant(values, dtype)
 
 
-_FILLED = (("zeros", 0.0), ("ones", 1.0), ("full", None), ("empty", 0.0))
-
 HANDLERS: dict[str, Handler] = {
     "pnnx.Attribute": Handler(_attribute, ()),
     "pnnx.Expression": Handler(_expression, ("*",)),
@@ -152,12 +116,6 @@ HANDLERS: dict[str, Handler] = {
     **{f"prim::{kind}Unpack": Handler(_unpack) for kind in ("Tuple", "List")},
     "Tensor.size": Handler(_size, ("input", "dim")),
     "Tensor.to": Handler(_to),
-    **{f"torch.{name}": Handler(_full(value), ("size",)) for name, value in _FILLED},
-    **{f"torch.{name}_like": Handler(_full_like(value)) for name, value in _FILLED},
-    **{
-        f"Tensor.new_{name}": Handler(_full_like(value), ("input", "size"))
-        for name, value in _FILLED
-    },
     "torch.arange": Handler(_arange, ("start", "end", "step")),
 }
 """Operators of this family."""

@@ -59,6 +59,13 @@ def tanh_shrink(node: OpBuilder, x: Tensor) -> Tensor:
     return node.make("sub", x, node.helper("tanh", x))
 
 
+def mean_leaky_relu(
+    node: OpBuilder, x: Tensor, lower: float = 1 / 8, upper: float = 1 / 3
+) -> Tensor:
+    """A leaky relu whose slope is random in training: the mean of its bounds."""
+    return node.make("leaky_relu", x, alpha=(lower + upper) / 2)
+
+
 def swish(node: OpBuilder, x: Tensor, beta: float = 1.0) -> Tensor:
     """X * sigmoid(beta * x)."""
     if beta == 1.0:

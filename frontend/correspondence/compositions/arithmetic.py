@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
+from ....base.dtypes import F32, S64, DType
 from ....graph_ir.ir.graph import GraphTensor as Tensor
 from ...op_builder import OpBuilder, like
+from .movement import broadcast_to
+from .reduction import LARGEST
 
 
 def mean(node: OpBuilder, *operands: Tensor) -> Tensor:
@@ -94,3 +99,122 @@ def ones_like(node: OpBuilder, x: Tensor) -> Tensor:
 def cast_like(node: OpBuilder, x: Tensor, target: Tensor) -> Tensor:
     """X in the type of another tensor."""
     return node.make("cast", x, dtype=target.details.dtype.name)
+
+
+def add_scaled_product(
+    node: OpBuilder, x: Tensor, a: Tensor, b: Tensor, value: float = 1, divides: bool = False
+) -> Tensor:
+    """X + value * a * b, or value * a / b."""
+    product = node.helper("div" if divides else "mul", a, b)
+    if value != 1:
+        product = node.helper("mul", product, like(node, value, product))
+    return node.make("add", x, product)
+
+
+def lerp(node: OpBuilder, start: Tensor, end: Tensor, weight: Tensor) -> Tensor:
+    """Start + weight * (end - start)."""
+    return node.make("add", start, node.helper("mul", node.helper("sub", end, start), weight))
+
+
+def reversed_sub(node: OpBuilder, x: Tensor, other: Tensor, alpha: float = 1) -> Tensor:
+    """Other - alpha * x."""
+    return node.make("sub", other, node.helper("mul", x, like(node, alpha, x)))
+
+
+def hypot(node: OpBuilder, x: Tensor, y: Tensor) -> Tensor:
+    """sqrt(x^2 + y^2), scaled by the larger operand so that squares do not overflow."""
+    x, y = node.helper("abs", x), node.helper("abs", y)
+    large, small = node.helper("max", x, y), node.helper("min", x, y)
+    ratio = node.helper("square", node.helper("div", small, large))
+    root = node.helper("sqrt", node.helper("add", like(node, 1, x), ratio))
+    plain = node.helper("eq", small, like(node, 0, x))  # 0 / 0 is not a number
+    length = node.helper("select", plain, large, node.helper("mul", large, root))
+    return node.make("select", node.helper("isinf", large), large, length)
+
+
+def exp2(node: OpBuilder, x: Tensor) -> Tensor:
+    """2 ** x."""
+    return node.make("pow", like(node, 2, x), x)
+
+
+def nan_to_num(
+    node: OpBuilder,
+    x: Tensor,
+    nan: float = 0.0,
+    posinf: float | None = None,
+    neginf: float | None = None,
+) -> Tensor:
+    """X with NaN and infinities replaced, by default with 0 and the largest numbers; integers as they are."""
+    if not x.details.dtype.is_float:
+        return x
+    most = LARGEST[x.details.dtype.name]
+    high = like(node, most if posinf is None else posinf, x)
+    low = like(node, -most if neginf is None else neginf, x)
+    replaced = node.helper("select", node.helper("gt", x, like(node, 0, x)), high, low)
+    kept = node.helper("select", node.helper("isinf", x), replaced, x)
+    return node.make("select", node.helper("isnan", x), like(node, nan, x), kept)
+
+
+def cross(node: OpBuilder, x: Tensor, y: Tensor, axis: int = -1) -> Tensor:
+    """The vector product along an axis of three: each element is a difference of two products."""
+    at = node.axis(axis, x.details.rank)
+    if x.details.plain_dims[at] != 3 or x.details.rank != y.details.rank:
+        raise node.rule("both inputs must have 3 elements on dim", f"{x.details} and {y.details}")
+
+    def turned(z: Tensor, by: int) -> Tensor:
+        return node.helper("gather", z, node.constant((np.arange(3) + by) % 3, S64), axis=at)
+
+    first, second = (node.helper("mul", turned(x, 1 + i), turned(y, 2 - i)) for i in (0, 1))
+    return node.make("sub", first, second)
+
+
+def cosine_similarity(
+    node: OpBuilder, x: Tensor, y: Tensor, at: int = 1, eps: float = 1e-8
+) -> Tensor:
+    """X . y / (max(|x|, eps) * max(|y|, eps)) along axis `at`."""
+    axis = node.axis(at, max(x.details.rank, y.details.rank))
+    try:
+        dims = np.broadcast_shapes(x.details.plain_dims, y.details.plain_dims)
+    except ValueError as error:
+        raise node.rule("inputs must broadcast", f"{x.details} and {y.details}") from error
+    units = []
+    for z in (x, y):
+        wide = broadcast_to(node, z, dims)
+        norm = node.helper("reduce_l2", wide, axes=(axis,), keep_dims=True)
+        units.append(node.helper("div", wide, node.helper("clamp", norm, min=eps, max=None)))
+    product = node.helper("mul", *units)
+    return node.make("reduce_sum", product, axes=(axis,), keep_dims=False)
+
+
+def distances(node: OpBuilder, x: Tensor, y: Tensor, p: float = 2.0) -> Tensor:
+    """|x_i - y_j| of all rows of two matrices, in the 2-norm."""
+    if p != 2:
+        raise node.unsupported(f"p={p}")
+    if min(x.details.rank, y.details.rank) < 2:
+        raise node.rule("inputs must be matrices", f"{x.details} and {y.details}")
+    *outer, rows, width = x.details.plain_dims
+    *others, columns, _ = y.details.plain_dims
+    x = node.reshaped(x, (*outer, rows, 1, width))
+    gap = node.helper("sub", x, node.reshaped(y, (*others, 1, columns, width)))
+    return node.make("reduce_l2", gap, axes=(-1,), keep_dims=False)
+
+
+def filled(
+    node: OpBuilder, shape: tuple[int, ...], value: float = 0.0, dtype: DType | None = None
+) -> Tensor:
+    """A new tensor, f32 unless it has another type: a broadcast scalar, so that nothing large is stored."""
+    if min(shape, default=0) < 0:
+        raise node.rule("sizes must not be negative", str(list(shape)))
+    return node.make("broadcast", node.constant(value, dtype or F32), shape=shape)
+
+
+def filled_like(
+    node: OpBuilder,
+    x: Tensor,
+    shape: tuple[int, ...] | None = None,
+    value: float = 0.0,
+    dtype: DType | None = None,
+) -> Tensor:
+    """A new tensor of the type and shape of x unless it has others."""
+    wanted = x.details.plain_dims if shape is None else shape
+    return filled(node, wanted, value, dtype or x.details.dtype)

@@ -32,6 +32,14 @@ def one_hot(
     return node.make("select", hit, node.reshaped(on, ()), node.reshaped(off, ()))
 
 
+def one_hot_classes(node: OpBuilder, indices: Tensor, count: int = -1) -> Tensor:
+    """A new last axis of `count` elements: 1 at the index, 0 elsewhere, s64."""
+    if count < 0:
+        raise node.unsupported("a number of classes that the data decides")
+    zero, one = (node.constant(value, S64) for value in (0, 1))
+    return one_hot(node, indices, one, zero, count)
+
+
 def wrapped(node: OpBuilder, indices: Tensor, dims: Sequence[int]) -> Tensor:
     """Tuples of indices (the last axis) as s64, negative ones counted from the back of `dims`."""
     wide = node.converted(indices, S64)

@@ -51,12 +51,96 @@ def log_sum_exp(
 def lp_norm(
     node: OpBuilder, x: Tensor, p: float, axes: tuple[int, ...] | None, keep_dims: bool
 ) -> Tensor:
-    """(sum of |x| ** p) ** (1 / p) over axes, all of them where `axes` is None."""
-    over = {"axes": axes, "keep_dims": keep_dims}
+    """(sum of |x| ** p) ** (1 / p) over axes, all of them where `axes` is None, in f32 for 16-bit floats.
+
+    The extreme of |x| for +-inf, and the number of elements that are not 0 for 0.
+    """
+    over, dtype = {"axes": axes, "keep_dims": keep_dims}, x.details.dtype
     if p in (1, 2):
         return node.make(f"reduce_l{int(p)}", x, **over)
-    powers = node.helper("pow", node.helper("abs", x), like(node, p, x))
-    return node.make("pow", node.helper("reduce_sum", powers, **over), like(node, 1 / p, x))
+    if not dtype.is_float:
+        raise node.rule("the input must be a float", str(x.details))
+    size = node.helper("abs", node.converted(x, dtype.accumulator))
+    if math.isinf(p):
+        y = node.make("reduce_max" if p > 0 else "reduce_min", size, **over)
+    elif not p:
+        other = node.helper("ne", size, like(node, 0, size))
+        y = node.make("reduce_sum", node.converted(other, size.details.dtype), **over)
+    else:
+        total = node.helper("reduce_sum", node.helper("pow", size, like(node, p, size)), **over)
+        y = node.make("pow", total, like(node, 1 / p, size))
+    return node.converted(y, dtype)
+
+
+def variance(
+    node: OpBuilder,
+    x: Tensor,
+    axes: tuple[int, ...] | None = None,
+    unbiased: bool = True,
+    keep_dims: bool = False,
+    correction: float | None = None,
+) -> Tensor:
+    """The sum of squared distances to the mean, in f32 for 16-bit floats, by the count less a correction.
+
+    That is 1 if the variance is `unbiased`, unless it is given. All axes where none are.
+    """
+    dtype, dims, axes = x.details.dtype, x.details.plain_dims, axes or None
+    less = float(unbiased) if correction is None else correction
+    wide = node.converted(x, dtype.accumulator)
+    mean = node.helper("reduce_mean", wide, axes=axes, keep_dims=True)
+    squares = node.helper("square", node.helper("sub", wide, mean))
+    total = node.helper("reduce_sum", squares, axes=axes, keep_dims=keep_dims)
+    count = math.prod(dims if axes is None else [dims[axis] for axis in axes])
+    return node.converted(node.make("div", total, like(node, max(count - less, 0), total)), dtype)
+
+
+def deviation(
+    node: OpBuilder,
+    x: Tensor,
+    axes: tuple[int, ...] | None = None,
+    unbiased: bool = True,
+    keep_dims: bool = False,
+    correction: float | None = None,
+) -> Tensor:
+    """The root of `variance`."""
+    wide = node.converted(x, x.details.dtype.accumulator)
+    square = variance(node, wide, axes, unbiased, keep_dims, correction)
+    return node.converted(node.helper("sqrt", square), x.details.dtype)
+
+
+def with_mean(
+    node: OpBuilder,
+    x: Tensor,
+    axes: tuple[int, ...] | None = None,
+    unbiased: bool = True,
+    keep_dims: bool = False,
+    correction: float | None = None,
+    is_root: bool = False,
+) -> list[Tensor]:
+    """The variance or deviation, and the mean."""
+    spread = deviation if is_root else variance
+    mean = node.helper("reduce_mean", x, axes=axes or None, keep_dims=keep_dims)
+    return [spread(node, x, axes, unbiased, keep_dims, correction), mean]
+
+
+def extremes(
+    node: OpBuilder, x: Tensor, axes: tuple[int, ...] | None = None, keep_dims: bool = False
+) -> list[Tensor]:
+    """The smallest and the largest elements."""
+    over = {"axes": axes or None, "keep_dims": keep_dims}
+    return [node.helper(f"reduce_{name}", x, **over) for name in ("min", "max")]
+
+
+def softmin(node: OpBuilder, x: Tensor, axis: int) -> Tensor:
+    """Softmax of the negated elements."""
+    return node.make("softmax", node.helper("neg", x), axis=axis)
+
+
+def channel_softmax(node: OpBuilder, x: Tensor) -> Tensor:
+    """Softmax over the channels of [C, H, W] or [N, C, H, W]."""
+    if x.details.rank not in (3, 4):
+        raise node.rule("the input must have 3 or 4 axes", str(x.details))
+    return node.make("softmax", x, axis=x.details.rank - 3)
 
 
 def moments(node: OpBuilder, x: Tensor, axes: tuple[int, ...]) -> tuple[Tensor, Tensor]:

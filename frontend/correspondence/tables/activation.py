@@ -44,7 +44,10 @@ ROWS = (
         "softplus",
         onnx="Softplus(X)",
         ge="Softplus(x)",
-        pnnx="F.softplus/nn.Softplus(input | beta, threshold) by softplus",
+        pnnx=(
+            "F.softplus(input) write only",
+            "F.softplus/nn.Softplus(input | beta, threshold) by softplus read only",
+        ),
         aten="softplus(self)",
     ),
     Op("softsign", onnx="Softsign(input)", ge="Softsign(x)", pnnx="F.softsign/nn.Softsign(input)"),
@@ -123,6 +126,9 @@ ROWS = (
     Means(means.celu, onnx="Celu(X | alpha)", pnnx="F.celu/nn.CELU(input | alpha)"),
     Means(means.thresholded_relu, onnx="ThresholdedRelu(X | alpha)"),
     Means(means.shrink, onnx="Shrink(input | bias, lambd)"),
+    Means(
+        means.mean_leaky_relu, pnnx="F.rrelu/nn.RReLU(input | lower, upper, training=false?false)"
+    ),
     Means(means.log_sigmoid, pnnx="F.logsigmoid/nn.LogSigmoid(input)"),
     Means(means.tanh_shrink, pnnx="F.tanhshrink/nn.Tanhshrink(input)"),
     Means(means.hard_shrink, pnnx="F.hardshrink/nn.Hardshrink(input | lambd)"),

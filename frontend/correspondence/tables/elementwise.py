@@ -121,7 +121,10 @@ ARITHMETIC = (
         ge="Maximum(x1, x2)",
         tvm="maximum(lhs, rhs)",
         hlo="maximum(a, b)",
-        pnnx="torch.maximum/Tensor.maximum(input, other)",
+        pnnx=(
+            "torch.maximum/Tensor.maximum(input, other)",
+            "torch./Tensor./aten::clamp_min(input, min) read only",
+        ),
         aten="maximum(self, other)",
     ),
     Op(
@@ -130,7 +133,10 @@ ARITHMETIC = (
         ge="Minimum(x1, x2)",
         tvm="minimum(lhs, rhs)",
         hlo="minimum(a, b)",
-        pnnx="torch.minimum/Tensor.minimum(input, other)",
+        pnnx=(
+            "torch.minimum/Tensor.minimum(input, other)",
+            "torch./Tensor./aten::clamp_max(input, max) read only",
+        ),
         aten="minimum(self, other)",
     ),
     Op(
@@ -179,6 +185,38 @@ ARITHMETIC = (
     Means(means.axpy, common="any", ge="Axpy(x1, x2 | alpha)"),
     Means(means.add_number, ge="Adds(x | value)"),
     Means(means.mul_number, ge="Muls(x | value)"),
+    Means(
+        means.add_scaled_product,
+        common="any",
+        pnnx="torch./Tensor./aten::addcmul(input, tensor1, tensor2, value=value?)",
+    ),
+    Means(
+        means.add_scaled_product,
+        common="float",
+        pnnx="torch./Tensor./aten::addcdiv(input, tensor1, tensor2, value=value?) where divides=true",
+    ),
+    Means(means.lerp, common="float", pnnx="torch./Tensor./aten::lerp(input, end, weight)"),
+    Means(
+        means.reversed_sub,
+        common="any",
+        pnnx="torch./Tensor./aten::rsub(input, other, alpha=alpha?)",
+    ),
+    Means(means.hypot, common="float", pnnx="torch./Tensor./aten::hypot(input, other)"),
+    Means(means.exp2, common="float", pnnx="torch./Tensor./aten::exp2(input)"),
+    Means(
+        means.nan_to_num,
+        pnnx="torch./Tensor./aten::nan_to_num(input, nan=nan?, posinf=posinf?, neginf=neginf?)",
+    ),
+    Means(means.cross, common="any", pnnx="torch./Tensor./aten::cross(input, other, dim=axis?)"),
+    Means(
+        means.cosine_similarity,
+        common="float",
+        pnnx="torch./Tensor./aten::/F.cosine_similarity/nn.CosineSimilarity(x1, x2, dim=at?, eps=eps?)",
+    ),
+    Means(
+        means.distances,
+        pnnx="torch./Tensor./aten::cdist(x1, x2, p=p?, compute_mode=_)",
+    ),
 )
 
 LOGIC = (
@@ -242,7 +280,13 @@ LOGIC = (
         pnnx="torch.bitwise_right_shift/Tensor.bitwise_right_shift(input, other)",
         aten="bitwise_right_shift(self, other)",
     ),
-    Means(means.is_finite, ge="IsFinite(x)", hlo="is-finite(x)"),
+    Means(
+        means.is_finite,
+        common="float",
+        ge="IsFinite(x)",
+        hlo="is-finite(x)",
+        pnnx="torch./Tensor./aten::isfinite(input)",
+    ),
 )
 
 CHOICES = (
@@ -277,10 +321,31 @@ CHOICES = (
         tvm="copy/identity/dropout/nn_dropout(data) by copy",
         hlo="copy(x) by copy",
         pnnx=(
-            "torch.clone/Tensor.clone(input) by copy",
-            "torch./Tensor.contiguous/torch./Tensor.detach/torch./Tensor.positive/nn.Identity(input) by copy",
+            "torch./Tensor.clone(input) by copy",
+            "torch./Tensor.contiguous/torch./Tensor.detach/torch./Tensor.positive/nn.Identity(input) by copy read only",
+            "nn.Dropout/nn.Dropout[123]d/nn.AlphaDropout/nn.FeatureAlphaDropout/F.dropout/F.dropout[123]d/F.alpha_dropout"
+            "/F.feature_alpha_dropout(input | p, training) by dropout read only",
         ),
         aten="clone(self)",
+    ),
+    Means(
+        means.filled,
+        pnnx=(
+            "torch.zeros/torch.empty(size=shape | dtype)",
+            "torch.ones(size=shape | dtype) where value=1",
+            "torch.full(size=shape | fill_value=value, dtype)",
+        ),
+    ),
+    Means(
+        means.filled_like,
+        pnnx=(
+            "torch.zeros_like/torch.empty_like(input | dtype)",
+            "torch.ones_like(input | dtype) where value=1",
+            "torch.full_like(input | fill_value=value, dtype)",
+            "Tensor.new_zeros/Tensor.new_empty(input, size=shape | dtype)",
+            "Tensor.new_ones(input, size=shape | dtype) where value=1",
+            "Tensor.new_full(input, size=shape | fill_value=value, dtype)",
+        ),
     ),
     Means(means.zeros_like, ge="ZerosLike(x)", tvm="zeros_like(data)", aten="zeros_like(self)"),
     Means(means.ones_like, ge="OnesLike(x)", tvm="ones_like(data)", aten="ones_like(self)"),

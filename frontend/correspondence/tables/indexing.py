@@ -101,6 +101,10 @@ ROWS = (
         tvm="one_hot(indices, on_value, off_value | depth, axis=at) by one_hot",
     ),
     Means(
+        means.one_hot_classes,
+        pnnx="torch./Tensor./aten::/F.one_hot(input, num_classes=count?)",
+    ),
+    Means(
         order.first_k,
         pnnx="torch./Tensor./aten::topk(input, k=k, dim=at?, largest=largest?, sorted=_)",
     ),

@@ -27,6 +27,8 @@ REDUCTIONS = grid(
     pnnx="torch.{0}/Tensor.{0}(input | dim=axes, keepdim=keep_dims) by reduce",
 )
 
+_SPREAD = "(input, dim=axes?, unbiased=unbiased?, keepdim=keep_dims? | correction)"
+
 ROWS = (
     *REDUCTIONS,
     Op(
@@ -46,6 +48,34 @@ ROWS = (
         "reduce_all",
         onnx="ReduceMin(data, axes=axes? | keepdims=keep_dims) by reduce write only",
         pnnx="torch.all/Tensor.all(input | dim=axes, keepdim=keep_dims) by reduce",
+    ),
+    Op(
+        "reduce_max",
+        pnnx="torch./Tensor.max(input, other? | dim=axes, keepdim=keep_dims) by extreme read only",
+    ),
+    Op(
+        "reduce_min",
+        pnnx="torch./Tensor.min(input, other? | dim=axes, keepdim=keep_dims) by extreme read only",
+    ),
+    Means(
+        means.extremes,
+        pnnx="torch./Tensor./aten::aminmax(input, dim=axes?, keepdim=keep_dims?)",
+    ),
+    Means(
+        means.variance,
+        pnnx="torch./Tensor.var(input | dim=axes, unbiased, keepdim=keep_dims, correction)",
+        aten="var(self, dim=axes?, correction=correction?, keepdim=keep_dims?)",
+    ),
+    Means(
+        means.deviation,
+        pnnx="torch./Tensor.std(input | dim=axes, unbiased, keepdim=keep_dims, correction)",
+    ),
+    Means(
+        means.with_mean,
+        pnnx=(
+            f"torch./Tensor./aten::var_mean{_SPREAD}",
+            f"torch./Tensor./aten::std_mean{_SPREAD} where is_root=true",
+        ),
     ),
     Op(
         "reduce_l1",
@@ -79,6 +109,8 @@ ROWS = (
         pnnx="F.softmax/nn.Softmax/torch.softmax(input | dim=axis) by softmax",
         aten="_softmax(self, dim=axis, half_to_float=false)",
     ),
+    Means(means.softmin, pnnx="F.softmin/nn.Softmin(input | dim=axis) by softmax"),
+    Means(means.channel_softmax, pnnx="nn.Softmax2d(input)"),
     Means(means.wide_softmax, ge="SoftmaxV2(x | axes=axis:single, half_to_float=true)"),
     Op(
         "log_softmax",
