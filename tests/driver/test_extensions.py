@@ -115,3 +115,53 @@ def test_a_pass_over_loops_of_user_code_is_noticed(monkeypatch: pytest.MonkeyPat
     assert not loops_are_extended()
     monkeypatch.setattr("graphc.tensor_ir.pipeline.PASSES", (lambda module, target: module,))
     assert loops_are_extended()
+
+
+ADDED = """
+import numpy as np
+import graphc
+from graphc.driver.extensions import user_code
+from graphc.graph_ir.rewriting.rewrite import rewrite
+from graphc.tensor_ir import builder as t
+
+{constant}
+
+def helper(x):
+    return t.mul(x, FACTOR)
+
+def closure(limit):
+    return lambda op, target: op.x.details.rank < limit
+
+@graphc.kernel("relu", when=closure({limit}))
+def own(b, op, x, y):
+    with b.loop("i", 0, x.shape[0]) as i:
+        b.store(y, (i,), helper(t.load(x, (i,))))
+
+@graphc.graph_pass({point})
+def step(graph, ctx, name={name!r}):
+    return rewrite(graph, {{"relu": [lambda graph, op: None]}})
+
+x = graphc.pattern.Capture("x")
+graphc.recompose(graphc.pattern.node("mul", x, {number}), "leaky_relu", alpha={alpha})
+print(user_code().key, user_code().unknown)
+"""
+PLAINLY = {
+    "constant": "FACTOR = 2.0", "limit": 2, "point": "before='fuse'", "name": "a", "number": 0.5, "alpha": 0.1,
+}  # fmt: skip
+CHANGES = {
+    "constant": "FACTOR = 3.0", "limit": 3, "point": "after='fuse'", "name": "b", "number": 0.25, "alpha": 0.2,
+}  # fmt: skip
+
+
+def test_kernels_passes_and_patterns_are_in_the_key_with_all_they_use() -> None:
+    def key(**changes: object) -> str:
+        done = run_python("-c", ADDED.format(**{**PLAINLY, **changes}))
+        assert done.returncode == 0, done.stderr
+        found, _, unknown = done.stdout.partition(" ")
+        assert unknown == "\n"
+        return found
+
+    plain = key()
+    assert key() == plain, "equal definitions of two processes"
+    others = [key(**{name: change}) for name, change in CHANGES.items()]
+    assert len({plain, *others}) == 1 + len(CHANGES)
