@@ -156,12 +156,13 @@ def _window(text: str) -> Attribute:
 _SAMPLE = {field: "3x3" if field != "pad" else "1_1x0_1" for field in _WINDOW_FIELDS}
 
 _N = r"-?[0-9]++"
+_LIST = rf"\{{(?:[\s,]*+{_N})*+[\s,]*+\}}"
 _EDGES = rf"{_N}_{_N}(?:_{_N})?"
 
 
 def _kinds() -> Iterator[tuple[str, _Kind]]:
     table: tuple[tuple[str, str, Callable[[str], Attribute], str], ...] = (
-        ("a list of integers such as {0,2}", rf"\{{(?:[\s,]*+{_N})*+[\s,]*+\}}", _integers,
+        ("a list of integers such as {0,2}", rf"\{{\s*+{_LIST}\s*+\}}|{_LIST}", _integers,
          "dimensions lhs_batch_dims lhs_contracting_dims rhs_batch_dims rhs_contracting_dims offset_dims "
          "collapsed_slice_dims start_index_map operand_batching_dims start_indices_batching_dims slice_sizes "
          "update_window_dims inserted_window_dims scatter_dims_to_operand_dims input_batching_dims "

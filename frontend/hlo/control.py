@@ -123,7 +123,7 @@ def _while(step: Step) -> Any:
     assert isinstance(loop, While)
     trips = short_trip_count(loop, step.known)
     if trips is None:
-        return restored(state, loop.outputs)
+        return restored(shape_of(state), loop.outputs)
     step.graph.remove([loop])
     for _ in range(trips):
         state = step.owner.inline(body, [state])

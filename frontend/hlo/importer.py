@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -22,15 +21,15 @@ from .known import Known
 from .op_table import HANDLERS, MAPPED
 from .parser import parse_hlo
 from .scope import Step
-from .shapes import DTYPES, UNBOUNDED, Shape
-from .syntax import Called, Computation, Instruction, Literal, Module, Operand
-from .values import fits, flattened, restored, shape_of
+from .shapes import DTYPES, Shape
+from .supported import OWN, check_supported, foreign
+from .syntax import Computation, Instruction, Literal, Module, Operand
+from .values import built, fits, flattened, restored, shape_of
 
 MOST_INLINED = 2_000_000
 """Limit on a module's instructions after inlining."""
 
 _MOST_CALLS = 64  # computations called from one another
-_OWN = ("parameter", "constant")
 _WHO = re.compile(r"\A[\w.-]+ '[^']*': ")  # in front of an op's message
 
 
@@ -53,7 +52,7 @@ def load_hlo(
 @collector_paused()
 def import_hlo(module: Module, constants: Mapping[str, Array] | None = None) -> Graph:
     """The graph of a module's entry. `constants` as in `load_hlo`."""
-    _check_supported(module)
+    check_supported(module)
     importer = _Importer(module, dict(constants or {}))
     entry = module.computations[module.entry]
     arguments = [_argument(importer, p) for p in entry.parameters]
@@ -90,19 +89,14 @@ def _tidy(graph: Graph) -> None:
 def _argument(importer: _Importer, parameter: Instruction) -> Any:
     """The graph's inputs for one parameter: several for a tuple."""
 
-    def make(shape: Shape, name: str) -> Any:
-        if shape.is_tuple:
-            return tuple(make(e, f"{name}.{i}") for i, e in enumerate(shape.elements))
-        if shape.type == "token":
-            return ()
-        who = f"parameter '{name}'"
-        check_size(who, DTYPES[shape.type], shape.dims)
+    def make(shape: Shape, name: str) -> GraphTensor:
+        check_size(f"parameter '{name}'", DTYPES[shape.type], shape.dims)
         return importer.graph.make_input(LogicalTensor(DTYPES[shape.type], shape.dims), name)
 
     if parameter.shape is None:
         message = f"parameter '{parameter.name}': its shape must be written"
         raise importer.module.origin.error(message, parameter.place)
-    return make(parameter.shape, parameter.name)
+    return built(parameter.shape, make, parameter.name)
 
 
 def _results(entry: Computation, result: Any) -> Iterator[tuple[str, GraphTensor]]:
@@ -116,57 +110,6 @@ def _results(entry: Computation, result: Any) -> Iterator[tuple[str, GraphTensor
             yield name, value
 
     return walk(result, entry.root)
-
-
-def _reachable(module: Module) -> Iterator[Computation]:
-    """The entry and everything it calls, each once."""
-    waiting, seen = [module.entry], {module.entry}
-    while waiting:
-        computation = module.computations[waiting.pop()]
-        yield computation
-        for instruction in computation.instructions:
-            for value in instruction.attributes.values():
-                for called in value if isinstance(value, tuple) else (value,):
-                    if isinstance(called, Called) and called.name not in seen:
-                        seen.add(called.name)
-                        waiting.append(called.name)
-
-
-def _check_supported(module: Module) -> None:
-    """UnsupportedError with every opcode and element type that is not handled."""
-    words = ("opcodes", "element types")
-    found = [
-        f"these {what} are not supported: "
-        + ", ".join(f"{name} ({count}x)" for name, count in sorted(counted.items()))
-        for what, counted in zip(words, _foreign(_reachable(module)), strict=True)
-        if counted
-    ]
-    if found:
-        raise UnsupportedError(f"{module.origin.label}: {'; '.join(found)}")
-
-
-def _foreign(computations: Iterable[Computation]) -> tuple[Counter[str], Counter[str]]:
-    """How often each opcode and element type occurs that is not handled."""
-    opcodes: Counter[str] = Counter()
-    types: Counter[str] = Counter()
-    for computation in computations:
-        for instruction in computation.instructions:
-            if instruction.opcode not in HANDLERS and instruction.opcode not in _OWN:
-                opcodes[instruction.opcode] += 1
-            types.update(_foreign_types(instruction.shape))
-    return opcodes, types
-
-
-def _foreign_types(shape: Shape | None) -> Iterator[str]:
-    if shape is None:
-        return
-    if shape.is_tuple:
-        for element in shape.elements:
-            yield from _foreign_types(element)
-    elif shape.type not in DTYPES and shape.type != "token":
-        yield shape.type
-    elif UNBOUNDED in shape.dims:
-        yield shape.logical()
 
 
 class _Importer:
@@ -206,7 +149,7 @@ class _Importer:
         """The value of a scalar computation applied to every element of its arguments."""
         self.shapes(computation)
         for i in computation.instructions:
-            if i.opcode not in MAPPED and i.opcode not in _OWN:
+            if i.opcode not in MAPPED and i.opcode not in OWN:
                 raise self.module.origin.error(
                     f"{i.opcode} '{i.name}': it is not supported in a scalar computation",
                     i.place,
@@ -225,7 +168,7 @@ class _Importer:
     def check_unused(self) -> None:
         """Check computations that have not been imported, those of supported opcodes and types."""
         for computation in self.module.computations.values():
-            if computation.name not in self.checked and not any(_foreign([computation])):
+            if computation.name not in self.checked and not any(foreign([computation])):
                 self.shapes(computation)
 
     @contextmanager
@@ -244,7 +187,7 @@ class _Importer:
         """A computation as a graph whose inputs have the types of all arguments, of which it uses `number`."""
         with self._separate(computation.name, is_inside=True) as graph:
             inputs = [graph.make_input(x.details, x.name) for x in flattened(tuple(arguments))]
-            inner = restored(tuple(arguments), inputs)
+            inner = restored(shape_of(tuple(arguments)), inputs)
             for name, tensor in _results(computation, self.inline(computation, [inner[number]])):
                 graph.make_output(tensor, name)
             _tidy(graph)
@@ -371,12 +314,11 @@ class _Importer:
                 )
 
     def _placeholder(self, shape: Shape) -> Any:
-        if shape.is_tuple:
-            return tuple(self._placeholder(element) for element in shape.elements)
-        if shape.type == "token":
-            return ()
-        zero = self.graph.make_constant(np.zeros((), DTYPES[shape.type].numpy))
-        return self.graph.make("broadcast", (zero,), {"shape": shape.dims}).outputs[0]
+        def zeros(shape: Shape, _: str) -> GraphTensor:
+            zero = self.graph.make_constant(np.zeros((), DTYPES[shape.type].numpy))
+            return self.graph.make("broadcast", (zero,), {"shape": shape.dims}).outputs[0]
+
+        return built(shape, zeros)
 
     def _constant(self, instruction: Instruction) -> Any:
         literal, shape = instruction.literal, instruction.shape

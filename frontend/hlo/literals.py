@@ -21,7 +21,6 @@ _NUMBER = re.compile(
 _INTEGER = re.compile(r"-?\d{1,20}", re.ASCII)
 _PAYLOAD = re.compile(r"(-?)nan\(0x([0-9a-fA-F]+)\)", re.ASCII)
 _BOOLS = {"true": "1", "false": "0", "1": "1", "0": "0"}
-_MARKS = ("{", "}", "(", ")", "...", "")
 _MANTISSA = {"float16": 10, "bfloat16": 7, "float32": 23, "float64": 52}
 
 MOST_ELEMENTS = 1 << 27
@@ -49,15 +48,11 @@ def _value(pieces: list[str], shape: Shape) -> Literal:
     if shape.type in BITLESS:
         raise UserError(f"a constant cannot be of type {shape.type}")
     if not shape.is_tuple:
-        if shape.rank > MOST_NESTED:
-            raise UserError(f"a literal must not exceed {MOST_NESTED} axes, got {shape.rank}")
-        elements = _Elements(pieces, shape)
-        elements.read(0)
-        if elements.elided:
-            return Literal(None)
-        if len(elements.leaves) != shape.size:
-            raise elements.error(f"{len(elements.leaves)} elements")
-        return Literal(_array(elements.leaves, shape))
+        taken = _taken(pieces, shape)
+        if shape.dims and len(taken) == 1 and taken != ["..."]:
+            return _splat(taken, shape)
+        leaves = _leaves(taken, shape)
+        return Literal(None if leaves is None else _array(leaves, shape))
     _take(pieces, "(", shape)
     parts = []
     for index, element in enumerate(shape.elements):
@@ -68,6 +63,13 @@ def _value(pieces: list[str], shape: Shape) -> Literal:
     return Literal(tuple(parts))
 
 
+def _splat(taken: list[str], shape: Shape) -> Literal:
+    """An array of one value, written without braces."""
+    if shape.size > MOST_ELEMENTS:
+        raise UserError(f"a literal must not exceed {MOST_ELEMENTS} elements, got {shape.size}")
+    return Literal(np.full(shape.dims, _array(taken, Shape(shape.type))))
+
+
 def _take(pieces: list[str], wanted: str, shape: Shape) -> None:
     if not pieces or pieces[-1] != wanted:
         got = f"'{pieces[-1][:24]}'" if pieces else "its end"
@@ -75,67 +77,52 @@ def _take(pieces: list[str], wanted: str, shape: Shape) -> None:
     pieces.pop()
 
 
-class _Elements:
-    """The elements of an array in row-major order; braces are checked against the sizes, commas are optional."""
+def _taken(pieces: list[str], shape: Shape) -> list[str]:
+    """The next element or group in braces, without commas, which are optional; a complex number is one piece."""
+    taken: list[str] = []
+    depth = 0
+    while pieces:
+        piece = pieces.pop()
+        if piece == ",":
+            continue
+        if piece == "(":
+            number = [pieces.pop() for _ in range(min(4, len(pieces)))]
+            if number[1::2] != [",", ")"]:
+                raise _structure(shape, "a '(' that starts no complex number")
+            piece = f"({number[0]},{number[2]})"
+        taken.append(piece)
+        depth += (piece == "{") - (piece == "}")
+        if depth <= 0:
+            break
+    if depth > 0:
+        raise _structure(shape, "a '{' that is not closed")
+    return taken
 
-    def __init__(self, pieces: list[str], shape: Shape) -> None:
-        self.pieces = pieces
-        self.shape = shape
-        self.leaves: list[str] = []
-        self.elided = False
 
-    def read(self, axis: int) -> None:
-        """The elements of one entry of the axes before `axis`: a number, or braces around entries of the axis."""
-        piece = self.next()
-        is_leaf = axis == self.shape.rank
-        if piece == "...":
-            self.elided = True
-        elif piece in _MARKS and piece != "(":
-            if is_leaf or piece != "{":
-                raise self.error(self.described(piece, axis))
-            self.entries(axis)
-        elif not is_leaf and self.shape.size:
-            raise self.error(f"'{piece[:24]}' inside {axis} braces")
-        else:
-            self.leaves.append(self.complex_number() if piece == "(" else piece)
+def _leaves(taken: list[str], shape: Shape) -> list[str] | None:
+    """The elements in row-major order, braces checked against the sizes; None if they are left out."""
+    if shape.rank > MOST_NESTED:
+        raise UserError(f"a literal must not exceed {MOST_NESTED} axes, got {shape.rank}")
+    if "..." in taken:
+        return None
+    leaves = [piece for piece in taken if piece not in "{}"]
+    if len(leaves) != shape.size:
+        raise _structure(shape, f"{len(leaves)} elements")
+    wanted = "#"
+    for size in reversed(shape.dims):
+        wanted = f"{{{wanted * size}}}"
+    if leaves:
+        for index, (piece, form) in enumerate(zip(taken, wanted, strict=False)):
+            if (piece if piece in "{}" else "#") != form:
+                before = sum(other not in "{}" for other in taken[:index])
+                raise _structure(shape, f"'{piece[:24]}' after {before} elements")
+    elif "{" * (shape.rank + 1) in "".join(taken):
+        raise _structure(shape, f"braces nested {shape.rank + 1} deep")
+    return leaves
 
-    def entries(self, axis: int) -> None:
-        """What the braces of an axis hold."""
-        count, wanted, is_last = 0, self.shape.dims[axis], axis + 1 == self.shape.rank
-        while (piece := self.next(peek=True)) != "}":
-            if is_last and piece not in _MARKS:
-                self.leaves.append(self.pieces.pop())
-            else:
-                self.read(axis + 1)
-            count += 1
-        self.pieces.pop()
-        if count != wanted and not self.elided and self.shape.size:
-            raise self.error(f"{count} entries where axis {axis} has {wanted}")
 
-    def next(self, peek: bool = False) -> str:
-        """The next piece, commas skipped; "" at the end."""
-        while self.pieces and self.pieces[-1] == ",":
-            self.pieces.pop()
-        return "" if not self.pieces else self.pieces[-1] if peek else self.pieces.pop()
-
-    def complex_number(self) -> str:
-        """The rest of `(1, -2)`."""
-        parts = [self.pieces.pop() for _ in range(min(4, len(self.pieces)))]
-        if len(parts) != 4 or parts[1] != "," or parts[3] != ")":
-            raise self.error("a '(' that starts no complex number")
-        return f"({parts[0]},{parts[2]})"
-
-    def described(self, piece: str, axis: int) -> str:
-        """What is wrong about a piece."""
-        if piece == "{":
-            return f"braces nested {axis + 1} deep"
-        if not piece:
-            return "a '{' that is not closed" if axis else "0 elements"
-        return "a ')'" if piece == ")" else "a '}' without '{'"
-
-    def error(self, got: str) -> UserError:
-        """The error for a different structure."""
-        return UserError(f"a literal must have the structure of {self.shape.logical()}, got {got}")
+def _structure(shape: Shape, got: str) -> UserError:
+    return UserError(f"a literal must have the structure of {shape.logical()}, got {got}")
 
 
 def _array(leaves: list[str], shape: Shape) -> np.ndarray:
@@ -156,12 +143,13 @@ def _bools(leaves: list[str], shape: Shape) -> np.ndarray:
 def _integers(leaves: list[str], shape: Shape) -> np.ndarray:
     bits, is_signed = int(shape.type[1:]), shape.type[0] == "s"
     low, high = (-1 << bits - 1, (1 << bits - 1) - 1) if is_signed else (0, (1 << bits) - 1)
+    low = -1 << 63 if bits == 64 else low  # as XLA reads u64: the same bits
     values = []
     for leaf in leaves:
         plain = _BOOLS.get(leaf, leaf)
         if not _INTEGER.fullmatch(plain) or not low <= (value := int(plain)) <= high:
             raise _element(shape, leaf)
-        values.append(value)
+        values.append(value if is_signed else value % (1 << 64))
     return np.array(values, np.int64 if is_signed else np.uint64)
 
 

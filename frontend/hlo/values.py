@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from ...graph_ir.ir.graph import GraphTensor
@@ -35,14 +35,14 @@ def flattened(value: Any) -> Iterator[GraphTensor]:
         yield value
 
 
-def restored(like: Any, tensors: Iterable[GraphTensor]) -> Any:
-    """The inverse of `flattened`: these tensors in the structure of `like` (a value or a shape)."""
+def built(shape: Shape, make: Callable[[Shape, str], GraphTensor], name: str = "") -> Any:
+    """A value of a shape: a tensor by `make` for each array, whose name says its position in tuples."""
+    if shape.is_tuple:
+        return tuple(built(e, make, f"{name}.{i}") for i, e in enumerate(shape.elements))
+    return () if shape.type in BITLESS else make(shape, name)
+
+
+def restored(shape: Shape, tensors: Iterable[GraphTensor]) -> Any:
+    """The inverse of `flattened`: these tensors as a value of a shape."""
     left = iter(tensors)
-
-    def take(form: Any) -> Any:
-        parts = form.elements if isinstance(form, Shape) and form.is_tuple else form
-        if isinstance(parts, tuple):
-            return tuple(take(part) for part in parts)
-        return () if isinstance(form, Shape) and form.type in BITLESS else next(left)
-
-    return take(like)
+    return built(shape, lambda *_: next(left))

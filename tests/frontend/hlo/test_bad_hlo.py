@@ -73,7 +73,7 @@ def message(text: str) -> str:
         ("x = " + "add(" * DEEP, "4:267: nesting must not exceed 64 levels"),
         ("x = c64[] constant(" + "(" * DEEP + ")" * DEEP, "4:85: nesting must not exceed 64 levels"),
         ("x = f32[1] constant(" + "{" * DEEP + "})",
-         "4:22: a literal must have the structure of f32[1], got braces nested 2 deep"),
+         "4:22: a literal must have the structure of f32[1], got a '{' that is not closed"),
         ("x = f32[] thing(), metadata=" + "{" * DEEP, "4:95: nesting must not exceed 64 levels"),
         ("x = f32[] thing(), backend_config=" + '{"a":' * DEEP, "4:357: nesting must not exceed 64 levels"),
         ("x = f32[] thing(), loose=" + "[" * DEEP, "4:92: nesting must not exceed 64 levels"),

@@ -122,6 +122,7 @@ def attribute(text: str, before: str = "") -> Attribute:
     [
         ("dimensions={0,2}", (0, 2)),
         ("dimensions={}", ()),
+        ("slice_sizes={{128,32}}", (128, 32)),
         ("dimensions={ 0 /*a*/, 1 }", (0, 1)),
         ("index=3", 3),
         ("largest=false", False),
