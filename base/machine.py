@@ -26,6 +26,12 @@ class Machine:
     cache_line: int = 64
     """Bytes; of all x86-64 CPUs."""
 
+    l1_ways: int = 12
+    """Lines of one set of L1: rows 4 KB apart share one (Zen 5 and Ice Lake; read from the system where it says so)."""
+
+    l2_ways: int = 16
+    """The same of a core's own L2 (Zen 5)."""
+
     l2_bytes_per_cycle: float = 32
     """Read from a core's own L2 while it computes (measured on Zen 5, half of what `roofline` shows for L2)."""
 
@@ -49,6 +55,17 @@ class Machine:
 
     unhidden: float = 1 / 16
     """The part of the shorter of work and traffic that does not run beside the longer one (fitted to products)."""
+
+    tile_cycles: int = 30
+    """Start and end of a register tile: its accumulators are loaded and stored, the last multiply-adds waited for
+    (fitted to products on Zen 5)."""
+
+    band_cycles: int = 500
+    """To begin a band of a convolution: loops, and the first panel comes from behind L1 (fitted on Zen 5)."""
+
+    winograd_cycles: float = 4.0
+    """Of a vector of an element in either transform: 4.4 of the input, 3.1 of the result of F(4x4) (measured on
+    Zen 5)."""
 
     open_cycles: int = 1000
     """To wake the other threads for a parallel loop and wait for the last: 0.3 to 1 us measured."""

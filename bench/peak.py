@@ -1,4 +1,7 @@
-"""Measures the multiply-add peak of this machine, the base of "% of peak" everywhere in graphc."""
+"""Measures the peaks of this machine: multiply-adds of each pair of types in registers.
+
+That of f32 is the base of "% of peak" everywhere in graphc.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,13 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
 
-from ..base.dtypes import F32
+from ..base.contraction import Microkernel, f32_kernel
 from ..base.target import Target
 from ..codegen.aot import compile_to_object
+from ..codegen.capabilities import capabilities
+from ..codegen.dot_products import DotProducts
+from ..codegen.instruction_stream import InstructionStream
+from ..codegen.llvm_types import mangled, type_of
 from ..runtime.loader import LoadedCode
 
 ACCUMULATORS = (
@@ -28,14 +35,23 @@ def measured_peak(target: Target, threads: int = 1) -> float:
     return measure_peak(target, threads)
 
 
-def measure_peak(target: Target, threads: int = 1) -> float:
-    """GFLOP/s of independent f32 multiply-adds in registers on `threads` cores together (about 30 ms)."""
-    lanes = target.lanes(F32)
-    code = LoadedCode(compile_to_object(_loop(lanes, target.table.has_fma), target))
-    run = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_void_p)(code.address("fma_peak"))
-    outs = [ctypes.create_string_buffer(4 * lanes * ACCUMULATORS) for _ in range(threads)]
+def measure_peak(target: Target, threads: int = 1, kernel: Microkernel | None = None) -> float:
+    """1e9 operations a second of independent multiply-adds in registers on `threads` cores together (about 30 ms).
+
+    Those of a microkernel, f32 if none is given: one multiply-add is two operations.
+    """
+    kernel = kernel or f32_kernel(target)
+    lanes, size = target.lanes(kernel.accumulator), kernel.accumulator.size
+    code = _code(kernel, target)
+    run = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_void_p)(code.address("peak"))
+    outs = [ctypes.create_string_buffer(size * lanes * ACCUMULATORS) for _ in range(threads)]
     best = best_seconds([partial(run, TRIPS, out) for out in outs], ROUNDS)
-    return 2.0 * lanes * ACCUMULATORS * TRIPS * threads / best / 1e9
+    return 2.0 * kernel.k_group * lanes * ACCUMULATORS * TRIPS * threads / best / 1e9
+
+
+@cache
+def _code(kernel: Microkernel, target: Target) -> LoadedCode:
+    return LoadedCode(compile_to_object(_loop(kernel, target), target))
 
 
 def best_seconds(calls: Sequence[Callable[[], object]], rounds: int) -> float:
@@ -59,32 +75,34 @@ def best_seconds(calls: Sequence[Callable[[], object]], rounds: int) -> float:
     return best
 
 
-def _loop(lanes: int, fused: bool) -> str:
-    vector = f"<{lanes} x float>"
-    ids = range(ACCUMULATORS)
-    phis = [f"  %c{i} = phi {vector} [zeroinitializer, %entry], [%d{i}, %loop]" for i in ids]
-    if fused:
-        call = f"call {vector} @llvm.fma.v{lanes}f32({vector} %x, {vector} %x, {vector}"
-        steps = [f"  %d{i} = {call} %c{i})" for i in ids]
-    else:
-        steps = [
-            f"  %m{i} = fmul {vector} %x, %c{i}\n  %d{i} = fadd {vector} %x, %m{i}" for i in ids
-        ]
-    stores = [
-        f"  %p{i} = getelementptr i8, ptr %out, i64 {4 * lanes * i}\n  store {vector} %d{i}, ptr %p{i}, align 1"
-        for i in ids
+def _loop(kernel: Microkernel, target: Target) -> str:
+    """`void peak(i64 trips, ptr out)`: all operands are what `out` holds, so that nothing is known of them."""
+    lanes = target.lanes(kernel.accumulator)
+    vector, size = type_of(kernel.accumulator, lanes), kernel.accumulator.size
+    ids, stream = range(ACCUMULATORS), InstructionStream(set())
+    sums = [_multiply_add(kernel, target, stream, f"%c{i}", lanes) for i in ids]
+    phis = [
+        f"  %c{i} = phi {vector} [zeroinitializer, %entry], [{total}, %loop]"
+        for i, total in zip(ids, sums, strict=True)
     ]
+    stores = [
+        f"  %p{i} = getelementptr i8, ptr %out, i64 {size * lanes * i}\n"
+        f"  store {vector} {total}, ptr %p{i}, align 1"
+        for i, total in zip(ids, sums, strict=True)
+    ]
+    operands = type_of(kernel.a, lanes * kernel.k_group), type_of(kernel.b, lanes * kernel.k_group)
     return "\n".join(
         [
-            f"declare {vector} @llvm.fma.v{lanes}f32({vector}, {vector}, {vector})",
-            "define void @fma_peak(i64 %n, ptr %out) {",
+            *sorted(stream.declares),
+            "define void @peak(i64 %n, ptr %out) {",
             "entry:",
-            f"  %x = load {vector}, ptr %out, align 1",
+            f"  %x = load {operands[0]}, ptr %out, align 1",
+            f"  %y = load {operands[1]}, ptr %out, align 1",
             "  br label %loop",
             "loop:",
             "  %i = phi i64 [0, %entry], [%next, %loop]",
             *phis,
-            *steps,
+            *stream.text().splitlines()[1:],
             "  %next = add i64 %i, 1",
             "  %more = icmp slt i64 %next, %n",
             "  br i1 %more, label %loop, label %done",
@@ -95,3 +113,18 @@ def _loop(lanes: int, fused: bool) -> str:
             "",
         ]
     )
+
+
+def _multiply_add(
+    kernel: Microkernel, target: Target, stream: InstructionStream, total: str, lanes: int
+) -> str:
+    """total + x * y, as the microkernel does it."""
+    kind = kernel.accumulator
+    if kernel.k_group > 1:
+        dots = DotProducts(stream, capabilities(target))
+        return dots.dot(kernel.instruction, total, "%x", "%y", kernel.a, lanes)
+    vector = type_of(kind, lanes)
+    if target.table.has_fma:
+        operands = ((vector, "%x"), (vector, "%y"), (vector, total))
+        return stream.intrinsic(f"llvm.fma.{mangled(kind, lanes)}", vector, *operands)
+    return stream.value(f"fadd {vector} {stream.value(f'fmul {vector} %x, {total}')}, %y")

@@ -1,4 +1,4 @@
-"""Measures the roofs of this machine: multiply-add peak, and read bandwidth of each level of memory.
+"""Measures the roofs of this machine: multiply-add peaks, and read bandwidth of each level of memory.
 
 A kernel can be no faster than its operations at the compute peak, and no faster than its operands read once from the
 nearest level that holds all of them. Measured once per CPU, target and thread count, and stored in the user's cache
@@ -23,7 +23,8 @@ from pathlib import Path
 import numpy as np
 
 from ..base.aligned_memory import aligned_empty, large_alignment
-from ..base.dtypes import F32
+from ..base.contraction import Microkernel, microkernel
+from ..base.dtypes import BF16, F32, F64, S8, U8
 from ..base.errors import UserError
 from ..base.target import Target
 from ..base.whole_file import whole_file
@@ -32,7 +33,7 @@ from ..codegen.host import cpu_name, host_supports
 from ..runtime.loader import LoadedCode
 from .peak import best_seconds, measure_peak
 
-VERSION = 2
+VERSION = 3
 """Incremented when the measurement changes: roofs in older files are then measured again."""
 
 COMPUTE = "compute"
@@ -62,9 +63,19 @@ class Level:
 
 
 @dataclass(frozen=True)
+class Peak:
+    """What a pair of types is multiplied with, and 1e9 operations a second, a multiply-add being two."""
+
+    types: str
+    instruction: str
+    gops: float
+
+
+@dataclass(frozen=True)
 class Roofline:
     """The roofs for `threads` threads. `gflops`: f32 operations in 1e9 a second, a multiply-add being two.
 
+    `peaks`: those of other types, in the type they are multiplied in.
     `measured`: when, in seconds since 1970. `spread`: for the least steady roof, the gap between its best two repeats,
     relative to the best; 0 if all agree.
     """
@@ -76,6 +87,7 @@ class Roofline:
     levels: tuple[Level, ...]
     measured: float = 0.0
     spread: float = 0.0
+    peaks: tuple[Peak, ...] = ()
 
     @property
     def steady(self) -> bool:
@@ -84,7 +96,8 @@ class Roofline:
 
     def roofs(self) -> tuple[float, ...]:
         """All figures, the compute peak first."""
-        return (self.gflops, *(level.gbytes_per_second for level in self.levels))
+        others = (peak.gops for peak in self.peaks)
+        return (self.gflops, *(level.gbytes_per_second for level in self.levels), *others)
 
     def raised(self, other: Roofline) -> Roofline:
         """The higher of two measurements of each roof."""
@@ -92,7 +105,11 @@ class Roofline:
             max(a, b, key=lambda level: level.gbytes_per_second)
             for a, b in zip(self.levels, other.levels, strict=True)
         )
-        return replace(self, gflops=max(self.gflops, other.gflops), levels=levels)
+        peaks = tuple(
+            max(a, b, key=lambda peak: peak.gops)
+            for a, b in zip(self.peaks, other.peaks, strict=True)
+        )
+        return replace(self, gflops=max(self.gflops, other.gflops), levels=levels, peaks=peaks)
 
     def level_of(self, nbytes: float) -> Level:
         """The nearest level that holds so many bytes."""
@@ -159,9 +176,20 @@ def measure_roofline(target: Target, threads: int) -> Roofline:
             Level(name, capacity, _bandwidth(code, target, threads, nbytes))
             for name, (capacity, nbytes) in sizes.items()
         )
-        return Roofline(cpu_name(), target.isa, threads, measure_peak(target, threads), levels)
+        peaks = tuple(
+            Peak(f"{x.a}x{x.b}", x.instruction, measure_peak(target, threads, x))
+            for x in typed_kernels(target)
+        )
+        gflops = measure_peak(target, threads)
+        return Roofline(cpu_name(), target.isa, threads, gflops, levels, peaks=peaks)
 
     return highest(once)
+
+
+def typed_kernels(target: Target) -> tuple[Microkernel, ...]:
+    """The microkernels whose peaks are shown beside f32: those that multiply other types as they are."""
+    pairs = ((F64, F64), (BF16, BF16), (U8, S8), (S8, S8))
+    return tuple(x for x in (microkernel(a, b, target) for a, b in pairs) if not x.converts_a)
 
 
 def highest(once: Callable[[], Roofline]) -> Roofline:
@@ -269,7 +297,8 @@ def _read(path: Path) -> dict[str, Roofline]:
 def _from_json(value: Mapping[str, object]) -> Roofline:
     fields = dict(value)
     levels = tuple(Level(**level) for level in fields.pop("levels"))  # type: ignore[attr-defined]
-    return Roofline(**fields, levels=levels)  # type: ignore[arg-type]
+    peaks = tuple(Peak(**peak) for peak in fields.pop("peaks"))  # type: ignore[attr-defined]
+    return Roofline(**fields, levels=levels, peaks=peaks)  # type: ignore[arg-type]
 
 
 def _write(path: Path, rooflines: Mapping[str, Roofline]) -> None:

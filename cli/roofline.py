@@ -1,4 +1,4 @@
-"""`graphc roofline`: the multiply-add peak and the bandwidth of each level of memory of this machine."""
+"""`graphc roofline`: the multiply-add peaks and the bandwidth of each level of memory, beside the description."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
+from ..base.contraction import MICROKERNELS
+from ..base.dtypes import F32
 from .model_arguments import TARGETS, add_threads_argument
 from .terminal import say
 
 if TYPE_CHECKING:
+    from ..base.target import Target
     from ..bench.roofline import Roofline
 
 NAME = "roofline"
-HELP = "Measure this machine's compute peak and memory bandwidths (stored for `profile`)."
+HELP = "Measure this machine's compute peaks and memory bandwidths (stored for `profile`)."
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,23 +40,53 @@ def run(args: argparse.Namespace) -> int:
     threads = resolve_threads(args.threads)
     if warning := load_warning(threads):
         print(f"graphc: warning: {warning}", file=sys.stderr)
-    found = roofline(target_for(args.target), threads, args.fresh)
+    target = target_for(args.target)
+    found = roofline(target, threads, args.fresh)
     if args.json:
         say(json.dumps(asdict(found)))
         return 0
     say(f"{found.cpu}, {found.isa}, {found.threads} threads")
-    say(f"{'compute':<8} {found.gflops:10.1f} GFLOP/s")
-    for level in found.levels:
-        held = f"up to {level.capacity >> 10} KiB" if level.capacity else "anything larger"
-        balance = found.gflops / level.gbytes_per_second
-        say(
-            f"{level.name:<8} {level.gbytes_per_second:10.1f} GB/s   {held}, "
-            f"binds below {balance:.2f} FLOP/byte"
-        )
+    for line in (*compute_lines(found, target), *memory_lines(found, target)):
+        say(line)
     say(measured_text(found))
     kept = "kept" if default_file().exists() else "could not be kept"
     say(f"{kept} in {default_file()}")
     return 0
+
+
+def compute_lines(found: Roofline, target: Target) -> list[str]:
+    """The peak of each pair of types, beside what the table of microkernels says."""
+    lines = [f"{'compute':<8} {found.gflops:10.1f} GFLOP/s"]
+    rows = [x for x in MICROKERNELS[target.isa] if target.has(*x.needs)]
+    described = {f"{x.a}x{x.b}": x.rate for x in reversed(rows)}  # preferred ones come first
+    for peak in found.peaks:
+        rates = (
+            f"{peak.gops / found.gflops:.2f} x f32, {described[peak.types]:g} assumed in products"
+        )
+        lines.append(f"{peak.types:<8} {peak.gops:10.1f} Gop/s   {peak.instruction}, {rates}")
+    return lines
+
+
+def memory_lines(found: Roofline, target: Target) -> list[str]:
+    """The bandwidth of each level of memory, beside what the machine description says."""
+    machine = target.machine
+    each = 2.0 * target.lanes(F32) * machine.fma_per_cycle  # operations per cycle of a core
+    cycles = found.gflops / each  # 1e9 a second, of all threads
+    described = {
+        "L1": f"{machine.loads_per_cycle * target.table.vector_bits // 8}",
+        "L2": f"{machine.l2_bytes_per_cycle:g}",
+        "L3": f"{machine.shared_bytes_per_cycle:g}",
+        "DRAM": f"{machine.memory_bytes_per_cycle:g}",
+    }
+    lines = []
+    for level in found.levels:
+        held = f"up to {level.capacity >> 10} KiB" if level.capacity else "anything larger"
+        balance, rate = found.gflops / level.gbytes_per_second, level.gbytes_per_second / cycles
+        lines.append(
+            f"{level.name:<8} {level.gbytes_per_second:10.1f} GB/s   {held}, binds below "
+            f"{balance:.2f} FLOP/byte; {rate:.1f} bytes per cycle, {described[level.name]} assumed"
+        )
+    return lines
 
 
 def measured_text(found: Roofline) -> str:

@@ -6,6 +6,7 @@ import platform
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 from llvmlite import binding as llvm
 
@@ -95,25 +96,35 @@ def _is_x86() -> bool:
 
 
 def _with_caches(target: Target) -> Target:
-    found = _cache_sizes(_CACHES)
-    return replace(
-        target,
-        l1_bytes=found.get(1, target.l1_bytes),
-        l2_bytes=found.get(2, target.l2_bytes),
-        l3_bytes=found.get(3, target.l3_bytes),
-    )
+    found = _caches(_CACHES)
+    ways = {f"l{level}_ways": x.ways for level, x in found.items() if level < 3 and x.ways}
+    sizes = {f"l{level}_bytes": x.size for level, x in found.items() if level <= 3}
+    return replace(target, machine=replace(target.machine, **ways), **sizes)  # type: ignore[arg-type]
 
 
-def _cache_sizes(folder: Path) -> dict[int, int]:
-    """Level -> bytes of the data caches that the system reports."""
-    sizes: dict[int, int] = {}
+class _Cache(NamedTuple):
+    size: int
+    ways: int
+    """0 where the system does not say."""
+
+
+def _caches(folder: Path) -> dict[int, _Cache]:
+    """Level -> the data cache that the system reports: its bytes, and lines of a set."""
+    found: dict[int, _Cache] = {}
     for entry in sorted(folder.glob("index*")):
         try:
             kind, level, size = ((entry / n).read_text().strip() for n in ("type", "level", "size"))
             unit = _UNITS.get(size[-1:].upper())
             number = int(size[:-1]) * unit if unit else int(size)
             if kind != "Instruction" and number > 0:
-                sizes[int(level)] = number
+                found[int(level)] = _Cache(number, _ways(entry))
         except (OSError, ValueError):
             continue  # the file is missing or malformed: keep the default
-    return sizes
+    return found
+
+
+def _ways(entry: Path) -> int:
+    try:
+        return max(int((entry / "ways_of_associativity").read_text()), 0)
+    except (OSError, ValueError):
+        return 0

@@ -28,7 +28,6 @@ FLAT_BANDS = ("im2col",)
 UNEVEN_COST = (
     0.2  # of a tile whose panels leave one of two threads waiting, which one thread does not mind
 )
-TASK_CYCLES = 500  # to begin a band: loops, and the first panel comes from behind L1
 MOST_PLANES = 16  # channels of the image above which its lines are too many streams
 MOST_IM2COL_BYTES = 1 << 20
 
@@ -171,7 +170,7 @@ def blocking_cycles(p: ConvolutionProduct, band: str, blocking: MatmulBlocking) 
     again += image * panels if image > room else 0
     streamed = blocking.k_block * columns * p.kernel.b.size > room
     again += panel * panels * (lines - 1) if streamed else 0
-    task += again / machine.shared_bytes_per_cycle / machine.prefetched + TASK_CYCLES
+    task += again / machine.shared_bytes_per_cycle / machine.prefetched + machine.band_cycles
     tasks = g.batch * g.groups * math.ceil(g.result[0] / height) * blocking.n_groups
     return math.ceil(tasks / p.threads) * task
 

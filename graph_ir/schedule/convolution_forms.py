@@ -25,7 +25,6 @@ from ..ops.winograd_form import F2, F4, WinogradForm
 from . import winograd_tile
 from .asked import wanted_by_name
 from .context import LowerContext
-from .convolution_blocking import TASK_CYCLES
 from .convolution_geometry import ConvolutionGeometry
 from .convolution_sizes import geometry_of
 from .direct_convolution import convolution_kernels, offered
@@ -181,7 +180,9 @@ def _im2col_cycles(
     product = product_cycles(g.outputs, pixels, tile, target, kernel)
     copied = g.terms * pixels * kernel.a.size
     copies = (1 if g.is_product else 3) * copied / machine.copy_bytes_per_cycle
-    stored = 0.0 if g.is_product else 2.0 * TASK_CYCLES  # separate kernels: the padding and im2col
+    stored = (
+        0.0 if g.is_product else 2.0 * machine.band_cycles
+    )  # separate kernels: the padding and im2col
     steps = math.ceil(g.terms / kernel.k_group)
     return g.batch * g.groups * (steps * product + copies) + stored
 

@@ -11,9 +11,6 @@ from ...tensor_ir.tiling import split_rows
 from .matmul_tile import MatmulBlocking, product_cycles, rows_for
 from .product import Product
 
-TILE_CYCLES = 30
-"""Startup and end of a register tile: load and store of its accumulators, the latency of its last multiply-adds."""
-
 MOST_TASKS = 64
 """Above this many tasks, assume perfect balance."""
 
@@ -59,7 +56,7 @@ def _row_block_cycles(rows: int, product: Product, blocking: MatmulBlocking, pac
     b_bytes = kernel.b.size * n * k
     c_bytes = 2 * kernel.accumulator.size * rows * n
     extra = (k_blocks - 1) * c_bytes / machine.l2_bytes_per_cycle  # partial sums are kept in C
-    extra += k_blocks * row_tiles * math.ceil(n / columns) * TILE_CYCLES
+    extra += k_blocks * row_tiles * math.ceil(n / columns) * machine.tile_cycles
     if kernel.converts_a:
         extra += rows * k * (kernel.a.size + a_size) / machine.l2_bytes_per_cycle
     far = a_size * rows * blocking.k_block > target.l2_bytes * 3 // 4

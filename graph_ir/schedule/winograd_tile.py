@@ -13,9 +13,6 @@ from ..ops.winograd_form import WinogradForm
 from .convolution_geometry import REMEMBERED, ConvolutionGeometry
 from .matmul_tile import product_cycles
 
-TRANSFORM_CYCLES = 4.0
-"""Of a vector of an element, in either transform: 4.4 of the input and 3.1 of the result measured for F(4x4)."""
-
 MOST_CUTS = 512
 """Blockings tried for one convolution."""
 
@@ -91,7 +88,7 @@ def blocking_cycles(
         chunks = math.ceil(panels / b.groups / b.chunk)
         streamed += points * 4 * b.block * (g.channels * chunks + 2 * columns)
     vectors = math.ceil(g.channels / target.lanes(F32)) + math.ceil(columns / target.lanes(F32))
-    transforms = TRANSFORM_CYCLES * points * vectors * b.block
+    transforms = target.machine.winograd_cycles * points * vectors * b.block
     tasks = math.ceil(tile_count(g, b.form) / b.block) * b.groups
     per_task = max(product, streamed / target.machine.memory_bytes_per_cycle) + transforms
     return per_task * math.ceil(tasks / threads)

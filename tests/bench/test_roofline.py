@@ -13,15 +13,18 @@ import pytest
 
 from graphc.base.errors import UserError
 from graphc.base.target import Target
+from graphc.bench.peak import measure_peak
 from graphc.bench.roofline import (
     RETRY_SECONDS,
     VERSION,
     Level,
+    Peak,
     Roofline,
     default_file,
     highest,
     measure_roofline,
     roofline,
+    typed_kernels,
 )
 from graphc.cli import main
 from graphc.codegen.host import target_for
@@ -135,6 +138,30 @@ def test_real_roofs_are_positive_numbers() -> None:
     assert [level.name for level in found.levels] == ["L1", "L2", "L3", "DRAM"]
     assert all(level.gbytes_per_second > 0.1 for level in found.levels)
     assert found.levels[-1].capacity == 0
+    assert {x.types: x.instruction for x in found.peaks} == {
+        "f64xf64": "fma", "u8xs8": "dot4", "s8xs8": "dot4",
+    }  # fmt: skip
+    assert all(peak.gops > 0.1 for peak in found.peaks)
+
+
+def test_peaks_are_those_of_the_microkernels() -> None:
+    """Types that are converted have the peak of f32; instructions decide the rest. Half the rate is there at least."""
+    target = target_for("native")
+    shown = {f"{x.a}x{x.b}": x for x in typed_kernels(target)}
+    assert {"f64xf64", "u8xs8", "s8xs8"} <= set(shown) <= {"f64xf64", "bf16xbf16", "u8xs8", "s8xs8"}
+    f32 = max(measure_peak(target) for _ in range(3))
+    for kernel in shown.values():
+        best = max(measure_peak(target, 1, kernel) for _ in range(3))
+        assert best / f32 > kernel.rate / 2, kernel
+
+
+def test_the_higher_of_two_peaks_counts(tmp_path: Path) -> None:
+    low, high = Peak("u8xs8", "dot4", 500.0), Peak("u8xs8", "dot4", 900.0)
+    first = replace(ROOFS, peaks=(low,))
+    assert first.raised(replace(ROOFS, peaks=(high,))).peaks == (high,)
+    path = tmp_path / "r.json"
+    roofline(Target("avx2"), 2, path=path, measure=lambda t, n: replace(first, measured=1.0))
+    assert roofline(Target("avx2"), 2, path=path, measure=lambda t, n: ROOFS).peaks == (low,)
 
 
 def test_a_target_this_cpu_does_not_run_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,8 +176,10 @@ def test_the_command_prints_all_roofs(
     plant_roofs(monkeypatch, tmp_path)
     assert main(["roofline", "--threads", "1"]) == 0
     out = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in out[1:6]] == ["compute", "L1", "L2", "L3", "DRAM"]
+    assert [line.split()[0] for line in out[1:6]] == ["compute", "u8xs8", "L1", "L2", "L3"]
+    assert "dot4, 4.00 x f32, 3.6 assumed in products" in out[2] or "1.2 assumed" in out[2]
+    assert re.search(r"bytes per cycle, [0-9.]+ assumed$", out[3])
     assert main(["roofline", "--threads", "1", "--json"]) == 0
-    assert re.match(r"measured \d+ seconds ago, best two of several within 0.0 %$", out[6])
+    assert re.match(r"measured \d+ seconds ago, best two of several within 0.0 %$", out[7])
     facts = json.loads(capsys.readouterr().out)
     assert f"{facts['gflops']:.1f}" == out[1].split()[1]

@@ -85,8 +85,13 @@ def test_cache_sizes_come_from_the_system(tmp_path: Path) -> None:
         for name, value in zip(("type", "level", "size"), values, strict=True):
             (folder / name).write_text(f"{value}\n")
     (tmp_path / "index9").mkdir()
-    assert host._cache_sizes(tmp_path) == {1: 48 << 10, 2: 2 << 20, 3: 36608 << 10}
-    assert host._cache_sizes(tmp_path / "absent") == {}
+    (tmp_path / "index0" / "ways_of_associativity").write_text("12\n")
+    found = host._caches(tmp_path)
+    assert {level: cache.size for level, cache in found.items()} == {
+        1: 48 << 10, 2: 2 << 20, 3: 36608 << 10,
+    }  # fmt: skip
+    assert [cache.ways for cache in found.values()] == [12, 0, 0]
+    assert host._caches(tmp_path / "absent") == {}
     target = host.target_for("native")
     assert 0 < target.l1_bytes <= target.l2_bytes
 

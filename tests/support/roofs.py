@@ -9,7 +9,7 @@ import pytest
 
 from graphc.base.target import Target
 from graphc.bench import roofline
-from graphc.bench.roofline import Level, Roofline
+from graphc.bench.roofline import Level, Peak, Roofline
 
 LEVELS = (
     Level("L1", 1 << 15, 200.0),
@@ -23,7 +23,10 @@ def plant_roofs(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     """From now on nothing is measured, and what is kept is kept in a file of the folder."""
 
     def measure(target: Target, threads: int) -> Roofline:
-        return Roofline("a CPU", target.isa, threads, 100.0 * threads, LEVELS, time.time())
+        peaks = (Peak("u8xs8", "dot4", 400.0 * threads),)
+        return Roofline(
+            "a CPU", target.isa, threads, 100.0 * threads, LEVELS, time.time(), peaks=peaks
+        )
 
     monkeypatch.setattr(roofline, "measure_roofline", measure)
     monkeypatch.setenv("GRAPHC_ROOFLINE", str(folder / "roofs.json"))
