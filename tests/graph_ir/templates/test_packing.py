@@ -104,6 +104,7 @@ def test_groups_are_used_where_the_target_has_them() -> None:
     assert groups(layer(BF16, 21, 50, 8), CONTEXTS["avx512"]) == {1}
     assert groups(layer(F16, 21, 50, 8), DOTS) == {1}
     assert groups(product(BF16, 61, 50, 7), DOTS) == {2}
+    assert groups(layer(BF16, 21, 50, 7), DOTS) == {2}, "the padding of constants is zero"
     assert groups(product(BF16, 61, 50, 8, transpose_a=True), DOTS) == {1}
 
 
