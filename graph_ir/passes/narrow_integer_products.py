@@ -83,9 +83,13 @@ def _operands(
 
 
 def _prefers_unsigned(target: Target, op: Op) -> bool:
-    """Whether the CPU multiplies unsigned by signed bytes faster, and the correction is known at compile time."""
+    """Whether the CPU multiplies unsigned by signed bytes faster, and the correction is known at compile time.
+
+    What is given as a product of signed bytes stays one, and has the schedule that was asked for.
+    """
     is_faster = microkernel(U8, S8, target).rate > microkernel(S8, S8, target).rate
-    return is_faster and op.inputs[1].producer_owner.op_name == "constant"
+    is_given = op.attr("dtype") is not None
+    return is_faster and not is_given and op.inputs[1].producer_owner.op_name == "constant"
 
 
 def _by_rows(make: Composer, a: ByteOperand, transposed: bool) -> ByteOperand:
