@@ -12,6 +12,8 @@ from ..codegen.support import thread_pool_module
 from ..graph_ir.inspect.reorders import has_layouts, remaining_reorders
 from ..graph_ir.ir.graph import Graph, Op
 from ..graph_ir.lowering.lower_graph import LoweredModel, total_gflop
+from ..graph_ir.passes.plan_memory import MEMORY_PLAN
+from ..graph_ir.passes.propagate_layouts import LAYOUT_DECISIONS
 from ..runtime.artifact import Artifact
 from ..runtime.metadata import Metadata, TensorSpec
 from .cache_key import support_key
@@ -89,7 +91,7 @@ def body_of(graph: Graph) -> list[Op]:
 
 
 def _stats(source: Graph, graph: Graph, lowered: LoweredModel) -> dict[str, Any]:
-    plan = graph.attrs["temp.memory_plan"]
+    plan = MEMORY_PLAN.of(graph)
     return {
         "ops": len(body_of(source)),
         "kernels": len(lowered.module.functions) - 1,
@@ -99,9 +101,7 @@ def _stats(source: Graph, graph: Graph, lowered: LoweredModel) -> dict[str, Any]
         ],
         "layouts": [
             {"op": d.op_name, "formats": [str(f) for f in d.candidates[d.chosen].inputs]}
-            for d in graph.attrs.get(
-                "temp.layout_decisions", ()
-            )  # a graph that was parsed has none
+            for d in LAYOUT_DECISIONS.of(graph)  # a graph that was parsed has none
         ],
         "reorders": _reorders(graph),
         "constants_bytes": len(lowered.constants),

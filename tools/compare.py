@@ -17,6 +17,7 @@ import numpy as np
 from ..driver.compiler import compile_stages
 from ..driver.request import CompileRequest
 from ..graph_ir.ir.graph import Array, Graph, Op
+from ..graph_ir.ir.note import MODEL_VALUES
 from ..graph_ir.schedule.context import LowerContext
 from ..runtime.executor import CompiledModel
 from .bisect_passes import Blame, blame_graph_pass, blame_kernel
@@ -105,7 +106,7 @@ def compare_with_engine(
     """
     step = on_step or (lambda phase, done, total: None)
     tally = _Tally()
-    tensor_of: dict[str, str] = source.attrs.get("temp.values", {})
+    tensor_of = MODEL_VALUES.of(source)
     ordered = [arrays[op.name] for op in source.inputs]
     with tempfile.TemporaryDirectory(prefix="graphc-compare-") as folder:
         kept = _Kept(Path(folder))

@@ -18,6 +18,7 @@ from ..base.dtypes import DType
 from ..base.errors import UserError
 from ..frontend.tvm.params import ParamsWriter
 from ..graph_ir.ir.graph import Array, GraphTensor, Op
+from ..graph_ir.passes.plan_memory import MEMORY_PLAN
 from ..graph_ir.rewriting.groups import storage_root
 from ..runtime.debugger import NodeRow
 
@@ -132,7 +133,7 @@ def _node(program: NodeProgram, op: Op) -> dict[str, Any]:
 
 def _storage_ids(program: NodeProgram, entries: Sequence[GraphTensor]) -> list[int]:
     """One number per storage: tensors at the same offset of the arena share it."""
-    offsets = program.graph.attrs["temp.memory_plan"].offsets
+    offsets = MEMORY_PLAN.of(program.graph).offsets
     numbers: dict[object, int] = {}
     places = [offsets.get(storage_root(y), storage_root(y)) for y in entries]
     return [numbers.setdefault(place, len(numbers)) for place in places]

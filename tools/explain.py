@@ -11,10 +11,11 @@ from typing import Any
 
 from ..base.errors import UserError
 from ..graph_ir.ir.graph import Graph, Op, subgraphs_of
+from ..graph_ir.ir.note import MODEL_VALUES
 from ..graph_ir.lowering.lower_graph import KernelCall, LoweredModel
 from ..graph_ir.passes.choose_schedules import is_part
-from ..graph_ir.passes.plan_memory import Life, MemoryPlan
-from ..graph_ir.passes.propagate_layouts import LayoutDecision
+from ..graph_ir.passes.plan_memory import MEMORY_PLAN, Life, MemoryPlan
+from ..graph_ir.passes.propagate_layouts import LAYOUT_DECISIONS, LayoutDecision
 from ..graph_ir.rewriting.decisions import Decision, DecisionLog, log_of
 from ..graph_ir.rewriting.groups import storage_root
 from ..graph_ir.schedule.context import LowerContext
@@ -67,7 +68,7 @@ class Explanation:
     def memory(self) -> Facts:
         """The arena: its size, the lower bound of any plan, and each block with its lifetime and the block it
         reuses."""
-        plan: MemoryPlan = self.graph.attrs["temp.memory_plan"]
+        plan = MEMORY_PLAN.of(self.graph)
         return {
             "arena_bytes": plan.arena_bytes,
             "lower_bound": plan.lower_bound,
@@ -106,8 +107,7 @@ class Explanation:
         """The op with a name from the model file: its own name, or that of a value it computes."""
         if any(op.name == name for op in self.source.ops):
             return name
-        values: dict[str, str] = self.source.attrs.get("temp.values", {})
-        return values.get(name, name)
+        return MODEL_VALUES.of(self.source).get(name, name)
 
     def _find(self, name: str, names: set[str]) -> Op:
         ops = {op.name: op for op in [*_all_ops(self.graph), *_all_ops(self.source)]}
@@ -131,8 +131,7 @@ class Explanation:
         return {node.name, *(op.name for op in _body(node))}
 
     def _layouts(self, names: set[str]) -> list[LayoutDecision]:
-        decisions: list[LayoutDecision] = self.graph.attrs.get("temp.layout_decisions", [])
-        return [d for d in decisions if d.op_name in names]
+        return [d for d in LAYOUT_DECISIONS.of(self.graph) if d.op_name in names]
 
     def _op_of(self, call: KernelCall) -> Op:
         return next(op for op in _all_ops(self.graph) if op.name == call.op_name)
@@ -187,7 +186,7 @@ class Explanation:
 
     def _place(self, call: KernelCall) -> str:
         node = next(op for op in self.graph.ops if op.name == call.op_name)
-        plan: MemoryPlan = self.graph.attrs["temp.memory_plan"]
+        plan = MEMORY_PLAN.of(self.graph)
         root = storage_root(node.outputs[0])
         if root not in plan.offsets:
             return f"{node.name} writes to the caller's output"

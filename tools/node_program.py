@@ -21,6 +21,7 @@ from ..driver.artifact import input_specs, output_specs, support_object
 from ..graph_ir.ir.graph import Array, Graph, GraphTensor, Op
 from ..graph_ir.lowering.lower_graph import LoweredModel, lower_graph
 from ..graph_ir.passes import pipeline as graph_pipeline
+from ..graph_ir.passes.plan_memory import MEMORY_PLAN
 from ..graph_ir.rewriting.groups import is_view, storage_root
 from ..graph_ir.schedule.context import LowerContext
 from ..runtime.artifact import Artifact
@@ -94,7 +95,7 @@ class NodeProgram:
         elif root in self._memory:
             packed = self._memory[root]
         else:
-            offset = self.graph.attrs["temp.memory_plan"].offsets[root]
+            offset = MEMORY_PLAN.of(self.graph).offsets[root]
             data = self._arena[offset : offset + root.details.size_bytes]
             packed = data.view(root.details.dtype.numpy)
         laid_out = np.ascontiguousarray(packed).reshape(details.physical_dims)

@@ -23,7 +23,7 @@ from ..graph_ir.ops.kernel_call import call_kernel
 from ..graph_ir.ops.matmul import MatmulCore
 from ..graph_ir.passes import pipeline
 from ..graph_ir.passes.decompose import decompose
-from ..graph_ir.passes.propagate_layouts import LayoutDecision, propagate_layouts
+from ..graph_ir.passes.propagate_layouts import LAYOUT_DECISIONS, propagate_layouts
 from ..graph_ir.rewriting.groups import is_view
 from ..graph_ir.schedule.added import kernels_for
 from ..graph_ir.schedule.context import LowerContext
@@ -179,8 +179,7 @@ def _chosen_layouts(graph: Graph, ctx: LowerContext) -> Mapping[str, int]:
     """The index of the format choice of each tunable op of a graph."""
     copy = graph.copy()
     propagate_layouts(copy, ctx)
-    decisions: list[LayoutDecision] = copy.attrs["temp.layout_decisions"]
-    return {decision.op_name: decision.chosen for decision in decisions}
+    return {decision.op_name: decision.chosen for decision in LAYOUT_DECISIONS.of(copy)}
 
 
 def op_variants(

@@ -14,6 +14,7 @@ import numpy as np
 from ...base.errors import GraphcError, InternalError, UnsupportedError, UserError
 from ...graph_ir.ir.graph import Array, Graph, GraphTensor, Op
 from ...graph_ir.ir.logical_tensor import LogicalTensor
+from ...graph_ir.ir.note import MODEL_VALUES
 from ..collector import collector_paused
 from ..model_text import read_text
 from ..shape_spec import InputSpec, check_inputs, check_size
@@ -62,7 +63,7 @@ def import_hlo(module: Module, constants: Mapping[str, Array] | None = None) -> 
     for name, tensor in _results(entry, result):
         importer.graph.make_output(tensor, name)
     _tidy(importer.graph)
-    importer.graph.attrs["temp.values"] = importer.named
+    MODEL_VALUES.set(importer.graph, importer.named)
     return importer.graph
 
 

@@ -10,6 +10,7 @@ from onnx import GraphProto, ModelProto, NodeProto
 
 from ...base.errors import UnsupportedError
 from ...graph_ir.ir.graph import Graph, GraphTensor
+from ...graph_ir.ir.note import MODEL_VALUES
 from ..correspondence.scoped import results_of
 from ..op_builder import Value
 from ..shape_spec import InputSpec, check_size
@@ -122,7 +123,7 @@ def _import_node(node: NodeProto, scope: Scope) -> None:
         if name:
             scope.values[name] = value
             if isinstance(value, GraphTensor):  # for tools that compare value by value
-                scope.graph.attrs.setdefault("temp.values", {})[name] = value.name
+                MODEL_VALUES.of(scope.graph)[name] = value.name
 
 
 def _run(node: NodeProto, scope: Scope) -> list[Value]:

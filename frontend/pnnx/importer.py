@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ...base.errors import InternalError, UnsupportedError, UserError
 from ...graph_ir.ir.graph import Graph, GraphTensor
+from ...graph_ir.ir.note import MODEL_VALUES
 from ..shape_spec import InputSpec
 from .builder import Builder
 from .expression import parse_expression, unknown_functions
@@ -101,7 +102,7 @@ def _import_operator(op: Operator, scope: Scope) -> None:
     named = {
         x: y.name for x, y in zip(op.outputs, outputs, strict=True) if isinstance(y, GraphTensor)
     }
-    scope.graph.attrs.setdefault("temp.values", {}).update(named)  # to compare value by value
+    MODEL_VALUES.of(scope.graph).update(named)  # to compare value by value
 
 
 def _named(op: Operator, error: Exception) -> str:

@@ -10,7 +10,7 @@ from ...base.options import CompileOptions
 from ...base.printable import encodable
 from ...base.target import Target
 from ...graph_ir.ir.graph import Array, Graph, GraphTensor, Op
-from ...graph_ir.passes.plan_memory import plan_memory
+from ...graph_ir.passes.plan_memory import MEMORY_PLAN, plan_memory
 from ...graph_ir.rewriting.groups import storage_root
 from ...graph_ir.schedule.context import LowerContext
 from .document import NAMES
@@ -129,7 +129,7 @@ class _Writer:
 
         Views, which TVM calls __nop, are in the slot of what they show.
         """
-        plan = self.graph.attrs["temp.memory_plan"]
+        plan = MEMORY_PLAN.of(self.graph)
         slots: dict[object, int] = {}
         found = []
         for tensor in self.entries:

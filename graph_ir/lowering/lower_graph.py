@@ -18,7 +18,7 @@ from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Block, Buffer, Function, Invoke, Module, Slice
 from ..ir.graph import Array, Graph, GraphTensor, Op, attribute_tokens, subgraphs_of
 from ..ops.control import Case, ControlOp, While
-from ..passes.plan_memory import MemoryPlan, plan_memory, workspace_of
+from ..passes.plan_memory import MEMORY_PLAN, plan_memory, workspace_of
 from ..rewriting.groups import is_view, storage_root
 from ..schedule.context import LowerContext
 from .constant_section import ConstantSection
@@ -60,7 +60,7 @@ def lower_graph(
     program = _Program(graph, ctx)
     main, calls = program.function(graph, ENTRY, on_op)
     module = Module((*program.kernels.functions, main), ENTRY)
-    plan: MemoryPlan = graph.attrs["temp.memory_plan"]
+    plan = MEMORY_PLAN.of(graph)
     return LoweredModel(module, program.constants.data, plan.arena_bytes, tuple(calls))
 
 
@@ -69,7 +69,7 @@ def _plan(graph: Graph, ctx: LowerContext) -> None:
     for op in graph.ops:
         for inner in subgraphs_of(op) if op.kind == "control" else ():
             _plan(inner, ctx)
-    if "temp.memory_plan" not in graph.attrs:
+    if not MEMORY_PLAN.is_on(graph):
         plan_memory(graph, ctx)
 
 
@@ -165,7 +165,7 @@ class _Places:
     """The location of each tensor: a parameter of the function, or an offset in the constants section or the arena."""
 
     def __init__(self, graph: Graph, constants: ConstantSection) -> None:
-        self._plan: MemoryPlan = graph.attrs["temp.memory_plan"]
+        self._plan = MEMORY_PLAN.of(graph)
         self._constant_offsets = constants.offsets
         self._constants = constants.buffer
         self._params: dict[GraphTensor, Buffer] = {}

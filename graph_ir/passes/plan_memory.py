@@ -1,7 +1,7 @@
 """Place every intermediate tensor in one arena, and every constant in one section.
 
 before   tensors without an address
-after graph.attrs['temp.memory_plan']: byte offsets, 64-byte aligned; tensors that are never live together share bytes
+after the note `MEMORY_PLAN`: byte offsets, 64-byte aligned; tensors that are never live together share bytes
 Requires: the op order is final. Ensures: live ranges of tensors that overlap in the arena do not overlap in time.
 
 A control op has its own block while it runs: a second copy of the loop-carried values, then the arenas of its
@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..ir.graph import Graph, GraphTensor, Op, subgraphs_of
+from ..ir.note import Note
 from ..ops.control import ControlOp, While
 from ..rewriting.groups import is_elementwise, is_view, storage_root
 from ..rewriting.loop_state import in_place_state
@@ -73,8 +74,11 @@ class MemoryPlan:
         return self.offsets[life.tensors[0]] if life.tensors else self.workspaces[life.owner]
 
 
+MEMORY_PLAN: Note[MemoryPlan] = Note("memory_plan")
+
+
 def plan_memory(graph: Graph, ctx: LowerContext) -> bool:
-    """Compute the plan and store it in `graph.attrs['temp.memory_plan']`. The ops do not change."""
+    """Compute the plan and make it the note `MEMORY_PLAN` of the graph. The ops do not change."""
     lives = _lives(graph, ctx.options.enabled("in-place"))
     offsets: dict[GraphTensor, int] = {}
     workspaces: dict[Op, int] = {}
@@ -84,9 +88,8 @@ def plan_memory(graph: Graph, ctx: LowerContext) -> bool:
         offsets.update((tensor, offset) for tensor in life.tensors)
         if not life.tensors:
             workspaces[life.owner] = offset
-    graph.attrs["temp.memory_plan"] = MemoryPlan(
-        offsets, arena.size, _peak(lives), tuple(lives), workspaces
-    )
+    plan = MemoryPlan(offsets, arena.size, _peak(lives), tuple(lives), workspaces)
+    MEMORY_PLAN.set(graph, plan)
     return False
 
 
@@ -99,7 +102,7 @@ def workspace_of(op: ControlOp) -> Workspace:
         for i, tensor in enumerate(op.outputs):
             spares.append(None if i in same else at)
             at += 0 if i in same else _aligned(tensor.details.size_bytes)
-    plans: list[MemoryPlan] = [graph.attrs["temp.memory_plan"] for graph in subgraphs_of(op)]
+    plans: list[MemoryPlan] = [MEMORY_PLAN.of(graph) for graph in subgraphs_of(op)]
     return Workspace(tuple(spares), at, at + max(plan.arena_bytes for plan in plans))
 
 

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 
 from ..ir.format import Format, plain
 from ..ir.graph import Graph, GraphTensor, Op
+from ..ir.note import Note
 from ..ir.reshape_layout import reshaped_formats
 from ..rewriting.decisions import record
 from ..rewriting.groups import follows_layout, is_elementwise, transposed_format
@@ -42,8 +43,11 @@ class LayoutDecision:
     chosen: int
 
 
+LAYOUT_DECISIONS: Note[list[LayoutDecision]] = Note("layout_decisions", list)
+
+
 def propagate_layouts(graph: Graph, ctx: LowerContext) -> bool:
-    """Assign formats; the decisions are recorded in `graph.attrs['temp.layout_decisions']`."""
+    """Assign formats; the decisions are the note `LAYOUT_DECISIONS` of the graph."""
     options = {op: _candidates(op, ctx) for op in graph.ops if op.kind == "tunable"}
     assignment = dict.fromkeys(options, 0)
     leaders = {op: _leaders(op, choices) for op, choices in options.items()}
@@ -54,7 +58,7 @@ def propagate_layouts(graph: Graph, ctx: LowerContext) -> bool:
             LayoutDecision(op.name, tuple(options[op]), tuple(costs[op]), assignment[op])
             for op in region.tunable
         )
-    graph.attrs["temp.layout_decisions"] = decisions
+    LAYOUT_DECISIONS.set(graph, decisions)
     return _apply(graph, {op: options[op][assignment[op]] for op in options})
 
 

@@ -1,8 +1,8 @@
 """The decision log of one compilation: what each pass did to which op, and why.
 
-Passes call `record`; `pipeline.run` opens a stage before each pass and closes it after. The log lives in
-`graph.attrs['temp.decisions']` and is what explain, compare and report are built on. Every decision also goes to the
-logger `graphc.<pass>` at debug level.
+Passes call `record`; `pipeline.run` opens a stage before each pass and closes it after. The log is the note `DECISIONS`
+of the graph, and what explain, compare and report are built on. Every decision also goes to the logger `graphc.<pass>`
+at debug level.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
 from ..ir.graph import Graph
+from ..ir.note import Note
 
-KEY = "temp.decisions"
 KINDS = (
     "folded",  # computed at compile time
     "merged",  # equal to another op, which stays
@@ -134,15 +134,18 @@ class DecisionLog:
         self._indexed = len(self.decisions)
 
 
+DECISIONS: Note[DecisionLog] = Note("decisions", DecisionLog)
+
+
 def log_of(graph: Graph) -> DecisionLog:
     """The graph's log; a new one where it has none."""
-    log: DecisionLog = graph.attrs.setdefault(KEY, DecisionLog())
-    return log
+    return DECISIONS.of(graph)
 
 
 def start_log(graph: Graph) -> DecisionLog:
     """Begin an empty log."""
-    log = graph.attrs[KEY] = DecisionLog()
+    log = DecisionLog()
+    DECISIONS.set(graph, log)
     return log
 
 

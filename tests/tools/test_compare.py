@@ -17,6 +17,7 @@ from graphc.cli import main
 from graphc.frontend import load
 from graphc.graph_ir.ir.graph import Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
+from graphc.graph_ir.ir.note import MODEL_VALUES
 from graphc.graph_ir.lowering import matmul as lower_matmul
 from graphc.graph_ir.passes import pipeline as graph_pipeline
 from graphc.graph_ir.schedule.context import LowerContext
@@ -302,7 +303,7 @@ def recorded(model: Path, arrays: dict[str, Any]) -> list[tuple[str, str, Any]]:
         for op, value in graph.walk_reference(list(arrays.values()))
         if op.op_name != "output"
     }
-    named = graph.attrs["temp.values"]
+    named = MODEL_VALUES.of(graph)
     return [(name, f"'{name}'", values[tensor]) for name, tensor in named.items()]
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from ...graph_ir.ir.graph import Graph
-from ...graph_ir.passes.plan_memory import MemoryPlan
+from ...graph_ir.passes.plan_memory import MEMORY_PLAN
 from ..profile import Profile
 from .svg import element, heat, label, picture
 
@@ -58,7 +58,7 @@ def roofline_chart(profile: Profile) -> str:
 
 def memory_chart(graph: Graph) -> str:
     """The arena: a block per tensor from the step that writes it to the last that reads it; live bytes as a line."""
-    plan: MemoryPlan = graph.attrs["temp.memory_plan"]
+    plan = MEMORY_PLAN.of(graph)
     runs = [op.kind not in ("source", "sink") for op in graph.ops]
     before = [sum(runs[:i]) for i in range(len(runs) + 1)]  # steps that run before an op
     spans = {life: (before[life.begin], before[life.end + 1]) for life in plan.lives}

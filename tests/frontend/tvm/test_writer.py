@@ -22,6 +22,7 @@ from graphc.frontend.tvm.writer import write_tvm
 from graphc.graph_ir.ir.format import parse_format
 from graphc.graph_ir.ir.graph import Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
+from graphc.graph_ir.passes.plan_memory import MEMORY_PLAN
 from support.row_examples import row_example
 
 
@@ -158,7 +159,7 @@ def test_storage_is_that_of_the_memory_plan_and_views_are_no_kernels():
         y = graph.make(op_name, [y]).outputs[0]
     graph.make_output(y)
     text, _ = write_tvm(graph)
-    assert "temp.memory_plan" not in graph.attrs
+    assert not MEMORY_PLAN.is_on(graph)
     again = parse_tvm(text)
     kinds = [
         node.attrs.get("func_name", "").removeprefix("tvmgen_default_fused_")

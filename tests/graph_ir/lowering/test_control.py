@@ -13,7 +13,7 @@ from graphc.driver.compiler import compile_stages
 from graphc.graph_ir.ir.graph import Array, Graph, GraphTensor
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.ir.reference import convert
-from graphc.graph_ir.passes.plan_memory import MemoryPlan
+from graphc.graph_ir.passes.plan_memory import MEMORY_PLAN
 from graphc.runtime.executor import CompiledModel
 from graphc.tensor_ir.nodes import Invoke
 from support.control import (
@@ -210,11 +210,9 @@ def test_the_arena_of_subgraphs_is_part_of_the_graphs() -> None:
 
     graph = counted([X], step)
     compilation = compile_stages(graph, "avx2")
-    plan: MemoryPlan = compilation.graph.attrs["temp.memory_plan"]
+    plan = MEMORY_PLAN.of(compilation.graph)
     ((op, _),) = plan.workspaces.items()
-    inside = max(
-        g.attrs["temp.memory_plan"].arena_bytes for g in (op.attrs["body"], op.attrs["condition"])
-    )
+    inside = max(MEMORY_PLAN.of(g).arena_bytes for g in (op.attrs["body"], op.attrs["condition"]))
     assert inside > 0 and plan.arena_bytes >= inside + 4 * 9 * 4
     native(graph, trips(graph, (0, 1, 2)))
 

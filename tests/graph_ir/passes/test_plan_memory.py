@@ -13,7 +13,7 @@ from graphc.graph_ir.ir.graph import Graph, GraphTensor
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.ir.verifier import verify
 from graphc.graph_ir.passes.fuse import fuse
-from graphc.graph_ir.passes.plan_memory import ALIGNMENT, Life, MemoryPlan, plan_memory
+from graphc.graph_ir.passes.plan_memory import ALIGNMENT, MEMORY_PLAN, Life, MemoryPlan, plan_memory
 from graphc.graph_ir.passes.remove_dead import remove_dead
 from graphc.graph_ir.rewriting.groups import is_view, storage_root
 from support.graphs import graph_of
@@ -23,7 +23,7 @@ from support.lowered import check_interpreted, context
 def plan_of(graph: Graph, in_place: bool = True) -> MemoryPlan:
     ctx = context(disabled=() if in_place else ("in-place",))
     assert not plan_memory(graph, ctx), "the ops stay as they are"
-    plan: MemoryPlan = graph.attrs["temp.memory_plan"]
+    plan = MEMORY_PLAN.of(graph)
     check(graph, plan)
     return plan
 

@@ -13,7 +13,11 @@ from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.ir.verifier import verify
 from graphc.graph_ir.ops.elementwise_unary import UNARY
 from graphc.graph_ir.passes.fold_constants import fold_constants
-from graphc.graph_ir.passes.propagate_layouts import LayoutDecision, propagate_layouts
+from graphc.graph_ir.passes.propagate_layouts import (
+    LAYOUT_DECISIONS,
+    LayoutDecision,
+    propagate_layouts,
+)
 from graphc.graph_ir.rewriting.groups import is_view
 from graphc.graph_ir.schedule.context import LowerContext
 from graphc.graph_ir.schedule.format_choice import FormatChoice
@@ -36,8 +40,7 @@ def layer(n: int = 30, k: int = 8, m: int = 4, transpose_b: bool = False) -> Gra
 def decisions(graph: Graph, ctx: LowerContext | None = None) -> list[LayoutDecision]:
     propagate_layouts(graph, ctx or context())
     verify(graph)
-    found: list[LayoutDecision] = graph.attrs["temp.layout_decisions"]
-    return found
+    return LAYOUT_DECISIONS.of(graph)
 
 
 def layouts(graph: Graph) -> dict[str, str]:

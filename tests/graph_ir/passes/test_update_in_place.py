@@ -12,6 +12,7 @@ from graphc.base.options import CompileOptions
 from graphc.driver.compiler import compile_stages
 from graphc.graph_ir.ir.graph import Graph, GraphTensor
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
+from graphc.graph_ir.passes.plan_memory import MEMORY_PLAN
 from graphc.graph_ir.passes.update_in_place import update_in_place
 from graphc.graph_ir.rewriting.loop_state import in_place_state
 from graphc.runtime.executor import CompiledModel
@@ -90,5 +91,5 @@ def test_the_workspace_holds_no_second_copy() -> None:
     sizes = {}
     for disabled in ((), ("in-place",)):
         stages = compile_stages(graph, "avx2", CompileOptions(1, frozenset(disabled)))
-        sizes[disabled] = stages.graph.attrs["temp.memory_plan"].arena_bytes
+        sizes[disabled] = MEMORY_PLAN.of(stages.graph).arena_bytes
     assert sizes[()] + 7 * 4 * 4 <= sizes[("in-place",)]

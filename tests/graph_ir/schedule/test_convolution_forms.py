@@ -14,6 +14,7 @@ from graphc.driver.compiler import compile_stages
 from graphc.graph_ir.ir.graph import Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.ops.convolution import Convolution
+from graphc.graph_ir.rewriting.decisions import log_of
 from graphc.graph_ir.schedule.context import LowerContext
 from graphc.graph_ir.schedule.convolution_forms import FORMS, ranked_forms
 from graphc.runtime.executor import CompiledModel
@@ -119,7 +120,7 @@ def test_native(graph: Graph, ctx: LowerContext, kernel: str, exact: bool) -> No
 
 def test_the_choice_is_recorded_with_its_alternatives() -> None:
     made = compile_stages(layer(64, 28), Target("avx512", l2_bytes=1 << 20), CompileOptions())
-    log = made.graph.attrs["temp.decisions"]
+    log = log_of(made.graph)
     (text,) = [d.text for d in log.story("conv") if d.kind == "form"]
     assert text.startswith("winograd-f4, ") and "direct" in text and "times" in text
 
