@@ -161,7 +161,7 @@ class AttentionTemplate:
                 c, a, b, panel, rows, n, p.depth, left, p.columns, finish, self.tiles[0], prefetch
             )
 
-        return [Block((*before, *over_panels(p.columns, b.panel, product)))]
+        return scoped(before, over_panels(p.columns, b.panel, product))
 
     def _result(
         self, row: Expr, rows: int, d: Operand, epilogue: EpilogueValue | None
@@ -184,7 +184,7 @@ class AttentionTemplate:
                 c, a, d, panel, rows, n, p.columns, weights, p.c.row, finish, self.tiles[1], prefetch
             )  # fmt: skip
 
-        return [Block((*before, *over_panels(p.width, d.panel, product)))]
+        return scoped(before, over_panels(p.width, d.panel, product))
 
     def _brgemm(
         self, c: Slice, a: Slice, b: Operand, panel: Expr, m: int, n: int, k: int,
@@ -250,6 +250,11 @@ def _one_of(number: Var, full: int, whole: list[Stmt], last: list[Stmt]) -> list
         return whole or last
     is_whole = t.compare("lt", number, t.as_expr(full))
     return [If(is_whole, Block(tuple(whole)), Block(tuple(last)))]
+
+
+def scoped(before: list[Stmt], products: list[Stmt]) -> list[Stmt]:
+    """Products after the copy of their left operand, which lives as long as they run; alone where there is none."""
+    return [Block((*before, *products))] if before else products
 
 
 def over_panels(n: int, columns: int, product: Callable[[Expr, Expr, int], Brgemm]) -> list[Stmt]:

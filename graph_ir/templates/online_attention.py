@@ -42,7 +42,7 @@ from ...tensor_ir.nodes import (
 from ..schedule.attention import AttentionBlocking
 from ..schedule.matmul_tile import rows_for
 from ..schedule.product import worth_threads
-from .attention import AttentionProblem, over_panels
+from .attention import AttentionProblem, over_panels, scoped
 from .matmul import EpilogueValue, make_epilogue, nested
 from .operand import Operand, offset_of
 from .packing import left_rows, multiplied, pack, panel_elements
@@ -157,7 +157,7 @@ class OnlineAttention:
             self._rescale(rows, columns),
             self._exponentials(rows, columns),
             *pack(p.d, value_start, self.values, columns, p.width, value_width, kernel, target),
-            Block((*before, *over_panels(p.width, value_width, add))),
+            *scoped(before, over_panels(p.width, value_width, add)),
         ]
 
     def _height(self, product: int, n: int) -> int:
