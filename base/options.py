@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .errors import UserError
+from .memory_limit import MemoryLimit
 
 SWITCHES = (
     "fold",  # evaluate ops whose inputs are all constant
@@ -34,7 +35,8 @@ class CompileOptions:
     `disabled` names the optimisations that are turned off (`-X no-fuse`). `dump_dir` receives the text of
     every stage that changed. `verify` checks the graph after every pass, and the final loops (the Python API and the
     commands do so if GRAPHC_VERIFY is set).
-    `winograd`: one of `WINOGRAD` (`-X winograd=f4`).
+    `winograd`: one of `WINOGRAD` (`-X winograd=f4`). `max_memory`: what the model may need to run; None takes what this
+    process may use.
     """
 
     threads: int = 1
@@ -42,6 +44,7 @@ class CompileOptions:
     dump_dir: Path | None = None
     verify: bool = True
     winograd: str = "auto"
+    max_memory: MemoryLimit | None = None
 
     def __post_init__(self) -> None:
         unknown = sorted(self.disabled - set(SWITCHES))

@@ -98,6 +98,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             error = UserError(
                 f"cannot write the output ({error.strerror}); make room on the device"
             )
+        if isinstance(error, MemoryError):
+            error = UserError(f"not enough memory ({error or 'none is left'}); use a smaller model")
         return _report(error, args.debug)
     return code
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..base.errors import UserError
+from ..base.memory_limit import parse_memory
 from ..base.options import SWITCHES, WINOGRAD, CompileOptions, verify_asked
 
 if TYPE_CHECKING:
@@ -66,6 +67,10 @@ def add_compile_arguments(parser: argparse.ArgumentParser) -> None:
         "or winograd=off, f2 or f4: that form wherever it can run",
     )  # fmt: skip
     parser.add_argument(
+        "--max-memory", metavar="SIZE",
+        help="what the model may need to run: 512M, 16G (default: what this process may use)",
+    )  # fmt: skip
+    parser.add_argument(
         "--exact", action="store_true",
         help="turn off optimisations that increase rounding errors (-X winograd=off)",
     )  # fmt: skip
@@ -105,7 +110,8 @@ def compile_options(args: argparse.Namespace, dump_dir: str | None = None) -> Co
         winograd = "auto"
     folder = Path(dump_dir) if dump_dir else None
     threads = resolve_threads(args.threads)
-    return CompileOptions(threads, frozenset(disabled), folder, verify_asked(), winograd)
+    memory = parse_memory(args.max_memory) if args.max_memory else None
+    return CompileOptions(threads, frozenset(disabled), folder, verify_asked(), winograd, memory)
 
 
 def compile_request(

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from ..base.memory_limit import shown_bytes
+
 if TYPE_CHECKING:
     from ..driver.compiler import Outcome
     from ..runtime.metadata import Metadata
@@ -70,10 +72,10 @@ def summary_lines(
         ),
         ("layouts", layouts),
         *(("reorders", _reorders(moved)) for moved in [stats.get("reorders")] if moved),
-        ("constants", _bytes(stats["constants_bytes"])),
+        ("constants", shown_bytes(stats["constants_bytes"])),
         (
             "arena",
-            f"{_bytes(stats['arena_bytes'])} (live at once: {_bytes(stats['arena_lower_bound'])})",
+            f"{shown_bytes(stats['arena_bytes'])} (live at once: {shown_bytes(stats['arena_lower_bound'])})",
         ),
         ("work", f"{stats['gflop']:.4g} GFLOP"),
         *timing,
@@ -105,8 +107,8 @@ def _milliseconds(seconds: Mapping[str, float]) -> str:
 
 def _reorders(moved: dict[str, int]) -> str:
     return (
-        f"{moved['inside']} inside ({_bytes(moved['inside_bytes'])}), "
-        f"{moved['edges']} at the edges ({_bytes(moved['edge_bytes'])})"
+        f"{moved['inside']} inside ({shown_bytes(moved['inside_bytes'])}), "
+        f"{moved['edges']} at the edges ({shown_bytes(moved['edge_bytes'])})"
     )
 
 
@@ -117,11 +119,3 @@ def _layout_counts(layouts: list[dict[str, Any]]) -> dict[str, int]:
             if any(ch.isdigit() for ch in name):
                 counts[name] = counts.get(name, 0) + 1
     return counts
-
-
-def _bytes(count: int) -> str:
-    for unit in ("B", "KiB", "MiB"):
-        if count < 1024:
-            return f"{count:.4g} {unit}"
-        count /= 1024  # type: ignore[assignment]
-    return f"{count:.4g} GiB"

@@ -25,7 +25,7 @@ from .versions import reader_versions, versions
 FILE_LIMIT = 1 << 31
 """Bytes of a model file above which its contents are not looked at twice; protobuf ends there too."""
 
-NOT_IN_KEY = ("dump_dir", "verify")
+NOT_IN_KEY = ("dump_dir", "verify", "max_memory")
 """Options that affect what is written or checked on the way, but not the output."""
 
 

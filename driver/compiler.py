@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from ..base.collector import paused_collector
+from ..base.memory_limit import parse_memory
 from ..base.options import CompileOptions, verify_asked
 from ..base.target import Target
 from ..codegen.host import target_for
@@ -56,6 +57,7 @@ def compile(
     cache: bool = True,
     jobs: int | None = None,
     optimized: bool = False,
+    max_memory: str | None = None,
 ) -> CompiledModel:
     """Compile a model for this machine and load it.
 
@@ -67,11 +69,15 @@ def compile(
     ops run, or a few settings of each: {"fc1": "mr=8 nv=3 kc=256"}. `cache`: whether to use the compile cache
     (`graphc cache status`). `jobs`: processes to compile with; None takes GRAPHC_JOBS or the CPUs this process may use.
     `optimized`: the model is a graph as the passes leave it, printed, perhaps edited, and parsed: no pass runs.
+    `max_memory`: what the model may need to run, such as "16G"; None takes what this process may use.
     UserError, UnsupportedError.
     """
     resolved = target_for(target) if isinstance(target, str) else target
     dump = Path(dump_dir) if dump_dir else None
-    options = CompileOptions(resolve_threads(threads), frozenset(disabled), dump, verify_asked())
+    options = CompileOptions(
+        resolve_threads(threads), frozenset(disabled), dump, verify_asked(),
+        max_memory=parse_memory(max_memory) if max_memory else None,
+    )  # fmt: skip
     request = CompileRequest(
         model,
         resolved,

@@ -24,6 +24,7 @@ from ..tensor_ir.printer import print_module
 from .artifact import body_of, make_artifact, support_object
 from .cache_key import kernel_key
 from .dump import StageDump
+from .memory_check import check_memory
 from .phases import Phases
 from .request import CompileRequest
 
@@ -97,6 +98,7 @@ def _lowered(
 ) -> tuple[Graph, LoweredModel]:
     """The optimised graph and its program."""
     source, ctx = request.source, request.context
+    check_memory(source, 0, ctx.options.max_memory)
     dump.write("read", lambda: print_graph(source))
     with phases("optimise"):
         graph = source.copy()
@@ -111,6 +113,7 @@ def _lowered(
     with phases("lower"):
         lowered = lower_graph(graph, ctx, lambda done, total: phases.progress("lower", done, total))
         dump.write("lower", lambda: print_module(lowered.module))
+    check_memory(source, lowered.arena_bytes, ctx.options.max_memory)
     return graph, lowered
 
 

@@ -6,6 +6,7 @@ May import: graph_ir, base; onnx and lark. Formats do not import each other.
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Mapping
 from itertools import count
 from pathlib import Path
@@ -76,10 +77,25 @@ def _read(model: Any, how: Reading) -> Graph:
 
 def format_of(path: Path) -> str:
     """The name of a file's format, a key of `formats.FORMATS`. UserError for a compiled model."""
+    _check_kind(path)
     head = _head(path)
     if head.startswith(_ARTIFACT_MAGIC):
         raise UserError(f"'{path}' is a compiled model; graphc run and graphc.load take it")
     return detect(path.suffix, head).name
+
+
+def _check_kind(path: Path) -> None:
+    """UserError for pipes, devices and sockets: they may never end, and reading their beginning takes it away."""
+    try:
+        mode = path.stat().st_mode
+    except (OSError, ValueError):
+        return  # its reader reports why
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        kinds = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
+        what = kinds.get(stat.S_IFMT(mode), "a device")
+        raise UserError(
+            f"a model must be a file, '{path}' is {what}; copy its contents into a file"
+        )
 
 
 def _head(path: Path) -> bytes:

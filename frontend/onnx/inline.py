@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
 import onnx
 from onnx import AttributeProto, ModelProto, NodeProto, inliner
 
-from ...base.errors import UserError
+from ...base.errors import UnsupportedError, UserError
 from .nesting import every_node
 from .op_table import HANDLERS
 from .reader import DEFAULT_DOMAINS, ModelSource, opset_of
 
 _ROUNDS = 8  # bodies may hold calls of further functions
+
+MAX_NODES = 1_000_000
+"""Of a model after its functions are expanded."""
 
 FunctionId = tuple[str, str]
 
@@ -30,6 +33,7 @@ def inline_functions(source: ModelSource) -> ModelSource:
         local = _called(model, {(f.domain, f.name) for f in model.functions})
         standard = _called(model, _standard_functions(model, opset))
         if local:
+            _check_growth(model, source.label)
             expanded = _expand_local(model, source.label)
         elif standard:
             expanded = _expand_standard(model, standard, opset)
@@ -77,6 +81,34 @@ def _standard_functions(model: ModelProto, opset: int) -> set[FunctionId]:
             if schema.has_function or schema.has_context_dependent_function:
                 found.update((domain, name) for domain in DEFAULT_DOMAINS)
     return found
+
+
+def _check_growth(model: ModelProto, label: str) -> None:
+    """UnsupportedError where the calls of the model's functions stand for too many nodes: 30 functions may for 2^30."""
+    bodies = {(f.domain, f.name): [*every_node(f)] for f in model.functions}
+    sizes: dict[FunctionId, int] = {}
+    stack = list(bodies)
+    open_: set[FunctionId] = set()
+    while stack:
+        key = stack[-1]
+        called = {(n.domain, n.op_type) for n in bodies[key]} & bodies.keys()
+        missing = [one for one in called if one not in sizes and one not in open_]
+        if key in sizes or not missing:
+            sizes[key] = sizes[key] if key in sizes else _nodes(bodies[key], sizes)
+            open_.discard(stack.pop())
+        else:  # a function that calls itself is refused by the inliner
+            open_.add(key)
+            stack += missing
+    total = _nodes(every_node(model.graph), sizes)
+    if total > MAX_NODES:
+        raise UnsupportedError(
+            f"{label}: its functions stand for more than {MAX_NODES:,} nodes, the most that graphc expands"
+        )
+
+
+def _nodes(nodes: Iterable[NodeProto], sizes: Mapping[FunctionId, int]) -> int:
+    total = sum(sizes.get((n.domain, n.op_type), 1) for n in nodes)
+    return min(total, MAX_NODES + 1)
 
 
 def _expand_local(model: ModelProto, label: str) -> ModelProto:

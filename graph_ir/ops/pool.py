@@ -172,16 +172,17 @@ class AvgPool(FloatPool):
         """Elements that each window is divided by: float64 of the positions' shape."""
         window = self.window
         sizes = self.inputs[0].details.plain_dims[-window.rank :]
-        if not self.count_include_pad:
-            return self.sums(np.ones(sizes))
-        padded = [b + n + a for b, n, a in zip(window.before, sizes, window.after, strict=True)]
-        none = (0,) * window.rank
-        inside = Window(
-            window.kernel, window.strides, window.dilations, none, none, window.ceil_mode
-        )
-        view = inside.view(np.ones(padded), 0)
-        positions = tuple(slice(n) for n in window.output_sizes(sizes))
-        return np.asarray(view.sum(axis=tuple(range(window.rank, 2 * window.rank))))[positions]
+        total = np.ones(())
+        for axis, positions in enumerate(window.output_sizes(sizes)):
+            before, after = window.before[axis], window.after[axis]
+            step, taps = window.dilations[axis], window.kernel[axis]
+            first = np.arange(positions) * window.strides[axis] - before
+            low, high = (
+                (-before, sizes[axis] + after) if self.count_include_pad else (0, sizes[axis])
+            )
+            begin, end = (np.clip(-((first - x) // step), 0, taps) for x in (low, high))
+            total = np.multiply.outer(total, np.maximum(end - begin, 0.0))
+        return total
 
     def reference(self, inputs: list[Array]) -> list[Array]:
         """Sums over counts, in float64."""

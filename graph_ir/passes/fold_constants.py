@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
 from ...base.errors import InternalError
-from ..ir.graph import Array, Graph, Op
+from ..ir.graph import Array, Graph, GraphTensor, Op
 from ..ir.logical_tensor import LogicalTensor
 from ..ops.elementwise import Elementwise
 from ..ops.reduce import Reduce
@@ -46,17 +46,26 @@ def fold_constants(graph: Graph, ctx: LowerContext, evaluate: Evaluate = _refere
     values = {
         id(op.outputs[0]): op.reference([])[0] for op in graph.ops if op.op_name == "constant"
     }
+    passing: dict[int, Op] = {}  # evaluated if consumers are folded
     folded = []
+
+    def value_of(x: GraphTensor) -> Array:
+        if id(x) not in values:
+            op = passing[id(x)]
+            values[id(x)] = evaluate(op, [value_of(source) for source in op.inputs])[0]
+        return values[id(x)]
+
     for op in list(graph.ops):
-        if op.kind in ("source", "sink", "control") or any(id(x) not in values for x in op.inputs):
+        if op.kind in ("source", "sink", "control"):
             continue
-        passing = _is_implicit(op) or _is_only_reduced(op)
-        if not passing and not _worth_folding(op):
+        if any(id(x) not in values and id(x) not in passing for x in op.inputs):
             continue
-        results = evaluate(op, [values[id(x)] for x in op.inputs])
-        if passing:  # consumers that are folded themselves still need its value
-            values[id(op.outputs[0])] = results[0]
+        if _is_implicit(op) or _is_only_reduced(op):
+            passing[id(op.outputs[0])] = op
             continue
+        if not _worth_folding(op, passing):
+            continue
+        results = evaluate(op, [value_of(x) for x in op.inputs])
         made: list[str] = []
         for tensor, value in zip(op.outputs, results, strict=True):
             array = _checked(op, tensor.details, np.asarray(value))
@@ -72,14 +81,20 @@ def fold_constants(graph: Graph, ctx: LowerContext, evaluate: Evaluate = _refere
     return bool(folded)
 
 
-def _worth_folding(op: Op) -> bool:
+def _worth_folding(op: Op, passing: Mapping[int, Op]) -> bool:
+    """Whether the value of an op is not much larger than what is stored of its inputs."""
     if op.op_name in PREPACKS:
         return True
     if (
         op.op_name == "dequantize"
     ):  # `multiply_quantized` takes its integers, `dequantize_constants` the rest
         return False
-    before = sum({id(x): x.details.size_bytes for x in op.inputs}.values())
+    stored = {
+        id(x): x.details.size_bytes
+        for y in op.inputs
+        for x in (passing[id(y)].inputs if id(y) in passing else [y])
+    }
+    before = sum(stored.values())
     after = sum(y.details.size_bytes for y in op.outputs)
     return after <= max(before, GROWTH_BYTES)
 

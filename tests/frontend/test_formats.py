@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -85,3 +87,18 @@ def test_a_format_that_is_only_written_is_refused(name: str) -> None:
 def test_names_and_suffixes_are_taken_once(registered: Format, name: str, suffix: str) -> None:
     with pytest.raises(UserError, match="names and suffixes of formats must differ"):
         register(Format(name, suffix, "", ""))
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes on this system")
+def test_pipes_devices_and_sockets_are_not_models(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with socket.socket(socket.AF_UNIX) as end:
+        end.bind(str(tmp_path / "socket"))
+    for path, what in {
+        tmp_path / "pipe": "a pipe",
+        tmp_path / "socket": "a socket",
+        Path("/dev/zero"): "a device",
+    }.items():
+        sentence = f"^a model must be a file, '{path}' is {what}; copy its contents into a file$"
+        with pytest.raises(UserError, match=sentence):
+            load(path)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from graphc.base.errors import UserError
+from graphc.graph_ir.ops.pool import AvgPool
 from support.check_op import ALL, check_op, make_op, random_array
 from support.compiled import check_native
 
@@ -185,3 +186,11 @@ def test_lrn_dtypes(dtype):
 
 def test_lrn_of_nothing():
     assert check_native("lrn", [integers((0, 3, 2))], {"size": 3}).shape == (0, 3, 2)
+
+
+def test_counts_of_a_mean_cost_no_more_than_its_positions():
+    attrs = {"kernel": (200001,) * 2, "before": (100000,) * 2, "after": (100000,) * 2}
+    for inside, count in ((False, 40.0**2), (True, 200001.0**2)):
+        op = make_op("avg_pool", [integers((1, 1, 40, 40))], {**attrs, "count_include_pad": inside})
+        assert isinstance(op, AvgPool)
+        assert np.array_equal(op.counts(), np.full((40, 40), count))

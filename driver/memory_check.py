@@ -1,0 +1,34 @@
+"""What a model needs to run, added up and compared with what there is before anything of that size is allocated."""
+
+from __future__ import annotations
+
+from ..base.errors import UserError
+from ..base.memory_limit import MemoryLimit, memory_limit, shown_bytes
+from ..graph_ir.ir.graph import Graph, Op
+
+
+def check_memory(source: Graph, arena_bytes: int = 0, asked: MemoryLimit | None = None) -> None:
+    """UserError where inputs, results, constants and intermediate values exceed `asked`, else what the process may use.
+
+    `source` is the graph as read; its intermediate values are known once they are planned.
+    """
+    limit = asked or memory_limit()
+    parts = {
+        "inputs": _total(source.inputs),
+        "results": sum(op.inputs[0].details.size_bytes for op in source.outputs),
+        "constants": _total([op for op in source.ops if op.op_name == "constant"]),
+        "intermediate values": arena_bytes,
+    }
+    needed = sum(parts.values())
+    if limit is None or needed <= limit.size_bytes:
+        return
+    listed = ", ".join(f"{what} {shown_bytes(size)}" for what, size in parts.items() if size)
+    raise UserError(
+        f"model '{source.name}' needs {shown_bytes(needed)} of memory to run ({listed}), "
+        f"{limit.source} allows {shown_bytes(limit.size_bytes)}; "
+        "compile for a larger machine with --max-memory"
+    )
+
+
+def _total(ops: list[Op]) -> int:
+    return sum(op.outputs[0].details.size_bytes for op in ops)
