@@ -118,9 +118,9 @@ def _find(path: str) -> Path:
 
 
 def _chosen(file: Path, pattern: str) -> Iterator[tuple[str, Array]]:
-    from ..frontend.tvm.params import iterate_params
+    from ..frontend.tvm.params import read_params
 
-    for name, array in iterate_params(file):
+    for name, array in read_params(file).items():
         if fnmatchcase(name, pattern) or fnmatchcase(name.split("____topo-index:")[0], pattern):
             yield name, array
 

@@ -6,7 +6,7 @@ The command line (`--input`) and Python (`inputs=`) take the same text.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..base.dtypes import DType, by_name
@@ -17,6 +17,7 @@ MAX_TENSOR_BYTES = 1 << 40
 """Size limit of tensors: a larger one means a damaged file or a typing mistake."""
 
 _MAX_DIGITS = 18  # digits of one dimension, so that a text of a million digits is never converted
+_MOST_NAMES = 20  # in a message
 _EXAMPLE = "like f32[8,13] or x=f32[8,13]"
 
 
@@ -84,6 +85,17 @@ def parse_inputs(inputs: Mapping[str, str] | None) -> dict[str, InputSpec]:
             raise UserError(f"input '{name}': its spec names another input, '{spec.name}'")
         specs[name] = InputSpec(name, spec.dtype, spec.dims)
     return specs
+
+
+def check_names(
+    who: str, what: str, given: Iterable[str], known: Collection[str], called: str = ""
+) -> None:
+    """UserError for a given name that is not known: "there is no input 'z'; its inputs are 'x'"."""
+    for name in given:
+        if name not in known:
+            shown = ", ".join(f"'{n}'" for n in [*known][:_MOST_NAMES]) or "none"
+            text = f"there is no {what} '{name}'; its {called or f'{what}s'} are {shown}"
+            raise UserError(f"{who}: {text}")
 
 
 def check_size(who: str, dtype: DType, dims: Sequence[int]) -> None:

@@ -13,7 +13,7 @@ from ...base.dtypes import from_numpy
 from ...base.errors import UnsupportedError, UserError
 from ...graph_ir.ir.graph import Array
 from ...graph_ir.ir.logical_tensor import LogicalTensor
-from ..shape_spec import InputSpec
+from ..shape_spec import InputSpec, check_names
 from .document import Dump, DumpGraph, GraphName, Node, TensorText
 from .liveness import live_nodes
 from .printer import print_value
@@ -66,10 +66,7 @@ def complete(
     # Nodes without a value in the text may become inputs of the model instead.
     inputs += [node for node in _open(dump.main, given) if node.name in specs]
     names = [node.name for node in inputs]
-    for name in specs:
-        if name not in names:
-            known = ", ".join(f"'{n}'" for n in names) or "none"
-            raise UserError(f"{dump.label}: there is no input '{name}'; its inputs are {known}")
+    check_names(dump.label, "input", specs, names)
     _check_missing(dump, used, inputs, specs, given)
     typed = tuple((n, LogicalTensor(specs[n.name].dtype, specs[n.name].dims)) for n in inputs)
     return Completed(typed, given)

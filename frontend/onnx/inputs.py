@@ -10,7 +10,7 @@ from onnx import ValueInfoProto
 from ...base.dtypes import DType
 from ...base.errors import UnsupportedError, UserError
 from ...graph_ir.ir.logical_tensor import LogicalTensor
-from ..shape_spec import InputSpec, check_size
+from ..shape_spec import InputSpec, check_names, check_size
 from .tensors import to_dtype
 
 _EXAMPLE_SIZE = 8  # the size of open dimensions in the message's example
@@ -45,10 +45,7 @@ def resolve_inputs(
     """
     declared = [_declaration(info, label) for info in infos]
     names = [d.name for d in declared]
-    for name in specs:
-        if name not in names:
-            known = ", ".join(f"'{n}'" for n in names) or "none"
-            raise UserError(f"{label}: there is no input '{name}'; its inputs are {known}")
+    check_names(label, "input", specs, names)
     symbols: dict[str, tuple[int, str]] = {}
     for d in declared:
         if d.name in specs:

@@ -13,7 +13,7 @@ from ...base.dtypes import from_numpy
 from ...base.errors import GraphcError, InternalError, UnsupportedError, UserError
 from ...graph_ir.ir.graph import Array, Graph, GraphTensor
 from ...graph_ir.ir.logical_tensor import LogicalTensor
-from ..shape_spec import InputSpec, check_size
+from ..shape_spec import InputSpec, check_names, check_size
 from .document import DTYPES, Entry, Node, TvmGraph
 from .inference import build
 from .kernel_name import split_name
@@ -43,18 +43,9 @@ def load_tvm(
     beside = Path(source).with_suffix(".params") if isinstance(source, (str, os.PathLike)) else None
     stored = read_params(beside) if beside is not None and beside.is_file() else {}
     given = constants or {}
-    _check_constants(graph, given)
-    return _Importer(graph, specs or {}, {**stored, **given}, attrs or {}).load()
-
-
-def _check_constants(graph: TvmGraph, given: Mapping[str, Array]) -> None:
     known = [node.name for node in graph.nodes if node.op == "null"]
-    unknown = next((name for name in given if name not in known), None)
-    if unknown is not None:
-        names = ", ".join(f"'{name}'" for name in known[:20]) or "none"
-        raise UserError(
-            f"{graph.label}: there is no constant '{unknown}'; its parameters are {names}"
-        )
+    check_names(graph.label, "constant", given, known, "parameters")
+    return _Importer(graph, specs or {}, {**stored, **given}, attrs or {}).load()
 
 
 def _layouts(node: Node) -> dict[str, str]:
@@ -93,12 +84,7 @@ class _Importer:
 
     def check_names(self) -> None:
         nulls = {node.name for node in self.source.nodes if node.op == "null"}
-        for name in self.specs:
-            if name not in nulls:
-                known = ", ".join(f"'{n}'" for n in sorted(nulls)[:20]) or "none"
-                raise UserError(
-                    f"{self.source.label}: there is no input '{name}'; its inputs are {known}"
-                )
+        check_names(self.source.label, "input", self.specs, sorted(nulls))
         names = {node.name for node in self.source.nodes}
         for key in self.hints:
             if not any(key.startswith(f"{name}.") for name in names):
@@ -114,26 +100,20 @@ class _Importer:
         order = dict.fromkeys([*self.source.arg_nodes, *nulls])
         for number in order:
             node, entry = self.source.nodes[number], Entry(number)
-            declared = self.details(entry)
+            declared, spec = self.details(entry), self.specs.get(node.name)
             if node.name in self.constants:
                 array = np.asarray(self.constants[node.name])
-                details = LogicalTensor(from_numpy(array.dtype), array.shape)
-                self.check_type(node, declared, details)
+                self.check_type(node, declared, LogicalTensor(from_numpy(array.dtype), array.shape))
                 self.values[entry] = self.graph.make_constant(array, node.name)
                 continue
-            spec = self.specs.get(node.name)
-            given = LogicalTensor(spec.dtype, spec.dims) if spec else None
-            self.check_type(node, declared, given)
-            details_or_none = given or declared
-            if details_or_none is None:
+            details = LogicalTensor(spec.dtype, spec.dims) if spec else declared
+            if details is None:
                 missing.append(node.name)
                 continue
-            check_size(
-                f"{self.source.label}: input '{node.name}'",
-                details_or_none.dtype,
-                details_or_none.plain_dims,
-            )
-            self.values[entry] = self.graph.make_input(details_or_none, node.name)
+            self.check_type(node, declared, details)
+            who = f"{self.source.label}: input '{node.name}'"
+            check_size(who, details.dtype, details.plain_dims)
+            self.values[entry] = self.graph.make_input(details, node.name)
         if missing:
             names = ", ".join(f"'{name}'" for name in missing)
             example = " ".join(f"--input '{name}=f32[...]'" for name in missing)
@@ -142,10 +122,8 @@ class _Importer:
                 "or give the .params file of the weights"
             )
 
-    def check_type(
-        self, node: Node, declared: LogicalTensor | None, given: LogicalTensor | None
-    ) -> None:
-        if declared is not None and given is not None and declared != given:
+    def check_type(self, node: Node, declared: LogicalTensor | None, given: LogicalTensor) -> None:
+        if declared is not None and declared != given:
             raise UserError(
                 f"{self.source.label}: '{node.name}' is {declared} in the file, got {given}"
             )

@@ -73,6 +73,8 @@ def _choices(call: Call, key: str, kind: str) -> Iterator[tuple[Hashable, dict[s
     elif key == "reps" and all(dims):
         wide = (1,) * (len(target) - rank) + dims
         yield key, {key: str([out // d for out, d in zip(target, wide, strict=False)])}
+    elif key == "src_layout":
+        yield from _layouts(dims, target)
     elif key == "indices_or_sections":
         parts = [result.plain_dims for result in call.results]
         yield from _sections(parts) if all(len(part) == rank for part in parts) else ()
@@ -89,3 +91,16 @@ def _sections(parts: Sequence[Sequence[int]]) -> Iterator[tuple[int, dict[str, s
     for axis in range(len(parts[0])):
         ends = itertools.accumulate(part[axis] for part in parts[:-1])
         yield axis, {"indices_or_sections": str([*ends]), "axis": str(axis)}
+
+
+def _layouts(old: Sequence[int], new: Sequence[int]) -> Iterator[tuple[Hashable, dict[str, str]]]:
+    """Usual layouts of images and of weights with these numbers of axes."""
+    before, after = (
+        {4: ["NCHW", "NHWC", "OIHW", "HWIO"], 5: [f"NCHW{dims[-1]}c"], 6: [f"OIHW{dims[-2]}i{dims[-1]}o"]}
+        .get(len(dims), [])
+        if len(dims) > 3 else []
+        for dims in (old, new)
+    )  # fmt: skip
+    for pair in itertools.product(before, after):
+        if pair[0] != pair[1]:
+            yield pair, dict(zip(("src_layout", "dst_layout"), pair, strict=True))

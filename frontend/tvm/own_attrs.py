@@ -29,7 +29,7 @@ def own_op(node: Node) -> tuple[str, dict[str, Any]] | None:
         raise UnsupportedError(
             f"node '{node.name}': op '{node.attrs[OP_KEY]}' is not in the registry"
         )
-    return node.attrs[OP_KEY], {key: _tuples(value) for key, value in attrs.items()}
+    return node.attrs[OP_KEY], attrs
 
 
 def own_attrs(op: Op) -> dict[str, str]:
@@ -48,10 +48,7 @@ def make_own(
     op_name, attrs = own
     if op_name in ("input", "constant", "output", "fused", "kernel_call"):
         raise UserError(f"attribute '{OP_KEY}' must be an op that computes, got '{op_name}'")
-    try:
-        return graph.make(op_name, operands, attrs, name).outputs
-    except (TypeError, ValueError, KeyError, IndexError, AttributeError) as error:
-        raise UserError(f"attribute '{ATTRS_KEY}' does not fit {op_name} ({error})") from error
+    return graph.make(op_name, operands, attrs, name).outputs
 
 
 def _encoded(value: Any) -> Any:
@@ -60,7 +57,3 @@ def _encoded(value: Any) -> Any:
     if hasattr(value, "item") and getattr(value, "ndim", 1) == 0:
         return value.item()
     raise TypeError(f"an attribute of type {type(value).__name__} cannot be written to a TVM graph")
-
-
-def _tuples(value: Any) -> Any:
-    return tuple(_tuples(item) for item in value) if isinstance(value, list) else value

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import struct
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -52,11 +53,6 @@ def read_params(source: str | os.PathLike[str] | bytes) -> dict[str, Array]:
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror})") from error
     return _Reader(memoryview(mapped), str(path)).read()
-
-
-def iterate_params(source: str | os.PathLike[str] | bytes) -> Iterator[tuple[str, Array]]:
-    """(name, array) in the order of the file; errors as `read_params`."""
-    yield from read_params(source).items()
 
 
 def pack_params(arrays: Mapping[str, Array]) -> bytes:
@@ -135,11 +131,7 @@ class _Reader:
             raise self.error(f"the magic number must be {_LIST_MAGIC:#x}, got {magic:#x}", 0)
         _, count = self.unpack("<QQ", "the number of names")
         names = [self.name() for _ in range(self.plausible(count, 8, "names"))]
-        repeated = (
-            next((name for i, name in enumerate(names) if name in names[:i]), None)
-            if len(set(names)) < len(names)
-            else None
-        )
+        repeated = next((name for name, times in Counter(names).items() if times > 1), None)
         if repeated is not None:
             raise self.error(f"names must be unique, got '{repeated}' twice")
         (arrays,) = self.unpack("<Q", "the number of arrays")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,7 +13,12 @@ from ..model_text import read_text
 from .document import OLD_FLAGS, Entry, Node, TensorType, TvmGraph
 from .json_text import parse_json
 
-_TAGS = {"list_int": int, "list_str": str, "list_shape": list}
+_LISTS: dict[str, tuple[str, type]] = {
+    "storage_id": ("list_int", int), "dltype": ("list_str", str), "shape": ("list_shape", list),
+}  # fmt: skip
+"""What each tensor has: attribute to its tag and the type of its elements."""
+
+_COUNT = re.compile(r"\d{1,6}", re.ASCII)
 _REQUIRED = ("nodes", "arg_nodes", "heads")
 
 
@@ -33,7 +40,6 @@ class _Checker:
     def __init__(self, label: str, value: dict[str, Any]) -> None:
         self.label, self.value = label, value
         self.nodes: list[Node] = []
-        self.outputs: list[int] = []
 
     def graph(self) -> TvmGraph:
         for number, item in enumerate(self.items("nodes", self.value["nodes"])):
@@ -42,28 +48,26 @@ class _Checker:
         for number in arg_nodes:
             if not 0 <= number < len(self.nodes) or self.nodes[number].op != "null":
                 raise self.error(f"arg_nodes must be the numbers of null nodes, got {number}")
-        compiled = all(node.op in ("null", "tvm_op") for node in self.nodes)
-        row_ptr = self.row_ptr(compiled)
+        heads = self.items("heads", self.value["heads"])
+        entries = tuple(self.entry("heads", head, len(self.nodes)) for head in heads)
         attrs = self.graph_attrs()
-        types = self.types(attrs, row_ptr[-1]) if compiled else None
-        heads = tuple(
-            self.entry("heads", head, len(self.nodes))
-            for head in self.items("heads", self.value["heads"])
-        )
-        storage = attrs.pop("storage_id")[1] if compiled else None
-        if compiled:
-            self.check_entries(heads, row_ptr)
-            for key in ("dltype", "shape", "dtype"):
-                attrs.pop(key, None)
+        found: dict[str, Any] = {
+            "nodes": tuple(self.nodes),
+            "arg_nodes": tuple(arg_nodes),
+            "heads": entries,
+        }
+        if not all(node.op in ("null", "tvm_op") for node in self.nodes):
+            row_ptr = tuple(range(len(self.nodes) + 1))
+            return TvmGraph(self.label, **found, row_ptr=row_ptr, types=None, attrs=attrs)
+        row_ptr = self.row_ptr()
+        types = self.types(attrs, row_ptr[-1])
+        self.check_entries(entries, row_ptr)
+        storage = tuple(attrs["storage_id"][1])
+        rest = {
+            k: v for k, v in attrs.items() if k not in ("storage_id", "dltype", "shape", "dtype")
+        }
         return TvmGraph(
-            self.label,
-            tuple(self.nodes),
-            tuple(arg_nodes),
-            heads,
-            row_ptr,
-            types,
-            None if storage is None else tuple(storage),
-            attrs,
+            self.label, **found, row_ptr=row_ptr, types=types, storage_id=storage, attrs=rest
         )
 
     def error(self, rule: str) -> UserError:
@@ -83,9 +87,8 @@ class _Checker:
 
     def node(self, number: int, item: Any) -> Node:
         who = f"node {number}"
-        if not isinstance(item, dict) or not all(
-            isinstance(item.get(k), str) for k in ("op", "name")
-        ):
+        named = isinstance(item, dict) and all(isinstance(item.get(k), str) for k in ("op", "name"))
+        if not named:
             raise self.error(f"{who} must be an object with the strings op and name")
         who = f"node {number} '{item['name']}'"
         inputs = self.items(f"{who}: inputs", item.get("inputs", []))
@@ -98,18 +101,19 @@ class _Checker:
             raise self.error(f"{who}: attrs must be an object of strings")
         entries = tuple(self.entry(f"{who}: inputs", x, number) for x in inputs)
         if item["op"] == "tvm_op":
-            for key in ("func_name", "num_inputs", "num_outputs"):
-                if key not in attrs:
-                    raise self.error(f"{who}: attrs must have '{key}', got {sorted(attrs)}")
-            for key in ("num_inputs", "num_outputs"):
-                if not (attrs[key].isascii() and attrs[key].isdigit() and len(attrs[key]) < 7):
-                    raise self.error(f"{who}: {key} must be a number, got '{attrs[key][:40]}'")
-            if int(attrs["num_inputs"]) != len(entries):
-                raise self.error(
-                    f"{who}: num_inputs is {attrs['num_inputs']}, but it has {len(entries)} inputs"
-                )
+            self.check_kernel(who, attrs, len(entries))
         deps = self.integers(f"{who}: control_deps", item.get("control_deps", []))
         return Node(item["op"], item["name"], entries, attrs, tuple(deps))
+
+    def check_kernel(self, who: str, attrs: dict[str, str], inputs: int) -> None:
+        for key in ("func_name", "num_inputs", "num_outputs"):
+            if key not in attrs:
+                raise self.error(f"{who}: attrs must have '{key}', got {sorted(attrs)}")
+            if key != "func_name" and not _COUNT.fullmatch(attrs[key]):
+                raise self.error(f"{who}: {key} must be a number, got '{attrs[key][:40]}'")
+        if int(attrs["num_inputs"]) != inputs:
+            given = attrs["num_inputs"]
+            raise self.error(f"{who}: num_inputs is {given}, but it has {inputs} inputs")
 
     def entry(self, what: str, value: Any, before: int) -> Entry:
         parts = self.integers(what, value)
@@ -119,21 +123,16 @@ class _Checker:
             raise self.error(f"{what} must point to one of the {before} nodes above, got {parts}")
         return Entry(parts[0], parts[1])
 
-    def row_ptr(self, compiled: bool) -> tuple[int, ...]:
-        counts = [int(node.attrs.get("num_outputs", "1")) if compiled else 1 for node in self.nodes]
-        if not compiled:
-            return tuple(range(len(self.nodes) + 1))
+    def row_ptr(self) -> tuple[int, ...]:
+        counts = (int(node.attrs.get("num_outputs", "1")) for node in self.nodes)
+        expected = [0, *itertools.accumulate(counts)]
         given = self.integers("node_row_ptr", self.value.get("node_row_ptr"))
-        expected = [0]
-        for count in counts:
-            expected.append(expected[-1] + count)
         if given != expected:
-            place = next(
-                (i for i, (a, b) in enumerate(zip(given, expected, strict=False)) if a != b), -1
-            )
+            pairs = enumerate(zip(given, expected, strict=False))
+            place = next((f" with {a} at {i}" for i, (a, b) in pairs if a != b), "")
             raise self.error(
                 f"node_row_ptr must have {len(expected)} numbers that grow by the outputs of each node, "
-                f"got {len(given)}" + (f" with {given[place]} at {place}" if place >= 0 else "")
+                f"got {len(given)}{place}"
             )
         return tuple(given)
 
@@ -150,11 +149,7 @@ class _Checker:
         if "dltype" not in attrs and "dtype" in attrs:  # very old files have only the numbers
             flags = self.integers("attrs 'dtype'", attrs["dtype"][1])
             attrs["dltype"] = ["list_str", [OLD_FLAGS.get(flag, f"type {flag}") for flag in flags]]
-        for key, tag in (
-            ("storage_id", "list_int"),
-            ("dltype", "list_str"),
-            ("shape", "list_shape"),
-        ):
+        for key, (tag, kind) in _LISTS.items():
             if key not in attrs:
                 raise self.error(f"attrs must have '{key}', got {sorted(attrs)}")
             given, values = attrs[key]
@@ -163,19 +158,18 @@ class _Checker:
                 raise self.error(
                     f"attrs '{key}' must be a {tag} of {count} values, got {given} of {size}"
                 )
-            if any(not isinstance(v, _TAGS[tag]) or isinstance(v, bool) for v in values):
+            if any(not isinstance(v, kind) or isinstance(v, bool) for v in values):
                 raise self.error(f"attrs '{key}' must be a {tag}")
         shapes = [self.integers("attrs 'shape'", shape) for shape in attrs["shape"][1]]
         if any(dim < 0 for shape in shapes for dim in shape):
             raise self.error("attrs 'shape' must not have negative sizes")
-        dtypes = attrs["dltype"][1]
-        return tuple(TensorType(d, tuple(s)) for d, s in zip(dtypes, shapes, strict=True))
+        pairs = zip(attrs["dltype"][1], shapes, strict=True)
+        return tuple(TensorType(dtype, tuple(shape)) for dtype, shape in pairs)
 
     def check_entries(self, heads: Sequence[Entry], row_ptr: Sequence[int]) -> None:
         used = [(f"node {i} '{n.name}'", e) for i, n in enumerate(self.nodes) for e in n.inputs]
         for who, entry in [*used, *(("heads", head) for head in heads)]:
             count = row_ptr[entry.node + 1] - row_ptr[entry.node]
             if entry.output >= count:
-                raise self.error(
-                    f"{who}: node {entry.node} has {count} outputs, got output {entry.output}"
-                )
+                got = f"node {entry.node} has {count} outputs, got output {entry.output}"
+                raise self.error(f"{who}: {got}")

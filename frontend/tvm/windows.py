@@ -3,7 +3,6 @@ reading fits."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,10 +18,14 @@ _SPATIAL = ("W", "HW", "DHW")
 
 def _layout(op: OperatorContext, *keys: str, default: str) -> AxisLayout:
     """The layout of the first attribute that is given."""
-    text = next((op.attr_text(key) for key in keys if op.has(key)), default)
+    key = next((key for key in keys if op.has(key)), "")
+    return _parsed(op, keys[0], op.attr_text(key) if key else default)
+
+
+def _parsed(op: OperatorContext, key: str, text: str) -> AxisLayout:
     found = parse_layout(text)
     if found is None:
-        raise op.rule(f"attribute '{keys[0]}' must be a layout such as NCHW8c", f"'{text}'")
+        raise op.rule(f"attribute '{key}' must be a layout such as NCHW8c", f"'{text}'")
     return found
 
 
@@ -258,41 +261,8 @@ def _resized(image: _Image, op_name: str, sizes: Sequence[int], **attrs: str) ->
 
 
 def _layout_transform(op: OperatorContext, _: str) -> GraphTensor:
-    """From src_layout to dst_layout; without them, the only pair of usual layouts that the sizes fit."""
-    if op.has("src_layout") and op.has("dst_layout"):
-        source, target = (_layout(op, key, default="") for key in ("src_layout", "dst_layout"))
-        return relaid(op, op.x, source, target)
-    if op.result is None:
-        raise UndeterminedError("src_layout")
-    old, new = op.x.details.plain_dims, op.result.plain_dims
-    fits = [pair for pair in _usual_pairs(old, new) if _sizes_after(*pair, old) == new]
-    if len(fits) != 1:
-        raise UndeterminedError("src_layout")
-    return relaid(op, op.x, *fits[0])
-
-
-def _usual_pairs(old: Sequence[int], new: Sequence[int]) -> list[tuple[AxisLayout, AxisLayout]]:
-    """Layouts of images and of weights with these numbers of axes, in pairs of the same axes."""
-    sides = []
-    for dims in (old, new):
-        texts = {4: ["NCHW", "NHWC", "OIHW", "HWIO"], 5: [f"NCHW{dims[-1]}c"]}.get(len(dims), [])
-        if len(dims) == 6:
-            texts = [f"OIHW{dims[-2]}i{dims[-1]}o"]
-        sides.append([found for text in texts if (found := parse_layout(text)) is not None])
-    return [
-        (a, b) for a in sides[0] for b in sides[1]
-        if a != b and sorted(a.letters) == sorted(b.letters)
-    ]  # fmt: skip
-
-
-def _sizes_after(source: AxisLayout, target: AxisLayout, dims: Sequence[int]) -> tuple[int, ...]:
-    """The sizes in `target` of a tensor that has these in `source`."""
-    plain = source.plain_dims(dims)
-    blocks = {
-        letter: math.prod(block for other, block in target.axes if other == letter and block)
-        for letter in plain
-    }
-    return tuple(block or plain[letter] // blocks[letter] for letter, block in target.axes)
+    source, target = (_parsed(op, key, op.attr_text(key)) for key in ("src_layout", "dst_layout"))
+    return relaid(op, op.x, source, target)
 
 
 PAIRS: dict[str, Pair] = {

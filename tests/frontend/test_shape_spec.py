@@ -4,7 +4,7 @@ import pytest
 
 from graphc.base import dtypes
 from graphc.base.errors import UserError
-from graphc.frontend.shape_spec import InputSpec, check_size, parse_inputs, parse_spec
+from graphc.frontend.shape_spec import InputSpec, check_names, check_size, parse_inputs, parse_spec
 
 
 @pytest.mark.parametrize(
@@ -100,3 +100,11 @@ def test_sizes_are_computed_in_python_integers() -> None:
             check_size("x", dtypes.F32, dims)
     with pytest.raises(UserError, match=r"^x: dimensions must not be negative, got f32\[2,-1\]$"):
         check_size("x", dtypes.F32, (2, -1))
+
+
+def test_names_that_are_not_known() -> None:
+    check_names("m", "input", ["a"], {"a"})
+    with pytest.raises(UserError, match="^m: there is no input 'z'; its inputs are 'a', 'b'$"):
+        check_names("m", "input", ["a", "z"], ["a", "b"])
+    with pytest.raises(UserError, match="^m: there is no constant 'z'; its parameters are none$"):
+        check_names("m", "constant", ["z"], [], "parameters")
