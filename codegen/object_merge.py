@@ -104,11 +104,11 @@ class _Merger:
 
     def add(self, found: _Object) -> None:
         """Add one object."""
-        places = self._add_sections(found)
-        symbols = self._add_symbols(found, places)
+        merged_sections = self._add_sections(found)
+        symbols = self._add_symbols(found, merged_sections)
         for section in found.sections:
-            if section[1] == _RELA and section[7] in places:
-                target, begin = places[section[7]]
+            if section[1] == _RELA and section[7] in merged_sections:
+                target, begin = merged_sections[section[7]]
                 moved = []
                 for offset, info, addend in _RELOCATION.iter_unpack(found.data(section)):
                     symbol, base = symbols[info >> 32]
@@ -117,7 +117,7 @@ class _Merger:
 
     def _add_sections(self, found: _Object) -> dict[int, tuple[_Merged, int]]:
         """Section number in the object -> (section of the result, offset in it); only loaded sections."""
-        places = {}
+        merged_sections = {}
         for number, section in enumerate(found.sections):
             _, kind, flags, _, _, size, _, _, alignment, _ = section
             if not flags & _ALLOC or not size or found.name(section) == _UNWINDING:
@@ -128,17 +128,17 @@ class _Merger:
             merged = self._section
             merged.alignment = max(merged.alignment, alignment)
             merged.data.extend(bytes(-len(merged.data) % max(alignment, 1)))
-            places[number] = (merged, len(merged.data))
+            merged_sections[number] = (merged, len(merged.data))
             merged.data.extend(found.data(section))
-        return places
+        return merged_sections
 
     def _add_symbols(
-        self, found: _Object, places: dict[int, tuple[_Merged, int]]
+        self, found: _Object, merged_sections: dict[int, tuple[_Merged, int]]
     ) -> list[tuple[_Symbol | bytes, int]]:
         """For each symbol of the object: its replacement (global ones by name), and the value to add to addends."""
         result: list[tuple[_Symbol | bytes, int]] = []
         for name, (_, info, other, index, value, size) in found.symbols():
-            merged, begin = places.get(index, (None, 0))
+            merged, begin = merged_sections.get(index, (None, 0))
             if index >= _RESERVED or (index and merged is None):
                 merged_number = 0  # the file's name, or an empty section: never referenced
             else:

@@ -115,7 +115,7 @@ class Net:
         if bias:
             inputs.append(self.random(outputs))
         self.layers.append(ConvLayer(channels, height, width, outputs, kernel, stride, groups))
-        sizes = (places(size, kernel, stride, 2 * pad) for size in (height, width))
+        sizes = (window_positions(size, kernel, stride, 2 * pad) for size in (height, width))
         shape = (1, outputs, *sizes)
         geometry = {"kernel_shape": [kernel] * 2, "strides": [stride] * 2, "pads": [pad] * 4}
         return self.node("Conv", inputs, shape, group=groups, **geometry)
@@ -155,7 +155,8 @@ class Net:
     ) -> str:  # fmt: skip
         """MaxPool or AveragePool; `pads` before and after each axis."""
         batch, channels, *sizes = self.shape(x)
-        shape = (batch, channels, *(places(size, kernel, stride, sum(pads)) for size in sizes))
+        spatial = (window_positions(size, kernel, stride, sum(pads)) for size in sizes)
+        shape = (batch, channels, *spatial)
         geometry = {"kernel_shape": [kernel] * 2, "strides": [stride] * 2}
         edges = [pads[0], pads[0], pads[1], pads[1]]
         return self.node(op_type, [x], shape, pads=edges, **geometry, **attrs)
@@ -203,6 +204,6 @@ def one_layer(layer: ConvLayer) -> Net:
     return net
 
 
-def places(size: int, kernel: int, stride: int, padding: int) -> int:
+def window_positions(size: int, kernel: int, stride: int, padding: int) -> int:
     """Number of window positions along an axis."""
     return (size + padding - kernel) // stride + 1

@@ -163,7 +163,7 @@ def _indexed(
             row, column = (number, t.ZERO) if dims[-1] == 1 else (t.ZERO, number)
         elif columns:
             row, column = t.add(row, t.floordiv(column, columns)), t.mod(column, columns)
-        places = (row, column) if rank == 4 else (column,)
-        return value((image, output, *places), acc)
+        pixel = (row, column) if rank == 4 else (column,)
+        return value((image, output, *pixel), acc)
 
     return of_index

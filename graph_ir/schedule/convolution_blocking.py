@@ -23,12 +23,10 @@ from .matmul_tile import (
 from .matmul_tile import pick_blocking as pick_product_blocking
 
 FLAT_BANDS = ("im2col",)
-"""Bands of which all pixels are one line; of others each row of the result is."""
+"""Bands whose pixels form a single line; in other bands each row of the result is a line."""
 
-UNEVEN_COST = (
-    0.2  # of a tile whose panels leave one of two threads waiting, which one thread does not mind
-)
-MOST_PLANES = 16  # channels of the image above which its lines are too many streams
+UNEVEN_COST = 0.2  # the penalty for unequal shares; zero on one thread
+MOST_PLANES = 16  # limit on image channels: beyond it, its lines are too many streams
 MOST_IM2COL_BYTES = 1 << 20
 
 
@@ -95,7 +93,7 @@ def ranked_products(
 ) -> list[ConvolutionChoice]:
     """Ways to run a convolution of single pixels as weights times image, each plain; predicted fastest first.
 
-    The image is copied into panels, which is all it loses to `ranked_choices`.
+    The image is copied into panels, the only extra cost compared with `ranked_choices`.
     """
     g, kernel, target = p.geometry, p.kernel, p.target
     if not g.is_product or kernel.a != kernel.b:
@@ -140,7 +138,7 @@ def fits_stack(p: ConvolutionProduct, band: str, height: int) -> bool:
 
 
 def blocking_cycles(p: ConvolutionProduct, band: str, blocking: MatmulBlocking) -> float:
-    """Cycles until the last thread is done: register tiles, copies of bands, and what comes from behind L2 again."""
+    """Cycles until the last thread is done: register tiles, copies of bands, and repeated traffic from beyond L2."""
     g, target, machine = p.geometry, p.target, p.target.machine
     columns, height = p.columns(blocking.tile), blocking.m_block
     panels = math.ceil(math.ceil(g.outputs / columns) / blocking.n_groups)
@@ -159,12 +157,13 @@ def blocking_cycles(p: ConvolutionProduct, band: str, blocking: MatmulBlocking) 
     )
     task = lines * (p.steps * per_step / blocking.tile.efficiency)
     moved = 2 * p.kernel.accumulator.size * line * (full * columns + last)
-    task += lines * (sums - 1) * moved / machine.copy_bytes_per_cycle  # sums wait in the result
+    # Partial sums are kept in the result.
+    task += lines * (sums - 1) * moved / machine.copy_bytes_per_cycle
     image = _touched(g, 0, height) * _touched(g, 1, g.result[1]) * g.channels * p.copied.size
     if band != "image":
         copied = line * g.terms * p.copied.size if band == "im2col" else image
         task += copied / machine.copy_bytes_per_cycle
-    # What does not stay in L2 comes from behind it again: panels for every band, the image for every panel.
+    # Data that does not stay in L2 is loaded again: panels for every band, the image for every panel.
     room = target.l2_bytes // 2
     again = panel * panels if panel * panels > room else 0
     again += image * panels if image > room else 0
@@ -176,7 +175,7 @@ def blocking_cycles(p: ConvolutionProduct, band: str, blocking: MatmulBlocking) 
 
 
 def _halves(g: ConvolutionGeometry, columns: int) -> float:
-    """Twice the larger half over the whole, where rows or panels are halved; 1 if either number is even.
+    """Imbalance of halving rows or panels: twice the larger half over the whole; 1 if either number is even.
 
     Small images have few rows, often an odd number, and are shared among threads by panels.
     """
@@ -198,7 +197,7 @@ def _line_cycles(
 
 
 def pick_blocking(p: ConvolutionProduct, band: str, tile: GemmTile) -> MatmulBlocking:
-    """Blocks of the sum that leave half of L2 to the image, and the bands and groups of panels that finish first.
+    """Blocks of the sum that leave half of L2 for the image, and the fastest bands and groups of panels.
 
     The blocks of the sum, and so its order, do not depend on the number of threads.
     """
@@ -233,11 +232,11 @@ def _shares(rows: int) -> list[int]:
 
 
 def _even(g: ConvolutionGeometry, band: str, height: int) -> bool:
-    """Whether bands of that many rows are as many lines of pixels as single-tap convolutions are cut into."""
+    """Whether bands of that many rows match the lines of pixels that single-tap convolutions are cut into."""
     lines = math.ceil(g.result[0] / height)
     return band != "image" or not g.is_product or math.prod(g.result) % lines == 0
 
 
-def _touched(g: ConvolutionGeometry, axis: int, places: int) -> int:
-    """Elements on an axis that so many windows next to each other read: strides may skip some."""
-    return min(g.span(axis, places), places * g.kernel[axis])
+def _touched(g: ConvolutionGeometry, axis: int, windows: int) -> int:
+    """Elements along an axis read by this many adjacent windows: strides may skip some."""
+    return min(g.span(axis, windows), windows * g.kernel[axis])

@@ -38,10 +38,10 @@ class ConvolutionGeometry:
         """Multiply-adds of the whole convolution."""
         return self.batch * self.groups * self.outputs * math.prod(self.result) * self.terms
 
-    def span(self, axis: int, places: int) -> int:
-        """Elements of the padded image spanned by `places` adjacent windows along an axis."""
+    def span(self, axis: int, windows: int) -> int:
+        """Elements of the padded image spanned by `windows` adjacent windows along an axis."""
         reach = (self.kernel[axis] - 1) * self.dilations[axis] + 1
-        return (places - 1) * self.strides[axis] + reach
+        return (windows - 1) * self.strides[axis] + reach
 
     @property
     def is_padded(self) -> bool:

@@ -50,7 +50,7 @@ def matmul_formats(op: MatmulCore, ctx: LowerContext) -> list[FormatChoice]:
     a, b, c = plain_formats(op)
     if not op.is_tuned:
         return [FormatChoice((a, b), (c,))]
-    # Without panels the template copies B once per run, or reads it across pages: as many bytes again.
+    # Without panels the template copies B on every run, or reads it across pages: as many bytes again.
     copied = float(op.inputs[1].details.size_bytes)
     asked = asked_settings(op, problem_of(op), ctx)
     kernel = panel_kernel(op, ctx, asked)

@@ -1,4 +1,4 @@
-"""How windows over channels-last images are cut, and the cycles they take: depthwise convolution and pooling."""
+"""Blocking and predicted cycles of windows over channels-last images: depthwise convolution and pooling."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ...base.dtypes import F32, DType
 from ...base.target import Target
 from .convolution_geometry import ConvolutionGeometry
 
-MOST_PLACES = 8
+MOST_PIXELS = 8
 """Results side by side: eight independent sums hide the latency of a multiply-add, and the elements they share are
 loaded once."""
 
@@ -39,12 +39,12 @@ def pick_blocking(
     pieces = min(g.result[0], threads * PIECES_PER_THREAD) if is_parallel else 1
     rows = -(-g.result[0] // pieces)
     channels = min(channels_per_slice(g, target, dtype), g.groups)
-    return WindowBlocking(places_per_block(g), channels, rows, is_parallel)
+    return WindowBlocking(pixels_per_block(g), channels, rows, is_parallel)
 
 
-def places_per_block(g: ConvolutionGeometry) -> int:
-    """At most `MOST_PLACES` results side by side, in blocks of about equal size."""
-    blocks = -(-g.result[1] // MOST_PLACES)
+def pixels_per_block(g: ConvolutionGeometry) -> int:
+    """At most `MOST_PIXELS` results side by side, in blocks of about equal size."""
+    blocks = -(-g.result[1] // MOST_PIXELS)
     return -(-g.result[1] // blocks)
 
 
@@ -57,12 +57,12 @@ def window_cycles(g: ConvolutionGeometry, target: Target, dtype: DType = F32) ->
 
 
 def worth_threads(g: ConvolutionGeometry, target: Target, dtype: DType = F32) -> bool:
-    """Whether the windows take long enough to share."""
+    """Whether the windows take long enough for several threads."""
     return window_cycles(g, target, dtype) >= target.machine.parallel_cycles
 
 
 def channels_per_slice(g: ConvolutionGeometry, target: Target, dtype: DType = F32) -> int:
-    """Channels of which the rows that one row of results reads take half of L1, in slices of about equal size.
+    """Channels per slice, such that the rows read for one row of results take half of L1; slices are about equal.
 
     All of them where most rows are read once, and where slices of less than two cache lines would be needed: memory is
     best read in order.

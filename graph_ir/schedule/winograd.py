@@ -32,7 +32,7 @@ MOST = 64
 def winograd_formats(op: WinogradConvolution, ctx: LowerContext) -> list[FormatChoice]:
     """Channels last, u in panels as wide as one of the ISA's register tiles: [points, O / nr][C][nr].
 
-    A choice costs what its tile loses against the best one, as the bytes that could move meanwhile.
+    A choice costs the time its tile loses against the best one, as bytes that could be moved meanwhile.
     """
     last = channels_last(4)
     ranked = ranked_tiles(winograd_geometry(op), op.form, ctx.target)

@@ -102,7 +102,7 @@ def pack_groups(
     group: int,
     lanes: int,
 ) -> list[Stmt]:
-    """Copy the k x n matrix at `start` into panels of `columns`, `group` neighbouring k innermost, unused places zero.
+    """Copy the k x n matrix at `start` into panels of `columns`, `group` neighbouring k innermost, the rest zero.
 
     `lanes`: 32-bit elements of a vector, as many as columns of which whole groups are put together at once.
     """
