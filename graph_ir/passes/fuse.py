@@ -28,6 +28,7 @@ from ..rewriting.groups import (
     is_view,
     reduces_rows,
 )
+from ..rewriting.widening import reads_widened, widening_of
 from ..schedule.context import LowerContext
 
 CHEAP_MOVEMENT = ("broadcast",)
@@ -51,7 +52,9 @@ def fuse(graph: Graph, ctx: LowerContext) -> bool:
         if group and taken.isdisjoint(group):
             taken.update(group)
             groups.append(group)
-    for accepts in (is_tuned, is_reduction, is_elementwise):
+    late = {member for op in graph.ops for member in widening_of(op) or ()}
+    accepted = (is_tuned, is_reduction, lambda op: is_elementwise(op) and op not in late)
+    for accepts in (*accepted, is_elementwise):  # widened bytes are left to those who read them
         for anchor in graph.ops:
             if anchor not in taken and accepts(anchor):
                 group = _grow(anchor, taken)
@@ -133,7 +136,18 @@ def _grow_forward(anchor: Op, taken: set[Op], fits: Fits) -> list[Op]:
         group.append(found)
         if len(_escaping(group)) == 1:
             best = len(group)
-    return group[:best]
+    return _without_widening(group[:best])
+
+
+def _without_widening(group: list[Op]) -> list[Op]:
+    """The group up to the bytes that its last ops only make floats of, which the consumers do as well."""
+    (escaping,) = _escaping(group) or (group[-1].outputs[0],)
+    chain = widening_of(escaping.producer_owner)
+    if chain is None or not all(reads_widened(user) for _, user in escaping.uses):
+        return group
+    rest = [op for op in group if op not in chain]
+    leaving = _escaping(rest) if rest else []
+    return rest if leaving == [chain[0].inputs[0]] else group
 
 
 def _reaches_outside(op: Op, group: list[Op]) -> bool:

@@ -32,10 +32,12 @@ from .recompose_added import recompose_added
 from .recompose_normalization import recompose_normalization
 from .recompose_softmax import recompose_softmax
 from .remove_dead import remove_dead
+from .repeat_widening import repeat_widening
 from .select_convolution_algorithm import select_convolution_algorithm
 from .simplify_algebra import simplify_algebra
 from .simplify_control import simplify_control
 from .simplify_movement import simplify_movement
+from .sink_dequantize import sink_dequantize
 from .sink_reshapes import sink_reshapes
 from .sink_transposes import sink_transposes
 from .split_scans import split_scans
@@ -85,6 +87,7 @@ PIPELINE: tuple[tuple[Pass, str], ...] = (
     (recompose_added, "recompose"),
     (fold_batch_norm, "simplify"),
     (split_scans, "simplify"),
+    (sink_dequantize, "quantized"),
     (multiply_quantized, "quantized"),
     (dequantize_constants, "fold"),
     (call_kernels, ""),  # ops as they were recognised
@@ -102,6 +105,7 @@ PIPELINE: tuple[tuple[Pass, str], ...] = (
     (fold_constants, "fold"),  # prepacks weights: a reorder of a constant is a constant
     (remove_dead, ""),
     (materialize_outputs, ""),
+    (repeat_widening, "quantized"),
     (fuse, "fuse"),
     (remove_dead, ""),
     (choose_schedules, ""),
