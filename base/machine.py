@@ -50,6 +50,9 @@ class Machine:
     image_bytes_per_cycle: float = 12
     """Read and written of images that lie in the shared cache (measured on Zen 5)."""
 
+    streams: int = 16
+    """Lines of an image that prefetchers follow side by side (fitted to convolutions on Zen 5)."""
+
     prefetched: int = 4
     """Of so many bytes that stream from behind L2, prefetchers hide all but one (fitted to convolutions on Zen 5)."""
 

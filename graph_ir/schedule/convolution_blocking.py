@@ -26,7 +26,6 @@ FLAT_BANDS = ("im2col",)
 """Bands whose pixels form a single line; in other bands each row of the result is a line."""
 
 UNEVEN_COST = 0.2  # the penalty for unequal shares; zero on one thread
-MOST_PLANES = 16  # limit on image channels: beyond it, its lines are too many streams
 MOST_IM2COL_BYTES = 1 << 20
 
 
@@ -120,7 +119,7 @@ def fits(p: ConvolutionProduct, band: str) -> bool:
         return copied <= MOST_IM2COL_BYTES and g.channels % group == 0
     if band == "image" and (g.is_padded or p.kernel.converts_a):
         return False  # in place nothing is converted
-    if band == "planes" and (g.channels * g.groups > MOST_PLANES or group > 1):
+    if band == "planes" and (g.channels * g.groups > p.target.machine.streams or group > 1):
         return False
     return fits_stack(p, band, 1)
 

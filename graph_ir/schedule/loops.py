@@ -23,8 +23,6 @@ MOST_SCALARS = 8
 MOST_UNROLLED = 16
 """Elements of an axis that may be written out one by one."""
 
-LINE_BYTES = 64
-
 BLOCKS = (16, 32, 64, 128)
 """Elements of a block of a transpose that are tried."""
 
@@ -53,6 +51,7 @@ class LoopSpace(ScheduleSpace):
         self.threads = ctx.options.threads
         self.least = ctx.target.machine.parallel_elements
         self.l1_bytes = ctx.target.l1_bytes
+        self.line_bytes = ctx.target.machine.cache_line
         self.dims = details.physical_dims
 
     @cached_property
@@ -126,7 +125,7 @@ class TransposeSpace(PointwiseSpace):
         """
         found = super().inner()
         whole = self.dims[-1] if self.dims else 1
-        if found["inner"] == "unrolled" or whole * LINE_BYTES <= self.l1_bytes // 4:
+        if found["inner"] == "unrolled" or whole * self.line_bytes <= self.l1_bytes // 4:
             return found | {"block": whole}
         is_strided = len(self.dims) > 1 and reads_strided(self.group)
         return found | {"block": BLOCKS[0] if is_strided else whole}

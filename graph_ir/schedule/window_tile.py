@@ -7,15 +7,9 @@ from dataclasses import dataclass
 
 from ...base.contraction import accumulator_of
 from ...base.dtypes import F32, DType
+from ...base.machine import Machine
 from ...base.target import Target
 from .convolution_geometry import ConvolutionGeometry
-
-MOST_PIXELS = 8
-"""Results side by side: eight independent sums hide the latency of a multiply-add, and the elements they share are
-loaded once."""
-
-LEAST_SLICE_BYTES = 128
-"""Of a pixel in a slice: two cache lines."""
 
 PIECES_PER_THREAD = 4
 """Pieces of rows a thread gets, so that one that starts late does not hold up the rest."""
@@ -39,12 +33,15 @@ def pick_blocking(
     pieces = min(g.result[0], threads * PIECES_PER_THREAD) if is_parallel else 1
     rows = -(-g.result[0] // pieces)
     channels = min(channels_per_slice(g, target, dtype), g.groups)
-    return WindowBlocking(pixels_per_block(g), channels, rows, is_parallel)
+    return WindowBlocking(pixels_per_block(g, target.machine), channels, rows, is_parallel)
 
 
-def pixels_per_block(g: ConvolutionGeometry) -> int:
-    """At most `MOST_PIXELS` results side by side, in blocks of about equal size."""
-    blocks = -(-g.result[1] // MOST_PIXELS)
+def pixels_per_block(g: ConvolutionGeometry, machine: Machine) -> int:
+    """Results side by side, in blocks of about equal size.
+
+    As many independent sums as hide the latency of a multiply-add; elements they share are loaded once.
+    """
+    blocks = -(-g.result[1] // (machine.fma_per_cycle * machine.fma_latency))
     return -(-g.result[1] // blocks)
 
 
@@ -70,7 +67,8 @@ def channels_per_slice(g: ConvolutionGeometry, target: Target, dtype: DType = F3
     lanes = target.lanes(accumulator_of(dtype, dtype))
     pixels = min(g.span(0, 1), g.image[0]) * g.image[1]
     most = target.l1_bytes // 2 // (pixels * dtype.size)
-    if 2 * g.strides[0] > g.kernel[0] or most * dtype.size < LEAST_SLICE_BYTES:
+    least = 2 * target.machine.cache_line  # of a pixel
+    if 2 * g.strides[0] > g.kernel[0] or most * dtype.size < least:
         return g.groups
     most = max(most, lanes)
     slices = -(-g.groups // most)

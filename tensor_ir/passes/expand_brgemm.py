@@ -37,8 +37,6 @@ from ..substitution import substitute_expr
 from ..tiling import k_splits, split_rows
 from ..visitor import Rewriter, bound_names, map_functions
 
-CACHE_LINE = 64
-
 
 def expand_brgemm(module: Module, target: Target) -> Module:
     """Expand every Brgemm of every function."""
@@ -182,7 +180,7 @@ class _Tile:
 
         A step may prefetch a line twice, which costs only a load slot, and these loops have some to spare.
         """
-        line = CACHE_LINE // self.g.b.buffer.dtype.size
+        line = self.target.machine.cache_line // self.g.b.buffer.dtype.size
         hints: list[Stmt] = []
         for one in self.g.prefetch:
             per_row = -(-one.elements // self.g.m)
