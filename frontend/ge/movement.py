@@ -9,11 +9,12 @@ import numpy as np
 
 from ...base.dtypes import S32, from_numpy
 from ...graph_ir.ir.graph import GraphTensor
+from ..correspondence.compositions.known import number_range
 from ..correspondence.compositions.movement import depth_to_space, space_to_depth, with_rest
 from ..correspondence.reading import Pair
 from ..op_builder import OpBuilder, Value
 from ..shape_spec import check_size
-from .scope import Handler, NodeContext, known_scalar
+from .scope import Handler, NodeContext
 
 
 def _identity_n(node: NodeContext) -> list[Value]:
@@ -92,22 +93,8 @@ def _bitcast(node: NodeContext) -> Value:
 
 
 def _range(node: NodeContext) -> Value:
-    values = [node.array(name) for name in ("start", "limit", "delta")]
-    if any(value.size != 1 or value.dtype.kind not in "iuf" for value in values):
-        raise node.rule("start, limit and delta must be numbers", str([str(v) for v in values]))
-    start, limit, delta = (known_scalar(value) for value in values)
-    if not all(map(math.isfinite, (start, limit, delta))) or delta == 0:
-        numbers = f"{start}, {limit}, {delta}"
-        raise node.rule("start, limit and delta must be finite and delta not 0", numbers)
-    steps = (limit - start) / delta
-    count = (
-        max(math.ceil(steps), 0)
-        if not node.attr_bool("is_closed")
-        else max(math.floor(steps) + 1, 0)
-    )
-    node.check_array((count,))
-    dtype = np.result_type(*(value.dtype for value in values))
-    return (start + np.arange(count) * delta).astype(dtype)
+    start, limit, delta = (node.array(name) for name in ("start", "limit", "delta"))
+    return number_range(node, start, limit, delta, node.attr_bool("is_closed"))
 
 
 def _read_top_k(node: NodeContext, _: str) -> list[Value]:

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from ...graph_ir.ir.graph import GraphTensor
 from ..adaptive_pool import adaptive_pool
 from ..axis_layout import Image, known_layout, relaid
-from ..correspondence.compositions.windows import biased, same_padding, transposed_padding
+from ..correspondence.compositions.windows import (
+    biased,
+    same_padding,
+    scaled_sizes,
+    transposed_padding,
+)
 from ..correspondence.reading import Pair
 from ..op_builder import Value
 from .export_windows import write_resize
@@ -245,10 +248,7 @@ def _resize(node: NodeContext, op_name: str) -> Value:
         if len(scales) != len(dims) or not all(0 < scale < 1e6 for scale in scales):
             raise node.rule(f"scales must be {len(dims)} positive numbers", str(list(scales)))
         attrs["scales"] = scales
-        floors = [
-            np.floor(np.float32(n) * np.float32(s)) for n, s in zip(dims, scales, strict=True)
-        ]
-        attrs["shape"] = tuple(int(size) for size in floors)
+        attrs["shape"] = scaled_sizes(dims, scales)
     if attrs["coordinates"] == "tf_crop_and_resize":
         attrs["roi"] = tuple(float(v) for v in node.array("roi").reshape(-1))
     return node.make(op_name, x, **attrs)

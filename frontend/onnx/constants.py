@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from ...base.dtypes import from_numpy
-from ...graph_ir.ir.graph import Array
+from ..correspondence.compositions.known import number_range
 from ..folding import LARGEST_ARRAY
 from ..op_builder import Value
 from ..shape_spec import check_size
@@ -59,36 +59,12 @@ def _size(node: NodeContext) -> Value:
 
 
 def _range(node: NodeContext) -> Value:
-    start, limit, delta = (
-        _scalar(node, i, what) for i, what in enumerate(("start", "limit", "delta"))
-    )
+    names = ("start", "limit", "delta")
+    start, limit, delta = (node.array(i, what) for i, what in enumerate(names))
     if not start.dtype == limit.dtype == delta.dtype:
-        raise node.rule(
-            "inputs must have one dtype", f"{start.dtype}, {limit.dtype}, {delta.dtype}"
-        )
-    values = [v.astype(object).item() for v in (start, limit, delta)]
-    if not all(math.isfinite(v) for v in values) or values[2] == 0:
-        raise node.rule("start, limit and delta must be finite and delta not 0", str(values))
-    if start.dtype.kind in "iu":
-        count = max(-((values[0] - values[1]) // values[2]), 0)
-    else:
-        count = max(math.ceil((values[1] - values[0]) / values[2]), 0)
-    node.check_array((count,))
-    return _steps(start, delta, count)
-
-
-def _steps(start: Array, delta: Array, count: int) -> Array:
-    numbers = np.arange(count, dtype=np.int64)
-    if start.dtype.kind in "iu":
-        return np.asarray(start + numbers.astype(start.dtype) * delta)
-    return (float(start) + numbers * float(delta)).astype(start.dtype)
-
-
-def _scalar(node: NodeContext, index: int, what: str) -> Array:
-    value = node.array(index, what)
-    if value.size != 1 or value.dtype.kind == "b":
-        raise node.rule(f"{what} must be one number", f"{value.dtype.name}{list(value.shape)}")
-    return value.reshape(())
+        dtypes = f"{start.dtype}, {limit.dtype}, {delta.dtype}"
+        raise node.rule("inputs must have one dtype", dtypes)
+    return number_range(node, start, limit, delta)
 
 
 def _eye_like(node: NodeContext) -> Value:

@@ -6,16 +6,10 @@ from collections.abc import Iterator
 
 from ...graph_ir.ir.graph import GraphTensor
 from ..correspondence.compositions.recurrent import Bend
-from ..op_builder import OpBuilder
+from ..op_builder import OpBuilder, like
 from .scope import NodeContext
 
-_PLAIN = {
-    "relu": "relu",
-    "tanh": "tanh",
-    "sigmoid": "sigmoid",
-    "softsign": "softsign",
-    "softplus": "softplus",
-}
+_PLAIN = ("relu", "tanh", "sigmoid", "softsign", "softplus")
 
 _DEFAULTS: dict[str, dict[str, float]] = {
     "leakyrelu": {"alpha": 0.01},
@@ -25,6 +19,8 @@ _DEFAULTS: dict[str, dict[str, float]] = {
     "affine": {"alpha": 1.0, "beta": 0.0},
     "scaledtanh": {"alpha": 1.0, "beta": 1.0},
 }
+_OPS = {"leakyrelu": "leaky_relu", "elu": "elu", "hardsigmoid": "hard_sigmoid"}
+"""Those that are ops, with the same parameters."""
 
 
 def activations_of(
@@ -50,29 +46,22 @@ def activations_of(
 def _activation(node: NodeContext, name: str, given: dict[str, Iterator[float]]) -> Bend:
     key = name.lower()
     if key in _PLAIN:
-        return lambda build, x: build.helper(_PLAIN[key], x)
+        return lambda build, x: build.helper(key, x)
     if key not in _DEFAULTS:
         known = ", ".join((*_PLAIN, *_DEFAULTS))
         raise node.rule(f"activations must be among {known}", f"'{name}'")
     values = {n: next(given[n], default) for n, default in _DEFAULTS[key].items()}
-    return lambda build, x: _with_values(build, key, x, **values)
+    if key in _OPS:
+        return lambda build, x: build.helper(_OPS[key], x, **values)
+    return lambda build, x: _composed(build, key, x, *(like(build, v, x) for v in values.values()))
 
 
-def _with_values(
-    build: OpBuilder, key: str, x: GraphTensor, alpha: float, beta: float = 0.0
+def _composed(
+    build: OpBuilder, key: str, x: GraphTensor, alpha: GraphTensor, *beta: GraphTensor
 ) -> GraphTensor:
-    dtype = x.details.dtype
-    a, b = (build.constant(v, dtype) for v in (alpha, beta))
-    match key:
-        case "leakyrelu":
-            return build.helper("leaky_relu", x, alpha=alpha)
-        case "elu":
-            return build.helper("elu", x, alpha=alpha)
-        case "hardsigmoid":
-            return build.helper("hard_sigmoid", x, alpha=alpha, beta=beta)
-        case "affine":
-            return build.helper("add", build.helper("mul", x, a), b)
-        case "scaledtanh":
-            return build.helper("mul", a, build.helper("tanh", build.helper("mul", b, x)))
-    above = build.helper("ge", x, a)  # thresholdedrelu
-    return build.helper("select", above, x, build.constant(0, dtype))
+    if key == "affine":
+        return build.helper("add", build.helper("mul", x, alpha), *beta)
+    if key == "scaledtanh":
+        return build.helper("mul", alpha, build.helper("tanh", build.helper("mul", *beta, x)))
+    above = build.helper("ge", x, alpha)  # thresholdedrelu
+    return build.helper("select", above, x, like(build, 0, x))

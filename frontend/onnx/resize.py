@@ -9,6 +9,7 @@ import numpy as np
 
 from ...base.dtypes import F32
 from ...graph_ir.ir.graph import Op
+from ..correspondence.compositions.windows import scaled_sizes
 from ..correspondence.reading import Pair
 from ..correspondence.writing import InexpressibleError
 from ..op_builder import Value
@@ -87,10 +88,7 @@ def _scaled(node: NodeContext, scales: tuple[float, ...]) -> dict[str, Any]:
     dims = node.details(0).plain_dims
     if any(not 0 < scale < math.inf for scale in scales):
         raise node.rule("scales must be positive", str(list(scales)))
-    shape = tuple(
-        int(np.floor(np.float32(n) * np.float32(s))) for n, s in zip(dims, scales, strict=True)
-    )
-    return {"shape": shape, "scales": scales}
+    return {"shape": scaled_sizes(dims, scales), "scales": scales}
 
 
 def _on_axes(
@@ -147,10 +145,7 @@ def _write_resize(e: Exporter, op: Op, op_type: str) -> None:
     else:
         inputs[2] = e.constant(op, "scales", np.array(scales, np.float32))
         inputs.pop()
-        floors = [
-            np.floor(np.float32(n) * np.float32(s)) for n, s in zip(dims, scales, strict=True)
-        ]
-        if [int(n) for n in floors] != list(shape):
+        if scaled_sizes(dims, scales) != tuple(shape):
             raise InexpressibleError("resize to other sizes than its scales give")
     e.node(op, op_type, inputs, **e.row_attributes(op))
 

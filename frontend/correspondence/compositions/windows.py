@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from ....graph_ir.ir.graph import GraphTensor as Tensor
 from ...op_builder import OpBuilder, like
 from .reduction import lp_norm
@@ -44,6 +46,12 @@ def transposed_padding(
     """Elements to take off the full result of a transposed convolution, per axis, for these results."""
     axes = zip(sizes, kernel, strides, dilations, results, strict=True)
     return [(n - 1) * s + (k - 1) * d + 1 - y for n, k, s, d, y in axes]
+
+
+def scaled_sizes(sizes: Sequence[int], scales: Sequence[float]) -> tuple[int, ...]:
+    """Sizes times scales, rounded down, computed in f32 as other programs do."""
+    pairs = zip(sizes, scales, strict=True)
+    return tuple(int(np.floor(np.float32(n) * np.float32(s))) for n, s in pairs)
 
 
 def biased(node: OpBuilder, y: Tensor, bias: Tensor | None) -> Tensor:
