@@ -204,7 +204,8 @@ class Node(Builder):
     def read_attribute(self, name: str, kind: str, default: Any) -> Any:
         """An argument understood as `kind`; one integer counts as a list of one, and floats may be words."""
         value = self.argument(name)
-        if value is None and self.op.params.get(name) in ("()", "[]"):
+        is_list = kind in ("ints", "floats")
+        if value is None and is_list and self.op.params.get(name) in ("()", "[]"):
             value = []
         if value is None:
             if default is MUST_BE_GIVEN:
@@ -214,7 +215,7 @@ class Node(Builder):
             if not isinstance(value, str) or value not in WORD_DTYPES:
                 raise self.unsupported(f"{name}={_shown(value)}")
             return WORD_DTYPES[value]
-        items = value if isinstance(value, list) and kind in ("ints", "floats") else [value]
+        items = value if isinstance(value, list) and is_list else [value]
         if any(isinstance(item, GraphTensor) for item in items):
             raise self.unsupported(f"'{name}' that depends on the model's data")
         found = [_understood(kind.removesuffix("s"), item) for item in items]
@@ -222,7 +223,7 @@ class Node(Builder):
             raise self.rule(
                 f"'{name}' must {_WANTED[kind]}", _shown(items if "int" in kind else value)
             )
-        return tuple(found) if kind in ("ints", "floats") else found[0]
+        return tuple(found) if is_list else found[0]
 
     def read_held(self, formal: Formal, kind: str, default: Any) -> Any:
         """An argument like any other: PyTorch takes attributes by position too."""

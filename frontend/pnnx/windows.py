@@ -29,7 +29,7 @@ Images = Callable[[Node, GraphTensor, str], list[GraphTensor] | GraphTensor]
 
 def per_axis(node: Node, name: str, spatial: int, *default: int) -> tuple[int, ...]:
     """`spatial` integers; one counts for every axis. Without a default they must be given."""
-    values = node.attr_ints(name, default) if default else node.attr_ints(name)
+    values = (node.attr_ints(name, default) or default) if default else node.attr_ints(name)
     values = values * spatial if len(values) == 1 else values
     if len(values) != spatial:
         raise node.rule(f"'{name}' must have one entry for each of {spatial} axes", str([*values]))

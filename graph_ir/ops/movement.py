@@ -123,10 +123,9 @@ class Concat(Movement):
         axis = self.axis
         for x in inputs[1:]:
             same = [d for i, d in enumerate(inputs[0].plain_dims) if i != axis]
-            if (
-                x.dtype != inputs[0].dtype
-                or [d for i, d in enumerate(x.plain_dims) if i != axis] != same
-            ):
+            if (x.dtype, x.rank) != (inputs[0].dtype, inputs[0].rank) or [
+                d for i, d in enumerate(x.plain_dims) if i != axis
+            ] != same:
                 raise self.rule(
                     f"inputs must agree in dtype and in all sizes but that of axis {axis}",
                     f"{inputs[0]} and {x}",

@@ -9,6 +9,7 @@ import numpy as np
 from ....base.dtypes import F32, S64, DType
 from ....graph_ir.ir.graph import GraphTensor as Tensor
 from ...op_builder import OpBuilder, like
+from .contraction import scaled
 from .movement import broadcast_to
 from .reduction import LARGEST
 
@@ -106,9 +107,7 @@ def add_scaled_product(
 ) -> Tensor:
     """X + value * a * b, or value * a / b."""
     product = node.helper("div" if divides else "mul", a, b)
-    if value != 1:
-        product = node.helper("mul", product, like(node, value, product))
-    return node.make("add", x, product)
+    return node.make("add", x, scaled(node, product, value))
 
 
 def lerp(node: OpBuilder, start: Tensor, end: Tensor, weight: Tensor) -> Tensor:
@@ -118,7 +117,7 @@ def lerp(node: OpBuilder, start: Tensor, end: Tensor, weight: Tensor) -> Tensor:
 
 def reversed_sub(node: OpBuilder, x: Tensor, other: Tensor, alpha: float = 1) -> Tensor:
     """Other - alpha * x."""
-    return node.make("sub", other, node.helper("mul", x, like(node, alpha, x)))
+    return node.make("sub", other, scaled(node, x, alpha))
 
 
 def hypot(node: OpBuilder, x: Tensor, y: Tensor) -> Tensor:
@@ -208,13 +207,19 @@ def filled(
     return node.make("broadcast", node.constant(value, dtype or F32), shape=shape)
 
 
-def filled_like(
+def filled_as(
     node: OpBuilder,
     x: Tensor,
-    shape: tuple[int, ...] | None = None,
+    shape: tuple[int, ...],
     value: float = 0.0,
     dtype: DType | None = None,
 ) -> Tensor:
-    """A new tensor of the type and shape of x unless it has others."""
-    wanted = x.details.plain_dims if shape is None else shape
-    return filled(node, wanted, value, dtype or x.details.dtype)
+    """A new tensor of the type of x unless it has another."""
+    return filled(node, shape, value, dtype or x.details.dtype)
+
+
+def filled_like(
+    node: OpBuilder, x: Tensor, value: float = 0.0, dtype: DType | None = None
+) -> Tensor:
+    """A new tensor of the shape of x, and of its type unless it has another."""
+    return filled_as(node, x, x.details.plain_dims, value, dtype)

@@ -11,6 +11,7 @@ import numpy as np
 from ....base.dtypes import BOOL, S64
 from ....graph_ir.ir.graph import GraphTensor as Tensor
 from ...op_builder import OpBuilder
+from .contraction import scaled
 from .indexing import wrapped
 from .movement import broadcast_to
 
@@ -38,9 +39,7 @@ def assign_rows(
     """X with the slices at a vector of indices along an axis replaced by, or combined with, alpha * rows."""
     dims, count = x.details.plain_dims, index.details.elements
     wanted = (*dims[:axis], count, *dims[axis + 1 :])
-    rows = node.converted(rows, x.details.dtype)
-    if alpha != 1:
-        rows = node.helper("mul", rows, node.constant(alpha, x.details.dtype))
+    rows = scaled(node, node.converted(rows, x.details.dtype), alpha)
     column = (count, *(1,) * (len(dims) - axis - 1))
     at = broadcast_to(node, node.reshaped(node.converted(index, S64), column), wanted)
     rows = broadcast_to(node, rows, wanted)

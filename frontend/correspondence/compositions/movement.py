@@ -39,7 +39,7 @@ def reshape(node: OpBuilder, x: Tensor, shape: tuple[int, ...], allowzero: bool 
     return node.make("reshape", x, shape=sizes)
 
 
-def transpose(node: OpBuilder, x: Tensor, perm: tuple[int, ...] | None = None) -> Tensor:
+def transpose(node: OpBuilder, x: Tensor, perm: tuple[int, ...] | None) -> Tensor:
     """X with axis perm[i], maybe counted from the back, as axis i; without a permutation in reverse order."""
     rank = x.details.rank
     given = (node.axis(axis, rank) for axis in perm) if perm else range(rank)[::-1]

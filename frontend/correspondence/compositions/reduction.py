@@ -72,6 +72,11 @@ def lp_norm(
     return node.converted(y, dtype)
 
 
+def _some(x: Tensor, axes: tuple[int, ...] | None) -> tuple[int, ...] | None:
+    """None, all axes, where none are given; a scalar has none that could be."""
+    return (axes or None) if x.details.rank else None
+
+
 def variance(
     node: OpBuilder,
     x: Tensor,
@@ -84,7 +89,7 @@ def variance(
 
     That is 1 if the variance is `unbiased`, unless it is given. All axes where none are.
     """
-    dtype, dims, axes = x.details.dtype, x.details.plain_dims, axes or None
+    dtype, dims, axes = x.details.dtype, x.details.plain_dims, _some(x, axes)
     less = float(unbiased) if correction is None else correction
     wide = node.converted(x, dtype.accumulator)
     mean = node.helper("reduce_mean", wide, axes=axes, keep_dims=True)
@@ -119,7 +124,7 @@ def with_mean(
 ) -> list[Tensor]:
     """The variance or deviation, and the mean."""
     spread = deviation if is_root else variance
-    mean = node.helper("reduce_mean", x, axes=axes or None, keep_dims=keep_dims)
+    mean = node.helper("reduce_mean", x, axes=_some(x, axes), keep_dims=keep_dims)
     return [spread(node, x, axes, unbiased, keep_dims, correction), mean]
 
 
@@ -127,7 +132,7 @@ def extremes(
     node: OpBuilder, x: Tensor, axes: tuple[int, ...] | None = None, keep_dims: bool = False
 ) -> list[Tensor]:
     """The smallest and the largest elements."""
-    over = {"axes": axes or None, "keep_dims": keep_dims}
+    over = {"axes": _some(x, axes), "keep_dims": keep_dims}
     return [node.helper(f"reduce_{name}", x, **over) for name in ("min", "max")]
 
 

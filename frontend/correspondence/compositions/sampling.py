@@ -46,8 +46,8 @@ def affine_grid(
     node: OpBuilder, theta: Tensor, size: tuple[int, ...], align_corners: bool = False
 ) -> Tensor:
     """theta [N, 2, 3] or [N, 3, 4] as the mapped points [N, sizes..., 2 or 3] of a regular grid."""
-    _, _, *sizes = size
-    rank, dtype = len(sizes), theta.details.dtype
+    sizes, dtype = size[2:], theta.details.dtype
+    rank = len(sizes)
     if rank not in (2, 3) or theta.details.plain_dims[1:] != (rank, rank + 1):
         raise node.rule(f"theta must have shape [N,{rank},{rank + 1}]", str(theta.details))
     node.check_array(sizes)

@@ -342,6 +342,11 @@ CHOICES = (
             "torch.zeros_like/torch.empty_like(input | dtype)",
             "torch.ones_like(input | dtype) where value=1",
             "torch.full_like(input | fill_value=value, dtype)",
+        ),
+    ),
+    Means(
+        means.filled_as,
+        pnnx=(
             "Tensor.new_zeros/Tensor.new_empty(input, size=shape | dtype)",
             "Tensor.new_ones(input, size=shape | dtype) where value=1",
             "Tensor.new_full(input, size=shape | fill_value=value, dtype)",

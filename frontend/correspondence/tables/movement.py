@@ -49,7 +49,7 @@ SHAPES = (
     ),
     Means(
         means.transpose,
-        onnx="Transpose(data | perm)",
+        onnx="Transpose(data | perm?none)",
         tvm="transpose(data | axes=perm?none)",
         pnnx="torch./Tensor.permute(input, dims=perm)",
         aten="permute(self, dims=perm)",

@@ -163,6 +163,11 @@ def test_an_adaptive_size_that_stays_the_same(tmp_path: Path) -> None:
         check(tmp_path, f"nn.AdaptiveAvgPool2d output_size={size}", [PLANE], expected)
 
 
+def test_a_stride_that_is_an_empty_list_is_the_kernel(tmp_path: Path) -> None:
+    expected = F.avg_pool2d(torch.from_numpy(PLANE), (3, 2))
+    check(tmp_path, "F.avg_pool2d kernel_size=(3,2) stride=()", [PLANE], expected)
+
+
 def test_fold(tmp_path: Path) -> None:
     params = "kernel_size=(3,2) dilation=(1,2) padding=(1,1) stride=(2,1)"
     columns = F.unfold(torch.from_numpy(PLANE), **dict(pairs(params)))

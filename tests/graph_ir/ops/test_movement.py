@@ -119,6 +119,8 @@ def test_movement_costs_nothing():
          "broadcast 'x': the input must broadcast to shape, got [1, 3] and [3]"),
         ("concat", [(2, 3), (2, 4)], {"axis": 0},
          "concat 'x': inputs must agree in dtype and in all sizes but that of axis 0, got s32[2,3] and s32[2,4]"),
+        ("concat", [(3,), ()], {"axis": 0},
+         "concat 'x': inputs must agree in dtype and in all sizes but that of axis 0, got s32[3] and s32[]"),
         ("concat", [(2, 3), (3,)], {"axis": 0},
          "concat 'x': inputs must agree in dtype and in all sizes but that of axis 0, got s32[2,3] and s32[3]"),
         ("concat", [(2, 3)], {"axis": 2}, "concat 'x': axis must be in [-2, 2), got 2"),
