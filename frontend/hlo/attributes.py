@@ -160,6 +160,15 @@ _LIST = rf"\{{(?:[\s,]*+{_N})*+[\s,]*+\}}"
 _EDGES = rf"{_N}_{_N}(?:_{_N})?"
 
 
+COMPUTATION_VALUED = frozenset(
+    ("to_apply", "calls", "condition", "body", "select", "scatter", "true_computation", "false_computation")
+)  # fmt: skip
+"""Attributes that name a computation or hold one."""
+
+COMPUTATION_LISTS = ("branch_computations", "called_computations")
+"""Attributes that name several computations."""
+
+
 def _kinds() -> Iterator[tuple[str, _Kind]]:
     table: tuple[tuple[str, str, Callable[[str], Attribute], str], ...] = (
         ("a list of integers such as {0,2}", rf"\{{\s*+{_LIST}\s*+\}}|{_LIST}", _integers,
@@ -183,7 +192,7 @@ def _kinds() -> Iterator[tuple[str, _Kind]]:
          _slices, "slice"),
         ("padding such as 0_1x0_1", rf"\"\"|{_EDGES}(?:x{_EDGES})*+", _pad_ranges, "padding"),
         ("names of computations such as {a, b}", r"\{(?:[\s,]*+%?[A-Za-z0-9_.-]++)*+\s*+\}", _called,
-         "branch_computations called_computations"),
+         " ".join(COMPUTATION_LISTS)),
     )  # fmt: skip
     for what, pattern, convert, names in table:
         kind = _Kind(what, re.compile(pattern, re.ASCII | re.DOTALL), convert)
@@ -192,8 +201,3 @@ def _kinds() -> Iterator[tuple[str, _Kind]]:
 
 KINDS = dict(_kinds())
 """What each known attribute holds, computation-valued ones aside."""
-
-COMPUTATION_VALUED = frozenset(
-    ("to_apply", "calls", "condition", "body", "select", "scatter", "true_computation", "false_computation")
-)  # fmt: skip
-"""Attributes that name a computation or hold one."""

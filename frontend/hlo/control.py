@@ -33,6 +33,7 @@ def _identity(step: Step, _: str = "") -> Any:
 
 def _one_replica(step: Step) -> Any:
     """Collectives of one replica are the identity; an array that the others would change the size of is refused."""
+    step.count(1, -1)
     value = tuple(step.operands) if step.gives_tuple else step.operands[0]
     if not fits(step.shape, value):
         raise step.unsupported("more than one replica")
@@ -84,10 +85,9 @@ def _zero(step: Step) -> GraphTensor:
 
 def _calling(name: str) -> Handler:
     def call(step: Step) -> Any:
-        inline = step.owner.inline_mapped if step.is_mapped else step.owner.inline
-        given = [] if step.is_mapped else step.operands
-        body = step.computation(name) if step.is_mapped else step.called(name, given)
-        return inline(body, step.operands)
+        if step.is_mapped:
+            return step.owner.inline_mapped(step.computation(name), step.operands)
+        return step.owner.inline(step.called(name, step.operands), step.operands)
 
     return call
 

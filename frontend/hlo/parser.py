@@ -11,7 +11,14 @@ import re
 
 from ...base.errors import UserError
 from ..collector import collector_paused
-from .attributes import COMPUTATION_VALUED, parse_attribute, parse_raw, take_name, unescape
+from .attributes import (
+    COMPUTATION_LISTS,
+    COMPUTATION_VALUED,
+    parse_attribute,
+    parse_raw,
+    take_name,
+    unescape,
+)
 from .lexer import MOST_NESTED, Lexer
 from .literals import parse_literal
 from .shape_parser import ShapeParser
@@ -333,8 +340,16 @@ class _Parser:
                 value = (parse_raw if header else parse_attribute)(lexer, name)
             if name in attributes:
                 raise lexer.error(f"an attribute must be given once, got '{name}' again", place)
+            if name in COMPUTATION_LISTS and isinstance(value, tuple):
+                for called in value:
+                    self.check_defined(getattr(called, "name", ""), place)
             attributes[name] = value
         return attributes
+
+    def check_defined(self, name: str, place: int) -> None:
+        if name not in self.computations:
+            message = f"computation '{name}' must be defined before it is used"
+            raise self.lexer.error(message, place)
 
     def called(self, attribute: str) -> Called:
         """A computation by its name, or written in place and then given one."""
@@ -343,8 +358,7 @@ class _Parser:
         place = lexer.start
         if lexer.kind != "{":
             name = take_name(lexer, "the name of a computation")
-            if name not in self.computations:
-                raise lexer.error(f"computation '{name}' must be defined before it is used", place)
+            self.check_defined(name, place)
             return Called(name)
         self.enter(place)
         lexer.advance()

@@ -181,11 +181,8 @@ class Step(NodeReader):
         return self.named(self.attribute(name))
 
     def named(self, called: Called) -> Computation:
-        """The computation of this name."""
-        found = self.owner.module.computations.get(called.name)
-        if found is None:
-            raise self.fail(f"computation '{called.name}' must be defined before it is used")
-        return found
+        """The computation of this name, which the parser has seen."""
+        return self.owner.module.computations[called.name]
 
     def called(self, name: str, arguments: Sequence[Any]) -> Computation:
         """The computation an attribute names, which must take these arguments."""

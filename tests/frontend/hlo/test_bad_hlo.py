@@ -33,6 +33,8 @@ def message(text: str) -> str:
         (X + "x = f32[2] negate(x)", "5:3: a name must be defined once, got 'x' again"),
         (X + "ROOT y = negate(x)\nROOT z = negate(x)", "6:3: there must be one ROOT, 'y' is one already"),
         (X + "y = f32[2] call(x), to_apply=g", "5:32: computation 'g' must be defined before it is used"),
+        (X + "y = f32[2] conditional(x, x), branch_computations={g}",
+         "5:33: computation 'g' must be defined before it is used"),
         ("x = f32[2] parameter(1)", "3:1: the parameters of 'e' must be numbered from 0, got 1"),
         (X + "y = f32[2] add(x, x", "6:1: expected ',' or ')', got '}'"),
         (X + "y f32[2] add(x, x)", "5:5: expected '=', got 'f32[2] add(x, x)'"),

@@ -69,6 +69,9 @@ def test_reduce_precision(
 
 def test_reduce_precision_needs_an_exponent() -> None:
     source = one_op(["f32[2]"], "f32[2]", "reduce-precision(p0), exponent_bits=0, mantissa_bits=3")
+    flags = one_op(["pred[3]"], "pred[3]", "reduce-precision(p0), exponent_bits=5, mantissa_bits=3")
+    with pytest.raises(graphc.UserError, match=r"'r': its operand must be a float, got pred\[3\]"):
+        import_hlo(parse_hlo(flags))
     with pytest.raises(graphc.UserError, match="must keep an exponent and .* got 0 and 3 bits"):
         import_hlo(parse_hlo(source))
 
