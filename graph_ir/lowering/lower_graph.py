@@ -12,12 +12,16 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from ...base.dtypes import U8
 from ...base.errors import InternalError
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Block, Buffer, Function, Invoke, Module, Slice
 from ..ir.graph import Array, Graph, GraphTensor, Op, attribute_tokens, subgraphs_of
+from ..ir.schedule import Schedule
 from ..ops.control import Case, ControlOp, While
+from ..ops.movement import Slice as SliceOp
 from ..passes.plan_memory import MEMORY_PLAN, plan_memory, workspace_of
 from ..rewriting.groups import is_view, storage_root
 from ..schedule.context import LowerContext
@@ -90,8 +94,13 @@ class _Program:
         calls: list[KernelCall] = []
         steps = [op for op in graph.ops if op.kind not in ("source", "sink") and not is_view(op)]
         for done, op in enumerate(steps):
-            kernel = self.kernels.of(op, self._functions)
-            invokes.append(Invoke(kernel.name, places.arguments(op)))
+            begin = _first_element(op) if isinstance(op, SliceOp) else None
+            if begin is None:
+                kernel, arguments = self.kernels.of(op, self._functions), places.arguments(op)
+            else:  # pieces of one size, wherever they begin, share a kernel
+                kernel = self._copy(op.outputs[0], op.schedule)
+                arguments = (places.slice(op.inputs[0], begin), places.slice(op.outputs[0]))
+            invokes.append(Invoke(kernel.name, arguments))
             _LOG.debug("%s runs as %s: %s", op.name, kernel.name, kernel.note)
             calls.append(KernelCall(op.name, kernel.name, kernel.note, op.get_gflop()))
             if on_op:
@@ -112,7 +121,7 @@ class _Program:
                 self._subgraph(op.condition, "condition"),
                 self._subgraph(op.body, "body"),
             )
-            parts = LoopParts(condition, body, tuple(map(self._copy, op.outputs)))
+            parts = LoopParts(condition, body, tuple(self._copy(y).name for y in op.outputs))
             return (while_function(op, parts, around, name, op.name),)
         raise InternalError(f"{op.op_name} '{op.name}' cannot be lowered")
 
@@ -120,12 +129,13 @@ class _Program:
         function, _ = self.function(graph, f"{role}__{self.ctx.target.isa}")
         return self.kernels.add((function,)).name
 
-    def _copy(self, tensor: GraphTensor) -> str:
+    def _copy(self, tensor: GraphTensor, schedule: Schedule | None = None) -> Function:
         """The kernel that copies a tensor."""
         graph = Graph("copy")
         source = graph.make_input(tensor.details, tensor.name)
         copy = graph.make("copy", [source], {}, f"{tensor.name}.copy")
-        return self.kernels.of(copy, self._functions).name
+        copy.schedule = schedule
+        return self.kernels.of(copy, self._functions)
 
 
 class _Kernels:
@@ -186,15 +196,33 @@ class _Places:
         tensors = [self.slice(x) for x in (*op.inputs, *op.outputs)]
         return (*tensors, t.slice_of(self._constants), workspace)
 
-    def slice(self, tensor: GraphTensor) -> Slice:
-        """The address of a tensor."""
+    def slice(self, tensor: GraphTensor, element: int = 0) -> Slice:
+        """The address of a tensor, or of one of its elements, in the order of memory."""
         root = storage_root(tensor)
         if root in self._params:
             buffer = self._params[root]
-            return Slice(buffer, tuple(t.as_expr(0) for _ in buffer.shape))
+            index = np.unravel_index(element, buffer.shape) if element else [0] * len(buffer.shape)
+            return Slice(buffer, tuple(t.as_expr(int(i)) for i in index))
+        skipped = element * tensor.details.dtype.size
         if root in self._constant_offsets:
-            return Slice(self._constants, (t.as_expr(self._constant_offsets[root]),))
-        return Slice(self._arena, (t.as_expr(self._plan.offsets[root]),))
+            return Slice(self._constants, (t.as_expr(self._constant_offsets[root] + skipped),))
+        return Slice(self._arena, (t.as_expr(self._plan.offsets[root] + skipped),))
+
+
+def _first_element(op: SliceOp) -> int | None:
+    """Where a slice begins whose elements lie side by side in memory, in elements; None for any other."""
+    (x,), (y,) = op.inputs, op.outputs
+    plain = x.details.format.is_plain and y.details.format.is_plain
+    dims, sizes = x.details.plain_dims, op.sizes
+    outer = next((axis for axis, size in enumerate(sizes) if size != 1), len(sizes))
+    whole = all(
+        size == dim for size, dim in zip(sizes[outer + 1 :], dims[outer + 1 :], strict=True)
+    )
+    if not plain or not whole or 0 in sizes:
+        return None
+    if any(step != 1 and size > 1 for step, size in zip(op.steps, sizes, strict=True)):
+        return None
+    return int(np.ravel_multi_index(op.starts, dims)) if dims else 0
 
 
 def _param(prefix: str, number: int, tensor: GraphTensor) -> Buffer:
