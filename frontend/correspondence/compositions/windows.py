@@ -55,9 +55,13 @@ def scaled_sizes(sizes: Sequence[int], scales: Sequence[float]) -> tuple[int, ..
 
 
 def biased(node: OpBuilder, y: Tensor, bias: Tensor | None) -> Tensor:
-    """[N, C, ...] plus one element per channel."""
+    """[N, C, ...] plus one element per channel; one of more digits, as 16-bit models have, is added in its type."""
     if bias is None:
         return y
+    if y.details.dtype.is_float and bias.details.dtype.is_float:
+        dtype, wide = y.details.dtype, max(y, bias, key=lambda x: x.details.dtype.bits)
+        if wide.details.dtype != dtype:
+            return node.converted(biased(node, node.converted(y, wide.details.dtype), bias), dtype)
     channels = y.details.plain_dims[1]
     if bias.details.plain_dims != (channels,):
         raise node.rule(f"the bias must have shape [{channels}]", str(bias.details))

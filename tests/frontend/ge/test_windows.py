@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from graphc import compile
+from graphc.base.dtypes import by_name
 from graphc.base.errors import GraphcError
 from graphc.frontend import load
 from graphc.graph_ir.ir.graph import Array
@@ -73,6 +74,22 @@ def test_convolutions(attrs, x, w, expected):
     shape = (6, 1, 1) if "NCHW" in attrs else (6,)
     (got,) = run(biased, {**inputs, "b": "f32[6]"}, x, w, BIAS)
     assert_close(got, expected + BIAS.reshape(shape), 64)
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "f16"])
+def test_a_bias_of_f32_on_an_image_of_16_bits(dtype):
+    x, w = (a.astype(by_name(dtype).numpy) for a in (IMAGE, W))
+    attrs = 'strides: {1, 1, 1, 1}, pads: {0, 0, 0, 0}, data_format: "NCHW"'
+    inputs = {"x": f"{dtype}{list(x.shape)}", "w": f"{dtype}{list(w.shape)}", "b": "f32[6]"}
+    lines = node("Conv2D", "x=%x, filter=%w, bias=%b", attrs) + RETURN
+    (got,) = run(lines, inputs, x, w, BIAS)
+    exact = convolved(x.astype(np.float32), w.astype(np.float32), (1, 1), ((0, 0), (0, 0)))
+    assert got.dtype == x.dtype
+    step = 2.0**-7 if dtype == "bf16" else 2.0**-10
+    wanted = exact + BIAS.reshape(6, 1, 1)
+    np.testing.assert_allclose(
+        got.astype(np.float32), wanted, rtol=step, atol=step * np.abs(exact).max()
+    )
 
 
 def test_a_convolution_of_volumes():
