@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+import os
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,14 @@ def map_file(path: Path) -> memoryview:
     The file must not be truncated while the result, or an array made from it, is in use.
     """
     with path.open("rb") as file:
-        if not path.stat().st_size:
-            return memoryview(b"")
-        return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+        return map_handle(file.fileno())
+
+
+def map_handle(handle: int) -> memoryview:
+    """As `map_file`, of a file that is open; it may be closed afterwards."""
+    if not os.fstat(handle).st_size:
+        return memoryview(b"")
+    return memoryview(mmap.mmap(handle, 0, access=mmap.ACCESS_READ))
 
 
 def release(array: np.ndarray[Any, Any]) -> None:

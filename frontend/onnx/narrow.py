@@ -12,7 +12,7 @@ from ...base.dtypes import F32
 from ...base.errors import UserError
 from ...graph_ir.ir.graph import Array
 from ..shape_spec import check_size
-from .tensors import external_data
+from .external_data import external_data
 
 _INTEGERS: dict[int, tuple[int, bool]] = {  # bits, signed
     TensorProto.INT4: (4, True),

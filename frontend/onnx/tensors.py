@@ -11,10 +11,10 @@ from onnx import TensorProto
 
 from ...base.dtypes import BF16, BOOL, F16, DType
 from ...base.errors import UnsupportedError, UserError
-from ...base.mapped_file import map_file
 from ...graph_ir.ir.graph import Array
 from ..correspondence.element_types import element_types
 from ..shape_spec import check_size
+from .external_data import external_data
 
 DTYPES: dict[int, DType] = {int(n): dtype for n, dtype in element_types("onnx").items()}
 
@@ -92,49 +92,3 @@ def _checked_integers(field: Any, dtype: np.dtype[Any], who: str) -> Array:
             f"{who}: every element must fit {dtype.name}, got {wide.min()}..{wide.max()}"
         )
     return wide.astype(dtype)
-
-
-def external_data(proto: TensorProto, who: str, folder: Path | None, needed: int) -> memoryview:
-    """The `needed` bytes of a tensor from an external file. UserError if they are missing."""
-    entries = {entry.key: entry.value for entry in proto.external_data}
-    if folder is None:
-        raise UserError(
-            f"{who}: its data is in another file, so the model must be given as a path, not as bytes"
-        )
-    location = entries.get("location", "")
-    path = _inside(folder, location, who)
-    offset = _file_position(entries, "offset", 0, who)
-    length = _file_position(entries, "length", needed, who)
-    if length != needed:
-        raise UserError(
-            f"{who}: its shape takes {needed} bytes, but the entry for '{location}' says {length}"
-        )
-    size = path.stat().st_size
-    if offset + needed > size:
-        raise UserError(
-            f"{who}: bytes {offset} to {offset + needed} of '{location}' are needed, but it has {size}; "
-            "the file is truncated or belongs to another model"
-        )
-    return map_file(path)[offset : offset + needed]
-
-
-def _inside(folder: Path, location: str, who: str) -> Path:
-    """The file at `location`, which must not leave the model's folder, not even through a symbolic link."""
-    root = folder.resolve()
-    if not location or "\0" in location:
-        raise UserError(f"{who}: the name of its data file must be given, got {location!r}")
-    path = (root / location).resolve()
-    if not path.is_relative_to(root):
-        raise UserError(f"{who}: its data file must lie in the model's folder, got '{location}'")
-    if not path.is_file():
-        raise UserError(
-            f"{who}: its data file '{location}' must lie beside the model, but it is missing"
-        )
-    return path
-
-
-def _file_position(entries: dict[str, str], key: str, default: int, who: str) -> int:
-    text = entries.get(key, str(default))
-    if not (text.isascii() and text.isdigit()) or len(text) > 18:
-        raise UserError(f"{who}: {key} of its data file must be a number of bytes, got '{text}'")
-    return int(text)

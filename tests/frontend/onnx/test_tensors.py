@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from graphc.base import dtypes
 from graphc.base.errors import GraphcError, UnsupportedError, UserError
-from graphc.frontend import load
 from graphc.frontend.onnx.tensors import DTYPES, to_array
 from support.onnx_models import evaluate, model, node
 
@@ -82,75 +79,6 @@ def test_data_that_does_not_fit(proto: TensorProto, error: type[GraphcError], me
     with pytest.raises(error) as caught:
         to_array(proto, "t", None)
     assert str(caught.value) == message
-
-
-def external(**entries: str) -> TensorProto:
-    proto = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[2, 3])
-    proto.data_location = TensorProto.EXTERNAL
-    for key, value in entries.items():
-        proto.external_data.add(key=key, value=value)
-    return proto
-
-
-def test_data_beside_the_model(tmp_path: Path) -> None:
-    data = np.arange(8, dtype=np.float32)
-    (tmp_path / "data").mkdir()
-    (tmp_path / "data" / "w.bin").write_bytes(data.tobytes())
-    proto = model([node("Add", "x w")], {"x": [2, 3]})
-    proto.graph.initializer.append(external(location="data/w.bin", offset="8", length="24"))
-    (tmp_path / "m.onnx").write_bytes(proto.SerializeToString())
-    (y,) = load(tmp_path / "m.onnx").evaluate([np.zeros((2, 3), np.float32)])
-    np.testing.assert_array_equal(y, data[2:].reshape(2, 3))
-
-
-OUTSIDE = "w: its data file must lie in the model's folder, got "
-
-
-@pytest.mark.parametrize(
-    ("entries", "message"),
-    [
-        ({"location": "../w.bin"}, f"{OUTSIDE}'../w.bin'"),
-        ({"location": "a/../../w.bin"}, f"{OUTSIDE}'a/../../w.bin'"),
-        ({"location": "/etc/passwd"}, f"{OUTSIDE}'/etc/passwd'"),
-        ({"location": "link.bin"}, f"{OUTSIDE}'link.bin'"),
-        (
-            {"location": "none"},
-            "w: its data file 'none' must lie beside the model, but it is missing",
-        ),
-        ({"location": "."}, "w: its data file '.' must lie beside the model, but it is missing"),
-        ({}, "w: the name of its data file must be given, got ''"),
-        (
-            {"location": "w.bin", "offset": "8"},
-            "w: bytes 8 to 32 of 'w.bin' are needed, but it has 24; "
-            "the file is truncated or belongs to another model",
-        ),
-        (
-            {"location": "w.bin", "length": "20"},
-            "w: its shape takes 24 bytes, but the entry for 'w.bin' says 20",
-        ),
-        (
-            {"location": "w.bin", "offset": "-4"},
-            "w: offset of its data file must be a number of bytes, got '-4'",
-        ),
-    ],
-)
-def test_data_files_that_do_not_fit(entries: dict[str, str], message: str, tmp_path: Path) -> None:
-    folder = tmp_path / "model"
-    folder.mkdir()
-    for place in (tmp_path, folder):
-        (place / "w.bin").write_bytes(bytes(24))
-    (folder / "link.bin").symlink_to(tmp_path / "w.bin")
-    with pytest.raises(UserError) as error:
-        to_array(external(**entries), "w", folder)
-    assert str(error.value) == message
-
-
-def test_data_files_need_a_path() -> None:
-    with pytest.raises(UserError) as error:
-        to_array(external(location="w.bin"), "w", None)
-    assert str(error.value) == (
-        "w: its data is in another file, so the model must be given as a path, not as bytes"
-    )
 
 
 def test_every_dtype_has_an_element_type() -> None:
