@@ -1,8 +1,9 @@
 """What was compiled, kept between processes: whole models and single kernels, each a file named by the hash of all
 that decides what comes out.
 
-The folder belongs to its user alone, as code is loaded from it: one that others may enter is not used. An entry is
-checked byte by byte when read and renamed into place when written, so that concurrent readers and writers, even killed
+The folder belongs to its user alone, as code is loaded from it: one that others may enter is not used, nor one below a
+folder in which others could exchange it (`base/own_files.py`), and an entry that is a link is none. An entry is checked
+byte by byte when read and renamed into place when written, so that concurrent readers and writers, even killed
 ones, never see a partial entry. A damaged entry is deleted and compiled again. Nothing here is an error: if the cache
 cannot be used, a warning is logged and the model is compiled.
 
@@ -24,6 +25,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..base.errors import UserError
+from ..base.own_files import own_file, weak_step
 from ..base.whole_file import TEMPORARY_FILES, whole_file
 from ..runtime.artifact import Artifact
 
@@ -72,11 +74,11 @@ class CompileCache:
     def get(self, key: str) -> Artifact | None:
         """The artifact of a key; None where there is none, or none that can be trusted."""
         path = self._path(key)
-        if self._refusal() is not None or not path.is_file():
+        if self._refusal() is not None or not os.path.lexists(path):
             return None
         try:
             # Mapped pages are small: code that was compiled just now reads its constants from huge ones.
-            artifact = Artifact.load(path, resident=True)
+            artifact = Artifact.load(path, resident=True, opener=own_file)
             os.utime(path)
         except UserError as error:
             _LOG.warning("%s; it is deleted from the cache", error)
@@ -91,7 +93,7 @@ class CompileCache:
         refusal = self._make_folder() or self._refusal()
         if refusal is None:
             try:
-                artifact.save(self._path(key))
+                artifact.save(self._unlinked(self._path(key)))
             except UserError as error:
                 refusal = str(error)
         if refusal is not None:
@@ -105,7 +107,7 @@ class CompileCache:
         if self._refusal() is not None:
             return None
         try:
-            key, _, check = (self.folder / f"{alias}{ALIAS_SUFFIX}").read_text().partition(" ")
+            key, _, check = _read(self.folder / f"{alias}{ALIAS_SUFFIX}").decode().partition(" ")
         except (OSError, UnicodeDecodeError):
             return None
         return key if check == _check_of(alias, key) else None
@@ -116,7 +118,7 @@ class CompileCache:
             return  # `put` has said so
         path = self.folder / f"{alias}{ALIAS_SUFFIX}"
         try:
-            with whole_file(path) as stream:
+            with whole_file(self._unlinked(path)) as stream:
                 stream.write(f"{key} {_check_of(alias, key)}".encode())
         except OSError as error:
             _LOG.warning("'%s' cannot be written (%s)", path, error.strerror)
@@ -127,7 +129,7 @@ class CompileCache:
         if self._refusal() is not None:
             return None
         try:
-            data = path.read_bytes()
+            data = _read(path)
             os.utime(path)
         except OSError:
             return None
@@ -145,7 +147,7 @@ class CompileCache:
         for key, code in kernels.items():
             path = self.folder / f"{key}{KERNEL_SUFFIX}"
             try:
-                with whole_file(path) as stream:
+                with whole_file(self._unlinked(path)) as stream:
                     stream.write(hashlib.sha256(code).digest() + code)
             except OSError as error:
                 _LOG.warning("'%s' cannot be written (%s)", path, error.strerror)
@@ -161,7 +163,7 @@ class CompileCache:
                 sizes.append(info.st_size)
                 continue
             try:
-                model = Artifact.load(path).metadata.model
+                model = Artifact.load(path, opener=own_file).metadata.model
             except UserError as error:
                 model = f"damaged: {error}"
             found.append(Entry(path.name.removesuffix(SUFFIX), model, info.st_size, info.st_mtime))
@@ -185,10 +187,20 @@ class CompileCache:
     def _path(self, key: str) -> Path:
         return self.folder / f"{key}{SUFFIX}"
 
+    def _unlinked(self, path: Path) -> Path:
+        """The path of an entry to write: a link there would be followed, so it is removed."""
+        if path.is_symlink():
+            self._delete([path])
+        return path
+
     def _make_folder(self) -> str | None:
+        refusal = self._weak_step()  # before anything is made there
+        if refusal is not None:
+            return refusal
         try:
-            self.folder.parent.mkdir(parents=True, exist_ok=True)
-            self.folder.mkdir(mode=0o700, exist_ok=True)
+            for folder in reversed((self.folder, *self.folder.parents)):
+                if not folder.is_dir():
+                    folder.mkdir(mode=0o700, exist_ok=True)
         except OSError as error:
             return f"cache folder '{self.folder}' cannot be made ({error.strerror})"
         return None
@@ -208,14 +220,23 @@ class CompileCache:
             return (
                 f"cache folder '{self.folder}' is open to other users (mode {mode:o}); chmod 700 it"
             )
-        return None
+        return self._weak_step()
+
+    def _weak_step(self) -> str | None:
+        reason = weak_step(self.folder.parent)
+        if reason is None:
+            return None
+        return (
+            f"cache folder '{self.folder}' could be exchanged: {reason}; "
+            "correct that or set GRAPHC_CACHE_DIR"
+        )
 
     def _files(self) -> list[tuple[Path, os.stat_result]]:
         """Models and kernels with their status, last used first."""
         found = []
         for path in (*self.folder.glob(f"*{SUFFIX}"), *self.folder.glob(f"*{KERNEL_SUFFIX}")):
             try:
-                found.append((path, path.stat()))
+                found.append((path, path.lstat()))
             except OSError:  # deleted by another process in the meantime
                 continue
         return sorted(found, key=lambda item: -item[1].st_mtime)
@@ -233,7 +254,7 @@ class CompileCache:
         before = time.time() - ABANDONED_SECONDS
         for path in self.folder.glob(TEMPORARY_FILES):
             try:
-                abandoned = path.stat().st_mtime < before
+                abandoned = path.lstat().st_mtime < before
             except OSError:  # its writer has just renamed it
                 continue
             if abandoned:
@@ -264,6 +285,11 @@ def default_cache(environ: Mapping[str, str] = os.environ) -> CompileCache | Non
     if environ.get("GRAPHC_CACHE_DIR") == "":
         return None
     return CompileCache(cache_folder(environ) / "compiled")
+
+
+def _read(path: Path) -> bytes:
+    with open(path, "rb", opener=own_file) as stream:
+        return stream.read()
 
 
 def _check_of(alias: str, key: str) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 from ..base.aligned_memory import aligned_copy, large_alignment
 from ..base.errors import UserError
 from .abi import ALIGNMENT
-from .container import read_container, write_container
+from .container import Opener, read_container, write_container
 from .metadata import Metadata, metadata_from_json
 
 _SECTIONS = ("constants", "object", "support")
@@ -59,13 +59,16 @@ class Artifact:
         )
 
     @staticmethod
-    def load(path: str | os.PathLike[str], resident: bool = False) -> Artifact:
+    def load(
+        path: str | os.PathLike[str], resident: bool = False, opener: Opener | None = None
+    ) -> Artifact:
         """Read a `.gcm` file. UserError when anything in it is wrong.
 
-        The constants stay mapped from it, or are copied to memory of huge pages if `resident`.
+        The constants stay mapped from it, or are copied to memory of huge pages if `resident`. `opener` opens
+        the file, as that of `open`.
         """
         path = Path(path)
-        header, sections = read_container(path, resident)
+        header, sections = read_container(path, resident, opener)
         if set(sections) != set(_SECTIONS):
             raise UserError(
                 f"{path.name}: must have the sections {', '.join(_SECTIONS)}, "

@@ -20,7 +20,7 @@ import json
 import mmap
 import os
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,9 @@ from ..base.aligned_memory import aligned_empty, large_alignment
 from ..base.errors import UserError
 from ..base.whole_file import whole_file
 from .abi import ABI_VERSION, ALIGNMENT
+
+Opener = Callable[[str, int], int]
+"""Opens a path with some flags and returns a file descriptor, as `os.open` does."""
 
 MAGIC = b"\x89GCM\r\n\x1a\n"
 """Contains a byte above 127 and both line endings, so that a transfer in text mode is detected as damage."""
@@ -103,15 +106,15 @@ def _lay_out(
 
 
 def read_container(
-    path: Path, resident: bool = False
+    path: Path, resident: bool = False, opener: Opener | None = None
 ) -> tuple[dict[str, Any], dict[str, memoryview]]:
     """Return the header and the sections of a container, after checking every byte of it.
 
-    The file is mapped read-only, or read into memory of huge pages if `resident`.
+    The file is mapped read-only, or read into memory of huge pages if `resident`. `opener` opens it, as that of `open`.
     UserError naming the file and what is wrong: no such file, not an artifact, another version, truncated, damaged.
     """
     where = path.name
-    view = _open(path, resident)
+    view = _open(path, resident, opener)
     header_size = _check_prelude(view, where)
     text = bytes(view[_PRELUDE.size : _PRELUDE.size + header_size])
     if hashlib.sha256(text).digest() != view[32:64]:
@@ -133,9 +136,9 @@ def read_container(
     return header, sections
 
 
-def _open(path: Path, resident: bool) -> memoryview:
+def _open(path: Path, resident: bool, opener: Opener | None) -> memoryview:
     try:
-        with open(path, "rb") as file:
+        with open(path, "rb", opener=opener) as file:
             size = os.fstat(file.fileno()).st_size
             if size < _PRELUDE.size:
                 raise UserError(f"{path.name}: is not a graphc artifact; {_AGAIN} with -o")

@@ -272,6 +272,52 @@ def test_a_link_is_no_folder(tmp_path: Path) -> None:
     assert not kept.put("a", artifact()) and not list((tmp_path / "real").iterdir())
 
 
+def test_a_folder_above_that_others_may_write_to(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """They could rename the cache and put their own in its place; compiling goes on and says so once."""
+    kept = CompileCache(tmp_path / "open" / "user" / "compiled")
+    assert kept.put("a", artifact())
+    kept.put_kernels({"k": b"code"})
+    assert all(path.stat().st_mode & 0o777 == 0o700 for path in list(kept.folder.parents)[:2])
+    (tmp_path / "open").chmod(0o777)
+    assert kept.get("a") is None and kept.get_kernel("k") is None
+    outcome = compile_cached(small(), kept)
+    assert not outcome.from_cache and outcome.artifact.object_code
+    refused = (
+        f"cache folder '{kept.folder}' could be exchanged: other users may write to "
+        f"'{tmp_path / 'open'}' (mode 777); correct that or set GRAPHC_CACHE_DIR"
+    )
+    assert [r.getMessage() for r in caplog.records] == [
+        f"the compiled model is not kept: {refused}"
+    ]
+    with pytest.raises(UserError) as error:
+        kept.contents()
+    assert str(error.value) == refused
+    elsewhere = CompileCache(tmp_path / "open" / "new" / "compiled")
+    assert not elsewhere.put("a", artifact()) and not elsewhere.folder.parent.exists()
+
+
+def test_an_entry_that_is_a_link_is_none(kept: CompileCache, tmp_path: Path) -> None:
+    """Neither is it read, nor is written what it refers to."""
+    assert kept.put("a", artifact())
+    kept.put_kernels({"k": b"code"})
+    kept.link("b", "a")
+    assert (kept.resolve("b"), kept.get_kernel("k")) == ("a", b"code")
+    entries = [kept.folder / name for name in ("a.gcm", "k.kernel", "b.key")]
+    for path in entries:
+        path.rename(tmp_path / path.name)
+        path.symlink_to(tmp_path / path.name)
+    before = [(tmp_path / path.name).read_bytes() for path in entries]
+    assert (kept.resolve("b"), kept.get_kernel("k")) == (None, None)
+    assert kept.contents().models[0].model.endswith("a.gcm: cannot be read, it is a symbolic link")
+    assert kept.get("a") is None and not entries[0].is_symlink()
+    kept.put_kernels({"k": b"other"})
+    kept.link("b", "c")
+    assert (kept.resolve("b"), kept.get_kernel("k")) == ("c", b"other")
+    assert [(tmp_path / path.name).read_bytes() for path in entries] == before
+
+
 def test_a_cache_that_cannot_be_made_is_no_fault(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     kept = CompileCache(tmp_path / "file" / "compiled")
