@@ -43,8 +43,8 @@ def _uneven(build: OpBuilder, x: GraphTensor, wanted: Sequence[int], is_mean: bo
         steps = np.arange((ends - starts).max())
         inside = starts[:, None] + steps < ends[:, None]
         # Elements after a shorter window repeat its last one, which does not change the maximum.
-        places = np.minimum(starts[:, None] + steps, ends[:, None] - 1)
-        seen = build.helper("gather", x, build.constant(places, S64), axis=axis)
+        indices = np.minimum(starts[:, None] + steps, ends[:, None] - 1)
+        seen = build.helper("gather", x, build.constant(indices, S64), axis=axis)
         if not is_mean:
             x = build.helper("reduce_max", seen, axes=(axis + 1,), keep_dims=False)
             continue

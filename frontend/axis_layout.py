@@ -28,7 +28,7 @@ class AxisLayout:
         """The axes of the plain tensor, in their order here."""
         return "".join(letter for letter, block in self.axes if not block)
 
-    def places(self, letter: str) -> list[int]:
+    def positions(self, letter: str) -> list[int]:
         """Where an axis and its blocks are, from the outermost."""
         found = [i for i, (other, _) in enumerate(self.axes) if other == letter]
         return sorted(found, key=lambda i: self.axes[i][1] != 0)
@@ -80,20 +80,20 @@ def relaid(build: OpBuilder, x: GraphTensor, source: AxisLayout, target: AxisLay
         )
     sizes = source.plain_dims(x.details.plain_dims)
     # Axis and blocks of each letter side by side, from the outermost: one axis when they are joined.
-    x = build.transposed(x, [i for letter in target.letters for i in source.places(letter)])
+    x = build.transposed(x, [i for letter in target.letters for i in source.positions(letter)])
     x = build.reshaped(x, [sizes[letter] for letter in target.letters])
     order: list[int] = []
     apart: list[int] = []
     for letter in target.letters:
-        places = target.places(letter)
-        blocks = [target.axes[i][1] for i in places[1:]]
+        positions = target.positions(letter)
+        blocks = [target.axes[i][1] for i in positions[1:]]
         outer, rest = divmod(sizes[letter], math.prod(blocks))
         if rest:
             raise build.rule(
                 f"blocks of {math.prod(blocks)} must divide axis {letter}",
                 f"{sizes[letter]} elements",
             )
-        order += places
+        order += positions
         apart += [outer, *blocks]
     x = build.reshaped(x, apart)
     return build.transposed(x, [order.index(i) for i in range(len(order))])

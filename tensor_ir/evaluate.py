@@ -107,13 +107,13 @@ def _compile_lane_places(buffer: Buffer, indices: Sequence[Expr]) -> Place:
     )
     last, extent = compile_expr(indices[-1]), buffer.shape[-1]
 
-    def places(env: Env, touched: int) -> Any:
+    def offsets(env: Env, touched: int) -> Any:
         lanes = last(env)[:touched]
         if np.any((lanes < 0) | (lanes >= extent)):
             raise _out_of_bounds(buffer, lanes.tolist())
         return outer(env, 1) * extent + lanes
 
-    return places
+    return offsets
 
 
 def _out_of_bounds(buffer: Buffer, at: list[int], touched: int = 1) -> InternalError:

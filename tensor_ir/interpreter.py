@@ -265,7 +265,7 @@ def _binder(function: str, param: Buffer | Var, arg: Slice | Expr) -> Evaluate:
 
 
 def _compile_brgemm(s: Brgemm) -> Run:
-    places = [
+    accesses = [
         (part.buffer.name, compile_place(part.buffer, part.indices)) for part in (s.c, s.a, s.b)
     ]
     a_shape, a_strides = (s.batch, s.m, s.k), (s.a_batch, s.a_row, s.a_col)
@@ -276,8 +276,8 @@ def _compile_brgemm(s: Brgemm) -> Run:
     wide = np.dtype(np.float64) if sum_dtype.is_float else np.dtype(np.int64)
 
     def brgemm(env: Env) -> None:
-        (c_at, a_at, b_at) = (place(env, 0) for _, place in places)
-        c_flat, a_flat, b_flat = (env[name] for name, _ in places)
+        (c_at, a_at, b_at) = (place(env, 0) for _, place in accesses)
+        c_flat, a_flat, b_flat = (env[name] for name, _ in accesses)
         c = _strided(c_flat, c_at, (s.m, s.n), (s.c_row, 1))
         a = _strided(a_flat, a_at, a_shape, a_strides).astype(wide)
         b = _strided(b_flat, b_at, b_shape, b_strides)[:, :, : s.n].astype(wide)

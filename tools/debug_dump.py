@@ -135,8 +135,8 @@ def _storage_ids(program: NodeProgram, entries: Sequence[GraphTensor]) -> list[i
     """One number per storage: tensors at the same offset of the arena share it."""
     offsets = MEMORY_PLAN.of(program.graph).offsets
     numbers: dict[object, int] = {}
-    places = [offsets.get(storage_root(y), storage_root(y)) for y in entries]
-    return [numbers.setdefault(place, len(numbers)) for place in places]
+    storage = [offsets.get(storage_root(y), storage_root(y)) for y in entries]
+    return [numbers.setdefault(place, len(numbers)) for place in storage]
 
 
 def _trace(ops: Sequence[Op], rows: Sequence[NodeRow]) -> dict[str, Any]:

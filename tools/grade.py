@@ -64,9 +64,9 @@ def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float:
 
 
 def _ranks(values: Sequence[float]) -> np.ndarray:
-    _, places, counts = np.unique(np.asarray(values), return_inverse=True, return_counts=True)
+    _, groups, counts = np.unique(np.asarray(values), return_inverse=True, return_counts=True)
     means = np.cumsum(counts) - (counts + 1) / 2
-    return np.asarray(means[places], np.float64)
+    return np.asarray(means[groups], np.float64)
 
 
 def overall(found: Sequence[Grade]) -> tuple[float, float]:

@@ -54,13 +54,13 @@ def complete(
     """
     used = list(_used_graphs(dump))
     _check_supported(dump, used, supported)
-    places = {
+    nodes = {
         (graph.name, node.name): node
         for graph in used
         for node in graph.nodes
         if is_source(node) and node.type != "Data"
     }
-    given = _given_constants(dump, places, constants)
+    given = _given_constants(dump, nodes, constants)
     inputs = [node for node in dump.main.nodes if node.type == "Data"]
     inputs.sort(key=data_index)
     # Nodes without a value in the text may become inputs of the model instead.
@@ -99,16 +99,16 @@ def _check_supported(dump: Dump, used: list[DumpGraph], supported: set[str]) -> 
 
 
 def _given_constants(
-    dump: Dump, places: Mapping[tuple[str, str], Node], constants: Mapping[str, Any]
+    dump: Dump, nodes: Mapping[tuple[str, str], Node], constants: Mapping[str, Any]
 ) -> dict[tuple[str, str], Array]:
     """The caller's arrays by node: `node` in the main graph or in the only graph that has it, else `graph/node`."""
     given: dict[tuple[str, str], Array] = {}
     for name, value in constants.items():
-        found = [place for place in places if f"{place[0]}/{place[1]}" == name]
-        found = found or [place for place in places if place == (dump.main.name, name)]
-        found = found or [place for place in places if place[1] == name]
+        found = [place for place in nodes if f"{place[0]}/{place[1]}" == name]
+        found = found or [place for place in nodes if place == (dump.main.name, name)]
+        found = found or [place for place in nodes if place[1] == name]
         if len(found) != 1:
-            known = ", ".join(f"'{_shown(dump, *place)}'" for place in list(places)[:20]) or "none"
+            known = ", ".join(f"'{_shown(dump, *place)}'" for place in list(nodes)[:20]) or "none"
             what = "more than one constant" if found else "no constant"
             raise UserError(f"{dump.label}: there is {what} '{name}'; its constants are {known}")
         array = np.asarray(value)

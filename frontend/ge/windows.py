@@ -228,12 +228,12 @@ def _resize_by_size(node: NodeContext) -> Value:
     shape = (batch, rest[0], *size) if first else (batch, *size, rest[2])
     aligned, half = node.attr_bool("align_corners"), node.attr_bool("half_pixel_centers")
     if node.type == "ResizeBilinearV2":
-        places = "align_corners" if aligned else "half_pixel" if half else "asymmetric"
-        return node.make("resize", x, shape=shape, mode="linear", coordinates=places)
+        coordinates = "align_corners" if aligned else "half_pixel" if half else "asymmetric"
+        return node.make("resize", x, shape=shape, mode="linear", coordinates=coordinates)
     # TensorFlow's nearest: rounded half up when aligned; else floor, of i + 0.5 without an offset if half.
-    places = "align_corners" if aligned else "tf_half_pixel_for_nn" if half else "asymmetric"
+    coordinates = "align_corners" if aligned else "tf_half_pixel_for_nn" if half else "asymmetric"
     nearest = "round_prefer_ceil" if aligned else "floor"
-    return node.make("resize", x, shape=shape, coordinates=places, nearest_mode=nearest)
+    return node.make("resize", x, shape=shape, coordinates=coordinates, nearest_mode=nearest)
 
 
 def _resize(node: NodeContext, op_name: str) -> Value:

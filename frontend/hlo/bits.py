@@ -78,10 +78,10 @@ def _reduce_precision(step: Step) -> GraphTensor:
     if exponent < 1 or mantissa < 0:
         rule = "it must keep an exponent and no negative mantissa"
         raise step.rule(rule, f"{exponent} and {mantissa} bits")
-    exponents, places = layout = _LAYOUT[x.details.dtype]
+    exponents, fraction_bits = layout = _LAYOUT[x.details.dtype]
     pattern = result = bitcast(step, x, word(x.details.dtype))
-    if mantissa < places:
-        result = _rounded(step, result, places - mantissa)
+    if mantissa < fraction_bits:
+        result = _rounded(step, result, fraction_bits - mantissa)
     if exponent < exponents:
         result = _limited(step, result, exponent, layout)
     if result is pattern:
@@ -104,14 +104,14 @@ def _limited(
     step: Step, pattern: GraphTensor, exponent: int, layout: tuple[int, int]
 ) -> GraphTensor:
     dtype = pattern.details.dtype
-    exponents, places = layout
+    exponents, fraction_bits = layout
     bias, least = (1 << exponents - 1) - 1, (1 << exponent - 1) - 1
-    mask = ((1 << exponents) - 1) << places
+    mask = ((1 << exponents) - 1) << fraction_bits
     size = step.make("and", pattern, step.constant(mask, dtype))
     sign = step.make("and", pattern, step.constant(1 << dtype.bits - 1, dtype))
     infinite = step.make("or", sign, step.constant(mask, dtype))
-    above = step.make("gt", size, step.constant(bias + least << places, dtype))
-    below = step.make("le", size, step.constant(bias - least << places, dtype))
+    above = step.make("gt", size, step.constant(bias + least << fraction_bits, dtype))
+    below = step.make("le", size, step.constant(bias - least << fraction_bits, dtype))
     return step.make("select", below, sign, step.make("select", above, infinite, pattern))
 
 

@@ -60,8 +60,8 @@ def _dynamic_slice(step: Step) -> GraphTensor:
         if known is not None:
             x = step.sliced(x, axis, int(known), sizes[axis])
         else:
-            places = step.make("add", positions(step, sizes[axis], 0, 1), begin)
-            x = step.make("gather", x, places, axis=axis)
+            moved = step.make("add", positions(step, sizes[axis], 0, 1), begin)
+            x = step.make("gather", x, moved, axis=axis)
     return x
 
 
@@ -136,8 +136,8 @@ def _gather(step: Step) -> GraphTensor:
 def _take(step: Step, x: GraphTensor, index: IndexMap, order: list[int]) -> GraphTensor:
     """Whole rows picked along one axis (an embedding)."""
     ((axis, rows),) = index.starts()
-    places = _clamped(step, rows, x.details.plain_dims[axis] - 1)
-    found = step.make("gather", x, places, axis=axis)
+    clamped = _clamped(step, rows, x.details.plain_dims[axis] - 1)
+    found = step.make("gather", x, clamped, axis=axis)
     # `found` has the axes before, the batch, the axes after.
     count = len(index.batch)
     window = [i if i < axis else i + count for i in range(x.details.rank - 1)]
@@ -174,8 +174,8 @@ def _write_gather(writer: Writer, op: Gather) -> Value:
 def _write_update_slice(writer: Writer, op: UpdateSlice) -> Value:
     x, update, *starts = writer.operands(op)
     given, zero = dict(zip(op.axes, starts, strict=True)), writer.constant(0, S64)
-    places = [given.get(axis, zero) for axis in range(len(x.dims))]
-    return writer.apply("dynamic-update-slice", [x, update, *places], x.dtype, x.dims, op.name)
+    corner = [given.get(axis, zero) for axis in range(len(x.dims))]
+    return writer.apply("dynamic-update-slice", [x, update, *corner], x.dtype, x.dims, op.name)
 
 
 def _write_gather_elements(writer: Writer, op: GatherElements) -> Value:

@@ -208,7 +208,7 @@ def _windowed(
     body: _Body, parts: list[GraphTensor], axis: int, window: WindowDimension, size: int
 ) -> list[GraphTensor]:
     """`size` windows along an axis: runs of 1, 2, 4, ... elements, those that make up the window joined in order."""
-    reach = (size - 1) * window.stride + 1  # places a window may start at
+    reach = (size - 1) * window.stride + 1  # positions a window may start at
     sliced = body.step.sliced
     result: list[GraphTensor] = []
     done, run = 0, 1

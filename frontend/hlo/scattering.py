@@ -41,7 +41,7 @@ def _scatter(step: Step) -> Any:
     order, window = _windows(step, index, tensors[count], updates[0])
     runs = _Runs(index, window)
     moved = [step.transposed(u, order) for u in updates]
-    return _scattered(step, runs.places(), data, moved, "to_apply", runs.length)
+    return _scattered(step, runs.flat_indices(), data, moved, "to_apply", runs.length)
 
 
 def _windows(
@@ -72,7 +72,7 @@ def _windows(
 
 def _scattered(
     step: Step,
-    places: GraphTensor,
+    targets: GraphTensor,
     data: list[GraphTensor],
     updates: list[GraphTensor],
     name: str,
@@ -82,7 +82,7 @@ def _scattered(
     wanted = [HLO_NAMES[x.details.dtype] for x in data]
     body, is_tuple = step.body(name, [*data, *data], wanted)
     made = step.outputs(
-        "scatter", places, *data, *updates, run=run, **_combination(step, body, data)
+        "scatter", targets, *data, *updates, run=run, **_combination(step, body, data)
     )
     return tuple(made) if is_tuple else made[0]
 
@@ -116,7 +116,7 @@ class _Runs:
             if window[axis] != index.dims[axis]:
                 break
 
-    def places(self) -> GraphTensor:
+    def flat_indices(self) -> GraphTensor:
         """[scatter axes.., outside window axes..]: where each run starts; outside the operand with its window."""
         index, step = self.index, self.index.step
         place: GraphTensor | None = None
@@ -208,7 +208,7 @@ def _write_scatter(writer: Writer, op: Scatter) -> None:
     """Flat arrays, one index per run; HLO drops a window that is not entirely inside, as the op does with runs."""
     count, run, details = op.count, op.run, op.outputs[0].details
     size, runs = details.elements, op.inputs[0].details.elements
-    places, *arrays = writer.operands(op)
+    targets, *arrays = writer.operands(op)
     if not size or not runs or not run:
         return writer.bind(op, arrays)
     data = [writer.reshape(x, (size,)) for x in arrays[:count]]
@@ -217,7 +217,7 @@ def _write_scatter(writer: Writer, op: Scatter) -> None:
     made = writer.add(
         writer.operation(
             "scatter",
-            [*data, writer.reshape(writer.cast(places, S64), (runs, 1)), *updates],
+            [*data, writer.reshape(writer.cast(targets, S64), (runs, 1)), *updates],
             update_window_dims=[1],
             inserted_window_dims=[],
             scatter_dims_to_operand_dims=[0],

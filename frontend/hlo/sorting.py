@@ -24,10 +24,10 @@ def _sort(step: Step) -> Any:
     if not order:
         return _ranked_sort(step, arrays, axis, body)
     attrs = {"k": dims[axis], "axis": axis, "largest": order == "GT"}
-    values, places = step.outputs("top_k", arrays[0], **attrs)
+    values, indices = step.outputs("top_k", arrays[0], **attrs)
     if len(arrays) == 1:
         return values
-    others = [step.make("gather_elements", x, places, axis=axis) for x in arrays[1:]]
+    others = [step.make("gather_elements", x, indices, axis=axis) for x in arrays[1:]]
     return (values, *others)
 
 
@@ -55,7 +55,7 @@ def _ranked_sort(step: Step, arrays: list[GraphTensor], axis: int, body: Computa
     tied = step.make("and", step.make("not", after), step.make("lt", j, i))
     count = step.converted(step.make("or", before, tied), S64)
     place = step.make("reduce_sum", count, axes=(axis,), keep_dims=False)
-    # places[r] = the element of rank r, found the same way.
+    # indices[r] = the element of rank r, found the same way.
     wide = step.reshaped(place, (*dims[:axis], 1, *dims[axis:]))
     hit = step.make("eq", wide, j)
     found = step.make("reduce_sum", step.make("select", hit, i, step.constant(0)), axes=(axis + 1,))
@@ -66,8 +66,8 @@ def _ranked_sort(step: Step, arrays: list[GraphTensor], axis: int, body: Computa
 def top_k(step: Step, k: int, is_largest: bool) -> Any:
     """(values, s32 indices) of the last axis."""
     (x,) = step.tensors(1)
-    values, places = step.outputs("top_k", x, k=k, axis=-1, largest=is_largest)
-    return values, step.converted(places, S32)
+    values, indices = step.outputs("top_k", x, k=k, axis=-1, largest=is_largest)
+    return values, step.converted(indices, S32)
 
 
 def _top_k(step: Step) -> Any:

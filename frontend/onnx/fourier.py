@@ -98,8 +98,8 @@ def _stft(node: NodeContext) -> Value:
         )
     count = (x.details.plain_dims[1] - length) // step + 1
     node.check_array((count, length))
-    places = np.arange(count)[:, None] * step + np.arange(length)
-    frames = node.helper("gather", x, node.constant(places, S64), axis=1)
+    indices = np.arange(count)[:, None] * step + np.arange(length)
+    frames = node.helper("gather", x, node.constant(indices, S64), axis=1)
     if node.has(2):
         window = node.reshaped(node.tensor(2), (length, 1))
         frames = node.helper("mul", frames, node.converted(window, x.details.dtype))

@@ -87,9 +87,9 @@ def _one_hot(node: NodeContext) -> Value:
     axis = node.axis(node.attr_int("axis"), len(dims) + 1)
     below = node.helper("lt", indices, node.constant(0, S64))
     from_back = node.helper("add", indices, node.constant(depth, S64))
-    places = node.helper("select", below, from_back, indices)
-    places = node.reshaped(places, (*dims[:axis], 1, *dims[axis:]))
-    hit = node.helper("eq", places, positions(node, depth, axis, len(dims) + 1))
+    wanted = node.helper("select", below, from_back, indices)
+    wanted = node.reshaped(wanted, (*dims[:axis], 1, *dims[axis:]))
+    hit = node.helper("eq", wanted, positions(node, depth, axis, len(dims) + 1))
     off, on = (node.reshaped(node.sliced(values, 0, i, 1), ()) for i in (0, 1))
     return node.make("select", hit, on, off)
 
@@ -122,8 +122,8 @@ def _reverse_sequence(node: NodeContext) -> Value:
     ends = node.reshaped(node.converted(lengths, S64), each)
     last = node.helper("sub", ends, node.constant(1, S64))
     turned = node.helper("sub", last, steps)
-    places = node.helper("select", node.helper("lt", steps, ends), turned, steps)
-    return node.make("gather_elements", x, node.helper("broadcast", places, shape=dims), axis=time)
+    order = node.helper("select", node.helper("lt", steps, ends), turned, steps)
+    return node.make("gather_elements", x, node.helper("broadcast", order, shape=dims), axis=time)
 
 
 def _compress(node: NodeContext) -> Value:
@@ -159,8 +159,8 @@ def _unique(node: NodeContext) -> list[Value]:
         order = np.argsort(first)
         values = np.take(values, order, axis=axis or 0)
         inverse, first, counts = np.argsort(order)[inverse], first[order], counts[order]
-    places = [part.reshape(-1).astype(np.int64) for part in (first, inverse, counts)]
-    return [np.ascontiguousarray(values), *places]
+    others = [part.reshape(-1).astype(np.int64) for part in (first, inverse, counts)]
+    return [np.ascontiguousarray(values), *others]
 
 
 PAIRS = {

@@ -43,8 +43,8 @@ def to_wide_array(proto: TensorProto, who: str, folder: Path | None) -> Array:
     check_size(who, F32, dims)
     count = math.prod(dims)
     packed = _bytes(proto, who, folder, -(-count * bits // 8))
-    places = np.arange(0, 8, bits, dtype=np.uint8)  # the first element lies in the lowest bits
-    values = ((packed[:, None] >> places) & np.uint8((1 << bits) - 1)).reshape(-1)[:count]
+    shifts = np.arange(0, 8, bits, dtype=np.uint8)  # the first element lies in the lowest bits
+    values = ((packed[:, None] >> shifts) & np.uint8((1 << bits) - 1)).reshape(-1)[:count]
     if is_integer:
         signed = _INTEGERS[proto.data_type][1]
         wrap = np.where(values >> (bits - 1), 1 << bits, 0) if signed else 0

@@ -49,14 +49,14 @@ def _tensor_scatter(node: NodeContext) -> Value:
     if mode == "circular":
         rows = node.helper("mod", rows, size, sign="floor")
     starts = (np.arange(count) * dims[axis]).reshape(*dims[:axis], 1)
-    places = node.helper("add", node.constant(starts, S64), rows)
+    flat = node.helper("add", node.constant(starts, S64), rows)
     low, high = node.helper("ge", rows, node.constant(0, S64)), node.helper("lt", rows, size)
     inside = node.helper("and", low, high)
-    places = node.helper("mul", places, node.constant(run, S64))
-    places = node.helper("select", inside, places, node.constant(-1, S64))
+    flat = node.helper("mul", flat, node.constant(run, S64))
+    flat = node.helper("select", inside, flat, node.constant(-1, S64))
     if not update.details.elements:
         return cache
-    return node.make("scatter", places, cache, update, run=run)
+    return node.make("scatter", flat, cache, update, run=run)
 
 
 def _max_unpool(node: NodeContext) -> Value:
@@ -76,26 +76,26 @@ def _max_unpool(node: NodeContext) -> Value:
         for i, (n, s, k) in enumerate(zip(x.details.plain_dims[2:], strides, kernel, strict=True))
     ]
     shape = (*batch, *natural)
-    places = node.converted(indices, S64)
+    flat = node.converted(indices, S64)
     if node.has(2):
         wanted = node.ints(2, "an output shape")
         if len(wanted) != len(shape) or any(a < b for a, b in zip(wanted, shape, strict=True)):
             raise node.rule(f"output_shape must be {list(shape)} or larger", str(list(wanted)))
-        places, shape = _in_larger(node, places, shape, wanted), wanted
+        flat, shape = _in_larger(node, flat, shape, wanted), wanted
     check_size(f"MaxUnpool '{node.name}'", x.details.dtype, shape)
     zeros = node.helper("broadcast", node.constant(0, x.details.dtype), shape=shape)
-    return node.make("scatter", places, zeros, x)
+    return node.make("scatter", flat, zeros, x)
 
 
 def _in_larger(
-    build: OpBuilder, places: GraphTensor, dims: Sequence[int], larger: Sequence[int]
+    build: OpBuilder, flat: GraphTensor, dims: Sequence[int], larger: Sequence[int]
 ) -> GraphTensor:
     """Convert flat indices in `dims` to those of the same elements in `larger`."""
     if tuple(dims) == tuple(larger):
-        return places
+        return flat
     parts = []
     for axis, size in enumerate(dims):
-        along = build.helper("div", places, build.constant(math.prod(dims[axis + 1 :]), S64))
+        along = build.helper("div", flat, build.constant(math.prod(dims[axis + 1 :]), S64))
         along = build.helper("mod", along, build.constant(max(size, 1), S64), sign="floor")
         step = math.prod(larger[axis + 1 :])
         parts.append(build.helper("mul", along, build.constant(step, S64)))

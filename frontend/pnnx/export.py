@@ -248,8 +248,8 @@ def value_of(x: GraphTensor) -> Array:
 def absorb_literals(exporter: Exporter) -> None:
     """Mark the constants that are written as numbers."""
     for op in exporter.graph.ops:
-        places = LITERAL_OPERANDS.get(op.op_name, ())
-        found = [op.inputs[i] for i in places if literal(op.inputs[i]) is not None]
+        numbers = LITERAL_OPERANDS.get(op.op_name, ())
+        found = [op.inputs[i] for i in numbers if literal(op.inputs[i]) is not None]
         if found and len(found) < len(op.inputs):  # an expression of numbers alone has no dtype
             others = [x for x in op.inputs if x not in found]
             if op.op_name != "select" or len(found) == 1:

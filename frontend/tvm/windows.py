@@ -122,7 +122,7 @@ def _steps_and_padding(
 def _readings(
     size: int, extent: int, out: int, steps: Sequence[int], pads: Sequence[tuple[int, int]] | None
 ) -> list[tuple[int, int, int]]:
-    """(stride, before, after) that give `out` places; where there is only one place, any stride means the same."""
+    """(stride, before, after) that give `out` positions; where there is only one place, any stride means the same."""
     found = []
     for step in steps if out > 1 else steps[:1]:
         total = max((-(-size // step) - 1) * step + extent - size, 0)

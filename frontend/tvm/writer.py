@@ -34,7 +34,7 @@ class _Writer:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.nodes: list[dict[str, Any]] = []
-        self.places: dict[GraphTensor, tuple[int, int]] = {}
+        self.sources: dict[GraphTensor, tuple[int, int]] = {}
         self.entries: list[GraphTensor] = []
         self.row_ptr = [0]
         self.params: dict[str, Array] = {}
@@ -62,7 +62,7 @@ class _Writer:
             self.graph,
             LowerContext(Target("generic"), CompileOptions(disabled=frozenset({"in-place"}))),
         )
-        heads = [[*self.places[op.inputs[0]], 0] for op in self.graph.outputs]
+        heads = [[*self.sources[op.inputs[0]], 0] for op in self.graph.outputs]
         value = {
             "nodes": self.nodes,
             "arg_nodes": list(range(len(sources))),
@@ -77,7 +77,7 @@ class _Writer:
         number = len(self.nodes)
         self.nodes.append(node)
         for index, tensor in enumerate(op.outputs):
-            self.places[tensor] = (number, index)
+            self.sources[tensor] = (number, index)
             self.entries.append(tensor)
         self.row_ptr.append(len(self.entries))
 
@@ -103,7 +103,7 @@ class _Writer:
             "func_name": self.func_name(op),
             **own_attrs(op),
         }
-        inputs = [[*self.places[x], 0] for x in op.inputs]
+        inputs = [[*self.sources[x], 0] for x in op.inputs]
         return {"op": "tvm_op", "name": op.name, "attrs": attrs, "inputs": inputs}
 
     def func_name(self, op: Op) -> str:

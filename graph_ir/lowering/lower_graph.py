@@ -89,23 +89,23 @@ class _Program:
         self, graph: Graph, name: str, on_op: Callable[[int, int], None] | None = None
     ) -> tuple[Function, list[KernelCall]]:
         """The function that runs a graph, and its calls."""
-        places = _Places(graph, self.constants)
+        storage = _Storage(graph, self.constants)
         invokes: list[Invoke] = []
         calls: list[KernelCall] = []
         steps = [op for op in graph.ops if op.kind not in ("source", "sink") and not is_view(op)]
         for done, op in enumerate(steps):
             begin = _first_element(op) if isinstance(op, SliceOp) else None
             if begin is None:
-                kernel, arguments = self.kernels.of(op, self._functions), places.arguments(op)
+                kernel, arguments = self.kernels.of(op, self._functions), storage.arguments(op)
             else:  # pieces of one size, wherever they begin, share a kernel
                 kernel = self._copy(op.outputs[0], op.schedule)
-                arguments = (places.slice(op.inputs[0], begin), places.slice(op.outputs[0]))
+                arguments = (storage.slice(op.inputs[0], begin), storage.slice(op.outputs[0]))
             invokes.append(Invoke(kernel.name, arguments))
             _LOG.debug("%s runs as %s: %s", op.name, kernel.name, kernel.note)
             calls.append(KernelCall(op.name, kernel.name, kernel.note, op.get_gflop()))
             if on_op:
                 on_op(done + 1, len(steps))
-        return Function(name, places.params, Block(tuple(invokes)), graph.name), calls
+        return Function(name, storage.params, Block(tuple(invokes)), graph.name), calls
 
     def _functions(self, op: Op) -> tuple[Function, ...]:
         """The function an op is lowered to; the functions of its subgraphs are added first."""
@@ -171,7 +171,7 @@ class _Kernels:
         return self._by_content[content]
 
 
-class _Places:
+class _Storage:
     """The location of each tensor: a parameter of the function, or an offset in the constants section or the arena."""
 
     def __init__(self, graph: Graph, constants: ConstantSection) -> None:

@@ -48,14 +48,14 @@ class Pool(Windowed):
         return window_of(self, kernel, x.plain_dims[x.rank - len(kernel) :], self.ceil_mode)
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
-        """The window's places instead of the last axes."""
+        """The window's output sizes instead of the last axes."""
         (x,) = inputs
         if x.dtype.kind not in self.accepts:
             kinds = kinds_text(self.accepts)
             raise self.rule(f"input dtype must be {kinds}", str(x.dtype), "insert a cast")
         lead = x.rank - self.window.rank
-        places = self.window.output_sizes(x.plain_dims[lead:])
-        return [LogicalTensor(x.dtype, (*x.plain_dims[:lead], *places))]
+        sizes = self.window.output_sizes(x.plain_dims[lead:])
+        return [LogicalTensor(x.dtype, (*x.plain_dims[:lead], *sizes))]
 
     def get_gflop(self) -> float:
         """One operation per element of each window."""

@@ -52,7 +52,7 @@ def _twice_rank(op: AttributeOwner) -> int:
 
 @register("resize")
 class Resize(CompositeOp):
-    """x sampled at other places.
+    """x sampled at other coordinates.
 
     Linear and cubic take floats; 16-bit floats are computed in f32.
     """

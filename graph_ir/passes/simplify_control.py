@@ -110,9 +110,9 @@ def _while(graph: Graph, op: While) -> _Replacement | None:
 
 
 def _spread(
-    made: Sequence[GraphTensor], places: Sequence[int], count: int
+    made: Sequence[GraphTensor], positions: Sequence[int], count: int
 ) -> Sequence[GraphTensor | None]:
-    by_place = dict(zip(places, made, strict=True))
+    by_place = dict(zip(positions, made, strict=True))
     return [by_place.get(i) for i in range(count)]
 
 

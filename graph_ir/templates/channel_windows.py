@@ -1,11 +1,11 @@
 """Windows over channels-last images, each channel separately: depthwise convolution and pooling.
 
-    for each image, piece of its rows of results (parallel), slice of channels, row, block of places in the row:
+    for each image, piece of its rows of results (parallel), slice of channels, row, block of pixels in the row:
       for each vector of channels:
-        acc[places] = start
+        acc[pixels] = start
         for each row of the window inside the image:
           each element of the row is loaded once, for all results of the block that use it
-        y[places] = epilogue(acc)
+        y[pixels] = epilogue(acc)
 
 Loop bounds skip window rows outside the image; columns outside are skipped at compile time, as the first and last
 blocks of a row have separate code. So nothing is padded, and the loops contain no border checks.

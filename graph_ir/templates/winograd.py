@@ -214,11 +214,11 @@ class WinogradTemplate:
         with b.loop("o", 0, columns, "vector") as o:
             middle = b.allocate("middle", F32, (size, self.form.elements))
             for j in range(self.form.elements):
-                places = [
+                positions = [
                     (m.place(i * self.form.elements + j, tile, o),)
                     for i in range(self.form.elements)
                 ]
-                products = [b.let("p", t.load(m.buffer, place)) for place in places]
+                products = [b.let("p", t.load(m.buffer, place)) for place in positions]
                 sums = self.form.transform_output(products, self._madd, self._bind)
                 for i, value in enumerate(sums):
                     b.store(middle, (i, j), value)

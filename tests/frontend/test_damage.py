@@ -64,7 +64,7 @@ class Sample:
         """(begin, end) of each token."""
         return [found.span() for found in TOKEN.finditer(self.data) if not found[0].isspace()]
 
-    def places(
+    def positions(
         self, kind: re.Pattern[bytes] | tuple[bytes, ...], most: int
     ) -> Iterator[tuple[int, int]]:
         """At most about `most` tokens of a kind, spread over the file."""
@@ -110,13 +110,13 @@ def test_a_binary_cut_after_every_byte(tmp_path: Path) -> None:
 @every_text
 @pytest.mark.parametrize("instead", [b"", b"undefined", b"99999999999999999999"])
 def test_tokens_replaced(sample: Sample, instead: bytes) -> None:
-    for begin, end in sample.places(ANY, 250):
+    for begin, end in sample.positions(ANY, 250):
         sample.survives(sample.data[:begin] + instead + sample.data[end:])
 
 
 @every_text
 def test_tokens_and_lines_doubled_or_left_out(sample: Sample) -> None:
-    for begin, end in sample.places(ANY, 250):
+    for begin, end in sample.positions(ANY, 250):
         sample.survives(sample.data[:end] + sample.data[begin:])
     lines = sample.data.splitlines(keepends=True)
     for number in range(len(lines)):
@@ -126,13 +126,13 @@ def test_tokens_and_lines_doubled_or_left_out(sample: Sample) -> None:
 
 @every_text
 def test_numbers_of_a_million_digits(sample: Sample) -> None:
-    for begin, end in sample.places(NUMBER, 20):
+    for begin, end in sample.positions(NUMBER, 20):
         sample.survives(sample.data[:begin] + DIGITS + sample.data[end:])
 
 
 @every_text
 def test_brackets_a_hundred_thousand_deep(sample: Sample) -> None:
-    for begin, end in sample.places(OPENING, 10):
+    for begin, end in sample.positions(OPENING, 10):
         opened = sample.data[begin:end] * DEEP
         sample.survives(sample.data[:begin] + opened + sample.data[end:])
 

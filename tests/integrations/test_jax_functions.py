@@ -71,9 +71,9 @@ def gru(p: Any, x: Any, steps: Any) -> Any:
 
 
 def top_k_sampling(key: Any, logits: Any) -> Any:
-    values, places = lax.top_k(logits, 5)
+    values, indices = lax.top_k(logits, 5)
     chosen = jax.random.categorical(key, values)
-    return jnp.take_along_axis(places, chosen[:, None], 1)[:, 0], jax.nn.softmax(values)
+    return jnp.take_along_axis(indices, chosen[:, None], 1)[:, 0], jax.nn.softmax(values)
 
 
 def training_step(p: Any, x: Any, y: Any) -> Any:

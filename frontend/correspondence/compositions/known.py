@@ -27,8 +27,8 @@ def number_range(
     is_reached = first + steps * step == last if all(whole) else (last - first) / step == steps
     count = max(steps + (is_closed or not is_reached), 0)
     node.check_array((count,))
-    places, dtype = np.arange(count, dtype=np.int64), np.result_type(*given)
+    indices, dtype = np.arange(count, dtype=np.int64), np.result_type(*given)
     if all(whole):
         base, factor = (value.reshape(()).astype(dtype) for value in (start, delta))
-        return np.asarray(base + places.astype(dtype) * factor)
-    return np.asarray(first + places * step).astype(dtype)
+        return np.asarray(base + indices.astype(dtype) * factor)
+    return np.asarray(first + indices * step).astype(dtype)

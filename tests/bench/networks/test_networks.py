@@ -63,8 +63,8 @@ def full_layers(name: str) -> list[ConvLayer]:
 
 
 def work(layer: ConvLayer) -> int:
-    places = math.prod((size - 1) // layer.stride + 1 for size in (layer.height, layer.width))
-    return places * layer.outputs * layer.channels // layer.groups * layer.kernel**2
+    pixels = math.prod((size - 1) // layer.stride + 1 for size in (layer.height, layer.width))
+    return pixels * layer.outputs * layer.channels // layer.groups * layer.kernel**2
 
 
 def test_the_layers_of_a_suite_are_distinct_and_named_by_their_geometry() -> None:

@@ -29,7 +29,7 @@ def filters(*shape: int) -> Array:
 def windows(
     x: Array, kernel: Sequence[int], steps: Sequence[int], pads: Pads, fill: float
 ) -> Array:
-    """[N, C, places, kernel] of x [N, C, sizes]."""
+    """[N, C, positions, kernel] of x [N, C, sizes]."""
     padded = np.pad(x, ((0, 0), (0, 0), *pads), constant_values=fill)
     axes = tuple(range(2, x.ndim))
     view = np.lib.stride_tricks.sliding_window_view(padded, kernel, axes)

@@ -227,9 +227,9 @@ def test_sample_is_read() -> None:
 
 def test_truncation_at_every_token() -> None:
     ends = [found.end() for found in re.finditer(r"[\w.]+|[^\w\s]", SAMPLE)]
-    places = [place for end in ends for place in (end - 1, end)]
-    assert len(places) > 300
-    for place in places:
+    positions = [place for end in ends for place in (end - 1, end)]
+    assert len(positions) > 300
+    for place in positions:
         text = SAMPLE[:place]
         try:
             import_hlo(parse_hlo(text, "m.hlo"))

@@ -262,8 +262,8 @@ def test_sort_with_payload_and_top_k() -> None:
         before,
     )
     x = value("f32[3,5]").round()
-    ordered, places, largest, at = run(text, x)
-    np.testing.assert_array_equal(places, np.argsort(x, 1, kind="stable"))
+    ordered, indices, largest, at = run(text, x)
+    np.testing.assert_array_equal(indices, np.argsort(x, 1, kind="stable"))
     np.testing.assert_array_equal(ordered, np.sort(x, 1))
     np.testing.assert_array_equal(at, np.argsort(-x, 1, kind="stable")[:, :2])
     np.testing.assert_array_equal(largest, np.take_along_axis(x, at, 1))
@@ -330,7 +330,7 @@ def test_sort_by_another_comparator() -> None:
         before,
     )
     x = value("f32[3,5,2]").round()
-    ordered, places = run(text, x)
+    ordered, indices = run(text, x)
     wanted = np.argsort(-np.abs(x), 1, kind="stable")
-    np.testing.assert_array_equal(places, wanted)
+    np.testing.assert_array_equal(indices, wanted)
     np.testing.assert_array_equal(ordered, np.take_along_axis(x, wanted, 1))

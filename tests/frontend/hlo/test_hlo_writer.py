@@ -208,11 +208,11 @@ def test_written_read_and_written_again_is_the_same(graph: Graph) -> None:
 
 def scattered(attrs: dict[str, Any], dtype: DType, count: int = 1) -> Graph:
     graph = Graph("scatter")
-    places = graph.make_input(LogicalTensor(S64, (5,)), "places")
+    indices = graph.make_input(LogicalTensor(S64, (5,)), "indices")
     data = [graph.make_input(LogicalTensor(dtype, (4, 3)), f"x{i}") for i in range(count)]
     dims = (5, attrs.get("run", 1))
     updates = [graph.make_input(LogicalTensor(dtype, dims), f"u{i}") for i in range(count)]
-    op = graph.make("scatter", [places, *data, *updates], attrs)
+    op = graph.make("scatter", [indices, *data, *updates], attrs)
     for i, y in enumerate(op.outputs):
         graph.make_output(y, f"y{i}")
     return graph
@@ -224,10 +224,10 @@ def scattered(attrs: dict[str, Any], dtype: DType, count: int = 1) -> Graph:
     [("none", F32), ("add", F32), ("mul", BF16), ("max", S32), ("xor", U8), ("or", BOOL)],
 )
 def test_scatter(reduction: str, dtype: DType, run: int) -> None:
-    places = np.array([3, 11, -1, 0, 3])
+    indices = np.array([3, 11, -1, 0, 3])
     round_trip(
         scattered({"reduction": reduction, "run": run}, dtype),
-        places, values(dtype, 4, 3), values(dtype, 5, run),
+        indices, values(dtype, 4, 3), values(dtype, 5, run),
     )  # fmt: skip
 
 
@@ -245,10 +245,10 @@ def test_scatter_of_two_arrays_by_a_body() -> None:
 
 def test_a_scatter_of_nothing() -> None:
     graph = Graph("none")
-    places = graph.make_input(LogicalTensor(S64, (0,)), "places")
+    indices = graph.make_input(LogicalTensor(S64, (0,)), "indices")
     x = graph.make_input(LogicalTensor(F32, (3,)), "x")
     u = graph.make_input(LogicalTensor(F32, (0,)), "u")
-    graph.make_output(graph.make("scatter", [places, x, u]).outputs[0], "y")
+    graph.make_output(graph.make("scatter", [indices, x, u]).outputs[0], "y")
     round_trip(graph, np.zeros(0, np.int64), values(F32, 3), values(F32, 0))
 
 

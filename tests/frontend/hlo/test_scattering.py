@@ -196,11 +196,11 @@ def test_several_arrays() -> None:
         "scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=best",
         body,
     )
-    places = RNG.integers(0, 4, 9).astype(np.int32)
+    segments = RNG.integers(0, 4, 9).astype(np.int32)
     values, where = RNG.standard_normal(9).astype(np.float32), np.arange(9, dtype=np.int32)
     start = np.full(4, -np.inf, np.float32), np.full(4, -1, np.int32)
-    best = [values[places == k].max(initial=-np.inf) for k in range(4)]
-    got = run(source, *start, places[:, None], values, where)
+    best = [values[segments == k].max(initial=-np.inf) for k in range(4)]
+    got = run(source, *start, segments[:, None], values, where)
     np.testing.assert_array_equal(got[0], np.array(best, np.float32))
     assert all(i == -1 or values[i] == best[k] for k, i in enumerate(got[1]))
 

@@ -235,9 +235,9 @@ def test_grid_sample(mode: str, padding: str, aligned: bool, tmp_path: Path) -> 
     expected = F.grid_sample(*tensors(PLANE, grid), mode, padding, aligned)
     check(tmp_path, f"F.grid_sample {params}", [PLANE, grid], expected)
     if padding == "zeros":
-        places = floats(1, 2, 3, 4, 3, seed=4)
-        expected = F.grid_sample(*tensors(ROOM, places), mode, padding, aligned)
-        check(tmp_path, f"F.grid_sample {params}", [ROOM, places], expected)
+        points = floats(1, 2, 3, 4, 3, seed=4)
+        expected = F.grid_sample(*tensors(ROOM, points), mode, padding, aligned)
+        check(tmp_path, f"F.grid_sample {params}", [ROOM, points], expected)
 
 
 @pytest.mark.parametrize("aligned", [True, False])

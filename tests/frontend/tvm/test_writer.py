@@ -37,10 +37,10 @@ def network() -> Graph:
     for i in range(4):
         y = graph.make("relu" if i % 2 else "sigmoid", [y], name=f"act{i}").outputs[0]
     y = graph.make("clamp", [y], {"min": 0.55, "max": None}).outputs[0]
-    values, places = graph.make("top_k", [y], {"k": 3, "axis": -1, "largest": True}).outputs
+    values, indices = graph.make("top_k", [y], {"k": 3, "axis": -1, "largest": True}).outputs
     picked = graph.make("gather", [values, index], {"axis": 0}).outputs[0]
     halves = graph.make("cast", [picked], {"dtype": "f16"}).outputs[0]
-    for tensor in (halves, places, x):
+    for tensor in (halves, indices, x):
         graph.make_output(tensor)
     return graph
 

@@ -38,12 +38,12 @@ def calls_of(model: LoweredModel) -> list[tuple[str, list[tuple[str, int]]]]:
     found = []
     for step in main_of(model).body.body:
         assert isinstance(step, Invoke)
-        places = []
+        accesses = []
         for arg in step.args:
             assert isinstance(arg, Slice)
             assert all(isinstance(i, Const) for i in arg.indices)
-            places.append((arg.buffer.name, int(arg.indices[0].value) if arg.indices else 0))  # type: ignore[union-attr]
-        found.append((step.function, places))
+            accesses.append((arg.buffer.name, int(arg.indices[0].value) if arg.indices else 0))  # type: ignore[union-attr]
+        found.append((step.function, accesses))
     return found
 
 
@@ -161,7 +161,7 @@ def test_equal_constants_are_kept_once_each_at_its_alignment() -> None:
         y = graph.make("sub", (y, constant)).outputs[0]
     graph.make_output(y)
     model = lower_graph(graph, context())
-    offsets = [places[1] for _, places in calls_of(model)]
+    offsets = [accesses[1] for _, accesses in calls_of(model)]
     assert offsets == [("constants", 0), ("constants", 64), ("constants", 0), ("constants", 128)]
     assert all(offset % ALIGNMENT == 0 for _, offset in offsets)
     assert len(model.constants) == 128 + 12

@@ -22,9 +22,9 @@ def slow_convolution(x, w, strides=None, dilations=None, before=None, after=None
     padded = np.pad(x, [(0, 0), (0, 0), *zip(before, after, strict=True)])
     extents = [(k - 1) * d + 1 for k, d in zip(w.shape[2:], dilations, strict=True)]
     room = [n - e for n, e in zip(padded.shape[2:], extents, strict=True)]
-    places = [r // s + 1 for r, s in zip(room, strides, strict=True)]
+    sizes_out = [r // s + 1 for r, s in zip(room, strides, strict=True)]
     inner, per_group = w.shape[1], w.shape[0] // groups
-    y = np.zeros((x.shape[0], w.shape[0], *places), x.dtype)
+    y = np.zeros((x.shape[0], w.shape[0], *sizes_out), x.dtype)
     for o, *place in np.ndindex(*y.shape[1:]):
         at = [p * s for p, s in zip(place, strides, strict=True)]
         window = tuple(slice(a, a + e, d) for a, e, d in zip(at, extents, dilations, strict=True))

@@ -77,9 +77,9 @@ def test_concat_of_unequal_and_empty_parts(sizes):
 )  # fmt: skip
 def test_slice(start, step, size):
     x = counted((2, 7))
-    places = [start + step * i for i in range(size)]
+    indices = [start + step * i for i in range(size)]
     attrs = {"starts": (0, start), "steps": (1, step), "sizes": (2, size)}
-    check_op("slice", [x], attrs, x[:, places])
+    check_op("slice", [x], attrs, x[:, indices])
 
 
 def test_slice_steps_default_to_one():

@@ -22,11 +22,11 @@ def slow_pool(x, reduce, kernel, strides, dilations=None, before=None, after=Non
     sizes = x.shape[-rank:]
     axes = []
     for n, k, s, d, b, a in zip(sizes, kernel, strides, dilations, before, after, strict=True):
-        extent, places, start = (k - 1) * d + 1, [], -b
+        extent, positions, start = (k - 1) * d + 1, [], -b
         while start < n and start + extent - s < n + a if ceil_mode else start + extent <= n + a:
-            places.append([start + i * d for i in range(k)])
+            positions.append([start + i * d for i in range(k)])
             start += s
-        axes.append(places)
+        axes.append(positions)
     lead = x.shape[: x.ndim - rank]
     y = np.zeros((*lead, *map(len, axes)))
     for index in np.ndindex(*y.shape):

@@ -25,10 +25,10 @@ def image(dtype=np.float32):
 @pytest.mark.parametrize("dtype", [np.float32, np.int32, np.float16])
 def test_elements_at_the_places_are_the_largest_ones(attrs, dtype):
     x = image(dtype)
-    places = check_op("max_pool_indices", [x], attrs)
+    indices = check_op("max_pool_indices", [x], attrs)
     rank = len(attrs["kernel"])
     flat = x.reshape(*x.shape[:-rank], -1)
-    picked = np.take_along_axis(flat, places.reshape(*places.shape[:-rank], -1), -1)
+    picked = np.take_along_axis(flat, indices.reshape(*indices.shape[:-rank], -1), -1)
     values = check_op("max_pool", [x], attrs)
     np.testing.assert_array_equal(picked.reshape(values.shape), values)
 

@@ -14,7 +14,7 @@ COMBINE: dict[str, Any] = {
     "none": lambda a, b: b, "add": lambda a, b: a + b, "mul": lambda a, b: a * b,
     "min": min, "max": max, "and": lambda a, b: a & b, "or": lambda a, b: a | b, "xor": lambda a, b: a ^ b,
 }  # fmt: skip
-PLACES = np.array([3, 3, 19, 20, -1, 0, 3])
+INDICES = np.array([3, 3, 19, 20, -1, 0, 3])
 
 
 def allowed(dtype: str) -> list[str]:
@@ -25,7 +25,7 @@ def allowed(dtype: str) -> list[str]:
 
 def one_by_one(data: np.ndarray, updates: np.ndarray, reduction: str) -> np.ndarray:
     result = data.copy().reshape(-1)
-    for place, update in zip(PLACES, updates, strict=True):
+    for place, update in zip(INDICES, updates, strict=True):
         if 0 <= place < result.size:
             result[place] = COMBINE[reduction](result[place], update)
     return result.reshape(data.shape)
@@ -51,7 +51,7 @@ def test_every_dtype_and_reduction(dtype: str) -> None:
         for reduction in allowed(dtype):
             expected = one_by_one(data, updates, reduction)
             attrs = {"reduction": reduction}
-            check_op("scatter", [PLACES, data, updates], attrs, expected)
+            check_op("scatter", [INDICES, data, updates], attrs, expected)
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_every_dtype_and_reduction(dtype: str) -> None:
     [("f32", "add"), ("bf16", "max"), ("bool", "xor"), ("u8", "mul"), ("s64", "none")],
 )
 def test_native_code_gives_the_bits_of_the_reference(dtype: str, reduction: str) -> None:
-    arrays = [PLACES, random_array(dtype, (4, 5)), random_array(dtype, (7,), 1)]
+    arrays = [INDICES, random_array(dtype, (4, 5)), random_array(dtype, (7,), 1)]
     attrs = {"reduction": reduction}
     (wanted,) = make_op("scatter", arrays, attrs).reference(arrays)
     (got,) = compiled("scatter", arrays, attrs)
@@ -69,13 +69,13 @@ def test_native_code_gives_the_bits_of_the_reference(dtype: str, reduction: str)
 @pytest.mark.parametrize("rows", [3, 100])  # the longer one is copied by several tasks
 def test_runs_are_all_or_nothing(rows: int) -> None:
     data, updates = random_array("f32", (rows, 300)), random_array("f32", (4, 500), 1)
-    places = np.array([0, rows * 300 - 500, rows * 300 - 499, -1])
+    indices = np.array([0, rows * 300 - 500, rows * 300 - 499, -1])
     expected = data.copy().reshape(-1)
     expected[:500] += updates[0]
     expected[-500:] += updates[1]
     attrs = {"reduction": "add", "run": 500}
-    check_op("scatter", [places, data, updates], attrs, expected.reshape(data.shape))
-    (got,) = compiled("scatter", [places, data, updates], attrs)
+    check_op("scatter", [indices, data, updates], attrs, expected.reshape(data.shape))
+    (got,) = compiled("scatter", [indices, data, updates], attrs)
     np.testing.assert_array_equal(got, expected.reshape(data.shape))
 
 
@@ -99,12 +99,12 @@ def best_and_its_place() -> Graph:
 def test_a_body_of_several_arrays() -> None:
     values, numbers = random_array("f32", (3, 4)), np.full((3, 4), -1, np.int32)
     updates, where = random_array("f32", (30,), 1), np.arange(30, dtype=np.int32)
-    places = np.arange(30) % 13 - 1
+    indices = np.arange(30) % 13 - 1
     best, number = values.copy().reshape(-1), numbers.copy().reshape(-1)
-    for i, place in enumerate(places):
+    for i, place in enumerate(indices):
         if place >= 0 and updates[i] > best[place]:
             best[place], number[place] = updates[i], 2 * i
-    arrays = [places, values, numbers, updates, where]
+    arrays = [indices, values, numbers, updates, where]
     attrs = {"body": best_and_its_place()}
     for got in (make_op("scatter", arrays, attrs).reference(arrays), compiled("scatter", arrays, attrs)):  # fmt: skip
         np.testing.assert_array_equal(got[0].reshape(-1), best)

@@ -102,9 +102,9 @@ def test_infinities_outside_the_windows_do_no_harm() -> None:
 
 
 def geometry(channels: int, size: int, kernel: int, stride: int = 1) -> ConvolutionGeometry:
-    pad, places = kernel // 2, (size - 1) // stride + 1
+    pad, out = kernel // 2, (size - 1) // stride + 1
     return ConvolutionGeometry(
-        1, channels, 1, 1, (size, size), (places, places), (kernel, kernel), (stride, stride),
+        1, channels, 1, 1, (size, size), (out, out), (kernel, kernel), (stride, stride),
         before=(pad, pad),
     )  # fmt: skip
 

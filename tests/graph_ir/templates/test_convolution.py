@@ -174,8 +174,8 @@ def test_boundary_grid_natively_between_guard_pages(isa: str) -> None:
         arrays.append(integers(x, number + 1))
     wanted = graph.evaluate(arrays)
     model = compile_model(graph, target=isa)
-    places: tuple[Place, ...] = ("start", "end")
-    for at in places:
+    ends: tuple[Place, ...] = ("start", "end")
+    for at in ends:
         inputs = {t.name: guarded_copy(a, at) for t, a in zip(model.inputs, arrays, strict=True)}
         outputs = [guarded(e.shape, F32, at) for e in wanted]
         model.bind(inputs, outputs)()

@@ -22,13 +22,13 @@ def added(old: Sequence[Expr], new: Sequence[Expr]) -> tuple[list[Let], list[Exp
 def function(problem: ScatterProblem, threads: int = 1) -> Function:
     data, out = Buffer("data", F32, (problem.size,)), Buffer("out", F32, (problem.size,))
     updates = Buffer("updates", F32, (problem.runs * problem.run,))
-    places = Buffer("places", S32, (problem.runs,))
-    params = (places, data, updates, out)
+    indices = Buffer("indices", S32, (problem.runs,))
+    params = (indices, data, updates, out)
     return scatter_function(
         "scatter",
         params,
         [(data, updates, out)],
-        places,
+        indices,
         problem,
         added,
         threads > 1 and problem.size >= 16384,
@@ -40,15 +40,15 @@ def function(problem: ScatterProblem, threads: int = 1) -> Function:
 @pytest.mark.parametrize("run", [1, 7, 40])
 def test_nothing_outside_the_arrays_is_touched(run: int, shape: str) -> None:
     size = 100
-    places = np.array([0, size - run, size - run + 1, -1, -(2**31), 2**31 - 1, 0], np.int32)
-    problem = ScatterProblem(size, len(places), run)
+    indices = np.array([0, size - run, size - run + 1, -1, -(2**31), 2**31 - 1, 0], np.int32)
+    problem = ScatterProblem(size, len(indices), run)
     target = runnable_target(shape)
     module = optimise(verify(Module((function(problem),))), target)
     data = np.arange(size, dtype=np.float32)
-    updates = np.arange(run * len(places), dtype=np.float32)
+    updates = np.arange(run * len(indices), dtype=np.float32)
     out = np.zeros(size, np.float32)
     for at in ("start", "end"):
-        NativeModule(module, target).check("scatter", [places, data, updates, out], at)  # type: ignore[arg-type]
+        NativeModule(module, target).check("scatter", [indices, data, updates, out], at)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("problem", [ScatterProblem(0, 3, 1), ScatterProblem(5, 0, 2)])
@@ -56,8 +56,8 @@ def test_empty_arrays(problem: ScatterProblem) -> None:
     module = verify(Module((function(problem),)))
     data = np.arange(problem.size, dtype=np.float32)
     out = np.full(problem.size, 9, np.float32)
-    places, updates = np.zeros(problem.runs, np.int32), np.zeros(problem.runs, np.float32)
-    interpreter.run(module, "scatter", [places, data, updates, out])
+    indices, updates = np.zeros(problem.runs, np.int32), np.zeros(problem.runs, np.float32)
+    interpreter.run(module, "scatter", [indices, data, updates, out])
     np.testing.assert_array_equal(out, data)
 
 

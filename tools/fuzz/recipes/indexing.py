@@ -35,8 +35,8 @@ def gather_elements(scope: Scope) -> None:
     axis = one_axis(scope, x.details.rank)
     size = x.details.plain_dims[axis]
     indices = _part(scope, x.details, axis)
-    places = scope.small_integers(scope.dtype(("int", "uint")), indices, -size - 1, size)
-    scope.make("gather_elements", [x, places], axis=axis)
+    chosen = scope.small_integers(scope.dtype(("int", "uint")), indices, -size - 1, size)
+    scope.make("gather_elements", [x, chosen], axis=axis)
 
 
 def scatter_elements(scope: Scope) -> None:
@@ -45,11 +45,11 @@ def scatter_elements(scope: Scope) -> None:
     axis = one_axis(scope, x.details.rank)
     size = x.details.plain_dims[axis]
     dims = _part(scope, x.details, axis)
-    places = scope.small_integers(scope.dtype(("int", "uint")), dims, -size - 1, size)
+    chosen = scope.small_integers(scope.dtype(("int", "uint")), dims, -size - 1, size)
     updates = scope.like(x.details.dtype, dims)
     known = [r for r in _COMBINING[x.details.dtype.kind] if r not in ("and", "or", "xor")]
     reduction = scope.random.choice(known)
-    scope.make("scatter_elements", [x, places, updates], axis=axis, reduction=reduction)
+    scope.make("scatter_elements", [x, chosen, updates], axis=axis, reduction=reduction)
 
 
 def _part(scope: Scope, x: LogicalTensor, axis: int) -> tuple[int, ...]:
@@ -60,19 +60,19 @@ def _part(scope: Scope, x: LogicalTensor, axis: int) -> tuple[int, ...]:
 
 
 def scatter(scope: Scope) -> None:
-    """Runs of updates at flat places, combined by name or by a body."""
+    """Runs of updates at flat indices, combined by name or by a body."""
     data = scope.any()
     elements = data.details.elements
     run = scope.random.choice((1, 1, 2, 3))
     count = scope.random.randint(0, 6)
-    places = scope.small_integers(S64, (count,), -2, elements)
+    targets = scope.small_integers(S64, (count,), -2, elements)
     updates = scope.like(data.details.dtype, (count, run) if run > 1 else (count,))
     attrs: dict[str, Any] = {"run": run} if run > 1 else {}
     if scope.chance(0.25):
         attrs["body"] = _body(scope, data.details)
     else:
         attrs["reduction"] = scope.random.choice(_COMBINING[data.details.dtype.kind])
-    scope.make("scatter", [places, data, updates], **attrs)
+    scope.make("scatter", [targets, data, updates], **attrs)
 
 
 def _body(scope: Scope, data: LogicalTensor) -> Graph:
