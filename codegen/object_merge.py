@@ -4,8 +4,9 @@ kernels.
 Code and constants are concatenated in `.text`, symbols and relocations move with them, and undefined symbols are
 resolved to definitions in other objects. There is one section because code addresses its constants by 32-bit offsets,
 while LLVM's loader maps every section separately: in a process that has mapped gigabytes they may be too far apart, and
-LLVM then aborts the process. Local symbols are renamed to be unique, as LLVM's loader looks them up by name too. 64-bit
-little-endian ELF with explicit addends only; the machine does not matter: relocations keep their types.
+LLVM then aborts the process. For the same reason functions of other libraries (`exp`) are called through addresses
+beside the code: the loader would put a table of them elsewhere. Local symbols are renamed to be unique, as LLVM's loader
+looks them up by name too. 64-bit little-endian ELF with explicit addends only.
 """
 
 from __future__ import annotations
@@ -26,6 +27,11 @@ _WRITE, _ALLOC, _EXECUTE, _GROUP_MEMBER, _INFO_LINK = 0x1, 0x2, 0x4, 0x200, 0x40
 _UNWINDING = b".eh_frame"  # for exceptions, which are not used
 _LOCAL, _SECTION_SYMBOL, _FILE_SYMBOL = 0, 3, 4
 _UNDEFINED, _TEXT, _RESERVED = 0, 1, 0xFF00
+_X86_64 = 62
+_ADDRESS, _RELATIVE, _CALL = 1, 2, 4  # R_X86_64_64, R_X86_64_PC32, R_X86_64_PLT32
+_TABLE_ENTRIES = (9, 41, 42)  # R_X86_64_GOTPCREL and its relaxable forms
+_JUMP = struct.Struct("<Q2si2x")  # the address, then `jmp *address(%rip)`
+_JUMP_AT, _JUMP_SIZE = 8, 6
 
 
 @dataclass
@@ -167,6 +173,8 @@ class _Merger:
 
     def object(self, like: bytes) -> bytes:
         """The merged object, with the header of `like`."""
+        if _HEADER.unpack_from(like)[2] == _X86_64:
+            self._reach_externals()
         symbols = [_Symbol(b"", 0, 0, 0, 0, 0), *self._locals]
         numbers: dict[_Symbol | bytes, int] = {s: i for i, s in enumerate(symbols)}
         first_global = len(symbols)
@@ -179,6 +187,34 @@ class _Merger:
                 target.relocations.extend(_RELOCATION.pack(offset, info, addend))
         named = _renamed(symbols[:first_global], set(self._globals)) + symbols[first_global:]
         return _written(like, self._section, named, first_global)
+
+    def _reach_externals(self) -> None:
+        """Let calls of functions that other libraries define, and loads of their addresses, use an address in `.text`.
+
+        A hidden symbol is one that another object of the program defines, and is left alone.
+        """
+        text, whole = self._section, _Symbol(b"", _SECTION_SYMBOL, 0, _TEXT, 0, 0)
+        entries: dict[bytes, int] = {}
+        for _, moved in self._relocations:
+            for i, (offset, kind, reference, addend) in enumerate(moved):
+                if not isinstance(reference, bytes) or kind not in (_CALL, *_TABLE_ENTRIES):
+                    continue
+                symbol = self._globals[reference]
+                if symbol.section != _UNDEFINED or symbol.other & 3:
+                    continue
+                if reference not in entries:
+                    text.data.extend(bytes(-len(text.data) % 8))
+                    entries[reference] = len(text.data)
+                    text.data.extend(_JUMP.pack(0, b"\xff\x25", -_JUMP_AT - _JUMP_SIZE))
+                at = entries[reference] + (_JUMP_AT if kind == _CALL else 0)
+                moved[i] = (offset, _RELATIVE, whole, at + addend)
+        if entries:
+            text.alignment = max(text.alignment, 8)
+            self._relocations.append(
+                (text, [(at, _ADDRESS, name, 0) for name, at in entries.items()])
+            )
+            if whole not in self._locals:
+                self._locals.append(whole)
 
 
 def _renamed(symbols: Sequence[_Symbol], taken: set[bytes]) -> list[_Symbol]:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+import platform
 import struct
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -81,6 +85,40 @@ def test_code_and_constants_are_one_section() -> None:
     flags = [struct.unpack_from("<Q", one, offset + 64 * i + 8)[0] for i in range(count)]
     assert sum(bool(flag & 2) for flag in flags) == 1
     assert merge_objects([one]) == one
+
+
+CROWDED = """
+import ctypes, mmap, sys
+from graphc.runtime.loader import LoadedCode
+
+libc, flags = ctypes.CDLL(None), mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000  # MAP_NORESERVE
+libc.mmap.restype, libc.munmap.argtypes = ctypes.c_void_p, [ctypes.c_void_p, ctypes.c_size_t]
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+LoadedCode(open(sys.argv[2], "rb").read())  # whatever Python and LLVM load, they have loaded now
+
+def reserve(size):
+    return libc.mmap(None, size, 0, flags, -1, 0)
+
+below = reserve(8 << 30)
+for size in (1 << 20, 1 << 16, 1 << 12):  # no gap is left above
+    while reserve(size) > below:
+        pass
+hole = int(sys.argv[1]) << 12
+libc.munmap(below + (8 << 30) - hole, hole)
+code = LoadedCode(open(sys.argv[2], "rb").read())
+print(ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_int64)(code.address("both"))(1))
+"""
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="other machines have other loaders")
+@pytest.mark.parametrize("pages", [1, 2, 3])
+def test_code_is_loaded_where_only_small_gaps_are_free(pages: int, tmp_path: Path) -> None:
+    """The code and what its loader adds lie 8 GB apart: LLVM ended the process."""
+    made = merge_objects([table("left", *LEFT), table("right", *RIGHT), compiled(CALLER)])
+    (tmp_path / "code.o").write_bytes(made)
+    command = [sys.executable, "-c", CROWDED, str(pages), str(tmp_path / "code.o")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (done.stdout.strip(), done.returncode) == ("6.5", 0), done.stderr
 
 
 def test_a_symbol_defined_twice_is_refused() -> None:
