@@ -5,8 +5,8 @@ Code and constants are concatenated in `.text`, symbols and relocations move wit
 resolved to definitions in other objects. There is one section because code addresses its constants by 32-bit offsets,
 while LLVM's loader maps every section separately: in a process that has mapped gigabytes they may be too far apart, and
 LLVM then aborts the process. For the same reason functions of other libraries (`exp`) are called through addresses
-beside the code: the loader would put a table of them elsewhere. Local symbols are renamed to be unique, as LLVM's loader
-looks them up by name too. 64-bit little-endian ELF with explicit addends only.
+beside the code: the loader would put a table of them elsewhere. Local symbols are renamed to be unique, as LLVM's
+loader looks them up by name too. 64-bit little-endian ELF with explicit addends only.
 """
 
 from __future__ import annotations
