@@ -22,7 +22,10 @@ HELP = "Run a compiled artifact (.gcm)."
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
-    parser.add_argument("artifact", help="artifact written by `graphc compile -o`")
+    parser.add_argument(
+        "artifact",
+        help="artifact written by `graphc compile -o`; native code, so it must be one you trust",
+    )
     add_input_argument(parser)
     add_threads_argument(parser)
     parser.add_argument("--output-dir", metavar="DIR", help="write each output to DIR/NAME.npy")

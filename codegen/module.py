@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Collection
 
 from ..base.errors import InternalError
 from ..base.target import Target
-from ..runtime.abi import ENTRY_NAME
-from ..tensor_ir.nodes import Function, Module, Var
+from ..runtime.abi import ENTRY_NAME, SIGNATURE_NAME, signature
+from ..tensor_ir.nodes import Buffer, Function, Module, Var
 from .llvm_emitter import FunctionEmitter, parameter_type
 from .symbols import symbol
 
@@ -25,11 +26,12 @@ def emit_module(
 ) -> str:
     """Return the LLVM IR for `target` of `module`, which has gone through the pipeline.
 
-    With an entry, only `graphc_entry` is exported. The entry's parameters are x0, x1, ... for the model's inputs,
-    y0, y1, ... for its outputs, `constants` and `arena`. Without an entry every function is exported under its name
-    and takes the runtime pointer first. `stamps` (for profiling) names an output of the entry, s64[calls + 1]: it
-    receives the CPU's cycle counter at the start and after each call. In a part of a program, `shared` names functions
-    that other parts call, `declared` those that they define. InternalError where the module breaks a rule of Tensor IR.
+    With an entry, only that (`graphc_entry`) and its signature are exported. The entry's parameters are x0, x1, ... for
+    the model's inputs, y0, y1, ... for its outputs, `constants` and `arena`. Without an entry every function is
+    exported under its name and takes the runtime pointer first. `stamps` (for profiling) names an output of the entry,
+    s64[calls + 1]: it receives the CPU's cycle counter at the start and after each call. In a part of a program,
+    `shared` names functions that other parts call, `declared` those that they define. InternalError where the module
+    breaks a rule of Tensor IR.
     """
     emitter = FunctionEmitter(module, target)
     internal = "internal" if module.entry or shared else ""
@@ -45,7 +47,8 @@ def emit_module(
     ]
     parts.extend(emitter.trampolines.values())
     if module.entry:
-        parts.append(_entry(module.function(module.entry)))
+        main = module.function(module.entry)
+        parts += [_entry(main), _signature(main)]
     parts.extend(f"{line}\n" for line in sorted(emitter.declares))
     parts.append(f"attributes #0 = {{ {_attributes(target)} }}\n")
     return "\n".join(parts)
@@ -85,6 +88,21 @@ def _entry(main: Function) -> str:
             "",
         ]
     )
+
+
+def _signature(main: Function) -> str:
+    """What the entry function was compiled for, as a constant of the object."""
+    arrays: dict[str, list[Buffer]] = {"%inputs": [], "%outputs": []}
+    sizes = dict.fromkeys(_SECTIONS, 0)
+    for param in main.params:
+        if not isinstance(param, Buffer):
+            continue
+        if param.name in sizes:
+            sizes[param.name] = math.prod(param.shape)
+        else:
+            arrays[_array(main, param.name, False)].append(param)
+    text = signature(arrays["%inputs"], arrays["%outputs"], sizes["constants"], sizes["arena"])
+    return f'@{SIGNATURE_NAME} = constant [{len(text) + 1} x i8] c"{text}\\00"\n'
 
 
 def _array(main: Function, name: str, is_variable: bool) -> str:

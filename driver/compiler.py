@@ -95,7 +95,11 @@ def compile(
 
 
 def load(path: str | os.PathLike[str], threads: int | None = None) -> CompiledModel:
-    """Load a `.gcm` artifact. UserError if it is damaged or made for another CPU."""
+    """Load a `.gcm` artifact. UserError if it is damaged or made for another CPU.
+
+    An artifact is native code: loading and running one is trusting whoever made it, as with a shared library. What is
+    checked (hashes, that the header describes the code) finds damage, not malice.
+    """
     artifact = Artifact.load(path)
     return CompiledModel(artifact, resolve_threads(threads))
 

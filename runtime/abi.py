@@ -6,6 +6,10 @@ runs the whole model once and returns 0. `inputs` and `outputs` are arrays of da
 arrays are dense, row-major and aligned to their element. `constants` and `arena` are aligned to `ALIGNMENT` bytes. The
 arena is scratch memory of one call; constants and inputs are only read.
 
+    const char graphc_signature[];
+
+is what the code was compiled for, see `signature`: loading refuses a header that says something else.
+
 `rt` is null (parallel loops run serially) or points to a struct whose first field is
 
     void (*parallel_for)(void *rt, void (*task)(void *context, int64_t i), void *context, int64_t count);
@@ -16,14 +20,20 @@ which calls `task(context, i)` once for every 0 <= i < count, on any threads, an
 from __future__ import annotations
 
 import ctypes
+import math
+from collections.abc import Iterable
+from typing import Protocol
 
-ABI_VERSION = 1
+from ..base.dtypes import DType
+
+ABI_VERSION = 2
 """Incremented with every change to anything on this page; an artifact of another version is refused."""
 
 ALIGNMENT = 64
 """Bytes: constants and arena start at a multiple of it (a cache line, and the widest vector register)."""
 
 ENTRY_NAME = "graphc_entry"
+SIGNATURE_NAME = "graphc_signature"
 POOL_CREATE_NAME = "graphc_pool_create"
 POOL_DESTROY_NAME = "graphc_pool_destroy"
 
@@ -43,6 +53,33 @@ ParallelForFunction = ctypes.CFUNCTYPE(
     None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64
 )
 """The first field of `rt`, for callers from Python (tests and benchmarks)."""
+
+
+class Dense(Protocol):
+    """A dense array, as the header of an artifact and the parameters of code describe it."""
+
+    @property
+    def dtype(self) -> DType:
+        """The element type."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The sizes of its axes."""
+
+
+def signature(
+    inputs: Iterable[Dense], outputs: Iterable[Dense], constants_bytes: int, arena_bytes: int
+) -> str:
+    """What `graphc_entry` reads and writes: `f32[104] f32[13] -> f32[104], constants 64, arena 416`.
+
+    Of arrays the type and the number of elements: code knows no axes. Sizes of constants and arena are in bytes.
+    """
+    sources, targets = (
+        [f"{array.dtype}[{math.prod(array.shape)}]" for array in arrays]
+        for arrays in (inputs, outputs)
+    )
+    types = " ".join((*sources, "->", *targets))
+    return f"{types}, constants {constants_bytes}, arena {arena_bytes}"
 
 
 def pointer(value: int | ctypes.Array[ctypes.c_void_p] | None) -> ctypes.c_void_p:

@@ -62,7 +62,7 @@ class Artifact:
     def load(
         path: str | os.PathLike[str], resident: bool = False, opener: Opener | None = None
     ) -> Artifact:
-        """Read a `.gcm` file. UserError when anything in it is wrong.
+        """Read a `.gcm` file, which holds native code and must come from someone trusted. UserError when it is damaged.
 
         The constants stay mapped from it, or are copied to memory of huge pages if `resident`. `opener` opens
         the file, as that of `open`.

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..base.errors import InternalError
+from ..base.errors import InternalError, UserError
 from . import abi
 from .arguments import DENSE, accept_input
 from .artifact import Artifact
@@ -28,12 +28,38 @@ class NativeModel:
     def __init__(self, artifact: Artifact, threads: int) -> None:
         meta = artifact.metadata
         self.code = LoadedCode(artifact.object_code)
+        _check_signature(artifact, self.code)
         self.entry = abi.EntryFunction(self.code.address(abi.ENTRY_NAME))
         self.pool = shared_pool(threads, artifact.support_code)
         self.rt = abi.pointer(None if self.pool is None else self.pool.address)
         self.constants = artifact.constants
         self.constants_pointer = abi.pointer(data_address(artifact.constants))
         self.frames = FrameList(meta.model, meta.arena_bytes, len(meta.inputs), len(meta.outputs))
+
+
+def _check_signature(artifact: Artifact, code: LoadedCode) -> None:
+    """Refuse a header that says something else than the code: it would read and write outside of its arrays.
+
+    UserError for a file, InternalError for what was just compiled.
+    """
+    meta = artifact.metadata
+    header = abi.signature(
+        meta.inputs,
+        meta.outputs,
+        artifact.constants.nbytes,
+        meta.arena_bytes,
+    )
+    own = ctypes.string_at(code.address(abi.SIGNATURE_NAME)).decode(errors="replace")
+    if own != header:
+        blame = UserError if artifact.origin else InternalError
+        raise blame(
+            f"{artifact.label}: is damaged or forged: its header describes '{_shortened(header)}', "
+            f"its code is '{_shortened(own)}'; compile the model again"
+        )
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= 200 else text[:100] + " ... " + text[-100:]
 
 
 def make_caller(native: NativeModel, artifact: Artifact) -> Caller:

@@ -62,11 +62,11 @@ def test_the_entry_hands_every_array_to_its_parameter() -> None:
     np.testing.assert_array_equal(y1, [11, 13, 15, 17])
 
 
-def test_kernels_are_local_symbols_and_the_entry_is_the_only_export() -> None:
+def test_kernels_are_local_symbols_and_only_the_entry_and_its_signature_are_exported() -> None:
     text = assembly(emit_module(model(), TARGET), TARGET)
     assert f"\n{KERNEL}:" in text
     exported = [line.split()[-1] for line in text.splitlines() if ".globl" in line]
-    assert exported == [abi.ENTRY_NAME]
+    assert exported == [abi.ENTRY_NAME, abi.SIGNATURE_NAME]
 
 
 def test_without_an_entry_every_function_is_exported() -> None:

@@ -14,13 +14,13 @@ import numpy as np
 import pytest
 
 from graphc.base import dtypes
-from graphc.base.dtypes import BF16, F32, F64, S64, DType
+from graphc.base.dtypes import BF16, F16, F32, F64, S64, DType
 from graphc.base.errors import InternalError, UserError
 from graphc.runtime.artifact import Artifact
 from graphc.runtime.executor import CompiledModel
 from graphc.runtime.metadata import TensorSpec
 from graphc.tools.fuzz.guarded import guarded_copy
-from support.native import add_artifact, compile_ir, copy_artifact
+from support.native import add_artifact, compile_ir, copy_artifact, signature_ir
 
 
 @pytest.fixture
@@ -337,7 +337,8 @@ def test_closing_frees_the_code_at_once(model: CompiledModel, x: np.ndarray) -> 
 
 def test_a_native_failure_is_ours() -> None:
     failing = "define i32 @graphc_entry(ptr %a, ptr %b, ptr %c, ptr %d, ptr %e) {\n  ret i32 9\n}"
-    model = CompiledModel(replace(copy_artifact(), object_code=compile_ir(failing)))
+    signed = failing + signature_ir(copy_artifact().metadata, 0)
+    model = CompiledModel(replace(copy_artifact(), object_code=compile_ir(signed)))
     with pytest.raises(InternalError, match="^model 'copy': native code returned 9$"):
         model()
 
@@ -414,3 +415,34 @@ def test_results_do_not_depend_on_the_thread_count(x: np.ndarray) -> None:
     reference = CompiledModel(add_artifact())(values, x)
     for threads in (2, 3, 7):
         assert np.array_equal(CompiledModel(add_artifact(), threads)(values, x), reference)
+
+
+LIES = {
+    "no outputs": {"outputs": ()},
+    "no inputs": {"inputs": ()},
+    "a small arena": {"arena_bytes": 0},
+    "other inputs": {"inputs": (TensorSpec("a", F32, (1,)), TensorSpec("b", F32, (8, 13)))},
+    "another type": {"outputs": (TensorSpec("y", F16, (8, 13)),)},
+}
+
+
+@pytest.mark.parametrize("changes", LIES.values(), ids=LIES)
+def test_a_header_that_does_not_describe_the_code(tmp_path: Path, changes: dict[str, Any]) -> None:
+    """Its hashes are right; run, it would read and write outside of its arrays."""
+    forged = replace(add_artifact(), metadata=replace(add_artifact().metadata, **changes))
+    forged.save(tmp_path / "m.gcm")
+    with pytest.raises(UserError, match=r"^m\.gcm: is damaged or forged: its header describes '"):
+        CompiledModel(Artifact.load(tmp_path / "m.gcm"))
+    with pytest.raises(InternalError):  # never was a file
+        CompiledModel(forged)
+
+
+def test_constants_that_are_too_short_for_the_code(tmp_path: Path) -> None:
+    replace(add_artifact(), constants=np.zeros(3, np.float32)).save(tmp_path / "m.gcm")
+    with pytest.raises(UserError) as caught:
+        CompiledModel(Artifact.load(tmp_path / "m.gcm"))
+    types = "f32[104] f32[104] -> f32[104], constants"
+    assert str(caught.value) == (
+        f"m.gcm: is damaged or forged: its header describes '{types} 12, arena 416', "
+        f"its code is '{types} 64, arena 416'; compile the model again"
+    )

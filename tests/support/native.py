@@ -9,6 +9,7 @@ import numpy as np
 
 from graphc.base.dtypes import F32
 from graphc.codegen.support import thread_pool_module
+from graphc.runtime import abi
 from graphc.runtime.artifact import Artifact
 from graphc.runtime.metadata import Metadata, TensorSpec
 
@@ -73,6 +74,17 @@ end:
 """
 
 
+def signature_ir(metadata: Metadata, constants_bytes: int) -> str:
+    """The constant that says what hand-written code was compiled for."""
+    text = abi.signature(
+        metadata.inputs,
+        metadata.outputs,
+        constants_bytes,
+        metadata.arena_bytes,
+    )
+    return f'\n@{abi.SIGNATURE_NAME} = constant [{len(text) + 1} x i8] c"{text}\\00"\n'
+
+
 def compile_ir(text: str) -> bytes:
     """Object code of an LLVM IR module for this CPU."""
     llvm.initialize_native_target()
@@ -96,20 +108,21 @@ def support_code() -> bytes:
 def add_artifact(shape: tuple[int, ...] = (8, 13), scale: float = 2.0) -> Artifact:
     """`y = (a + b) * scale` on f32 of `shape`, one parallel task per element."""
     n = int(np.prod(shape))
+    metadata = Metadata(
+        model="add",
+        inputs=(TensorSpec("a", F32, shape), TensorSpec("b", F32, shape)),
+        outputs=(TensorSpec("y", F32, shape),),
+        arena_bytes=4 * n,
+        isa="generic",
+        triple=llvm.get_process_triple(),
+        versions={"graphc": "0.1.0"},
+        stats={"ops": 2, "gflop": 0.5},
+        model_hash="abc",
+    )
     return Artifact(
-        metadata=Metadata(
-            model="add",
-            inputs=(TensorSpec("a", F32, shape), TensorSpec("b", F32, shape)),
-            outputs=(TensorSpec("y", F32, shape),),
-            arena_bytes=4 * n,
-            isa="generic",
-            triple=llvm.get_process_triple(),
-            versions={"graphc": "0.1.0"},
-            stats={"ops": 2, "gflop": 0.5},
-            model_hash="abc",
-        ),
+        metadata=metadata,
         constants=np.full(16, scale, np.float32),
-        object_code=compile_ir(ADD_IR.format(n=n)),
+        object_code=compile_ir(ADD_IR.format(n=n) + signature_ir(metadata, 64)),
         support_code=support_code(),
     )
 
@@ -131,8 +144,9 @@ def copy_artifact(*specs: TensorSpec) -> Artifact:
         ]
     lines += ["  ret i32 0", "}"]
     outputs = tuple(TensorSpec(f"{s.name}_out", s.dtype, s.shape) for s in specs)
+    metadata = Metadata("copy", specs, outputs, arena_bytes=0, isa="generic")
     return Artifact(
-        Metadata("copy", specs, outputs, arena_bytes=0, isa="generic"),
+        metadata,
         np.empty(0, np.uint8),
-        compile_ir("\n".join(lines)),
+        compile_ir("\n".join(lines) + signature_ir(metadata, 0)),
     )
