@@ -97,7 +97,10 @@ libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, cty
 LoadedCode(open(sys.argv[2], "rb").read())  # whatever Python and LLVM load, they have loaded now
 
 def reserve(size):
-    return libc.mmap(None, size, 0, flags, -1, 0)
+    address = libc.mmap(None, size, 0, flags, -1, 0)
+    if address == 2**64 - 1:
+        sys.exit("no addresses are left")
+    return address
 
 below = reserve(8 << 30)
 for size in (1 << 20, 1 << 16, 1 << 12):  # no gap is left above
@@ -118,6 +121,8 @@ def test_code_is_loaded_where_only_small_gaps_are_free(pages: int, tmp_path: Pat
     (tmp_path / "code.o").write_bytes(made)
     command = [sys.executable, "-c", CROWDED, str(pages), str(tmp_path / "code.o")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    if "no addresses are left" in done.stderr:
+        pytest.skip("the address space of processes is limited to less than this test reserves")
     assert (done.stdout.strip(), done.returncode) == ("6.5", 0), done.stderr
 
 
