@@ -20,12 +20,16 @@ IR_VERSION, OPSET = 9, 17  # supported by all engines of recent years
 
 @dataclass(frozen=True)
 class Case:
-    """One row of a table: an ONNX model as bytes, or a file, and the shape of each input (f32 if none are `given`)."""
+    """One row of a table: an ONNX model as bytes, or a file, and the shape of each input (f32 if none are `given`).
+
+    `origin` is the f32 model that a quantised one was made of.
+    """
 
     name: str
     model: bytes | Path
     inputs: Mapping[str, tuple[int, ...]]
     given: Mapping[str, Array] = field(default_factory=dict)
+    origin: bytes | None = None
 
     def arrays(self) -> dict[str, Array]:
         """The given inputs, else normal ones with a fixed seed; aligned to cache lines for every engine."""

@@ -1,6 +1,6 @@
 """Generates the README's tables from the output of `python -m gc bench --json`.
 
-    for suite in gemm mlp mha tiny conv networks; do for threads in 1 2; do
+    for suite in gemm mlp mha tiny conv networks quantized; do for threads in 1 2; do
         python -m gc bench --suite $suite --vs ort,openvino --threads $threads --json $suite-$threads.json
     done; done
     python -m graphc.bench.readme_tables FOLDER
@@ -15,13 +15,35 @@ import sys
 from pathlib import Path
 from typing import Any
 
-SUITES = ("gemm", "mlp", "mha", "tiny", "networks", "conv")
+SUITES = ("gemm", "mlp", "mha", "tiny", "networks", "conv", "quantized")
 HEAD = "| {} | graphc, ms | best peer, ms | ratio | % of peak | ratio, 2 threads |\n|---|--:|--:|--:|--:|--:|"
+
+QUANTIZED_HEAD = (
+    "| quantized | graphc, ms | best right peer, ms | ratio | to own f32 | ratio, 2 threads | wrong |\n"
+    "|---|--:|--:|--:|--:|--:|---|"
+)
 
 
 def best_peer(row: dict[str, Any]) -> float:
-    """Seconds of the fastest other engine."""
-    return min(x["median"] for name, x in row["engines"].items() if name != "graphc")
+    """Seconds of the fastest other engine; of a quantised case, whose result is right."""
+    left_out = {"graphc", "f32", *(row["wrong"] if row["gain"] else ())}
+    return min(x["median"] for name, x in row["engines"].items() if name not in left_out)
+
+
+def quantized_table(one: dict[str, Any], two: dict[str, Any]) -> str:
+    """The rows of the suite `quantized`: beside the peers, the f32 model."""
+    ratios = {row["case"]: row["ratio"] for row in two["rows"]}
+    lines = [QUANTIZED_HEAD]
+    for row in one["rows"]:
+        ours, wrong = row["engines"]["graphc"]["median"], ", ".join(row["wrong"])
+        best, ratio = (
+            (f"{best_peer(row) * 1e3:.4g}", f"{row['ratio']:.2f}") if row["ratio"] else ("", "")
+        )
+        second = f"{ratios[row['case']]:.2f}" if ratios[row["case"]] else ""
+        cells = (row["case"], f"{ours * 1e3:.4g}", best, ratio, f"{row['gain']:.2f}", second, wrong)
+        lines.append(f"| {' | '.join(cells)} |")
+    means = f"**{one['geomean']:.2f}** | | **{two['geomean']:.2f}** |"
+    return "\n".join([*lines, f"| geometric mean | | | {means} |"])
 
 
 def table(suite: str, one: dict[str, Any], two: dict[str, Any]) -> str:
@@ -44,7 +66,9 @@ def main(folder: Path) -> None:
     for suite in SUITES:
         paths = [folder / f"{suite}-{threads}.json" for threads in (1, 2)]
         if all(path.exists() for path in paths):
-            print(table(suite, *(json.loads(path.read_text()) for path in paths)), end="\n\n")
+            one, two = (json.loads(path.read_text()) for path in paths)
+            is_quantized = suite == "quantized"
+            print(quantized_table(one, two) if is_quantized else table(suite, one, two), end="\n\n")
 
 
 if __name__ == "__main__":

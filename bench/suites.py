@@ -10,6 +10,7 @@ import numpy as np
 from .cases import Case, case_of
 from .networks import NETWORKS
 from .networks.net import ConvLayer, one_layer
+from .quantized import quantized_cases
 
 
 def mlp(name: str, batch: int, sizes: Sequence[int], relu: bool = True) -> Case:
@@ -144,4 +145,5 @@ SUITES = {
     "tiny": _tiny,
     "conv": _conv,
     "networks": _networks,
+    "quantized": quantized_cases,
 }

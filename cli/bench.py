@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 NAME = "bench"
 HELP = "Time a model or a suite against other engines."
-SUITES = ("gemm", "mlp", "mha", "tiny", "conv", "networks")
+SUITES = ("gemm", "mlp", "mha", "tiny", "conv", "networks", "quantized")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -58,6 +58,13 @@ class Net:
         self._weights: list[Any] = []
         self._shapes: dict[str, tuple[int, ...]] = {"x": (1, channels, *sizes)}
 
+    @classmethod
+    def of_rows(cls, name: str, *shape: int) -> Net:
+        """A network whose input is any array: the tokens of a sequence."""
+        net = cls(name, 1)
+        net._shapes["x"] = shape
+        return net
+
     def case(self) -> Case:
         """The finished model."""
         inputs = {"x": self._shapes["x"]}
@@ -96,6 +103,7 @@ class Net:
 
         name = f"w{len(self._weights)}"
         self._weights.append(numpy_helper.from_array(value, name))
+        self._shapes[name] = value.shape
         return name
 
     def random(self, *shape: int, scale: float = 0.1, offset: float = 0.0) -> str:
@@ -190,6 +198,28 @@ class Net:
         weight = self.random(outputs, terms, scale=terms**-0.5)
         inputs = [flat, weight, self.random(outputs)]
         return self.node("Gemm", inputs, (1, outputs), transB=1)
+
+    def linear(self, x: str, outputs: int) -> str:
+        """A product with a matrix along the last axis, and a bias."""
+        *rows, terms = self.shape(x)
+        weight = self.random(terms, outputs, scale=terms**-0.5)
+        return self.pair("Add", self.product(x, weight, outputs), self.random(outputs))
+
+    def product(self, a: str, b: str, columns: int) -> str:
+        """MatMul with `columns` columns of results."""
+        return self.node("MatMul", [a, b], (*self.shape(a)[:-1], columns))
+
+    def layer_norm(self, x: str) -> str:
+        """LayerNormalization along the last axis."""
+        size = self.shape(x)[-1]
+        moments = [self.random(size, offset=1.0), self.random(size)]
+        return self.node("LayerNormalization", [x, *moments], self.shape(x), axis=-1)
+
+    def gelu(self, x: str) -> str:
+        """x (1 + erf(x / sqrt 2)) / 2, node by node as exporters write it."""
+        root, one, half = (self.constant(np.array(v, np.float32)) for v in (2**0.5, 1.0, 0.5))
+        curve = self.pair("Add", self.act(self.pair("Div", x, root), "Erf"), one)
+        return self.pair("Mul", self.pair("Mul", x, curve), half)
 
     def classify(self, x: str) -> str:
         """Global average, a fully connected layer and softmax."""

@@ -1,0 +1,62 @@
+"""The suite `quantized`: networks of 8-bit integers as ONNX Runtime's tool makes them of the f32 ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+
+from .cases import Case
+from .networks import NETWORKS
+from .networks.net import Net
+from .networks.transformer import bert, vit
+from .quantizer import quantized
+
+MLP_2 = (479, 1024, 1024, 512, 256, 1)
+WIDE = (1024, 4096, 4096, 1024)
+
+Maker = Callable[[], Case]
+
+
+def quantized_cases() -> dict[str, Maker]:
+    """Label to case: the network, its batch or sequence, and the form."""
+    nets: dict[str, tuple[Callable[[], Net], tuple[str, ...]]] = {
+        "MLP_2 b128": (partial(dense, 128, MLP_2), ("qdq", "dynamic", "operator")),
+        "MLP wide b1": (partial(dense, 1, WIDE), ("dynamic", "qdq")),
+        "1x4096x4096": (partial(product, 1, 4096, 4096), ("qdq", "dynamic")),
+        "128x768x768": (partial(product, 128, 768, 768), ("qdq", "dynamic")),
+        "1024x1024x1024": (partial(product, 1024, 1024, 1024), ("qdq",)),
+        "BERT block s128": (partial(bert, 1), ("qdq", "dynamic")),
+        "BERT-base s128": (bert, ("qdq", "dynamic")),
+        "ResNet-50": (NETWORKS["resnet50"], ("qdq", "operator")),
+        "MobileNetV2": (NETWORKS["mobilenet_v2"], ("qdq", "operator")),
+        "ViT-S/16": (vit, ("qdq", "dynamic")),
+    }
+    return {
+        f"{name} {form}": partial(_made, f"{name} {form}", net, form)
+        for name, (net, forms) in nets.items()
+        for form in forms
+    }
+
+
+def dense(batch: int, sizes: Sequence[int]) -> Net:
+    """Dense layers with bias, ReLU after all but the last."""
+    net = Net.of_rows("mlp", batch, sizes[0])
+    x = net.linear("x", sizes[1])
+    for size in sizes[2:]:
+        x = net.linear(net.relu(x), size)
+    net.result = x
+    return net
+
+
+def product(m: int, n: int, k: int) -> Net:
+    """One product with constant weights and a bias."""
+    net = Net.of_rows("product", m, k)
+    net.result = net.linear("x", n)
+    return net
+
+
+def _made(label: str, net: Callable[[], Net], form: str) -> Case:
+    """Convolutions have one scale per output channel, as is usual; products one scale."""
+    made = net()
+    return quantized(replace(made.case(), name=label), form, per_channel=bool(made.layers))

@@ -1,0 +1,126 @@
+"""The suite `quantized`: small networks in every form, checked against exact results; no times are judged."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from graphc.bench import engines, peers, quantized
+from graphc.bench.cases import Case
+from graphc.bench.engines import Row, compare
+from graphc.bench.measure import Timing
+from graphc.bench.networks.net import Net
+from graphc.bench.networks.transformer import bert, vit
+from graphc.driver.compiler import compile as compile_model
+from graphc.frontend import load
+from graphc.graph_ir.inspect.compare import difference
+
+pytest.importorskip("onnxruntime")
+from graphc.bench.quantizer import FORMS
+from graphc.bench.quantizer import quantized as made
+
+SMALL: dict[str, Callable[[], Net]] = {
+    "mlp": lambda: quantized.dense(4, (16, 24, 8)),
+    "bert": lambda: bert(1, tokens=5, hidden=16, heads=2),
+    "vit": lambda: vit(image=32, hidden=16, heads=2, blocks=1),
+    "convolutions": lambda: convolutions(),
+}
+
+
+def convolutions() -> Net:
+    """A stem, a depthwise convolution, a sum and a classifier."""
+    net = Net("convolutions", 12)
+    x = net.conv_norm_relu("x", 8, 3)
+    y = net.relu6(net.norm(net.conv(x, 8, 3, groups=8, bias=False)))
+    net.result = net.classify(net.pair("Add", x, y))
+    return net
+
+
+def silent(name: str, done: int, total: int) -> None:
+    """No progress."""
+
+
+def row_of(case: Case, *names: str) -> Row:
+    """The row of a case, hardly timed."""
+    return compare(case, names, "native", 1, 1, 0.001, silent)
+
+
+@pytest.mark.parametrize("name", ["bert", "vit"])
+def test_encoders_agree_with_numpy(name: str) -> None:
+    case = SMALL[name]().case()
+    arrays = list(case.arrays().values())
+    (expected,) = load(case.model).evaluate(arrays)
+    assert expected.std() > 0.1
+    found = difference(np.asarray(compile_model(case.model, threads=1)(*arrays)), expected)
+    assert found.ok, str(found)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("name", ["mlp", "convolutions"])
+def test_forms_are_right_and_timed_beside_f32(name: str, form: str) -> None:
+    row = row_of(made(SMALL[name]().case(), form, per_channel=name != "mlp"), "ort")
+    assert row.agree and row.is_quantized and not row.wrong
+    assert set(row.timings) == {"graphc", "ort", "f32"}
+    assert row.gain is not None and row.gain > 0
+
+
+def test_an_engine_farther_away_than_f32_is_marked_and_leaves_the_ratio(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    case = made(SMALL["mlp"]().case(), "qdq")
+
+    def saturating(model: bytes, inputs: peers.Arrays, threads: int) -> peers.Contender:
+        ours = [np.clip(y, -0.2, 0.2) for y in peers.exact_results(model, inputs)]
+        return peers.Contender("openvino", lambda: ours, lambda: ours)
+
+    monkeypatch.setitem(peers.PEERS, "openvino", saturating)
+    row = row_of(case, "ort", "openvino")
+    assert row.wrong == {"openvino"} and row.agree
+    assert row.ratio == pytest.approx(row.timings["ort"].median / row.timings["graphc"].median)
+    assert engines.to_json([row], 1)["rows"][0]["wrong"] == ["openvino"]
+    text = shown([row])
+    assert "!" in text and "farther from the exact result" in text
+
+
+def test_an_engine_that_cannot_read_a_form_is_shown_as_such(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refusing(model: bytes, inputs: peers.Arrays, threads: int) -> peers.Contender:
+        raise peers.RefusedModel("no rule")
+
+    monkeypatch.setitem(peers.PEERS, "openvino", refusing)
+    case = made(SMALL["mlp"]().case(), "operator")
+    row = row_of(case, "openvino")
+    assert row.refused == ("openvino",) and row.ratio is None
+    assert "refused" in shown([row])
+    with pytest.raises(peers.RefusedModel):
+        row_of(replace(case, origin=None), "openvino")
+
+
+def test_a_wrong_result_of_graphc_is_no_agreement() -> None:
+    timings = {"graphc": Timing(1.0, 1.0, 3), "f32": Timing(2.0, 2.0, 3)}
+    row = Row("r", 1.0, 1.0, timings, 0.7, frozenset({"graphc"}))
+    assert not row.agree and row.gain == 2
+    assert "DIFFERS" in shown([row])
+
+
+def test_the_table_of_the_suite_fits_a_terminal() -> None:
+    names = quantized.quantized_cases()
+    longest = max(names, key=len)
+    times = {name: Timing(0.1234567, 0.1, 3) for name in ("graphc", "ort", "openvino", "f32")}
+    text = shown([Row(longest, 1.0, 100.0, times, 0.0, frozenset({"ort"}))])
+    assert "…" not in text and "1.00" in text
+    assert {name.split()[-1] for name in names} == set(FORMS)
+
+
+def shown(rows: list[Row]) -> str:
+    """The table on a terminal of 80 columns."""
+    from rich.console import Console
+
+    stream = io.StringIO()
+    Console(width=80, file=stream).print(engines.table(rows, 1))
+    return stream.getvalue()
