@@ -23,7 +23,7 @@ class MemoryLimit:
 
 
 def memory_limit() -> MemoryLimit | None:
-    """The tightest limit of this process; None where the system tells none."""
+    """The tightest limit of this process; None if the system reports none."""
     found = [*_machine(), *_address_limit(), *_group_limits(_CGROUPS, _OWN_GROUP)]
     return min(found, key=lambda limit: limit.size_bytes, default=None)
 
@@ -31,7 +31,7 @@ def memory_limit() -> MemoryLimit | None:
 def parse_memory(text: str) -> MemoryLimit:
     """A size such as `512M`, `16G` or a number of bytes. UserError for any other text."""
     number, unit = text.strip().upper().removesuffix("B").removesuffix("I"), ""
-    if number[-1:] in _UNITS and number[-1:]:
+    if number and number[-1] in _UNITS:
         number, unit = number[:-1], number[-1]
     if not (number.isascii() and number.isdigit()) or len(number) > 18:
         raise UserError(f"--max-memory must be a size like 512M or 16G, got '{text}'")

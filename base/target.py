@@ -71,7 +71,7 @@ class Target:
     l1_bytes: int = 32 << 10
     l2_bytes: int = 512 << 10
     l3_bytes: int = 16 << 20
-    machine: Machine = field(default=ZEN5, hash=False)  # hashed often, and seldom another
+    machine: Machine = field(default=ZEN5, hash=False)  # hashed often, and rarely different
 
     def __post_init__(self) -> None:
         if self.isa not in ISA_TABLES:

@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_reading_arguments(parser)
     parser.add_argument(
         "--to", metavar="FORMAT",
-        help="the name or suffix of an output format, as onnx or svg (default: by the suffix of -o)",
+        help="the name or suffix of an output format, such as onnx or svg (default: by the suffix of -o)",
     )  # fmt: skip
     parser.add_argument(
         "-o", "--output", metavar="FILE",

@@ -7,7 +7,6 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
-from ..base.contraction import MICROKERNELS
 from ..base.dtypes import F32
 from .model_arguments import TARGETS, add_threads_argument
 from .terminal import say
@@ -56,13 +55,11 @@ def run(args: argparse.Namespace) -> int:
 
 def compute_lines(found: Roofline, target: Target) -> list[str]:
     """The peak of each pair of types, beside what the table of microkernels says."""
+    from ..bench.roofline import typed_kernels
+
     lines = [f"{'compute':<8} {found.gflops:10.1f} GFLOP/s"]
-    rows = [x for x in MICROKERNELS[target.isa] if target.has(*x.needs)]
-    described = {f"{x.a}x{x.b}": x.rate for x in reversed(rows)}  # preferred ones come first
-    for peak in found.peaks:
-        rates = (
-            f"{peak.gops / found.gflops:.2f} x f32, {described[peak.types]:g} assumed in products"
-        )
+    for peak, kernel in zip(found.peaks, typed_kernels(target), strict=True):
+        rates = f"{peak.gops / found.gflops:.2f} x f32, {kernel.rate:g} assumed in products"
         lines.append(f"{peak.types:<8} {peak.gops:10.1f} Gop/s   {peak.instruction}, {rates}")
     return lines
 

@@ -60,9 +60,7 @@ class Casts:
         if low:
             number = self._compare("fcmp ord", type_of(source, lanes), value, value, lanes)
             inside = self._choose(number, value, constant(0.0, source, lanes), lanes, source)
-        inside = self._bounded(
-            "fcmp ogt", inside, low, source, lanes
-        )  # NaN becomes 0 here if not before
+        inside = self._bounded("fcmp ogt", inside, low, source, lanes)  # NaN to 0, if still there
         inside = self._bounded("fcmp olt", inside, high, source, lanes)
         whole = self._convert("fptosi", inside, source, S32, lanes)
         if high == above - 1:

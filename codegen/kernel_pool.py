@@ -107,9 +107,8 @@ class _Work:
             part = self._parts[number]
             try:
                 self._keep(number, self._ask(worker, part))
-            except (
-                RecursionError
-            ):  # pickle recurses more deeply into an expression than the passes do
+            except RecursionError:
+                # Pickle recurses more deeply into an expression than the passes do.
                 _LOG.info("%s is nested too deeply to be sent", part.label)
                 with self._lock:
                     self._pending.append(number)

@@ -36,9 +36,8 @@ def receive(stream: IO[bytes]) -> Any:
 
 def main() -> None:
     """Compile parts until stdin ends."""
-    signal.signal(
-        signal.SIGINT, signal.SIG_IGN
-    )  # the parent gets the signal too, and ends this process
+    # The parent gets the signal too, and ends this process.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # prints must not end up between the answers
     while True:

@@ -189,9 +189,9 @@ class _Merger:
         return _written(like, self._section, named, first_global)
 
     def _reach_externals(self) -> None:
-        """Let calls of functions that other libraries define, and loads of their addresses, use an address in `.text`.
+        """Redirect calls of functions in other libraries, and loads of their addresses, to an address kept in `.text`.
 
-        A hidden symbol is one that another object of the program defines, and is left alone.
+        Hidden symbols are defined by another object of the program and stay as they are.
         """
         text, whole = self._section, _Symbol(b"", _SECTION_SYMBOL, 0, _TEXT, 0, 0)
         entries: dict[bytes, int] = {}

@@ -1,10 +1,10 @@
 """What user code adds to the compiler in this process, and a key of what all of it means.
 
-Ops, kernels, passes, patterns, lowerings and layouts that come from outside graphc are not told by the hash of a graph
-nor by that of the compiler's sources. All of them are part of the key of a model, since a pass or an op may make any
-other op; only a model of graphc's own ops, where user code defines ops and nothing else, has a key without them. Where
+Ops, kernels, passes, patterns, lowerings and layouts that come from outside graphc are covered neither by the hash of a
+graph nor by that of the compiler's sources. All of them are part of the key of a model, since a pass or an op may create
+any other op; only a model of graphc's own ops, where user code defines ops and nothing else, has a key without them. Where
 one has no digest (`extension.meaning`), the model is compiled anew; kernels are cached all the same, because their
-Tensor IR says all that they mean.
+Tensor IR is all that they mean.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 from ..extension.meaning import UnknownMeaningError, meaning
 from ..extension.trusted import is_trusted
 from ..graph_ir.ir.class_table import ClassTable
-from ..graph_ir.ir.graph import Graph, Op, subgraphs_of
+from ..graph_ir.ir.graph import Graph, Op, all_ops
 from ..graph_ir.ir.registry import is_own, lookup, names
 from ..graph_ir.lowering.lower_group import TEMPLATES
 from ..graph_ir.lowering.registry import LOWERINGS
@@ -42,23 +42,15 @@ class UserCode:
 def user_code(graph: Graph | None = None) -> UserCode:
     """What user code adds at present; for a graph that depends on none of it, nothing."""
     found = list(_rules())
-    if graph is None or found or any(map(_is_added, _all_ops(graph))):
+    if graph is None or found or any(map(_is_added, all_ops(graph))):
         found += _ops()
+    digests = []
     for what, value in found:
         try:
-            meaning(value)
+            digests += [what, meaning(value)]
         except UnknownMeaningError as error:
             return UserCode(unknown=f"{what}: {error}")
-    return UserCode(meaning(found)) if found else UserCode()
-
-
-def _all_ops(graph: Graph) -> Iterator[Op]:
-    """The ops of a graph and of its subgraphs."""
-    pending = [graph]
-    while pending:
-        for op in pending.pop().ops:
-            yield op
-            pending.extend(subgraphs_of(op))
+    return UserCode(meaning(digests)) if found else UserCode()
 
 
 def loops_are_extended() -> bool:
@@ -68,14 +60,14 @@ def loops_are_extended() -> bool:
 
 
 def _ops() -> Iterator[Found]:
-    """Ops, each of which another may be made of."""
+    """Ops; any op may decompose into others."""
     for name in names():
         if not is_own(name) or is_foreign_op(lookup(name)):
             yield f"op '{name}'", lookup(name)
 
 
 def _rules() -> Iterator[Found]:
-    """What decides about ops of any graph."""
+    """Rules that apply to the ops of any graph."""
     for number, (step, switch) in enumerate(PIPELINE):
         if _is_foreign(step):
             yield f"graph pass '{step.__name__}'", (number, step, switch)

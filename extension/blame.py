@@ -1,4 +1,4 @@
-"""Calls of user code: what goes wrong in it is the user's error, told in one sentence."""
+"""Calls into user code: an exception in it is a user error, reported in one sentence."""
 
 from __future__ import annotations
 

@@ -67,19 +67,14 @@ def operand_members(who: str, operands: Operands) -> dict[str, OperandDeclaratio
             else Operand
         )
         found[name] = kind(meaning)
+        found[name].name = name  # until a class has it
     ranks = [operand.optional + 2 * operand.variadic for operand in found.values()]
     if ranks != sorted(ranks) or ranks.count(2) > 1:
         raise UserError(
             f"{who}: operands that must be given come first, then optional ones, then one of any number, "
-            f"got {', '.join(operand_texts(found))}"
+            f"got {', '.join(x.text() for x in found.values())}"
         )
     return found
-
-
-def operand_texts(operands: Mapping[str, OperandDeclaration]) -> list[str]:
-    """Operands as they are declared."""
-    marks = [("?" if x.optional else "..." if x.variadic else "") for x in operands.values()]
-    return [name + mark for name, mark in zip(operands, marks, strict=True)]
 
 
 def attribute_members(

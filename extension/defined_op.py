@@ -59,7 +59,9 @@ class _Defined(Op):
         infer = self.definition.infer
         if infer is None:
             return [tensor.details for tensor in self._parts(inputs)[1]]
-        found = called(_who(self), "infer", infer, *self._arguments(inputs), **self._attributes())
+        found = called(
+            _who(self), "infer", infer, *self.schema.by_operand(inputs), **self._attributes()
+        )
         results = found if isinstance(found, (list, tuple)) else [found]
         for result in results:
             if not isinstance(result, LogicalTensor) or not result.format.is_plain:
@@ -71,7 +73,7 @@ class _Defined(Op):
         reference = self.definition.reference
         if reference is None:
             return self._parts([x.details for x in self.inputs])[0].evaluate(inputs)
-        arrays = self._arguments([widen(array) for array in inputs])
+        arrays = self.schema.by_operand([widen(array) for array in inputs])
         with np.errstate(all="ignore"):
             found = called(_who(self), "reference", reference, *arrays, **self._attributes())
         results = list(found) if isinstance(found, (list, tuple)) else [found]
@@ -87,15 +89,6 @@ class _Defined(Op):
                 f"{what} must give the shapes of infer, {' and '.join(str(list(d)) for d in wanted)}",
                 shown,
             )
-
-    def _arguments(self, values: Sequence[Any]) -> list[Any]:
-        """A value per operand, as user code takes them."""
-        found: list[Any] = []
-        for operand in self.schema.operands:
-            span = self.schema.span(operand, len(values))
-            own = tuple(values[span.start : span.stop])
-            found.append(own if operand.variadic else own[0] if own else None)
-        return found
 
     def _attributes(self) -> dict[str, Any]:
         return {key: self.attr(key) for key in self.schema.attributes}
@@ -113,7 +106,7 @@ class _Defined(Op):
         """The results of the op's parts, appended to a graph."""
         compose = self.definition.compose
         assert compose is not None
-        make, operands = Composer(graph, self), self._arguments(tensors)
+        make, operands = Composer(graph, self), self.schema.by_operand(tensors)
         found = called(_who(self), "compose", compose, make, *operands, **self._attributes())
         results = list(found) if isinstance(found, (list, tuple)) else [found]
         if not all(isinstance(result, GraphTensor) for result in results):

@@ -10,7 +10,7 @@ from ..base.errors import InternalError, UserError
 from ..base.target import Target
 from ..graph_ir.ir.op import Op
 from ..graph_ir.ir.registry import lookup, names, schema_of
-from ..graph_ir.ir.schema import nearest
+from ..graph_ir.ir.schema import suggestion
 from ..graph_ir.schedule.added import KERNELS
 from ..graph_ir.schedule.context import LowerContext
 from ..tensor_ir.builder import LoopBuilder
@@ -61,11 +61,10 @@ def kernel(
 def _check_op(op_name: str) -> None:
     known = names()
     if op_name not in known:
-        close = nearest(op_name, known)
-        remedy = f"did you mean '{close}'?" if close else "define it first"
+        remedy = suggestion(op_name, known) or "define it first"
         raise UserError(f"kernel: its op must be defined, got '{op_name}'; {remedy}")
     if lookup(op_name).kind in ("source", "sink", "control", "fused"):
-        raise UserError(f"kernel: {op_name} is no op that a kernel computes")
+        raise UserError(f"kernel: {op_name} is not an op that a kernel can compute")
 
 
 @dataclass(frozen=True)
@@ -92,11 +91,7 @@ class UserKernel:
         who = self._who(op)
         params = (*dict.fromkeys(inputs), output)
         b = KernelBuilder([p.name for p in params], ctx.target, ctx.options.threads)
-        operands = []
-        for operand in op.schema.operands:
-            span = op.schema.span(operand, len(inputs))
-            own = tuple(inputs[span.start : span.stop])
-            operands.append(own if operand.variadic else own[0] if own else None)
+        operands = op.schema.by_operand(inputs)
         made = called(who, "it", self.build, b, op, *operands, output)
         label = (self._function_name(op, ctx), f"{op.name} [kernel {self.name}]")
         try:

@@ -1,9 +1,9 @@
-"""A digest of what Python code means: equal for equal definitions in any process, another one where results may differ.
+"""A digest of what Python code means: equal for equal definitions in any process, different where results may differ.
 
-A function is hashed with all that decides its result: bytecode, constants, defaults, closure, and the globals it
-reads, recursively. What graphc, NumPy and the pure part of the standard library define is known by its name. What may
-give another result in another process has no digest: the clock, files, random numbers, functions of other libraries in
-machine code, objects of unknown types.
+A function is hashed with everything its result depends on: bytecode, constants, defaults, closure, and the globals it
+reads, recursively. Definitions of graphc, NumPy and the pure part of the standard library are identified by name.
+Whatever may behave differently in another process has no digest: the clock, files, random numbers, machine code of
+other libraries, objects of unknown types.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from typing import Any
 
 import numpy as np
 
-from .code_names import Chain, imports_of, reads_of
+from .code_names import Chain, imports_of, parts_of, reads_of
 from .trusted import home_of, is_found, is_outside, is_trusted, is_trusted_name
 
 MOST_VALUES = 20_000
-"""Values that one digest looks at: code that reaches further is taken for unknown."""
+"""Limit on the values that one digest visits: code that reaches further has no digest."""
 
 _ATOMS = (type(None), bool, int, str, bytes, complex, type(...), type(NotImplemented), range, slice)
 _HEAP_TYPE = 1 << 9  # of `type.__flags__`: made by a class statement, not in C
-_SILENT = frozenset(
+_IGNORED = frozenset(
     ("__module__", "__doc__", "__dict__", "__weakref__", "__qualname__", "__firstlineno__", "__annotations__")
     + ("__static_attributes__", "__dataclass_fields__", "__dataclass_params__", "__abstractmethods__", "_abc_impl")
     + ("__parameters__", "__hash__", "__annotate__", "__annotate_func__", "__annotations_cache__")
 )  # fmt: skip
-"""Members of classes that say nothing about results, or only what others say too."""
+"""Members of classes that do not affect results, or only repeat others."""
 
 
 class UnknownMeaningError(Exception):
@@ -43,7 +43,7 @@ class UnknownMeaningError(Exception):
 
 
 def meaning(*values: object) -> str:
-    """SHA-256 of what values mean. UnknownMeaningError where that cannot be told."""
+    """SHA-256 of what values mean. UnknownMeaningError if that cannot be determined."""
     digest = _Digest()
     for value in values:
         digest.add(value)
@@ -55,13 +55,13 @@ Add = Callable[[Any, Any], None]
 
 
 class _Digest:
-    """One traversal. Objects that were met before are told by their number, which also ends circles."""
+    """One traversal. Objects visited before are identified by their number, which also ends cycles."""
 
     def __init__(self) -> None:
         self._hash = hashlib.sha256()
         # By id; the objects too, so that no id is used twice.
         self._met: dict[int, tuple[int, object]] = {}
-        self._inside: list[str] = []  # the functions and classes around the present value
+        self._inside: list[str] = []  # the functions and classes that enclose the current value
         self._values = 0
 
     def hexdigest(self) -> str:
@@ -102,14 +102,14 @@ class _Digest:
             self.add(value)
 
     def _set(self, values: Iterable[Any]) -> None:
-        """Members in an order that no process changes."""
+        """Hash members in an order that is the same in every process."""
         self._put("set", *sorted(meaning(value) for value in values))
 
     def _pairs(self, tag: str, values: Mapping[Any, Any]) -> None:
         self._items(tag, (item for pair in values.items() for item in pair))
 
     def _object(self, value: Any) -> None:
-        """What may be met more than once: by the first row of the table that fits, else as an instance."""
+        """Hash an object by the first row of the table that fits, else as an instance."""
         for kinds, add in _BY_KIND:
             if isinstance(value, kinds):
                 add(self, value)
@@ -163,7 +163,7 @@ class _Digest:
         self._inside.pop()
 
     def _code(self, code: types.CodeType) -> None:
-        """All of it but names of files and lines."""
+        """Hash everything but file names and line numbers."""
         counts = (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags)
         names = (code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)
         table = getattr(code, "co_exceptiontable", b"")
@@ -179,7 +179,7 @@ class _Digest:
             self._items("cell", (contents,))
 
     def _import(self, module: str, code: types.CodeType) -> None:
-        names = [name for part in (code, *_inner(code)) for name in part.co_names]
+        names = [name for part in parts_of(code) for name in part.co_names]
         if not is_trusted_name(module) or not all(is_trusted(module, name) for name in names):
             raise self._unknown(
                 f"an import of '{module}' while it runs; import it at the top of the file"
@@ -187,7 +187,7 @@ class _Digest:
         self._put("import", module)
 
     def _global(self, function: types.FunctionType, chain: Chain) -> None:
-        """What a chain of names stands for: the first value that is no module."""
+        """Hash what a chain of names refers to: the first value that is not a module."""
         name, *attributes = chain
         spaces = (function.__globals__, vars(builtins))
         value = next((space[name] for space in spaces if name in space), _MISSING)
@@ -210,7 +210,7 @@ class _Digest:
         self._put("module", home)
 
     def _named(self, tag: str, value: Any, home: str, name: str) -> bool:
-        """Hash the name of what is known by it. UnknownMeaningError for what looks outside."""
+        """Hash the name of a trusted definition and return True. UnknownMeaningError if it is not trusted."""
         if is_outside(home) or (is_trusted_name(home) and not is_trusted(home, name)):
             raise self._unknown(f"{home}.{name}, {_OUTSIDE}")
         if not is_trusted_name(home) or not is_found(value, home, name):
@@ -243,7 +243,7 @@ class _Digest:
         self._check_is_python(cls)
         self._inside.append(cls.__name__)
         self._items("class", (cls.__qualname__, type(cls), *cls.__bases__))
-        for name in sorted(_telling(cls)):
+        for name in sorted(_defining(cls)):
             self._items("member", (name, vars(cls)[name]))
         self._inside.pop()
 
@@ -254,7 +254,7 @@ class _Digest:
             raise self._unknown(f"the class {cls.__module__}.{cls.__qualname__}, {_MACHINE_CODE}")
 
     def _instance(self, value: Any) -> None:
-        """Its class and state, if Python made all of both; its name where a trusted module has it under one."""
+        """Hash its name if a trusted module holds it, else its class and state if both are pure Python."""
         cls = type(value)
         home, name = (getattr(value, key, None) for key in ("__module__", "__qualname__"))
         if (
@@ -290,18 +290,13 @@ class _Digest:
             )
 
 
-def _inner(code: types.CodeType) -> list[types.CodeType]:
-    direct = [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]
-    return [part for one in direct for part in (one, *_inner(one))]
-
-
 def _is_generic(cls: type) -> bool:
     return cls.__module__ in ("typing", "abc", "collections.abc", "_collections_abc")
 
 
-def _telling(cls: type) -> set[str]:
-    """The members of a class that say what it means: what a decorator or metaclass derives from others says no more."""
-    found = vars(cls).keys() - _SILENT
+def _defining(cls: type) -> set[str]:
+    """The members of a class that define its meaning, without those that a decorator or metaclass derives from them."""
+    found = vars(cls).keys() - _IGNORED
     if issubclass(cls, Enum):
         return {name for name in found if not name.startswith("_")}
     if "__dataclass_params__" in vars(cls) and hasattr(vars(cls).get("__repr__"), "__wrapped__"):
@@ -315,7 +310,7 @@ def _slots(cls: type) -> tuple[str, ...]:
 
 
 def _parts(tag: str, *names: str) -> Add:
-    """Hashes a value as the attributes that make it up."""
+    """Hash a value as the attributes that make it up."""
 
     def add(digest: _Digest, value: Any) -> None:
         digest._items(tag, (getattr(value, name) for name in names))
@@ -324,7 +319,7 @@ def _parts(tag: str, *names: str) -> Add:
 
 
 def _text(tag: str, *names: str) -> Add:
-    """Hashes a value as the texts of attributes."""
+    """Hash a value as the texts of attributes."""
 
     def add(digest: _Digest, value: Any) -> None:
         digest._put(tag, *(str(getattr(value, name)) for name in names))
@@ -360,7 +355,7 @@ _BY_KIND: tuple[tuple[Any, Add], ...] = (
     ((dict, types.MappingProxyType), _Digest._mapping),
     ((list, bytearray, set), _Digest._collection),
     (re.Pattern, _parts("pattern", "pattern", "flags")),
-    (logging.Logger, _text("logger", "name")),  # what is logged is no result
+    (logging.Logger, _text("logger", "name")),  # logging does not affect results
     ((types.MemberDescriptorType, types.GetSetDescriptorType), _text("slot", "__name__")),
     (_TYPES, _Digest._shown),
 )

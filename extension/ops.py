@@ -39,7 +39,6 @@ from .declaration import (
     attribute_members,
     check_name,
     operand_members,
-    operand_texts,
 )
 from .defined_op import ComposedOp, DefinedElementwise, Definition, KernelOp
 
@@ -72,9 +71,9 @@ def define(
     attributes by keyword. `infer`: LogicalTensors to that of the result (or a list). `reference`: arrays to arrays,
     floats being float64. `compose(make, *tensors, **attrs)`: builds the op of others, `make("mul", x, y)`; `infer` and
     `reference` may then be left out. `element`: instead, the Tensor IR expression of one element, 16-bit floats being
-    f32, of operands that `accepts` tells (float, int, uint, bool), which are of one type, broadcast, and give that type
-    or `result`. Without `compose` and `element` the op needs a kernel (`graphc.kernel`). `onnx`: how ONNX models
-    spell the op, as in the table of all ops: "com.example::Shrink(x | bias, lambd)". UserError.
+    f32, of operands of the kinds in `accepts` (float, int, uint, bool), which have one type and broadcast; the result
+    has that type or `result`. Without `compose` and `element` the op needs a kernel (`graphc.kernel`). `onnx`: how ONNX
+    models spell the op, as in the table of all ops: "com.example::Shrink(x | bias, lambd)". UserError.
     """
     check_name(name)
     who = f"op '{name}'"
@@ -88,7 +87,7 @@ def define(
     if element is not None:
         assert reference is not None
         base = DefinedElementwise
-        _check_elementwise(who, operand_texts(declared), accepts)
+        _check_elementwise(who, [x.text() for x in declared.values()], accepts)
         members["row"] = Row(
             name, meaning, element, reference, tuple(accepts), tuple(declared), attributes, result
         )

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from ..base.errors import InternalError, UserError
 from ..graph_ir.ir.graph import Graph
-from ..graph_ir.ir.schema import nearest
+from ..graph_ir.ir.schema import suggestion
 from ..graph_ir.ir.verifier import verify
 from ..graph_ir.passes.pipeline import LAST_POINT, PIPELINE
 from ..graph_ir.schedule.added import PASSES
@@ -53,10 +53,7 @@ def _own_names() -> list[str]:
 def _check_point(anchor: str, is_before: bool) -> None:
     known = _own_names()
     if anchor not in known:
-        close = nearest(anchor, known)
-        remedy = (
-            f"did you mean '{close}'?" if close else f"passes are {', '.join(dict.fromkeys(known))}"
-        )
+        remedy = suggestion(anchor, known) or f"passes are {', '.join(dict.fromkeys(known))}"
         raise UserError(f"graph_pass: its point must be a pass of graphc, got '{anchor}'; {remedy}")
     end = known.index(LAST_POINT)
     if known.index(anchor) > end or (anchor == LAST_POINT and not is_before):

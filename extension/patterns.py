@@ -1,4 +1,4 @@
-"""`graphc.recompose`: a pattern of ops that user code has recognised as one op, written with `graphc.pattern`."""
+"""`graphc.recompose`: a pattern of ops of user code that is recognised as one op, written with `graphc.pattern`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from ..base.errors import UserError
 from ..graph_ir.ir.graph import Graph, GraphTensor, Op
 from ..graph_ir.ir.registry import names, schema_of
-from ..graph_ir.ir.schema import nearest
+from ..graph_ir.ir.schema import suggestion
 from ..graph_ir.rewriting.pattern import Capture, Either, Match, Node, Pattern, Scalar, match
 from ..graph_ir.rewriting.rewrite import Rule
 from ..graph_ir.schedule.added import PATTERNS
@@ -129,21 +129,20 @@ def _check_pattern(pattern: Any) -> None:
         raise UserError(
             f"recompose: a pattern of graphc.pattern that ends in an op must be given, got {pattern!r}"
         )
-    known = names()
     for one in _nodes(pattern):
-        if isinstance(one, Node) and one.op_name not in known:
-            close = nearest(one.op_name, known)
-            remedy = f"; did you mean '{close}'?" if close else ""
-            raise UserError(f"recompose: there is no op '{one.op_name}'{remedy}")
+        if isinstance(one, Node):
+            _check_op(one.op_name)
+
+
+def _check_op(name: str) -> None:
+    if name not in names():
+        remedy = suggestion(name, names())
+        raise UserError(f"recompose: there is no op '{name}'" + (f"; {remedy}" if remedy else ""))
 
 
 def _check_captures(name: str, pattern: Pattern, into: str, attrs: Mapping[str, Any]) -> None:
     """UserError where captures are not the operands and attributes of the op."""
-    if into not in names():
-        close = nearest(into, names())
-        raise UserError(
-            f"recompose: there is no op '{into}'" + (f"; did you mean '{close}'?" if close else "")
-        )
+    _check_op(into)
     schema = schema_of(into)
     tensors = {one.name for one in _nodes(pattern) if isinstance(one, Capture)}
     numbers = {one.name for one in _nodes(pattern) if isinstance(one, Scalar) and one.name}

@@ -5,12 +5,13 @@ All facts are plain values (dictionaries, lists, strings, numbers), so that they
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import defaultdict
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from ..base.errors import UserError
-from ..graph_ir.ir.graph import Graph, Op, subgraphs_of
+from ..graph_ir.ir.graph import Graph, Op, all_ops
 from ..graph_ir.ir.note import MODEL_VALUES
 from ..graph_ir.lowering.lower_graph import KernelCall, LoweredModel
 from ..graph_ir.passes.choose_schedules import is_part
@@ -21,6 +22,7 @@ from ..graph_ir.rewriting.groups import storage_root
 from ..graph_ir.schedule.context import LowerContext
 from ..graph_ir.schedule.space import ScheduleSpace
 from ..graph_ir.schedule.spaces import space_of
+from .submodel import body
 
 Facts = dict[str, Any]
 MOST_SCHEDULES = 8
@@ -39,6 +41,22 @@ class Explanation:
     def log(self) -> DecisionLog:
         """The decisions of the passes."""
         return log_of(self.graph)
+
+    @cached_property
+    def _ops(self) -> dict[str, Op]:
+        """The ops of the optimised graph by name, its nodes before ops inside them."""
+        inner = {op.name: op for op in all_ops(self.graph)}
+        return inner | {op.name: op for op in self.graph.ops}
+
+    @cached_property
+    def _sources(self) -> dict[str, set[str]]:
+        """The ops of the model by the names of what became of them."""
+        found: dict[str, set[str]] = defaultdict(set)
+        for op in self.source.ops:
+            if op.kind not in ("source", "sink"):
+                for name in self.log.became(op.name):
+                    found[name].add(op.name)
+        return found
 
     def passes(self) -> list[Facts]:
         """Each pass: ops before and after it, which it removed and added, and its decisions."""
@@ -97,7 +115,7 @@ class Explanation:
             "became": sorted(names - {name}),
             "decisions": [f"{d.stage} {d.pass_name}: {d}" for d in story],
             "layouts": [c for d in self._layouts(names) for c in _candidates(d)],
-            "schedules": [f for call in calls for f in self._schedules(self._op_of(call))],
+            "schedules": [f for call in calls for f in self._schedules(self._ops[call.op_name])],
             "kernels": [self._kernel(call) for call in calls],
         }
         facts["memory"] = [self._place(call) for call in calls]
@@ -110,7 +128,7 @@ class Explanation:
         return MODEL_VALUES.of(self.source).get(name, name)
 
     def _find(self, name: str, names: set[str]) -> Op:
-        ops = {op.name: op for op in [*_all_ops(self.graph), *_all_ops(self.source)]}
+        ops = {op.name: op for op in [*all_ops(self.graph), *all_ops(self.source)]}
         if name in ops:
             return ops[name]
         if len(names) == 1 and not self.log.story(name):
@@ -127,14 +145,11 @@ class Explanation:
         return sorted(found.values(), key=lambda d: self.log.decisions.index(d))
 
     def _members(self, call: KernelCall) -> set[str]:
-        node = next(op for op in self.graph.ops if op.name == call.op_name)
-        return {node.name, *(op.name for op in _body(node))}
+        node = self._ops[call.op_name]
+        return {node.name, *(op.name for op in body(node))}
 
     def _layouts(self, names: set[str]) -> list[LayoutDecision]:
         return [d for d in LAYOUT_DECISIONS.of(self.graph) if d.op_name in names]
-
-    def _op_of(self, call: KernelCall) -> Op:
-        return next(op for op in _all_ops(self.graph) if op.name == call.op_name)
 
     def _schedules(self, op: Op) -> list[Facts]:
         """The schedules on offer for a kernel, its own and the model's favourites first, with predicted cycles."""
@@ -156,9 +171,9 @@ class Explanation:
         ]
 
     def _chooser(self, op: Op, space: ScheduleSpace) -> str:
-        """Who wanted the schedule of a kernel."""
+        """Where the schedule of a kernel comes from."""
         if any(is_part(self.graph, op, name) for name in self.ctx.asked):
-            return "whoever asked"
+            return "the user"
         return (
             "a tuning file"
             if self.ctx.tuned.get(space.problem) == op.schedule
@@ -166,26 +181,23 @@ class Explanation:
         )
 
     def _kernel(self, call: KernelCall) -> Facts:
-        node = next(op for op in self.graph.ops if op.name == call.op_name)
-        names = {op.name for op in _body(node)}
+        node = self._ops[call.op_name]
+        names = {op.name for op in body(node)}
         chosen = [d.candidates[d.chosen] for d in self._layouts(names)]
         return {
             "node": node.name,
             "kernel": call.kernel,
-            "ops": [f"{op.op_name} {op.name}" for op in _body(node)],
+            "ops": [f"{op.op_name} {op.name}" for op in body(node)],
             "layouts": [",".join(map(str, (*c.inputs, *c.outputs))) for c in chosen],
             "schedule": str(node.schedule or ""),
             "gflop": call.gflop,
             "source": sorted(
-                op.name
-                for op in self.source.ops
-                if op.kind not in ("source", "sink")
-                and self.log.became(op.name) & (names | {node.name})
+                {x for name in (node.name, *names) for x in self._sources.get(name, ())}
             ),
         }
 
     def _place(self, call: KernelCall) -> str:
-        node = next(op for op in self.graph.ops if op.name == call.op_name)
+        node = self._ops[call.op_name]
         plan = MEMORY_PLAN.of(self.graph)
         root = storage_root(node.outputs[0])
         if root not in plan.offsets:
@@ -214,19 +226,6 @@ class Explanation:
             "reuses": before,
             "text": text,
         }
-
-
-def _all_ops(graph: Graph) -> Iterator[Op]:
-    for op in graph.ops:
-        yield op
-        for inner in subgraphs_of(op):
-            yield from _all_ops(inner)
-
-
-def _body(node: Op) -> list[Op]:
-    if node.op_name != "fused":
-        return [node]
-    return [op for op in node.attr("graph").ops if op.kind not in ("source", "sink")]
 
 
 def _candidates(decision: LayoutDecision) -> list[Facts]:

@@ -22,7 +22,7 @@ from .variants import Variant, kernel_variants, model_kernels, op_variants
 
 BATCH = 32  # variants compiled and timed together
 CHOOSING = (MatmulCore, DirectConvolution, WinogradConvolution)
-"""Ops that run in panels of several widths."""
+"""Ops that may run with panels of several widths."""
 
 
 @dataclass(frozen=True)
@@ -78,8 +78,8 @@ def _variants(op: Op, ctx: LowerContext) -> list[Variant]:
     (main,) = body
     formats = [x.details.format for x in (*main.inputs, *main.outputs)]
     choices = panel_formats(main, ctx) if isinstance(main, MatmulCore) else query_format(main, ctx)
-    # The layouts of what is computed are the business of all ops around, and were not chosen for this one alone; nor is
-    # whether weights lie in panels at all.
+    # Layouts of computed operands are fixed by the neighbouring ops, and so is whether weights lie in panels at all:
+    # only choices that agree with both can be measured on this op alone.
     computed = [0, len(formats) - 1, *([] if _has_constant_weights(op, main) else [1])]
     suited = [
         choice
@@ -88,7 +88,7 @@ def _variants(op: Op, ctx: LowerContext) -> list[Variant]:
         and choice.inputs[1].is_blocked == formats[1].is_blocked
     ]
     taken = [i for i, c in enumerate(suited) if [*c.inputs, *c.outputs] == formats]
-    if not taken:  # chosen for what the op alone does not show: that its weights are constant
+    if not taken:  # the choice depends on constant weights, which the op alone does not have
         return list(kernel_variants(op, ctx, swept=True))
     return list(op_variants(main, ctx, taken[0], suited, swept=True))
 

@@ -38,11 +38,12 @@ from ..tensor_ir.nodes import Block, Function
 Array = np.ndarray[Any, Any]
 
 EXACT = ("matmul_core", "direct_convolution")
-"""Ops whose sums of small integers no rounding touches."""
+"""Ops whose sums of small integers are exact."""
 MOST_SCHEDULES = 20
 """So many schedules of a layout are tried: those the cost model ranks highest, and the one the compiler takes."""
 
 FUSED_ALGORITHMS = ("attention", "rows", "transpose", "reduction")
+"""Algorithms of fused kernels that are verified as a whole, besides their ops."""
 
 LOOPS_TO_TRY = ("rows", "reduction", "transpose")
 """Loop generators of which other schedules are tried."""

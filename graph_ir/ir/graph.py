@@ -238,6 +238,18 @@ def subgraphs_of(op: Op) -> list[Graph]:
     return found
 
 
+def all_ops(graph: Graph) -> Iterator[Op]:
+    """The ops of a graph, each followed by those of the graphs inside it."""
+    pending = [iter(graph.ops)]
+    while pending:
+        op = next(pending[-1], None)
+        if op is None:
+            pending.pop()
+        else:
+            yield op
+            pending.extend(iter(inner.ops) for inner in reversed(subgraphs_of(op)))
+
+
 def attribute_tokens(value: Any) -> Iterator[Token]:
     """Bytes that identify an attribute value; dictionary keys that start with `temp.` are ignored.
 

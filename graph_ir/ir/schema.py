@@ -77,6 +77,15 @@ class OpSchema:
         start = self.fixed + (index - self.fixed) * each
         return range(start, start + each)
 
+    def by_operand(self, values: Sequence[Any]) -> list[Any]:
+        """Values, one per input, by operand: None for one that is absent, a tuple for a variadic one."""
+        found: list[Any] = []
+        for operand in self.operands:
+            span = self.span(operand, len(values))
+            own = tuple(values[span.start : span.stop])
+            found.append(own if operand.variadic else own[0] if own else None)
+        return found
+
     def input_name(self, index: int, count: int) -> str:
         """The name of input `index` of `count`: that of its operand, numbered where there are several."""
         for operand in self.operands:
@@ -144,16 +153,13 @@ def schema_of_class(cls: type) -> OpSchema:
 
 def _unknown(op: AttributeOwner, key: str, known: Mapping[str, Attribute[Any]]) -> UserError:
     names = [name for name in known if not name.startswith(INTERNAL)]
-    close = nearest(key, names)
-    if close:
-        remedy = f"did you mean '{close}'?"
-    else:
-        remedy = f"its attributes are {', '.join(names)}" if names else "it has no attributes"
+    listed = f"its attributes are {', '.join(names)}" if names else "it has no attributes"
+    remedy = suggestion(key, names) or listed
     return UserError(f"{op.op_name} '{op.name}': unknown attribute '{key}'; {remedy}")
 
 
-def nearest(name: str, known: Sequence[str]) -> str | None:
-    """The known name that is most like `name`; None where none is alike."""
+def suggestion(name: str, known: Sequence[str]) -> str:
+    """ "did you mean 'strides'?" with the known name that is most like `name`; "" where none is."""
     import difflib  # only mistakes need it
 
-    return next(iter(difflib.get_close_matches(name, known, 1)), None)
+    return "".join(f"did you mean '{x}'?" for x in difflib.get_close_matches(name, known, 1))
