@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..base.dtypes import BOOL, S64, DType
+from ..base.dtypes import BOOL, S64
 from ..graph_ir.ir.graph import GraphTensor
 from .op_builder import OpBuilder
 
@@ -34,7 +34,7 @@ def adaptive_pool(
 def _uneven(build: OpBuilder, x: GraphTensor, wanted: Sequence[int], is_mean: bool) -> GraphTensor:
     """Axis by axis, as windows of several sizes."""
     dtype = x.details.dtype
-    x = _cast(build, x, dtype.accumulator) if is_mean else x
+    x = build.converted(x, dtype.accumulator) if is_mean else x
     for axis, out in enumerate(wanted, 2):
         dims = x.details.plain_dims
         size = dims[axis]
@@ -54,8 +54,4 @@ def _uneven(build: OpBuilder, x: GraphTensor, wanted: Sequence[int], is_mean: bo
         total = build.helper("reduce_sum", seen, axes=(axis + 1,), keep_dims=False)
         counts = build.constant((ends - starts).reshape(out, *behind), x.details.dtype)
         x = build.helper("div", total, counts)
-    return _cast(build, x, dtype)
-
-
-def _cast(build: OpBuilder, x: GraphTensor, dtype: DType) -> GraphTensor:
-    return x if x.details.dtype == dtype else build.helper("cast", x, dtype=dtype.name)
+    return build.converted(x, dtype)

@@ -54,7 +54,9 @@ def _without_ellipsis(
         for x, term in zip(operands, terms, strict=True)
     ]
     if min(counts) < 0 or max(counts) > len(spare):
-        raise build.rule("each operand must have an axis for every letter", ",".join(terms)[:64])
+        raise build.rule(
+            "each operand must have an axis for every letter", ",".join(terms)[:_SHOWN]
+        )
     names = "".join(spare[: max(counts)])
     full = [
         term.replace("...", names[len(names) - count :])

@@ -113,9 +113,7 @@ def check_size(who: str, dtype: DType, dims: Sequence[int]) -> None:
 def check_inputs(graph: Graph, specs: Mapping[str, InputSpec]) -> None:
     """UserError where specs do not agree with the inputs of a graph, which leaves none open."""
     details = {op.name: op.outputs[0].details for op in graph.inputs}
+    check_names(f"graph '{graph.name}'", "input", specs, details)
     for name, spec in specs.items():
-        if name not in details:
-            known = ", ".join(f"'{n}'" for n in details) or "none"
-            raise UserError(f"there is no input '{name}'; the graph's inputs are {known}")
         if (spec.dtype, spec.dims) != (details[name].dtype, details[name].plain_dims):
             raise UserError(f"input '{name}' is {details[name]} in the graph, got {spec}")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ...base.dtypes import DType
 from ...base.errors import UnsupportedError, UserError
 from ...graph_ir.ir.logical_tensor import LogicalTensor
-from ..shape_spec import InputSpec
+from ..shape_spec import InputSpec, check_names
 from .program import COMPLEX_SUFFIXES, Operator, Program, TensorType
 
 _EXAMPLE_SIZE = 8  # the value of open sizes in the message's example
@@ -47,10 +47,7 @@ def resolve_inputs(program: Program, specs: Mapping[str, InputSpec]) -> dict[str
     """
     label = program.label
     declared = [_declaration(op, program) for op in program.operators if op.type == "pnnx.Input"]
-    for name in specs:
-        if name not in [d.name for d in declared]:
-            known = ", ".join(f"'{d.name}'" for d in declared) or "none"
-            raise UserError(f"{label}: there is no input '{name}'; its inputs are {known}")
+    check_names(label, "input", specs, [d.name for d in declared])
     resolved: dict[str, LogicalTensor] = {}
     still_open = []
     for d in declared:
