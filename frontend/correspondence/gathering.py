@@ -14,9 +14,8 @@ from .writing import Write, writers
 ADDED: dict[str, Op] = {}
 """Rows of user code, by the name of their op."""
 
-_gathered: list[
-    tuple[str, dict[str, Read], dict[str, Write]]
-] = []  # of the formats that were loaded
+_gathered: list[tuple[str, dict[str, Read], dict[str, Write]]] = []
+"""What the formats loaded so far read and write, by their names."""
 
 
 def of_all(families: Mapping[str, object], table: str) -> dict[str, Any]:

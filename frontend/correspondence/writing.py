@@ -189,7 +189,7 @@ def write_row(frame: ExportFrame[Any], op: Op, spelling: Spelling) -> Any:
             held = None if value is None else frame.hold(op, formal.name, kind, value)
             operands.append((formal.name, held))
         elif formal.variadic:
-            operands += [(f"{formal.name}", frame.operand(x)) for x in tensors]
+            operands += [(formal.name, frame.operand(x)) for x in tensors]
         else:
             tensor = next(tensors, None)
             operands.append((formal.name, None if tensor is None else frame.operand(tensor)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any, cast
 
 import numpy as np
@@ -86,24 +85,6 @@ def _einsum(node: NodeContext) -> Value:
     return einsum(node, node.attr_text("equation"), node.tensors("x"))
 
 
-def _std(node: NodeContext) -> list[Value]:
-    """Standard deviation and mean; `unbiased` divides by the number of elements minus 1."""
-    x = node.tensor("x")
-    rank = x.details.rank
-    axes = tuple(node.axis(axis, rank) for axis in node.attr_ints("dim")) or tuple(range(rank))
-    over = {"axes": axes, "keep_dims": True}
-    wide = node.converted(x, x.details.dtype.accumulator)
-    mean = node.helper("reduce_mean", wide, **over)
-    total = node.helper("reduce_sum_square", node.helper("sub", wide, mean), **over)
-    count = math.prod(x.details.plain_dims[axis] for axis in axes) - node.attr_bool("unbiased")
-    spread = node.helper("div", total, node.constant(count, wide.details.dtype))
-    results = [node.helper("sqrt", spread), mean]
-    if not node.attr_bool("keepdim"):
-        shape = [d for i, d in enumerate(x.details.plain_dims) if i not in axes]
-        results = [node.reshaped(y, shape) for y in results]
-    return [node.converted(y, x.details.dtype) for y in results]
-
-
 def _read_norm(node: NodeContext, _: str) -> Value:
     x, p = node.tensor("x"), node.attr_int("p")
     if p < 1:
@@ -131,5 +112,4 @@ PAIRS = {
 HANDLERS: dict[str, Handler] = {
     "ArgMaxWithValue": _arg_max_with_value,
     "Einsum": _einsum,
-    "ReduceStd": _std,
 }

@@ -9,6 +9,7 @@ import numpy as np
 from ...base.dtypes import BOOL, F32
 from ...graph_ir.ir.graph import GraphTensor, Op
 from ..correspondence.compositions.activation import clip
+from ..correspondence.compositions.assignment import masked_fill
 from ..correspondence.compositions.indexing import one_hot
 from ..correspondence.compositions.windows import per_channel
 from ..correspondence.reading import Pair
@@ -90,8 +91,8 @@ def _bias_add(node: NodeContext) -> Value:
     bias = node.tensor_as("bias", x.details.dtype)
     if bias.details.rank != 1:
         raise node.rule("bias must be a vector", str(bias.details))
-    if node.attr_text("data_format").startswith("NC") and x.details.rank > 2:
-        bias = node.reshaped(bias, (bias.details.elements,) + (1,) * (x.details.rank - 2))
+    if node.attr_text("data_format").startswith("NC"):
+        bias = per_channel(node, x, bias)
     return node.make("add", x, bias)
 
 
@@ -102,8 +103,7 @@ def condition(node: NodeContext, name: str) -> GraphTensor:
 
 def _masked_fill(node: NodeContext) -> Value:
     x = node.tensor("x")
-    value = node.scalar("value", x.details.dtype)
-    return node.make("select", condition(node, "mask"), node.converted(value, x.details.dtype), x)
+    return masked_fill(node, x, node.tensor("mask"), node.scalar("value", x.details.dtype))
 
 
 def _read_select(node: NodeContext, _: str) -> Value:

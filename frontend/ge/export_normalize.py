@@ -11,10 +11,6 @@ from .document import Reference
 from .dump_builder import DumpBuilder, Emit
 
 
-def _epsilon(op: Op) -> float:
-    return op.attr("epsilon")
-
-
 def _parameter(builder: DumpBuilder, op: Op, index: int, wanted: Sequence[int]) -> Reference:
     """Input `index` in the shape GE wants, or the value that changes nothing: 1 for a scale, 0 for a shift."""
     dtype = op.inputs[0].details.dtype.numpy
@@ -37,10 +33,10 @@ def _over_last_axes(builder: DumpBuilder, op: Op) -> None:
     if is_layer:
         axes = {"begin_norm_axis": axis, "begin_params_axis": axis}
         first = builder.node(
-            "LayerNormV3", op.name, inputs, {**axes, "epsilon": _epsilon(op)}, outputs=3
+            "LayerNormV3", op.name, inputs, {**axes, "epsilon": op.attr("epsilon")}, outputs=3
         )
     else:
-        first = builder.node("RmsNorm", op.name, inputs, {"epsilon": _epsilon(op)}, outputs=2)
+        first = builder.node("RmsNorm", op.name, inputs, {"epsilon": op.attr("epsilon")}, outputs=2)
     builder.references[op.outputs[0]] = first
 
 
@@ -50,15 +46,10 @@ def _over_groups(builder: DumpBuilder, op: Op) -> None:
     for index, name in enumerate(("gamma", "beta"), 1):
         inputs[name] = _parameter(builder, op, index, (channels,))
     if op.op_name == "group_norm":
-        attrs = {
-            "num_groups": op.attr("groups"),
-            "data_format": "NCHW",
-            "eps": _epsilon(op),
-        }
-        first = builder.node("GroupNorm", op.name, inputs, attrs, outputs=3)
+        name, attrs = "GroupNorm", {"num_groups": op.attr("groups"), "eps": op.attr("epsilon")}
     else:
-        attrs = {"data_format": "NCHW", "epsilon": _epsilon(op)}
-        first = builder.node("InstanceNorm", op.name, inputs, attrs, outputs=3)
+        name, attrs = "InstanceNorm", {"epsilon": op.attr("epsilon")}
+    first = builder.node(name, op.name, inputs, {"data_format": "NCHW", **attrs}, outputs=3)
     builder.references[op.outputs[0]] = first
 
 

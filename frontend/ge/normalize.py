@@ -66,32 +66,19 @@ def _batch_norm(node: NodeContext) -> list[Value]:
     x = node.tensor("x")
     axis = 1 if node.attr_text("data_format").startswith("NC") else x.details.rank - 1
     scale, offset = (node.tensor_as(name, x.details.dtype) for name in ("scale", "offset"))
-    if not node.attr_bool("is_training"):
-        mean, variance = (node.tensor_as(name, x.details.dtype) for name in ("mean", "variance"))
-        y = node.make(
-            "batch_norm",
-            x,
-            scale,
-            offset,
-            mean,
-            variance,
-            axis=axis,
-            epsilon=node.attr_float("epsilon"),
-        )
-        return [y, mean, variance, mean, variance]
-    axes = tuple(i for i in range(x.details.rank) if i != axis)
-    mean, variance = (node.reshaped(m, scale.details.plain_dims) for m in _moments(node, x, axes))
-    mean, variance = (node.converted(m, x.details.dtype) for m in (mean, variance))
-    y = node.make(
-        "batch_norm",
-        x,
-        scale,
-        offset,
-        mean,
-        variance,
-        axis=axis,
-        epsilon=node.attr_float("epsilon"),
+    is_training, axes = (
+        node.attr_bool("is_training"),
+        tuple(i for i in range(x.details.rank) if i != axis),
     )
+    if is_training:
+        found = (node.reshaped(m, scale.details.plain_dims) for m in _moments(node, x, axes))
+        mean, variance = (node.converted(m, x.details.dtype) for m in found)
+    else:
+        mean, variance = (node.tensor_as(name, x.details.dtype) for name in ("mean", "variance"))
+    attrs = {"axis": axis, "epsilon": node.attr_float("epsilon")}
+    y = node.make("batch_norm", x, scale, offset, mean, variance, **attrs)
+    if not is_training:
+        return [y, mean, variance, mean, variance]
     count = math.prod(x.details.plain_dims[i] for i in axes)
     factor = node.constant(count / max(count - 1, 1), variance.details.dtype)
     return [y, mean, node.helper("mul", variance, factor), mean, variance]
@@ -140,19 +127,11 @@ def _moments(
     return moments(node, node.converted(x, x.details.dtype.accumulator), axes)
 
 
-def _l2_normalize(node: NodeContext) -> Value:
-    x = node.tensor("x")
-    axes = node.attr_ints("axis") or tuple(range(x.details.rank))
-    total = node.helper("reduce_sum_square", x, axes=axes, keep_dims=True)
-    floor = node.constant(node.attr_float("eps"), x.details.dtype)
-    return node.make("mul", x, node.helper("rsqrt", node.helper("max", total, floor)))
-
-
 PAIRS = {"bn_infer": Pair(_bn_infer)}
 """What rows name after `by`."""
 
 HANDLERS: dict[str, Handler] = {
     "LayerNorm": _layer_norm, "LayerNormV3": _layer_norm, "LayerNormV4": _layer_norm, "RmsNorm": _rms_norm,
     "AddRmsNorm": _rms_norm, "BatchNorm": _batch_norm, "GroupNorm": _group_norm,
-    "InstanceNorm": _instance_norm, "L2Normalize": _l2_normalize,
+    "InstanceNorm": _instance_norm,
 }  # fmt: skip

@@ -10,6 +10,8 @@ from ..adaptive_pool import adaptive_pool
 from ..axis_layout import Image, known_layout, relaid
 from ..correspondence.compositions.windows import (
     biased,
+    global_pool,
+    mean_by,
     same_padding,
     scaled_sizes,
     transposed_padding,
@@ -168,17 +170,13 @@ def _pool(node: NodeContext) -> Value:
         return image.back(node.make("max_pool", image.x, **attrs))
     divisor = node.attr_int("divisor_override") if "divisor_override" in given else 0
     if divisor:
-        total = node.make("sum_pool", image.x, **attrs)
-        if divisor != 1:
-            total = node.helper("div", total, node.constant(divisor, total.details.dtype))
-        return image.back(total)
+        return image.back(mean_by(node, image.x, divisor, **attrs))
     counted = "exclusive" in given and not node.attr_bool("exclusive")
     return image.back(node.make("avg_pool", image.x, **attrs, count_include_pad=counted))
 
 
 def _whole(node: NodeContext, image: _Image, is_mean: bool) -> GraphTensor:
-    op_name = "reduce_mean" if is_mean else "reduce_max"
-    return node.make(op_name, image.x, axes=(2, 3), keep_dims=True)
+    return global_pool(node, image.x, "reduce_mean" if is_mean else "reduce_max")
 
 
 def _pooling(node: NodeContext) -> Value:

@@ -115,8 +115,10 @@ def _import_node(node: NodeProto, scope: Scope) -> None:
     foldable = None if is_kept else values.values()
 
     def run(scratch: Graph | None) -> list[Value]:
-        inner = (scope.opset, scope.folder, scope.import_graph, values)
-        return _run(node, scope if scratch is None else Scope(scratch, *inner))
+        if scratch is None:
+            return _run(node, scope)
+        inner = (scope.opset, scope.folder, scope.import_graph, values, scope.narrow)
+        return _run(node, Scope(scratch, *inner))
 
     results = results_of(node.op_type, node_name(node), foldable, run)
     for name, value in zip(node.output, results, strict=False):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ...base.dtypes import S64
 from ...graph_ir.ir.graph import GraphTensor
 from ..correspondence.compositions.control import CountedLoop, Round
+from ..correspondence.compositions.movement import stack
 from ..correspondence.compositions.recurrent import (
     Bend,
     Cell,
@@ -16,7 +17,6 @@ from ..correspondence.compositions.recurrent import (
     input_gates,
     lstm,
     rnn,
-    stacked,
 )
 from ..correspondence.reading import Pair
 from ..op_builder import OpBuilder, Value
@@ -51,8 +51,8 @@ def _read_recurrent(node: NodeContext, name: str) -> list[Value]:
     results = [
         _direction(node, kind, x, i, backwards, bends[i]) for i, backwards in enumerate(directions)
     ]
-    hs = [stacked(node, [r[place] for r in results], 0) for place in range(len(kind.states))]
-    y = stacked(node, [r[-1] for r in results], 1)  # [steps, directions, batch, hidden]
+    hs = [stack(node, *(r[place] for r in results), at=0) for place in range(len(kind.states))]
+    y = stack(node, *(r[-1] for r in results), at=1)  # [steps, directions, batch, hidden]
     if by_batch:
         y = node.transposed(y, (2, 0, 1, 3))
         hs = [node.transposed(h, (1, 0, 2)) for h in hs]

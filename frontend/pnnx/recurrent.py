@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ...graph_ir.ir.graph import GraphTensor
-from ..correspondence.compositions.movement import unstack
+from ..correspondence.compositions.movement import stack, unstack
 from ..correspondence.compositions.recurrent import (
     Cell,
     State,
@@ -15,7 +15,6 @@ from ..correspondence.compositions.recurrent import (
     input_gates,
     lstm,
     rnn,
-    stacked,
 )
 from ..correspondence.reading import Pair
 from .scope import Node, Results
@@ -56,7 +55,7 @@ def _read_recurrent(node: Node, name: str) -> Results:
     if node.attr_int("input_size", size) != size:
         raise node.rule(f"input_size must be {size}", str(node.attr_int("input_size")))
     y, last = _layers(node, kind, x)
-    states = [stacked(node, parts, 0) for parts in zip(*last, strict=True)]
+    states = [stack(node, *parts, at=0) for parts in zip(*last, strict=True)]
     if rank == 2:
         y, *states = (
             node.reshaped(z, (z.details.plain_dims[0], z.details.plain_dims[-1]))
@@ -130,7 +129,7 @@ def _sequence(
         if projection is not None:
             state[0] = affine(node, state[0], projection, None)
         found[t] = state[0]
-    return stacked(node, [found[t] for t in range(steps)], 0), state
+    return stack(node, *(found[t] for t in range(steps)), at=0), state
 
 
 def _bend_names(node: Node, kind: _Kind) -> Sequence[str]:

@@ -122,10 +122,3 @@ def lstm(s: Cell, state: State) -> State:
         f = gate("f", c)
     c = s.make("add", s.make("mul", f, c), s.make("mul", i, s.bend(1, gates["c"])))
     return [s.make("mul", gate("o", c), s.bend(2, c)), c]
-
-
-def stacked(build: OpBuilder, parts: Sequence[Tensor], axis: int) -> Tensor:
-    """Tensors of one shape along a new axis."""
-    dims = parts[0].details.plain_dims
-    rows = [build.reshaped(x, (*dims[:axis], 1, *dims[axis:])) for x in parts]
-    return rows[0] if len(rows) == 1 else build.helper("concat", *rows, axis=axis)

@@ -84,10 +84,11 @@ def variance(
     unbiased: bool = True,
     keep_dims: bool = False,
     correction: float | None = None,
+    is_root: bool = False,
 ) -> Tensor:
     """The sum of squared distances to the mean, in f32 for 16-bit floats, by the count less a correction.
 
-    That is 1 if the variance is `unbiased`, unless it is given. All axes where none are.
+    That is 1 if the variance is `unbiased`, unless it is given. All axes where none are. `is_root`: the deviation.
     """
     dtype, dims, axes = x.details.dtype, x.details.plain_dims, _some(x, axes)
     less = float(unbiased) if correction is None else correction
@@ -96,21 +97,8 @@ def variance(
     squares = node.helper("square", node.helper("sub", wide, mean))
     total = node.helper("reduce_sum", squares, axes=axes, keep_dims=keep_dims)
     count = math.prod(dims if axes is None else [dims[axis] for axis in axes])
-    return node.converted(node.make("div", total, like(node, max(count - less, 0), total)), dtype)
-
-
-def deviation(
-    node: OpBuilder,
-    x: Tensor,
-    axes: tuple[int, ...] | None = None,
-    unbiased: bool = True,
-    keep_dims: bool = False,
-    correction: float | None = None,
-) -> Tensor:
-    """The root of `variance`."""
-    wide = node.converted(x, x.details.dtype.accumulator)
-    square = variance(node, wide, axes, unbiased, keep_dims, correction)
-    return node.converted(node.helper("sqrt", square), x.details.dtype)
+    spread = node.make("div", total, like(node, max(count - less, 0), total))
+    return node.converted(node.helper("sqrt", spread) if is_root else spread, dtype)
 
 
 def with_mean(
@@ -123,9 +111,8 @@ def with_mean(
     is_root: bool = False,
 ) -> list[Tensor]:
     """The variance or deviation, and the mean."""
-    spread = deviation if is_root else variance
     mean = node.helper("reduce_mean", x, axes=_some(x, axes), keep_dims=keep_dims)
-    return [spread(node, x, axes, unbiased, keep_dims, correction), mean]
+    return [variance(node, x, axes, unbiased, keep_dims, correction, is_root), mean]
 
 
 def extremes(

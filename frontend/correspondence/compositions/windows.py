@@ -84,11 +84,16 @@ def mean_by(node: OpBuilder, x: Tensor, divisor: int, **window: Any) -> Tensor:
     return node.converted(y, x.details.dtype)
 
 
-def global_pool(node: OpBuilder, x: Tensor, reduction: str) -> Tensor:
-    """A reduction over all spatial axes of [N, C, ...], which stay with size 1."""
+def _spatial(node: OpBuilder, x: Tensor) -> tuple[int, ...]:
+    """The axes of [N, C, ...] after the first two, at least one."""
     if x.details.rank < 3:
         raise node.rule("the input must have spatial axes", str(x.details))
-    return node.make(reduction, x, axes=tuple(range(2, x.details.rank)), keep_dims=True)
+    return tuple(range(2, x.details.rank))
+
+
+def global_pool(node: OpBuilder, x: Tensor, reduction: str) -> Tensor:
+    """A reduction over all spatial axes of [N, C, ...], which stay with size 1."""
+    return node.make(reduction, x, axes=_spatial(node, x), keep_dims=True)
 
 
 def global_average_pool(node: OpBuilder, x: Tensor) -> Tensor:
@@ -103,6 +108,4 @@ def global_max_pool(node: OpBuilder, x: Tensor) -> Tensor:
 
 def global_lp_pool(node: OpBuilder, x: Tensor, p: int = 2) -> Tensor:
     """The p-norm of each channel."""
-    if x.details.rank < 3:
-        raise node.rule("the input must have spatial axes", str(x.details))
-    return lp_norm(node, x, p, tuple(range(2, x.details.rank)), keep_dims=True)
+    return lp_norm(node, x, p, _spatial(node, x), keep_dims=True)

@@ -49,5 +49,9 @@ ROWS = (
         ),
     ),
     Means(means.lp_normalize, pnnx="F.normalize(input | p, dim=at, eps)"),
-    Means(means.l2_normalize, tvm="nn_l2_normalize/l2_normalize(data | axis=axes, eps)"),
+    Means(
+        means.l2_normalize,
+        ge="L2Normalize(x | axis=axes, eps)",
+        tvm="nn_l2_normalize/l2_normalize(data | axis=axes, eps)",
+    ),
 )

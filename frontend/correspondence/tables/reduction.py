@@ -63,15 +63,15 @@ ROWS = (
     ),
     Means(
         means.variance,
-        pnnx="torch./Tensor.var(input | dim=axes, unbiased, keepdim=keep_dims, correction)",
+        pnnx=(
+            "torch./Tensor.var(input | dim=axes, unbiased, keepdim=keep_dims, correction)",
+            "torch./Tensor.std(input | dim=axes, unbiased, keepdim=keep_dims, correction) where is_root=true",
+        ),
         aten="var(self, dim=axes?, correction=correction?, keepdim=keep_dims?)",
     ),
     Means(
-        means.deviation,
-        pnnx="torch./Tensor.std(input | dim=axes, unbiased, keepdim=keep_dims, correction)",
-    ),
-    Means(
         means.with_mean,
+        ge="ReduceStd(x | dim=axes, unbiased, keepdim=keep_dims) where is_root=true",
         pnnx=(
             f"torch./Tensor./aten::var_mean{_SPREAD}",
             f"torch./Tensor./aten::std_mean{_SPREAD} where is_root=true",
