@@ -22,7 +22,6 @@ Range = tuple[int, int]
 
 FULL: Range = (S64_MIN, S64_MAX)
 INDEX_OPS = frozenset(("add", "sub", "mul", "div", "mod", "min", "max"))
-ONE_KEY = ()
 
 
 @dataclass(slots=True)

@@ -66,11 +66,6 @@ _INDEX_COMPARE: dict[str, Callable[[int, int], bool]] = {
 }
 
 
-def index_op(op: str, a: int, b: int) -> int:
-    """`op` of `BINARY_OPS` on s64 numbers."""
-    return _INDEX_OPS[op](a, b)
-
-
 def compile_expr(e: Expr) -> Evaluate:
     """A closure that gives the value of `e` in an environment."""
     return _COMPILERS[type(e)](e)

@@ -14,7 +14,7 @@ from ..base.errors import UserError
 from ..graph_ir.ir.graph import Graph, Op, all_ops
 from ..graph_ir.ir.note import MODEL_VALUES
 from ..graph_ir.lowering.lower_graph import KernelCall, LoweredModel
-from ..graph_ir.passes.choose_schedules import is_part
+from ..graph_ir.passes.choose_schedules import parts_of
 from ..graph_ir.passes.plan_memory import MEMORY_PLAN, Life, MemoryPlan
 from ..graph_ir.passes.propagate_layouts import LAYOUT_DECISIONS, LayoutDecision
 from ..graph_ir.rewriting.decisions import Decision, DecisionLog, log_of
@@ -172,7 +172,7 @@ class Explanation:
 
     def _chooser(self, op: Op, space: ScheduleSpace) -> str:
         """Where the schedule of a kernel comes from."""
-        if any(is_part(self.graph, op, name) for name in self.ctx.asked):
+        if any(parts_of(self.graph, [op], name) for name in self.ctx.asked):
             return "the user"
         return (
             "a tuning file"

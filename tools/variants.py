@@ -218,7 +218,7 @@ def _under_each_schedule(
     if space is None:
         yield replace(base, function=_function(op, ctx))
         return
-    pick = pick_schedule(op, ctx)
+    pick = pick_schedule(space, ctx)
     offered = swept_schedules(space) if swept else ranked_schedules(op, space, ctx)
     timed = len(offered) > 1 or not isinstance(space, LoopSpace)
     for schedule, cycles in offered:
@@ -235,8 +235,7 @@ def ranked_schedules(
     op: Op, space: ScheduleSpace, ctx: LowerContext
 ) -> list[tuple[Schedule, float | None]]:
     """The best schedules by the cost model, with their cycles; the one the compiler takes is always among them."""
-    taken = pick_schedule(op, ctx)
-    assert taken is not None
+    taken = pick_schedule(space, ctx)
     if isinstance(space, LoopSpace) and space.algorithm not in LOOPS_TO_TRY:
         return [(taken, None)]
     offered = [

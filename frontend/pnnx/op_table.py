@@ -21,7 +21,6 @@ from . import (  # noqa: F401
 )
 from .scope import Handler, Node, Results
 
-
 _READS, WRITERS = op_table(TABLE, "pnnx", globals())
 _ROWS = TABLE.reads("pnnx")
 

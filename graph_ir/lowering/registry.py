@@ -33,8 +33,7 @@ def lower_kernel(op: Op, ctx: LowerContext) -> Module:
     space = space_of(op, ctx)
     if space is None:
         raise InternalError(f"op '{op.name}' ({op.op_name}) has no schedules")
-    schedule = space.check(op.schedule) if op.schedule else pick_schedule(op, ctx)
-    assert schedule is not None
+    schedule = space.check(op.schedule) if op.schedule else pick_schedule(space, ctx)
     return Module((lower_group(group_of(op), schedule, ctx),))
 
 

@@ -30,6 +30,11 @@ class Composer:
         """A constant of an array."""
         return self.graph.make_constant(array, f"{self.owner.name}.constant")
 
+    def swapped(self, tensor: GraphTensor) -> GraphTensor:
+        """The tensor with its last two axes exchanged."""
+        rank = tensor.details.rank
+        return self("transpose", tensor, perm=(*range(rank - 2), rank - 1, rank - 2))
+
     def widened(self, tensor: GraphTensor) -> GraphTensor:
         """The tensor in the type it is computed with, so that the parts do not each round to 16 bits."""
         return self.to(tensor, tensor.details.dtype.accumulator)

@@ -25,7 +25,6 @@ from ..ir.registry import register
 
 FLOAT = ("float",)
 NUMBER = ("float", "int", "uint")
-SIGNED = ("float", "int")
 INTEGER = ("int", "uint")
 BITS = ("int", "uint", "bool")
 ANY = ("float", "int", "uint", "bool")

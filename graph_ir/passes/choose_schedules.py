@@ -10,7 +10,7 @@ What the user asked for an op goes before what was measured for its problem, and
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from ...base.errors import UserError
 from ..ir.graph import Graph, Op, subgraphs_of
@@ -68,7 +68,7 @@ def _meant(
 
     Of several those that have such settings, as copies before and after it have not.
     """
-    found = [op for op in kernels if is_part(graph, op, name)]
+    found = parts_of(graph, kernels, name)
     own = [op for op in found if any(is_called(x, name) for x in (op, *group_of(op).ops))]
     found = own or found
     suited = [op for op in found if _may_take(kernels[op], asked)]
@@ -86,17 +86,21 @@ def check_asked(graph: Graph, ctx: LowerContext) -> None:
     scopes = [graph]
     for scope in scopes:
         scopes += [inner for op in scope.ops if op.kind == "control" for inner in subgraphs_of(op)]
-    kernels = [(scope, op) for scope in scopes for op in scope.ops if op.schedule is not None]
+    kernels = [(scope, [op for op in scope.ops if op.schedule is not None]) for scope in scopes]
     for name in ctx.asked:
-        if not any(is_part(scope, op, name) for scope, op in kernels):
-            known = [group_of(op).ops[0].name for _, op in kernels]
+        if not any(parts_of(scope, ops, name) for scope, ops in kernels):
+            known = [group_of(op).ops[0].name for _, ops in kernels for op in ops]
             raise UserError(
                 f"schedule of '{name}': the op must be one of the model's kernels, got no such op; "
                 f"there are {', '.join(known[:20])}"
             )
 
 
-def is_part(graph: Graph, op: Op, name: str) -> bool:
-    """Whether the kernel of `op` computes the op of the model called `name`, or a part of it."""
+def parts_of(graph: Graph, kernels: Iterable[Op], name: str) -> list[Op]:
+    """The kernels that compute the op of the model called `name`, or a part of it."""
     became = log_of(graph).became(name)
-    return any(is_called(inner, name) or inner.name in became for inner in (op, *group_of(op).ops))
+    return [
+        op
+        for op in kernels
+        if any(is_called(x, name) or x.name in became for x in (op, *group_of(op).ops))
+    ]

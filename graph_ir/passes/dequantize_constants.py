@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..ir.graph import Graph, GraphTensor, Op
 from ..rewriting.rewrite import rewrite
-from ..rewriting.values import constant_value
+from ..rewriting.values import constant_values
 from ..schedule.context import LowerContext
 
 
@@ -22,8 +22,7 @@ def dequantize_constants(graph: Graph, ctx: LowerContext) -> bool:
 
 
 def _fold(graph: Graph, op: Op) -> GraphTensor | None:
-    values = [constant_value(x) for x in op.inputs]
-    known = [value for value in values if value is not None]
-    if len(known) < len(values):
+    known = constant_values(op.inputs)
+    if known is None:
         return None
     return graph.make_constant(op.reference(known)[0], f"{op.name}.folded")

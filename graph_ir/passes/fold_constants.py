@@ -85,10 +85,8 @@ def _worth_folding(op: Op, passing: Mapping[int, Op]) -> bool:
     """Whether the value of an op is not much larger than what is stored of its inputs."""
     if op.op_name in PREPACKS:
         return True
-    if (
-        op.op_name == "dequantize"
-    ):  # `multiply_quantized` takes its integers, `dequantize_constants` the rest
-        return False
+    if op.op_name == "dequantize":
+        return False  # `multiply_quantized` takes its integers, `dequantize_constants` the rest
     stored = {
         id(x): x.details.size_bytes
         for y in op.inputs

@@ -22,7 +22,7 @@ from ..rewriting.quantized_operand import (
     swapped,
 )
 from ..rewriting.rewrite import Rule, rewrite
-from ..rewriting.values import constant_value
+from ..rewriting.values import constant_value, constant_values
 from ..schedule.context import LowerContext
 from ..schedule.integer_gain import Account, convolution_account, product_account
 
@@ -108,12 +108,13 @@ def _bias(graph: Graph, op: Op) -> GraphTensor | None:
         if found is None or not isinstance(bias, Dequantize) or bias.x.details.dtype != S32:
             continue
         sums, scale = found
-        value, known = constant_value(bias.x), [constant_value(x) for x in (scale, bias.scale)]
-        if value is None or known[0] is None or known[1] is None or not _is_zero(bias.zero_point):
+        known = constant_values((bias.x, scale, bias.scale))
+        if known is None or not _is_zero(bias.zero_point):
             continue
+        value, own, others = known
         fits = np.abs(value.astype(np.int64)).max(initial=0) < 1 << 30
         dims = other.details.plain_dims
-        if fits and _same_scales(known[0], known[1], dims, op.outputs[0].details.plain_dims):
+        if fits and _same_scales(own, others, dims, op.outputs[0].details.plain_dims):
             make = Composer(graph, op)
             total = make("add", sums, bias.x)
             return make("mul", make.to(total, F32), scale)

@@ -98,22 +98,17 @@ def _by_rows(make: Composer, a: ByteOperand, transposed: bool) -> ByteOperand:
         return a
     zero = a.zero
     if zero is not None and zero.details.rank > 1:
-        zero = _swapped(make, zero)
+        zero = make.swapped(zero)
     elif zero is not None and zero.details.elements > 1:
         zero = make("reshape", zero, shape=(zero.details.elements, 1))
-    return ByteOperand(_swapped(make, a.bytes), zero)
+    return ByteOperand(make.swapped(a.bytes), zero)
 
 
 def _zero_by_columns(make: Composer, b: ByteOperand, transposed: bool) -> ByteOperand:
     """The operand with its zero point as [..., 1, n]."""
     if not transposed or b.zero is None or b.zero.details.rank < 2:
         return b
-    return ByteOperand(b.bytes, _swapped(make, b.zero))
-
-
-def _swapped(make: Composer, x: GraphTensor) -> GraphTensor:
-    rank = x.details.rank
-    return make("transpose", x, perm=(*range(rank - 2), rank - 1, rank - 2))
+    return ByteOperand(b.bytes, make.swapped(b.zero))
 
 
 def _corrected(
@@ -123,7 +118,7 @@ def _corrected(
     if a.zero is not None:
         sums = _sums(make, b.bytes, -1 if op.transpose_b else -2)
         if op.transpose_b:
-            sums = _swapped(make, sums)
+            sums = make.swapped(sums)
         if b.zero is not None:
             terms = make.scalar(op.sizes[2], S32)
             sums = make("sub", sums, make("mul", b.zero, terms))

@@ -122,11 +122,10 @@ def steps() -> tuple[tuple[Pass, str], ...]:
     if not PASSES:
         return PIPELINE
     own = [step.__name__ for step, _ in PIPELINE]
-    first = {name: own.index(name) for name in own}
     last = {name: number for number, name in enumerate(own)}
     points: dict[int, list[tuple[Pass, str]]] = {}
     for added in PASSES.values():
-        at = first[added.anchor] if added.is_before else last[added.anchor] + 1
+        at = own.index(added.anchor) if added.is_before else last[added.anchor] + 1
         points.setdefault(at, []).append((added, ""))
     return tuple(
         step for at in range(len(own) + 1) for step in (*points.get(at, ()), *PIPELINE[at : at + 1])

@@ -112,8 +112,8 @@ def _while(graph: Graph, op: While) -> _Replacement | None:
 def _spread(
     made: Sequence[GraphTensor], positions: Sequence[int], count: int
 ) -> Sequence[GraphTensor | None]:
-    by_place = dict(zip(positions, made, strict=True))
-    return [by_place.get(i) for i in range(count)]
+    by_position = dict(zip(positions, made, strict=True))
+    return [by_position.get(i) for i in range(count)]
 
 
 def _arguments(

@@ -12,7 +12,7 @@ from ..ir.graph import Array, Graph, GraphTensor, Op
 from ..ops.compose import Composer
 from ..ops.quantize import Dequantize, Quantize
 from ..rewriting.rewrite import Rule, rewrite
-from ..rewriting.values import constant_value
+from ..rewriting.values import constant_value, constant_values
 from ..schedule.context import LowerContext
 
 SMALLEST, LARGEST = 1e-30, 1e30
@@ -40,9 +40,7 @@ def _dequantize_of(tensor: GraphTensor) -> Dequantize | None:
 
 def _known(op: Dequantize | Quantize) -> list[Array] | None:
     """Scale and zero point, if there is one, where both are constants."""
-    values = [constant_value(x) for x in op.inputs[1:]]
-    known = [value for value in values if value is not None]
-    return known if len(known) == len(values) else None
+    return constant_values(op.inputs[1:])
 
 
 def _uniform(op: Dequantize) -> list[Array] | None:
@@ -88,21 +86,21 @@ def _moved_parameters(op: Op, source: Dequantize) -> list[Array] | None:
         return None
     (axis,) = axes
     if op.op_name == "transpose":
-        place: int | None = op.attr("perm").index(axis)
+        moved: int | None = op.attr("perm").index(axis)
     else:
-        place = _same_axis(dims, op.outputs[0].details.plain_dims, axis)
-    if place is None:
+        moved = _same_axis(dims, op.outputs[0].details.plain_dims, axis)
+    if moved is None:
         return None
     rank = op.outputs[0].details.rank
-    return [value.reshape(*(-1 if i == place else 1 for i in range(rank))) for value in wide]
+    return [value.reshape(*(-1 if i == moved else 1 for i in range(rank))) for value in wide]
 
 
 def _same_axis(before: tuple[int, ...], after: tuple[int, ...], axis: int) -> int | None:
     """Where a reshape leaves an axis whole."""
     lead = math.prod(before[:axis])
-    for place, size in enumerate(after):
-        if size == before[axis] and math.prod(after[:place]) == lead:
-            return place
+    for other, size in enumerate(after):
+        if size == before[axis] and math.prod(after[:other]) == lead:
+            return other
     return None
 
 

@@ -11,7 +11,7 @@ from ..ir.graph import GraphTensor
 from ..ops.compose import Composer
 from ..ops.product_types import is_byte
 from ..ops.quantize import Dequantize
-from .values import constant_value
+from .values import constant_value, constant_values
 
 FARTHEST = 255
 """How far a byte lies from its zero point at most."""
@@ -33,17 +33,17 @@ class QuantizedOperand:
 
     def centered(self, make: Composer) -> GraphTensor:
         """bytes - zero as s32; a constant where both are."""
-        values = [constant_value(x) for x in (self.bytes, self.zero) if x is not None]
-        wide = [v.astype(np.int32) for v in values if v is not None]
-        if len(wide) == (1 if self.zero is None else 2):
-            return make.constant(wide[0] if self.zero is None else wide[0] - wide[1])
+        known = constant_values(x for x in (self.bytes, self.zero) if x is not None)
+        if known is not None:
+            wide, *zeros = (value.astype(np.int32) for value in known)
+            return make.constant(wide - zeros[0] if zeros else wide)
         x = make("cast", self.bytes, dtype=S32)
         if self.zero is None:
             return x
-        known = constant_value(self.zero)
-        if known is not None and not known.any():
+        point = constant_value(self.zero)
+        if point is not None and not point.any():
             return x
-        zero = make.to(self.zero, S32) if known is None else make.constant(known.astype(np.int32))
+        zero = make.to(self.zero, S32) if point is None else make.constant(point.astype(np.int32))
         return make("sub", x, zero)
 
 
@@ -61,10 +61,10 @@ def quantized_operand(tensor: GraphTensor) -> QuantizedOperand | None:
 
 def scale_of_products(make: Composer, a: GraphTensor, b: GraphTensor) -> GraphTensor:
     """The product of two scales in f32; a constant where both are."""
-    left, right = constant_value(a), constant_value(b)
-    if left is None or right is None:
+    known = constant_values((a, b))
+    if known is None:
         return make("mul", a, b)
-    return make.constant(np.asarray(left * right, F32.numpy))
+    return make.constant(np.asarray(known[0] * known[1], F32.numpy))
 
 
 def swapped(make: Composer, x: GraphTensor) -> GraphTensor:
@@ -77,8 +77,7 @@ def swapped(make: Composer, x: GraphTensor) -> GraphTensor:
     known = constant_value(x)
     if known is not None:
         return make.constant(np.ascontiguousarray(known.swapaxes(-1, -2)))
-    rank = len(dims)
-    return make("transpose", x, perm=(*range(rank - 2), rank - 1, rank - 2))
+    return make.swapped(x)
 
 
 def reshaped(make: Composer, x: GraphTensor, dims: tuple[int, ...]) -> GraphTensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,13 @@ def constant_value(tensor: GraphTensor) -> Array | None:
     """The plain array of a constant; None for any other tensor."""
     op = tensor.producer_owner
     return op.attr("value") if op.op_name == "constant" else None
+
+
+def constant_values(tensors: Iterable[GraphTensor]) -> list[Array] | None:
+    """The plain arrays of constants; None if any of the tensors is not one."""
+    values = [constant_value(tensor) for tensor in tensors]
+    known = [value for value in values if value is not None]
+    return known if len(known) == len(values) else None
 
 
 def uniform_value(tensor: GraphTensor) -> Any | None:

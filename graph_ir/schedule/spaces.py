@@ -67,10 +67,9 @@ def space_of(op: Op, ctx: LowerContext) -> ScheduleSpace | None:
     return loop_space(group, ctx)
 
 
-def pick_schedule(op: Op, ctx: LowerContext) -> Schedule | None:
-    """What the kernel of an op runs with unless somebody asks for more: as measured, else as the cost model says."""
-    space = space_of(op, ctx)
-    return space.tuned(ctx.tuned.get(space.problem)) if space is not None else None
+def pick_schedule(space: ScheduleSpace, ctx: LowerContext) -> Schedule:
+    """What a kernel runs with unless somebody asks for more: as measured, else as the cost model says."""
+    return space.tuned(ctx.tuned.get(space.problem))
 
 
 def _reads_memory(op: WindowReduce, group: KernelGroup, ctx: LowerContext) -> bool:
