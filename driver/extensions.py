@@ -1,10 +1,10 @@
 """What user code adds to the compiler in this process, and a key of what all of it means.
 
-Ops, kernels, passes, patterns, lowerings and layouts that come from outside graphc are covered neither by the hash of a
-graph nor by that of the compiler's sources. All of them are part of the key of a model, since a pass or an op may create
-any other op; only a model of graphc's own ops, where user code defines ops and nothing else, has a key without them.
-Where one has no digest (`extension.meaning`), the model is compiled anew; kernels are cached all the same, because their
-Tensor IR is all that they mean.
+Ops, kernels, passes, patterns, lowerings and layouts that come from outside graphc are covered neither by the hash of
+a graph nor by that of the compiler's sources. All of them are part of the key of a model, since a pass or an op may
+create any other op; only a model of graphc's own ops, where user code defines ops and nothing else, has a key without
+them. Where one has no digest (`extension.meaning`), the model is compiled anew; kernels are cached all the same,
+because their Tensor IR is all that they mean.
 """
 
 from __future__ import annotations

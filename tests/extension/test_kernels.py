@@ -169,7 +169,7 @@ def test_bad_declarations_are_one_sentence() -> None:
         UserError, match=r"^kernel: its op must be defined, got 'rellu'; did you mean 'relu'\?$"
     ):
         kernel("rellu")
-    with pytest.raises(UserError, match=r"^kernel: input is no op that a kernel computes$"):
+    with pytest.raises(UserError, match=r"^kernel: input is not an op that a kernel can compute$"):
         kernel("input")
     with pytest.raises(
         UserError, match=r"^kernel 'f' of relu: it must take \(b, op, x, result\), got \(x, y\)$"

@@ -43,7 +43,7 @@ def test_a_graph_is_taken_as_it_is() -> None:
 @pytest.mark.parametrize(
     ("inputs", "message"),
     [
-        ({"z": "f32[2,3]"}, "there is no input 'z'; the graph's inputs are 'x'"),
+        ({"z": "f32[2,3]"}, "graph 'test': there is no input 'z'; its inputs are 'x'"),
         ({"x": "f32[4,3]"}, "input 'x' is f32[2,3] in the graph, got x=f32[4,3]"),
     ],
 )
