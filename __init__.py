@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from .graph_ir.ir.graph import Graph
     from .graph_ir.rewriting import pattern
     from .integrations import jax_functions as jax
+    from .integrations import onnx_backend
     from .runtime.executor import CompiledModel
     from .tools.debugger import debug
 
@@ -47,12 +48,23 @@ _HOME = {
 
 _MODULES = {
     "jax": ".integrations.jax_functions",
+    "onnx_backend": ".integrations.onnx_backend",
     "ops": ".extension.ops",
     "pattern": ".graph_ir.rewriting.pattern",
 }
 """Public modules, by the names they are known by here."""
 
-_MAKES_OPS = ("Graph", "compile", "debug", "graph_pass", "jax", "kernel", "ops", "recompose")
+_MAKES_OPS = (
+    "Graph",
+    "compile",
+    "debug",
+    "graph_pass",
+    "jax",
+    "kernel",
+    "onnx_backend",
+    "ops",
+    "recompose",
+)
 """Names with which a program makes ops, those of plugins too."""
 
 __all__ = [
@@ -69,6 +81,7 @@ __all__ = [
     "graph_pass",
     "kernel",
     "load",
+    "onnx_backend",
     "ops",
     "pattern",
     "recompose",

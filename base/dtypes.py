@@ -71,6 +71,21 @@ _BY_NAME = {dtype.name: dtype for dtype in ALL}
 _BY_NUMPY = {dtype.numpy: dtype for dtype in ALL}
 
 
+_ALSO = {
+    "double": F64, "float": F32, "half": F16, "bfloat": BF16, "long": S64, "short": S16,
+    "char": S8, "byte": U8, "boolean": BOOL, "bool_": BOOL, "i1": BOOL,
+    **{f"i{bits}": _BY_NAME[f"s{bits}"] for bits in (8, 16, 32, 64)},
+    **{dtype.numpy.name: dtype for dtype in ALL},
+}  # fmt: skip
+"""Names that NumPy, ONNX, PyTorch and others use."""
+
+
+def by_any_name(name: str) -> DType:
+    """As `by_name`; the names of other libraries count too, in any case: `float32`, `BOOL`, `tensor(int64)`."""
+    plain = name.lower().removeprefix("tensor(").removesuffix(")")
+    return _ALSO[plain] if plain in _ALSO else by_name(plain if plain in _BY_NAME else name)
+
+
 def by_name(name: str) -> DType:
     """Return the type called `name` (`f32`, `s64`, ...). UserError when there is none."""
     if name not in _BY_NAME:

@@ -36,8 +36,8 @@ def load(
     `model`: a path (.onnx, .pnnx.param, .param, a GE readable dump, HLO text, a TVM graph JSON), the bytes of an ONNX
     file, a dump, HLO text or a graph JSON, an onnx.ModelProto, or a Graph, which is returned as it is. `inputs`: shapes
     that the file leaves open, such as {"x": "f32[8,13]"}. `constants`: arrays that the file omits, by name (GE, HLO and
-    TVM). `attrs`: attributes that a fused TVM kernel does not record, such as {"node.axis": "1"}. UserError,
-    UnsupportedError.
+    TVM), or the values of inputs, which are then none of the graph (ONNX). `attrs`: attributes that a fused TVM kernel
+    does not record, such as {"node.axis": "1"}. UserError, UnsupportedError.
     """
     graph = _read(model, Reading(parse_inputs(inputs), constants, attrs))
     _tell_outputs_apart(graph)

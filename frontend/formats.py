@@ -142,7 +142,7 @@ def write_text(
 def _read_onnx(source: Any, how: Reading) -> Graph:
     from .onnx import load_onnx
 
-    return load_onnx(source, how.inputs)
+    return load_onnx(source, how.inputs, how.constants)
 
 
 def _write_onnx(graph: Graph, output: Path) -> list[Path]:
@@ -255,8 +255,9 @@ def _write_dot(graph: Graph, output: Path) -> list[Path]:
 
 _BUILT_IN = (
     Format(
-        "onnx", ".onnx", "ONNX, opsets 7 and up", "`.onnx`, maybe with data beside it",
-        "symbolic sizes: `--input x=f32[8,13]`", reader=_read_onnx, writer=_write_onnx,
+        "onnx", ".onnx", "ONNX, opsets 6 and up", "`.onnx`, maybe with data beside it",
+        "symbolic sizes: `--input x=f32[8,13]`; inputs that decide shapes: `--const`",
+        reader=_read_onnx, writer=_write_onnx, takes=("constants",),
     ),
     Format(
         "tvm", ".json", "TVM graph JSON", "`.json` and `.params`, NNVM symbols too",

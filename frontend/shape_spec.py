@@ -9,7 +9,7 @@ import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ..base.dtypes import DType, by_name
+from ..base.dtypes import DType, by_any_name
 from ..base.errors import UserError
 from ..graph_ir.ir.graph import Graph
 
@@ -35,7 +35,10 @@ class InputSpec:
 
 
 def parse_spec(text: str) -> InputSpec:
-    """Parse `[name=]dtype[dim,dim,...]`; `f32[]` is a scalar. UserError for any other text."""
+    """Parse `[name=]dtype[dim,dim,...]`; `f32[]` is a scalar. Types may have the names NumPy and ONNX use.
+
+    UserError for any other text.
+    """
     if not isinstance(text, str):
         raise UserError(f"input spec must be a text {_EXAMPLE}, got {text!r}")
     name, equals, shape = text.strip().rpartition("=")
@@ -47,7 +50,7 @@ def parse_spec(text: str) -> InputSpec:
     if not dtype_text.strip():
         raise UserError(f"input spec '{text}' must name a dtype before '[', {_EXAMPLE}")
     try:
-        dtype = by_name(dtype_text.strip())
+        dtype = by_any_name(dtype_text.strip())
     except UserError as error:
         raise UserError(f"input spec '{text}': {error}") from error
     dims = _parse_dims(text, rest[:-1])

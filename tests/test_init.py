@@ -25,6 +25,7 @@ PUBLIC = {
     "jax",
     "kernel",
     "load",
+    "onnx_backend",
     "ops",
     "pattern",
     "recompose",

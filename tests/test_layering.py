@@ -71,7 +71,7 @@ OUTSIDE = {
     "frontend": ("numpy", "lark", "onnx", "google"),  # google.protobuf: the errors onnx raises
     "extension": ("numpy",),
     **dict.fromkeys(DRIVER, ("numpy", "rich")),
-    "integrations": ("numpy", "jax"),
+    "integrations": ("numpy", "jax", "onnx"),
     "tools": ("numpy", "rich", "ml_dtypes"),  # the precision of each type
     "bench": ("numpy", "rich", "onnx", *CONTENDERS),
 }

@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Iterable
 from typing import Any, Generic, TypeVar
 
 from ...base.dtypes import from_numpy
-from ...base.errors import GraphcError, InternalError
+from ...base.errors import GraphcError, InternalError, UnsupportedError, one_line
 from ...graph_ir.ir.graph import Array, Graph, GraphTensor
 from ...graph_ir.ir.logical_tensor import LogicalTensor
 from ..folding import fold, is_foldable
@@ -53,6 +53,12 @@ def details_of(value: Value) -> LogicalTensor:
     return LogicalTensor(from_numpy(value.dtype), value.shape)
 
 
+class NotKnownError(UnsupportedError):
+    """A value that decides what is compiled depends on the model's inputs: the one of `key`."""
+
+    key: Hashable = None
+
+
 class ScopedReader(NodeReader, Generic[K, I]):
     """A node that finds its operands in a scope. Formats implement `key_of`, `has` and `place`."""
 
@@ -95,10 +101,12 @@ class ScopedReader(NodeReader, Generic[K, I]):
         """An operand, which must be known. UnsupportedError where it depends on the model's inputs."""
         value = self.known(operand)
         if value is None:
-            name = self.scope.constant_name(self.key_of(operand))
-            raise self.unsupported(
-                f"{what or operand} ('{name}') that depends on the model's inputs"
-            )
+            key = self.key_of(operand)
+            what = f"{what or operand} ('{self.scope.constant_name(key)}')"
+            text = self.unsupported(f"{what} that depends on the model's inputs")
+            error = NotKnownError(str(text))
+            error.key = key
+            raise error
         return value
 
     def ints(self, operand: I, what: str = "") -> tuple[int, ...]:
@@ -152,4 +160,5 @@ def results_of(
         named = f"'{label}" in str(error) or (file and file in str(error))
         if named or isinstance(error, InternalError):
             raise
-        raise type(error)(f"{type_name} '{label}': {error}") from error
+        error.args = (one_line(f"{type_name} '{label}': {error}"),)
+        raise

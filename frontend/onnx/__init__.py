@@ -1,4 +1,4 @@
-"""ONNX models, opsets 7 to the newest the `onnx` package knows, read; and written."""
+"""ONNX models, opsets 6 to the newest the `onnx` package knows, read; and written."""
 
 from .importer import load_onnx
 from .writer import to_onnx, write_onnx

@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Mapping
+from typing import Any
 
+import numpy as np
 from onnx import GraphProto, ModelProto, NodeProto
 
+from ...base.dtypes import from_numpy
 from ...base.errors import UnsupportedError
 from ...graph_ir.ir.graph import Graph, GraphTensor
 from ...graph_ir.ir.note import MODEL_VALUES
-from ..correspondence.scoped import results_of
+from ..correspondence.scoped import NotKnownError, results_of
 from ..op_builder import Value
 from ..shape_spec import InputSpec, check_size
 from .inline import inline_functions, is_handled, type_of
@@ -19,7 +22,8 @@ from .inputs import resolve_inputs
 from .narrow import is_narrow, to_wide_array
 from .nesting import every_node, graphs_of, reads
 from .op_table import HANDLERS
-from .reader import opset_of, read_model
+from .opset6 import in_opset_7
+from .reader import OLDEST_OPSET, opset_of, read_model
 from .scope import NodeContext, Scope, node_name
 from .tensors import to_array
 from .wiring import ordered_nodes
@@ -28,8 +32,11 @@ from .wiring import ordered_nodes
 def load_onnx(
     source: str | os.PathLike[str] | bytes | ModelProto,
     specs: Mapping[str, InputSpec] | None = None,
+    constants: Mapping[str, Any] | None = None,
 ) -> Graph:
-    """Read an ONNX model. `specs` fixes shapes that the file leaves open, by input name.
+    """Read an ONNX model. `specs` fixes shapes that the file leaves open, `constants` values of inputs, by input name.
+
+    An input of a fixed value is no longer one of the graph.
 
     UserError for errors in the file or the specs, UnsupportedError for everything not handled, in one message.
     """
@@ -48,12 +55,20 @@ def load_onnx(
         apart = parsed.weights if proto is graph_proto else {}
         _read_weights(proto, nodes, scope, apart)
         for node in nodes:
-            _import_node(node, scope)
+            _import_node(in_opset_7(node, scope) if scope.opset == OLDEST_OPSET else node, scope)
         return [scope.values[output.name] for output in proto.output]
 
     scope = Scope(graph, opset_of(parsed), parsed.folder, import_graph)
-    _make_inputs(graph_proto, scope, specs or {}, parsed.label)
-    import_graph(graph_proto, scope)
+    fixed = {name: np.asarray(value, order="C") for name, value in (constants or {}).items()}
+    known = {name: InputSpec(name, from_numpy(x.dtype), x.shape) for name, x in fixed.items()}
+    scope.values |= fixed
+    _make_inputs(graph_proto, scope, {**(specs or {}), **known}, parsed.label)
+    try:
+        import_graph(graph_proto, scope)
+    except NotKnownError as error:
+        if error.key in {op.name for op in graph.inputs}:
+            error.args = (f"{error}; fix the input's value: --const {error.key}=@value.npy",)
+        raise
     for output in graph_proto.output:
         graph.make_output(scope.tensor(output.name), output.name)
     return graph
@@ -79,7 +94,8 @@ def _make_inputs(
     infos = [info for info in proto.input if info.name not in weights]
     for name, details in resolve_inputs(infos, specs, label).items():
         check_size(f"{label}: input '{name}'", details.dtype, details.plain_dims)
-        scope.values[name] = scope.graph.make_input(details, name)
+        if name not in scope.values:
+            scope.values[name] = scope.graph.make_input(details, name)
 
 
 _READ_NARROW = {"DequantizeLinear", "GatherBlockQuantized"}

@@ -16,7 +16,7 @@ from ...base.mapped_file import map_file
 from .nesting import every_graph
 from .weights import split_weights
 
-OLDEST_OPSET = 7
+OLDEST_OPSET = 6
 DEFAULT_DOMAINS = ("", "ai.onnx")
 
 

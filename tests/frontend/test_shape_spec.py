@@ -35,7 +35,7 @@ LIKE = "like f32[8,13] or x=f32[8,13]"
         ("f32[8]x", f"input spec 'f32[8]x' must end with the shape in brackets, {LIKE}"),
         ("=f32[8]", f"input spec '=f32[8]' must have a name before '=', {LIKE}"),
         ("x=[8]", f"input spec 'x=[8]' must name a dtype before '[', {LIKE}"),
-        ("i32[8]", f"input spec 'i32[8]': dtype 'i32' is not known; {KNOWN}"),
+        ("q32[8]", f"input spec 'q32[8]': dtype 'q32' is not known; {KNOWN}"),
         (
             "f32[8,,13]",
             "input spec 'f32[8,,13]': every dimension must be a number from 0 to 10^18, got ''; "

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
+from onnx import TensorProto
 
-from graphc.base.errors import UserError
+from graphc.base.errors import UnsupportedError, UserError
 from graphc.frontend import load
 from support.onnx_models import Dims, model, node
 
@@ -75,3 +77,20 @@ def test_specs_that_contradict(
     inputs: dict[str, Dims], specs: dict[str, str], message: str
 ) -> None:
     assert refusal(inputs, specs) == message
+
+
+def test_an_input_whose_value_is_given_is_a_constant() -> None:
+    proto = model(
+        [node("Tile", "x repeats")],
+        {"x": ["n"], "repeats": [1]},
+        dtypes={"repeats": TensorProto.INT64},
+    )
+    with pytest.raises(UnsupportedError, match="fix the input's value: --const repeats=@value.npy"):
+        load(proto, {"x": "f32[2]"})
+    graph = load(proto, {"x": "f32[2]"}, {"repeats": np.array([3])})
+    assert [op.name for op in graph.inputs] == ["x"]
+    assert graph.evaluate([np.array([1, 2], np.float32)])[0].tolist() == [1, 2] * 3
+    with pytest.raises(UserError, match="there is no input 'z'"):
+        load(proto, {"x": "f32[2]"}, {"z": np.array([3])})
+    with pytest.raises(UserError, match="the number of axes must agree"):
+        load(proto, {"x": "f32[2]"}, {"repeats": np.array(3)})

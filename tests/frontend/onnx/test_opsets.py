@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from onnx import ModelProto, NodeProto
 
+from graphc.base.errors import UserError
+from graphc.frontend import load
 from support.onnx_models import Array, Dims, evaluate, expected, model, node
 from support.tolerance import assert_close
 
@@ -190,3 +192,16 @@ def test_integer_division_truncates_and_a_float_exponent_counts() -> None:
     power = model([node("Pow", "a e")], {"a": [3]}, {"e": np.array(0.5, np.float32)}, dtypes=kinds)
     (root,) = evaluate(power, {"a": np.array([4, 8, 9], np.int32)})
     np.testing.assert_array_equal(root, np.array([2, 2, 3], np.int32))
+
+
+def test_a_second_operand_of_opset_6_starts_at_an_axis() -> None:
+    x, b = np.arange(12, dtype=np.float32).reshape(1, 3, 2, 2), np.array([1, 2, 3], np.float32)
+    for attrs, other in (({"axis": 1}, b.reshape(3, 1, 1)), ({"axis": -1}, b[:2]), ({}, b[:1])):
+        add = node("Sub", "x b", broadcast=1, **attrs)
+        proto = model([add], {"x": [1, 3, 2, 2]}, {"b": other.reshape(-1)}, opset=6)
+        assert np.array_equal(evaluate(proto, {"x": x})[0], x - other)
+    past = model(
+        [node("Sub", "x b", broadcast=1, axis=3)], {"x": [1, 3, 2, 2], "b": [2, 2]}, opset=6
+    )
+    with pytest.raises(UserError, match="the second operand must end inside the first, got axis 3"):
+        load(past)
