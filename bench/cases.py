@@ -22,7 +22,8 @@ IR_VERSION, OPSET = 9, 17  # supported by all engines of recent years
 class Case:
     """One row of a table: an ONNX model as bytes, or a file, and the shape of each input (f32 if none are `given`).
 
-    `origin` is the f32 model that a quantised one was made of.
+    `origin` is the f32 model that a quantised one was made of. A single operator has `op_gflop`, its least work in 1e9
+    operations; one that `selects` reads from its first operand only as much as it writes (a gather of rows).
     """
 
     name: str
@@ -30,6 +31,13 @@ class Case:
     inputs: Mapping[str, tuple[int, ...]]
     given: Mapping[str, Array] = field(default_factory=dict)
     origin: bytes | None = None
+    op_gflop: float | None = None
+    selects: bool = False
+
+    @property
+    def may_be_refused(self) -> bool:
+        """Whether a table goes on after an engine that cannot run this case."""
+        return self.origin is not None or self.op_gflop is not None
 
     def arrays(self) -> dict[str, Array]:
         """The given inputs, else normal ones with a fixed seed; aligned to cache lines for every engine."""

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..codegen.host import cpu_name, target_for
+from ..base.errors import UnsupportedError
+from ..codegen.host import target_for
 from ..driver.compiler import compile as compile_model
-from ..driver.versions import versions
 from ..graph_ir.inspect.compare import difference
 from .cases import Array, Case, specs_of
 from .measure import Timing, interleave
 from .peak import measured_peak
 from .peers import Contender, RefusedModel, exact_results, graphc_contender, make_peer
+from .roofline import roofline
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from ..base.target import Target
+    from ..runtime.executor import CompiledModel
 
 OnStep = Callable[[str, int, int], None]
 
@@ -30,11 +32,20 @@ LEAST_NOISE = 1e-4
 
 
 @dataclass(frozen=True)
+class Roof:
+    """What bounds a case: `compute` or a level of memory, and the least seconds it allows."""
+
+    name: str
+    seconds: float
+
+
+@dataclass(frozen=True)
 class Row:
     """One case: work, the machine's peak at that time, and each engine's times.
 
     `worst` is the largest relative deviation; `wrong` are the engines whose results are, `refused` those that cannot
-    read the model. Among the engines of a quantised case is "f32": graphc with the model it was made of.
+    run the model, and why. Among the engines of a quantised case is "f32": graphc with the model it was made of.
+    Single operators have a roof.
     """
 
     name: str
@@ -43,7 +54,8 @@ class Row:
     timings: dict[str, Timing]
     worst: float
     wrong: frozenset[str] = frozenset()
-    refused: tuple[str, ...] = ()
+    refused: Mapping[str, str] = field(default_factory=dict)
+    roof: Roof | None = None
 
     def gflops(self, engine: str) -> float:
         """GFLOP/s by the median."""
@@ -57,6 +69,8 @@ class Row:
     @property
     def agree(self) -> bool:
         """Whether graphc is right; without an exact reference, whether all engines agree."""
+        if "graphc" in self.refused:
+            return False
         return "graphc" not in self.wrong if self.is_quantized else not self.wrong
 
     @property
@@ -67,7 +81,9 @@ class Row:
         """
         left_out = {"graphc", F32} | (self.wrong if self.is_quantized else frozenset())
         others = [timing.median for name, timing in self.timings.items() if name not in left_out]
-        return min(others) / self.timings["graphc"].median if others else None
+        if not others or "graphc" in self.refused:
+            return None
+        return min(others) / self.timings["graphc"].median
 
     @property
     def gain(self) -> float | None:
@@ -77,49 +93,83 @@ class Row:
         return self.timings[F32].median / self.timings["graphc"].median
 
 
-def compare(
-    case: Case,
-    peers: Sequence[str],
-    target: str,
-    threads: int,
-    rounds: int,
-    seconds: float,
-    report: OnStep,
-) -> Row:
+@dataclass(frozen=True)
+class Setting:
+    """How every case of a table is timed."""
+
+    peers: Sequence[str]
+    target: str
+    threads: int
+    rounds: int
+    seconds: float
+
+
+def compare(case: Case, setting: Setting, report: OnStep) -> Row:
     """Load the case into every engine, check that they agree, and time them.
 
-    A quantised case is checked against its exact results, and its f32 model is timed as one more engine.
+    A quantised case is checked against its exact results, and its f32 model is timed as one more engine. Where a
+    case `may_be_refused`, engines that cannot run it are named in its row.
     """
-    report(case.name, 0, rounds)
-    arrays = case.arrays()
-    model = compile_model(case.model, target, threads, specs_of(arrays))
-    contenders, refused = [graphc_contender(model, arrays)], []
-    for name in peers:
-        try:
-            contenders.append(make_peer(name, case.onnx(), arrays, threads))
-        except RefusedModel:
-            if case.origin is None:
-                raise
-            refused.append(name)
-    if case.origin is not None:
-        origin = compile_model(case.origin, target, threads, specs_of(arrays))
-        contenders.append(graphc_contender(origin, arrays, F32))
-    for contender in contenders:
-        contender.run()
+    report(case.name, 0, setting.rounds)
+    target, arrays = target_for(setting.target), case.arrays()
+    peak = measured_peak(target) * setting.threads
+    try:
+        model = compile_model(case.model, setting.target, setting.threads, specs_of(arrays))
+    except UnsupportedError as error:
+        if not case.may_be_refused:
+            raise
+        return Row(case.name, 0.0, peak, {}, 0.0, refused={"graphc": str(error)})
+    contenders, refused = _contenders(case, model, arrays, setting)
     worst, wrong = (
         _deviation(contenders)
         if case.origin is None
         else _distance(contenders, exact_results(case.onnx(), arrays))
     )
-    peak = measured_peak(target_for(target))
     timings = interleave(
         {c.name: c.run for c in contenders},
-        rounds,
-        seconds,
+        setting.rounds,
+        setting.seconds,
         lambda done, total: report(case.name, done, total),
     )
-    gflop = model.stats["gflop"]
-    return Row(case.name, gflop, peak * threads, timings, worst, wrong, tuple(refused))
+    gflop = model.stats["gflop"] if case.op_gflop is None else case.op_gflop
+    roof = None if case.op_gflop is None else _roof(case, model, target, setting.threads)
+    return Row(case.name, gflop, peak, timings, worst, wrong, refused, roof)
+
+
+def _contenders(
+    case: Case, model: CompiledModel, arrays: Mapping[str, Array], setting: Setting
+) -> tuple[list[Contender], dict[str, str]]:
+    """graphc and all that can run the case, each run once, and why the others cannot."""
+    found, refused = [graphc_contender(model, arrays)], {}
+    for name in setting.peers:
+        try:
+            found.append(make_peer(name, case.onnx(), arrays, setting.threads))
+        except RefusedModel as refusal:
+            if not case.may_be_refused:
+                raise
+            refused[name] = str(refusal)
+    if case.origin is not None:
+        origin = compile_model(case.origin, setting.target, setting.threads, specs_of(arrays))
+        found.append(graphc_contender(origin, arrays, F32))
+    for contender in found:
+        contender.run()
+    return found, refused
+
+
+def _roof(case: Case, model: CompiledModel, target: Target, threads: int) -> Roof:
+    """Work at the peak of the first input's type, or operands and results at the bandwidth of their level."""
+    roofs = roofline(target, threads).of_type(model.inputs[0].dtype.name)
+    return Roof(*roofs.bound(case.op_gflop or 0.0, _nbytes(model, case.selects)))
+
+
+def _nbytes(model: CompiledModel, selects: bool) -> int:
+    """Bytes that a model reads and writes at least; one that `selects` reads from its first operand what it writes."""
+    facts = model.artifact.metadata
+    written = sum(x.nbytes for x in facts.outputs)
+    read = [x.nbytes for x in facts.inputs]
+    if not selects:
+        return sum(read) + len(model.artifact.constants) + written
+    return sum(read) - max(read) + 2 * written if len(read) > 1 else 2 * written
 
 
 def _deviation(contenders: Sequence[Contender]) -> tuple[float, frozenset[str]]:
@@ -158,83 +208,7 @@ def _relative_rms(actual: Sequence[Array], expected: Sequence[Array]) -> float:
     return distance if math.isfinite(distance) else math.inf
 
 
-def table(rows: Sequence[Row], threads: int) -> Table:
-    """The rows for a terminal, with the geometric mean of the ratios."""
-    from rich import box
-    from rich.table import Table
-
-    engines = list(dict.fromkeys(e for row in rows for e in (*row.timings, *row.refused)))
-    engines.sort(key=lambda e: e == F32)
-    peak = f"peak {rows[0].peak:.0f} GFLOP/s" if rows else ""
-    plural = "s" if threads > 1 else ""
-    result = Table(
-        title=f"{cpu_name()}, {threads} thread{plural}, {peak}, median ms" if rows else "",
-        box=box.SIMPLE_HEAD,
-    )
-    headings, cells_of = _QUANTIZED if F32 in engines else _PLAIN
-    result.add_column("case", no_wrap=True)
-    for engine in engines:
-        result.add_column(engine, justify="right", no_wrap=True)
-    for heading in headings:
-        result.add_column(heading, justify="right", no_wrap=True)
-    for row in rows:
-        result.add_row(row.name, *[_time(row, e) for e in engines], *cells_of(row))
-    if mean := geometric_mean(rows):
-        result.add_section()
-        result.add_row("geomean", *[""] * (len(engines) + len(headings) - 1), f"{mean:.2f}")
-    if any(row.is_quantized and row.wrong for row in rows):
-        result.caption = "!: farther from the exact result than the f32 model is; not in the ratio"
-    return result
-
-
-def _time(row: Row, engine: str) -> str:
-    """Milliseconds, `!` where a quantised result is wrong."""
-    if engine not in row.timings:
-        return "refused" if engine in row.refused else ""
-    mark = "!" if row.is_quantized and engine in row.wrong else ""
-    return f"{row.timings[engine].median * 1e3:.4g}{mark}"
-
-
-def _plain_cells(row: Row) -> tuple[str, ...]:
-    share = f"{100 * row.gflops('graphc') / row.peak:.0f}"
-    best = f"{row.timings['graphc'].best * 1e3:.4g}"
-    return best, f"{row.gflops('graphc'):.1f}", share, _ratio(row.ratio if row.agree else math.nan)
-
-
-def _quantized_cells(row: Row) -> tuple[str, ...]:
-    return _ratio(row.gain), _ratio(row.ratio if row.agree else math.nan)
-
-
-def _ratio(value: float | None) -> str:
-    if value is None:
-        return ""
-    return "DIFFERS" if math.isnan(value) else f"{value:.2f}"
-
-
-_PLAIN = (("min", "GFLOP/s", "% peak", "ratio"), _plain_cells)
-_QUANTIZED = (("gain", "ratio"), _quantized_cells)
-
-
 def geometric_mean(rows: Sequence[Row]) -> float | None:
     """Geometric mean of the ratios; None without peers."""
     ratios = [row.ratio for row in rows if row.ratio is not None]
     return math.exp(sum(map(math.log, ratios)) / len(ratios)) if ratios else None
-
-
-def to_json(rows: Sequence[Row], threads: int) -> dict[str, Any]:
-    """Rows, versions and CPU as plain values; times in seconds."""
-    return {
-        "cpu": cpu_name(),
-        "threads": threads,
-        "versions": versions(),
-        "geomean": geometric_mean(rows),
-        "rows": [
-            {
-                "case": row.name, "gflop": row.gflop, "peak_gflops": row.peak, "ratio": row.ratio,
-                "agree": row.agree, "deviation": row.worst, "gain": row.gain, "wrong": sorted(row.wrong),
-                "refused": row.refused,
-                "engines": {n: {"median": x.median, "min": x.best, "calls": x.calls} for n, x in row.timings.items()},
-            }
-            for row in rows
-        ],
-    }  # fmt: skip

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..base.dtypes import BF16
 from ..base.errors import UserError
 
 if TYPE_CHECKING:
     from ..runtime.executor import CompiledModel
 
+BFLOAT16 = BF16.numpy
 Arrays = Mapping[str, np.ndarray[Any, Any]]
 
 
@@ -48,14 +51,33 @@ def ort_contender(model: bytes, inputs: Arrays, threads: int) -> Contender:
     session = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     binding = session.io_binding()
     for name, array in inputs.items():
-        binding.bind_ortvalue_input(name, ort.OrtValue.ortvalue_from_numpy(array))
+        binding.bind_ortvalue_input(name, _ort_value(array))
     for output in session.get_outputs():
         binding.bind_output(output.name, "cpu")
 
     def run() -> None:
         session.run_with_iobinding(binding)
 
-    return Contender("ort", run, binding.copy_outputs_to_cpu)
+    return Contender("ort", run, lambda: [_ort_array(value) for value in binding.get_outputs()])
+
+
+def _ort_value(array: np.ndarray[Any, Any]) -> Any:
+    import onnxruntime as ort
+    from onnx import TensorProto
+
+    if array.dtype == BFLOAT16:
+        bits = array.view(np.uint16)
+        return ort.OrtValue.ortvalue_from_numpy_with_onnx_type(bits, TensorProto.BFLOAT16)
+    return ort.OrtValue.ortvalue_from_numpy(array)
+
+
+def _ort_array(value: Any) -> np.ndarray[Any, Any]:
+    """The value as an array; NumPy itself has no bfloat16, so ONNX Runtime does not convert it."""
+    if value.data_type() != "tensor(bfloat16)":
+        return np.array(value.numpy())
+    size = value.tensor_size_in_bytes()
+    bits = np.frombuffer(ctypes.string_at(value.data_ptr(), size), BFLOAT16)
+    return bits.reshape(value.shape())
 
 
 def exact_results(model: bytes, inputs: Arrays) -> list[np.ndarray[Any, Any]]:
@@ -75,13 +97,7 @@ def openvino_contender(model: bytes, inputs: Arrays, threads: int) -> Contender:
     import openvino as ov
 
     core = ov.Core()
-    try:
-        network = core.read_model(model, b"")
-    except RuntimeError as error:
-        *_, reason = [line for line in str(error).splitlines() if "No conversion rule" in line] or [
-            ""
-        ]
-        raise RefusedModel(f"openvino cannot read the model: {reason.strip(' -')}") from error
+    network = core.read_model(model, b"")
     network.reshape({name: array.shape for name, array in inputs.items()})
     settings = {
         "INFERENCE_NUM_THREADS": threads,
@@ -92,10 +108,15 @@ def openvino_contender(model: bytes, inputs: Arrays, threads: int) -> Contender:
     }
     request = core.compile_model(network, "CPU", settings).create_infer_request()
     for name, array in inputs.items():
-        request.set_tensor(name, ov.Tensor(array, shared_memory=True))
+        if array.dtype == BFLOAT16:
+            tensor = ov.Tensor(array.view(np.uint16), array.shape, ov.Type.bf16)
+        else:
+            tensor = ov.Tensor(array, shared_memory=True)
+        request.set_tensor(name, tensor)
 
     def results() -> list[np.ndarray[Any, Any]]:
-        return [np.array(tensor.data) for tensor in request.output_tensors]
+        found = [(np.array(tensor.data), tensor.element_type) for tensor in request.output_tensors]
+        return [x.view(BFLOAT16) if kind == ov.Type.bf16 else x for x, kind in found]
 
     return Contender("openvino", request.infer, results)
 
@@ -107,12 +128,23 @@ PEERS: dict[str, Callable[[bytes, Arrays, int], Contender]] = {
 
 
 def make_peer(name: str, model: bytes, inputs: Arrays, threads: int) -> Contender:
-    """One of `PEERS`. UserError if there is no such peer or it is not installed."""
+    """One of `PEERS`, run once. UserError if there is no such peer or it is not installed; RefusedModel, a UserError,
+    if it cannot run the model."""
     if name not in PEERS:
         raise UserError(f"peer '{name}' is not known; known are {', '.join(PEERS)}")
     try:
-        return PEERS[name](model, inputs, threads)
+        contender = PEERS[name](model, inputs, threads)
+        contender.run()
     except ImportError as error:
         raise UserError(
             f"peer '{name}' is not installed ({error}); pip install 'graphc[bench]'"
         ) from error
+    except Exception as error:  # their own kinds, which have no class in common
+        raise RefusedModel(f"{name} cannot run the model: {_reason(str(error))}") from error
+    return contender
+
+
+def _reason(message: str) -> str:
+    """The line that says why: that of an operator without conversion rule, else the first."""
+    lines = message.strip().splitlines() or [""]
+    return next((line for line in lines if "No conversion rule" in line), lines[0]).strip(" -")

@@ -99,6 +99,13 @@ class Roofline:
         others = (peak.gops for peak in self.peaks)
         return (self.gflops, *(level.gbytes_per_second for level in self.levels), *others)
 
+    def of_type(self, a: str) -> Roofline:
+        """The roofs of products whose left operand has the type `a`: as they are, if it has no peak of its own."""
+        gops = next(
+            (peak.gops for peak in self.peaks if peak.types.startswith(f"{a}x")), self.gflops
+        )
+        return replace(self, gflops=gops)
+
     def raised(self, other: Roofline) -> Roofline:
         """The higher of two measurements of each roof."""
         levels = tuple(

@@ -10,6 +10,8 @@ import numpy as np
 from .cases import Case, case_of
 from .networks import NETWORKS
 from .networks.net import ConvLayer, one_layer
+from .one_op import one_op_case
+from .op_cases import op_lines
 from .quantized import quantized_cases
 
 
@@ -138,6 +140,10 @@ def _network_case(name: str) -> Case:
     return NETWORKS[name]().case()
 
 
+def _ops() -> dict[str, Maker]:
+    return {name: partial(one_op_case, name, text) for name, text in op_lines().items()}
+
+
 SUITES = {
     "gemm": _gemm,
     "mlp": _mlp,
@@ -145,5 +151,6 @@ SUITES = {
     "tiny": _tiny,
     "conv": _conv,
     "networks": _networks,
+    "ops": _ops,
     "quantized": quantized_cases,
 }

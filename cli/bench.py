@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 NAME = "bench"
 HELP = "Time a model or a suite against other engines."
-SUITES = ("gemm", "mlp", "mha", "tiny", "conv", "networks", "quantized")
+SUITES = ("gemm", "mlp", "mha", "tiny", "conv", "networks", "ops", "quantized")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -66,7 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Time every case; 1 if an engine disagrees with graphc."""
-    from ..bench.engines import compare
+    from ..bench.engines import Setting, compare
     from ..bench.measure import load_warning, pin_to
     from ..runtime.threadpool import resolve_threads
 
@@ -83,14 +83,13 @@ def run(args: argparse.Namespace) -> int:
         print(f"graphc: warning: {warning}", file=sys.stderr)
     pin_to(threads)
     peers = [name for name in args.vs.split(",") if name]
+    setting = Setting(peers, args.target, threads, args.rounds, args.seconds)
     rows: list[Row] = []
     if args.ablate:
         return _ablate(args, threads)
     with progress(args.quiet or args.json == "-") as report:
         for case in _cases(args):
-            rows.append(
-                compare(case, peers, args.target, threads, args.rounds, args.seconds, report)
-            )
+            rows.append(compare(case, setting, report))
     _write(rows, args, threads)
     return 0 if all(row.agree for row in rows) else 1
 
@@ -136,7 +135,7 @@ def _model_case(args: argparse.Namespace) -> Case:
 
 
 def _write(rows: list[Row], args: argparse.Namespace, threads: int) -> None:
-    from ..bench.engines import table, to_json
+    from ..bench.tables import table, to_json
 
     _output(lambda: to_json(rows, threads), lambda: table(rows, threads), args.json)
 

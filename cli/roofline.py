@@ -58,8 +58,10 @@ def compute_lines(found: Roofline, target: Target) -> list[str]:
     from ..bench.roofline import typed_kernels
 
     lines = [f"{'compute':<8} {found.gflops:10.1f} GFLOP/s"]
-    for peak, kernel in zip(found.peaks, typed_kernels(target), strict=True):
-        rates = f"{peak.gops / found.gflops:.2f} x f32, {kernel.rate:g} assumed in products"
+    assumed = {f"{x.a}x{x.b}": x.rate for x in typed_kernels(target)}
+    for peak in found.peaks:
+        share = f"{peak.gops / found.gflops:.2f} x f32"
+        rates = f"{share}, {assumed[peak.types]:g} assumed in products"
         lines.append(f"{peak.types:<8} {peak.gops:10.1f} Gop/s   {peak.instruction}, {rates}")
     return lines
 

@@ -9,9 +9,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from graphc.bench import engines, peers, quantized
+from graphc.bench import peers, quantized, tables
 from graphc.bench.cases import Case
-from graphc.bench.engines import Row, compare
+from graphc.bench.engines import Row, Setting, compare
 from graphc.bench.measure import Timing
 from graphc.bench.networks.net import Net
 from graphc.bench.networks.transformer import bert, vit
@@ -46,7 +46,7 @@ def silent(name: str, done: int, total: int) -> None:
 
 def row_of(case: Case, *names: str) -> Row:
     """The row of a case, hardly timed."""
-    return compare(case, names, "native", 1, 1, 0.001, silent)
+    return compare(case, Setting(names, "native", 1, 1, 0.001), silent)
 
 
 @pytest.mark.parametrize("name", ["bert", "vit"])
@@ -81,7 +81,7 @@ def test_an_engine_farther_away_than_f32_is_marked_and_leaves_the_ratio(
     row = row_of(case, "ort", "openvino")
     assert row.wrong == {"openvino"} and row.agree
     assert row.ratio == pytest.approx(row.timings["ort"].median / row.timings["graphc"].median)
-    assert engines.to_json([row], 1)["rows"][0]["wrong"] == ["openvino"]
+    assert tables.to_json([row], 1)["rows"][0]["wrong"] == ["openvino"]
     text = shown([row])
     assert "!" in text and "farther from the exact result" in text
 
@@ -90,12 +90,14 @@ def test_an_engine_that_cannot_read_a_form_is_shown_as_such(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def refusing(model: bytes, inputs: peers.Arrays, threads: int) -> peers.Contender:
-        raise peers.RefusedModel("no rule")
+        raise RuntimeError("no rule")
 
     monkeypatch.setitem(peers.PEERS, "openvino", refusing)
     case = made(SMALL["mlp"]().case(), "operator")
     row = row_of(case, "openvino")
-    assert row.refused == ("openvino",) and row.ratio is None
+    assert (
+        row.refused == {"openvino": "openvino cannot run the model: no rule"} and row.ratio is None
+    )
     assert "refused" in shown([row])
     with pytest.raises(peers.RefusedModel):
         row_of(replace(case, origin=None), "openvino")
@@ -122,5 +124,5 @@ def shown(rows: list[Row]) -> str:
     from rich.console import Console
 
     stream = io.StringIO()
-    Console(width=80, file=stream).print(engines.table(rows, 1))
+    Console(width=80, file=stream).print(tables.table(rows, 1))
     return stream.getvalue()

@@ -12,6 +12,7 @@ import pytest
 from graphc import cli
 from graphc.bench import engines, measure, peers
 from support.cli_models import free, layer
+from support.roofs import plant_roofs
 
 Capture = pytest.CaptureFixture[str]
 QUICK = ("--rounds", "1", "--seconds", "0.01", "--threads", "1", "-q")
@@ -115,3 +116,35 @@ def test_bad_input(words: list[str], sentence: str, tmp_path: Path, capsys: Capt
     model = layer(tmp_path)
     assert cli.main(["bench", *QUICK, *(word.format(model=model) for word in words)]) == 2
     assert capsys.readouterr().err == f"graphc: error: {sentence}\n"
+
+
+def refusing_peer(model: bytes, inputs: peers.Arrays, threads: int) -> peers.Contender:
+    raise RuntimeError("no Relu here\nsecond line")
+
+
+def test_a_suite_of_operators_beside_their_roofs(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    plant_roofs(monkeypatch, tmp_path)
+    monkeypatch.setitem(peers.PEERS, "openvino", refusing_peer)
+    words = ["bench", "--suite", "ops", "--only", "relu 64K", "--vs", "openvino", *QUICK]
+    assert cli.main(words) == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["case", "graphc", "openvino", "roof", "%", "ratio"] in lines
+    (row,) = (line for line in lines if line[:2] == ["relu", "64K"])
+    assert row[3] == "refused" and row[-2:] == ["no", "peer"]
+    assert cli.main([*words, "--json"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)["rows"]
+    assert found["refused"] == {"openvino": "openvino cannot run the model: no Relu here"}
+    assert found["roof"] == {"name": "L2", "seconds": pytest.approx(2 * 4 * 65536 / 100e9)}
+    assert found["ratio"] is None
+
+
+def test_a_peer_that_refuses_a_model_ends_other_tables(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(peers.PEERS, "ort", refusing_peer)
+    assert cli.main(["bench", layer(tmp_path), "--vs", "ort", *QUICK]) == 2
+    sentence = "graphc: error: ort cannot run the model: no Relu here\n"
+    assert capsys.readouterr().err == sentence

@@ -1,0 +1,131 @@
+"""Measured rows as a table for a terminal, and as plain values for JSON."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ..codegen.host import cpu_name
+from ..driver.versions import versions
+from .engines import F32, Row, geometric_mean
+from .roofline import COMPUTE
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+
+def table(rows: Sequence[Row], threads: int) -> Table:
+    """The rows for a terminal, with the geometric mean of the ratios."""
+    from rich import box
+    from rich.table import Table
+
+    engines = list(dict.fromkeys(e for row in rows for e in (*row.timings, *row.refused)))
+    engines.sort(key=lambda e: e == F32)
+    peak = f"peak {rows[0].peak:.0f} GFLOP/s" if rows else ""
+    plural = "s" if threads > 1 else ""
+    columns = _columns(rows, engines)
+    result = Table(
+        title=f"{cpu_name()}, {threads} thread{plural}, {peak}, median {columns.unit}"
+        if rows
+        else "",
+        box=box.SIMPLE_HEAD,
+        padding=columns.padding,
+    )
+    result.add_column("case", no_wrap=True, max_width=columns.name_width)
+    for heading in (*engines, *columns.headings):
+        width = columns.least_width and max(columns.least_width, len(heading))
+        result.add_column(heading, justify="right", no_wrap=True, min_width=width)
+    headings = columns.headings
+    for row in rows:
+        times = [_time(row, engine, columns) for engine in engines]
+        result.add_row(row.name, *times, *columns.cells_of(row))
+    if mean := geometric_mean(rows):
+        result.add_section()
+        result.add_row("geomean", *[""] * (len(engines) + len(headings) - 1), f"{mean:.2f}")
+    if any(row.is_quantized and row.wrong for row in rows):
+        result.caption = "!: farther from the exact result than the f32 model is; not in the ratio"
+    return result
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """What a table shows after the times, and in which unit these are.
+
+    Single operators are many, with long names: their table cuts names to fit a terminal of 80 columns.
+    """
+
+    headings: tuple[str, ...]
+    cells_of: Callable[[Row], tuple[str, ...]]
+    unit: str = "ms"
+    padding: tuple[int, int, int, int] = (0, 1, 0, 1)
+    name_width: int | None = None
+    least_width: int | None = None
+
+
+def _columns(rows: Sequence[Row], engines: Sequence[str]) -> _Columns:
+    if F32 in engines:
+        return _QUANTIZED
+    return _OPERATORS if any(row.roof or "graphc" in row.refused for row in rows) else _PLAIN
+
+
+def _time(row: Row, engine: str, columns: _Columns) -> str:
+    """Time in the table's unit, `!` where a quantised result is wrong."""
+    if engine not in row.timings:
+        return "refused" if engine in row.refused else ""
+    mark = "!" if row.is_quantized and engine in row.wrong else ""
+    value = row.timings[engine].median * {"ms": 1e3, "us": 1e6}[columns.unit]
+    return f"{value:.0f}{mark}" if value >= 1e4 else f"{value:.4g}{mark}"
+
+
+def _plain_cells(row: Row) -> tuple[str, ...]:
+    share = f"{100 * row.gflops('graphc') / row.peak:.0f}"
+    best = f"{row.timings['graphc'].best * 1e3:.4g}"
+    return best, f"{row.gflops('graphc'):.1f}", share, _ratio(row.ratio if row.agree else math.nan)
+
+
+def _quantized_cells(row: Row) -> tuple[str, ...]:
+    return _ratio(row.gain), _ratio(row.ratio if row.agree else math.nan)
+
+
+def _operator_cells(row: Row) -> tuple[str, ...]:
+    """The level that bounds the operator with its least time, what share of the time that is, and the ratio."""
+    if row.roof is None:
+        return "", "", "refused"
+    roof, ours = row.roof.seconds, row.timings["graphc"].median
+    least = f"{roof * 1e6:.3g}" if roof < 1e-3 else f"{roof * 1e6:.0f}"
+    level = "flops" if row.roof.name == COMPUTE else row.roof.name
+    peers = _ratio(row.ratio if row.agree else math.nan) or ("no peer" if row.refused else "")
+    return f"{level} {least}", f"{100 * roof / ours:.0f}", peers
+
+
+def _ratio(value: float | None) -> str:
+    if value is None:
+        return ""
+    return "DIFFERS" if math.isnan(value) else f"{value:.2f}"
+
+
+_PLAIN = _Columns(("min", "GFLOP/s", "% peak", "ratio"), _plain_cells)
+_QUANTIZED = _Columns(("gain", "ratio"), _quantized_cells)
+_OPERATORS = _Columns(("roof", "%", "ratio"), _operator_cells, "us", (0, 1, 0, 0), 28, 4)
+
+
+def to_json(rows: Sequence[Row], threads: int) -> dict[str, Any]:
+    """Rows, versions and CPU as plain values; times in seconds."""
+    return {
+        "cpu": cpu_name(),
+        "threads": threads,
+        "versions": versions(),
+        "geomean": geometric_mean(rows),
+        "rows": [
+            {
+                "case": row.name, "gflop": row.gflop, "peak_gflops": row.peak, "ratio": row.ratio,
+                "agree": row.agree, "deviation": row.worst, "gain": row.gain, "wrong": sorted(row.wrong),
+                "refused": dict(row.refused),
+                "roof": row.roof and {"name": row.roof.name, "seconds": row.roof.seconds},
+                "engines": {n: {"median": x.median, "min": x.best, "calls": x.calls} for n, x in row.timings.items()},
+            }
+            for row in rows
+        ],
+    }  # fmt: skip
