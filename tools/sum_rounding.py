@@ -21,6 +21,7 @@ from ..graph_ir.ir.graph import Array, Op
 from ..graph_ir.ir.op_kinds import FusibleOp
 from ..graph_ir.ops.convolution import Convolution
 from ..graph_ir.ops.matmul import MatmulCore
+from ..graph_ir.ops.matmul_nbits import MatmulNBits
 from ..graph_ir.ops.reduce import Reduce
 from ..graph_ir.ops.winograd import WinogradConvolution
 
@@ -55,6 +56,8 @@ def _noise(op: FusibleOp, inputs: list[Array], y: Array) -> Array:
             *inputs
         )  # with all terms positive: the worst-case base of relative errors
         return np.asarray(unit * math.sqrt(inputs[0].shape[1] + 24) * scale)
+    if isinstance(op, MatmulNBits):
+        return _of_packed(op, inputs, unit)
     terms = _terms(op)
     if terms <= 1:
         return np.zeros(())
@@ -73,6 +76,15 @@ def _noise(op: FusibleOp, inputs: list[Array], y: Array) -> Array:
         return np.asarray(deviation * math.sqrt(terms) * np.abs(y))
     products = deviation * wander  # rounded too where there is no fused multiply-add
     return np.asarray(_winograd_factor(op) * (worst * sums + products))
+
+
+def _of_packed(op: MatmulNBits, inputs: list[Array], unit: float) -> Array:
+    """Sums of X * Q and of X per group, which the zero point is subtracted from: both of the size of all of Q."""
+    x, w, scale, zero, *x_scale = (np.abs(value) for value in inputs)
+    sizes = op.reference([x, w, scale, np.zeros_like(zero), *x_scale])[0].astype(np.float64)
+    sizes += op.reference([x, np.zeros_like(w), scale, zero, *x_scale])[0].astype(np.float64)
+    terms = op.sizes[2]
+    return np.asarray(DEVIATIONS / math.sqrt(3) * unit * (np.abs(sizes) / math.sqrt(terms) * 3))
 
 
 def _of_logarithm(op: FusibleOp, x: Array, shape: tuple[int, ...], worst: float) -> Array:

@@ -9,6 +9,9 @@ from ...graph_ir.ir.graph import Array, GraphTensor
 from ..op_builder import Value
 from .scope import Handler, NodeContext
 
+ROUNDS_ACTIVATIONS = 4
+"""The accuracy_level of MatMulNBits at which activations may be rounded to 8 bits."""
+
 
 def _unpacked(packed: Array, bits: int) -> Array:
     """Bytes as numbers of `bits` bits along a last axis that is 8 / bits times as long, the lowest bits first."""
@@ -62,7 +65,9 @@ def _matmul_bits(node: NodeContext) -> Value:
     w = _weights(node, rows, terms, node.attr_int("bits", 4), node.attr_int("block_size"))
     dims = x.details.plain_dims
     flat = node.reshaped(x, (x.details.elements // max(dims[-1], 1), dims[-1]))
-    y = node.helper("matmul_core", flat, node.converted(w, x.details.dtype), transpose_b=True)
+    rounds = node.attr_int("accuracy_level", 0) == ROUNDS_ACTIVATIONS
+    attrs = {"transpose_b": True, "activation_bits": 8 if rounds else 0}
+    y = node.helper("matmul_core", flat, node.converted(w, x.details.dtype), **attrs)
     y = node.reshaped(y, (*dims[:-1], rows))
     return node.make("add", y, node.tensor(5)) if node.has(5) else y
 

@@ -15,6 +15,7 @@ from ..ir.schedule import Schedule
 from ..ops.convolution_depthwise import DepthwiseConvolution
 from ..ops.convolution_direct import DirectConvolution
 from ..ops.matmul import MatmulCore
+from ..ops.matmul_nbits import MatmulNBits
 from ..ops.pool import WindowReduce
 from ..ops.winograd import WinogradConvolution
 from ..rewriting.groups import is_tuned
@@ -28,6 +29,7 @@ from .attention import attention_function
 from .channel_windows import depthwise_function, pool_function
 from .convolution import convolution_function
 from .matmul import group_note, matmul_function
+from .matmul_nbits import nbits_function
 from .winograd import winograd_function
 
 Lowering = Callable[[Any, KernelGroup, Schedule, LowerContext], Function]
@@ -37,6 +39,7 @@ inputs, each once, then the output."""
 TEMPLATES = ClassTable[Lowering](
     {
         MatmulCore: matmul_function,
+        MatmulNBits: nbits_function,
         DirectConvolution: convolution_function,
         DepthwiseConvolution: depthwise_function,
         WinogradConvolution: winograd_function,

@@ -10,7 +10,7 @@ from ...base.contraction import Contraction, accumulator_of
 from ...base.dtypes import F32, S8
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Cast, Expr
-from ..ir.attributes import BoolAttr
+from ..ir.attributes import BoolAttr, IntAttr
 from ..ir.computation import Computation, Index, Read, Reduction
 from ..ir.graph import Array
 from ..ir.logical_tensor import LogicalTensor
@@ -32,6 +32,10 @@ class MatmulCore(TunableOp):
     dtype = result_dtype_attr()
     transpose_a = BoolAttr("whether A is given as [..., k, m]")
     transpose_b = BoolAttr("whether B is given as [..., n, k]")
+    activation_bits = IntAttr(
+        "8: A may be rounded to s8 with a scale per row and group of B's weights; 0: it may not",
+        default=0,
+    )
 
     @property
     def sizes(self) -> tuple[int, int, int]:

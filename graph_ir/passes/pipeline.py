@@ -24,6 +24,7 @@ from .materialize_outputs import materialize_outputs
 from .matvec_to_reduction import matvec_to_reduction
 from .multiply_quantized import multiply_quantized
 from .narrow_integer_products import narrow_integer_products
+from .pack_weights import pack_weights
 from .pad_windows import pad_windows
 from .plan_memory import plan_memory
 from .propagate_layouts import propagate_layouts
@@ -89,6 +90,7 @@ PIPELINE: tuple[tuple[Pass, str], ...] = (
     (split_scans, "simplify"),
     (sink_dequantize, "quantized"),
     (multiply_quantized, "quantized"),
+    (pack_weights, "packed-weights"),
     (dequantize_constants, "fold"),
     (call_kernels, ""),  # ops as they were recognised
     (decompose, ""),

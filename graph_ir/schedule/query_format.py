@@ -12,6 +12,7 @@ from ..ir.op import Op
 from ..ops.convolution_depthwise import DepthwiseConvolution
 from ..ops.convolution_direct import DirectConvolution
 from ..ops.matmul import MatmulCore
+from ..ops.matmul_nbits import MatmulNBits
 from ..ops.movement import Reorder
 from ..ops.winograd import WinogradConvolution
 from .channel_windows import depthwise_formats
@@ -19,6 +20,7 @@ from .context import LowerContext
 from .direct_convolution import convolution_formats
 from .format_choice import FormatChoice
 from .matmul import matmul_formats
+from .matmul_nbits import nbits_formats
 from .winograd import winograd_formats
 
 FormatRule = Callable[[Any, LowerContext], list[FormatChoice]]
@@ -41,6 +43,7 @@ RULES = ClassTable[FormatRule](
         Op: plain_formats,
         Reorder: reorder_formats,
         MatmulCore: matmul_formats,
+        MatmulNBits: nbits_formats,
         DirectConvolution: convolution_formats,
         DepthwiseConvolution: depthwise_formats,
         WinogradConvolution: winograd_formats,

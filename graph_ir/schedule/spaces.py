@@ -14,6 +14,7 @@ from ..ops.convolution_depthwise import DepthwiseConvolution
 from ..ops.convolution_direct import DirectConvolution
 from ..ops.fused import Fused
 from ..ops.matmul import MatmulCore
+from ..ops.matmul_nbits import MatmulNBits
 from ..ops.pool import WindowReduce
 from ..ops.winograd import WinogradConvolution
 from ..rewriting.groups import is_tuned
@@ -25,6 +26,7 @@ from .convolution_sizes import geometry_of
 from .direct_convolution import DirectSpace
 from .loops import combines, loop_space
 from .matmul import MatmulSpace
+from .matmul_nbits import NBitsSpace
 from .space import ScheduleSpace
 from .winograd import WinogradSpace
 
@@ -40,6 +42,7 @@ def depthwise_space(op: DepthwiseConvolution, group: KernelGroup, ctx: LowerCont
 SPACES = ClassTable[MakeSpace](
     {
         MatmulCore: MatmulSpace,
+        MatmulNBits: NBitsSpace,
         DirectConvolution: DirectSpace,
         WinogradConvolution: WinogradSpace,
         DepthwiseConvolution: depthwise_space,

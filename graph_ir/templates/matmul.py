@@ -63,7 +63,7 @@ class MatmulProblem:
 
 
 @dataclass(frozen=True)
-class _Rows:
+class RowBlock:
     """`count` rows from `first` on, which are the rows from `a_first` on of `a`."""
 
     first: Expr
@@ -162,24 +162,24 @@ class MatmulTemplate:
                 steps.append(If(is_last, narrow) if is_last is not None else narrow)
         return Block(tuple(steps))
 
-    def _rows(self, row: Expr, rows: int, steps: list[Stmt]) -> _Rows:
+    def _rows(self, row: Expr, rows: int, steps: list[Stmt]) -> RowBlock:
         """The rows of A of a block: where they lie, or converted by `steps`, unless they are too long to keep."""
         p, acc = self.problem, self.accumulator
         if not self.kernel.converts_a or rows * p.k * acc.size > self.most_a_bytes:
-            return _Rows(row, rows, p.a, row)
+            return RowBlock(row, rows, p.a, row)
         start = offset_of(p.a, self.batch_vars, t.mul(row, p.a.row))
         local, copy = convert_rows(p.a, start, rows, p.k, acc, self.target.lanes(acc))
         steps += [Allocate(local.buffer), copy]
-        return _Rows(row, rows, local, t.as_expr(0))
+        return RowBlock(row, rows, local, t.as_expr(0))
 
-    def _products(self, block: _Rows, panel: Expr, columns: int, starts: Sequence[int]) -> Stmt:
+    def _products(self, block: RowBlock, panel: Expr, columns: int, starts: Sequence[int]) -> Stmt:
         """The products of one panel for the blocks of k that begin at `starts`."""
         products = [self._product(block, panel, columns, k0) for k0 in starts]
         if self.sums is not None:
             products.append(self._finish(block, t.mul(panel, self.columns), columns, self.sums))
         return t.block_of(products)
 
-    def _product(self, block: _Rows, panel: Expr, columns: int, k0: int) -> Stmt:
+    def _product(self, block: RowBlock, panel: Expr, columns: int, k0: int) -> Stmt:
         p = self.problem
         k = min(self.k_block, p.k - k0)
         column = t.mul(panel, self.columns)
@@ -199,7 +199,7 @@ class MatmulTemplate:
         return is_row_major and reads_in_place(rows, self.blocking.tile)
 
     def _packed_on_the_fly(
-        self, block: _Rows, column: Expr, columns: int, k0: int, k: int, start: Expr
+        self, block: RowBlock, column: Expr, columns: int, k0: int, k: int, start: Expr
     ) -> Stmt:
         b, group, local = self.problem.b, self.kernel.k_group, self._local_panel()
         at = offset_of(b, self.batch_vars, start)
@@ -216,7 +216,7 @@ class MatmulTemplate:
 
     def _brgemm(
         self,
-        block: _Rows,
+        block: RowBlock,
         column: Expr,
         columns: int,
         k0: int,
@@ -240,7 +240,7 @@ class MatmulTemplate:
             min(p.m, height), self._prefetch_hints(block.count, b, k), self.kernel.k_group,
         )  # fmt: skip
 
-    def _finish(self, block: _Rows, column: Expr, columns: int, sums: Buffer) -> Stmt:
+    def _finish(self, block: RowBlock, column: Expr, columns: int, sums: Buffer) -> Stmt:
         """What is done to finished sums, from the local block to C."""
         assert self.epilogue is not None
         i, j, c = Var("fr"), Var("fc"), self.problem.c

@@ -72,6 +72,10 @@ EXAMPLES: dict[str, tuple[list[tuple[DType, tuple[int, ...]]], dict[str, Any]]] 
     "lp_pool": (X, {"kernel": (3,), "p": 3}),
     "lrn": (X, {"size": 3, "alpha": 0.5}),
     "matmul_core": ([*X, (F32, (6, 5))], {"transpose_b": False}),
+    "matmul_nbits": (
+        [(F32, (2, 32)), (U8, (3, 16)), (F32, (3, 2)), (F32, (3, 2))],
+        {"bits": 4, "group": 16},
+    ),
     "max_pool": POOL,
     "max_pool_indices": POOL,
     "min_pool": POOL,

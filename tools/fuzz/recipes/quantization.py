@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ....base.dtypes import F32, S8, U8, DType
-from ....graph_ir.ir.graph import GraphTensor
+from ....graph_ir.ir.graph import Array, GraphTensor
 from ..scope import Dims, Scope
 from .fusion import follow
 from .windows import convolve, image
@@ -68,6 +68,31 @@ def quantized_product(scope: Scope) -> None:
     again(scope, follow(scope, y, 2))
 
 
+def packed_product(scope: Scope) -> None:
+    """A product of floats with constants of 4 or 8 bits in groups, which stay packed."""
+    rows, columns = scope.size(), 16 + scope.size()
+    group, high = scope.random.choice((16, 24, 32)), scope.random.choice((16, 256))
+    rows, columns, terms = scope.fitting([rows, columns, group * scope.random.randint(1, 3)])
+    dims = (columns, -(-terms // group))
+
+    def each(blocks: Array) -> Array:
+        return np.repeat(blocks, group, 1)[:, :terms]
+
+    numbers = scope.rng.integers(0, high, (columns, terms)).astype(np.uint8)
+    scales = scope.rng.uniform(0.01, 0.3, dims).astype(np.float32)
+    given = [scope.constant(numbers, "packed"), scope.constant(each(scales), "scales")]
+    if scope.chance(0.7):
+        zero = scope.rng.integers(0, high, dims if scope.chance(0.5) else (1, 1)).astype(np.uint8)
+        given.append(scope.constant(each(zero) if zero.size > 1 else zero, "zeros"))
+    y = scope.one(
+        "matmul_core",
+        scope.like(F32, (rows, terms)),
+        scope.one("dequantize", *given),
+        transpose_b=True,
+    )
+    follow(scope, y, 2)
+
+
 def quantized_convolution(scope: Scope) -> None:
     """The same of a convolution."""
     x = image(scope, F32, scope.random.choice((1, 3, 4, 8, 16)), 2)
@@ -79,5 +104,6 @@ RECIPES: dict[str, Callable[[Scope], None]] = {
     "quantize": quantize,
     "dequantize": dequantize,
     "quantized product": quantized_product,
+    "packed product": packed_product,
     "quantized convolution": quantized_convolution,
 }

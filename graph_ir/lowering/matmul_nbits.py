@@ -1,0 +1,45 @@
+"""Derives the arguments of the template of products with packed weights from an op and its epilogue."""
+
+from __future__ import annotations
+
+from ...base.contraction import f32_kernel
+from ...tensor_ir.nodes import Function
+from ..ir.group_values import parameters
+from ..ir.schedule import Schedule
+from ..ops.matmul_nbits import MatmulNBits
+from ..rewriting.kernel_group import KernelGroup
+from ..schedule.context import LowerContext
+from ..schedule.matmul import blocking_of
+from ..templates.matmul import MatmulProblem
+from ..templates.matmul_nbits import NBitsTemplate
+from ..templates.operand import Operand
+from ..templates.packed_weights import PackedWeights
+from .matmul import epilogue_names, epilogue_value, flat, group_note, operand_of
+
+
+def nbits_function(
+    op: MatmulNBits, group: KernelGroup, schedule: Schedule, ctx: LowerContext
+) -> Function:
+    """A product with packed weights and the elementwise ops after it."""
+    (output,) = group.outputs
+    buffers = parameters(group.inputs, group.outputs)
+    memory = {x: flat(b) if x in (*op.inputs, output) else b for x, b in buffers.items()}
+    kernel, (m, n, k) = f32_kernel(ctx.target), op.sizes
+    blocking, in_registers = blocking_of(schedule, kernel), schedule.word("unpack") == "registers"
+    columns = blocking.tile.columns(ctx.target)
+    # Weights that are multiplied where they are unpacked need no local panel.
+    weights = Operand(memory[op.w], (), 0, 0, columns if in_registers else 0)
+    problem = MatmulProblem(
+        (), m, n, k,
+        operand_of(op.x, memory[op.x], 0, False), weights, operand_of(output, memory[output], 0, False),
+    )  # fmt: skip
+    packed = PackedWeights(memory[op.w], memory[op.scale], memory[op.zero_point], op.bits, op.group)
+    x_scale = None if op.x_scale is None else memory[op.x_scale]
+    epilogue = None if output is op.outputs[0] else epilogue_value(op.outputs[0], output, memory)
+    types = f"{op.x.details.dtype}_u{op.bits}g{op.group}"
+    tile = f"{blocking.tile.rows}x{columns}"
+    name = f"{types}_gemm{epilogue_names(op, group.ops)}_{m}x{n}x{k}_{tile}__{ctx.target.isa}"
+    template = NBitsTemplate(
+        problem, packed, x_scale, blocking, kernel, ctx.target, epilogue, in_registers
+    )
+    return template.function(name, tuple(memory.values()), group_note(group, schedule))

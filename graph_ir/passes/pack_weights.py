@@ -1,0 +1,90 @@
+"""Keep weights of 4 and 8 bits packed until they are multiplied."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+
+import numpy as np
+
+from ...base.dtypes import F32, S8
+from ..ir.graph import Array, Graph, GraphTensor, Op
+from ..ops.compose import Composer
+from ..ops.matmul import MatmulCore
+from ..ops.matmul_nbits import WORD_BYTES, packed_words
+from ..rewriting.decisions import record
+from ..rewriting.group_scales import GroupedWeights, grouped_weights
+from ..rewriting.rewrite import rewrite
+from ..schedule.context import LowerContext
+
+FEWEST_COLUMNS, FEWEST_TERMS = 16, 32
+"""Smaller weights are in cache anyway."""
+
+MOST_ROUNDED_ROWS = 8
+"""Rows that are rounded to bytes where a model allows that: for more, panels of floats are faster."""
+
+SMALLEST_SCALE = 1e-30
+"""Of a group of activations: one of zeros has no scale."""
+
+
+def pack_weights(graph: Graph, ctx: LowerContext) -> bool:
+    """Replace products of floats with dequantised constants by products with packed weights.
+
+    %w = dequantize(%constant, %scale, %zero); %y = matmul_core(%x, %w)
+    ->
+    %y = matmul_nbits(%x, %words, %scale, %zero, bits=4, group=32)
+
+    Scales are one per column and group of k, or per column. Where the model allows A to be rounded, few rows of it are
+    quantised to s8 with a scale per group, so that sums of groups are exact and nothing but memory takes time.
+    Requires: integer products have been made. Ensures: the same formula; dequantised weights are not rounded.
+    """
+    return rewrite(graph, {"matmul_core": (partial(_pack, ctx),)})
+
+
+def _pack(ctx: LowerContext, graph: Graph, op: Op) -> GraphTensor | None:
+    assert isinstance(op, MatmulCore)
+    a, b = op.inputs
+    m, n, k = math.prod(a.details.plain_dims[:-1]), *op.sizes[1:]
+    if b.details.rank != 2 or a.details.dtype != F32 or op.transpose_a or not m:
+        return None
+    if n < FEWEST_COLUMNS or k < FEWEST_TERMS:
+        return None
+    weights = grouped_weights(b, op.transpose_b)
+    if weights is None:
+        return None
+    make = Composer(graph, op)
+    numbers = 8 * WORD_BYTES // weights.bits
+    group = -(-weights.group // numbers) * numbers
+    padded = -(-k // group) * group
+    x = a if a.details.rank == 2 else make("reshape", a, shape=(m, k))
+    if padded > k:
+        x = make("pad", x, before=(0, 0), after=(0, padded - k))
+    rounded = op.activation_bits == 8 and m <= MOST_ROUNDED_ROWS
+    rows = _rounded(make, x, group) if rounded else [x]
+    words = packed_words(_widened(weights.numbers, padded), weights.bits)
+    parts = (words, weights.scale, weights.zero)
+    operands = [rows[0], *map(make.constant, parts), *rows[1:]]
+    y = make("matmul_nbits", *operands, bits=weights.bits, group=group)
+    record(graph, "form", [op.name], [y.producer_owner.name], _reason(weights, rounded))
+    return make("reshape", y, shape=op.outputs[0].details.plain_dims) if a.details.rank > 2 else y
+
+
+def _widened(numbers: Array, k: int) -> Array:
+    return np.pad(numbers, ((0, 0), (0, k - numbers.shape[1])))
+
+
+def _reason(weights: GroupedWeights, rounded: bool) -> str:
+    text = f"weights stay packed in {weights.bits} bits, {weights.group} per scale"
+    return f"{text}; rows are rounded to 8 bits, as the model allows" if rounded else text
+
+
+def _rounded(make: Composer, x: GraphTensor, group: int) -> list[GraphTensor]:
+    """X as s8, and its scales [m, groups]: the largest magnitude of a group is 127."""
+    m, k = x.details.plain_dims
+    groups = (m, k // group)
+    apart = make("reshape", x, shape=(*groups, group))
+    largest = make("reduce_max", make("abs", apart), axes=(2,), keep_dims=True)
+    scale = make("mul", largest, make.scalar(1 / 127, F32))
+    scale = make("max", scale, make.scalar(SMALLEST_SCALE, F32))
+    whole = make("quantize", apart, scale, dtype=S8.name)
+    return [make("reshape", whole, shape=(m, k)), make("reshape", scale, shape=groups)]

@@ -1,0 +1,153 @@
+"""How a product with packed weights may run: the layouts of its operands, and where weights are unpacked."""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+
+from ...base.contraction import f32_kernel
+from ...base.target import GemmTile
+from ..ir.format import Format, plain
+from ..ir.schedule import Parameter, Schedule
+from ..ops.matmul_nbits import WORD_BYTES, MatmulNBits
+from ..rewriting.kernel_group import KernelGroup
+from .asked import asked_settings
+from .context import LowerContext
+from .format_choice import FormatChoice
+from .matmul import blocking_of
+from .matmul_cost import blocking_cycles
+from .matmul_tile import MatmulBlocking, candidate_blockings, pick_tile, ranked_tiles
+from .product import Product
+from .register_tile import BLOCKING_MEANINGS, tile_fault, tile_of
+from .space import ScheduleSpace
+
+UNPACK = ("registers", "panel")
+
+UNPACKING = 4.0
+"""Instructions that unpack a vector of weights: shift, mask, conversion, and their share of loads."""
+
+DOT_UNPACKING = 0.75
+"""The same, where words are taken apart into bytes."""
+
+
+def nbits_problem(op: MatmulNBits) -> str:
+    """`matmul m1n4096k4096 f32xu4g32`."""
+    m, n, k = op.sizes
+    return f"matmul m{m}n{n}k{k} {op.x.details.dtype}xu{op.bits}g{op.group}"
+
+
+def nbits_formats(op: MatmulNBits, ctx: LowerContext) -> list[FormatChoice]:
+    """Words, scales and zero points in panels as wide as the register tile, the rest plain."""
+    asked = asked_settings(op, nbits_problem(op), ctx).settings.get("nv")
+    vectors = asked if isinstance(asked, int) and 0 < asked <= 6 else _vectors(op, ctx)
+    columns = vectors * ctx.target.lanes(f32_kernel(ctx.target).accumulator)
+    axes = "NK"
+    words = Format(axes, (0, 1, 0, 1), (0, 0, columns, WORD_BYTES))
+    scales = Format(axes, (0, 1, 0), (0, 0, columns))
+    zero = plain(2) if op.zero_point.details.elements == 1 else scales
+    given = (plain(2, "MK"), words, scales, zero, plain(2, "MK"))
+    return [FormatChoice(given[: len(op.inputs)], (plain(2, "MN"),))]
+
+
+def _vectors(op: MatmulNBits, ctx: LowerContext) -> int:
+    """Wide panels where weights are unpacked in registers, else those of products of floats."""
+    m, n, _ = op.sizes
+    kernel, lanes = f32_kernel(ctx.target), ctx.target.lanes(f32_kernel(ctx.target).accumulator)
+    if m > most_rows(op, ctx) and op.x_scale is None:
+        return pick_tile(m, n, ctx.target, kernel).vectors
+    return min(4 if m <= 2 else 3, math.ceil(n / lanes))
+
+
+def most_rows(op: MatmulNBits, ctx: LowerContext) -> int:
+    """Rows that share an unpacked word: their sums, those of a group and what is unpacked fit the registers."""
+    return 4 if ctx.target.table.registers > 16 else 2
+
+
+class NBitsSpace(ScheduleSpace):
+    """Where weights are unpacked, and blockings."""
+
+    algorithm = "nbits"
+    meanings = BLOCKING_MEANINGS | {"unpack": "registers or panel, where weights are unpacked"}
+    words = ("unpack",)
+    choices = {"unpack": UNPACK}
+    leading = ("unpack", "mr", "nv")
+
+    def __init__(self, op: MatmulNBits, group: KernelGroup, ctx: LowerContext) -> None:
+        super().__init__(op.name, nbits_problem(op))
+        self.op = op
+        self.ctx = ctx
+        self.product = Product(
+            1, *op.sizes, f32_kernel(ctx.target), ctx.target, ctx.options.threads
+        )
+        self.vectors = op.w.details.format.blocks[2] // ctx.target.lanes(op.scale.details.dtype)
+
+    def ranked(self) -> list[Schedule]:
+        """Registers where rows are bytes; else both ways, the faster first."""
+        found = [self._in_registers(rows) for rows in self._heights()]
+        if self.op.x_scale is None:
+            found += [
+                self._schedule(blocking, "panel")
+                for tile in self._tiles()
+                for blocking in candidate_blockings(self.product, tile)
+            ]
+        return sorted(dict.fromkeys(found), key=self.cycles)
+
+    def _heights(self) -> list[int]:
+        most = min(self.op.sizes[0], most_rows(self.op, self.ctx))
+        return list(dict.fromkeys((most, 1)))
+
+    def _tiles(self) -> list[GemmTile]:
+        m, n, _ = self.op.sizes
+        tiles = ranked_tiles(m, n, self.ctx.target, self.product.kernel)
+        return [x for x in tiles if x.vectors == self.vectors] or [
+            tile_of(self._heights()[0], self.vectors, self.product.kernel)
+        ]
+
+    def _in_registers(self, rows: int) -> Schedule:
+        m, n, k = self.op.sizes
+        tile = tile_of(rows, self.vectors, self.product.kernel)
+        panels = math.ceil(n / self.product.columns(tile))
+        return self._schedule(
+            MatmulBlocking(tile, m, k, min(panels, self.product.cores)), UNPACK[0]
+        )
+
+    def _schedule(self, blocking: MatmulBlocking, unpack: str) -> Schedule:
+        tile = blocking.tile
+        return Schedule.of(
+            "nbits", mr=tile.rows, nv=tile.vectors, mc=blocking.m_block, kc=blocking.k_block,
+            ng=blocking.n_groups, unpack=unpack,
+        )  # fmt: skip
+
+    def cycles(self, schedule: Schedule) -> float:
+        """Of unpacking, multiply-adds and memory traffic."""
+        blocking = blocking_of(schedule, self.product.kernel)
+        machine, (m, n, k) = self.ctx.target.machine, self.op.sizes
+        vectors = n * k / self.ctx.target.lanes(self.op.scale.details.dtype)
+        issued = 2 * machine.fma_per_cycle
+        if schedule.word("unpack") == "panel":
+            times = math.ceil(m / blocking.m_block)
+            unpacking = times * vectors * (UNPACKING + 2) / issued / self.product.cores
+            return blocking_cycles(self.product, blocking) + unpacking
+        tiles = math.ceil(m / blocking.tile.rows)
+        if self.op.x_scale is not None:
+            work = vectors * (tiles * DOT_UNPACKING + m / 2) / issued
+        else:
+            work = vectors * max(
+                tiles * UNPACKING / issued, (tiles * 2 + m) / machine.fma_per_cycle
+            )
+        bytes_ = self.op.w.details.size_bytes + self.op.scale.details.size_bytes
+        return max(work / self.product.cores, tiles * bytes_ / machine.shared_bytes_per_cycle)
+
+    @cached_property
+    def pick(self) -> Schedule:
+        """The fastest candidate."""
+        return self.candidates[0]
+
+    def fixed(self) -> dict[str, Parameter]:
+        """The width of the panels; bytes are multiplied in registers."""
+        found: dict[str, Parameter] = {"nv": self.vectors}
+        return found if self.op.x_scale is None else found | {"unpack": UNPACK[0]}
+
+    def fault(self, schedule: Schedule) -> str:
+        """Tiles of a size that code can be made for."""
+        return tile_fault(schedule, self.ctx.target)

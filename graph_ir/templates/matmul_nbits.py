@@ -1,0 +1,256 @@
+"""Loop nest of a product whose weights stay packed: unpacked in registers for few rows, into panels for many.
+
+    registers   for each panel: for each group of k: sums of X * Q, then acc += (sums - zero * sum of X) * scale
+    panel       for each panel, block of k: a local panel of (Q - zero) * scale, then one Brgemm for all rows
+
+In registers each word of weights is read once, so that few rows take as long as memory takes to deliver it. Rows of
+bytes are multiplied by dot products, and the sums of a group are exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...base.contraction import Microkernel
+from ...base.dtypes import F32, S8, S32, U32
+from ...base.target import Target
+from ...tensor_ir import builder as t
+from ...tensor_ir.nodes import (
+    Allocate,
+    Block,
+    Broadcast,
+    Buffer,
+    Expr,
+    For,
+    Let,
+    Load,
+    Slice,
+    Stmt,
+    Store,
+    Var,
+)
+from ...tensor_ir.tiling import split_rows
+from ..schedule.matmul_tile import MatmulBlocking
+from .matmul import EpilogueValue, MatmulProblem, MatmulTemplate, RowBlock
+from .operand import offset_of
+from .packed_weights import WORD, PackedWeights, WeightPanel
+from .packing import loop
+
+MOST_UNROLLED = 4
+"""Words of a column that one iteration multiplies: enough to hide its counter."""
+
+
+class NBitsTemplate(MatmulTemplate):
+    """Builds the loop nest; B of the problem is `weights`, and `x_scale` [m, groups] that of rows of bytes."""
+
+    def __init__(
+        self,
+        problem: MatmulProblem,
+        weights: PackedWeights,
+        x_scale: Buffer | None,
+        blocking: MatmulBlocking,
+        kernel: Microkernel,
+        target: Target,
+        epilogue: EpilogueValue | None,
+        in_registers: bool,
+    ):
+        super().__init__(problem, blocking, kernel, target, epilogue)
+        self.weights = weights
+        self.x_scale = x_scale
+        self.in_registers = in_registers
+        self.groups = problem.k // weights.group
+        self.lanes = target.lanes(F32)
+        self.sums_of_x = Buffer("x_sums", F32, (self.m_block * self.groups,), "local")
+        self.k_block = problem.k if in_registers else aligned_block(self.k_block, weights)
+
+    def _rows(self, row: Expr, rows: int, steps: list[Stmt]) -> RowBlock:
+        block = super()._rows(row, rows, steps)
+        if self.in_registers:
+            steps += [Allocate(self.sums_of_x), self._sum_groups(row, rows)]
+        return block
+
+    def _sum_groups(self, first: Expr, rows: int) -> Stmt:
+        """The sum of each group of each row, which zero points are multiplied by."""
+        x, group, zero = self.problem.a, self.weights.group, (t.as_expr(0),)
+        r, g, i = Var("sr"), Var("sg"), Var("si")
+        total = Buffer("x_sum", F32, (1,), "local")
+        at = t.add(t.mul(t.add(first, r), x.row), t.add(t.mul(g, group), i))
+        new = t.add(t.load(total, zero), t.cast(t.load(x.buffer, (at,)), F32))
+        place = t.add(t.mul(r, self.groups), g)
+        body = Block((
+            Allocate(total),
+            Store(total, zero, t.const(0, F32)),
+            loop(i, group, Store(total, zero, new), "vector"),
+            Store(self.sums_of_x, (place,), t.load(total, zero)),
+        ))  # fmt: skip
+        return loop(r, rows, loop(g, self.groups, body, "serial"), "serial")
+
+    def _products(self, block: RowBlock, panel: Expr, columns: int, starts: Sequence[int]) -> Stmt:
+        """The products of one panel: tile by tile in registers, or as those of floats."""
+        if not self.in_registers:
+            return super()._products(block, panel, columns, starts)
+        tiles: list[Stmt] = []
+        for first, count, rows in split_rows(block.count, self.blocking.tile.rows):
+            row = Var("wr")
+            tile = _RegisterTile(self, row, rows, panel, -(-columns // self.lanes))
+            body = Block((*tile.sums(block), *self._results(block, tile, columns)))
+            end = t.as_expr(first + count * rows)
+            tiles.append(For(row, t.as_expr(first), end, body, "serial", rows))
+        return t.block_of(tiles)
+
+    def _results(self, block: RowBlock, tile: _RegisterTile, columns: int) -> list[Stmt]:
+        """Every vector of sums through the epilogue to C."""
+        return [
+            self._result(t.add(block.first, t.add(tile.row, r)), r, v, tile, columns)
+            for r in range(tile.rows)
+            for v in range(tile.vectors)
+        ]
+
+    def _result(self, row: Expr, r: int, v: int, tile: _RegisterTile, columns: int) -> Stmt:
+        begin, end = v * self.lanes, min((v + 1) * self.lanes, columns)
+        col, sum_, c = Var("fc"), Var("sum", F32), self.problem.c
+        column = t.add(t.mul(tile.panel, self.columns), col)
+        lets: list[Let] = []
+        value: Expr = sum_
+        if self.epilogue is not None:
+            lets, value = self.epilogue((*self.batch_vars, row, column), sum_)
+        place = offset_of(c, self.batch_vars, t.add(t.mul(row, c.row), column))
+        first = Let(sum_, Load(tile.acc, (t.as_expr(r), col)))
+        body = Block((first, *lets, Store(c.buffer, (place,), value)))
+        return For(col, t.as_expr(begin), t.as_expr(end), body, "vector")
+
+    def _packed_on_the_fly(
+        self, block: RowBlock, column: Expr, columns: int, k0: int, k: int, start: Expr
+    ) -> Stmt:
+        """A panel is unpacked once for all rows of the block."""
+        local, panel = self._local_panel(), t.floordiv(column, self.columns)
+        weights = WeightPanel(self.weights, panel, self.columns, self.problem.k, self.lanes)
+        unpack = weights.unpack(k0, k, local, -(-columns // self.lanes))
+        place = Slice(local, (t.as_expr(0),))
+        return Block((unpack, self._brgemm(block, column, columns, k0, k, place, self.columns)))
+
+
+def aligned_block(k_block: int, weights: PackedWeights) -> int:
+    """A block of whole groups, or one that divides a group into whole words."""
+    group, numbers = weights.group, weights.numbers
+    if k_block >= group:
+        return k_block - k_block % group
+    fits = (d for d in range(k_block, numbers, -1) if not (group % d or d % numbers))
+    return next(fits, numbers)
+
+
+class _RegisterTile:
+    """The sums of `rows` rows, from `row` of a block on, times one panel of `vectors` vectors."""
+
+    def __init__(
+        self, template: NBitsTemplate, row: Var, rows: int, panel: Expr, vectors: int
+    ) -> None:
+        self.template = template
+        self.row = row
+        self.rows = rows
+        self.panel = panel
+        self.vectors = vectors
+        self.lanes = template.lanes
+        self.weights = WeightPanel(
+            template.weights, panel, template.columns, template.problem.k, self.lanes
+        )
+        self.fused = template.target.table.has_fma
+        shape = (rows, vectors * self.lanes)
+        self.acc = Buffer("nb_acc", F32, shape, "local")
+        self.part = Buffer("nb_part", F32 if template.x_scale is None else S32, shape, "local")
+
+    def sums(self, block: RowBlock) -> list[Stmt]:
+        """Statements that leave the sums in `acc`."""
+        group = Var("wg")
+        body = Block((
+            Allocate(self.part),
+            *self._zeros(self.part),
+            self._products_of(block, group),
+            *self._scaled(block, group),
+        ))  # fmt: skip
+        groups = loop(group, self.template.groups, body, "serial")
+        return [Allocate(self.acc), *self._zeros(self.acc), groups]
+
+    def _zeros(self, buffer: Buffer) -> list[Stmt]:
+        zero = t.const(0, buffer.dtype, self.lanes)
+        return [Store(buffer, self._at(r, v), zero) for r, v in self._each()]
+
+    def _each(self) -> list[tuple[int, int]]:
+        return [(r, v) for r in range(self.rows) for v in range(self.vectors)]
+
+    def _at(self, r: int, v: int) -> tuple[Expr, ...]:
+        return t.as_expr(r), t.as_expr(v * self.lanes)
+
+    def _products_of(self, block: RowBlock, group: Expr) -> Stmt:
+        """part += X * Q over the words of a group."""
+        words = self.template.weights.group // self.template.weights.numbers
+        step = max(d for d in range(1, MOST_UNROLLED + 1) if not words % d)
+        word, body = Var("ww"), list[Stmt]()
+        for i in range(step):
+            body += self._word(block, group, t.add(word, i), i)
+        return For(word, t.as_expr(0), t.as_expr(words), Block(tuple(body)), "serial", step)
+
+    def _word(self, block: RowBlock, group: Expr, word: Expr, number: int) -> list[Stmt]:
+        weights = self.template.weights
+        words = weights.group // weights.numbers
+        body: list[Stmt] = []
+        packed = [Var(f"wp{number}_{v}", U32, self.lanes) for v in range(self.vectors)]
+        at = t.add(t.mul(group, words), word)
+        body += [Let(var, self.weights.word(at, v)) for v, var in enumerate(packed)]
+        size = 1 if self.template.x_scale is None else WORD
+        for i in range(weights.numbers // size):
+            k = t.add(t.mul(at, weights.numbers), i * size)
+            x = [
+                self._let(body, f"wx{number}_{i}_{r}", self._x(block, r, k))
+                for r in range(self.rows)
+            ]
+            for v, var in enumerate(packed):
+                value = self.weights.number(var, i) if size == 1 else self.weights.quad(var, i)
+                q = self._let(body, f"wq{number}_{i}_{v}", value)
+                for r in range(self.rows):
+                    old = Load(self.part, self._at(r, v), self.lanes)
+                    new = self._fma(q, x[r], old) if size == 1 else self._dot(old, q, x[r])
+                    body.append(Store(self.part, self._at(r, v), new))
+        return body
+
+    def _dot(self, old: Expr, q: Expr, x: Expr) -> Expr:
+        return t.call("dot4", old, q, x)
+
+    def _x(self, block: RowBlock, r: int, k: Expr) -> Expr:
+        """X[row, k] in all lanes, or the four from k on."""
+        a = self.template.problem.a
+        at = t.add(t.mul(t.add(block.first, t.add(self.row, r)), a.row), k)
+        if self.template.x_scale is None:
+            return Broadcast(t.load(a.buffer, (at,)), self.lanes)
+        word = t.bitcast(Load(a.buffer, (at,), WORD), S32)
+        return t.bitcast(Broadcast(word, self.lanes), S8)
+
+    def _scaled(self, block: RowBlock, group: Expr) -> list[Stmt]:
+        """acc += (part - zero * sum of X) * scale."""
+        template, body = self.template, list[Stmt]()
+        for v in range(self.vectors):
+            scale = self._let(body, f"ws{v}", self.weights.scale(group, v))
+            zero = self._let(body, f"wz{v}", self.weights.zero(group, v))
+            for r in range(self.rows):
+                in_block = t.add(self.row, r)
+                place = t.add(t.mul(in_block, template.groups), group)
+                total = Broadcast(t.load(template.sums_of_x, (place,)), self.lanes)
+                part = t.cast(Load(self.part, self._at(r, v), self.lanes), F32)
+                value = t.sub(part, t.mul(zero, total))
+                factor = scale
+                if template.x_scale is not None:
+                    row = t.add(block.first, in_block)
+                    at = t.add(t.mul(row, template.groups), group)
+                    factor = t.mul(scale, Broadcast(t.load(template.x_scale, (at,)), self.lanes))
+                old = Load(self.acc, self._at(r, v), self.lanes)
+                body.append(Store(self.acc, self._at(r, v), self._fma(value, factor, old)))
+        return body
+
+    def _fma(self, a: Expr, b: Expr, c: Expr) -> Expr:
+        return t.fma(a, b, c) if self.fused else t.add(c, t.mul(a, b))
+
+    @staticmethod
+    def _let(body: list[Stmt], name: str, value: Expr) -> Expr:
+        var = Var(name, value.dtype, value.lanes)
+        body.append(Let(var, value))
+        return var

@@ -1,0 +1,115 @@
+"""Weights of 4 or 8 bits in words, with a scale and a zero point per group of k: how a panel of them is read."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from ...base.dtypes import F32, S32, U8, U32
+from ...tensor_ir import builder as t
+from ...tensor_ir.nodes import Block, Broadcast, Buffer, Expr, Let, Load, Stmt, Store, Var
+from .packing import loop
+
+WORD = 4
+"""Bytes of a word, and neighbouring k of one dot product."""
+
+
+@dataclass(frozen=True)
+class PackedWeights:
+    """Buffers of the weights [n, k], their scales and zero points, all in panels as wide as the register tile.
+
+    `zero` may hold one number for all weights.
+    """
+
+    words: Buffer
+    scale: Buffer
+    zero: Buffer
+    bits: int
+    group: int
+
+    @property
+    def has_one_zero(self) -> bool:
+        """Whether all weights have one zero point."""
+        return math.prod(self.zero.shape) == 1
+
+    @property
+    def numbers(self) -> int:
+        """Weights in a word."""
+        return 8 * WORD // self.bits
+
+
+@dataclass(frozen=True)
+class WeightPanel:
+    """One panel of `columns` columns, as vectors of 32-bit lanes."""
+
+    weights: PackedWeights
+    panel: Expr
+    columns: int
+    k: int
+    lanes: int
+
+    def word(self, number: Expr, v: int) -> Expr:
+        """Word `number` of each column of vector `v`."""
+        row = self.columns * WORD
+        size = row * (self.k // self.weights.numbers)
+        at = t.add(t.mul(self.panel, size), t.add(t.mul(number, row), v * self.lanes * WORD))
+        return t.bitcast(Load(self.weights.words, (at,), self.lanes * WORD), U32)
+
+    def number(self, word: Expr, index: int) -> Expr:
+        """Number `index` of each word as f32."""
+        field, byte = divmod(index, WORD)
+        bits = self.weights.bits
+        shift = 8 * byte + field * bits
+        if shift:
+            word = t.binary("shr", word, shift)
+        if shift + bits < 32:
+            word = t.binary("and", word, (1 << bits) - 1)
+        return t.cast(t.bitcast(word, S32), F32)
+
+    def quad(self, word: Expr, field: int) -> Expr:
+        """Four neighbouring numbers of each word, as bytes."""
+        bits = self.weights.bits
+        if field:
+            word = t.binary("shr", word, field * bits)
+        if bits < 8:
+            word = t.binary("and", word, ((1 << bits) - 1) * 0x01010101)
+        return t.bitcast(word, U8)
+
+    def scale(self, group: Expr, v: int) -> Expr:
+        """The scales of a group."""
+        return Load(self.weights.scale, (self._of_group(group, v),), self.lanes)
+
+    def zero(self, group: Expr, v: int) -> Expr:
+        """The zero points of a group."""
+        if self.weights.has_one_zero:
+            return Broadcast(Load(self.weights.zero, (t.as_expr(0),)), self.lanes)
+        return Load(self.weights.zero, (self._of_group(group, v),), self.lanes)
+
+    def _of_group(self, group: Expr, v: int) -> Expr:
+        groups = self.k // self.weights.group
+        at = t.mul(t.add(t.mul(self.panel, groups), group), self.columns)
+        return t.add(at, v * self.lanes)
+
+    def unpack(self, k0: int, k: int, local: Buffer, vectors: int) -> Stmt:
+        """Write (Q - zero) * scale of `k` k from `k0` on to a panel of floats, row after row.
+
+        Both are multiples of the group, or `k` divides it.
+        """
+        size, part, word = min(self.weights.group, k), Var("ug"), Var("uw")
+        group = t.add(part, k0 // self.weights.group)
+        body: list[Stmt] = []
+        numbers = self.weights.numbers
+        inner: list[Stmt] = []
+        first = t.add(t.mul(part, size // numbers), t.add(word, k0 // numbers))
+        row = t.add(t.mul(part, size), t.mul(word, numbers))
+        for v in range(vectors):
+            scale, zero = (Var(f"{name}{v}", F32, self.lanes) for name in ("us", "uz"))
+            body += [Let(scale, self.scale(group, v)), Let(zero, self.zero(group, v))]
+            packed = Var(f"up{v}", U32, self.lanes)
+            inner.append(Let(packed, self.word(first, v)))
+            for i in range(numbers):
+                value = t.mul(t.sub(self.number(packed, i), zero), scale)
+                at = t.add(t.mul(t.add(row, i), self.columns), v * self.lanes)
+                inner.append(Store(local, (at,), value))
+        words = loop(word, size // numbers, Block(tuple(inner)), "serial")
+        return loop(part, k // size, Block((*body, words)), "serial")

@@ -1,0 +1,81 @@
+"""Packed weights on every ISA: in registers and in panels, all blockings, whole and ragged sizes, two threads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from graphc.base.dtypes import F32, S8
+from graphc.codegen.host import host_supports
+from graphc.driver.compiler import compile as compile_model
+from graphc.graph_ir.ir.graph import Array, Graph
+from graphc.graph_ir.ir.logical_tensor import LogicalTensor
+from graphc.graph_ir.ops.matmul_nbits import packed_words
+from graphc.tools.fuzz.guarded import guarded, guarded_copy
+from support.lowered import check_interpreted, context
+
+ISAS = [isa for isa in ("avx512", "avx2", "generic") if host_supports(isa)]
+
+
+def product(
+    m: int, n: int, k: int, bits: int, group: int, of_bytes: bool, one_zero: bool = True
+) -> tuple[Graph, list[Array]]:
+    """Small integers and scales that are powers of two: every sum is exact, in any order."""
+    random, graph, groups = np.random.default_rng(m * n * k), Graph("packed"), k // group
+    x = random.integers(-8, 9, (m, k)).astype(np.int8 if of_bytes else np.float32)
+    arrays = [x]
+    operands = [graph.make_input(LogicalTensor(S8 if of_bytes else F32, (m, k)), "x")]
+    numbers = random.integers(0, 1 << bits, (n, k))
+    scale = 2.0 ** random.integers(-2, 3, (n, groups))
+    zero = random.integers(0, 1 << bits, (1, 1) if one_zero else (n, groups))
+    operands += [
+        graph.make_constant(packed_words(numbers, bits), "w"),
+        graph.make_constant(scale.astype(np.float32), "scale"),
+        graph.make_constant(zero.astype(np.float32), "zero"),
+    ]
+    if of_bytes:
+        operands.append(graph.make_input(LogicalTensor(F32, (m, groups)), "x_scale"))
+        arrays.append((2.0 ** random.integers(-2, 3, (m, groups))).astype(np.float32))
+    y = graph.make("matmul_nbits", operands, {"bits": bits, "group": group}, "y").outputs[0]
+    bias = graph.make_constant(np.arange(n, dtype=np.float32), "bias")
+    graph.make_output(graph.make("relu", graph.make("add", [y, bias]).outputs).outputs[0])
+    return graph, arrays
+
+
+SIZES = [
+    (1, 64, 64, 4, 32, False, True), (1, 37, 96, 4, 32, True, False), (3, 100, 64, 8, 16, False, False),
+    (9, 50, 128, 4, 64, True, True), (2, 16, 512, 8, 512, False, True), (21, 77, 640, 4, 32, False, False),
+    (5, 33, 1024, 8, 1024, False, False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("sizes", SIZES, ids=lambda s: "x".join(map(str, s[:5])))
+def test_exact_between_guard_pages(sizes: tuple[Any, ...], isa: str) -> None:
+    graph, arrays = product(*sizes)
+    (wanted,) = graph.evaluate(arrays)
+    for threads in (1, 2):
+        model = compile_model(graph, target=isa, threads=threads, cache=False)
+        held = {x.name: guarded_copy(a) for x, a in zip(model.inputs, arrays, strict=True)}
+        out = guarded(wanted.shape, wanted.dtype)
+        model.bind(held, [out])()
+        np.testing.assert_array_equal(out, wanted)
+
+
+@pytest.mark.parametrize("text", [
+    "unpack=registers mr=1", "unpack=registers mr=3", "unpack=panel mr=4 kc=32", "unpack=panel kc=64 mc=5 ng=2",
+    "unpack=panel nv=1 mr=12 kc=128", "nv=2 unpack=registers",
+])  # fmt: skip
+def test_schedules_that_were_asked_for(text: str) -> None:
+    graph, arrays = product(6, 70, 128, 4, 32, False, False)
+    (wanted,) = graph.evaluate(arrays)
+    model = compile_model(graph, threads=2, cache=False, schedules={"y": text})
+    np.testing.assert_array_equal(model(*arrays), wanted)
+
+
+def test_interpreted() -> None:
+    for rows in (2, 5):
+        graph, _ = product(rows, 17, 32, 4, 16, False, False)
+        check_interpreted(graph, context())

@@ -1,0 +1,49 @@
+"""Panels of packed weights as floats: words in the layout that the op asks for, unpacked by the interpreter."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from graphc.base.dtypes import F32, U8
+from graphc.graph_ir.ops.matmul_nbits import packed_words
+from graphc.graph_ir.templates.packed_weights import PackedWeights, WeightPanel
+from graphc.tensor_ir import builder as t
+from graphc.tensor_ir import interpreter
+from graphc.tensor_ir.nodes import Block, Buffer, Function, Module
+
+COLUMNS, LANES = 16, 8
+
+
+@pytest.mark.parametrize("one_zero", [False, True])
+@pytest.mark.parametrize(
+    ("bits", "group", "k0", "k"), [(4, 16, 0, 64), (4, 32, 32, 32), (8, 64, 16, 16)]
+)
+def test_unpacked(bits: int, group: int, k0: int, k: int, one_zero: bool) -> None:
+    random, all_k, panels = np.random.default_rng(0), 64, 2
+    n, groups = COLUMNS * panels, all_k // group
+    numbers = random.integers(0, 1 << bits, (n, all_k))
+    scale = random.random((n, groups)).astype(np.float32)
+    zero = random.integers(0, 9, (1, 1) if one_zero else (n, groups)).astype(np.float32)
+
+    def in_panels(values: np.ndarray, block: int) -> np.ndarray:
+        inner = values.reshape(panels, COLUMNS, -1, block)
+        return np.ascontiguousarray(inner.transpose(0, 2, 1, 3)).reshape(-1)
+
+    arrays = [in_panels(packed_words(numbers, bits), 4), in_panels(scale, 1)]
+    arrays.append(zero.reshape(-1) if one_zero else in_panels(zero, 1))
+    made = [
+        Buffer(name, U8 if name == "w" else F32, x.shape)
+        for name, x in zip("wsz", arrays, strict=True)
+    ]
+    out = Buffer("out", F32, (k * COLUMNS,))
+    panel = WeightPanel(
+        PackedWeights(made[0], made[1], made[2], bits, group), t.ONE, COLUMNS, all_k, LANES
+    )
+    body = Block((panel.unpack(k0, k, out, COLUMNS // LANES),))
+    result = np.zeros(out.shape, np.float32)
+    interpreter.run(Module((Function("f", (*made, out), body),)), "f", [*arrays, result])
+    spread = [np.repeat(np.broadcast_to(v, scale.shape), group, 1) for v in (zero, scale)]
+    real = ((numbers - spread[0]) * spread[1]).astype(np.float32)
+    wanted = real[COLUMNS:, k0 : k0 + k].T
+    np.testing.assert_array_equal(result.reshape(k, COLUMNS), wanted)
