@@ -134,7 +134,9 @@ def compile_request(request: CompileRequest, on_phase: OnPhase | None = None) ->
         request = replace(request, cache=None)
     with paused_collector(), reproducible(request):
         if request.cache is None or request.optimized:  # the keys of models are of graphs as read
-            return Outcome(request, run_stages(request, phases).artifact, False, phases)
+            return Outcome(
+                request, run_stages(request, phases, consume=True).artifact, False, phases
+            )
         return _cached(request, request.cache, phases)
 
 
@@ -154,11 +156,11 @@ def _cached(request: CompileRequest, cache: CompileCache, phases: Phases) -> Out
         key = cache_key(source, request.context, code.key)
         artifact = cache.get(key) if not code.unknown else None
     if code.unknown:  # kernels come from the cache all the same
-        artifact = run_stages(request, phases).artifact
+        artifact = run_stages(request, phases, consume=True).artifact
         return Outcome(request, artifact, False, phases, code.unknown)
     found = artifact is not None
     if artifact is None:
-        artifact = run_stages(request, phases).artifact
+        artifact = run_stages(request, phases, consume=True).artifact
         with phases("keep"):
             is_kept = cache.put(key, artifact)
     if alias and (found or is_kept):

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from ..base.heap import trim_heap
 from ..base.options import CompileOptions
 from ..base.target import Target
 from ..codegen.kernel_parts import CompiledPart, Part, link, split_program, total_seconds
@@ -72,14 +73,17 @@ class Compilation:
         return emit_module(self.module, self.target)
 
 
-def run_stages(request: CompileRequest, phases: Phases) -> Compilation:
-    """Compile a request. UserError, UnsupportedError."""
+def run_stages(request: CompileRequest, phases: Phases, consume: bool = False) -> Compilation:
+    """Compile a request. UserError, UnsupportedError.
+
+    `consume`: nobody reads the optimised graph afterwards, so it gives up its large constants as they are packed.
+    """
     with phases("read"):
         source = request.source
     jobs = request.jobs if len(body_of(source)) >= MANY_OPS else 1
     with KernelPool(jobs) as pool:  # early: the others start while this process optimises
         dump = StageDump(request.options.dump_dir)
-        graph, lowered = _lowered(request, phases, dump)
+        graph, lowered = _lowered(request, phases, dump, consume)
         if dump.folder:
             _dump_loops(lowered.module, request.target, dump)
         with phases("kernels"):
@@ -94,7 +98,7 @@ def run_stages(request: CompileRequest, phases: Phases) -> Compilation:
 
 
 def _lowered(
-    request: CompileRequest, phases: Phases, dump: StageDump
+    request: CompileRequest, phases: Phases, dump: StageDump, consume: bool
 ) -> tuple[Graph, LoweredModel]:
     """The optimised graph and its program."""
     source, ctx = request.source, request.context
@@ -111,7 +115,10 @@ def _lowered(
                 lambda _, name, g, changed: dump.write(name, lambda: print_graph(g), changed),
             )
     with phases("lower"):
-        lowered = lower_graph(graph, ctx, lambda done, total: phases.progress("lower", done, total))
+        trim_heap()  # of what packing weights left behind, as they are now packed once more
+        lowered = lower_graph(
+            graph, ctx, lambda done, total: phases.progress("lower", done, total), consume
+        )
         dump.write("lower", lambda: print_module(lowered.module))
     check_memory(source, lowered.arena_bytes, ctx.options.max_memory)
     return graph, lowered

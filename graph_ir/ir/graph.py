@@ -115,6 +115,10 @@ class Graph:
             self._names.discard(op.name)
         for op in gone.values():
             op.unlink()
+            if (
+                op.op_name == "constant"
+            ):  # it and its tensor refer to each other, and would keep the array
+                op.attrs["value"] = None
         self.ops = [op for op in self.ops if id(op) not in gone]
 
     def sort(self) -> None:

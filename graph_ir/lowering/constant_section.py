@@ -13,22 +13,30 @@ from ...tensor_ir.nodes import Buffer
 from ..ir.graph import Array, Graph, GraphTensor, Op, subgraphs_of
 from ..ops.control import ControlOp
 
+LARGE_BYTES = 1 << 20
+"""Smaller constants are not worth giving up: lowering reads some of them."""
+
 _SAMPLE_BYTES = 64
 
 
 class ConstantSection:
     """The constants of a graph, then those of the subgraphs of its control ops; equal ones once, each aligned.
 
-    `data` is u8[n]; a constant is copied only there, and its file need not stay in memory.
+    `data` is u8[n]; a constant is copied only there, and its file need not stay in memory. With `consume` the graph
+    gives up its large constants as they are copied, so that they are not in memory twice; it cannot be evaluated then.
     """
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, consume: bool = False) -> None:
         constants = list(_constants(graph))
         most = sum(op.outputs[0].details.size_bytes + ALIGNMENT for op in constants)
         self._memory = aligned_empty((most,), np.dtype(np.uint8), large_alignment(most))
         self._end = 0
         self._known: dict[tuple[int, bytes], list[int]] = {}
-        self.offsets: dict[GraphTensor, int] = {op.outputs[0]: self._add(op) for op in constants}
+        self.offsets: dict[GraphTensor, int] = {}
+        for op in constants:
+            self.offsets[op.outputs[0]] = self._add(op)
+            if consume and op.attr("value").nbytes >= LARGE_BYTES:
+                op.attrs["value"] = None
         self.data: Array = self._memory[: self._end]
         self.buffer = Buffer("constants", U8, (self._end,))
 

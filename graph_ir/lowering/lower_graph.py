@@ -54,14 +54,18 @@ class LoweredModel:
 
 
 def lower_graph(
-    graph: Graph, ctx: LowerContext, on_op: Callable[[int, int], None] | None = None
+    graph: Graph,
+    ctx: LowerContext,
+    on_op: Callable[[int, int], None] | None = None,
+    consume: bool = False,
 ) -> LoweredModel:
     """Lower every op and tie the kernels together. `on_op(done, total)` reports progress.
 
-    A graph without a memory plan, such as one that was parsed from text, is given one.
+    With `consume` the graph loses its large constants to the program (`ConstantSection`). A graph without a memory
+    plan, such as one that was parsed from text, is given one.
     """
     _plan(graph, ctx)
-    program = _Program(graph, ctx)
+    program = _Program(graph, ctx, consume)
     main, calls = program.function(graph, ENTRY, on_op)
     module = Module((*program.kernels.functions, main), ENTRY)
     plan = MEMORY_PLAN.of(graph)
@@ -80,9 +84,9 @@ def _plan(graph: Graph, ctx: LowerContext) -> None:
 class _Program:
     """The state shared by the functions of one model: constants and kernels."""
 
-    def __init__(self, graph: Graph, ctx: LowerContext) -> None:
+    def __init__(self, graph: Graph, ctx: LowerContext, consume: bool) -> None:
         self.ctx = ctx
-        self.constants = ConstantSection(graph)
+        self.constants = ConstantSection(graph, consume)
         self.kernels = _Kernels()
 
     def function(

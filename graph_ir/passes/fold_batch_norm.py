@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ...base.mapped_file import release
 from ..ir.graph import Array, Graph, GraphTensor, Op
 from ..ir.reference import narrow
 from ..ops.compose import Composer
@@ -48,6 +49,7 @@ def _fold(graph: Graph, op: Op) -> GraphTensor | None:
     dtype, make = op.outputs[0].details.dtype, Composer(graph, conv)
     column = (-1,) + (1,) * (weights.ndim - 1)
     scaled = weights.astype(np.float64) * factor.reshape(column)
+    release(weights)
     w = source
     if (factor != 1).any():
         w = graph.make_constant(narrow(scaled, dtype), f"{source.name}.scaled")

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from ...base.errors import InternalError
+from ...base.mapped_file import release
 from ..ir.graph import Array, Graph, GraphTensor, Op
 from ..ir.logical_tensor import LogicalTensor
 from ..ops.elementwise import Elementwise
@@ -43,42 +44,57 @@ def fold_constants(graph: Graph, ctx: LowerContext, evaluate: Evaluate = _refere
     Ensures: topological order; any op left that reads only constants is a dequantize, or would grow them by more than
     `GROWTH_BYTES`.
     """
-    values = {
-        id(op.outputs[0]): op.reference([])[0] for op in graph.ops if op.op_name == "constant"
-    }
-    passing: dict[int, Op] = {}  # evaluated if consumers are folded
+    known = _Known(graph, evaluate)
     folded = []
-
-    def value_of(x: GraphTensor) -> Array:
-        if id(x) not in values:
-            op = passing[id(x)]
-            values[id(x)] = evaluate(op, [value_of(source) for source in op.inputs])[0]
-        return values[id(x)]
-
     for op in list(graph.ops):
         if op.kind in ("source", "sink", "control"):
             continue
-        if any(id(x) not in values and id(x) not in passing for x in op.inputs):
+        if not all(map(known.has, op.inputs)):
             continue
         if _is_implicit(op) or _is_only_reduced(op):
-            passing[id(op.outputs[0])] = op
+            known.passing[id(op.outputs[0])] = op
             continue
-        if not _worth_folding(op, passing):
+        if not _worth_folding(op, known.passing):
             continue
-        results = evaluate(op, [value_of(x) for x in op.inputs])
+        arrays = [known.value_of(x) for x in op.inputs]
+        results = evaluate(op, arrays)
         made: list[str] = []
         for tensor, value in zip(op.outputs, results, strict=True):
             array = _checked(op, tensor.details, np.asarray(value))
             constant = graph.make_constant(array, f"{tensor.name}.folded", tensor.details.format)
-            values[id(constant)] = array
+            known.values[id(constant)] = array
             made.append(constant.name)
             tensor.replace_uses(constant)
+        for array in arrays:
+            release(array)
         folded.append(op)
         record(graph, "folded", [op.name], made, f"{op.op_name} reads constants only")
     graph.remove(folded)
     if folded:
         graph.sort()
     return bool(folded)
+
+
+class _Known:
+    """The values of tensors by their identity; those of ops that are `passing` are computed if a consumer is folded."""
+
+    def __init__(self, graph: Graph, evaluate: Evaluate) -> None:
+        self.values = {
+            id(op.outputs[0]): op.reference([])[0] for op in graph.ops if op.op_name == "constant"
+        }
+        self.passing: dict[int, Op] = {}
+        self._evaluate = evaluate
+
+    def has(self, x: GraphTensor) -> bool:
+        """Whether the value of a tensor is known."""
+        return id(x) in self.values or id(x) in self.passing
+
+    def value_of(self, x: GraphTensor) -> Array:
+        """The value of a tensor that is known."""
+        if id(x) not in self.values:
+            op = self.passing[id(x)]
+            self.values[id(x)] = self._evaluate(op, [self.value_of(y) for y in op.inputs])[0]
+        return self.values[id(x)]
 
 
 def _worth_folding(op: Op, passing: Mapping[int, Op]) -> bool:
