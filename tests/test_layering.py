@@ -48,12 +48,12 @@ ORDERED = {
         "vector_ops", "math", "*", "llvm_emitter", "module", "kernel_parts", "kernel_worker", "kernel_pool",
     ),
     "runtime": ("abi", "*", "artifact", "native", "executor"),
-    "frontend": ("*", "ge", "hlo", "onnx", "pnnx", "tvm", "formats"),
+    "frontend": ("*", "ge", "hlo", "onnx", "pnnx", "torch", "tvm", "formats"),
 }  # fmt: skip
 
 # Parts that do not import each other; a folder stands for the modules in it.
 INDEPENDENT = {
-    "frontend": ("ge", "hlo", "onnx", "pnnx", "tvm"),
+    "frontend": ("ge", "hlo", "onnx", "pnnx", "torch", "tvm"),
     "graph_ir/passes": ("*",),
     "tensor_ir/passes": ("*",),
 }
@@ -68,10 +68,11 @@ OUTSIDE = {
     "runtime": ("numpy",),
     "graph_ir": ("numpy", "lark"),  # lark: the text of a graph
     "codegen": ("numpy", "llvmlite"),
-    "frontend": ("numpy", "lark", "onnx", "google"),  # google.protobuf: the errors onnx raises
+    # google.protobuf: the errors onnx raises
+    "frontend": ("numpy", "lark", "onnx", "google", "torch"),
     "extension": ("numpy",),
     **dict.fromkeys(DRIVER, ("numpy", "rich")),
-    "integrations": ("numpy", "jax", "onnx"),
+    "integrations": ("numpy", "jax", "onnx", "torch"),
     "tools": ("numpy", "rich", "ml_dtypes"),  # the precision of each type
     "bench": ("numpy", "rich", "onnx", *CONTENDERS),
 }

@@ -1,73 +1,16 @@
-"""Reads and writes activations and elementwise operators that rows of the table cannot express."""
+"""Writes activations and elementwise ops that rows of the table cannot express."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
-from ...base.dtypes import BOOL, F64
+from ...base.dtypes import BOOL
 from ...graph_ir.ir.graph import Op
 from ...graph_ir.ir.logical_tensor import LogicalTensor
 from ...graph_ir.ops.activation import clamp_limits
-from ..correspondence.reading import Pair
 from ..correspondence.writing import InexpressibleError
-from .arithmetic import read_clamp, read_div
 from .export import Exporter
-from .scope import Node, Value
-
-SOFTPLUS_THRESHOLD = 20.0
-"""PyTorch's default threshold: above it softplus(x) is x, which equals log(1 + exp(x)) in f32."""
-
-
-def _softplus(node: Node, _: str) -> Value:
-    x = node.tensor_of()
-    dtype = x.details.dtype
-    beta = node.attr_float("beta", 1.0)
-    threshold = node.attr_float("threshold", SOFTPLUS_THRESHOLD)
-    scaled = x if beta == 1 else node.helper("mul", x, node.constant(beta, dtype))
-    if dtype != F64 and threshold >= SOFTPLUS_THRESHOLD:
-        if beta == 1:
-            return node.make("softplus", x)
-        return node.make("div", node.helper("softplus", scaled), node.constant(beta, dtype))
-    bent = node.helper("softplus", scaled)
-    bent = bent if beta == 1 else node.helper("div", bent, node.constant(beta, dtype))
-    above = node.helper("gt", scaled, node.constant(threshold, dtype))
-    return node.make("select", above, x, bent)
-
-
-def _prelu(node: Node, _: str) -> Value:
-    """One slope for all, or one for each of the channels of axis 1."""
-    x = node.tensor_of()
-    dims = x.details.plain_dims
-    weight = node.tensor_of("weight")
-    weight = node.converted(weight, x.details.dtype)
-    count = weight.details.elements
-    channels = dims[1] if len(dims) > 1 else 1
-    if weight.details.rank > 1 or count not in (1, channels):
-        raise node.rule(f"weight must have shape [1] or [{channels}]", str(weight.details))
-    shape = (count,) + (1,) * (len(dims) - 2) if len(dims) > 1 else (1,) * len(dims)
-    return node.make("prelu", x, node.reshaped(weight, shape))
-
-
-def _softmax(node: Node, op_name: str) -> Value:
-    """Without a dim it is 0 for tensors of rank 0, 1 and 3, else 1."""
-    x = node.tensor_of()
-    x = node.converted(x, node.dtype() or x.details.dtype)
-    rank = x.details.rank
-    axis = node.axis(node.attr_int("dim", 0 if rank in (0, 1, 3) else 1), rank)
-    if op_name == "softmin":
-        x, op_name = node.helper("neg", x), "softmax"
-    if not rank:  # a scalar counts as a vector of one
-        return node.reshaped(node.helper(op_name, node.reshaped(x, (1,)), axis=0), ())
-    return node.make(op_name, x, axis=axis)
-
-
-def _dropout(node: Node, _: str) -> Value:
-    """Dropout is the identity in inference; F.dropout does drop unless training=False."""
-    share = node.attr_float("p", 0.5)
-    if node.attr_bool("training", not node.is_module) and share:
-        raise node.unsupported("training=True")
-    return node.tensor_of()
 
 
 def _write_prelu(e: Exporter, op: Op, _: str) -> str:
@@ -120,22 +63,15 @@ def _write_clamp(e: Exporter, op: Op, _: str) -> str:
     return e.call(op, "torch.clamp", min=limits[0], max=limits[1])
 
 
-def _read_copy(node: Node, _: str) -> Value:
-    return node.operand()
-
-
 def _write_copy(e: Exporter, op: Op, type_name: str) -> Any:
     return e.call(op, type_name)
 
 
-PAIRS = {
-    "softplus": Pair(_softplus),
-    "prelu": Pair(_prelu, _write_prelu),
-    "softmax": Pair(_softmax),
-    "dropout": Pair(_dropout),
-    "copy": Pair(_read_copy, _write_copy),
-    "add": Pair(None, _write_add),
-    "div": Pair(read_div, _write_div),
-    "clamp": Pair(read_clamp, _write_clamp),
+WRITES = {
+    "prelu": _write_prelu,
+    "copy": _write_copy,
+    "add": _write_add,
+    "div": _write_div,
+    "clamp": _write_clamp,
 }
-"""Functions that read and write cells a row cannot express, by the name after `by`."""
+"""Functions that write cells a row cannot express, by the name after `by`."""

@@ -1,4 +1,4 @@
-"""Attention as a function and as nn.MultiheadAttention, and the encoder layer that the fast path exports as one."""
+"""nn.MultiheadAttention, and the encoder layer that the fast path exports as one operator."""
 
 from __future__ import annotations
 
@@ -9,35 +9,12 @@ import numpy as np
 from ...graph_ir.ir.graph import GraphTensor
 from ..correspondence.compositions.attention import (
     attention,
-    causal_mask,
     joined_heads,
-    repeated_heads,
     split_heads,
 )
 from ..correspondence.compositions.recurrent import affine
 from ..correspondence.reading import Pair
 from .scope import Node, Results, Value
-
-
-def _read_attention(node: Node, _: str) -> Value:
-    """A bool mask keeps keys where it is true; is_causal keeps those up to the query's position."""
-    q, k, v = (node.tensor_of(name) for name in ("query", "key", "value"))
-    shapes = f"{q.details}, {k.details} and {v.details}"
-    is_grouped, is_causal = (node.attr_bool(n, False) for n in ("enable_gqa", "is_causal"))
-    if min(x.details.rank for x in (q, k, v)) < 2 + is_grouped:
-        raise node.rule(f"inputs must have {2 + is_grouped} axes or more", shapes)
-    if node.attr_float("dropout_p", 0.0):
-        raise node.unsupported("dropout_p other than 0")
-    if is_grouped:
-        k, v = (repeated_heads(node, x, q.details.plain_dims[-3]) for x in (k, v))
-    mask = node.optional("attn_mask")
-    if is_causal:
-        if mask is not None:
-            raise node.rule("attn_mask must not be given with is_causal=True", "both")
-        mask = causal_mask(node, q.details.plain_dims[-2], k.details.plain_dims[-2])
-    scale = node.read_attribute("scale", "float", None)
-    return attention(node, q, k, v, () if mask is None else (mask,), scale)[0]
-
 
 # Several heads. Masks exclude keys where they are true.
 
@@ -202,7 +179,6 @@ def _self_attention(node: Node, x: GraphTensor) -> GraphTensor:
 
 
 PAIRS = {
-    "attention": Pair(_read_attention),
     "multihead": Pair(_read_multihead),
     "encoder_layer": Pair(_read_encoder_layer),
 }

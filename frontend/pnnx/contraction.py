@@ -104,5 +104,8 @@ def _absorb_bias(e: Exporter, product: Op) -> None:
         e.absorbed.update(id(part) for part in (*parts, bias.producer_owner))
 
 
-PAIRS = {"linear": Pair(_read_linear), "matmul": Pair(None, _write_matmul)}
+PAIRS = {"linear": Pair(_read_linear)}
+"""Functions that read what only this format writes so, by the name after `by`."""
+
+WRITES = {"matmul": _write_matmul}
 """Functions that rows name after `by`."""

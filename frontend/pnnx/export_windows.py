@@ -217,3 +217,13 @@ def write_im2col(e: Exporter, op: Op, type_name: str) -> str:
             return operand
     shape = {"shape": y.plain_dims}
     return e.part(op, "reshape", "Tensor.reshape", [operand], y.plain_dims, shape)
+
+
+WRITES = {
+    "convolution": write_convolution,
+    "im2col": write_im2col,
+    "pool": write_pool,
+    "min_pool": write_min_pool,
+    "lrn": write_lrn,
+}
+"""Functions that rows name after `by`."""

@@ -8,8 +8,8 @@ from typing import Any
 
 from ...base.errors import UnsupportedError, UserError
 from ...graph_ir.ir.graph import GraphTensor
-from .arithmetic import FUNCTIONS
-from .builder import Builder
+from ..torch_calls.arithmetic import FUNCTIONS
+from ..torch_calls.builder import Builder
 from .param_value import parse_scalar
 from .scope import Element, Value
 

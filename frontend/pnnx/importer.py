@@ -11,12 +11,12 @@ from ...base.errors import InternalError, UnsupportedError, UserError
 from ...graph_ir.ir.graph import Graph, GraphTensor
 from ...graph_ir.ir.note import MODEL_VALUES
 from ..shape_spec import InputSpec
-from .builder import Builder
+from ..torch_calls.builder import Builder
+from ..torch_calls.promotion import number_dtype
 from .expression import parse_expression, unknown_functions
 from .inputs import resolve_inputs
 from .op_table import HANDLERS
 from .program import Operator, Program
-from .promotion import number_dtype
 from .reader import read_param
 from .scope import Node, Scope, Value
 from .weights import Weights

@@ -1,4 +1,4 @@
-"""Reads and writes lookups, assignments and scans that rows of the table cannot express."""
+"""Reads index expressions; writes lookups, assignments and scans."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from typing import Any
 from ...base.dtypes import S32, S64
 from ...graph_ir.ir.graph import GraphTensor, Op
 from ...graph_ir.ir.logical_tensor import LogicalTensor
-from ..correspondence.compositions.assignment import assign_ranges, pick, put
-from ..correspondence.compositions.movement import broadcast_to
+from ..correspondence.compositions.assignment import pick, put
 from ..correspondence.reading import Pair
+from ..torch_calls.indexing import SCATTER_REDUCTIONS
 from .export import WORDS, Exporter
 from .expression import evaluate_expression, parse_expression
-from .movement import sliced_ranges
 from .scope import Node, Value
 
 # Advanced indexing: x[:, i, j].
@@ -50,11 +49,6 @@ def _read_index_put(node: Node, _: str) -> Value:
     return put(node, node.tensor_of(), _items(node), values, adds)
 
 
-def _read_slice_assign(node: Node, _: str) -> Value:
-    x = node.tensor_of()
-    return assign_ranges(node, x, node.tensor_of("src"), *sliced_ranges(node, x))
-
-
 # Elements at indices along an axis.
 
 
@@ -80,35 +74,6 @@ def _indices(e: Exporter, op: Op, index: GraphTensor, accepted: tuple[Any, ...] 
     return e.append("Tensor.to", f"{op.name}.to", [e.operand(index)], wide, {"dtype": "torch.long"})
 
 
-_REDUCTIONS = {"add": "sum", "mul": "prod", "min": "amin", "max": "amax"}
-_SAME_REDUCTION = {"add": "sum", "multiply": "prod"}
-
-
-def _read_scatter(node: Node, _: str) -> Value:
-    """`reduce` is a parameter, or implied by the name scatter_add."""
-    x, index = node.tensor_of(), node.tensor_of("index", S64)
-    if not x.details.rank:
-        raise node.rule("the input must have axes", str(x.details))
-    axis = node.axis(node.attr_int("dim", 0), x.details.rank)
-    given = "sum" if node.type.endswith("scatter_add") else node.attr_text("reduce", "none")
-    word = _SAME_REDUCTION.get(given, given)
-    reduction = next((ours for ours, theirs in _REDUCTIONS.items() if theirs == word), word)
-    if reduction not in ("none", *_REDUCTIONS):
-        raise node.unsupported(f"reduce={given}")
-    if not node.attr_bool("include_self", True):
-        raise node.unsupported("include_self=False")
-    updates = node.tensor_of("src", x.details.dtype)
-    wanted = index.details.plain_dims
-    if not updates.details.rank:
-        updates = broadcast_to(node, updates, wanted)
-    if updates.details.rank != len(wanted):
-        raise node.rule("src must have the axes of index", f"{updates.details}, {index.details}")
-    for axis_, size in enumerate(wanted):  # src may be larger than index: only its start is used
-        if updates.details.plain_dims[axis_] > size:
-            updates = node.sliced(updates, axis_, 0, size)
-    return node.make("scatter_elements", x, index, updates, axis=axis, reduction=reduction)
-
-
 def _write_elements(e: Exporter, op: Op, type_name: str) -> Any:
     """torch.gather, scatter, scatter_add and scatter_reduce; the second operand are the indices."""
     x, index, *updates = op.inputs
@@ -118,20 +83,9 @@ def _write_elements(e: Exporter, op: Op, type_name: str) -> Any:
     if reduction == "add":
         type_name = "torch.scatter_add"
     elif reduction != "none":
-        type_name, params["reduce"] = "torch.scatter_reduce", _REDUCTIONS[reduction]
+        type_name, params["reduce"] = "torch.scatter_reduce", SCATTER_REDUCTIONS[reduction]
     operands = zip(("input", "index", "src"), tensors, strict=False)
     return e.emit(op, type_name, list(operands), params)
-
-
-# Scans.
-
-
-def _read_scan(node: Node, op_name: str) -> Value:
-    """Cumulative sums and products; small integers and bools become s64."""
-    x = node.tensor_of()
-    wanted = node.dtype() or (x.details.dtype if x.details.dtype.is_float else S64)
-    x, axis = node.converted(x, wanted), node.axis(node.attr_int("dim", 0), x.details.rank)
-    return node.make(op_name, x, axis=axis) if x.details.rank else x
 
 
 def _write_scan(e: Exporter, op: Op, type_name: str) -> Any:
@@ -148,13 +102,13 @@ def _write_scan(e: Exporter, op: Op, type_name: str) -> Any:
     return e.append("torch.flip", f"{op.name}.back", [total], x, turn)
 
 
-PAIRS = {
-    "index": Pair(_read_index),
-    "index_put": Pair(_read_index_put),
-    "slice_assign": Pair(_read_slice_assign),
-    "gather": Pair(None, _write_gather),
-    "elements": Pair(None, _write_elements),
-    "scatter": Pair(_read_scatter, _write_elements),
-    "scan": Pair(_read_scan, _write_scan),
+PAIRS = {"index": Pair(_read_index), "index_put": Pair(_read_index_put)}
+"""Functions that read what only this format writes so, by the name after `by`."""
+
+WRITES = {
+    "gather": _write_gather,
+    "elements": _write_elements,
+    "scatter": _write_elements,
+    "scan": _write_scan,
 }
 """Functions that rows name after `by`."""

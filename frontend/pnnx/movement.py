@@ -1,67 +1,13 @@
-"""Reads and writes shapes, slices, splits and borders that rows of the table cannot express."""
+"""Writes borders and slices."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
-from ...graph_ir.ir.graph import GraphTensor, Op
-from ..correspondence.compositions.movement import reshape, slice_ranges, split, unstack
-from ..correspondence.reading import Pair
+from ...graph_ir.ir.graph import Op
 from ..correspondence.writing import InexpressibleError
-from .builder import Builder
+from ..torch_calls.movement import OPEN_END, PAD_MODES
 from .export import Exporter
-from .param_value import OPEN_END
-from .scope import Handler, Node, Value
-
-
-def _read_reshape(node: Node, _: str) -> Value:
-    """A 0 copies the size of the input's axis; for an empty tensor it is a size of 0, unless there is a -1."""
-    x, shape = node.tensor_of(), node.attr_ints("shape")
-    return reshape(node, x, shape, allowzero=not x.details.elements and -1 not in shape)
-
-
-# Borders.
-
-_MODES = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
-_MODULES = {
-    "Zero": "constant",
-    "Constant": "constant",
-    "Reflection": "reflect",
-    "Replication": "replicate",
-    "Circular": "circular",
-}
-
-
-def _read_pad(node: Node, _: str) -> Value:
-    """The name of a module says its mode and axes; one width counts for all borders."""
-    if not node.is_module:
-        mode, widths = node.attr_text("mode", "constant"), node.attr_ints("pad")
-    else:
-        kind, _, axes = node.type.removeprefix("nn.").partition("Pad")
-        mode, widths = _MODULES[kind], node.attr_ints("padding")
-        widths = widths * (2 * int(axes[0])) if len(widths) == 1 else widths
-    return padded(node, node.tensor_of(), widths, mode, node.attr_float("value", 0.0))
-
-
-def padded(
-    node: Builder, x: GraphTensor, widths: Sequence[int], mode: str, value: float = 0.0
-) -> GraphTensor:
-    """`widths` are (before, after) of the last axis, then of the one before it, and so on."""
-    rank = x.details.rank
-    if len(widths) % 2 or len(widths) > 2 * rank:
-        given = f"{list(widths)} for {x.details}"
-        raise node.rule("there must be two widths for each padded axis", given)
-    if mode not in _MODES:
-        raise node.rule(f"mode must be {', '.join(_MODES)}", mode)
-    if mode == "circular" and min(widths, default=0) < 0:
-        raise node.unsupported("mode=circular with negative widths")
-    none = (0,) * (rank - len(widths) // 2)
-    before, after = ((*none, *widths[i::2][::-1]) for i in (0, 1))
-    attrs: dict[str, Any] = {"value": value} if mode == "constant" else {}
-    return node.make("pad", x, before=before, after=after, mode=_MODES[mode], **attrs)
 
 
 def _write_pad(e: Exporter, op: Op, type_name: str) -> Any:
@@ -74,77 +20,10 @@ def _write_pad(e: Exporter, op: Op, type_name: str) -> Any:
         return e.call(op, "torch.clone")
     if mode == "wrap" and any(n < 0 for pair in pairs for n in pair):
         raise InexpressibleError("pad of mode wrap with negative widths")  # PyTorch crops first
-    params["mode"] = next(key for key, ours in _MODES.items() if ours == mode)
+    params["mode"] = next(key for key, ours in PAD_MODES.items() if ours == mode)
     if mode == "constant":
         params["value"] = float(op.attr("value"))
     return e.call(op, type_name, **params)
-
-
-# Slices.
-
-
-def _read_slice(node: Node, _: str) -> Value:
-    x = node.tensor_of()
-    taken, dropped = sliced_ranges(node, x)
-    return node.reshaped(slice_ranges(node, x, taken), kept_sizes(taken, dropped))
-
-
-def sliced_ranges(node: Node, x: GraphTensor) -> tuple[list[range], set[int]]:
-    """The elements that a slice selects along each axis of x, and the axes removed by single indices.
-
-    One axis (dim, start, end, step, select), or several at once (dims, starts, ...).
-    """
-    is_single = "dims" not in node.op.params
-    names = ("dim", "start", "end", "step", "select")
-    dims, *fields = (_field(node, name if is_single else f"{name}s") for name in names)
-    dims = [0] if dims is None else dims
-    starts, ends, steps, selects = (
-        [None] * len(dims) if field is None else field for field in fields
-    )
-    if any(len(field) != len(dims) for field in (starts, ends, steps, selects)):
-        lengths = ", ".join(str(len(field)) for field in (dims, starts, ends, steps, selects))
-        raise node.rule("dims, starts, ends, steps and selects must have one length", lengths)
-    old = x.details.plain_dims
-    taken = [range(size) for size in old]
-    dropped = set()
-    for dim, start, end, step, select in zip(dims, starts, ends, steps, selects, strict=True):
-        if dim is None or not old:
-            raise node.rule("dims must name axes of the input", f"{dim} of {x.details}")
-        axis = node.axis(dim, len(old))
-        if select is not None and select != OPEN_END:
-            index = element_index(node, select, old[axis])
-            taken[axis] = range(index, index + 1)
-            dropped.add(axis)
-        elif step is not None and step < 1:
-            raise node.rule("a step must be positive", str(step))
-        else:
-            taken[axis] = range(*slice(start, end, step).indices(old[axis]))
-    return taken, dropped
-
-
-def kept_sizes(taken: Sequence[range], dropped: set[int]) -> list[int]:
-    """The shape of a slice."""
-    return [len(r) for axis, r in enumerate(taken) if axis not in dropped]
-
-
-def element_index(node: Builder, index: int, size: int) -> int:
-    """An index counted from the front; UserError outside an axis of that size."""
-    if not -size <= index < size:
-        raise node.rule(f"the index must be in [{-size}, {size})", str(index))
-    return index % size
-
-
-def _field(node: Node, name: str) -> list[int | None] | None:
-    """One entry per axis of a slice; None where it is not given, or not for that axis."""
-    value = node.argument(name)
-    if value is None:
-        return None
-    values = value if isinstance(value, list) else [value]
-    if any(isinstance(v, GraphTensor) for v in values):
-        raise node.unsupported(f"'{name}' that depends on the model's data")
-    if not all(v is None or type(v) is int for v in values):
-        raise node.rule(f"'{name}' must hold integers", str(values)[:80])
-    return [v if isinstance(v, int) else None for v in values]
 
 
 def _write_slice(e: Exporter, op: Op, type_name: str) -> Any:
@@ -180,78 +59,5 @@ def _slice_params(cuts: list[tuple[int, int, int]], axes: list[int]) -> dict[str
     return {"dims": axes, "starts": starts, "ends": ends, "steps": steps, "selects": selects}
 
 
-# Splits: as many outputs as the line names.
-
-
-def _read_split(node: Node) -> tuple[Value, ...]:
-    """torch.chunk, split, tensor_split and unbind."""
-    x = node.tensor_of()
-    if not x.details.rank:
-        raise node.rule("the input must have axes", str(x.details))
-    axis = node.axis(node.attr_int("dim", 0), x.details.rank)
-    total = x.details.plain_dims[axis]
-    kind = node.type.partition(".")[2]
-    sizes = _SIZES[kind](node, total)
-    if len(sizes) != node.count or sum(sizes) != total or min(sizes, default=0) < 0:
-        shown = str(list(sizes[:8]))[:-1] + (", ...]" if len(sizes) > 8 else "]")
-        raise node.rule(f"{node.count} outputs must share the {total} elements", f"sizes {shown}")
-    return tuple(unstack(node, x, axis) if kind == "unbind" else split(node, x, axis, sizes))
-
-
-def _equal_sizes(node: Node, total: int, each: int) -> list[int]:
-    """Parts of `each` elements, the last one smaller; parts beyond the line's outputs are not listed."""
-    if each < 1:
-        raise node.rule("the size of a part must be 1 or more", str(each))
-    most = min(-(-total // each), node.count + 1) if total else 1
-    return [max(0, min(each, total - i * each)) for i in range(most)]
-
-
-def _chunk_sizes(node: Node, total: int) -> Sequence[int]:
-    chunks = node.attr_int("chunks")
-    if chunks < 1:
-        raise node.rule("chunks must be 1 or more", str(chunks))
-    if not total:
-        return [0] * min(chunks, node.count + 1)
-    return _equal_sizes(node, total, -(-total // chunks))
-
-
-def _split_sizes(node: Node, total: int) -> Sequence[int]:
-    """A list of sizes, or the size of every part."""
-    given = node.argument("split_size_or_sections")
-    sizes = node.attr_ints("split_size_or_sections")
-    return sizes if isinstance(given, list) else _equal_sizes(node, total, sizes[0])
-
-
-def _tensor_split_sizes(node: Node, total: int) -> Sequence[int]:
-    """Parts between indices, or as many parts as there are outputs, the first ones larger."""
-    if node.given("indices"):
-        marks = [slice(i, None).indices(total)[0] for i in node.attr_ints("indices")]
-        return np.diff([0, *marks, total]).tolist()
-    count = node.attr_int("sections")
-    if count != node.count:
-        raise node.rule(f"sections must be the {node.count} outputs", str(count))
-    return [total // count + (i < total % count) for i in range(count)]
-
-
-def _element_sizes(node: Node, total: int) -> Sequence[int]:
-    return [1] * min(total, node.count + 1)
-
-
-_SIZES = {
-    "chunk": _chunk_sizes,
-    "split": _split_sizes,
-    "tensor_split": _tensor_split_sizes,
-    "unbind": _element_sizes,
-}
-
-PAIRS = {
-    "reshape": Pair(_read_reshape),
-    "pad": Pair(_read_pad, _write_pad),
-    "slice": Pair(_read_slice, _write_slice),
-}
+WRITES = {"pad": _write_pad, "slice": _write_slice}
 """Functions that rows name after `by`."""
-
-HANDLERS: dict[str, Handler] = {
-    f"{prefix}.{name}": Handler(_read_split) for prefix in ("torch", "Tensor") for name in _SIZES
-}
-"""Operators with as many outputs as a line names."""

@@ -6,18 +6,12 @@ from ..correspondence.gathering import op_table
 from ..correspondence.reading import Read
 from ..correspondence.tables import TABLE
 from . import (  # noqa: F401
-    activation,
-    arithmetic,
     attention,
     contraction,
+    functions,
     indexing,
-    movement,
-    normalize,
     recurrent,
-    reduce,
-    resize,
     structure,
-    windows,
 )
 from .scope import Handler, Node, Results
 

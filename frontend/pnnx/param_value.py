@@ -11,9 +11,6 @@ from ...base.errors import UserError
 Scalar = int | float | bool | str | None
 ParamValue = Scalar | list[Scalar]
 
-OPEN_END = 2147483647
-"""The value PNNX writes for an omitted index ("to the end")."""
-
 _MOST_DIGITS = 18
 _INT = re.compile(r"[-+]?\d+", re.ASCII)
 _FLOAT = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?", re.ASCII)

@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 from ...base.dtypes import DType
 from ...base.errors import UnsupportedError
 from ...graph_ir.ir.graph import Graph, GraphTensor
-from ..correspondence.row import Row
-from ..correspondence.spelling import Formal
-from ..correspondence.values import MUST_BE_GIVEN
-from .builder import Builder
+from ..torch_calls.call import Call, Element, Handler, Results, Value
+from ..torch_calls.promotion import Operand
 from .param_value import ParamValue, parse_param_value
-from .program import WORD_DTYPES, Operator
-from .promotion import Operand
+from .program import Operator
 from .weights import Weights
 
-Element = GraphTensor | int | float | bool | str | None
-Value = Element | list[Element]
-"""The value of an operand: a tensor of the graph, or a Python value (sizes, lists, tuples)."""
-
-Results = Value | tuple[Value, ...]
-"""The output of an operator, or a tuple of several."""
-
-_FLOAT_WORDS = ("inf", "-inf", "nan")
+__all__ = ["Element", "Handler", "Node", "Results", "Scope", "Value"]
 
 IGNORED_PARAMS = frozenset(
     (
@@ -49,27 +38,6 @@ SAME_ARGUMENT = {
 }
 """Other names that arguments have in some operators or versions of the tool."""
 
-_WANTED = {
-    "int": "hold integers",
-    "ints": "hold integers",
-    "bool": "be True or False",
-    "float": "be a number",
-    "floats": "hold numbers",
-    "text": "be a word",
-}
-
-
-@dataclass(frozen=True)
-class Handler:
-    """The importer of one kind of operator: `run(node)` returns its output, or a tuple of several.
-
-    `slots` name the inputs that may be given by position; `*` takes any number. `ignored` do not affect the result.
-    """
-
-    run: Callable[[Node], Results]
-    slots: tuple[str, ...] = ("input",)
-    ignored: tuple[str, ...] = ()
-
 
 class Scope:
     """Values by operand name, the graph they are built into, and the weights."""
@@ -80,8 +48,8 @@ class Scope:
         self.values: dict[str, Value] = {}
 
 
-class Node(Builder):
-    """One operator: arguments from inputs, named inputs and parameters alike, with their types checked."""
+class Node(Call):
+    """One operator: arguments from inputs, named inputs and parameters alike."""
 
     def __init__(self, op: Operator, handler: Handler, scope: Scope) -> None:
         super().__init__(scope.graph, op.type, op.name)
@@ -97,22 +65,14 @@ class Node(Builder):
         else:
             _bind_slots(self, handler.slots, named, rest)
         self._inputs = named
+        self.is_module = op.type.startswith("nn.")
 
     @property
     def count(self) -> int:
         """Number of outputs in the file."""
         return len(self.op.outputs)
 
-    @property
-    def is_module(self) -> bool:
-        """Whether the operator is a module, which owns its weights, rather than a function of them."""
-        return self.type.startswith("nn.")
-
     # Arguments.
-
-    def given(self, name: str) -> bool:
-        """Whether an argument is given and not None."""
-        return self.argument(name) is not None
 
     def argument(self, name: str, default: Value = None) -> Value:
         """An argument, from an input or a parameter; `default` where it is absent."""
@@ -128,6 +88,13 @@ class Node(Builder):
                 return self.argument(other, default)
         return default if value is None else value
 
+    def read_attribute(self, name: str, kind: str, default: Any) -> Any:
+        """As every call has it; an empty list is one here, though the tool writes it for None too."""
+        if kind in ("ints", "floats") and self.op.params.get(name) in ("()", "[]"):
+            self._read.add(name)
+            return ()
+        return super().read_attribute(name, kind, default)
+
     def text(self, name: str) -> str | None:
         """A parameter exactly as it stands in the file."""
         self._read.add(name)
@@ -137,20 +104,7 @@ class Node(Builder):
         """An argument that is a tensor or a number, or the attribute that a module has in its place."""
         if name in self.op.attributes or (self.is_module and name in ("weight", "bias")):
             return self.weight(name)
-        value = self.argument(name)
-        if isinstance(value, str) and value in _FLOAT_WORDS:
-            return float(value)
-        if value is None or isinstance(value, (list, str)):
-            raise self.rule(f"'{name}' must be a tensor or a number", _shown(value))
-        return value
-
-    def tensor_of(self, name: str = "input", dtype: DType | None = None) -> GraphTensor:
-        """An operand as a tensor, converted to `dtype` if given; a number becomes a scalar tensor."""
-        return self.tensor(self.operand(name), dtype)
-
-    def optional(self, name: str, dtype: DType | None = None) -> GraphTensor | None:
-        """`tensor_of`, or None where the operand is not given."""
-        return self.tensor_of(name, dtype) if self.has(name) else None
+        return super().operand(name)
 
     def has(self, name: str) -> bool:
         """Whether an operand is given. Flags of a module say whether it has weights, or one of them."""
@@ -169,16 +123,6 @@ class Node(Builder):
             raise self.rule("all inputs must be tensors", f"{len(found)} of {len(values)}")
         return found
 
-    def number(self, name: str, default: float) -> float:
-        """A number as it is given: whether it is an integer matters to the type of a result."""
-        value: float = self.read_attribute(name, "float", default)
-        return value
-
-    def dtype(self, name: str = "dtype") -> DType | None:
-        """A parameter that names an element type; None where it is not given."""
-        found: DType | None = self.read_attribute(name, "dtype", None)
-        return found
-
     def weight(self, key: str, dtype: DType | None = None) -> GraphTensor:
         """Attribute `key`, read from the archive once, as a constant, converted to `dtype` if given."""
         if key not in self._attributes:
@@ -190,55 +134,6 @@ class Node(Builder):
             self._attributes[key] = self.stored(array, key)
         constant = self._attributes[key]
         return constant if dtype is None else self.converted(constant, dtype)
-
-    # The interface used by rows.
-
-    def read_operand(self, formal: Formal) -> GraphTensor:
-        """The operand of that name."""
-        return self.tensor_of(formal.name)
-
-    def is_given(self, formal: Formal) -> bool:
-        """Whether the argument or attribute of that name is there."""
-        return self.has(formal.name)
-
-    def read_attribute(self, name: str, kind: str, default: Any) -> Any:
-        """An argument understood as `kind`; one integer counts as a list of one, and floats may be words."""
-        value = self.argument(name)
-        is_list = kind in ("ints", "floats")
-        if value is None and is_list and self.op.params.get(name) in ("()", "[]"):
-            value = []
-        if value is None:
-            if default is MUST_BE_GIVEN:
-                raise self.rule(f"'{name}' must be given", "nothing")
-            return default
-        if kind == "dtype":
-            if not isinstance(value, str) or value not in WORD_DTYPES:
-                raise self.unsupported(f"{name}={_shown(value)}")
-            return WORD_DTYPES[value]
-        items = value if isinstance(value, list) and is_list else [value]
-        if any(isinstance(item, GraphTensor) for item in items):
-            raise self.unsupported(f"'{name}' that depends on the model's data")
-        found = [_understood(kind.removesuffix("s"), item) for item in items]
-        if None in found:
-            raise self.rule(
-                f"'{name}' must {_WANTED[kind]}", _shown(items if "int" in kind else value)
-            )
-        return tuple(found) if is_list else found[0]
-
-    def read_held(self, formal: Formal, kind: str, default: Any) -> Any:
-        """An argument like any other: PyTorch takes attributes by position too."""
-        plain = {"axis": "int", "axes": "ints"}.get(kind, kind)
-        return self.read_attribute(formal.name, plain, default)
-
-    def read_operands(self, row: Row, formals: Sequence[Formal]) -> list[GraphTensor]:
-        """In the type PyTorch computes them in."""
-        args: list[Operand] = []
-        for formal in formals:
-            if formal.variadic:
-                args += self.tensors()
-            elif not formal.optional or self.is_given(formal):
-                args.append(self.operand(formal.name))
-        return self.unified(args, row.common, row.conditions)
 
     def check_all_read(self) -> None:
         """UnsupportedError for parameters that were never read: they might affect the result."""
@@ -281,20 +176,3 @@ def _bind_slots(node: Node, slots: Sequence[str], named: dict[str, str], rest: l
             f"inputs are {', '.join(slots) or 'not taken'}", f"{len(node.op.inputs)} inputs"
         )
     named.update(zip(free, rest, strict=False))
-
-
-def _understood(kind: str, value: Any) -> Any:
-    """A value as a number, integer, bool or word; None if it is of another kind. Old files write bools as 1 and 0."""
-    if kind == "bool":
-        return bool(value) if type(value) in (bool, int) and value in (0, 1) else None
-    if kind == "float" and isinstance(value, str) and value in _FLOAT_WORDS:
-        return float(value)
-    types = {"int": (int,), "float": (bool, int, float), "text": (str,)}
-    return value if type(value) in types[kind] else None
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, GraphTensor):
-        return f"a tensor {value.details}"
-    text = "nothing" if value is None else repr(value)
-    return text if len(text) <= 80 else f"{text[:80]}..."

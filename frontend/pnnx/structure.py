@@ -1,17 +1,14 @@
-"""Operators about the graph itself: attributes, expressions, Python lists, sizes, casts, new tensors."""
+"""Operators about the graph itself: attributes, expressions, Python lists."""
 
 from __future__ import annotations
 
-from ...base.dtypes import F32, S64
 from ...base.errors import UnsupportedError, UserError
 from ...graph_ir.ir.graph import Op
+from ..torch_calls.creation import CALLS as CREATION
 from .export import Exporter
 from .expression import evaluate_expression, parse_expression
 from .param_value import parse_scalar
 from .scope import Element, Handler, Node, Value
-
-MAX_ARANGE = 1 << 24
-"""Elements a torch.arange may have: it becomes a constant."""
 
 
 def _attribute(node: Node) -> Value:
@@ -73,40 +70,6 @@ def _constant(node: Node) -> Value:
     return node.argument("value")
 
 
-def _size(node: Node) -> Value:
-    dims = node.tensor_of().details.plain_dims
-    if not node.given("dim"):
-        return list(dims)
-    if not dims:
-        raise node.rule("the input must have axes", "a scalar")
-    return dims[node.axis(node.attr_int("dim"), len(dims))]
-
-
-# Casts.
-
-
-def _to(node: Node) -> Value:
-    x = node.tensor_of()
-    return node.converted(x, node.dtype() or x.details.dtype)
-
-
-def _arange(node: Node) -> Value:
-    start, end, step = (node.number(n, d) for n, d in (("start", 0), ("end", 0), ("step", 1)))
-    dtype = node.dtype()
-    span = (end - start) / step if step else -1.0
-    if not 0 <= span <= MAX_ARANGE:
-        raise node.rule(
-            f"there must be 0 to {MAX_ARANGE} elements", f"from {start} to {end} by {step}"
-        )
-    count = int(span) + (span != int(span))
-    values = [start + i * step for i in range(count)]
-    if dtype is None:
-        return node.constant(
-            values, F32 if any(isinstance(v, float) for v in (start, end, step)) else S64
-        )
-    return node.constant(values, dtype)
-
-
 HANDLERS: dict[str, Handler] = {
     "pnnx.Attribute": Handler(_attribute, ()),
     "pnnx.Expression": Handler(_expression, ("*",)),
@@ -114,9 +77,9 @@ HANDLERS: dict[str, Handler] = {
     "prim::Constant": Handler(_constant, ()),
     **{f"prim::{kind}Construct": Handler(_construct, ("*",)) for kind in ("Tuple", "List")},
     **{f"prim::{kind}Unpack": Handler(_unpack) for kind in ("Tuple", "List")},
-    "Tensor.size": Handler(_size, ("input", "dim")),
-    "Tensor.to": Handler(_to),
-    "torch.arange": Handler(_arange, ("start", "end", "step")),
+    "Tensor.size": CREATION["size"],
+    "Tensor.to": CREATION["to"],
+    "torch.arange": CREATION["arange"],
 }
 """Operators of this family."""
 

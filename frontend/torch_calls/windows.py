@@ -1,4 +1,4 @@
-"""Reads convolutions, pools, windows as columns, and local response normalisation."""
+"""Convolutions, pools, windows as columns, and local response normalisation."""
 
 from __future__ import annotations
 
@@ -11,23 +11,15 @@ from ..adaptive_pool import adaptive_pool
 from ..correspondence.compositions.movement import flip
 from ..correspondence.compositions.sampling import columns_to_image
 from ..correspondence.compositions.windows import biased, halved, mean_by
-from ..correspondence.reading import Pair
 from ..op_builder import like
-from .export_windows import (
-    write_convolution,
-    write_im2col,
-    write_lrn,
-    write_min_pool,
-    write_pool,
-)
+from .call import Call, Value
 from .movement import padded
-from .scope import Node, Value
 
-Images = Callable[[Node, GraphTensor, str], list[GraphTensor] | GraphTensor]
+Images = Callable[[Call, GraphTensor, str], list[GraphTensor] | GraphTensor]
 """Builds what an operator makes of images [N, C, sizes...]; the last argument is the name of the row."""
 
 
-def per_axis(node: Node, name: str, spatial: int, *default: int) -> tuple[int, ...]:
+def per_axis(node: Call, name: str, spatial: int, *default: int) -> tuple[int, ...]:
     """`spatial` integers; one counts for every axis. Without a default they must be given."""
     values = (node.attr_ints(name, default) or default) if default else node.attr_ints(name)
     values = values * spatial if len(values) == 1 else values
@@ -36,10 +28,10 @@ def per_axis(node: Node, name: str, spatial: int, *default: int) -> tuple[int, .
     return values
 
 
-def _of_images(build: Images) -> Callable[[Node, str], Value | list[GraphTensor]]:
+def _of_images(build: Images) -> Callable[[Call, str], Value | list[GraphTensor]]:
     """A single image [C, sizes...] has a batch axis while it is read. The operator's name says how many sizes."""
 
-    def read(node: Node, row_name: str) -> Value | list[GraphTensor]:
+    def read(node: Call, row_name: str) -> Value | list[GraphTensor]:
         x = node.tensor_of()
         spatial = int(node.type[-2]) if node.type[-2].isdigit() else 2
         if x.details.rank not in (spatial + 1, spatial + 2):
@@ -55,7 +47,7 @@ def _of_images(build: Images) -> Callable[[Node, str], Value | list[GraphTensor]
     return read
 
 
-def _steps(node: Node, count: int, kernel: Sequence[int] = ()) -> dict[str, tuple[int, ...]]:
+def _steps(node: Call, count: int, kernel: Sequence[int] = ()) -> dict[str, tuple[int, ...]]:
     """Strides, dilations and padding. `same`, for a kernel, keeps the sizes: the odd element goes after."""
     steps = {ours: per_axis(node, ours[:-1], count, 1) for ours in ("strides", "dilations")}
     word = node.argument("padding")
@@ -73,7 +65,7 @@ def _steps(node: Node, count: int, kernel: Sequence[int] = ()) -> dict[str, tupl
 
 
 @_of_images
-def _read_convolution(node: Node, x: GraphTensor, op_name: str) -> GraphTensor:
+def _read_convolution(node: Call, x: GraphTensor, op_name: str) -> GraphTensor:
     """The weights of a module repeat its sizes and channels, which must agree."""
     dtype, is_transposed = x.details.dtype, op_name == "convolution_transpose"
     w, bias = node.tensor_of("weight", dtype), node.optional("bias", dtype)
@@ -105,7 +97,7 @@ def _read_convolution(node: Node, x: GraphTensor, op_name: str) -> GraphTensor:
 
 
 @_of_images
-def _read_im2col(node: Node, x: GraphTensor, op_name: str) -> GraphTensor:
+def _read_im2col(node: Call, x: GraphTensor, op_name: str) -> GraphTensor:
     """[N, C, sizes...] as [N, C * kernel, windows]."""
     kernel = per_axis(node, "kernel_size", 2)
     seen = node.make(op_name, x, kernel=kernel, **_steps(node, 2))
@@ -113,7 +105,7 @@ def _read_im2col(node: Node, x: GraphTensor, op_name: str) -> GraphTensor:
     return node.reshaped(seen, (batch, channels * math.prod(kernel), math.prod(rest[2:])))
 
 
-def _read_fold(node: Node, _: str) -> Value:
+def _read_fold(node: Call, _: str) -> Value:
     """The adjoint of unfold."""
     x = node.tensor_of()
     is_single = x.details.rank == 2
@@ -131,7 +123,7 @@ def _read_fold(node: Node, _: str) -> Value:
 
 
 @_of_images
-def _read_pool(node: Node, x: GraphTensor, op_name: str) -> list[GraphTensor] | GraphTensor:
+def _read_pool(node: Call, x: GraphTensor, op_name: str) -> list[GraphTensor] | GraphTensor:
     """The strides are the kernel where none are given."""
     count = x.details.rank - 2
     kernel = per_axis(node, "kernel_size", count)
@@ -151,7 +143,7 @@ def _read_pool(node: Node, x: GraphTensor, op_name: str) -> list[GraphTensor] | 
     return node.make(op_name, x, **attrs, count_include_pad=is_counted)
 
 
-def _largest(node: Node, x: GraphTensor, attrs: dict[str, Any]) -> list[GraphTensor] | GraphTensor:
+def _largest(node: Call, x: GraphTensor, attrs: dict[str, Any]) -> list[GraphTensor] | GraphTensor:
     """The largest elements, and their indices if requested."""
     y = node.make("max_pool", x, **attrs)
     if not node.attr_bool("return_indices", False):
@@ -159,7 +151,7 @@ def _largest(node: Node, x: GraphTensor, attrs: dict[str, Any]) -> list[GraphTen
     return [y, node.helper("max_pool_indices", x, **attrs)]
 
 
-def _lp_pool(node: Node, x: GraphTensor, attrs: dict[str, Any]) -> GraphTensor:
+def _lp_pool(node: Call, x: GraphTensor, attrs: dict[str, Any]) -> GraphTensor:
     """(sum of x ** p) ** (1 / p); a window cropped by ceil_mode scales its mean to the whole window."""
     power, dtype = node.attr_float("norm_type", 2.0), x.details.dtype
     if power > 0 and power % 2 == 0 and not attrs["ceil_mode"]:
@@ -173,7 +165,7 @@ def _lp_pool(node: Node, x: GraphTensor, attrs: dict[str, Any]) -> GraphTensor:
 
 
 @_of_images
-def _read_adaptive(node: Node, x: GraphTensor, _: str) -> list[GraphTensor] | GraphTensor:
+def _read_adaptive(node: Call, x: GraphTensor, _: str) -> list[GraphTensor] | GraphTensor:
     """The size of the result is given, the windows follow."""
     sizes, is_mean = x.details.plain_dims[2:], "avg" in node.type.lower()
     wanted = _output_sizes(node, sizes)
@@ -185,7 +177,7 @@ def _read_adaptive(node: Node, x: GraphTensor, _: str) -> list[GraphTensor] | Gr
     return _largest(node, x, {"kernel": kernel, "strides": kernel})
 
 
-def _output_sizes(node: Node, sizes: Sequence[int]) -> tuple[int, ...]:
+def _output_sizes(node: Call, sizes: Sequence[int]) -> tuple[int, ...]:
     """`output_size`; None or 0 keep a size."""
     value = node.argument("output_size")
     given = list(value) if isinstance(value, list) else [value]
@@ -198,7 +190,7 @@ def _output_sizes(node: Node, sizes: Sequence[int]) -> tuple[int, ...]:
     return tuple(int(out) or size for size, out in zip(sizes, words, strict=True))  # type: ignore[arg-type]
 
 
-def _read_lrn(node: Node, op_name: str) -> Value:
+def _read_lrn(node: Call, op_name: str) -> Value:
     """PyTorch's window of an even size has its extra channel before, the op's after: channels are reversed."""
     x, size = node.tensor_of(), node.attr_int("size")
     defaults = {"alpha": 1e-4, "beta": 0.75, "k": 1.0}
@@ -212,13 +204,12 @@ def _read_lrn(node: Node, op_name: str) -> Value:
     return flip(part, turned, (1,))
 
 
-PAIRS = {
-    "convolution": Pair(_read_convolution, write_convolution),
-    "im2col": Pair(_read_im2col, write_im2col),
-    "fold": Pair(_read_fold),
-    "pool": Pair(_read_pool, write_pool),
-    "min_pool": Pair(None, write_min_pool),
-    "adaptive": Pair(_read_adaptive),
-    "lrn": Pair(_read_lrn, write_lrn),
+READS = {
+    "convolution": _read_convolution,
+    "im2col": _read_im2col,
+    "fold": _read_fold,
+    "pool": _read_pool,
+    "adaptive": _read_adaptive,
+    "lrn": _read_lrn,
 }
 """Functions that rows name after `by`."""

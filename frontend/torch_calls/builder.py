@@ -1,4 +1,4 @@
-"""Appends graph ops for one operator of the file."""
+"""Appends graph ops for one call."""
 
 from __future__ import annotations
 

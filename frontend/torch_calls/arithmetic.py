@@ -1,4 +1,4 @@
-"""Elementwise functions: one table for expressions, torch.* and Tensor.* operators alike.
+"""Elementwise functions: one table for expressions, torch.* and Tensor.* functions alike.
 
 A function takes tensors and Python numbers; for numbers alone it computes a number immediately.
 """
@@ -19,9 +19,8 @@ from ..correspondence.row import Row
 from ..correspondence.spelling import Spelling
 from ..correspondence.tables import TABLE
 from .builder import Builder
-from .program import WORD_DTYPES
+from .call import WORD_DTYPES, Call, Handler, Value
 from .promotion import Number, Operand, result_dtype
-from .scope import Handler, Node, Value
 
 _MOST_BITS = 63
 
@@ -237,7 +236,7 @@ def _function_handler(function: Function) -> Handler:
 def _scaled(function: Function) -> Handler:
     """add and sub: the second operand may be multiplied by `alpha`."""
 
-    def run(node: Node) -> Value:
+    def run(node: Call) -> Value:
         other = node.operand("other")
         alpha = node.number("alpha", 1)
         if alpha != 1:
@@ -247,7 +246,7 @@ def _scaled(function: Function) -> Handler:
     return Handler(run, ("input", "other"))
 
 
-def read_div(node: Node, _: str) -> Value:
+def _read_div(node: Call, _: str) -> Value:
     """torch.div with its three rounding modes."""
     left, right = node.operand(), node.operand("other")
     mode = node.argument("rounding_mode")
@@ -263,12 +262,12 @@ def read_div(node: Node, _: str) -> Value:
     return node.make("trunc", node.helper("div", x, y))
 
 
-def _pow(node: Node) -> Value:
+def _pow(node: Call) -> Value:
     slot = "exponent" if node.given("exponent") else "other"
     return FUNCTIONS["pow"](node, node.operand(), node.operand(slot))
 
 
-def read_clamp(node: Node, _: str) -> Value:
+def _read_clamp(node: Call, _: str) -> Value:
     """Bounds that are numbers become attributes; tensors are compared element by element."""
     x = node.operand()
     bounds = {name: node.argument(name) for name in ("min", "max")}
@@ -287,7 +286,7 @@ def read_clamp(node: Node, _: str) -> Value:
     return result
 
 
-def _bound(node: Node, name: str) -> float | None:
+def _bound(node: Call, name: str) -> float | None:
     return node.number(name, 0) if node.given(name) else None
 
 
@@ -296,15 +295,13 @@ _PLAIN = [
     for name in FUNCTIONS
     if "." not in name and name not in ("int", "float", "max", "min", "div")
 ]
-
-HANDLERS: dict[str, Handler] = {
-    f"{prefix}.{name}": handler
-    for prefix in ("torch", "Tensor")
-    for name, handler in {
-        **{name: _function_handler(FUNCTIONS[name]) for name in _PLAIN},
-        "add": _scaled(FUNCTIONS["add"]),
-        "sub": _scaled(FUNCTIONS["sub"]),
-        "pow": Handler(_pow, ("input", "exponent", "other")),
-    }.items()
+CALLS = {
+    **{name: _function_handler(FUNCTIONS[name]) for name in _PLAIN},
+    "add": _scaled(FUNCTIONS["add"]),
+    "sub": _scaled(FUNCTIONS["sub"]),
+    "pow": Handler(_pow, ("input", "exponent", "other")),
 }
-"""Operators of this family."""
+"""Functions of this family."""
+
+READS = {"div": _read_div, "clamp": _read_clamp}
+"""Functions that read cells a row cannot express, by the name after `by`."""

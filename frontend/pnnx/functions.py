@@ -1,0 +1,32 @@
+"""PyTorch's functions as PNNX has them: read as every call of one, written by this folder."""
+
+from __future__ import annotations
+
+from ..correspondence.gathering import of_all
+from ..correspondence.reading import Pair
+from ..torch_calls import arithmetic
+from ..torch_calls import movement as parts
+from ..torch_calls.call import Handler
+from ..torch_calls.op_table import READS
+from . import (  # noqa: F401
+    activation,
+    contraction,
+    export_windows,
+    indexing,
+    movement,
+    normalize,
+    reduce,
+    resize,
+)
+
+_WRITES = of_all(globals(), "WRITES")
+
+PAIRS = {name: Pair(READS.get(name), _WRITES.get(name)) for name in {*READS, *_WRITES}}
+"""Functions that rows name after `by`."""
+
+HANDLERS: dict[str, Handler] = {
+    f"{prefix}.{name}": handler
+    for name, handler in {**arithmetic.CALLS, **parts.CALLS}.items()
+    for prefix in ("torch", "Tensor")
+}
+"""Functions that no row names."""

@@ -1,0 +1,51 @@
+"""Sizes, casts and new tensors."""
+
+from __future__ import annotations
+
+from ...base.dtypes import F32, S64
+from .call import Call, Handler, Value
+
+MAX_ARANGE = 1 << 24
+"""Elements a torch.arange may have: it becomes a constant."""
+
+
+def _size(node: Call) -> Value:
+    dims = node.tensor_of().details.plain_dims
+    if not node.given("dim"):
+        return list(dims)
+    if not dims:
+        raise node.rule("the input must have axes", "a scalar")
+    return dims[node.axis(node.attr_int("dim"), len(dims))]
+
+
+# Casts.
+
+
+def _to(node: Call) -> Value:
+    x = node.tensor_of()
+    return node.converted(x, node.dtype() or x.details.dtype)
+
+
+def _arange(node: Call) -> Value:
+    start, end, step = (node.number(n, d) for n, d in (("start", 0), ("end", 0), ("step", 1)))
+    dtype = node.dtype()
+    span = (end - start) / step if step else -1.0
+    if not 0 <= span <= MAX_ARANGE:
+        raise node.rule(
+            f"there must be 0 to {MAX_ARANGE} elements", f"from {start} to {end} by {step}"
+        )
+    count = int(span) + (span != int(span))
+    values = [start + i * step for i in range(count)]
+    if dtype is None:
+        return node.constant(
+            values, F32 if any(isinstance(v, float) for v in (start, end, step)) else S64
+        )
+    return node.constant(values, dtype)
+
+
+CALLS = {
+    "size": Handler(_size, ("input", "dim")),
+    "to": Handler(_to),
+    "arange": Handler(_arange, ("start", "end", "step")),
+}
+"""Functions of this family."""

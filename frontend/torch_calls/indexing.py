@@ -1,0 +1,58 @@
+"""Assignments and scans that rows of the table cannot express."""
+
+from __future__ import annotations
+
+from ...base.dtypes import S64
+from ..correspondence.compositions.assignment import assign_ranges
+from ..correspondence.compositions.movement import broadcast_to
+from .call import Call, Value
+from .movement import sliced_ranges
+
+
+def _read_slice_assign(node: Call, _: str) -> Value:
+    x = node.tensor_of()
+    return assign_ranges(node, x, node.tensor_of("src"), *sliced_ranges(node, x))
+
+
+SCATTER_REDUCTIONS = {"add": "sum", "mul": "prod", "min": "amin", "max": "amax"}
+_SAME_REDUCTION = {"add": "sum", "multiply": "prod"}
+
+
+def _read_scatter(node: Call, _: str) -> Value:
+    """`reduce` is a parameter, or implied by the name scatter_add."""
+    x, index = node.tensor_of(), node.tensor_of("index", S64)
+    if not x.details.rank:
+        raise node.rule("the input must have axes", str(x.details))
+    axis = node.axis(node.attr_int("dim", 0), x.details.rank)
+    given = "sum" if node.type.endswith("scatter_add") else node.attr_text("reduce", "none")
+    word = _SAME_REDUCTION.get(given, given)
+    reduction = next((ours for ours, theirs in SCATTER_REDUCTIONS.items() if theirs == word), word)
+    if reduction not in ("none", *SCATTER_REDUCTIONS):
+        raise node.unsupported(f"reduce={given}")
+    if not node.attr_bool("include_self", True):
+        raise node.unsupported("include_self=False")
+    updates = node.tensor_of("src", x.details.dtype)
+    wanted = index.details.plain_dims
+    if not updates.details.rank:
+        updates = broadcast_to(node, updates, wanted)
+    if updates.details.rank != len(wanted):
+        raise node.rule("src must have the axes of index", f"{updates.details}, {index.details}")
+    for axis_, size in enumerate(wanted):  # src may be larger than index: only its start is used
+        if updates.details.plain_dims[axis_] > size:
+            updates = node.sliced(updates, axis_, 0, size)
+    return node.make("scatter_elements", x, index, updates, axis=axis, reduction=reduction)
+
+
+# Scans.
+
+
+def _read_scan(node: Call, op_name: str) -> Value:
+    """Cumulative sums and products; small integers and bools become s64."""
+    x = node.tensor_of()
+    wanted = node.dtype() or (x.details.dtype if x.details.dtype.is_float else S64)
+    x, axis = node.converted(x, wanted), node.axis(node.attr_int("dim", 0), x.details.rank)
+    return node.make(op_name, x, axis=axis) if x.details.rank else x
+
+
+READS = {"slice_assign": _read_slice_assign, "scatter": _read_scatter, "scan": _read_scan}
+"""Functions that rows name after `by`."""

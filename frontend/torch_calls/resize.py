@@ -1,0 +1,80 @@
+"""Resampling: nn.Upsample, F.interpolate and its older names."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..adaptive_pool import adaptive_pool
+from .call import Call, Value
+from .windows import per_axis
+
+_LINEAR = ("linear", "bilinear", "trilinear")
+_MODES: dict[str, dict[str, Any]] = {
+    # PyTorch's nearest is the element before, its nearest-exact the nearest one.
+    "nearest": {"mode": "nearest", "coordinates": "asymmetric", "nearest_mode": "floor"},
+    "nearest-exact": {
+        "mode": "nearest",
+        "coordinates": "half_pixel",
+        "nearest_mode": "round_prefer_ceil",
+    },
+    **dict.fromkeys(_LINEAR, {"mode": "linear", "coordinates": "half_pixel"}),
+    "bicubic": {"mode": "cubic", "coordinates": "half_pixel", "cubic_coeff": -0.75},
+}
+_ANTIALIASED_CUBIC = -0.5  # Pillow's coefficient, which PyTorch uses for antialiasing
+
+
+def resize_attributes(name: str, is_aligned: bool, is_filtered: bool) -> dict[str, Any]:
+    """The attributes of the op for a mode, align_corners and antialias."""
+    attrs = {**_MODES[name], "antialias": is_filtered, "exclude_outside": is_filtered}
+    if is_aligned:
+        attrs["coordinates"] = "align_corners"
+    if is_filtered and name == "bicubic":
+        attrs["cubic_coeff"] = _ANTIALIASED_CUBIC
+    return attrs
+
+
+def _read_resize(node: Call, op_name: str) -> Value:
+    """Older names say the mode; upsample_bilinear aligns corners."""
+    x = node.tensor_of()
+    dims = x.details.plain_dims
+    if len(dims) < 3:
+        raise node.rule("the input must have spatial axes", str(x.details))
+    named = next((mode for mode in ("nearest", "bilinear") if mode in node.type.lower()), None)
+    mode = named or node.attr_text("mode", "nearest")
+    is_aligned = node.attr_bool("align_corners", named == "bilinear")
+    sizes, scales = _sizes(node, dims[2:])
+    if mode == "area":
+        return adaptive_pool(node, x, sizes, is_mean=True)
+    if mode not in _MODES:
+        raise node.rule(f"mode must be area, {', '.join(_MODES)}", mode)
+    attrs = resize_attributes(mode, is_aligned, node.attr_bool("antialias", False))
+    if scales is not None and not is_aligned:
+        attrs["scales"] = (1.0, 1.0, *scales)
+    return node.make(op_name, x, **attrs, shape=(*dims[:2], *sizes))
+
+
+def _sizes(node: Call, dims: Sequence[int]) -> tuple[tuple[int, ...], tuple[float, ...] | None]:
+    """Sizes of the result, and the scale of the coordinates where it is not the ratio of the sizes."""
+    if node.given("size") == node.given("scale_factor"):
+        given = "both" if node.given("size") else "neither"
+        raise node.rule("size or scale_factor must be given", given)
+    is_recomputed = node.attr_bool("recompute_scale_factor", False)
+    if node.given("size"):
+        return per_axis(node, "size", len(dims)), None
+    factors = node.read_attribute("scale_factor", "floats", None)
+    factors = factors * len(dims) if len(factors) == 1 else factors
+    if len(factors) != len(dims) or not all(0 < f < math.inf for f in factors):
+        wanted = f"scale_factor must be {len(dims)} positive numbers"
+        raise node.rule(wanted, str([*factors])[:64])
+    # PNNX stores f32; 1.7 was meant, not the f32 next to it, which would shift integer positions.
+    exact = tuple(float(str(np.float32(f))) for f in factors)
+    sizes = tuple(math.floor(size * f) for size, f in zip(dims, exact, strict=True))
+    return sizes, None if is_recomputed else exact
+
+
+READS = {"resize": _read_resize}
+"""Functions that rows name after `by`."""
