@@ -29,6 +29,7 @@ _HLO_BEGIN = re.compile(
     _BYTE_ORDER_MARK + rb"(?:\s++|/\*(?:[^*]++|\*(?!/))*+\*/|//[^\n]*+\n)*+HloModule\b"
 )
 _JSON_BEGIN = re.compile(_BYTE_ORDER_MARK + rb"(?:\s++|(?:#|//)[^\n]*+\n)*+\{")
+_ZIP_MAGIC = b"PK\x03\x04"
 _PNNX_MAGIC = b"7767517"  # the first line of a .param file
 
 
@@ -217,6 +218,12 @@ def _ge_options(graph: Graph, files: list[Path]) -> tuple[str, ...]:
     return tuple(word for pair in (*inputs, *constants) for word in pair)
 
 
+def _read_torch(source: Any, how: Reading) -> Graph:
+    from .torch.importer import load_exported
+
+    return load_exported(source, how.inputs)
+
+
 def _read_graph(source: Any, how: Reading) -> Graph:
     from ..graph_ir.text.parser import parse_graph
 
@@ -281,6 +288,11 @@ _BUILT_IN = (
         "pnnx", ".param", "PNNX", "`.param` and `.bin`", "sizes written `?`: `--input`",
         lambda suffix, head: suffix == ".param" or head.lstrip().startswith(_PNNX_MAGIC),
         _read_pnnx, _write_pnnx,
+    ),
+    Format(
+        "torch", ".pt2", "PyTorch's exported programs", "`.pt2`, or a `torch.export.ExportedProgram`",
+        "dynamic sizes: `--input`",
+        lambda suffix, head: suffix == ".pt2" or head.startswith(_ZIP_MAGIC), _read_torch,
     ),
     Format(
         "graph", ".graph", "graphc's own text", "`.graph`", "nothing",

@@ -22,8 +22,10 @@ def _size(node: Call) -> Value:
 
 
 def _to(node: Call) -> Value:
+    """To a type, or that of another tensor."""
     x = node.tensor_of()
-    return node.converted(x, node.dtype() or x.details.dtype)
+    dtype = node.tensor_of("other").details.dtype if node.given("other") else node.dtype()
+    return node.converted(x, dtype or x.details.dtype)
 
 
 def _arange(node: Call) -> Value:

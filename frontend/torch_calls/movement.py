@@ -140,7 +140,7 @@ def _read_split(node: Call) -> tuple[Value, ...]:
         raise node.rule("the input must have axes", str(x.details))
     axis = node.axis(node.attr_int("dim", 0), x.details.rank)
     total = x.details.plain_dims[axis]
-    kind = node.type.partition(".")[2]
+    kind = next(name for name in _SIZES if name in node.type)
     sizes = _SIZES[kind](node, total)
     if len(sizes) != node.count or sum(sizes) != total or min(sizes, default=0) < 0:
         shown = str(list(sizes[:8]))[:-1] + (", ...]" if len(sizes) > 8 else "]")
@@ -189,10 +189,11 @@ def _element_sizes(node: Call, total: int) -> Sequence[int]:
 
 _SIZES = {
     "chunk": _chunk_sizes,
-    "split": _split_sizes,
     "tensor_split": _tensor_split_sizes,
+    "split": _split_sizes,
     "unbind": _element_sizes,
 }
+"""By what names of operators contain; the longer names first."""
 
 READS = {"reshape": _read_reshape, "pad": _read_pad, "slice": _read_slice}
 """Functions that rows name after `by`."""

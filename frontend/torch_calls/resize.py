@@ -46,15 +46,29 @@ def _read_resize(node: Call, op_name: str) -> Value:
     named = next((mode for mode in ("nearest", "bilinear") if mode in node.type.lower()), None)
     mode = named or node.attr_text("mode", "nearest")
     is_aligned = node.attr_bool("align_corners", named == "bilinear")
-    sizes, scales = _sizes(node, dims[2:])
+    flags = (is_aligned, node.attr_bool("antialias", False))
+    return resized(node, op_name, mode, flags, *_sizes(node, dims[2:]))
+
+
+def resized(
+    node: Call,
+    op_name: str,
+    mode: str,
+    flags: tuple[bool, bool],
+    sizes: tuple[int, ...],
+    scales: Sequence[float] | None,
+) -> Value:
+    """Images in other sizes. `flags`: align_corners and antialias; `scales`, if not the ratios of the sizes, are those
+    of the coordinates."""
+    x = node.tensor_of()
     if mode == "area":
         return adaptive_pool(node, x, sizes, is_mean=True)
     if mode not in _MODES:
         raise node.rule(f"mode must be area, {', '.join(_MODES)}", mode)
-    attrs = resize_attributes(mode, is_aligned, node.attr_bool("antialias", False))
-    if scales is not None and not is_aligned:
+    attrs = resize_attributes(mode, *flags)
+    if scales is not None and not flags[0]:
         attrs["scales"] = (1.0, 1.0, *scales)
-    return node.make(op_name, x, **attrs, shape=(*dims[:2], *sizes))
+    return node.make(op_name, x, **attrs, shape=(*x.details.plain_dims[:2], *sizes))
 
 
 def _sizes(node: Call, dims: Sequence[int]) -> tuple[tuple[int, ...], tuple[float, ...] | None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -33,7 +34,8 @@ def _of_images(build: Images) -> Callable[[Call, str], Value | list[GraphTensor]
 
     def read(node: Call, row_name: str) -> Value | list[GraphTensor]:
         x = node.tensor_of()
-        spatial = int(node.type[-2]) if node.type[-2].isdigit() else 2
+        named = re.search(r"([123])d", node.type)
+        spatial = int(named[1]) if named else 2
         if x.details.rank not in (spatial + 1, spatial + 2):
             rule = f"the input must have {spatial + 1} or {spatial + 2} axes"
             raise node.rule(rule, str(x.details))
@@ -146,9 +148,13 @@ def _read_pool(node: Call, x: GraphTensor, op_name: str) -> list[GraphTensor] | 
 def _largest(node: Call, x: GraphTensor, attrs: dict[str, Any]) -> list[GraphTensor] | GraphTensor:
     """The largest elements, and their indices if requested."""
     y = node.make("max_pool", x, **attrs)
-    if not node.attr_bool("return_indices", False):
+    if not _wants_indices(node):
         return y
     return [y, node.helper("max_pool_indices", x, **attrs)]
+
+
+def _wants_indices(node: Call) -> bool:
+    return node.attr_bool("return_indices", node.count > 1)
 
 
 def _lp_pool(node: Call, x: GraphTensor, attrs: dict[str, Any]) -> GraphTensor:
@@ -169,7 +175,7 @@ def _read_adaptive(node: Call, x: GraphTensor, _: str) -> list[GraphTensor] | Gr
     """The size of the result is given, the windows follow."""
     sizes, is_mean = x.details.plain_dims[2:], "avg" in node.type.lower()
     wanted = _output_sizes(node, sizes)
-    if is_mean or not node.attr_bool("return_indices", False):
+    if is_mean or not _wants_indices(node):
         return adaptive_pool(node, x, wanted, is_mean)
     if any(size % out for size, out in zip(sizes, wanted, strict=True)):
         raise node.unsupported("return_indices=True with windows of several sizes")

@@ -56,7 +56,10 @@ def test_specs_that_do_not_fit_a_graph(inputs: dict[str, str], message: str) -> 
 def test_what_is_no_model() -> None:
     with pytest.raises(UserError) as error:
         load(42)  # type: ignore[arg-type]
-    assert str(error.value) == "model must be a path, bytes, an onnx.ModelProto or a Graph, got int"
+    assert (
+        str(error.value)
+        == "model must be a path, bytes, an onnx.ModelProto, a torch.export.ExportedProgram or a Graph, got int"
+    )
     with pytest.raises(UserError) as error:
         load(b"7767517\n1 1\n")
     assert str(error.value) == (

@@ -19,6 +19,7 @@ from graphc.frontend.ge.op_table import HANDLERS as GE
 from graphc.frontend.hlo.op_table import HANDLERS as HLO
 from graphc.frontend.onnx.op_table import HANDLERS as ONNX
 from graphc.frontend.pnnx.op_table import HANDLERS as PNNX
+from graphc.frontend.torch.op_table import HANDLERS as ATEN
 from graphc.frontend.tvm.op_table import OPERATORS as TVM
 from graphc.frontend.tvm.params import read_params
 from graphc.graph_ir.ir.graph import Graph
@@ -72,6 +73,7 @@ def operator_lists() -> str:
         "ONNX operators": ONNX,
         "HLO opcodes": HLO,
         "PNNX operators": PNNX,
+        "ATen operators of PyTorch": ATEN,
         "TVM operators, in kernel names and in uncompiled graphs": TVM,
         "GE node types": {*GE, *GE_CONTROL},
     }

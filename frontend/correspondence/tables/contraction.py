@@ -38,7 +38,11 @@ ROWS = (
             "bmm(self, mat2) where a_rank=3, b_rank=3",
         ),
     ),
-    Means(means.linear, pnnx="F.linear/nn.Linear(input, weight, bias?) by linear"),
+    Means(
+        means.linear,
+        pnnx="F.linear/nn.Linear(input, weight, bias?) by linear",
+        aten="linear(input, weight, bias?) by linear",
+    ),
     Means(
         means.add_product,
         pnnx=(

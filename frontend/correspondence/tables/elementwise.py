@@ -312,7 +312,7 @@ CHOICES = (
         "bitcast",
         onnx="BitCast(input | to=dtype) by bitcast read only",
         hlo="bitcast-convert(x) by bitcast",
-        aten="view(self, dtype=dtype)",
+        aten="view(self, dtype=dtype) by view",
     ),
     Op(
         "copy",
@@ -326,7 +326,7 @@ CHOICES = (
             "nn.Dropout/nn.Dropout[123]d/nn.AlphaDropout/nn.FeatureAlphaDropout/F.dropout/F.dropout[123]d/F.alpha_dropout"
             "/F.feature_alpha_dropout(input | p, training) by dropout read only",
         ),
-        aten="clone(self)",
+        aten="clone(self) by copy",
     ),
     Means(
         means.filled,

@@ -25,6 +25,7 @@ ROWS = (
     Means(
         means.embedding,
         pnnx="F.embedding/nn.Embedding(input, weight)",
+        aten="embedding(indices, weight)",
     ),
     Means(means.take_along, pnnx="torch./Tensor./aten::take_along_dim(input, indices, dim=axis?)"),
     Means(
@@ -35,6 +36,7 @@ ROWS = (
         assignment.pick,
         pnnx="Tensor.index(input, indices, indices_1?, indices_2?, indices_3?, indices_4?, indices_5?, indices_6?,"
         " indices_7?) by index",
+        aten="index/_unsafe_index(self, indices) by index",
     ),
     Op(
         "gather_elements",
@@ -72,6 +74,7 @@ ROWS = (
     Means(
         assignment.put,
         pnnx="torch./Tensor./aten::index_put(input, indices, values, accumulate?) by index_put",
+        aten="index_put/_unsafe_index_put(self, indices, values, accumulate?) by index_put",
     ),
     Means(
         assignment.fill,

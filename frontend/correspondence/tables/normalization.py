@@ -11,6 +11,7 @@ ROWS = (
         onnx="LayerNormalization(X, Scale, B? | axis, epsilon) by layer_norm",
         tvm="nn_layer_norm(data, gamma, beta | axis?-1, epsilon?1e-5)",
         pnnx="F.layer_norm/nn.LayerNorm(input, weight?, bias? | normalized_shape, eps) by over_last",
+        aten="native_layer_norm(input, weight?, bias? | normalized_shape, eps) by native_layer_norm",
     ),
     Op(
         "rms_norm",
@@ -28,6 +29,8 @@ ROWS = (
             "F.batch_norm/nn.BatchNorm[123]d(input, running_mean, running_var, weight?, bias?) by per_channel"
             " read only",
         ),
+        aten="_native_batch_norm_legit_no_training(input, weight?, bias?, running_mean, running_var | eps)"
+        " by native_batch_norm",
     ),
     Op(
         "instance_norm",
@@ -47,6 +50,7 @@ ROWS = (
             "F.group_norm(input, weight?, bias? | num_groups=groups, eps=epsilon) write only",
             "F.group_norm/nn.GroupNorm(input, weight?, bias? | num_groups) by per_channel read only",
         ),
+        aten="native_group_norm(input, weight?, bias? | group, eps) by native_group_norm",
     ),
     Means(means.lp_normalize, pnnx="F.normalize(input | p, dim=at, eps)"),
     Means(

@@ -20,18 +20,24 @@ ROWS = (
         tvm="nn_conv[123]d/conv[123]d/nn_contrib_conv2d_NCHWc/nn_contrib_depthwise_conv2d_NCHWc"
         "/contrib_conv2d_NCHWc/_contrib_conv2d_NCHWc(data, weight, bias?) by convolution",
         pnnx="F.conv[123]d/nn.Conv[123]d(input, weight, bias?) by convolution",
+        aten="convolution(input, weight, bias? | transposed=false) by general_convolution",
     ),
     Op(
         "convolution_transpose",
         onnx="ConvTranspose(X, W, B?) by convolution",
         tvm="nn_conv[123]d_transpose/conv[123]d_transpose(data, weight, bias?) by convolution_transpose",
         pnnx="F.conv_transpose[123]d/nn.ConvTranspose[123]d(input, weight, bias?) by convolution",
+        aten=(
+            "conv_transpose[123]d(input, weight, bias?) by convolution",
+            "convolution(input, weight, bias? | transposed=true) by general_convolution",
+        ),
     ),
     Op(
         "max_pool",
         onnx="MaxPool(X | kernel_shape=kernel, ceil_mode) by pool",
         tvm="nn_max_pool[123]d/max_pool[123]d(data) by pool",
         pnnx="F.max_pool[123]d/nn.MaxPool[123]d(input) by pool",
+        aten="max_pool[23]d_with_indices(self) by pool",
     ),
     Op("max_pool_indices", pnnx="F.max_pool1d(input | return_indices=true) by pool write only"),
     Op(
@@ -78,6 +84,8 @@ ROWS = (
             "F.upsample_nearest/nn.UpsamplingNearest2d(input, size?, scale_factor?) by resize read only",
             "F.upsample_bilinear/nn.UpsamplingBilinear2d(input, size?, scale_factor?) by resize read only",
         ),
+        aten="upsample_nearest[123]d/_upsample_nearest_exact[123]d/upsample_linear1d/upsample_bilinear2d/upsample_trilinear3d"
+        "/upsample_bicubic2d/_upsample_bilinear2d_aa/_upsample_bicubic2d_aa(input) by upsample",
     ),
     Means(
         means.global_average_pool,
@@ -96,6 +104,7 @@ ROWS = (
         "(data | output_size=wanted) by adaptive",
         pnnx="F.adaptive_avg_pool[123]d/nn.AdaptiveAvgPool[123]d/F.adaptive_max_pool[123]d/nn.AdaptiveMaxPool[123]d"
         "(input | output_size=wanted) by adaptive",
+        aten="_adaptive_avg_pool[23]d(self | output_size=wanted) by adaptive",
     ),
     Means(
         relaid,

@@ -24,6 +24,7 @@ from graphc.frontend.onnx.op_table import HANDLERS as ONNX
 from graphc.frontend.onnx.op_table import WRITERS as ONNX_WRITERS
 from graphc.frontend.pnnx.op_table import HANDLERS as PNNX
 from graphc.frontend.pnnx.op_table import WRITERS as PNNX_WRITERS
+from graphc.frontend.torch.op_table import HANDLERS as ATEN
 from graphc.frontend.tvm.op_table import OPERATORS as TVM
 from graphc.frontend.tvm.params import read_params
 from graphc.graph_ir.ir.graph import Graph
@@ -46,6 +47,11 @@ def cells(format_name: str) -> Iterator[tuple[Row, Spelling]]:
     for row in TABLE.rows:
         for spelling in row.spellings(format_name):
             yield row, spelling
+
+
+def test_core_aten_reads_what_it_spells() -> None:
+    spelled = {name for _, s in cells("aten") if s.is_read for name in s.types}
+    assert spelled <= set(ATEN)
 
 
 @pytest.mark.parametrize("format_name", CONVERTED)

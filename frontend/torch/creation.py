@@ -1,0 +1,72 @@
+"""New tensors, casts, and calls that check or annotate and are the identity here."""
+
+from __future__ import annotations
+
+from ...base.dtypes import F32
+from ..correspondence.compositions.arithmetic import filled
+from ..correspondence.reading import Pair
+from ..torch_calls.call import Value
+from ..torch_calls.op_table import CALLS, READS
+from ..torch_calls.promotion import number_dtype
+from .node import Node, Read
+
+
+def _read_scalar(node: Node) -> Value:
+    return node.constant(node.number("s", 0), node.dtype() or F32)
+
+
+def _read_full(node: Node) -> Value:
+    """Of the type of the number, if no other is given."""
+    value = node.operand("fill_value")
+    sizes = node.attr_ints("size")
+    if isinstance(value, (bool, int, float)):
+        return filled(node, sizes, value, node.dtype() or number_dtype(value))
+    x = node.converted(value, node.dtype() or value.details.dtype)
+    return node.make("broadcast", x, shape=sizes)
+
+
+def _read_view(node: Node, op_name: str) -> Value:
+    """The same elements in another shape, or the same bytes as another type."""
+    if node.given("dtype"):
+        return node.make(op_name, node.tensor_of(), dtype=node.attr_dtype("dtype").name)
+    return READS["reshape"](node, "reshape")
+
+
+def _same(node: Node) -> Value:
+    return node.operand()
+
+
+def _nothing(node: Node) -> Value:
+    """A check, which PyTorch has made with the example."""
+    for name in node.bound:
+        node.argument(name)
+    return None
+
+
+def _sizes(node: Node) -> Value:
+    dims = node.tensor_of().details.plain_dims
+    return dims[node.axis(node.attr_int("dim"), len(dims))]
+
+
+def _elements(node: Node) -> Value:
+    return node.tensor_of().details.elements
+
+
+_CHECKS = (
+    "_assert_tensor_metadata", "_assert_scalar", "_assert_async", "sym_constrain_range",
+    "sym_constrain_range_for_size",
+)  # fmt: skip
+
+PAIRS = {"view": Pair(_read_view)}
+"""Functions that rows name after `by`."""
+
+HANDLERS: dict[str, Read] = {
+    "scalar_tensor": _read_scalar,
+    "full": _read_full,
+    "_to_copy": CALLS["to"].run,
+    "sym_size": _sizes,
+    "sym_numel": _elements,
+    **dict.fromkeys(("lift_fresh_copy", "lift_fresh", "alias", "detach", "contiguous"), _same),
+    **dict.fromkeys(_CHECKS, _nothing),
+}
+"""Operators of this family."""

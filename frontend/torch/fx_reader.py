@@ -1,0 +1,167 @@
+"""Reads the nodes of an FX graph of ATen operators, one after the other, into a graph."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ...base.errors import GraphcError, InternalError, UnsupportedError, UserError
+from ...graph_ir.ir.graph import Graph, GraphTensor
+from ...graph_ir.ir.note import MODEL_VALUES
+from ..torch_calls.arithmetic import FUNCTIONS
+from ..torch_calls.call import Value
+from .node import Node, Read
+from .op_table import HANDLERS
+from .tensors import details_of
+
+Values = dict[Any, Any]
+"""What nodes of the FX graph are in the graph, by node: values, or lists of them."""
+
+MISSING = object()
+"""In place of a value that cannot be in a graph."""
+
+_ON_NUMBERS = {
+    **{getattr(operator, name): name for name in ("add", "sub", "mul", "neg", "pow")},
+    **{getattr(operator, name): name for name in ("eq", "ne", "lt", "le", "gt", "ge")},
+    operator.floordiv: "floor_divide", operator.truediv: "div", operator.mod: "remainder",
+    operator.and_: "and", operator.or_: "or",
+}  # fmt: skip
+"""Functions of Python that compute sizes."""
+
+
+def reader_of(target: Any) -> Read | None:
+    """How calls of a target are read; None where they are not."""
+    if target is operator.getitem:
+        return lambda node: node.bound["0"][node.bound["1"]]
+    if target in _ON_NUMBERS:
+        function = FUNCTIONS[_ON_NUMBERS[target]]
+        return lambda node: function(node, *node.bound.values())
+    if getattr(target, "__name__", "") in ("sym_max", "sym_min"):
+        function = FUNCTIONS[target.__name__[4:]]
+        return lambda node: function(node, *node.bound.values())
+    return HANDLERS.get(type_of(target))
+
+
+def type_of(target: Any) -> str:
+    """The name of an operator as the table has it: `add` for aten.add.Tensor, `torchvision::nms` for others."""
+    schema = getattr(target, "_schema", None)
+    name = schema.name if schema is not None else getattr(target, "__name__", str(target))
+    return str(name).removeprefix("aten::")
+
+
+def read_nodes(graph: Graph, nodes: Iterable[Any], values: Values) -> dict[Any, str]:
+    """Read calls into `graph`; `values` has what comes before them, and then all. Gives those that are not supported,
+    with reasons; their results are inputs of the graph, so that all such calls are found."""
+    refused = {}
+    for node in nodes:
+        try:
+            is_known = all(values[x] is not MISSING for x in node.all_input_nodes)
+            values[node] = _read(graph, node, values) if is_known else _stand_in(graph, node)
+            if reader_of(node.target) is None:
+                refused[node] = f"{type_of(node.target)} is not supported"
+        except (
+            UnsupportedError,
+            UserError,
+        ) as error:  # PyTorch has checked the call, so it is the reader that errs
+            refused[node] = str(error)
+            values[node] = _stand_in(graph, node)
+    return refused
+
+
+def _stand_in(graph: Graph, fx: Any) -> Any:
+    """Inputs in place of what a call gives; MISSING where there are no such tensors."""
+    found = []
+    try:
+        for number, value in enumerate(_outputs(fx)):
+            details = details_of(value, fx.name) if hasattr(value, "shape") else None
+            if details is None:
+                return MISSING
+            found.append(graph.make_input(details, f"{fx.name}.{number}"))
+    except UnsupportedError:
+        return MISSING
+    return found if isinstance(fx.meta.get("val"), (tuple, list)) else found[0] if found else None
+
+
+def _read(graph: Graph, fx: Any, values: Values) -> Any:
+    read = reader_of(fx.target)
+    if read is None:
+        raise UnsupportedError(f"{type_of(fx.target)} is not supported")
+    bound, defaults = bind(fx, values)
+    outputs = _outputs(fx)
+    type_name = f"aten.{type_of(fx.target)}"
+    node = Node(graph, type_name, fx.name, bound, len(outputs) if outputs else 1)
+    try:
+        result = read(node)
+        if hasattr(fx.target, "_schema"):
+            node.check_all_read(defaults)
+    except GraphcError as error:
+        if isinstance(error, InternalError) or f"'{fx.name}" in str(error):
+            raise
+        raise type(error)(f"{type_name} '{fx.name}': {error}") from error
+    result = list(result) if isinstance(result, tuple) else result
+    _check(node, result if isinstance(result, list) else [result], outputs)
+    if isinstance(result, GraphTensor):
+        MODEL_VALUES.of(graph)[fx.name] = result.name  # to compare value by value
+    return result
+
+
+def _outputs(fx: Any) -> list[Any]:
+    """The example values of what a node gives; empty where there are none."""
+    value = fx.meta.get("val")
+    return list(value) if isinstance(value, (tuple, list)) else [] if value is None else [value]
+
+
+def _check(node: Node, results: list[Any], wanted: list[Any]) -> None:
+    """UnsupportedError where a result is not of the type and shape that PyTorch says: a rule is read incompletely."""
+    for mine, theirs in zip(results, wanted, strict=False):
+        if not isinstance(mine, GraphTensor) or not hasattr(theirs, "shape"):
+            continue
+        details = details_of(theirs, node.type)
+        if details is not None and (mine.details.dtype, mine.details.plain_dims) != (
+            details.dtype,
+            details.plain_dims,
+        ):
+            raise node.unsupported(f"a result of {details}, read as {mine.details},")
+
+
+def bind(fx: Any, values: Values) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The arguments of a call by name, and the defaults of its schema. Calls without a schema have them by position."""
+    schema = getattr(fx.target, "_schema", None)
+    args = [_value(arg, values) for arg in fx.args]
+    if schema is None:
+        return {str(i): arg for i, arg in enumerate(args)}, {}
+    names = [argument.name for argument in schema.arguments]
+    defaults = {
+        argument.name: _value(argument.default_value, values)
+        for argument in schema.arguments
+        if argument.has_default_value()
+    }
+    named = {name: _value(arg, values) for name, arg in fx.kwargs.items()}
+    given = dict(zip(names, args, strict=False)) | named
+    return {name: given.get(name, defaults.get(name)) for name in names}, defaults
+
+
+def _value(arg: Any, values: Mapping[Any, Any]) -> Value:
+    """An argument of a node: what it is in the graph, or a Python value."""
+    if isinstance(arg, (list, tuple)):
+        return [_value(item, values) for item in arg]  # type: ignore[misc]
+    if arg is None or isinstance(arg, (bool, int, float, str)):
+        return arg
+    if hasattr(arg, "op") and hasattr(arg, "graph"):
+        found: Value = values[arg]
+        return found
+    if type(arg).__module__.startswith("torch") and hasattr(arg, "node"):
+        return int(arg)  # a size that is known after all
+    return str(arg)  # an element type, a device, a layout
+
+
+def source_line(fx: Any) -> str:
+    """Where in the model's source a call was made: `file.py:12`, or nothing."""
+    for line in reversed(str(fx.meta.get("stack_trace") or "").splitlines()):
+        words = line.strip().split(", ")
+        if line.strip().startswith("File ") and len(words) >= 2:
+            return (
+                f"{words[0].removeprefix('File ').strip(chr(34))}:{words[1].removeprefix('line ')}"
+            )
+    return ""

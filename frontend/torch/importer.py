@@ -1,0 +1,155 @@
+"""Imports an exported program: parameters as constants, its inputs, its calls, its outputs and what it mutates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ...base.errors import UnsupportedError, UserError
+from ...graph_ir.ir.graph import Graph, GraphTensor
+from ...graph_ir.ir.logical_tensor import LogicalTensor
+from ..shape_spec import InputSpec, check_names
+from .fx_reader import Values, read_nodes, source_line
+from .program import decomposed, open_program
+from .tensors import array_of, details_of, dtype_of
+
+_EXAMPLE_SIZE = 8  # the value of open sizes in the message's example
+_MOST_REASONS = 20  # in a message
+_WHO = "exported program"
+
+
+def load_exported(source: Any, specs: Mapping[str, InputSpec] | None = None) -> Graph:
+    """Read an ExportedProgram, or a `.pt2` file of one. `specs` fixes sizes that were exported as dynamic, by name.
+
+    Outputs are those of the program, then the new values of mutated buffers and inputs; mutated buffers are inputs,
+    after those of the program. UserError, UnsupportedError for everything not handled, in one message.
+    """
+    program = decomposed(open_program(source))
+    graph, values = Graph("exported"), _inputs(program, specs or {})
+    for node, value in values.items():
+        if isinstance(value, LogicalTensor):
+            values[node] = graph.make_input(value, node.name)
+        elif not isinstance(value, (int, float, str, type(None))):
+            values[node] = graph.make_constant(*value)
+    refused = read_nodes(graph, _calls(program), values)
+    if refused:
+        raise UnsupportedError(f"{_WHO}: {_listed(refused)}")
+    for name, value in _results(program, values):
+        graph.make_output(value, name)
+    if not graph.outputs:
+        raise UserError(f"{_WHO}: a model must have an output, but none of its results is a tensor")
+    return graph
+
+
+def _listed(refused: Mapping[Any, str]) -> str:
+    """Every reason once, with its number of calls and the first line of the model's source where it is met."""
+    lines: dict[str, list[str]] = {}
+    for node, reason in refused.items():
+        lines.setdefault(reason.replace(f" '{node.name}'", ""), []).append(source_line(node))
+    told = []
+    for reason, places in [*lines.items()][:_MOST_REASONS]:
+        first = f", first at {places[0]}" if places[0] else ""
+        told.append(f"{reason} ({len(places)}x{first})")
+    left = len(lines) - len(told)
+    return "; ".join(told) + (f"; and {left} more" if left else "")
+
+
+def _calls(program: Any) -> list[Any]:
+    return [node for node in program.graph.nodes if node.op == "call_function"]
+
+
+# Inputs.
+
+
+def _inputs(program: Any, specs: Mapping[str, InputSpec]) -> Values:
+    """What placeholders stand for: types for inputs, (array, name) for constants, Python values; inputs first."""
+    signature = program.graph_signature
+    kinds = {spec.arg.name: spec for spec in signature.input_specs}
+    mutated = {*signature.buffers_to_mutate.values()}
+    nodes = [node for node in program.graph.nodes if node.op == "placeholder"]
+    users = [node for node in nodes if kinds[node.name].kind.name == "USER_INPUT"]
+    states = [node for node in nodes if kinds[node.name].target in mutated]
+    check_names(_WHO, "input", specs, [node.name for node in (*users, *states)])
+    values: Values = {node: _input(node, kinds[node.name], specs) for node in (*users, *states)}
+    open_sizes = [node for node, value in values.items() if value is NotImplemented]
+    if open_sizes:
+        given = ", ".join(f"'{node.name}' is {_declared(node)}" for node in open_sizes)
+        example = " ".join(f"--input '{node.name}={_declared(node, True)}'" for node in open_sizes)
+        raise UserError(
+            f"{_WHO}: every size of the inputs must be fixed, but {given} in it; give them, like {example}"
+        )
+    for node in nodes:
+        if node not in values:
+            target = kinds[node.name].target
+            values[node] = (array_of(_held(program, target), f"'{target}'"), target)
+    return values
+
+
+def _input(node: Any, spec: Any, specs: Mapping[str, InputSpec]) -> Any:
+    """The type of an input, the value of one that is no tensor; NotImplemented where sizes stay open."""
+    tensor = node.meta.get("val")
+    if not hasattr(tensor, "shape"):
+        return getattr(spec.arg, "value", tensor)
+    details = details_of(tensor, f"input '{node.name}'")
+    given = specs.get(node.name)
+    if given is None:
+        return NotImplemented if details is None else details
+    fits = (
+        given.dtype == dtype_of(tensor, f"input '{node.name}'") and len(given.dims) == tensor.dim()
+    )
+    pairs = zip(tensor.shape, given.dims, strict=False)
+    if not fits or any(type(dim) is int and dim != size for dim, size in pairs):
+        raise UserError(
+            f"{_WHO}: input '{node.name}' is {_declared(node)} in it, got {given}; fixed sizes must agree"
+        )
+    return LogicalTensor(given.dtype, given.dims)
+
+
+def _declared(node: Any, as_example: bool = False) -> str:
+    tensor = node.meta["val"]
+    sizes = (
+        dim if type(dim) is int else _EXAMPLE_SIZE if as_example else "?" for dim in tensor.shape
+    )
+    return f"{dtype_of(tensor, node.name)}[{','.join(map(str, sizes))}]"
+
+
+def _held(program: Any, target: str) -> Any:
+    """A parameter, a buffer or a constant of the program."""
+    for known in (program.state_dict, program.constants):
+        if target in known:
+            return known[target]
+    raise UnsupportedError(f"{_WHO}: '{target}' that is no tensor is not supported")
+
+
+# Outputs.
+
+
+def _results(program: Any, values: Values) -> Iterator[tuple[str, GraphTensor]]:
+    """The tensors of the program's result, by their keys in it, then the new values of what it mutates, by its name."""
+    specs = program.graph_signature.output_specs
+    (output,) = [node for node in program.graph.nodes if node.op == "output"]
+    pairs = list(zip(specs, output.args[0], strict=True))
+    users = [(spec, node) for spec, node in pairs if spec.kind.name == "USER_OUTPUT"]
+    names = _keys(program, len(users))
+    found = [(name, node) for name, (_, node) in zip(names, users, strict=True)]
+    found += [(spec.target, node) for spec, node in pairs if "MUTATION" in spec.kind.name]
+    for name, node in found:
+        value = values.get(node) if hasattr(node, "op") else None
+        if isinstance(value, GraphTensor):
+            yield name, value
+
+
+def _keys(program: Any, count: int) -> list[str]:
+    """What the results are called: by their keys in a dictionary or a data class, else `output`, `output.0`."""
+    from torch.utils import _pytree as pytree
+
+    tree = pytree.tree_unflatten(range(count), program.call_spec.out_spec)
+    leaves, _ = pytree.tree_flatten_with_path(tree)
+    return [_joined(path) for path, _ in leaves] if count else []
+
+
+def _joined(path: Any) -> str:
+    """`logits`, `caches.0.key`; `output` in front where there is no name to begin with."""
+    keys = [getattr(part, "key", getattr(part, "name", getattr(part, "idx", ""))) for part in path]
+    named = keys if keys and isinstance(keys[0], str) else ["output", *keys]
+    return ".".join(map(str, named))

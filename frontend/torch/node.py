@@ -1,0 +1,96 @@
+"""One node of an FX graph: a call of an ATen operator, its arguments bound to the names of its schema."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ...graph_ir.ir.graph import Graph, GraphTensor
+from ..torch_calls.call import Call, Value
+
+SAME_ARGUMENT = {
+    "input": ("self",),
+    "sizes": ("size", "repeats"),
+    "shape": ("size",),
+    "exponent": ("other",),
+    "src": ("value", "values"),
+    "source": ("tensor", "value"),
+    "split_size_or_sections": ("split_size", "split_sizes"),
+    "training": ("train",),
+    "threshold": ("beta_threshold",),
+}
+"""What operators call arguments that functions of Python call otherwise."""
+
+IGNORED = frozenset(
+    (
+        *("device", "layout", "pin_memory", "non_blocking", "copy", "memory_format", "implicit"),
+        *("padding_idx", "scale_grad_by_freq", "sparse", "sparse_grad", "momentum", "generator"),
+        *(
+            "cudnn_enabled",
+            "cudnn_enable",
+            "deterministic",
+            "stable",
+            "sorted",
+            "output_size_hint",
+            "unused",
+        ),
+    )
+)
+"""Arguments that do not affect the result, as far as it is defined."""
+
+_SAME = object()
+
+
+class Node(Call):
+    """A call with bound arguments: values of the graph, numbers, lists; element types as `torch.float32`."""
+
+    def __init__(
+        self, graph: Graph, type_name: str, name: str, bound: Mapping[str, Any], count: int
+    ) -> None:
+        super().__init__(graph, type_name, name)
+        self.bound = bound
+        self._count = count
+        self._read: set[str] = set()
+
+    @property
+    def count(self) -> int:
+        """The number of outputs."""
+        return self._count
+
+    def argument(self, name: str, default: Value = None) -> Value:
+        """An argument by the name of the schema, or by that of PyTorch's function; `default` where it is None."""
+        for known in (name, *SAME_ARGUMENT.get(name, ())):
+            if known in self.bound:
+                self._read.add(known)
+                value: Value = self.bound[known]
+                return default if value is None else value
+        return default
+
+    def tensors(self) -> list[GraphTensor]:
+        """The members of the list that is the first argument."""
+        name = next(iter(self.bound))
+        value = self.argument(name)
+        items = value if isinstance(value, list) else [value]
+        found = [x for x in items if isinstance(x, GraphTensor)]
+        if not found or len(found) != len(items):
+            raise self.rule("all inputs must be tensors", f"{len(found)} of {len(items)}")
+        return found
+
+    def check_all_read(self, defaults: Mapping[str, Any]) -> None:
+        """UnsupportedError for arguments that were never read and are not their defaults: they might matter."""
+        left = [
+            f"{name}={value}"
+            for name, value in self.bound.items()
+            if name not in self._read and name not in IGNORED and value is not None
+            and not _equal(value, defaults.get(name, _SAME))
+        ]  # fmt: skip
+        if left:
+            raise self.unsupported(", ".join(left)[:200])
+
+
+def _equal(a: Any, b: Any) -> bool:
+    return type(a) is type(b) and bool(a == b)
+
+
+Read = Callable[[Node], Any]
+"""Imports one kind of node: its output, or a list of several."""

@@ -1,0 +1,57 @@
+"""Normalisations as core ATen has them: with the statistics as further outputs."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...graph_ir.ir.graph import GraphTensor
+from ..correspondence.compositions.reduction import variance
+from ..correspondence.reading import Pair
+from ..op_builder import like
+from ..torch_calls.call import Value
+from ..torch_calls.op_table import READS
+from .node import Node
+
+
+def _read_layer_norm(node: Node, name: str) -> list[Value]:
+    """The result, the mean and 1 / the deviation of each row."""
+    y = READS["over_last"](node, name)
+    x = node.tensor_of()
+    axes = tuple(range(x.details.rank - len(node.attr_ints("normalized_shape")), x.details.rank))
+    return [y, *_statistics(node, x, axes, node.attr_float("eps"))]
+
+
+def _statistics(
+    node: Node, x: GraphTensor, axes: tuple[int, ...], epsilon: float
+) -> list[GraphTensor]:
+    wide = node.converted(x, x.details.dtype.accumulator)
+    mean = node.helper("reduce_mean", wide, axes=axes, keep_dims=True)
+    spread = variance(node.part(), wide, axes, correction=0, keep_dims=True)
+    spread = node.helper("rsqrt", node.helper("add", spread, like(node, epsilon, spread)))
+    return [mean, spread]
+
+
+def _read_batch_norm(node: Node, name: str) -> list[Value]:
+    """With the statistics of training; what is saved for gradients is empty."""
+    nothing = node.constant(np.zeros(0), node.tensor_of().details.dtype)
+    return [READS["per_channel"](node, name), nothing, nothing]
+
+
+def _read_group_norm(node: Node, _: str) -> list[Value]:
+    """The result, the mean and 1 / the deviation of each group."""
+    x = node.tensor_of()
+    batch, groups = node.attr_int("N"), node.attr_int("group")
+    node.attr_int("C"), node.attr_int("HxW")
+    node.bound = {**node.bound, "num_groups": groups}
+    y = READS["per_channel"](node, "group_norm")
+    rows = node.reshaped(x, (batch, groups, x.details.elements // max(batch * groups, 1)))
+    found = _statistics(node, rows, (2,), node.attr_float("eps"))
+    return [y, *(node.reshaped(z, (batch, groups)) for z in found)]
+
+
+PAIRS = {
+    "native_layer_norm": Pair(_read_layer_norm),
+    "native_batch_norm": Pair(_read_batch_norm),
+    "native_group_norm": Pair(_read_group_norm),
+}
+"""Functions that rows name after `by`."""

@@ -1,0 +1,46 @@
+"""Every ATen operator that is read, by its name without `aten::` and overload.
+
+Most are read as the functions of Python of the same name, which PNNX's column of the table spells; the column
+`aten` has those of core ATen that are called otherwise or take other arguments.
+"""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from collections.abc import Iterator
+
+from ..correspondence.gathering import op_table
+from ..correspondence.reading import Read, readers
+from ..correspondence.row import Row, Table
+from ..correspondence.tables import TABLE
+from . import (  # noqa: F401
+    attention,
+    contraction,
+    creation,
+    functions,
+    indexing,
+    movement,
+    normalization,
+    windows,
+)
+
+_PREFIXES = ("torch.", "Tensor.", "F.", "aten::")
+
+
+def _functions() -> Iterator[tuple[str, Read]]:
+    """The functions that PNNX calls as Python does, and that need nothing of its files."""
+    known = Table(row for row in TABLE.rows if _pairs_of(row) <= functions.PAIRS.keys())
+    for type_name, read in readers(known, "pnnx", functions.PAIRS).items():
+        prefix = next((p for p in _PREFIXES if type_name.startswith(p)), None)
+        if prefix is not None:
+            yield type_name.removeprefix(prefix), read
+
+
+def _pairs_of(row: Row) -> set[str]:
+    return {spelling.pair for spelling in row.spellings("pnnx") if spelling.pair}
+
+
+_ATEN, _ = op_table(TABLE, "aten", globals())
+
+HANDLERS = ChainMap(_ATEN, dict(_functions()))
+"""Operator to its importer."""

@@ -1,0 +1,60 @@
+"""Exported programs: from an object, a `.pt2` file or its bytes, with what graphc does not read decomposed."""
+
+from __future__ import annotations
+
+import io
+import logging
+import warnings
+from pathlib import Path
+from typing import Any
+
+from ...base.errors import UserError
+from .fx_reader import reader_of
+
+log = logging.getLogger("graphc.torch")
+
+
+def open_program(source: Any) -> Any:
+    """The ExportedProgram of a path, of bytes, or itself. UserError where torch or the file cannot be had."""
+    if not isinstance(source, (str, Path, bytes)):
+        return source
+    name = "a .pt2 file" if isinstance(source, bytes) else f"'{source}'"
+    try:
+        import torch
+    except ImportError as error:
+        raise UserError(
+            f"{name} can only be read where torch is installed, which is missing here; pip install torch"
+        ) from error
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return torch.export.load(io.BytesIO(source) if isinstance(source, bytes) else source)
+    except Exception as error:
+        text = f"{error}".splitlines()[0] if f"{error}" else type(error).__name__
+        raise UserError(f"{name} is not a program that torch.export.load reads: {text}") from error
+
+
+def decomposed(program: Any) -> Any:
+    """The program in operators that graphc reads, as far as PyTorch expresses others by them, without mutations."""
+    calls = [node for node in program.graph.nodes if node.op == "call_function"]
+    if all(reader_of(node.target) and not _mutates(node.target) for node in calls):
+        return program
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return program.run_decompositions(decomposition_table())
+
+
+def decomposition_table() -> dict[Any, Any]:
+    """PyTorch's decompositions of operators that graphc does not read."""
+    import torch
+
+    table: dict[Any, Any] = torch.export.default_decompositions()
+    for target in [*table]:
+        if reader_of(target) is not None:
+            del table[target]
+    return table
+
+
+def _mutates(target: Any) -> bool:
+    schema = getattr(target, "_schema", None)
+    return schema is not None and schema.is_mutable

@@ -1,0 +1,45 @@
+"""Convolutions and resampling as core ATen has them."""
+
+from __future__ import annotations
+
+import math
+import re
+
+from ..correspondence.reading import Pair
+from ..torch_calls.call import Value
+from ..torch_calls.op_table import READS
+from ..torch_calls.resize import resized
+from .node import Node
+
+
+def _read_convolution(node: Node, _: str) -> Value:
+    """One operator for all: of any number of axes, transposed or not."""
+    is_transposed = node.attr_bool("transposed")
+    spatial = len(node.attr_ints("padding"))
+    node.type = f"{node.type}{node.tensor_of('weight').details.rank - 2}d" if spatial else node.type
+    node.argument("output_padding")
+    return READS["convolution"](node, "convolution_transpose" if is_transposed else "convolution")
+
+
+def _read_upsample(node: Node, name: str) -> Value:
+    """`upsample_bilinear2d` and its like: the mode is in the name, scales are one per axis or a list."""
+    kind = node.type.rpartition(".")[2]
+    word, axes = re.findall(r"upsample_(?:nearest_)?([a-z]+)([123])d", kind)[0]
+    mode = "nearest-exact" if word == "exact" else word
+    dims = node.tensor_of().details.plain_dims[2:]
+    found = node.argument("scale_factors")
+    if found is None:
+        names = ["scales"] if axes == "1" else [f"scales_{axis}" for axis in "dhw"[-int(axes) :]]
+        found = [node.argument(one) for one in names]  # type: ignore[misc]
+    listed = found if isinstance(found, list) else [found]
+    given = [scale for scale in listed if isinstance(scale, float)]
+    scales = given if len(given) == len(dims) else None
+    sizes = node.attr_ints("output_size", None)
+    if sizes is None:
+        sizes = tuple(math.floor(n * s) for n, s in zip(dims, given, strict=True))
+    flags = (node.attr_bool("align_corners", False), kind.endswith("_aa"))
+    return resized(node, name, mode, flags, sizes, scales)
+
+
+PAIRS = {"general_convolution": Pair(_read_convolution), "upsample": Pair(_read_upsample)}
+"""Functions that rows name after `by`."""
