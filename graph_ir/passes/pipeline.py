@@ -41,6 +41,7 @@ from .simplify_movement import simplify_movement
 from .sink_dequantize import sink_dequantize
 from .sink_reshapes import sink_reshapes
 from .sink_transposes import sink_transposes
+from .split_concats import split_concats
 from .split_scans import split_scans
 from .update_in_place import update_in_place
 
@@ -88,6 +89,7 @@ PIPELINE: tuple[tuple[Pass, str], ...] = (
     (recompose_added, "recompose"),
     (fold_batch_norm, "simplify"),
     (split_scans, "simplify"),
+    (split_concats, "simplify"),
     (sink_dequantize, "quantized"),
     (multiply_quantized, "quantized"),
     (pack_weights, "packed-weights"),
