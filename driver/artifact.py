@@ -43,6 +43,7 @@ def make_artifact(
         versions=versions(),
         stats=_stats(source, graph, lowered),
         model_hash=source.hash_contents(),
+        checks=source.checks,
     )
     return Artifact(metadata, lowered.constants, object_code, support)
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..base.errors import UserError
+from ..base.errors import UnsupportedError, UserError
 from ..base.whole_file import whole_file
 from ..graph_ir.ir.graph import Array, Graph
 from .shape_spec import InputSpec, check_inputs
@@ -89,6 +89,11 @@ class Format:
         """Write a graph; the paths of all files. UserError, UnsupportedError."""
         if self.writer is None:
             raise UserError(f"format '{self.name}' is only read, it cannot be written")
+        if graph.checks and self.name not in ("graph", "dot"):
+            raise UnsupportedError(
+                f"format '{self.name}' has no checks of values, and graph '{graph.name}' needs one "
+                f"({graph.checks[0]}); fix the input's value (--const)"
+            )
         return self.writer(graph, output)
 
 

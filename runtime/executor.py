@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..base.errors import UserError
+from ..base.run_checks import without_checks
 from .arguments import arrange_inputs, check_apart, check_buffer, select_outputs
 from .artifact import Artifact
 from .loader import check_cpu
@@ -36,7 +37,8 @@ class CompiledModel:
         native = NativeModel(artifact, threads)
         self.threads = 1 if native.pool is None else native.pool.threads
         self._native: NativeModel | None = native
-        self._call: Caller = make_caller(native, artifact)
+        call = make_caller(native, artifact)
+        self._call: Caller = _checked(call, artifact) if artifact.metadata.checks else call
 
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:
@@ -46,7 +48,8 @@ class CompiledModel:
     @property
     def outputs(self) -> tuple[TensorSpec, ...]:
         """Name, dtype and shape of every output, in the order they are returned."""
-        return self.artifact.metadata.outputs
+        meta = self.artifact.metadata
+        return meta.outputs[: len(meta.outputs) - len(meta.checks)]
 
     @property
     def stats(self) -> dict[str, Any]:
@@ -79,7 +82,8 @@ class CompiledModel:
     ) -> Callable[[], int]:
         """Return a function without arguments that runs the model on these buffers, without checking anything.
 
-        Each run reads what the input arrays hold then and overwrites the output arrays. All must be dense arrays of
+        Each run reads what the input arrays hold then and overwrites the output arrays; checks of the model are not
+        made. All must be dense arrays of
         the exact type that share no memory. One bound call must not run in two threads at once; bind once per thread.
         `rt` runs the parallel loops in place of the model's own pool (see runtime/abi.py); the caller keeps it alive.
         """
@@ -97,7 +101,10 @@ class CompiledModel:
                 f"model '{model}' has {len(self.outputs)} outputs, got {len(outputs)} output buffers"
             )
         results = [check_buffer("output", s, v) for s, v in zip(self.outputs, outputs, strict=True)]
-        check_apart(self.outputs, sources, results)
+        results += [
+            np.empty(spec.shape, bool) for spec in self.artifact.metadata.outputs[len(results) :]
+        ]
+        check_apart(self.artifact.metadata.outputs, sources, results)
         frame = native.frames.new()
         frame.inputs[:] = [data_address(a) for a in sources]
         frame.outputs[:] = [data_address(a) for a in results]
@@ -150,6 +157,12 @@ class CompiledModel:
         if not arrays and keys and keys() == self._name_set:  # the usual case, ten times as fast
             return [named[name] for name in self._names]
         return arrange_inputs(self.artifact.metadata.model, self.inputs, arrays, named)
+
+
+def _checked(call: Caller, artifact: Artifact) -> Caller:
+    """A call that leaves out the conditions among the results. UserError where one does not hold."""
+    model, checks = artifact.metadata.model, artifact.metadata.checks
+    return lambda arrays: without_checks(model, call(arrays), checks)
 
 
 def _closed(model: str) -> UserError:

@@ -45,7 +45,8 @@ class Metadata:
     `isa` names the row of `target.ISA_TABLES` the code was blocked for, `cpu_features` the LLVM features its
     instructions need (`avx2`, `fma`, ...), `triple` the LLVM target triple ("" = any). `arena_bytes` is the scratch
     memory of one call. `threads` is the thread count it was compiled for (a hint). `versions` names graphc, llvmlite
-    and LLVM; `stats` is what the compiler counted, plain JSON values.
+    and LLVM; `stats` is what the compiler counted, plain JSON values. `checks`: the last outputs are conditions that
+    must hold, else a run raises these messages; callers do not see them.
     """
 
     model: str
@@ -59,6 +60,7 @@ class Metadata:
     versions: Mapping[str, str] = field(default_factory=dict)
     stats: Mapping[str, Any] = field(default_factory=dict)
     model_hash: str = ""
+    checks: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return the same as plain dicts, lists, strings and numbers."""
@@ -78,6 +80,7 @@ class Metadata:
             "versions": dict(self.versions),
             "stats": dict(self.stats),
             "model_hash": self.model_hash,
+            "checks": list(self.checks),
         }
 
 
@@ -96,6 +99,7 @@ def metadata_from_json(value: object, where: str) -> Metadata:
         versions=reader.get("versions", dict),
         stats=reader.get("stats", dict),
         model_hash=reader.get("model_hash", str),
+        checks=reader.strings("checks"),
     )
 
 

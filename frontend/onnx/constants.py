@@ -8,6 +8,7 @@ import numpy as np
 
 from ...base.dtypes import from_numpy
 from ..correspondence.compositions.known import number_range
+from ..correspondence.compositions.run_time import range_from
 from ..folding import LARGEST_ARRAY
 from ..op_builder import Value
 from ..shape_spec import check_size
@@ -60,6 +61,10 @@ def _size(node: NodeContext) -> Value:
 
 def _range(node: NodeContext) -> Value:
     names = ("start", "limit", "delta")
+    sizes = node.scope.declared.get(node.node.output[0])
+    if sizes is not None and node.scope.checks is not None and None in map(node.known, range(3)):
+        given = [node.tensor(i) for i in range(3)]
+        return range_from(node, given[0], given[1], given[2], sizes[0], node.scope.require)
     start, limit, delta = (node.array(i, what) for i, what in enumerate(names))
     if not start.dtype == limit.dtype == delta.dtype:
         dtypes = f"{start.dtype}, {limit.dtype}, {delta.dtype}"

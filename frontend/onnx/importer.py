@@ -18,12 +18,13 @@ from ..correspondence.scoped import NotKnownError, results_of
 from ..op_builder import Value
 from ..shape_spec import InputSpec, check_size
 from .inline import inline_functions, is_handled, type_of
-from .inputs import resolve_inputs
+from .inputs import declared_shapes, implied_values, resolve_inputs
 from .narrow import is_narrow, to_wide_array
 from .nesting import every_node, graphs_of, reads
 from .op_table import HANDLERS
 from .opset6 import in_opset_7
 from .reader import OLDEST_OPSET, opset_of, read_model
+from .run_time import bind_implied, import_for_values, unknown_operands
 from .scope import NodeContext, Scope, node_name
 from .tensors import to_array
 from .wiring import ordered_nodes
@@ -42,6 +43,7 @@ def load_onnx(
     """
     parsed = read_model(source)
     opset_of(parsed)
+    implied = implied_values(parsed.model.graph)
     ordered_nodes(
         parsed.model.graph, parsed.label
     )  # before inlining, so that messages are about the file
@@ -58,11 +60,15 @@ def load_onnx(
             _import_node(in_opset_7(node, scope) if scope.opset == OLDEST_OPSET else node, scope)
         return [scope.values[output.name] for output in proto.output]
 
-    scope = Scope(graph, opset_of(parsed), parsed.folder, import_graph)
+    shapes = declared_shapes(graph_proto)
+    scope = Scope(graph, opset_of(parsed), parsed.folder, import_graph, declared=shapes)
     fixed = {name: np.asarray(value, order="C") for name, value in (constants or {}).items()}
     known = {name: InputSpec(name, from_numpy(x.dtype), x.shape) for name, x in fixed.items()}
     scope.values |= fixed
     _make_inputs(graph_proto, scope, {**(specs or {}), **known}, parsed.label)
+    for name, sizes in implied.items():
+        if isinstance(scope.values.get(name), GraphTensor):
+            bind_implied(scope, name, sizes)
     try:
         import_graph(graph_proto, scope)
     except NotKnownError as error:
@@ -71,6 +77,8 @@ def load_onnx(
         raise
     for output in graph_proto.output:
         graph.make_output(scope.tensor(output.name), output.name)
+    for holds, message in scope.checks or ():
+        graph.make_check(holds, message)
     return graph
 
 
@@ -130,11 +138,17 @@ def _import_node(node: NodeProto, scope: Scope) -> None:
     is_kept = graphs_of(node) or node.op_type == "DequantizeLinear" or not values
     foldable = None if is_kept else values.values()
 
+    def run_in(graph: Graph, given: Mapping[str, Value]) -> list[Value]:
+        inner = (scope.opset, scope.folder, scope.import_graph, {**values, **given}, scope.narrow)
+        return _run(node, Scope(graph, *inner))
+
     def run(scratch: Graph | None) -> list[Value]:
-        if scratch is None:
-            return _run(node, scope)
-        inner = (scope.opset, scope.folder, scope.import_graph, values, scope.narrow)
-        return _run(node, Scope(scratch, *inner))
+        if scratch is not None:
+            return run_in(scratch, {})
+        context = NodeContext(node, scope)
+        unknown = unknown_operands(context)
+        results = import_for_values(context, unknown, run_in) if unknown else None
+        return _run(node, scope) if results is None else results
 
     results = results_of(node.op_type, node_name(node), foldable, run)
     for name, value in zip(node.output, results, strict=False):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from onnx import ValueInfoProto
+from onnx import GraphProto, ValueInfoProto
 
 from ...base.dtypes import DType
 from ...base.errors import UnsupportedError, UserError
@@ -118,3 +118,45 @@ def _resolve(
     dims = [symbols[d][0] if isinstance(d, str) and d in symbols else d for d in declared.dims]
     fixed = tuple(d for d in dims if isinstance(d, int))
     return LogicalTensor(declared.dtype, fixed) if len(fixed) == len(dims) else None
+
+
+def declared_shapes(proto: GraphProto) -> dict[str, tuple[int, ...]]:
+    """The shapes that a graph declares for its values, where they are all numbers."""
+    found = {}
+    for info in (*proto.value_info, *proto.output):
+        kind = info.type.tensor_type
+        if kind.HasField("shape") and all(d.HasField("dim_value") for d in kind.shape.dim):
+            found[info.name] = tuple(int(d.dim_value) for d in kind.shape.dim)
+    for node in reversed(proto.node):
+        if node.op_type in _KEEPS_SHAPE and node.output[0] in found:
+            found.setdefault(node.input[0], found[node.output[0]])
+    return found
+
+
+_KEEPS_SHAPE = ("Abs", "Cast", "CastLike", "Exp", "Identity", "Log", "Neg", "Sqrt")
+"""Ops around the reductions in the bodies of ONNX's functions."""
+
+
+def implied_values(proto: GraphProto) -> dict[str, tuple[int | None, ...]]:
+    """The value that an input must have, by name, so that functions of it give shapes as declared; None: any number."""
+    shapes, names = declared_shapes(proto), {info.name for info in proto.input}
+    found: dict[str, tuple[int | None, ...]] = {}
+    for node in proto.node:
+        dims = shapes.get(node.output[0])
+        at = _SIZES.get(node.op_type)
+        if dims is None or at is None or node.input[at] not in names:
+            continue
+        axes = next((tuple(a.ints) for a in node.attribute if a.name == "axes"), range(len(dims)))
+        sizes: tuple[int | None, ...] = tuple(dims[axis] for axis in axes)
+        if node.op_type == "AffineGrid":  # N, C, H, W of a result N, H, W, 2
+            sizes = (dims[0], None, *dims[1:-1])
+        found[node.input[at]] = sizes
+    return found
+
+
+_SIZES = {
+    "AffineGrid": 1,
+    "CenterCropPad": 1,
+    **dict.fromkeys(("BlackmanWindow", "HammingWindow", "HannWindow"), 0),
+}
+"""Functions of the standard that make shapes of an operand, by its position."""

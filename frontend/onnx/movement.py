@@ -6,12 +6,20 @@ from typing import Any, cast
 
 import numpy as np
 
-from ...base.dtypes import BOOL
-from ...graph_ir.ir.graph import Op
-from ..correspondence.compositions.movement import slice_axes, split
+from ...base.dtypes import BOOL, S64
+from ...graph_ir.ir.graph import GraphTensor, Op
+from ..correspondence.compositions.indexing import wrapped
+from ..correspondence.compositions.movement import slice_axes, split, triangle
+from ..correspondence.compositions.run_time import (
+    Border,
+    pad_from,
+    pad_with,
+    slice_from,
+    triangle_at,
+)
 from ..correspondence.reading import Pair
 from ..correspondence.writing import InexpressibleError
-from ..op_builder import Value
+from ..op_builder import Value, like
 from .export import Exporter
 from .scope import Handler, NodeContext
 
@@ -49,9 +57,61 @@ def _write_reshape(e: Exporter, op: Op, op_type: str) -> None:
     e.node(op, op_type, [*e.values(op), shape], allowzero=1 if 0 in dims else None)
 
 
+def _read_triangle(node: NodeContext, _: str) -> Value:
+    if not node.has(1) or node.known(1) is not None:
+        return triangle(node, node.tensor(0), **node.row_attributes())
+    diagonal = node.converted(node.tensor(1), S64)
+    return triangle_at(node, node.tensor(0), diagonal, node.attr_bool("upper"))
+
+
 def _read_slice(node: NodeContext, _: str) -> Value:
     x = node.tensor(0)
+    sizes = _moving_size(node, 1)
+    if node.opset >= 10 and sizes is not None:
+        return _slice_at(node, x, sizes)
     return slice_axes(node, x, *_slice_arguments(node, x.details.rank))
+
+
+def _moving_size(node: NodeContext, first: int) -> tuple[int, ...] | None:
+    """The declared shape of the result, where an operand from `first` on is not known and a run can be checked."""
+    unknown = any(node.has(i) and node.known(i) is None for i in range(first, node.count))
+    declared = node.scope.declared.get(node.node.output[0])
+    return declared if unknown and node.scope.checks is not None else None
+
+
+def _slice_at(node: NodeContext, x: GraphTensor, sizes: tuple[int, ...]) -> Value:
+    """A slice from where a run says, of the sizes that the result is declared to have."""
+    for axis, size in enumerate(sizes):
+        start, end, step = (
+            _on_axis(node, index, 3, axis, default)
+            for index, default in ((1, 0), (2, x.details.plain_dims[axis]), (4, 1))
+        )
+        x = slice_from(node, x, axis, (start, end, step), size, node.scope.require)
+    return x
+
+
+def _on_axis(
+    node: NodeContext, index: int, axes: int, axis: int, default: int, part: int = 0
+) -> GraphTensor:
+    """The number, s64[], that an operand has for an axis; the operand `axes`, if given, says for which axes.
+
+    Where the operand has several numbers per axis, all for the first axis before all for the second, it is `part`.
+    """
+    rank = node.details(0).rank
+    if not node.has(index):
+        return node.constant(default, S64)
+    count = node.details(axes).elements if node.has(axes) else rank
+    numbers = node.reshaped(
+        node.converted(node.tensor(index), S64), (node.details(index).elements,)
+    )
+    numbers = node.sliced(numbers, 0, part * count, count)
+    if not node.has(axes):
+        at: GraphTensor = node.constant(np.arange(count), S64)
+    else:
+        at = wrapped(node, node.reshaped(node.tensor(axes), (count,)), (rank,))
+    full = node.constant([default] * rank, S64)
+    full = node.helper("scatter_elements", full, at, numbers, axis=0)
+    return node.reshaped(node.sliced(full, 0, axis, 1), ())
 
 
 def _slice_arguments(node: NodeContext, rank: int) -> tuple[tuple[int, ...], ...]:
@@ -114,18 +174,32 @@ def _split_sizes(node: NodeContext, total: int) -> tuple[int, ...]:
 def _read_pad(node: NodeContext, _: str) -> Value:
     x = node.tensor(0)
     rank = x.details.rank
-    before, after = _pad_widths(node, rank)
     mode = node.attr_text("mode")
+    if node.opset >= 11 and node.known(1) is None and (sizes := _moving_size(node, 1)):
+        return _pad_at(node, x, mode, sizes)
+    before, after = _pad_widths(node, rank)
     attrs: dict[str, Any] = {"before": before, "after": after, "mode": mode}
     if mode == "constant":
         if node.opset < 11:
             attrs["value"] = node.attr_float("value")
+        elif node.has(2) and node.known(2) is None:
+            return pad_with(node, x, node.tensor(2), before, after)
         elif node.has(2):
             value = node.array(2, "a padding value")
             if value.size != 1:
                 raise node.rule("the padding value must be a scalar", f"shape {list(value.shape)}")
             attrs["value"] = value.reshape(()).astype(object).item()
     return node.make("pad", x, **attrs)
+
+
+def _pad_at(node: NodeContext, x: GraphTensor, mode: str, sizes: tuple[int, ...]) -> Value:
+    """Padding by widths that a run says, to the sizes that the result is declared to have."""
+    value = node.reshaped(node.tensor(2), ()) if node.has(2) else like(node, 0, x)
+    for axis, size in enumerate(sizes):
+        widths = [_on_axis(node, 1, 3, axis, 0, part) for part in (0, 1)]
+        border = Border(mode, widths[0], widths[1], value)
+        x = pad_from(node, x, axis, border, size, node.scope.require)
+    return x
 
 
 def _pad_widths(node: NodeContext, rank: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -159,6 +233,7 @@ def _write_reorder(e: Exporter, op: Op) -> None:
 
 
 PAIRS = {
+    "triangle": Pair(_read_triangle),
     "reshape": Pair(None, _write_reshape),
     "transpose": Pair(_read_transpose, _write_transpose),
     "slice": Pair(_read_slice, _write_slice),

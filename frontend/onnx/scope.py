@@ -37,6 +37,7 @@ class Scope(ValueScope[str]):
         import_graph: ImportGraph,
         values: dict[str, Value] | None = None,
         narrow: set[str] | None = None,
+        declared: Mapping[str, tuple[int, ...]] | None = None,
     ) -> None:
         self.graph = graph
         self.opset = opset
@@ -46,6 +47,15 @@ class Scope(ValueScope[str]):
         self.constants: dict[str, GraphTensor] = {}
         # Weights of less than 8 bits, whose values here are of 8.
         self.narrow: set[str] = narrow if narrow is not None else set()
+        # The shapes that the file says values have, and what must hold at run time so that they do, with messages; None
+        # in a graph that cannot check anything.
+        self.declared = declared or {}
+        self.checks: list[tuple[GraphTensor, str]] | None = None if declared is None else []
+
+    def require(self, holds: GraphTensor, message: str) -> None:
+        """Have each run check that a condition (bool[]) holds."""
+        assert self.checks is not None
+        self.checks.append((holds, message))
 
     def inside(self, graph: Graph, values: Mapping[str, Value] | None = None) -> Scope:
         """A scope for a graph of one of the nodes, which sees all values of this one; it is built into `graph`."""
@@ -54,7 +64,9 @@ class Scope(ValueScope[str]):
 
     def inline(self, proto: GraphProto, values: Mapping[str, Value]) -> list[Value]:
         """Import a graph of one of the nodes for these inputs into the same graph; return its results."""
-        return self.import_graph(proto, self.inside(self.graph, values))
+        inner = self.inside(self.graph, values)
+        inner.checks = self.checks
+        return self.import_graph(proto, inner)
 
 
 class NodeContext(ScopedReader[str, int]):

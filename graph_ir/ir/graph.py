@@ -11,6 +11,7 @@ import numpy as np
 
 from ...base.errors import InternalError, UserError
 from ...base.mapped_file import release
+from ...base.run_checks import without_checks
 from .format import Format
 from .logical_tensor import LogicalTensor
 from .op import Array, GraphTensor, Op
@@ -66,6 +67,19 @@ class Graph:
         """Append a graph output, which callers know as `name` (default: `output`, `output_1`, ...)."""
         known = {} if name is None else {"temp.result": name}
         return self.make("output", (tensor,), known, name or "output")
+
+    def make_check(self, holds: GraphTensor, message: str) -> Op:
+        """Append a condition that every run must fulfil, else it ends in a UserError with this message.
+
+        It is an output like others for all passes; no other output may be appended after it.
+        """
+        self.attrs["checks"] = (*self.checks, message)
+        return self.make_output(holds, self.unique_name("check"))
+
+    @property
+    def checks(self) -> tuple[str, ...]:
+        """The messages of the conditions, which are the last outputs."""
+        return tuple(self.attrs.get("checks", ()))
 
     def unique_name(self, wanted: str) -> str:
         """`wanted`, or with a number appended if an op of that name exists; the name is then taken."""
@@ -159,8 +173,9 @@ class Graph:
         self._next = len(self.ops)
 
     def evaluate(self, inputs: Sequence[Array]) -> list[Array]:
-        """Run every op's NumPy reference: results of the `output` ops, in order."""
-        return [value for op, value in self.walk_reference(inputs) if op.op_name == "output"]
+        """Run every op's NumPy reference: results of the `output` ops, in order. UserError where a check fails."""
+        results = [value for op, value in self.walk_reference(inputs) if op.op_name == "output"]
+        return without_checks(self.name, results, self.checks)
 
     def walk_reference(self, inputs: Sequence[Array]) -> Iterator[tuple[Op, Array]]:
         """Run the references op by op, yielding (op, value of its last output; of its input for an output op).

@@ -122,7 +122,7 @@ SHAPES = (
     Means(means.channel_shuffle, pnnx="F.channel_shuffle/nn.ChannelShuffle(input | groups)"),
     Means(
         means.triangle,
-        onnx="Trilu(input, k=diagonal? | upper)",
+        onnx="Trilu(input, k=diagonal? | upper) by triangle",
         ge=(
             "Trilu(x, k=diagonal? | upper)",
             "Triu(x | diagonal) where upper=true",

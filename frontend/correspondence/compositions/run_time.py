@@ -1,0 +1,135 @@
+"""What slices, ranges, triangles and padding are where only a run knows their numbers.
+
+`Require` has each run check that a condition (bool[]) holds, with a message: that a result has the size declared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ....base.dtypes import BOOL, F64, S64
+from ....graph_ir.ir.graph import GraphTensor as Tensor
+from ...op_builder import OpBuilder, like
+from .indexing import positions
+
+Require = Callable[[Tensor, str], None]
+
+
+def triangle_at(node: OpBuilder, x: Tensor, diagonal: Tensor, upper: bool) -> Tensor:
+    """`triangle` of a diagonal (one s64) that only a run knows."""
+    rows, columns = x.details.plain_dims[-2:]
+    node.check_array((rows, columns))
+    offsets = np.arange(columns)[None] - np.arange(rows)[:, None]
+    at = node.reshaped(diagonal, ())
+    kept = node.helper("ge" if upper else "le", node.constant(offsets, S64), at)
+    return node.make("select", kept, x, like(node, 0, x))
+
+
+def slice_from(
+    node: OpBuilder,
+    x: Tensor,
+    axis: int,
+    bounds: tuple[Tensor, Tensor, Tensor],
+    size: int,
+    require: Require,
+) -> Tensor:
+    """`x[start:end:step]` along an axis, for s64[] that only a run knows, whose result must have `size` elements."""
+    start, end, step = bounds
+    whole, zero, one = (node.constant(n, S64) for n in (x.details.plain_dims[axis], 0, 1))
+    forward = node.helper("gt", step, zero)
+    low = node.helper("select", forward, zero, node.constant(-1, S64))
+    high = node.helper("select", forward, whole, node.helper("sub", whole, one))
+
+    def cut(bound: Tensor) -> Tensor:
+        wrapped = node.helper("add", bound, whole)
+        bound = node.helper("select", node.helper("lt", bound, zero), wrapped, bound)
+        return node.helper("min", node.helper("max", bound, low), high)
+
+    first = cut(start)
+    distance = node.helper("sub", cut(end), first)
+    toward = node.helper("select", forward, one, node.constant(-1, S64))
+    ahead = node.helper("sub", node.helper("add", distance, step), toward)
+    safe = node.helper("select", node.helper("eq", step, zero), one, step)
+    count = node.helper("max", node.helper("div", ahead, safe), zero)
+    fits = node.helper(
+        "and", node.helper("eq", count, node.constant(size, S64)), node.helper("ne", step, zero)
+    )
+    require(
+        fits,
+        f"{node.type} '{node.name}': axis {axis} must keep {size} elements, as the result is declared",
+    )
+    steps = node.helper("mul", positions(node, size, 0, 1), step)
+    return node.helper("gather", x, node.helper("add", steps, first), axis=axis)
+
+
+def range_from(
+    node: OpBuilder, start: Tensor, limit: Tensor, delta: Tensor, size: int, require: Require
+) -> Tensor:
+    """start, start + delta, ... up to before `limit`, of one type, which must be `size` numbers."""
+    dtype = start.details.dtype
+    wide = F64 if dtype.is_float else S64
+    first, last, step = (node.converted(node.reshaped(x, ()), wide) for x in (start, limit, delta))
+    distance, each = (node.converted(x, F64) for x in (node.helper("sub", last, first), step))
+    count = node.helper("ceil", node.helper("div", distance, each))
+    fits = node.helper(
+        "eq", node.helper("max", count, node.constant(0, F64)), node.constant(size, F64)
+    )
+    require(
+        fits, f"{node.type} '{node.name}': there must be {size} numbers, as the result is declared"
+    )
+    indices = node.converted(positions(node, size, 0, 1), wide)
+    return node.converted(node.helper("add", node.helper("mul", indices, step), first), dtype)
+
+
+def pad_with(
+    node: OpBuilder, x: Tensor, value: Tensor, before: Sequence[int], after: Sequence[int]
+) -> Tensor:
+    """x with a border of a value that only a run knows."""
+
+    def widened(y: Tensor) -> Tensor:
+        widths = {"before": tuple(before), "after": tuple(after)}
+        return node.helper("pad", y, mode="constant", value=0, **widths)
+
+    inside = node.helper("broadcast", node.constant(True, BOOL), shape=x.details.plain_dims)
+    return node.make("select", widened(inside), widened(x), node.reshaped(value, ()))
+
+
+@dataclass(frozen=True)
+class Border:
+    """What is added before and after an axis, s64[] each, by which mode; "constant" adds `value` (one element)."""
+
+    mode: str
+    before: Tensor
+    after: Tensor
+    value: Tensor
+
+
+def pad_from(
+    node: OpBuilder, x: Tensor, axis: int, border: Border, size: int, require: Require
+) -> Tensor:
+    """x with an axis padded, or cropped where widths are negative, by as much as only a run knows, to `size`."""
+    old = x.details.plain_dims[axis]
+    whole, zero = (node.constant(n, S64) for n in (old, 0))
+    total = node.helper("add", node.helper("add", border.before, border.after), whole)
+    fits = node.helper("eq", total, node.constant(size, S64))
+    require(
+        fits,
+        f"{node.type} '{node.name}': axis {axis} must become {size} long, as the result is declared",
+    )
+    at = node.helper("sub", positions(node, size, 0, 1), border.before)
+    if border.mode == "wrap":
+        at = node.helper("mod", at, whole, sign="floor")
+    elif border.mode == "reflect" and old > 1:
+        period = node.constant(2 * old - 2, S64)
+        at = node.helper("mod", at, period, sign="floor")
+        at = node.helper("min", at, node.helper("sub", period, at))
+    inside = node.helper("and", node.helper("ge", at, zero), node.helper("lt", at, whole))
+    clamped = node.helper("min", node.helper("max", at, zero), node.constant(old - 1, S64))
+    y = node.helper("gather", x, clamped, axis=axis)
+    if border.mode != "constant":
+        return y
+    inside = node.reshaped(inside, [size if i == axis else 1 for i in range(x.details.rank)])
+    return node.helper("select", inside, y, border.value)
