@@ -125,11 +125,12 @@ def declared_shapes(proto: GraphProto) -> dict[str, tuple[int, ...]]:
     found = {}
     for info in (*proto.value_info, *proto.output):
         kind = info.type.tensor_type
-        if kind.HasField("shape") and all(d.HasField("dim_value") for d in kind.shape.dim):
+        if kind.HasField("shape") and all(d.dim_value > 0 for d in kind.shape.dim):
             found[info.name] = tuple(int(d.dim_value) for d in kind.shape.dim)
     for node in reversed(proto.node):
-        if node.op_type in _KEEPS_SHAPE and node.output[0] in found:
-            found.setdefault(node.input[0], found[node.output[0]])
+        for x, y in zip(node.input[:1], node.output, strict=False):
+            if node.op_type in _KEEPS_SHAPE and y in found:
+                found.setdefault(x, found[y])
     return found
 
 
@@ -142,12 +143,12 @@ def implied_values(proto: GraphProto) -> dict[str, tuple[int | None, ...]]:
     shapes, names = declared_shapes(proto), {info.name for info in proto.input}
     found: dict[str, tuple[int | None, ...]] = {}
     for node in proto.node:
-        dims = shapes.get(node.output[0])
-        at = _SIZES.get(node.op_type)
-        if dims is None or at is None or node.input[at] not in names:
+        dims = shapes.get(node.output[0]) if node.output else None
+        at = _SIZES.get(node.op_type, len(node.input))
+        if dims is None or at >= len(node.input) or node.input[at] not in names:
             continue
         axes = next((tuple(a.ints) for a in node.attribute if a.name == "axes"), range(len(dims)))
-        sizes: tuple[int | None, ...] = tuple(dims[axis] for axis in axes)
+        sizes: tuple[int | None, ...] = tuple(dims[axis] for axis in axes if axis < len(dims))
         if node.op_type == "AffineGrid":  # N, C, H, W of a result N, H, W, 2
             sizes = (dims[0], None, *dims[1:-1])
         found[node.input[at]] = sizes
