@@ -39,6 +39,7 @@ COMMANDS = (
     "report",
     "roofline",
     "fuzz",
+    "ulp",
     "cache",
     "version",
 )

@@ -16,13 +16,13 @@ class Casts:
         self._can = can
 
     def cast(self, value: str, source: DType, target: DType, lanes: int) -> str:
-        """`value` of type `source` as `target`. 16-bit floats go through f32."""
+        """`value` of type `source` as `target`, rounded once. 16-bit floats go through f32."""
         if source == target:
             return value
         if source.is_float and source.bits == 16:
             return self.cast(self._widen_half(value, source, lanes), F32, target, lanes)
         if target.is_float and target.bits == 16:
-            single = self.cast(value, source, F32, lanes)
+            single = self._single_for_half(value, source, target, lanes)
             return self._to_f16(single, lanes) if target == F16 else self._to_bf16(single, lanes)
         if target == BOOL:
             compare = "fcmp une" if source.is_float else "icmp ne"
@@ -40,6 +40,53 @@ class Casts:
             return value
         text = f"{name} {type_of(source, lanes)} {value} to {type_of(target, lanes)}"
         return self._pure(text, lanes, value)
+
+    def _single_for_half(self, value: str, source: DType, target: DType, lanes: int) -> str:
+        """An f32 that rounds to the same 16-bit float as `value` does."""
+        # Integers that f32 has no room for are beyond f16 anyway.
+        if source != F64 and (source.is_float or source.bits < 32 or target == F16):
+            return self.cast(value, source, F32, lanes)
+        if source.bits == 64 and source != F64:
+            value = self._keep_53_bits(value, source, lanes)
+        return self._odd_single(self.cast(value, source, F64, lanes), lanes)
+
+    def _keep_53_bits(self, value: str, source: DType, lanes: int) -> str:
+        """Beyond 2**53: the lowest bit that f64 has room for says whether any below was set."""
+        kind = type_of(source, lanes)
+
+        def with_number(op: str, left: str, number: int) -> str:
+            return self._pure(
+                f"{op} {kind} {left}, {splat('i64', str(number), lanes)}", lanes, left
+            )
+
+        limit = splat("i64", str(2**54 if source.is_signed else 2**53), lanes)
+        shifted = with_number("add", value, 2**53) if source.is_signed else value
+        far = self._compare("icmp uge", kind, shifted, limit, lanes)
+        below = with_number("and", value, 0x7FF)
+        some = self._compare("icmp ne", kind, below, splat("i64", "0", lanes), lanes)
+        flag = self._pure(f"zext {vector_of('i1', lanes)} {some} to {kind}", lanes, some)
+        high, last = with_number("and", value, ~0x7FF), with_number("shl", flag, 11)
+        kept = self._pure(f"or {kind} {high}, {last}", lanes, high, last)
+        return self._choose(far, kept, value, lanes, source)
+
+    def _odd_single(self, value: str, lanes: int) -> str:
+        """f64 as f32; what is not exact becomes the neighbour whose last bit is set, so rounding again rounds once."""
+        wide, i32 = type_of(F64, lanes), type_of(S32, lanes)
+        single = self._convert("fptrunc", value, F64, F32, lanes)
+        back = self._convert("fpext", single, F32, F64, lanes)
+        inexact = self._compare("fcmp one", wide, back, value, lanes)
+        sizes = [
+            self._stream.intrinsic(
+                f"llvm.fabs.{mangled(F64, lanes)}", wide, (wide, v), movable=lanes == 1
+            )
+            for v in (back, value)
+        ]
+        beyond = self._compare("fcmp ogt", wide, sizes[0], sizes[1], lanes)
+        one = self._pure(f"zext {vector_of('i1', lanes)} {beyond} to {i32}", lanes, beyond)
+        bits = self._bits("i32", single, lanes)
+        inside = self._pure(f"sub {i32} {bits}, {one}", lanes, bits, one)
+        odd = self._int("or", inside, 1, lanes)
+        return self._bits("float", self._choose(inexact, odd, bits, lanes), lanes)
 
     def _float_to_int(self, value: str, source: DType, target: DType, lanes: int) -> str:
         """Saturating; NaN becomes 0. Up to s32 between bounds, as LLVM has no vectors of its saturating conversion."""

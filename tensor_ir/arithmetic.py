@@ -13,6 +13,7 @@ import numpy as np
 
 from ..base.dtypes import BOOL, F32, DType, from_numpy
 from ..base.errors import InternalError
+from ..base.rounding import to_half
 
 Array = Any
 """A NumPy scalar or array of one graphc dtype."""
@@ -80,7 +81,7 @@ COMPARE: dict[str, Callable[[Array, Array], Array]] = {
 
 
 def cast(a: Array, dtype: DType) -> Array:
-    """Conversion by value; 16-bit floats convert from and to other types through f32."""
+    """Conversion by value, rounded once."""
     source = from_numpy(a.dtype)
     if source == dtype:
         return a
@@ -89,7 +90,7 @@ def cast(a: Array, dtype: DType) -> Array:
     if dtype == BOOL:
         return (a.astype(F32.numpy) if source.bits == 16 else a) != 0
     if dtype.is_float and dtype.bits == 16 and source != F32:
-        return a.astype(F32.numpy).astype(dtype.numpy)
+        return to_half(a, dtype)
     return a.astype(dtype.numpy)
 
 

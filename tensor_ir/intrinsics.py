@@ -48,6 +48,28 @@ def _through_f64(function: Meaning) -> Meaning:
 
 
 _erf = np.vectorize(math.erf, otypes=[np.float64])
+_erfc = np.vectorize(math.erfc, otypes=[np.float64])
+
+
+def _sigmoid(x: Any) -> Any:
+    e = np.exp(-np.abs(x))
+    return np.where(x < 0, e, 1) / (1 + e)
+
+
+def _gate(x: Any, y: Any) -> Any:
+    """X times the sigmoid of y, which has the sign of x."""
+    e = np.exp(-np.abs(y))
+    return np.where(x < 0, x * e, x) / (1 + e)
+
+
+def _gelu_tanh(x: Any) -> Any:
+    return _gate(x, math.sqrt(8 / math.pi) * (x + 0.044715 * x**3))
+
+
+def _mish(x: Any) -> Any:
+    w = np.exp(np.minimum(x, 20))  # the factor of x is 1 from there on
+    v = w + w * w / 2
+    return x * (v / (1 + v))
 
 
 def _fma(a: Any, b: Any, c: Any) -> Any:
@@ -94,6 +116,13 @@ _UNARY_MATH: dict[str, Meaning] = {
     "asinh": np.arcsinh,
     "acosh": np.arccosh,
     "atanh": np.arctanh,
+    "sigmoid": _sigmoid,
+    "silu": lambda x: _gate(x, x),
+    "gelu": lambda x: 0.5 * x * _erfc(-math.sqrt(0.5) * x),
+    "gelu_tanh": _gelu_tanh,
+    "mish": _mish,
+    "softplus": lambda x: np.logaddexp(x, 0),
+    "erfc": _erfc,
 }
 
 _REDUCTIONS: dict[str, Meaning] = {

@@ -5,16 +5,17 @@ Semantics
 Types. Every expression has a `dtype` and a number of `lanes` (1 = scalar). Operands of one operation agree in
 both; `Broadcast`, `Ramp` and `Cast` convert. Index arithmetic is `s64`, loop variables are scalar `s64`.
 
-Arithmetic. Integers wrap. Integer division and remainder round towards minus infinity; x // 0 and x % 0 are 0 and
-MIN // -1 is MIN. Float division is IEEE; a float remainder has the sign of the divisor. `min` and `max` return NaN
-when either operand is NaN. A shift by the bit width or more gives 0 (or the sign, for a signed right shift); a negative
-amount counts as at least the bit width. Float to integer truncates and saturates, NaN becomes 0. Casting to bool tests
-for != 0. f32 arithmetic is never reordered or contracted; a fused multiply-add is written `fma`. 16-bit floats are
-storage types: they are loaded, stored, cast and selected; arithmetic other than `dot2` converts them to f32. `dot2(acc,
-a, b)` and `dot4(acc, a, b)` add to each lane of acc the products of 2 or 4 neighbouring lanes of a and b: bf16 x bf16
-to f32, s16 x s16 to s32; u8 or s8 x s8 to s32. Integers wrap: no emitter saturates. Of two bf16 products, which are
-exact, the second is added first and each sum is rounded to f32; a subnormal operand or sum may count as zero there, as
-it does for `vdpbf16ps`, so that results agree within 2^-126 times the largest other operand, 1 at least.
+Arithmetic. Integers wrap. Integer division and remainder round towards minus infinity; x // 0 and x % 0 are 0 and MIN
+// -1 is MIN. Float division is IEEE; a float remainder has the sign of the divisor. `min` and `max` return NaN when
+either operand is NaN. A shift by the bit width or more gives 0 (or the sign, for a signed right shift); a negative
+amount counts as at least the bit width. Casts round once. Float to integer truncates and saturates, NaN becomes 0.
+Casting to bool tests for != 0. f32 arithmetic is never reordered or contracted; a fused multiply-add is written `fma`.
+16-bit floats are storage types: they are loaded, stored, cast and selected; arithmetic other than `dot2` converts them
+to f32. `dot2(acc, a, b)` and `dot4(acc, a, b)` add to each lane of acc the products of 2 or 4 neighbouring lanes of a
+and b: bf16 x bf16 to f32, s16 x s16 to s32; u8 or s8 x s8 to s32. Integers wrap: no emitter saturates. Of two bf16
+products, which are exact, the second is added first and each sum is rounded to f32; a subnormal operand or sum may
+count as zero there, as it does for `vdpbf16ps`, so that results agree within 2^-126 times the largest other operand, 1
+at least.
 
 Memory. A `Buffer` is a dense row-major array of static shape. Distinct parameters of one function may alias only if
 an op was planned in place: then each element is written at the address from which it was last read. Indices are in

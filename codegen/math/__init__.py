@@ -17,11 +17,17 @@ from .cosh import cosh
 from .erf import erf
 from .exp import exp
 from .expm1 import expm1
+from .gelu import gelu
+from .gelu_tanh import gelu_tanh
 from .log import log
 from .log1p import log1p
+from .mish import mish
 from .pow import pow
+from .sigmoid import sigmoid
+from .silu import silu
 from .sin import sin
 from .sinh import sinh
+from .softplus import softplus
 from .tan import tan
 from .tanh import tanh
 
@@ -45,5 +51,11 @@ MATH: dict[str, Callable[..., Value]] = {
     "asinh": asinh,
     "acosh": acosh,
     "atanh": atanh,
+    "sigmoid": sigmoid,
+    "silu": silu,
+    "gelu": gelu,
+    "gelu_tanh": gelu_tanh,
+    "mish": mish,
+    "softplus": softplus,
 }
 """Intrinsic name -> function(ops, *arguments) for f32."""

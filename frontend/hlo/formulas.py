@@ -118,6 +118,9 @@ class _Formula:
             )
         if term.name == "atan":
             return self.writer.same("atan2", parts[0], self.constant(1, term.dtype))
+        if term.name == "erfc":
+            erf = self.writer.same(OPCODES["erf"], *parts)
+            return self.writer.same("subtract", self.constant(1, term.dtype), erf)
         if term.name == "bitcast":
             return self.writer.apply("bitcast-convert", parts, term.dtype, self.dims)
         if term.name not in OPCODES:

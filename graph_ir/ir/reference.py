@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...base.dtypes import BOOL, F64, DType, from_numpy
+from ...base.rounding import to_half
 
 Array = np.ndarray[Any, Any]
 
@@ -28,7 +29,7 @@ def narrow(value: Any, dtype: DType) -> Array:
 
 
 def convert(array: Array, dtype: DType) -> Array:
-    """Conversion by value as `tensor_ir.nodes.Cast` does it.
+    """Conversion by value as `tensor_ir.nodes.Cast` does it, rounded once.
 
     Float to integer truncates and saturates, NaN becomes 0; integers wrap; to bool tests for != 0.
     """
@@ -38,9 +39,9 @@ def convert(array: Array, dtype: DType) -> Array:
             return np.asarray(array != 0)
         if source.is_float and not dtype.is_float:
             return _saturate(array.astype(F64.numpy), dtype)
-        if source.is_float and dtype.is_float:
-            return array.astype(dtype.numpy)
-        return array.astype(dtype.accumulator.numpy).astype(dtype.numpy)
+        if dtype.is_float and dtype.bits == 16:
+            return to_half(array, dtype)
+        return array.astype(dtype.numpy)
 
 
 def _saturate(value: Array, dtype: DType) -> Array:

@@ -14,7 +14,7 @@ from ...tensor_ir.nodes import Expr
 from ..ir.attributes import ChoiceAttr, FloatAttr, NumberAttr, optional
 from ..ir.logical_tensor import LogicalTensor
 from .elementwise import FLOAT, NUMBER, Elementwise, Row, define
-from .elementwise_unary import absolute, sigmoid
+from .elementwise_unary import absolute, sigmoid_denominator
 
 SELU_ALPHA = 1.6732632423543772
 SELU_GAMMA = 1.0507009873554805
@@ -37,11 +37,17 @@ def _elu(x: Expr, alpha: float) -> Expr:
 
 
 def _selu(x: Expr, alpha: float, gamma: float) -> Expr:
-    return t.mul(gamma, _elu(x, alpha))
+    below = t.mul(alpha * gamma, t.call("expm1", x))
+    return t.select(t.compare("lt", x, 0), below, t.mul(gamma, x))
 
 
 def _hard_sigmoid(x: Expr, alpha: float, beta: float) -> Expr:
-    return t.maximum(t.minimum(t.add(t.mul(alpha, x), beta), 1), 0)
+    """The sum is rounded once where alpha is a number of x's type: next to its zero all else would be rounding."""
+    high = float(x.dtype.numpy.type(alpha))
+    line = t.call("fma", x, t.const(high, x.dtype), t.const(beta, x.dtype))
+    if high != alpha:
+        line = t.call("fma", x, t.const(alpha - high, x.dtype), line)
+    return t.maximum(t.minimum(line, 1), 0)
 
 
 def _hard_swish(x: Expr) -> Expr:
@@ -49,17 +55,19 @@ def _hard_swish(x: Expr) -> Expr:
 
 
 def _silu(x: Expr) -> Expr:
-    return t.mul(x, sigmoid(x))
+    return t.div(x, sigmoid_denominator(x))
 
 
 def _gelu(x: Expr, approximate: str) -> Expr:
-    if approximate == "tanh":
-        cubic = t.mul(t.mul(x, x), x)
-        inner = t.mul(t.add(x, t.mul(cubic, GELU_CUBIC)), SQRT_TWO_OVER_PI)
-        bell = t.call("tanh", inner)
-    else:
-        bell = t.call("erf", t.mul(x, SQRT_HALF))
-    return t.mul(t.mul(x, 0.5), t.add(bell, 1))
+    if approximate == "none":
+        return t.mul(t.mul(x, 0.5), t.call("erfc", t.mul(x, -SQRT_HALF)))
+    cubic = t.mul(t.mul(x, x), x)
+    inner = t.mul(t.add(x, t.mul(cubic, GELU_CUBIC)), 2 * SQRT_TWO_OVER_PI)
+    return t.div(x, sigmoid_denominator(inner))
+
+
+def _gelu_function(approximate: str) -> str:
+    return "gelu_tanh" if approximate == "tanh" else "gelu"
 
 
 def _softplus(x: Expr) -> Expr:
@@ -104,10 +112,6 @@ def _clamp(x: Expr, min: float | None, max: float | None) -> Expr:
     return raised if high is None else t.minimum(raised, high)
 
 
-def _sigmoid_ref(x: Any) -> Any:
-    return 1 / (1 + np.exp(-x))
-
-
 def _prelu_ref(x: Any, slope: Any) -> Any:
     return np.where(x < 0, slope * x, x)
 
@@ -117,13 +121,7 @@ def _elu_ref(x: Any, alpha: float) -> Any:
 
 
 def _gelu_ref(x: Any, approximate: str) -> Any:
-    if approximate == "tanh":
-        return 0.5 * x * (1 + np.tanh(SQRT_TWO_OVER_PI * (x + GELU_CUBIC * x**3)))
-    return 0.5 * x * (1 + INTRINSICS["erf"].meaning(x * SQRT_HALF))
-
-
-def _softplus_ref(x: Any) -> Any:
-    return np.logaddexp(x, 0)
+    return INTRINSICS[_gelu_function(approximate)].meaning(x)
 
 
 def _hard_sigmoid_ref(x: Any, alpha: float, beta: float) -> Any:
@@ -141,11 +139,14 @@ ROWS = (
     Row("hard_sigmoid", "alpha * x + beta clamped to [0, 1]. Frameworks differ in alpha, so it must be given.",
         _hard_sigmoid, _hard_sigmoid_ref, FLOAT,
         attrs={"alpha": FloatAttr("slope"), "beta": FloatAttr("value at 0", default=0.5)}),
-    Row("hard_swish", "x * hard_sigmoid(x, 1/6, 1/2).", _hard_swish, lambda x: x * _hard_sigmoid_ref(x, 1 / 6, 0.5),
-        FLOAT),
-    Row("silu", "x * sigmoid(x), also called swish.", _silu, lambda x: x * _sigmoid_ref(x), FLOAT),
-    Row("softplus", "log(1 + exp(x)).", _softplus, _softplus_ref, FLOAT),
-    Row("mish", "x * tanh(softplus(x)).", _mish, lambda x: x * np.tanh(_softplus_ref(x)), FLOAT),
+    Row("hard_swish", "x * hard_sigmoid(x, 1/6, 1/2).", _hard_swish,
+        lambda x: x * _hard_sigmoid_ref(x, 1 / 6, 0.5), FLOAT),
+    Row("silu", "x * sigmoid(x), also called swish.", _silu, INTRINSICS["silu"].meaning, FLOAT,
+        function=lambda: "silu"),
+    Row("softplus", "log(1 + exp(x)).", _softplus, INTRINSICS["softplus"].meaning, FLOAT,
+        function=lambda: "softplus"),
+    Row("mish", "x * tanh(softplus(x)).", _mish, INTRINSICS["mish"].meaning, FLOAT,
+        function=lambda: "mish"),
     Row("softsign", "x / (1 + |x|).", _softsign, lambda x: x / (1 + np.abs(x)), FLOAT),
     Row("prelu", "x where x >= 0, else slope * x; slope broadcasts.", prelu, _prelu_ref, NUMBER, ("x", "slope")),
 )  # fmt: skip
@@ -175,7 +176,8 @@ class _Clamp(Elementwise):
 
 Gelu = define(
     Row("gelu", "x * P(X <= x) of the normal distribution.", _gelu, _gelu_ref, FLOAT,
-        attrs={"approximate": ChoiceAttr("none: by erf; tanh: by tanh of a cubic", "none", "tanh")}),
+        attrs={"approximate": ChoiceAttr("none: by erf; tanh: by tanh of a cubic", "none", "tanh")},
+        function=_gelu_function),
 )  # fmt: skip
 Clamp = define(
     Row("clamp", "min(max(x, min), max); a bound may be none; NaN stays NaN.", _clamp, _clamp_ref, NUMBER,

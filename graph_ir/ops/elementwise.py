@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...base.dtypes import DType
+from ...base.dtypes import F32, DType
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Expr
 from ..ir.attributes import Attribute
@@ -37,6 +37,7 @@ class Row:
     `element(*operands, **attrs)` is the value of one output element, 16-bit floats being f32; `reference` the same on
     arrays, floats being float64. `accepts` are the dtype kinds of the operands, which agree in dtype; the output has
     that dtype, or `result`. `conditions` counts the leading operands that are bool instead; `attrs` are by name.
+    `function(**attrs)` names the function of vector math that computes f32 more exactly than `element` would.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Row:
     attrs: Mapping[str, Attribute[Any]] = field(default_factory=dict)
     result: DType | None = None
     conditions: int = 0
+    function: Callable[..., str] | None = None
 
 
 class Elementwise(FusibleOp):
@@ -76,6 +78,8 @@ class Elementwise(FusibleOp):
             operands = [
                 read(broadcast_index(index, d)) for read, d in zip(reads, dims, strict=True)
             ]
+            if row.function and operands[0].dtype == F32:
+                return t.call(row.function(**attrs), *operands)
             return row.element(*operands, **attrs)
 
         return Pointwise(element)

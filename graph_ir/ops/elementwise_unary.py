@@ -40,9 +40,13 @@ def absolute(x: Expr) -> Expr:
     return t.unary("abs", x) if x.dtype.is_signed else x
 
 
-def sigmoid(x: Expr) -> Expr:
-    """1 / (1 + exp(-x)): exp overflows to inf for very negative x, which gives the right 0."""
-    return t.div(1, t.add(t.call("exp", t.unary("neg", x)), 1))
+def sigmoid_denominator(x: Expr) -> Expr:
+    """1 + exp(-x): exp overflows to inf for very negative x, so that quotients become the right 0."""
+    return t.add(t.call("exp", t.unary("neg", x)), 1)
+
+
+def _sigmoid(x: Expr) -> Expr:
+    return t.div(1, sigmoid_denominator(x))
 
 
 def _sign(x: Expr) -> Expr:
@@ -96,10 +100,6 @@ def _call(name: str) -> Callable[[Expr], Expr]:
     return lambda x: t.call(name, x)
 
 
-def _sigmoid(x: Any) -> Any:
-    return 1 / (1 + np.exp(-x))
-
-
 ROWS = (
     *(Row(name, text, _call(name), INTRINSICS[name].meaning, FLOAT) for name, text in TRANSCENDENTAL.items()),
     Row("neg", "-x; unsigned values wrap.", lambda x: t.sub(0, x) if x.dtype.kind == "uint" else t.unary("neg", x),
@@ -112,7 +112,8 @@ ROWS = (
     Row("sign", "-1, 0 or 1; NaN stays NaN.", _sign, np.sign, NUMBER),
     Row("relu", "max(x, 0); NaN stays NaN.", lambda x: t.maximum(x, 0),
         lambda x: np.maximum(x, x.dtype.type(0)), NUMBER),
-    Row("sigmoid", "1 / (1 + exp(-x)).", sigmoid, _sigmoid, FLOAT),
+    Row("sigmoid", "1 / (1 + exp(-x)).", _sigmoid, INTRINSICS["sigmoid"].meaning, FLOAT,
+        function=lambda: "sigmoid"),
     Row("floor", "The largest whole number not above x.", _node("floor"), np.floor, FLOAT),
     Row("ceil", "The smallest whole number not below x.", _node("ceil"), np.ceil, FLOAT),
     Row("trunc", "The whole number next to x towards 0.", _node("trunc"), np.trunc, FLOAT),

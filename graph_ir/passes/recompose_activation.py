@@ -50,8 +50,18 @@ _HARD_SWISH = either(
 )
 
 _ERF = node("erf", either(node("div", _X, math.sqrt(2)), node("mul", _X, math.sqrt(0.5))))
+_MINUS_ERF = node(
+    "erf",
+    either(
+        node("mul", _X, -math.sqrt(0.5)),
+        node("mul", node("neg", _X), math.sqrt(0.5)),
+        node("div", node("neg", _X), math.sqrt(2)),
+        node("neg", either(node("div", _X, math.sqrt(2)), node("mul", _X, math.sqrt(0.5)))),
+    ),
+)
 _GELU_ERF = either(
     product(_X, 0.5, node("add", _ERF, 1)),
+    product(_X, 0.5, node("sub", 1, _MINUS_ERF)),
     node("div", node("mul", _X, node("add", _ERF, 1)), 2),
     node("mul", node("div", _X, 2), node("add", _ERF, 1)),
 )
@@ -59,6 +69,7 @@ _GELU_ERF = either(
 _CUBIC = 0.044715
 _SCALED_CUBE = either(node("mul", _CUBE, _CUBIC), product(_SQUARE, _X, _CUBIC))
 _SCALED_SQUARE = either(node("mul", _SQUARE, _CUBIC), product(_X, _X, _CUBIC))
+_TWICE = node("mul", node("add", _X, _SCALED_CUBE), 2 * math.sqrt(2 / math.pi))
 _BELL = node(
     "tanh",
     either(
@@ -70,6 +81,7 @@ _GELU_TANH = either(
     product(_X, 0.5, node("add", _BELL, 1)),
     node("div", node("mul", _X, node("add", _BELL, 1)), 2),
     node("mul", node("div", _X, 2), node("add", _BELL, 1)),
+    node("div", _X, node("add", node("exp", node("neg", _TWICE)), 1)),
 )
 
 _TO_SIGMOID = recipe(_SIGMOID, make_instead("sigmoid"))

@@ -147,12 +147,26 @@ def _conversion_inputs(source: DType) -> Array:
     if source in (F16, BF16):
         return np.arange(1 << 16, dtype=np.uint16).view(source.numpy)
     if source != F32:
-        return singles(source)
+        return np.concatenate([singles(source), _beside_middles(source)])
     strided = np.arange(0, 1 << 32, 997 * 4096 + 1, dtype=np.uint64).astype(np.uint32)
     middle = np.arange(0x3300_0000, 0x4780_0000, 0x0000_0FFF, dtype=np.uint32)
     patterns = np.concatenate([strided, middle, middle | np.uint32(1 << 31)])
     joined = np.concatenate([special_values(source), patterns.view(np.float32)])
     return np.resize(joined, -(-joined.size // 64) * 64)
+
+
+def _beside_middles(source: DType) -> Array:
+    """Numbers of many bits just beside the middle of two 16-bit floats: f32 on the way would land on the middle."""
+    if source.bits < 32:
+        return np.zeros(0, source.numpy)
+    if source == F64:
+        middles = [m * 2.0**e for m in (1 + 2.0**-8, 1 + 2.0**-11, 2.0**-10) for e in (-30, -15, 0)]
+        near = [m + sign * m * 2.0**-45 for m in middles for sign in (-1, 0, 1)]
+        return np.resize(np.array([*near, *(-x for x in near), 1e300, -1e300, 1e-300]), 64)
+    middles = [(1 << e) + (1 << e - 8) for e in range(26, source.bits - 1)]
+    near = [m + d for m in middles for d in (-1, 0, 1)]
+    near += [-x for x in near] if source.is_signed else []
+    return np.resize(np.array(near, source.numpy), -(-len(near) // 64) * 64)
 
 
 def _cast(x: Expr, target: DType, lanes: int) -> Expr:

@@ -8,7 +8,6 @@ from support.process import ROOT, run_python
 
 SCRIPTS = {
     "call_overhead.py": (("--threads", "1"), "bound"),
-    "math_ulp.py": (("--stride", "65521", "exp"), "exp"),
 }
 
 

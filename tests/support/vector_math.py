@@ -16,6 +16,7 @@ import pytest
 from graphc.codegen.math import MATH
 from graphc.codegen.numpy_vector_ops import NumpyVectorOps
 from graphc.codegen.vector_ops import LlvmVectorOps
+from graphc.tools.ulp_sweep import ulp_error
 from support import isa
 
 Array = np.ndarray[Any, Any]
@@ -42,25 +43,6 @@ def near(*points: float, count: int = 2000) -> Array:
     centres = np.array(points, np.float32).view(np.int32)
     positive = (centres[:, None] + offsets).ravel().astype(np.int32).view(np.float32)
     return np.concatenate([positive, -positive])
-
-
-def ulp_error(got: Array, exact: Array) -> Array:
-    """|got - exact| in units of the last place of f32 at `exact` (f64); inf where one is NaN, infinite or zero alone.
-
-    What is too large for f32 counts as 2**128, on both sides; an infinite `exact` wants that infinity.
-    """
-    with np.errstate(all="ignore"):
-        rounded = exact.astype(np.float32)
-        overflow = np.isfinite(exact) & (np.abs(exact) > 2.0**128)
-        exact = np.where(overflow, np.copysign(2.0**128, exact), exact)
-        _, exponent = np.frexp(np.minimum(np.abs(exact), 2.0**127))
-        unit = np.ldexp(1.0, np.maximum(exponent, -125) - 24)
-        value = got.astype(np.float64)
-        value = np.where(np.isinf(value), np.copysign(2.0**128, value), value)
-        error = np.abs(value - exact) / unit
-        special = ~np.isfinite(exact) | (exact == 0) | np.isnan(got)
-        same = (rounded == got) | (np.isnan(rounded) & np.isnan(got))
-        return np.where(same & special, 0.0, np.where(special, np.inf, error))
 
 
 def through_numpy(name: str, *args: Array, has_fma: bool = True, has_scalef: bool = False) -> Array:

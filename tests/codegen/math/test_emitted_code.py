@@ -21,7 +21,7 @@ from support.vector_math import kernel_text
 LEVELS = [("x86-64", 4, False), ("haswell", 8, True), ("skylake-avx512", 16, True)]
 
 # Instructions of one vector with AVX-512, where constants are operands; exp sits in softmax, erf and tanh in gelu.
-MOST_INSTRUCTIONS = {"exp": 18, "tanh": 24, "erf": 27, "log": 24}
+MOST_INSTRUCTIONS = {"exp": 18, "tanh": 24, "erf": 27, "log": 24, "sigmoid": 29, "gelu": 41}
 
 
 @functools.cache
@@ -35,7 +35,8 @@ def assembly(name: str, cpu: str, lanes: int, has_fma: bool) -> str:
 
 
 def test_every_transcendental_intrinsic_has_its_function() -> None:
-    others = {"fma"} | {name for name, intrinsic in INTRINSICS.items() if intrinsic.reduces}
+    # Of f64 alone, whose gelu calls it.
+    others = {"fma", "erfc"} | {name for name, intrinsic in INTRINSICS.items() if intrinsic.reduces}
     assert set(MATH) >= {n for n in INTRINSICS if n not in others and INTRINSICS[n].float_only}
 
 

@@ -1,0 +1,79 @@
+"""`graphc ulp`: the largest error of the f32 functions, over every input there is."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ..base.errors import UserError
+from .progress import Report, progress
+from .terminal import say
+
+if TYPE_CHECKING:
+    from ..graph_ir.ir.graph import Array
+
+NAME = "ulp"
+HELP = "Measure the largest error of every f32 function over all 2**32 inputs, against its bound."
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of the command."""
+    parser.add_argument("ops", nargs="*", metavar="OP", help="ops to measure (default: all)")
+    parser.add_argument(
+        "--stride", type=int, default=1, help="every n-th bit pattern only (default 1: all)"
+    )
+    parser.add_argument(
+        "--targets",
+        default="avx512,avx2",
+        help="instruction sets, those that this CPU has (default avx512,avx2)",
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object per line")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print one line per function and instruction set; 1 if a bound does not hold."""
+    from ..codegen.host import host_supports
+    from ..tools.ulp_sweep import CASES, CHUNK, PATTERNS, chunks, sweep
+
+    known = {case.op for case in CASES}
+    if unknown := [op for op in args.ops if op not in known]:
+        raise UserError(f"op '{unknown[0]}' has no bound; known are {', '.join(sorted(known))}")
+    if args.stride < 1:
+        raise UserError(f"--stride must be at least 1, got {args.stride}")
+    isas = [isa for isa in args.targets.split(",") if host_supports(isa)]
+    steps = -(-PATTERNS // (CHUNK * args.stride))
+    exceeded = False
+    for case in [case for case in CASES if not args.ops or case.op in args.ops]:
+        start = time.perf_counter()
+        with progress(args.json) as report:
+            found = sweep(case, isas, _reported(chunks(args.stride), case.name, steps, report))
+        seconds = time.perf_counter() - start
+        for isa, worst in found.items():
+            exceeded |= worst.error > case.bound
+            facts = {
+                "function": case.name,
+                "isa": isa,
+                "ulp": max(worst.error, 0.5),
+                "at": worst.at,
+            }
+            facts |= {"bound": case.bound, "inputs": steps * CHUNK, "seconds": round(seconds, 1)}
+            say(json.dumps(facts) if args.json else _line(facts))
+    return int(exceeded)
+
+
+def _reported(inputs: Iterator[Array], name: str, steps: int, report: Report) -> Iterator[Array]:
+    for done, x in enumerate(inputs):
+        report(name, done, steps)
+        yield x
+    report(name, steps, steps)
+
+
+def _line(facts: dict[str, object]) -> str:
+    verdict = "" if facts["ulp"] <= facts["bound"] else "  EXCEEDED"  # type: ignore[operator]
+    return (
+        f"{facts['function']:<34} {facts['isa']:<7} {facts['ulp']:8.4f} ULP at {facts['at']!r:<24} "
+        f"bound {facts['bound']}, {facts['inputs']:,} inputs, {facts['seconds']} s{verdict}"
+    )

@@ -1,0 +1,80 @@
+"""e ** x as a fraction and a power of two, for functions that multiply by more before the power is multiplied in."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from ..vector_ops import Value, VectorOps
+from ._polynomial import horner
+
+# Relative minimax fit of e**r on |r| <= ln(2) / 2, the first two terms held at 1, so that exp(0) == 1: iteratively
+# reweighted least squares on 600 Chebyshev nodes until the error equioscillates, each coefficient rounded to f32 in
+# turn, lowest first, and the others fitted again.
+_COEFFICIENTS = (
+    1.0,
+    1.0,
+    0.4999999403953552,
+    0.1666652113199234,
+    0.04166828840970993,
+    0.008368703536689281,
+    0.0013818938750773668,
+)
+LOG2_E = 1 / math.log(2)
+LN2_HIGH = 0.693145751953125  # 15 bits: times any n here, exact
+LN2_LOW = math.log(2) - LN2_HIGH
+# Adding it rounds to an integer that stands in the low mantissa bits, raised by two exponent biases.
+ROUND = 1.5 * 2.0**23 + 254
+
+
+@dataclass(frozen=True)
+class PowerOfTwo:
+    """2**n for an integral n >= -250: one instruction where there is `scalef`, else two factors, each a normal f32."""
+
+    ops: VectorOps
+    n: Value
+    factors: tuple[Value, Value] | None
+
+    def times(self, value: Value) -> Value:
+        """`value` * 2**n, rounded once if `value` is at least 2**-20: a denormal result is rounded, not flushed."""
+        if self.factors is None:
+            return self.ops.scalef(value, self.n)
+        return self.ops.mul(self.ops.mul(value, self.factors[0]), self.factors[1])
+
+    def where(self, mask: Value) -> PowerOfTwo:
+        """1 where the mask is not set."""
+        ops = self.ops
+        if self.factors is None:
+            return PowerOfTwo(ops, ops.select(mask, self.n, ops.const(0.0)), None)
+        first, second = (ops.select(mask, factor, ops.const(1.0)) for factor in self.factors)
+        return PowerOfTwo(ops, self.n, (first, second))
+
+
+def power_of_two(ops: VectorOps, shifted: Value, n: Value) -> PowerOfTwo:
+    """2**n, where `shifted` is n + ROUND."""
+    if ops.has_scalef:
+        return PowerOfTwo(ops, n, None)
+    both = ops.to_bits(shifted)
+    half = ops.shift_right(both, 1)
+    rest = ops.int_sub(both, half)
+    return PowerOfTwo(
+        ops, n, (ops.from_bits(ops.shift_left(half, 23)), ops.from_bits(ops.shift_left(rest, 23)))
+    )
+
+
+def reduce_exponent(ops: VectorOps, x: Value) -> tuple[Value, PowerOfTwo]:
+    """(r, 2**n) with x = n ln 2 + r, n integer and |r| <= ln(2) / 2, for -170 <= x <= 89; ln 2 has two parts."""
+    shifted = ops.fma(x, ops.const(LOG2_E), ops.const(ROUND))
+    n = ops.sub(shifted, ops.const(ROUND))
+    r = ops.fma(n, ops.const(-LN2_HIGH), x)
+    return ops.fma(n, ops.const(-LN2_LOW), r), power_of_two(ops, shifted, n)
+
+
+def exp_fraction(ops: VectorOps, r: Value) -> Value:
+    """e ** r for |r| <= ln(2) / 2, rounded once after a polynomial of 2**-27."""
+    return horner(ops, r, _COEFFICIENTS)
+
+
+def exp_excess(ops: VectorOps, r: Value) -> Value:
+    """e ** r - 1 for |r| <= ln(2) / 2, to multiply by e ** r with one rounding: fma(value, excess, value)."""
+    return ops.mul(r, horner(ops, r, _COEFFICIENTS[1:]))
