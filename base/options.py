@@ -28,6 +28,9 @@ SWITCHES = (
 WINOGRAD = ("auto", "f2", "f4")
 """Which Winograd form to use: the cost model's choice per convolution, or one form wherever it applies."""
 
+PRECISIONS = ("f32", "bf16", "f16", "int8", "int4")
+"""What f32 models are multiplied in: as they are, operands rounded to 16 bits, quantised to bytes, 4-bit weights."""
+
 
 @dataclass(frozen=True)
 class CompileOptions:
@@ -38,6 +41,7 @@ class CompileOptions:
     commands do so if GRAPHC_VERIFY is set).
     `winograd`: one of `WINOGRAD` (`-X winograd=f4`). `max_memory`: what the model may need to run; None takes what this
     process may use.
+    `precision`: one of `PRECISIONS`.
     """
 
     threads: int = 1
@@ -46,6 +50,7 @@ class CompileOptions:
     verify: bool = True
     winograd: str = "auto"
     max_memory: MemoryLimit | None = None
+    precision: str = "f32"
 
     def __post_init__(self) -> None:
         unknown = sorted(self.disabled - set(SWITCHES))
@@ -53,6 +58,9 @@ class CompileOptions:
             raise UserError(f"switch '{unknown[0]}' is not known; known are {', '.join(SWITCHES)}")
         if self.winograd not in WINOGRAD:
             raise UserError(f"winograd must be one of {', '.join(WINOGRAD)}, got '{self.winograd}'")
+        if self.precision not in PRECISIONS:
+            known = ", ".join(PRECISIONS)
+            raise UserError(f"precision must be one of {known}, got '{self.precision}'")
         if self.threads < 1:
             raise UserError(f"threads must be at least 1, got {self.threads}")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,9 +23,13 @@ if TYPE_CHECKING:
     from ..graph_ir.ir.graph import Graph
     from ..graph_ir.schedule.context import LowerContext
     from ..tools.compare import Finding, Outcome
+    from ..tools.precision_error import PrecisionError
 
 NAME = "compare"
 HELP = "Find the first op that is wrong and the pass, kernel or importer to blame."
+MOST_ERRORS = 5
+"""Ops that are listed of a lower precision."""
+
 ENGINES = ("numpy", "ort", "openvino", "onnx-reference", "xla", "torch")
 
 
@@ -62,14 +67,24 @@ def run(args: argparse.Namespace) -> int:
         for op in source.inputs
     ]
     arrays = input_arrays(tensors, values)
+    precision = None
+    if args.precision != "f32":
+        from ..tools.precision_error import lowered_model, precision_error
+
+        exact = source
+        source, ctx = lowered_model(exact, ctx)
+        precision = precision_error(exact, source, arrays)
     with progress(args.quiet or args.json) as report:
         outcomes = _outcomes(args, source, ctx, arrays, report)
         prefixes = list(_prefixes(source, ctx, arrays)) if args.passes else []
     finding = next((o.finding for o in outcomes.values() if o.finding), None)
     command = _reproducer(args, finding) if finding else None
     if args.json:
-        say(json.dumps(_facts(outcomes, prefixes, command)))
+        facts = _facts(outcomes, prefixes, command)
+        say(json.dumps(facts | ({"precision": asdict(precision)} if precision else {})))
     else:
+        if precision is not None:
+            say("\n".join(_precision_lines(args.precision, precision)))
         say("\n".join(_lines(outcomes, prefixes, command)))
     return 1 if finding or not all(prefix["ok"] for prefix in prefixes) else 0
 
@@ -153,6 +168,16 @@ def _lines(
         yield from (f"          {note}" for note in finding.notes)
         if command:
             yield f"again     {command}"
+
+
+def _precision_lines(name: str, found: PrecisionError) -> Iterator[str]:
+    """How far results lie from f32, and the ops that add most."""
+    for output, error in found.outputs.items():
+        yield f"{name}: {output} differs from f32 by {error:.2%} (root mean square)"
+    for op, error in list(found.ops.items())[:MOST_ERRORS]:
+        yield f"      {op} adds {error:.2%} on exact inputs"
+    for op, why in list(found.kept.items())[:MOST_ERRORS]:
+        yield f"      {op} {why}"
 
 
 def _facts(

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..base.errors import UserError
 from ..base.memory_limit import parse_memory
-from ..base.options import SWITCHES, WINOGRAD, CompileOptions, verify_asked
+from ..base.options import PRECISIONS, SWITCHES, WINOGRAD, CompileOptions, verify_asked
 
 if TYPE_CHECKING:
     from ..driver.request import CompileRequest
@@ -71,6 +71,10 @@ def add_compile_arguments(parser: argparse.ArgumentParser) -> None:
         help="what the model may need to run: 512M, 16G (default: what this process may use)",
     )  # fmt: skip
     parser.add_argument(
+        "--precision", choices=PRECISIONS, default="f32",
+        help="what products of f32 models are computed in: bf16 or f16 operands, int8, int4 weights (default: f32)",
+    )  # fmt: skip
+    parser.add_argument(
         "--exact", action="store_true",
         help="turn off optimisations that increase rounding errors (-X winograd=off)",
     )  # fmt: skip
@@ -111,7 +115,9 @@ def compile_options(args: argparse.Namespace, dump_dir: str | None = None) -> Co
     folder = Path(dump_dir) if dump_dir else None
     threads = resolve_threads(args.threads)
     memory = parse_memory(args.max_memory) if args.max_memory else None
-    return CompileOptions(threads, frozenset(disabled), folder, verify_asked(), winograd, memory)
+    return CompileOptions(
+        threads, frozenset(disabled), folder, verify_asked(), winograd, memory, args.precision
+    )
 
 
 def compile_request(

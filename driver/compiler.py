@@ -58,6 +58,7 @@ def compile(
     jobs: int | None = None,
     optimized: bool = False,
     max_memory: str | None = None,
+    precision: str = "f32",
 ) -> CompiledModel:
     """Compile a model for this machine and load it.
 
@@ -71,13 +72,15 @@ def compile(
     (`graphc cache status`). `jobs`: processes to compile with; None takes GRAPHC_JOBS or the CPUs this process may use.
     `optimized`: the model is a graph as the passes leave it, printed, perhaps edited, and parsed: no pass runs.
     `max_memory`: what the model may need to run, such as "16G"; None takes what this process may use.
+    `precision`: what products of an f32 model are computed in: "f32", "bf16" or "f16" operands with f32 sums, "int8"
+    (rows of activations quantised when they are known, weights per output) or "int4" (weights in groups of 32).
     UserError, UnsupportedError.
     """
     resolved = target_for(target) if isinstance(target, str) else target
     dump = Path(dump_dir) if dump_dir else None
     options = CompileOptions(
         resolve_threads(threads), frozenset(disabled), dump, verify_asked(),
-        max_memory=parse_memory(max_memory) if max_memory else None,
+        max_memory=parse_memory(max_memory) if max_memory else None, precision=precision,
     )  # fmt: skip
     request = CompileRequest(
         model,

@@ -68,6 +68,8 @@ def _noise(op: FusibleOp, inputs: list[Array], y: Array) -> Array:
     if isinstance(op, MatmulCore):
         wander = _root_of_squares(op, inputs)
         sums = _partial_sums(op, inputs) + wander / math.sqrt(BLOCKS)
+        if op.activation_bits:
+            return _of_rounded_rows(op, inputs) + worst * sums
     elif _is_linear(op):
         wander = _root_of_squares(op, inputs)
         size = np.abs(op.reference([np.abs(x) for x in inputs])[0].astype(np.float64)) / LANES
@@ -84,7 +86,18 @@ def _of_packed(op: MatmulNBits, inputs: list[Array], unit: float) -> Array:
     sizes = op.reference([x, w, scale, np.zeros_like(zero), *x_scale])[0].astype(np.float64)
     sizes += op.reference([x, np.zeros_like(w), scale, zero, *x_scale])[0].astype(np.float64)
     terms = op.sizes[2]
-    return np.asarray(DEVIATIONS / math.sqrt(3) * unit * (np.abs(sizes) / math.sqrt(terms) * 3))
+    share = (math.sqrt(op.group) + 2) / math.sqrt(terms)
+    return np.asarray(DEVIATIONS / math.sqrt(3) * unit * share * np.abs(sizes))
+
+
+def _of_rounded_rows(op: MatmulCore, inputs: list[Array]) -> Array:
+    """What A loses where it may be rounded to s8: half of a 127th of the largest of a row, in either direction."""
+    a, b = (x.astype(np.float64) for x in inputs)
+    rows = a.swapaxes(-1, -2) if op.transpose_a else a
+    columns = b.swapaxes(-1, -2) if op.transpose_b else b
+    step = np.max(np.abs(rows), axis=-1, keepdims=True) / 127
+    lengths = np.sqrt(np.sum(np.square(columns), axis=-2, keepdims=True))
+    return np.asarray(DEVIATIONS / math.sqrt(12) * step * lengths)
 
 
 def _of_logarithm(op: FusibleOp, x: Array, shape: tuple[int, ...], worst: float) -> Array:

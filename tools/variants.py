@@ -23,6 +23,7 @@ from ..graph_ir.ops.kernel_call import call_kernel
 from ..graph_ir.ops.matmul import MatmulCore
 from ..graph_ir.passes import pipeline
 from ..graph_ir.passes.decompose import decompose
+from ..graph_ir.passes.pack_weights import pack_weights
 from ..graph_ir.passes.propagate_layouts import LAYOUT_DECISIONS, propagate_layouts
 from ..graph_ir.rewriting.groups import is_view
 from ..graph_ir.schedule.added import kernels_for
@@ -37,7 +38,7 @@ from ..tensor_ir.nodes import Block, Function
 
 Array = np.ndarray[Any, Any]
 
-EXACT = ("matmul_core", "direct_convolution")
+EXACT = ("matmul_core", "matmul_nbits", "direct_convolution")
 """Ops whose sums of small integers are exact."""
 MOST_SCHEDULES = 20
 """So many schedules of a layout are tried: those the cost model ranks highest, and the one the compiler takes."""
@@ -145,10 +146,12 @@ def _runs_by_kernel_only(op: Op, ctx: LowerContext) -> bool:
 
 
 def _scopes(graph: Graph, ctx: LowerContext) -> Iterator[Graph]:
-    """The graph and the subgraphs of its branches and loops, each without composite ops."""
+    """The graph and the subgraphs of its branches and loops, each with weights packed and without composite ops."""
     pending = [graph]
     while pending:
         work = pending.pop().copy()
+        if ctx.options.enabled("packed-weights"):
+            pack_weights(work, ctx)
         decompose(work, ctx)
         work.sort()
         yield work

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
+from ...base.dtypes import S32
 from ...base.errors import UnsupportedError
 from ...graph_ir.ir.graph import Array, Graph, GraphTensor, Op
 from .reading import Pair
@@ -82,7 +83,8 @@ class ExportFrame(Generic[V]):
         """InexpressibleError for properties that no op may have in the format."""
         if not all(y.details.format.is_plain for y in op.outputs):
             raise InexpressibleError(f"{op.op_name} in a blocked layout")
-        if op.op_name in _PRODUCTS and op.attr("dtype") and not self.has_integer_products:
+        dtype = op.attr("dtype") if op.op_name in _PRODUCTS else None
+        if dtype and not (self.has_integer_products and dtype == S32):
             raise InexpressibleError(f"{op.op_name} with dtype={op.attr('dtype')}")
 
     def finish(self) -> None:

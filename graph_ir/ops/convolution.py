@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...base.contraction import Contraction, accumulator_of
+from ...base.dtypes import S32
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Cast, Expr
 from ..ir.attributes import BoolAttr, IntAttr
@@ -95,7 +96,7 @@ class Convolution(Windowed, FusibleOp):
                 order = (0, *range(1 + window.rank, view.ndim), *range(1, 1 + window.rank))
                 columns = view.transpose(order).reshape(groups, terms, math.prod(target.shape[1:]))
                 target[...] = np.matmul(matrix, columns).reshape(target.shape)
-        return [narrow(result if self.dtype is None else result.astype(np.int64), out.dtype)]
+        return [narrow(result.astype(np.int64) if self.dtype == S32 else result, out.dtype)]
 
     def get_gflop(self) -> float:
         """Two operations per multiply-add."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...base.contraction import Contraction, accumulator_of
-from ...base.dtypes import F32, S8
+from ...base.dtypes import F32, S8, S32
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Cast, Expr
 from ..ir.attributes import BoolAttr, IntAttr
@@ -24,7 +24,8 @@ from .product_types import product_dtype, result_dtype_attr
 class MatmulCore(TunableOp):
     """C[..., m, n] = sum over k of A[..., m, k] * B[..., k, n]; batch axes broadcast as in NumPy.
 
-    16-bit floats accumulate in f32, integers wrap in their own type; with dtype=s32, 8-bit operands in s32.
+    16-bit floats accumulate in f32, integers wrap in their own type; with dtype=s32, 8-bit operands in s32; with
+    dtype=f32, the result of 16-bit floats is f32.
     """
 
     a = Operand("[..., m, k]")
@@ -50,7 +51,7 @@ class MatmulCore(TunableOp):
         if not all(x.details.elements for x in self.inputs) or self._is_row_of_dot_products:
             return False
         # Four neighbouring k of a transposed A do not lie together.
-        bytes_ = self.dtype is not None and self.inputs[1].details.dtype == S8
+        bytes_ = self.dtype == S32 and self.inputs[1].details.dtype == S8
         return self.inputs[0].details.dtype.is_float or (bytes_ and not self.transpose_a)
 
     @property
@@ -100,7 +101,7 @@ class MatmulCore(TunableOp):
         b = b.swapaxes(-1, -2) if self.transpose_b else b
         with np.errstate(all="ignore"):
             result = np.asarray(np.matmul(a, b))
-            wraps = self.dtype is not None  # through s64, as sums of many terms may leave s32
+            wraps = self.dtype == S32  # through s64, as sums of many terms may leave s32
             return [(result.astype(np.int64) if wraps else result).astype(dtype)]
 
     def get_gflop(self) -> float:

@@ -28,12 +28,15 @@ from .pack_weights import pack_weights
 from .pad_windows import pad_windows
 from .plan_memory import plan_memory
 from .propagate_layouts import propagate_layouts
+from .quantize_products import quantize_products
+from .quantize_weights import quantize_weights
 from .recompose_activation import recompose_activation
 from .recompose_added import recompose_added
 from .recompose_normalization import recompose_normalization
 from .recompose_softmax import recompose_softmax
 from .remove_dead import remove_dead
 from .repeat_widening import repeat_widening
+from .round_operands import round_operands
 from .select_convolution_algorithm import select_convolution_algorithm
 from .simplify_algebra import simplify_algebra
 from .simplify_control import simplify_control
@@ -90,6 +93,9 @@ PIPELINE: tuple[tuple[Pass, str], ...] = (
     (fold_batch_norm, "simplify"),
     (split_scans, "simplify"),
     (split_concats, "simplify"),
+    (round_operands, ""),  # at most one of these three: that of the precision asked for
+    (quantize_products, ""),
+    (quantize_weights, ""),
     (sink_dequantize, "quantized"),
     (multiply_quantized, "quantized"),
     (pack_weights, "packed-weights"),

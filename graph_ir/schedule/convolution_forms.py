@@ -159,7 +159,8 @@ def _im2col(make: Composer, op: Convolution) -> GraphTensor:
     place = (groups,) if groups > 1 else ()
     columns = make("reshape", columns, shape=(batch, *place, terms, math.prod(out[2:])))
     matrix = make("reshape", w, shape=(*place, rows, terms))
-    return make("reshape", make("matmul_core", matrix, columns), shape=out)
+    attrs = {} if op.dtype is None else {"dtype": op.dtype}
+    return make("reshape", make("matmul_core", matrix, columns, **attrs), shape=out)
 
 
 def _reads_all(window: Window) -> bool:

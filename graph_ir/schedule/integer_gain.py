@@ -60,18 +60,18 @@ def _cycles(op: MatmulCore, kernel: Microkernel, ctx: LowerContext) -> float:
 
 def convolution_account(op: Convolution, x: DType, ctx: LowerContext) -> Account:
     """Of a convolution of an image of bytes of type `x`: the best form of either."""
-    integers, floats = _best_form(op, x, S8, ctx), _best_form(op, F32, F32, ctx)
+    integers, floats = best_form_cycles(op, x, S8, ctx), best_form_cycles(op, F32, F32, ctx)
     sums = op.outputs[0].details.elements
     scaling = sums * SCALING / (ctx.target.lanes(S32) * ctx.target.machine.fma_per_cycle)
     return Account(integers + scaling, floats)
 
 
-def _best_form(op: Convolution, x: DType, w: DType, ctx: LowerContext) -> float:
+def best_form_cycles(op: Convolution, x: DType, w: DType, ctx: LowerContext) -> float:
     """The predicted cycles of the same convolution of other types, infinite where no template runs it."""
     graph = Graph("form")
     image = graph.make_input(LogicalTensor(x, op.x.details.plain_dims))
     weights = graph.make_constant(np.zeros(op.w.details.plain_dims, w.numpy))
-    attrs = dict(op.attrs) if x == F32 else {**op.attrs, "dtype": S32}
+    attrs = dict(op.attrs) if x == F32 else {**op.attrs, "dtype": F32 if x.is_float else S32}
     twin = graph.make("convolution", [image, weights], attrs)
     assert isinstance(twin, Convolution)
     ranked = ranked_forms(twin, ctx)

@@ -1,0 +1,92 @@
+"""Multiply f32 models as bytes: rows of activations quantised when they are known, weights per output channel."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+
+from ...base.dtypes import F32, S8, U8
+from ..ir.graph import Array, Graph, GraphTensor, Op
+from ..ops.compose import Composer
+from ..ops.convolution import Convolution
+from ..ops.matmul import MatmulCore
+from ..rewriting.lowered_products import replace_products
+from ..rewriting.quantized_operand import FARTHEST
+from ..rewriting.values import constant_value
+from ..schedule.context import LowerContext
+from ..schedule.integer_gain import convolution_account, product_account
+
+STEPS = 127
+"""Integers on either side of zero: -128 is not used, so that scales are the same for both signs."""
+
+MIDDLE = 128
+"""What stands for zero in unsigned bytes, which meet signed weights faster than signed ones do."""
+
+SMALLEST_SCALE = 1e-30
+"""Of a row of zeros."""
+
+QUANTIZING = 3
+"""How often activations are read or written to quantise them."""
+
+
+def quantize_products(graph: Graph, ctx: LowerContext) -> bool:
+    """Quantise activations and constant weights of f32 products and convolutions, if int8 was asked for.
+
+    %y = matmul_core(%x, %w)
+    ->
+    %s = max(abs(%x)) / 127 per row
+    %y = matmul_core(dequantize(quantize(%x, %s, 128), %s, 128), dequantize(%bytes, %scales))
+
+    `multiply_quantized` makes integer products of these. Rows of a product have scales of their own, an image of a
+    convolution has one; weights have one per output. What the cost model predicts to be slower stays f32.
+    Requires: topological order. Ensures: topological order.
+    """
+    if ctx.options.precision != "int8" or not ctx.options.enabled("quantized"):
+        return False
+    return replace_products(graph, ctx.options.precision, partial(_lowered, graph, ctx))
+
+
+def _lowered(graph: Graph, ctx: LowerContext, op: Op) -> tuple[GraphTensor | None, str]:
+    weights = constant_value(op.inputs[1])
+    if weights is None:
+        return None, "both operands are computed"
+    if not np.all(np.isfinite(weights)):
+        return None, "a weight is not finite"
+    if isinstance(op, MatmulCore):
+        if op.transpose_a or weights.ndim != 2:
+            return None, "its rows have no scale of their own"
+        axis: tuple[int, ...] = (1 if op.transpose_b else 0,)
+        row_axes: tuple[int, ...] = (op.a.details.rank - 1,)
+        terms, account = op.sizes[2], product_account(op, U8, ctx)
+    else:
+        assert isinstance(op, Convolution)
+        axis, row_axes = tuple(range(1, weights.ndim)), tuple(range(op.x.details.rank))
+        terms, account = weights[0].size, convolution_account(op, U8, ctx)
+    if terms * FARTHEST**2 >= 1 << 31:
+        return None, "its sums may not fit s32"
+    copied = op.inputs[0].details.size_bytes / ctx.target.machine.copy_bytes_per_cycle
+    if account.integers + QUANTIZING * copied >= account.floats:
+        return None, "integers are predicted to be slower"
+    make = Composer(graph, op)
+    x = _dynamic(make, op.inputs[0], row_axes)
+    w = _static(make, weights, axis)
+    y = make(op.op_name, x, w, **op.attrs)
+    return y, "activations are quantised when they are known, weights per output"
+
+
+def _dynamic(make: Composer, x: GraphTensor, axes: tuple[int, ...]) -> GraphTensor:
+    """X as bytes with one scale along `axes`, and back."""
+    largest = make("reduce_max", make("abs", x), axes=axes, keep_dims=True)
+    scale = make("mul", largest, make.scalar(1 / STEPS, F32))
+    scale = make("max", scale, make.scalar(SMALLEST_SCALE, F32))
+    zero = make.scalar(MIDDLE, U8)
+    return make("dequantize", make("quantize", x, scale, zero, dtype=U8.name), scale, zero)
+
+
+def _static(make: Composer, weights: Array, axes: tuple[int, ...]) -> GraphTensor:
+    """Weights as bytes with a scale for what is left without `axes`."""
+    largest = np.max(np.abs(weights), axis=axes, keepdims=True)
+    scale = np.maximum(largest / np.float32(STEPS), np.float32(SMALLEST_SCALE)).astype(np.float32)
+    whole = np.clip(np.rint(weights / scale), -STEPS, STEPS).astype(S8.numpy)
+    return make("dequantize", make.constant(whole), make.constant(scale))

@@ -1,0 +1,76 @@
+"""round_operands: products of an f32 model with 16-bit operands, against the same sums of rounded operands."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from graphc.base.dtypes import F32, by_name
+from graphc.base.options import CompileOptions
+from graphc.base.target import Target
+from graphc.driver.compiler import compile as compile_model
+from graphc.driver.compiler import compile_stages
+from graphc.graph_ir.ir.graph import Array, Graph
+from graphc.graph_ir.ir.logical_tensor import LogicalTensor
+from graphc.graph_ir.passes.round_operands import round_operands
+from graphc.graph_ir.rewriting.decisions import log_of, start_log
+from graphc.graph_ir.schedule.context import LowerContext
+from support.networks import arrays_of, attention
+
+RANDOM = np.random.default_rng(0)
+
+
+def layers() -> Graph:
+    """A convolution, a product of what it gives, a product that is too small."""
+    graph = Graph("layers")
+    x = graph.make_input(LogicalTensor(F32, (1, 16, 10, 10)), "x")
+    kernel = graph.make_constant(RANDOM.standard_normal((24, 16, 1, 1)).astype(np.float32), "k")
+    y = graph.make("convolution", [x, kernel], {}, "conv").outputs[0]
+    flat = graph.make("reshape", [y], {"shape": (24, 100)}).outputs[0]
+    w = graph.make_constant(RANDOM.standard_normal((100, 40)).astype(np.float32), "w")
+    y = graph.make("matmul_core", [flat, w], {}, "fc").outputs[0]
+    small = graph.make_constant(RANDOM.standard_normal((40, 1)).astype(np.float32), "small")
+    graph.make_output(graph.make("matmul_core", [y, small], {}, "last").outputs[0], "y")
+    return graph
+
+
+def rounded(array: Array, dtype: str) -> Array:
+    return array.astype(by_name(dtype).numpy).astype(np.float64)
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "f16"])
+def test_operands_are_rounded_and_sums_are_not(dtype: str) -> None:
+    graph = layers()
+    x = RANDOM.standard_normal((1, 16, 10, 10)).astype(np.float32)
+    k, w, small = (op.attr("value") for op in graph.ops if op.op_name == "constant")
+    image = (rounded(k, dtype)[:, :, 0, 0] @ rounded(x, dtype).reshape(16, 100)).astype(np.float32)
+    wanted = (rounded(image, dtype) @ rounded(w, dtype)).astype(np.float32) @ small
+    for target in ("native", "generic"):
+        found = compile_model(graph, precision=dtype, target=target, threads=1)(x)
+        np.testing.assert_allclose(found, wanted, rtol=0, atol=2e-3 * np.abs(wanted).max())
+    assert np.abs(compile_model(graph)(x) - found).max() > 1e-4 * np.abs(wanted).max()
+
+
+def test_what_is_taken_is_recorded() -> None:
+    graph = layers()
+    start_log(graph)
+    ctx = LowerContext(Target("generic"), CompileOptions(precision="bf16"))
+    assert round_operands(graph, ctx)
+    texts = [str(d) for d in log_of(graph).decisions]
+    assert texts == [
+        "precision conv -> conv.convolution: bf16: operands are rounded to bf16, sums stay f32",
+        "precision fc -> fc.matmul_core: bf16: operands are rounded to bf16, sums stay f32",
+        "precision last -> last: stays f32: too small to gain",
+    ]
+    assert not round_operands(layers(), LowerContext(Target("generic")))
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "f16"])
+def test_attention_stays_one_kernel(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("graphc.graph_ir.rewriting.lowered_products.FEWEST_MULTIPLY_ADDS", 0)
+    graph = attention()
+    arrays = arrays_of(graph)
+    done = compile_stages(graph, options=CompileOptions(precision=dtype))
+    assert any("_attention_" in call.kernel for call in done.lowered.calls)
+    found = compile_model(graph, precision=dtype, cache=False)(*arrays)
+    np.testing.assert_allclose(found, graph.evaluate(arrays)[0], rtol=0, atol=0.01)

@@ -1,0 +1,67 @@
+"""precision_error: how far a lower precision is from f32, and which op that comes from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from graphc.base.errors import UserError
+from graphc.base.options import CompileOptions
+from graphc.base.target import Target
+from graphc.cli import main
+from graphc.driver.compile_cache import CompileCache
+from graphc.driver.compiler import compile_request
+from graphc.driver.request import CompileRequest
+from graphc.frontend import load
+from graphc.graph_ir.schedule.context import LowerContext
+from graphc.tools.precision_error import lowered_model, precision_error
+
+MODEL = Path(__file__).parents[2] / "examples" / "mlp.onnx"
+
+
+@pytest.mark.parametrize(
+    ("precision", "least", "most"), [("bf16", 1e-3, 8e-3), ("int4", 0.02, 0.2)]
+)
+def test_errors_of_outputs_and_ops(precision: str, least: float, most: float) -> None:
+    source = load(MODEL)
+    ctx = LowerContext(Target("generic"), CompileOptions(precision=precision))
+    lowered, exact = lowered_model(source, ctx)
+    assert exact.options.precision == "f32"
+    x = np.random.default_rng(0).standard_normal((32, 13)).astype(np.float32)
+    found = precision_error(source, lowered, {"x": x})
+    assert least < found.outputs["y"] < most
+    assert list(found.ops.values()) == sorted(found.ops.values(), reverse=True)
+    assert all(least / 4 < error < most for error in found.ops.values())
+    taken = {"bf16": {"fc1", "fc2", "fc3"}, "int4": {"fc2", "fc3"}}[precision]
+    assert set(found.ops) == taken and set(found.kept) == {"fc1", "fc2", "fc3"} - taken
+
+
+def test_compare_says_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", str(MODEL), "--precision", "int8", "-q"]) == 0
+    printed = capsys.readouterr().out
+    assert "int8: y differs from f32 by" in printed and "fc2 adds" in printed and "ok:" in printed
+
+
+def test_explain_says_why(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", str(MODEL), "fc1", "--precision", "int4"]) == 0
+    assert "stays f32: too small to gain" in capsys.readouterr().out
+
+
+def test_precisions_have_keys_of_their_own(tmp_path: Path) -> None:
+    cache = CompileCache(tmp_path)
+    for _ in range(2):
+        hits = [
+            compile_request(
+                CompileRequest(MODEL, Target("generic"), CompileOptions(precision=p), cache=cache)
+            ).from_cache
+            for p in ("f32", "bf16")
+        ]
+    assert hits == [True, True]
+    assert len(list(tmp_path.rglob("*"))) > 2
+
+
+def test_unknown() -> None:
+    with pytest.raises(UserError, match="precision must be one of f32, bf16, f16, int8, int4, got"):
+        CompileOptions(precision="fp8")
