@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .graph_ir.rewriting import pattern
     from .integrations import jax_functions as jax
     from .integrations import onnx_backend
+    from .integrations import torch_functions as torch
     from .runtime.executor import CompiledModel
     from .tools.debugger import debug
 
@@ -51,6 +52,7 @@ _MODULES = {
     "onnx_backend": ".integrations.onnx_backend",
     "ops": ".extension.ops",
     "pattern": ".graph_ir.rewriting.pattern",
+    "torch": ".integrations.torch_functions",
 }
 """Public modules, by the names they are known by here."""
 
@@ -64,6 +66,7 @@ _MAKES_OPS = (
     "onnx_backend",
     "ops",
     "recompose",
+    "torch",
 )
 """Names with which a program makes ops, those of plugins too."""
 
@@ -85,6 +88,7 @@ __all__ = [
     "ops",
     "pattern",
     "recompose",
+    "torch",
 ]
 
 

@@ -29,6 +29,7 @@ PUBLIC = {
     "ops",
     "pattern",
     "recompose",
+    "torch",
 }
 
 

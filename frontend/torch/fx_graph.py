@@ -1,0 +1,68 @@
+"""A whole FX graph of ATen operators as a graph: for compilers that PyTorch calls with one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ...base.errors import UnsupportedError
+from ...graph_ir.ir.graph import Graph, GraphTensor
+from .fx_reader import Values, read_nodes
+from .tensors import array_of, details_of
+
+
+@dataclass(frozen=True)
+class FxGraph:
+    """What was read. `inputs`: positions of the placeholders that are inputs of `graph`. `results`: for each result the
+    position among the outputs of `graph`, or a Python value in a tuple. `refused`: calls that are not supported."""
+
+    graph: Graph
+    inputs: tuple[int, ...]
+    results: tuple[int | tuple[Any], ...]
+    refused: Mapping[Any, str]
+
+
+def read_fx(module: Any, name: str, frozen: Mapping[int, Any]) -> FxGraph:
+    """Read a GraphModule whose nodes have examples (`meta["val"]`) of static sizes. `frozen`: tensors and numbers that
+    placeholders always stand for, by position. UnsupportedError where an input is not supported."""
+    graph, values, inputs = Graph(name), {}, []
+    nodes = list(module.graph.nodes)
+    for position, node in enumerate(n for n in nodes if n.op == "placeholder"):
+        if position in frozen:
+            values[node] = _constant(graph, frozen[position], node.name)
+            continue
+        details = details_of(node.meta["val"], f"input '{node.name}'")
+        if details is None:
+            raise UnsupportedError(f"input '{node.name}': a symbolic size is not supported")
+        values[node] = graph.make_input(details, node.name)
+        inputs.append(position)
+    for node in nodes:
+        if node.op == "get_attr":
+            values[node] = _constant(graph, _attribute(module, node.target), node.name)
+    refused = read_nodes(graph, [n for n in nodes if n.op == "call_function"], values)
+    (output,) = [n for n in nodes if n.op == "output"]
+    results = () if refused else tuple(_result(graph, x, values) for x in _flat(output.args[0]))
+    return FxGraph(graph, tuple(inputs), results, refused)
+
+
+def _constant(graph: Graph, value: Any, name: str) -> Any:
+    return graph.make_constant(array_of(value, name), name) if hasattr(value, "shape") else value
+
+
+def _attribute(module: Any, target: str) -> Any:
+    for part in target.split("."):
+        module = getattr(module, part)
+    return module
+
+
+def _flat(results: Any) -> list[Any]:
+    return list(results) if isinstance(results, (list, tuple)) else [results]
+
+
+def _result(graph: Graph, node: Any, values: Values) -> int | tuple[Any]:
+    value = values[node] if hasattr(node, "op") else node
+    if not isinstance(value, GraphTensor):
+        return (value,)
+    graph.make_output(value, node.name)
+    return len(graph.outputs) - 1

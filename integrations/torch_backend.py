@@ -1,0 +1,141 @@
+"""`torch.compile(model, backend="graphc")`: what Dynamo calls, by the entry point `torch_dynamo_backends`.
+
+Dynamo captures a graph, AOTAutograd makes it one of ATen operators without mutations, and graphc compiles it when it is
+first called, once per combination of sizes: then parameters have their values, which become constants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from ..base.errors import UserError
+from ..driver.compiler import compile as compile_model
+from .torch_pieces import Pieces, compile_pieces
+
+_OPTIONS = ("strict", "threads", "target", "disabled", "cache", "jobs", "tuning", "report")
+
+
+def backend(
+    module: Any, examples: Sequence[Any], *, mode: str | None = None, options: Any = None
+) -> Callable[..., Any]:
+    """Compile a graph of Dynamo's. `options`: `strict` refuses what PyTorch would have to run itself; the others are
+    those of `graphc.compile`. UserError where gradients are wanted."""
+    import torch
+    from torch._dynamo.backends.common import aot_autograd
+
+    chosen = dict(options or {})
+    if unknown := sorted(set(chosen) - set(_OPTIONS)):
+        raise UserError(
+            f"torch.compile(backend='graphc') has no option '{unknown[0]}'; it has {', '.join(_OPTIONS)}"
+        )
+    if torch.is_grad_enabled() and any(getattr(x, "requires_grad", False) for x in examples):
+        raise UserError(
+            "torch.compile(backend='graphc') compiles inference, but gradients are wanted here; "
+            "call the model under torch.no_grad() or torch.inference_mode()"
+        )
+    placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
+    static = [_is_static(node) for node in placeholders]
+    compiler = partial(_compiled, static=static, options=chosen)
+    from ..frontend.torch.program import decomposition_table
+
+    run: Callable[..., Any] = aot_autograd(
+        fw_compiler=compiler, inference_compiler=compiler, decompositions=decomposition_table()
+    )(module, examples)
+    return run
+
+
+def _is_static(placeholder: Any) -> bool:
+    """Whether Dynamo says that a graph's input is a parameter or a buffer of a module."""
+    return bool((placeholder.meta.get("tensor_dict") or {}).get("_dynamo_static_input_type"))
+
+
+def _compiled(
+    module: Any, examples: Sequence[Any], *, static: Sequence[bool], options: Mapping[str, Any]
+) -> Callable[[list[Any]], list[Any]]:
+    """A graph of AOTAutograd's as a function of its arguments in a list, which it empties."""
+    frozen = _frozen(static, len(examples))
+    specialised: dict[Any, _Specialised] = {}
+
+    def call(args: list[Any]) -> list[Any]:
+        key = tuple([tuple(x.shape) if hasattr(x, "shape") else x for x in args])
+        found = specialised.get(key)
+        if found is None or not found.is_current(args):
+            found = specialised[key] = _Specialised(module, args, frozen, options)
+        results = found.call(args)
+        args.clear()
+        return results
+
+    call._boxed_call = True  # type: ignore[attr-defined]
+    return call
+
+
+def _frozen(static: Sequence[bool], count: int) -> list[int]:
+    """The positions of parameters and buffers that no call of this graph changes."""
+    from torch._guards import TracingContext
+
+    context = TracingContext.try_get()
+    metadata = None if context is None else context.fw_metadata
+    if metadata is None or not len(static) == count == len(metadata.input_info):
+        return []
+    mutated = [info.mutates_data or info.mutates_metadata for info in metadata.input_info]
+    return [i for i in range(count) if static[i] and not mutated[i]]
+
+
+class _Specialised:
+    """A graph for one combination of sizes and one state of its parameters."""
+
+    def __init__(
+        self, module: Any, args: Sequence[Any], frozen: Sequence[int], options: Mapping[str, Any]
+    ) -> None:
+        self._frozen = frozen
+        self._state = self._state_of(args)
+        settings = {
+            name: value for name, value in options.items() if name not in ("strict", "report")
+        }
+        module, layouts = _with_examples(module, args)
+        constants = {i: x for i, x in enumerate(args) if i in frozen or not hasattr(x, "shape")}
+        pieces: Pieces = compile_pieces(
+            module, constants, partial(compile_model, **settings), bool(options.get("strict"))
+        )
+        if "report" in options:
+            options["report"].append(pieces)
+        self._pieces, self._layouts = pieces.call, layouts
+
+    def is_current(self, args: Sequence[Any]) -> bool:
+        """Whether parameters are where and what they were."""
+        return self._state_of(args) == self._state
+
+    def _state_of(self, args: Sequence[Any]) -> list[Any]:
+        frozen = [args[i] for i in self._frozen]
+        return [(x.data_ptr(), None if x.is_inference() else x._version) for x in frozen]
+
+    def call(self, args: Sequence[Any]) -> list[Any]:
+        """The results, in the strides that PyTorch's own operators would give them."""
+        results = self._pieces(args)
+        for i, strides in self._layouts:
+            results[i] = results[i].new_empty_strided(results[i].shape, strides).copy_(results[i])
+        return results
+
+
+def _with_examples(module: Any, args: Sequence[Any]) -> tuple[Any, list[tuple[int, Any]]]:
+    """A copy of the graph with examples of the sizes of `args`, and the results whose elements lie in another order."""
+    import copy
+
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch.fx.passes.fake_tensor_prop import FakeTensorProp
+
+    copied = copy.copy(module)
+    copied.graph = copy.deepcopy(module.graph)
+    mode = FakeTensorMode(allow_non_fake_inputs=True)
+    fakes = [mode.from_tensor(x, static_shapes=True) if hasattr(x, "shape") else x for x in args]
+    FakeTensorProp(copied, mode).propagate_dont_convert_inputs(*fakes)
+    (output,) = [node for node in copied.graph.nodes if node.op == "output"]
+    examples: list[Any] = [getattr(x, "meta", {}).get("val") for x in output.args[0]]
+    layouts = [
+        (i, x.stride())
+        for i, x in enumerate(examples)
+        if hasattr(x, "stride") and not x.is_contiguous()
+    ]
+    return copied, layouts

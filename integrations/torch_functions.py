@@ -1,0 +1,59 @@
+"""`graphc.torch`: PyTorch's modules compiled by graphc. Needs the package torch.
+
+    model = torch.compile(model, backend="graphc")        # under torch.no_grad()
+    print(graphc.torch.explain(model, x))                 # what graphc compiles and what PyTorch runs itself
+
+The module is not named `graphc.torch`, as a file torch.py in the root of a checkout would shadow torch itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ..base.errors import UserError
+from .torch_backend import backend
+from .torch_pieces import Pieces, Refusal
+
+__all__ = ["Explanation", "backend", "explain"]
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """How a model runs: the graphs that Dynamo captures of it, and the calls in them that PyTorch runs itself."""
+
+    graphs: tuple[Pieces, ...]
+
+    @property
+    def refused(self) -> tuple[Refusal, ...]:
+        """All calls that graphc does not compile."""
+        return tuple(refusal for graph in self.graphs for refusal in graph.refused)
+
+    def __str__(self) -> str:
+        ops, left = sum(graph.ops for graph in self.graphs), len(self.refused)
+        title = f"{len(self.graphs)} graph{'s' * (len(self.graphs) != 1)}, {ops} of {ops + left} calls compiled"
+        return "\n".join([title, *(f"  {text}" for text in dict.fromkeys(map(str, self.refused)))])
+
+
+def explain(model: Any, *args: Any, **kwargs: Any) -> Explanation:
+    """Compile and run a module or function once, without gradients, and tell what graphc compiles of it."""
+    torch = import_torch()
+    report: list[Pieces] = []
+    torch._dynamo.reset()
+    compiled = torch.compile(model, backend=backend, options={"report": report})
+    with torch.no_grad():
+        compiled(*args, **kwargs)
+    torch._dynamo.reset()
+    return Explanation(tuple(report))
+
+
+def import_torch() -> Any:
+    """The package torch, with graphc among Dynamo's backends. UserError if it is missing."""
+    try:
+        import torch
+        import torch._dynamo
+    except ImportError as error:
+        raise UserError(
+            f"graphc.torch needs the package torch, which is missing here ({error}); pip install torch"
+        ) from error
+    return torch

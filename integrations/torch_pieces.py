@@ -1,0 +1,131 @@
+"""Divides a graph of ATen operators into pieces that graphc compiles and calls that PyTorch runs itself."""
+
+from __future__ import annotations
+
+import logging
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..base.errors import UnsupportedError
+from ..frontend.torch.fx_graph import FxGraph, read_fx
+from ..frontend.torch.fx_reader import source_line, type_of
+from ..graph_ir.ir.graph import Graph
+from ..runtime.executor import CompiledModel
+from .torch_call import run
+
+log = logging.getLogger("graphc.torch")
+
+Compile = Callable[[Graph], CompiledModel]
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A call that graphc does not compile: the operator, why, and where it is in the model's source."""
+
+    op: str
+    reason: str
+    line: str
+
+    def __str__(self) -> str:
+        return f"{self.op} runs in eager: {self.reason}" + (f" ({self.line})" if self.line else "")
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """A graph ready to run: `call(args)` gives its results in a list. `ops`: how many calls were compiled."""
+
+    call: Callable[[Sequence[Any]], list[Any]]
+    ops: int
+    refused: tuple[Refusal, ...] = ()
+
+
+def compile_pieces(
+    module: Any, frozen: Mapping[int, Any], compile_graph: Compile, strict: bool = False
+) -> Pieces:
+    """Compile a GraphModule with static examples. `frozen`: see `read_fx`. UnsupportedError if `strict` and not all of
+    it is supported."""
+    calls = [n for n in module.graph.nodes if n.op == "call_function"]
+    found = read_fx(module, "torch", frozen)
+    if not found.refused:
+        return Pieces(_runner(found, compile_graph), len(calls))
+    refused = tuple(
+        Refusal(type_of(node.target), reason, source_line(node))
+        for node, reason in found.refused.items()
+    )
+    if strict:
+        raise UnsupportedError("; ".join(dict.fromkeys(map(str, refused))))
+    for text in dict.fromkeys(map(str, refused)):
+        _say(text)
+    call = _divided(module, found.refused, frozen, compile_graph)
+    return Pieces(call, len(calls) - len(refused), refused)
+
+
+def _say(text: str) -> None:
+    """A line for whoever logs; to stderr where nobody does, as graphc is silent by itself."""
+    log.warning("%s", text)
+    if not logging.getLogger().handlers and logging.lastResort is not None:
+        record = log.makeRecord(log.name, logging.WARNING, "", 0, f"graphc: {text}", (), None)
+        logging.lastResort.handle(record)
+
+
+def _runner(found: FxGraph, compile_graph: Compile) -> Callable[[Sequence[Any]], list[Any]]:
+    """A function of all arguments; results that are not tensors are known."""
+    if not found.graph.outputs:
+        return lambda args: [value[0] for value in found.results if isinstance(value, tuple)]
+    model, inputs, results = compile_graph(found.graph), found.inputs, found.results
+
+    def call(args: Sequence[Any]) -> list[Any]:
+        tensors = run(model, [args[i] for i in inputs])
+        return [tensors[r] if isinstance(r, int) else r[0] for r in results]
+
+    return call
+
+
+def _divided(
+    module: Any, refused: Mapping[Any, str], frozen: Mapping[int, Any], compile_graph: Compile
+) -> Callable[[Sequence[Any]], list[Any]]:
+    """The graph with every connected piece of supported calls in a submodule, which is replaced by its native code."""
+    from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
+    from torch.fx.passes.operator_support import OperatorSupportBase
+
+    class Supported(OperatorSupportBase):  # type: ignore[misc]
+        def is_node_supported(self, submodules: Any, node: Any) -> bool:
+            return node.op == "call_function" and not _is_left(node, refused)
+
+    partitioner = CapabilityBasedPartitioner(module, Supported(), allows_single_node_partition=True)
+    fused = partitioner.partition_and_fuse()
+    known = dict(zip((n for n in fused.graph.nodes if n.op == "placeholder"), range(1 << 30)))  # noqa: B905
+    for node in fused.graph.nodes:
+        if node.op == "call_module":
+            constants = {
+                i: frozen[known[x]]
+                for i, x in enumerate(node.args)
+                if known.get(x, -1) in frozen
+            }  # fmt: skip
+            found = read_fx(getattr(fused, node.target), str(node.target), constants)
+            piece = _runner(found, compile_graph)
+            delattr(fused, node.target)
+            setattr(fused, node.target, _as_module(piece, len(found.results) == 1))
+    fused.recompile()
+    return lambda args: list(fused(*args))
+
+
+def _is_left(node: Any, refused: Mapping[Any, str]) -> bool:
+    """Whether PyTorch runs a call: what is refused, what takes it apart, and what computes sizes."""
+    if node in refused or not hasattr(node.meta.get("val"), "shape"):
+        listed = isinstance(node.meta.get("val"), (list, tuple))
+        return node in refused or not listed
+    return node.target is operator.getitem and node.args[0] in refused
+
+
+def _as_module(piece: Callable[[Sequence[Any]], list[Any]], is_single: bool) -> Any:
+    import torch
+
+    class Piece(torch.nn.Module):  # type: ignore[misc]
+        def forward(self, *args: Any) -> Any:
+            results = piece(args)
+            return results[0] if is_single else tuple(results)
+
+    return Piece()

@@ -1,0 +1,128 @@
+"""torch.compile with graphc: results, frozen parameters, mutations, sizes, what PyTorch runs itself, gradients."""
+
+from __future__ import annotations
+
+import copy
+import logging
+from collections.abc import Iterator
+from importlib.metadata import entry_points
+from typing import Any
+
+import pytest
+
+import graphc
+
+torch: Any = pytest.importorskip("torch")
+pytestmark = pytest.mark.filterwarnings("ignore")  # of torch, about itself
+Module: Any = torch.nn.Module
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> Iterator[None]:
+    """No code of Dynamo's from another test, and no gradients."""
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    with torch.no_grad():
+        yield
+    torch._dynamo.reset()
+
+
+class Net(Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(4, 4)
+        self.register_buffer("calls", torch.zeros(1))
+
+    def forward(self, x: Any) -> Any:
+        self.calls.add_(1)
+        y = torch.relu(self.linear(x)) + self.calls
+        return y, x.view(-1), x.shape[0], y.t()
+
+
+def compiled(module: Any, **options: Any) -> Any:
+    return torch.compile(module.eval(), backend=graphc.torch.backend, options=options)
+
+
+def check(mine: Any, theirs: Any) -> None:
+    """Values, sizes and strides."""
+    for a, b in zip(mine, theirs, strict=True):
+        if not isinstance(b, torch.Tensor):
+            assert a == b
+            continue
+        torch.testing.assert_close(a, b)
+        assert a.stride() == b.stride()
+
+
+def test_results_of_several_sizes_and_mutated_buffers() -> None:
+    eager = Net().eval()
+    module = copy.deepcopy(eager)
+    fast = compiled(module, strict=True)
+    for rows in (2, 3, 5, 3):
+        x = torch.randn(rows, 4)
+        check(fast(x), eager(x))
+        assert torch.equal(module.calls, eager.calls)
+
+
+def test_parameters_that_change_are_seen() -> None:
+    module, x = torch.nn.Linear(4, 2), torch.randn(3, 4)
+    fast = compiled(module, strict=True)
+    check([fast(x)], [module(x)])
+    module.weight.mul_(2)
+    check([fast(x)], [module(x)])
+    module.load_state_dict({"weight": torch.ones(2, 4), "bias": torch.zeros(2)})
+    check([fast(x)], [module(x)])
+
+
+def test_channels_last_and_16_bits() -> None:
+    module = torch.nn.Conv2d(3, 4, 3).to(memory_format=torch.channels_last)
+    x = torch.randn(1, 3, 6, 6).to(memory_format=torch.channels_last)
+    check([compiled(module, strict=True)(x)], [module(x)])
+
+    def halves(x: Any) -> Any:
+        return (x * 2).to(torch.float16), x.t()
+
+    x = torch.randn(3, 5).bfloat16()
+    check(torch.compile(halves, backend=graphc.torch.backend)(x), halves(x))
+
+
+class Odd(Module):
+    def forward(self, x: Any) -> Any:
+        values, vectors = torch.linalg.eigh(torch.relu(x) @ x.t())
+        return torch.exp(values * 0.01) + 1, vectors.shape[0]
+
+
+def test_what_is_not_supported_runs_in_pytorch_and_is_said(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    module, x = Odd(), torch.randn(3, 3)
+    with caplog.at_level(logging.WARNING, "graphc"):
+        check(compiled(module)(x), module(x))
+    (message,) = [r.getMessage() for r in caplog.records if r.name.startswith("graphc")]
+    assert message.startswith("_linalg_eigh runs in eager: _linalg_eigh is not supported (")
+    assert f"{__file__.rpartition('/')[2]}:" in message
+    explanation = graphc.torch.explain(module, x)
+    assert [refusal.op for refusal in explanation.refused] == ["_linalg_eigh"]
+    assert str(explanation).startswith("1 graph, ")
+
+
+def test_strict_refuses_it() -> None:
+    with pytest.raises(graphc.UnsupportedError, match="_linalg_eigh is not supported"):
+        compiled(Odd(), strict=True)(torch.randn(3, 3))
+
+
+def test_unknown_options_and_gradients_are_sentences() -> None:
+    fast = torch.compile(torch.nn.Linear(4, 4), backend=graphc.torch.backend)
+    with (
+        torch.enable_grad(),
+        pytest.raises(Exception, match="compiles inference, but gradients are"),
+    ):
+        fast(torch.ones(2, 4))
+    with pytest.raises(Exception, match="has no option 'fast'; it has strict, threads"):
+        compiled(Odd(), fast=True)(torch.ones(3, 3))
+
+
+def test_an_installed_graphc_is_a_backend_by_name() -> None:
+    found = entry_points(group="torch_dynamo_backends", name="graphc")
+    if not found:
+        pytest.skip("graphc is not installed here, only importable")
+    assert next(iter(found)).load() is graphc.torch.backend
