@@ -22,6 +22,7 @@ from .fold_constants import fold_constants
 from .fuse import fuse
 from .materialize_outputs import materialize_outputs
 from .matvec_to_reduction import matvec_to_reduction
+from .merge_batches import merge_batches
 from .multiply_quantized import multiply_quantized
 from .narrow_integer_products import narrow_integer_products
 from .pack_weights import pack_weights
@@ -45,6 +46,7 @@ from .sink_dequantize import sink_dequantize
 from .sink_reshapes import sink_reshapes
 from .sink_transposes import sink_transposes
 from .split_concats import split_concats
+from .skip_padding import skip_padding
 from .split_scans import split_scans
 from .update_in_place import update_in_place
 
@@ -104,9 +106,11 @@ PIPELINE: tuple[tuple[Pass, str], ...] = (
     (decompose, ""),
     (call_kernels, ""),  # and those that others were made of
     (narrow_integer_products, "simplify"),
+    (skip_padding, "simplify"),
     (select_convolution_algorithm, ""),
     (divide_by_constants, "simplify"),  # after the patterns, which contain divisions
     (matvec_to_reduction, "simplify"),
+    (merge_batches, "simplify"),
     (sink_reshapes, ""),
     (sink_transposes, "simplify"),
     (eliminate_common, "cse"),  # decompositions of equal composites are equal

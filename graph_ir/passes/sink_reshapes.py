@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from ..ir.graph import Graph, GraphTensor, Op
+from ..ir.reshape_layout import reshape_groups
 from ..ops.compose import Composer
-from ..rewriting.groups import comes_from_tunable, elementwise_names
+from ..rewriting.groups import comes_from_tunable, elementwise_names, is_elementwise
 from ..rewriting.rewrite import Rule, rewrite
 from ..schedule.context import LowerContext
 
 
 def sink_reshapes(graph: Graph, ctx: LowerContext) -> bool:
-    """Compute elementwise ops on [N, O, pixels] rather than on [N, O, height, width].
+    """Compute elementwise ops in the shape that a product or convolution has, rather than in that of its consumers.
 
     %c = reshape(matmul_core(%w, %p)); %y = relu(add(%c, %bias))
     ->
     %y = reshape(relu(add(matmul_core(%w, %p), reshape(%bias))))
 
+    Where an operand is broadcast along only some of the axes that were one before, the reshape stays; so it does where
+    a reduction reads it too, whose rows the elementwise ops then share.
     Requires: plain layouts, topological order.
-    Ensures: topological order; only reshapes that split the last axis of a product's result have moved; no reshape
-    undoes the one before it.
+    Ensures: topological order; only reshapes of results of tunable ops, or of elementwise ops on these, have moved; no
+    reshape of a reshape.
     """
     rules: dict[str, list[Rule]] = {
         name: [_past] for name in elementwise_names() if name != "broadcast"
@@ -30,20 +32,20 @@ def sink_reshapes(graph: Graph, ctx: LowerContext) -> bool:
 
 
 def _join(graph: Graph, op: Op) -> GraphTensor | None:
-    """A reshape that undoes a reshape becomes the original tensor, such as between two convolutions of kernel 1."""
-    inner = op.inputs[0].producer_owner
+    """A reshape of a reshape is one; it is the original tensor if that has its shape, such as between two convolutions
+    of kernel 1."""
+    inner, dims = op.inputs[0].producer_owner, op.outputs[0].details.plain_dims
     if inner.op_name != "reshape":
         return None
-    source = inner.inputs[0]
-    return source if source.details.plain_dims == op.outputs[0].details.plain_dims else None
+    return _reshaped(Composer(graph, op), inner.inputs[0], dims)
 
 
 def _past(graph: Graph, op: Op) -> GraphTensor | None:
     dims = op.outputs[0].details.plain_dims
-    merged = next((m for x in op.inputs if (m := _source_dims(x, dims)) is not None), None)
-    if merged is None:
+    source = next((m for x in op.inputs if (m := _source_dims(x, dims)) is not None), None)
+    if source is None:
         return None
-    shapes = [_merged(x.details.plain_dims, dims, merged) for x in op.inputs]
+    shapes = [_merged(x.details.plain_dims, dims, source) for x in op.inputs]
     if any(shape is None for shape in shapes):
         return None
     make = Composer(graph, op)
@@ -53,30 +55,38 @@ def _past(graph: Graph, op: Op) -> GraphTensor | None:
 
 
 def _source_dims(tensor: GraphTensor, dims: tuple[int, ...]) -> tuple[int, ...] | None:
-    """The shape before the reshape that made `tensor`, if it split the last axis of a product's result."""
+    """The shape before the reshape that made `tensor` of a product's result, if only elementwise ops read it."""
     op = tensor.producer_owner
-    if op.op_name != "reshape" or tensor.details.plain_dims != dims:
+    if op.op_name != "reshape" or tensor.details.plain_dims != dims or 0 in dims:
         return None
-    source = op.inputs[0].details.plain_dims
-    lead = len(source) - 1
-    if not 0 < lead < len(dims) - 1 or source[:lead] != dims[:lead]:
+    if not all(user.kind == "sink" or is_elementwise(user) for _, user in tensor.uses):
         return None
-    return source if comes_from_tunable(op.inputs[0].producer_owner) else None
+    source = op.inputs[0]
+    return source.details.plain_dims if comes_from_tunable(source.producer_owner) else None
 
 
 def _merged(
-    dims: Sequence[int], full: Sequence[int], merged: Sequence[int]
-) -> tuple[int, ...] | None:
-    """An operand's shape with the split axes merged; None if it is broadcast along only some of them."""
-    split = len(full) - len(merged) + 1  # axes that were one
-    tail = tuple(dims[-split:]) if dims else ()
-    if all(size == 1 for size in tail):
-        return (*dims[: max(len(dims) - split, 0)], *((1,) if dims else ()))
-    whole = tail == tuple(full[-split:])
-    return (*dims[:-split], math.prod(tail)) if whole else None
+    dims: Sequence[int], full: Sequence[int], source: Sequence[int]
+) -> Sequence[int] | None:
+    """The shape of an operand `dims` of a result `full` where the result has the shape `source`.
+
+    None if the operand is broadcast along only some of the axes that are one axis of the source, or the reverse.
+    """
+    wide = (1,) * (len(full) - len(dims)) + tuple(dims)
+    found = [1] * len(source)
+    for old, new in reshape_groups(source, full):
+        sizes = [wide[axis] for axis in new]
+        if sizes == [full[axis] for axis in new]:
+            for axis in old:
+                found[axis] = source[axis]
+        elif any(size != 1 for size in sizes):
+            return None
+    while len(dims) < len(full) and found[:1] == [1]:
+        found.pop(0)
+    return tuple(found)
 
 
-def _reshaped(make: Composer, x: GraphTensor, dims: tuple[int, ...]) -> GraphTensor:
+def _reshaped(make: Composer, x: GraphTensor, dims: Sequence[int]) -> GraphTensor:
     if x.details.plain_dims == dims:
         return x
     producer = x.producer_owner

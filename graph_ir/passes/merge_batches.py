@@ -1,0 +1,45 @@
+"""Multiply a batch of matrices by one shared matrix as a single product: its rows are those of all of them."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+
+from ..ir.graph import Graph, GraphTensor, Op
+from ..ops.compose import Composer
+from ..ops.matmul import MatmulCore
+from ..rewriting.attention import attention_group
+from ..rewriting.rewrite import rewrite
+from ..schedule.context import LowerContext
+
+
+def merge_batches(graph: Graph, ctx: LowerContext) -> bool:
+    """Give products whose right-hand side is the same for the whole batch the rows of all matrices on the left.
+
+    %y = matmul_core(%x[197,1,768], %w[768,2304])
+    ->
+    %r = reshape(%x, shape={197,768}); %p = matmul_core(%r, %w); %y = reshape(%p, shape={197,1,2304})
+
+    The template runs the matrices of a batch one by one, each with register tiles of its own rows: 197 rows one by one
+    use one row of a tile that has eight. Products that are parts of attention keep their batches, which its template
+    needs.
+    Requires: topological order, plain layouts.
+    Ensures: topological order.
+    """
+    attention = {member for op in graph.ops for member in attention_group(op) or ()}
+    return rewrite(graph, {"matmul_core": (partial(_as_rows, frozenset(attention)),)})
+
+
+def _as_rows(attention: frozenset[Op], graph: Graph, op: Op) -> GraphTensor | None:
+    assert isinstance(op, MatmulCore)
+    a, b = (x.details.plain_dims for x in op.inputs)
+    batch = a[:-2]
+    if len(batch) + len(b) == 2 or op.transpose_a or op in attention or not op.is_tuned:
+        return None
+    if math.prod(b[:-2]) != 1 or len(b) - 2 > len(batch):
+        return None
+    make = Composer(graph, op)
+    left = make("reshape", op.inputs[0], shape=(math.prod(a[:-1]), a[-1]))
+    right = op.inputs[1] if len(b) == 2 else make("reshape", op.inputs[1], shape=b[-2:])
+    product = graph.make("matmul_core", [left, right], op.attrs, op.name).outputs[0]
+    return make("reshape", product, shape=op.outputs[0].details.plain_dims)

@@ -1,0 +1,71 @@
+"""Windows that lie mostly in the padding: which elements are left out, in which regions, and what is computed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from graphc.driver.compiler import compile as compile_model
+from graphc.graph_ir.ops.window import Window
+from graphc.graph_ir.passes.skip_padding import Run, runs, skip_padding
+from support.expressions import graph_from
+from support.graphs import run_pass
+from support.lowered import integers
+
+# (image, kernel, strides, dilations, before, after, convolutions left: 0 where nothing is gained)
+CASES = [
+    ((16, 16), (3, 3), (1, 1), (24, 24), (24, 24), (24, 24), 1),
+    ((16, 16), (3, 3), (1, 1), (12, 12), (12, 12), (12, 12), 9),
+    ((16, 4), (3, 3), (1, 1), (12, 2), (12, 2), (12, 2), 6),
+    ((16, 16), (3, 3), (1, 1), (2, 2), (2, 2), (2, 2), 0),
+    ((7, 9), (3, 3), (1, 1), (1, 1), (1, 1), (1, 1), 0),
+    ((1, 1), (3, 3), (1, 1), (1, 1), (1, 1), (1, 1), 1),
+    ((4, 5), (3, 5), (2, 2), (6, 6), (6, 12), (6, 12), 1),
+    ((3, 3), (2, 2), (1, 1), (7, 7), (9, 7), (9, 7), 0),
+    ((5, 5), (1, 1), (1, 1), (1, 1), (4, 4), (4, 4), 0),
+    ((6,), (3,), (1,), (5,), (5,), (5,), 3),
+]
+
+
+def layer(case: tuple, groups: int) -> tuple[str, dict]:
+    image, kernel, strides, dilations, before, after, _ = case
+    pads = f"before={before}, after={after}"
+    text = f"convolution(x, w, strides={strides}, dilations={dilations}, {pads}, groups={groups})"
+    return text, {"x": (2, 4, *image), "w": (8, 4 // groups, *kernel)}
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("groups", [1, 4])
+def test_regions(case: tuple, groups: int) -> None:
+    text, shapes = layer(case, groups)
+    graph = graph_from(text, **shapes)
+    changed = run_pass(skip_padding, graph)
+    assert changed == bool(case[-1])
+    left = [op for op in graph.ops if op.op_name == "convolution"]
+    assert len(left) == max(case[-1], 1)
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case[-1]], ids=str)
+def test_native_code(case: tuple) -> None:
+    text, shapes = layer(case, 1)
+    arrays = [integers(shape, i) for i, shape in enumerate(shapes.values())]
+    wanted = graph_from(text, **shapes).evaluate(arrays)[0]
+    for disabled in ((), ("simplify",)):
+        y = compile_model(graph_from(text, **shapes), disabled=disabled)(*arrays)
+        np.testing.assert_array_equal(y, wanted)
+
+
+def test_runs_along_an_axis() -> None:
+    window = Window((3,), (1,), (12,), (12,), (12,))
+    assert runs(window, 0, 16, 16) == [Run(0, 4, 1, 2), Run(4, 8, 1, 1), Run(12, 4, 0, 2)]
+    assert runs(Window((2,), (1,), (1,), (3,), (0,)), 0, 2, 4) is None, "all in the padding"
+
+
+def test_constant_weights_stay_constants() -> None:
+    graph = graph_from(
+        "convolution(x, c([[[1.0, 2.0, 3.0]]]), dilations=(9,), before=(9,), after=(9,))",
+        x=(1, 1, 5),
+    )
+    assert run_pass(skip_padding, graph)
+    (convolution,) = (op for op in graph.ops if op.op_name == "convolution")
+    assert convolution.inputs[1].producer_owner.attr("value").tolist() == [[[2.0]]]
