@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -30,9 +31,13 @@ from .dot_products import DOT_PRODUCTS, DotProducts
 from .instruction_stream import InstructionStream
 from .integer_division import IntegerDivision
 from .intrinsic_calls import IntrinsicCalls
+from .lane_strides import MOST_STRIDE, lane_stride
 from .llvm_types import constant, element_type, splat, type_of
 from .memory_access import MemoryAccess
 from .operators import Operators
+
+MOST_REGISTERS = 32 * 64
+"""Bytes of the vector registers of the widest ISA."""
 
 
 class Expressions:
@@ -86,7 +91,7 @@ class Expressions:
             self._memory.scatter(pointers, value, s.buffer.dtype, lanes, active)
             return
         pointer = self._pointer(s.buffer, s.indices)
-        local = s.buffer.storage == "local"
+        local = _may_be_registers(s.buffer)
         self._memory.store(pointer, value, s.buffer.dtype, lanes, active, local)
 
     def is_natural(self, e: Expr) -> bool:
@@ -121,10 +126,15 @@ class Expressions:
     def _load(self, e: Load) -> str:
         active = e.active or e.lanes
         if e.indices and e.indices[-1].lanes > 1:
+            found = lane_stride(e.indices[-1])
+            if found is not None and 1 < found[0] <= MOST_STRIDE:
+                pointer = self._pointer(e.buffer, (*e.indices[:-1], found[1]))
+                local = _may_be_registers(e.buffer)
+                return self._memory.load_strided(pointer, e.dtype, e.lanes, active, found[0], local)
             pointers = self._pointers(e.buffer, e.indices, e.lanes)
             return self._memory.gather(pointers, e.dtype, e.lanes, active)
         pointer = self._pointer(e.buffer, e.indices)
-        return self._memory.load(pointer, e.dtype, e.lanes, active, e.buffer.storage == "local")
+        return self._memory.load(pointer, e.dtype, e.lanes, active, _may_be_registers(e.buffer))
 
     def _unary(self, e: Unary) -> str:
         value, dtype = self._computable(e.operand)
@@ -233,3 +243,10 @@ def _is_ordered_literal(e: Expr) -> bool:
     if isinstance(e, Broadcast):
         e = e.operand
     return isinstance(e, Const) and e.value == e.value
+
+
+def _may_be_registers(buffer: Buffer) -> bool:
+    """Whether LLVM may keep a buffer in registers: a local that is no larger than all of them."""
+    return (
+        buffer.storage == "local" and math.prod(buffer.shape) * buffer.dtype.size <= MOST_REGISTERS
+    )

@@ -29,17 +29,52 @@ class MemoryAccess:
 
     def load(self, pointer: str, dtype: DType, lanes: int, active: int, local: bool) -> str:
         """The first `active` of `lanes` elements from `pointer` on, the others zero."""
+        return self._from_memory(self._load(pointer, dtype, lanes, active, local), dtype, lanes)
+
+    def _load(self, pointer: str, dtype: DType, lanes: int, active: int, local: bool) -> str:
         if active == lanes:
-            return self._from_memory(self._plain_load(pointer, dtype, lanes), dtype, lanes)
+            return self._plain_load(pointer, dtype, lanes)
         # A mask would keep LLVM from turning a local into registers.
         masked = self._can.masks or (self._can.masked_load and dtype.bits >= 32)
         if masked and not local:
-            return self._from_memory(self._masked_load(pointer, dtype, lanes, active), dtype, lanes)
+            return self._masked_load(pointer, dtype, lanes, active)
         value = constant(0, _in_memory(dtype), lanes)
         for offset, size in _pieces(active):
             part = self._plain_load(self._at(pointer, dtype, offset), dtype, size)
             value = self._insert(value, part, dtype, lanes, offset, size)
-        return self._from_memory(value, dtype, lanes)
+        return value
+
+    def load_strided(
+        self, pointer: str, dtype: DType, lanes: int, active: int, stride: int, local: bool
+    ) -> str:
+        """The first `active` elements that lie `stride` apart, the others zero, picked out of whole vectors.
+
+        The last vector ends with the last element, so that nothing behind it is read.
+        """
+        span = (active - 1) * stride + 1
+        starts = [min(at, max(span - lanes, 0)) for at in range(0, span, lanes)]
+        kind = self._memory_vector(dtype, lanes)
+        result = ""
+        for number, start in enumerate(starts):
+            at = self._at(pointer, dtype, start)
+            part = self._load(at, dtype, lanes, min(span, lanes), local)
+            here = [lane * stride - start for lane in range(active)]
+            done = [lane * stride < starts[number - 1] + lanes for lane in range(active)]
+            picked = [
+                lane if number and done[lane] else lanes + here[lane] for lane in range(active)
+            ]
+            inside = [x if x < 2 * lanes else -1 for x in picked]
+            numbers = lane_numbers(inside + [-1] * (lanes - active))
+            result = self._stream.value(
+                f"shufflevector {kind} {result or 'poison'}, {kind} {part}, {numbers}"
+            )
+        if active < lanes:
+            kept = [lane if lane < active else lanes for lane in range(lanes)]
+            numbers = lane_numbers(kept)
+            result = self._stream.value(
+                f"shufflevector {kind} {result}, {kind} zeroinitializer, {numbers}"
+            )
+        return self._from_memory(result, dtype, lanes)
 
     def store(
         self, pointer: str, value: str, dtype: DType, lanes: int, active: int, local: bool
