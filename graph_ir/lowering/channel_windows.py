@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...base.target import Target
 from ...tensor_ir.nodes import Expr, Function, Let
 from ..ir.computation import Index
 from ..ir.group_values import parameters
@@ -12,8 +13,10 @@ from ..rewriting.kernel_group import KernelGroup
 from ..schedule.channel_windows import pool_geometry, window_blocking
 from ..schedule.context import LowerContext
 from ..schedule.convolution_sizes import geometry_of
+from ..schedule.row_windows import row_blocking
 from ..templates.channel_windows import WindowProblem, WindowTemplate
 from ..templates.matmul import EpilogueValue
+from ..templates.row_windows import RowWindowTemplate
 from .matmul import epilogue_names, epilogue_value, flat, group_note
 
 
@@ -31,7 +34,7 @@ def depthwise_function(
         epilogue = _of_rank(epilogue_value(op.outputs[0], output, memory), output.details.rank)
     post = epilogue_names(op, group.ops)
     name = f"{x.details.dtype}_depthwise{post}_{g}__{ctx.target.isa}"
-    template = WindowTemplate(problem, window_blocking(schedule), ctx.target, epilogue)
+    template = _template(problem, schedule, ctx.target, epilogue)
     return template.function(name, tuple(memory.values()), group_note(group, schedule))
 
 
@@ -47,8 +50,17 @@ def pool_function(
     epilogue = None
     if output is not op.outputs[0]:
         epilogue = _of_rank(epilogue_value(op.outputs[0], output, memory), output.details.rank)
-    template = WindowTemplate(problem, window_blocking(schedule), ctx.target, epilogue)
+    template = _template(problem, schedule, ctx.target, epilogue)
     return template.function(name, tuple(memory.values()), group_note(group, schedule))
+
+
+def _template(
+    problem: WindowProblem, schedule: Schedule, target: Target, epilogue: EpilogueValue | None
+) -> WindowTemplate | RowWindowTemplate:
+    """The template for the layout of the image, which has decided the schedule's algorithm."""
+    if schedule.algorithm == "row-windows":
+        return RowWindowTemplate(problem, row_blocking(schedule), target, epilogue)
+    return WindowTemplate(problem, window_blocking(schedule), target, epilogue)
 
 
 def _of_rank(value: EpilogueValue, rank: int) -> EpilogueValue:

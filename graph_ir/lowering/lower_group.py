@@ -20,6 +20,7 @@ from ..ops.pool import WindowReduce
 from ..ops.winograd import WinogradConvolution
 from ..rewriting.groups import is_tuned
 from ..rewriting.kernel_group import KernelGroup
+from ..schedule.channel_windows import ALGORITHMS
 from ..schedule.context import LowerContext
 from ..schedule.loops import combines, joined_concat
 from ..templates.joined import Join, joined_loops
@@ -67,7 +68,7 @@ def _loops(group: KernelGroup, schedule: Schedule, ctx: LowerContext) -> Functio
     buffers = parameters(group.inputs, outputs)
     note, name = group_note(group, schedule), _loop_name(ops, outputs, ctx)
     reductions = tuple(op for op in ops if combines(op))
-    if schedule.algorithm == "windows":
+    if schedule.algorithm in ALGORITHMS:
         pool = reductions[0]
         assert isinstance(pool, WindowReduce)
         return pool_function(pool, name, group, schedule, ctx)

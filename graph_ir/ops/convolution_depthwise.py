@@ -1,4 +1,4 @@
-"""depthwise_convolution: a convolution of each channel separately, channels last."""
+"""depthwise_convolution: a convolution of each channel separately."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from .convolution import Convolution
 
 @register("depthwise_convolution")
 class DepthwiseConvolution(Convolution, TunableOp):
-    """A `convolution` over one or two spatial axes, one result per channel, run by `templates.channel_windows`.
+    """A `convolution` over one or two spatial axes, one result per channel, run by `templates.channel_windows` or
+    `templates.row_windows`.
 
     Floats, or bytes with s32 sums.
     """

@@ -8,20 +8,20 @@ from ..ir.graph import Graph, GraphTensor, Op
 from ..ops.compose import Composer
 from ..ops.pool import WindowReduce
 from ..rewriting.rewrite import rewrite
-from ..schedule.channel_windows import pools_by_channel
+from ..schedule.channel_windows import pools_in_place
 from ..schedule.context import LowerContext
 from ..schedule.convolution_forms import padded
 
 
 def pad_windows(graph: Graph, ctx: LowerContext) -> bool:
-    """Give padded pools an input that contains the padding, unless `templates.channel_windows` runs them.
+    """Give padded pools an input that contains the padding, unless a template of windows runs them.
 
     %y = max_pool(%x, kernel=(3, 3), before=(1, 1), after=(1, 1))
     ->
     %p = pad(%x, value=-inf); %y = max_pool(%p, kernel=(3, 3))
 
     Requires: layouts chosen, topological order.
-    Ensures: topological order; a padded pool is channels last and of floats.
+    Ensures: topological order; a padded pool is of floats, channels last or plain.
     """
     kinds = ("max", "min", "sum", "prod")
     return rewrite(graph, {f"{kind}_pool": [partial(_without_padding, ctx)] for kind in kinds})
@@ -30,7 +30,7 @@ def pad_windows(graph: Graph, ctx: LowerContext) -> bool:
 def _without_padding(ctx: LowerContext, graph: Graph, op: Op) -> GraphTensor | None:
     if not isinstance(op, WindowReduce) or not op.window.is_padded:
         return None
-    if pools_by_channel(op) and ctx.options.enabled("channel-windows"):
+    if pools_in_place(op, ctx):
         return None
     make, x = Composer(graph, op), op.inputs[0]
     stored = padded(make, x, op.window, op.fill)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import product
 
 from ...base.dtypes import DType
@@ -9,18 +10,43 @@ from ..ir.format import Format, channels_last, plain
 from ..ir.schedule import Schedule
 from ..ops.convolution_depthwise import DepthwiseConvolution
 from ..ops.pool import WindowReduce
+from .asked import wanted_by_name
 from .context import LowerContext
 from .convolution_geometry import ConvolutionGeometry
+from .convolution_sizes import geometry_of
 from .format_choice import FormatChoice
+from .row_windows import MOST_TAPS, pools_by_row, row_cycles
 from .space import ScheduleSpace
-from .window_tile import WindowBlocking, pick_blocking
+from .window_tile import WindowBlocking, pick_blocking, window_cycles
 
 
 def depthwise_formats(op: DepthwiseConvolution, ctx: LowerContext) -> list[FormatChoice]:
-    """Channels last everywhere."""
-    rank = op.inputs[0].details.rank
-    last = channels_last(rank)
-    return [FormatChoice((last, taps_first(rank)), (last,))]
+    """Channels last everywhere, or plain everywhere, which windows over rows run."""
+    rank, g, dtype = op.inputs[0].details.rank, geometry_of(op), op.inputs[0].details.dtype
+    last, first = channels_last(rank), plain(rank)
+    cycles = {last: window_cycles(g, ctx.target, dtype)}
+    if convolves_by_row(op) and ctx.options.enabled("row-windows"):
+        cycles[first] = row_cycles(g, True, ctx.target, dtype)
+    asked = wanted_by_name(op, ctx)
+    if asked is not None and asked.algorithm in ALGORITHMS:
+        wanted = first if asked.algorithm == "row-windows" else last
+        cycles = {fmt: cycles[fmt] for fmt in [x for x in cycles if x == wanted] or cycles}
+    best, rate = min(cycles.values()), ctx.target.machine.shared_bytes_per_cycle
+    weights = {last: taps_first(rank), first: first}
+    return [
+        FormatChoice((fmt, weights[fmt]), (fmt,), (found - best) * rate)
+        for fmt, found in cycles.items()
+    ]
+
+
+def convolves_by_row(op: DepthwiseConvolution) -> bool:
+    """Whether the template of row windows can run a depthwise convolution: floats, a window of few elements."""
+    few = math.prod(op.window.kernel) <= MOST_TAPS
+    return few and all(x.details.dtype.is_float for x in (*op.inputs, *op.outputs))
+
+
+ALGORITHMS = ("windows", "row-windows")
+"""What a depthwise convolution may be asked to run as: channels last, or in rows."""
 
 
 def taps_first(rank: int) -> Format:
@@ -35,6 +61,12 @@ def pools_by_channel(op: WindowReduce) -> bool:
     if not x.dtype.is_float or spatial not in (1, 2) or op.window.rank != spatial:
         return False
     return x.format == y.format == channels_last(x.rank)
+
+
+def pools_in_place(op: WindowReduce, ctx: LowerContext) -> bool:
+    """Whether a template of windows runs a pool in the layout it has, which needs no stored padding."""
+    by_channel = pools_by_channel(op) and ctx.options.enabled("channel-windows")
+    return by_channel or (pools_by_row(op) and ctx.options.enabled("row-windows"))
 
 
 def window_schedule(blocking: WindowBlocking) -> Schedule:

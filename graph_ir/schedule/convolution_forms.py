@@ -46,7 +46,7 @@ Cycles = Callable[[ConvolutionGeometry, Sequence[Microkernel], Target], float | 
 class ConvolutionForm:
     """One way to run a convolution of floats, or of bytes with s32 sums.
 
-    `build` makes ops that compute the same as the convolution; `algorithm` is that of their kernel's schedules.
+    `build` makes ops that compute the same as the convolution; `algorithms` are those of their kernel's schedules.
     `cycles` predicts their cycles on one core, None where the form cannot run it; `needs` says what it can run.
     `settings`: parameters of the schedule that the form decides. `switches` (of `options.SWITCHES`) each turn the form
     off. `constant_weights`: whether it prepares the weights at compile time, and so needs them constant.
@@ -57,7 +57,7 @@ class ConvolutionForm:
     name: str
     build: Build
     cycles: Cycles
-    algorithm: str
+    algorithms: tuple[str, ...]
     needs: str
     settings: Mapping[str, Parameter] = field(default_factory=dict)
     switches: tuple[str, ...] = ()
@@ -69,7 +69,7 @@ class ConvolutionForm:
     def suits(self, asked: Schedule) -> bool:
         """Whether the form is one that a schedule asks for."""
         settings = self.settings.items() & asked.settings.items()
-        is_named = asked.algorithm in ("", self.name, self.algorithm)
+        is_named = asked.algorithm in ("", self.name, *self.algorithms)
         return is_named and len(settings) == len(asked.settings.keys() & _DECIDED)
 
 
@@ -242,7 +242,7 @@ FORMS = (
         "direct",
         _direct,
         _direct_cycles,
-        "direct",
+        ("direct",),
         "floats or bytes by signed bytes, and one or two spatial axes",
         switches=("direct-convolution", "blocked-layouts"),
     ),
@@ -250,7 +250,7 @@ FORMS = (
         "depthwise",
         _depthwise,
         _depthwise_cycles,
-        "windows",
+        ("windows", "row-windows"),
         "floats or bytes, one channel and one result per group, and several groups",
         switches=("channel-windows", "blocked-layouts"),
     ),
@@ -259,7 +259,7 @@ FORMS = (
             f"winograd-{name}",
             partial(_winograd, form),
             partial(_winograd_cycles, form),
-            "winograd",
+            ("winograd",),
             "f32, a 3 x 3 kernel with strides and dilations of 1, one group and constant weights",
             {"form": name},
             ("winograd", "blocked-layouts", "fold"),
@@ -272,7 +272,7 @@ FORMS = (
         "im2col",
         _im2col,
         _im2col_cycles,
-        "gemm",
+        ("gemm",),
         "floats",
         spatial_axes=99,
         least_outputs=LEAST_ROWS,

@@ -20,13 +20,14 @@ from ..ops.winograd import WinogradConvolution
 from ..rewriting.groups import is_tuned
 from ..rewriting.kernel_group import KernelGroup, group_of
 from .attention import AttentionSpace
-from .channel_windows import WindowSpace, pool_geometry, pools_by_channel
+from .channel_windows import WindowSpace, pool_geometry, pools_in_place
 from .context import LowerContext
 from .convolution_sizes import geometry_of
 from .direct_convolution import DirectSpace
 from .loops import combines, loop_space
 from .matmul import MatmulSpace
 from .matmul_nbits import NBitsSpace
+from .row_windows import RowWindowSpace
 from .space import ScheduleSpace
 from .winograd import WinogradSpace
 
@@ -34,9 +35,22 @@ MakeSpace = Callable[[Any, KernelGroup, LowerContext], ScheduleSpace]
 """(tuned op, the group around it, context) -> its space."""
 
 
-def depthwise_space(op: DepthwiseConvolution, group: KernelGroup, ctx: LowerContext) -> WindowSpace:
-    """Windows over each channel."""
-    return WindowSpace(op.name, geometry_of(op), op.inputs[0].details.dtype, ctx)
+def depthwise_space(
+    op: DepthwiseConvolution, group: KernelGroup, ctx: LowerContext
+) -> ScheduleSpace:
+    """Windows over each channel, along rows if the image is plain."""
+    x = op.inputs[0].details
+    if x.format.is_plain:
+        return RowWindowSpace(op.name, geometry_of(op), True, x.dtype, ctx)
+    return WindowSpace(op.name, geometry_of(op), x.dtype, ctx)
+
+
+def pool_space(op: WindowReduce, ctx: LowerContext) -> ScheduleSpace:
+    """The same for a pool."""
+    x = op.inputs[0].details
+    if x.format.is_plain:
+        return RowWindowSpace(op.name, pool_geometry(op), False, x.dtype, ctx)
+    return WindowSpace(op.name, pool_geometry(op), x.dtype, ctx)
 
 
 SPACES = ClassTable[MakeSpace](
@@ -66,7 +80,7 @@ def space_of(op: Op, ctx: LowerContext) -> ScheduleSpace | None:
         return make(tuned[0], group, ctx)
     first = next((inner for inner in group.ops if combines(inner)), None)
     if isinstance(first, WindowReduce) and _reads_memory(first, group, ctx):
-        return WindowSpace(first.name, pool_geometry(first), first.inputs[0].details.dtype, ctx)
+        return pool_space(first, ctx)
     return loop_space(group, ctx)
 
 
@@ -76,6 +90,5 @@ def pick_schedule(space: ScheduleSpace, ctx: LowerContext) -> Schedule:
 
 
 def _reads_memory(op: WindowReduce, group: KernelGroup, ctx: LowerContext) -> bool:
-    """Whether the template of channel windows runs a pool, which must read a tensor in memory."""
-    enabled = ctx.options.enabled("channel-windows")
-    return enabled and pools_by_channel(op) and op.inputs[0] in group.inputs
+    """Whether a template of windows runs a pool, which must read a tensor in memory."""
+    return pools_in_place(op, ctx) and op.inputs[0] in group.inputs

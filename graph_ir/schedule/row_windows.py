@@ -1,0 +1,158 @@
+"""Depthwise convolutions and pools of images whose rows are contiguous: which do, their blocks and predicted cycles."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from ...base.contraction import accumulator_of
+from ...base.dtypes import F32, DType
+from ...base.target import Target
+from ..ir.schedule import Schedule
+from ..ops.pool import WindowReduce
+from .context import LowerContext
+from .convolution_geometry import ConvolutionGeometry
+from .space import ScheduleSpace
+
+MOST_TAPS = 64
+"""Elements of the window of a convolution, each of which has a weight of its own in the code."""
+
+MOST_HEIGHT = 4
+"""Rows at once: with three rows of a window, four take six loads per column of the window instead of twelve."""
+
+NAN_OPERATIONS = 3
+"""Instructions of a minimum or maximum that keeps NaN."""
+
+
+@dataclass(frozen=True)
+class RowBlocking:
+    """`rows` of results whose lines are staged together, `height` of them computed at once; channels are tasks."""
+
+    rows: int
+    height: int
+    is_parallel: bool
+
+
+def pools_by_row(op: WindowReduce) -> bool:
+    """Whether the template of row windows runs a pool: floats, plain, one or two spatial axes behind two others."""
+    x, y = op.inputs[0].details, op.outputs[0].details
+    spatial = x.rank - 2
+    if not x.dtype.is_float or spatial not in (1, 2) or op.window.rank != spatial:
+        return False
+    return x.format.is_plain and y.format.is_plain and y.elements > 0
+
+
+def line_elements(g: ConvolutionGeometry) -> int:
+    """Elements of a line: all columns under the windows of a row, with the padding."""
+    return max(g.span(1, g.result[1]), 1)
+
+
+def staged_lines(g: ConvolutionGeometry, is_convolution: bool, rows: int) -> int:
+    """Lines staged for `rows` rows of results: those of the image, or one per row."""
+    return g.span(0, rows) if is_convolution else rows
+
+
+def pick_row_blocking(
+    g: ConvolutionGeometry, is_convolution: bool, target: Target, threads: int, dtype: DType = F32
+) -> RowBlocking:
+    """As many rows as keep the staged lines in half of L1, in blocks of about equal size."""
+    size = accumulator_of(dtype, dtype).size * line_elements(g)
+    lines = max(target.l1_bytes // 2 // size, 1)
+    rows = lines
+    if is_convolution:
+        rows = max((lines - g.span(0, 1)) // g.strides[0] + 1, 1)
+    rows = min(rows, g.result[0])
+    blocks = math.ceil(g.result[0] / rows)
+    cycles = row_cycles(g, is_convolution, target, dtype)
+    is_parallel = threads > 1 and cycles >= target.machine.parallel_cycles
+    rows = math.ceil(g.result[0] / blocks)
+    return RowBlocking(rows, min(MOST_HEIGHT, rows) if is_convolution else 1, is_parallel)
+
+
+def row_cycles(
+    g: ConvolutionGeometry, is_convolution: bool, target: Target, dtype: DType = F32
+) -> float:
+    """Cycles on one core: vectors staged and combined, or the bytes of image and result."""
+    machine, lanes = target.machine, target.lanes(accumulator_of(dtype, dtype))
+    planes = g.batch * g.groups
+    wide, narrow = math.ceil(line_elements(g) / lanes), math.ceil(g.result[1] / lanes)
+    loads = 2 if g.strides[1] > 1 else 1  # an element apart: two loads and a shuffle
+    if is_convolution:
+        taps = narrow * math.prod(g.kernel) * loads
+        operations = float(g.image[0] * wide + g.result[0] * taps)
+    else:
+        step = NAN_OPERATIONS / machine.fma_per_cycle
+        operations = g.result[0] * step * (wide * g.kernel[0] + narrow * g.kernel[1] * loads)
+    moved = planes * dtype.size * (math.prod(g.image) + math.prod(g.result))
+    return max(planes * operations, moved / machine.image_bytes_per_cycle)
+
+
+class RowWindowSpace(ScheduleSpace):
+    """Blocks of windows over rows."""
+
+    algorithm = "row-windows"
+    meanings = {
+        "rows": "rows of results staged together",
+        "height": "rows of results computed at once",
+        "split": "parallel or serial",
+    }
+    words = ("split",)
+    choices = {"split": ("parallel", "serial")}
+
+    def __init__(
+        self,
+        name: str,
+        geometry: ConvolutionGeometry,
+        is_convolution: bool,
+        dtype: DType,
+        ctx: LowerContext,
+    ) -> None:
+        super().__init__(name, f"row-windows {geometry} {dtype}")
+        self.geometry = geometry
+        self.is_convolution = is_convolution
+        threads = ctx.options.threads
+        self.most_bytes = ctx.target.machine.most_local_bytes
+        self.element = accumulator_of(dtype, dtype).size
+        self.blocking = pick_row_blocking(geometry, is_convolution, ctx.target, threads, dtype)
+
+    @property
+    def pick(self) -> Schedule:
+        """The cost model's choice."""
+        return row_schedule(self.blocking)
+
+    def ranked(self) -> list[Schedule]:
+        """The pick, then other blocks, and more or fewer rows at once."""
+        pick, rows = self.blocking, self.geometry.result[0]
+        counts = (1, max(pick.rows // 2, 1), min(pick.rows * 2, rows), rows)
+        others = [self.pick, *(self._with(count, pick.height) for count in counts)]
+        if self.is_convolution:
+            others += [self._with(pick.rows, height) for height in range(1, 2 * MOST_HEIGHT + 1)]
+        return [s for s in dict.fromkeys(others) if not self.fault(s)]
+
+    def _with(self, rows: int, height: int) -> Schedule:
+        return self.pick.replaced(rows=rows, height=min(height, rows))
+
+    def fault(self, schedule: Schedule) -> str:
+        """Rows there are, whose lines fit on the stack."""
+        g, rows = self.geometry, schedule.number("rows")
+        if rows > g.result[0]:
+            return f"rows must be at most {g.result[0]}"
+        most = min(rows, 2 * MOST_HEIGHT) if self.is_convolution else 1
+        if schedule.number("height") > most:
+            return f"height must be at most {most}"
+        lines = staged_lines(g, self.is_convolution, rows)
+        if lines * line_elements(g) * self.element > self.most_bytes:
+            return "rows is too large: the lines would not fit on the stack"
+        return ""
+
+
+def row_schedule(blocking: RowBlocking) -> Schedule:
+    """A blocking as a schedule."""
+    split = "parallel" if blocking.is_parallel else "serial"
+    return Schedule.of("row-windows", rows=blocking.rows, height=blocking.height, split=split)
+
+
+def row_blocking(schedule: Schedule) -> RowBlocking:
+    """The blocking that a schedule says."""
+    rows, height = (schedule.number(name) for name in ("rows", "height"))
+    return RowBlocking(rows, height, schedule.word("split") == "parallel")

@@ -1,0 +1,256 @@
+"""Windows over images whose rows are contiguous (channels first): depthwise convolution and pooling.
+
+    for each image, channel (parallel), block of rows of results:
+      stage     a pool combines the rows of each window into one line; a convolution copies the rows of the block
+      combine   for each row of the block, each vector of its results:
+                  acc = start; for each element of the window in the staged lines: acc = combine(acc, element)
+                  y[vector] = epilogue(acc)
+
+Staged lines lie in L1 with their padding beside them, so that whole rows are vectors and no column is a special case.
+A pool reads each element once per row of the window and once per column, instead of once per element of the window.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...base.target import Target
+from ...tensor_ir import builder as t
+from ...tensor_ir.nodes import Buffer, Expr, Function, LoopKind
+from ..schedule.row_windows import RowBlocking, line_elements, staged_lines
+from .channel_windows import WindowProblem
+from .matmul import EpilogueValue
+
+
+class RowWindowTemplate:
+    """Builds the loop nest of one problem under a blocking; `epilogue` takes [image, channel, row, column].
+
+    The problem's image and result are [n, c, rows, columns], and its weights [c, kernel rows, kernel columns].
+    """
+
+    def __init__(
+        self,
+        problem: WindowProblem,
+        blocking: RowBlocking,
+        target: Target,
+        epilogue: EpilogueValue | None,
+    ) -> None:
+        self.problem = problem
+        self.g = problem.geometry
+        self.target = target
+        self.blocking = blocking
+        result = problem.y.dtype
+        if result != problem.accumulator:
+            epilogue = epilogue or (lambda index, acc: ([], t.cast(acc, result)))
+        self.epilogue = epilogue
+        self.b = t.LoopBuilder()
+        self.line = line_elements(self.g)
+
+    def function(self, name: str, params: tuple[Buffer, ...], note: str) -> Function:
+        """All windows as a function."""
+        b, g = self.b, self.g
+        for param in params:
+            b.names.reserve(param.name)
+        kind: LoopKind = "parallel" if self.blocking.is_parallel else "serial"
+        with (
+            b.loop("image", 0, g.batch, kind) as image,
+            b.loop("channel", 0, g.groups, kind) as channel,
+        ):
+            self._plane(image, channel)
+        return b.function(name, params, note)
+
+    def _plane(self, image: Expr, channel: Expr) -> None:
+        """One channel of an image: blocks of rows, the last one with the rows that are left."""
+        b, size, rows = self.b, self.blocking.rows, self.g.result[0]
+        plane = t.add(t.mul(image, self.g.groups), channel)
+        lines = staged_lines(self.g, self.problem.weights is not None, min(size, rows))
+        stage = b.allocate("stage", self.problem.accumulator, (lines * self.line,))
+        self._fill_sides(stage, lines)
+        weights = self._weights(channel)
+        full, rest = divmod(rows, size)
+        with b.loop("block", 0, full) as block:
+            first = t.mul(block, size)
+            self._block(stage, (image, channel, plane), first, size, weights)
+        if rest:
+            self._block(stage, (image, channel, plane), t.as_expr(full * size), rest, weights)
+
+    def _weights(self, channel: Expr) -> list[Expr]:
+        """The weights of a channel."""
+        w, b = self.problem.weights, self.b
+        if w is None:
+            return []
+        taps = self.g.kernel[0] * self.g.kernel[1]
+        first = t.mul(channel, taps)
+        return [
+            b.let("w", t.cast(t.load(w, (t.add(first, i),)), self.problem.accumulator))
+            for i in range(taps)
+        ]
+
+    def _fill_sides(self, stage: Buffer, lines: int) -> None:
+        """The columns of padding, which no row overwrites."""
+        before, end = self.g.before[1], self.g.before[1] + self._columns
+        sides = [*range(before), *range(end, self.line)]
+        if not sides:
+            return
+        b = self.b
+        with b.loop("side", 0, lines) as line:
+            for column in sides:
+                place = t.add(t.mul(line, self.line), column)
+                b.store(stage, (place,), self._start)
+
+    @property
+    def _start(self) -> Expr:
+        return t.const(self.problem.start, self.problem.accumulator)
+
+    @property
+    def _columns(self) -> int:
+        """Columns of the image that some window reaches."""
+        return max(min(self.g.image[1], self.line - self.g.before[1]), 0)
+
+    def _block(
+        self,
+        stage: Buffer,
+        where: tuple[Expr, Expr, Expr],
+        first: Expr,
+        count: int,
+        weights: list[Expr],
+    ) -> None:
+        """`count` rows of results of the plane `where` from `first` on."""
+        b, g = self.b, self.g
+        image, channel, plane = where
+        start = t.mul(plane, g.image[0] * g.image[1])
+        if weights:
+            self._copy_rows(stage, start, t.sub(t.mul(first, g.strides[0]), g.before[0]), count)
+        else:
+            with b.loop("line", 0, count) as line:
+                top = t.sub(t.mul(t.add(first, line), g.strides[0]), g.before[0])
+                self._combine_rows(stage, start, b.let("top", top), line)
+        height = self.blocking.height
+        with b.loop("row", 0, count - count % height, step=height) as row:
+            self._results(stage, row, plane, (image, channel, t.add(first, row)), height, weights)
+        if rest := count % height:
+            at = count - rest
+            index = (image, channel, t.add(first, at))
+            self._results(stage, t.as_expr(at), plane, index, rest, weights)
+
+    def _copy_rows(self, stage: Buffer, start: Expr, top: Expr, count: int) -> None:
+        """The rows of the image under `count` rows of windows, zeros for those outside; the first one is `top`."""
+        b, g = self.b, self.g
+        lines = staged_lines(g, True, count)
+        begin, end = self._inside(b.let("top", top), lines, 1)
+        for low, high in ((t.as_expr(0), begin), (end, t.as_expr(lines))):
+            if low != high:
+                with (
+                    b.loop("line", low, high) as line,
+                    b.loop("c", 0, self._columns, "vector") as c,
+                ):
+                    place = t.add(t.mul(line, self.line), t.add(c, g.before[1]))
+                    b.store(stage, (place,), self._start)
+        with b.loop("line", begin, end) as line, b.loop("c", 0, self._columns, "vector") as c:
+            place = t.add(t.mul(line, self.line), t.add(c, g.before[1]))
+            b.store(stage, (place,), self._element(start, t.add(top, line), c))
+
+    def _combine_rows(self, stage: Buffer, start: Expr, top: Expr, line: Expr) -> None:
+        """The rows of the windows that begin in image row `top`, combined column by column."""
+        b, taps = self.b, self.g.kernel[0]
+        begin, end = self._inside(top, taps, self.g.dilations[0])
+        place = t.add(t.mul(line, self.line), self.g.before[1])
+        if end == t.as_expr(taps):
+            self._combine_all(stage, start, top, place)
+            return
+        with b.when(t.compare("eq", t.sub(end, begin), taps)):
+            self._combine_all(stage, start, top, place)
+        with b.otherwise(), b.loop("c", 0, self._columns, "vector") as c:
+            acc = b.allocate("acc", self.problem.accumulator, (1,))
+            b.store(acc, (0,), self._start)
+            with b.loop("tap", begin, end) as tap:
+                value = self._element(start, t.add(top, t.mul(tap, self.g.dilations[0])), c)
+                b.store(acc, (0,), t.binary(self.problem.combine, t.load(acc, (0,)), value))
+            b.store(stage, (t.add(place, c),), t.load(acc, (0,)))
+
+    def _combine_all(self, stage: Buffer, start: Expr, top: Expr, place: Expr) -> None:
+        """The same where all of these rows lie inside the image."""
+        b = self.b
+        with b.loop("c", 0, self._columns, "vector") as c:
+            value = self._element(start, top, c)
+            for tap in range(1, self.g.kernel[0]):
+                other = self._element(start, t.add(top, tap * self.g.dilations[0]), c)
+                value = t.binary(self.problem.combine, b.let("v", value), other)
+            b.store(stage, (t.add(place, c),), value)
+
+    def _inside(self, top: Expr, count: int, step: int) -> tuple[Expr, Expr]:
+        """Which of `count` rows, `step` apart from image row `top` on, lie inside the image: [begin, end)."""
+        b, g = self.b, self.g
+        if not g.before[0] and g.span(0, g.result[0]) <= g.image[0]:
+            return t.as_expr(0), t.as_expr(count)
+        before = t.floordiv(t.add(t.sub(0, top), step - 1), step)
+        until = t.floordiv(t.add(t.sub(g.image[0], top), step - 1), step)
+        begin = b.let("first_inside", t.minimum(t.maximum(before, 0), count))
+        return begin, b.let("last_inside", t.maximum(t.minimum(until, count), begin))
+
+    def _element(self, start: Expr, row: Expr, column: Expr) -> Expr:
+        place = t.add(t.add(start, t.mul(row, self.g.image[1])), column)
+        return t.cast(t.load(self.problem.x, (place,)), self.problem.accumulator)
+
+    def _results(
+        self,
+        stage: Buffer,
+        row: Expr,
+        plane: Expr,
+        index: tuple[Expr, Expr, Expr],
+        height: int,
+        weights: list[Expr],
+    ) -> None:
+        """`height` rows of results from `index` [image, channel, row] on, the block's row `row`; each staged element is
+        loaded once for all of them."""
+        b, g = self.b, self.g
+        steps = g.strides[0] if weights else 1
+        line = b.let("line", t.mul(row, steps * self.line))
+        result = b.let("result", t.add(t.mul(plane, g.result[0]), index[2]))
+        with b.loop("column", 0, g.result[1], "vector") as column:
+            at = b.let("at", t.add(line, t.mul(column, g.strides[1])))
+            sums: list[Expr | None] = [self._start if weights else None] * height
+            for row_of_stage, column_tap, users in self._elements(height, steps, bool(weights)):
+                offset = row_of_stage * self.line + column_tap * g.dilations[1]
+                value = b.let("v", t.load(stage, (t.add(at, offset),)))
+                for number, tap in users:
+                    weight = weights[tap * g.kernel[1] + column_tap] if weights else None
+                    old = sums[number]
+                    new = value if old is None else self._combined(old, value, weight)
+                    sums[number] = b.let("acc", new)
+            for number, acc in enumerate(sums):
+                assert acc is not None
+                place = t.add(t.mul(t.add(result, number), g.result[1]), column)
+                self._store((*index[:2], t.add(index[2], number), column), place, acc)
+
+    def _elements(
+        self, height: int, steps: int, is_convolution: bool
+    ) -> Iterator[tuple[int, int, list[tuple[int, int]]]]:
+        """(staged line, column of the window, the (row of results, row of the window) that take the element)."""
+        rows = self.g.kernel[0] if is_convolution else 1
+        dilation = self.g.dilations[0]
+        for line in range((height - 1) * steps + (rows - 1) * dilation + 1):
+            users = [
+                (number, tap)
+                for number in range(height)
+                for tap in range(rows)
+                if number * steps + tap * dilation == line
+            ]
+            for column in range(self.g.kernel[1]) if users else ():
+                yield line, column, users
+
+    def _store(self, index: tuple[Expr, ...], place: Expr, value: Expr) -> None:
+        """y[place] = epilogue(value) for the plain index [image, channel, row, column]."""
+        with self.b.block():
+            if self.epilogue is not None:
+                lets, value = self.epilogue(index, value)
+                for let in lets:
+                    self.b.emit(let)
+            self.b.store(self.problem.y, (place,), value)
+
+    def _combined(self, old: Expr, value: Expr, weight: Expr | None) -> Expr:
+        if weight is None:
+            return t.binary(self.problem.combine, old, value)
+        if self.target.table.has_fma:
+            return t.fma(value, weight, old)
+        return t.add(old, t.mul(value, weight))
