@@ -7,6 +7,7 @@ from itertools import product
 
 from ...base.dtypes import DType
 from ..ir.format import Format, channels_last, plain
+from ..ir.op import Op
 from ..ir.schedule import Schedule
 from ..ops.convolution_depthwise import DepthwiseConvolution
 from ..ops.pool import WindowReduce
@@ -21,15 +22,20 @@ from .window_tile import WindowBlocking, pick_blocking, window_cycles
 
 
 def depthwise_formats(op: DepthwiseConvolution, ctx: LowerContext) -> list[FormatChoice]:
-    """Channels last everywhere, or plain everywhere, which windows over rows run."""
+    """Channels last everywhere, or plain everywhere, which windows over rows run.
+
+    Behind other products and convolutions only channels last: a network that has both layouts pays for reorders.
+    """
     rank, g, dtype = op.inputs[0].details.rank, geometry_of(op), op.inputs[0].details.dtype
     last, first = channels_last(rank), plain(rank)
     cycles = {last: window_cycles(g, ctx.target, dtype)}
-    if convolves_by_row(op) and ctx.options.enabled("row-windows"):
-        cycles[first] = row_cycles(g, True, ctx.target, dtype)
     asked = wanted_by_name(op, ctx)
-    if asked is not None and asked.algorithm in ALGORITHMS:
-        wanted = first if asked.algorithm == "row-windows" else last
+    algorithm = "" if asked is None else asked.algorithm
+    is_alone = not _follows_product(op) or algorithm == "row-windows"
+    if is_alone and convolves_by_row(op) and ctx.options.enabled("row-windows"):
+        cycles[first] = row_cycles(g, True, ctx.target, dtype)
+    if algorithm in ALGORITHMS:
+        wanted = first if algorithm == "row-windows" else last
         cycles = {fmt: cycles[fmt] for fmt in [x for x in cycles if x == wanted] or cycles}
     best, rate = min(cycles.values()), ctx.target.machine.shared_bytes_per_cycle
     weights = {last: taps_first(rank), first: first}
@@ -39,11 +45,25 @@ def depthwise_formats(op: DepthwiseConvolution, ctx: LowerContext) -> list[Forma
     ]
 
 
+def _follows_product(op: Op) -> bool:
+    """Whether the image is made by a product or convolution, a few ops before."""
+    for _ in range(FEW_OPS):
+        if not op.inputs:
+            return False
+        op = op.inputs[0].producer_owner
+        if op.kind == "tunable":
+            return True
+    return False
+
+
 def convolves_by_row(op: DepthwiseConvolution) -> bool:
     """Whether the template of row windows can run a depthwise convolution: floats, a window of few elements."""
     few = math.prod(op.window.kernel) <= MOST_TAPS
     return few and all(x.details.dtype.is_float for x in (*op.inputs, *op.outputs))
 
+
+FEW_OPS = 16
+"""As far as the search for a product goes: activations, norms and shuffles lie between two of them."""
 
 ALGORITHMS = ("windows", "row-windows")
 """What a depthwise convolution may be asked to run as: channels last, or in rows."""

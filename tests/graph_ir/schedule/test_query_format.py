@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from graphc.base.contraction import f32_tiles
-from graphc.base.dtypes import by_name
+from graphc.base.dtypes import F32, by_name
 from graphc.base.target import Target
 from graphc.graph_ir.ir.format import parse_format
 from graphc.graph_ir.ir.graph import Graph
@@ -147,3 +147,14 @@ def test_depthwise_convolutions_have_channels_last_or_first_everywhere() -> None
     assert choice.inputs[0].order == choice.outputs[0].order == (0, 2, 3, 1)
     assert choice.inputs[1] == taps_first(4)
     np.testing.assert_array_equal(taps_first(4).pack(arrays[1]), arrays[1].transpose(2, 3, 1, 0))
+
+
+def test_depthwise_convolutions_behind_others_stay_channels_last() -> None:
+    graph = Graph("net")
+    x = graph.make_input(LogicalTensor(F32, (1, 4, 8, 8)), "x")
+    w, v = (graph.make_constant(random_array("f32", s)) for s in ((4, 4, 1, 1), (4, 1, 3, 3)))
+    y = graph.make("direct_convolution", [x, w]).outputs[0]
+    y = graph.make("relu", [y]).outputs[0]
+    op = graph.make("depthwise_convolution", [y, v], {"groups": 4})
+    (choice,) = query_format(op, LowerContext(Target("avx512")))
+    assert choice.inputs[0].order == (0, 2, 3, 1)
