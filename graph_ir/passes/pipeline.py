@@ -45,8 +45,8 @@ from .simplify_movement import simplify_movement
 from .sink_dequantize import sink_dequantize
 from .sink_reshapes import sink_reshapes
 from .sink_transposes import sink_transposes
-from .split_concats import split_concats
 from .skip_padding import skip_padding
+from .split_concats import split_concats
 from .split_scans import split_scans
 from .update_in_place import update_in_place
 
