@@ -30,6 +30,7 @@ COMMANDS = (
     "tune",
     "debug",
     "convert",
+    "quantize",
     "diff",
     "inspect",
     "explain",

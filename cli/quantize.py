@@ -1,0 +1,85 @@
+"""`graphc quantize`: an ONNX model with its products in 8 bits, by ranges seen on sample inputs."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..base.errors import UserError
+from .model_arguments import add_input_argument, add_model_argument, split_inputs
+from .progress import progress
+from .terminal import say
+
+if TYPE_CHECKING:
+    import numpy as np
+
+NAME = "quantize"
+HELP = "Write an ONNX model with its products in 8 bits, calibrated on sample inputs."
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of the command."""
+    add_model_argument(parser)
+    add_input_argument(parser)
+    parser.add_argument(
+        "--calibrate", metavar="FILE", required=True,
+        help="a .npz file with an array per input: samples one after the other along its first axis",
+    )  # fmt: skip
+    parser.add_argument(
+        "--method", choices=("min-max", "percentile", "mse"), default="min-max",
+        help="the range of an activation: all values, most of them, or that of the least mean square error",
+    )  # fmt: skip
+    parser.add_argument(
+        "--percentile", type=float, default=99.99, help="how many percent of the values to keep"
+    )
+    parser.add_argument("-o", "--output", metavar="FILE", required=True, help="the file to write")
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of text")
+    parser.add_argument("-q", "--quiet", action="store_true", help="no progress")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Calibrate, write the model, and say how far its results are from those of the f32 model."""
+    from ..tools.quantize import quantize_model
+
+    if not 0 < args.percentile <= 100:
+        raise UserError(f"--percentile must be above 0 and at most 100, got {args.percentile}")
+    output = Path(args.output)
+    if output.exists() and output.samefile(args.model):
+        raise UserError(f"'{output}' is the model itself; give another file with -o")
+    specs, _ = split_inputs(args.input)
+    arrays = _read_npz(args.calibrate)
+    with progress(args.quiet or args.json) as report:
+        done = quantize_model(
+            args.model, output, arrays, specs, args.method, args.percentile, report
+        )
+    facts: dict[str, Any] = {
+        "file": str(output),
+        "quantized": list(done.nodes),
+        "errors": done.errors,
+    }
+    if args.json:
+        say(json.dumps(facts))
+        return 0
+    say(f"wrote     {output}: {len(done.nodes)} products in 8 bits")
+    for name, error in done.errors.items():
+        say(
+            f"          {name} differs by {error:.2%} (root mean square, on the calibration inputs)"
+        )
+    return 0
+
+
+def _read_npz(path: str) -> dict[str, np.ndarray[Any, Any]]:
+    import numpy as np
+
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            if not isinstance(file, np.lib.npyio.NpzFile):
+                raise ValueError
+            return {name: file[name] for name in file.files}
+    except OSError as error:
+        raise UserError(f"--calibrate: cannot read '{path}' ({error.strerror or error})") from error
+    except (ValueError, EOFError, zipfile.BadZipFile, AttributeError) as error:
+        raise UserError(f"--calibrate: '{path}' is not a .npz file of arrays of numbers") from error

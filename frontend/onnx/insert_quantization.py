@@ -1,0 +1,200 @@
+"""Writes QuantizeLinear and DequantizeLinear around the products of an ONNX model, its other nodes as they are."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from google.protobuf.message import DecodeError
+from onnx import ModelProto, NodeProto, TensorProto, helper, load, numpy_helper
+
+from ...base.errors import UserError
+from ...graph_ir.ir.graph import Array
+
+LEAST_OPSET = 13
+"""Before, a scale per channel cannot be written."""
+
+STEPS = 127
+"""Integers of weights on either side of zero."""
+
+SMALLEST_SCALE = 1e-30
+"""Of a channel of zeros."""
+
+Scale = tuple[float, int]
+"""Scale and zero point of u8."""
+
+
+@dataclass(frozen=True)
+class Site:
+    """A node that is quantised: its activation, its constant weights with the axis of outputs, its constant bias."""
+
+    node: str
+    activation: str
+    weight: str
+    axis: int
+    bias: str
+
+
+def read_proto(path: str | os.PathLike[str]) -> ModelProto:
+    """A model with all its weights inside. UserError if it cannot be read."""
+    try:
+        return load(os.fspath(path))
+    except (OSError, ValueError, DecodeError) as error:
+        raise UserError(f"quantize: cannot read '{path}' ({error})") from error
+
+
+def quantizable(model: ModelProto) -> list[Site]:
+    """The products and convolutions with constant f32 weights, in order. UserError if the opset is too old."""
+    opset = next((x.version for x in model.opset_import if x.domain in ("", "ai.onnx")), 0)
+    if opset < LEAST_OPSET:
+        raise UserError(
+            f"quantize: the model must be of opset {LEAST_OPSET} or later, got {opset}; "
+            "onnx.version_converter raises it"
+        )
+    constants = {
+        x.name: len(x.dims)
+        for x in model.graph.initializer
+        if x.data_type == TensorProto.FLOAT and np.prod(x.dims)
+    }
+    sites = [_site(node, constants) for node in model.graph.node]
+    return [site for site in sites if site is not None]
+
+
+def _site(node: NodeProto, constants: Mapping[str, int]) -> Site | None:
+    names = [*node.input, "", "", ""]
+    activation, weight, bias = names[:3]
+    if weight not in constants or activation in constants or node.domain not in ("", "ai.onnx"):
+        return None
+    turned = any(x.name == "transB" and x.i for x in node.attribute)
+    axes = {"Conv": 0, "Gemm": 0 if turned else 1, "MatMul": 1}
+    if node.op_type not in axes or (node.op_type == "MatMul" and constants[weight] != 2):
+        return None
+    scaled = any(x.name in ("alpha", "beta") and x.f != 1.0 for x in node.attribute)
+    has_bias = node.op_type != "MatMul" and constants.get(bias) == 1 and not scaled
+    return Site(node.output[0], activation, weight, axes[node.op_type], bias if has_bias else "")
+
+
+def insert_quantization(
+    model: ModelProto, sites: Sequence[Site], scales: Mapping[str, Scale]
+) -> ModelProto:
+    """A copy whose sites read dequantised integers: activations as u8 by `scales`, weights as s8 with a scale per
+    output, biases as s32."""
+    made = ModelProto()
+    made.CopyFrom(model)
+    writer = _Writer(made, scales)
+    by_output = {site.node: site for site in sites}
+    nodes = list(made.graph.node)
+    del made.graph.node[:]
+    for node in nodes:
+        site = by_output.get(node.output[0]) if node.output else None
+        if site is not None:
+            node.input[0] = writer.activation(site.activation)
+            node.input[1] = writer.weights(site)
+            if site.bias:
+                node.input[2] = writer.bias(site)
+        made.graph.node.append(node)
+    _drop_unread(made)
+    return made
+
+
+class _Writer:
+    """Appends nodes and initializers to a model; each tensor is quantised once."""
+
+    def __init__(self, model: ModelProto, scales: Mapping[str, Scale]) -> None:
+        self.graph = model.graph
+        self.scales = scales
+        self.constants = {x.name: x for x in model.graph.initializer}
+        self.taken = set(self.constants) | {
+            name for node in model.graph.node for name in (*node.input, *node.output)
+        }
+        self.made: dict[tuple[str, ...], str] = {}
+        self.weight_scales: dict[str, Array] = {}
+
+    def activation(self, name: str) -> str:
+        """The tensor as u8 and back."""
+        key = (name,)
+        if key not in self.made:
+            scale, zero = self.scales[name]
+            operands = [
+                self._constant(f"{name}_scale", np.float32(scale)),
+                self._constant(f"{name}_zero_point", np.uint8(zero)),
+            ]
+            whole = self._node("QuantizeLinear", [name, *operands], f"{name}_quantized")
+            self.made[key] = self._node(
+                "DequantizeLinear", [whole, *operands], f"{name}_dequantized"
+            )
+        return self.made[key]
+
+    def weights(self, site: Site) -> str:
+        """The weights as s8 and back, with a scale per output."""
+        key = (site.weight, str(site.axis))
+        value = numpy_helper.to_array(self.constants[site.weight])
+        others = tuple(i for i in range(value.ndim) if i != site.axis)
+        largest = np.max(np.abs(value), axis=others, keepdims=True)
+        scale = np.maximum(largest / np.float32(STEPS), np.float32(SMALLEST_SCALE))
+        self.weight_scales[site.node] = scale.reshape(-1)
+        if key not in self.made:
+            whole = np.clip(np.rint(value / scale), -STEPS, STEPS).astype(np.int8)
+            operands = [
+                self._constant(f"{site.weight}_quantized", whole),
+                self._constant(f"{site.weight}_scale", scale.reshape(-1).astype(np.float32)),
+                self._constant(f"{site.weight}_zero_point", np.zeros(scale.size, np.int8)),
+            ]
+            name = f"{site.weight}_dequantized"
+            self.made[key] = self._node("DequantizeLinear", operands, name, axis=site.axis)
+        return self.made[key]
+
+    def bias(self, site: Site) -> str:
+        """The bias as s32 in steps of the products of both scales, and back."""
+        scale = np.float32(self.scales[site.activation][0]) * self.weight_scales[site.node]
+        value = numpy_helper.to_array(self.constants[site.bias])
+        limits = np.iinfo(np.int32)
+        whole = np.clip(np.rint(value / scale.astype(np.float64)), limits.min, limits.max)
+        operands = [
+            self._constant(f"{site.bias}_quantized", whole.astype(np.int32)),
+            self._constant(f"{site.bias}_scale", scale.astype(np.float32)),
+        ]
+        return self._node("DequantizeLinear", operands, f"{site.bias}_dequantized", axis=0)
+
+    def _constant(self, name: str, value: Array | np.generic) -> str:
+        name = self._fresh(name)
+        self.graph.initializer.append(numpy_helper.from_array(np.asarray(value), name))
+        return name
+
+    def _node(self, op_type: str, operands: Sequence[str], name: str, **attrs: Any) -> str:
+        name = self._fresh(name)
+        self.graph.node.append(helper.make_node(op_type, operands, [name], name=name, **attrs))
+        return name
+
+    def _fresh(self, name: str) -> str:
+        number, wanted = 0, name
+        while name in self.taken:
+            number += 1
+            name = f"{wanted}_{number}"
+        self.taken.add(name)
+        return name
+
+
+def _drop_unread(model: ModelProto) -> None:
+    """Remove f32 weights that nothing reads any more; subgraphs may read some."""
+    graph = model.graph
+    read = {name for node in graph.node for name in node.input} | {x.name for x in graph.output}
+    pending = [a for node in graph.node for a in node.attribute]
+    while pending:
+        attribute = pending.pop()
+        for inner in (attribute.g, *attribute.graphs):
+            read |= {name for node in inner.node for name in node.input}
+            read |= {x.name for x in inner.output}
+            pending += [a for node in inner.node for a in node.attribute]
+    kept = [x for x in graph.initializer if x.name in read]
+    inputs = [
+        x
+        for x in graph.input
+        if x.name in read or x.name not in {i.name for i in graph.initializer}
+    ]
+    del graph.initializer[:], graph.input[:]
+    graph.initializer.extend(kept)
+    graph.input.extend(inputs)

@@ -1,0 +1,85 @@
+"""Q and DQ nodes around products: which nodes, what the file holds, what it computes, and what ONNX Runtime says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, numpy_helper
+
+from graphc.base.errors import UserError
+from graphc.frontend import load
+from graphc.frontend.onnx.insert_quantization import insert_quantization, quantizable
+
+Array = np.ndarray[Any, Any]
+RANDOM = np.random.default_rng(0)
+
+
+def normal(*shape: int) -> Array:
+    return RANDOM.standard_normal(shape).astype(np.float32)
+
+
+def model(opset: int = 17) -> onnx.ModelProto:
+    """conv with a bias, relu, flatten, two Gemm that share their weights, a product of two computed matrices."""
+    weights = {
+        "k": normal(6, 3, 3, 3),
+        "kb": normal(6),
+        "w": normal(24, 10),
+        "b": normal(10),
+        "m": normal(10, 5),
+    }
+    nodes = [
+        helper.make_node("Conv", ["x", "k", "kb"], ["c"]),
+        helper.make_node("Relu", ["c"], ["r"]),
+        helper.make_node("Flatten", ["r"], ["f"]),
+        helper.make_node("Gemm", ["f", "w", "b"], ["g"]),
+        helper.make_node("Gemm", ["f", "w"], ["h"], alpha=0.5),
+        helper.make_node("MatMul", ["g", "m"], ["n"]),
+        helper.make_node("Transpose", ["n"], ["t"], perm=[1, 0]),
+        helper.make_node("MatMul", ["t", "h"], ["y"]),
+    ]
+    infos = [
+        helper.make_tensor_value_info(n, 1, d) for n, d in (("x", [2, 3, 4, 4]), ("y", [5, 10]))
+    ]
+    held = [numpy_helper.from_array(v, n) for n, v in weights.items()]
+    graph = helper.make_graph(nodes, "g", infos[:1], infos[1:], held)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+
+
+SCALES = {"x": (0.03, 120), "f": (0.1, 0), "g": (0.5, 128)}
+
+
+def test_sites() -> None:
+    sites = {s.node: (s.activation, s.weight, s.axis, s.bias) for s in quantizable(model())}
+    assert sites == {
+        "c": ("x", "k", 0, "kb"), "g": ("f", "w", 1, "b"), "h": ("f", "w", 1, ""), "n": ("g", "m", 1, ""),
+    }  # fmt: skip
+    with pytest.raises(UserError, match="the model must be of opset 13 or later, got 11"):
+        quantizable(model(11))
+
+
+def test_each_tensor_is_quantised_once_and_floats_are_gone() -> None:
+    source = model()
+    made = insert_quantization(source, quantizable(source), SCALES)
+    onnx.checker.check_model(made, full_check=True)
+    types = [node.op_type for node in made.graph.node]
+    assert types.count("QuantizeLinear") == 3 and types.count("DequantizeLinear") == 3 + 3 + 2
+    held = {x.name: x.data_type for x in made.graph.initializer}
+    assert not {"k", "w", "m", "kb"} & held.keys()
+    assert held["k_quantized"] == onnx.TensorProto.INT8
+    assert held["b_quantized"] == onnx.TensorProto.INT32
+    assert [n.op_type for n in source.graph.node][0] == "Conv"  # the given model is as it was
+
+
+def test_values() -> None:
+    source, x = model(), normal(2, 3, 4, 4)
+    made = insert_quantization(source, quantizable(source), SCALES)
+    (exact,), (found,) = load(source).evaluate([x]), load(made).evaluate([x])
+    assert np.abs(found - exact).max() < 0.1 * np.abs(exact).max()
+    runtime = pytest.importorskip("onnxruntime")
+    session = runtime.InferenceSession(made.SerializeToString())
+    np.testing.assert_allclose(
+        session.run(None, {"x": x})[0], found, rtol=0, atol=0.03 * np.abs(exact).max()
+    )

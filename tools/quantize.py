@@ -1,0 +1,88 @@
+"""Static quantisation of ONNX models: calibration, Q and DQ nodes, and what that costs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from ..base.errors import UserError
+from ..base.whole_file import whole_file
+from ..driver.compiler import compile as compile_model
+from ..frontend import format_of, load
+from ..frontend.onnx.insert_quantization import insert_quantization, quantizable, read_proto
+from ..graph_ir.ir.graph import Array
+from .calibration import OnStep, batches_of, calibrate, scale_of
+
+
+@dataclass(frozen=True)
+class Quantized:
+    """What was written: the results of the nodes that are quantised, and the relative root mean square error of each
+    output on the calibration inputs."""
+
+    nodes: Sequence[str]
+    errors: Mapping[str, float]
+
+
+def quantize_model(
+    model: str | os.PathLike[str],
+    output: str | os.PathLike[str],
+    arrays: Mapping[str, Array],
+    inputs: Mapping[str, str] | None = None,
+    method: str = "min-max",
+    percentile: float = 99.99,
+    step: OnStep | None = None,
+) -> Quantized:
+    """Write an ONNX model whose products and convolutions read integers: u8 activations, s8 weights per output.
+
+    `arrays`: samples per input, along the first axis. `inputs`: shapes that the file leaves open. UserError where the
+    model is not ONNX, has nothing to quantise, or samples do not fit; UnsupportedError as `frontend.load`.
+    """
+    if format_of(Path(model)) != "onnx":
+        raise UserError(
+            f"quantize: the model must be ONNX, got '{model}'; graphc convert writes it"
+        )
+    source = load(model, dict(inputs or {}))
+    proto = read_proto(model)
+    sites = quantizable(proto)
+    if not sites:
+        raise UserError(
+            f"quantize: '{model}' has no product or convolution with constant f32 weights"
+        )
+    batches = batches_of(source, arrays)
+    values = list(dict.fromkeys(site.activation for site in sites))
+    ranges = calibrate(source, values, batches, method, percentile, step)
+    made = insert_quantization(proto, sites, {name: scale_of(x) for name, x in ranges.items()})
+    try:
+        with whole_file(Path(output)) as file:
+            file.write(made.SerializeToString())
+    except OSError as error:
+        raise UserError(f"quantize: cannot write '{output}' ({error.strerror or error})") from error
+    errors = _errors(model, output, batches, dict(inputs or {}), step)
+    return Quantized([site.node for site in sites], errors)
+
+
+def _errors(
+    model: str | os.PathLike[str],
+    output: str | os.PathLike[str],
+    batches: Sequence[Mapping[str, Array]],
+    inputs: dict[str, str],
+    step: OnStep | None,
+) -> dict[str, float]:
+    """The error of each output over all batches, relative to the f32 results."""
+    report = step or (lambda phase, done, total: None)
+    exact, rounded = (compile_model(path, inputs=inputs) for path in (model, output))
+    sums: dict[str, list[float]] = {}
+    for done, batch in enumerate(batches):
+        report("check", done, len(batches))
+        results = zip(exact.outputs, exact.run(None, batch), rounded.run(None, batch), strict=True)
+        for spec, wanted, found in results:
+            total = sums.setdefault(spec.name, [0.0, 0.0])
+            wide = wanted.astype(np.float64)
+            total[0] += float(np.sum(np.square(found.astype(np.float64) - wide)))
+            total[1] += float(np.sum(np.square(wide)))
+    report("check", len(batches), len(batches))
+    return {name: float(np.sqrt(a / b)) if b else 0.0 for name, (a, b) in sums.items()}
