@@ -83,13 +83,20 @@ class Quantize(_Scaled):
             return [convert(np.clip(value, F32.numpy.type(low), F32.numpy.type(high)), self.dtype)]
 
     def decompose(self, graph: Graph) -> list[GraphTensor]:
-        """div, round, add, a clamp where it is narrower than the type, and a cast, which saturates."""
+        """div and `round_saturate`.
+
+        Where the zero point is computed or differs between elements: div, round, add, a clamp if the result is narrower
+        than its type, and a cast, which saturates.
+        """
         make = Composer(graph, self)
-        value = make("round", make("div", make.to(self.x, F32), make.to(self.scale, F32)))
-        if self.zero_point is not None:
-            value = make("add", value, make.to(self.zero_point, F32))
+        quotient = make("div", make.to(self.x, F32), make.to(self.scale, F32))
+        low, high = self.limits
+        zero = _known_zero(self.zero_point)
+        if zero is not None:
+            attrs = {"zero": zero, "low": low, "high": high, "dtype": self.dtype}
+            return [make("round_saturate", quotient, **attrs)]
+        value = make("add", make("round", quotient), make.to(self.zero_point, F32))
         if self.bits < self.dtype.bits:
-            low, high = self.limits
             value = make("clamp", value, min=float(low), max=float(high))
         return [make.to(value, self.dtype)]
 
@@ -121,9 +128,20 @@ class Dequantize(_Scaled):
             return [narrow(value * inputs[1].astype(F32.numpy), self.scale.details.dtype)]
 
     def decompose(self, graph: Graph) -> list[GraphTensor]:
-        """Casts, sub and mul."""
+        """Casts, sub where the zero point is not known to be 0, and mul."""
         make = Composer(graph, self)
         value = make.to(self.x, F32)
-        if self.zero_point is not None:
+        if _known_zero(self.zero_point) != 0:
             value = make("sub", value, make.to(self.zero_point, F32))
         return [make.to(make("mul", value, make.to(self.scale, F32)), self.scale.details.dtype)]
+
+
+def _known_zero(zero: GraphTensor | None) -> int | None:
+    """The one zero point of all elements, 0 if there is none; None where it is computed or differs."""
+    if zero is None:
+        return 0
+    op = zero.producer_owner
+    values = op.attr("value") if op.op_name == "constant" else None
+    if values is None or not values.size or np.any(values != values.flat[0]):
+        return None
+    return int(values.flat[0])

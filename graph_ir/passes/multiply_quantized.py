@@ -76,7 +76,7 @@ def _convolution(ctx: LowerContext, graph: Graph, op: Op) -> GraphTensor | None:
         return None
     if any(w.varies(-axis) for axis in range(1, rank)):
         return None
-    if not _gains(graph, op, convolution_account(op, x.bytes.details.dtype, ctx)):
+    if not _gains(graph, op, convolution_account(op, x.bytes.details.dtype, ctx, True)):
         return None
     make = Composer(graph, op)
     x = _flat_zero(make, x)

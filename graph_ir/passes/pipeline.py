@@ -20,6 +20,7 @@ from .eliminate_common import eliminate_common
 from .fold_batch_norm import fold_batch_norm
 from .fold_constants import fold_constants
 from .fuse import fuse
+from .keep_rounded import keep_rounded
 from .materialize_outputs import materialize_outputs
 from .matvec_to_reduction import matvec_to_reduction
 from .merge_batches import merge_batches
@@ -121,6 +122,7 @@ PIPELINE: tuple[tuple[Pass, str], ...] = (
     (materialize_outputs, ""),
     (repeat_widening, "quantized"),
     (fuse, "fuse"),
+    (keep_rounded, "quantized"),
     (remove_dead, ""),
     (choose_schedules, ""),
     (plan_memory, ""),

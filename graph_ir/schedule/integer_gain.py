@@ -58,15 +58,21 @@ def _cycles(op: MatmulCore, kernel: Microkernel, ctx: LowerContext) -> float:
     return blocking_cycles(product, pick_blocking(product, pick_tile(m, n, ctx.target, kernel)))
 
 
-def convolution_account(op: Convolution, x: DType, ctx: LowerContext) -> Account:
-    """Of a convolution of an image of bytes of type `x`: the best form of either."""
-    integers, floats = best_form_cycles(op, x, S8, ctx), best_form_cycles(op, F32, F32, ctx)
+def convolution_account(
+    op: Convolution, x: DType, ctx: LowerContext, is_exact: bool = False
+) -> Account:
+    """Of a convolution of an image of bytes of type `x`: the best form of either; with `is_exact`, of those that add no
+    rounding errors."""
+    integers = best_form_cycles(op, x, S8, ctx)
+    floats = best_form_cycles(op, F32, F32, ctx, is_exact)
     sums = op.outputs[0].details.elements
     scaling = sums * SCALING / (ctx.target.lanes(S32) * ctx.target.machine.fma_per_cycle)
     return Account(integers + scaling, floats)
 
 
-def best_form_cycles(op: Convolution, x: DType, w: DType, ctx: LowerContext) -> float:
+def best_form_cycles(
+    op: Convolution, x: DType, w: DType, ctx: LowerContext, is_exact: bool = False
+) -> float:
     """The predicted cycles of the same convolution of other types, infinite where no template runs it."""
     graph = Graph("form")
     image = graph.make_input(LogicalTensor(x, op.x.details.plain_dims))
@@ -74,7 +80,7 @@ def best_form_cycles(op: Convolution, x: DType, w: DType, ctx: LowerContext) -> 
     attrs = dict(op.attrs) if x == F32 else {**op.attrs, "dtype": F32 if x.is_float else S32}
     twin = graph.make("convolution", [image, weights], attrs)
     assert isinstance(twin, Convolution)
-    ranked = ranked_forms(twin, ctx)
+    ranked = [pair for pair in ranked_forms(twin, ctx) if pair[0].price == 1 or not is_exact]
     rate = _slowness(x, w, ctx.target)
     return ranked[0][1] * rate if ranked else math.inf
 

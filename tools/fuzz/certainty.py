@@ -38,7 +38,8 @@ MOVING = frozenset((
 
 DECIDING = frozenset((
     "arg_max", "arg_min", "bitcast", "ceil", "eq", "floor", "ge", "gt", "isinf", "isnan", "le", "lt",
-    "max_pool_indices", "mod", "ne", "quantize", "round", "sign", "top_k", "trunc",
+    "max_pool_indices", "mod", "ne", "quantize", "round", "round_saturate", "sign",
+    "top_k", "trunc",
 ))  # fmt: skip
 """A small change of an operand may change the result by any amount; of exact operands the result is exact."""
 
