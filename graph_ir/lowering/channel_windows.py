@@ -46,7 +46,7 @@ def pool_function(
     buffers = parameters(group.inputs, group.outputs)
     memory = {z: flat(b) if z in (x, output) else b for z, b in buffers.items()}
     g = pool_geometry(op)
-    problem = WindowProblem(g, memory[x], memory[output], op.combine, float(op.fill))
+    problem = WindowProblem(g, memory[x], memory[output], op.combine, op.fill)
     epilogue = None
     if output is not op.outputs[0]:
         epilogue = _of_rank(epilogue_value(op.outputs[0], output, memory), output.details.rank)

@@ -21,6 +21,7 @@ from ..ir.op_kinds import FusibleOp, TunableOp
 from ..rewriting.attention import attention_group
 from ..rewriting.fusion_reasons import record_fusion
 from ..rewriting.groups import (
+    comes_from_tunable,
     is_elementwise,
     is_pointwise,
     is_reduction,
@@ -201,11 +202,19 @@ def _grow_backward(group: list[Op], taken: set[Op], by_rows: bool) -> None:
                 continue
             if tensor.details.elements < _reads(op) and producer.op_name not in CHEAP_MOVEMENT:
                 continue
+            if _ends_a_product(producer):
+                continue
             if len(members) == MOST_OPS:
                 return
             members.add(producer)
             group.append(producer)
             work.append(producer)
+
+
+def _ends_a_product(op: Op) -> bool:
+    """Whether the op makes bytes of the sums of a product: in its epilogue, so that no sums are stored."""
+    narrows = op.outputs[0].details.dtype.bits < op.inputs[0].details.dtype.bits
+    return narrows and is_elementwise(op) and comes_from_tunable(op)
 
 
 def _moves(op: Op) -> bool:

@@ -36,8 +36,36 @@ def narrow_integer_products(graph: Graph, ctx: LowerContext) -> bool:
     rules = {
         "matmul_core": (_whole(partial(_product, ctx.target)),),
         "convolution": (_whole(partial(_convolution, ctx.target)),),
+        "add": (_one_correction,),
     }
     return rewrite(graph, rules)
+
+
+def _one_correction(graph: Graph, op: Op) -> GraphTensor | None:
+    """(sums - correction) + bias as sums + (bias - correction), which constants make a constant: s32 wraps."""
+    corrected, bias = op.inputs[0].producer_owner, op.inputs[1]
+    if corrected.op_name != "sub" or bias.details.dtype != S32:
+        return None
+    sums, correction = corrected.inputs
+    is_product = isinstance(sums.producer_owner, MatmulCore | Convolution)
+    known = is_product and _is_known(bias) and _is_known(correction)
+    if not known or len(corrected.outputs[0].uses) > 1:
+        return None
+    make = Composer(graph, op)
+    return make("add", sums, make("sub", bias, correction))
+
+
+def _is_known(tensor: GraphTensor, most: int = 16) -> bool:
+    """Whether `fold_constants` will make it a constant."""
+    pending = [tensor]
+    for _ in range(most):
+        if not pending:
+            return True
+        op = pending.pop().producer_owner
+        if op.op_name == "input" or not (op.inputs or op.op_name == "constant"):
+            return False
+        pending.extend(op.inputs)
+    return not pending
 
 
 def _whole(rule: Rule) -> Rule:

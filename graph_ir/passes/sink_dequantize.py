@@ -10,7 +10,9 @@ import numpy as np
 
 from ..ir.graph import Array, Graph, GraphTensor, Op
 from ..ops.compose import Composer
+from ..ops.pool import WindowReduce
 from ..ops.quantize import Dequantize, Quantize
+from ..ops.window import Window
 from ..rewriting.rewrite import Rule, rewrite
 from ..rewriting.values import constant_value, constant_values
 from ..schedule.context import LowerContext
@@ -20,7 +22,8 @@ SMALLEST, LARGEST = 1e-30, 1e30
 
 
 def sink_dequantize(graph: Graph, ctx: LowerContext) -> bool:
-    """Let dequantize follow reshapes, transposes, slices, lookups, pads and concats; drop pairs that undo each other.
+    """Let dequantize follow reshapes, transposes, slices, lookups, pads, concats and max pools; drop pairs that undo
+    each other.
 
     %d = dequantize(%q, %s, %z); %t = transpose(%d); %y = quantize(%t, %s, %z)
     ->
@@ -49,6 +52,27 @@ def _uniform(op: Dequantize) -> list[Array] | None:
     if known is None or any(value.size != 1 for value in known):
         return None
     return [value.reshape(()) for value in known]
+
+
+def _pool(graph: Graph, op: Op) -> GraphTensor | None:
+    """The largest of some numbers is that of the largest integer, as scales are positive."""
+    source = _dequantize_of(op.inputs[0])
+    parameters = None if source is None else _uniform(source)
+    if source is None or parameters is None or not parameters[0] > 0:
+        return None
+    assert isinstance(op, WindowReduce)
+    sizes = zip(op.x.details.plain_dims[2:], op.outputs[0].details.plain_dims[2:], strict=True)
+    if not all(_never_empty(op.window, axis, *pair) for axis, pair in enumerate(sizes)):
+        return None  # the largest of nothing is -inf, which no integer stands for
+    make = Composer(graph, op)
+    return _after(make, make(op.op_name, source.x, **op.attrs), parameters, source)
+
+
+def _never_empty(window: Window, axis: int, size: int, results: int) -> bool:
+    """Whether every window has an element inside the image."""
+    starts = np.arange(results)[:, None] * window.strides[axis] - window.before[axis]
+    taps = starts + np.arange(window.kernel[axis]) * window.dilations[axis]
+    return bool(np.all(np.any((taps >= 0) & (taps < size), axis=1)))
 
 
 def _after(
@@ -177,6 +201,7 @@ def _drop_pair(graph: Graph, op: Op) -> GraphTensor | None:
 
 RULES: dict[str, tuple[Rule, ...]] = {
     **dict.fromkeys(("reshape", "transpose", "slice", "gather"), (_move,)),
+    **dict.fromkeys(("max_pool", "min_pool"), (_pool,)),
     "concat": (_concat,),
     "pad": (_pad,),
     "quantize": (_drop_pair, _quantize_parts),

@@ -75,10 +75,14 @@ def taps_first(rank: int) -> Format:
 
 
 def pools_by_channel(op: WindowReduce) -> bool:
-    """Whether the template of channel windows runs a pool: floats, channels last, one or two spatial axes."""
+    """Whether the template of channel windows runs a pool: floats, or the extremes of integers of up to 32 bits;
+    channels last, one or two spatial axes."""
     x, y = op.inputs[0].details, op.outputs[0].details
     spatial = x.rank - 2
-    if not x.dtype.is_float or spatial not in (1, 2) or op.window.rank != spatial:
+    is_extreme = (
+        op.combine in ("min", "max") and x.dtype.kind in ("int", "uint") and x.dtype.bits <= 32
+    )
+    if not (x.dtype.is_float or is_extreme) or spatial not in (1, 2) or op.window.rank != spatial:
         return False
     return x.format == y.format == channels_last(x.rank)
 

@@ -42,12 +42,14 @@ class WindowProblem:
     x: Buffer
     y: Buffer
     combine: str
-    start: float
+    start: float | int
     weights: Buffer | None = None
 
     @property
     def accumulator(self) -> DType:
-        """The type that elements are combined in."""
+        """The type that elements are combined in: their own for the smallest or largest of integers."""
+        if self.combine in ("min", "max") and not self.x.dtype.is_float:
+            return self.x.dtype
         return accumulator_of(self.x.dtype, (self.weights or self.x).dtype)
 
 

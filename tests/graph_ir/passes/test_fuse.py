@@ -274,3 +274,20 @@ def test_what_overlapping_windows_read_is_computed_once(step: int, together: boo
         lambda make, x: make("max_pool", make("exp", x["x"]), kernel=(2,), strides=(step,)),
     )
     assert fuse(graph, CONTEXT) == together
+
+
+def test_a_kernel_ends_where_sums_have_become_bytes() -> None:
+    """Both products of a residual sum store bytes; neither leaves its s32 sums to the other's epilogue."""
+    body = """
+    %x = Node[type=input] () -> u8[4,8]
+    %w = Node[type=input] () -> s8[8,4]
+    %q = Node[type=matmul_core] (inputs = (a=%x, b=%w), attrs = {dtype: s32}) -> s32[4,4]
+    %p = Node[type=matmul_core] (inputs = (a=%x, b=%w), attrs = {dtype: s32}) -> s32[4,4]
+    %pf = Node[type=cast] (inputs = (x=%p), attrs = {dtype: f32}) -> f32[4,4]
+    %pq = Node[type=round_saturate] (inputs = (x=%pf), attrs = {low: 0, high: 255, dtype: u8}) -> u8[4,4]
+    %qf = Node[type=cast] (inputs = (x=%q), attrs = {dtype: f32}) -> f32[4,4]
+    %pd = Node[type=cast] (inputs = (x=%pq), attrs = {dtype: f32}) -> f32[4,4]
+    %y = Node[type=add] (inputs = (a=%qf, b=%pd)) -> f32[4,4]
+    return (output=%y)
+    """
+    assert groups(body) == ["p pf pq", "q qf pd y"]

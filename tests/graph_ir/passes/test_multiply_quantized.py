@@ -11,9 +11,12 @@ from graphc.base.dtypes import F32, S8, S32, U8, DType
 from graphc.base.target import Target
 from graphc.graph_ir.ir.graph import Array, Graph, GraphTensor
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
+from graphc.graph_ir.ops.convolution import Convolution
 from graphc.graph_ir.passes.multiply_quantized import multiply_quantized
 from graphc.graph_ir.rewriting.decisions import log_of, start_log
 from graphc.graph_ir.schedule.context import LowerContext
+from graphc.graph_ir.schedule.convolution_forms import ranked_forms
+from graphc.graph_ir.schedule.integer_gain import convolution_account
 from support.compiled import run_native
 from support.graphs import run_pass
 
@@ -148,3 +151,16 @@ def test_the_account_decides_and_is_recorded() -> None:
 
     assert outcome(VNNI) == "integers"
     assert outcome(Target("generic")) == "stays f32"
+
+
+def test_winograd_is_no_alternative() -> None:
+    """Its rounding errors would be larger than those of any other way, where integers are exact."""
+    graph = Graph("convolution")
+    x = graph.make_input(LogicalTensor(F32, (1, 128, 28, 28)))
+    w = graph.make_constant(np.zeros((128, 128, 3, 3), np.float32))
+    op = graph.make("convolution", [x, w], {"before": (1, 1), "after": (1, 1)})
+    assert isinstance(op, Convolution)
+    best, cycles = ranked_forms(op, LowerContext(VNNI))[0]
+    account = convolution_account(op, U8, LowerContext(VNNI))
+    assert best.name.startswith("winograd")
+    assert account.floats > max(cycles, account.integers)

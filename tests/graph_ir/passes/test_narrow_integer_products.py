@@ -203,3 +203,19 @@ def test_convolutions_that_stay_in_s32(zx: int, zw: object, groups: int) -> None
     count = len(graph.ops)
     assert not narrow_integer_products(graph, VNNI)
     assert len(graph.ops) == count
+
+
+def test_a_zero_point_and_a_bias_are_one_addition() -> None:
+    a, b = extremes(np.dtype("u1"), (13, 10), 1), extremes(np.dtype("i1"), (10, 19), 2)
+    graph = product(a, b, 7, None, True)
+    (end,) = graph.outputs
+    bias = graph.make_constant(np.arange(19, dtype=np.int32) << 20)
+    end.set_input(0, graph.make("add", [end.inputs[0], bias]).outputs[0])
+    graph.sort()
+    (wanted,) = graph.evaluate([a])
+    lowered = lower(graph, VNNI)
+    (call,) = lowered.calls
+    assert "_sub" not in call.kernel and "_add" in call.kernel
+    result = np.empty_like(wanted)
+    interpret(lowered, [a], [result])
+    np.testing.assert_array_equal(result, wanted)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from graphc.base.dtypes import F32, S32, DType
+from graphc.base.dtypes import F32, S8, S32, U8, DType
 from graphc.base.options import CompileOptions
 from graphc.base.target import Target
 from graphc.driver.compiler import compile_stages
@@ -51,8 +51,8 @@ def test_nothing_to_round_up_is_no_padding() -> None:
     assert names(graph) == ["max_pool"]
 
 
-def in_layout(dtype: DType) -> Graph:
-    graph = pool("max_pool", dtype, (1, 5, 6, 7), kernel=(3, 3), before=(1, 1), after=(1, 1))
+def in_layout(dtype: DType, op_name: str = "max_pool") -> Graph:
+    graph = pool(op_name, dtype, (1, 5, 6, 7), kernel=(3, 3), before=(1, 1), after=(1, 1))
     for op in graph.ops:
         for y in op.outputs:
             y.details = y.details.with_format(channels_last(4))
@@ -67,8 +67,28 @@ def test_channels_last_the_template_needs_none() -> None:
     assert pad_windows(graph, off)
     assert names(graph) == ["max_pool", "pad"]
     assert all(y.details.format == channels_last(4) for op in graph.ops for y in op.outputs)
-    graph = in_layout(S32)
-    assert pad_windows(graph, ctx), "the template is for f32"
+    assert not pad_windows(in_layout(U8), ctx) and not pad_windows(in_layout(S8, "min_pool"), ctx)
+    assert pad_windows(in_layout(S32, "sum_pool"), ctx), "sums are for floats"
+
+
+@pytest.mark.parametrize("target", ["native", "avx2"])
+@pytest.mark.parametrize("dtype", [U8, S8], ids=str)
+def test_extremes_of_bytes_in_channels_last(dtype: DType, target: str) -> None:
+    """Behind a convolution, in vectors of bytes and with channels left over."""
+    graph = Graph("net")
+    x = graph.make_input(LogicalTensor(U8, (2, 8, 9, 7)), "x")
+    w = graph.make_constant(integers((70, 8, 1, 1), 3).astype(np.int8), "w")
+    y = graph.make("convolution", [x, w], {"dtype": "s32"}).outputs[0]
+    y = graph.make("cast", [y], {"dtype": dtype}).outputs[0]
+    for op_name in ("max_pool", "min_pool"):
+        attrs = {"kernel": (3, 2), "strides": (2, 1), "before": (1, 0), "after": (1, 1)}
+        graph.make_output(graph.make(op_name, [y], attrs).outputs[0])
+    array = integers((2, 8, 9, 7), 126).astype(np.uint8)
+    made = compile_stages(graph, target, CompileOptions(1))
+    assert not any("_pad_" in call.kernel for call in made.lowered.calls)
+    results = CompiledModel(made.artifact, 1).run(None, {"x": array})
+    for result, wanted in zip(results, graph.evaluate([array]), strict=True):
+        np.testing.assert_array_equal(np.asarray(result), wanted)
 
 
 @pytest.mark.parametrize("op_name", [*KINDS, "avg_pool"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from graphc.graph_ir.passes.sink_dequantize import sink_dequantize
@@ -97,3 +98,29 @@ def test_a_pair_of_other_scales_stays() -> None:
         "return (output=%q)",
     ))  # fmt: skip
     assert not run_pass(sink_dequantize, result)
+
+
+POOL = """
+    %x = Node[type=input] () -> u8[1,2,5,5]
+    %s = Node[type=constant] (attrs = {{value: [{scale}]}}) -> f32[]
+    %d = Node[type=dequantize] (inputs = (x=%x, scale=%s)) -> f32[1,2,5,5]
+    %y = Node[type={op}] (inputs = (x=%d), attrs = {{kernel: {{3, 3}}, strides: {{2, 2}}, before: {{{pad}}}, after: {{{pad}}}}}) -> {shape}
+    return (output=%y)
+"""  # noqa: E501 - one op is one line
+
+
+@pytest.mark.parametrize("op", ["max_pool", "min_pool"])
+@pytest.mark.parametrize(
+    ("scale", "pad", "moves"),
+    [(0.5, 1, True), (-0.5, 1, False), (0.5, 3, False)],
+    ids=["positive", "negative", "windows of nothing"],
+)
+def test_extremes_are_found_among_bytes(op: str, scale: float, pad: int, moves: bool) -> None:
+    shape = f"f32[1,2,{3 + 2 * (pad == 3)},{3 + 2 * (pad == 3)}]"
+    graph = graph_of(POOL.format(op=op, scale=scale, pad=f"{pad}, {pad}", shape=shape))
+    x = np.random.default_rng(0).integers(0, 256, (1, 2, 5, 5)).astype(np.uint8)
+    (before,) = graph.evaluate([x])
+    assert run_pass(sink_dequantize, graph) is moves
+    np.testing.assert_array_equal(graph.evaluate([x])[0], before)
+    pool = next(o for o in graph.ops if o.op_name == op)
+    assert str(pool.x.details.dtype) == ("u8" if moves else "f32")
