@@ -91,8 +91,8 @@ class Quantize(_Scaled):
         make = Composer(graph, self)
         quotient = make("div", make.to(self.x, F32), make.to(self.scale, F32))
         low, high = self.limits
-        zero = _known_zero(self.zero_point)
-        if zero is not None:
+        zero = 0 if self.zero_point is None else _known_zero(self.zero_point)
+        if zero is not None or self.zero_point is None:
             attrs = {"zero": zero, "low": low, "high": high, "dtype": self.dtype}
             return [make("round_saturate", quotient, **attrs)]
         value = make("add", make("round", quotient), make.to(self.zero_point, F32))
@@ -131,15 +131,13 @@ class Dequantize(_Scaled):
         """Casts, sub where the zero point is not known to be 0, and mul."""
         make = Composer(graph, self)
         value = make.to(self.x, F32)
-        if _known_zero(self.zero_point) != 0:
+        if self.zero_point is not None and _known_zero(self.zero_point) != 0:
             value = make("sub", value, make.to(self.zero_point, F32))
         return [make.to(make("mul", value, make.to(self.scale, F32)), self.scale.details.dtype)]
 
 
-def _known_zero(zero: GraphTensor | None) -> int | None:
-    """The one zero point of all elements, 0 if there is none; None where it is computed or differs."""
-    if zero is None:
-        return 0
+def _known_zero(zero: GraphTensor) -> int | None:
+    """The one zero point of all elements; None where it is computed or differs."""
     op = zero.producer_owner
     values = op.attr("value") if op.op_name == "constant" else None
     if values is None or not values.size or np.any(values != values.flat[0]):
