@@ -123,4 +123,4 @@ def test_extremes_are_found_among_bytes(op: str, scale: float, pad: int, moves: 
     assert run_pass(sink_dequantize, graph) is moves
     np.testing.assert_array_equal(graph.evaluate([x])[0], before)
     pool = next(o for o in graph.ops if o.op_name == op)
-    assert str(pool.x.details.dtype) == ("u8" if moves else "f32")
+    assert str(pool.inputs[0].details.dtype) == ("u8" if moves else "f32")
