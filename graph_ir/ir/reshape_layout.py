@@ -32,21 +32,30 @@ def reshaped_formats(
     """(nearest layout to `fmt` in which a tensor of sizes `source` is the memory of one of sizes `result`, the layout
     of that one); None where a reshape wants the plain layout.
 
-    [1, 12, 5, 5]{NHWC} to [1, 3, 4, 5, 5]: NHWC itself, and the axes 0, 3, 4, 1, 2.
+    [1, 12, 5, 5]{NHWC} to [1, 3, 4, 5, 5]: NHWC itself, and the axes 0, 3, 4, 1, 2. Axes of size 1 lie behind the axis
+    that they follow, so that others may be joined along them in place.
     """
     if fmt.is_blocked or 0 in source:
         return None
     groups = list(reshape_groups(source, result))
     wanted: list[int] = []
-    order = [axis for axis, size in enumerate(result) if size == 1]
+    order = _ones_after(result, -1)
     present = [axis for axis in fmt.order if source[axis] > 1]
     for axis in present:
         if axis not in wanted:
             old, new = next(group for group in groups if axis in group[0])
             wanted += old
-            order += new
+            order += [near for axis in new for near in (axis, *_ones_after(result, axis))]
     given = fmt
     if wanted != present:
         ones = [axis for axis, size in enumerate(source) if size == 1]
         given = Format(plain(len(source)).axes, (*ones, *wanted), (0,) * len(source))
     return given, Format(plain(len(result)).axes, tuple(order), (0,) * len(result))
+
+
+def _ones_after(dims: Sequence[int], axis: int) -> list[int]:
+    """The axes of size 1 right behind an axis."""
+    end = axis + 1
+    while end < len(dims) and dims[end] == 1:
+        end += 1
+    return list(range(axis + 1, end))

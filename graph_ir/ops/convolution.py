@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -15,16 +14,15 @@ from ...tensor_ir.nodes import Cast, Expr
 from ..ir.attributes import BoolAttr, IntAttr
 from ..ir.axis_attributes import IntsAttr
 from ..ir.computation import Computation, Index, Pointwise, Read, Reduction
-from ..ir.graph import Array, Graph, GraphTensor, Op
+from ..ir.graph import Array, Op
 from ..ir.logical_tensor import LogicalTensor
-from ..ir.op_kinds import CompositeOp, FusibleOp
+from ..ir.op_kinds import FusibleOp
 from ..ir.operands import Operand
 from ..ir.reference import narrow, widen
 from ..ir.registry import register
-from .compose import Composer
 from .movement import Movement
 from .product_types import product_dtype, result_dtype_attr
-from .window import Window, WindowAttr, Windowed, window_of
+from .window import Window, Windowed, window_of
 
 
 @register("convolution")
@@ -63,7 +61,7 @@ class Convolution(Windowed, FusibleOp):
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
         """[N, O, positions...]."""
-        x, w = _checked(self, inputs)
+        x, w = checked_operands(self, inputs)
         dtype = product_dtype(self, x, w, self.dtype)
         groups = self.groups
         channels, outputs = x.plain_dims[1], w.plain_dims[0]
@@ -137,7 +135,9 @@ def _zero(value: Expr) -> Expr:
     return t.const(0, value.dtype)
 
 
-def _checked(op: Op, inputs: Sequence[LogicalTensor]) -> tuple[LogicalTensor, LogicalTensor]:
+def checked_operands(
+    op: Op, inputs: Sequence[LogicalTensor]
+) -> tuple[LogicalTensor, LogicalTensor]:
     """x and w, of one rank, which is at least 3."""
     x, w = inputs
     if x.rank < 3 or w.rank != x.rank:
@@ -146,156 +146,6 @@ def _checked(op: Op, inputs: Sequence[LogicalTensor]) -> tuple[LogicalTensor, Lo
             f"{x} and {w}",
         )
     return x, w
-
-
-@register("convolution_transpose")
-class ConvolutionTranspose(Windowed, CompositeOp):
-    """The adjoint of `convolution`: each element of x adds w, scaled by it, at `strides` times its place.
-
-    x [N, C, sizes...], w [C, O / groups, kernel...]; result [N, O, (size - 1) * stride + extent - before - after +
-    output_padding].
-    """
-
-    x = Operand("image [N, C, sizes...]")
-    w = Operand("weights [C, O / groups, kernel...]")
-    groups = IntAttr("runs of channels that do not mix", default=1)
-    output_padding = WindowAttr("added to the sizes, below the stride or dilation", default=0)
-
-    @property
-    def window_rank(self) -> int:
-        """The spatial axes of the image."""
-        return self.x.details.rank - 2
-
-    def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
-        """[N, O, sizes...]."""
-        x, w = _checked(self, inputs)
-        dtype = product_dtype(self, x, w, None)
-        channels, groups = x.plain_dims[1], self.groups
-        if groups < 1 or channels % groups:
-            raise self.rule("groups must divide the channels", f"{groups} groups of {channels}")
-        if w.plain_dims[0] != channels:
-            raise self.rule("w must have the channels of x on axis 0", f"{w} for {channels}")
-        window, extra = self._geometry(x.plain_dims, w.plain_dims)
-        sizes = self._sizes(x.plain_dims, window, extra)
-        if min(sizes) < 1:
-            raise self.rule("the result must have elements", str(list(sizes)))
-        return [LogicalTensor(dtype, (x.plain_dims[0], w.plain_dims[1] * groups, *sizes))]
-
-    def reference(self, inputs: list[Array]) -> list[Array]:
-        """One product per tap of the window, added at its positions, floats in float64 and rounded once."""
-        x, w = (widen(array) for array in inputs)
-        out, groups = self.outputs[0].details, self.groups
-        batch, channels, *sizes = x.shape
-        window, _ = self._geometry(x.shape, w.shape)
-        image = x.reshape(batch, groups, channels // groups, math.prod(sizes))
-        taps = w.reshape(groups, channels // groups, *w.shape[1:])
-        room = [
-            max((n - 1) * s + e, b + y)
-            for n, s, e, b, y in zip(
-                sizes,
-                window.strides,
-                window.extents,
-                window.before,
-                out.plain_dims[2:],
-                strict=True,
-            )
-        ]
-        total = np.zeros((*out.plain_dims[:2], *room), x.dtype)
-        with np.errstate(all="ignore"):
-            for k in np.ndindex(*window.kernel):
-                tap = taps[(..., *k)].swapaxes(-1, -2)  # [groups, O / groups, C / groups]
-                term = np.matmul(tap, image).reshape(*out.plain_dims[:2], *sizes)
-                positions: tuple[Any, ...] = tuple(
-                    slice(i * d, i * d + (n - 1) * s + 1, s)
-                    for i, d, n, s in zip(k, window.dilations, sizes, window.strides, strict=True)
-                )
-                total[(Ellipsis, *positions)] += term.astype(x.dtype)
-        crop: tuple[Any, ...] = tuple(
-            slice(b, b + y) for b, y in zip(window.before, out.plain_dims[2:], strict=True)
-        )
-        return [narrow(total[(..., *crop)], out.dtype)]
-
-    def get_gflop(self) -> float:
-        """Two operations per multiply-add."""
-        terms = math.prod(self.inputs[1].details.plain_dims[1:])
-        return 2.0 * self.inputs[0].details.elements * terms / 1e9
-
-    def decompose(self, graph: Graph) -> list[GraphTensor]:
-        """A convolution with the mirrored weights over x with zeros between its elements and around it."""
-        make = Composer(graph, self)
-        x, w = self.inputs
-        dims, sizes = x.details.plain_dims, self.outputs[0].details.plain_dims[2:]
-        window, _ = self._geometry(dims, w.details.plain_dims)
-        if not x.details.elements:
-            zero = make.scalar(0, x.details.dtype)
-            return [make("broadcast", zero, shape=self.outputs[0].details.plain_dims)]
-        spread = _spread(make, x, window.strides)
-        before = [e - 1 - b for e, b in zip(window.extents, window.before, strict=True)]
-        after = [
-            y + e - 1 - n - b
-            for y, e, n, b in zip(
-                sizes, window.extents, spread.details.plain_dims[2:], before, strict=True
-            )
-        ]
-        padded = make("pad", spread, before=(0, 0, *before), after=(0, 0, *after))
-        attrs = {"dilations": window.dilations, "groups": self.groups}
-        return [make("convolution", padded, self._mirrored(make, w), **attrs)]
-
-    def _mirrored(self, make: Composer, w: GraphTensor) -> GraphTensor:
-        """w [C, O / groups, kernel...] as [O, C / groups, kernel...] with every kernel axis reversed."""
-        channels, outputs, *kernel = w.details.plain_dims
-        groups, rank = self.groups, len(kernel)
-        dims = (groups, channels // groups, outputs, *kernel)
-        w = make("reshape", w, shape=dims)
-        w = make("transpose", w, perm=(0, 2, 1, *range(3, 3 + rank)))
-        dims = (groups * outputs, channels // groups, *kernel)
-        w = make("reshape", w, shape=dims)
-        starts = (0, 0, *(k - 1 for k in kernel))
-        return make("slice", w, starts=starts, steps=(1, 1) + (-1,) * rank, sizes=dims)
-
-    def _geometry(self, x: Sequence[int], w: Sequence[int]) -> tuple[Window, tuple[int, ...]]:
-        """The window, whose padding is cropped from the result, and the output padding."""
-        kernel, one = tuple(w[2:]), [2**62] * len(w[2:])  # any window fits: there is no input yet
-        if min(x[2:]) < 1:
-            raise self.rule("the spatial axes must have elements", str(list(x[2:])))
-        window = window_of(self, kernel, one)
-        extra = self.output_padding
-        if any(
-            not 0 <= e < max(s, d)
-            for e, s, d in zip(extra, window.strides, window.dilations, strict=True)
-        ):
-            raise self.rule(
-                "output_padding must be below the stride or the dilation on each spatial axis",
-                f"{list(extra)} with strides {list(window.strides)}",
-            )
-        return window, extra
-
-    def _sizes(self, x: Sequence[int], window: Window, extra: Sequence[int]) -> tuple[int, ...]:
-        return tuple(
-            (n - 1) * s + e - b - a + more
-            for n, s, e, b, a, more in zip(
-                x[2:],
-                window.strides,
-                window.extents,
-                window.before,
-                window.after,
-                extra,
-                strict=True,
-            )
-        )
-
-
-def _spread(make: Composer, x: GraphTensor, strides: Sequence[int]) -> GraphTensor:
-    """x with stride - 1 zeros after each element, inserted by padding a separate axis."""
-    if all(step == 1 for step in strides):
-        return x
-    batch, channels, *sizes = x.details.plain_dims
-    pairs = [size for n in sizes for size in (n, 1)]
-    after = [size for step in strides for size in (0, step - 1)]
-    wide = [n * s for n, s in zip(sizes, strides, strict=True)]
-    x = make("reshape", x, shape=(batch, channels, *pairs))
-    x = make("pad", x, before=(0,) * (2 + len(pairs)), after=(0, 0, *after))
-    return make("reshape", x, shape=(batch, channels, *wide))
 
 
 @register("im2col")

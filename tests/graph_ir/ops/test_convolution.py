@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 import pytest
 
@@ -32,23 +30,6 @@ def slow_convolution(x, w, strides=None, dilations=None, before=None, after=None
         seen = padded[(slice(None), slice(first, first + inner), *window)]
         y[(slice(None), o, *place)] = (seen * w[o]).sum(tuple(range(1, x.ndim)))
     return y
-
-
-def slow_transpose(x, w, strides, dilations, before, after, extra, groups):
-    """Every element of x adds the scaled weights to the result."""
-    rank, sizes = x.ndim - 2, x.shape[2:]
-    inner, outputs = w.shape[0] // groups, w.shape[1]
-    full = [
-        (n - 1) * s + (k - 1) * d + 1 + e
-        for n, s, k, d, e in zip(sizes, strides, w.shape[2:], dilations, extra, strict=True)
-    ]
-    y = np.zeros((x.shape[0], outputs * groups, *full), x.dtype)
-    for n, c, *i in np.ndindex(*x.shape):
-        for o, *k in np.ndindex(*w.shape[1:]):
-            at = tuple(i[a] * strides[a] + k[a] * dilations[a] for a in range(rank))
-            y[(n, c // inner * outputs + o, *at)] += x[(n, c, *i)] * w[(c, o, *k)]
-    crop = tuple(slice(b, f - a) for b, f, a in zip(before, full, after, strict=True))
-    return y[(slice(None), slice(None), *crop)]
 
 
 def cases(count: int, seed: int):
@@ -152,56 +133,6 @@ def test_rejects(x, w, attrs, message):
     with pytest.raises(UserError) as error:
         make_op("convolution", [integers(x), integers(w)], attrs)
     assert str(error.value) == f"convolution 'x': {message}"
-
-
-# --- convolution_transpose -----------------------------------------------------------------------------------------
-
-
-def transposed_cases():
-    for strides, dilations, groups, extra in itertools.product(
-        [(1, 1), (2, 3)], [(1, 1), (2, 1)], [1, 2], [(0, 0), (1, 0)]
-    ):
-        if any(e >= max(s, d) for e, s, d in zip(extra, strides, dilations, strict=True)):
-            continue
-        yield {
-            "strides": strides, "dilations": dilations, "before": (1, 0), "after": (0, 1),
-            "output_padding": extra, "groups": groups,
-        }  # fmt: skip
-
-
-@pytest.mark.parametrize("attrs", list(transposed_cases()))
-def test_transpose(attrs):
-    x, w = integers((2, 4, 3, 4)), integers((4, 3, 3, 2), seed=1)
-    geometry = {name: value for name, value in attrs.items() if name != "output_padding"}
-    expected = slow_transpose(x, w, extra=attrs["output_padding"], **geometry)
-    np.testing.assert_array_equal(check_native("convolution_transpose", [x, w], attrs), expected)
-
-
-@pytest.mark.parametrize("dtype", ["s32", "f16", "f64"])
-def test_transpose_dtypes(dtype):
-    x, w = random_array(dtype, (1, 2, 3)), random_array(dtype, (2, 1, 3), 1)
-    check_op("convolution_transpose", [x, w], {"strides": (2,), "before": (2,)}, factor=8)
-
-
-def test_transpose_of_no_channels_is_zero():
-    arrays = [np.ones(s, np.float32) for s in ((1, 0, 3), (0, 2, 2))]
-    assert not check_native("convolution_transpose", arrays, {}).any()
-
-
-@pytest.mark.parametrize(
-    ("w", "attrs", "message"),
-    [
-        ((3, 2, 3), {}, "w must have the channels of x on axis 0, got f32[3,2,3] for 4"),
-        ((4, 2, 3), {"groups": 3}, "groups must divide the channels, got 3 groups of 4"),
-        ((4, 2, 3), {"before": (7,)}, "the result must have elements, got [0]"),
-        ((4, 2, 3), {"output_padding": (1,)},
-         "output_padding must be below the stride or the dilation on each spatial axis, got [1] with strides [1]"),
-    ],
-)  # fmt: skip
-def test_transpose_rejects(w, attrs, message):
-    with pytest.raises(UserError) as error:
-        make_op("convolution_transpose", [integers((1, 4, 5)), integers(w)], attrs)
-    assert str(error.value) == f"convolution_transpose 'x': {message}"
 
 
 # --- im2col --------------------------------------------------------------------------------------------------------
