@@ -25,10 +25,10 @@ def nbits_function(
     buffers = parameters(group.inputs, group.outputs)
     memory = {x: flat(b) if x in (*op.inputs, output) else b for x, b in buffers.items()}
     kernel, (m, n, k) = f32_kernel(ctx.target), op.sizes
-    blocking, in_registers = blocking_of(schedule, kernel), schedule.word("unpack") == "registers"
+    blocking, unpack = blocking_of(schedule, kernel), schedule.word("unpack")
     columns = blocking.tile.columns(ctx.target)
-    # Weights that are multiplied where they are unpacked need no local panel.
-    weights = Operand(memory[op.w], (), 0, 0, columns if in_registers else 0)
+    # Only panels of floats are made by the template of products.
+    weights = Operand(memory[op.w], (), 0, 0, 0 if unpack == "panel" else columns)
     problem = MatmulProblem(
         (), m, n, k,
         operand_of(op.x, memory[op.x], 0, False), weights, operand_of(output, memory[output], 0, False),
@@ -40,6 +40,6 @@ def nbits_function(
     tile = f"{blocking.tile.rows}x{columns}"
     name = f"{types}_gemm{epilogue_names(op, group.ops)}_{m}x{n}x{k}_{tile}__{ctx.target.isa}"
     template = NBitsTemplate(
-        problem, packed, x_scale, blocking, kernel, ctx.target, epilogue, in_registers
+        problem, packed, x_scale, blocking, kernel, ctx.target, epilogue, unpack
     )
     return template.function(name, tuple(memory.values()), group_note(group, schedule))

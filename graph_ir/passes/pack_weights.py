@@ -7,7 +7,8 @@ from functools import partial
 
 import numpy as np
 
-from ...base.dtypes import F32, S8
+from ...base.contraction import microkernel
+from ...base.dtypes import F32, S8, U8
 from ..ir.graph import Array, Graph, GraphTensor, Op
 from ..ops.compose import Composer
 from ..ops.matmul import MatmulCore
@@ -21,7 +22,10 @@ FEWEST_COLUMNS, FEWEST_TERMS = 16, 32
 """Smaller weights are in cache anyway."""
 
 MOST_ROUNDED_ROWS = 8
-"""Rows that are rounded to bytes where a model allows that: for more, panels of floats are faster."""
+"""Rows that are rounded to bytes where a model allows that: for more, panels of floats are faster, unless the CPU
+multiplies bytes at `FAST_BYTES` times the rate of floats."""
+
+FAST_BYTES = 2.5
 
 SMALLEST_SCALE = 1e-30
 """Of a group of activations: one of zeros has no scale."""
@@ -34,7 +38,7 @@ def pack_weights(graph: Graph, ctx: LowerContext) -> bool:
     ->
     %y = matmul_nbits(%x, %words, %scale, %zero, bits=4, group=32)
 
-    Scales are one per column and group of k, or per column. Where the model allows A to be rounded, few rows of it are
+    Scales are one per column and group of k, or per column. Where the model allows A to be rounded, its rows are
     quantised to s8 with a scale per group, so that sums of groups are exact and nothing but memory takes time.
     Requires: integer products have been made. Ensures: the same formula; dequantised weights are not rounded.
     """
@@ -59,7 +63,8 @@ def _pack(ctx: LowerContext, graph: Graph, op: Op) -> GraphTensor | None:
     x = a if a.details.rank == 2 else make("reshape", a, shape=(m, k))
     if padded > k:
         x = make("pad", x, before=(0, 0), after=(0, padded - k))
-    rounded = op.activation_bits == 8 and m <= MOST_ROUNDED_ROWS
+    fast = microkernel(U8, S8, ctx.target).rate >= FAST_BYTES
+    rounded = op.activation_bits == 8 and (fast or m <= MOST_ROUNDED_ROWS)
     rows = _rounded(make, x, group) if rounded else [x]
     words = packed_words(_widened(weights.numbers, padded), weights.bits)
     parts = (words, weights.scale, weights.zero)

@@ -21,10 +21,13 @@ from .product import Product
 from .register_tile import BLOCKING_MEANINGS, tile_fault, tile_of
 from .space import ScheduleSpace
 
-UNPACK = ("registers", "panel")
+UNPACK = ("registers", "panel", "bytes")
 
 UNPACKING = 4.0
 """Instructions that unpack a vector of weights: shift, mask, conversion, and their share of loads."""
+
+MOST_IN_REGISTERS = 8
+"""Rows of bytes for which words are unpacked several times rather than copied."""
 
 DOT_UNPACKING = 0.75
 """The same, where words are taken apart into bytes."""
@@ -55,6 +58,8 @@ def _vectors(op: MatmulNBits, ctx: LowerContext) -> int:
     kernel, lanes = f32_kernel(ctx.target), ctx.target.lanes(f32_kernel(ctx.target).accumulator)
     if m > most_rows(op, ctx) and op.x_scale is None:
         return pick_tile(m, n, ctx.target, kernel).vectors
+    if op.x_scale is not None and m > MOST_IN_REGISTERS:
+        return min(2, math.ceil(n / lanes))
     return min(4 if m <= 2 else 3, math.ceil(n / lanes))
 
 
@@ -67,7 +72,9 @@ class NBitsSpace(ScheduleSpace):
     """Where weights are unpacked, and blockings."""
 
     algorithm = "nbits"
-    meanings = BLOCKING_MEANINGS | {"unpack": "registers or panel, where weights are unpacked"}
+    meanings = BLOCKING_MEANINGS | {
+        "unpack": "registers, panel (of floats) or bytes (a panel), where weights are unpacked"
+    }
     words = ("unpack",)
     choices = {"unpack": UNPACK}
     leading = ("unpack", "mr", "nv")
@@ -82,9 +89,12 @@ class NBitsSpace(ScheduleSpace):
         self.vectors = op.w.details.format.blocks[2] // ctx.target.lanes(op.scale.details.dtype)
 
     def ranked(self) -> list[Schedule]:
-        """Registers where rows are bytes; else both ways, the faster first."""
+        """Every way that suits the type of the rows, the faster first."""
         found = [self._in_registers(rows) for rows in self._heights()]
-        if self.op.x_scale is None:
+        if self.op.x_scale is not None:
+            most = (self.ctx.target.table.registers - 4) // 2 // self.vectors
+            found.append(self._in_registers(max(1, min(most, self.op.sizes[0])), "bytes"))
+        else:
             found += [
                 self._schedule(blocking, "panel")
                 for tile in self._tiles()
@@ -103,13 +113,12 @@ class NBitsSpace(ScheduleSpace):
             tile_of(self._heights()[0], self.vectors, self.product.kernel)
         ]
 
-    def _in_registers(self, rows: int) -> Schedule:
+    def _in_registers(self, rows: int, unpack: str = "registers") -> Schedule:
         m, n, k = self.op.sizes
         tile = tile_of(rows, self.vectors, self.product.kernel)
         panels = math.ceil(n / self.product.columns(tile))
-        return self._schedule(
-            MatmulBlocking(tile, m, k, min(panels, self.product.cores)), UNPACK[0]
-        )
+        blocking = MatmulBlocking(tile, m, k, min(panels, self.product.cores))
+        return self._schedule(blocking, unpack)
 
     def _schedule(self, blocking: MatmulBlocking, unpack: str) -> Schedule:
         tile = blocking.tile
@@ -129,6 +138,10 @@ class NBitsSpace(ScheduleSpace):
             unpacking = times * vectors * (UNPACKING + 2) / issued / self.product.cores
             return blocking_cycles(self.product, blocking) + unpacking
         tiles = math.ceil(m / blocking.tile.rows)
+        if schedule.word("unpack") == "bytes":
+            sums = m * vectors / WORD_BYTES * (1 + 2 * WORD_BYTES / self.op.group)
+            work = vectors * (DOT_UNPACKING + 1) / issued + sums / machine.fma_per_cycle
+            return work / self.product.cores
         if self.op.x_scale is not None:
             work = vectors * (tiles * DOT_UNPACKING + m / 2) / issued
         else:
@@ -144,10 +157,12 @@ class NBitsSpace(ScheduleSpace):
         return self.candidates[0]
 
     def fixed(self) -> dict[str, Parameter]:
-        """The width of the panels; bytes are multiplied in registers."""
-        found: dict[str, Parameter] = {"nv": self.vectors}
-        return found if self.op.x_scale is None else found | {"unpack": UNPACK[0]}
+        """The width of the panels."""
+        return {"nv": self.vectors}
 
     def fault(self, schedule: Schedule) -> str:
-        """Tiles of a size that code can be made for."""
+        """Floats and bytes are unpacked as such; tiles of a size that code can be made for."""
+        unwanted = "bytes" if self.op.x_scale is None else "panel"
+        if schedule.word("unpack") == unwanted:
+            return f"unpack must not be {unwanted} where rows are {self.op.x.details.dtype}"
         return tile_fault(schedule, self.ctx.target)

@@ -2,6 +2,7 @@
 
     registers   for each panel: for each group of k: sums of X * Q, then acc += (sums - zero * sum of X) * scale
     panel       for each panel, block of k: a local panel of (Q - zero) * scale, then one Brgemm for all rows
+    bytes       for each panel: a local panel of Q, then as in registers
 
 In registers each word of weights is read once, so that few rows take as long as memory takes to deliver it. Rows of
 bytes are multiplied by dot products, and the sums of a group are exact.
@@ -12,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...base.contraction import Microkernel
-from ...base.dtypes import F32, S8, S32, U32
+from ...base.dtypes import F32, S8, S32, U8, U32
 from ...base.target import Target
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import (
@@ -52,20 +53,20 @@ class NBitsTemplate(MatmulTemplate):
         kernel: Microkernel,
         target: Target,
         epilogue: EpilogueValue | None,
-        in_registers: bool,
+        unpack: str,
     ):
         super().__init__(problem, blocking, kernel, target, epilogue)
         self.weights = weights
         self.x_scale = x_scale
-        self.in_registers = in_registers
+        self.unpack = unpack
         self.groups = problem.k // weights.group
         self.lanes = target.lanes(F32)
         self.sums_of_x = Buffer("x_sums", F32, (self.m_block * self.groups,), "local")
-        self.k_block = problem.k if in_registers else aligned_block(self.k_block, weights)
+        self.k_block = problem.k if unpack != "panel" else aligned_block(self.k_block, weights)
 
     def _rows(self, row: Expr, rows: int, steps: list[Stmt]) -> RowBlock:
         block = super()._rows(row, rows, steps)
-        if self.in_registers:
+        if self.unpack != "panel":
             steps += [Allocate(self.sums_of_x), self._sum_groups(row, rows)]
         return block
 
@@ -87,12 +88,18 @@ class NBitsTemplate(MatmulTemplate):
 
     def _products(self, block: RowBlock, panel: Expr, columns: int, starts: Sequence[int]) -> Stmt:
         """The products of one panel: tile by tile in registers, or as those of floats."""
-        if not self.in_registers:
+        if self.unpack == "panel":
             return super()._products(block, panel, columns, starts)
         tiles: list[Stmt] = []
+        vectors = -(-columns // self.lanes)
+        weights = WeightPanel(self.weights, panel, self.columns, self.problem.k, self.lanes)
+        if self.unpack == "bytes":
+            local = Buffer("w_bytes", U8, (self.problem.k * self.columns,), "local")
+            weights, copy = weights.as_bytes(local, vectors)
+            tiles += [Allocate(local), copy]
         for first, count, rows in split_rows(block.count, self.blocking.tile.rows):
             row = Var("wr")
-            tile = _RegisterTile(self, row, rows, panel, -(-columns // self.lanes))
+            tile = _RegisterTile(self, row, rows, weights, vectors)
             body = Block((*tile.sums(block), *self._results(block, tile, columns)))
             end = t.as_expr(first + count * rows)
             tiles.append(For(row, t.as_expr(first), end, body, "serial", rows))
@@ -109,7 +116,7 @@ class NBitsTemplate(MatmulTemplate):
     def _result(self, row: Expr, r: int, v: int, tile: _RegisterTile, columns: int) -> Stmt:
         begin, end = v * self.lanes, min((v + 1) * self.lanes, columns)
         col, sum_, c = Var("fc"), Var("sum", F32), self.problem.c
-        column = t.add(t.mul(tile.panel, self.columns), col)
+        column = t.add(t.mul(tile.weights.panel, self.columns), col)
         lets: list[Let] = []
         value: Expr = sum_
         if self.epilogue is not None:
@@ -143,17 +150,14 @@ class _RegisterTile:
     """The sums of `rows` rows, from `row` of a block on, times one panel of `vectors` vectors."""
 
     def __init__(
-        self, template: NBitsTemplate, row: Var, rows: int, panel: Expr, vectors: int
+        self, template: NBitsTemplate, row: Var, rows: int, weights: WeightPanel, vectors: int
     ) -> None:
         self.template = template
         self.row = row
         self.rows = rows
-        self.panel = panel
+        self.weights = weights
         self.vectors = vectors
         self.lanes = template.lanes
-        self.weights = WeightPanel(
-            template.weights, panel, template.columns, template.problem.k, self.lanes
-        )
         self.fused = template.target.table.has_fma
         shape = (rows, vectors * self.lanes)
         self.acc = Buffer("nb_acc", F32, shape, "local")
@@ -183,7 +187,7 @@ class _RegisterTile:
 
     def _products_of(self, block: RowBlock, group: Expr) -> Stmt:
         """part += X * Q over the words of a group."""
-        words = self.template.weights.group // self.template.weights.numbers
+        words = self.weights.weights.group // self.weights.weights.numbers
         step = max(d for d in range(1, MOST_UNROLLED + 1) if not words % d)
         word, body = Var("ww"), list[Stmt]()
         for i in range(step):
@@ -191,7 +195,7 @@ class _RegisterTile:
         return For(word, t.as_expr(0), t.as_expr(words), Block(tuple(body)), "serial", step)
 
     def _word(self, block: RowBlock, group: Expr, word: Expr, number: int) -> list[Stmt]:
-        weights = self.template.weights
+        weights = self.weights.weights
         words = weights.group // weights.numbers
         body: list[Stmt] = []
         packed = [Var(f"wp{number}_{v}", U32, self.lanes) for v in range(self.vectors)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ...base.dtypes import F32, S32, U8, U32
 from ...tensor_ir import builder as t
@@ -40,19 +40,22 @@ class PackedWeights:
 
 @dataclass(frozen=True)
 class WeightPanel:
-    """One panel of `columns` columns, as vectors of 32-bit lanes."""
+    """One panel of `columns` columns, as vectors of 32-bit lanes. `is_copy`: its words alone are in their buffer."""
 
     weights: PackedWeights
     panel: Expr
     columns: int
     k: int
     lanes: int
+    is_copy: bool = False
 
     def word(self, number: Expr, v: int) -> Expr:
         """Word `number` of each column of vector `v`."""
         row = self.columns * WORD
         size = row * (self.k // self.weights.numbers)
-        at = t.add(t.mul(self.panel, size), t.add(t.mul(number, row), v * self.lanes * WORD))
+        at = t.add(t.mul(number, row), v * self.lanes * WORD)
+        if not self.is_copy:
+            at = t.add(t.mul(self.panel, size), at)
         return t.bitcast(Load(self.weights.words, (at,), self.lanes * WORD), U32)
 
     def number(self, word: Expr, index: int) -> Expr:
@@ -89,6 +92,20 @@ class WeightPanel:
         groups = self.k // self.weights.group
         at = t.mul(t.add(t.mul(self.panel, groups), group), self.columns)
         return t.add(at, v * self.lanes)
+
+    def as_bytes(self, local: Buffer, vectors: int) -> tuple[WeightPanel, Stmt]:
+        """(the same panel with a byte for each number, in `local`; the copy)."""
+        fields, word = 8 // self.weights.bits, Var("bw")
+        body: list[Stmt] = []
+        for v in range(vectors):
+            packed = Var(f"bp{v}", U32, self.lanes)
+            body.append(Let(packed, self.word(word, v)))
+            for i in range(fields):
+                row = t.mul(t.add(t.mul(word, fields), i), self.columns * WORD)
+                at = t.add(row, v * self.lanes * WORD)
+                body.append(Store(local, (at,), self.quad(packed, i)))
+        copy = loop(word, self.k // self.weights.numbers, Block(tuple(body)), "serial")
+        return replace(self, weights=replace(self.weights, words=local, bits=8), is_copy=True), copy
 
     def unpack(self, k0: int, k: int, local: Buffer, vectors: int) -> Stmt:
         """Write (Q - zero) * scale of `k` k from `k0` on to a panel of floats, row after row.

@@ -47,7 +47,7 @@ def product(
 SIZES = [
     (1, 64, 64, 4, 32, False, True), (1, 37, 96, 4, 32, True, False), (3, 100, 64, 8, 16, False, False),
     (9, 50, 128, 4, 64, True, True), (2, 16, 512, 8, 512, False, True), (21, 77, 640, 4, 32, False, False),
-    (5, 33, 1024, 8, 1024, False, False),
+    (5, 33, 1024, 8, 1024, False, False), (19, 70, 128, 4, 32, True, False), (13, 20, 64, 8, 16, True, True),
 ]  # fmt: skip
 
 
