@@ -31,6 +31,7 @@ from ..ir.computation import Index, Reduction
 from ..ir.graph import GraphTensor
 from ..ir.group_values import GroupValues, narrow
 from ..ir.op_kinds import FusibleOp
+from .partial_sums import blocked_sum, sums_in_blocks
 
 
 @dataclass(frozen=True)
@@ -157,6 +158,9 @@ def _accumulation(
     values = GroupValues(in_memory)
     inputs = [values.read(x) for x in reduced.producer_owner.inputs]
     value = values.bind(reduction.element(inputs, plain, r), "term")
+    if sums_in_blocks(reduction.combine, value, reduction.extents, not along_result):
+        sums, total = blocked_sum(r, reduction.extents, values.lets, value, not along_result)
+        return sums, reduction.finish(total)
     acc = Buffer("acc", value.dtype, (1,), "local")
     here = (t.as_expr(0),)
     update = Store(acc, here, t.binary(reduction.combine, Load(acc, here), value))

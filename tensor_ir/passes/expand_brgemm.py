@@ -100,11 +100,7 @@ class _Tile:
     def _start(self) -> list[Stmt]:
         zero = t.const(0, self.dtype, self.lanes)
         return [
-            Store(
-                self.acc,
-                self._acc_index(r, v),
-                self._old_c(r, v) if self.g.accumulate and r < self.rows else zero,
-            )
+            Store(self.acc, self._acc_index(r, v), zero)
             for r in range(self.rows * self.splits)
             for v in range(self.vectors)
         ]
@@ -200,17 +196,22 @@ class _Tile:
         return t.call("fma", a, b, acc) if fused else t.add(acc, t.mul(a, b))
 
     def _finish(self, r: int, v: int) -> list[Stmt]:
-        """Sum the accumulator sets of one vector, run the epilogue, store to C."""
+        """Sum the accumulator sets of one vector, add the old C, run the epilogue, store to C.
+
+        What was summed before is added last: the sum of this block of k starts small, and rounds as small numbers do.
+        """
         total: Expr = Load(self.acc, self._acc_index(r, v), self.lanes)
         for split in range(1, self.splits):
             total = t.add(
                 total, Load(self.acc, self._acc_index(split * self.rows + r, v), self.lanes)
             )
+        if self.g.accumulate:
+            total = t.add(total, self._old_c(r, v))
         if self.g.epilogue is None:
             index = self._c_index(r, t.as_expr(v * self.lanes))
             return [Store(self.g.c.buffer, index, total, self._active(v, self.g.n))]
         body: list[Stmt] = []
-        if self.splits > 1:
+        if self.splits > 1 or self.g.accumulate:
             body.append(Store(self.acc, self._acc_index(r, v), total))
         return [*body, self._epilogue(r, v)]
 
