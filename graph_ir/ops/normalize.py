@@ -63,22 +63,10 @@ def _standardize(
 ) -> GraphTensor:
     """(x - mean) * rsqrt(mean of squares + epsilon) over `axes`; without `center` the mean is not subtracted."""
     if center:
-        x = make("sub", x, _mean_from_first(make, x, axes))
+        x = make("sub", x, make("reduce_mean", x, axes=axes, keep_dims=True))
     variance = make("reduce_mean", make("square", x), axes=axes, keep_dims=True)
     shifted = make("add", variance, make.scalar(epsilon, x.details.dtype))
     return make("mul", x, make("rsqrt", shifted))
-
-
-def _mean_from_first(make: Composer, x: GraphTensor, axes: tuple[int, ...]) -> GraphTensor:
-    """The mean over `axes`, summed relative to the first element: numbers far from 0 but near each other lose nothing.
-
-    Where they are not, the first element would have been a term of the sum, and so large a term rounds it as much.
-    """
-    dims = x.details.plain_dims
-    sizes = tuple(1 if axis in axes else size for axis, size in enumerate(dims))
-    first = make("slice", x, starts=(0,) * len(dims), sizes=sizes)
-    offset = make("reduce_mean", make("sub", x, first), axes=axes, keep_dims=True)
-    return make("add", first, offset)
 
 
 def _affine(make: Composer, x: GraphTensor, parameters: Sequence[GraphTensor]) -> GraphTensor:

@@ -40,6 +40,9 @@ EXPENSIVE = frozenset(
 """Ops whose recomputation costs more than a store and a load."""
 
 
+MOST_FIRST = 2.0**100
+"""A mean is not summed relative to a first term from here up."""
+
 Carried = Callable[[int, DType], tuple[Buffer, Index]]
 """(number of a reduction, its dtype) -> where its result for this row is stored."""
 
@@ -248,6 +251,9 @@ class RowEmitter:
         value = values.bind(
             reduction.element(inputs, self._index(stage, t.as_expr(0)), (column,)), "term"
         )
+        first = self._first_term(number, stage)
+        if first is not None:
+            value = t.sub(value, first)
         stores: list[Stmt] = []
         for tensor, kept in keep.items():
             index = self._index(tensor, column)
@@ -258,9 +264,31 @@ class RowEmitter:
         self.body += [Allocate(acc), Store(acc, here, Const(reduction.identity, value.dtype))]
         self._loop(column, [*values.lets, *stores, update])
         finished = reduction.finish(Load(acc, here))
+        if first is not None:
+            finished = t.add(first, finished)
         var = Var(f"reduced{number}", finished.dtype)
         self.body.append(Let(var, finished))
         self.given[stage] = _constant(var)
+
+    def _first_term(self, number: int, stage: GraphTensor) -> Expr | None:
+        """The first term of a mean that is subtracted from its terms: it is summed relative to that.
+
+        Terms far from 0 but near each other lose nothing then. Where they are not near, the first would have been a
+        term of the sum, and so large a term rounds it as much. One so large that differences overflow counts as 0.
+        """
+        op = stage.producer_owner
+        centres = any(u.op_name == "sub" and u.inputs[0] is op.inputs[0] for _, u in stage.uses)
+        if not (op.op_name == "reduce_mean" and centres and self.group.dims[-1]):
+            return None
+        values = GroupValues(self.in_memory, self.given, f"f{number}")
+        inputs = [values.read(x) for x in op.inputs]
+        index = self._index(stage, t.as_expr(0))
+        term = values.bind(reduction_of(stage).element(inputs, index, (t.as_expr(0),)), "first")
+        self.body += values.lets
+        usable = t.compare("lt", t.unary("abs", term), t.const(MOST_FIRST, term.dtype))
+        first = Var(f"from{number}", term.dtype)
+        self.body.append(Let(first, t.select(usable, term, t.const(0, term.dtype))))
+        return first
 
     def _write(self, number: int, output: GraphTensor) -> None:
         column = Var(f"c{number}")
