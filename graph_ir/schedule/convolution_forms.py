@@ -172,7 +172,10 @@ def _reads_all(window: Window) -> bool:
 def _im2col_cycles(
     g: ConvolutionGeometry, kernels: Sequence[Microkernel], target: Target
 ) -> float | None:
-    """The product, the copy of its right-hand side into panels, and writing and reading the im2col matrix."""
+    """The product, the copy of its right-hand side into panels, and writing and reading the im2col matrix.
+
+    Weights that do not stay in L2 are read in rows a page or more apart, once for each image.
+    """
     kernel = kernels[0]
     if not kernel.accumulator.is_float:
         return None
@@ -185,7 +188,9 @@ def _im2col_cycles(
         0.0 if g.is_product else 2.0 * machine.band_cycles
     )  # separate kernels: the padding and im2col
     steps = math.ceil(g.terms / kernel.k_group)
-    return g.batch * g.groups * (steps * product + copies) + stored
+    weights = g.outputs * g.terms * kernel.a.size
+    streamed = weights / machine.strided_bytes_per_cycle if weights > target.l2_bytes else 0.0
+    return g.batch * g.groups * (max(steps * product, streamed) + copies) + stored
 
 
 def _direct(make: Composer, op: Convolution) -> GraphTensor:
