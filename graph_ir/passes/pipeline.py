@@ -13,6 +13,7 @@ from ..schedule.context import LowerContext
 from ..text.printer import print_op
 from .call_kernels import call_kernels
 from .choose_schedules import check_asked, choose_schedules
+from .convolve_planes import convolve_planes
 from .decompose import decompose
 from .dequantize_constants import dequantize_constants
 from .divide_by_constants import divide_by_constants
@@ -108,12 +109,13 @@ PIPELINE: tuple[tuple[Pass, str], ...] = (
     (call_kernels, ""),  # and those that others were made of
     (narrow_integer_products, "simplify"),
     (skip_padding, "simplify"),
+    (convolve_planes, "direct-convolution"),
     (select_convolution_algorithm, ""),
     (divide_by_constants, "simplify"),  # after the patterns, which contain divisions
     (matvec_to_reduction, "simplify"),
     (merge_batches, "simplify"),
-    (sink_reshapes, ""),
     (sink_transposes, "simplify"),
+    (sink_reshapes, ""),
     (eliminate_common, "cse"),  # decompositions of equal composites are equal
     (propagate_layouts, ""),
     (pad_windows, ""),

@@ -19,8 +19,8 @@ def sink_transposes(graph: Graph, ctx: LowerContext) -> bool:
     %y = transpose(relu(add(convolution(%x, %w), transpose(%bias))))
 
     Requires: plain layouts, topological order.
-    Ensures: topological order; only transposes of results of tunable ops, or of elementwise ops on these, have moved;
-    no transpose undoes the one before it.
+    Ensures: topological order; only transposes of results of tunable ops, or of elementwise ops on these, perhaps
+    reshaped, have moved; no transpose undoes the one before it.
     """
     rules: dict[str, list[Rule]] = {
         name: [_past] for name in elementwise_names() if name != "broadcast"
@@ -47,9 +47,8 @@ def _past(graph: Graph, op: Op) -> GraphTensor | None:
     full = [x for x in op.inputs if x.details.plain_dims == dims]
     perms = {_moved_by(x) for x in full}
     perm = next(iter(perms)) if len(perms) == 1 else None
-    if perm is None or not any(
-        comes_from_tunable(x.producer_owner.inputs[0].producer_owner) for x in full
-    ):
+    sources = [x.producer_owner.inputs[0].producer_owner for x in full] if perm else []
+    if perm is None or not any(comes_from_tunable(op, reshaped=True) for op in sources):
         return None
     make = Composer(graph, op)
     inputs = [

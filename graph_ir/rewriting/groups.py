@@ -58,9 +58,13 @@ def elementwise_names() -> list[str]:
     return [n for n, c in classes.items() if issubclass(c, FusibleOp) and c.elementwise]
 
 
-def comes_from_tunable(op: Op) -> bool:
-    """Whether the op is tunable, or a chain of elementwise ops (at most 100) on the result of one."""
+def comes_from_tunable(op: Op, reshaped: bool = False) -> bool:
+    """Whether the op is tunable, or a chain of elementwise ops (at most 100) on the result of one; perhaps with
+    reshapes between them, if `reshaped`."""
     for _ in range(100):
+        if reshaped and op.op_name == "reshape":
+            op = op.inputs[0].producer_owner
+            continue
         if op.kind == "tunable" or not is_elementwise(op):
             break
         same = [x for x in op.inputs if x.details.plain_dims == op.outputs[0].details.plain_dims]

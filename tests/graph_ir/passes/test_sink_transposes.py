@@ -9,6 +9,7 @@ from graphc.graph_ir.passes.pipeline import run
 from graphc.graph_ir.passes.sink_transposes import sink_transposes
 from graphc.graph_ir.rewriting.groups import is_view
 from graphc.graph_ir.schedule.context import LowerContext
+from support.expressions import graph_from
 from support.graphs import run_pass
 
 TO_CHANNELS_FIRST, TO_CHANNELS_LAST = (0, 3, 1, 2), (0, 2, 3, 1)
@@ -106,3 +107,11 @@ def test_a_network_that_keeps_channels_last_is_not_moved_at_all(isa: str) -> Non
     moving = [op for op in graph.ops if op.op_name in ("transpose", "reorder") and not is_view(op)]
     assert moving == []
     np.testing.assert_allclose(graph.evaluate([x])[0], wanted, rtol=1e-3, atol=1e-3)
+
+
+def test_past_a_reshape_of_a_product():
+    shapes = {"x": (6, 4), "w": (4, 5), "b": (1, 1, 2)}
+    moved = "transpose(reshape(matmul_core(x, w), shape=(2, 3, 5)), perm=(1, 2, 0))"
+    graph = graph_from(f"relu(add({moved}, b))", **shapes)
+    assert run_pass(sink_transposes, graph)
+    assert graph.outputs[0].inputs[0].producer_owner.op_name == "transpose"
