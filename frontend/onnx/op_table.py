@@ -11,6 +11,7 @@ from . import (  # noqa: F401
     elementwise,
     export_control,
     export_quantize,
+    features,
     fourier,
     indexing,
     matmul,
@@ -25,6 +26,7 @@ from . import (  # noqa: F401
     resize,
     sampling,
     scan,
+    trees,
     weight_only,
     windows,
 )

@@ -15,6 +15,7 @@ from ..ir.registry import is_own
 from ..ops.fused import Fused
 from ..ops.kernel_call import KernelCall
 from ..ops.scatter import Scatter
+from ..ops.tree_ensemble import TreeEnsemble
 from ..ops.update_slice import UpdateInPlace
 from ..rewriting.kernel_group import group_of
 from ..schedule.context import LowerContext
@@ -22,6 +23,7 @@ from ..schedule.spaces import pick_schedule, space_of
 from .kernel_call import lower_kernel_call
 from .lower_group import lower_group
 from .scatter import lower_scatter
+from .tree_ensemble import lower_tree_ensemble
 from .update_in_place import lower_update_in_place
 
 LowerOp = Callable[[Any, LowerContext], Module]
@@ -43,6 +45,7 @@ LOWERINGS = ClassTable[LowerOp](
         Fused: lower_kernel,
         KernelCall: lower_kernel_call,
         Scatter: lower_scatter,
+        TreeEnsemble: lower_tree_ensemble,
         UpdateInPlace: lower_update_in_place,
     }
 )

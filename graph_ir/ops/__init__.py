@@ -84,6 +84,7 @@ __all__ = [
     "softmax",
     "structure",
     "top_k",
+    "tree_ensemble",
     "update_slice",
     "winograd",
 ]

@@ -49,6 +49,7 @@ NOT_MADE = {
     "kernel_call": "needs a kernel of user code",
     "div_constant": "made by the pass divide_by_constants, of divisors that it has checked",
     "reorder": "made by the pass propagate_layouts; graphs that are read have plain layouts",
+    "tree_ensemble": "its nodes must form trees: tests of ONNX's trees grow random ones",
     "matmul_nbits": "made by the pass pack_weights, of products with dequantised constants",
     "update_in_place": "made by the pass of that name: whoever runs it must see to the memory",
     "direct_convolution": "a form of convolution that the pass select_convolution_algorithm chooses",

@@ -1,0 +1,227 @@
+"""ai.onnx.ml: features made, scaled and looked up, and linear models and support vectors over them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ...base.dtypes import BOOL, F32, S64
+from ...graph_ir.ir.graph import Array, GraphTensor
+from ..op_builder import Value
+from .classes import labels_of, post_transform, two_scores, winner
+from .scope import Handler, NodeContext
+
+
+def _floats(node: NodeContext, name: str) -> Array:
+    return np.array(node.attr_floats(name) if node.given(name) else (), np.float32)
+
+
+def _columns(node: NodeContext, name: str) -> GraphTensor:
+    """A list with a number for each feature, or one for all."""
+    values, columns = _floats(node, name), node.details(0).plain_dims[-1:]
+    if len(values) not in (1, *columns):
+        raise node.rule(f"{name} must have 1 or {columns} numbers", str(len(values)))
+    return node.constant(values, F32)
+
+
+def _f32(node: NodeContext, index: int = 0) -> GraphTensor:
+    return node.converted(node.tensor(index), F32)
+
+
+def _scaler(node: NodeContext) -> Value:
+    moved = node.helper("sub", _f32(node), _columns(node, "offset"))
+    return node.make("mul", moved, _columns(node, "scale"))
+
+
+def _normalizer(node: NodeContext) -> Value:
+    """Rows divided by their norm; rows of zeros stay."""
+    x, kind = _f32(node), node.attr_text("norm", "MAX")
+    ops = {"MAX": "reduce_max", "L1": "reduce_l1", "L2": "reduce_l2"}
+    if kind not in ops:
+        raise node.rule(f"norm must be one of {', '.join(ops)}", kind)
+    norm = node.helper(ops[kind], x, axes=(-1,), keep_dims=True)
+    one = node.constant(1, F32)
+    is_zero = node.helper("eq", norm, node.constant(0, F32))
+    return node.make("div", x, node.helper("select", is_zero, one, norm))
+
+
+def _binarizer(node: NodeContext) -> Value:
+    x = node.tensor(0)
+    dtype = x.details.dtype
+    hit = node.helper("gt", x, node.constant(node.attr_float("threshold", 0.0), dtype))
+    return node.make("cast", hit, dtype=dtype.name)
+
+
+def _imputer(node: NodeContext) -> Value:
+    """Missing features replaced; missing ones are NaN or a number."""
+    x = node.tensor(0)
+    if x.details.dtype.is_float:
+        values, old = (
+            _floats(node, "imputed_value_floats"),
+            node.attr_float("replaced_value_float", 0.0),
+        )
+    else:
+        values = np.array(node.attr_ints("imputed_value_int64s", None) or (), np.int64)
+        old = node.attr_int("replaced_value_int64", 0)
+    if values.size not in (1, x.details.plain_dims[-1]):
+        raise node.rule("there must be a value for each feature, or one", f"{values.size}")
+    dtype = x.details.dtype
+    is_nan = isinstance(old, float) and np.isnan(old)
+    missing = node.helper("isnan", x) if is_nan else node.helper("eq", x, node.constant(old, dtype))
+    return node.make("select", missing, node.constant(values, dtype), x)
+
+
+def _one_hot(node: NodeContext) -> Value:
+    """A new last axis with 1 at the category, f32; no 1 for what is none of them."""
+    if node.given("cats_strings") and node.attr_texts("cats_strings"):
+        raise node.unsupported("categories that are texts")
+    if not node.attr_int("zeros", 1):
+        raise node.unsupported("zeros=0, an error for what is no category,")
+    cats, x = node.attr_ints("cats_int64s"), node.converted(node.tensor(0), S64)
+    wide = node.reshaped(x, (*x.details.plain_dims, 1))
+    return node.make("cast", node.helper("eq", wide, node.constant(list(cats), S64)), dtype="f32")
+
+
+def _extractor(node: NodeContext) -> Value:
+    """Columns of the last axis by their numbers."""
+    x, indices = node.tensor(0), node.tensor(1)
+    if x.details.rank == 1:
+        x = node.reshaped(x, (1, *x.details.plain_dims))
+    flat = node.reshaped(indices, (indices.details.elements,))
+    return node.make("gather", x, flat, axis=x.details.rank - 1)
+
+
+def _table(node: NodeContext, name: str, what: str) -> Array:
+    """Keys or values of a label encoder, in whichever attribute they are."""
+    if node.given(f"{name}_strings"):
+        raise node.unsupported(f"{what} that are texts")
+    if node.given(f"{name}_tensor"):
+        return node.attr_array(f"{name}_tensor").reshape(-1)
+    if node.given(f"{name}_int64s"):
+        return np.array(node.attr_ints(f"{name}_int64s"), np.int64)
+    return _floats(node, f"{name}_floats")
+
+
+def _label_encoder(node: NodeContext) -> Value:
+    """The value of the key that is equal, else a default; NaN equals NaN."""
+    x, keys, values = node.tensor(0), _table(node, "keys", "keys"), _table(node, "values", "values")
+    if len(keys) != len(values) or not len(keys):
+        raise node.rule("there must be a value for each key", f"{len(keys)}, {len(values)}")
+    default: Array | float = node.attr_float("default_float", -0.0)
+    if values.dtype == np.int64:
+        default = node.attr_int("default_int64", -1)
+    if node.given("default_tensor"):
+        default = node.attr_array("default_tensor").reshape(())
+    wide = node.reshaped(x, (*x.details.plain_dims, 1))
+    hit = node.helper("eq", wide, node.constant(keys, x.details.dtype))
+    if x.details.dtype.is_float and np.isnan(keys).any():
+        both = node.helper("and", node.helper("isnan", wide), node.constant(np.isnan(keys), BOOL))
+        hit = node.helper("or", hit, both)
+    index = node.converted(node.helper("arg_max", hit, axis=-1, keep_dims=False), S64)
+    table = node.graph.make_constant(values, f"{node.name}.values")
+    found = node.helper("gather", table, index, axis=0)
+    other = node.graph.make_constant(np.array(default, values.dtype), f"{node.name}.default")
+    known = node.helper("reduce_any", hit, axes=(-1,), keep_dims=False)
+    return node.make("select", known, found, other)
+
+
+def _vectorizer(node: NodeContext) -> Value:
+    parts = [node.converted(x, F32) for x in node.tensors()]
+    rows = [x if x.details.rank > 1 else node.reshaped(x, (1, x.details.elements)) for x in parts]
+    return rows[0] if len(rows) == 1 else node.make("concat", *rows, axis=1)
+
+
+def _linear(node: NodeContext, outputs: int) -> GraphTensor:
+    """x times the coefficients, and intercepts: [rows, outputs]."""
+    x, weights = _f32(node), _floats(node, "coefficients")
+    if x.details.rank == 1:
+        x = node.reshaped(x, (1, x.details.elements))
+    columns = x.details.plain_dims[-1]
+    if weights.size != outputs * columns:
+        raise node.rule(f"there must be {outputs} x {columns} coefficients", str(weights.size))
+    matrix = node.constant(weights.reshape(outputs, columns), F32)
+    y = node.helper("matmul_core", x, matrix, transpose_b=True)
+    shift = _floats(node, "intercepts")
+    return node.helper("add", y, node.constant(shift, F32)) if shift.any() else y
+
+
+def _linear_regressor(node: NodeContext) -> Value:
+    y = _linear(node, node.attr_int("targets", 1))
+    return post_transform(node, y, node.attr_text("post_transform", "NONE"))
+
+
+def _linear_classifier(node: NodeContext) -> list[Value]:
+    labels = labels_of(node, "classlabels_ints")
+    kind = node.attr_text("post_transform", "NONE")
+    outputs = max(len(_floats(node, "intercepts")), 1)
+    scores = _linear(node, outputs)
+    if outputs == 1 and len(labels) == 2:
+        return two_scores(node, scores, labels, kind, positive=False)
+    return [winner(node, scores, labels), post_transform(node, scores, kind)]
+
+
+def _kernel(node: NodeContext, x: GraphTensor, vectors: Array) -> GraphTensor:
+    """The kernel of each row with each support vector: [rows, vectors]."""
+    gamma, shift, degree = (*node.attr_floats("kernel_params"), 0.0, 0.0, 0.0)[:3]
+    matrix = node.constant(vectors, F32)
+    product = node.helper("matmul_core", x, matrix, transpose_b=True)
+    kind = node.attr_text("kernel_type", "LINEAR")
+    if kind == "LINEAR":
+        return product
+    if kind == "RBF":  # of differences, not of products: those would cancel
+        rows, columns = x.details.plain_dims
+        apart = node.helper("sub", node.reshaped(x, (rows, 1, columns)), matrix)
+        distance = node.helper("reduce_sum_square", apart, axes=(2,), keep_dims=False)
+        return node.helper("exp", node.helper("mul", distance, node.constant(-gamma, F32)))
+    scaled = node.helper("mul", product, node.constant(gamma, F32))
+    scaled = node.helper("add", scaled, node.constant(shift, F32))
+    if kind == "SIGMOID":
+        return node.helper("tanh", scaled)
+    if kind == "POLY":
+        return node.helper("pow", scaled, node.constant(degree, F32))
+    raise node.rule("kernel_type must be LINEAR, POLY, RBF or SIGMOID", kind)
+
+
+def _svm_regressor(node: NodeContext) -> Value:
+    x, weights, count = _f32(node), _floats(node, "coefficients"), node.attr_int("n_supports", 0)
+    columns = x.details.plain_dims[-1]
+    if count:
+        vectors = _floats(node, "support_vectors").reshape(count, -1)
+        x = _kernel(node, x, _matching(node, vectors, columns))
+    if weights.size != x.details.plain_dims[-1]:
+        raise node.rule(f"there must be {x.details.plain_dims[-1]} coefficients", str(weights.size))
+    y = node.helper("matmul_core", x, node.constant(weights.reshape(-1, 1), F32))
+    y = node.helper("add", y, node.constant(_floats(node, "rho")[:1], F32))
+    if node.attr_int("one_class", 0):
+        above = node.helper("gt", y, node.constant(0, F32))
+        y = node.helper("select", above, node.constant(1, F32), node.constant(-1, F32))
+    return post_transform(node, y, node.attr_text("post_transform", "NONE"))
+
+
+def _matching(node: NodeContext, vectors: Array, columns: int) -> Array:
+    if vectors.shape[1:] != (columns,):
+        raise node.rule(f"support vectors must have {columns} features", str(vectors.shape))
+    return vectors
+
+
+def _zip_map(node: NodeContext) -> Value:
+    """The scores as they are: maps from labels to them are nothing that a tensor can hold."""
+    return node.tensor(0)
+
+
+_READ: Sequence[tuple[str, Handler]] = (
+    ("ArrayFeatureExtractor", _extractor),
+    ("Binarizer", _binarizer),
+    ("FeatureVectorizer", _vectorizer),
+    ("Imputer", _imputer),
+    ("LabelEncoder", _label_encoder),
+    ("LinearClassifier", _linear_classifier),
+    ("LinearRegressor", _linear_regressor),
+    ("Normalizer", _normalizer),
+    ("OneHotEncoder", _one_hot),
+    ("SVMRegressor", _svm_regressor),
+    ("Scaler", _scaler),
+    ("ZipMap", _zip_map),
+)
+HANDLERS: dict[str, Handler] = {f"ai.onnx.ml::{name}": read for name, read in _READ}

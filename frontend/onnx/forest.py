@@ -1,0 +1,204 @@
+"""Decision trees of a file as the lists of nodes that the op `tree_ensemble` walks.
+
+Every condition becomes `x <= threshold`: others swap their branches or take the number before; `==` becomes two nodes
+and membership a chain of them. Trees of a similar depth are walked together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ...base.errors import UserError
+from ...graph_ir.ir.graph import GraphTensor
+from ...graph_ir.ops.tree_ensemble import GROUP
+from ..op_builder import OpBuilder
+
+Key = Any
+"""What a file names a node by."""
+
+
+@dataclass(frozen=True)
+class Branch:
+    """A condition `x[feature] MODE value` and where it leads; `members` are the values of MEMBER."""
+
+    feature: int
+    mode: str
+    value: float
+    true: Key
+    false: Key
+    missing_is_true: bool = False
+    members: Sequence[float] = ()
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """What a tree says, by result."""
+
+    values: Mapping[int, float]
+
+
+@dataclass
+class _Lists:
+    """The records of all nodes."""
+
+    feature: list[int] = field(default_factory=list)
+    threshold: list[Any] = field(default_factory=list)
+    below: list[int] = field(default_factory=list)
+    missing: list[int] = field(default_factory=list)
+    values: list[Mapping[int, float]] = field(default_factory=list)
+
+    def reserve(self, count: int) -> int:
+        """Room for so many nodes; the number of the first, each a leaf that says nothing."""
+        first = len(self.feature)
+        for number in range(first, first + count):
+            self.feature.append(0)
+            self.threshold.append(np.nan)
+            self.below.append(number)
+            self.missing.append(0)
+            self.values.append({})
+        return first
+
+    def copy(self, source: int, target: int) -> None:
+        """Make a node another one of the same condition that leads to the same nodes."""
+        for part in (self.feature, self.threshold, self.below, self.missing):
+            part[target] = part[source]
+
+
+class Forest:
+    """The nodes of all trees. `nodes` by key; `dtype` is NumPy's of the features."""
+
+    def __init__(
+        self, who: OpBuilder, nodes: Mapping[Key, Branch | Leaf], dtype: np.dtype[Any]
+    ) -> None:
+        self._who = who
+        self._nodes = nodes
+        self._dtype = dtype
+        self._lists = _Lists()
+        self._trees: list[tuple[int, int, tuple[int, ...]]] = []  # depth, root, results
+
+    def add_tree(self, root: Key) -> None:
+        """Append a tree. UserError where its nodes do not form one."""
+        lists = self._lists
+        results: set[int] = set()
+        made: dict[
+            int, int
+        ] = {}  # nodes that several lead to, such as those of ==, have one pair below them
+        first = lists.reserve(1)
+        todo: list[tuple[int, Branch | Leaf]] = [(first, self._node(root))]
+        kept: list[Branch | Leaf] = []  # so that no other object gets the id of one that is made
+        while todo:
+            number, node = todo.pop()
+            if isinstance(node, Leaf):
+                lists.values[number] = node.values
+                results |= node.values.keys()
+            elif id(node) in made:
+                lists.copy(made[id(node)], number)
+            else:
+                feature, limit, left, right, missing = self._as_at_most(node)
+                pair = lists.reserve(2)
+                lists.feature[number], lists.below[number] = feature, pair
+                lists.threshold[number], lists.missing[number] = limit, int(missing)
+                made[id(node)] = number
+                kept.append(node)
+                todo += [(pair, left), (pair + 1, right)]
+        depth = self._depth(first)
+        if depth is None:
+            raise self._who.rule("nodes must form trees", f"a cycle below {root}")
+        self._trees.append((depth, first, tuple(sorted(results))))
+
+    def _depth(self, root: int) -> int | None:
+        """The longest way from a root to a leaf; None if there is a cycle."""
+        below, level = self._lists.below, {root}
+        for depth in range(len(below)):
+            level = {i for n in level if below[n] != n for i in (below[n], below[n] + 1)}
+            if not level:
+                return depth
+        return None
+
+    def _node(self, key: Key | Branch | Leaf) -> Branch | Leaf:
+        if isinstance(key, (Branch, Leaf)):
+            return key
+        if key not in self._nodes:
+            raise self._who.rule("branches must lead to nodes of the tree", str(key))
+        return self._nodes[key]
+
+    def _as_at_most(self, node: Branch) -> tuple[int, Any, Branch | Leaf, Branch | Leaf, bool]:
+        """(feature, threshold, node if above or NaN, node if at most, whether NaN goes to the latter)."""
+        true, false = self._node(node.true), self._node(node.false)
+        limit: Any = self._dtype.type(node.value)
+        before = np.nextafter(limit, self._dtype.type(-np.inf))
+        nan = node.missing_is_true
+        if node.mode in ("LEQ", "LT"):
+            return node.feature, limit if node.mode == "LEQ" else before, false, true, nan
+        if node.mode in ("GT", "GTE"):
+            return node.feature, limit if node.mode == "GT" else before, true, false, not nan
+        if node.mode in ("EQ", "NEQ"):
+            hit, miss = (true, false) if node.mode == "EQ" else (false, true)
+            nan_hits = nan == (node.mode == "EQ")
+            # At most the value, and then above the number before it. NaN takes the side it has in both.
+            inner = Branch(node.feature, "GT", float(before), hit, miss, nan_hits)
+            return node.feature, limit, miss, inner, nan_hits
+        if node.mode == "MEMBER":
+            *others, last = node.members
+            rest: Key = node.false
+            for value in others:
+                rest = Branch(node.feature, "EQ", value, true, rest, nan)
+            return self._as_at_most(Branch(node.feature, "EQ", last, true, rest, nan))
+        raise self._who.rule("a mode of a branch must be one of ONNX's", f"'{node.mode}'")
+
+    def build(
+        self, x: GraphTensor, count: int, reduction: str, scale: float, dtype: np.dtype[Any]
+    ) -> GraphTensor:
+        """The op for these rows: `count` results of type `dtype`, each scaled."""
+        who, lists = self._who, self._lists
+        dense = any(len(results) > 1 for _, _, results in self._trees)
+        roots, depths, targets = self._groups(dense)
+        silent = {"add": 0.0, "min": np.inf, "max": -np.inf}[reduction]
+        values = np.full((len(lists.values), count) if dense else len(lists.values), silent)
+        for number, said in enumerate(lists.values):
+            for target, value in said.items():
+                values[(number, target) if dense else number] = value * scale
+        columns = x.details.plain_dims[1]
+        if max(lists.feature) >= columns or min(lists.feature) < 0:
+            raise who.rule(f"features must be in [0, {columns})", str(max(lists.feature)))
+        s32 = [np.array(part, np.int32) for part in (lists.feature, lists.below, roots)]
+        missing = np.array(lists.missing if any(lists.missing) else [], np.int32)
+        arrays = [
+            s32[0], np.array(lists.threshold, self._dtype), s32[1], values.astype(dtype), s32[2], missing,
+        ]  # fmt: skip
+        tensors = [who.graph.make_constant(array, f"{who.name}.nodes") for array in arrays]
+        attrs = {"depths": depths, "targets": targets, "count": count, "reduction": reduction}
+        return who.make("tree_ensemble", x, *tensors, **attrs)
+
+    def _groups(self, dense: bool) -> tuple[list[int], list[int], list[int]]:
+        """Roots, and depth and target of each group of trees; some trees that say nothing fill the last ones."""
+        filler = self._lists.reserve(1)
+        roots: list[int] = []
+        depths: list[int] = []
+        targets: list[int] = []
+        kinds = {() if dense else results[:1] for _, _, results in self._trees}
+        for kind in sorted(kinds):
+            mine = sorted(
+                (depth, root)
+                for depth, root, results in self._trees
+                if dense or results[:1] == kind
+            )
+            for begin in range(0, len(mine), GROUP):
+                part = mine[begin : begin + GROUP]
+                roots += [root for _, root in part] + [filler] * (GROUP - len(part))
+                depths.append(part[-1][0])
+                targets.append(-1 if dense else kind[0] if kind else 0)
+        return roots, depths, targets
+
+
+def check_lengths(who: OpBuilder, lists: Mapping[str, Sequence[Any]]) -> None:
+    """UserError for lists of nodes that are not equally long."""
+    lengths = {name: len(values) for name, values in lists.items()}
+    if len(set(lengths.values())) > 1:
+        raise who.rule("lists of nodes must have one length", str(lengths))
+    if not any(lengths.values()):
+        raise UserError(f"{who.type} '{who.name}': there must be nodes, got none")

@@ -1,0 +1,286 @@
+"""ai.onnx.ml: trees, linear models and features, against the onnx package's own evaluator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import ModelProto, TensorProto, helper, numpy_helper
+
+import graphc
+from graphc.base.errors import UnsupportedError, UserError
+from graphc.frontend import load
+from support.onnx_models import Array, expected, model, node
+
+ML = "ai.onnx.ml"
+X = np.random.default_rng(3).standard_normal((7, 5)).astype(np.float32)
+X[2, 1] = np.nan
+
+
+def ml(
+    op_type: str, feeds: Mapping[str, Array], outputs: str = "y", version: int = 3, **attrs: Any
+) -> ModelProto:
+    """A model of one node."""
+    made = node(op_type, " ".join(feeds), outputs, domain=ML, **attrs)
+    dims = {name: list(x.shape) for name, x in feeds.items()}
+    kinds = {name: helper.np_dtype_to_tensor_dtype(x.dtype) for name, x in feeds.items()}
+    names = outputs.split()
+    proto = model([made], dims, outputs=names, dtypes=kinds)
+    proto.opset_import.append(helper.make_opsetid(ML, version))
+    return proto
+
+
+def check(proto: ModelProto, feeds: Mapping[str, Array], native: bool = False) -> list[Array]:
+    """The results, which must be those of the onnx package."""
+    graph = load(proto)
+    arrays = [feeds[op.name] for op in graph.inputs]
+    results = graph.evaluate(arrays)
+    for result, wanted in zip(results, expected(proto, feeds), strict=True):
+        assert result.shape == wanted.shape and result.dtype == wanted.dtype
+        np.testing.assert_allclose(result, wanted, rtol=2e-5, atol=2e-6)
+    if native:
+        with graphc.compile(graph, threads=2) as compiled:
+            for got, result in zip(compiled.run(None, dict(feeds)), results, strict=True):
+                np.testing.assert_allclose(got, result, rtol=2e-5, atol=2e-6)
+    return results
+
+
+def forest(
+    rng: np.random.Generator, kind: str, trees: int, results: int, mode: str = "BRANCH_LEQ"
+) -> dict[str, Any]:
+    """Attributes of trees of various depths, whose leaves speak of each result."""
+    nodes: dict[str, list[Any]] = {key: [] for key in (
+        "treeids", "nodeids", "featureids", "truenodeids", "falsenodeids", "modes", "values",
+        "missing_value_tracks_true",
+    )}  # fmt: skip
+    said: dict[str, list[Any]] = {key: [] for key in ("treeids", "nodeids", "ids", "weights")}
+
+    def grow(tree: int, depth: int) -> int:
+        number = nodes["treeids"].count(tree)
+        is_leaf = depth == 0 or rng.random() < 0.2
+        row = (
+            tree, number, int(rng.integers(5)), 0, 0, "LEAF" if is_leaf else mode,
+            float(np.float32(rng.standard_normal())), int(rng.integers(2)),
+        )  # fmt: skip
+        for values, value in zip(nodes.values(), row, strict=True):
+            values.append(value)
+        at = len(nodes["treeids"]) - 1
+        if is_leaf:
+            for result in range(results):
+                for values, value in zip(
+                    said.values(),
+                    (tree, number, result, float(np.float32(rng.random()))),
+                    strict=True,
+                ):
+                    values.append(value)
+        else:
+            nodes["truenodeids"][at] = grow(tree, depth - 1)
+            nodes["falsenodeids"][at] = grow(tree, depth - 1)
+        return number
+
+    for tree in range(trees):
+        grow(tree, 1 + tree % 5)
+    named = {f"nodes_{key}": values for key, values in nodes.items()}
+    return named | {f"{kind}_{key}": values for key, values in said.items()}
+
+
+@pytest.mark.parametrize("mode", ["LEQ", "LT", "GT", "GTE", "EQ", "NEQ"])
+def test_regressors(mode: str) -> None:
+    rng = np.random.default_rng(5)
+    attrs = forest(rng, "target", 20, 1, f"BRANCH_{mode}")
+    if mode.endswith("EQ") and mode != "LEQ":
+        attrs["nodes_values"] = [float(X[i % 7, 0]) for i in range(len(attrs["nodes_values"]))]
+    for how in ("SUM", "AVERAGE", "MIN", "MAX"):
+        proto = ml("TreeEnsembleRegressor", {"x": X}, n_targets=1, aggregate_function=how, **attrs)
+        check(proto, {"x": X}, native=how in ("SUM", "MIN"))
+
+
+def test_regressors_of_several_targets_and_doubles() -> None:
+    attrs = forest(np.random.default_rng(6), "target", 9, 3)
+    proto = ml("TreeEnsembleRegressor", {"x": X}, n_targets=3, base_values=[1.0, 2.0, 3.0], **attrs)
+    check(proto, {"x": X}, native=True)
+    check(ml("TreeEnsembleRegressor", {"x": X}, n_targets=3, **attrs), {"x": X})
+    wide = X.astype(np.float64)
+    (y,) = load(ml("TreeEnsembleRegressor", {"x": wide}, n_targets=3, **attrs)).evaluate([wide])
+    assert y.dtype == np.float32
+
+
+def test_each_target_with_its_own_trees() -> None:
+    """As gradient boosting makes them: a tree speaks of one class."""
+    attrs = forest(np.random.default_rng(7), "class", 30, 1)
+    attrs["class_ids"] = [tree % 3 for tree in attrs["class_treeids"]]
+    proto = ml(
+        "TreeEnsembleClassifier", {"x": X}, "label y", classlabels_int64s=[4, 5, 9],
+        post_transform="SOFTMAX", **attrs,
+    )  # fmt: skip
+    check(proto, {"x": X}, native=True)
+
+
+@pytest.mark.parametrize("transform", ["NONE", "LOGISTIC", "SOFTMAX"])
+def test_classifiers(transform: str) -> None:
+    attrs = forest(np.random.default_rng(8), "class", 12, 3)
+    check(
+        ml(
+            "TreeEnsembleClassifier", {"x": X}, "label y", classlabels_int64s=[0, 1, 2],
+            post_transform=transform, **attrs,
+        ),
+        {"x": X},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("scale", "transform"), [(1, "NONE"), (-1, "LOGISTIC"), (-1, "NONE")])
+def test_two_classes_of_one_score(scale: int, transform: str) -> None:
+    """What ONNX Runtime gives: [1 - s, s] where no weight is negative, else [-s, s], or both as probabilities."""
+    attrs = forest(np.random.default_rng(9), "class", 3, 1)
+    attrs["class_weights"] = [
+        scale * (w - (0.5 if scale < 0 else 0)) for w in attrs["class_weights"]
+    ]
+    proto = ml(
+        "TreeEnsembleClassifier", {"x": X}, "label y", classlabels_int64s=[3, 7],
+        post_transform=transform, **attrs,
+    )  # fmt: skip
+    label, scores = load(proto).evaluate([X])
+    single = load(
+        ml(
+            "TreeEnsembleRegressor", {"x": X}, n_targets=1,
+            **{k.replace("class_", "target_"): v for k, v in attrs.items()},
+        )
+    ).evaluate([X])[0][:, 0]  # fmt: skip
+    if scale > 0:
+        wanted, second = np.stack([1 - single, single], 1), single > 0.5
+    else:
+        wanted, second = np.stack([-single, single], 1), single > 0
+    if transform == "LOGISTIC":
+        wanted = 1 / (1 + np.exp(-wanted))
+    np.testing.assert_allclose(scores, wanted, rtol=1e-5, atol=1e-6)
+    assert label.tolist() == [7 if yes else 3 for yes in second]
+
+
+def test_ensembles_of_opset_5() -> None:
+    def tensor(values: Any, dtype: Any) -> TensorProto:
+        return numpy_helper.from_array(np.array(values, dtype))
+
+    x = np.array([1.2, 3.4, -0.12, 1.66, 4.14, 1.77], np.float32).reshape(3, 2)
+    members = [1.2, 3.7, 8.0, 9.0, np.nan, 12.0, 7.0, np.nan]
+    proto = ml(
+        "TreeEnsemble", {"x": x}, version=5, n_targets=4, aggregate_function=1, tree_roots=[0],
+        membership_values=tensor(members, np.float32), nodes_featureids=[0, 0, 0],
+        nodes_modes=tensor([0, 6, 6], np.uint8), nodes_splits=tensor([11, 232344.0, np.nan], np.float32),
+        nodes_trueleafs=[0, 1, 1], nodes_truenodeids=[1, 0, 1], nodes_falseleafs=[1, 0, 1],
+        nodes_falsenodeids=[2, 2, 3], leaf_targetids=[0, 1, 2, 3],
+        leaf_weights=tensor([1.0, 10.0, 1000.0, 100.0], np.float32), post_transform=0,
+    )  # fmt: skip
+    assert check(proto, {"x": x}, native=True)[0].tolist()[0] == [1, 0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("op_type", "feeds", "attrs"),
+    [
+        ("Scaler", {"x": X}, {"offset": [0.5], "scale": [2.0]}),
+        ("Scaler", {"x": X}, {"offset": [1.0] * 5, "scale": [1.0, 2.0, 3.0, 4.0, 5.0]}),
+        ("Normalizer", {"x": np.abs(X[:2])}, {"norm": "MAX"}),
+        ("Normalizer", {"x": X[:2]}, {"norm": "L1"}),
+        ("Normalizer", {"x": X[:2]}, {"norm": "L2"}),
+        ("Binarizer", {"x": X}, {"threshold": 0.3}),
+        (
+            "Imputer", {"x": X},
+            {"imputed_value_floats": [9.0], "replaced_value_float": float("nan")},
+        ),
+        (
+            "Imputer", {"x": np.arange(4).reshape(2, 2)},
+            {"imputed_value_int64s": [7, 8], "replaced_value_int64": 3},
+        ),
+        ("OneHotEncoder", {"x": np.array([[1, 5], [2, 1]])}, {"cats_int64s": [1, 2, 3]}),
+        ("ArrayFeatureExtractor", {"x": X, "i": np.array([[4, 0]])}, {}),
+        (
+            "LabelEncoder", {"x": np.array([3, 1, 2])},
+            {"keys_int64s": [1, 3], "values_floats": [0.5, 2.5], "default_float": -1.0},
+        ),
+        ("FeatureVectorizer", {"x": X, "z": X[:, :2]}, {"inputdimensions": [5, 2]}),
+        (
+            "LinearRegressor", {"x": X[:2]},
+            {"coefficients": [0.5, 1.0, -1.0, 2.0, 0.0] * 2, "intercepts": [1.0, 2.0], "targets": 2},
+        ),
+        (
+            "SVMRegressor", {"x": X[:2]},
+            {
+                "coefficients": [1.0, -2.0], "rho": [0.5], "n_supports": 2, "kernel_type": "RBF",
+                "kernel_params": [0.2, 0.0, 3.0], "support_vectors": X[3:5].reshape(-1).tolist(),
+            },
+        ),
+        (
+            "SVMRegressor", {"x": X[:2]},
+            {
+                "coefficients": [1.0, -2.0], "rho": [0.5], "n_supports": 2, "kernel_type": "POLY",
+                "kernel_params": [0.2, 1.0, 3.0], "support_vectors": X[3:5].reshape(-1).tolist(),
+            },
+        ),
+    ],
+)  # fmt: skip
+def test_features_and_linear_models(
+    op_type: str, feeds: dict[str, Array], attrs: dict[str, Any]
+) -> None:
+    check(ml(op_type, feeds, version=2 if op_type == "LabelEncoder" else 1, **attrs), feeds)
+
+
+def test_nan_is_a_label_like_others() -> None:
+    keys = [float("nan"), float(X[0, 1])]
+    proto = ml("LabelEncoder", {"x": X[:, 1]}, keys_floats=keys, values_int64s=[4, 5])
+    assert load(proto).evaluate([X[:, 1]])[0].tolist() == [5, -1, 4, -1, -1, -1, -1]
+
+
+def test_linear_classifiers() -> None:
+    weights = np.random.default_rng(1).standard_normal(15).astype(np.float32).tolist()
+    for transform in ("NONE", "SOFTMAX", "LOGISTIC"):
+        proto = ml(
+            "LinearClassifier", {"x": X[:2]}, "label y", coefficients=weights, version=1,
+            intercepts=[0.1, 0.2, 0.3], classlabels_ints=[2, 4, 6], post_transform=transform,
+        )  # fmt: skip
+        check(proto, {"x": X[:2]})
+
+
+def test_maps_from_labels_are_scores() -> None:
+    proto = ml("ZipMap", {"x": X}, classlabels_int64s=[0, 1, 2, 3, 4])
+    assert load(proto).evaluate([X])[0] is X or np.array_equal(
+        load(proto).evaluate([X])[0], X, equal_nan=True
+    )
+
+
+def test_what_is_refused() -> None:
+    attrs = forest(np.random.default_rng(2), "class", 9, 2)
+    texts = ml(
+        "TreeEnsembleClassifier", {"x": X}, "label y", classlabels_strings=["a", "b"], **attrs
+    )
+    with pytest.raises(UnsupportedError, match=r"labels that are texts \(a, b\)"):
+        load(texts)
+    cycle = attrs | {"nodes_truenodeids": [0] * len(attrs["nodes_modes"])}
+    with pytest.raises(UserError, match="nodes must form trees"):
+        load(ml("TreeEnsembleClassifier", {"x": X}, "l y", classlabels_int64s=[0, 1], **cycle))
+    narrow = X[:, :2]
+    with pytest.raises(UserError, match=r"features must be in \[0, 2\), got"):
+        load(ml("TreeEnsembleClassifier", {"x": narrow}, "l y", classlabels_int64s=[0, 1], **attrs))
+
+
+def test_pipelines_of_scikit_learn() -> None:
+    skl2onnx = pytest.importorskip("skl2onnx")
+    runtime = pytest.importorskip("onnxruntime")
+    ensemble = pytest.importorskip("sklearn.ensemble")
+    pipelines = pytest.importorskip("sklearn.pipeline")
+    scaling = pytest.importorskip("sklearn.preprocessing")
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((60, 4)).astype(np.float32)
+    label = np.digitize(x[:, 0] * x[:, 1], [-0.3, 0.3])
+    for estimator in (
+        ensemble.RandomForestClassifier(5, random_state=0),
+        ensemble.GradientBoostingClassifier(n_estimators=3, random_state=0),
+    ):
+        pipeline = pipelines.make_pipeline(scaling.StandardScaler(), estimator).fit(x, label)
+        proto = skl2onnx.to_onnx(
+            pipeline, x[:1], target_opset={"": 17, ML: 3}, options={"zipmap": False}
+        )
+        wanted = runtime.InferenceSession(proto.SerializeToString()).run(None, {"X": x})
+        with graphc.compile(proto, inputs={"X": "f32[60,4]"}) as compiled:
+            for got, one in zip(compiled.run(None, {"X": x}), wanted, strict=True):
+                np.testing.assert_allclose(got, one, rtol=1e-4, atol=1e-5)

@@ -1,0 +1,36 @@
+"""The loop nest of an ensemble of trees, interpreted, against a walk written down by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from graphc.base.dtypes import F32, S32
+from graphc.graph_ir.templates.tree_ensemble import Forest, forest_function
+from graphc.tensor_ir import interpreter
+from graphc.tensor_ir.nodes import Buffer, Module
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_two_trees_in_two_lanes(threads: int) -> None:
+    """x0 <= 1 ? 10 : 20, and a leaf that says 5."""
+    rows = 9
+    sizes = {"feature": S32, "threshold": F32, "below": S32, "values": F32, "roots": S32}
+    lists = {
+        "feature": np.array([0, 0, 0, 0], np.int32),
+        "threshold": np.array([1, np.nan, np.nan, np.nan], np.float32),
+        "below": np.array([1, 1, 2, 3], np.int32),
+        "values": np.array([0, 20, 10, 5], np.float32),
+        "roots": np.array([0, 3], np.int32),
+    }
+    x = np.linspace(-2, 4, rows, dtype=np.float32).reshape(rows, 1)
+    x[4] = np.nan
+    params = [Buffer("x", F32, (rows, 1))]
+    params += [Buffer(name, dtype, lists[name].shape) for name, dtype in sizes.items()]
+    params += [Buffer("missing", S32, (0,)), Buffer("out", F32, (rows, 1))]
+    forest = Forest(*params, depths=(1,), targets=(0,), lanes=2, reduction="add")
+    function = forest_function("trees", params, forest, threads, "test")
+    out = np.empty((rows, 1), np.float32)
+    arrays = [x, *lists.values(), np.zeros(0, np.int32), out]
+    interpreter.run(Module((function,)), "trees", arrays)
+    assert out[:, 0].tolist() == [15 if value <= 1 else 25 for value in x[:, 0]]
