@@ -25,10 +25,14 @@ def test_two_trees_in_two_lanes(threads: int) -> None:
     }
     x = np.linspace(-2, 4, rows, dtype=np.float32).reshape(rows, 1)
     x[4] = np.nan
-    params = [Buffer("x", F32, (rows, 1))]
-    params += [Buffer(name, dtype, lists[name].shape) for name, dtype in sizes.items()]
-    params += [Buffer("missing", S32, (0,)), Buffer("out", F32, (rows, 1))]
-    forest = Forest(*params, depths=(1,), targets=(0,), lanes=2, reduction="add")
+    rows_in, out_to = Buffer("x", F32, (rows, 1)), Buffer("out", F32, (rows, 1))
+    nodes = {name: Buffer(name, dtype, lists[name].shape) for name, dtype in sizes.items()}
+    missing = Buffer("missing", S32, (0,))
+    params = [rows_in, *nodes.values(), missing, out_to]
+    forest = Forest(
+        rows_in, **nodes, missing=missing, out=out_to,
+        depths=(1,), targets=(0,), lanes=2, reduction="add",
+    )  # fmt: skip
     function = forest_function("trees", params, forest, threads, "test")
     out = np.empty((rows, 1), np.float32)
     arrays = [x, *lists.values(), np.zeros(0, np.int32), out]
