@@ -9,5 +9,7 @@ from .node import Read
 PAIRS = {name: Pair(read) for name, read in READS.items()}
 """Functions that rows name after `by`."""
 
-HANDLERS: dict[str, Read] = {name: handler.run for name, handler in CALLS.items()}
+HANDLERS: dict[str, Read] = {
+    name: handler.run for name, handler in CALLS.items() if name != "round"
+}
 """Functions that no row names."""

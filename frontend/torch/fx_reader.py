@@ -40,7 +40,8 @@ def reader_of(target: Any) -> Read | None:
     if getattr(target, "__name__", "") in ("sym_max", "sym_min"):
         function = FUNCTIONS[target.__name__[4:]]
         return lambda node: function(node, *node.bound.values())
-    return HANDLERS.get(type_of(target))
+    name = type_of(target)
+    return HANDLERS.get(name) or HANDLERS.get(name.removesuffix("_copy"))
 
 
 def type_of(target: Any) -> str:

@@ -2,10 +2,30 @@
 
 from __future__ import annotations
 
-from ..torch_calls.op_table import CALLS
-from .node import Read
+from ..torch_calls.call import Value
+from ..torch_calls.movement import padded
+from ..torch_calls.op_table import CALLS, READS
+from .node import Node, Read
 
 _SPLITS = ("split_with_sizes", "unsafe_split", "unsafe_split_with_sizes", "unsafe_chunk")
+_BORDERS = {"reflection": "reflect", "replication": "replicate", "constant": "constant"}
 
-HANDLERS: dict[str, Read] = dict.fromkeys(_SPLITS, CALLS["split"].run)
+
+def _read_slice(node: Node) -> Value:
+    return READS["slice"](node, "slice")
+
+
+def _read_pad(node: Node) -> Value:
+    """The mode is in the name."""
+    mode = next(ours for name, ours in _BORDERS.items() if name in node.type)
+    widths = node.attr_ints("pad" if mode == "constant" else "padding")
+    return padded(node, node.tensor_of(), widths, mode, node.attr_float("value", 0.0))
+
+
+HANDLERS: dict[str, Read] = {
+    **dict.fromkeys(_SPLITS, CALLS["split"].run),
+    "slice_copy": _read_slice,
+    "constant_pad_nd": _read_pad,
+    **{f"{kind}_pad{n}d": _read_pad for kind in ("reflection", "replication") for n in "123"},
+}
 """Operators of this family."""

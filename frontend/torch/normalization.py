@@ -6,6 +6,7 @@ import numpy as np
 
 from ...graph_ir.ir.graph import GraphTensor
 from ..correspondence.compositions.reduction import variance
+from ..correspondence.compositions.windows import per_channel
 from ..correspondence.reading import Pair
 from ..op_builder import like
 from ..torch_calls.call import Value
@@ -32,9 +33,27 @@ def _statistics(
 
 
 def _read_batch_norm(node: Node, name: str) -> list[Value]:
-    """With the statistics of training; what is saved for gradients is empty."""
+    """With the statistics of training, where what is saved for gradients is empty, or of the batch itself."""
+    if node.attr_bool("training", False):
+        return _by_batch(node)
     nothing = node.constant(np.zeros(0), node.tensor_of().details.dtype)
     return [READS["per_channel"](node, name), nothing, nothing]
+
+
+def _by_batch(node: Node) -> list[Value]:
+    """The result, the mean and 1 / the deviation of each channel; new statistics of training are not kept."""
+    if node.given("running_mean"):
+        raise node.unsupported("training=True")
+    x, epsilon = node.tensor_of(), node.attr_float("eps")
+    axes = tuple(axis for axis in range(x.details.rank) if axis != 1)
+    found = _statistics(node, x, axes, epsilon)
+    y = node.helper("mul", node.helper("sub", x, found[0]), found[1])
+    for name, op_name in (("weight", "mul"), ("bias", "add")):
+        vector = node.optional(name)
+        if vector is not None:
+            y = node.helper(op_name, y, per_channel(node, x, vector))
+    channels = x.details.plain_dims[1:2]
+    return [node.converted(y, x.details.dtype), *(node.reshaped(z, channels) for z in found)]
 
 
 def _read_group_norm(node: Node, _: str) -> list[Value]:

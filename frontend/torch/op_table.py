@@ -17,23 +17,27 @@ from . import (  # noqa: F401
     attention,
     contraction,
     creation,
+    elementwise,
     functions,
     indexing,
     movement,
     normalization,
+    reduction,
     windows,
 )
 
-_PREFIXES = ("torch.", "Tensor.", "F.", "aten::")
+_PREFIXES = ("F.", "Tensor.", "torch.", "aten::")
+"""Where functions live; of two of one name, that of the later prefix is the operator."""
 
 
 def _functions() -> Iterator[tuple[str, Read]]:
     """The functions that PNNX calls as Python does, and that need nothing of its files."""
     known = Table(row for row in TABLE.rows if _pairs_of(row) <= functions.PAIRS.keys())
-    for type_name, read in readers(known, "pnnx", functions.PAIRS).items():
-        prefix = next((p for p in _PREFIXES if type_name.startswith(p)), None)
-        if prefix is not None:
-            yield type_name.removeprefix(prefix), read
+    found = readers(known, "pnnx", functions.PAIRS)
+    for prefix in _PREFIXES:
+        for type_name, read in found.items():
+            if type_name.startswith(prefix):
+                yield type_name.removeprefix(prefix), read
 
 
 def _pairs_of(row: Row) -> set[str]:

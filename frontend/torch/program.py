@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import logging
 import warnings
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -44,15 +45,15 @@ def decomposed(program: Any) -> Any:
         return program.run_decompositions(decomposition_table())
 
 
+@cache
 def decomposition_table() -> dict[Any, Any]:
     """PyTorch's decompositions of operators that graphc does not read."""
     import torch
+    from torch._decomp import global_decomposition_table
 
-    table: dict[Any, Any] = torch.export.default_decompositions()
-    for target in [*table]:
-        if reader_of(target) is not None:
-            del table[target]
-    return table
+    core = dict(torch.export.default_decompositions().items())
+    known = global_decomposition_table["post_autograd"] | core
+    return {target: rule for target, rule in known.items() if reader_of(target) is None}
 
 
 def _mutates(target: Any) -> bool:

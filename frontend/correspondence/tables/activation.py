@@ -12,7 +12,6 @@ ROWS = (
         ge="Relu(x)",
         tvm="nn_relu/relu(data)",
         pnnx="F.relu/nn.ReLU/torch.relu(input)",
-        aten="relu(self)",
     ),
     Op(
         "sigmoid",
@@ -21,7 +20,6 @@ ROWS = (
         tvm="sigmoid(data)",
         hlo="logistic(x)",
         pnnx="F.sigmoid/nn.Sigmoid/torch.sigmoid/Tensor.sigmoid(input)",
-        aten="sigmoid(self)",
     ),
     Op(
         "tanh",
@@ -30,16 +28,19 @@ ROWS = (
         tvm="tanh/fast_tanh(data)",
         hlo="tanh(x)",
         pnnx="F.tanh/nn.Tanh/torch.tanh/Tensor.tanh(input)",
-        aten="tanh(self)",
     ),
     Op(
         "silu",
         onnx="Swish(X) write only",
         ge="Swish(x) write only",
         pnnx="F.silu/nn.SiLU(input)",
-        aten="silu(self)",
     ),
-    Op("mish", onnx="Mish(X)", ge="Mish(x)", pnnx="F.mish/nn.Mish(input)", aten="mish(self)"),
+    Op(
+        "mish",
+        onnx="Mish(X)",
+        ge="Mish(x)",
+        pnnx="F.mish/nn.Mish(input)",
+    ),
     Op(
         "softplus",
         onnx="Softplus(X)",
@@ -48,7 +49,6 @@ ROWS = (
             "F.softplus(input) write only",
             "F.softplus/nn.Softplus(input | beta, threshold) by softplus read only",
         ),
-        aten="softplus(self)",
     ),
     Op("softsign", onnx="Softsign(input)", ge="Softsign(x)", pnnx="F.softsign/nn.Softsign(input)"),
     Op(
@@ -56,14 +56,12 @@ ROWS = (
         onnx="HardSwish(X)",
         ge="HardSwish(x)",
         pnnx="F.hardswish/nn.Hardswish(input)",
-        aten="hardswish(self)",
     ),
     Op(
         "hard_sigmoid",
         onnx="HardSigmoid(X | alpha, beta)",
         ge="HardSigmoid(input_x | alpha, beta)",
         pnnx="F.hardsigmoid/nn.Hardsigmoid(input) where alpha=1/6, beta=0.5",
-        aten="hardsigmoid(self) where alpha=1/6, beta=0.5",
     ),
     Op(
         "leaky_relu",
@@ -71,14 +69,12 @@ ROWS = (
         ge="LeakyRelu(x | negative_slope=alpha)",
         tvm="nn_leaky_relu/leaky_relu(data | alpha?0.25)",
         pnnx="F.leaky_relu/nn.LeakyReLU(input | negative_slope=alpha)",
-        aten="leaky_relu(self, negative_slope=alpha)",
     ),
     Op(
         "elu",
         onnx="Elu(X | alpha)",
         ge="Elu(x | alpha, scale=1.0, input_scale=1.0)",
         pnnx="F.elu/nn.ELU(input | alpha)",
-        aten="elu(self, alpha=alpha)",
     ),
     Op(
         "selu",
@@ -91,7 +87,6 @@ ROWS = (
         onnx="Gelu(X | approximate)",
         ge=("Gelu(x) where approximate='tanh'", "GeluV2(x | approximate)"),
         pnnx="F.gelu/nn.GELU(input | approximate)",
-        aten="gelu(self, approximate=approximate)",
     ),
     Op(
         "prelu",
@@ -102,7 +97,6 @@ ROWS = (
         ge="PRelu(x, weight) by prelu",
         tvm="nn_prelu(data, alpha) by prelu",
         pnnx="F.prelu/nn.PReLU(input, weight) by prelu",
-        aten="prelu(self, weight)",
     ),
     Op(
         "clamp",
@@ -117,10 +111,6 @@ ROWS = (
             "torch.clamp/Tensor.clamp(input, min?, max?) by clamp",
             "F.relu6/nn.ReLU6(input) where min=0, max=6 read only",
             "F.hardtanh/nn.Hardtanh(input | min_val=min?-1.0, max_val=max?1.0) read only",
-        ),
-        aten=(
-            "clamp(self, min=min, max=max)",
-            "hardtanh(self, min_val=min, max_val=max) read only",
         ),
     ),
     Means(means.celu, onnx="Celu(X | alpha)", pnnx="F.celu/nn.CELU(input | alpha)"),
@@ -137,5 +127,8 @@ ROWS = (
     Means(means.swish, onnx="Swish(X | alpha=beta)", ge="Swish(x | scale=beta)"),
     Means(means.fast_gelu, ge="FastGelu(x)"),
     Means(means.swi_glu, ge="SwiGlu(x | dim=axis)"),
-    Means(means.glu, pnnx="F.glu/nn.GLU(input | dim=axis)", aten="glu(self, dim=axis)"),
+    Means(
+        means.glu,
+        pnnx="F.glu/nn.GLU(input | dim=axis)",
+    ),
 )

@@ -33,10 +33,7 @@ ROWS = (
             "torch.mv(input, vec) where a_rank=2, b_rank=1",
             "torch.dot(input, other) where a_rank=1, b_rank=1",
         ),
-        aten=(
-            "mm(self, mat2) where a_rank=2, b_rank=2",
-            "bmm(self, mat2) where a_rank=3, b_rank=3",
-        ),
+        aten="dot(self, tensor) where a_rank=1, b_rank=1",
     ),
     Means(
         means.linear,
@@ -49,7 +46,6 @@ ROWS = (
             "torch.addmm(input, mat1, mat2 | alpha, beta)",
             "torch.baddbmm(input, batch1, batch2 | alpha, beta) where axes_of_each=3",
         ),
-        aten="addmm(self, mat1, mat2, alpha=alpha, beta=beta)",
     ),
     Means(
         means.einsum, onnx="Einsum(Inputs* | equation)", pnnx="torch.einsum(operands* | equation)"

@@ -8,63 +8,61 @@ from ..row import Means, Op
 
 UNARY = grid(
     """
-    op                   onnx        ge          tvm           hlo                    pnnx        aten
-    abs                  Abs         Abs         abs           abs                    abs         abs
-    neg                  Neg         Neg         negative      negate                 neg         neg
-    log                  Log         -           log           log                    log         log
-    sqrt                 Sqrt        Sqrt        sqrt          sqrt                   sqrt        sqrt
-    rsqrt                -           Rsqrt       rsqrt         rsqrt                  rsqrt       rsqrt
-    reciprocal           Reciprocal  Reciprocal  reciprocal    -                      reciprocal  reciprocal
-    square               -           Square      square        -                      square      square
-    erf                  Erf         Erf         erf/fast_erf  erf                    erf         erf
-    expm1                -           Expm1       expm1         exponential-minus-one  expm1       expm1
-    log1p                -           Log1p       log1p         log-plus-one           log1p       log1p
-    floor                Floor       Floor       floor         floor                  floor       floor
-    ceil                 Ceil        Ceil        ceil          ceil                   ceil        ceil
-    trunc                -           Trunc       trunc         -                      trunc       trunc
-    sign                 Sign        Sign        sign          sign                   sign        sign
-    sin                  Sin         Sin         sin           sine                   sin         sin
-    cos                  Cos         Cos         cos           cosine                 cos         cos
-    tan                  Tan         Tan         tan           tan                    tan         tan
-    asin                 Asin        Asin        asin          asin                   asin        asin
-    acos                 Acos        Acos        acos          acos                   acos        acos
-    atan                 Atan        Atan        atan          -                      atan        atan
-    sinh                 Sinh        Sinh        sinh          sinh                   sinh        sinh
-    cosh                 Cosh        Cosh        cosh          cosh                   cosh        cosh
-    asinh                Asinh       Asinh       asinh         asinh                  asinh       asinh
-    acosh                Acosh       Acosh       acosh         acosh                  acosh       acosh
-    atanh                Atanh       Atanh       atanh         atanh                  atanh       atanh
-    isnan                IsNaN       IsNan       isnan         -                      isnan       isnan
-    popcount             -           -           -             popcnt                 -           -
-    count_leading_zeros  -           -           -             count-leading-zeros    -           -
+    op                   onnx        ge          tvm           hlo                    pnnx
+    abs                  Abs         Abs         abs           abs                    abs
+    neg                  Neg         Neg         negative      negate                 neg
+    log                  Log         -           log           log                    log
+    sqrt                 Sqrt        Sqrt        sqrt          sqrt                   sqrt
+    rsqrt                -           Rsqrt       rsqrt         rsqrt                  rsqrt
+    reciprocal           Reciprocal  Reciprocal  reciprocal    -                      reciprocal
+    square               -           Square      square        -                      square
+    erf                  Erf         Erf         erf/fast_erf  erf                    erf
+    expm1                -           Expm1       expm1         exponential-minus-one  expm1
+    log1p                -           Log1p       log1p         log-plus-one           log1p
+    floor                Floor       Floor       floor         floor                  floor
+    ceil                 Ceil        Ceil        ceil          ceil                   ceil
+    trunc                -           Trunc       trunc         -                      trunc
+    sign                 Sign        Sign        sign          sign                   sign
+    sin                  Sin         Sin         sin           sine                   sin
+    cos                  Cos         Cos         cos           cosine                 cos
+    tan                  Tan         Tan         tan           tan                    tan
+    asin                 Asin        Asin        asin          asin                   asin
+    acos                 Acos        Acos        acos          acos                   acos
+    atan                 Atan        Atan        atan          -                      atan
+    sinh                 Sinh        Sinh        sinh          sinh                   sinh
+    cosh                 Cosh        Cosh        cosh          cosh                   cosh
+    asinh                Asinh       Asinh       asinh         asinh                  asinh
+    acosh                Acosh       Acosh       acosh         acosh                  acosh
+    atanh                Atanh       Atanh       atanh         atanh                  atanh
+    isnan                IsNaN       IsNan       isnan         -                      isnan
+    popcount             -           -           -             popcnt                 -
+    count_leading_zeros  -           -           -             count-leading-zeros    -
     """,
     onnx="{}(X)",
     ge="{}(x)",
     tvm="{}(data)",
     hlo="{}(x)",
     pnnx="torch.{0}/Tensor.{0}(input)",
-    aten="{}(self)",
 )
 
 BINARY = grid(
     """
-    op     onnx            ge            tvm                                  hlo       pnnx   aten
-    sub    Sub             Sub           subtract/broadcast_sub/elemwise_sub  subtract  sub    sub
-    mul    Mul             Mul           multiply/broadcast_mul/elemwise_mul  multiply  mul    mul
-    atan2  -               Atan2         atan2                                atan2     atan2  atan2
-    eq     Equal           Equal         equal                                -         eq     eq
-    ne     -               NotEqual      not_equal                            -         ne     ne
-    lt     Less            Less          less                                 -         lt     lt
-    le     LessOrEqual     LessEqual     less_equal                           -         le     le
-    gt     Greater         Greater       greater                              -         gt     gt
-    ge     GreaterOrEqual  GreaterEqual  greater_equal                        -         ge     ge
+    op     onnx            ge            tvm                                  hlo       pnnx
+    sub    Sub             Sub           subtract/broadcast_sub/elemwise_sub  subtract  sub
+    mul    Mul             Mul           multiply/broadcast_mul/elemwise_mul  multiply  mul
+    atan2  -               Atan2         atan2                                atan2     atan2
+    eq     Equal           Equal         equal                                -         eq
+    ne     -               NotEqual      not_equal                            -         ne
+    lt     Less            Less          less                                 -         lt
+    le     LessOrEqual     LessEqual     less_equal                           -         le
+    gt     Greater         Greater       greater                              -         gt
+    ge     GreaterOrEqual  GreaterEqual  greater_equal                        -         ge
     """,
     onnx="{}(A, B)",
     ge="{}(x1, x2)",
     tvm="{}(lhs, rhs)",
     hlo="{}(a, b)",
     pnnx="torch.{0}/Tensor.{0}(input, other)",
-    aten="{}(self, other)",
 )
 
 ARITHMETIC = (
@@ -75,7 +73,6 @@ ARITHMETIC = (
         tvm=("add/broadcast_add/elemwise_add(lhs, rhs)", "add_n/elemwise_sum(args*) read only"),
         hlo="add(a, b)",
         pnnx="torch.add/Tensor.add(input, other) by add",
-        aten="add(self, other)",
     ),
     Op(
         "div",
@@ -92,7 +89,6 @@ ARITHMETIC = (
         ),
         hlo="divide(a, b) where float by divide",
         pnnx="torch.div/Tensor.div(input, other | rounding_mode) by div",
-        aten="div(self, other)",
     ),
     Op(
         "mod",
@@ -104,7 +100,6 @@ ARITHMETIC = (
             "torch.remainder/Tensor.remainder(input, other)",
             "torch.fmod/Tensor.fmod(input, other) where sign='trunc'",
         ),
-        aten=("remainder(self, other)", "fmod(self, other) where sign='trunc'"),
     ),
     Op(
         "pow",
@@ -113,7 +108,6 @@ ARITHMETIC = (
         tvm="power(lhs, rhs)",
         hlo="power(a, b) where float",
         pnnx="torch.pow/Tensor.pow(input, exponent)",
-        aten="pow(self, exponent)",
     ),
     Op(
         "max",
@@ -125,7 +119,6 @@ ARITHMETIC = (
             "torch.maximum/Tensor.maximum(input, other)",
             "torch./Tensor./aten::clamp_min(input, min) read only",
         ),
-        aten="maximum(self, other)",
     ),
     Op(
         "min",
@@ -137,7 +130,6 @@ ARITHMETIC = (
             "torch.minimum/Tensor.minimum(input, other)",
             "torch./Tensor./aten::clamp_max(input, max) read only",
         ),
-        aten="minimum(self, other)",
     ),
     Op(
         "exp",
@@ -146,7 +138,6 @@ ARITHMETIC = (
         tvm="exp/fast_exp(data)",
         hlo="exponential(x)",
         pnnx="torch.exp/Tensor.exp(input)",
-        aten="exp(self)",
     ),
     Op("log", ge="Log(x | base, scale, shift) by log"),
     Op(
@@ -156,7 +147,6 @@ ARITHMETIC = (
         tvm="round(data)",
         hlo="round-nearest-even(x)",
         pnnx="torch.round/Tensor.round(input)",
-        aten="round(self)",
     ),
     Op(
         "isinf",
@@ -164,7 +154,6 @@ ARITHMETIC = (
         ge="IsInf(x)",
         tvm="isinf(data)",
         pnnx="torch.isinf/Tensor.isinf(input)",
-        aten="isinf(self)",
     ),
     Op("atan", hlo="atan(x) read only"),  # XLA's printer knows it, its parser does not
     # Ops without an ONNX operator are written as several nodes.
@@ -178,7 +167,7 @@ ARITHMETIC = (
     Means(means.cube_root, hlo="cbrt(x)"),
     Means(means.mean, onnx="Mean(data_0*)"),
     Means(means.squared_difference, common="any", ge="SquaredDifference(x1, x2)"),
-    Means(means.erfc, ge="Erfc(x)"),
+    Means(means.erfc, ge="Erfc(x)", aten="erfc/special_erfc(self)"),
     Means(means.div_no_nan, common="any", ge="DivNoNan(x1, x2)"),
     Means(means.xdivy, common="any", ge="Xdivy(x1, x2)"),
     Means(means.xlogy, common="any", ge="Xlogy(x1, x2)"),
@@ -230,7 +219,6 @@ LOGIC = (
             "torch.bitwise_and/Tensor.bitwise_and(input, other)",
             "torch.logical_and/Tensor.logical_and(input, other) where bool read only",
         ),
-        aten=("logical_and(self, other) where bool", "bitwise_and(self, other)"),
     ),
     Op(
         "or",
@@ -242,7 +230,6 @@ LOGIC = (
             "torch.bitwise_or/Tensor.bitwise_or(input, other)",
             "torch.logical_or/Tensor.logical_or(input, other) where bool read only",
         ),
-        aten=("logical_or(self, other) where bool", "bitwise_or(self, other)"),
     ),
     Op(
         "xor",
@@ -252,7 +239,6 @@ LOGIC = (
             "torch.bitwise_xor/Tensor.bitwise_xor(input, other)",
             "torch.logical_xor/Tensor.logical_xor(input, other) where bool read only",
         ),
-        aten=("logical_xor(self, other) where bool", "bitwise_xor(self, other)"),
     ),
     Op(
         "not",
@@ -264,21 +250,18 @@ LOGIC = (
             "torch.logical_not/Tensor.logical_not(input) where bool",
             "torch.bitwise_not/Tensor.bitwise_not(input)",
         ),
-        aten=("logical_not(self) where bool", "bitwise_not(self)"),
     ),
     Op(
         "shl",
         onnx="BitShift(X, Y | direction='LEFT')",
         hlo="shift-left(a, b)",
         pnnx="torch.bitwise_left_shift/Tensor.bitwise_left_shift(input, other)",
-        aten="bitwise_left_shift(self, other)",
     ),
     Op(
         "shr",
         onnx="BitShift(X, Y | direction='RIGHT')",
         hlo="shift-right-arithmetic/shift-right-logical(a, b) by shift read only",
         pnnx="torch.bitwise_right_shift/Tensor.bitwise_right_shift(input, other)",
-        aten="bitwise_right_shift(self, other)",
     ),
     Means(
         means.is_finite,
@@ -297,7 +280,6 @@ CHOICES = (
         tvm="where(condition, x, y)",
         hlo="select(p, x, y)",
         pnnx="torch.where/Tensor.where(condition, input, other)",
-        aten="where(condition, self, other)",
     ),
     Op(
         "cast",
@@ -352,8 +334,16 @@ CHOICES = (
             "Tensor.new_full(input, size=shape | fill_value=value, dtype)",
         ),
     ),
-    Means(means.zeros_like, ge="ZerosLike(x)", tvm="zeros_like(data)", aten="zeros_like(self)"),
-    Means(means.ones_like, ge="OnesLike(x)", tvm="ones_like(data)", aten="ones_like(self)"),
+    Means(
+        means.zeros_like,
+        ge="ZerosLike(x)",
+        tvm="zeros_like(data)",
+    ),
+    Means(
+        means.ones_like,
+        ge="OnesLike(x)",
+        tvm="ones_like(data)",
+    ),
     Means(
         means.cast_like, onnx="CastLike(input, target_type)", pnnx="Tensor.type_as(input, other)"
     ),

@@ -20,7 +20,6 @@ ROWS = (
     Means(
         means.index_select,
         pnnx="torch./Tensor./aten::index_select(input, dim=axis?0, index)",
-        aten="index_select(self, dim=axis, index)",
     ),
     Means(
         means.embedding,
@@ -69,7 +68,6 @@ ROWS = (
     Means(
         assignment.assign_index,
         pnnx="torch./Tensor./aten::select_scatter(input, src, dim=axis?0, index=index)",
-        aten="select_scatter(self, src, dim=axis, index=index)",
     ),
     Means(
         assignment.put,

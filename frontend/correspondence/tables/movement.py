@@ -32,7 +32,6 @@ SHAPES = (
         means.broadcast_to,
         ge="BroadcastTo(x, shape=shape)",
         pnnx="torch./Tensor.expand/torch./Tensor.broadcast_to(input, sizes=shape)",
-        aten="expand(self, size=shape)",
     ),
     Means(axes.broadcast_as, pnnx="torch./Tensor.expand_as(input, other)"),
     Op(
@@ -52,14 +51,15 @@ SHAPES = (
         onnx="Transpose(data | perm?none)",
         tvm="transpose(data | axes=perm?none)",
         pnnx="torch./Tensor.permute(input, dims=perm)",
-        aten="permute(self, dims=perm)",
     ),
     Means(
         axes.swap_axes,
         pnnx="torch./Tensor.transpose/torch./Tensor./aten::swapaxes(input, dim0=first, dim1=second)",
-        aten="transpose(self, dim0=first, dim1=second)",
     ),
-    Means(axes.matrix_transpose, pnnx="torch./Tensor.t(input)", aten="t(self)"),
+    Means(
+        axes.matrix_transpose,
+        pnnx="torch./Tensor.t(input)",
+    ),
     Means(
         axes.move_axes,
         pnnx="torch./Tensor./aten::movedim(input, source=sources, destination=targets)",
@@ -81,14 +81,12 @@ SHAPES = (
         ge=("SqueezeV3(x, axes=axes?)", "Squeeze(x | axis=axes)"),
         tvm="squeeze(data | axis=axes?none)",
         pnnx="torch./Tensor.squeeze(input, dim=axes?) where strict=false",
-        aten="squeeze(self, dim=axes) where strict=false",
     ),
     Means(
         means.unsqueeze,
         onnx="Unsqueeze(data, axes=at)",
         ge=("UnsqueezeV3(x, axes=at)", "Unsqueeze(x | axes=at)", "ExpandDims(x, axis=at)"),
         pnnx="torch./Tensor.unsqueeze(input, dim=at)",
-        aten="unsqueeze(self, dim=at)",
     ),
     Means(means.insert_axes, tvm="expand_dims(data | axis=at, num_newaxis=count?1)"),
     Means(
@@ -96,7 +94,6 @@ SHAPES = (
         onnx="Tile(input, repeats=repeats)",
         ge="Tile(x, multiples=repeats)",
         pnnx="torch./Tensor.repeat(input, sizes=repeats)",
-        aten="repeat(self, repeats=repeats)",
     ),
     Means(
         means.tile_last,
@@ -112,7 +109,6 @@ SHAPES = (
         means.depth_to_space,
         onnx="DepthToSpace(input | blocksize=block, mode)",
         pnnx="F.pixel_shuffle/nn.PixelShuffle(input | upscale_factor=block) where mode='CRD'",
-        aten="pixel_shuffle(self, upscale_factor=block) where mode='CRD'",
     ),
     Means(
         means.space_to_depth,
@@ -146,7 +142,6 @@ PARTS = (
         hlo="concatenate(x* | dimensions=axis)",
         tvm="concatenate(data* | axis?1)",
         pnnx="torch./Tensor.cat/torch./Tensor.concat(tensors* | dim=axis?0)",
-        aten="cat(tensors*, dim=axis?0)",
     ),
     Means(
         means.stack,
@@ -154,7 +149,6 @@ PARTS = (
         ge="Pack(x* | axis=at)",
         tvm="stack(data* | axis=at?0)",
         pnnx="torch./Tensor.stack(tensors* | dim=at)",
-        aten="stack(tensors*, dim=at)",
     ),
     Op(
         "slice",
@@ -166,7 +160,6 @@ PARTS = (
     Means(
         means.select_index,
         pnnx="torch./Tensor.select(input, dim=axis?0, index=index)",
-        aten="select(self, dim=axis, index=index)",
     ),
     Means(axes.narrow, pnnx="torch./Tensor.narrow(input, dim=axis?0, start=start, length=size)"),
     Means(
@@ -198,12 +191,10 @@ PARTS = (
         ge="ReverseV2(x, axis=axes)",
         tvm="reverse/flip(data | axis=axes?0)",
         pnnx="torch./Tensor.flip(input, dims=axes)",
-        aten="flip(self, dims=axes)",
     ),
     Means(
         axes.roll,
         pnnx="torch./Tensor.roll(input, shifts=shifts, dims=axes?)",
-        aten="roll(self, shifts=shifts, dims=axes?)",
     ),
     Op(
         "pad",

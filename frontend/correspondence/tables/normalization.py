@@ -29,8 +29,8 @@ ROWS = (
             "F.batch_norm/nn.BatchNorm[123]d(input, running_mean, running_var, weight?, bias?) by per_channel"
             " read only",
         ),
-        aten="_native_batch_norm_legit_no_training(input, weight?, bias?, running_mean, running_var | eps)"
-        " by native_batch_norm",
+        aten="native_batch_norm/_native_batch_norm_legit/_native_batch_norm_legit_no_training"
+        "(input, weight?, bias?, running_mean?, running_var? | eps) by native_batch_norm",
     ),
     Op(
         "instance_norm",

@@ -36,7 +36,6 @@ ROWS = (
         onnx="ReduceLogSumExp(data, axes=axes? | keepdims=keep_dims) by reduce",
         ge="ReduceLogSumExpD/ReduceLogSumExp(x | axes, keep_dims) by reduce",
         pnnx="torch.logsumexp/Tensor.logsumexp(input | dim=axes, keepdim=keep_dims) by reduce",
-        aten="logsumexp(self, dim=axes, keepdim=keep_dims)",
     ),
     # The maximum of bools is `any`.
     Op(
@@ -67,7 +66,6 @@ ROWS = (
             "torch./Tensor.var(input | dim=axes, unbiased, keepdim=keep_dims, correction)",
             "torch./Tensor.std(input | dim=axes, unbiased, keepdim=keep_dims, correction) where is_root=true",
         ),
-        aten="var(self, dim=axes?, correction=correction?, keepdim=keep_dims?)",
     ),
     Means(
         means.with_mean,
@@ -128,7 +126,6 @@ ROWS = (
             "Cumsum(x, axis=axis | exclusive, reverse) read only",
         ),
         pnnx="torch./Tensor./aten::cumsum(input, dim, dtype?) where exclusive=false by scan",
-        aten="cumsum(self, dim=axis)",
     ),
     Op(
         "cum_prod",
@@ -138,6 +135,5 @@ ROWS = (
             "Cumprod(x, axis=axis | exclusive, reverse) read only",
         ),
         pnnx="torch./Tensor./aten::cumprod(input, dim, dtype?) where exclusive=false by scan",
-        aten="cumprod(self, dim=axis)",
     ),
 )

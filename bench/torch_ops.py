@@ -1,0 +1,145 @@
+"""Every operator of PyTorch's own `op_db` through graphc: right, refused or wrong.
+
+python -m graphc.bench.torch_ops [NAME ...] [--dtype f32 f16 bf16 s64 bool] [--core] [--all]
+
+Each forward sample is traced to ATen operators, read, evaluated by the reference and compared with PyTorch. `--native`
+compiles and runs it too. A line per operator that is not entirely right; then the sums.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import types
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ..base.errors import GraphcError
+from ..frontend.torch.fx_graph import read_fx
+from ..frontend.torch.program import decomposition_table
+from ..frontend.torch.tensors import array_of
+
+DTYPES = {"f32": "float32", "f16": "float16", "bf16": "bfloat16", "s64": "int64", "bool": "bool"}
+_TOLERANCE = {"float64": 1e-10, "float32": 2e-4, "float16": 4e-3, "bfloat16": 3e-2}
+
+
+def op_infos(names: list[str]) -> Iterator[Any]:
+    """The OpInfos of these names, all where there are none. Their module imports a test library that is not needed."""
+    sys.modules.setdefault("expecttest", types.SimpleNamespace(TestCase=object))  # type: ignore[arg-type]
+    from torch.testing._internal.common_methods_invocations import op_db
+
+    for info in op_db:
+        if "empty" in info.name:
+            continue  # what is in new memory is nobody's business
+        full = info.name + (f".{info.variant_test_name}" if info.variant_test_name else "")
+        if not names or full in names or info.name in names:
+            yield full, info
+
+
+def outcome(info: Any, sample: Any) -> tuple[str, str]:
+    """`right`, `refused` or `wrong` and why, of one sample; `skipped` where PyTorch itself cannot trace or run it."""
+    import torch
+    from torch._functorch.aot_autograd import aot_export_joint_simple
+    from torch.utils import _pytree as pytree
+
+    leaves, structure = pytree.tree_flatten((sample.input, sample.args, sample.kwargs))
+    where = [i for i, x in enumerate(leaves) if isinstance(x, torch.Tensor)]
+
+    def call(*tensors: Any) -> Any:
+        filled = list(leaves)
+        for i, x in zip(where, tensors, strict=True):
+            filled[i] = x
+        first, args, kwargs = pytree.tree_unflatten(filled, structure)
+        return [
+            y for y in pytree.tree_leaves(info.op(first, *args, **kwargs)) if hasattr(y, "shape")
+        ]
+
+    def copied(*tensors: Any) -> Any:
+        """Results that are no views of arguments."""
+        return [y.clone() for y in call(*tensors)]
+
+    tensors = [leaves[i].detach() for i in where]
+    try:
+        wanted = call(*[x.clone() for x in tensors])
+        with torch.no_grad():
+            traced = aot_export_joint_simple(
+                copied, tensors, trace_joint=False, decompositions=decomposition_table()
+            )
+    except Exception as error:  # noqa: BLE001 - data-dependent sizes, complex numbers, layouts
+        return "skipped", str(error).splitlines()[0][:80] if str(error) else type(error).__name__
+    traced.graph.eliminate_dead_code()
+    kinds = {str(x.dtype) for x in (*tensors, *wanted)}
+    if any("complex" in kind for kind in kinds):
+        return "skipped", "complex"
+    try:
+        found = read_fx(traced, info.name, {})
+        if found.refused:
+            return "refused", next(iter(dict.fromkeys(found.refused.values())))
+        inputs = [array_of(tensors[i], "input") for i in found.inputs]
+        mine = found.graph.evaluate(inputs) if found.graph.outputs else []
+    except GraphcError as error:
+        return "refused", str(error)
+    results = [mine[r] if isinstance(r, int) else r[0] for r in found.results]
+    return _compared(results, wanted)
+
+
+def _compared(mine: list[Any], wanted: list[Any]) -> tuple[str, str]:
+    if len(mine) != len(wanted):
+        return "wrong", f"{len(mine)} results, not {len(wanted)}"
+    for a, tensor in zip(mine, wanted, strict=True):
+        b = array_of(tensor, "result")
+        if not isinstance(a, np.ndarray) or (a.dtype, a.shape) != (b.dtype, b.shape):
+            got = f"{a.dtype}{list(a.shape)}" if isinstance(a, np.ndarray) else repr(a)
+            return "wrong", f"{got}, not {b.dtype}{list(b.shape)}"
+        tolerance = _TOLERANCE.get(b.dtype.name, 0)
+        left, right = a.astype(np.float64), b.astype(np.float64)
+        if not np.allclose(left, right, rtol=tolerance, atol=tolerance, equal_nan=True):
+            return "wrong", f"off by {np.nanmax(np.abs(left - right)):.3g}"
+    return "right", ""
+
+
+def count(
+    names: list[str], dtype: str, limit: int
+) -> Iterator[tuple[str, Counter[tuple[str, str]]]]:
+    """Outcomes by operator, with the number of samples of each."""
+    import torch
+
+    kind = getattr(torch, DTYPES[dtype])
+    for name, info in op_infos(names):
+        if kind not in info.supported_dtypes("cpu"):
+            continue
+        outcomes: Counter[tuple[str, str]] = Counter()
+        try:
+            samples = list(info.sample_inputs("cpu", kind, requires_grad=False))
+        except Exception:  # noqa: BLE001 - samples that need a library which is not here
+            continue
+        for sample in samples[:limit]:
+            outcomes[outcome(info, sample)] += 1
+        yield name, outcomes
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--dtype", choices=DTYPES, default="f32")
+    parser.add_argument("--limit", type=int, default=1 << 30, help="samples per operator")
+    chosen = parser.parse_args()
+    warnings.simplefilter("ignore")
+    np.seterr(all="ignore")
+    total: Counter[str] = Counter()
+    for name, outcomes in count(chosen.names, chosen.dtype, chosen.limit):
+        total.update(dict.fromkeys(("right", "refused", "wrong", "skipped"), 0))
+        for (word, why), number in outcomes.items():
+            total[word] += number
+            if word not in ("right", "skipped"):
+                print(f"{name:<32} {word:<8} {number:>4}  {why[:140]}", flush=True)
+    print(f"{chosen.dtype}: " + ", ".join(f"{total[word]} {word}" for word in total))
+
+
+if __name__ == "__main__":
+    main()
