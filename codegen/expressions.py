@@ -25,6 +25,7 @@ from ..tensor_ir.nodes import (
     Var,
 )
 from .addresses import Addresses
+from .byte_tables import ByteTables, table_index
 from .capabilities import Capabilities
 from .casts import Casts
 from .dot_products import DOT_PRODUCTS, DotProducts
@@ -57,6 +58,7 @@ class Expressions:
         self._calls = IntrinsicCalls(stream, can, self._casts, self._operators)
         self._dots = DotProducts(stream, can)
         self._memory = MemoryAccess(stream, can)
+        self._tables = ByteTables(stream, can)
         self._addresses = Addresses(stream, self._operand)
         self._emitters: dict[type, Callable[[Any], str]] = {
             Const: self._const,
@@ -131,6 +133,10 @@ class Expressions:
                 pointer = self._pointer(e.buffer, (*e.indices[:-1], found[1]))
                 local = _may_be_registers(e.buffer)
                 return self._memory.load_strided(pointer, e.dtype, e.lanes, active, found[0], local)
+            in_table = table_index(e)
+            if in_table is not None and self._tables.lanes:
+                index = self._operand(in_table.operand)
+                return self._tables.lookup(self.names[e.buffer.name], index, e.lanes)
             pointers = self._pointers(e.buffer, e.indices, e.lanes)
             return self._memory.gather(pointers, e.dtype, e.lanes, active)
         pointer = self._pointer(e.buffer, e.indices)

@@ -50,6 +50,7 @@ from .sink_transposes import sink_transposes
 from .skip_padding import skip_padding
 from .split_concats import split_concats
 from .split_scans import split_scans
+from .tabulate_bytes import tabulate_bytes
 from .update_in_place import update_in_place
 
 Pass = Callable[[Graph, LowerContext], bool]
@@ -101,6 +102,7 @@ PIPELINE: tuple[tuple[Pass, str], ...] = (
     (quantize_products, ""),
     (quantize_weights, ""),
     (sink_dequantize, "quantized"),
+    (tabulate_bytes, "quantized"),
     (multiply_quantized, "quantized"),
     (pack_weights, "packed-weights"),
     (dequantize_constants, "fold"),

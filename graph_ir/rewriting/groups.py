@@ -34,7 +34,16 @@ def is_elementwise(op: Op) -> bool:
     return isinstance(op, FusibleOp) and op.elementwise
 
 
-FOLLOWERS = ("concat", "pad", "slice", "max_pool", "min_pool", "sum_pool", "prod_pool")
+FOLLOWERS = (
+    "byte_table",
+    "concat",
+    "pad",
+    "slice",
+    "max_pool",
+    "min_pool",
+    "sum_pool",
+    "prod_pool",
+)
 
 
 def follows_layout(op: Op) -> bool:

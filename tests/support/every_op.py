@@ -52,6 +52,7 @@ EXAMPLES: dict[str, tuple[list[tuple[DType, tuple[int, ...]]], dict[str, Any]]] 
     "batch_norm": (X + CHANNELS * 4, {"epsilon": 1e-3}),
     "bitcast": (X, {"dtype": "u32"}),
     "broadcast": (X, {"shape": (3, *SHAPE)}),
+    "byte_table": ([(S8, SHAPE), (U8, (256,))], {}),
     "case": ([(S64, ()), *X], {"branches": (part(), part())}),
     "cast": (X, {"dtype": "bf16"}),
     "concat": (X * 3, {"axis": -1}),

@@ -37,7 +37,7 @@ MOVING = frozenset((
 """Results are operands or their negatives: no rounding, and a small change of an operand changes little."""
 
 DECIDING = frozenset((
-    "arg_max", "arg_min", "bitcast", "ceil", "eq", "floor", "ge", "gt", "isinf", "isnan", "le", "lt",
+    "arg_max", "arg_min", "bitcast", "byte_table", "ceil", "eq", "floor", "ge", "gt", "isinf", "isnan", "le", "lt",
     "max_pool_indices", "mod", "ne", "quantize", "round", "round_saturate", "sign",
     "top_k", "trunc",
 ))  # fmt: skip
