@@ -48,6 +48,8 @@ NOT_MADE = {
     "fused": "made by the pass fuse, of the ops of other recipes",
     "kernel_call": "needs a kernel of user code",
     "div_constant": "made by the pass divide_by_constants, of divisors that it has checked",
+    "round_saturate": "made of quantize, whose recipes give it all its bounds",
+    "byte_table": "made by the pass tabulate_bytes, of functions of bytes",
     "reorder": "made by the pass propagate_layouts; graphs that are read have plain layouts",
     "tree_ensemble": "its nodes must form trees: tests of ONNX's trees grow random ones",
     "matmul_nbits": "made by the pass pack_weights, of products with dequantised constants",

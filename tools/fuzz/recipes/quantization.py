@@ -93,6 +93,15 @@ def packed_product(scope: Scope) -> None:
     follow(scope, y, 2)
 
 
+def function_of_bytes(scope: Scope) -> None:
+    """A function or two of one dequantised tensor, as bytes again, with what rounds in between."""
+    x = dequantized(scope, scope.dims())
+    y = scope.one(scope.random.choice(("sigmoid", "erf", "gelu", "hard_swish", "tanh", "exp")), x)
+    if scope.chance(0.5):
+        y = scope.one("mul", again(scope, y) if scope.chance(0.5) else y, x)
+    again(scope, y)
+
+
 def quantized_convolution(scope: Scope) -> None:
     """The same of a convolution."""
     x = image(scope, F32, scope.random.choice((1, 3, 4, 8, 16)), 2)
@@ -105,5 +114,6 @@ RECIPES: dict[str, Callable[[Scope], None]] = {
     "dequantize": dequantize,
     "quantized product": quantized_product,
     "packed product": packed_product,
+    "function of bytes": function_of_bytes,
     "quantized convolution": quantized_convolution,
 }
