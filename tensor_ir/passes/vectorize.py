@@ -114,7 +114,7 @@ class _VectorLoop:
     def statements(self) -> list[Stmt]:
         """The statements that replace the loop. NotVectorizable when it has no vector form."""
         extent = self.algebra.trips(self.loop)
-        lanes = self.target.lanes(_widest(self.loop.body))
+        lanes = self.target.lanes(_widest(self.loop))
         if extent is not None:
             lanes = min(lanes, _power_of_two(extent))
         if lanes < 2:
@@ -245,12 +245,15 @@ def _has_loop(body: Stmt) -> bool:
     return any(isinstance(s, For) for s in walk_statements(body))
 
 
-def _widest(body: Stmt) -> DType:
-    """The widest type of the data a body works on; indices do not count, 16-bit floats count as f32."""
-    widest = BOOL
-    stack: list[Node] = [body]
+def _widest(loop: For) -> DType:
+    """The widest type of the data a loop works on; indices do not count, nor what all iterations load, 16-bit floats
+    count as f32."""
+    widest, varying = BOOL, _varying(loop)
+    stack: list[Node] = [loop.body]
     while stack:
         node = stack.pop()
+        if isinstance(node, Load) and all(varying.isdisjoint(vars_in(i)) for i in node.indices):
+            continue
         if isinstance(node, Load | Store | Cast) or (
             isinstance(node, Call) and node.dtype.is_float
         ):

@@ -133,3 +133,17 @@ def test_strides_are_found_through_bindings() -> None:
     value = loop.body.value
     assert isinstance(value, Load) and value.indices == loop.body.indices == (loop.var,)
     assert loop.step == 8 and loop.end == Const(64, S64)
+
+
+def test_an_index_that_all_lanes_load_does_not_halve_the_vectors(rng: np.random.Generator) -> None:
+    x, at = Buffer("x", F32, (4, 32)), Buffer("at", S64, (1,))
+    y = Buffer("y", F32, (32,))
+    b = LoopBuilder()
+    with b.loop("j", 0, 32, "vector") as j:
+        row = b.let("row", t.minimum(t.maximum(t.load(at, (0,)), 0), 3))
+        b.store(y, (j,), t.load(x, (row, j)))
+    before = Module((b.function("f", (x, at, y)),))
+    after = vectorized(before, AVX2)
+    loads = [n for n in walk(after) if isinstance(n, Load) and n.buffer.name == "x"]
+    assert {load.lanes for load in loads} == {8}
+    assert_same_meaning(before, after, rng)
