@@ -42,6 +42,10 @@ class IntrinsicCalls:
                 return self._vector_math(MATH[name], args, lanes)
             wide = [self._casts.cast(arg, F32, F64, lanes) for arg in args]
             return self._casts.cast(self._lane_by_lane(name, wide, lanes), F64, F32, lanes)
+        from .math import MATH_F64
+
+        if name in MATH_F64:
+            return str(MATH_F64[name](self._vector_ops(lanes).wide, *args))
         return self._lane_by_lane(name, args, lanes)
 
     def _fma(self, args: Sequence[str], dtype: DType, lanes: int) -> str:
@@ -62,7 +66,10 @@ class IntrinsicCalls:
         return self._casts.cast(total, F64, F32, lanes)
 
     def _vector_math(self, function: Callable[..., object], args: Sequence[str], lanes: int) -> str:
-        ops = LlvmVectorOps(
+        return str(function(self._vector_ops(lanes), *args))
+
+    def _vector_ops(self, lanes: int) -> LlvmVectorOps:
+        return LlvmVectorOps(
             self._stream.emit,
             self._stream.fresh_here,
             lanes,
@@ -70,7 +77,6 @@ class IntrinsicCalls:
             declares=self._stream.declares,
             has_scalef=self._can.scalef,
         )
-        return str(function(ops, *args))
 
     def _lane_by_lane(self, name: str, args: Sequence[str], lanes: int) -> str:
         """libm's function of f64, one lane after the other."""

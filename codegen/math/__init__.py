@@ -1,4 +1,4 @@
-"""Vector math: one function per file, written once against `VectorOps`. `MATH` lists them for f32."""
+"""Vector math: one function per file, written once against `VectorOps`. `MATH` lists f32's, `MATH_F64` f64's."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from .cos import cos
 from .cosh import cosh
 from .erf import erf
 from .exp import exp
+from .exp_f64 import exp_f64
 from .expm1 import expm1
 from .gelu import gelu
 from .gelu_tanh import gelu_tanh
@@ -59,3 +60,6 @@ MATH: dict[str, Callable[..., Value]] = {
     "softplus": softplus,
 }
 """Intrinsic name -> function(ops, *arguments) for f32."""
+
+MATH_F64: dict[str, Callable[..., Value]] = {"exp": exp_f64}
+"""The same for f64, with ops of f64; functions that are not here are those of libm."""

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from functools import partial
 
+from ...base.dtypes import BF16, F16, F32
 from ..ir.graph import Graph, GraphTensor, Op
 from ..ops.compose import Composer
 from ..ops.convolution import Convolution
 from ..rewriting.decisions import record
 from ..rewriting.rewrite import rewrite
+from ..rewriting.values import constant_value
 from ..schedule.context import LowerContext
 from ..schedule.convolution_forms import asked_forms, padded, ranked_forms
+from ..schedule.integer_gain import best_form_cycles
 
 
 def select_convolution_algorithm(graph: Graph, ctx: LowerContext) -> bool:
@@ -23,7 +26,7 @@ def select_convolution_algorithm(graph: Graph, ctx: LowerContext) -> bool:
     Requires: composites decomposed, plain layouts, topological order.
     Ensures: topological order; only convolutions that have a template are still padded; each convolution of floats, and
     of bytes with s32 sums, has the form that was asked for, else the one with the fewest predicted cycles
-    (`convolution_forms`). UserError where the one asked for cannot run it.
+    (`convolution_forms`), 16-bit floats in f32 where that is faster. UserError where the one asked for cannot run it.
     """
     return rewrite(graph, {"convolution": [partial(_best_form, ctx), _without_padding]})
 
@@ -31,6 +34,8 @@ def select_convolution_algorithm(graph: Graph, ctx: LowerContext) -> bool:
 def _best_form(ctx: LowerContext, graph: Graph, op: Op) -> GraphTensor | None:
     assert isinstance(op, Convolution)
     asked = asked_forms(op, ctx)
+    if asked is None and (widened := _widened(ctx, graph, op)) is not None:
+        return widened
     ranked = ranked_forms(op, ctx) if asked is None else asked
     if not ranked:
         return None
@@ -41,6 +46,24 @@ def _best_form(ctx: LowerContext, graph: Graph, op: Op) -> GraphTensor | None:
         text += f"; {other.name} {more:.3g} ({more / cycles:.2f} times)"
     record(graph, "form", [op.name], [result.producer_owner.name], text)
     return result
+
+
+def _widened(ctx: LowerContext, graph: Graph, op: Convolution) -> GraphTensor | None:
+    """A convolution of 16-bit floats in f32, where a form that has no other type gains more than the casts cost."""
+    x, w = op.inputs
+    dtype, weights = x.details.dtype, constant_value(w)
+    if dtype not in (F16, BF16) or weights is None:
+        return None
+    moved = x.details.elements * (dtype.size + F32.size) / ctx.target.machine.copy_bytes_per_cycle
+    narrow, wide = (best_form_cycles(op, t, t, ctx) for t in (dtype, F32))
+    if wide + moved >= narrow:
+        return None
+    make = Composer(graph, op)
+    attrs = {key: value for key, value in op.attrs.items() if key != "dtype"}
+    y = make("convolution", make.to(x, F32), make.constant(weights.astype(F32.numpy)), **attrs)
+    why = f"in f32, {wide:.3g} predicted cycles; {dtype} {narrow:.3g} ({narrow / wide:.2f} times)"
+    record(graph, "form", [op.name], [y.producer_owner.name], why)
+    return make.to(y, op.outputs[0].details.dtype)
 
 
 def _without_padding(graph: Graph, op: Op) -> GraphTensor | None:

@@ -77,7 +77,8 @@ def best_form_cycles(
     graph = Graph("form")
     image = graph.make_input(LogicalTensor(x, op.x.details.plain_dims))
     weights = graph.make_constant(np.zeros(op.w.details.plain_dims, w.numpy))
-    attrs = dict(op.attrs) if x == F32 else {**op.attrs, "dtype": F32 if x.is_float else S32}
+    kept = {key: value for key, value in op.attrs.items() if key != "dtype"}
+    attrs = kept if x == F32 else {**kept, "dtype": F32 if x.is_float else S32}
     twin = graph.make("convolution", [image, weights], attrs)
     assert isinstance(twin, Convolution)
     ranked = [pair for pair in ranked_forms(twin, ctx) if pair[0].price == 1 or not is_exact]

@@ -3,15 +3,17 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
-from graphc.base.dtypes import F32, S32
+from graphc.base.dtypes import BF16, F16, F32, S32
 from graphc.graph_ir.ir.graph import Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.passes.select_convolution_algorithm import select_convolution_algorithm
 from graphc.graph_ir.rewriting.decisions import log_of
 from graphc.graph_ir.schedule.convolution_forms import LEAST_ROWS
 from support.graphs import run_pass
+from support.lowered import context
 
 
 def after(op_name, dtype, shapes, attrs, step=select_convolution_algorithm):
@@ -87,3 +89,23 @@ def test_other_types_keep_their_loop():
         "convolution",
         "pad",
     ]
+
+
+@pytest.mark.parametrize("dtype", [BF16, F16], ids=str)
+def test_floats_of_16_bits_are_convolved_in_f32_where_only_f32_has_the_fastest_form(dtype):
+    for size, expected in ((3, F32), (1, dtype)):
+        graph = Graph("one")
+        x = graph.make_input(LogicalTensor(dtype, (1, 64, 28, 28)), "x")
+        w = np.random.default_rng(0).standard_normal((64, 64, size, size)).astype(dtype.numpy)
+        pads = {"before": (size // 2,) * 2, "after": (size // 2,) * 2}
+        y = graph.make("convolution", [x, graph.make_constant(w)], pads, "conv").outputs[0]
+        graph.make_output(y)
+        array = np.random.default_rng(1).standard_normal((1, 64, 28, 28)).astype(dtype.numpy)
+        (wanted,) = graph.evaluate([array])
+        select_convolution_algorithm(graph, context())
+        (tuned,) = [op for op in graph.ops if op.kind == "tunable"]
+        assert tuned.outputs[0].details.dtype == expected
+        (found,) = graph.evaluate([array])
+        assert found.dtype == wanted.dtype
+        wide, exact = found.astype(np.float64), wanted.astype(np.float64)
+        np.testing.assert_allclose(wide, exact, rtol=0.01, atol=0.05)
