@@ -78,7 +78,7 @@ class CompileCache:
             return None
         try:
             # Mapped pages are small: code that was compiled just now reads its constants from huge ones.
-            artifact = Artifact.load(path, resident=True, opener=own_file)
+            artifact = Artifact.load(path, opener=own_file)
             os.utime(path)
         except UserError as error:
             _LOG.warning("%s; it is deleted from the cache", error)
@@ -163,7 +163,7 @@ class CompileCache:
                 sizes.append(info.st_size)
                 continue
             try:
-                model = Artifact.load(path, opener=own_file).metadata.model
+                model = Artifact.load(path, mapped=True, opener=own_file).metadata.model
             except UserError as error:
                 model = f"damaged: {error}"
             found.append(Entry(path.name.removesuffix(SUFFIX), model, info.st_size, info.st_mtime))

@@ -98,13 +98,17 @@ def compile(
     return CompiledModel(compile_request(request).artifact, options.threads)
 
 
-def load(path: str | os.PathLike[str], threads: int | None = None) -> CompiledModel:
+def load(
+    path: str | os.PathLike[str], threads: int | None = None, *, mapped: bool = False
+) -> CompiledModel:
     """Load a `.gcm` artifact. UserError if it is damaged or made for another CPU.
 
+    The file is copied to memory and may change afterwards. `mapped`: its constants stay in the file, so that processes
+    share one copy of them; the file may be replaced then, but not truncated (the system would end the process).
     An artifact is native code: loading and running one is trusting whoever made it, as with a shared library. What is
     checked (hashes, that the header describes the code) finds damage, not malice.
     """
-    artifact = Artifact.load(path)
+    artifact = Artifact.load(path, mapped)
     return CompiledModel(artifact, resolve_threads(threads))
 
 

@@ -60,15 +60,15 @@ class Artifact:
 
     @staticmethod
     def load(
-        path: str | os.PathLike[str], resident: bool = False, opener: Opener | None = None
+        path: str | os.PathLike[str], mapped: bool = False, opener: Opener | None = None
     ) -> Artifact:
         """Read a `.gcm` file, which holds native code and must come from someone trusted. UserError when it is damaged.
 
-        The constants stay mapped from it, or are copied to memory of huge pages if `resident`. `opener` opens
-        the file, as that of `open`.
+        The constants are copied to memory, so that the file may change afterwards; they stay in the file if `mapped`
+        (see `read_container`). `opener` opens the file, as that of `open`.
         """
         path = Path(path)
-        header, sections = read_container(path, resident, opener)
+        header, sections = read_container(path, mapped, opener)
         if set(sections) != set(_SECTIONS):
             raise UserError(
                 f"{path.name}: must have the sections {', '.join(_SECTIONS)}, "

@@ -106,15 +106,17 @@ def _lay_out(
 
 
 def read_container(
-    path: Path, resident: bool = False, opener: Opener | None = None
+    path: Path, mapped: bool = False, opener: Opener | None = None
 ) -> tuple[dict[str, Any], dict[str, memoryview]]:
     """Return the header and the sections of a container, after checking every byte of it.
 
-    The file is mapped read-only, or read into memory of huge pages if `resident`. `opener` opens it, as that of `open`.
+    The file is read into memory, of huge pages if it is large, or mapped read-only if `mapped`: processes share the
+    pages then, and the file must not be truncated while they are in use, as the system ends what reads beyond its end.
+    `opener` opens it, as that of `open`.
     UserError naming the file and what is wrong: no such file, not an artifact, another version, truncated, damaged.
     """
     where = path.name
-    view = _open(path, resident, opener)
+    view = _open(path, mapped, opener)
     header_size = _check_prelude(view, where)
     text = bytes(view[_PRELUDE.size : _PRELUDE.size + header_size])
     if hashlib.sha256(text).digest() != view[32:64]:
@@ -136,16 +138,16 @@ def read_container(
     return header, sections
 
 
-def _open(path: Path, resident: bool, opener: Opener | None) -> memoryview:
+def _open(path: Path, mapped: bool, opener: Opener | None) -> memoryview:
     try:
         with open(path, "rb", opener=opener) as file:
             size = os.fstat(file.fileno()).st_size
             if size < _PRELUDE.size:
                 raise UserError(f"{path.name}: is not a graphc artifact; {_AGAIN} with -o")
-            if resident:
-                memory = aligned_empty((size,), np.dtype(np.uint8), large_alignment(size))
-                return memory.data[: file.readinto(memory.data)]
-            return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+            if mapped:
+                return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+            memory = aligned_empty((size,), np.dtype(np.uint8), large_alignment(size))
+            return memory.data[: file.readinto(memory.data)]
     except OSError as error:
         raise UserError(f"{path}: cannot be read, {error.strerror}") from error
 

@@ -85,9 +85,10 @@ def test_round_trip(tmp_path: Path) -> None:
 def test_constants_of_any_size_come_back_aligned_and_mapped(tmp_path: Path, size: int) -> None:
     values = np.arange(size, dtype=np.uint32).astype(np.uint8)
     replace(add_artifact(), constants=values).save(tmp_path / "m.gcm")
-    back = Artifact.load(tmp_path / "m.gcm").constants
-    assert np.array_equal(back, values)
-    assert back.ctypes.data % 64 == 0
+    own = Artifact.load(tmp_path / "m.gcm").constants
+    back = Artifact.load(tmp_path / "m.gcm", mapped=True).constants
+    assert np.array_equal(back, values) and np.array_equal(own, values)
+    assert back.ctypes.data % 64 == 0 and own.ctypes.data % 64 == 0
     assert not back.flags.writeable
     if size:
         lines = Path("/proc/self/maps").read_text().splitlines()
@@ -118,11 +119,29 @@ def test_saving_twice_gives_the_same_bytes(tmp_path: Path) -> None:
 
 def test_saving_over_the_file_a_model_is_mapped_from(tmp_path: Path) -> None:
     path = saved(tmp_path)
-    loaded = Artifact.load(path)
+    loaded = Artifact.load(path, mapped=True)
     before = loaded.constants.copy()
     replace(add_artifact(), constants=np.zeros(999, np.uint8)).save(path)
     assert np.array_equal(loaded.constants, before)
     assert Artifact.load(path).constants.size == 999
+
+
+def test_a_file_may_be_truncated_once_its_model_is_loaded(tmp_path: Path) -> None:
+    """Reading a page of a mapped file that is no longer there ends the process."""
+    path = tmp_path / "m.gcm"
+    values = np.arange(1 << 20, dtype=np.uint32).astype(np.uint8)
+    replace(add_artifact(), constants=values).save(path)
+    done = run_python(
+        "-c",
+        "import sys\n"
+        "from graphc.runtime.artifact import Artifact\n"
+        "artifact = Artifact.load(sys.argv[1])\n"
+        "open(sys.argv[1], 'r+b').truncate(0)\n"
+        "print(int(artifact.constants.sum()))\n",
+        str(path),
+    )
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) == int(values.sum())
 
 
 def test_every_truncation_is_found(tmp_path: Path) -> None:

@@ -139,7 +139,7 @@ def _reloaded(artifact: Artifact) -> Artifact:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "model.gcm")
         artifact.save(path)
-        return Artifact.load(path, resident=True)
+        return Artifact.load(path)
 
 
 def _in_order(graph: Graph, case: Case) -> list[Array]:
