@@ -74,7 +74,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     Wrong usage raises SystemExit(2), as argparse does.
     """
-    words = list(sys.argv[1:] if argv is None else argv)
+    words = _own_words() if argv is None else list(argv)
     args = _parser(words).parse_args(words)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # names in models may contain any text
@@ -104,6 +104,12 @@ def main(argv: Sequence[str] | None = None) -> int:
             error = UserError(f"not enough memory ({error or 'none is left'}); use a smaller model")
         return _report(error, args.debug)
     return code
+
+
+def _own_words() -> list[str]:
+    """The words of this process, which is the command's: Ctrl-C ends it whatever it is in."""
+    import_module(".interrupt", __name__).end_soon_after_interrupt(EXIT_INTERRUPTED)
+    return sys.argv[1:]
 
 
 def _forget_output() -> None:
