@@ -76,6 +76,12 @@ class Graph:
         self.attrs["checks"] = (*self.checks, message)
         return self.make_output(holds, self.unique_name("check"))
 
+    def remake(self, op: Op, inputs: Sequence[GraphTensor]) -> Op:
+        """The same op on other inputs, by its name: `op` gets another, as its users are to read the new one."""
+        name = op.name
+        self.rename(op, f"{name}.replaced")
+        return self.make(op.op_name, inputs, op.attrs, name)
+
     @property
     def checks(self) -> tuple[str, ...]:
         """The messages of the conditions, which are the last outputs."""

@@ -50,7 +50,7 @@ def _past(graph: Graph, op: Op) -> GraphTensor | None:
         return None
     make = Composer(graph, op)
     inputs = [_reshaped(make, x, shape or ()) for x, shape in zip(op.inputs, shapes, strict=True)]
-    result = graph.make(op.op_name, inputs, op.attrs, op.name).outputs[0]
+    result = graph.remake(op, inputs).outputs[0]
     return make("reshape", result, shape=dims)
 
 

@@ -54,7 +54,7 @@ def _past(graph: Graph, op: Op) -> GraphTensor | None:
     inputs = [
         x.producer_owner.inputs[0] if x in full else _turned_back(make, x, perm) for x in op.inputs
     ]
-    result = graph.make(op.op_name, inputs, op.attrs, op.name).outputs[0]
+    result = graph.remake(op, inputs).outputs[0]
     return make("transpose", result, perm=perm)
 
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from graphc.driver.compiler import compile as compile_model
 from graphc.driver.compiler import compile_stages
+from graphc.graph_ir.ir.schedule import parse_schedule
 from graphc.graph_ir.passes.merge_batches import merge_batches
+from graphc.graph_ir.passes.pipeline import run
 from support.expressions import expression_of, graph_from
 from support.graphs import run_pass
-from support.lowered import integers
+from support.lowered import context, integers
 
 SHAPES = {
     "x": (5, 1, 4),
@@ -65,3 +69,12 @@ def test_one_kernel_with_its_epilogue(rows: int) -> None:
     for disabled in ((), ("simplify",)):
         y = compile_model(graph_from(text, **sizes), disabled=disabled)(x, w, b)
         np.testing.assert_array_equal(y, np.maximum(x @ w + b, 0))
+
+
+def test_the_product_keeps_its_name_and_takes_its_schedule() -> None:
+    graph = graph_from("matmul_core(x, w)", x=(13, 1, 33), w=(33, 50))
+    y = graph.outputs[0].inputs[0].producer_owner
+    ctx = replace(context(), asked={y.name: parse_schedule("gemm mc=7")})
+    run(graph, ctx)
+    (product,) = (op for op in graph.ops if op.op_name == "matmul_core")
+    assert product.name == "matmul_core" and "mc=7" in str(product.schedule)
