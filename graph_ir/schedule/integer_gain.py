@@ -17,11 +17,14 @@ from ..ops.matmul import MatmulCore
 from .context import LowerContext
 from .convolution_forms import ranked_forms
 from .matmul_cost import blocking_cycles
-from .matmul_tile import pick_blocking, pick_tile
+from .matmul_tile import pick_blocking, pick_tile, tile_cycles
 from .product import Product
 
 SCALING = 3
 """Instructions per vector of sums: the correction for the zero point, the conversion and the multiplication."""
+
+MULTIPLICATION = 1.5
+"""A multiplication and an addition of s32, with a conversion, as multiples of a multiply-add of f32."""
 
 
 @dataclass(frozen=True)
@@ -39,12 +42,12 @@ def product_account(op: MatmulCore, a: DType, ctx: LowerContext) -> Account:
     floats = find_microkernel(F32, F32, target)
     if integers is None or floats is None:
         return Account(math.inf, 0)
-    unhindered = integers.k_group / integers.rate  # the tile model knows no slower instruction
+    slowness = _slowness(integers, target)
     sums = op.outputs[0].details.elements
     scaling = sums * SCALING / (target.lanes(S32) * target.machine.fma_per_cycle)
     widened = op.inputs[0].details.elements * (F32.size + a.size)
     return Account(
-        _cycles(op, integers, ctx) * unhindered + scaling,
+        _cycles(op, integers, ctx) * slowness + scaling,
         _cycles(op, floats, ctx) + widened / target.machine.copy_bytes_per_cycle,
     )
 
@@ -64,7 +67,8 @@ def convolution_account(
     """Of a convolution of an image of bytes of type `x`: the best form of either; with `is_exact`, of those that add no
     rounding errors."""
     integers = best_form_cycles(op, x, S8, ctx)
-    floats = best_form_cycles(op, F32, F32, ctx, is_exact)
+    widened = op.x.details.elements * (F32.size + x.size) / ctx.target.machine.copy_bytes_per_cycle
+    floats = best_form_cycles(op, F32, F32, ctx, is_exact) + widened
     sums = op.outputs[0].details.elements
     scaling = sums * SCALING / (ctx.target.lanes(S32) * ctx.target.machine.fma_per_cycle)
     return Account(integers + scaling, floats)
@@ -82,10 +86,29 @@ def best_form_cycles(
     twin = graph.make("convolution", [image, weights], attrs)
     assert isinstance(twin, Convolution)
     ranked = [pair for pair in ranked_forms(twin, ctx) if pair[0].price == 1 or not is_exact]
-    rate = _slowness(x, w, ctx.target)
-    return ranked[0][1] * rate if ranked else math.inf
+    kernel = find_microkernel(x, w, ctx.target)
+    if not ranked or kernel is None:
+        return math.inf
+    form, cycles = ranked[0]
+    if form.name == "depthwise":  # lane by lane, without dot products
+        return cycles if x.is_float else cycles * MULTIPLICATION
+    return cycles * _slowness(kernel, ctx.target)
 
 
-def _slowness(x: DType, w: DType, target: Target) -> float:
-    kernel = find_microkernel(x, w, target)
-    return kernel.k_group / kernel.rate if kernel is not None else math.inf
+def _slowness(kernel: Microkernel, target: Target) -> float:
+    """How much longer than the tile model says a microkernel takes.
+
+    The model counts the instructions of a register tile, as many for each group of k as `fma` has for one; the rate is
+    measured against `fma`, so that what the model says of either's best tile cancels out.
+    """
+    floats = find_microkernel(F32, F32, target)
+    assert floats is not None
+    return (
+        kernel.k_group / kernel.rate * _per_product(floats, target) / _per_product(kernel, target)
+    )
+
+
+def _per_product(kernel: Microkernel, target: Target) -> float:
+    """The model's cycles for one vector of products, in the best tile."""
+    tiles = [(tile.rows, tile.vectors) for tile in kernel.tiles]
+    return min(tile_cycles(rows, n, target.machine) / (rows * n) for rows, n in tiles)

@@ -12,11 +12,12 @@ from graphc.base.target import Target
 from graphc.graph_ir.ir.graph import Array, Graph, GraphTensor
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.ops.convolution import Convolution
+from graphc.graph_ir.ops.matmul import MatmulCore
 from graphc.graph_ir.passes.multiply_quantized import multiply_quantized
 from graphc.graph_ir.rewriting.decisions import log_of, start_log
 from graphc.graph_ir.schedule.context import LowerContext
 from graphc.graph_ir.schedule.convolution_forms import ranked_forms
-from graphc.graph_ir.schedule.integer_gain import convolution_account
+from graphc.graph_ir.schedule.integer_gain import convolution_account, product_account
 from support.compiled import run_native
 from support.graphs import run_pass
 
@@ -164,3 +165,19 @@ def test_winograd_is_no_alternative() -> None:
     account = convolution_account(op, U8, LowerContext(VNNI), is_exact=True)
     assert best.name.startswith("winograd")
     assert account.floats > max(cycles, account.integers)
+
+
+@pytest.mark.parametrize(("target", "least", "most"), [
+    (Target("avx2"), 1.1, 1.25),
+    (Target("avx512"), 1.2, 1.35),
+    (VNNI, 3.0, 4.5),
+])  # fmt: skip
+def test_large_products_gain_what_was_measured(target: Target, least: float, most: float) -> None:
+    """What narrow register tiles cost is part of the measured rate, and not counted twice."""
+    case = Case()
+    a, b = case.bytes((512, 1024)), case.bytes((1024, 1024), S8, known=True)
+    attrs = {"dtype": S32}
+    op = case.graph.make("matmul_core", [a, b], attrs)
+    assert isinstance(op, MatmulCore)
+    account = product_account(op, U8, LowerContext(target))
+    assert least < account.floats / account.integers < most
