@@ -24,6 +24,7 @@ from ..base.version import __version__
 COMMANDS = (
     "compile",
     "run",
+    "check",
     "verify",
     "bench",
     "kernel",

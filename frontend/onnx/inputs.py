@@ -125,7 +125,8 @@ def declared_shapes(proto: GraphProto) -> dict[str, tuple[int, ...]]:
     found = {}
     for info in (*proto.value_info, *proto.output):
         kind = info.type.tensor_type
-        if kind.HasField("shape") and all(d.dim_value > 0 for d in kind.shape.dim):
+        numbers = all(d.HasField("dim_value") and d.dim_value >= 0 for d in kind.shape.dim)
+        if kind.HasField("shape") and numbers:
             found[info.name] = tuple(int(d.dim_value) for d in kind.shape.dim)
     for node in reversed(proto.node):
         for x, y in zip(node.input[:1], node.output, strict=False):

@@ -16,7 +16,8 @@ def _read_matmul(node: NodeContext, _: str) -> Value:
     return matmul(node, node.tensor(0), node.tensor(1))
 
 
-def _read_gemm(node: NodeContext, _: str) -> Value:
+def read_gemm(node: NodeContext, _: str) -> GraphTensor:
+    """A product of two matrices, scaled, and a bias."""
     a, b = node.tensor(0), node.tensor(1)
     if a.details.rank != 2 or b.details.rank != 2:
         raise node.rule("A and B must be matrices", f"{a.details} and {b.details}")
@@ -55,5 +56,5 @@ def _write_product(e: Exporter, op: Op, op_type: str) -> None:
     e.node(op, op_type, values)
 
 
-PAIRS = {"gemm": Pair(_read_gemm, _write_product), "matmul": Pair(_read_matmul, _write_product)}
+PAIRS = {"gemm": Pair(read_gemm, _write_product), "matmul": Pair(_read_matmul, _write_product)}
 """Functions that rows name after `by`."""

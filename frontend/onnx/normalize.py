@@ -78,9 +78,9 @@ def _read_rms_norm(node: NodeContext, _: str) -> Value:
     return node.make("mul", node.converted(normal, dtype), node.tensor(1))
 
 
-def _read_batch_norm(node: NodeContext, _: str) -> Value:
+def _read_batch_norm(node: NodeContext, _: str) -> Value | list[Value]:
     if node.opset >= 14 and node.attr_int("training_mode"):
-        raise node.unsupported("training mode")
+        return _train_batch_norm(node)
     if any(node.wants(i) for i in range(1, 5)):
         raise node.unsupported("training mode (outputs after the first)")
     if node.opset < 9 and not node.attr_int("spatial"):
@@ -99,6 +99,32 @@ def _read_batch_norm(node: NodeContext, _: str) -> Value:
     factor, offset = _affine(node, x.details.dtype, epsilon)
     factor, offset = (node.reshaped(v, per_channel) for v in (factor, offset))
     return node.make("add", node.helper("mul", x, factor), offset)
+
+
+def _train_batch_norm(node: NodeContext) -> list[Value]:
+    """Normalised by the statistics of the batch itself; the running ones move towards those."""
+    x, scale, bias = (node.tensor(i) for i in range(3))
+    rank = x.details.rank
+    axes = (0, *range(2, rank))
+    wide = node.converted(x, x.details.dtype.accumulator)
+    mean, variance = moments(node, wide, axes)
+    shape = mean.details.plain_dims
+    epsilon = node.constant(node.attr_float("epsilon"), wide.details.dtype)
+    factor = node.helper("rsqrt", node.helper("add", variance, epsilon))
+    y = node.helper("mul", node.helper("sub", wide, mean), factor)
+    for name, parameter in (("mul", scale), ("add", bias)):
+        y = node.helper(name, y, node.reshaped(node.converted(parameter, y.details.dtype), shape))
+    results: list[Value] = [node.converted(y, x.details.dtype)]
+    momentum = node.attr_float("momentum")
+    for index, batch in ((3, mean), (4, variance)):
+        running = node.tensor(index)
+        own = node.converted(
+            node.reshaped(batch, running.details.plain_dims), running.details.dtype
+        )
+        parts = zip((running, own), (momentum, 1 - momentum), strict=True)
+        kept, new = (node.helper("mul", v, like(node, share, v)) for v, share in parts)
+        results.append(node.helper("add", kept, new))
+    return results
 
 
 def _is_uniform(node: NodeContext) -> bool:

@@ -13,6 +13,7 @@ from . import (  # noqa: F401
     export_quantize,
     features,
     fourier,
+    fused_ops,
     indexing,
     matmul,
     movement,

@@ -17,7 +17,8 @@ from .export_windows import write_convolution, write_min_pool, write_pool
 from .scope import Handler, NodeContext
 
 
-def _read_convolution(node: NodeContext, op_name: str) -> Value:
+def read_convolution(node: NodeContext, op_name: str) -> GraphTensor:
+    """A convolution and its bias."""
     x, w = node.tensor(0), node.tensor(1)
     attributes = convolution_attrs if op_name == "convolution" else _transpose_attrs
     result = node.make(op_name, x, w, **attributes(node, x, w))
@@ -160,7 +161,7 @@ def _indices(node: NodeContext, x: GraphTensor, attrs: dict[str, Any]) -> GraphT
 
 
 PAIRS = {
-    "convolution": Pair(_read_convolution, write_convolution),
+    "convolution": Pair(read_convolution, write_convolution),
     "pool": Pair(_read_pool, write_pool),
     "min_pool": Pair(None, write_min_pool),
 }

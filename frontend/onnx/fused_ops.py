@@ -1,0 +1,77 @@
+"""com.microsoft: products and convolutions with their activation, as ONNX Runtime's optimiser writes them."""
+
+from __future__ import annotations
+
+from onnx import NodeProto
+
+from ...graph_ir.ir.graph import GraphTensor
+from ..op_builder import Value
+from .matmul import read_gemm
+from .scope import Handler, NodeContext
+from .windows import read_convolution
+
+
+def _plain(node: NodeContext, op_type: str, inputs: list[str]) -> NodeContext:
+    """The node without its activation."""
+    proto = NodeProto()
+    proto.CopyFrom(node.node)
+    proto.op_type, proto.domain = op_type, ""
+    del proto.input[:], proto.attribute[:]
+    proto.input.extend(inputs)
+    proto.attribute.extend(a for a in node.node.attribute if not a.name.startswith("activation"))
+    return NodeContext(proto, node.scope)
+
+
+def _activated(node: NodeContext, x: GraphTensor, kind: str, numbers: tuple[float, ...]) -> Value:
+    names = {"Relu": "relu", "Tanh": "tanh", "Sigmoid": "sigmoid"}
+    if kind in names:
+        return node.helper(names[kind], x)
+    if kind == "LeakyRelu":
+        return node.helper("leaky_relu", x, alpha=(*numbers, 0.01)[0])
+    if kind == "HardSigmoid":
+        alpha, beta = numbers[:2] if len(numbers) > 1 else (0.2, 0.5)
+        return node.helper("hard_sigmoid", x, alpha=alpha, beta=beta)
+    if kind == "Clip" and len(numbers) > 1:
+        low, high = (node.constant(n, x.details.dtype) for n in numbers[:2])
+        return node.helper("min", node.helper("max", x, low), high)
+    if kind:
+        raise node.unsupported(f"activation {kind}")
+    return x
+
+
+def _inputs(node: NodeContext, count: int) -> list[str]:
+    return [str(name) for name in node.node.input[:count]]
+
+
+def _fused_gemm(node: NodeContext) -> Value:
+    y = read_gemm(_plain(node, "Gemm", _inputs(node, 3)), "")
+    given = ("activation_alpha", "activation_beta")
+    numbers = tuple(node.attr_float(name) for name in given if node.given(name))
+    return _activated(node, y, node.attr_text("activation", ""), numbers)
+
+
+def _fused_conv(node: NodeContext) -> Value:
+    """A convolution, plus the fourth operand, activated."""
+    y = read_convolution(_plain(node, "Conv", _inputs(node, 3)), "convolution")
+    if node.has(3):
+        y = node.helper("add", y, node.tensor(3))
+    numbers = node.attr_floats("activation_params") if node.given("activation_params") else ()
+    return _activated(node, y, node.attr_text("activation", ""), numbers)
+
+
+def _nhwc_conv(node: NodeContext) -> Value:
+    """A convolution of an image whose channels are last; its weights are as those of Conv."""
+    x = node.tensor(0)
+    rank = x.details.rank
+    first = node.transposed(x, (0, rank - 1, *range(1, rank - 1)))
+    plain = _plain(node, "Conv", [f"{node.name}.first", *_inputs(node, 3)[1:]])
+    node.scope.values[f"{node.name}.first"] = first
+    y = read_convolution(plain, "convolution")
+    return node.transposed(y, (0, *range(2, rank), 1))
+
+
+HANDLERS: dict[str, Handler] = {
+    "com.microsoft::FusedConv": _fused_conv,
+    "com.microsoft::FusedGemm": _fused_gemm,
+    "com.microsoft::NhwcConv": _nhwc_conv,
+}
