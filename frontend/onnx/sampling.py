@@ -1,7 +1,8 @@
-"""Columns summed back into images: Col2Im."""
+"""Columns summed back into images, and regions of images: Col2Im, RoiAlign."""
 
 from __future__ import annotations
 
+from ..correspondence.compositions.regions import RegionGrid, align_regions
 from ..correspondence.compositions.sampling import columns_to_image
 from ..op_builder import Value
 from .scope import Handler, NodeContext
@@ -18,4 +19,28 @@ def _col2im(node: NodeContext) -> Value:
     return columns_to_image(node, node.tensor(0), image, block, strides, dilations, padding)
 
 
-HANDLERS: dict[str, Handler] = {"Col2Im": _col2im}
+def _roi_align(node: NodeContext) -> Value:
+    x, boxes, images = (node.tensor(i) for i in range(3))
+    regions = boxes.details.plain_dims[:1]
+    if x.details.rank != 4 or boxes.details.plain_dims[1:] != (4,):
+        raise node.rule("X must be NCHW and rois [n, 4]", f"{x.details} and {boxes.details}")
+    if images.details.plain_dims != regions:
+        raise node.rule(f"batch_indices must have shape {list(regions)}", str(images.details))
+    samples = node.attr_int("sampling_ratio")
+    if samples < 1:
+        raise node.unsupported("sampling_ratio=0, a number of points that depends on the regions,")
+    kind = node.attr_text("mode")
+    if kind not in ("avg", "max"):
+        raise node.rule("mode must be avg or max", f"'{kind}'")
+    how = (
+        node.attr_text("coordinate_transformation_mode")
+        if node.opset >= 16
+        else "output_half_pixel"
+    )
+    height, width = node.attr_int("output_height"), node.attr_int("output_width")
+    scale = node.attr_float("spatial_scale")
+    grid = RegionGrid(height, width, samples, scale, how == "half_pixel", kind == "max")
+    return align_regions(node, x, node.converted(boxes, x.details.dtype), images, grid)
+
+
+HANDLERS: dict[str, Handler] = {"Col2Im": _col2im, "RoiAlign": _roi_align}
