@@ -8,7 +8,7 @@ from support.process import ROOT, run_python
 
 SCRIPTS = {
     "call_overhead.py": (("--threads", "1"), "bound"),
-    "onnx_cases.py": (("--help",), "Two columns"),
+    "onnx_cases.py": (("--help",), "--native"),
 }
 
 
