@@ -35,7 +35,7 @@ class Addresses:
         total, stride = _Sum(), 1
         for index, extent in zip(reversed(indices), reversed(buffer.shape), strict=True):
             self._add(total, index, stride)
-            stride *= extent
+            stride *= extent if isinstance(extent, int) else 1  # only of 1-D buffers
         kind, pointer = memory_type(buffer.dtype), base
         for offset in self._by_scope(total):
             pointer = self._stream.value(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -253,6 +252,4 @@ def _is_ordered_literal(e: Expr) -> bool:
 
 def _may_be_registers(buffer: Buffer) -> bool:
     """Whether LLVM may keep a buffer in registers: a local that is no larger than all of them."""
-    return (
-        buffer.storage == "local" and math.prod(buffer.shape) * buffer.dtype.size <= MOST_REGISTERS
-    )
+    return buffer.storage == "local" and buffer.elements * buffer.dtype.size <= MOST_REGISTERS

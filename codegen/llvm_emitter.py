@@ -7,7 +7,6 @@ LLVM turns into registers where their indices are constants. Loops run serially 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -150,7 +149,7 @@ class _Body:
             self._expressions.natural.discard(var.name)
 
     def _allocate(self, s: Allocate) -> None:
-        count = math.prod(s.buffer.shape)
+        count = s.buffer.elements
         self._local_bytes += count * s.buffer.dtype.size
         if self._local_bytes > MAX_LOCAL_BYTES:
             raise InternalError(
@@ -252,7 +251,8 @@ class _Body:
     def _parallel_invoke(self, s: ParallelInvoke) -> None:
         callee = self._callee(s.function)
         args = self._arguments(callee, s.args, len(callee.params) - 1)
-        self._parallel.call(symbol(callee.name), args, s.count)
+        count = s.count if isinstance(s.count, int) else self._expressions.value(s.count)
+        self._parallel.call(symbol(callee.name), args, count)
 
     def _callee(self, name: str) -> Function:
         try:

@@ -5,11 +5,17 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
 
+from ..base.dims import Size
+from ..base.dtypes import DType
 from ..base.errors import InternalError
 from ..base.target import Target
-from ..runtime.abi import ENTRY_NAME, SIGNATURE_NAME, signature
+from ..runtime.abi import ARENA_NAME, ENTRY_NAME, SIGNATURE_NAME, signature
+from ..tensor_ir.builder import SIZE_PREFIX
 from ..tensor_ir.nodes import Buffer, Function, Module, Var
+from ..tensor_ir.sizes import elements_of, size_of
 from .llvm_emitter import FunctionEmitter, parameter_type
 from .symbols import symbol
 
@@ -26,8 +32,9 @@ def emit_module(
 ) -> str:
     """Return the LLVM IR for `target` of `module`, which has gone through the pipeline.
 
-    With an entry, only that (`graphc_entry`) and its signature are exported. The entry's parameters are x0, x1, ... for
-    the model's inputs, y0, y1, ... for its outputs, `constants` and `arena`. Without an entry every function is
+    With an entry, only that (`graphc_entry`), the size of its arena and its signature are exported. The entry's
+    parameters are x0, x1, ... for the model's inputs, y0, y1, ... for its outputs, `constants` and `arena`, and its
+    sizes. Without an entry every function is
     exported under its name and takes the runtime pointer first. `stamps` (for profiling) names an output of the entry,
     s64[calls + 1]: it receives the CPU's cycle counter at the start and after each call. In a part of a program,
     `shared` names functions that other parts call, `declared` those that they define. InternalError where the module
@@ -48,7 +55,7 @@ def emit_module(
     parts.extend(emitter.trampolines.values())
     if module.entry:
         main = module.function(module.entry)
-        parts += [_entry(main), _signature(main)]
+        parts += [_entry(main), _arena_bytes(main, emitter), _signature(main)]
     parts.extend(f"{line}\n" for line in sorted(emitter.declares))
     parts.append(f"attributes #0 = {{ {_attributes(target)} }}\n")
     return "\n".join(parts)
@@ -68,19 +75,21 @@ def _attributes(target: Target) -> str:
 
 def _entry(main: Function) -> str:
     """Fetch the data pointers from the arrays and call the entry function."""
-    lines, args, counts = [], ["ptr %rt"], {"%inputs": 0, "%outputs": 0}
+    lines, args, counts = [], ["ptr %rt"], {"%inputs": 0, "%outputs": 0, "%sizes": 0}
     for number, param in enumerate(main.params):
         array = _array(main, param.name, isinstance(param, Var))
         if array in counts:
-            lines.append(f"  %at.{number} = getelementptr ptr, ptr {array}, i64 {counts[array]}")
-            lines.append(f"  %data.{number} = load ptr, ptr %at.{number}")
-            args.append(f"ptr %data.{number}")
+            kind = "i64" if isinstance(param, Var) else "ptr"
+            lines.append(f"  %at.{number} = getelementptr {kind}, ptr {array}, i64 {counts[array]}")
+            lines.append(f"  %data.{number} = load {kind}, ptr %at.{number}")
+            args.append(f"{kind} %data.{number}")
             counts[array] += 1
         else:
             args.append(f"ptr {array}")
     return "\n".join(
         [
-            f"define i32 @{ENTRY_NAME}(ptr %rt, ptr %inputs, ptr %outputs, ptr %constants, ptr %arena) #0 {{",
+            f"define i32 @{ENTRY_NAME}(ptr %inputs, ptr %outputs, ptr %sizes, ptr %constants, "
+            "ptr %arena, ptr %rt) #0 {",
             *lines,
             f"  call void {symbol(main.name)}({', '.join(args)})",
             "  ret i32 0",
@@ -90,18 +99,44 @@ def _entry(main: Function) -> str:
     )
 
 
+@dataclass(frozen=True)
+class _Dense:
+    """A parameter as the signature describes it."""
+
+    dtype: DType
+    shape: tuple[Size, ...]
+
+
+def _arena_bytes(main: Function, emitter: FunctionEmitter) -> str:
+    """The function that says how much scratch memory a call needs."""
+    arena = next((p for p in main.params if isinstance(p, Buffer) and p.name == "arena"), None)
+    total = elements_of(arena.shape) if arena else 0
+    stream = emitter.stream()
+    expressions = emitter.expressions(stream)
+    sizes = [param for param in main.params if isinstance(param, Var)]
+    for number, size in enumerate(sizes):
+        at = stream.result(f"getelementptr i64, ptr %sizes, i64 {number}")
+        expressions.names[size.name] = stream.result(f"load i64, ptr {at}")
+    value = total if isinstance(total, int) else expressions.value(total)
+    stream.end_block(f"ret i64 {value}")
+    return f"define i64 @{ARENA_NAME}(ptr %sizes) #0 {{\n{stream.text()}\n}}\n"
+
+
 def _signature(main: Function) -> str:
     """What the entry function was compiled for, as a constant of the object."""
-    arrays: dict[str, list[Buffer]] = {"%inputs": [], "%outputs": []}
-    sizes = dict.fromkeys(_SECTIONS, 0)
+    arrays: dict[str, list[_Dense]] = {"%inputs": [], "%outputs": []}
+    bytes_: dict[str, Any] = dict.fromkeys(_SECTIONS, 0)
+    names = [p.name.removeprefix(SIZE_PREFIX) for p in main.params if isinstance(p, Var)]
     for param in main.params:
         if not isinstance(param, Buffer):
             continue
-        if param.name in sizes:
-            sizes[param.name] = math.prod(param.shape)
+        shape = tuple(size_of(size) for size in param.shape)
+        if param.name in bytes_:
+            bytes_[param.name] = math.prod(shape)
         else:
-            arrays[_array(main, param.name, False)].append(param)
-    text = signature(arrays["%inputs"], arrays["%outputs"], sizes["constants"], sizes["arena"])
+            arrays[_array(main, param.name, False)].append(_Dense(param.dtype, shape))
+    known = bytes_["constants"], bytes_["arena"]
+    text = signature(arrays["%inputs"], arrays["%outputs"], *known, names)
     return f'@{SIGNATURE_NAME} = constant [{len(text) + 1} x i8] c"{text}\\00"\n'
 
 
@@ -114,6 +149,9 @@ def _array(main: Function, name: str, is_variable: bool) -> str:
             return "%inputs"
         if _OUTPUT.fullmatch(name):
             return "%outputs"
+    elif name.startswith(SIZE_PREFIX):
+        return "%sizes"
     raise InternalError(
-        f"entry '{main.name}': parameter '{name}' must be x<n>, y<n>, constants or arena, and a buffer"
+        f"entry '{main.name}': parameter '{name}' must be x<n>, y<n>, constants or arena, and a buffer, "
+        "or a number size_<name>"
     )

@@ -17,14 +17,20 @@ class ParallelCalls:
         self._stream = stream
         self._trampolines = trampolines
 
-    def call(self, callee: str, args: Sequence[Typed], count: int) -> None:
-        """callee(*args, i) for 0 <= i < count, by the runtime if there is one and it pays off."""
+    def call(self, callee: str, args: Sequence[Typed], count: int | str) -> None:
+        """callee(*args, i) for 0 <= i < count (a number or an operand), by the runtime if there is one and it pays off.
+
+        A count that is known when the code runs may be 1 then: that is not worth waking a thread either.
+        """
         if count == 1:
             self._call_one(callee, args, "0")
-        if count <= 1:
+        if isinstance(count, int) and count <= 1:
             return
         parallel, serial, after = (self._stream.fresh_label(n) for n in ("par", "ser", "joined"))
         alone = self._stream.value("icmp eq ptr %rt, null")
+        if isinstance(count, str):
+            few = self._stream.value(f"icmp sle i64 {count}, 1", count)
+            alone = self._stream.value(f"or i1 {alone}, {few}", alone, few)
         self._stream.end_block(f"br i1 {alone}, label %{serial}, label %{parallel}")
         with self._stream.scope(conditional=True):
             self._stream.begin_block(parallel)
@@ -35,7 +41,7 @@ class ParallelCalls:
             self._run_serially(callee, args, count, after)
         self._stream.begin_block(after)
 
-    def _start(self, callee: str, args: Sequence[Typed], count: int) -> None:
+    def _start(self, callee: str, args: Sequence[Typed], count: int | str) -> None:
         layout = _context_type(args)
         context = self._stream.fresh("ctx")
         self._stream.allocate(context, layout, 8)
@@ -47,7 +53,9 @@ class ParallelCalls:
         start = self._stream.result("load ptr, ptr %rt")
         self._stream.emit(f"call void {start}(ptr %rt, ptr {task}, ptr {context}, i64 {count})")
 
-    def _run_serially(self, callee: str, args: Sequence[Typed], count: int, after: str) -> None:
+    def _run_serially(
+        self, callee: str, args: Sequence[Typed], count: int | str, after: str
+    ) -> None:
         head, before = self._stream.fresh_label("each"), self._stream.label
         self._stream.end_block(f"br label %{head}")
         self._stream.begin_block(head)

@@ -12,7 +12,18 @@ _QUOTED = re.compile(r"[^ !#-\[\]-~]")
 
 # Calls to these names, by LLVM or by graphc, mean the functions of libc and libm.
 _TAKEN = frozenset(
-    (abi.ENTRY_NAME, "memcpy", "memset", "memmove", "fmod", "fmodf", "fmaf", "sqrt", "sqrtf")
+    (
+        abi.ENTRY_NAME,
+        abi.ARENA_NAME,
+        "memcpy",
+        "memset",
+        "memmove",
+        "fmod",
+        "fmodf",
+        "fmaf",
+        "sqrt",
+        "sqrtf",
+    )
 ) | frozenset(INTRINSICS)
 
 

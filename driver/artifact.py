@@ -5,13 +5,14 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+from ..base.dims import typical
 from ..codegen.aot import compile_to_object
 from ..codegen.host import target_for
 from ..codegen.llvm_info import process_triple
 from ..codegen.support import thread_pool_module
 from ..graph_ir.inspect.reorders import has_layouts, remaining_reorders
 from ..graph_ir.ir.graph import Graph, Op
-from ..graph_ir.lowering.lower_graph import LoweredModel, total_gflop
+from ..graph_ir.lowering.lower_graph import LoweredModel, graph_symbols, total_gflop
 from ..graph_ir.passes.plan_memory import MEMORY_PLAN
 from ..graph_ir.passes.propagate_layouts import LAYOUT_DECISIONS
 from ..runtime.artifact import Artifact
@@ -44,6 +45,7 @@ def make_artifact(
         stats=_stats(source, graph, lowered),
         model_hash=source.hash_contents(),
         checks=source.checks,
+        sizes=graph_symbols(source),
     )
     return Artifact(metadata, lowered.constants, object_code, support)
 
@@ -106,7 +108,7 @@ def _stats(source: Graph, graph: Graph, lowered: LoweredModel) -> dict[str, Any]
         ],
         "reorders": _reorders(graph),
         "constants_bytes": len(lowered.constants),
-        "arena_bytes": plan.arena_bytes,
+        "arena_bytes": typical(plan.arena_bytes),
         "arena_lower_bound": plan.lower_bound,
         "gflop": total_gflop(lowered.calls),
     }

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+from ..base.dims import Size, bounds
 from ..base.errors import UserError
 from ..base.memory_limit import MemoryLimit, memory_limit, shown_bytes
 from ..graph_ir.ir.graph import Graph, Op
 
 
-def check_memory(source: Graph, arena_bytes: int = 0, asked: MemoryLimit | None = None) -> None:
+def check_memory(source: Graph, arena_bytes: Size = 0, asked: MemoryLimit | None = None) -> None:
     """UserError where inputs, results, constants and intermediate values exceed `asked`, else what the process may use.
 
-    `source` is the graph as read; its intermediate values are known once they are planned.
+    `source` is the graph as read; its intermediate values are known once they are planned. Open sizes count with the
+    least that they may be.
     """
     limit = asked or memory_limit()
     parts = {
         "inputs": _total(source.inputs),
-        "results": sum(op.inputs[0].details.size_bytes for op in source.outputs),
+        "results": sum(_least(op.inputs[0].details.size_bytes) for op in source.outputs),
         "constants": _total([op for op in source.ops if op.op_name == "constant"]),
-        "intermediate values": arena_bytes,
+        "intermediate values": _least(arena_bytes),
     }
     needed = sum(parts.values())
     if limit is None or needed <= limit.size_bytes:
@@ -31,4 +33,8 @@ def check_memory(source: Graph, arena_bytes: int = 0, asked: MemoryLimit | None 
 
 
 def _total(ops: list[Op]) -> int:
-    return sum(op.outputs[0].details.size_bytes for op in ops)
+    return sum(_least(op.outputs[0].details.size_bytes) for op in ops)
+
+
+def _least(size: Size) -> int:
+    return bounds(size)[0]

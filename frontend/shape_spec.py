@@ -1,14 +1,18 @@
-"""Type specs that fix the shapes a model file leaves open: `f32[8,13]`, or with a name `x=f32[8,13]`.
+"""Type specs for the shapes a model file leaves open: `f32[8,13]`, or with a name `x=f32[8,13]`.
 
-The command line (`--input`) and Python (`inputs=`) take the same text.
+A size may stay open: `f32[N,13]` names it, `f32[N=1..64,13]` bounds it as well, `f32[1..64,13]` and `f32[?,13]` do
+without a name. Sizes of one name are equal in all inputs. The command line (`--input`) and Python (`inputs=`) take the
+same text.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from ..base.dims import Size, Symbol, bounds, parse_range, size, substitute, symbol_name, symbols_of
 from ..base.dtypes import DType, by_any_name
 from ..base.errors import UserError
 from ..graph_ir.ir.graph import Graph
@@ -19,32 +23,33 @@ MAX_TENSOR_BYTES = 1 << 40
 _MAX_DIGITS = 18  # digits of one dimension, so that a text of a million digits is never converted
 _MOST_NAMES = 20  # in a message
 _EXAMPLE = "like f32[8,13] or x=f32[8,13]"
+_OPEN = re.compile(r"[A-Za-z_]\w*(=[0-9]*\.\.[0-9]*)?|[0-9]*\.\.[0-9]*", re.ASCII)
 
 
 @dataclass(frozen=True)
 class InputSpec:
-    """dtype and static shape of one input; `name` is "" where the text gives none."""
+    """dtype and shape of one input; `name` is "" where the text gives none."""
 
     name: str
     dtype: DType
-    dims: tuple[int, ...]
+    dims: tuple[Size, ...]
 
     def __str__(self) -> str:
         text = f"{self.dtype}[{','.join(map(str, self.dims))}]"
         return f"{self.name}={text}" if self.name else text
 
 
-def parse_spec(text: str) -> InputSpec:
+def parse_spec(text: str, own: str = "") -> InputSpec:
     """Parse `[name=]dtype[dim,dim,...]`; `f32[]` is a scalar. Types may have the names NumPy and ONNX use.
 
-    UserError for any other text.
+    `own`: the name of the input, after which open sizes without a name are called. UserError for any other text.
     """
     if not isinstance(text, str):
         raise UserError(f"input spec must be a text {_EXAMPLE}, got {text!r}")
-    name, equals, shape = text.strip().rpartition("=")
+    head, bracket, rest = text.strip().rpartition("[")
+    name, equals, dtype_text = head.rpartition("=")
     if equals and not name.strip():
         raise UserError(f"input spec '{text}' must have a name before '=', {_EXAMPLE}")
-    dtype_text, bracket, rest = shape.strip().partition("[")
     if not bracket or not rest.endswith("]"):
         raise UserError(f"input spec '{text}' must end with the shape in brackets, {_EXAMPLE}")
     if not dtype_text.strip():
@@ -53,24 +58,43 @@ def parse_spec(text: str) -> InputSpec:
         dtype = by_any_name(dtype_text.strip())
     except UserError as error:
         raise UserError(f"input spec '{text}': {error}") from error
-    dims = _parse_dims(text, rest[:-1])
+    dims = _parse_dims(text, rest[:-1], own or name.strip())
     check_size(f"input spec '{text}'", dtype, dims)
     return InputSpec(name.strip(), dtype, dims)
 
 
-def _parse_dims(text: str, dims: str) -> tuple[int, ...]:
+def _parse_dims(text: str, dims: str, own: str) -> tuple[Size, ...]:
     if not dims.strip():
         return ()
-    values = []
-    for part in dims.split(","):
+    values: list[Size] = []
+    for axis, part in enumerate(dims.split(",")):
         digits = part.strip()
-        if not (digits.isascii() and digits.isdigit()) or len(digits) > _MAX_DIGITS:
+        if digits.isascii() and digits.isdigit() and len(digits) <= _MAX_DIGITS:
+            values.append(int(digits))
+        elif digits == "?" or not digits.isdigit() and _OPEN.fullmatch(digits):
+            values.append(_open_size(text, digits, own, axis))
+        else:
             raise UserError(
                 f"input spec '{text}': every dimension must be a number from 0 to 10^{_MAX_DIGITS}, "
-                f"got '{digits}'; write it {_EXAMPLE}"
+                f"or open like N, N=1..64 or 1..64, got '{digits}'; write it {_EXAMPLE}"
             )
-        values.append(int(digits))
     return tuple(values)
+
+
+def _open_size(text: str, part: str, own: str, axis: int) -> Size:
+    """The size that `N`, `N=1..64`, `1..64` or `?` leaves open."""
+    name, equals, range_ = part.partition("=")
+    if ".." in name or name == "?":
+        name, range_ = open_name(own, axis), "" if part == "?" else part
+    try:
+        return size(parse_range(range_, name) if range_ or equals else Symbol(name))
+    except UserError as error:
+        raise UserError(f"input spec '{text}': {error}") from error
+
+
+def open_name(name: str, axis: int) -> str:
+    """What an open size without a name is called: after its input and axis."""
+    return f"{symbol_name(name or 'input')}_{axis}"
 
 
 def parse_inputs(inputs: Mapping[str, str] | None) -> dict[str, InputSpec]:
@@ -83,11 +107,29 @@ def parse_inputs(inputs: Mapping[str, str] | None) -> dict[str, InputSpec]:
     for name, text in inputs.items():
         if not isinstance(text, str):
             raise UserError(f"input '{name}': spec must be a text like 'f32[8,13]', got {text!r}")
-        spec = parse_spec(text)
+        spec = parse_spec(text, str(name))
         if spec.name not in ("", name):
             raise UserError(f"input '{name}': its spec names another input, '{spec.name}'")
         specs[name] = InputSpec(name, spec.dtype, spec.dims)
-    return specs
+    return _agreed(specs)
+
+
+def _agreed(specs: dict[str, InputSpec]) -> dict[str, InputSpec]:
+    """The same with one range for each name: that which is given. UserError for two."""
+    found: dict[str, Symbol] = {}
+    for symbol in symbols_of(one for spec in specs.values() for one in spec.dims):
+        known = found.get(symbol.name)
+        if known and known.has_range and symbol.has_range and known != symbol:
+            raise UserError(
+                f"size '{symbol.name}' must have one range, got {known.range_text} and {symbol.range_text}"
+            )
+        if known is None or symbol.has_range:
+            found[symbol.name] = symbol
+    by_name = {name: size(symbol) for name, symbol in found.items()}
+    return {
+        name: replace(spec, dims=tuple(substitute(one, by_name) for one in spec.dims))
+        for name, spec in specs.items()
+    }
 
 
 def check_names(
@@ -101,13 +143,16 @@ def check_names(
             raise UserError(f"{who}: {text}")
 
 
-def check_size(who: str, dtype: DType, dims: Sequence[int]) -> None:
-    """UserError if a dimension is negative or the tensor exceeds `MAX_TENSOR_BYTES`; nothing is allocated."""
+def check_size(who: str, dtype: DType, dims: Sequence[Size]) -> None:
+    """UserError if a dimension is negative or the tensor exceeds `MAX_TENSOR_BYTES`; nothing is allocated.
+
+    Of open sizes the least counts.
+    """
     shape = ",".join(map(str, dims))
     if any(dim < 0 for dim in dims):
         raise UserError(f"{who}: dimensions must not be negative, got {dtype}[{shape}]")
     # A zero dimension must not hide absurd sizes of other dimensions.
-    if math.prod(max(dim, 1) for dim in dims) * dtype.size > MAX_TENSOR_BYTES:
+    if math.prod(max(bounds(dim)[0], 1) for dim in dims) * dtype.size > MAX_TENSOR_BYTES:
         raise UserError(
             f"{who}: a tensor must not exceed {MAX_TENSOR_BYTES >> 40} TiB, got {dtype}[{shape}]"
         )

@@ -1,10 +1,16 @@
 """The C interface between generated code and the runtime: names, signatures and the version that ties them together.
 
-    int32_t graphc_entry(void *rt, void **inputs, void **outputs, void *constants, void *arena);
+    int32_t graphc_entry(const void *const *inputs, void *const *outputs, const int64_t *sizes,
+                         const void *constants, void *arena, void *rt);
 
 runs the whole model once and returns 0. `inputs` and `outputs` are arrays of data pointers in the model's order; the
-arrays are dense, row-major and aligned to their element. `constants` and `arena` are aligned to `ALIGNMENT` bytes. The
-arena is scratch memory of one call; constants and inputs are only read.
+arrays are dense, row-major and aligned to their element. `sizes` are the values of the sizes that the model leaves
+open, in the order of its header, each within its range; a model without any may get null. `constants` and `arena` are
+aligned to `ALIGNMENT` bytes. The arena is scratch memory of one call; constants and inputs are only read.
+
+    int64_t graphc_arena_bytes(const int64_t *sizes);
+
+is how many bytes of scratch memory a call with these sizes needs.
 
     const char graphc_signature[];
 
@@ -24,21 +30,26 @@ import math
 from collections.abc import Iterable
 from typing import Protocol
 
+from ..base.dims import Size
 from ..base.dtypes import DType
 
-ABI_VERSION = 2
+ABI_VERSION = 3
 """Incremented with every change to anything on this page; an artifact of another version is refused."""
 
 ALIGNMENT = 64
 """Bytes: constants and arena start at a multiple of it (a cache line, and the widest vector register)."""
 
 ENTRY_NAME = "graphc_entry"
+ARENA_NAME = "graphc_arena_bytes"
 SIGNATURE_NAME = "graphc_signature"
 POOL_CREATE_NAME = "graphc_pool_create"
 POOL_DESTROY_NAME = "graphc_pool_destroy"
 
-EntryFunction = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * 5)
+EntryFunction = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * 6)
 """`graphc_entry`; calling it releases Python's global lock."""
+
+ArenaFunction = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)
+"""`graphc_arena_bytes`."""
 
 PoolCreateFunction = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_int64)
 """`void *graphc_pool_create(int64_t threads)`: an `rt`, null when memory is short."""
@@ -63,23 +74,30 @@ class Dense(Protocol):
         """The element type."""
 
     @property
-    def shape(self) -> tuple[int, ...]:
+    def shape(self) -> tuple[Size, ...]:
         """The sizes of its axes."""
 
 
 def signature(
-    inputs: Iterable[Dense], outputs: Iterable[Dense], constants_bytes: int, arena_bytes: int
+    inputs: Iterable[Dense],
+    outputs: Iterable[Dense],
+    constants_bytes: int,
+    arena_bytes: Size,
+    sizes: Iterable[str] = (),
 ) -> str:
     """What `graphc_entry` reads and writes: `f32[104] f32[13] -> f32[104], constants 64, arena 416`.
 
-    Of arrays the type and the number of elements: code knows no axes. Sizes of constants and arena are in bytes.
+    Of arrays the type and the number of elements: code knows no axes. Constants and arena are in bytes. Open `sizes`
+    follow in their order: `f32[13*N] -> f32[N], constants 64, arena 64*N, sizes N`.
     """
     sources, targets = (
         [f"{array.dtype}[{math.prod(array.shape)}]" for array in arrays]
         for arrays in (inputs, outputs)
     )
     types = " ".join((*sources, "->", *targets))
-    return f"{types}, constants {constants_bytes}, arena {arena_bytes}"
+    named = " ".join(sizes)
+    tail = f", sizes {named}" if named else ""
+    return f"{types}, constants {constants_bytes}, arena {arena_bytes}{tail}"
 
 
 def pointer(value: int | ctypes.Array[ctypes.c_void_p] | None) -> ctypes.c_void_p:

@@ -91,33 +91,33 @@ class CompiledModel:
         if native is None:
             raise _closed(model)
         values = self._arrange((), inputs)
+        at = native.sizes.of([getattr(value, "shape", ()) for value in values])
         if not isinstance(outputs, Sequence):
             raise UserError(
                 f"model '{model}': outputs must be a sequence of arrays, got {type(outputs).__name__}"
             )
-        sources = [check_buffer("input", s, v) for s, v in zip(self.inputs, values, strict=True)]
+        sources = [check_buffer("input", s, v) for s, v in zip(at.inputs, values, strict=True)]
         if len(outputs) != len(self.outputs):
             raise UserError(
                 f"model '{model}' has {len(self.outputs)} outputs, got {len(outputs)} output buffers"
             )
-        results = [check_buffer("output", s, v) for s, v in zip(self.outputs, outputs, strict=True)]
-        results += [
-            np.empty(spec.shape, bool) for spec in self.artifact.metadata.outputs[len(results) :]
-        ]
+        results = [check_buffer("output", s, v) for s, v in zip(at.outputs, outputs, strict=False)]
+        results += [np.empty(spec.shape, bool) for spec in at.outputs[len(results) :]]
         check_apart(self.artifact.metadata.outputs, sources, results)
-        frame = native.frames.new()
+        frame = native.frames.new(at.arena_bytes)
         frame.inputs[:] = [data_address(a) for a in sources]
         frame.outputs[:] = [data_address(a) for a in results]
         inputs_pointer, outputs_pointer, arena = frame.pointers
         call = partial(
             native.entry,
-            native.rt if rt is None else rt,
             inputs_pointer,
             outputs_pointer,
+            at.pointer,
             native.constants_pointer,
             arena,
+            native.rt if rt is None else rt,
         )
-        call.keep_alive = (native, frame, sources, results)  # type: ignore[attr-defined]
+        call.keep_alive = (native, frame, at, sources, results)  # type: ignore[attr-defined]
         return call
 
     @property
@@ -126,6 +126,16 @@ class CompiledModel:
         if self._native is None:
             raise _closed(self.artifact.metadata.model)
         return self._native.rt.value
+
+    def trim(self) -> None:
+        """Give back the scratch memory that no call uses; the next call takes what it needs.
+
+        A model with open sizes otherwise keeps as much as its largest call needed.
+        """
+        if self._native is None:
+            raise _closed(self.artifact.metadata.model)
+        self._native.frames.clear()
+        self._native.sizes.forget()
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a `.gcm` file, atomically. UserError when the system refuses it."""

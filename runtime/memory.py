@@ -77,16 +77,24 @@ class FrameList(deque[Frame]):
     `pop` (IndexError when empty: make a `new` one) and `append` are atomic: two threads never get the same frame.
     """
 
-    def __init__(self, model: str, arena_bytes: int, inputs: int, outputs: int) -> None:
+    def __init__(self, model: str, inputs: int, outputs: int) -> None:
         super().__init__()
         self._model = model
-        self._sizes = (arena_bytes, inputs, outputs)
+        self._counts = (inputs, outputs)
 
-    def new(self) -> Frame:
+    def new(self, arena_bytes: int) -> Frame:
         """Return an unused frame. UserError when memory is short."""
         try:
-            return _make_frame(*self._sizes)
+            return _make_frame(arena_bytes, *self._counts)
         except MemoryError as error:
             raise UserError(
-                f"model '{self._model}': no memory for the {self._sizes[0]} bytes of scratch memory one call needs"
+                f"model '{self._model}': no memory for the {arena_bytes} bytes of scratch memory one call needs"
             ) from error
+
+    def take(self, arena_bytes: int) -> Frame:
+        """A free frame with so much scratch memory; one that has less is given back to the system."""
+        try:
+            frame = self.pop()
+        except IndexError:
+            return self.new(arena_bytes)
+        return frame if frame.arena.nbytes >= arena_bytes else self.new(arena_bytes)

@@ -4,25 +4,32 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
+from ..base.dims import MOST, Size, Symbol, bounds, evaluate, parse_size
 from ..base.dtypes import DType, by_name
 from ..base.errors import UserError
 
 MAX_BYTES = 1 << 47
 """Largest size in bytes of a tensor or an arena: the address space of a process."""
 
+MOST_LETTERS = 10_000
+"""Of the text of a size."""
+
 _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, repr=False)
 class TensorSpec:
-    """Name, element type and shape of a model's input or output."""
+    """Name, element type and shape of a model's input or output.
+
+    A size that the model leaves open is an expression (`base.dims`): `x: f32[N,13]`.
+    """
 
     name: str
     dtype: DType
-    shape: tuple[int, ...]
+    shape: tuple[Any, ...]
 
     @property
     def type_text(self) -> str:
@@ -31,8 +38,12 @@ class TensorSpec:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the dense array."""
-        return math.prod(self.shape) * self.dtype.size
+        """Bytes of the dense array. UndecidedSize where sizes are open."""
+        return int(math.prod(self.shape) * self.dtype.size)
+
+    def at(self, sizes: Mapping[str, int]) -> TensorSpec:
+        """The same with numbers for open sizes."""
+        return replace(self, shape=tuple(evaluate(one, sizes) for one in self.shape))
 
     def __repr__(self) -> str:
         return f"{self.name}: {self.type_text}"
@@ -44,15 +55,16 @@ class Metadata:
 
     `isa` names the row of `target.ISA_TABLES` the code was blocked for, `cpu_features` the LLVM features its
     instructions need (`avx2`, `fma`, ...), `triple` the LLVM target triple ("" = any). `arena_bytes` is the scratch
-    memory of one call. `threads` is the thread count it was compiled for (a hint). `versions` names graphc, llvmlite
-    and LLVM; `stats` is what the compiler counted, plain JSON values. `checks`: the last outputs are conditions that
-    must hold, else a run raises these messages; callers do not see them.
+    memory of one call. `sizes` are those that the model leaves open, with their ranges, in the order native code takes
+    them. `threads` is the thread count it was compiled for (a hint). `versions` names graphc, llvmlite and LLVM;
+    `stats` is what the compiler counted, plain JSON values. `checks`: the last outputs are conditions that must hold,
+    else a run raises these messages; callers do not see them.
     """
 
     model: str
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
-    arena_bytes: int
+    arena_bytes: Any
     isa: str
     cpu_features: tuple[str, ...] = ()
     triple: str = ""
@@ -61,18 +73,23 @@ class Metadata:
     stats: Mapping[str, Any] = field(default_factory=dict)
     model_hash: str = ""
     checks: tuple[str, ...] = ()
+    sizes: tuple[Symbol, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return the same as plain dicts, lists, strings and numbers."""
 
         def tensors(specs: tuple[TensorSpec, ...]) -> list[dict[str, Any]]:
-            return [{"name": s.name, "dtype": s.dtype.name, "shape": list(s.shape)} for s in specs]
+            return [
+                {"name": s.name, "dtype": s.dtype.name, "shape": list(map(_text, s.shape))}
+                for s in specs
+            ]
 
         return {
             "model": self.model,
             "inputs": tensors(self.inputs),
             "outputs": tensors(self.outputs),
-            "arena_bytes": self.arena_bytes,
+            "sizes": [{"name": s.name, "least": s.least, "most": s.most} for s in self.sizes],
+            "arena_bytes": _text(self.arena_bytes),
             "isa": self.isa,
             "cpu_features": list(self.cpu_features),
             "triple": self.triple,
@@ -87,11 +104,13 @@ class Metadata:
 def metadata_from_json(value: object, where: str) -> Metadata:
     """Read `Metadata` back from JSON. UserError naming the file `where` and the key that is missing or wrong."""
     reader = _Reader(value, where, "header")
+    symbols = _symbols(reader)
     return Metadata(
         model=reader.get("model", str),
-        inputs=_tensors(reader, "inputs"),
-        outputs=_tensors(reader, "outputs"),
-        arena_bytes=reader.size("arena_bytes", MAX_BYTES),
+        inputs=_tensors(reader, "inputs", symbols),
+        outputs=_tensors(reader, "outputs", symbols),
+        sizes=tuple(symbols.values()),
+        arena_bytes=reader.open_size("arena_bytes", symbols),
         isa=reader.get("isa", str),
         cpu_features=reader.strings("cpu_features"),
         triple=reader.get("triple", str),
@@ -103,7 +122,25 @@ def metadata_from_json(value: object, where: str) -> Metadata:
     )
 
 
-def _tensors(reader: _Reader, key: str) -> tuple[TensorSpec, ...]:
+def _text(size: Size) -> int | str:
+    return size if isinstance(size, int) else str(size)
+
+
+def _symbols(reader: _Reader) -> dict[str, Symbol]:
+    """The open sizes by name."""
+    found = {}
+    for i, item in enumerate(reader.get("sizes", list)):
+        part = _Reader(item, reader.where, f"header sizes[{i}]")
+        ends = part.size("least", MOST), part.size("most", MOST)
+        try:
+            symbol = Symbol(part.get("name", str), *ends)
+        except UserError as error:
+            raise UserError(f"{reader.where}: header sizes[{i}]: {error}") from error
+        found[symbol.name] = symbol
+    return found
+
+
+def _tensors(reader: _Reader, key: str, symbols: Mapping[str, Symbol]) -> tuple[TensorSpec, ...]:
     specs = []
     for i, item in enumerate(reader.get(key, list)):
         part = _Reader(item, reader.where, f"header {key}[{i}]")
@@ -111,9 +148,9 @@ def _tensors(reader: _Reader, key: str) -> tuple[TensorSpec, ...]:
             dtype = by_name(part.get("dtype", str))
         except UserError as error:
             raise UserError(f"{reader.where}: header {key}[{i}]: {error}") from error
-        dims = part.sizes("shape")
+        dims = part.sizes("shape", symbols)
         spec = TensorSpec(part.get("name", str), dtype, dims)
-        if math.prod(d or 1 for d in dims) * dtype.size > MAX_BYTES:
+        if bounds(math.prod(d or 1 for d in dims) * dtype.size)[0] > MAX_BYTES:
             raise UserError(
                 f"{reader.where}: header {key}[{i}]: {spec.type_text} has too many bytes"
             )
@@ -149,12 +186,30 @@ class _Reader:
             raise self._wrong(key, f"from 0 to {most}", value)
         return value
 
-    def sizes(self, key: str) -> tuple[int, ...]:
-        values = self.get(key, list)
+    def open_size(self, key: str, symbols: Mapping[str, Symbol]) -> Size:
+        """A number, or a text that is an expression of `symbols`."""
+        text = self._value.get(key)
+        if symbols and isinstance(text, str):
+            return self.parsed(key, [text], symbols)[0]
+        return self.size(key, MAX_BYTES)
+
+    def sizes(self, key: str, symbols: Mapping[str, Symbol]) -> tuple[Size, ...]:
+        """A list of them."""
+        return self.parsed(key, self.get(key, list), symbols)
+
+    def parsed(
+        self, key: str, values: list[Any], symbols: Mapping[str, Symbol]
+    ) -> tuple[Size, ...]:
+        """The sizes that `values` are."""
         # The product of many big sizes would be a huge integer: bound their number first.
-        if len(values) > 64 or not all(type(v) is int and 0 <= v <= MAX_BYTES for v in values):
+        texts = [v for v in values if type(v) is str and len(v) <= MOST_LETTERS]
+        numbers = [v for v in values if type(v) is int and 0 <= v <= MAX_BYTES]
+        if len(values) > 64 or len(texts) + len(numbers) < len(values):
             raise self._wrong(key, f"at most 64 sizes from 0 to {MAX_BYTES}", values)
-        return tuple(values)
+        try:
+            return tuple(parse_size(v, symbols) if isinstance(v, str) else int(v) for v in values)
+        except (KeyError, ValueError):
+            raise self._wrong(key, "expressions of the model's sizes", values) from None
 
     def strings(self, key: str) -> tuple[str, ...]:
         values = self.get(key, list)

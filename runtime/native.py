@@ -14,6 +14,7 @@ from .arguments import DENSE, accept_input
 from .artifact import Artifact
 from .loader import LoadedCode
 from .memory import DATA_POINTER_OFFSET, FrameList, data_address, output_allocator
+from .sizes import CallSizes
 from .threadpool import shared_pool
 
 Caller = Callable[[Sequence[Any]], list[np.ndarray]]
@@ -34,7 +35,9 @@ class NativeModel:
         self.rt = abi.pointer(None if self.pool is None else self.pool.address)
         self.constants = artifact.constants
         self.constants_pointer = abi.pointer(data_address(artifact.constants))
-        self.frames = FrameList(meta.model, meta.arena_bytes, len(meta.inputs), len(meta.outputs))
+        self.frames = FrameList(meta.model, len(meta.inputs), len(meta.outputs))
+        self._arena_bytes = abi.ArenaFunction(self.code.address(abi.ARENA_NAME))
+        self.sizes = CallSizes(meta, self._arena_bytes)
 
 
 def _check_signature(artifact: Artifact, code: LoadedCode) -> None:
@@ -48,6 +51,7 @@ def _check_signature(artifact: Artifact, code: LoadedCode) -> None:
         meta.outputs,
         artifact.constants.nbytes,
         meta.arena_bytes,
+        [symbol.name for symbol in meta.sizes],
     )
     own = ctypes.string_at(code.address(abi.SIGNATURE_NAME)).decode(errors="replace")
     if own != header:
@@ -69,10 +73,13 @@ def make_caller(native: NativeModel, artifact: Artifact) -> Caller:
     it avoids saves a few per cent.
     """
     meta = artifact.metadata
+    if meta.sizes:
+        return _sized_caller(native, artifact)
     inputs = [(i, spec, spec.dtype.numpy, spec.shape) for i, spec in enumerate(meta.inputs)]
     outputs = [(i, output_allocator(s.shape, s.dtype.numpy)) for i, s in enumerate(meta.outputs)]
     entry, rt, constants = native.entry, native.rt, native.constants_pointer
     ndarray, slot, offset = np.ndarray, ctypes.c_void_p.from_address, DATA_POINTER_OFFSET
+    arena_bytes, no_sizes = native.sizes.of(()).arena_bytes, abi.pointer(None)
 
     def call(arrays: Sequence[Any]) -> list[np.ndarray]:
         kept = []  # converted inputs must outlive the native call
@@ -81,7 +88,7 @@ def make_caller(native: NativeModel, artifact: Artifact) -> Caller:
         try:
             frame = frames.pop()
         except IndexError:
-            frame = frames.new()
+            frame = frames.new(arena_bytes)
         try:
             sources, targets, (source_pointer, target_pointer, arena), _ = frame
             for i, spec, dtype, shape in inputs:
@@ -99,7 +106,45 @@ def make_caller(native: NativeModel, artifact: Artifact) -> Caller:
                 array = allocate()
                 results.append(array)
                 targets[i] = slot(id(array) + offset).value
-            code = entry(rt, source_pointer, target_pointer, constants, arena)
+            code = entry(source_pointer, target_pointer, no_sizes, constants, arena, rt)
+        finally:
+            frames.append(frame)
+        if code != 0:
+            raise InternalError(f"model '{meta.model}': native code returned {code}")
+        return results
+
+    return call
+
+
+def _sized_caller(native: NativeModel, artifact: Artifact) -> Caller:
+    """As `make_caller`, of a model with open sizes: they are looked up by the shapes of the inputs."""
+    meta = artifact.metadata
+    inputs = [(i, spec, spec.dtype.numpy) for i, spec in enumerate(meta.inputs)]
+    entry, rt, constants = native.entry, native.rt, native.constants_pointer
+    ndarray, slot, offset = np.ndarray, ctypes.c_void_p.from_address, DATA_POINTER_OFFSET
+
+    def call(arrays: Sequence[Any]) -> list[np.ndarray]:
+        kept = []  # the arrays that are passed: converted ones must outlive the native call
+        for i, spec, dtype in inputs:
+            array = arrays[i]
+            if (
+                type(array) is not ndarray
+                or array.dtype is not dtype
+                or array.flags.num & DENSE != DENSE
+            ):
+                array = accept_input(spec, array)
+            kept.append(array)
+        at = native.sizes.of([array.shape for array in kept])
+        frames = native.frames
+        frame = frames.take(at.arena_bytes)
+        try:
+            sources, targets, (source_pointer, target_pointer, arena), _ = frame
+            for i, array in enumerate(kept):
+                sources[i] = slot(id(array) + offset).value
+            results = [allocate() for allocate in at.allocators]
+            for i, array in enumerate(results):
+                targets[i] = slot(id(array) + offset).value
+            code = entry(source_pointer, target_pointer, at.pointer, constants, arena, rt)
         finally:
             frames.append(frame)
         if code != 0:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 
 from ..base.dtypes import S64
-from .builder import S64_MAX, S64_MIN, wrap_s64
+from .builder import S64_MAX, S64_MIN, SIZE_PREFIX, wrap_s64
 from .nodes import Binary, Cast, Const, Expr, For, Load, Select, Var
 
 Range = tuple[int, int]
@@ -22,6 +22,8 @@ Range = tuple[int, int]
 
 FULL: Range = (S64_MIN, S64_MAX)
 INDEX_OPS = frozenset(("add", "sub", "mul", "div", "mod", "min", "max"))
+SIZES: Range = (1, (1 << 31) - 1)
+"""Of a parameter that is a size (`nodes`)."""
 
 
 @dataclass(slots=True)
@@ -292,7 +294,8 @@ class IndexAlgebra:
 
     def _atom_range(self, e: Expr) -> Range:
         if type(e) is Var:
-            return self.ranges.get(e.name, FULL)
+            found = self.ranges.get(e.name)
+            return found or (SIZES if e.name.startswith(SIZE_PREFIX) else FULL)
         if type(e) is Binary:
             return self._binary_range(e)
         if type(e) is Select:
@@ -306,9 +309,11 @@ class IndexAlgebra:
         return FULL
 
     def _binary_range(self, e: Binary) -> Range:
-        if e.op not in ("div", "mod", "min", "max", "and"):
+        if e.op not in ("div", "mod", "min", "max", "and", "mul"):
             return FULL
         (a, b), (c, d) = self.range_of(e.left), self.range_of(e.right)
+        if e.op == "mul":
+            return (a * c, b * d) if a >= 0 and c >= 0 and b * d <= S64_MAX else FULL
         if e.op == "div" and c == d > 0:
             return a // c, b // c
         if e.op == "mod" and c > 0:

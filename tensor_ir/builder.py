@@ -16,6 +16,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
+from ..base.dims import Dim, Size
 from ..base.dtypes import S64, DType
 from ..base.errors import InternalError
 from .names import Names
@@ -50,7 +51,10 @@ from .nodes import (
     While,
 )
 
-Value = Expr | int | float | bool
+Value = Expr | Dim | int | float | bool
+
+SIZE_PREFIX = "size_"
+"""How the names of scalar parameters begin that are sizes."""
 
 S64_MIN, S64_MAX = -(1 << 63), (1 << 63) - 1
 ZERO, ONE = Const(0, S64), Const(1, S64)
@@ -71,11 +75,28 @@ def as_expr(value: Value, dtype: DType = S64, lanes: int = 1) -> Expr:
     """`value` itself when it is an expression, else the literal of `dtype` and `lanes`."""
     if isinstance(value, bool | int | float):
         return const(value, dtype, lanes)
-    return value
+    return size_expr(value) if isinstance(value, Dim) else value
+
+
+def size_expr(value: Size) -> Expr:
+    """A size as an index expression of the parameters that its symbols are."""
+    if not isinstance(value, Dim):
+        return const(value)
+    total: Expr | None = None
+    for monomial, factor in value.terms.items():
+        term: Expr = Const(factor, S64)
+        for symbol in monomial:
+            term = mul(Var(SIZE_PREFIX + symbol.name), term)
+        total = term if total is None else add(total, term)
+    return ZERO if total is None else total
 
 
 def _agree(left: Value, right: Value) -> tuple[Expr, Expr]:
     """Give a Python number the type and lanes of the other operand."""
+    if isinstance(left, Dim):
+        left = size_expr(left)
+    if isinstance(right, Dim):
+        right = size_expr(right)
     if isinstance(left, bool | int | float):
         if isinstance(right, bool | int | float):
             return as_expr(left), as_expr(right)
@@ -344,7 +365,9 @@ class LoopBuilder:
         """Call a function of the module; a `Buffer` argument means its first element."""
         self.emit(Invoke(function, tuple(_argument(a) for a in args)))
 
-    def parallel_invoke(self, function: str, count: int, *args: Slice | Buffer | Value) -> None:
+    def parallel_invoke(
+        self, function: str, count: int | Expr, *args: Slice | Buffer | Value
+    ) -> None:
         """Call `function(*args, i)` for 0 <= i < count."""
         self.emit(ParallelInvoke(function, tuple(_argument(a) for a in args), count))
 

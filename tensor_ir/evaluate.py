@@ -32,6 +32,7 @@ from .nodes import (
     Unary,
     Var,
 )
+from .sizes import elements_of
 
 Env = dict[str, Any]
 Evaluate = Callable[[Env], Any]
@@ -71,6 +72,11 @@ def compile_expr(e: Expr) -> Evaluate:
     return _COMPILERS[type(e)](e)
 
 
+def compile_size(size: int | Expr) -> Evaluate:
+    """A closure that gives a size of a buffer or a count."""
+    return (lambda env: size) if isinstance(size, int) else compile_expr(size)
+
+
 def compile_place(buffer: Buffer, indices: Sequence[Expr]) -> Place:
     """A closure that gives the flat index of the element at `indices`, checked against the buffer's shape."""
     if len(indices) != len(buffer.shape):
@@ -79,13 +85,14 @@ def compile_place(buffer: Buffer, indices: Sequence[Expr]) -> Place:
         )
     if indices and indices[-1].lanes > 1:
         return _compile_lane_places(buffer, indices)
-    axes = list(zip([compile_expr(i) for i in indices], buffer.shape, strict=True))
-    size = int(np.prod(buffer.shape, dtype=np.int64))
+    extents = [compile_size(size) for size in buffer.shape]
+    axes = list(zip([compile_expr(i) for i in indices], extents, strict=True))
+    whole = compile_size(elements_of(buffer.shape))
 
     def place(env: Env, touched: int) -> int:
-        at = 0
-        for index, extent in axes:
-            i = index(env)
+        at, size = 0, whole(env)
+        for index, length in axes:
+            i, extent = index(env), length(env)
             if i < 0 or (touched and i >= extent):
                 raise _out_of_bounds(buffer, [index(env) for index, _ in axes])
             at = at * extent + i
@@ -100,10 +107,10 @@ def _compile_lane_places(buffer: Buffer, indices: Sequence[Expr]) -> Place:
     outer = compile_place(
         Buffer(buffer.name, buffer.dtype, (*buffer.shape[:-1], 1)), (*indices[:-1], Const(0, S64))
     )
-    last, extent = compile_expr(indices[-1]), buffer.shape[-1]
+    last, length = compile_expr(indices[-1]), compile_size(buffer.shape[-1])
 
     def offsets(env: Env, touched: int) -> Any:
-        lanes = last(env)[:touched]
+        lanes, extent = last(env)[:touched], length(env)
         if np.any((lanes < 0) | (lanes >= extent)):
             raise _out_of_bounds(buffer, lanes.tolist())
         return outer(env, 1) * extent + lanes

@@ -24,7 +24,10 @@ def fingerprint(function: Function) -> str:
             stack.extend(reversed(value))
         elif kind is Buffer:
             number = numbers.setdefault(value.name, len(numbers))
-            tokens.append(f"b{number}:{value.dtype}{value.shape}{value.storage}")
+            known = all(isinstance(size, int) for size in value.shape)
+            tokens.append(f"b{number}:{value.dtype}{value.shape if known else ''}{value.storage}")
+            if not known:
+                stack.append(value.shape)
         elif kind is Var:
             number = numbers.setdefault(value.name, len(numbers))
             tokens.append(f"v{number}:{value.dtype}x{value.lanes}")

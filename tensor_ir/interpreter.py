@@ -19,7 +19,7 @@ import numpy as np
 
 from ..base.dtypes import BOOL, DType
 from ..base.errors import InternalError
-from .evaluate import Env, Evaluate, compile_expr, compile_place
+from .evaluate import Env, Evaluate, compile_expr, compile_place, compile_size
 from .nodes import (
     Allocate,
     Block,
@@ -41,6 +41,7 @@ from .nodes import (
     Var,
     While,
 )
+from .sizes import elements_of
 
 Run = Callable[[Env], None]
 
@@ -62,9 +63,9 @@ def run(
         raise InternalError(
             f"'{function_name}' takes {len(function.params)} arguments, got {len(arrays)}"
         )
-    env: Env = {
-        p.name: _argument(function_name, p, a) for p, a in zip(function.params, arrays, strict=True)
-    }
+    given = list(zip(function.params, arrays, strict=True))
+    env: Env = {p.name: _scalar(p, a) for p, a in given if isinstance(p, Var)}
+    env |= {p.name: _array(function_name, p, a, env) for p, a in given if isinstance(p, Buffer)}
     with np.errstate(all="ignore"):
         runner.function(function_name)(env)
 
@@ -79,10 +80,12 @@ def poison(dtype: DType) -> Any:
     return dtype.numpy.type(limits.min if dtype.is_signed else limits.max)
 
 
-def _argument(function: str, param: Buffer | Var, value: Any) -> Any:
-    if isinstance(param, Var):
-        return int(value) if param.dtype.name == "s64" else param.dtype.numpy.type(value)
-    count = math.prod(param.shape)
+def _scalar(param: Var, value: Any) -> Any:
+    return int(value) if param.dtype.name == "s64" else param.dtype.numpy.type(value)
+
+
+def _array(function: str, param: Buffer, value: Any, sizes: Env) -> Any:
+    count = compile_size(elements_of(param.shape))(sizes)
     if not isinstance(value, np.ndarray) or value.dtype != param.dtype.numpy or value.size != count:
         got = f"{value.dtype}{list(value.shape)}" if isinstance(value, np.ndarray) else repr(value)
         raise InternalError(
@@ -134,10 +137,14 @@ class _Runner:
         return let
 
     def _allocate(self, s: Allocate) -> Run:
-        buffer, count, pattern = s.buffer, math.prod(s.buffer.shape), poison(s.buffer.dtype)
+        buffer, count, pattern = (
+            s.buffer,
+            compile_size(elements_of(s.buffer.shape)),
+            poison(s.buffer.dtype),
+        )
 
         def allocate(env: Env) -> None:
-            env[buffer.name] = np.full(count, pattern, buffer.dtype.numpy)
+            env[buffer.name] = np.full(count(env), pattern, buffer.dtype.numpy)
 
         return allocate
 
@@ -216,11 +223,12 @@ class _Runner:
             self._binding(s.function, (*s.args, Const(0, index.dtype))),
             self.order,
             s.function,
-            s.count,
+            compile_size(s.count),
         )
 
         def invoke(env: Env) -> None:
-            for i in range(count) if order is None else order.sample(range(count), count):
+            number = range(count(env))
+            for i in number if order is None else order.sample(number, len(number)):
                 inner = bind(env)
                 inner[index.name] = i
                 self.function(name)(inner)
@@ -232,8 +240,16 @@ class _Runner:
         params = self._find(function).params
         if len(params) != len(args):
             raise InternalError(f"'{function}' takes {len(params)} arguments, got {len(args)}")
-        binders = [(p.name, _binder(function, p, a)) for p, a in zip(params, args, strict=True)]
-        return lambda env: {name: binder(env) for name, binder in binders}
+        given = list(zip(params, args, strict=True))
+        scalars = [(p.name, _scalar_binder(function, p, a)) for p, a in given if isinstance(p, Var)]
+        buffers = [(p.name, _binder(function, p, a)) for p, a in given if isinstance(p, Buffer)]
+
+        def bind(env: Env) -> Env:
+            inner = {name: binder(env) for name, binder in scalars}
+            inner.update([(name, binder(env, inner)) for name, binder in buffers])
+            return inner
+
+        return bind
 
     def _prefetch(self, s: Prefetch) -> Run:
         return lambda env: None
@@ -242,17 +258,21 @@ class _Runner:
         return _compile_brgemm(s)
 
 
-def _binder(function: str, param: Buffer | Var, arg: Slice | Expr) -> Evaluate:
-    if isinstance(param, Var):
-        if isinstance(arg, Slice):
-            raise InternalError(f"'{function}': parameter '{param.name}' is a scalar, got a buffer")
-        return compile_expr(arg)
+def _scalar_binder(function: str, param: Var, arg: Slice | Expr) -> Evaluate:
+    if isinstance(arg, Slice):
+        raise InternalError(f"'{function}': parameter '{param.name}' is a scalar, got a buffer")
+    return compile_expr(arg)
+
+
+def _binder(function: str, param: Buffer, arg: Slice | Expr) -> Callable[[Env, Env], Any]:
+    """(environment of the caller, scalars of the callee) -> the memory of a buffer parameter."""
     if not isinstance(arg, Slice):
         raise InternalError(f"'{function}': parameter '{param.name}' is a buffer, got a scalar")
     source, place = arg.buffer.name, compile_place(arg.buffer, arg.indices)
-    dtype, count = param.dtype, math.prod(param.shape)
+    dtype, size = param.dtype, compile_size(elements_of(param.shape))
 
-    def bind(env: Env) -> Any:
+    def bind(env: Env, sizes: Env) -> Any:
+        count = size(sizes)
         memory = env[source][place(env, 0) :].view(np.uint8)
         if memory.size < count * dtype.size:
             raise InternalError(
@@ -268,20 +288,25 @@ def _compile_brgemm(s: Brgemm) -> Run:
     accesses = [
         (part.buffer.name, compile_place(part.buffer, part.indices)) for part in (s.c, s.a, s.b)
     ]
-    a_shape, a_strides = (s.batch, s.m, s.k), (s.a_batch, s.a_row, s.a_col)
-    groups = -(-s.k // s.k_group)
-    b_shape = (s.batch, groups, s.n_padded, s.k_group)
-    b_strides = (s.b_batch, s.b_row, s.k_group, 1)
+    numbers = [
+        compile_size(x) for x in (s.k, s.a_batch, s.a_row, s.a_col, s.b_batch, s.b_row, s.c_row)
+    ]
     sum_dtype = s.accumulator
     wide = np.dtype(np.float64) if sum_dtype.is_float else np.dtype(np.int64)
 
     def brgemm(env: Env) -> None:
         (c_at, a_at, b_at) = (place(env, 0) for _, place in accesses)
         c_flat, a_flat, b_flat = (env[name] for name, _ in accesses)
-        c = _strided(c_flat, c_at, (s.m, s.n), (s.c_row, 1))
-        a = _strided(a_flat, a_at, a_shape, a_strides).astype(wide)
+        k, a_batch, a_row, a_col, b_batch, b_row, c_row = (number(env) for number in numbers)
+        groups = -(-k // s.k_group)
+        b_shape, b_strides = (
+            (s.batch, groups, s.n_padded, s.k_group),
+            (b_batch, b_row, s.k_group, 1),
+        )
+        c = _strided(c_flat, c_at, (s.m, s.n), (c_row, 1))
+        a = _strided(a_flat, a_at, (s.batch, s.m, k), (a_batch, a_row, a_col)).astype(wide)
         b = _strided(b_flat, b_at, b_shape, b_strides)[:, :, : s.n].astype(wide)
-        b = b.swapaxes(2, 3).reshape(s.batch, groups * s.k_group, s.n)[:, : s.k]
+        b = b.swapaxes(2, 3).reshape(s.batch, groups * s.k_group, s.n)[:, :k]
         total = c.astype(wide) if s.accumulate else np.zeros(c.shape, wide)
         for one_a, one_b in zip(a, b, strict=True):
             total = total + one_a @ one_b

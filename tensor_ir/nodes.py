@@ -17,12 +17,14 @@ products, which are exact, the second is added first and each sum is rounded to 
 count as zero there, as it does for `vdpbf16ps`, so that results agree within 2^-126 times the largest other operand, 1
 at least.
 
-Memory. A `Buffer` is a dense row-major array of static shape. Distinct parameters of one function may alias only if
-an op was planned in place: then each element is written at the address from which it was last read. Indices are in
-bounds. `Load` and `Store` with `lanes` > 1 touch `lanes` consecutive elements from the indexed one. `active` (a
-constant, 0 < active <= lanes) limits that to the first `active`: the others are neither read nor written, and load as
-zero. A `Load` whose last index has lanes > 1 is a gather, a `Store` with such an index a scatter. Locals (`Allocate`)
-start undefined, live to the end of the enclosing block, and are private to a parallel iteration.
+Memory. A `Buffer` is a dense row-major array. Its sizes are numbers, or, for a parameter, expressions of the function's
+own scalar parameters called `size_...`: sizes that are known when a model runs, from 1 to 2^31 - 1. Distinct parameters
+of one function may alias only if an op was planned in place: then each element is written at the address from which it
+was last read. Indices are in bounds. `Load` and `Store` with `lanes` > 1 touch `lanes` consecutive elements from the
+indexed one. `active` (a constant, 0 < active <= lanes) limits that to the first `active`: the others are neither read
+nor written, and load as zero. A `Load` whose last index has lanes > 1 is a gather, a `Store` with such an index a
+scatter. Locals (`Allocate`) start undefined, live to the end of the enclosing block, and are private to a parallel
+iteration.
 
 Loops. `begin` and `end` are evaluated once; `step` is a positive constant. `serial` runs in order. `parallel`: the
 iterations are independent and may run at the same time. `unrolled`: bounds are constants; copied by the unroll pass.
@@ -37,8 +39,9 @@ A `Let` binds a name once; it is visible to the end of the enclosing block. Expr
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
-from typing import Literal, Union
+from typing import Any, Literal, Union
 
 from ..base.contraction import accumulator_of
 from ..base.dtypes import BOOL, S64, DType
@@ -58,8 +61,13 @@ class Buffer:
 
     name: str
     dtype: DType
-    shape: tuple[int, ...]
+    shape: tuple[Any, ...]
     storage: Storage = "param"
+
+    @property
+    def elements(self) -> int:
+        """Number of elements of a buffer whose sizes are numbers, as those of all locals are."""
+        return math.prod(size for size in self.shape if isinstance(size, int))
 
 
 # --- expressions ---------------------------------------------------------------------------------------------------
@@ -329,7 +337,8 @@ class Brgemm:
     converts. `k_group` > 1 takes so many neighbouring k in one `dot2` or `dot4`: then a_col is 1 and B_b[l, j] lies at
     b + b * b_batch + l // k_group * b_row + j * k_group + l % k_group, zero for l from k to the end of the last group.
     `tile_rows` is the height of the register tile, which decides how many partial sums each element has.
-    Cache lines named by `prefetch` are prefetched meanwhile, spread evenly over the product.
+    Cache lines named by `prefetch` are prefetched meanwhile, spread evenly over the product. k, where k_group is 1, and
+    strides may be expressions.
     """
 
     c: Slice
@@ -337,20 +346,27 @@ class Brgemm:
     b: Slice
     m: int
     n: int
-    k: int
+    k: int | Expr
     batch: int
-    a_batch: int
-    a_row: int
-    a_col: int
-    b_batch: int
-    b_row: int
-    c_row: int
+    a_batch: int | Expr
+    a_row: int | Expr
+    a_col: int | Expr
+    b_batch: int | Expr
+    b_row: int | Expr
+    c_row: int | Expr
     accumulate: bool
     n_padded: int
     epilogue: Epilogue | None = None
     tile_rows: int = 4
     prefetch: tuple[PrefetchHint, ...] = ()
     k_group: int = 1
+
+    @property
+    def open_numbers(self) -> dict[str, Expr]:
+        """The numbers that are expressions, by name."""
+        names = ("k", "a_batch", "a_row", "a_col", "b_batch", "b_row", "c_row")
+        values = [(name, getattr(self, name)) for name in names]
+        return {name: value for name, value in values if not isinstance(value, int)}
 
     @property
     def accumulator(self) -> DType:
@@ -382,7 +398,7 @@ class ParallelInvoke:
 
     function: str
     args: tuple[Slice | Expr, ...]
-    count: int
+    count: int | Expr
 
 
 Stmt = Union[Store, Let, Allocate, Block, For, If, While, Brgemm, Prefetch, Invoke, ParallelInvoke]
@@ -405,7 +421,7 @@ class Module:
     """Functions of unique names; `entry` is the one that runs the model, or "" for a part of a program.
 
     The entry's parameters are buffers called x0, x1, ... (the model's inputs), y0, y1, ... (its outputs), `constants`
-    and `arena` (bytes).
+    and `arena` (bytes), then its sizes `size_...`, in the order in which callers pass them.
     """
 
     functions: tuple[Function, ...]

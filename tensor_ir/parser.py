@@ -86,6 +86,9 @@ class _Parser(ExpressionParser):
 
     def function(self, node: ast.FunctionDef) -> Function:
         """A whole definition."""
+        for arg in node.args.args:  # shapes may name them
+            if isinstance(arg.annotation, ast.Name):
+                self._declaration(arg.arg, arg.annotation, "param", arg)
         params = tuple(
             self._declaration(arg.arg, arg.annotation, "param", arg) for arg in node.args.args
         )
@@ -103,12 +106,17 @@ class _Parser(ExpressionParser):
             case ast.Name(id=dtype):
                 named = Var(name, self.dtype(dtype, at))
             case ast.Subscript(value=ast.Name(id=dtype), slice=shape):
-                sizes = tuple(self.integer(size) for size in elements(shape))
+                sizes = tuple(self._size(size) for size in elements(shape))
                 named = Buffer(name, self.dtype(dtype, at), sizes, storage)
             case _:
                 raise fault(at, f"'{name}' needs a type such as f32[4, 8] or s64")
         self.scope[name] = named
         return named
+
+    def _size(self, node: ast.expr) -> int | Expr:
+        """A literal, or an expression of sizes."""
+        value = literal(node)
+        return value if isinstance(value, int) else self.expr(node)
 
     # statements
 
@@ -195,6 +203,7 @@ class _Parser(ExpressionParser):
             raise fault(call, f"brgemm takes C, A, B and {', '.join(BRGEMM_NUMBERS)}")
         c, a, b = (self._slice(arg) for arg in call.args)
         numbers: dict[str, Any] = {name: literal(given[name]) for name in BRGEMM_NUMBERS}
+        numbers |= {n: self.expr(given[n]) for n, value in numbers.items() if value is None}
         prefetch = self._prefetch_hints(given.get("prefetch"))
         group = self.integer(given["k_group"]) if "k_group" in given else 1
         epilogue = self._epilogue(call, given.get("acc"), names, body) if names else None
@@ -259,7 +268,7 @@ class _Parser(ExpressionParser):
         if name == "parallel_invoke":
             match call.args:
                 case [count, ast.Name(id=function), *args]:
-                    return ParallelInvoke(function, self._arguments(args), self.integer(count))
+                    return ParallelInvoke(function, self._arguments(args), self._size(count))
             raise fault(call, "parallel_invoke takes a count, a function and its arguments")
         return Invoke(name, self._arguments(call.args))
 

@@ -105,7 +105,8 @@ def print_expr(expr: Expr) -> str:
 def _declaration(param: Buffer | Var) -> str:
     if isinstance(param, Var):
         return f"{param.name}: {param.dtype}"
-    shape = ", ".join(map(str, param.shape)) or "()"
+    sizes = [str(n) if isinstance(n, int) else print_expr(n) for n in param.shape]
+    shape = ", ".join(sizes) or "()"
     return f"{param.name}: {param.dtype}[{shape}]"
 
 
@@ -168,7 +169,8 @@ def _if_lines(stmt: If, depth: int) -> Iterator[str]:
 def _brgemm_lines(stmt: Brgemm, depth: int) -> Iterator[str]:
     pad = INDENT * depth
     args = [_slice(stmt.c), _slice(stmt.a), _slice(stmt.b)]
-    args += [f"{name}={getattr(stmt, name)}" for name in BRGEMM_NUMBERS]
+    shown = {name: print_expr(value) for name, value in stmt.open_numbers.items()}
+    args += [f"{name}={shown.get(name, getattr(stmt, name))}" for name in BRGEMM_NUMBERS]
     if stmt.k_group != 1:
         args.append(f"k_group={stmt.k_group}")
     if stmt.prefetch:
@@ -197,7 +199,8 @@ def _arguments(args: tuple[Slice | Expr, ...]) -> list[str]:
 
 
 def _parallel_invoke(stmt: ParallelInvoke) -> str:
-    return f"parallel_invoke({', '.join([str(stmt.count), stmt.function, *_arguments(stmt.args)])})"
+    count = str(stmt.count) if isinstance(stmt.count, int) else print_expr(stmt.count)
+    return f"parallel_invoke({', '.join([count, stmt.function, *_arguments(stmt.args)])})"
 
 
 _SIMPLE: dict[type, Callable[[Any], str]] = {

@@ -67,7 +67,7 @@ class Accumulator:
     @property
     def count(self) -> int:
         """Number of slots."""
-        return self.buffer.shape[0] if self.slots is None else len(self.slots)
+        return self.buffer.elements if self.slots is None else len(self.slots)
 
     def index(self, slot: Expr, copy: int = 0) -> Expr:
         """The index in `lanes_buffer` of the lanes of x[slot], in one of several independent copies."""
@@ -236,7 +236,7 @@ class BodyVectorizer:
 
     def _allocate(self, s: Allocate) -> Stmt:
         old = s.buffer
-        size = math.prod(old.shape) * self.chunk.lanes
+        size = old.elements * self.chunk.lanes
         self.locals[old.name] = Buffer(self.names.fresh(old.name), old.dtype, (size,), "local")
         return Allocate(self.locals[old.name])
 

@@ -102,8 +102,9 @@ class _Checker:
 
     def function(self, function: Function) -> None:
         """Every rule on one function."""
-        for param in function.params:
+        for param in function.params:  # sizes of buffers may be later parameters
             self._bind(param)
+        for param in function.params:
             if isinstance(param, Buffer):
                 self._buffer(param, "param")
             else:
@@ -121,7 +122,12 @@ class _Checker:
 
     def _buffer(self, buffer: Buffer, storage: str) -> None:
         _require(buffer.storage == storage, f"buffer '{buffer.name}' must have storage '{storage}'")
-        _require(all(n >= 0 for n in buffer.shape), f"buffer '{buffer.name}' has a negative size")
+        for size in buffer.shape:
+            if isinstance(size, int):
+                _require(size >= 0, f"buffer '{buffer.name}' has a negative size")
+                continue
+            _require(storage == "param", f"local '{buffer.name}' must have sizes that are numbers")
+            self.expr(size)
         if self.stage == "final":
             _require(len(buffer.shape) == 1, f"buffer '{buffer.name}' must be 1-D at this stage")
 
@@ -208,7 +214,11 @@ class _Checker:
                 f"brgemm takes 1-D buffers, '{part.buffer.name}' is not",
                 s,
             )
-        sizes_fit = min(s.m, s.n, s.k, s.batch) >= 0 and s.n_padded >= s.n and s.tile_rows >= 1
+        for number in s.open_numbers.values():
+            self.expr(number)
+        k = s.k if isinstance(s.k, int) else 0
+        _require(isinstance(s.k, int) or s.k_group == 1, "groups of k need a k that is a number", s)
+        sizes_fit = min(s.m, s.n, k, s.batch) >= 0 and s.n_padded >= s.n and s.tile_rows >= 1
         _require(sizes_fit, "brgemm sizes must not be negative, nor n_padded below n", s)
         self._contraction(s)
         if s.epilogue is not None:
@@ -257,7 +267,10 @@ class _Checker:
         self._arguments(s, s.args)
 
     def _parallelinvoke(self, s: ParallelInvoke) -> None:
-        _require(s.count >= 0, "a parallel call must not have a negative count", s)
+        if isinstance(s.count, int):
+            _require(s.count >= 0, "a parallel call must not have a negative count", s)
+        else:
+            self.expr(s.count)
         self._arguments(s, (*s.args, Const(0, S64)))
 
     def _arguments(self, s: Invoke | ParallelInvoke, args: Sequence[Slice | Expr]) -> None:

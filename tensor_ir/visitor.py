@@ -63,10 +63,13 @@ _CHILDREN: dict[type, Callable[[Any], tuple[Node, ...]]] = {
     Slice: lambda n: n.indices,
     Epilogue: lambda n: (*n.lets, n.value),
     PrefetchHint: lambda n: (n.address,),
-    Brgemm: lambda n: (n.c, n.a, n.b, *n.prefetch, *(() if n.epilogue is None else (n.epilogue,))),
+    Brgemm: lambda n: (
+        *(n.c, n.a, n.b, *n.open_numbers.values(), *n.prefetch),
+        *(() if n.epilogue is None else (n.epilogue,)),
+    ),
     Prefetch: lambda n: (n.address,),
     Invoke: lambda n: n.args,
-    ParallelInvoke: lambda n: n.args,
+    ParallelInvoke: lambda n: n.args if isinstance(n.count, int) else (*n.args, n.count),
     Function: lambda n: (n.body,),
     Module: lambda n: n.functions,
 }
@@ -314,9 +317,12 @@ class Rewriter:
         epilogue = None if s.epilogue is None else self.epilogue(s.epilogue)
         prefetch = tuple([self.prefetch_hint(one) for one in s.prefetch])
         same = all(x is y for x, y in zip(prefetch, s.prefetch, strict=True))
-        if same and c is s.c and a is s.a and b is s.b and epilogue is s.epilogue:
+        numbers: dict[str, Any] = {
+            name: new for name, e in s.open_numbers.items() if (new := self.expr(e)) is not e
+        }
+        if same and not numbers and c is s.c and a is s.a and b is s.b and epilogue is s.epilogue:
             return s
-        return replace(s, c=c, a=a, b=b, epilogue=epilogue, prefetch=prefetch)
+        return replace(s, c=c, a=a, b=b, epilogue=epilogue, prefetch=prefetch, **numbers)
 
     def prefetch_hint(self, s: PrefetchHint) -> PrefetchHint:
         """Rewrite a hint of a `Brgemm`."""
@@ -341,7 +347,9 @@ class Rewriter:
     def parallel_invoke(self, s: ParallelInvoke) -> Stmt | tuple[Stmt, ...]:
         """Rewrite an outlined parallel loop."""
         args = self.arguments(s.args)
-        return s if args is s.args else ParallelInvoke(s.function, args, s.count)
+        count = s.count if isinstance(s.count, int) else self.expr(s.count)
+        same = args is s.args and count is s.count
+        return s if same else ParallelInvoke(s.function, args, count)
 
     def function(self, f: Function) -> Function:
         """Rewrite the body of a function."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any, Generic, TypeVar
 
-from ...base.dtypes import from_numpy
+from ...base.dims import Dim
+from ...base.dtypes import S64, from_numpy
 from ...base.errors import GraphcError, InternalError, UnsupportedError, one_line
 from ...graph_ir.ir.graph import Array, Graph, GraphTensor
 from ...graph_ir.ir.logical_tensor import LogicalTensor
@@ -42,7 +43,8 @@ class ValueScope(Generic[K]):
         if isinstance(value, GraphTensor):
             return value
         if key not in self.constants:
-            self.constants[key] = self.graph.make_constant(value, self.constant_name(key))
+            make = open_sizes if value.dtype == object else Graph.make_constant
+            self.constants[key] = make(self.graph, value, self.constant_name(key))
         return self.constants[key]
 
 
@@ -50,7 +52,16 @@ def details_of(value: Value) -> LogicalTensor:
     """Element type and shape."""
     if isinstance(value, GraphTensor):
         return value.details
-    return LogicalTensor(from_numpy(value.dtype), value.shape)
+    dtype = S64 if value.dtype == object else from_numpy(value.dtype)
+    return LogicalTensor(dtype, value.shape)
+
+
+def open_sizes(graph: Graph, value: Array, name: str) -> GraphTensor:
+    """An array of expressions as a tensor, which holds numbers when the model runs."""
+    flat = graph.make("open_sizes", [], {"values": tuple(value.reshape(-1))}, name).outputs[0]
+    if value.ndim == 1:
+        return flat
+    return graph.make("reshape", [flat], {"shape": value.shape}, f"{name}.reshape").outputs[0]
 
 
 class NotKnownError(UnsupportedError):
@@ -109,20 +120,21 @@ class ScopedReader(NodeReader, Generic[K, I]):
             raise error
         return value
 
-    def ints(self, operand: I, what: str = "") -> tuple[int, ...]:
-        """An operand as known integers: a shape, axes, indices; a scalar counts as one."""
+    def ints(self, operand: I, what: str = "") -> tuple[Any, ...]:
+        """An operand as known integers: a shape, axes, indices; a scalar counts as one. Open sizes are expressions."""
         value = self.array(operand, what)
-        if value.dtype.kind not in "iu" or value.ndim > self.list_axes:
+        if value.dtype.kind not in "iuO" or value.ndim > self.list_axes:
             given = f"{value.dtype.name}{list(value.shape)}"
             raise self.rule(f"{what or operand} must be a list of integers", given)
-        return tuple(int(v) for v in value.reshape(-1))
+        return tuple(v if isinstance(v, Dim) else int(v) for v in value.reshape(-1))
 
     def integer(self, operand: I, what: str = "") -> int:
         """An operand as one known integer."""
         values = self.ints(operand, what)
         if len(values) != 1:
             raise self.rule(f"{what or operand} must be one integer", str(list(values)))
-        return values[0]
+        number: int = values[0]
+        return number
 
     # What rows ask for.
 

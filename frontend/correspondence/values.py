@@ -63,9 +63,12 @@ def same(a: Any, b: Any) -> bool:
 
 
 def as_kind(array: Array, kind: str) -> Any:
-    """A constant operand as a value of this kind. ValueError if it has another rank or type."""
+    """A constant operand as a value of this kind. ValueError if it has another rank or type.
+
+    Integers may be open sizes, in an array of objects.
+    """
     plural = kind in ("ints", "floats", "axes")
-    wanted = "iuf" if kind in ("float", "floats") else "iub" if kind == "bool" else "iu"
+    wanted = "iuf" if kind in ("float", "floats") else "iub" if kind == "bool" else "iuO"
     if array.dtype.kind not in wanted or array.ndim > 1 or (not plural and array.size != 1):
         raise ValueError(f"{array.dtype.name}{list(array.shape)}")
     items = array.reshape(-1).tolist()

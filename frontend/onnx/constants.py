@@ -6,12 +6,14 @@ import math
 
 import numpy as np
 
+from ...base.dims import Size, is_known
 from ...base.dtypes import from_numpy
 from ..correspondence.compositions.known import number_range
 from ..correspondence.compositions.run_time import range_from
 from ..folding import LARGEST_ARRAY
 from ..op_builder import Value
 from ..shape_spec import check_size
+from ..size_values import settled
 from .scope import Handler, NodeContext
 
 
@@ -43,7 +45,7 @@ def _constant_of_shape(node: NodeContext) -> Value:
     dtype = from_numpy(value.dtype)
     check_size(f"ConstantOfShape '{node.name}'", dtype, dims)
     scalar = value.reshape(())
-    if math.prod(dims) <= LARGEST_ARRAY:
+    if is_known(*dims) and math.prod(dims) <= LARGEST_ARRAY:
         return np.full(dims, scalar)
     return node.make("broadcast", node.constant(scalar, dtype), shape=dims)
 
@@ -52,11 +54,11 @@ def _shape(node: NodeContext) -> Value:
     dims = node.details(0).plain_dims
     if node.opset >= 15:
         dims = dims[node.attr_int("start") : node.attr_int("end", len(dims))]
-    return np.array(dims, np.int64)
+    return settled(np.array(dims, object))
 
 
 def _size(node: NodeContext) -> Value:
-    return np.array(node.details(0).elements, np.int64)
+    return settled(np.array(node.details(0).elements, object))
 
 
 def _range(node: NodeContext) -> Value:
@@ -66,10 +68,20 @@ def _range(node: NodeContext) -> Value:
         given = [node.tensor(i) for i in range(3)]
         return range_from(node, given[0], given[1], given[2], sizes[0], node.scope.require)
     start, limit, delta = (node.array(i, what) for i, what in enumerate(names))
-    if not start.dtype == limit.dtype == delta.dtype:
+    known = {value.dtype for value in (start, limit, delta)} - {np.dtype(object)}
+    if len(known) > 1:
         dtypes = f"{start.dtype}, {limit.dtype}, {delta.dtype}"
         raise node.rule("inputs must have one dtype", dtypes)
+    if object in (start.dtype, limit.dtype, delta.dtype):
+        return _open_range(node, *(value.reshape(-1)[0] for value in (start, limit, delta)))
     return number_range(node, start, limit, delta)
+
+
+def _open_range(node: NodeContext, start: Size, limit: Size, delta: Size) -> Value:
+    """A range as long as an open size."""
+    if not is_known(start, delta) or delta != 1 or not limit - start >= 0:
+        raise node.unsupported(f"a range from {start} to {limit} in steps of {delta}")
+    return node.make("count_up", size=(limit - start,), start=int(start))
 
 
 def _eye_like(node: NodeContext) -> Value:

@@ -1,16 +1,18 @@
-"""The inputs of the graph with all sizes fixed: the file's declarations, completed by the caller."""
+"""The inputs of the graph: the file's declarations, completed by the caller. Sizes that both leave open stay open."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import chain, count
 
 from onnx import GraphProto, ValueInfoProto
 
+from ...base.dims import Size, Symbol, size, symbol_name, symbols_of
 from ...base.dtypes import DType
 from ...base.errors import UnsupportedError, UserError
 from ...graph_ir.ir.logical_tensor import LogicalTensor
-from ..shape_spec import InputSpec, check_names, check_size
+from ..shape_spec import InputSpec, check_names, check_size, open_name
 from .tensors import to_dtype
 
 _EXAMPLE_SIZE = 8  # the size of open dimensions in the message's example
@@ -38,25 +40,27 @@ class _Declared:
 def resolve_inputs(
     infos: list[ValueInfoProto], specs: Mapping[str, InputSpec], label: str
 ) -> dict[str, LogicalTensor]:
-    """Static dtype and shape of every input, in the file's order.
+    """dtype and shape of every input, in the file's order.
 
-    A symbol fixed for one input holds for all. UserError for specs that contradict the file or each other, and, naming
-    all of them at once, for inputs that stay open.
+    A symbol fixed for one input holds for all; one that is fixed for none stays open. UserError for specs that
+    contradict the file or each other, and, naming all of them at once, for inputs whose number of axes is open.
     """
     declared = [_declaration(info, label) for info in infos]
     names = [d.name for d in declared]
     check_names(label, "input", specs, names)
-    symbols: dict[str, tuple[int, str]] = {}
+    symbols: dict[str, tuple[Size, str]] = {}
     for d in declared:
         if d.name in specs:
             _match(d, specs[d.name], symbols, label)
-    resolved = {d.name: _resolve(d, specs.get(d.name), symbols) for d in declared}
+    given = symbols_of(one for spec in specs.values() for one in spec.dims)
+    opened = _Opened(symbol.name for symbol in given)
+    resolved = {d.name: _resolve(d, specs.get(d.name), symbols, opened) for d in declared}
     still_open = [d for d in declared if resolved[d.name] is None]
     if still_open:
-        given = ", ".join(f"'{d.name}' is {d}" for d in still_open)
+        shown = ", ".join(f"'{d.name}' is {d}" for d in still_open)
         example = " ".join(f"--input '{d.example}'" for d in still_open)
         raise UserError(
-            f"{label}: the shape of every input must be given, but {given}; say {example}"
+            f"{label}: the shape of every input must be given, but {shown}; say {example}"
         )
     return {name: details for name, details in resolved.items() if details is not None}
 
@@ -82,7 +86,7 @@ def _declaration(info: ValueInfoProto, label: str) -> _Declared:
 
 
 def _match(
-    declared: _Declared, spec: InputSpec, symbols: dict[str, tuple[int, str]], label: str
+    declared: _Declared, spec: InputSpec, symbols: dict[str, tuple[Size, str]], label: str
 ) -> None:
     """Check a spec against the declaration and record the values of symbols."""
     who = f"{label}: input '{declared.name}'"
@@ -95,29 +99,55 @@ def _match(
         raise UserError(
             f"{who}: the file declares {declared}, got {given}; the number of axes must agree"
         )
-    for dim, size in zip(declared.dims, spec.dims, strict=True):
-        if isinstance(dim, int) and dim != size:
+    for dim, wanted in zip(declared.dims, spec.dims, strict=True):
+        if isinstance(dim, int) and dim != wanted:
             raise UserError(
                 f"{who}: the file declares {declared}, got {given}; fixed sizes must agree"
             )
         if isinstance(dim, str) and dim:
-            fixed, other = symbols.setdefault(dim, (size, declared.name))
-            if fixed != size:
+            fixed, other = symbols.setdefault(dim, (wanted, declared.name))
+            if fixed != wanted:
                 raise UserError(
-                    f"{who}: '{dim}' must have one size, got {size}, but {fixed} from input '{other}'"
+                    f"{who}: '{dim}' must have one size, got {wanted}, but {fixed} from input '{other}'"
                 )
 
 
+class _Opened:
+    """The sizes that stay open, called as in the file where that is an identifier; `taken` are the caller's names."""
+
+    def __init__(self, taken: Iterable[str]) -> None:
+        self._taken = set(taken)
+        self._sizes: dict[str, Size] = {}
+
+    def size(self, text: str, declared: _Declared, axis: int) -> Size:
+        """The size that a file calls `text`, or does not name, on an axis of an input."""
+        key = text or f"{declared.name} {axis}"
+        if key not in self._sizes:
+            wish = symbol_name(text) if text else open_name(declared.name, axis)
+            numbered = (f"{wish}_{number}" for number in count(1))
+            name = next(name for name in chain([wish], numbered) if name not in self._taken)
+            self._taken.add(name)
+            self._sizes[key] = size(Symbol(name))
+        return self._sizes[key]
+
+
 def _resolve(
-    declared: _Declared, spec: InputSpec | None, symbols: Mapping[str, tuple[int, str]]
+    declared: _Declared,
+    spec: InputSpec | None,
+    symbols: Mapping[str, tuple[Size, str]],
+    opened: _Opened,
 ) -> LogicalTensor | None:
     if spec is not None:
         return LogicalTensor(spec.dtype, spec.dims)
     if declared.dims is None:
         return None
-    dims = [symbols[d][0] if isinstance(d, str) and d in symbols else d for d in declared.dims]
-    fixed = tuple(d for d in dims if isinstance(d, int))
-    return LogicalTensor(declared.dtype, fixed) if len(fixed) == len(dims) else None
+    dims: list[Size] = []
+    for axis, d in enumerate(declared.dims):
+        if isinstance(d, int):
+            dims.append(d)
+        else:
+            dims.append(symbols[d][0] if d in symbols else opened.size(d, declared, axis))
+    return LogicalTensor(declared.dtype, tuple(dims))
 
 
 def declared_shapes(proto: GraphProto) -> dict[str, tuple[int, ...]]:

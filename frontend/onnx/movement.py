@@ -166,7 +166,7 @@ def _split_sizes(node: NodeContext, total: int) -> tuple[int, ...]:
         if node.opset < 18 and each * count != total:
             raise node.rule(f"the axis must divide into {count} equal parts", f"size {total}")
         sizes = tuple(max(0, min(each, total - i * each)) for i in range(count))
-    if len(sizes) != count or min(sizes, default=0) < 0 or sum(sizes) != total:
+    if len(sizes) != count or any(one < 0 for one in sizes) or sum(sizes) != total:
         raise node.rule(f"{count} sizes must add up to {total}", str(list(sizes)))
     return sizes
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...base.dims import Dim
 from .attributes import REQUIRED, Attribute, AttributeOwner, IntAttr, integer, number_of
 
 Count = Callable[[Any], int]
@@ -55,6 +56,17 @@ class IntsAttr(Attribute[tuple[int, ...]]):
         """A single number once for each entry."""
         value: Any = super().default_of(op)
         return (value,) * self.count(op) if self.count and isinstance(value, int) else value
+
+
+class SizesAttr(IntsAttr):
+    """A list of sizes: numbers, or expressions of sizes that are known when the model runs."""
+
+    type_name = "sizes"
+    wanted = "a list of sizes"
+
+    def convert(self, value: Any) -> tuple[Any, ...]:
+        """A tuple of Python ints and expressions."""
+        return tuple(x if isinstance(x, Dim) else integer(x) for x in _items(value))
 
 
 class FloatsAttr(Attribute[tuple[float, ...]]):

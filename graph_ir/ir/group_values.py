@@ -9,6 +9,7 @@ from ...base.errors import InternalError
 from ...tensor_ir import builder as t
 from ...tensor_ir.names import value_name
 from ...tensor_ir.nodes import Buffer, Cast, Const, Expr, Let, Var
+from ...tensor_ir.sizes import shape_of
 from .computation import Index, Pointwise, Read
 from .graph import GraphTensor
 from .op_kinds import FusibleOp
@@ -101,6 +102,6 @@ def parameters(
         (f"out{i}", y) for i, y in enumerate(outputs)
     ]
     return {
-        tensor: Buffer(name, tensor.details.dtype, tensor.details.physical_dims)
+        tensor: Buffer(name, tensor.details.dtype, shape_of(tensor.details.physical_dims))
         for name, tensor in named
     }

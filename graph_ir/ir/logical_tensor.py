@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
+from typing import Any
 
+from ...base.dims import Dim, Size, is_known, typical_all
 from ...base.dtypes import DType
 from ...base.errors import UserError
 from .format import Format, plain
@@ -14,26 +16,29 @@ from .format import Format, plain
 class LogicalTensor:
     """dtype, `plain_dims` (what the user sees) and `format`; the array in memory has `physical_dims`.
 
+    A size is a number, or an expression (`base.dims`) of sizes that are known when the model runs.
+
     UserError for a negative size or a format of another rank.
     """
 
     dtype: DType
-    plain_dims: tuple[int, ...]
+    plain_dims: tuple[Any, ...]
     format: Format = field(default=None)  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "plain_dims", tuple(int(size) for size in self.plain_dims))
+        object.__setattr__(self, "plain_dims", tuple(map(_size, self.plain_dims)))
         if self.format is None:
             object.__setattr__(self, "format", plain(len(self.plain_dims)))
-        if min(self.plain_dims, default=0) < 0:
-            raise UserError(f"tensor sizes must not be negative, got {list(self.plain_dims)}")
+        if any(size < 0 for size in self.plain_dims):
+            shown = ", ".join(map(str, self.plain_dims))
+            raise UserError(f"tensor sizes must not be negative, got [{shown}]")
         if self.format.rank != self.rank:
             raise UserError(
                 f"format '{self.format}' has {self.format.rank} axes, but the tensor is {self}"
             )
 
     @property
-    def physical_dims(self) -> tuple[int, ...]:
+    def physical_dims(self) -> tuple[Any, ...]:
         """Shape of the array in memory, padding included."""
         return self.format.physical_dims(self.plain_dims)
 
@@ -43,14 +48,24 @@ class LogicalTensor:
         return len(self.plain_dims)
 
     @property
-    def elements(self) -> int:
+    def elements(self) -> Any:
         """Number of elements the user sees."""
         return math.prod(self.plain_dims)
 
     @property
-    def size_bytes(self) -> int:
+    def size_bytes(self) -> Any:
         """Bytes in memory, padding included."""
         return math.prod(self.physical_dims) * self.dtype.size
+
+    @property
+    def is_known(self) -> bool:
+        """Whether all sizes are numbers."""
+        return is_known(*self.plain_dims)
+
+    @property
+    def typical(self) -> LogicalTensor:
+        """The tensor that cost models assume: with numbers for sizes that are known when the model runs."""
+        return self if self.is_known else replace(self, plain_dims=typical_all(self.plain_dims))
 
     def with_format(self, format: Format) -> LogicalTensor:
         """The same tensor in another layout."""
@@ -63,3 +78,7 @@ class LogicalTensor:
             if self.format.is_plain
             else f"{self.dtype}[{dims}]{{{self.format}}}"
         )
+
+
+def _size(size: Size) -> Size:
+    return size if isinstance(size, Dim) else int(size)

@@ -7,10 +7,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ...base.dims import UndecidedSize
 from ...base.errors import InternalError, UserError
 from .logical_tensor import LogicalTensor
 from .schedule import Schedule
 from .schema import OpSchema, schema_of_class
+
+SIZE_REMEDY = "give that size as a number, or a range that decides it"
 
 Array = np.ndarray[Any, Any]
 
@@ -70,9 +73,10 @@ class Op:
         self.inputs: list[GraphTensor] = list(inputs)
         self.schema.check_operands(self)
         self.attrs: dict[str, Any] = self.schema.checked(self, attrs)
-        details = self.infer(
-            [tensor.details for tensor in inputs]
-        )  # may raise: nothing is linked yet
+        try:  # nothing is linked yet
+            details = self.infer([tensor.details for tensor in inputs])
+        except UndecidedSize as error:
+            raise self.undecided(error) from error
         self.outputs = [GraphTensor(detail, self) for detail in details]
         for index, tensor in enumerate(self.inputs):
             tensor.uses[(index, self)] = None
@@ -87,7 +91,7 @@ class Op:
 
     def get_gflop(self) -> float:
         """Floating-point (or integer) operations, in 1e9; one per element unless the op says otherwise."""
-        return sum(tensor.details.elements for tensor in self.outputs) / 1e9
+        return sum(tensor.details.typical.elements for tensor in self.outputs) / 1e9
 
     def set_input(self, index: int, tensor: GraphTensor) -> None:
         """Read `tensor` as input `index`."""
@@ -119,6 +123,14 @@ class Op:
             f"{self.op_name} '{self.name}': {rule}, got {values}"
             + (f"; {remedy}" if remedy else "")
         )
+
+    def undecided(self, error: UndecidedSize) -> UndecidedSize:
+        """The error where something about this op depends on sizes that are known only when the model runs."""
+        text = str(error)
+        if text.endswith(SIZE_REMEDY):
+            return error
+        types = " and ".join(str(x.details) for x in self.inputs)
+        return UndecidedSize(f"{self.op_name} '{self.name}' of {types}: {text}; {SIZE_REMEDY}")
 
     def __repr__(self) -> str:
         return f"<{self.op_name} '{self.name}' #{self.logical_op_id}>"

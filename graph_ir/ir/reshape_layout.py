@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from ...base.dims import Size, UndecidedSize, is_known
 from .format import Format, plain
 
 
 def reshape_groups(
-    source: Sequence[int], result: Sequence[int]
+    source: Sequence[Size], result: Sequence[Size]
 ) -> Iterator[tuple[list[int], list[int]]]:
     """Smallest runs of (source axes, result axes) with equal element counts; axes of size 1 are left out."""
-    olds = [axis for axis, size in enumerate(source) if size > 1]
-    news = [axis for axis, size in enumerate(result) if size > 1]
+    olds = [axis for axis, size in enumerate(source) if size not in (0, 1)]
+    news = [axis for axis, size in enumerate(result) if size not in (0, 1)]
     while olds:
         old, new = [olds.pop(0)], [news.pop(0)]
         left, right = source[old[0]], result[new[0]]
         while left != right:
-            if left < right:
+            if not news or (olds and _is_part(left, right)):
                 old.append(olds.pop(0))
                 left *= source[old[-1]]
             else:
@@ -26,8 +27,18 @@ def reshape_groups(
         yield old, new
 
 
+def _is_part(left: Size, right: Size) -> bool:
+    """Whether `left` is the smaller of two different products of sizes; of expressions: whether it divides `right`."""
+    if is_known(left, right):
+        return bool(left < right)
+    try:
+        return bool(right % left == 0)
+    except UndecidedSize:
+        return False
+
+
 def reshaped_formats(
-    source: Sequence[int], result: Sequence[int], fmt: Format
+    source: Sequence[Size], result: Sequence[Size], fmt: Format
 ) -> tuple[Format, Format] | None:
     """(nearest layout to `fmt` in which a tensor of sizes `source` is the memory of one of sizes `result`, the layout
     of that one); None where a reshape wants the plain layout.
@@ -40,7 +51,7 @@ def reshaped_formats(
     groups = list(reshape_groups(source, result))
     wanted: list[int] = []
     order = _ones_after(result, -1)
-    present = [axis for axis in fmt.order if source[axis] > 1]
+    present = [axis for axis in fmt.order if source[axis] not in (0, 1)]
     for axis in present:
         if axis not in wanted:
             old, new = next(group for group in groups if axis in group[0])
@@ -53,7 +64,7 @@ def reshaped_formats(
     return given, Format(plain(len(result)).axes, tuple(order), (0,) * len(result))
 
 
-def _ones_after(dims: Sequence[int], axis: int) -> list[int]:
+def _ones_after(dims: Sequence[Size], axis: int) -> list[int]:
     """The axes of size 1 right behind an axis."""
     end = axis + 1
     while end < len(dims) and dims[end] == 1:

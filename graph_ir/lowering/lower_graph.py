@@ -11,13 +11,16 @@ import logging
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
+from ...base.dims import Symbol, UndecidedSize, is_known, symbols_of
 from ...base.dtypes import U8
 from ...base.errors import InternalError
 from ...tensor_ir import builder as t
-from ...tensor_ir.nodes import Block, Buffer, Function, Invoke, Module, Slice
+from ...tensor_ir.nodes import Block, Buffer, Function, Invoke, Module, Slice, Var
+from ...tensor_ir.sizes import shape_of
 from ..ir.graph import Array, Graph, GraphTensor, Op, attribute_tokens, subgraphs_of
 from ..ir.schedule import Schedule
 from ..ops.control import Case, ControlOp, While
@@ -49,7 +52,7 @@ class LoweredModel:
 
     module: Module
     constants: Array
-    arena_bytes: int
+    arena_bytes: Any
     calls: tuple[KernelCall, ...]
 
 
@@ -98,18 +101,26 @@ class _Program:
         calls: list[KernelCall] = []
         steps = [op for op in graph.ops if op.kind not in ("source", "sink") and not is_view(op)]
         for done, op in enumerate(steps):
-            begin = _first_element(op) if isinstance(op, SliceOp) else None
-            if begin is None:
-                kernel, arguments = self.kernels.of(op, self._functions), storage.arguments(op)
-            else:  # pieces of one size, wherever they begin, share a kernel
-                kernel = self._copy(op.outputs[0], op.schedule)
-                arguments = (storage.slice(op.inputs[0], begin), storage.slice(op.outputs[0]))
-            invokes.append(Invoke(kernel.name, arguments))
+            try:
+                kernel, arguments = self._step(op, storage)
+            except UndecidedSize as error:
+                raise op.undecided(error) from error
+            sizes = [param for param in kernel.params if isinstance(param, Var)]
+            invokes.append(Invoke(kernel.name, (*arguments, *sizes)))
             _LOG.debug("%s runs as %s: %s", op.name, kernel.name, kernel.note)
             calls.append(KernelCall(op.name, kernel.name, kernel.note, op.get_gflop()))
             if on_op:
                 on_op(done + 1, len(steps))
         return Function(name, storage.params, Block(tuple(invokes)), graph.name), calls
+
+    def _step(self, op: Op, storage: _Storage) -> tuple[Function, tuple[Slice, ...]]:
+        """(the kernel an op runs as, its arguments)."""
+        begin = _first_element(op) if isinstance(op, SliceOp) else None
+        if begin is None:
+            return self.kernels.of(op, self._functions), storage.arguments(op)
+        # Pieces of one size, wherever they begin, share a kernel.
+        kernel = self._copy(op.outputs[0], op.schedule)
+        return kernel, (storage.slice(op.inputs[0], begin), storage.slice(op.outputs[0]))
 
     def _functions(self, op: Op) -> tuple[Function, ...]:
         """The function an op is lowered to; the functions of its subgraphs are added first."""
@@ -187,8 +198,14 @@ class _Storage:
             self._params[op.outputs[0]] = _param("x", len(self._params), op.outputs[0])
         for number, op in enumerate(graph.outputs):
             self._params[storage_root(op.inputs[0])] = _param("y", number, op.inputs[0])
-        self._arena = Buffer("arena", U8, (self._plan.arena_bytes,))
-        self.params = (*self._params.values(), self._constants, self._arena)
+        self._arena = Buffer("arena", U8, shape_of((self._plan.arena_bytes,)))
+        sizes = [Var(t.SIZE_PREFIX + symbol.name) for symbol in graph_symbols(graph)]
+        self.params: tuple[Buffer | Var, ...] = (
+            *self._params.values(),
+            self._constants,
+            self._arena,
+            *sizes,
+        )
 
     def arguments(self, op: Op) -> tuple[Slice, ...]:
         """The arguments of an op's function: every operand once; for a control op all operands, constants and
@@ -205,7 +222,8 @@ class _Storage:
         root = storage_root(tensor)
         if root in self._params:
             buffer = self._params[root]
-            index = np.unravel_index(element, buffer.shape) if element else [0] * len(buffer.shape)
+            fixed = [size for size in buffer.shape if isinstance(size, int)]
+            index = np.unravel_index(element, fixed) if element else [0] * len(buffer.shape)
             return Slice(buffer, tuple(t.as_expr(int(i)) for i in index))
         skipped = element * tensor.details.dtype.size
         if root in self._constant_offsets:
@@ -218,24 +236,32 @@ def _first_element(op: SliceOp) -> int | None:
     (x,), (y,) = op.inputs, op.outputs
     plain = x.details.format.is_plain and y.details.format.is_plain
     dims, sizes = x.details.plain_dims, op.sizes
+    if not is_known(*dims, *sizes):
+        return None
     outer = next((axis for axis, size in enumerate(sizes) if size != 1), len(sizes))
     whole = all(
         size == dim for size, dim in zip(sizes[outer + 1 :], dims[outer + 1 :], strict=True)
     )
     if not plain or not whole or 0 in sizes:
         return None
-    if any(step != 1 and size > 1 for step, size in zip(op.steps, sizes, strict=True)):
+    if any(step != 1 and size != 1 for step, size in zip(op.steps, sizes, strict=True)):
         return None
     return int(np.ravel_multi_index(op.starts, dims)) if dims else 0
 
 
+def graph_symbols(graph: Graph) -> tuple[Symbol, ...]:
+    """The sizes of a graph's inputs that are known when it runs, in the order callers pass them."""
+    return symbols_of(size for op in graph.inputs for size in op.outputs[0].details.plain_dims)
+
+
 def _param(prefix: str, number: int, tensor: GraphTensor) -> Buffer:
-    return Buffer(f"{prefix}{number}", tensor.details.dtype, tensor.details.physical_dims)
+    shape = shape_of(tensor.details.physical_dims)
+    return Buffer(f"{prefix}{number}", tensor.details.dtype, shape)
 
 
 def kernel_bytes(op: Op) -> int:
     """A lower bound on the bytes that one run of an op moves: every operand once."""
-    return sum(x.details.size_bytes for x in (*dict.fromkeys(op.inputs), *op.outputs))
+    return sum(x.details.typical.size_bytes for x in (*dict.fromkeys(op.inputs), *op.outputs))
 
 
 def total_gflop(calls: tuple[KernelCall, ...]) -> float:

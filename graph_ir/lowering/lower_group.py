@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -24,7 +25,7 @@ from ..schedule.channel_windows import ALGORITHMS
 from ..schedule.context import LowerContext
 from ..schedule.loops import combines, joined_concat
 from ..templates.joined import Join, joined_loops
-from ..templates.loops import PointwiseLoops, pointwise_loops, reduction_loops
+from ..templates.loops import PointwiseLoops, pointwise_loops, reduction_loops, tasks_for
 from ..templates.row_panel import RowGroup, row_panel_loops
 from .attention import attention_function
 from .channel_windows import depthwise_function, pool_function
@@ -72,13 +73,13 @@ def _loops(group: KernelGroup, schedule: Schedule, ctx: LowerContext) -> Functio
         pool = reductions[0]
         assert isinstance(pool, WindowReduce)
         return pool_function(pool, name, group, schedule, ctx)
-    tasks = schedule.number("tasks")
+    least, asked = ctx.target.machine.parallel_elements, schedule.number("tasks")
+    tasks = tasks_for(asked, _work(reductions, outputs[0]), least)
     if schedule.algorithm == "joined":
         concat = joined_concat(ops, outputs[0])
         assert concat is not None
         join = Join(concat.outputs[0], concat.inputs, concat.axis)
-        least = ctx.target.machine.parallel_elements
-        return joined_loops(name, buffers, join, outputs[0], tasks, least, note)
+        return joined_loops(name, buffers, join, outputs[0], asked, least, note)
     if schedule.algorithm in ("pointwise", "transpose"):
         block = schedule.number("block") if schedule.algorithm == "transpose" else 0
         loops = PointwiseLoops(tasks, schedule.word("inner") == "unrolled", block)
@@ -91,8 +92,15 @@ def _loops(group: KernelGroup, schedule: Schedule, ctx: LowerContext) -> Functio
     return reduction_loops(name, buffers, reductions[0].outputs[0], outputs, tasks, along, note)
 
 
+def _work(reductions: Sequence[Op], output: GraphTensor) -> Any:
+    """Elements that a group goes through."""
+    if not reductions:
+        return math.prod(output.details.physical_dims)
+    return reductions[0].inputs[0].details.elements
+
+
 def _loop_name(ops: Sequence[Op], outputs: Sequence[GraphTensor], ctx: LowerContext) -> str:
     details = outputs[0].details
     dims = "x".join(map(str, details.plain_dims)) or "scalar"
     kinds = identifier("_".join(dict.fromkeys(op.op_name for op in ops)))
-    return f"{details.dtype}_{kinds}_{dims}__{ctx.target.isa}"
+    return identifier(f"{details.dtype}_{kinds}_{dims}__{ctx.target.isa}", 120)

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
+from ...base.contraction import Microkernel
+from ...base.dims import is_known, substitute, symbols_of, typical, typical_all
 from ...tensor_ir.names import identifier
 from ...tensor_ir.nodes import Buffer, Expr, Function, Let
+from ...tensor_ir.sizes import elements_of
 from ..ir.computation import Index
 from ..ir.graph import GraphTensor, Op
 from ..ir.group_values import GroupValues, narrow, parameters
@@ -15,7 +19,16 @@ from ..ops.matmul import MatmulCore
 from ..rewriting.kernel_group import KernelGroup
 from ..schedule.context import LowerContext
 from ..schedule.matmul import blocking_of, kernel_of
+from ..schedule.matmul_tile import (
+    MOST_FEW,
+    MatmulBlocking,
+    few_rows,
+    pick_blocking,
+    pick_tile,
+)
+from ..schedule.product import Product
 from ..templates.matmul import EpilogueValue, MatmulProblem, MatmulTemplate
+from ..templates.matmul_rows import FewRowsTemplate, RowsTemplate, Sharing
 from ..templates.operand import Operand
 
 
@@ -42,9 +55,53 @@ def matmul_function(
     post = epilogue_names(op, group.ops)
     sizes = "x".join(map(str, (*batch, m, n, k)))
     tile = f"{blocking.tile.rows}x{columns}"
-    name = f"{op.contraction.a}_gemm{post}_{sizes}_{tile}__{ctx.target.isa}"
-    template = MatmulTemplate(problem, blocking, kernel, ctx.target, epilogue)
+    name = identifier(f"{op.contraction.a}_gemm{post}_{sizes}_{tile}__{ctx.target.isa}", 120)
+    template = template_of(problem, blocking, kernel, ctx, epilogue)
     return template.function(name, tuple(memory.values()), group_note(group, schedule))
+
+
+def template_of(
+    problem: MatmulProblem,
+    blocking: MatmulBlocking,
+    kernel: Microkernel,
+    ctx: LowerContext,
+    epilogue: EpilogueValue | None,
+) -> MatmulTemplate:
+    """The template of a product; `RowsTemplate` where the number of rows is known when it runs."""
+    if is_known(problem.m):
+        return MatmulTemplate(problem, blocking, kernel, ctx.target, epilogue)
+    template = RowsTemplate(problem, blocking, kernel, ctx.target, epilogue)
+    template.sharing = Sharing(ctx.options.threads, ctx.target.machine.parallel_multiply_adds)
+    if not is_known(problem.n, problem.k):
+        template.few = _few_of_open(problem, kernel, ctx, epilogue)
+        return template
+    batch = math.prod(typical_all(problem.batch))
+    whole = Product(
+        batch, typical(problem.m), problem.n, problem.k, kernel, ctx.target, ctx.options.threads
+    )
+    template.few = {
+        rows: FewRowsTemplate(replace(problem, m=rows), own, kernel, ctx.target, epilogue)
+        for rows, own in few_rows(whole, blocking.tile).items()
+    }
+    return template
+
+
+def _few_of_open(
+    problem: MatmulProblem, kernel: Microkernel, ctx: LowerContext, epilogue: EpilogueValue | None
+) -> dict[int, MatmulTemplate]:
+    """The products of few rows whose columns or terms are open too, where the number of rows says how many."""
+    found: dict[int, MatmulTemplate] = {}
+    (symbol,) = symbols_of([problem.m])[:1]
+    batch = math.prod(typical_all(problem.batch))
+    for rows in range(1, MOST_FEW + 1):
+        m, n, k = (substitute(x, {symbol.name: rows}) for x in (problem.m, problem.n, problem.k))
+        if m != rows or not isinstance(n, int) or not isinstance(k, int):
+            break
+        product = Product(batch, rows, n, k, kernel, ctx.target, ctx.options.threads)
+        blocking = pick_blocking(product, pick_tile(rows, n, ctx.target, kernel))
+        sizes = replace(problem, m=rows, n=n, k=k)
+        found[rows] = MatmulTemplate(sizes, blocking, kernel, ctx.target, epilogue)
+    return found
 
 
 def group_note(group: KernelGroup, schedule: Schedule) -> str:
@@ -60,7 +117,7 @@ def epilogue_names(op: Op, ops: Sequence[Op]) -> str:
 
 def flat(buffer: Buffer) -> Buffer:
     """The same memory as one axis, which is how templates address matrices."""
-    return Buffer(buffer.name, buffer.dtype, (math.prod(buffer.shape),), buffer.storage)
+    return Buffer(buffer.name, buffer.dtype, (elements_of(buffer.shape),), buffer.storage)
 
 
 def operand_of(tensor: GraphTensor, buffer: Buffer, batch_rank: int, transposed: bool) -> Operand:
@@ -69,7 +126,7 @@ def operand_of(tensor: GraphTensor, buffer: Buffer, batch_rank: int, transposed:
     dims, fmt = details.plain_dims, details.format
     memory = details.physical_dims
     own = len(dims) - 2
-    strides = [math.prod(memory[axis + 1 :]) if dims[axis] > 1 else 0 for axis in range(own)]
+    strides = [math.prod(memory[axis + 1 :]) if dims[axis] != 1 else 0 for axis in range(own)]
     batch = (0,) * (batch_rank - own) + tuple(strides)
     if fmt.is_blocked:
         return Operand(buffer, batch, math.prod(memory[own + 1 :]), 1, fmt.blocks[fmt.rank])

@@ -4,10 +4,13 @@ depend on lowering."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from ...base.errors import InternalError, UserError
-from ...tensor_ir.nodes import Module
+from ...tensor_ir.builder import SIZE_PREFIX
+from ...tensor_ir.nodes import Buffer, Function, Module
+from ...tensor_ir.visitor import vars_in
 from ..ir.class_table import ClassTable
 from ..ir.op import Op
 from ..ir.op_kinds import FusibleOp
@@ -66,4 +69,15 @@ def get_func(op: Op, ctx: LowerContext) -> Module:
         raise InternalError(f"op '{op.op_name}' cannot be lowered")
     if lowering is None:
         raise _no_kernel(op)
-    return lowering(op, ctx)
+    module = lowering(op, ctx)
+    return replace(module, functions=tuple(map(with_sizes, module.functions)))
+
+
+def with_sizes(function: Function) -> Function:
+    """The function with the open sizes that it uses as its last parameters."""
+    buffers = [param for param in function.params if isinstance(param, Buffer)]
+    shapes = [size for buffer in buffers for size in buffer.shape if not isinstance(size, int)]
+    used = {name: var for part in (*shapes, function.body) for name, var in vars_in(part).items()}
+    sizes = [used[name] for name in sorted(used) if name.startswith(SIZE_PREFIX)]
+    added = tuple(var for var in sizes if var not in function.params)
+    return replace(function, params=(*function.params, *added)) if added else function

@@ -45,7 +45,7 @@ class _ArgReduce(CompositeOp):
 
     def get_gflop(self) -> float:
         """Two operations per input element."""
-        return 2 * self.inputs[0].details.elements / 1e9
+        return 2 * self.inputs[0].details.typical.elements / 1e9
 
     def decompose(self, graph: Graph) -> list[GraphTensor]:
         """The least (or greatest) position whose element equals the extreme of its row or is NaN."""

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ...base.dims import broadcast_sizes
 from ...base.dtypes import F32, DType
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Expr
@@ -106,7 +107,7 @@ class Elementwise(FusibleOp):
 
     def _shape(self, inputs: Sequence[LogicalTensor]) -> tuple[int, ...]:
         try:
-            return tuple(np.broadcast_shapes(*(x.plain_dims for x in inputs)))
+            return broadcast_sizes(*(x.plain_dims for x in inputs))
         except ValueError:
             shapes = " and ".join(str(list(x.plain_dims)) for x in inputs)
             raise self.rule("input shapes must broadcast", shapes) from None

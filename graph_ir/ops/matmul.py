@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...base.contraction import Contraction, accumulator_of
+from ...base.dims import broadcast_sizes, is_known, typical
 from ...base.dtypes import F32, S8, S32
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Cast, Expr
@@ -47,12 +48,26 @@ class MatmulCore(TunableOp):
 
     @property
     def is_tuned(self) -> bool:
-        """Whether the register-tiled template runs this product (floats, or dot products of bytes; nothing empty)."""
+        """Whether the register-tiled template runs this product (floats, or dot products of bytes; nothing empty).
+
+        Open numbers of columns and terms are for products of f32 and f64 without layouts.
+        """
+        if not is_known(*self.sizes[1:]) and not self._may_be_open:
+            return False
         if not all(x.details.elements for x in self.inputs) or self._is_row_of_dot_products:
             return False
         # Four neighbouring k of a transposed A do not lie together.
         bytes_ = self.dtype == S32 and self.inputs[1].details.dtype == S8
         return self.inputs[0].details.dtype.is_float or (bytes_ and not self.transpose_a)
+
+    @property
+    def _may_be_open(self) -> bool:
+        """Whether a product with an open number of columns or terms has a template: one that reads B in place, where
+        its rows are open, and copies it into panels, where its columns are."""
+        m, n, k = self.sizes
+        wide = all(x.details.dtype.bits >= 32 and x.details.dtype.is_float for x in self.inputs)
+        by_rows = is_known(k) or (is_known(n) and not self.transpose_b)
+        return wide and not is_known(m) and by_rows and not self.transpose_a
 
     @property
     def _is_row_of_dot_products(self) -> bool:
@@ -84,7 +99,7 @@ class MatmulCore(TunableOp):
                 "inner sizes must match", f"K={k} and K={k2}", "transpose B?" if k == n else ""
             )
         try:
-            batch = np.broadcast_shapes(a.plain_dims[:-2], b.plain_dims[:-2])
+            batch = broadcast_sizes(a.plain_dims[:-2], b.plain_dims[:-2])
         except ValueError:
             raise self.rule("batch sizes must broadcast", f"{a} and {b}") from None
         return [LogicalTensor(dtype, (*batch, m, n))]
@@ -106,7 +121,7 @@ class MatmulCore(TunableOp):
 
     def get_gflop(self) -> float:
         """Two operations per multiply-add."""
-        return 2.0 * self.outputs[0].details.elements * self.sizes[2] / 1e9
+        return 2.0 * self.outputs[0].details.typical.elements * typical(self.sizes[2]) / 1e9
 
     def computation(self) -> Computation:
         """The product as a reduction over k: how untuned dtypes run."""

@@ -10,7 +10,7 @@ import numpy as np
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Expr
 from ..ir.attributes import FormatAttr
-from ..ir.axis_attributes import AxisAttr, IntsAttr, PermutationAttr, rank_of_first
+from ..ir.axis_attributes import AxisAttr, IntsAttr, PermutationAttr, SizesAttr, rank_of_first
 from ..ir.computation import Computation, Index, Pointwise, Read
 from ..ir.graph import Array
 from ..ir.logical_tensor import LogicalTensor
@@ -90,7 +90,7 @@ class Broadcast(Movement):
 
     elementwise: ClassVar[bool] = True
     x = Operand()
-    shape = IntsAttr("sizes of the result")
+    shape = SizesAttr("sizes of the result")
 
     def result_dims(self, inputs: Sequence[LogicalTensor]) -> tuple[int, ...]:
         """The wanted shape."""
@@ -168,9 +168,9 @@ class Slice(Movement):
     """x[start], x[start + step], ... on every axis."""
 
     x = Operand()
-    starts = IntsAttr("the first element of each axis", count=rank_of_first)
+    starts = SizesAttr("the first element of each axis", count=rank_of_first)
     steps = IntsAttr("not 0", default=1, count=rank_of_first)
-    sizes = IntsAttr("elements taken", count=rank_of_first)
+    sizes = SizesAttr("elements taken", count=rank_of_first)
 
     def _bounds(self, dims: Sequence[int]) -> list[tuple[int, int, int]]:
         bounds = list(zip(self.starts, self.steps, self.sizes, strict=True))

@@ -41,7 +41,7 @@ class Normalization(CompositeOp):
 
     def get_gflop(self) -> float:
         """Eight operations per element: two sums, subtract, square, multiply, scale, bias and the root."""
-        return 8 * self.inputs[0].details.elements / 1e9
+        return 8 * self.inputs[0].details.typical.elements / 1e9
 
     def _narrowed(self, value: Any) -> list[Array]:
         return [narrow(value, self.outputs[0].details.dtype)]

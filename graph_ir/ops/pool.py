@@ -59,7 +59,7 @@ class Pool(Windowed):
 
     def get_gflop(self) -> float:
         """One operation per element of each window."""
-        return self.outputs[0].details.elements * math.prod(self.window.kernel) / 1e9
+        return self.outputs[0].details.typical.elements * math.prod(self.window.kernel) / 1e9
 
 
 class WindowReduce(Pool, FusibleOp):
@@ -278,7 +278,7 @@ class LocalResponseNorm(CompositeOp):
 
     def get_gflop(self) -> float:
         """`size` multiply-adds and four more operations per element."""
-        return self.inputs[0].details.elements * (2 * self.size + 4) / 1e9
+        return self.inputs[0].details.typical.elements * (2 * self.size + 4) / 1e9
 
     def decompose(self, graph: Graph) -> list[GraphTensor]:
         """The sum of the squares around, then a power."""

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ...base.dims import broadcast_sizes
 from ...base.dtypes import F32
 from ..ir.attributes import DTypeAttr, IntAttr
 from ..ir.graph import Array, Graph, GraphTensor
@@ -25,7 +26,7 @@ class _Scaled(CompositeOp):
         x, scale = inputs[:2]
         for name, other in zip(("scale", "zero_point"), inputs[1:], strict=False):
             try:
-                fits = np.broadcast_shapes(other.plain_dims, x.plain_dims) == x.plain_dims
+                fits = broadcast_sizes(other.plain_dims, x.plain_dims) == x.plain_dims
             except ValueError:
                 fits = False
             if not fits:
@@ -35,7 +36,7 @@ class _Scaled(CompositeOp):
 
     def get_gflop(self) -> float:
         """Three operations per element."""
-        return 3 * self.inputs[0].details.elements / 1e9
+        return 3 * self.inputs[0].details.typical.elements / 1e9
 
 
 @register("quantize")

@@ -79,7 +79,7 @@ class Reduce(FusibleOp):
 
     def get_gflop(self) -> float:
         """One operation per input element."""
-        return self.inputs[0].details.elements / 1e9
+        return self.inputs[0].details.typical.elements / 1e9
 
     def computation(self) -> Computation:
         """The reduction over the box of reduced axes; pointwise when there are none."""

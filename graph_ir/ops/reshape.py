@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Expr
-from ..ir.axis_attributes import IntsAttr
+from ..ir.axis_attributes import SizesAttr
 from ..ir.computation import Computation, Index, Pointwise, Read
 from ..ir.graph import Array
 from ..ir.logical_tensor import LogicalTensor
@@ -22,7 +22,7 @@ class Reshape(Movement):
     """The same elements in row-major order under another shape."""
 
     x = Operand()
-    shape = IntsAttr("sizes of the result, all known")
+    shape = SizesAttr("sizes of the result, all known")
 
     def result_dims(self, inputs: Sequence[LogicalTensor]) -> tuple[int, ...]:
         """The wanted shape, which has as many elements."""

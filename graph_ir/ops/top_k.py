@@ -57,7 +57,7 @@ class TopK(CompositeOp):
 
     def get_gflop(self) -> float:
         """Four operations per element and step."""
-        return 4 * self.inputs[0].details.elements * self.k / 1e9
+        return 4 * self.inputs[0].details.typical.elements * self.k / 1e9
 
     def decompose(self, graph: Graph) -> list[GraphTensor]:
         """Transpose the axis to the end, order rows there, and transpose back."""

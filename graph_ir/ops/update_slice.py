@@ -120,4 +120,4 @@ class UpdateInPlace(Op):
 
     def get_gflop(self) -> float:
         """One operation per element of the update."""
-        return self.inputs[1].details.elements / 1e9
+        return self.inputs[1].details.typical.elements / 1e9

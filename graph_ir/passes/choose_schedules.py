@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from ...base.dims import UndecidedSize
 from ...base.errors import UserError
 from ..ir.graph import Graph, Op, subgraphs_of
 from ..ir.schedule import Schedule
@@ -26,7 +27,7 @@ from ..schedule.spaces import space_of
 
 def choose_schedules(graph: Graph, ctx: LowerContext) -> bool:
     """Set the schedule of every kernel of a graph. UserError where what was asked for cannot run."""
-    spaces = {op: None if is_view(op) else space_of(op, ctx) for op in graph.ops}
+    spaces = {op: None if is_view(op) else _space(op, ctx) for op in graph.ops}
     kernels = {op: space for op, space in spaces.items() if space is not None}
     asked: dict[Op, tuple[str, Schedule]] = {}
     for name, wanted in ctx.asked.items():
@@ -40,6 +41,13 @@ def choose_schedules(graph: Graph, ctx: LowerContext) -> bool:
             record(graph, "scheduled", [op.name], [op.name], f"{schedule}, {why}")
             changed = True
     return changed
+
+
+def _space(op: Op, ctx: LowerContext) -> ScheduleSpace | None:
+    try:
+        return space_of(op, ctx)
+    except UndecidedSize as error:
+        raise op.undecided(error) from error
 
 
 def _chosen(

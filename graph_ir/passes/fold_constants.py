@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from ...base.dims import is_known, typically_less
 from ...base.errors import InternalError
 from ...base.mapped_file import release
 from ..ir.graph import Array, Graph, GraphTensor, Op
@@ -47,7 +48,7 @@ def fold_constants(graph: Graph, ctx: LowerContext, evaluate: Evaluate = _refere
     known = _Known(graph, evaluate)
     folded = []
     for op in list(graph.ops):
-        if op.kind in ("source", "sink", "control"):
+        if op.kind in ("source", "sink", "control") or _is_open(op):
             continue
         if not all(map(known.has, op.inputs)):
             continue
@@ -97,6 +98,12 @@ class _Known:
         return self.values[id(x)]
 
 
+def _is_open(op: Op) -> bool:
+    """Whether the value depends on sizes that are known when the model runs."""
+    sizes = [x for value in op.attrs.values() if isinstance(value, tuple) for x in value]
+    return not is_known(*sizes) or not all(y.details.is_known for y in op.outputs)
+
+
 def _worth_folding(op: Op, passing: Mapping[int, Op]) -> bool:
     """Whether the value of an op is not much larger than what is stored of its inputs."""
     if op.op_name in PREPACKS:
@@ -118,7 +125,7 @@ def _is_implicit(op: Op) -> bool:
     x, y = op.inputs[0].details, op.outputs[0].details
     return (
         op.op_name == "broadcast"
-        and x.elements < y.elements
+        and typically_less(x.elements, y.elements)
         and all(isinstance(user, Elementwise) for _, user in op.outputs[0].uses)
     )
 

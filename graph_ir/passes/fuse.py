@@ -14,7 +14,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
+from ...base.dims import typically_less
 from ..ir.computation import Reduction
 from ..ir.graph import Graph, GraphTensor, Op
 from ..ir.op_kinds import FusibleOp, TunableOp
@@ -200,7 +202,10 @@ def _grow_backward(group: list[Op], taken: set[Op], by_rows: bool) -> None:
             # again.
             if producer.op_name in ASKING and sum(_moves(user) for _, user in tensor.uses) > 1:
                 continue
-            if tensor.details.elements < _reads(op) and producer.op_name not in CHEAP_MOVEMENT:
+            if (
+                typically_less(tensor.details.elements, _reads(op))
+                and producer.op_name not in CHEAP_MOVEMENT
+            ):
                 continue
             if _ends_a_product(producer):
                 continue
@@ -213,15 +218,17 @@ def _grow_backward(group: list[Op], taken: set[Op], by_rows: bool) -> None:
 
 def _ends_a_product(op: Op) -> bool:
     """Whether the op makes bytes of the sums of a product: in its epilogue, so that no sums are stored."""
+    if not op.inputs or not is_elementwise(op):
+        return False
     narrows = op.outputs[0].details.dtype.bits < op.inputs[0].details.dtype.bits
-    return narrows and is_elementwise(op) and comes_from_tunable(op)
+    return narrows and comes_from_tunable(op)
 
 
 def _moves(op: Op) -> bool:
     return is_pointwise(op) and not is_elementwise(op)
 
 
-def _reads(op: Op) -> int:
+def _reads(op: Op) -> Any:
     """How many elements the op computes from: a producer with fewer would be recomputed."""
     count = op.outputs[0].details.elements
     computation = op.computation() if isinstance(op, FusibleOp) and is_reduction(op) else None

@@ -6,6 +6,7 @@ from functools import partial
 
 import numpy as np
 
+from ...base.dims import broadcast_sizes
 from ...base.dtypes import F32, S32
 from ..ir.graph import Graph, GraphTensor, Op
 from ..ops.compose import Composer
@@ -146,8 +147,8 @@ def _same_scales(
     """Whether sums of shape `result` and a bias of shape `dims` are scaled alike."""
     bias = np.broadcast_to(theirs, dims)
     try:
-        common = np.broadcast_shapes(ours.shape, dims)
+        common = broadcast_sizes(ours.shape, dims)
     except ValueError:
         return False
-    agree = np.broadcast_shapes(common, result) == result
+    agree = broadcast_sizes(common, result) == result
     return agree and bool(np.all(np.broadcast_to(ours, common) == np.broadcast_to(bias, common)))

@@ -127,7 +127,7 @@ def _by_rows(make: Composer, a: ByteOperand, transposed: bool) -> ByteOperand:
     zero = a.zero
     if zero is not None and zero.details.rank > 1:
         zero = make.swapped(zero)
-    elif zero is not None and zero.details.elements > 1:
+    elif zero is not None and zero.details.elements != 1:
         zero = make("reshape", zero, shape=(zero.details.elements, 1))
     return ByteOperand(make.swapped(a.bytes), zero)
 
@@ -195,7 +195,7 @@ def _corrected_image(
     outputs, *window = w.bytes.details.plain_dims
     by_output = (outputs,) + (1,) * (len(window) - 1)
     zero = w.zero
-    if zero is not None and zero.details.elements > 1:
+    if zero is not None and zero.details.elements != 1:
         zero = make("reshape", zero, shape=by_output)
     if x.zero is not None:
         axes = tuple(range(1, len(window) + 1))

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from ...base.dims import UndecidedSize
 from ..ir.graph import Graph
+from ..ir.op import SIZE_REMEDY
 from ..ir.verifier import verify
 from ..rewriting.decisions import close_stage, log_of, names_of, start_log
 from ..schedule.added import PASSES
@@ -15,6 +17,7 @@ from .call_kernels import call_kernels
 from .choose_schedules import check_asked, choose_schedules
 from .convolve_planes import convolve_planes
 from .decompose import decompose
+from .defer_division import defer_division
 from .dequantize_constants import dequantize_constants
 from .divide_by_constants import divide_by_constants
 from .eliminate_common import eliminate_common
@@ -116,6 +119,7 @@ PIPELINE: tuple[tuple[Pass, str], ...] = (
     (divide_by_constants, "simplify"),  # after the patterns, which contain divisions
     (matvec_to_reduction, "simplify"),
     (merge_batches, "simplify"),
+    (defer_division, "simplify"),
     (sink_transposes, "simplify"),
     (sink_reshapes, ""),
     (eliminate_common, "cse"),  # decompositions of equal composites are equal
@@ -166,12 +170,22 @@ def run(
         check_asked(graph, ctx)
 
 
+def _undecided(graph: Graph, error: UndecidedSize) -> UndecidedSize:
+    """The error of a pass that needs a size which is known only when the model runs."""
+    if str(error).endswith(SIZE_REMEDY):
+        return error
+    return UndecidedSize(f"model '{graph.name}': {error}; {SIZE_REMEDY}")
+
+
 def _run(graph: Graph, ctx: LowerContext, on_stage: OnStage | None, first: int | None) -> None:
     log, all_steps = start_log(graph), steps()
     for number, (step, switch) in enumerate(all_steps[:first], start=1):
         log.current = (number, step.__name__)
         before, enabled = names_of(graph), not switch or ctx.options.enabled(switch)
-        changed = step(graph, ctx) if enabled else False
+        try:
+            changed = step(graph, ctx) if enabled else False
+        except UndecidedSize as error:
+            raise _undecided(graph, error) from error
         close_stage(graph, log, enabled, changed, before)
         if ctx.options.verify or number in (1, len(all_steps)):
             verify(graph, print_op)

@@ -9,15 +9,21 @@ subgraphs, which share memory as they never run at the same time.
 
 Largest tensors are placed first, each at the lowest offset that is free during its lifetime (greedy by size). With
 `in-place`, an elementwise op overwrites an input that dies there.
+
+Sizes that are known when the model runs are multiples of an expression: bytes of each unit times units, such as 256
+times B*S. Blocks with the same units are planned like numbers, in bytes of a unit; the arena is one such plan after the
+other, and offsets are expressions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
+from ...base.dims import Size, factored, typical
 from ..ir.graph import Graph, GraphTensor, Op, subgraphs_of
 from ..ir.note import Note
 from ..ops.control import ControlOp, While
@@ -36,7 +42,7 @@ class Life:
     """
 
     tensors: tuple[GraphTensor, ...]
-    size: int
+    size: Any
     begin: int
     end: int
     owner: Op
@@ -61,15 +67,18 @@ class Workspace:
 
 @dataclass(frozen=True)
 class MemoryPlan:
-    """Offsets in the arena by storage root; `lower_bound` is the peak of live bytes, which no plan can beat."""
+    """Offsets in the arena by storage root; `lower_bound` is the peak of live bytes, which no plan can beat.
 
-    offsets: dict[GraphTensor, int]
-    arena_bytes: int
+    Of sizes that are known when the model runs, `lower_bound` is for typical ones; the others are expressions.
+    """
+
+    offsets: dict[GraphTensor, Any]
+    arena_bytes: Any
     lower_bound: int
     lives: tuple[Life, ...]
-    workspaces: dict[Op, int] = field(default_factory=dict)
+    workspaces: dict[Op, Any] = field(default_factory=dict)
 
-    def offset(self, life: Life) -> int:
+    def offset(self, life: Life) -> Any:
         """Where a block begins."""
         return self.offsets[life.tensors[0]] if life.tensors else self.workspaces[life.owner]
 
@@ -80,17 +89,29 @@ MEMORY_PLAN: Note[MemoryPlan] = Note("memory_plan")
 def plan_memory(graph: Graph, ctx: LowerContext) -> bool:
     """Compute the plan and make it the note `MEMORY_PLAN` of the graph. The ops do not change."""
     lives = _lives(graph, ctx.options.enabled("in-place"))
-    offsets: dict[GraphTensor, int] = {}
-    workspaces: dict[Op, int] = {}
-    arena = _Arena(len(lives))
-    for life in sorted(lives, key=lambda life: (-life.size, life.begin)):
-        offset = arena.place(life)
-        offsets.update((tensor, offset) for tensor in life.tensors)
-        if not life.tensors:
-            workspaces[life.owner] = offset
-    plan = MemoryPlan(offsets, arena.size, _peak(lives), tuple(lives), workspaces)
+    offsets: dict[GraphTensor, Size] = {}
+    workspaces: dict[Op, Size] = {}
+    begin: Size = 0
+    for units, blocks in _by_units(lives).items():
+        arena = _Arena(len(blocks))
+        for life, size in sorted(blocks, key=lambda block: (-block[1], block[0].begin)):
+            offset = begin + arena.place(replace(life, size=size)) * units
+            offsets.update((tensor, offset) for tensor in life.tensors)
+            if not life.tensors:
+                workspaces[life.owner] = offset
+        begin = begin + arena.size * units
+    plan = MemoryPlan(offsets, begin, _peak(lives), tuple(lives), workspaces)
     MEMORY_PLAN.set(graph, plan)
     return False
+
+
+def _by_units(lives: Iterable[Life]) -> dict[Size, list[tuple[Life, int]]]:
+    """The blocks that are multiples of the same units, each with its bytes of a unit; 1 for those of a fixed size."""
+    found: dict[Size, list[tuple[Life, int]]] = {}
+    for life in lives:
+        bytes_, units = factored(life.size)
+        found.setdefault(units, []).append((life, bytes_))
+    return found
 
 
 def workspace_of(op: ControlOp) -> Workspace:
@@ -136,8 +157,8 @@ class _Arena:
 
 def _peak(lives: list[Life]) -> int:
     events = sorted(
-        [(life.begin, 1, life.size) for life in lives]
-        + [(life.end + 1, 0, -life.size) for life in lives]
+        [(life.begin, 1, typical(life.size)) for life in lives]
+        + [(life.end + 1, 0, -typical(life.size)) for life in lives]
     )
     now = peak = 0
     for _, _, change in events:
@@ -217,5 +238,7 @@ def _is_elementwise_kernel(op: Op) -> bool:
     return is_elementwise(op)
 
 
-def _aligned(size: int) -> int:
-    return -(-size // ALIGNMENT) * ALIGNMENT
+def _aligned(size: Any) -> Any:
+    """Rounded up to whole cache lines; of an expression, each unit."""
+    bytes_, units = factored(size)
+    return -(-bytes_ // ALIGNMENT) * ALIGNMENT * units

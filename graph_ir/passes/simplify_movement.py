@@ -5,8 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
+from ...base.dims import broadcast_sizes
 from ..ir.graph import Graph, GraphTensor, Op
 from ..ir.registry import lookup, names
 from ..ops.elementwise import Elementwise
@@ -166,7 +165,7 @@ def _read_before_broadcast(graph: Graph, op: Op) -> GraphTensor | None:
 
 
 def _common_shape(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
-    return tuple(np.broadcast_shapes(*shapes))
+    return broadcast_sizes(*shapes)
 
 
 RULES: dict[str, tuple[Rule, ...]] = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ...base.dims import is_known
 from ..ir.graph import GraphTensor, Op
 from ..ops.matmul import MatmulCore
 from .groups import is_elementwise, reduces_rows
@@ -44,7 +45,7 @@ def _is_product(op: Op) -> bool:
     """A tuned product of floats whose rows are plain; its right-hand side may be packed in panels."""
     if not isinstance(op, MatmulCore) or not op.is_tuned or not op.contraction.result.is_float:
         return False
-    return op.inputs[0].details.format.is_plain
+    return is_known(*op.sizes) and op.inputs[0].details.format.is_plain
 
 
 def panel_groups(products: Sequence[Op]) -> set[int]:

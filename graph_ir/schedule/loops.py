@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 
+from ...base.dims import Size, bounds, typical
 from ..ir.computation import Reduction
 from ..ir.graph import GraphTensor, Op
 from ..ir.op_kinds import FusibleOp
@@ -30,6 +31,9 @@ STRIDED = ("transpose", "reorder")
 """Ops that read along another axis than they write."""
 
 
+LONG = 64
+"""Elements of an axis that is worth vectors."""
+
 TASKS = {"tasks": "pieces of the outermost loop, 1 runs it on one thread"}
 
 
@@ -39,7 +43,7 @@ class LoopSpace(ScheduleSpace):
     meanings: Mapping[str, str] = TASKS
 
     def __init__(
-        self, algorithm: str, group: KernelGroup, elements: int, ctx: LowerContext
+        self, algorithm: str, group: KernelGroup, elements: Size, ctx: LowerContext
     ) -> None:
         details = group.outputs[0].details
         kinds = "_".join(dict.fromkeys(op.op_name for op in group.ops))
@@ -52,12 +56,12 @@ class LoopSpace(ScheduleSpace):
         self.least = ctx.target.machine.parallel_elements
         self.l1_bytes = ctx.target.l1_bytes
         self.line_bytes = ctx.target.machine.cache_line
-        self.dims = details.physical_dims
+        self.dims = tuple(map(_assumed, details.physical_dims))
 
     @cached_property
     def pick(self) -> Schedule:
         """A task per thread, where that pays."""
-        tasks = self.threads if self.elements >= self.least else 1
+        tasks = self.threads if bounds(self.elements)[1] >= self.least else 1
         return Schedule.of(self.algorithm, tasks=tasks, **self.inner())
 
     def inner(self) -> dict[str, Parameter]:
@@ -187,6 +191,11 @@ class RowSpace(LoopSpace):
     def others(self) -> list[dict[str, Parameter]]:
         """Both."""
         return [{"values": word} for word in self.choices["values"]]
+
+
+def _assumed(size: Size) -> int:
+    """The size that inner loops are chosen for; not a short one if it is known only when the model runs."""
+    return size if isinstance(size, int) else max(typical(size), LONG)
 
 
 def loop_space(group: KernelGroup, ctx: LowerContext) -> LoopSpace:

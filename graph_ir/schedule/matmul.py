@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import cached_property
 
 from ...base.contraction import Microkernel, microkernels
+from ...base.dims import bounds, is_known, typical, typical_all
 from ...base.dtypes import F16
 from ...base.errors import UserError
 from ...base.target import GemmTile, Target
@@ -26,6 +27,7 @@ from .matmul_tile import (
     pick_blocking,
     ranked_tiles,
     reads_in_place,
+    tiles_for_any_rows,
 )
 from .problem import problem_of
 from .product import Product
@@ -42,6 +44,9 @@ from .space import ScheduleSpace
 MOST_BLOCKINGS = 6
 """Of a register tile that is tried when sweeping."""
 
+MOST_ROWS = 4096
+"""Rows that the blocks are chosen for where the number of rows is known when the product runs."""
+
 USE_MEANING = "fma, dot2 or dot4: the instruction, which takes 1, 2 or 4 neighbouring k"
 
 
@@ -51,13 +56,13 @@ def matmul_formats(op: MatmulCore, ctx: LowerContext) -> list[FormatChoice]:
     if not op.is_tuned:
         return [FormatChoice((a, b), (c,))]
     # Without panels the template copies B on every run, or reads it across pages: as many bytes again.
-    copied = float(op.inputs[1].details.size_bytes)
+    copied = float(op.inputs[1].details.typical.size_bytes)
     asked = asked_settings(op, problem_of(op), ctx)
-    kernel = panel_kernel(op, ctx, asked)
+    kernel = panel_kernel(op, ctx, asked) if is_known(*op.sizes[1:]) else None
     if kernel is None:
         return [FormatChoice((a, b), (c,), copied)]
     product = product_of(op, kernel, ctx)
-    tiles = ranked_tiles(product.m, product.n, ctx.target, kernel)
+    tiles = _ranked(op, product)
     widths = widths_asked(asked, tiles, ctx.target, kernel)
     packed = [
         FormatChoice(
@@ -91,8 +96,16 @@ def panel_formats(op: MatmulCore, ctx: LowerContext) -> list[FormatChoice]:
 
 def product_of(op: MatmulCore, kernel: Microkernel, ctx: LowerContext) -> Product:
     """A product multiplied by a microkernel."""
-    batch = math.prod(op.outputs[0].details.plain_dims[:-2])
-    return Product(batch, *op.sizes, kernel, ctx.target, ctx.options.threads)
+    batch = math.prod(op.outputs[0].details.typical.plain_dims[:-2])
+    m, n, k = typical_all(op.sizes)
+    return Product(batch, m, n, k, kernel, ctx.target, ctx.options.threads)
+
+
+def _ranked(op: MatmulCore, product: Product) -> list[GemmTile]:
+    """The register tiles of the table for a product, the best first."""
+    if not is_known(op.sizes[0]):
+        return tiles_for_any_rows(product)
+    return ranked_tiles(product.m, product.n, product.target, product.kernel)
 
 
 def panel_kernel(op: MatmulCore, ctx: LowerContext, asked: Schedule) -> Microkernel | None:
@@ -131,7 +144,7 @@ def layout_kernels(op: MatmulCore, ctx: LowerContext) -> tuple[Microkernel, ...]
         return tuple(x for x in known if x.k_group == group)
     if op.transpose_a:
         return tuple(x for x in known if x.k_group == 1)
-    if not op.transpose_b and reads_in_place(op.sizes[0], known[0].tiles[0]):
+    if not op.transpose_b and reads_in_place(typical(op.sizes[0]), known[0].tiles[0]):
         return tuple(sorted(known, key=lambda x: x.k_group))
     return known
 
@@ -197,6 +210,10 @@ class MatmulSpace(ScheduleSpace):
         """The best blocking of the best tile that suits the layout of B."""
         product = self._product(self.kernels[0])
         blocking = pick_blocking(product, self._tiles(product)[0])
+        if not is_known(self.op.sizes[0]):  # how they are shared is computed when it runs
+            most = min(bounds(self.op.sizes[0])[1], MOST_ROWS)
+            many = replace(product, m=most, threads=1)
+            blocking = replace(pick_blocking(many, blocking.tile), n_groups=1)
         return matmul_schedule(blocking, self._packed, product.kernel)
 
     def ranked(self) -> list[Schedule]:
@@ -225,7 +242,7 @@ class MatmulSpace(ScheduleSpace):
         return product_of(self.op, kernel, self.ctx)
 
     def _tiles(self, product: Product) -> list[GemmTile]:
-        tiles = ranked_tiles(product.m, product.n, product.target, product.kernel)
+        tiles = _ranked(self.op, product)
         if not self._packed:
             return tiles
         # A width that is not in the table was asked for.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ...base.contraction import Microkernel
 from ...base.machine import Machine
@@ -135,6 +135,56 @@ def candidate_blockings(product: Product, tile: GemmTile) -> list[MatmulBlocking
         for m_block in sorted(m_blocks)
     ]
     return list(dict.fromkeys([pick, *others]))
+
+
+MOST_FEW = 4
+"""Rows of the largest product whose sums may be split (`k_splits`): with more there are enough accumulators."""
+
+MOST_TILE_ROWS = 12
+"""The highest register tile where the number of rows is known when the product runs: each height is code."""
+
+
+def sums_of_few(product: Product, rows: int) -> tuple[int, int]:
+    """(sets of sums, block of k) of each element of the product if it had `rows` rows."""
+    whole = replace(product, m=rows)
+    tile = pick_tile(rows, product.n, product.target, product.kernel)
+    return k_splits(min(rows, tile.rows), tile.vectors), pick_blocking(whole, tile).k_block
+
+
+def few_rows(product: Product, tile: GemmTile) -> dict[int, MatmulBlocking]:
+    """The blockings with panels as wide as `tile` of products of few rows, with the sums they have when compiled alone.
+
+    Only of those whose sums differ from those of many rows.
+    """
+    found = {}
+    for rows in range(1, MOST_FEW + 1):
+        splits, k_block = sums_of_few(product, rows)
+        height = height_with(splits, tile.vectors)
+        if splits > 1 and height:
+            low = GemmTile(height, tile.vectors)
+            blocking = pick_blocking(replace(product, m=rows), low)
+            found[rows] = replace(blocking, tile=low, m_block=rows, k_block=k_block)
+    return found
+
+
+def height_with(splits: int, vectors: int) -> int:
+    """The highest register tile of so many vectors whose sums are split in `splits`; 0 if there is none."""
+    heights = range(1, 8 // vectors + 2)
+    return max((rows for rows in heights if k_splits(rows, vectors) == splits), default=0)
+
+
+def tiles_for_any_rows(product: Product) -> list[GemmTile]:
+    """The register tiles for a number of rows that is known when the product runs, the best first.
+
+    A few rows must have the sums that they have when compiled alone: wide tiles cannot split theirs as often.
+    """
+    wanted = {sums_of_few(product, rows)[0] for rows in range(1, MOST_FEW + 1)} - {1}
+    tiles = ranked_tiles(product.m, product.n, product.target, product.kernel)
+    return [
+        replace(tile, rows=min(tile.rows, MOST_TILE_ROWS))
+        for tile in tiles
+        if all(height_with(splits, tile.vectors) for splits in wanted)
+    ]
 
 
 def _round_up(value: int, multiple: int) -> int:

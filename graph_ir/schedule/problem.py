@@ -17,4 +17,4 @@ def problem_of(op: MatmulCore | DirectConvolution) -> str:
     batch = math.prod(op.outputs[0].details.plain_dims[:-2])
     types = op.contraction
     operands = str(types.a) if types.a == types.b == types.result else f"{types.a}x{types.b}"
-    return f"matmul {f'b{batch}' if batch > 1 else ''}m{m}n{n}k{k} {operands}"
+    return f"matmul {f'b{batch}' if batch != 1 else ''}m{m}n{n}k{k} {operands}"

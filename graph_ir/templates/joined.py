@@ -10,12 +10,13 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ...base.dims import bounds
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Block, Buffer, Expr, Function, Stmt, Store, Var
 from ..ir.computation import Index, Read
 from ..ir.graph import GraphTensor
 from ..ir.group_values import GroupValues, narrow
-from .loops import loop_nest
+from .loops import loop_nest, tasks_for
 
 
 @dataclass(frozen=True)
@@ -49,8 +50,9 @@ def joined_loops(
             index = tuple(Var(f"i{axis}") for axis in range(len(dims)))
             stored = (*index[:place], t.add(index[place], begin), *index[place + 1 :])
             body = _part(buffers, join, output, number, begin, stored)
-            is_worth = math.prod(extents) >= least
-            nests.append(loop_nest(index, extents, body, True, tasks if is_worth else 1))
+            elements = math.prod(extents)
+            share = 1 if bounds(elements)[1] < least else tasks_for(tasks, elements, least)
+            nests.append(loop_nest(index, extents, body, True, share))
         begin += size
     return Function(name, tuple(buffers.values()), Block(tuple(nests)), note)
 

@@ -11,7 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ...base.dims import Size, bounds, is_known
 from ...tensor_ir import builder as t
+from ...tensor_ir.builder import Value
 from ...tensor_ir.nodes import (
     Allocate,
     Block,
@@ -33,12 +35,25 @@ from ..ir.group_values import GroupValues, narrow
 from ..ir.op_kinds import FusibleOp
 from .partial_sums import blocked_sum, sums_in_blocks
 
+Tasks = int | Expr
+"""Pieces of the outermost loop: a number, or an expression of sizes that are known when the model runs."""
+
+
+def tasks_for(tasks: int, elements: Size, least: int) -> Tasks:
+    """`tasks` where there are at least `least` elements, else one: decided when the model runs if it must be."""
+    if tasks == 1 or is_known(elements):
+        return tasks
+    low, high = bounds(elements)
+    if low >= least or high < least:
+        return tasks if low >= least else 1
+    return t.select(t.compare("ge", t.as_expr(elements), least), t.as_expr(tasks), 1)
+
 
 @dataclass(frozen=True)
 class PointwiseLoops:
     """`tasks` of the outermost loop; the innermost axis unrolled, or in vectors in blocks of `block` (0: whole)."""
 
-    tasks: int
+    tasks: Tasks
     unrolled: bool = False
     block: int = 0
 
@@ -68,7 +83,7 @@ def pointwise_loops(
     if loops.unrolled:
         body = For(index[-1], t.as_expr(0), t.as_expr(dims[-1]), body, "unrolled")
         nests = [loop_nest(index[:-1], dims[:-1], body, False, loops.tasks)]
-    elif dims and 0 < loops.block < dims[-1]:
+    elif dims and is_known(dims[-1]) and 0 < loops.block < dims[-1]:
         nests = _blocked(index, dims, body, _read_axis(values, index), loops)
     else:
         nests = [loop_nest(index, dims, body, True, loops.tasks)]
@@ -111,7 +126,7 @@ def reduction_loops(
     buffers: Mapping[GraphTensor, Buffer],
     reduced: GraphTensor,
     outputs: Sequence[GraphTensor],
-    tasks: int,
+    tasks: Tasks,
     along_result: bool,
     note: str,
 ) -> Function:
@@ -174,22 +189,23 @@ def _clamped(index: Index, dims: Sequence[int], padded: bool) -> Index:
     if not padded:
         return index
     return tuple(
-        t.binary("min", i, t.as_expr(max(size - 1, 0))) for i, size in zip(index, dims, strict=True)
+        t.minimum(i, t.maximum(t.sub(size, 1), 0)) for i, size in zip(index, dims, strict=True)
     )
 
 
 def loop_nest(
     index: Sequence[Var],
-    dims: Sequence[int],
+    dims: Sequence[Size],
     body: Stmt,
     innermost_vector: bool,
-    tasks: int,
+    tasks: Tasks,
 ) -> Stmt:
     """Loops over `dims`; the outermost that has several trips is cut into `tasks` for threads, if there are several."""
     kinds: list[LoopKind] = ["serial"] * len(dims)
     if innermost_vector and dims:
         kinds[-1] = "vector"
-    split = next((axis for axis, size in enumerate(dims) if size > 1), None) if tasks > 1 else None
+    several = not isinstance(tasks, int) or tasks > 1
+    split = next((axis for axis, size in enumerate(dims) if size != 1), None) if several else None
     for axis in reversed(range(len(dims))):
         var, size = index[axis], dims[axis]
         if axis == split:
@@ -199,17 +215,20 @@ def loop_nest(
     return body
 
 
-def _split_loop(var: Var, size: int, body: Stmt, kind: LoopKind, tasks: int) -> Stmt:
+def _split_loop(var: Var, size: Size, body: Stmt, kind: LoopKind, tasks: Tasks) -> Stmt:
     """One contiguous piece of the loop per task; pieces are multiples of 64 so that vectors stay whole."""
     unit = 64 if kind == "vector" else 1
-    piece = -(-size // (tasks * unit)) * unit
     task = Var(f"{var.name}_task")
+    piece: Value
+    count: Value
+    if isinstance(tasks, int) and isinstance(size, int):
+        elements = -(-size // (tasks * unit)) * unit
+        piece, count = elements, -(-size // elements)
+    else:
+        share = t.mul(tasks, unit)
+        rounded = t.floordiv(t.sub(t.add(size, share), 1), share)
+        piece, count = t.mul(rounded, unit), tasks
     begin = t.mul(task, piece)
     end = t.binary("min", t.add(begin, piece), t.as_expr(size))
-    return For(
-        task,
-        t.as_expr(0),
-        t.as_expr(-(-size // piece)),
-        For(var, begin, end, body, kind),
-        "parallel",
-    )
+    inner = For(var, begin, end, body, kind)
+    return For(task, t.as_expr(0), t.as_expr(count), inner, "parallel")

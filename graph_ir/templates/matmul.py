@@ -16,8 +16,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from ...base.contraction import Microkernel
+from ...base.dims import bounds, is_known
 from ...base.dtypes import F32, DType
 from ...base.target import Target
 from ...tensor_ir import builder as t
@@ -39,6 +41,7 @@ from ...tensor_ir.nodes import (
     Store,
     Var,
 )
+from ...tensor_ir.sizes import number_or_expr
 from ..ir.computation import Index
 from ..schedule.matmul_tile import MatmulBlocking, reads_in_place, rows_for
 from ..schedule.product import worth_threads
@@ -51,12 +54,15 @@ EpilogueValue = Callable[[Index, Expr], tuple[list[Let], Expr]]
 
 @dataclass(frozen=True)
 class MatmulProblem:
-    """Sizes and operands of one product; `batch` are the sizes of the output's batch axes."""
+    """Sizes and operands of one product; `batch` are the sizes of the output's batch axes.
 
-    batch: tuple[int, ...]
-    m: int
-    n: int
-    k: int
+    They, m, n and k may be expressions of sizes that are known when the model runs (`matmul_rows`).
+    """
+
+    batch: tuple[Any, ...]
+    m: Any
+    n: Any
+    k: Any
     a: Operand
     b: Operand
     c: Operand
@@ -64,12 +70,19 @@ class MatmulProblem:
 
 @dataclass(frozen=True)
 class RowBlock:
-    """`count` rows from `first` on, which are the rows from `a_first` on of `a`."""
+    """`count` rows from `first` on, which are the rows from `a_first` on of `a`; their sums wait from `kept` on."""
 
     first: Expr
-    count: int
+    count: int | Expr
     a: Operand
     a_first: Expr
+    kept: Expr = t.ZERO
+
+    def part(self, at: Expr, count: int) -> RowBlock:
+        """`count` of the rows, from row `at` of them on."""
+        firsts = (t.add(first, at) for first in (self.first, self.a_first, self.kept))
+        first, a_first, kept = firsts
+        return RowBlock(first, count, self.a, a_first, kept)
 
 
 class MatmulTemplate:
@@ -97,22 +110,30 @@ class MatmulTemplate:
             self.m_block = min(
                 self.m_block, max(1, self.most_a_bytes // tile_bytes) * blocking.tile.rows
             )
-        work = math.prod(problem.batch) * problem.m * problem.n * problem.k
+        work = bounds(math.prod(problem.batch) * problem.m * problem.n * problem.k)[1]
         self.kind: LoopKind = "parallel" if worth_threads(work, target) else "serial"
         result = problem.c.buffer.dtype
         self.sums: Buffer | None = None
         if result != self.accumulator:
             epilogue = epilogue or (lambda index, acc: ([], t.cast(acc, result)))
-            if self.k_block < problem.k:
-                size = min(self.m_block, problem.m) * self.columns
+            if is_known(problem.k) and self.k_block < problem.k:
+                size = self._most_rows() * self.columns
                 self.sums = Buffer("sums", self.accumulator, (size,), "local")
         self.epilogue = epilogue
         self.batch_vars = tuple(Var(f"b{axis}") for axis in range(len(problem.batch)))
 
+    def _most_rows(self) -> int:
+        """RowBlock of the largest block."""
+        return int(min(self.m_block, self.problem.m))
+
     def function(self, name: str, params: tuple[Buffer, ...], note: str) -> Function:
         """The whole product as a function."""
-        body = nested(self.batch_vars, self.problem.batch, self._panel_groups(), self.kind)
+        body = self.nest()
         return Function(name, params, body if isinstance(body, Block) else Block((body,)), note)
+
+    def nest(self) -> Stmt:
+        """The loops alone."""
+        return nested(self.batch_vars, self.problem.batch, self._panel_groups(), self.kind)
 
     def _panel_groups(self) -> Stmt:
         full, rest = divmod(self.problem.n, self.columns)
@@ -142,7 +163,13 @@ class MatmulTemplate:
         return loop(var, full + bool(rest), whole, self.kind)
 
     def _panels(
-        self, row: Expr, rows: int, begin: Expr, end: Expr, has_rest: bool, is_last: Expr | None
+        self,
+        row: Expr,
+        rows: int | Expr,
+        begin: Expr,
+        end: Expr,
+        has_rest: bool,
+        is_last: Expr | None,
     ) -> Stmt:
         """All blocks of k over panels [begin, end), and the narrow last panel if this task has it."""
         steps: list[Stmt] = []
@@ -151,24 +178,34 @@ class MatmulTemplate:
         if self.sums is not None:
             steps.append(Allocate(self.sums))
         block = self._rows(row, rows, steps)
-        blocks = range(0, self.problem.k, self.k_block)
+        blocks = self._k_starts()
         for starts in [list(blocks)] if self.sums is not None else [[k0] for k0 in blocks]:
             panel = Var("nb")
             body = self._products(block, panel, self.columns, starts)
             steps.append(For(panel, begin, end, body))
             if has_rest:
-                full, rest = divmod(self.problem.n, self.columns)
-                narrow = self._products(block, t.as_expr(full), rest, starts)
+                narrow = self._narrow_panel(block, starts)
                 steps.append(If(is_last, narrow) if is_last is not None else narrow)
         return Block(tuple(steps))
 
-    def _rows(self, row: Expr, rows: int, steps: list[Stmt]) -> RowBlock:
+    def _k_starts(self) -> Sequence[int]:
+        """Where the blocks of k begin; a k that is known when the product runs is one block."""
+        k = self.problem.k
+        return range(0, k, self.k_block) if is_known(k) else (0,)
+
+    def _narrow_panel(self, block: RowBlock, starts: Sequence[int]) -> Stmt:
+        """The products of the last panel, which has fewer columns."""
+        full, rest = divmod(self.problem.n, self.columns)
+        return self._products(block, t.as_expr(full), rest, starts)
+
+    def _rows(self, row: Expr, rows: int | Expr, steps: list[Stmt]) -> RowBlock:
         """The rows of A of a block: where they lie, or converted by `steps`, unless they are too long to keep."""
         p, acc = self.problem, self.accumulator
-        if not self.kernel.converts_a or rows * p.k * acc.size > self.most_a_bytes:
+        most = rows if isinstance(rows, int) else self._most_rows()
+        if not self.kernel.converts_a or most * p.k * acc.size > self.most_a_bytes:
             return RowBlock(row, rows, p.a, row)
         start = offset_of(p.a, self.batch_vars, t.mul(row, p.a.row))
-        local, copy = convert_rows(p.a, start, rows, p.k, acc, self.target.lanes(acc))
+        local, copy = convert_rows(p.a, start, (rows, most), p.k, acc, self.target.lanes(acc))
         steps += [Allocate(local.buffer), copy]
         return RowBlock(row, rows, local, t.as_expr(0))
 
@@ -181,25 +218,26 @@ class MatmulTemplate:
 
     def _product(self, block: RowBlock, panel: Expr, columns: int, k0: int) -> Stmt:
         p = self.problem
-        k = min(self.k_block, p.k - k0)
+        k = min(self.k_block, p.k - k0) if is_known(p.k) else p.k
         column = t.mul(panel, self.columns)
         if p.b.panel:
             place = t.add(t.mul(panel, p.b.row), k0 * p.b.panel)
             b_row = p.b.panel * self.kernel.k_group
             return self._brgemm(block, column, columns, k0, k, self._slice(p.b, place), b_row)
-        start = t.add(t.mul(column, p.b.col), k0 * p.b.row)
+        start = t.add(t.mul(column, p.b.col), t.mul(p.b.row, k0))
         if self._in_place(block.count):
             b = self._slice(p.b, start)
             return self._brgemm(block, column, columns, k0, k, b, p.b.row, columns)
         return self._packed_on_the_fly(block, column, columns, k0, k, start)
 
-    def _in_place(self, rows: int) -> bool:
+    def _in_place(self, rows: int | Expr) -> bool:
         """Reading B in place costs cache and TLB misses per row tile; packing costs one copy per block."""
         is_row_major = self.problem.b.col == 1 and self.kernel.k_group == 1
-        return is_row_major and reads_in_place(rows, self.blocking.tile)
+        few = isinstance(rows, int) and reads_in_place(rows, self.blocking.tile)
+        return is_row_major and few
 
     def _packed_on_the_fly(
-        self, block: RowBlock, column: Expr, columns: int, k0: int, k: int, start: Expr
+        self, block: RowBlock, column: Expr, columns: int, k0: int, k: Any, start: Expr
     ) -> Stmt:
         b, group, local = self.problem.b, self.kernel.k_group, self._local_panel()
         at = offset_of(b, self.batch_vars, start)
@@ -220,25 +258,30 @@ class MatmulTemplate:
         column: Expr,
         columns: int,
         k0: int,
-        k: int,
+        k: Any,
         b: Slice,
-        b_row: int,
+        b_row: Any,
         n_padded: int | None = None,
-    ) -> Brgemm:
+    ) -> Stmt:
         p, a = self.problem, block.a
+        assert isinstance(block.count, int)
         ends = k0 + k == p.k and self.sums is None and self.epilogue is not None
         if self.sums is not None:
-            c, c_row = Slice(self.sums, (t.as_expr(0),)), self.columns
+            c, c_row = Slice(self.sums, (t.mul(block.kept, self.columns),)), self.columns
         else:
             c, c_row = self._slice(p.c, t.add(t.mul(block.first, p.c.row), column)), p.c.row
-        a_place = self._slice(a, t.add(t.mul(block.a_first, a.row), k0 * a.col))
-        height = rows_for(columns, self.blocking.tile, self.target, self.kernel)
+        a_place = self._slice(a, t.add(t.mul(block.a_first, a.row), t.mul(a.col, k0)))
+        depth, a_row, a_col, b_step, c_step = map(number_or_expr, (k, a.row, a.col, b_row, c_row))
         return Brgemm(
-            c, a_place, b, block.count, columns, k, 1, 0, a.row, a.col, 0, b_row, c_row, k0 > 0,
+            c, a_place, b, block.count, columns, depth, 1, 0, a_row, a_col, 0, b_step, c_step, k0 > 0,
             self.columns if n_padded is None else n_padded,
             self._epilogue(block.first, column) if ends else None,
-            min(p.m, height), self._prefetch_hints(block.count, b, k), self.kernel.k_group,
+            self._tile_rows(columns), self._prefetch_hints(block.count, b, k), self.kernel.k_group,
         )  # fmt: skip
+
+    def _tile_rows(self, columns: int) -> int:
+        """Height of the register tiles of a panel of which `columns` are used."""
+        return min(self.problem.m, rows_for(columns, self.blocking.tile, self.target, self.kernel))
 
     def _finish(self, block: RowBlock, column: Expr, columns: int, sums: Buffer) -> Stmt:
         """What is done to finished sums, from the local block to C."""
@@ -259,6 +302,8 @@ class MatmulTemplate:
         128x1024x1024. With few rows, memory is busy all the time, and the hardware prefetchers do equally well.
         """
         p = self.problem
+        if not is_known(p.k, p.n):
+            return ()
         far = p.k * p.n * p.b.buffer.dtype.size > self.target.l2_bytes // 2
         if not (far and p.b.panel and rows >= self.blocking.tile.rows):
             return ()

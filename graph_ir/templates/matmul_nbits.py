@@ -64,11 +64,17 @@ class NBitsTemplate(MatmulTemplate):
         self.sums_of_x = Buffer("x_sums", F32, (self.m_block * self.groups,), "local")
         self.k_block = problem.k if unpack != "panel" else aligned_block(self.k_block, weights)
 
-    def _rows(self, row: Expr, rows: int, steps: list[Stmt]) -> RowBlock:
+    def _rows(self, row: Expr, rows: int | Expr, steps: list[Stmt]) -> RowBlock:
+        assert isinstance(rows, int)
         block = super()._rows(row, rows, steps)
         if self.unpack != "panel":
             steps += [Allocate(self.sums_of_x), self._sum_groups(row, rows)]
         return block
+
+    @staticmethod
+    def _count(block: RowBlock) -> int:
+        assert isinstance(block.count, int)
+        return block.count
 
     def _sum_groups(self, first: Expr, rows: int) -> Stmt:
         """The sum of each group of each row, which zero points are multiplied by."""
@@ -97,7 +103,7 @@ class NBitsTemplate(MatmulTemplate):
             local = Buffer("w_bytes", U8, (self.problem.k * self.columns,), "local")
             weights, copy = weights.as_bytes(local, vectors)
             tiles += [Allocate(local), copy]
-        for first, count, rows in split_rows(block.count, self.blocking.tile.rows):
+        for first, count, rows in split_rows(self._count(block), self.blocking.tile.rows):
             row = Var("wr")
             tile = _RegisterTile(self, row, rows, weights, vectors)
             body = Block((*tile.sums(block), *self._results(block, tile, columns)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Buffer, Expr, Var
@@ -18,9 +19,9 @@ class Operand:
     """
 
     buffer: Buffer
-    batch_strides: tuple[int, ...]
-    row: int
-    col: int
+    batch_strides: tuple[Any, ...]
+    row: Any
+    col: Any
     panel: int = 0
 
 

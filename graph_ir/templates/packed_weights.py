@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 
 from ...base.dtypes import F32, S32, U8, U32
@@ -30,7 +29,7 @@ class PackedWeights:
     @property
     def has_one_zero(self) -> bool:
         """Whether all weights have one zero point."""
-        return math.prod(self.zero.shape) == 1
+        return self.zero.elements == 1
 
     @property
     def numbers(self) -> int:

@@ -8,6 +8,7 @@ from ...base.contraction import Microkernel
 from ...base.dtypes import U8, U16, U32, DType
 from ...base.target import Target
 from ...tensor_ir import builder as t
+from ...tensor_ir.builder import Value
 from ...tensor_ir.nodes import (
     Allocate,
     Block,
@@ -60,7 +61,7 @@ def left_rows(
     dtype = multiplied(kernel)
     if source.buffer.dtype == dtype:
         return source, start, []
-    local, copy = convert_rows(source, start, rows, k, dtype, target.lanes(dtype))
+    local, copy = convert_rows(source, start, (rows, rows), k, dtype, target.lanes(dtype))
     return local, t.as_expr(0), [Allocate(local.buffer), copy]
 
 
@@ -90,6 +91,21 @@ def pack_panels(
         zero = Store(local, (t.add(z, full * k * columns),), t.const(0, local.dtype))
         body.insert(0, loop(z, k * columns, zero, "vector"))
     return body
+
+
+def pack_open(
+    source: Operand, start: Expr, local: Buffer, k: int, n: Expr, columns: int
+) -> list[Stmt]:
+    """Copy a k x n matrix, n being known when it runs, into a panel of more `columns`, of which the rest is zero."""
+    z, i, j = Var("pz"), Var("pk"), Var("pj")
+    zero = Store(local, (z,), t.const(0, local.dtype))
+    offset = t.add(t.mul(i, source.row), t.mul(j, source.col))
+    value = t.cast(t.load(source.buffer, (t.add(start, offset),)), local.dtype)
+    copy = Store(local, (t.add(t.mul(i, columns), j),), value)
+    return [
+        loop(z, k * columns, zero, "vector"),
+        loop(i, k, loop(j, n, copy, "vector"), "serial"),
+    ]
 
 
 def pack_groups(
@@ -208,17 +224,19 @@ class _Groups:
 
 
 def convert_rows(
-    source: Operand, start: Expr, rows: int, k: int, dtype: DType, lanes: int
+    source: Operand, start: Expr, rows: tuple[int | Expr, int], k: int, dtype: DType, lanes: int
 ) -> tuple[Operand, Stmt]:
     """(the rows x k matrix at `start` in `dtype` in a local buffer, which the caller allocates; the copy).
 
     The axis that lies together in memory does so in the copy; vectors are aligned, and the rows are no power of two
-    apart, which would map them to one set of the cache.
+    apart, which would map them to one set of the cache. `rows`: how many, and how many at most.
     """
     by_rows = source.col == 1
-    outer, inner = (rows, k) if by_rows else (k, rows)
-    stride = (-(-inner // lanes) + 1) * lanes
-    local = Buffer("a_block", dtype, (outer * stride,), "local")
+    count, most = rows
+    outer, inner = (count, k) if by_rows else (k, count)
+    most_outer, most_inner = (most, k) if by_rows else (k, most)
+    stride = (-(-most_inner // lanes) + 1) * lanes
+    local = Buffer("a_block", dtype, (most_outer * stride,), "local")
     i, j = Var("ak"), Var("aj")
     at = t.add(start, t.add(t.mul(i, source.row if by_rows else source.col), j))
     value = t.cast(t.load(source.buffer, (at,)), dtype)
@@ -228,6 +246,6 @@ def convert_rows(
     return Operand(local, none, row, col), loop(i, outer, copy, "serial")
 
 
-def loop(var: Var, size: int, body: Stmt, kind: LoopKind) -> For:
+def loop(var: Var, size: Value, body: Stmt, kind: LoopKind) -> For:
     """for var in range(size): body."""
     return For(var, t.as_expr(0), t.as_expr(size), body, kind)

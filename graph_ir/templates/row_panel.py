@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from ...base.dims import is_known
 from ...base.dtypes import DType
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import (
@@ -32,7 +33,7 @@ from ...tensor_ir.nodes import (
 from ..ir.computation import Index, Read
 from ..ir.graph import GraphTensor, Op
 from ..ir.group_values import GroupValues, narrow
-from .loops import loop_nest, reduction_of
+from .loops import Tasks, loop_nest, reduction_of
 
 EXPENSIVE = frozenset(
     ["exp", "expm1", "log", "log1p", "tanh", "erf", "sigmoid", "pow", "div", "sqrt", "rsqrt"]
@@ -63,7 +64,9 @@ class RowGroup:
     def spans_row(self, tensor: GraphTensor) -> bool:
         """Whether a tensor has an element per column (others have one per row)."""
         dims = tensor.details.plain_dims
-        return dims == self.dims and (dims[-1] > 1 or tensor.producer_owner not in self.reductions)
+        return dims == self.dims and (
+            dims[-1] not in (0, 1) or tensor.producer_owner not in self.reductions
+        )
 
     def is_per_row(self, op: Op) -> bool:
         """Whether an op's result is one value per row. Other tensors that do not span a row are read where needed."""
@@ -112,7 +115,7 @@ class RowGroup:
 
 
 def row_panel_loops(
-    name: str, buffers: Mapping[GraphTensor, Buffer], group: RowGroup, tasks: int, note: str
+    name: str, buffers: Mapping[GraphTensor, Buffer], group: RowGroup, tasks: Tasks, note: str
 ) -> Function:
     """The function of a row group; params are `buffers` in order."""
     outer = tuple(Var(f"i{axis}") for axis in range(len(group.dims) - 1))
@@ -212,15 +215,26 @@ class RowEmitter:
         """The buffer in which the first loop stores a tensor that several loops need: a local row, or the output
         itself."""
         columns = self.group.dims[-1]
-        kept = {
-            x: _Kept(Buffer(f"row{i}", x.details.dtype.accumulator, (columns,), "local"), _last)
-            for i, x in enumerate(self.group.kept())
-        }
         output = self.group.output
         needed = any(output in self.group.reads(stage) for stage in self.group.stages())
+        if not is_known(columns):
+            kept = {} if needed else self._kept_in_result()
+        else:
+            kept = {
+                x: _Kept(Buffer(f"row{i}", x.details.dtype.accumulator, (columns,), "local"), _last)
+                for i, x in enumerate(self.group.kept())
+            }
         if needed and self.result.dtype == output.details.dtype.accumulator:
             kept[output] = _Kept(self.result, self.place)
         return kept
+
+    def _kept_in_result(self) -> dict[GraphTensor, _Kept]:
+        """As `_kept_in` for rows of an open size, for which there is no local: the first tensor of the result's type
+        waits where the result will be, the others are computed again."""
+        dtype = self.result.dtype
+        fits = [x for x in self.group.kept() if x.details.dtype.accumulator == dtype]
+        spans = self.group.spans_row(self.group.output)
+        return {fits[0]: _Kept(self.result, self.place)} if fits and spans else {}
 
     def _index(self, tensor: GraphTensor, column: Expr) -> Index:
         """The plain index of a group tensor at this row; a per-row tensor has no column axis or one of size 1."""

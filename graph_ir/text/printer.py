@@ -10,7 +10,8 @@
 `#users` counts the outputs of the op, as in GE; an op with several outputs is followed by one `get_element` line each,
 and `return` gives the names the caller knows the results by. Annotated text adds to GE's grammar: exact numbers, quoted
 names and escaped strings where the plain ones would be ambiguous, `none`, layouts and tensor types as attribute values,
-attributes of the graph after its name, and the schedule of an op that is a kernel (`schedule = "gemm mr=4 nv=3"`).
+sizes that are known when the model runs (`f32[N=1..512,13]`, `{<2*N>, 64}`), attributes of the graph after its name,
+and the schedule of an op that is a kernel (`schedule = "gemm mr=4 nv=3"`).
 Attributes called `temp.` something are not printed.
 """
 
@@ -19,12 +20,13 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from ...base.dims import Dim, Size, Symbol, symbols_of
 from ...base.dtypes import BF16, DType, from_numpy
 from ..ir.format import Format, parse_format
 from ..ir.graph import Graph, GraphTensor, Op, subgraphs_of
@@ -64,7 +66,11 @@ def print_op(op: Op) -> str:
 
 def print_tensor_type(details: LogicalTensor) -> str:
     """`f32[8,128]{MK16m16k}`; the format is left out when it is plain."""
-    dims = ",".join(map(str, details.plain_dims))
+    return _type_text(details, map(str, details.plain_dims))
+
+
+def _type_text(details: LogicalTensor, sizes: Iterable[str]) -> str:
+    dims = ",".join(sizes)
     suffix = "" if details.format.is_plain else f"{{{print_format(details.format)}}}"
     return f"{details.dtype}[{dims}]{suffix}"
 
@@ -84,6 +90,7 @@ class _Printer:
         self.printed: set[int] = set()
         self.graph_names: dict[int, str] = {}
         self.tensor_names: dict[int, str] = {}
+        self.ranges: set[Symbol] = set()
 
     def name_graph(self, graph: Graph) -> str:
         """The name a graph has in the text: unique, as GE demands."""
@@ -97,6 +104,7 @@ class _Printer:
         return self.graph_names[id(graph)]
 
     def graph_lines(self, graph: Graph) -> Iterator[str]:
+        self.ranges.clear()
         attrs = self.attrs(graph.attrs) if self.annotate else ""
         name = self.name_graph(graph)
         tail = f", attrs = {{{attrs}}}" if attrs else ""
@@ -138,7 +146,19 @@ class _Printer:
         return {key: value for key, value in op.attrs.items() if key not in hidden}
 
     def annotation(self, tensor: GraphTensor) -> str:
-        return f" -> {print_tensor_type(tensor.details)}" if self.annotate else ""
+        if not self.annotate:
+            return ""
+        details = tensor.details
+        return f" -> {_type_text(details, [self.size(one) for one in details.plain_dims])}"
+
+    def size(self, size: Size) -> str:
+        """A size; a symbol with its range where it is first printed in a graph."""
+        text = str(size)
+        for symbol in symbols_of([size]):
+            if symbol.name == text and symbol not in self.ranges and symbol.has_range:
+                text = f"{text}={symbol.range_text}"
+            self.ranges.add(symbol)
+        return text
 
     def reference(self, tensor: GraphTensor) -> str:
         return self.tensor_names.get(id(tensor)) or self.name(tensor.name)
@@ -180,6 +200,8 @@ class _Printer:
             return str(value).lower()
         if isinstance(value, int):
             return str(value)
+        if isinstance(value, Dim):
+            return f"<{value}>"
         if isinstance(value, float):
             return repr(value) if self.annotate else _fixed(value)
         if isinstance(value, str):

@@ -6,6 +6,8 @@ The grammar is LALR and makes a record at each reduction, so nothing recurses on
 from __future__ import annotations
 
 import json
+import re
+import threading
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -14,6 +16,7 @@ import numpy as np
 from lark import Lark, Token, Transformer
 from lark.exceptions import UnexpectedInput
 
+from ...base.dims import Size, Symbol, parse_range, parse_size
 from ...base.dtypes import ALL, by_name
 from ...base.errors import UserError
 from ..ir.format import parse_format
@@ -37,13 +40,16 @@ attr: key ":" value
 result: key "=" REF
 key: NAME | INT | FLOAT | STRING
 ?value: INT -> integer | FLOAT -> float | STRING -> string | NAME -> word | REF -> graph_name
-    | type | type TENSOR -> tensor | TENSOR -> untyped | list
+    | type | type TENSOR -> tensor | TENSOR -> untyped | list | SIZE -> size
 list: "{" [value ("," value)*] "}"
-type: DTYPE "[" [INT ("," INT)*] "]" ["{" NAME "}"]
+type: DTYPE "[" [_size ("," _size)*] "]" ["{" NAME "}"]
+_size: INT | DIM
 REF.3: /%("(\\.|[^"\\])*"|[^\s,()\[\]{}"=%]+)/
 DTYPE.3: /(?:DTYPES)(?=\[)/
 FLOAT.2: /-?(\d+\.\d*([eE][+-]?\d+)?|\d+[eE][+-]?\d+|inf|nan)(?=[,}\s])/
 INT.2: /-?\d+(?=[,}\s\])])/
+DIM.1: /[A-Za-z_0-9][A-Za-z0-9_*+-]*(=\d+\.\.\d*)?(?=[,\]])/
+SIZE.1: /<(?!empty>)[A-Za-z_0-9][A-Za-z0-9_*+-]*>/
 STRING: /"(\\.|[^"\\])*"/
 TENSOR.1: /\[[^\[\]]*\]|<empty>/
 NAME.0: /[^\s,()\[\]{}"=%:<>]+/
@@ -110,6 +116,7 @@ class GraphText:
 
 def read_records(text: str) -> list[GraphText]:
     """One record per graph of the text; UserError with the line where it is outside the grammar."""
+    _symbols().clear()
     try:
         records: list[GraphText] = _parser().parse(text)  # type: ignore[assignment]
     except UnexpectedInput as error:
@@ -132,6 +139,17 @@ def read_tensor(text: str, details: LogicalTensor) -> np.ndarray[Any, Any]:
     return read_elements(texts, details.dtype).reshape(details.plain_dims)
 
 
+_STATE = threading.local()
+
+
+def _symbols() -> dict[str, Symbol]:
+    """The symbols of the graph that this thread is reading, by name."""
+    if not hasattr(_STATE, "symbols"):
+        _STATE.symbols = {}
+    found: dict[str, Symbol] = _STATE.symbols
+    return found
+
+
 _MOST_DIGITS = 20  # and the sign: the integers of every type
 
 
@@ -150,6 +168,7 @@ class _Records(Transformer[Token, Any]):
     def graph(self, parts: list[Any]) -> GraphText:
         attrs = next((part for part in parts if isinstance(part, dict)), {})
         lines = [part for part in parts if isinstance(part, (Node, Element))]
+        _symbols().clear()
         return GraphText(
             _unquote(parts[0]), attrs, lines, [part for part in parts if isinstance(part, tuple)]
         )
@@ -185,9 +204,25 @@ class _Records(Transformer[Token, Any]):
         return _unquote(parts[0]) if parts[0].type == "STRING" else str(parts[0])
 
     def type(self, parts: list[Any]) -> LogicalTensor:
-        dims = tuple(_integer(part) for part in parts[1:] if part.type == "INT")
+        kinds = {"INT": _integer, "DIM": self._dim}
+        dims = tuple(kinds[part.type](part) for part in parts[1:] if part.type in kinds)
         details = LogicalTensor(by_name(parts[0]), dims)
         return details.with_format(_word(parts[-1])) if parts[-1].type == "NAME" else details
+
+    def _dim(self, token: str) -> Size:
+        """An expression of symbols; one that is not known yet has the range after it, or none."""
+        text, equals, range_ = token.partition("=")
+        if equals:
+            _symbols()[text] = parse_range(range_, text)
+        for name in re.findall(r"[A-Za-z_][A-Za-z0-9_]*", text):
+            _symbols().setdefault(name, Symbol(name))
+        try:
+            return parse_size(text, _symbols())
+        except ValueError:
+            raise UserError(f"graph text: '{text}' is not a size") from None
+
+    def size(self, parts: list[Any]) -> Size:
+        return self._dim(parts[0][1:-1])
 
     def integer(self, parts: list[Any]) -> int:
         return _integer(parts[0])

@@ -24,6 +24,7 @@ from ..nodes import (
     Expr,
     For,
     Function,
+    If,
     Let,
     Load,
     Module,
@@ -87,7 +88,7 @@ class _Tile:
         self.splits = k_splits(self.g.tile_rows, -(-self.g.n_padded // self.lanes))
         shape = (self.splits * self.rows, self.vectors * self.lanes)
         self.acc = Buffer(self.names.fresh("acc"), self.dtype, shape, "local")
-        self.steps = -(-self.g.k // self.g.k_group)
+        self.steps = -(-self.g.k // self.g.k_group) if isinstance(self.g.k, int) else 1
 
     def statement(self) -> Stmt:
         """The whole tile."""
@@ -121,6 +122,8 @@ class _Tile:
         # Converted operands are more work to schedule: with several steps at once LLVM would spill.
         converts = self.g.k_group == 1 and self.g.b.buffer.dtype != self.dtype
         unroll = max(self.splits, 1 if converts else self.table.k_unroll)
+        if not isinstance(self.g.k, int):
+            return self._reduce_open(batch, self.g.k, unroll)
         full = self.g.k // self.g.k_group
         whole = full - full % unroll
         body: list[Stmt] = []
@@ -132,9 +135,24 @@ class _Tile:
             )
         for i in range(whole, self.steps):
             body.extend(self._step(batch, t.as_expr(i), i))
+        return self._each_batch(batch, body)
+
+    def _each_batch(self, batch: Expr, body: list[Stmt]) -> list[Stmt]:
         if isinstance(batch, Var):
             return [For(batch, t.as_expr(0), t.as_expr(self.g.batch), Block(tuple(body)))]
         return body
+
+    def _reduce_open(self, batch: Expr, depth: Expr, unroll: int) -> list[Stmt]:
+        """As `_reduce` for a k that is known when it runs: what is left of the unrolled steps is decided one by one."""
+        k, whole = Var(self.names.fresh("k")), Var(self.names.fresh("k_whole"))
+        steps = [s for i in range(unroll) for s in self._step(batch, t.add(k, i), i)]
+        rest = [
+            If(t.compare("lt", at, depth), Block(tuple(self._step(batch, at, i))))
+            for i, at in enumerate(t.add(whole, i) for i in range(unroll - 1))
+        ]
+        even = t.mul(t.floordiv(depth, unroll), unroll)
+        loop = For(k, t.as_expr(0), whole, Block(tuple(steps)), "serial", unroll)
+        return self._each_batch(batch, [Let(whole, even), loop, *rest])
 
     def _step(self, batch: Expr, k: Expr, number: int) -> list[Stmt]:
         """One k, or group of k: the row of B once, each element of A once, rows x vectors multiply-adds."""
@@ -162,12 +180,13 @@ class _Tile:
         """Element (or group of elements) `k` of row `r` of A in all lanes, in the type it is multiplied in."""
         g = self.g
         row = t.mul(t.add(self.row0, r), g.a_row)
-        offset = t.add(t.mul(batch, g.a_batch), t.add(row, t.mul(k, g.k_group * g.a_col)))
+        offset = t.add(t.mul(batch, g.a_batch), t.add(row, t.mul(k, t.mul(g.a_col, g.k_group))))
         place = self._at(g.a, offset)
         if g.k_group == 1:
             return Broadcast(t.cast(Load(g.a.buffer, place), self.dtype), self.lanes)
-        is_last = isinstance(k, Const) and (k.value + 1) * g.k_group > g.k
-        group = Load(g.a.buffer, place, g.k_group, g.k % g.k_group if is_last else None)
+        depth = g.k if isinstance(g.k, int) else 0
+        is_last = isinstance(k, Const) and (k.value + 1) * g.k_group > depth
+        group = Load(g.a.buffer, place, g.k_group, depth % g.k_group if is_last else None)
         word = t.bitcast(group, S32)  # one broadcast of the whole group
         return t.bitcast(Broadcast(word, self.lanes), g.a.buffer.dtype)
 

@@ -7,11 +7,10 @@ Ensures: 1-D buffers only. Arrays passed at run time stay as they are.
 
 from __future__ import annotations
 
-import math
-
 from ...base.target import Target
 from .. import builder as t
 from ..nodes import Allocate, Buffer, Expr, Function, Load, Module, Slice, Stmt, Store
+from ..sizes import elements_of
 from ..visitor import Rewriter, map_functions
 
 
@@ -29,7 +28,7 @@ class _Flattener(Rewriter):
             return buffer
         if buffer not in self.flat:
             self.flat[buffer] = Buffer(
-                buffer.name, buffer.dtype, (math.prod(buffer.shape),), buffer.storage
+                buffer.name, buffer.dtype, (elements_of(buffer.shape),), buffer.storage
             )
         return self.flat[buffer]
 

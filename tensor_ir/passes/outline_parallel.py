@@ -4,6 +4,7 @@ before   for i in parallel(0, 8): for j in parallel(0, 4): c[i * 4 + j] = a[i]
 after    def f__task0(a, c, i_j_task): i = i_j_task // 4; j = i_j_task % 4; c[i * 4 + j] = a[i]
          parallel_invoke(32, f__task0, a, c)
 Directly nested parallel loops become one count; parallel loops further inside run serially within their task.
+A count may be an expression of sizes.
 Ensures: no `parallel` loops.
 """
 
@@ -17,6 +18,7 @@ from ..analysis import IndexAlgebra
 from ..names import Names
 from ..nodes import (
     Allocate,
+    Binary,
     Block,
     Buffer,
     Const,
@@ -31,6 +33,7 @@ from ..nodes import (
     Storage,
     Var,
 )
+from ..sizes import elements_of
 from ..substitution import substitute
 from ..visitor import Rewriter, bound_names, buffers_in, vars_in, walk_statements
 
@@ -78,10 +81,11 @@ class _Outliner(Rewriter):
         self.algebra.bind_loop(s)
         if s.kind != "parallel":
             return super().for_(s)
-        loops = _nest(s)
+        loops = self._nest(s)
         bound = set(bound_names(s))
         free = [var for var in vars_in(s).values() if var.name not in bound]
-        if self.algebra.trips(s) is None or any(var.lanes > 1 for var in free):
+        free += [var for var in self._sizes(s) if var not in free]
+        if self._count(s) is None or any(var.lanes > 1 for var in free):
             # Neither a varying count nor a vector can be passed: keep this loop here, and look further inside.
             return replace(s, kind="serial", body=self.body(s.body))
         task, count = self._task(loops, free)
@@ -89,19 +93,35 @@ class _Outliner(Rewriter):
         args = [self._argument(param) for param in task.params[:-1]]
         return ParallelInvoke(task.name, tuple(args), count)
 
-    def _task(self, loops: list[For], free: list[Var]) -> tuple[Function, int]:
+    def _count(self, loop: For) -> int | Expr | None:
+        """How often a loop runs, where callers can say it: a number, or an expression of the function's sizes."""
+        trips = self.algebra.trips(loop)
+        if trips is not None:
+            return trips
+        names = vars_in(loop.end)
+        sizes = bool(names) and all(name.startswith(t.SIZE_PREFIX) for name in names)
+        return loop.end if sizes and loop.begin == t.ZERO and loop.step == 1 else None
+
+    def _sizes(self, loop: For) -> list[Var]:
+        """The sizes in the shapes of the buffers a loop uses."""
+        shapes = [size for buffer in buffers_in(loop).values() for size in buffer.shape]
+        known = [vars_in(size).values() for size in shapes if not isinstance(size, int)]
+        return list(dict.fromkeys(var for some in known for var in some))
+
+    def _task(self, loops: list[For], free: list[Var]) -> tuple[Function, int | Expr]:
         """The function that runs one iteration of the nest, and how many there are."""
         own = [loop.var.name for loop in loops]
         plain = len(loops) == 1 and loops[0].begin == t.ZERO and loops[0].step == 1
         index = loops[0].var if plain else Var(self.names.fresh("_".join([*own, "task"])))
-        lets, inner = [], 1
+        lets: list[Let] = []
+        inner: int | Expr = 1
         for loop in reversed(loops):
-            trips = self.algebra.trips(loop) or 0
+            trips = self._count(loop) or 0
             number = t.floordiv(index, inner)
             if loop is not loops[0]:
                 number = t.mod(number, trips)
             lets.append(Let(loop.var, t.add(loop.begin, t.mul(number, loop.step))))
-            inner *= trips
+            inner = elements_of((trips, inner))
         body = _Serial().body(loops[-1].body)
         statements = [
             *([] if plain else reversed(lets)),
@@ -119,6 +139,17 @@ class _Outliner(Rewriter):
             name, params, moved if isinstance(moved, Block) else Block((moved,)), note
         ), inner
 
+    def _nest(self, outer: For) -> list[For]:
+        """The loop and the parallel loops directly inside it, perfectly nested and with fixed counts."""
+        loops = [outer]
+        while isinstance(loops[-1].body, For) and loops[-1].body.kind == "parallel":
+            inner = loops[-1].body
+            fixed = isinstance(inner.begin, Const) and isinstance(inner.end, Const)
+            if not fixed and not isinstance(self._count(inner), Binary | Var):
+                break
+            loops.append(inner)
+        return loops
+
     def _captured(self, body: Block) -> dict[str, Buffer]:
         """Buffers the body takes from outside, as parameters: those of the owner in their order, then its locals."""
         inside = {s.buffer.name for s in walk_statements(body) if isinstance(s, Allocate)}
@@ -133,15 +164,3 @@ class _Outliner(Rewriter):
             return param
         storage: Storage = "local" if param.name in self.locals else "param"
         return t.slice_of(replace(param, storage=storage))
-
-
-def _nest(outer: For) -> list[For]:
-    """The loop and the parallel loops directly inside it, perfectly nested and with fixed counts."""
-    loops = [outer]
-    while isinstance(loops[-1].body, For) and loops[-1].body.kind == "parallel":
-        inner = loops[-1].body
-        fixed = isinstance(inner.begin, Const) and isinstance(inner.end, Const)
-        if not fixed:
-            break
-        loops.append(inner)
-    return loops

@@ -10,7 +10,7 @@ Requires: 1-D buffers. Ensures: no `vector` loops; one that has no vector form r
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from ...base.dtypes import BOOL, S64, DType
@@ -30,6 +30,7 @@ from ..nodes import (
     Expr,
     For,
     Function,
+    If,
     Let,
     Load,
     Module,
@@ -120,6 +121,8 @@ class _VectorLoop:
         if lanes < 2:
             raise NotVectorizable("a single iteration")
         found = list(_accumulators(self.loop, lanes, self.names))
+        if found and extent is None and has_open_bounds(self.loop):
+            return self._open_sums(found, lanes)
         copies = 1
         if (
             found
@@ -200,6 +203,46 @@ class _VectorLoop:
         copy = renamed_copy(s.body, self.names, {s.var.name: rest})
         return main, [For(rest, end, s.end, copy)]
 
+    def _open_sums(self, found: list[Accumulator], lanes: int) -> list[Stmt]:
+        """The loop with sums over an extent that is known when it runs: in the order that the same extent, as a number,
+        would have. The rest goes into the lanes of the first copy one by one."""
+        s = self.loop
+        copies = 1 if _has_loop(s.body) else COPIES
+        found = [_with_copies(a, copies) for a in found]
+        self.accumulators = {a.buffer.name: a for a in found}
+        steps: list[Stmt] = [one for a in found for one in _start(a, copies)]
+        begin = self._bound("begin", s.begin, steps)
+        extent = t.sub(s.end, s.begin)
+        ends = [t.mul(t.floordiv(extent, size), size) for size in (lanes * copies, lanes)]
+        grouped, whole = (
+            self._bound(name, t.add(begin, end), steps)
+            for name, end in zip(("grouped", "whole"), ends, strict=True)
+        )
+        trips = (lanes, max(1, self.algebra.difference(s.end, s.begin)[1] // lanes))
+        steps.append(self._chunks(begin, grouped, lanes, copies, trips))
+        if copies > 1:
+            few = self._chunks(begin, whole, lanes, 1, trips)
+            places = [t.add(grouped, number * lanes) for number in range(copies - 1)]
+            rest = [
+                If(t.compare("lt", at, whole), self._chunk(at, 0, lanes, None, number, trips))
+                for number, at in enumerate(places)
+            ]
+            steps.append(If(t.compare("gt", grouped, begin), Block(tuple(rest)), few))
+        last = Var(self.names.fresh(s.var.name))
+        body = renamed_copy(s.body, self.names, {s.var.name: last})
+        by_lane = _ByLane(self.accumulators, t.sub(last, whole))
+        steps.append(For(last, whole, s.end, by_lane.body(body)))
+        return [*steps, *(one for a in found for one in _combine(a, copies))]
+
+    def _chunks(
+        self, begin: Expr, end: Expr, lanes: int, copies: int, trips: tuple[int, int]
+    ) -> Stmt:
+        """Groups of vectors, one for each copy of the accumulators."""
+        var = Var(self.names.fresh(self.loop.var.name))
+        self.algebra.ranges[var.name] = self.algebra.ranges[self.loop.var.name]
+        body = [self._chunk(t.add(var, u * lanes), 0, lanes, None, u, trips) for u in range(copies)]
+        return For(var, begin, end, t.block_of(_spliced(body)), "serial", lanes * copies)
+
     def _bound(self, name: str, value: Expr, into: list[Stmt]) -> Expr:
         """`value`, bound to a name unless it is one already."""
         value = self.algebra.simplify(value)
@@ -227,6 +270,33 @@ class _VectorLoop:
         return BodyVectorizer(chunk, self.algebra, self.names, self.accumulators).stmt(
             self.loop.body
         )
+
+
+class _ByLane(Rewriter):
+    """Accumulates what one iteration adds into one lane of the first copy of its accumulators."""
+
+    def __init__(self, accumulators: Mapping[str, Accumulator], lane: Expr) -> None:
+        self._accumulators = accumulators
+        self._lane = lane
+
+    def load(self, e: Load) -> Expr:
+        found = self._accumulators.get(e.buffer.name)
+        if found is None:
+            return super().load(e)
+        return Load(found.lanes_buffer, (t.add(found.index(e.indices[0]), self._lane),))
+
+    def store(self, s: Store) -> Stmt | tuple[Stmt, ...]:
+        found = self._accumulators.get(s.buffer.name)
+        if found is None:
+            return super().store(s)
+        place = t.add(found.index(s.indices[0]), self._lane)
+        return Store(found.lanes_buffer, (place,), self.expr(s.value))
+
+
+def has_open_bounds(loop: For) -> bool:
+    """Whether the number of iterations is a size that is known when the model runs."""
+    names = [*vars_in(loop.begin), *vars_in(loop.end)]
+    return bool(names) and all(name.startswith(t.SIZE_PREFIX) for name in names)
 
 
 def _spliced(statements: list[Stmt]) -> Iterator[Stmt]:
@@ -316,7 +386,7 @@ def _accumulator(loop: For, stores: list[Store], lanes: int, names: Names) -> Ac
     slots: tuple[Expr, ...] | None = None
     if all(inner.isdisjoint(vars_in(s.indices[0])) for s in stores):
         slots = tuple({key_of(s.indices[0]): s.indices[0] for s in stores}.values())
-    elif buffer.shape[0] > MOST_SLOTS:
+    elif buffer.elements > MOST_SLOTS:
         raise NotVectorizable(f"'{buffer.name}' has too many elements to accumulate into")
     found = accumulation(stores[0])
     assert found is not None

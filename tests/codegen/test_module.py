@@ -57,7 +57,7 @@ def test_the_entry_hands_every_array_to_its_parameter() -> None:
     constants = np.array([0, 0, 0, 0, 1, 2, 3, 4], np.float32)
     arena = np.zeros(16, np.float32)
     data = (abi.pointer(a.ctypes.data) for a in (constants, arena))
-    assert entry(None, pointers(x0, x1), pointers(y0, y1), *data) == 0
+    assert entry(pointers(x0, x1), pointers(y0, y1), None, *data, None) == 0
     np.testing.assert_array_equal(y0, [1, 3, 5, 7])
     np.testing.assert_array_equal(y1, [11, 13, 15, 17])
 
@@ -66,7 +66,7 @@ def test_kernels_are_local_symbols_and_only_the_entry_and_its_signature_are_expo
     text = assembly(emit_module(model(), TARGET), TARGET)
     assert f"\n{KERNEL}:" in text
     exported = [line.split()[-1] for line in text.splitlines() if ".globl" in line]
-    assert exported == [abi.ENTRY_NAME, abi.SIGNATURE_NAME]
+    assert exported == [abi.ENTRY_NAME, abi.ARENA_NAME, abi.SIGNATURE_NAME]
 
 
 def test_without_an_entry_every_function_is_exported() -> None:
@@ -104,7 +104,7 @@ def test_an_entry_without_tensors() -> None:
     sections = tuple(Buffer(name, _bytes(), (0,)) for name in ("constants", "arena"))
     module = Module((Function("main", sections, Block(())),), "main")
     code = LoadedCode(compile_to_object(emit_module(module, TARGET), TARGET))
-    assert abi.EntryFunction(code.address(abi.ENTRY_NAME))(*[None] * 5) == 0
+    assert abi.EntryFunction(code.address(abi.ENTRY_NAME))(*[None] * 6) == 0
 
 
 def _bytes() -> DType:
@@ -125,6 +125,6 @@ def test_stamps_go_to_an_output_before_and_after_each_call() -> None:
         np.zeros(4, np.int64),
     )
     data = (abi.pointer(a.ctypes.data) for a in (constants, arena))
-    assert entry(None, pointers(x0, x1), pointers(y0, y1, times), *data) == 0
+    assert entry(pointers(x0, x1), pointers(y0, y1, times), None, *data, None) == 0
     np.testing.assert_array_equal(y1, [2, 2, 2, 2])
     assert times[0] > 0 and (np.diff(times) >= 0).all()

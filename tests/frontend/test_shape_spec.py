@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from graphc.base import dtypes
+from graphc.base.dims import Symbol, size
 from graphc.base.errors import UserError
 from graphc.frontend.shape_spec import InputSpec, check_names, check_size, parse_inputs, parse_spec
 
@@ -38,18 +39,18 @@ LIKE = "like f32[8,13] or x=f32[8,13]"
         ("q32[8]", f"input spec 'q32[8]': dtype 'q32' is not known; {KNOWN}"),
         (
             "f32[8,,13]",
-            "input spec 'f32[8,,13]': every dimension must be a number from 0 to 10^18, got ''; "
-            f"write it {LIKE}",
+            "input spec 'f32[8,,13]': every dimension must be a number from 0 to 10^18, or open "
+            f"like N, N=1..64 or 1..64, got ''; write it {LIKE}",
         ),
         (
             "f32[-1]",
-            "input spec 'f32[-1]': every dimension must be a number from 0 to 10^18, got '-1'; "
-            f"write it {LIKE}",
+            "input spec 'f32[-1]': every dimension must be a number from 0 to 10^18, or open "
+            f"like N, N=1..64 or 1..64, got '-1'; write it {LIKE}",
         ),
         (
             "f32[8]]",
-            "input spec 'f32[8]]': every dimension must be a number from 0 to 10^18, got '8]'; "
-            f"write it {LIKE}",
+            "input spec 'f32[8]]': every dimension must be a number from 0 to 10^18, or open "
+            f"like N, N=1..64 or 1..64, got '8]'; write it {LIKE}",
         ),
         (
             "f32[1000000,1000000]",
@@ -108,3 +109,37 @@ def test_names_that_are_not_known() -> None:
         check_names("m", "input", ["a", "z"], ["a", "b"])
     with pytest.raises(UserError, match="^m: there is no constant 'z'; its parameters are none$"):
         check_names("m", "constant", ["z"], [], "parameters")
+
+
+def test_open_sizes() -> None:
+    (n,) = parse_spec("x=f32[N=1..64]").dims
+    assert n == size(Symbol("N", 1, 64))
+    assert parse_spec("f32[3, ..7, ?]", "my x").dims == (
+        3,
+        size(Symbol("my_x_1", 1, 7)),
+        size(Symbol("my_x_2")),
+    )
+    specs = parse_inputs({"x": "f32[N,4]", "y": "s8[N=2..9]"})
+    assert specs["x"].dims == (size(Symbol("N", 2, 9)), 4)
+
+
+@pytest.mark.parametrize(
+    ("specs", "message"),
+    [
+        (
+            {"x": "f32[N=9..2]"},
+            "input spec 'f32[N=9..2]': size 'N' must have a range from 1 to 2^31 - 1 that",
+        ),
+        ({"x": "f32[0..2]"}, "input spec 'f32[0..2]': size 'x_0' must have a range from 1"),
+        (
+            {"x": "f32[N=1..2]", "y": "f32[N=1..3]"},
+            "size 'N' must have one range, got 1..2 and 1..3",
+        ),
+        ({"x": "f32[N=]"}, "input spec 'f32[N=]': every dimension must be a number"),
+        ({"x": "f32[N+1]"}, "input spec 'f32[N+1]': every dimension must be a number"),
+    ],
+)
+def test_wrong_open_sizes(specs: dict[str, str], message: str) -> None:
+    with pytest.raises(UserError) as error:
+        parse_inputs(specs)
+    assert str(error.value).startswith(message)

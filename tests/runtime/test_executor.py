@@ -336,7 +336,9 @@ def test_closing_frees_the_code_at_once(model: CompiledModel, x: np.ndarray) -> 
 
 
 def test_a_native_failure_is_ours() -> None:
-    failing = "define i32 @graphc_entry(ptr %a, ptr %b, ptr %c, ptr %d, ptr %e) {\n  ret i32 9\n}"
+    failing = (
+        "define i32 @graphc_entry(ptr %a, ptr %b, ptr %c, ptr %d, ptr %e, ptr %f) {\n  ret i32 9\n}"
+    )
     signed = failing + signature_ir(copy_artifact().metadata, 0)
     model = CompiledModel(replace(copy_artifact(), object_code=compile_ir(signed)))
     with pytest.raises(InternalError, match="^model 'copy': native code returned 9$"):

@@ -34,8 +34,8 @@ def test_output_allocator(size: int) -> None:
 
 
 def test_frames_are_reused_and_never_shared() -> None:
-    frames = FrameList("m", 100, 2, 1)
-    first, second = frames.new(), frames.new()
+    frames = FrameList("m", 2, 1)
+    first, second = frames.new(100), frames.new(100)
     assert first.arena.ctypes.data % 64 == 0
     assert first.arena.nbytes >= 100
     assert not np.may_share_memory(first.arena, second.arena)
@@ -46,12 +46,12 @@ def test_frames_are_reused_and_never_shared() -> None:
 
 
 def test_an_arena_without_bytes_still_has_an_address() -> None:
-    assert FrameList("m", 0, 0, 0).new().pointers[2].value
+    assert FrameList("m", 0, 0).new(0).pointers[2].value
 
 
 def test_an_arena_beyond_memory() -> None:
     with pytest.raises(UserError) as caught:
-        FrameList("m", 1 << 47, 1, 1).new()
+        FrameList("m", 1, 1).new(1 << 47)
     assert str(caught.value) == (
         f"model 'm': no memory for the {1 << 47} bytes of scratch memory one call needs"
     )

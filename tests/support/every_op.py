@@ -59,6 +59,8 @@ EXAMPLES: dict[str, tuple[list[tuple[DType, tuple[int, ...]]], dict[str, Any]]] 
     "convolution": ([*X, (F32, (6, 2, 3))], {"groups": 2, "before": (1,), "dilations": (2,)}),
     "convolution_transpose": ([*X, (F32, (4, 3, 2))], {"strides": (2,), "output_padding": (1,)}),
     "copy": (X, {}),
+    "count_up": ([], {"size": (5,), "start": 3, "step": -2}),
+    "open_sizes": ([], {"values": (5, 7)}),
     "dequantize": ([(U8, SHAPE), (F32, (4, 1)), (U8, (4, 1))], {}),
     "quantize": ([*X, (F32, ()), (S8, ())], {"dtype": "s8"}),
     "depthwise_convolution": ([*X, (F32, (4, 1, 3))], {"groups": 4, "before": (1,)}),

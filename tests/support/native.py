@@ -40,7 +40,7 @@ define internal void @task(ptr %ctx, i64 %i) {{
   ret void
 }}
 
-define i32 @graphc_entry(ptr %rt, ptr %inputs, ptr %outputs, ptr %constants, ptr %arena) {{
+define i32 @graphc_entry(ptr %inputs, ptr %outputs, ptr %sizes, ptr %constants, ptr %arena, ptr %rt) {{
 entry:
   %ctx = alloca %context
   %a = load ptr, ptr %inputs
@@ -75,14 +75,15 @@ end:
 
 
 def signature_ir(metadata: Metadata, constants_bytes: int) -> str:
-    """The constant that says what hand-written code was compiled for."""
+    """What says what hand-written code was compiled for, and how much scratch memory it takes."""
     text = abi.signature(
         metadata.inputs,
         metadata.outputs,
         constants_bytes,
         metadata.arena_bytes,
     )
-    return f'\n@{abi.SIGNATURE_NAME} = constant [{len(text) + 1} x i8] c"{text}\\00"\n'
+    arena = f"define i64 @{abi.ARENA_NAME}(ptr %sizes) {{\n  ret i64 {metadata.arena_bytes}\n}}\n"
+    return f'\n@{abi.SIGNATURE_NAME} = constant [{len(text) + 1} x i8] c"{text}\\00"\n{arena}'
 
 
 def compile_ir(text: str) -> bytes:
@@ -132,7 +133,7 @@ def copy_artifact(*specs: TensorSpec) -> Artifact:
     """A model whose outputs `<name>_out` are copies of its inputs."""
     lines = ["declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)"]
     lines.append(
-        "define i32 @graphc_entry(ptr %rt, ptr %inputs, ptr %outputs, ptr %c, ptr %arena) {"
+        "define i32 @graphc_entry(ptr %inputs, ptr %outputs, ptr %sizes, ptr %c, ptr %arena, ptr %rt) {"
     )
     for i, spec in enumerate(specs):
         lines += [

@@ -34,8 +34,9 @@ def run_guarded(
         output.reshape(-1).view(np.uint8)[...] = FILL
     sources = (ctypes.c_void_p * len(inputs))(*(data_address(a) for a in inputs))
     targets = (ctypes.c_void_p * len(outputs))(*(data_address(a) for a in outputs))
+    places = [abi.pointer(x) for x in (sources, targets, None)]
     memory = [abi.pointer(data_address(a)) for a in (constants, arena)]
-    code = native.entry(native.rt, abi.pointer(sources), abi.pointer(targets), *memory)
+    code = native.entry(*places, *memory, native.rt)
     if code != 0:
         raise InternalError(f"native code returned {code}")
     for spec, array, after in zip(meta.inputs, arrays, inputs, strict=True):

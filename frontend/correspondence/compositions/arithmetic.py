@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from ....base.dims import broadcast_sizes
 from ....base.dtypes import F32, S64, DType
 from ....graph_ir.ir.graph import GraphTensor as Tensor
 from ...op_builder import OpBuilder, like
@@ -173,7 +174,7 @@ def cosine_similarity(
     """X . y / (max(|x|, eps) * max(|y|, eps)) along axis `at`."""
     axis = node.axis(at, max(x.details.rank, y.details.rank))
     try:
-        dims = np.broadcast_shapes(x.details.plain_dims, y.details.plain_dims)
+        dims = broadcast_sizes(x.details.plain_dims, y.details.plain_dims)
     except ValueError as error:
         raise node.rule("inputs must broadcast", f"{x.details} and {y.details}") from error
     units = []

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ....base.dims import broadcast_sizes
 from ....base.dtypes import BOOL, S64
 from ....graph_ir.ir.graph import GraphTensor as Tensor
 from ...op_builder import OpBuilder
@@ -107,7 +108,7 @@ def picks_of(node: OpBuilder, x: Tensor, items: Sequence[Tensor | None]) -> Pick
     if any(item.details.dtype.is_float for item in given):
         raise node.rule("an index must hold integers", str(given[0].details))
     try:
-        common = np.broadcast_shapes(*(item.details.plain_dims for item in given))
+        common = broadcast_sizes(*(item.details.plain_dims for item in given))
     except ValueError as error:
         shown = ", ".join(str(item.details) for item in given)
         raise node.rule("indices must broadcast to one shape", shown) from error

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
-
+from ....base.dims import broadcast_sizes
 from ....graph_ir.ir.graph import GraphTensor as Tensor
 from ... import einsum as equations
 from ...op_builder import OpBuilder
@@ -60,7 +59,7 @@ def plus(node: OpBuilder, product: Tensor, added: Tensor) -> Tensor:
     """A product plus a tensor that broadcasts to its shape."""
     dims = product.details.plain_dims
     try:
-        fits = np.broadcast_shapes(added.details.plain_dims, dims) == dims
+        fits = broadcast_sizes(added.details.plain_dims, dims) == dims
     except ValueError:
         fits = False
     if not fits:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from ....base.dims import MOST, Size, bounds, broadcast_sizes, is_known
 from ....base.dtypes import BOOL
 from ....graph_ir.ir.graph import GraphTensor as Tensor
 from ...op_builder import OpBuilder, like
@@ -18,7 +20,7 @@ def with_rest(
 ) -> tuple[int, ...]:
     """A wanted shape with -1 (what is left of the elements) and, if `zero_copies`, 0 (the old size) replaced."""
     sizes, wanted = list(shape), f"{list(old)} to {list(shape)}"
-    if min(sizes, default=0) < -1 or sizes.count(-1) > 1:
+    if any(one < -1 for one in sizes) or sizes.count(-1) > 1:
         raise node.rule("sizes must be 0 or more, and at most one may be -1", str(sizes))
     for axis, size in enumerate(sizes):
         if size == 0 and zero_copies:
@@ -100,7 +102,7 @@ def expand(node: OpBuilder, x: Tensor, shape: tuple[int, ...]) -> Tensor:
     """X and the shape broadcast against each other; x itself where it has that shape."""
     dims = x.details.plain_dims
     try:
-        wanted = np.broadcast_shapes(dims, shape)
+        wanted = broadcast_sizes(dims, shape)
     except ValueError as error:
         both = f"{list(dims)} and {list(shape)}"
         raise node.rule("the input must broadcast to the shape", both) from error
@@ -123,7 +125,7 @@ def tile(node: OpBuilder, x: Tensor, repeats: tuple[int, ...]) -> Tensor:
     """Copies of x side by side, a count for each axis; x gets axes in front where there are more counts."""
     rank = max(len(repeats), x.details.rank)
     dims = (1,) * (rank - x.details.rank) + x.details.plain_dims
-    if len(repeats) < rank or min(repeats, default=0) < 0:
+    if len(repeats) < rank or any(one < 0 for one in repeats):
         raise node.rule("repeats must be one count per axis", f"{list(repeats)} for {list(dims)}")
     # [d0, d1] -> [1, d0, 1, d1] -> [r0, d0, r1, d1] -> [r0 * d0, r1 * d1]
     apart = node.reshaped(x, [n for dim in dims for n in (1, dim)])
@@ -163,7 +165,7 @@ def stack(node: OpBuilder, *tensors: Tensor, at: int = 0) -> Tensor:
 def split(node: OpBuilder, x: Tensor, axis: int, sizes: Sequence[int]) -> list[Tensor]:
     """Consecutive parts of an axis; their sizes must add up to its own."""
     total = x.details.plain_dims[axis]
-    if min(sizes, default=0) < 0 or sum(sizes) != total:
+    if any(one < 0 for one in sizes) or sum(sizes) != total:
         raise node.rule(f"the sizes of parts must add up to {total}", str(list(sizes)))
     starts = [sum(sizes[:i]) for i in range(len(sizes))]
     return [node.sliced(x, axis, start, size) for start, size in zip(starts, sizes, strict=True)]
@@ -201,17 +203,44 @@ def flip(node: OpBuilder, x: Tensor, axes: tuple[int, ...]) -> Tensor:
     return slice_ranges(node, x, [r[::-1] if i in back else r for i, r in enumerate(whole)])
 
 
-def slice_ranges(node: OpBuilder, x: Tensor, taken: Sequence[range]) -> Tensor:
+@dataclass(frozen=True)
+class Stretch:
+    """`size` neighbouring elements of an axis; these numbers may be open sizes."""
+
+    start: Size
+    size: Size
+    step: int = 1
+
+
+def slice_ranges(node: OpBuilder, x: Tensor, taken: Sequence[range | Stretch]) -> Tensor:
     """The elements of each axis that a range says; x itself where that is all of it."""
-    if [*taken] == [range(size) for size in x.details.plain_dims]:
+    parts = [_stretch(one) for one in taken]
+    if parts == [Stretch(0, size) for size in x.details.plain_dims]:
         return x
     return node.make(
         "slice",
         x,
-        starts=tuple(r.start if r else 0 for r in taken),
-        steps=tuple(r.step if r else 1 for r in taken),
-        sizes=tuple(map(len, taken)),
+        starts=tuple(part.start for part in parts),
+        steps=tuple(part.step for part in parts),
+        sizes=tuple(part.size for part in parts),
     )
+
+
+def _stretch(taken: range | Stretch) -> Stretch:
+    if isinstance(taken, Stretch):
+        return taken
+    return Stretch(taken.start, len(taken), taken.step) if taken else Stretch(0, 0)
+
+
+def _open_slice(node: OpBuilder, begin: Size, end: Size, step: int, dim: Size) -> Stretch:
+    """A slice where a size is open. UndecidedSize where it depends on that size what is cut off."""
+    if step != 1:
+        raise node.unsupported(f"a slice in steps of {step} of the open size {dim}")
+    first, last = (at if at >= 0 else max(at + dim, 0) for at in (begin, end))
+    first, last = (
+        dim if at == dim or bounds(at)[0] >= MOST else min(at, dim) for at in (first, last)
+    )
+    return Stretch(first, max(last - first, 0))
 
 
 def slice_axes(
@@ -224,7 +253,7 @@ def slice_axes(
 ) -> Tensor:
     """Python's slices of the given axes, ends and negative positions cut to what there is."""
     dims = x.details.plain_dims
-    taken = [range(size) for size in dims]
+    taken: list[range | Stretch] = [Stretch(0, size) for size in dims]
     if not len(begins) == len(ends) == len(axes) == len(steps):
         lengths = f"{len(begins)}, {len(ends)}, {len(axes)} and {len(steps)}"
         raise node.rule("starts, ends, axes and steps must have one length", lengths)
@@ -232,7 +261,10 @@ def slice_axes(
         raise node.rule("steps must not be 0 and axes be distinct", f"{list(steps)}, {list(axes)}")
     for begin, end, given, step in zip(begins, ends, axes, steps, strict=True):
         axis = node.axis(given, len(dims))
-        taken[axis] = range(*slice(begin, end, step).indices(dims[axis]))
+        if is_known(begin, end, dims[axis]):
+            taken[axis] = range(*slice(begin, end, step).indices(dims[axis]))
+        else:
+            taken[axis] = _open_slice(node, begin, end, step, dims[axis])
     return slice_ranges(node, x, taken)
 
 

@@ -35,12 +35,19 @@ def test_a_symbol_holds_for_every_input() -> None:
     assert shapes(inputs, {"w": "f32[8,1]"}) == ["f32[8,13]", "f32[8,1]"]
 
 
-def test_all_open_inputs_are_named_at_once() -> None:
+def test_all_inputs_without_a_number_of_axes_are_named_at_once() -> None:
     inputs: dict[str, Dims] = {"x": ["batch", 13], "c": [1], "w": [None, "k"], "v": None}
     assert refusal(inputs, {}) == (
-        "model: the shape of every input must be given, but 'x' is f32[batch,13], 'w' is f32[?,k], "
-        "'v' is f32[...]; say --input 'x=f32[8,13]' --input 'w=f32[8,8]' --input 'v=f32[1,8]'"
+        "model: the shape of every input must be given, but 'v' is f32[...]; say --input 'v=f32[1,8]'"
     )
+
+
+def test_open_sizes_stay_open() -> None:
+    assert shapes({"x": ["batch", 13], "w": ["batch", 1]}, {}) == ["f32[batch,13]", "f32[batch,1]"]
+    assert shapes({"v": ["a b", None]}, {}) == ["f32[a_b,v_1]"]
+    named = {"x": "f32[N=1..8,13]"}
+    assert shapes({"x": ["n", 13], "w": ["n", 1]}, named) == ["f32[N,13]", "f32[N,1]"]
+    assert shapes({"x": ["k", 1], "w": [1, "n"]}, {"w": "f32[1,k]"}) == ["f32[k_1,1]", "f32[1,k]"]
 
 
 @pytest.mark.parametrize(

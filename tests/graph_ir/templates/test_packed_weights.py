@@ -41,7 +41,7 @@ def test_unpacked(bits: int, group: int, k0: int, k: int, one_zero: bool) -> Non
         PackedWeights(made[0], made[1], made[2], bits, group), t.ONE, COLUMNS, all_k, LANES
     )
     body = Block((panel.unpack(k0, k, out, COLUMNS // LANES),))
-    result = np.zeros(out.shape, np.float32)
+    result = np.zeros(out.elements, np.float32)
     interpreter.run(Module((Function("f", (*made, out), body),)), "f", [*arrays, result])
     spread = [np.repeat(np.broadcast_to(v, scale.shape), group, 1) for v in (zero, scale)]
     real = ((numbers - spread[0]) * spread[1]).astype(np.float32)

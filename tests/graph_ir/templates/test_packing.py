@@ -149,7 +149,7 @@ def test_the_thread_count_changes_no_bit(dtype: DType, rng: np.random.Generator)
 
 def run_copy(body: list, source: Buffer, target: Buffer, values: np.ndarray) -> np.ndarray:
     function = Function("copy", (source, replace(target, storage="param")), Block(tuple(body)))
-    result = np.full(target.shape, 77).astype(target.dtype.numpy)
+    result = np.full(target.elements, 77).astype(target.dtype.numpy)
     module = Module((function,))
     interpreter.run(
         verify(module) if target.storage == "param" else module, "copy", [values, result]
@@ -197,7 +197,7 @@ def test_converted_rows(col: int) -> None:
     values = np.arange(15).astype(BF16.numpy)
     source = Buffer("x", BF16, (15,))
     operand = Operand(source, (), 5 if col == 1 else 1, col)
-    local, copy = convert_rows(operand, t.as_expr(0), 3, 5, F32, 8)
+    local, copy = convert_rows(operand, t.as_expr(0), (3, 3), 5, F32, 8)
     got = run_copy([copy], source, local.buffer, values)
     at = np.array([[i * local.row + j * local.col for j in range(5)] for i in range(3)])
     expected = values.reshape(3, 5) if col == 1 else values.reshape(5, 3).T

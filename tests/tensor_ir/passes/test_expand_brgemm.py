@@ -238,7 +238,7 @@ def test_every_line_of_the_next_matrix_is_fetched(m: int, rows: int, n: int) -> 
         Module((Function("f", (a, b, c, marks), Block((product,))),)), Target("avx512")
     )
     module = map_functions(module, _MarkPrefetched(marks).function)
-    arrays = [np.zeros(x.shape, np.float32) for x in (a, b, c, marks)]
+    arrays = [np.zeros(x.elements, np.float32) for x in (a, b, c, marks)]
     interpreter.run(module, "f", arrays)
     lines: np.ndarray = np.any(arrays[-1].reshape(-1, line), axis=1)
     assert lines[k * n // line : 2 * k * n // line].all()

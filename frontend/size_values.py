@@ -1,0 +1,111 @@
+"""Shape arithmetic on open sizes: what a graph of small constants and sizes computes, as arrays of expressions.
+
+An array of objects holds expressions (`base.dims`) and integers. Ops that move elements run by their references; sums,
+products, quotients and comparisons have a row here.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from ..base.dims import Dim, Size, UndecidedSize, bounds, is_known
+from ..base.errors import UserError
+from ..graph_ir.ir.graph import Array, Graph, Op
+from ..graph_ir.ops.gather import Gather
+from ..graph_ir.ops.movement import Movement
+
+
+def size_values(graph: Graph) -> list[Array] | None:
+    """The results of a graph without inputs; None where one is no array of expressions."""
+    values: dict[int, Array] = {}
+    results: list[Array] = []
+    try:
+        for op in graph.ops:
+            arrays = [values[id(x)] for x in op.inputs]
+            if op.op_name == "output":
+                results += arrays
+                continue
+            (value,) = _value(op, arrays)
+            values[id(op.outputs[0])] = value
+    except (UndecidedSize, _NoExpressionError):
+        return None
+    return list(map(settled, results))
+
+
+def settled(value: Array) -> Array:
+    """An array of integers where no size of it is open; else the array itself."""
+    if value.dtype != object or not is_known(*value.reshape(-1)):
+        return value
+    return value.astype(np.int64)
+
+
+class _NoExpressionError(Exception):
+    """A value that is no expression of sizes."""
+
+
+def _value(op: Op, arrays: list[Array]) -> list[Array]:
+    if all(array.dtype != object for array in arrays):
+        return op.reference(arrays)
+    if op.op_name == "cast" and op.outputs[0].details.dtype.kind in ("int", "uint"):
+        return arrays
+    if isinstance(op, (Movement, Gather)):
+        return op.reference(arrays)
+    if op.op_name in ("reduce_prod", "reduce_sum"):
+        combine: Any = np.multiply if op.op_name == "reduce_prod" else np.add
+        total = combine.reduce(arrays[0], axis=op.attr("axes"))
+        return [np.asarray(total, object).reshape(op.outputs[0].details.plain_dims)]
+    row = ROWS.get(op.op_name)
+    if row is None or (
+        op.op_name == "div" and op.attrs.get("rounding") not in (None, "floor", "trunc")
+    ):
+        raise _NoExpressionError
+    return [np.asarray(np.frompyfunc(row, len(arrays), 1)(*arrays))]
+
+
+def _equal(a: Size, b: Size) -> bool:
+    """Whether two sizes are equal. UndecidedSize where that depends on what they are."""
+    if isinstance(a, (bool, np.bool_)) or isinstance(b, (bool, np.bool_)):
+        return bool(a == b)
+    if a == b:
+        return True
+    low, high = bounds(a - b)
+    if low <= 0 <= high:
+        raise UndecidedSize(f"whether {a} is {b} is not known when compiling")
+    return False
+
+
+def _divide(a: Size, b: Size) -> Size:
+    """Of numbers that are not negative, where rounding down and to zero agree."""
+    if not isinstance(b, Dim) and b == 0:
+        raise UserError("a size cannot be divided by 0")
+    if not (a >= 0 and b > 0):
+        raise UndecidedSize(f"how {a} / {b} is rounded is not known when compiling")
+    return a // b
+
+
+ROWS: Mapping[str, Callable[..., Any]] = {
+    "add": operator.add,
+    "sub": operator.sub,
+    "mul": operator.mul,
+    "div": _divide,
+    "mod": operator.mod,
+    "neg": operator.neg,
+    "min": min,
+    "max": max,
+    "eq": _equal,
+    "ne": lambda a, b: not _equal(a, b),
+    "lt": operator.lt,
+    "le": operator.le,
+    "gt": operator.gt,
+    "ge": operator.ge,
+    "select": lambda condition, a, b: a if condition else b,
+    "not": operator.not_,
+    "and": lambda a, b: bool(a and b),
+    "or": lambda a, b: bool(a or b),
+    "copy": lambda a: a,
+}
+"""Elementwise ops on expressions and integers."""

@@ -1,0 +1,37 @@
+"""Divide what a softmax weighs instead of its weights, where the number of weights is known when the model runs."""
+
+from __future__ import annotations
+
+from ...base.dims import is_known
+from ..ir.graph import Graph, GraphTensor, Op
+from ..ops.matmul import MatmulCore
+from ..rewriting.attention import softmax_scores
+from ..rewriting.rewrite import rewrite
+from ..schedule.context import LowerContext
+
+
+def defer_division(graph: Graph, ctx: LowerContext) -> bool:
+    """Move the final division of a softmax past the product that is its only consumer, if its rows have an open size.
+
+    %p = div(%e, reduce_sum(%e)); %y = matmul_core(%p, %v)
+    ->
+    %m = matmul_core(%e, %v); %y = div(%m, reduce_sum(%e))
+
+    The template of attention with numbers for sizes does the same: fewer divisions, and the same bits at any size.
+    Requires: softmaxes decomposed. Ensures: topological order.
+    """
+    return rewrite(graph, {"matmul_core": (_defer,)})
+
+
+def _defer(graph: Graph, op: Op) -> GraphTensor | None:
+    assert isinstance(op, MatmulCore)
+    weights, values = op.inputs
+    if is_known(op.sizes[2]) or op.transpose_a or len(weights.uses) > 1:
+        return None
+    if softmax_scores(weights) is None or weights.producer_owner.op_name != "div":
+        return None
+    powers, total = weights.producer_owner.inputs
+    if total.details.plain_dims != (*powers.details.plain_dims[:-1], 1):
+        return None
+    product = graph.make(op.op_name, [powers, values], op.attrs, f"{op.name}.weighed").outputs[0]
+    return graph.make("div", [product, total], name=op.name).outputs[0]

@@ -1,0 +1,251 @@
+"""Matrix products whose number of rows is known when they run: the loop nest of `matmul`, cut by expressions.
+
+    for each batch, group of panels and block of rows (parallel; how many is computed from the number of rows):
+      for each block of k, for each panel of B:
+        whole register tiles in a loop, then a lower one, or two of nearly equal height that share what is left
+
+There is code for every height of a tile, so that nothing is padded. A few rows, whose sums have another order when a
+product is compiled for that many, are the nests of such products, chosen by the number of rows: the same bits.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ...base.dims import bounds, is_known
+from ...tensor_ir import builder as t
+from ...tensor_ir.nodes import (
+    Allocate,
+    Block,
+    Brgemm,
+    Buffer,
+    Expr,
+    For,
+    Function,
+    If,
+    Let,
+    Slice,
+    Stmt,
+    Store,
+    Var,
+)
+from ...tensor_ir.sizes import number_or_expr
+from .matmul import EpilogueValue, MatmulTemplate, RowBlock
+from .operand import offset_of
+from .packing import loop, pack_open
+
+MOST_TILE_ROWS = 12
+"""The highest register tile: there is code for each height up to it."""
+
+LEAST_TILES = 2
+"""Register tiles in a block of rows below which threads share the panels instead."""
+
+
+@dataclass(frozen=True)
+class Sharing:
+    """How threads share a product: `threads` of them from `least` multiply-adds on."""
+
+    threads: int
+    least: int
+
+
+class FewRowsTemplate(MatmulTemplate):
+    """The product of a few rows: the height of the tile says how its sums are split, whatever the number of rows."""
+
+    def _tile_rows(self, columns: int) -> int:
+        return self.blocking.tile.rows
+
+
+class RowsTemplate(MatmulTemplate):
+    """Builds the loop nest, in blocks of at most `m_block` rows, fewer where threads share them."""
+
+    sharing = Sharing(1, 0)
+    few: Mapping[int, MatmulTemplate] = {}
+    """The products of few rows that have a nest of their own."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        n, k = self.problem.n, self.problem.k
+        self.open_rest = None if is_known(n) else t.mod(t.as_expr(n), self.columns)
+        if self.open_rest is not None:
+            self.k_block = k  # results of a narrow panel wait in a local for one block only
+            height = self.blocking.tile.rows
+            self.edge = Buffer("edge", self.accumulator, (height * self.columns,), "local")
+
+    def function(self, name: str, params: tuple[Buffer, ...], note: str) -> Function:
+        """The whole product as a function."""
+        body: Stmt = self._tasks()
+        low, high = bounds(self.problem.m)
+        rows = t.as_expr(self.problem.m)
+        for count, template in self.few.items():
+            if low <= count <= high:
+                body = If(t.compare("eq", rows, count), template.nest(), body)
+        return Function(name, params, body if isinstance(body, Block) else Block((body,)), note)
+
+    def _most_rows(self) -> int:
+        return self.m_block
+
+    def _tile_rows(self, columns: int) -> int:
+        return self.blocking.tile.rows
+
+    def _in_place(self, rows: int | Expr) -> bool:
+        """B is copied into panels once for all rows, unless it has an open number of them."""
+        return super()._in_place(rows) or not is_known(self.problem.k)
+
+    def _tasks(self) -> Stmt:
+        """One loop over the batch, groups of panels and blocks of rows; threads share it where that pays."""
+        p = self.problem
+        blocks, groups = self._shares()
+        total = t.mul(t.mul(groups, blocks), t.as_expr(math.prod(p.batch)))
+        task = Var("task")
+        if self.kind == "serial" or self.sharing.threads == 1:
+            return loop(task, total, self._task(task, blocks, groups), "serial")
+        chunk, each = Var("chunk"), Var("each")
+        chunks = t.select(self._pays(), total, 1)
+        end = t.minimum(t.mul(t.add(chunk, 1), each), total)
+        tasks = For(task, t.mul(chunk, each), end, self._task(task, blocks, groups))
+        return loop(chunk, chunks, Block((Let(each, _ceil(total, chunks)), tasks)), "parallel")
+
+    def _pays(self) -> Expr:
+        """Whether there is work for several threads."""
+        p = self.problem
+        return t.compare("ge", t.as_expr(math.prod(p.batch) * p.m * p.n * p.k), self.sharing.least)
+
+    def _task(self, task: Var, all_blocks: Expr, all_groups: Expr) -> Stmt:
+        """A block of rows of one product of the batch times a group of panels."""
+        n, rows = t.as_expr(self.problem.n), t.as_expr(self.problem.m)
+        full, panels = t.floordiv(n, self.columns), _ceil(n, t.as_expr(self.columns))
+        names = ("blocks", "groups", "within", "first", "count", "size", "begin", "end")
+        blocks, groups, within, first, count, size, begin, end = map(Var, names)
+        alone = self.sharing.threads == 1
+        share = panels if alone else _ceil(panels, groups)
+        is_last: Expr | None = None if alone else t.compare("ge", t.add(begin, share), panels)
+        if self.open_rest is not None:
+            has_rest = t.compare("gt", self.open_rest, 0)
+            is_last = has_rest if is_last is None else t.binary("and", is_last, has_rest)
+        ends = full == panels
+        steps: list[Stmt] = [
+            Let(blocks, all_blocks),
+            Let(groups, all_groups),
+            *self._batch_indices(t.floordiv(task, t.mul(groups, blocks))),
+            Let(within, t.mod(task, t.mul(groups, blocks))),
+            Let(size, _ceil(rows, blocks)),
+            Let(first, t.mul(t.mod(within, blocks), size)),
+            Let(count, t.minimum(size, t.sub(rows, first))),
+            Let(begin, t.ZERO if alone else t.mul(t.floordiv(within, blocks), share)),
+            Let(end, full if alone else t.minimum(t.add(begin, share), full)),
+            self._panels(first, count, begin, end, not ends, is_last),
+        ]
+        return Block(tuple(steps))
+
+    def _batch_indices(self, number: Expr) -> list[Stmt]:
+        """The index of each batch axis of the product of this number."""
+        found: list[Stmt] = []
+        for var, size in reversed(list(zip(self.batch_vars, self.problem.batch, strict=True))):
+            last = var is self.batch_vars[0]
+            found.append(Let(var, number if last else t.mod(number, t.as_expr(size))))
+            number = t.floordiv(number, t.as_expr(size))
+        return found
+
+    def _shares(self) -> tuple[Expr, Expr]:
+        """(blocks of rows, groups of panels): the smaller operand is the one that all threads read."""
+        p, threads = self.problem, self.sharing.threads
+        rows = t.as_expr(p.m)
+        blocks = _ceil(rows, t.as_expr(self.m_block))
+        if threads == 1:
+            return blocks, t.ONE
+        n = t.as_expr(p.n)
+        panels = _ceil(n, t.as_expr(self.columns))
+        few = t.compare("lt", rows, t.maximum(n, threads * LEAST_TILES * self.blocking.tile.rows))
+        groups = t.select(self._pays(), t.select(few, t.minimum(panels, threads), t.ONE), t.ONE)
+        even = t.mul(_ceil(blocks, t.as_expr(threads)), threads)
+        return t.select(self._pays(), t.select(few, blocks, even), blocks), groups
+
+    def _narrow_panel(self, block: RowBlock, starts: Sequence[int]) -> Stmt:
+        """The last panel; of an open number of columns a whole one, of which only these columns are stored."""
+        if self.open_rest is None:
+            return super()._narrow_panel(block, starts)
+        full = t.floordiv(t.as_expr(self.problem.n), self.columns)
+        p, group = self.problem, self.kernel.k_group
+        column, local = t.mul(full, self.columns), self._local_panel()
+        source = offset_of(p.b, self.batch_vars, t.mul(column, p.b.col))
+        copy = pack_open(p.b, source, local, p.k, self.open_rest, self.columns)
+        place = Slice(local, (t.ZERO,))
+
+        def multiply(part: RowBlock) -> Stmt:
+            return Block((Allocate(self.edge), *self._edge_products(part, column, place, group)))
+
+        return Block((*copy, self._tiles(block, multiply)))
+
+    def _edge_products(
+        self, part: RowBlock, column: Expr, b: Slice, group: int
+    ) -> tuple[Stmt, Stmt]:
+        """The product of a register tile into the local, and what is done to the columns there are."""
+        p, a = self.problem, part.a
+        a_place = self._slice(a, t.mul(part.a_first, a.row))
+        depth, a_row, a_col = map(number_or_expr, (p.k, a.row, a.col))
+        assert isinstance(part.count, int)
+        product = Brgemm(
+            Slice(self.edge, (t.ZERO,)), a_place, b, part.count, self.columns, depth,
+            1, 0, a_row, a_col, 0, self.columns * group, self.columns, False, self.columns, None,
+            self._tile_rows(self.columns), (), group,
+        )  # fmt: skip
+        i, j = Var("fr"), Var("fc")
+        row, col, sum_ = t.add(part.first, i), t.add(column, j), Var("sum", self.accumulator)
+        keep: EpilogueValue = lambda index, acc: ([], acc)  # noqa: E731
+        lets, value = (self.epilogue or keep)((*self.batch_vars, row, col), sum_)
+        at = offset_of(p.c, self.batch_vars, t.add(t.mul(row, p.c.row), col))
+        load = Let(sum_, t.load(self.edge, (t.add(t.mul(i, self.columns), j),)))
+        body = Block((load, *lets, Store(p.c.buffer, (at,), value)))
+        assert self.open_rest is not None
+        return product, loop(i, part.count, loop(j, self.open_rest, body, "vector"), "serial")
+
+    def _brgemm(self, block: RowBlock, *place: Any) -> Stmt:
+        """One microkernel call for each register tile of a block."""
+        if isinstance(block.count, int):
+            return super()._brgemm(block, *place)
+        multiply = super()._brgemm
+        return self._tiles(block, lambda part: multiply(part, *place))
+
+    def _tiles(self, block: RowBlock, multiply: Callable[[RowBlock], Stmt]) -> Stmt:
+        """Whole register tiles, then what is left in one, or in two of nearly equal height."""
+        number = t.as_expr(block.count)
+        height = self.blocking.tile.rows
+        at, whole, left, upper, lower, part = map(
+            Var, ("at", "whole", "left", "upper", "lower", "part")
+        )
+        tiles = t.floordiv(number, height)
+        is_even = t.compare("eq", t.mod(number, height), 0)
+        with_left = t.mul(t.maximum(t.sub(tiles, 1), 0), height)
+        half = t.select(t.compare("gt", left, height), t.floordiv(t.add(left, 1), 2), left)
+        rows = t.minimum(upper, t.sub(left, t.mul(part, upper)))
+        start = t.add(whole, t.mul(part, upper))
+        by_height = _by_height(lower, height, lambda count: multiply(block.part(start, count)))
+        return Block(
+            (
+                Let(whole, t.select(is_even, number, with_left)),
+                For(at, t.ZERO, whole, multiply(block.part(at, height)), "serial", height),
+                Let(left, t.sub(number, whole)),
+                Let(upper, half),
+                loop(part, 2, Block((Let(lower, rows), by_height)), "serial"),
+            )
+        )
+
+
+def _by_height(rows: Expr, most: int, tile: Callable[[int], Stmt]) -> Stmt:
+    """The tile of the height that `rows` is, from 1 to `most`; nothing for other heights."""
+    chosen: Stmt | None = None
+    for count in range(1, most + 1):
+        chosen = If(t.compare("eq", rows, count), tile(count), chosen)
+    assert chosen is not None
+    return chosen
+
+
+def _ceil(value: Expr, divisor: Expr) -> Expr:
+    """value / divisor, rounded up, of numbers from 1."""
+    if divisor == t.ONE:
+        return value
+    return t.floordiv(t.sub(t.add(value, divisor), 1), divisor)

@@ -1,0 +1,118 @@
+"""The sizes of one call of a model that leaves some open: read from the shapes of its inputs, with what follows.
+
+What is known of a combination of shapes is kept, so that a call with shapes that were seen costs one look-up.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..base.dims import Dim, Size, Symbol, evaluate
+from ..base.errors import UserError
+from .abi import pointer
+from .memory import output_allocator
+from .metadata import Metadata, TensorSpec
+
+MOST_KEPT = 256
+"""Combinations of shapes that are kept."""
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class SizedCall:
+    """A call with certain sizes: its arrays, what makes its outputs, its scratch memory, and the `sizes` argument."""
+
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    allocators: tuple[Callable[[], np.ndarray], ...]
+    arena_bytes: int
+    values: ctypes.Array[ctypes.c_int64]
+    pointer: ctypes.c_void_p
+
+
+class CallSizes:
+    """Finds the sizes of calls of one model; `arena_bytes` is its native function."""
+
+    def __init__(self, metadata: Metadata, arena_bytes: Callable[[ctypes.c_void_p], int]) -> None:
+        self._metadata = metadata
+        self._arena_bytes = arena_bytes
+        self._kept: dict[tuple[Shape, ...], SizedCall] = {}
+        self._fixed = None if metadata.sizes else self._make({})
+
+    def of(self, shapes: Sequence[Shape]) -> SizedCall:
+        """The call with inputs of these shapes. UserError where they are not the model's."""
+        if self._fixed is not None:
+            return self._fixed
+        key = tuple(shapes)
+        found = self._kept.get(key)
+        if found is None:
+            found = self._make(values_of(self._metadata, key))
+            if len(self._kept) >= MOST_KEPT:
+                self._kept.clear()
+            self._kept[key] = found
+        return found
+
+    def forget(self) -> None:
+        """Drop what is kept."""
+        self._kept.clear()
+
+    def _make(self, values: Mapping[str, int]) -> SizedCall:
+        meta = self._metadata
+        numbers = (ctypes.c_int64 * len(meta.sizes))(*(values[s.name] for s in meta.sizes))
+        address = ctypes.cast(numbers, ctypes.c_void_p)
+        inputs, outputs = (
+            tuple(s.at(values) for s in specs) for specs in (meta.inputs, meta.outputs)
+        )
+        makers = tuple(output_allocator(s.shape, s.dtype.numpy) for s in outputs)
+        where = address if meta.sizes else pointer(None)
+        return SizedCall(inputs, outputs, makers, int(self._arena_bytes(where)), numbers, where)
+
+
+def values_of(metadata: Metadata, shapes: Sequence[Shape]) -> dict[str, int]:
+    """The open sizes, by name, of inputs of these shapes. UserError naming the input that does not fit."""
+    values: dict[str, int] = {}
+    sources: dict[str, str] = {}
+    given = list(zip(metadata.inputs, shapes, strict=True))
+    for spec, shape in given:
+        if len(shape) != len(spec.shape):
+            raise _misfit(spec, shape, f"with {len(spec.shape)} axes")
+        for wanted, number in zip(spec.shape, shape, strict=True):
+            symbol = _alone(wanted)
+            if symbol is None or symbol.name in values:
+                continue
+            if not symbol.least <= number <= symbol.most:
+                raise _misfit(spec, shape, f"with {symbol.name} in {symbol.range_text}")
+            values[symbol.name], sources[symbol.name] = number, spec.name
+    for spec, shape in given:
+        for wanted, number in zip(spec.shape, shape, strict=True):
+            if evaluate(wanted, values) != number:
+                raise _misfit(spec, shape, _origin(wanted, values, sources))
+    return values
+
+
+def _alone(size: Size) -> Symbol | None:
+    """The symbol that a size is, if it is one."""
+    if not isinstance(size, Dim) or len(size.symbols) != 1:
+        return None
+    (symbol,) = size.symbols
+    return symbol if size.terms == {(symbol,): 1} else None
+
+
+def _origin(wanted: Size, values: Mapping[str, int], sources: Mapping[str, str]) -> str:
+    """Where the number comes from that a size must have."""
+    if not isinstance(wanted, Dim):
+        return "whose numbers are fixed"
+    known = [f"{s.name}={values[s.name]} as in '{sources[s.name]}'" for s in wanted.symbols]
+    return f"with {' and '.join(known)}"
+
+
+def _misfit(spec: TensorSpec, shape: Shape, rule: str) -> UserError:
+    got = ",".join(map(str, shape))
+    return UserError(
+        f"input '{spec.name}' must be {spec.type_text} {rule}, got {spec.dtype}[{got}]"
+    )

@@ -1,0 +1,48 @@
+"""Sizes of buffers: between expressions of open sizes (`base.dims`) and those of Tensor IR."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ..base.dims import Dim, Size, Symbol, size
+from ..base.errors import InternalError
+from .builder import SIZE_PREFIX, mul, size_expr
+from .nodes import Binary, Const, Expr, Var
+
+
+def size_of(expr: int | Expr) -> Size:
+    """The size that a size of a buffer is: inverse of `size_expr`, but for the ranges of symbols."""
+    if isinstance(expr, int):
+        return expr
+    if isinstance(expr, Const):
+        return int(expr.value)
+    if isinstance(expr, Var):
+        return size(Symbol(expr.name.removeprefix(SIZE_PREFIX)))
+    if isinstance(expr, Binary) and expr.op in ("add", "sub", "mul"):
+        left, right = size_of(expr.left), size_of(expr.right)
+        if expr.op == "mul":
+            return left * right
+        return left + right if expr.op == "add" else left - right
+    raise InternalError("a size of a buffer must be a sum of products of sizes")
+
+
+def number_or_expr(value: Size) -> int | Expr:
+    """A size as a number of a statement."""
+    return size_expr(value) if isinstance(value, Dim) else value
+
+
+def shape_of(sizes: Iterable[Size]) -> tuple[int | Expr, ...]:
+    """Sizes as the shape of a buffer."""
+    return tuple(size_expr(one) if isinstance(one, Dim) else one for one in sizes)
+
+
+def elements_of(shape: Iterable[int | Expr]) -> int | Expr:
+    """The product of the sizes of a buffer."""
+    count = 1
+    total: Expr | None = None
+    for one in shape:
+        if isinstance(one, int):
+            count *= one
+        else:
+            total = one if total is None else mul(total, one)
+    return count if total is None else mul(total, count)

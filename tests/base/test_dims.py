@@ -1,0 +1,123 @@
+"""Sizes that are known when a model runs: normal form, order by ranges, exact division, text."""
+
+from __future__ import annotations
+
+import pytest
+
+from graphc.base.dims import (
+    MOST,
+    Dim,
+    Size,
+    Symbol,
+    UndecidedSize,
+    bounds,
+    broadcast_sizes,
+    evaluate,
+    factored,
+    parse_range,
+    parse_size,
+    size,
+    substitute,
+    symbol_name,
+    symbols_of,
+    typical,
+)
+from graphc.base.errors import UserError
+
+N, B, S = (Symbol("N", 1, 512), Symbol("B"), Symbol("S", 2, 8))
+n, b, s = map(size, (N, B, S))
+
+
+def test_equal_expressions_have_one_form() -> None:
+    assert b * s * 4 + n == n + 2 * s * (b + b)
+    assert hash(b * s) == hash(s * b)
+    assert n - n == 0 and type(n - n) is int
+    assert n != 1 and n != 1 and n not in (0, 1)
+    assert n * 2 // 2 == n and size(Symbol("K", 7, 7)) == 7
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (n, "N"),
+        (2 * n + 1, "2*N+1"),
+        (b * s - s, "B*S-S"),
+        (-n, "-N"),
+        (3 - b, "-B+3"),
+        (b * b, "B*B"),
+    ],
+)
+def test_text_is_read_back(value: Size, text: str) -> None:
+    assert str(value) == text
+    assert parse_size(text, {"N": N, "B": B, "S": S}) == value
+
+
+@pytest.mark.parametrize("text", ["", "N/2", "2**", "N N", "N=1..2"])
+def test_other_texts_are_refused(text: str) -> None:
+    with pytest.raises((ValueError, KeyError)):
+        parse_size(text, {"N": N})
+
+
+def test_order_is_decided_by_ranges() -> None:
+    assert n >= 1 and n <= 512 and n > 0 and n < 513 and b * s >= 2
+    assert not n > 512 and bool(n) and max(n, 1) == n and min(n, 600) == n
+    for undecided in (lambda: n > 1, lambda: n < s, lambda: min(n, 128)):
+        with pytest.raises(UndecidedSize, match="is not known when compiling"):
+            undecided()
+
+
+def test_division_has_no_remainder() -> None:
+    assert b * s * 768 // (s * 64) == 12 * b and (b * s + b) // (s + 1) == b
+    assert divmod(n * 4, 4) == (n, 0) and n * 8 % 4 == 0 and 0 // n == 0
+    for undecided in (
+        lambda: n // 2,
+        lambda: n % 2,
+        lambda: b // s,
+        lambda: 8 // n,
+        lambda: n // (n + 1),
+    ):
+        with pytest.raises(UndecidedSize, match="divides"):
+            undecided()
+
+
+def test_an_expression_is_no_number() -> None:
+    for number in (int, float, range, lambda x: x / 2, lambda x: [0][x]):
+        with pytest.raises(UndecidedSize, match="the size N must be a number"):
+            number(n)
+
+
+def test_values() -> None:
+    assert evaluate(2 * n * s - b, {"N": 3, "S": 4, "B": 5}) == 19
+    assert typical(b) == 64 and typical(s) == 8 and typical(3) == 3
+    assert bounds(n * s - 1) == (1, 4095) and bounds(2 - s) == (-6, 0)
+    assert factored(12 * b * s + 8 * s) == (4, 3 * b * s + 2 * s) and factored(6) == (6, 1)
+    assert substitute(n * s, {"N": 4, "S": b}) == 4 * b
+    assert symbols_of([3, n * s, b]) == (N, S, B)
+
+
+def test_broadcasting() -> None:
+    assert broadcast_sizes((n, 1, 4), (b, 1)) == (n, b, 4)
+    assert broadcast_sizes((1, 0), (5, 1)) == (5, 0) and broadcast_sizes() == ()
+    for shapes in (((n,), (b,)), ((n,), (2,)), ((3,), (2,))):
+        with pytest.raises(ValueError):
+            broadcast_sizes(*shapes)
+
+
+def test_ranges_are_read() -> None:
+    assert parse_range("1..64", "N") == Symbol("N", 1, 64)
+    assert parse_range("8..", "N") == Symbol("N", 8, MOST)
+    assert Symbol("N", 8).range_text == "8.." and not Symbol("N").has_range
+
+
+@pytest.mark.parametrize("range_", ["5..4", "0..3", "x..4", "4", f"1..{MOST + 1}"])
+def test_ranges_that_are_none_are_refused(range_: str) -> None:
+    with pytest.raises(UserError, match="size 'N'"):
+        parse_range(range_, "N")
+
+
+def test_names() -> None:
+    assert symbol_name("batch size") == "batch_size" and symbol_name("2x") == "_2x"
+    assert symbol_name("--") == "size"
+    with pytest.raises(UserError, match="must be named by letters"):
+        Symbol("a b")
+    assert repr(Dim({(N,): 2})) == "<2*N: N=1..512>"

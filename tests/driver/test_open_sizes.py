@@ -1,0 +1,182 @@
+"""Models with open sizes: the bits of models compiled for the sizes of a call, and one sentence for other shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import graphc
+from graphc import CompiledModel, Graph
+from graphc.base.dims import Size, Symbol, UndecidedSize, size
+from graphc.base.dtypes import BF16, F16, F32, DType
+from graphc.base.errors import UserError
+from graphc.base.options import CompileOptions
+from graphc.base.target import Target
+from graphc.driver.compiler import compile_stages
+from graphc.graph_ir.ir.graph import GraphTensor
+from graphc.graph_ir.ir.logical_tensor import LogicalTensor
+from graphc.graph_ir.text.parser import parse_graph
+from graphc.graph_ir.text.printer import print_graph
+from graphc.tensor_ir import interpreter
+from graphc.tensor_ir.parser import parse_module
+from graphc.tensor_ir.printer import print_module
+from graphc.tensor_ir.verifier import verify
+
+N = size(Symbol("N", 1, 600))
+ROWS = (1, 2, 3, 4, 5, 7, 8, 9, 11, 12, 13, 23, 64, 65, 509)
+
+Make = Callable[[Size], Graph]
+
+
+def weights(graph: Graph, *shape: int, dtype: DType = F32) -> GraphTensor:
+    value = np.random.default_rng(shape).standard_normal(shape).astype(dtype.numpy)
+    return graph.make("constant", [], {"value": value}, "w").outputs[0]
+
+
+def layers(rows: Size, dtype: DType = F32, *widths: int) -> Graph:
+    """Fully connected layers with bias and relu, then a softmax."""
+    graph = Graph("layers")
+    x = graph.make_input(LogicalTensor(dtype, (rows, 13)), "x")
+    for n in widths or (70, 48, 9):
+        w = weights(graph, n, x.details.plain_dims[1], dtype=dtype)
+        product = graph.make("matmul_core", [x, w], {"transpose_b": True}).outputs[0]
+        biased = graph.make("add", [product, weights(graph, n, dtype=dtype)]).outputs[0]
+        x = graph.make("relu", [biased]).outputs[0]
+    graph.make_output(graph.make("softmax", [x], {"axis": -1}).outputs[0], "y")
+    return graph
+
+
+def row_operations(rows: Size) -> Graph:
+    """Elementwise ops, a layer norm, reductions over static axes, and a result per row."""
+    graph = Graph("rows")
+    x = graph.make_input(LogicalTensor(F32, (rows, 3, 37)), "x")
+    y = graph.make_input(LogicalTensor(F32, (rows, 1, 37)), "y")
+    total = graph.make("tanh", [graph.make("add", [x, y]).outputs[0]]).outputs[0]
+    scale, shift = weights(graph, 37), weights(graph, 37)
+    norm = graph.make("layer_norm", [total, scale, shift], {"axis": -1}).outputs[0]
+    graph.make_output(norm, "norm")
+    sums = graph.make("reduce_sum", [norm], {"axes": (1,), "keep_dims": False}).outputs[0]
+    graph.make_output(graph.make("reduce_max", [sums], {"axes": (1,)}).outputs[0], "most")
+    flat = graph.make("reshape", [total], {"shape": (rows, 111)}).outputs[0]
+    graph.make_output(graph.make("transpose", [flat], {"perm": (1, 0)}).outputs[0], "turned")
+    return graph
+
+
+def native(graph: Graph, isa: str = "native", threads: int = 1) -> CompiledModel:
+    return graphc.compile(graph, isa, threads)
+
+
+def arguments(model: CompiledModel, rows: int) -> list[np.ndarray]:
+    random = np.random.default_rng(rows)
+    shapes = [tuple(rows if one == N else one for one in spec.shape) for spec in model.inputs]
+    types = [spec.dtype.numpy for spec in model.inputs]
+    return [random.standard_normal(s).astype(d) for s, d in zip(shapes, types, strict=True)]
+
+
+def same_bits(make: Make, isa: str, threads: int, rows: tuple[int, ...]) -> None:
+    model = native(make(N), isa, threads)
+    for number in rows:
+        arrays = arguments(model, number)
+        got, wanted = model(*arrays), native(make(number), isa, threads)(*arrays)
+        pairs = [(got, wanted)] if isinstance(got, np.ndarray) else zip(got, wanted, strict=True)
+        for one, other in pairs:
+            assert one.shape == other.shape and one.tobytes() == other.tobytes(), number
+
+
+@pytest.mark.parametrize(("isa", "threads"), [("native", 1), ("native", 2), ("avx2", 1)])
+def test_products_have_the_bits_of_the_model_of_that_size(isa: str, threads: int) -> None:
+    same_bits(layers, isa, threads, ROWS)
+
+
+@pytest.mark.parametrize("dtype", [F16, BF16])
+def test_products_of_16_bits(dtype: DType) -> None:
+    same_bits(lambda rows: layers(rows, dtype, 40, 9), "native", 1, (1, 2, 5, 12, 40))
+
+
+def test_few_rows_and_deep_sums() -> None:
+    """One row of a wide product splits its sums, and blocks of k depend on the width of its panels."""
+    same_bits(lambda rows: layers(rows, F32, 2100, 130), "native", 1, (1, 2, 3, 4, 5))
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_rows_of_every_kind(threads: int) -> None:
+    same_bits(row_operations, "native", threads, (1, 2, 7, 64, 600))
+
+
+def test_sizes_of_the_caller_and_the_artifact(tmp_path: Path) -> None:
+    graph = layers(size(Symbol("N", 1, 64)))
+    model = native(graph)
+    assert [repr(spec) for spec in model.inputs] == ["x: f32[N,13]"]
+    assert repr(model).startswith("<CompiledModel 'layers' (x: f32[N,13]) -> (y: f32[N,9]), ")
+    model.save(tmp_path / "any.gcm")
+    with graphc.load(tmp_path / "any.gcm") as again:
+        for rows in (3, 64, 1):
+            (x,) = arguments(native(layers(rows)), rows)
+            assert again(x).tobytes() == model(x).tobytes()
+            assert again.run(["y"], {"x": x})[0].shape == (rows, 9)
+            out = np.empty((rows, 9), np.float32)
+            again.bind({"x": x}, [out])()
+            assert out.tobytes() == model(x).tobytes()
+        again.trim()
+        assert again(x).tobytes() == model(x).tobytes()
+
+
+@pytest.mark.parametrize(
+    ("shapes", "message"),
+    [
+        (((65, 4), (65, 4)), r"input 'a' must be f32\[N,4\] with N in 1..64, got f32\[65,4\]"),
+        (((3, 5), (3, 4)), r"input 'a' must be f32\[N,4\] whose numbers are fixed, got f32\[3,5\]"),
+        (((3, 4), (2, 4)), r"input 'b' must be f32\[N,4\] with N=3 as in 'a', got f32\[2,4\]"),
+        (((3,), (3, 4)), r"input 'a' must be f32\[N,4\] with 2 axes, got f32\[3\]"),
+    ],
+)
+def test_wrong_sizes_are_one_sentence(shapes: tuple, message: str) -> None:
+    graph, rows = Graph("sum"), size(Symbol("N", 1, 64))
+    a, b = (graph.make_input(LogicalTensor(F32, (rows, 4)), name) for name in "ab")
+    graph.make_output(graph.make("add", [a, b]).outputs[0], "y")
+    model = native(graph)
+    with pytest.raises(UserError, match=f"^{message}$"):
+        model(*(np.zeros(shape, np.float32) for shape in shapes))
+    with pytest.raises(UserError, match="must be f32"):
+        model(np.zeros((2, 4)), np.zeros((2, 4)))
+
+
+def test_scratch_memory_grows_and_is_given_back() -> None:
+    model = native(layers(N))
+    assert model._native is not None
+    for rows, least in ((2, 0), (600, 100_000), (2, 100_000)):
+        model(*arguments(model, rows))
+        (frame,) = model._native.frames
+        assert frame.arena.nbytes >= least
+    model.trim()
+    assert not model._native.frames
+    model(*arguments(model, 2))
+    assert model._native.frames[0].arena.nbytes < 100_000
+
+
+def test_what_needs_a_number_says_so() -> None:
+    graph = Graph("topk")
+    x = graph.make_input(LogicalTensor(F32, (4, N)), "x")
+    graph.make_output(graph.make("cum_sum", [x], {"axis": 1}).outputs[0], "y")
+    with pytest.raises(UndecidedSize, match="give that size as a number"):
+        native(graph)
+
+
+def test_the_graph_and_its_loops_are_text() -> None:
+    compilation = compile_stages(layers(N), Target("avx2"), CompileOptions())
+    for graph in (compilation.source, compilation.graph):
+        text = print_graph(graph, full=True)
+        assert "f32[N=1..600,13]" in text
+        assert print_graph(parse_graph(text), full=True) == text
+    lowered = compilation.lowered
+    assert parse_module(print_module(lowered.module)) == lowered.module
+    x = np.random.default_rng(0).standard_normal((21, 13)).astype(np.float32)
+    y, arena = np.zeros((21, 9), np.float32), np.zeros(1 << 20, np.uint8)
+    for module in (verify(lowered.module), verify(compilation.module, "final")):
+        scratch = arena[: native(layers(N)).artifact.metadata.arena_bytes // N * 21]
+        interpreter.run(module, "main", [x, y, lowered.constants, scratch, 21])
+        wanted = compile_stages(layers(21)).source.evaluate([x])[0]
+        np.testing.assert_allclose(y, wanted, rtol=1e-4, atol=1e-6)
