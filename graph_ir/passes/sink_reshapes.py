@@ -42,8 +42,11 @@ def _join(graph: Graph, op: Op) -> GraphTensor | None:
 
 def _past(graph: Graph, op: Op) -> GraphTensor | None:
     dims = op.outputs[0].details.plain_dims
-    source = next((m for x in op.inputs if (m := _source_dims(x, dims)) is not None), None)
-    if source is None:
+    sources = {_source_dims(x) for x in op.inputs if x.details.plain_dims == dims} - {None}
+    if len(sources) != 1 or not any(_is_free(x, dims) for x in op.inputs):
+        return None  # none, or products of several shapes: what suits one of them does not suit the others
+    source = sources.pop()
+    if source is None or source == dims:
         return None
     shapes = [_merged(x.details.plain_dims, dims, source) for x in op.inputs]
     if any(shape is None for shape in shapes):
@@ -54,15 +57,20 @@ def _past(graph: Graph, op: Op) -> GraphTensor | None:
     return make("reshape", result, shape=dims)
 
 
-def _source_dims(tensor: GraphTensor, dims: tuple[int, ...]) -> tuple[int, ...] | None:
-    """The shape before the reshape that made `tensor` of a product's result, if only elementwise ops read it."""
+def _source_dims(tensor: GraphTensor) -> tuple[int, ...] | None:
+    """The shape in which a product computed a tensor, before a reshape if there is one; None if no product did."""
     op = tensor.producer_owner
-    if op.op_name != "reshape" or tensor.details.plain_dims != dims or 0 in dims:
-        return None
-    if not all(user.kind == "sink" or is_elementwise(user) for _, user in tensor.uses):
-        return None
-    source = op.inputs[0]
+    source = op.inputs[0] if op.op_name == "reshape" else tensor
     return source.details.plain_dims if comes_from_tunable(source.producer_owner) else None
+
+
+def _is_free(tensor: GraphTensor, dims: tuple[int, ...]) -> bool:
+    """Whether only elementwise ops read a product's reshape of the full shape, which could all do without it."""
+    is_reshape = tensor.producer_owner.op_name == "reshape" and _source_dims(tensor) is not None
+    users = (user for _, user in tensor.uses)
+    return (
+        is_reshape and 0 not in dims and all(u.kind == "sink" or is_elementwise(u) for u in users)
+    )
 
 
 def _merged(

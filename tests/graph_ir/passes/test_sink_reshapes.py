@@ -47,3 +47,15 @@ def test_rows_that_are_reduced_keep_their_shape():
     graph = graph_from(f"sub({M}, reduce_sum({M}, axes=(3,), keep_dims=True))", **SHAPES)
     run_pass(eliminate_common, graph)
     assert not run_pass(sink_reshapes, graph)
+
+
+def test_products_of_two_shapes_do_not_take_turns():
+    shapes = {"m": (6, 4), "n": (4, 5), "a": (2, 3, 4), "b": (2, 4, 5)}
+    direct = "matmul_core(a, b)"
+    reshaped = "reshape(matmul_core(m, n), shape=(2, 3, 5))"
+    for text in (f"relu(add({reshaped}, {direct}))", f"relu(add({direct}, {reshaped}))"):
+        graph = graph_from(text, **shapes)
+        assert not run_pass(sink_reshapes, graph)
+    graph = graph_from(f"add({reshaped}, reshape(matmul_core(p, q), shape=(2, 3, 5)))",
+                       **shapes, p=(3, 4), q=(4, 10))  # fmt: skip
+    assert not run_pass(sink_reshapes, graph)
