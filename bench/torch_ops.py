@@ -1,9 +1,9 @@
 """Every operator of PyTorch's own `op_db` through graphc: right, refused or wrong.
 
-python -m graphc.bench.torch_ops [NAME ...] [--dtype f32 f16 bf16 s64 bool] [--core] [--all]
+python -m graphc.bench.torch_ops [NAME ...] [--dtype f32 | f16 | bf16 | s64 | bool] [--limit SAMPLES]
 
-Each forward sample is traced to ATen operators, read, evaluated by the reference and compared with PyTorch. `--native`
-compiles and runs it too. A line per operator that is not entirely right; then the sums.
+Each forward sample is traced to ATen operators, read, evaluated by the ops' references and compared with PyTorch. A
+line per operator and reason for what is not right; then the sums, those of core ATen apart.
 """
 
 from __future__ import annotations
@@ -102,10 +102,19 @@ def _compared(mine: list[Any], wanted: list[Any]) -> tuple[str, str]:
     return "right", ""
 
 
+def is_core(info: Any) -> bool:
+    """Whether an operator is tagged `core`: those that all others are decomposed to."""
+    import torch
+
+    packet = getattr(torch.ops.aten, info.aten_name or info.name, None)
+    overloads = [getattr(packet, name) for name in packet.overloads()] if packet else []
+    return any(torch.Tag.core in overload.tags for overload in overloads)
+
+
 def count(
     names: list[str], dtype: str, limit: int
-) -> Iterator[tuple[str, Counter[tuple[str, str]]]]:
-    """Outcomes by operator, with the number of samples of each."""
+) -> Iterator[tuple[str, bool, Counter[tuple[str, str]]]]:
+    """Operators, whether they are core ATen, and outcomes with the number of samples of each."""
     import torch
 
     kind = getattr(torch, DTYPES[dtype])
@@ -119,7 +128,7 @@ def count(
             continue
         for sample in samples[:limit]:
             outcomes[outcome(info, sample)] += 1
-        yield name, outcomes
+        yield name, is_core(info), outcomes
 
 
 def main() -> None:
@@ -131,14 +140,15 @@ def main() -> None:
     chosen = parser.parse_args()
     warnings.simplefilter("ignore")
     np.seterr(all="ignore")
-    total: Counter[str] = Counter()
-    for name, outcomes in count(chosen.names, chosen.dtype, chosen.limit):
-        total.update(dict.fromkeys(("right", "refused", "wrong", "skipped"), 0))
+    total: dict[bool, Counter[str]] = {True: Counter(), False: Counter()}
+    for name, core, outcomes in count(chosen.names, chosen.dtype, chosen.limit):
         for (word, why), number in outcomes.items():
-            total[word] += number
+            total[core][word] += number
             if word not in ("right", "skipped"):
                 print(f"{name:<32} {word:<8} {number:>4}  {why[:140]}", flush=True)
-    print(f"{chosen.dtype}: " + ", ".join(f"{total[word]} {word}" for word in total))
+    for core, sums in total.items():
+        words = ", ".join(f"{sums[w]} {w}" for w in ("right", "refused", "wrong", "skipped"))
+        print(f"{chosen.dtype}, {'core ATen' if core else 'other operators'}: {words}")
 
 
 if __name__ == "__main__":

@@ -2,20 +2,41 @@
 
     model = torch.compile(model, backend="graphc")        # under torch.no_grad()
     print(graphc.torch.explain(model, x))                 # what graphc compiles and what PyTorch runs itself
+    model = graphc.torch.compile(model, x)                # the whole module, for inputs like x
 
 The module is not named `graphc.torch`, as a file torch.py in the root of a checkout would shadow torch itself.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ..base.errors import UserError
 from .torch_backend import backend
+from .torch_module import CompiledModule
 from .torch_pieces import Pieces, Refusal
 
-__all__ = ["Explanation", "backend", "explain"]
+__all__ = ["CompiledModule", "Explanation", "backend", "compile", "explain"]
+
+
+def compile(
+    module: Any, *args: Any, kwargs: Mapping[str, Any] | None = None, **options: Any
+) -> CompiledModule:
+    """A module compiled as a whole, for inference with tensors like those in `args` and `kwargs`.
+
+    Unlike with `torch.compile` nothing runs in PyTorch: what graphc does not support is an UnsupportedError. `options`
+    are those of `graphc.compile`. UserError, UnsupportedError.
+    """
+    torch = import_torch()
+    was_training, _ = module.training, module.eval()
+    try:
+        with torch.no_grad():
+            program = torch.export.export(module, args, dict(kwargs or {}))
+    finally:
+        module.train(was_training)
+    return CompiledModule(program, options)
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..correspondence.compositions.movement import squeeze
 from ..torch_calls.call import Value
 from ..torch_calls.movement import padded
 from ..torch_calls.op_table import CALLS, READS
@@ -22,7 +23,16 @@ def _read_pad(node: Node) -> Value:
     return padded(node, node.tensor_of(), widths, mode, node.attr_float("value", 0.0))
 
 
+def _read_squeeze(node: Node) -> Value:
+    """All axes of size 1, or those of a list, of which there may be none."""
+    x = node.tensor_of()
+    axes = node.attr_ints("dim", None)
+    given = None if axes is None else tuple(node.axis(axis, x.details.rank) for axis in axes)
+    return x if given == () or not x.details.rank else squeeze(node, x, given, strict=False)
+
+
 HANDLERS: dict[str, Read] = {
+    "squeeze": _read_squeeze,
     **dict.fromkeys(_SPLITS, CALLS["split"].run),
     "slice_copy": _read_slice,
     "constant_pad_nd": _read_pad,

@@ -17,7 +17,7 @@ SAME_ARGUMENT = {
     "source": ("tensor", "value"),
     "split_size_or_sections": ("split_size", "split_sizes"),
     "training": ("train",),
-    "threshold": ("beta_threshold",),
+    "dim": ("dimension",),
 }
 """What operators call arguments that functions of Python call otherwise."""
 

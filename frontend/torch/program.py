@@ -20,6 +20,8 @@ def open_program(source: Any) -> Any:
     if not isinstance(source, (str, Path, bytes)):
         return source
     name = "a .pt2 file" if isinstance(source, bytes) else f"'{source}'"
+    if not isinstance(source, bytes) and not Path(source).is_file():
+        raise UserError(f"{name} does not exist")
     try:
         import torch
     except ImportError as error:

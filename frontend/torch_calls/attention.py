@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import math
+
+from ...base.dtypes import BOOL
+from ...graph_ir.ir.graph import GraphTensor
 from ..correspondence.compositions.attention import (
     attention,
     causal_mask,
     repeated_heads,
 )
+from ..op_builder import like
 from .call import Call, Value
 
 
@@ -21,13 +26,23 @@ def _read_attention(node: Call, _: str) -> Value:
         raise node.unsupported("dropout_p other than 0")
     if is_grouped:
         k, v = (repeated_heads(node, x, q.details.plain_dims[-3]) for x in (k, v))
-    mask = node.optional("attn_mask")
+    mask, scale = node.optional("attn_mask"), node.read_attribute("scale", "float", None)
+    if mask is None:
+        rows, columns = q.details.plain_dims[-2], k.details.plain_dims[-2]
+        masks = (causal_mask(node, rows, columns),) if is_causal else ()
+        return attention(node, q, k, v, masks, scale)[0]
     if is_causal:
-        if mask is not None:
-            raise node.rule("attn_mask must not be given with is_causal=True", "both")
-        mask = causal_mask(node, q.details.plain_dims[-2], k.details.plain_dims[-2])
-    scale = node.read_attribute("scale", "float", None)
-    return attention(node, q, k, v, () if mask is None else (mask,), scale)[0]
+        raise node.rule("attn_mask must not be given with is_causal=True", "both")
+    y = attention(node.part(), q, k, v, (mask,), scale)[0]
+    return node.make("select", _sees(node, mask), y, like(node, 0, y))
+
+
+def _sees(node: Call, mask: GraphTensor) -> GraphTensor:
+    """Whether a mask leaves a query any key: the result of one that sees none is 0, not the NaN of its softmax."""
+    if mask.details.dtype == BOOL:
+        return node.helper("reduce_any", mask, axes=(-1,), keep_dims=True)
+    largest = node.helper("reduce_max", mask, axes=(-1,), keep_dims=True)
+    return node.helper("gt", largest, like(node, -math.inf, mask))
 
 
 READS = {"attention": _read_attention}

@@ -59,10 +59,10 @@ def _read_extreme(node: Call, op_name: str) -> Results:
 
 def _read_arg(node: Call, search: str) -> Value:
     x = node.tensor_of()
+    keep, has_axis = node.attr_bool("keepdim", False), node.given("dim")
     if not x.details.rank:
         return node.constant(0, S64)
-    keep = node.attr_bool("keepdim", False)
-    if node.given("dim"):
+    if has_axis:
         return node.make(
             search, x, axis=node.axis(node.attr_int("dim"), x.details.rank), keep_dims=keep
         )

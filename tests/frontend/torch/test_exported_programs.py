@@ -47,7 +47,7 @@ class Block(Module):
 
     def forward(self, x: Any) -> Any:
         q, k, v = (t.view(2, 6, 4, 4).transpose(1, 2) for t in self.qkv(self.norm(x)).chunk(3, -1))
-        mask = torch.tril(torch.ones(6, 6, dtype=torch.bool)) & (self.bias > -2)
+        mask = torch.tril(torch.ones(6, 6, dtype=torch.bool), -1) & (self.bias > -2)
         y = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
         y = self.out(y.transpose(1, 2).reshape(2, 6, 16))
         return x + F.gelu(y, approximate="tanh")

@@ -1,0 +1,113 @@
+"""A whole module as native code: what `graphc.torch.compile` returns."""
+
+from __future__ import annotations
+
+import io
+import os
+import pickle
+import tempfile
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..base.errors import UserError
+from ..driver.compiler import compile as compile_model
+from ..driver.compiler import load
+from ..frontend.torch.program import decomposed
+from ..runtime.executor import CompiledModel
+from .torch_call import run
+
+
+class CompiledModule:
+    """A module compiled for inputs of fixed sizes, which takes and gives tensors without copies.
+
+    It can be pickled, also with `torch.save`; unpickling one is trusting native code. Buffers that the module changes
+    are kept in `states`; inputs that it changes are changed.
+    """
+
+    def __init__(self, program: Any, options: Mapping[str, Any]) -> None:
+        program = decomposed(program)
+        signature = program.graph_signature
+        self._threads = options.get("threads")
+        self._specs = (program.call_spec.in_spec, program.call_spec.out_spec)
+        users = [spec for spec in signature.input_specs if spec.kind.name == "USER_INPUT"]
+        self._inputs = tuple((spec.arg.name, _fixed(spec.arg)) for spec in users)
+        self._results = tuple(
+            (spec.kind.name, spec.target, _fixed(spec.arg)) for spec in signature.output_specs
+        )
+        mutated = {*signature.buffers_to_mutate.values()}
+        held = [s.target for s in signature.input_specs if s.target in mutated]
+        known = {**program.constants, **program.state_dict}
+        self.states = {name: known[name].detach().clone() for name in held}
+        self.model: CompiledModel = compile_model(program, **options)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run. UserError where arguments are not like those of `compile`."""
+        from torch.utils import _pytree as pytree
+
+        leaves, structure = pytree.tree_flatten((args, kwargs))
+        if structure != self._specs[0]:
+            raise UserError(
+                f"the compiled module takes arguments {self._specs[0]}, got {structure}; "
+                "give those that it was compiled for"
+            )
+        tensors = self._tensors(leaves)
+        found = run(self.model, [*tensors.values(), *self.states.values()])
+        users = [result for result in self._results if result[0] == "USER_OUTPUT"]
+        count = sum(fixed is None for _, _, fixed in users)
+        rest = iter(found[count:])
+        for kind, target, _ in self._results:
+            if "MUTATION" in kind:
+                (self.states if target in self.states else tensors)[target].copy_(next(rest))
+        given = iter(found)
+        results = [next(given) if fixed is None else fixed[0] for _, _, fixed in users]
+        return pytree.tree_unflatten(results, self._specs[1])
+
+    def _tensors(self, leaves: Sequence[Any]) -> dict[str, Any]:
+        """The arguments that are tensors, by name; all others must be those that the module was compiled with."""
+        tensors = {}
+        for (name, fixed), leaf in zip(self._inputs, leaves, strict=True):
+            if fixed is None:
+                if not hasattr(leaf, "shape"):
+                    raise UserError(f"input '{name}' must be a tensor, got {type(leaf).__name__}")
+                tensors[name] = leaf
+            elif fixed[0] != leaf:
+                raise UserError(
+                    f"input '{name}' must be {fixed[0]!r}, as when it was compiled, got {leaf!r}"
+                )
+        return tensors
+
+    def __getstate__(self) -> dict[str, Any]:
+        specs = pickle.dumps(self._specs)
+        return {**self.__dict__, "model": _bytes_of(self.model.save), "_specs": specs}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.model = _loaded(state["model"], self._threads)
+        with warnings.catch_warnings():  # torch warns of its own class when it makes one
+            warnings.simplefilter("ignore")
+            self._specs = pickle.loads(state["_specs"])
+
+
+def _fixed(argument: Any) -> tuple[Any] | None:
+    """The value of an argument that is no tensor."""
+    return (argument.value,) if type(argument).__name__ == "ConstantArgument" else None
+
+
+def _bytes_of(save: Callable[[Path], None]) -> bytes:
+    with tempfile.TemporaryDirectory(prefix="graphc-") as folder:
+        path = Path(folder, "module.gcm")
+        save(path)
+        return path.read_bytes()
+
+
+def _loaded(data: bytes, threads: int | None) -> CompiledModel:
+    """A model of the bytes of its file, which stays mapped after it is gone."""
+    handle, name = tempfile.mkstemp(suffix=".gcm", prefix="graphc-")
+    try:
+        with io.FileIO(handle, "w") as file:
+            file.write(data)
+        return load(name, threads)
+    finally:
+        os.unlink(name)

@@ -1,0 +1,85 @@
+"""graphc.torch.compile: a whole module, called with tensors, mutated, pickled, misused."""
+
+from __future__ import annotations
+
+import io
+import pickle
+from typing import Any
+
+import pytest
+
+import graphc
+
+torch: Any = pytest.importorskip("torch")
+pytestmark = pytest.mark.filterwarnings("ignore")  # of torch, about itself
+Module: Any = torch.nn.Module
+
+
+class Net(Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(4, 3)
+        self.register_buffer("calls", torch.zeros(1))
+
+    def forward(self, x: Any, scale: float = 2.0, *, log: Any = None) -> Any:
+        self.calls.add_(1)
+        if log is not None:
+            log.add_(x.sum())
+        return {"y": self.linear(x) * scale, "calls": [self.calls + 0, scale]}
+
+
+@pytest.fixture(scope="module")
+def pair() -> Any:
+    torch.manual_seed(0)
+    module = Net()
+    kwargs = {"log": torch.zeros(1)}
+    return module, graphc.torch.compile(module, torch.randn(2, 4), 3.0, kwargs=kwargs)
+
+
+def test_results_states_and_mutated_inputs(pair: Any) -> None:
+    module, fast = pair
+    assert module.training, "as it was"
+    x, log = torch.randn(2, 4), torch.ones(1)
+    for call in (1.0, 2.0):
+        found = fast(x, 3.0, log=log)
+        torch.testing.assert_close(found["y"], module.linear(x).detach() * 3)
+        assert (float(found["calls"][0]), found["calls"][1]) == (call, 3.0)
+    torch.testing.assert_close(log, 1 + 2 * x.sum().reshape(1))
+    assert float(fast.states["calls"]) == 2
+
+
+def test_it_is_pickled(pair: Any) -> None:
+    _, fast = pair
+    x = torch.randn(2, 4).t().contiguous().t()  # not dense
+    wanted = fast(x, 3.0, log=torch.zeros(1))["y"]
+    stream = io.BytesIO()
+    torch.save(fast, stream)
+    saved = torch.load(io.BytesIO(stream.getvalue()), weights_only=False)
+    for again in (pickle.loads(pickle.dumps(fast)), saved):
+        assert torch.equal(again(x, 3.0, log=torch.zeros(1))["y"], wanted)
+
+
+def test_other_arguments_are_sentences(pair: Any) -> None:
+    _, fast = pair
+    x, log = torch.randn(2, 4), torch.zeros(1)
+    with pytest.raises(graphc.UserError, match=r"input 'x' must be f32\[2,4\], got f32\[3,4\]"):
+        fast(torch.randn(3, 4), 3.0, log=log)
+    with pytest.raises(graphc.UserError, match=r"input 'x' must be f32\[2,4\], got f64\[2,4\]"):
+        fast(x.double(), 3.0, log=log)
+    with pytest.raises(graphc.UserError, match=r"input 'scale' must be 3.0, as when it was"):
+        fast(x, 4.0, log=log)
+    with pytest.raises(
+        graphc.UserError, match=r"input 'x' must be in main memory, got a tensor on meta"
+    ):
+        fast(x.to("meta"), 3.0, log=log)
+    with pytest.raises(graphc.UserError, match="takes arguments TreeSpec"):
+        fast(x)
+
+
+def test_what_is_not_supported_is_refused() -> None:
+    class Odd(Module):
+        def forward(self, x: Any) -> Any:
+            return torch.linalg.eigvalsh(x)
+
+    with pytest.raises(graphc.UnsupportedError, match="_linalg_eigh is not supported"):
+        graphc.torch.compile(Odd(), torch.ones(2, 2))
