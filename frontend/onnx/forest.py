@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ...base.errors import UserError
-from ...graph_ir.ir.graph import GraphTensor
+from ...graph_ir.ir.graph import Array, GraphTensor
 from ...graph_ir.ops.tree_ensemble import GROUP
 from ..op_builder import OpBuilder
 
@@ -165,14 +165,26 @@ class Forest:
         columns = x.details.plain_dims[1]
         if max(lists.feature) >= columns or min(lists.feature) < 0:
             raise who.rule(f"features must be in [0, {columns})", str(max(lists.feature)))
-        s32 = [np.array(part, np.int32) for part in (lists.feature, lists.below, roots)]
+        bits = max(columns - 1, 1).bit_length()
+        ways = self._ways(bits)
         missing = np.array(lists.missing if any(lists.missing) else [], np.int32)
-        arrays = [
-            s32[0], np.array(lists.threshold, self._dtype), s32[1], values.astype(dtype), s32[2], missing,
-        ]  # fmt: skip
+        limits, first = np.array(lists.threshold, self._dtype), np.array(roots, np.int32)
+        arrays = [ways, limits, values.astype(dtype), first, missing]
         tensors = [who.graph.make_constant(array, f"{who.name}.nodes") for array in arrays]
-        attrs = {"depths": depths, "targets": targets, "count": count, "reduction": reduction}
+        groups = {"depths": depths, "targets": targets}
+        attrs = {**groups, "feature_bits": bits, "count": count, "reduction": reduction}
         return who.make("tree_ensemble", x, *tensors, **attrs)
+
+    def _ways(self, bits: int) -> Array:
+        """Feature and distance of the pair below, in one number for each node. UnsupportedError for huge trees."""
+        below = np.array(self._lists.below, np.int64)
+        distance = below - np.arange(len(below))
+        most = 1 << (31 - bits)
+        if (np.abs(distance) >= most).any():
+            raise self._who.unsupported(
+                f"trees with {most} nodes or more of {1 << bits} features, whose numbers have 32 bits,"
+            )
+        return ((distance << bits) | np.array(self._lists.feature)).astype(np.int32)
 
     def _groups(self, dense: bool) -> tuple[list[int], list[int], list[int]]:
         """Roots, and depth and target of each group of trees; some trees that say nothing fill the last ones."""

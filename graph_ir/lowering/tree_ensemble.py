@@ -18,8 +18,8 @@ def lower_tree_ensemble(op: TreeEnsemble, ctx: LowerContext) -> Module:
         for tensor, b in named.items()
     }
     forest = Forest(
-        flat[x], flat[op.feature], flat[op.threshold], flat[op.below], flat[op.values],
-        flat[op.roots], flat[op.missing], flat[out], op.depths, op.targets, GROUP, op.reduction,
+        flat[x], flat[op.ways], flat[op.threshold], flat[op.values],
+        flat[op.roots], flat[op.missing], flat[out], op.depths, op.targets, GROUP, op.feature_bits, op.reduction,
     )  # fmt: skip
     rows, count = out.details.plain_dims
     name = f"{x.details.dtype}_trees_{rows}x{len(op.depths) * GROUP}x{count}__{ctx.target.isa}"

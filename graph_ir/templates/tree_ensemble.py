@@ -1,7 +1,8 @@
 """Loop nest of an ensemble of trees: 16 trees are walked at once, one in each lane, without branches.
 
 for block of rows (parallel):
-  for group of trees: for each four rows: for step: node = below[node] + (x[row, feature[node]] <= threshold[node])
+  for group of trees: for each four rows: for step: feature, pair = ways[node]
+                                                    node += pair + (x[row, feature] <= threshold[node])
                       sums[row] += values[node]
 The nodes of a group stay in the first cache while a block of rows passes them; several rows at a time hide the latency
 of the loads, each of which depends on the last one.
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...base.dtypes import BOOL, S32
+from ...base.dtypes import BOOL, S32, S64
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Buffer, Expr, Function, Var
 
@@ -27,9 +28,8 @@ class Forest:
     """The operands, flat but x [rows, features] and `out` [rows, count]; `lanes` trees form a group."""
 
     x: Buffer
-    feature: Buffer
+    ways: Buffer
     threshold: Buffer
-    below: Buffer
     values: Buffer
     roots: Buffer
     missing: Buffer
@@ -37,6 +37,7 @@ class Forest:
     depths: Sequence[int]
     targets: Sequence[int]
     lanes: int
+    feature_bits: int
     reduction: str
 
     @property
@@ -132,19 +133,24 @@ class _Block:
     def _next(self, node: Expr, row: Expr) -> Expr:
         """The node after this one."""
         b, forest = self.b, self.forest
-        at = b.let("at", _inside(node, forest.feature.shape[0]))
-        feature = _inside(b.load(forest.feature, (at,)), forest.x.shape[1])
-        value = b.let("value", b.load(forest.x, (t.add(self.first, row), feature)))
+        number = b.let("number", _inside(node, forest.ways.shape[0]))
+        at = b.let("at", t.cast(number, S64))
+        way = b.let("way", b.load(forest.ways, (at,)))
+        mask, bits = (1 << forest.feature_bits) - 1, t.const(forest.feature_bits, S32)
+        feature = _inside(t.binary("and", way, t.const(mask, S32)), forest.x.shape[1])
+        row_of_x = t.add(self.first, row)
+        value = b.let("value", b.load(forest.x, (row_of_x, t.cast(feature, S64))))
         right = t.compare("le", value, b.load(forest.threshold, (at,)))
         if forest.missing.shape[0]:
             is_missing = t.compare("ne", value, value)
             goes = t.cast(b.load(forest.missing, (at,)), BOOL)
             right = t.binary("or", right, t.binary("and", is_missing, goes))
-        return t.binary("add", b.load(forest.below, (at,)), t.cast(right, S32))
+        pair = t.binary("add", number, t.binary("shr", way, bits))
+        return t.binary("add", pair, t.cast(right, S32))
 
     def _collect(self, sums: Buffer, node: Expr, row: Expr, lane: Var, target: int) -> None:
         b, forest = self.b, self.forest
-        at = b.let("leaf", _inside(node, forest.feature.shape[0]))
+        at = b.let("leaf", t.cast(_inside(node, forest.ways.shape[0]), S64))
         count = forest.out.shape[1]
         for result in range(count) if target < 0 else (target,):
             index = t.add(t.mul(at, count), result) if target < 0 else at
@@ -154,6 +160,6 @@ class _Block:
 
 
 def _inside(index: Expr, size: int) -> Expr:
-    """A loaded index as one that lies in a list, whatever the list of nodes says."""
+    """An s32 index as one that lies in a list, whatever the list of nodes says."""
     last = t.const(size - 1, S32)
-    return t.cast(t.maximum(t.minimum(index, last), t.const(0, S32)), t.ZERO.dtype)
+    return t.maximum(t.minimum(index, last), t.const(0, S32))

@@ -102,16 +102,8 @@ EXAMPLES: dict[str, tuple[list[tuple[DType, tuple[int, ...]]], dict[str, Any]]] 
     "top_k": (X, {"k": 2, "axis": 1, "largest": False}),
     "transpose": (X, {"perm": (2, 0, 1)}),
     "tree_ensemble": (
-        [
-            (F32, (5, 3)),
-            (S32, (40,)),
-            (F32, (40,)),
-            (S32, (40,)),
-            (F32, (40,)),
-            (S32, (32,)),
-            (S32, (0,)),
-        ],
-        {"depths": (3, 1), "targets": (0, 1), "count": 2, "reduction": "add"},
+        [(F32, (5, 3)), (S32, (40,)), (F32, (40,)), (F32, (40,)), (S32, (32,)), (S32, (0,))],
+        {"depths": (3, 1), "targets": (0, 1), "feature_bits": 2, "count": 2, "reduction": "add"},
     ),
     "update_in_place": ([*X, (F32, (2, 2, 6)), (S64, ())], {"axes": (1,)}),
     "update_slice": ([*X, (F32, (2, 2, 6)), (S64, ())], {"axes": (1,)}),

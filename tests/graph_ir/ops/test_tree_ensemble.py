@@ -20,12 +20,12 @@ def operands(rows: int, dtype: Any = np.float32, dense: bool = False) -> list[np
     """Any nodes: what leads nowhere in particular is walked as well, and some indices lie outside."""
     x = RNG.standard_normal((rows, 6)).astype(dtype)
     x[0, 2] = np.nan
-    feature, below = (RNG.integers(-1, n, NODES).astype(np.int32) for n in (8, NODES + 3))
+    ways = (RNG.integers(-NODES, NODES, NODES) << 3 | RNG.integers(0, 8, NODES)).astype(np.int32)
     threshold = RNG.standard_normal(NODES).astype(dtype)
     values = RNG.standard_normal((NODES, COUNT) if dense else NODES).astype(np.float32)
     roots = RNG.integers(0, NODES, 16 * GROUPS).astype(np.int32)
     missing = RNG.integers(0, 2, NODES if rows % 2 else 0).astype(np.int32)
-    return [x, feature, threshold, below, values, roots, missing]
+    return [x, ways, threshold, values, roots, missing]
 
 
 @pytest.mark.parametrize("rows", [1, 3, 4, 9, 600])
@@ -34,7 +34,13 @@ def test_rows(rows: int, target: str) -> None:
     for dense, reduction in ((False, "add"), (True, "max")):
         arrays = operands(rows, dense=dense)
         targets = (-1,) * 3 if dense else (0, 1, 1)
-        attrs = {"depths": (4, 2, 2), "targets": targets, "count": COUNT, "reduction": reduction}
+        attrs = {
+            "depths": (4, 2, 2),
+            "targets": targets,
+            "feature_bits": 3,
+            "count": COUNT,
+            "reduction": reduction,
+        }
         graph = graph_of_op("tree_ensemble", arrays, attrs)
         (wanted,) = graph.evaluate(arrays)
         with graphc.compile(graph, target, threads=2) as compiled:
@@ -43,7 +49,13 @@ def test_rows(rows: int, target: str) -> None:
 
 def test_doubles() -> None:
     arrays = operands(5, np.float64)
-    attrs = {"depths": (4, 2, 1), "targets": (0, 1, 1), "count": COUNT, "reduction": "min"}
+    attrs = {
+        "depths": (4, 2, 1),
+        "targets": (0, 1, 1),
+        "feature_bits": 3,
+        "count": COUNT,
+        "reduction": "min",
+    }
     graph = graph_of_op("tree_ensemble", arrays, attrs)
     with graphc.compile(graph) as compiled:
         assert np.array_equal(compiled(*arrays), graph.evaluate(arrays)[0])
@@ -53,6 +65,7 @@ def test_operands_that_do_not_fit() -> None:
     attrs: dict[str, Any] = {
         "depths": (1,) * 3,
         "targets": (0,) * 3,
+        "feature_bits": 3,
         "count": 2,
         "reduction": "add",
     }
@@ -60,8 +73,8 @@ def test_operands_that_do_not_fit() -> None:
     for index, other, text in (
         (1, arrays[1][:5], "nodes must have one entry in every list"),
         (0, arrays[0].astype(np.float64), "of the thresholds' type"),
-        (5, arrays[5][:16], "there must be 16 roots for each group"),
-        (3, arrays[3].astype(np.int64), "indices must be s32"),
+        (4, arrays[4][:16], "there must be 16 roots for each group"),
+        (1, arrays[1].astype(np.int64), "indices must be s32"),
     ):
         with pytest.raises(UserError, match=text):
             make_op("tree_ensemble", [*arrays[:index], other, *arrays[index + 1 :]], attrs)

@@ -15,11 +15,10 @@ from graphc.tensor_ir.nodes import Buffer, Module
 def test_two_trees_in_two_lanes(threads: int) -> None:
     """x0 <= 1 ? 10 : 20, and a leaf that says 5."""
     rows = 9
-    sizes = {"feature": S32, "threshold": F32, "below": S32, "values": F32, "roots": S32}
+    sizes = {"ways": S32, "threshold": F32, "values": F32, "roots": S32}
     lists = {
-        "feature": np.array([0, 0, 0, 0], np.int32),
+        "ways": np.array([1 << 1, 0, 0, 0], np.int32),
         "threshold": np.array([1, np.nan, np.nan, np.nan], np.float32),
-        "below": np.array([1, 1, 2, 3], np.int32),
         "values": np.array([0, 20, 10, 5], np.float32),
         "roots": np.array([0, 3], np.int32),
     }
@@ -31,7 +30,7 @@ def test_two_trees_in_two_lanes(threads: int) -> None:
     params = [rows_in, *nodes.values(), missing, out_to]
     forest = Forest(
         rows_in, **nodes, missing=missing, out=out_to,
-        depths=(1,), targets=(0,), lanes=2, reduction="add",
+        depths=(1,), targets=(0,), lanes=2, feature_bits=1, reduction="add",
     )  # fmt: skip
     function = forest_function("trees", params, forest, threads, "test")
     out = np.empty((rows, 1), np.float32)
