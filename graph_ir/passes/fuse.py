@@ -83,14 +83,11 @@ def _grow(anchor: Op, taken: set[Op]) -> list[Op]:
 def _fits_elements(anchor: Op) -> Fits:
     """Elementwise ops on tensors of the anchor's shape and layout."""
     details = anchor.outputs[0].details
-    one_type = isinstance(anchor, TunableOp) and anchor.result_holds_sums
 
     def fits(op: Op, group: list[Op]) -> bool:
         if not is_elementwise(op):
             return False
         found = op.outputs[0].details
-        if one_type and found.dtype != details.dtype:
-            return False
         return found.plain_dims == details.plain_dims and found.format == details.format
 
     return fits
@@ -121,7 +118,12 @@ def _reads_other_rows(op: Op, group: list[Op]) -> bool:
 
 
 def _grow_forward(anchor: Op, taken: set[Op], fits: Fits) -> list[Op]:
-    """The longest run of fitting consumers after which exactly one tensor leaves the group."""
+    """The longest run of fitting consumers after which exactly one tensor leaves the group.
+
+    That is of the anchor's type where the result holds its partial sums; on the way there may be others.
+    """
+    one_type = isinstance(anchor, TunableOp) and anchor.result_holds_sums
+    dtype = anchor.outputs[0].details.dtype
     group, best = [anchor], 1
     while len(group) < MOST_OPS:
         candidates = (
@@ -137,7 +139,8 @@ def _grow_forward(anchor: Op, taken: set[Op], fits: Fits) -> list[Op]:
         if found is None:
             break
         group.append(found)
-        if len(_escaping(group)) == 1:
+        left = _escaping(group)
+        if len(left) == 1 and (not one_type or left[0].details.dtype == dtype):
             best = len(group)
     return _without_widening(group[:best])
 

@@ -291,3 +291,22 @@ def test_a_kernel_ends_where_sums_have_become_bytes() -> None:
     return (output=%y)
     """
     assert groups(body) == ["p pf pq", "q qf pd y"]
+
+
+@pytest.mark.parametrize(("end", "wanted"), [
+    ("%y", ["p f b y"]),  # f32 again
+    ("%b", ["p f", "b"]),  # the sums wait in the result, which must be able to hold them
+])  # fmt: skip
+def test_an_epilogue_may_change_types_on_its_way(end: str, wanted: list[str]) -> None:
+    body = f"""
+    %x = Node[type=input] () -> f32[1,4,4,4]
+    %w = Node[type=input] () -> f32[8,4,1,1]
+    %p = Node[type=direct_convolution] (inputs = (x=%x, w=%w)) -> f32[1,8,4,4]
+    %f = Node[type=relu] (inputs = (x=%p)) -> f32[1,8,4,4]
+    %b = Node[type=round_saturate] (inputs = (x=%f), attrs = {{low: 0, high: 255, dtype: u8}}) -> u8[1,8,4,4]
+    %y = Node[type=cast] (inputs = (x=%b), attrs = {{dtype: f32}}) -> f32[1,8,4,4]
+    return (output={end})
+    """
+    if end == "%b":
+        body = "".join(line for line in body.splitlines(True) if "%y" not in line)
+    assert groups(body) == wanted
