@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ..base.dtypes import BOOL, F32, F64, DType
+from ..base.dtypes import BOOL, F32, F64, S32, DType
 from ..base.errors import InternalError
 from .capabilities import Capabilities
 from .casts import Casts
@@ -14,6 +14,7 @@ from .operators import Operators
 from .vector_ops import LlvmVectorOps
 
 _REDUCE = "reduce_"
+_PICKS = {8: "llvm.x86.avx2.permps", 16: "llvm.x86.avx512.permvar.sf.512"}
 
 
 class IntrinsicCalls:
@@ -35,6 +36,8 @@ class IntrinsicCalls:
             raise InternalError(f"intrinsic '{name}' takes floats, got {dtype}")
         if name == "fma":
             return self._fma(args, dtype, lanes)
+        if name == "pick":
+            return self._pick(args[0], args[1], lanes)
         if dtype == F32:
             from .math import MATH  # 19 files that most models do without
 
@@ -47,6 +50,20 @@ class IntrinsicCalls:
         if name in MATH_F64:
             return str(MATH_F64[name](self._vector_ops(lanes).wide, *args))
         return self._lane_by_lane(name, args, lanes)
+
+    def _pick(self, table: str, index: str, lanes: int) -> str:
+        """Lanes of a table, by the lowest bits of each index: one instruction where vectors have them."""
+        kind, indices = type_of(F32, lanes), type_of(S32, lanes)
+        if lanes in self._can.picks:
+            name = _PICKS[lanes]
+            return self._stream.intrinsic(name, kind, (kind, table), (indices, index))
+        result = "poison"
+        for lane in range(lanes):
+            at = self._stream.value(f"extractelement {indices} {index}, i64 {lane}")
+            low = self._stream.value(f"urem i32 {at}, {lanes}")
+            one = self._stream.value(f"extractelement {kind} {table}, i32 {low}")
+            result = self._stream.value(f"insertelement {kind} {result}, float {one}, i64 {lane}")
+        return result
 
     def _fma(self, args: Sequence[str], dtype: DType, lanes: int) -> str:
         """a * b + c in one instruction; f32 in f64 where there is none.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ..base.dtypes import BOOL, DType
+from ..base.dtypes import BOOL, F32, DType
 from .intrinsics import INTRINSICS, Intrinsic
 from .nodes import (
     BINARY_OPS,
@@ -97,7 +97,9 @@ def _call(e: Call) -> Broken:
             yield f"{e.name} takes as many bits as it gives, got {type_text(e.args[0])} and {type_text(e)}"
     elif known.group:
         yield from _dot(e, known)
-    elif any(a.dtype != e.dtype for a in e.args):
+    elif known.index and ((e.args[-1].dtype, e.dtype) != (known.index, F32) or e.lanes == 1):
+        yield f"{e.name} takes vectors of f32 and of {known.index}, got {' and '.join(map(type_text, e.args))}"
+    elif any(a.dtype != e.dtype for a in (e.args[:-1] if known.index else e.args)):
         yield f"arguments of {e.name} must be {e.dtype}"
     elif (e.lanes != 1) if known.reduces else any(a.lanes != e.lanes for a in e.args):
         yield f"lanes of {e.name} do not agree"

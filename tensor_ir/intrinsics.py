@@ -24,7 +24,8 @@ class Intrinsic:
 
     `retypes`: the argument has another dtype, all its lanes together as many bits as the result, and the meaning gets
     the result's NumPy dtype as well. `group` > 0: a dot product (acc, a, b), where a and b have `group` lanes for each
-    of the accumulator's and `operands` lists the types (a, b, acc) it takes.
+    of the accumulator's and `operands` lists the types (a, b, acc) it takes. `index`: the type of the last argument, of
+    another type than the others.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Intrinsic:
     retypes: bool = False
     group: int = 0
     operands: tuple[tuple[DType, DType, DType], ...] = ()
+    index: DType | None = None
 
 
 def _through_f64(function: Meaning) -> Meaning:
@@ -74,6 +76,11 @@ def _mish(x: Any) -> Any:
 
 def _fma(a: Any, b: Any, c: Any) -> Any:
     return a * b + c
+
+
+def _pick(table: Any, index: Any) -> Any:
+    """Lane i is table[index[i] modulo the lanes]."""
+    return np.asarray(table)[np.asarray(index) % len(table)]
 
 
 def _bitcast(x: Any, dtype: np.dtype) -> Any:
@@ -141,6 +148,7 @@ INTRINSICS: dict[str, Intrinsic] = {
     "atan2": Intrinsic("atan2", 2, _through_f64(np.arctan2)),
     "fma": Intrinsic("fma", 3, _through_f64(_fma)),
     **{n: Intrinsic(n, 1, f, reduces=True, float_only=False) for n, f in _REDUCTIONS.items()},
+    "pick": Intrinsic("pick", 2, _pick, index=S32),
     "bitcast": Intrinsic("bitcast", 1, _bitcast, float_only=False, retypes=True),
     "dot2": Intrinsic(
         "dot2", 3, _dot(2), float_only=False, group=2, operands=((BF16, BF16, F32), (S16, S16, S32))

@@ -141,15 +141,21 @@ class NBitsSpace(ScheduleSpace):
         if schedule.word("unpack") == "bytes":
             sums = m * vectors / WORD_BYTES * (1 + 2 * WORD_BYTES / self.op.group)
             work = vectors * (DOT_UNPACKING + 1) / issued + sums / machine.fma_per_cycle
-            return work / self.product.cores
+            # the copy is written and read again, and waits for memory before it is multiplied
+            return work / self.product.cores + self._traffic
         if self.op.x_scale is not None:
             work = vectors * (tiles * DOT_UNPACKING + m / 2) / issued
         else:
             work = vectors * max(
                 tiles * UNPACKING / issued, (tiles * 2 + m) / machine.fma_per_cycle
             )
+        return max(work / self.product.cores, tiles * self._traffic)
+
+    @property
+    def _traffic(self) -> float:
+        """Cycles to read all weights once."""
         bytes_ = self.op.w.details.size_bytes + self.op.scale.details.size_bytes
-        return max(work / self.product.cores, tiles * bytes_ / machine.shared_bytes_per_cycle)
+        return bytes_ / self.ctx.target.machine.shared_bytes_per_cycle
 
     @cached_property
     def pick(self) -> Schedule:

@@ -25,12 +25,13 @@ from ...tensor_ir.nodes import (
     For,
     Let,
     Load,
+    Ramp,
     Slice,
     Stmt,
     Store,
     Var,
 )
-from ...tensor_ir.tiling import split_rows
+from ...tensor_ir.tiling import k_splits, split_rows
 from ..schedule.matmul_tile import MatmulBlocking
 from .matmul import EpilogueValue, MatmulProblem, MatmulTemplate, RowBlock
 from .operand import offset_of
@@ -167,26 +168,33 @@ class _RegisterTile:
         self.fused = template.target.table.has_fma
         shape = (rows, vectors * self.lanes)
         self.acc = Buffer("nb_acc", F32, shape, "local")
-        self.part = Buffer("nb_part", F32 if template.x_scale is None else S32, shape, "local")
+        self.splits = k_splits(rows, vectors)  # sums of one vector wait for each other
+        self.part = Buffer(
+            "nb_part",
+            F32 if template.x_scale is None else S32,
+            (self.splits * rows, vectors * self.lanes),
+            "local",
+        )
 
     def sums(self, block: RowBlock) -> list[Stmt]:
         """Statements that leave the sums in `acc`."""
         group = Var("wg")
         body = Block((
             Allocate(self.part),
-            *self._zeros(self.part),
+            *self._zeros(self.part, self.splits),
             self._products_of(block, group),
             *self._scaled(block, group),
         ))  # fmt: skip
         groups = loop(group, self.template.groups, body, "serial")
         return [Allocate(self.acc), *self._zeros(self.acc), groups]
 
-    def _zeros(self, buffer: Buffer) -> list[Stmt]:
+    def _zeros(self, buffer: Buffer, splits: int = 1) -> list[Stmt]:
         zero = t.const(0, buffer.dtype, self.lanes)
-        return [Store(buffer, self._at(r, v), zero) for r, v in self._each()]
-
-    def _each(self) -> list[tuple[int, int]]:
-        return [(r, v) for r in range(self.rows) for v in range(self.vectors)]
+        return [
+            Store(buffer, self._at(r, v), zero)
+            for r in range(splits * self.rows)
+            for v in range(self.vectors)
+        ]
 
     def _at(self, r: int, v: int) -> tuple[Expr, ...]:
         return t.as_expr(r), t.as_expr(v * self.lanes)
@@ -215,13 +223,21 @@ class _RegisterTile:
                 for r in range(self.rows)
             ]
             for v, var in enumerate(packed):
-                value = self.weights.number(var, i) if size == 1 else self.weights.quad(var, i)
+                value = self._number(var, i) if size == 1 else self.weights.quad(var, i)
                 q = self._let(body, f"wq{number}_{i}_{v}", value)
                 for r in range(self.rows):
-                    old = Load(self.part, self._at(r, v), self.lanes)
+                    place = self._at(i % self.splits * self.rows + r, v)
+                    old = Load(self.part, place, self.lanes)
                     new = self._fma(q, x[r], old) if size == 1 else self._dot(old, q, x[r])
-                    body.append(Store(self.part, self._at(r, v), new))
+                    body.append(Store(self.part, place, new))
         return body
+
+    def _number(self, word: Expr, index: int) -> Expr:
+        """A number of each word; those of 4 bits are lanes of a table where a vector has 16."""
+        if 1 << self.weights.weights.bits != self.lanes:
+            return self.weights.number(word, index)
+        table = t.cast(Ramp(t.const(0, S32), self.lanes), F32)
+        return self.weights.picked(word, index, table)
 
     def _dot(self, old: Expr, q: Expr, x: Expr) -> Expr:
         return t.call("dot4", old, q, x)
@@ -245,8 +261,7 @@ class _RegisterTile:
                 in_block = t.add(self.row, r)
                 place = t.add(t.mul(in_block, template.groups), group)
                 total = Broadcast(t.load(template.sums_of_x, (place,)), self.lanes)
-                part = t.cast(Load(self.part, self._at(r, v), self.lanes), F32)
-                value = t.sub(part, t.mul(zero, total))
+                value = t.sub(t.cast(self._sum(r, v), F32), t.mul(zero, total))
                 factor = scale
                 if template.x_scale is not None:
                     row = t.add(block.first, in_block)
@@ -255,6 +270,14 @@ class _RegisterTile:
                 old = Load(self.acc, self._at(r, v), self.lanes)
                 body.append(Store(self.acc, self._at(r, v), self._fma(value, factor, old)))
         return body
+
+    def _sum(self, r: int, v: int) -> Expr:
+        """The parts of one vector, joined."""
+        found: Expr = Load(self.part, self._at(r, v), self.lanes)
+        for split in range(1, self.splits):
+            place = self._at(split * self.rows + r, v)
+            found = t.add(found, Load(self.part, place, self.lanes))
+        return found
 
     def _fma(self, a: Expr, b: Expr, c: Expr) -> Expr:
         return t.fma(a, b, c) if self.fused else t.add(c, t.mul(a, b))

@@ -68,6 +68,14 @@ class WeightPanel:
             word = t.binary("and", word, (1 << bits) - 1)
         return t.cast(t.bitcast(word, S32), F32)
 
+    def picked(self, word: Expr, index: int, table: Expr) -> Expr:
+        """Number `index` of each word through a table with a lane for each number there is."""
+        field, byte = divmod(index, WORD)
+        shift = 8 * byte + field * self.weights.bits
+        if shift:
+            word = t.binary("shr", word, shift)
+        return t.call("pick", table, t.bitcast(word, S32))
+
     def quad(self, word: Expr, field: int) -> Expr:
         """Four neighbouring numbers of each word, as bytes."""
         bits = self.weights.bits

@@ -21,7 +21,9 @@ from support.tolerance import assert_close
 
 REDUCTIONS = ("add", "mul", "min", "max", "and", "or")
 TERNARY = "fma"
-MATH_NAMES = [name for name, i in INTRINSICS.items() if i.float_only and name != TERNARY]
+MATH_NAMES = [
+    name for name, i in INTRINSICS.items() if i.float_only and name != TERNARY and not i.index
+]
 
 
 def reductions_of(dtype: DType) -> tuple[str, ...]:
@@ -185,3 +187,22 @@ def test_integers_have_no_math() -> None:
     b.store(a, (0,), t.call("exp", b.load(a, (0,))))
     with pytest.raises(InternalError, match="intrinsic 'exp' takes floats, got s32"):
         emit_module(Module((b.function("f", (a,)),)), runnable_target("avx2"))
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_lanes_picked_by_their_lowest_bits(shape: str, rng: np.random.Generator) -> None:
+    functions = []
+    for lanes in (4, 8, 16):
+        table, index = Buffer("table", F32, (lanes,)), Buffer("index", S32, (64,))
+        out, b = Buffer("out", F32, (64,)), t.LoopBuilder()
+        with b.loop("i", 0, 64, step=lanes) as i:
+            picked = t.call("pick", b.load(table, (0,), lanes), b.load(index, (i,), lanes))
+            b.store(out, (i,), picked)
+        functions.append(b.function(f"pick{lanes}", (table, index, out)))
+    native = NativeModule(Module(tuple(functions)), runnable_target(shape))
+    for function, lanes in zip(functions, (4, 8, 16), strict=True):
+        given = rng.random(lanes).astype(np.float32)
+        numbers, found = rng.integers(0, 1 << 31, 64).astype(np.int32), np.zeros(64, np.float32)
+        native.check(function.name, [given, numbers, found])
+        native.call(function.name, [given, numbers, found])
+        np.testing.assert_array_equal(found, given[numbers % lanes])

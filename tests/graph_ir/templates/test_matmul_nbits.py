@@ -8,11 +8,14 @@ import numpy as np
 import pytest
 
 from graphc.base.dtypes import F32, S8
+from graphc.base.target import Target
 from graphc.codegen.host import host_supports
 from graphc.driver.compiler import compile as compile_model
 from graphc.graph_ir.ir.graph import Array, Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.ops.matmul_nbits import packed_words
+from graphc.graph_ir.passes import pipeline
+from graphc.graph_ir.schedule.context import LowerContext
 from graphc.tools.fuzz.guarded import guarded, guarded_copy
 from support.lowered import check_interpreted, context
 
@@ -79,3 +82,18 @@ def test_interpreted() -> None:
     for rows in (2, 5):
         graph, _ = product(rows, 17, 32, 4, 16, False, False)
         check_interpreted(graph, context())
+
+
+@pytest.mark.parametrize(
+    ("rows", "of_bytes", "wanted"),
+    [(1, True, "registers"), (4, True, "registers"), (64, True, "bytes"), (1, False, "registers"),
+     (4, False, "registers"), (64, False, "panel")],
+)  # fmt: skip
+def test_where_weights_are_unpacked(rows: int, of_bytes: bool, wanted: str) -> None:
+    graph, _ = product(rows, 512, 1024, 4, 32, of_bytes)
+    ctx = LowerContext(Target("avx512", features="+avx512vnni"))
+    pipeline.run(graph, ctx)
+    (schedule,) = [
+        op.schedule for op in graph.ops if op.schedule and op.schedule.algorithm == "nbits"
+    ]
+    assert schedule.word("unpack") == wanted
