@@ -18,6 +18,7 @@ from ..tensor_ir.nodes import (
     Load,
     Ramp,
     Select,
+    Shuffle,
     Slice,
     Store,
     Unary,
@@ -70,6 +71,7 @@ class Expressions:
             Cast: self._cast,
             Broadcast: self._broadcast,
             Ramp: self._ramp,
+            Shuffle: self._shuffle,
             Call: self._call,
         }
 
@@ -211,6 +213,13 @@ class Expressions:
         element = element_type(e.dtype)
         steps = ", ".join(f"{element} {constant(i, e.dtype)}" for i in range(e.lanes))
         return self._stream.value(f"add {type_of(e.dtype, e.lanes)} {base}, <{steps}>")
+
+    def _shuffle(self, e: Shuffle) -> str:
+        left, right = self._operand(e.left), self._operand(e.right)
+        vector = type_of(e.dtype, e.left.lanes)
+        lanes = ", ".join(f"i32 {i}" for i in e.pattern)
+        pattern = f"<{e.lanes} x i32> <{lanes}>"
+        return self._stream.value(f"shufflevector {vector} {left}, {vector} {right}, {pattern}")
 
     def _call(self, e: Call) -> str:
         lanes = e.args[0].lanes

@@ -29,6 +29,7 @@ from .nodes import (
     Load,
     Ramp,
     Select,
+    Shuffle,
     Unary,
     Var,
 )
@@ -222,6 +223,11 @@ def _ramp(e: Ramp) -> Evaluate:
     return lambda env: steps + dtype.type(base(env))
 
 
+def _shuffle(e: Shuffle) -> Evaluate:
+    left, right, pattern = compile_expr(e.left), compile_expr(e.right), list(e.pattern)
+    return lambda env: np.concatenate([left(env), right(env)])[pattern]
+
+
 def _call(e: Call) -> Evaluate:
     args, meaning, dtype = (
         [compile_expr(a) for a in e.args],
@@ -261,5 +267,6 @@ _COMPILERS: dict[type, Callable[[Any], Evaluate]] = {
     Cast: _cast,
     Broadcast: _broadcast,
     Ramp: _ramp,
+    Shuffle: _shuffle,
     Call: _call,
 }

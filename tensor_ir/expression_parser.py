@@ -22,6 +22,7 @@ from .nodes import (
     Load,
     Ramp,
     Select,
+    Shuffle,
     Unary,
     Var,
 )
@@ -154,6 +155,12 @@ class ExpressionParser:
         made = Broadcast if node.func.id == "broadcast" else Ramp
         return made(self.expr(node.args[0]), self.integer(node.args[1]))
 
+    def _shuffle(self, node: ast.Call) -> Expr:
+        if len(node.args) < 3 or node.keywords:
+            raise fault(node, "shuffle takes two vectors and numbers of lanes")
+        left, right, *pattern = node.args
+        return Shuffle(self.expr(left), self.expr(right), tuple(map(self.integer, pattern)))
+
     def dtype(self, name: str, at: ast.AST) -> DType:
         """The type called `name`."""
         try:
@@ -189,6 +196,7 @@ _SPECIAL: dict[str, Callable[[ExpressionParser, ast.Call], Expr]] = {
     "select": ExpressionParser._select,
     "broadcast": ExpressionParser._lanes,
     "ramp": ExpressionParser._lanes,
+    "shuffle": ExpressionParser._shuffle,
 }
 _DTYPE_NAMES = frozenset(dtype.name for dtype in ALL)
 

@@ -20,6 +20,7 @@ from .nodes import (
     Expr,
     Ramp,
     Select,
+    Shuffle,
     Unary,
 )
 
@@ -85,6 +86,15 @@ def _ramp(e: Ramp) -> Broken:
         yield f"a ramp starts at an integer scalar, got {type_text(e.base)}"
 
 
+def _shuffle(e: Shuffle) -> Broken:
+    if (e.left.dtype, e.left.lanes) != (e.right.dtype, e.right.lanes):
+        yield f"operands must agree, got {type_text(e.left)} and {type_text(e.right)}"
+    if min(e.lanes, e.left.lanes) < 2:
+        yield f"a shuffle takes and gives vectors, got {type_text(e.left)} to {e.lanes}"
+    if not all(0 <= i < 2 * e.left.lanes for i in e.pattern):
+        yield f"a shuffle chooses among {2 * e.left.lanes} lanes, got {list(e.pattern)}"
+
+
 def _call(e: Call) -> Broken:
     known = INTRINSICS.get(e.name)
     if known is None or known.arity != len(e.args):
@@ -137,6 +147,7 @@ RULES: dict[type, Callable[[Any], Broken]] = {
     Select: _select,
     Broadcast: _broadcast,
     Ramp: _ramp,
+    Shuffle: _shuffle,
     Call: _call,
     Cast: lambda e: iter(()),
 }

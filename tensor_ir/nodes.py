@@ -217,6 +217,25 @@ class Ramp:
 
 
 @dataclass(frozen=True)
+class Shuffle:
+    """Lane i is lane pattern[i] of two vectors, the lanes of `right` counted after those of `left`."""
+
+    left: Expr
+    right: Expr
+    pattern: tuple[int, ...]
+
+    @property
+    def dtype(self) -> DType:
+        """The operands' type."""
+        return self.left.dtype
+
+    @property
+    def lanes(self) -> int:
+        """As many as the pattern names."""
+        return len(self.pattern)
+
+
+@dataclass(frozen=True)
 class Call:
     """An intrinsic of `tensor_ir.intrinsics`: vector math, `fma`, dot products, horizontal reductions, bit casts."""
 
@@ -226,7 +245,7 @@ class Call:
     lanes: int = 1
 
 
-Expr = Union[Const, Var, Load, Unary, Binary, Compare, Select, Cast, Broadcast, Ramp, Call]
+Expr = Union[Const, Var, Load, Unary, Binary, Compare, Select, Cast, Broadcast, Ramp, Shuffle, Call]
 
 # --- statements ----------------------------------------------------------------------------------------------------
 

@@ -43,6 +43,7 @@ from .nodes import (
     Prefetch,
     Ramp,
     Select,
+    Shuffle,
     Slice,
     Stmt,
     Store,
@@ -309,5 +310,8 @@ _ATOMS: dict[type, Callable[[Any], str]] = {
     Cast: _cast,
     Broadcast: lambda e: f"broadcast({print_expr(e.operand)}, {e.lanes})",
     Ramp: lambda e: f"ramp({print_expr(e.base)}, {e.lanes})",
+    Shuffle: lambda e: (
+        f"shuffle({print_expr(e.left)}, {print_expr(e.right)}, {', '.join(map(str, e.pattern))})"
+    ),
     Call: _call,
 }

@@ -32,6 +32,7 @@ from .nodes import (
     PrefetchHint,
     Ramp,
     Select,
+    Shuffle,
     Slice,
     Stmt,
     Store,
@@ -51,6 +52,7 @@ _CHILDREN: dict[type, Callable[[Any], tuple[Node, ...]]] = {
     Cast: lambda n: (n.operand,),
     Broadcast: lambda n: (n.operand,),
     Ramp: lambda n: (n.base,),
+    Shuffle: lambda n: (n.left, n.right),
     Call: lambda n: n.args,
     Store: lambda n: (*n.indices, n.value),
     Let: lambda n: (n.value,),
@@ -244,6 +246,11 @@ class Rewriter:
         base = self.expr(e.base)
         return e if base is e.base else Ramp(base, e.lanes)
 
+    def shuffle(self, e: Shuffle) -> Expr:
+        """Rewrite a choice of lanes."""
+        left, right = self.expr(e.left), self.expr(e.right)
+        return e if left is e.left and right is e.right else Shuffle(left, right, e.pattern)
+
     def call(self, e: Call) -> Expr:
         """Rewrite the call of an intrinsic."""
         args = self.exprs(e.args)
@@ -372,6 +379,7 @@ _EXPR_METHODS: dict[type, str | None] = {
     Cast: "cast",
     Broadcast: "broadcast",
     Ramp: "ramp",
+    Shuffle: "shuffle",
     Call: "call",
 }
 _STMT_METHODS: dict[type, str] = {

@@ -8,7 +8,7 @@ from typing import Any
 
 from ...base.errors import InternalError
 from ...tensor_ir.names import identifier
-from ...tensor_ir.nodes import Function
+from ...tensor_ir.nodes import Buffer, Function
 from ..ir.class_table import ClassTable
 from ..ir.graph import GraphTensor, Op
 from ..ir.group_values import parameters
@@ -24,9 +24,11 @@ from ..rewriting.kernel_group import KernelGroup
 from ..schedule.channel_windows import ALGORITHMS
 from ..schedule.context import LowerContext
 from ..schedule.loops import combines, joined_concat
+from ..schedule.transpose import transpose_tiles_of
 from ..templates.joined import Join, joined_loops
 from ..templates.loops import PointwiseLoops, pointwise_loops, reduction_loops, tasks_for
 from ..templates.row_panel import RowGroup, row_panel_loops
+from ..templates.transpose_tiles import transpose_tiles
 from .attention import attention_function
 from .channel_windows import depthwise_function, pool_function
 from .convolution import convolution_function
@@ -80,6 +82,8 @@ def _loops(group: KernelGroup, schedule: Schedule, ctx: LowerContext) -> Functio
         assert concat is not None
         join = Join(concat.outputs[0], concat.inputs, concat.axis)
         return joined_loops(name, buffers, join, outputs[0], asked, least, note)
+    if schedule.algorithm == "transpose" and schedule.word("inner") == "tiles":
+        return _tiles(name, group, schedule, ctx)
     if schedule.algorithm in ("pointwise", "transpose"):
         block = schedule.number("block") if schedule.algorithm == "transpose" else 0
         loops = PointwiseLoops(tasks, schedule.word("inner") == "unrolled", block)
@@ -97,6 +101,17 @@ def _work(reductions: Sequence[Op], output: GraphTensor) -> Any:
     if not reductions:
         return math.prod(output.details.physical_dims)
     return reductions[0].inputs[0].details.elements
+
+
+def _tiles(name: str, group: KernelGroup, schedule: Schedule, ctx: LowerContext) -> Function:
+    """A permutation of axes, through register tiles."""
+    shape = transpose_tiles_of(group, ctx.target)
+    assert shape is not None
+    buffers = parameters(group.inputs, group.outputs)
+    x, y = (Buffer(b.name, b.dtype, (math.prod(b.shape),)) for b in buffers.values())
+    note = group_note(group, schedule)
+    block, tasks = schedule.number("block"), schedule.number("tasks")
+    return transpose_tiles(name, x, y, shape, block, tasks, note)
 
 
 def _loop_name(ops: Sequence[Op], outputs: Sequence[GraphTensor], ctx: LowerContext) -> str:

@@ -15,9 +15,11 @@ from ..ir.class_table import ClassTable
 from ..ir.op import Op
 from ..ir.op_kinds import FusibleOp
 from ..ir.registry import is_own
+from ..ops.cumulative import Cumulative
 from ..ops.fused import Fused
 from ..ops.kernel_call import KernelCall
 from ..ops.scatter import Scatter
+from ..ops.sort_rows import SortRows
 from ..ops.tree_ensemble import TreeEnsemble
 from ..ops.update_slice import UpdateInPlace
 from ..rewriting.kernel_group import group_of
@@ -25,7 +27,9 @@ from ..schedule.context import LowerContext
 from ..schedule.spaces import pick_schedule, space_of
 from .kernel_call import lower_kernel_call
 from .lower_group import lower_group
+from .scan import lower_scan
 from .scatter import lower_scatter
+from .sort_rows import lower_sort_rows
 from .tree_ensemble import lower_tree_ensemble
 from .update_in_place import lower_update_in_place
 
@@ -47,7 +51,9 @@ LOWERINGS = ClassTable[LowerOp](
         FusibleOp: lower_kernel,
         Fused: lower_kernel,
         KernelCall: lower_kernel_call,
+        Cumulative: lower_scan,
         Scatter: lower_scatter,
+        SortRows: lower_sort_rows,
         TreeEnsemble: lower_tree_ensemble,
         UpdateInPlace: lower_update_in_place,
     }

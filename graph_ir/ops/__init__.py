@@ -86,6 +86,7 @@ __all__ = [
     "scatter_elements",
     "select",
     "softmax",
+    "sort_rows",
     "structure",
     "top_k",
     "tree_ensemble",

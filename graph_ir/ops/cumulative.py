@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
-from ...tensor_ir import builder as t
-from ...tensor_ir.nodes import Expr
 from ..ir.attributes import BoolAttr
 from ..ir.axis_attributes import AxisAttr
-from ..ir.computation import Computation, Index, Read, Reduction
-from ..ir.graph import Array
+from ..ir.graph import Array, Op
 from ..ir.logical_tensor import LogicalTensor
-from ..ir.op_kinds import FusibleOp
 from ..ir.operands import Operand
 from ..ir.reference import narrow, widen
 from ..ir.registry import register
 from .elementwise import NUMBER, kinds_text
 
 
-class _Cumulative(FusibleOp):
-    """16-bit floats accumulate in f32, integers wrap. Each element is a reduction of its own, quadratic in the axis:
-    `split_scans` cuts long ones into blocks.
+class Cumulative(Op):
+    """16-bit floats accumulate in f32, integers wrap. Floats are combined in blocks along the last axis, in an order
+    that the sizes fix.
     """
 
+    kind: ClassVar[str] = "loop"
     combine: ClassVar[str]
     x = Operand()
     axis = AxisAttr("the axis it runs along", default=0)
@@ -57,34 +53,16 @@ class _Cumulative(FusibleOp):
         total = np.flip(total, axis) if self.reverse else total
         return [narrow(np.ascontiguousarray(total), self.outputs[0].details.dtype)]
 
-    def computation(self) -> Computation:
-        """Over r of the axis: x[r] where r is not beyond i, else the identity."""
-        axis, x = self.axis, self.inputs[0].details
-        compare = {(False, False): "le", (False, True): "ge", (True, False): "lt", (True, True): "gt"}[
-            self.exclusive, self.reverse
-        ]  # fmt: skip
-        dtype = x.dtype.accumulator
-        neutral = 1 if self.combine == "mul" else 0
-
-        def element(reads: Sequence[Read], index: Index, r: Index) -> Expr:
-            value = reads[0]((*index[:axis], r[0], *index[axis + 1 :]))
-            taken = t.compare(compare, r[0], index[axis])
-            return t.select(taken, value, t.const(neutral, value.dtype))
-
-        return Reduction(
-            (x.plain_dims[axis],), self.combine, neutral, element, lambda acc: t.cast(acc, dtype)
-        )
-
 
 @register("cum_sum")
-class CumSum(_Cumulative):
+class CumSum(Cumulative):
     """Sum of the elements up to each one."""
 
     combine: ClassVar[str] = "add"
 
 
 @register("cum_prod")
-class CumProd(_Cumulative):
+class CumProd(Cumulative):
     """Product of the elements up to each one."""
 
     combine: ClassVar[str] = "mul"

@@ -7,7 +7,7 @@ import numpy as np
 from ...base.dtypes import BOOL, S64
 from ..ir.attributes import BoolAttr, IntAttr
 from ..ir.axis_attributes import AxisAttr
-from ..ir.graph import Array, Graph, GraphTensor
+from ..ir.graph import Array, Graph, GraphTensor, Op
 from ..ir.logical_tensor import LogicalTensor
 from ..ir.op_kinds import CompositeOp
 from ..ir.operands import Operand
@@ -18,6 +18,26 @@ from .reduce import identity
 
 _MOST_ROUNDS = 16
 """Up to this k, elements are selected one at a time; beyond it, every element counts those that precede it."""
+
+
+def first_in_order_details(op: Op, x: LogicalTensor, axis: int, k: int) -> list[LogicalTensor]:
+    """x with size k on the axis, and s64 of the same shape. UserError if there are fewer than k elements."""
+    if not 0 <= k <= x.plain_dims[axis]:
+        raise op.rule(f"k must be in [0, {x.plain_dims[axis]}]", repr(k))
+    dims = (*x.plain_dims[:axis], k, *x.plain_dims[axis + 1 :])
+    return [LogicalTensor(x.dtype, dims), LogicalTensor(S64, dims)]
+
+
+def first_in_order(x: Array, axis: int, k: int, largest: bool) -> list[Array]:
+    """The first k elements of an axis and their indices: equal elements keep their order, NaN is the largest value."""
+    wide = widen(x)
+    if largest:
+        backwards = np.argsort(np.flip(wide, axis), axis=axis, kind="stable")
+        order = x.shape[axis] - 1 - np.flip(backwards, axis)
+    else:
+        order = np.argsort(wide, axis=axis, kind="stable")
+    order = np.take(order, np.arange(k), axis=axis).astype(np.int64)
+    return [np.take_along_axis(x, order, axis), order]
 
 
 @register("top_k")
@@ -35,25 +55,11 @@ class TopK(CompositeOp):
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
         """x with size k on the axis, twice."""
-        (x,) = inputs
-        axis, k = self.axis, self.k
-        if not 0 <= k <= x.plain_dims[axis]:
-            raise self.rule(f"k must be in [0, {x.plain_dims[axis]}]", repr(k))
-        dims = (*x.plain_dims[:axis], k, *x.plain_dims[axis + 1 :])
-        return [LogicalTensor(x.dtype, dims), LogicalTensor(S64, dims)]
+        return first_in_order_details(self, inputs[0], self.axis, self.k)
 
     def reference(self, inputs: list[Array]) -> list[Array]:
         """A stable np.argsort, which puts NaN last, read from the front or from the back."""
-        (x,) = inputs
-        axis, size = self.axis, x.shape[self.axis]
-        wide = widen(x)
-        if self.largest:
-            backwards = np.argsort(np.flip(wide, axis), axis=axis, kind="stable")
-            order = size - 1 - np.flip(backwards, axis)
-        else:
-            order = np.argsort(wide, axis=axis, kind="stable")
-        order = np.take(order, np.arange(self.k), axis=axis).astype(np.int64)
-        return [np.take_along_axis(x, order, axis), order]
+        return first_in_order(inputs[0], self.axis, self.k, self.largest)
 
     def get_gflop(self) -> float:
         """Four operations per element and step."""

@@ -51,8 +51,8 @@ from .sink_dequantize import sink_dequantize
 from .sink_reshapes import sink_reshapes
 from .sink_transposes import sink_transposes
 from .skip_padding import skip_padding
+from .sort_long_rows import sort_long_rows
 from .split_concats import split_concats
-from .split_scans import split_scans
 from .tabulate_bytes import tabulate_bytes
 from .update_in_place import update_in_place
 
@@ -99,7 +99,6 @@ PIPELINE: tuple[tuple[Pass, str], ...] = (
     (recompose_normalization, "recompose"),
     (recompose_added, "recompose"),
     (fold_batch_norm, "simplify"),
-    (split_scans, "simplify"),
     (split_concats, "simplify"),
     (round_operands, ""),  # at most one of these three: that of the precision asked for
     (quantize_products, ""),
@@ -110,6 +109,7 @@ PIPELINE: tuple[tuple[Pass, str], ...] = (
     (pack_weights, "packed-weights"),
     (dequantize_constants, "fold"),
     (call_kernels, ""),  # ops as they were recognised
+    (sort_long_rows, "sort-rows"),
     (decompose, ""),
     (call_kernels, ""),  # and those that others were made of
     (narrow_integer_products, "simplify"),

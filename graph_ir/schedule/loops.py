@@ -17,6 +17,7 @@ from ..rewriting.kernel_group import KernelGroup
 from .context import LowerContext
 from .loop_access import reads_strided, walks_result
 from .space import ScheduleSpace
+from .transpose import transpose_tiles_of
 
 MOST_SCALARS = 8
 """Up to this many elements of the innermost axis, strided loads are faster as scalars than as a gather."""
@@ -100,7 +101,7 @@ class PointwiseSpace(LoopSpace):
         """Written out where the axis is short, vectors where it is not thought best."""
         if len(self.dims) < 2 or self.dims[-1] > MOST_UNROLLED:
             return []
-        return [{"inner": word} for word in self.choices["inner"]]
+        return [{"inner": word} for word in ("vector", "unrolled")]
 
     def fault(self, schedule: Schedule) -> str:
         """Short axes are written out."""
@@ -114,12 +115,21 @@ class PointwiseSpace(LoopSpace):
 
 
 class TransposeSpace(PointwiseSpace):
-    """Ops that read along another axis than they write, in blocks of what they write that stay in cache."""
+    """Ops that read along another axis than they write: in register tiles where they are one permutation, else in
+    blocks of what they write that stay in cache."""
 
     meanings: Mapping[str, str] = {
         **PointwiseSpace.meanings,
-        "block": "elements of the innermost axis before the next one along which is read",
+        "inner": "tiles turned in registers, vector or unrolled: how the innermost axis is run through",
+        "block": "elements of the innermost axis before the next one along which is read; rows of tiles",
     }
+    choices = {"inner": ("vector", "unrolled", "tiles")}
+
+    def __init__(
+        self, algorithm: str, group: KernelGroup, elements: int, ctx: LowerContext
+    ) -> None:
+        super().__init__(algorithm, group, elements, ctx)
+        self.tiles = transpose_tiles_of(group, ctx.target)
 
     def inner(self) -> dict[str, Parameter]:
         """The whole axis, or a few elements where the lines it is read from would leave L1 before the next row.
@@ -127,8 +137,10 @@ class TransposeSpace(PointwiseSpace):
         Lines a power of two apart share few sets, so that a quarter of L1 is too much already: a transpose of
         1024 x 1024 takes a fifth of the time in blocks of 16.
         """
-        found = super().inner()
         whole = self.dims[-1] if self.dims else 1
+        if self.tiles:
+            return {"inner": "tiles", "block": self.tiles.best_rows}
+        found = super().inner()
         if found["inner"] == "unrolled" or whole * self.line_bytes <= self.l1_bytes // 4:
             return found | {"block": whole}
         is_strided = len(self.dims) > 1 and reads_strided(self.group)
@@ -136,15 +148,23 @@ class TransposeSpace(PointwiseSpace):
 
     def others(self) -> list[dict[str, Parameter]]:
         """Blocks of a few cache lines."""
-        found = super().others()
+        found = [{**one, "block": self.dims[-1]} for one in super().others()]
+        if self.tiles:
+            sizes = (*BLOCKS, self.tiles.rows)
+            found += [{"inner": "tiles", "block": x} for x in sizes if x <= self.tiles.rows]
         for size in (*BLOCKS, *self.dims[-1:]):
             if size <= self.dims[-1]:
                 found.append({"inner": "vector", "block": size})
         return found
 
     def fault(self, schedule: Schedule) -> str:
-        """Blocks of an axis there is."""
+        """Blocks of an axis there is; tiles of a permutation."""
+        if schedule.word("inner") == "tiles" and not self.tiles:
+            return "inner must be vector, as this is more than a permutation of axes"
         whole = self.dims[-1] if self.dims else 1
+        if schedule.word("inner") == "tiles":
+            rows = self.tiles.rows if self.tiles else 0
+            return f"block must be at most {rows} rows" * (schedule.number("block") > rows)
         if schedule.number("block") > whole:
             return f"block must be at most {whole}"
         if schedule.word("inner") == "unrolled" and schedule.number("block") != whole:

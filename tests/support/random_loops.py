@@ -33,6 +33,7 @@ from graphc.tensor_ir.nodes import (
     Prefetch,
     Ramp,
     Select,
+    Shuffle,
     Slice,
     Stmt,
     Store,
@@ -233,8 +234,8 @@ class _Generator:
             kinds += ["binary", "binary", "unary", "call"]
         if dtype == BOOL:
             kinds += ["compare", "compare"]
-        if lanes > 1 and dtype in _INTEGERS:
-            kinds.append("ramp")
+        if lanes > 1:
+            kinds += ["shuffle"] + ["ramp"] * (dtype in _INTEGERS)
         made: Expr = getattr(self, f"make_{self.rnd.choice(kinds)}")(dtype, lanes, depth - 1)
         return made
 
@@ -287,6 +288,10 @@ class _Generator:
 
     def make_ramp(self, dtype: DType, lanes: int, depth: int) -> Expr:
         return Ramp(self.expr(dtype, 1, depth), lanes)
+
+    def make_shuffle(self, dtype: DType, lanes: int, depth: int) -> Expr:
+        left, right = (self.expr(dtype, lanes, depth) for _ in range(2))
+        return Shuffle(left, right, tuple(self.rnd.randrange(2 * lanes) for _ in range(lanes)))
 
     def make_call(self, dtype: DType, lanes: int, depth: int) -> Expr:
         fitting = [

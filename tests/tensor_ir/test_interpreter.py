@@ -35,6 +35,7 @@ from graphc.tensor_ir.nodes import (
     Function,
     Module,
     Ramp,
+    Shuffle,
     Slice,
     Store,
     Var,
@@ -142,6 +143,8 @@ def test_vectors_and_reductions() -> None:
     odd = t.compare("eq", t.mod(ramp, 2), 1)
     assert value(t.select(odd, ramp, Broadcast(t.as_expr(0), 4))).tolist() == [5, 0, 7, 0]
     assert value(t.call("reduce_or", odd)) == np.True_
+    mixed = Shuffle(ramp, Broadcast(t.as_expr(9), 4), (3, 0, 4, 7, 1, 1))
+    assert value(mixed).tolist() == [8, 5, 9, 9, 6, 6]
     assert value(Ramp(c(126, S8), 4)).tolist() == [126, 127, -128, -127]
 
 

@@ -29,6 +29,7 @@ from graphc.tensor_ir.nodes import (
     ParallelInvoke,
     Ramp,
     Select,
+    Shuffle,
     Slice,
     Stmt,
     Store,
@@ -97,6 +98,10 @@ ILLEGAL: dict[str, Stmt] = {
         Broadcast(t.const(1, F32, 4), 8)
     ),
     "a ramp starts at an integer scalar, got f32": let(Ramp(f32_1, 4)),
+    "a shuffle takes and gives vectors, got f32 to 2": let(Shuffle(f32_1, f32_1, (0, 1))),
+    "a shuffle chooses among 8 lanes, got [0, 8]": let(
+        Shuffle(t.const(1, F32, 4), t.const(2, F32, 4), (0, 8))
+    ),
     "'gamma' is not an intrinsic of 1 arguments": let(Call("gamma", (f32_1,), F32)),
     "'exp' is not an intrinsic of 2 arguments": let(Call("exp", (f32_1, f32_1), F32)),
     "exp does not take s64": let(Call("exp", (n,), S64)),

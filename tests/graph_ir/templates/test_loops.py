@@ -75,7 +75,7 @@ def test_few_elements_from_apart_are_loaded_one_by_one(
 ) -> None:
     """The inner axis of the result is the outer one of the operand: a vector only where it is long."""
     perm = tuple(reversed(range(len(shape))))
-    graph = build({"x": shape}, lambda make, x: make("transpose", x["x"], perm=perm))
+    graph = build({"x": shape}, lambda make, x: make("neg", make("transpose", x["x"], perm=perm)))
     lowered = check_interpreted(graph, context(threads=threads))
     kinds = {
         s.kind

@@ -1,0 +1,77 @@
+"""Transposes in vector registers: a square tile of rows becomes its columns by shuffles of pairs of vectors.
+
+Inside 16 bytes, vectors of neighbouring rows are interleaved, by one element, then by two, and so on; then 16-byte
+parts change places. On x86 each step is one instruction: unpack, or a shuffle of 128-bit parts. log2(lanes) steps for
+each vector.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ...base.dtypes import DType
+from ...tensor_ir.nodes import Expr, Shuffle
+
+PART_BYTES = 16
+
+Pair = Callable[[Expr, Expr], Expr]
+Bind = Callable[[Expr], Expr]
+"""Gives an expression a name, so that it is computed once."""
+
+
+def transposed(rows: Sequence[Expr], dtype: DType, bind: Bind) -> list[Expr]:
+    """The columns of as many rows as they have lanes; the lanes fill whole parts of 16 bytes."""
+    lanes = len(rows)
+    width = PART_BYTES // dtype.size
+    groups = [
+        _interleaved(rows[first : first + width], 1, lanes, width, bind)
+        for first in range(0, lanes, width)
+    ]
+    columns: dict[int, Expr] = {}
+    for column in range(width):
+        parts = _collected([group[column] for group in groups], lanes, width, bind)
+        columns |= {column + width * part: vector for part, vector in enumerate(parts)}
+    return [columns[i] for i in range(lanes)]
+
+
+def _interleaved(rows: Sequence[Expr], unit: int, lanes: int, width: int, bind: Bind) -> list[Expr]:
+    """Within each part of `width` lanes: column j of the rows' parts, `unit` elements of it being together already."""
+    if len(rows) == 1:
+        return [rows[0]]
+    low, high = (_unpack(unit, half, lanes, width) for half in (0, 1))
+    pairs = list(zip(rows[::2], rows[1::2], strict=True))
+    return [
+        *_interleaved([bind(low(a, b)) for a, b in pairs], 2 * unit, lanes, width, bind),
+        *_interleaved([bind(high(a, b)) for a, b in pairs], 2 * unit, lanes, width, bind),
+    ]
+
+
+def _unpack(unit: int, half: int, lanes: int, width: int) -> Pair:
+    """Units of a and b by turns, from the lower or upper half of each part."""
+    pattern = [
+        source * lanes + part + half * width // 2 + at + i
+        for part in range(0, lanes, width)
+        for at in range(0, width // 2, unit)
+        for source in (0, 1)
+        for i in range(unit)
+    ]
+    return lambda a, b: Shuffle(a, b, tuple(pattern))
+
+
+def _collected(vectors: Sequence[Expr], lanes: int, width: int, bind: Bind) -> list[Expr]:
+    """Vector p: part p of all vectors, in order."""
+    if len(vectors) == 1:
+        return [vectors[0]]
+    even, odd = (_every_second(which, lanes, width) for which in (0, 1))
+    pairs = list(zip(vectors[::2], vectors[1::2], strict=True))
+    evens = _collected([bind(even(a, b)) for a, b in pairs], lanes, width, bind)
+    odds = _collected([bind(odd(a, b)) for a, b in pairs], lanes, width, bind)
+    return [vector for pair in zip(evens, odds, strict=True) for vector in pair]
+
+
+def _every_second(which: int, lanes: int, width: int) -> Pair:
+    """The even or the odd parts of a, then those of b."""
+    pattern = [
+        first + i for first in range(which * width, 2 * lanes, 2 * width) for i in range(width)
+    ]
+    return lambda a, b: Shuffle(a, b, tuple(pattern))

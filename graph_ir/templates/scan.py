@@ -1,0 +1,154 @@
+"""Loop nests of running sums and products along one axis of [outer, n, inner].
+
+last axis    chains of neighbouring blocks run side by side, so that no addition waits for the one before it:
+             for i in a block: for every chain: sum[chain] += x[chain, i]; partial[chain, i] = sum[chain]
+             then y = partial + what came before the block
+other axes   for i: for columns, in vectors: sum[column] += x[i, column]; y[i, column] = sum[column]
+
+The order of the additions follows from the sizes alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...base.dims import Size
+from ...base.dtypes import DType
+from ...tensor_ir import builder as t
+from ...tensor_ir.nodes import Buffer, Expr, Function, Load, Var
+from ..ir.group_values import narrow
+
+CHAINS = 8
+"""Blocks that are summed side by side: an addition takes up to four cycles, and two begin in each."""
+
+BLOCK = 128
+"""Most elements of a block, so that partial sums stay in L1."""
+
+COLUMNS = 512
+"""Most columns that are summed together: their sums stay in L1 too."""
+
+
+@dataclass(frozen=True)
+class Scan:
+    """Sizes in elements, of which `outer` may be open, the operation (`add` or `mul`), whether it leaves out element i,
+    and whether it runs from the back."""
+
+    outer: Size
+    n: int
+    inner: int
+    combine: str
+    exclusive: bool
+    reverse: bool
+
+    @property
+    def identity(self) -> int:
+        """What the running value starts with."""
+        return 1 if self.combine == "mul" else 0
+
+
+def scan_function(name: str, x: Buffer, y: Buffer, scan: Scan, tasks: int, note: str) -> Function:
+    """The function (x, y) -> None of flat buffers; the outer loop is shared by threads if `tasks` > 1."""
+    b = t.LoopBuilder((x.name, y.name))
+    if scan.inner > 1:
+        _columns(b, x, y, scan, tasks)
+    elif scan.inner:
+        with b.loop("row", 0, scan.outer, "parallel" if tasks > 1 else "serial") as row:
+            _Row(b, x, y, scan, row).run()
+    return b.function(name, (x, y), note)
+
+
+class _Row:
+    """One row, in groups of `CHAINS` blocks, then in smaller blocks, then what is left one by one."""
+
+    def __init__(self, b: t.LoopBuilder, x: Buffer, y: Buffer, scan: Scan, row: Var) -> None:
+        self.b, self.x, self.y, self.scan = b, x, y, scan
+        self.dtype = x.dtype.accumulator
+        self.first = b.let("first", t.mul(row, scan.n))
+
+    def run(self) -> None:
+        """Emit all of the row."""
+        b, n = self.b, self.scan.n
+        block = max(1, min(BLOCK, n // CHAINS))
+        total = b.allocate("total", self.dtype, (1,))
+        b.store(total, (0,), self.scan.identity)
+        groups, rest = divmod(n, CHAINS * block)
+        if groups:
+            with b.loop("group", 0, groups) as group:
+                self._group(total, t.mul(group, CHAINS * block), CHAINS, block)
+        small, last = divmod(rest, CHAINS)
+        if small:
+            with b.block():
+                self._group(total, t.as_expr(n - rest), CHAINS, small)
+        if last:
+            with b.block():
+                self._group(total, t.as_expr(n - last), 1, last)
+
+    def _group(self, total: Buffer, begin: Expr, chains: int, block: int) -> None:
+        """`chains` blocks from step `begin` on; partial values wait in the order of memory."""
+        b, size = self.b, chains * block
+        sums = b.allocate("sums", self.dtype, (chains,))
+        partial = b.allocate("partial", self.dtype, (size,))
+        memory = t.sub(self.scan.n - size, begin) if self.scan.reverse else begin
+        start = b.let("start", t.add(self.first, memory))
+        for chain in range(chains):
+            b.store(sums, (chain,), self.scan.identity)
+        with b.loop("i", 0, block) as i:
+            for chain in range(chains):
+                self._step(sums, partial, start, chain, self._position(i, chain, size, block))
+        for chain in range(chains):
+            low = (chains - 1 - chain if self.scan.reverse else chain) * block
+            before = b.let("before", b.load(total, (0,)))
+            with b.loop("j", low, low + block, "vector") as j:
+                value = t.binary(self.scan.combine, b.load(partial, (j,)), before)
+                b.store(self.y, (t.add(start, j),), narrow(value, self.y.dtype))
+            after = t.binary(self.scan.combine, before, b.load(sums, (chain,)))
+            b.store(total, (0,), after)
+
+    def _position(self, i: Var, chain: int, size: int, block: int) -> Expr:
+        """Where step i of a chain lies in the group's memory."""
+        if self.scan.reverse:
+            return t.sub(size - 1 - chain * block, i)
+        return t.add(i, chain * block)
+
+    def _step(self, sums: Buffer, partial: Buffer, start: Expr, chain: int, at: Expr) -> None:
+        b = self.b
+        value = t.cast(b.load(self.x, (t.add(start, at),)), self.dtype)
+        old: Load = b.load(sums, (chain,))
+        new = b.let("new", t.binary(self.scan.combine, old, value))
+        b.store(partial, (at,), old if self.scan.exclusive else new)
+        b.store(sums, (chain,), new)
+
+
+def _columns(b: t.LoopBuilder, x: Buffer, y: Buffer, scan: Scan, tasks: int) -> None:
+    """Tiles of columns, each from the first step to the last."""
+    width = min(scan.inner, COLUMNS)
+    tiles = -(-scan.inner // width)
+    with b.loop("tile", 0, scan.outer * tiles, "parallel" if tasks > 1 else "serial") as tile:
+        low = b.let("low", t.mul(t.mod(tile, tiles), width))
+        first = b.let("first", t.mul(t.floordiv(tile, tiles), scan.n * scan.inner))
+        if scan.inner % width == 0:
+            _tile(b, x, y, scan, t.add(first, low), width)
+            return
+        is_whole = t.compare("le", t.add(low, width), scan.inner)
+        with b.when(is_whole):
+            _tile(b, x, y, scan, t.add(first, low), width)
+        with b.otherwise():
+            _tile(b, x, y, scan, t.add(first, low), scan.inner % width)
+
+
+def _tile(b: t.LoopBuilder, x: Buffer, y: Buffer, scan: Scan, first: Expr, width: int) -> None:
+    """`width` neighbouring columns from the element `first` on."""
+    dtype: DType = x.dtype.accumulator
+    sums = b.allocate("sums", dtype, (width,))
+    with b.loop("j", 0, width, "vector") as j:
+        b.store(sums, (j,), scan.identity)
+    with b.loop("i", 0, scan.n) as i:
+        step = t.sub(scan.n - 1, i) if scan.reverse else i
+        row = b.let("row", t.add(first, t.mul(step, scan.inner)))
+        with b.loop("j", 0, width, "vector") as j:
+            value = t.cast(b.load(x, (t.add(row, j),)), dtype)
+            old = b.let("old", b.load(sums, (j,)))
+            new = b.let("new", t.binary(scan.combine, old, value))
+            result = old if scan.exclusive else new
+            b.store(y, (t.add(row, j),), narrow(result, y.dtype))
+            b.store(sums, (j,), new)

@@ -1,0 +1,111 @@
+"""Loop nest of transposes: tiles as wide as a cache line are read along one axis, turned in registers, written along
+another.
+
+for every outer index, every block of rows of the result and every line-wide strip of its columns:
+    for tiles along the rows, along which the source is contiguous:
+        load rows, turn, store rows
+"""
+
+from __future__ import annotations
+
+from ...tensor_ir import builder as t
+from ...tensor_ir.nodes import Block, Buffer, Expr, Function, Load, Stmt, Store, Var
+from ..schedule.transpose import TransposeTiles
+from .loops import loop_nest
+from .register_transpose import transposed
+
+
+def transpose_tiles(
+    name: str, x: Buffer, y: Buffer, shape: TransposeTiles, block: int, tasks: int, note: str
+) -> Function:
+    """The function (x, y) of flat buffers, in blocks of so many rows; strips are shared among `tasks`."""
+    return Function(name, (x, y), Block((_Tiles(x, y, shape, block).nest(tasks),)), note)
+
+
+class _Tiles:
+    """The parts of the nest."""
+
+    def __init__(self, x: Buffer, y: Buffer, shape: TransposeTiles, block: int) -> None:
+        self.x, self.y, self.shape = x, y, shape
+        last = len(shape.dims) - 1
+        self.outer = [axis for axis in range(last) if axis != shape.along]
+        self.rows, self.columns = shape.dims[shape.along], shape.dims[last]
+        lanes = shape.lanes
+        self.block = min(-(-block // lanes), -(-self.rows // lanes)) * lanes
+        self.out_strides = [1] * len(shape.dims)
+        for axis in reversed(range(last)):
+            self.out_strides[axis] = self.out_strides[axis + 1] * shape.dims[axis + 1]
+
+    def nest(self, tasks: int) -> Stmt:
+        """The loop over strips and outer indices."""
+        b = t.LoopBuilder((self.x.name, self.y.name, "strip"))
+        strip, shape = Var("strip"), self.shape
+        strips = -(-self.columns // shape.strip)
+        rest = b.let("rest", t.floordiv(strip, strips))
+        column = b.let("column", t.mul(t.mod(strip, strips), shape.strip))
+        source: Expr = t.mul(column, shape.strides[-1])
+        target: Expr = column
+        blocks = -(-self.rows // self.block)
+        first = b.let("first", t.mul(t.mod(rest, blocks), self.block))
+        rest = b.let("rest", t.floordiv(rest, blocks))
+        total = strips * blocks
+        for axis in reversed(self.outer):
+            size = shape.dims[axis]
+            index = t.mod(rest, size)
+            source = t.add(source, t.mul(index, shape.strides[axis]))
+            target = t.add(target, t.mul(index, self.out_strides[axis]))
+            rest = b.let("rest", t.floordiv(rest, size))
+            total *= size
+        at = b.let("source", source), b.let("target", target)
+        whole, edge = divmod(self.columns, shape.strip)
+        if whole and edge:
+            with b.when(t.compare("lt", column, whole * shape.strip)):
+                self._strip(b, at, first, shape.strip)
+            with b.otherwise():
+                self._strip(b, at, first, edge)
+        else:
+            self._strip(b, at, first, edge or shape.strip)
+        return loop_nest([strip], [total], b.body(), False, tasks)
+
+    def _strip(self, b: t.LoopBuilder, at: tuple[Expr, Expr], first: Expr, columns: int) -> None:
+        """All tiles of a strip of `columns`, in the block that begins with the row `first`."""
+        lanes = self.shape.lanes
+        whole, edge = divmod(self.rows, lanes)
+        with b.block():
+            if whole:
+                end = t.minimum(t.add(first, self.block), whole * lanes)
+                with b.loop("row", first, end, step=lanes) as row:
+                    self._line(b, at, row, lanes, columns)
+            if edge:
+                is_last = t.compare("ge", t.add(first, self.block), self.rows)
+                with b.when(is_last):
+                    self._line(b, at, t.as_expr(whole * lanes), edge, columns)
+
+    def _line(
+        self, b: t.LoopBuilder, at: tuple[Expr, Expr], row: Expr, rows: int, columns: int
+    ) -> None:
+        """Register tiles side by side, `rows` of the result from `row` on."""
+        along = self.out_strides[self.shape.along]
+        source, target = t.add(at[0], row), t.add(at[1], t.mul(row, along))
+        for first in range(0, columns, self.shape.lanes):
+            part = t.add(source, first * self.shape.strides[-1]), t.add(target, first)
+            with b.block():
+                self._tile(b, part, rows, min(self.shape.lanes, columns - first))
+
+    def _tile(self, b: t.LoopBuilder, at: tuple[Expr, Expr], rows: int, columns: int) -> None:
+        """One register tile; at edges only `rows` lanes are read and `columns` written."""
+        lanes, stride = self.shape.lanes, self.shape.strides[-1]
+        along = self.out_strides[self.shape.along]
+
+        def bind(value: Expr) -> Expr:
+            return b.let("v", value)
+
+        read = rows if rows < lanes else None
+        loads = [
+            bind(Load(self.x, (t.add(at[0], i * stride),), lanes, read)) for i in range(columns)
+        ]
+        filled = [*loads, *[loads[-1]] * (lanes - columns)]
+        turned = transposed(filled, self.x.dtype, bind)
+        written = columns if columns < lanes else None
+        for i, vector in enumerate(turned[:rows]):
+            b.emit(Store(self.y, (t.add(at[1], t.mul(along, i)),), vector, written))

@@ -1,0 +1,41 @@
+"""Keys of every type are in the order of the values."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from graphc.base.dtypes import ALL, BOOL, DType
+from graphc.graph_ir.templates.sort_keys import key_kind, key_of
+from graphc.tensor_ir import builder as t
+from graphc.tensor_ir import interpreter
+from graphc.tensor_ir.nodes import Buffer, Module
+
+
+def edges(dtype: DType) -> np.ndarray:
+    """Values in ascending order."""
+    if dtype == BOOL:
+        return np.array([False, True])
+    if dtype.is_float:
+        found = [-np.inf, -3.5, -1e-7, 0.0, 1e-7, 1.0, 1000.0, np.inf, np.nan]
+        return np.array(found).astype(dtype.numpy)
+    info = np.iinfo(dtype.numpy)
+    return np.unique(np.array([info.min, 0, 1, 100, info.max], dtype.numpy))
+
+
+@pytest.mark.parametrize("dtype", ALL, ids=str)
+@pytest.mark.parametrize("largest", [False, True])
+def test_keys_are_in_order(dtype: DType, largest: bool) -> None:
+    value, kind = edges(dtype), key_kind(dtype)
+    x, y = Buffer("x", dtype, value.shape), Buffer("y", kind.dtype, value.shape)
+    b = t.LoopBuilder(("x", "y"))
+    with b.loop("i", 0, value.size) as i:
+        wide = t.cast(b.load(x, (i,)), dtype.accumulator)
+        b.store(y, (i,), key_of(b, wide, kind, largest))
+    keys = np.zeros(value.shape, kind.dtype.numpy)
+    interpreter.run(Module((b.function("keys", (x, y)),)), "keys", [value, keys])
+    found = [int(key) for key in (keys[::-1] if largest else keys)]
+    assert found == sorted(set(found))
+    digits = [key >> kind.low for key in found]
+    assert len(set(digits)) == len(found), "the bits below the lowest digit say nothing more"
+    assert max(digits) >> (kind.high - kind.low) in (0, (1 << (kind.dtype.bits - kind.high)) - 1)

@@ -1,0 +1,78 @@
+"""Row sorts between guard pages: every type, rows with equal values, NaN and infinities, few and all elements kept."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from graphc.base.dtypes import ALL, F32, S64, DType
+from graphc.driver.compiler import compile as compile_model
+from graphc.graph_ir.ir.graph import Array, Graph
+from graphc.graph_ir.ir.logical_tensor import LogicalTensor
+from graphc.graph_ir.templates.sort_keys import INSERTED, WIDE_ROWS
+from graphc.graph_ir.templates.sort_rows import BLOCK, FEW, GROUPS
+from graphc.tools.fuzz.guarded import Place, guarded, guarded_copy
+
+PLACES: tuple[Place, ...] = ("start", "end")
+SMALL = GROUPS * FEW
+SHAPES = (
+    (3, 1, 1), (3, 5, 5), (2, INSERTED + 1, INSERTED), (2, SMALL - 1, 3), (2, SMALL, 3), (2, SMALL + BLOCK + 1, 20),
+    (1, 700, 140), (1, WIDE_ROWS + 3, WIDE_ROWS),
+)  # fmt: skip
+
+
+def awkward(dtype: DType, rows: int, n: int) -> Array:
+    """Many equal values; floats have both zeros, infinities and NaN."""
+    rng = np.random.default_rng(n)
+    value = np.round(rng.standard_normal((rows, n)) * 30)
+    if not dtype.is_float:
+        return (value if dtype.is_signed else np.abs(value)).astype(dtype.numpy)
+    for special in (0.0, -0.0, np.inf, -np.inf, np.nan):
+        value[rng.random((rows, n)) < 0.05] = special
+    return value.astype(dtype.numpy)
+
+
+@pytest.mark.parametrize("isa", ["native", "avx2"])
+@pytest.mark.parametrize("dtype", ALL, ids=str)
+def test_every_type_between_guard_pages(dtype: DType, isa: str) -> None:
+    graph, arrays = Graph("sorts"), list[Array]()
+    for rows, n, k in SHAPES:
+        x = graph.make_input(LogicalTensor(dtype, (rows, n)), f"x{len(arrays)}")
+        attrs = {"k": k, "largest": len(arrays) % 2 == 0}
+        for y in graph.make("sort_rows", [x], attrs).outputs:
+            graph.make_output(y)
+        arrays.append(awkward(dtype, rows, n))
+    expected = graph.evaluate(arrays)
+    for at in PLACES:
+        inputs = {f"x{i}": guarded_copy(a, at) for i, a in enumerate(arrays)}
+        outputs = [guarded(y.shape, y.dtype, at) for y in expected]
+        compile_model(graph, target=isa).bind(inputs, outputs)()
+        for result, wanted in zip(outputs, expected, strict=True):
+            np.testing.assert_array_equal(result.view(np.uint8), wanted.view(np.uint8))
+
+
+@pytest.mark.parametrize("value", [np.arange(5000.0), np.arange(5000.0)[::-1], np.zeros(5000)])
+@pytest.mark.parametrize("k", [1, 50, 5000])
+def test_rows_that_are_sorted_already_or_equal(value: Array, k: int) -> None:
+    x = np.stack([value, value]).astype(np.float32)
+    found = compile_model(top(F32, x.shape, k)).run(None, {"x": x})
+    for y, wanted in zip(found, top(F32, x.shape, k).evaluate([x]), strict=True):
+        np.testing.assert_array_equal(y, wanted)
+
+
+def test_threads_share_rows() -> None:
+    x = np.random.default_rng(5).integers(-99, 99, (64, 600))
+    one, two = (
+        compile_model(top(S64, x.shape, 7), threads=threads).run(None, {"x": x})
+        for threads in (1, 2)
+    )
+    for a, b in zip(one, two, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def top(dtype: DType, dims: tuple[int, ...], k: int) -> Graph:
+    graph = Graph("top")
+    x = graph.make_input(LogicalTensor(dtype, dims), "x")
+    for y in graph.make("top_k", [x], {"k": k}, "op").outputs:
+        graph.make_output(y)
+    return graph
