@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ..base.dtypes import BOOL, F32, DType
+from ..base.dtypes import BOOL, F32, F64, DType
 from .intrinsics import INTRINSICS, Intrinsic
 from .nodes import (
     BINARY_OPS,
@@ -99,7 +99,7 @@ def _call(e: Call) -> Broken:
     known = INTRINSICS.get(e.name)
     if known is None or known.arity != len(e.args):
         yield f"'{e.name}' is not an intrinsic of {len(e.args)} arguments"
-    elif (known.float_only and not e.dtype.is_float) or not _reduces(e.name, e.dtype):
+    elif not _takes(known, e.dtype):
         yield f"{e.name} does not take {e.dtype}"
     elif known.retypes:
         bits = [x.dtype.bits * x.lanes for x in (e.args[0], e)]
@@ -122,6 +122,13 @@ def _dot(e: Call, known: Intrinsic) -> Broken:
         yield f"{e.name} does not take {types} to {e.dtype}"
     elif acc.lanes != e.lanes or {a.lanes, b.lanes} != {known.group * e.lanes}:
         yield f"{e.name} takes {known.group} lanes of a and b for each of acc, got {a.lanes} and {b.lanes}"
+
+
+def _takes(known: Intrinsic, dtype: DType) -> bool:
+    """Whether an intrinsic has a result of `dtype`."""
+    if (known.float_only and not dtype.is_float) or (known.no_f64 and dtype == F64):
+        return False
+    return _reduces(known.name, dtype)
 
 
 def _reduces(name: str, dtype: DType) -> bool:

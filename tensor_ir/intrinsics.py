@@ -25,7 +25,7 @@ class Intrinsic:
     `retypes`: the argument has another dtype, all its lanes together as many bits as the result, and the meaning gets
     the result's NumPy dtype as well. `group` > 0: a dot product (acc, a, b), where a and b have `group` lanes for each
     of the accumulator's and `operands` lists the types (a, b, acc) it takes. `index`: the type of the last argument, of
-    another type than the others.
+    another type than the others. `no_f64`: no library has it for f64.
     """
 
     name: str
@@ -37,6 +37,7 @@ class Intrinsic:
     group: int = 0
     operands: tuple[tuple[DType, DType, DType], ...] = ()
     index: DType | None = None
+    no_f64: bool = False
 
 
 def _through_f64(function: Meaning) -> Meaning:
@@ -141,8 +142,11 @@ _REDUCTIONS: dict[str, Meaning] = {
     "reduce_or": np.bitwise_or.reduce,
 }
 
+_OWN = ("sigmoid", "silu", "gelu", "gelu_tanh", "mish", "softplus")
+"""Functions of `codegen.math` that are in no library."""
+
 INTRINSICS: dict[str, Intrinsic] = {
-    **{n: Intrinsic(n, 1, _through_f64(f)) for n, f in _UNARY_MATH.items()},
+    **{n: Intrinsic(n, 1, _through_f64(f), no_f64=n in _OWN) for n, f in _UNARY_MATH.items()},
     # Not np.power, which takes the root of a single number to the power 0.5 and so gives NaN for -inf.
     "pow": Intrinsic("pow", 2, _through_f64(np.float_power)),
     "atan2": Intrinsic("atan2", 2, _through_f64(np.arctan2)),
