@@ -121,22 +121,22 @@ class Dim:
     # arithmetic
 
     def __add__(self, other: Any) -> Size:
-        return _sum(self, other, 1) if isinstance(other, (int, Dim)) else NotImplemented
+        return _sum(self, other, 1) if isinstance(other, (int, Dim)) else self._no_number(other)
 
     __radd__ = __add__
 
     def __sub__(self, other: Any) -> Size:
-        return _sum(self, other, -1) if isinstance(other, (int, Dim)) else NotImplemented
+        return _sum(self, other, -1) if isinstance(other, (int, Dim)) else self._no_number(other)
 
     def __rsub__(self, other: Any) -> Size:
-        return _sum(-self, other, 1) if isinstance(other, (int, Dim)) else NotImplemented
+        return _sum(-self, other, 1) if isinstance(other, (int, Dim)) else self._no_number(other)
 
     def __neg__(self) -> Size:
         return _size({monomial: -factor for monomial, factor in self.terms.items()})
 
     def __mul__(self, other: Any) -> Size:
         if not isinstance(other, (int, Dim)):
-            return NotImplemented
+            return self._no_number(other)
         result: dict[Monomial, int] = {}
         for a, x in self.terms.items():
             for b, y in _terms(other).items():
@@ -171,6 +171,10 @@ class Dim:
 
     def __rdivmod__(self, other: Any) -> tuple[Size, int]:
         return _quotient(other, self), 0
+
+    def _no_number(self, other: object) -> Any:
+        """What arithmetic with anything else gives: nothing with floats, as sizes are whole."""
+        return self._number() if isinstance(other, float) else NotImplemented
 
     def _number(self) -> int:
         raise UndecidedSize(f"the size {self} must be a number when compiling")

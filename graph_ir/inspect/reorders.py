@@ -32,7 +32,11 @@ def remaining_reorders(graph: Graph) -> list[Reorder]:
         is_result = result is kernel.outputs[0] or _ends(kernel, result)
         at_edge |= is_result and kernel.outputs[0] in results
         found.append(
-            Reorder(op.name, source.details.size_bytes + result.details.size_bytes, at_edge)
+            Reorder(
+                op.name,
+                source.details.typical.size_bytes + result.details.typical.size_bytes,
+                at_edge,
+            )
         )
     return found
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...base.target import Target
+from ...tensor_ir.names import identifier
 from ...tensor_ir.nodes import Expr, Function, Let
 from ..ir.computation import Index
 from ..ir.group_values import parameters
@@ -12,7 +13,7 @@ from ..ops.pool import WindowReduce
 from ..rewriting.kernel_group import KernelGroup
 from ..schedule.channel_windows import pool_geometry, window_blocking
 from ..schedule.context import LowerContext
-from ..schedule.convolution_sizes import geometry_of
+from ..schedule.convolution_sizes import geometry_of, with_batch_of
 from ..schedule.row_windows import row_blocking
 from ..templates.channel_windows import WindowProblem, WindowTemplate
 from ..templates.matmul import EpilogueValue
@@ -27,13 +28,13 @@ def depthwise_function(
     (output,) = group.outputs
     buffers = parameters(group.inputs, group.outputs)
     memory = {x: flat(b) if x in (*op.inputs, output) else b for x, b in buffers.items()}
-    g, (x, w) = geometry_of(op), op.inputs
+    g, (x, w) = with_batch_of(geometry_of(op), op), op.inputs
     problem = WindowProblem(g, memory[x], memory[output], "fma", 0, memory[w])
     epilogue = None
     if output is not op.outputs[0]:
         epilogue = _of_rank(epilogue_value(op.outputs[0], output, memory), output.details.rank)
     post = epilogue_names(op, group.ops)
-    name = f"{x.details.dtype}_depthwise{post}_{g}__{ctx.target.isa}"
+    name = identifier(f"{x.details.dtype}_depthwise{post}_{g}__{ctx.target.isa}", 120)
     template = _template(problem, schedule, ctx.target, epilogue)
     return template.function(name, tuple(memory.values()), group_note(group, schedule))
 
@@ -45,7 +46,7 @@ def pool_function(
     (output,), (x,) = group.outputs, op.inputs
     buffers = parameters(group.inputs, group.outputs)
     memory = {z: flat(b) if z in (x, output) else b for z, b in buffers.items()}
-    g = pool_geometry(op)
+    g = with_batch_of(pool_geometry(op), op)
     problem = WindowProblem(g, memory[x], memory[output], op.combine, op.fill)
     epilogue = None
     if output is not op.outputs[0]:

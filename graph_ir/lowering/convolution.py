@@ -20,7 +20,7 @@ from ..rewriting.kernel_group import KernelGroup
 from ..schedule.context import LowerContext
 from ..schedule.convolution_blocking import FLAT_BANDS
 from ..schedule.convolution_geometry import ConvolutionGeometry
-from ..schedule.convolution_sizes import geometry_of
+from ..schedule.convolution_sizes import geometry_of, with_batch_of
 from ..schedule.matmul import blocking_of, kernel_of
 from ..schedule.matmul_tile import MatmulBlocking
 from ..templates.convolution import ConvolutionProblem, ConvolutionTemplate
@@ -59,7 +59,7 @@ def _taps(
 ) -> ConvolutionTemplate:  # fmt: skip
     """Channels last, tap by tap."""
     x, w, y = operands
-    geometry = geometry_of(op)
+    geometry = with_batch_of(geometry_of(op), op)
     image, result = image_operand(op.inputs[0], x), image_operand(output, y)
     columns = 0  # of pixels that the epilogue gets by number
     if band in FLAT_BANDS:
@@ -82,7 +82,8 @@ def _product(
 ) -> MatmulTemplate:  # fmt: skip
     """Weights [outputs, channels] times image [channels, pixels], all plain."""
     x, w, y = operands
-    g, pixels = geometry_of(op), math.prod(geometry_of(op).result)
+    g = with_batch_of(geometry_of(op), op)
+    pixels = math.prod(g.result)
     problem = MatmulProblem(
         (g.batch, g.groups), g.outputs, pixels, g.channels,
         Operand(w, (0, g.outputs * g.channels), g.channels, 1),

@@ -99,7 +99,7 @@ class Convolution(Windowed, FusibleOp):
     def get_gflop(self) -> float:
         """Two operations per multiply-add."""
         terms = math.prod(self.weight_dims(self.inputs[1].details)[1:])
-        return 2.0 * self.outputs[0].details.elements * terms / 1e9
+        return 2.0 * self.outputs[0].details.typical.elements * terms / 1e9
 
     def computation(self) -> Computation:
         """The sum over the channels of a group and the window, zero outside the image."""

@@ -132,7 +132,7 @@ class ConvolutionTranspose(Windowed, CompositeOp):
     def get_gflop(self) -> float:
         """Two operations per multiply-add."""
         terms = math.prod(self.inputs[1].details.plain_dims[1:])
-        return 2.0 * self.inputs[0].details.elements * terms / 1e9
+        return 2.0 * self.inputs[0].details.typical.elements * terms / 1e9
 
     def decompose(self, graph: Graph) -> list[GraphTensor]:
         """A convolution for each phase of the result, interleaved.

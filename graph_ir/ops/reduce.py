@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ...base.dims import is_known
 from ...base.dtypes import S64, U64, DType
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Expr
@@ -25,7 +26,7 @@ from .elementwise import ANY, FLOAT, NUMBER, kinds_text
 from .elementwise_binary import divide
 from .elementwise_unary import absolute
 
-Finish = Callable[[Expr, int], Expr]
+Finish = Callable[[Expr, Any], Expr]
 LOGICAL = ("bool",)
 
 
@@ -142,8 +143,9 @@ def _mean_term(x: Expr) -> Expr:
     return t.cast(x, S64 if x.dtype.is_signed else U64)
 
 
-def _mean_finish(acc: Expr, count: int) -> Expr:
-    return divide(acc, t.const(count, acc.dtype), "trunc")
+def _mean_finish(acc: Expr, count: Any) -> Expr:
+    terms = t.const(count, acc.dtype) if is_known(count) else t.cast(t.as_expr(count), acc.dtype)
+    return divide(acc, terms, "trunc")
 
 
 def _mean_ref(x: Array, axes: tuple[int, ...]) -> Any:

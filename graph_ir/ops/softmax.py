@@ -32,7 +32,7 @@ class _AlongAxis(CompositeOp):
 
     def get_gflop(self) -> float:
         """Five operations per element: max, subtract, exp, sum, divide."""
-        return 5 * self.inputs[0].details.elements / 1e9
+        return 5 * self.inputs[0].details.typical.elements / 1e9
 
     def shifted(self, make: Composer) -> tuple[GraphTensor, GraphTensor, GraphTensor]:
         """(x - max, exp of it, its sum along the axis)."""
@@ -114,7 +114,7 @@ class ReduceLogSumExp(CompositeOp):
 
     def get_gflop(self) -> float:
         """Four operations per input element."""
-        return 4 * self.inputs[0].details.elements / 1e9
+        return 4 * self.inputs[0].details.typical.elements / 1e9
 
     def decompose(self, graph: Graph) -> list[GraphTensor]:
         """log(reduce_sum(exp(x - max))) + max, an infinite max is replaced so that inf - inf does not occur."""

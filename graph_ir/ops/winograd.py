@@ -169,4 +169,4 @@ class WinogradConvolution(TunableOp):
     def get_gflop(self) -> float:
         """Those of the direct form, two per multiply-add, so that rates can be compared."""
         x, _ = (i.details.plain_dims for i in self.inputs)
-        return 2.0 * self.outputs[0].details.elements * x[1] * 9 / 1e9
+        return 2.0 * self.outputs[0].details.typical.elements * x[1] * 9 / 1e9

@@ -199,7 +199,7 @@ def _zip(region: Iterable[Op], combination: Iterable[int]) -> Mapping[Op, int]:
 def _cost(ops: list[Op], choices: dict[Op, FormatChoice]) -> float:
     formats, reorders = _walk(ops, choices)
     total = sum(
-        2 * tensor.details.with_format(fmt).size_bytes
+        2 * tensor.details.typical.with_format(fmt).size_bytes
         for tensor, fmt in reorders
         if tensor.producer_owner.op_name != "constant"
         and not fmt.is_view_of(formats[tensor], tensor.details.plain_dims)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from itertools import product
 
+from ...base.dims import typical
 from ...base.dtypes import DType
 from ..ir.format import Format, channels_last, plain
 from ..ir.op import Op
@@ -166,6 +167,6 @@ def pool_geometry(op: WindowReduce) -> ConvolutionGeometry:
         return (missing, sizes[0]) if len(sizes) == 1 else (sizes[0], sizes[1])
 
     return ConvolutionGeometry(
-        x[0], x[1], 1, 1, pair(x[2:]), pair(y[2:]), pair(window.kernel), pair(window.strides),
+        typical(x[0]), x[1], 1, 1, pair(x[2:]), pair(y[2:]), pair(window.kernel), pair(window.strides),
         pair(window.dilations), pair(window.before, 0),
     )  # fmt: skip

@@ -100,7 +100,10 @@ def possible_forms(op: Convolution, ctx: LowerContext) -> list[tuple[Convolution
     if not geometry.terms:
         return []
     found = []
+    fixed = op.inputs[0].details.is_known
     for form in FORMS:
+        if not fixed and form.name.startswith("winograd"):
+            continue  # its buffers hold all images
         constant = op.inputs[1].producer_owner.op_name == "constant"
         if (form.constant_weights and not constant) or op.window.rank > form.spatial_axes:
             continue

@@ -64,7 +64,7 @@ class ConvolutionGeometry:
             for letter, (a, b) in pairs.items()
             if letter == "k" or (a, b) != ((0, 0) if letter == "p" else (1, 1))
         ]
-        lead = (f"b{self.batch}",) if self.batch > 1 else ()
+        lead = (f"b{self.batch}",) if self.batch != 1 else ()
         groups = (f"g{self.groups}",) if self.groups > 1 else ()
         sizes = (f"c{self.channels}i{self.image[0]}x{self.image[1]}",
                  f"o{self.outputs}r{self.result[0]}x{self.result[1]}")  # fmt: skip

@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
+from ...base.dims import typical
+from ..ir.op import Op
 from ..ops.convolution import Convolution
 from ..ops.winograd import WinogradConvolution
 from .convolution_geometry import ConvolutionGeometry
 
 
 def geometry_of(op: Convolution) -> ConvolutionGeometry:
-    """The numbers of a convolution; of more than two spatial axes all but the last count as rows."""
+    """The numbers of a convolution; of more than two spatial axes all but the last count as rows.
+
+    Of an open number of images, what cost models assume: `with_batch_of` has the number itself.
+    """
     x, w = op.inputs[0].details.plain_dims, op.weight_dims(op.inputs[1].details)
     window, groups = op.window, op.groups
     result = op.outputs[0].details.plain_dims[2:]
     return ConvolutionGeometry(
-        x[0], groups, w[1], w[0] // groups, _pair(x[2:]), _pair(result), _pair(window.kernel),
+        typical(x[0]), groups, w[1], w[0] // groups, _pair(x[2:]), _pair(result), _pair(window.kernel),
         _pair(window.strides), _pair(window.dilations), _pair(window.before, 0),
     )  # fmt: skip
+
+
+def with_batch_of(geometry: ConvolutionGeometry, op: Op) -> ConvolutionGeometry:
+    """The geometry with the number of images that an op has, which may be an open size."""
+    return replace(geometry, batch=op.inputs[0].details.plain_dims[0])
 
 
 def winograd_geometry(op: WinogradConvolution) -> ConvolutionGeometry:

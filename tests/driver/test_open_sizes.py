@@ -65,6 +65,32 @@ def row_operations(rows: Size) -> Graph:
     return graph
 
 
+def attention(rows: Size, batch: Size = 2) -> Graph:
+    """Two heads over `rows` positions, whose number is that of columns and of terms too."""
+    graph = Graph("attention")
+    shapes = ((batch, 2, rows, 16), (batch, 2, 16, rows), (batch, 2, rows, 24))
+    q, k, v = (
+        graph.make_input(LogicalTensor(F32, s), n) for s, n in zip(shapes, "qkv", strict=True)
+    )
+    scores = graph.make("matmul_core", [q, k]).outputs[0]
+    mixed = graph.make("matmul_core", [graph.make("softmax", [scores]).outputs[0], v]).outputs[0]
+    graph.make_output(graph.make("transpose", [mixed], {"perm": (0, 2, 1, 3)}).outputs[0], "y")
+    return graph
+
+
+def images(number: Size) -> Graph:
+    """Convolutions of several forms, a pool and a mean."""
+    graph = Graph("images")
+    x = graph.make_input(LogicalTensor(F32, (number, 3, 12, 12)), "x")
+    for shape, groups in (((16, 3, 3, 3), 1), ((16, 1, 3, 3), 16), ((24, 16, 1, 1), 1)):
+        attrs = {"groups": groups, "before": (shape[2] // 2,) * 2, "after": (shape[2] // 2,) * 2}
+        x = graph.make("convolution", [x, weights(graph, *shape)], attrs).outputs[0]
+        x = graph.make("relu", [x]).outputs[0]
+    x = graph.make("max_pool", [x], {"kernel": (2, 2), "strides": (2, 2)}).outputs[0]
+    graph.make_output(graph.make("reduce_mean", [x], {"axes": (2, 3)}).outputs[0], "y")
+    return graph
+
+
 def native(graph: Graph, isa: str = "native", threads: int = 1) -> CompiledModel:
     return graphc.compile(graph, isa, threads)
 
@@ -104,6 +130,16 @@ def test_few_rows_and_deep_sums() -> None:
 @pytest.mark.parametrize("threads", [1, 2])
 def test_rows_of_every_kind(threads: int) -> None:
     same_bits(row_operations, "native", threads, (1, 2, 7, 64, 600))
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_attention_over_an_open_sequence(threads: int) -> None:
+    same_bits(attention, "native", threads, (1, 2, 3, 4, 5, 17, 33, 64, 100))
+
+
+@pytest.mark.parametrize("isa", ["native", "avx2"])
+def test_networks_of_an_open_number_of_images(isa: str) -> None:
+    same_bits(images, isa, 2, (1, 2, 7))
 
 
 def test_sizes_of_the_caller_and_the_artifact(tmp_path: Path) -> None:
