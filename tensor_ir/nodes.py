@@ -313,10 +313,8 @@ class While:
 
 @dataclass(frozen=True)
 class Slice:
-    """An address in a buffer, passed to a function or an intrinsic: that of the element at `indices`.
-
-    The callee may see another shape, and another dtype where `buffer` is the u8 arena.
-    """
+    """The address of an element of a buffer, passed to a function or an intrinsic. The callee may see another shape, and
+    another dtype where `buffer` is the u8 arena."""
 
     buffer: Buffer
     indices: tuple[Expr, ...]
@@ -395,10 +393,7 @@ class Brgemm:
 
 @dataclass(frozen=True)
 class Prefetch:
-    """A hint that the cache line at `address` will be read soon; it has no other effect.
-
-    The address may lie outside its buffer: nothing is read.
-    """
+    """A hint that the cache line at `address` will be read soon. It may lie outside its buffer: nothing is read."""
 
     address: Slice
 
