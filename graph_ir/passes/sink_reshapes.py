@@ -66,11 +66,10 @@ def _source_dims(tensor: GraphTensor) -> tuple[int, ...] | None:
 
 def _is_free(tensor: GraphTensor, dims: tuple[int, ...]) -> bool:
     """Whether only elementwise ops read a product's reshape of the full shape, which could all do without it."""
-    is_reshape = tensor.producer_owner.op_name == "reshape" and _source_dims(tensor) is not None
-    users = (user for _, user in tensor.uses)
-    return (
-        is_reshape and 0 not in dims and all(u.kind == "sink" or is_elementwise(u) for u in users)
-    )
+    is_full = tensor.details.plain_dims == dims and 0 not in dims
+    if tensor.producer_owner.op_name != "reshape" or not is_full or _source_dims(tensor) is None:
+        return False
+    return all(user.kind == "sink" or is_elementwise(user) for _, user in tensor.uses)
 
 
 def _merged(
