@@ -5,9 +5,9 @@ after    %e = fused(%a, %b, %bias) with the three ops in its subgraph
 Requires: layouts chosen, composites decomposed, no dead ops.
 Ensures: the same values; every group has one escaping tensor.
 
-A group grows from an anchor (first tuned products, then reductions, then elementwise ops): forward over elementwise
-consumers of the anchor's shape, then backward over pointwise producers without other consumers. Ops that would be
-computed twice, or would make the group depend on itself, stay outside.
+A group grows from an anchor (first tuned products, then reductions, elementwise ops, transposes of slices): forward
+over elementwise consumers of the anchor's shape, then backward over pointwise producers without other consumers. Ops
+that would be computed twice, or would make the group depend on itself, stay outside.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def fuse(graph: Graph, ctx: LowerContext) -> bool:
             groups.append(group)
     late = {member for op in graph.ops for member in widening_of(op) or ()}
     accepted = (is_tuned, is_reduction, lambda op: is_elementwise(op) and op not in late)
-    for accepts in (*accepted, is_elementwise):  # widened bytes are left to those who read them
+    for accepts in (*accepted, is_elementwise, _moves_slice):  # widened bytes are left to readers
         for anchor in graph.ops:
             if anchor not in taken and accepts(anchor):
                 group = _grow(anchor, taken)
@@ -68,6 +68,11 @@ def fuse(graph: Graph, ctx: LowerContext) -> bool:
     _replace(graph, groups)
     graph.sort()
     return bool(groups)
+
+
+def _moves_slice(op: Op) -> bool:
+    """Whether an op copies a slice in another order, which it may as well read where that lies."""
+    return op.op_name == "transpose" and op.inputs[0].producer_owner.op_name == "slice"
 
 
 def _grow(anchor: Op, taken: set[Op]) -> list[Op]:

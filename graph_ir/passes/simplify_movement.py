@@ -3,6 +3,7 @@ place."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from ...base.dims import broadcast_sizes
@@ -124,6 +125,34 @@ def _merge_slices(graph: Graph, op: Op) -> GraphTensor | None:
     return op.outputs[0]
 
 
+def _split_before_slice(graph: Graph, op: Op) -> GraphTensor | None:
+    """reshape(slice(x)) that splits the sliced axis at multiples of its parts: slice(reshape(x)), a view.
+
+    Heads of Q, K and V that one product made: what reads the slice transposed then reads the product's result.
+    """
+    inner = op.inputs[0].producer_owner
+    if not isinstance(inner, Slice) or not op.outputs[0].details.elements:
+        return None
+    source, dims = (x.details.plain_dims for x in (*inner.inputs, *op.outputs))
+    sizes, pairs = inner.outputs[0].details.plain_dims, _starts_and_steps(inner)
+    cut = [axis for axis, size in enumerate(sizes) if size != source[axis]]
+    more = len(dims) - len(sizes)
+    if len(cut) != 1 or more < 1 or any(step != 1 for _, step in pairs):
+        return None
+    (axis,) = cut
+    start, parts = pairs[axis][0], dims[axis : axis + more + 1]
+    if dims != (*sizes[:axis], *parts, *sizes[axis + 1 :]):
+        return None
+    width = math.prod(parts[1:])
+    if math.prod(parts) != sizes[axis] or start % width or source[axis] % width:
+        return None
+    shape = (*source[:axis], source[axis] // width, *parts[1:], *source[axis + 1 :])
+    whole = graph.make("reshape", inner.inputs, {"shape": shape}, f"{op.name}.whole").outputs[0]
+    starts = tuple(start // width if i == axis else 0 for i in range(len(dims)))
+    attrs = {"starts": starts, "steps": (1,) * len(dims), "sizes": dims}
+    return graph.make("slice", [whole], attrs, f"{op.name}.slice").outputs[0]
+
+
 def _starts_and_steps(op: Op) -> list[tuple[int, int]]:
     return list(zip(op.attr("starts"), op.attr("steps"), strict=True))
 
@@ -169,7 +198,7 @@ def _common_shape(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
 
 
 RULES: dict[str, tuple[Rule, ...]] = {
-    "reshape": (_drop_identity, _merge, _keep_reduced_axes),
+    "reshape": (_drop_identity, _merge, _keep_reduced_axes, _split_before_slice),
     "broadcast": (_drop_identity, _merge, _reshape_instead),
     "transpose": (_simplify_transpose,),
     "slice": (_drop_identity, _merge_slices),

@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from graphc.driver.compiler import compile_stages
 from graphc.graph_ir.passes.simplify_movement import simplify_movement
+from support.expressions import expression_of, graph_from
 from support.graphs import check_pass, graph_of, run_pass
 
 X = "%x = Node[type=input] () -> f32[2,3,4]\n"
@@ -177,3 +179,39 @@ def test_a_reduction_keeps_the_axes_that_a_reshape_puts_back() -> None:
         return (y=%s.reduce_sum, z=%z, o=%o)
         """,
     )
+
+
+HEADS = [
+    ("reshape(slice(x, starts=(0, 6), steps=(1, 1), sizes=(2, 6)), shape=(2, 2, 3))",
+     "slice(reshape(x, shape=(2, 6, 3)), starts=(0, 2, 0), steps=(1, 1, 1), sizes=(2, 2, 3))"),
+    ("reshape(slice(y, starts=(0, 2, 0), steps=(1, 1, 1), sizes=(2, 2, 3)), shape=(2, 1, 2, 3))",
+     "slice(reshape(y, shape=(2, 2, 2, 3)), starts=(0, 1, 0, 0), steps=(1, 1, 1, 1), sizes=(2, 1, 2, 3))"),
+    ("reshape(slice(x, starts=(0, 5), steps=(1, 1), sizes=(2, 6)), shape=(2, 2, 3))", ""),
+    ("reshape(slice(x, starts=(0, 0), steps=(1, 2), sizes=(2, 6)), shape=(2, 2, 3))", ""),
+    ("reshape(slice(x, starts=(0, 6), steps=(1, 1), sizes=(1, 6)), shape=(1, 2, 3))", ""),
+    ("reshape(slice(x, starts=(0, 6), steps=(1, 1), sizes=(2, 6)), shape=(4, 3))", ""),
+    ("reshape(slice(x, starts=(0, 6), steps=(1, 1), sizes=(2, 10)), shape=(2, 2, 5))", ""),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("before", "after"), HEADS)
+def test_heads_are_split_before_they_are_sliced(before: str, after: str) -> None:
+    shapes = {"x": (2, 18), "y": (2, 4, 3)}
+    graph = graph_from(before, **shapes)
+    assert run_pass(simplify_movement, graph) == bool(after)
+    assert expression_of(graph) == expression_of(graph_from(after or before, **shapes))
+
+
+def test_q_k_and_v_of_one_product_are_read_where_it_wrote_them() -> None:
+    """As PyTorch's dynamo exporter writes GPT-2: a view, a split, and heads moved to the front."""
+    heads = "transpose(reshape(slice({}, starts=(0, 0, {}), steps=(1, 1, 1), sizes=(1, 8, 16)), {}), {})"
+    joined = "reshape(add(matmul_core(x, w), b), shape=(1, 8, 48))"
+    q, k, v = (
+        heads.format(joined, at, "shape=(1, 8, 4, 4)", "perm=(0, 2, 1, 3)") for at in (0, 16, 32)
+    )
+    scores = f"matmul_core({q}, {k}, transpose_b=True)"
+    text = f"matmul_core(softmax({scores}, axis=3), {v})"
+    graph = graph_from(text, x=(8, 16), w=(16, 48), b=(48,))
+    kernels = [call.kernel for call in compile_stages(graph, "avx2").lowered.calls]
+    assert len(kernels) == 5, "the product with its bias, three transposes of slices, attention"
+    assert "gemm_add" in kernels[0] and "attention" in kernels[-1]
