@@ -313,7 +313,7 @@ class While:
 
 @dataclass(frozen=True)
 class Slice:
-    """The address of an element of a buffer, passed to a function or an intrinsic. The callee may see another shape, and
+    """The address of an element of a buffer, passed to a function or intrinsic. The callee may see another shape, and
     another dtype where `buffer` is the u8 arena."""
 
     buffer: Buffer
