@@ -11,7 +11,7 @@ import numpy as np
 from onnx import GraphProto, ModelProto, NodeProto
 
 from ...base.dtypes import from_numpy
-from ...base.errors import UnsupportedError
+from ...base.errors import UnsupportedError, UserError
 from ...graph_ir.ir.graph import Graph, GraphTensor
 from ...graph_ir.ir.note import MODEL_VALUES
 from ..correspondence.scoped import NotKnownError, results_of
@@ -27,6 +27,7 @@ from .reader import OLDEST_OPSET, opset_of, read_model
 from .run_time import bind_implied, import_for_values, unknown_operands
 from .scope import NodeContext, Scope, node_name
 from .tensors import to_array
+from .type_mix import mixed_types
 from .wiring import ordered_nodes
 
 
@@ -159,7 +160,12 @@ def _import_node(node: NodeProto, scope: Scope) -> None:
 
 
 def _run(node: NodeProto, scope: Scope) -> list[Value]:
-    results = HANDLERS[type_of(node)](NodeContext(node, scope))
+    try:
+        results = HANDLERS[type_of(node)](NodeContext(node, scope))
+    except UserError as error:
+        if mixed := mixed_types(node, scope):
+            raise UserError(f"{node.op_type} '{node_name(node)}': {mixed}") from error
+        raise
     if not isinstance(results, list):
         results = [results]
     who = f"{node.op_type} '{node_name(node)}'"

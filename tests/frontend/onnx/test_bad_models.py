@@ -271,6 +271,16 @@ def test_unsupported(name: str) -> None:
     assert message(UnsupportedError, make()) == text
 
 
+def test_operands_of_types_that_onnx_does_not_mix() -> None:
+    proto = model(
+        [node("Add", "x b", name="n")], X | {"b": [3]}, dtypes={"x": TensorProto.BFLOAT16}
+    )
+    assert message(UserError, proto) == (
+        "Add 'n': ONNX demands one type of these operands, got 'x' bf16 and 'b' f32: the file is not valid ONNX, and "
+        "what exported it is to blame; export it anew in one type, or insert a Cast"
+    )
+
+
 def test_unsupported_ops_that_no_output_needs_do_not_matter() -> None:
     load(model([node("Det", "x x", "unused"), node("Relu", "x")], X))
 
