@@ -20,7 +20,7 @@ _CUBIC_LOW = 0.044715 * math.sqrt(8 / math.pi) - _CUBIC
 
 
 def gelu_tanh(ops: VectorOps, x: Value) -> Value:
-    """The approximation of gelu by tanh for every f32, error <= 2.5 ULP; NaN at -inf, as its product is.
+    """The approximation of gelu by tanh for every f32, error <= 3 ULP; NaN at -inf, as its product is.
 
     Method: x times the sigmoid of y = x (c + d x**2). An error of y is one of the result relative to it, and y reaches
     -104: the factor in brackets is held in two parts, and the reduction of y subtracts before it rounds. Without FMA

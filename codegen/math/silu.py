@@ -10,7 +10,7 @@ _LOWEST = -110.0  # x e**x rounds to 0 from here down
 
 
 def silu(ops: VectorOps, x: Value) -> Value:
-    """X times its sigmoid for every f32, error <= 2.5 ULP; NaN at -inf, as the product is.
+    """X times its sigmoid for every f32, error <= 3 ULP; NaN at -inf, as the product is.
 
     Method: that of sigmoid, x multiplied in before the power of two: the result is a normal f32 where e**x is not.
     """

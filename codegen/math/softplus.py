@@ -23,7 +23,7 @@ _COEFFICIENTS = (
 
 
 def softplus(ops: VectorOps, x: Value) -> Value:
-    """log(1 + e ** x) for every f32, error <= 2 ULP; denormal results are rounded, not flushed.
+    """log(1 + e ** x) for every f32, error <= 2.5 ULP; denormal results are rounded, not flushed.
 
     Method: max(x, 0) + log(1 + e) with e = e**-|x|, as e times a polynomial. Coefficients: iteratively reweighted
     least squares on Chebyshev nodes, rounded to f32 one after the other.

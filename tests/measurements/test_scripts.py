@@ -9,6 +9,7 @@ from support.process import ROOT, run_python
 SCRIPTS = {
     "call_overhead.py": (("--threads", "1"), "bound"),
     "onnx_cases.py": (("--help",), "--native"),
+    "steadiness.py": (("--cycles", "20", "--calls", "1000"), "KiB"),
 }
 
 

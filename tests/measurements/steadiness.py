@@ -1,0 +1,81 @@
+"""Whether memory stays flat: over models compiled, run and freed, and over calls of one model.
+
+    python tests/measurements/steadiness.py [--cycles 10000] [--calls 1000000]
+
+Prints the resident memory after a tenth of the rounds and at their end: what lies between would be a leak. Each cycle
+compiles another size, so that nothing comes from the compile cache.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+import graphc
+from graphc.base.dtypes import F32
+from graphc.graph_ir.ir.graph import Graph
+from graphc.graph_ir.ir.logical_tensor import LogicalTensor
+
+
+def resident_kib() -> int:
+    """This process's resident memory."""
+    gc.collect()
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS"))
+
+
+def compiled(size: int) -> graphc.CompiledModel:
+    """A product, a reduction and elementwise ops of one size."""
+    graph = Graph("steady")
+    x = graph.make_input(LogicalTensor(F32, (4, size)), "x")
+    w = graph.make_constant(np.ones((size, 8), np.float32))
+    y = graph.make("matmul_core", [x, w]).outputs[0]
+    graph.make_output(graph.make("softmax", [graph.make("gelu", [y]).outputs[0]]).outputs[0])
+    return graphc.compile(graph, threads=1, cache=False)
+
+
+def cycle(number: int) -> None:
+    """Compile, run and free one model."""
+    size = 1 + number % 97
+    with compiled(size) as model:
+        model(np.ones((4, size), np.float32))
+
+
+def grown(rounds: int, step: Callable[[int], object]) -> tuple[int, int]:
+    """Resident memory after the first tenth of the rounds, and after all."""
+    early = 0
+    for number in range(rounds):
+        if number == rounds // 10:
+            early = resident_kib()
+        step(number)
+    return early, resident_kib()
+
+
+def main() -> None:
+    """Print one line for each kind of round."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--cycles", type=int, default=10_000)
+    parser.add_argument("--calls", type=int, default=1_000_000)
+    arguments = parser.parse_args()
+    with compiled(16) as model:
+        x = np.ones((4, 16), np.float32)
+        rounds = {
+            "calls": (arguments.calls, lambda number: model(x)),
+            "compile-and-free cycles": (arguments.cycles, cycle),
+        }
+        for name, (count, step) in rounds.items():
+            start = time.perf_counter()
+            early, late = grown(count, step)
+            seconds = time.perf_counter() - start
+            print(
+                f"{count:,} {name}: {early:,} KiB, then {late:,} KiB, {seconds:.0f} s", flush=True
+            )
+
+
+if __name__ == "__main__":
+    main()
