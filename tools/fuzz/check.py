@@ -77,7 +77,13 @@ class _Check:
             known = [Certainty.UNKNOWN if c == Certainty.ROUGH else c for c in known]
         arrays = _in_order(twin, self.case)
         with np.errstate(all="ignore"):
-            compare(twin.evaluate(arrays), expected, known)
+            own = expected_outputs(twin, arrays)
+        # What the format expresses in other ops rounds as those do.
+        together = [
+            Expected(e.value, e.bound + o.bound) if e.value.shape == o.value.shape else e
+            for e, o in zip(expected, own, strict=True)
+        ]
+        compare([o.value for o in own], together, known)
 
 
 def _rounds_parameters(name: str, graph: Graph) -> bool:

@@ -104,6 +104,21 @@ def test_numbers_that_a_format_rounds_are_not_called_wrong() -> None:
     assert (outcome.kind, outcome.refusals) == (RIGHT, ())
 
 
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+def test_what_a_format_says_in_other_ops_may_round_as_those_do(dtype: str) -> None:
+    """HLO has no gelu: 1 - erf cancels where gelu is next to 0."""
+    graph = graph_of(
+        f"""
+        %x = Node[type=input] () -> {dtype}[4]
+        %y = Node[type=gelu] (inputs = (x=%x)) -> {dtype}[4]
+        return (y=%y)
+        """
+    )
+    x = np.array([-5.5, -4, -3.04, 1], dtype.replace("f", "float"))
+    outcome = check(Case(graph, [x], Setting(routes=("hlo",))))
+    assert outcome.kind == RIGHT, outcome.message
+
+
 def test_cases_survive_as_text() -> None:
     for index in range(60):
         case = random_case(3, index)
