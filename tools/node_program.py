@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..base.aligned_memory import aligned_empty
+from ..base.dims import UndecidedSize
 from ..base.dtypes import S64, U8
 from ..base.errors import InternalError
 from ..codegen.aot import compile_to_object
@@ -42,6 +43,12 @@ class NodeProgram:
     """
 
     def __init__(self, source: Graph, ctx: LowerContext) -> None:
+        for op in source.inputs:
+            if not op.outputs[0].details.is_known:
+                raise UndecidedSize(
+                    f"input '{op.name}' of {op.outputs[0].details}: sizes must be numbers to run op by op; "
+                    "give them with --input"
+                )
         disabled = ctx.options.disabled | {"in-place"}
         self.ctx = replace(ctx, options=replace(ctx.options, disabled=disabled))
         self.source = source

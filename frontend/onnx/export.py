@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from onnx import GraphProto, NodeProto, TensorProto, ValueInfoProto, defs, helper
 
+from ...base.dims import Dim
 from ...base.dtypes import DType, from_numpy
 from ...base.printable import encodable
 from ...graph_ir.ir.graph import Array, Graph, GraphTensor, Op
@@ -243,7 +244,8 @@ class Exporter(ExportFrame[str]):
 
 def value_info(name: str, details: LogicalTensor) -> ValueInfoProto:
     """The declaration of an input or output."""
-    return helper.make_tensor_value_info(name, ELEMENT_TYPES[details.dtype], details.plain_dims)
+    dims = [str(one) if isinstance(one, Dim) else one for one in details.plain_dims]
+    return helper.make_tensor_value_info(name, ELEMENT_TYPES[details.dtype], dims)
 
 
 def _type_text(dtype: DType) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from ...base.dims import Dim
 from ...base.dtypes import DType
 from ..correspondence.element_types import element_types
 
@@ -33,7 +34,9 @@ class TensorType:
         return SUFFIX_DTYPES.get(self.suffix)
 
     def __str__(self) -> str:
-        return f"({','.join(map(str, self.dims))}){self.suffix}"
+        return (
+            f"({','.join('?' if isinstance(d, Dim) else str(d) for d in self.dims)}){self.suffix}"
+        )
 
 
 @dataclass(frozen=True)

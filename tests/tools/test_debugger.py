@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import graphc
+from graphc.base.dims import Symbol, UndecidedSize, size
 from graphc.base.dtypes import F32
 from graphc.base.errors import UserError
 from graphc.frontend.tvm.params import read_params
@@ -140,3 +141,11 @@ def test_mistakes_are_told() -> None:
     with pytest.raises(UserError, match="no output 2"):
         debugger.get_output(2)
     debugger.close()
+
+
+def test_open_sizes_are_refused_with_a_sentence() -> None:
+    graph = Graph("open")
+    x = graph.make_input(LogicalTensor(F32, (size(Symbol("N")), 9)), "x")
+    graph.make_output(graph.make("relu", [x]).outputs[0], "y")
+    with pytest.raises(UndecidedSize, match=r"input 'x' of f32\[N,9\]: sizes must be numbers"):
+        graphc.debug(graph)

@@ -8,6 +8,7 @@ from onnx import TensorProto
 
 from graphc.base.errors import UnsupportedError, UserError
 from graphc.frontend import load
+from graphc.frontend.onnx import to_onnx
 from support.onnx_models import Dims, model, node
 
 
@@ -101,3 +102,9 @@ def test_an_input_whose_value_is_given_is_a_constant() -> None:
         load(proto, {"x": "f32[2]"}, {"z": np.array([3])})
     with pytest.raises(UserError, match="the number of axes must agree"):
         load(proto, {"x": "f32[2]"}, {"repeats": np.array(3)})
+
+
+def test_open_sizes_are_written_by_name() -> None:
+    graph = load(model([node("Relu", "x")], {"x": ["batch", 13]}), {})
+    (written,) = to_onnx(graph).graph.input
+    assert [d.dim_param or d.dim_value for d in written.type.tensor_type.shape.dim] == ["batch", 13]
