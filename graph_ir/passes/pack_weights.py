@@ -48,6 +48,8 @@ def pack_weights(graph: Graph, ctx: LowerContext) -> bool:
 def _pack(ctx: LowerContext, graph: Graph, op: Op) -> GraphTensor | None:
     assert isinstance(op, MatmulCore)
     a, b = op.inputs
+    if not all(isinstance(size, int) for size in a.details.plain_dims):
+        return None  # how many rows share a word decides where it is unpacked
     m, n, k = math.prod(a.details.plain_dims[:-1]), *op.sizes[1:]
     if b.details.rank != 2 or a.details.dtype != F32 or op.transpose_a or not m:
         return None

@@ -51,6 +51,8 @@ def _lowered(graph: Graph, ctx: LowerContext, op: Op) -> tuple[GraphTensor | Non
     weights = constant_value(op.inputs[1])
     if weights is None:
         return None, "both operands are computed"
+    if not all(isinstance(size, int) for size in op.inputs[0].details.plain_dims):
+        return None, "its sizes are open, so nothing can be predicted"
     if not np.all(np.isfinite(weights)):
         return None, "a weight is not finite"
     if isinstance(op, MatmulCore):

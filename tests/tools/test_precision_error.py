@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 
 from graphc.base.errors import UserError
@@ -12,6 +13,7 @@ from graphc.base.options import CompileOptions
 from graphc.base.target import Target
 from graphc.cli import main
 from graphc.driver.compile_cache import CompileCache
+from graphc.driver.compiler import compile as compile_model
 from graphc.driver.compiler import compile_request
 from graphc.driver.request import CompileRequest
 from graphc.frontend import load
@@ -65,3 +67,13 @@ def test_precisions_have_keys_of_their_own(tmp_path: Path) -> None:
 def test_unknown() -> None:
     with pytest.raises(UserError, match="precision must be one of f32, bf16, f16, int8, int4, got"):
         CompileOptions(precision="fp8")
+
+
+@pytest.mark.parametrize("precision", ["bf16", "int8", "int4"])
+def test_models_whose_batch_is_open(precision: str) -> None:
+    proto = onnx.load(MODEL)
+    proto.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "B"
+    model = compile_model(proto, precision=precision, threads=1, cache=False)
+    x = np.random.default_rng(0).standard_normal((5, 13)).astype(np.float32)
+    (wanted,) = load(proto, {"x": "f32[5,13]"}).evaluate([x])
+    assert np.abs(model(x) - wanted).max() < 0.3 * np.abs(wanted).max()
