@@ -74,7 +74,7 @@ OUTSIDE = {
     **dict.fromkeys(DRIVER, ("numpy", "rich")),
     "integrations": ("numpy", "jax", "onnx", "torch"),
     "tools": ("numpy", "rich", "ml_dtypes"),  # the precision of each type
-    "bench": ("numpy", "rich", "onnx", *CONTENDERS),
+    "bench": ("numpy", "rich", "onnx", *CONTENDERS, "torchvision", "timm", "transformers"),
 }
 
 OBJECT_LOADER_LIBRARY = "llvmlite.binding"  # for one file of runtime

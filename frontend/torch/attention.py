@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from ..correspondence.reading import Pair
 from ..torch_calls.call import Value
 from ..torch_calls.op_table import READS
@@ -14,5 +16,17 @@ def _read_kernel(node: Node, name: str) -> list[Value]:
     return [found, None]
 
 
-PAIRS = {"attention_kernel": Pair(_read_kernel)}
+def _read_encoder_layer(node: Node, name: str) -> Value:
+    """As PNNX has it, which numbers the weights elsewhere in their names."""
+    node.bound = {
+        re.sub(r"(norm|ffn)_(\w+)_(\d)", r"\1\3_\2", key): x for key, x in node.bound.items()
+    }
+    node.argument("embed_dim")
+    return READS["encoder_layer"](node, name)
+
+
+PAIRS = {
+    "attention_kernel": Pair(_read_kernel),
+    "encoder_layer_kernel": Pair(_read_encoder_layer),
+}
 """Functions that rows name after `by`."""

@@ -8,6 +8,7 @@ from . import (  # noqa: F401
     arithmetic,
     attention,
     creation,
+    encoder_layer,
     indexing,
     movement,
     normalization,

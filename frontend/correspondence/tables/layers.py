@@ -29,6 +29,9 @@ ROWS = (
             " proj_bias, use_gelu, norm_first, eps, norm1_weight, norm1_bias, norm2_weight, norm2_bias, ffn1_weight,"
             " ffn1_bias, ffn2_weight, ffn2_bias, mask?, mask_type?) by encoder_layer",
         ),
-        aten="_scaled_dot_product_flash_attention_for_cpu(query, key, value, attn_mask?) by attention_kernel",
+        aten=(
+            "_scaled_dot_product_flash_attention_for_cpu(query, key, value, attn_mask?) by attention_kernel",
+            "_transformer_encoder_layer_fwd(src, embed_dim=_, num_heads) by encoder_layer_kernel",
+        ),
     ),
 )

@@ -68,9 +68,15 @@ class Convolutions(Module):
         return self.last(torch.flatten(F.adaptive_avg_pool2d(y, 1), 1)).softmax(-1)
 
 
+def encoder() -> Any:
+    """What eager mode runs as one operator."""
+    return nn.TransformerEncoderLayer(16, 4, 32, batch_first=True, activation="gelu")
+
+
 MODULES: dict[str, tuple[Callable[[], Any], tuple[int, ...]]] = {
     "block": (Block, (2, 6, 16)),
     "convolutions": (Convolutions, (2, 3, 16, 16)),
+    "encoder layer": (encoder, (2, 5, 16)),
 }
 
 
