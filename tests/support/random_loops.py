@@ -298,7 +298,7 @@ class _Generator:
             known
             for known in INTRINSICS.values()
             if (dtype.is_float or not known.float_only)
-            and not known.retypes
+            and not (known.retypes or known.index)
             and (not known.group or dtype in [types[2] for types in known.operands])
             and (lanes == 1 or not known.reduces)
             and (not known.reduces or (known.name in ("reduce_and", "reduce_or")) != dtype.is_float)
