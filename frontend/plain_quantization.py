@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..graph_ir.ir.graph import Graph, Op
-from ..graph_ir.ir.op_kinds import CompositeOp
+from ..graph_ir.ops.quantize import Dequantize, Quantize
 
 QUANTIZATION = ("quantize", "dequantize")
 
@@ -21,8 +21,8 @@ def quantization_written_out(graph: Graph, has: Callable[[Op], bool] = _never) -
     twin = graph.copy()
     replaced: list[Op] = []
     for op in list(twin.ops):
-        if isinstance(op, CompositeOp) and op.op_name in QUANTIZATION and not has(op):
-            (result,) = op.decompose(twin)
+        if isinstance(op, Quantize | Dequantize) and not has(op):
+            (result,) = op.arithmetic(twin)
             op.outputs[0].replace_uses(result)
             replaced.append(op)
     twin.remove(replaced)

@@ -39,7 +39,7 @@ def _write(e: Exporter, op: Op) -> None:
     for index, tensor in enumerate(op.inputs[1:], start=1):
         value = constant_value(tensor)
         if value is not None and value.ndim != (_axis(tensor, op) is not None):
-            flat = value.reshape(-1 if value.size > 1 else ())
+            flat = value.reshape(() if value.size == 1 else -1)
             values[index] = e.constant(op, op.input_name(index), flat)
     name = "QuantizeLinear" if op.op_name == "quantize" else "DequantizeLinear"
     axis = _axis(op.inputs[1], op)

@@ -34,6 +34,10 @@ class _Scaled(CompositeOp):
         if not scale.dtype.is_float:
             raise self.rule("scale must be a float", str(scale.dtype), "insert a cast")
 
+    def arithmetic(self, graph: Graph) -> list[GraphTensor]:
+        """The op in elementwise ops that every format has."""
+        return self.decompose(graph)
+
     def get_gflop(self) -> float:
         """Three operations per element."""
         return 3 * self.inputs[0].details.typical.elements / 1e9
@@ -84,22 +88,28 @@ class Quantize(_Scaled):
             return [convert(np.clip(value, F32.numpy.type(low), F32.numpy.type(high)), self.dtype)]
 
     def decompose(self, graph: Graph) -> list[GraphTensor]:
-        """div and `round_saturate`.
-
-        Where the zero point is computed or differs between elements: div, round, add, a clamp if the result is narrower
-        than its type, and a cast, which saturates.
-        """
-        make = Composer(graph, self)
-        quotient = make("div", make.to(self.x, F32), make.to(self.scale, F32))
-        low, high = self.limits
+        """div and `round_saturate`; `arithmetic` where the zero point is computed or differs between elements."""
         zero = 0 if self.zero_point is None else _known_zero(self.zero_point)
-        if zero is not None or self.zero_point is None:
-            attrs = {"zero": zero, "low": low, "high": high, "dtype": self.dtype}
-            return [make("round_saturate", quotient, **attrs)]
-        value = make("add", make("round", quotient), make.to(self.zero_point, F32))
+        if zero is None:
+            return self.arithmetic(graph)
+        make = Composer(graph, self)
+        low, high = self.limits
+        attrs = {"zero": zero, "low": low, "high": high, "dtype": self.dtype}
+        return [make("round_saturate", self._quotient(make), **attrs)]
+
+    def arithmetic(self, graph: Graph) -> list[GraphTensor]:
+        """div, round, add, a clamp if the result is narrower than its type, and a cast, which saturates."""
+        make = Composer(graph, self)
+        value = make("round", self._quotient(make))
+        if self.zero_point is not None:
+            value = make("add", value, make.to(self.zero_point, F32))
         if self.bits < self.dtype.bits:
+            low, high = self.limits
             value = make("clamp", value, min=float(low), max=float(high))
         return [make.to(value, self.dtype)]
+
+    def _quotient(self, make: Composer) -> GraphTensor:
+        return make("div", make.to(self.x, F32), make.to(self.scale, F32))
 
 
 @register("dequantize")
