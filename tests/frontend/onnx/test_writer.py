@@ -107,6 +107,18 @@ def test_every_op(name: str, types: Types, attrs: dict[str, Any]) -> None:
     assert load(to_onnx(settled)).compare_contents(settled)
 
 
+@pytest.mark.parametrize("dims", [(2, 0), (1, 0), (0, 3)])
+def test_scales_without_elements(dims: tuple[int, ...]) -> None:
+    graph = Graph("empty")
+    x = graph.make_input(LogicalTensor(F32, dims), "x")
+    scale = graph.make_constant(np.ones((1, dims[1]), np.float32))
+    zero = graph.make_constant(np.zeros((1, dims[1]), np.int8))
+    graph.make_output(graph.make("quantize", [x, scale, zero], {"dtype": "s8"}).outputs[0], "y")
+    again = load(to_onnx(graph).SerializeToString())
+    (y,) = again.evaluate([np.zeros(dims, np.float32)])
+    assert (y.dtype, y.shape) == (np.int8, dims)
+
+
 @given(graphs())
 @settings(max_examples=60)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
