@@ -141,7 +141,10 @@ def epilogue_value(
     in_memory = {x: b for x, b in buffers.items() if x is not output}
 
     def value(index: Index, acc: Expr) -> tuple[list[Let], Expr]:
-        values = GroupValues(in_memory, {acc_tensor: lambda _: acc})
+        values = GroupValues(in_memory)
+        # Integers wrap to the product's type before the next op; floats stay in that of the sums, as in any group.
+        product = values.bind_deep(acc, acc_tensor.details.dtype)
+        values.given[acc_tensor] = lambda _: product
         result = narrow(values.read(output)(index), output.details.dtype)
         return values.lets, result
 
