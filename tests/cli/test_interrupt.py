@@ -32,14 +32,24 @@ def endless(tmp_path: Path) -> Path:
     return tmp_path / "endless.gcm"
 
 
+def interruptible() -> None:
+    """A shell starts what it runs in the background with SIGINT ignored, which processes inherit."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def test_an_endless_loop_of_a_model_is_stopped(endless: Path) -> None:
     words = [sys.executable, "-m", "graphc", "run", str(endless)]
-    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as process:
-        time.sleep(4)
-        assert process.poll() is None, process.stderr.read()
-        process.send_signal(signal.SIGINT)
-        assert process.wait(30) == 130
-        assert "interrupted inside native code" in process.stderr.read()
+    with subprocess.Popen(
+        words, stderr=subprocess.PIPE, text=True, preexec_fn=interruptible
+    ) as process:
+        try:
+            time.sleep(4)
+            assert process.poll() is None, process.stderr.read()
+            process.send_signal(signal.SIGINT)
+            assert process.wait(30) == 130
+            assert "interrupted inside native code" in process.stderr.read()
+        finally:
+            process.kill()
 
 
 def test_what_handles_the_signal_itself_is_left_alone() -> None:
@@ -56,6 +66,11 @@ def test_what_handles_the_signal_itself_is_left_alone() -> None:
         "        print('cleaned up')\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        preexec_fn=interruptible,
     )
     assert done.returncode == 0 and done.stdout.split("\n")[:2] == ["cleaned up"] * 2
