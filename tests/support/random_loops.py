@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 
-from graphc.base.dtypes import ALL, BOOL, F32, S64, DType
+from graphc.base.dtypes import ALL, BOOL, F32, F64, S64, DType
 from graphc.tensor_ir import builder as t
 from graphc.tensor_ir.intrinsics import INTRINSICS
 from graphc.tensor_ir.nodes import (
@@ -298,7 +298,7 @@ class _Generator:
             known
             for known in INTRINSICS.values()
             if (dtype.is_float or not known.float_only)
-            and not (known.retypes or known.index)
+            and not (known.retypes or known.index or (known.no_f64 and dtype == F64))
             and (not known.group or dtype in [types[2] for types in known.operands])
             and (lanes == 1 or not known.reduces)
             and (not known.reduces or (known.name in ("reduce_and", "reduce_or")) != dtype.is_float)
