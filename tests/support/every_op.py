@@ -93,6 +93,7 @@ EXAMPLES: dict[str, tuple[list[tuple[DType, tuple[int, ...]]], dict[str, Any]]] 
     "round_saturate": (X, {"dtype": "s8", "zero": 3, "low": -128, "high": 127}),
     "slice": (X, {"starts": (1, 3, 0), "steps": (1, -1, 2), "sizes": (1, 4, 3)}),
     "softmax": (X, {}),
+    "sort_rows": (X, {"k": 2, "largest": False}),
     "sum_pool": POOL,
     "cum_prod": (X, {"axis": 1, "reverse": True}),
     "cum_sum": (X, {"axis": -1, "exclusive": True}),
