@@ -42,9 +42,11 @@ def _join(graph: Graph, op: Op) -> GraphTensor | None:
 
 def _past(graph: Graph, op: Op) -> GraphTensor | None:
     dims = op.outputs[0].details.plain_dims
+    if not any(_is_free(x, dims) for x in op.inputs):
+        return None  # before any search for products, which long chains of residuals make long
     sources = {_source_dims(x) for x in op.inputs if x.details.plain_dims == dims} - {None}
-    if len(sources) != 1 or not any(_is_free(x, dims) for x in op.inputs):
-        return None  # none, or products of several shapes: what suits one of them does not suit the others
+    if len(sources) != 1:
+        return None  # products of several shapes: what suits one of them does not suit the others
     source = sources.pop()
     if source is None or source == dims:
         return None
