@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import logging
 import warnings
 from functools import cache
 from pathlib import Path
@@ -11,8 +10,6 @@ from typing import Any
 
 from ...base.errors import UserError
 from .fx_reader import reader_of
-
-log = logging.getLogger("graphc.torch")
 
 
 def open_program(source: Any) -> Any:
