@@ -200,12 +200,18 @@ def test_an_input_file_of_another_type(tmp_path: Path, capsys: Capture) -> None:
     assert sentence.startswith(f"'{path}': input 'x': the file declares f32[2,3], got f64[2,3]")
 
 
-def test_a_free_size_must_be_given(tmp_path: Path, capsys: Capture) -> None:
-    path = free(tmp_path)
-    code, sentence = error_of(capsys, path)
-    assert code == 2
-    assert sentence.startswith(
-        f"'{path}': the shape of every input must be given, but 'x' is f32[batch,3]"
+def test_a_free_size_may_stay_open(tmp_path: Path, capsys: Capture) -> None:
+    assert run(free(tmp_path)) == 0
+    shown = capsys.readouterr().out.splitlines()[0]
+    assert shown == "model     test: x: f32[batch,3] -> y: f32[batch,3]"
+
+
+def test_a_free_number_of_axes_must_be_given(tmp_path: Path, capsys: Capture) -> None:
+    path = tmp_path / "free.onnx"
+    path.write_bytes(model([node("Add", "x x")], {"x": None}).SerializeToString())
+    assert error_of(capsys, str(path)) == (
+        2,
+        f"'{path}': the shape of every input must be given, but 'x' is f32[...]; say --input 'x=f32[1,8]'",
     )
 
 
