@@ -42,8 +42,10 @@ from . import (
     scatter_elements,
     select,
     softmax,
+    sort_rows,
     structure,
     top_k,
+    tree_ensemble,
     update_slice,
     winograd,
 )
