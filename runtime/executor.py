@@ -115,7 +115,7 @@ class CompiledModel:
             at.pointer,
             native.constants_pointer,
             arena,
-            native.rt if rt is None else rt,
+            native.rt if rt is None else ctypes.cast(rt, ctypes.c_void_p),
         )
         call.keep_alive = (native, frame, at, sources, results)  # type: ignore[attr-defined]
         return call
