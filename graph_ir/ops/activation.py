@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...base.dtypes import DType, from_numpy
+from ...base.dtypes import F64, DType, from_numpy
 from ...tensor_ir import builder as t
 from ...tensor_ir.intrinsics import INTRINSICS
 from ...tensor_ir.nodes import Expr
@@ -42,12 +42,30 @@ def _selu(x: Expr, alpha: float, gamma: float) -> Expr:
 
 
 def _hard_sigmoid(x: Expr, alpha: float, beta: float) -> Expr:
-    """The sum is rounded once where alpha is a number of x's type: next to its zero all else would be rounding."""
-    high = float(x.dtype.numpy.type(alpha))
+    return t.maximum(t.minimum(_line(x, alpha, beta), 1), 0)
+
+
+def _line(x: Expr, alpha: float, beta: float) -> Expr:
+    """alpha * x + beta, alpha in two parts where it is no number of x's type; next to its zero all else is rounding.
+
+    A zero at a short number, such as -3 of 1/6 and 1/2, is exact: the line is alpha * (x + 3) there.
+    """
+    high, low = _parts(alpha, x.dtype)
+    shift = beta / alpha if alpha else math.inf
+    inexact = low != 0 or x.dtype == F64
+    if inexact and shift == float(np.float32(shift)) == float(x.dtype.numpy.type(shift)):
+        above = t.add(x, shift)
+        rest = t.mul(above, low)
+        return t.call("fma", above, t.const(high, x.dtype), rest) if low else t.mul(above, alpha)
     line = t.call("fma", x, t.const(high, x.dtype), t.const(beta, x.dtype))
-    if high != alpha:
-        line = t.call("fma", x, t.const(alpha - high, x.dtype), line)
-    return t.maximum(t.minimum(line, 1), 0)
+    return t.call("fma", x, t.const(low, x.dtype), line) if low else line
+
+
+def _parts(alpha: float, dtype: DType) -> tuple[float, float]:
+    """Alpha as a number of `dtype` and the rest, of one sign: products with an infinity are the same infinity."""
+    nearest = dtype.numpy.type(alpha)
+    high = float(np.nextafter(nearest, 0) if abs(float(nearest)) > abs(alpha) else nearest)
+    return high, alpha - high
 
 
 def _hard_swish(x: Expr) -> Expr:

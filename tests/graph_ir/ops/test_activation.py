@@ -3,7 +3,9 @@ import math
 import numpy as np
 import pytest
 
+from graphc.base.dtypes import by_name
 from graphc.base.errors import UserError
+from graphc.driver.compiler import compile as compile_model
 from graphc.graph_ir.ops.activation import ACTIVATIONS, SELU_ALPHA, SELU_GAMMA
 from support.check_op import (
     FLOATS,
@@ -14,6 +16,7 @@ from support.check_op import (
     random_array,
     special_values,
 )
+from support.expressions import graph_from
 
 
 def _erf(x):
@@ -65,6 +68,23 @@ def test_nan_stays_nan_and_infinity_stays(name):
     x = np.array([np.nan, np.inf], np.float32)
     result = check_op(name, [x])
     assert np.isnan(result[0]) and result[1] == np.inf
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+@pytest.mark.parametrize("alpha", [1 / 6, -1 / 6, 0.2, 0.3])
+def test_hard_sigmoid_is_exactly_0_at_its_corner_and_1_at_infinity(dtype, alpha):
+    numpy = by_name(dtype).numpy
+    x = np.array([-0.5 / alpha, np.copysign(np.inf, alpha), -np.copysign(np.inf, alpha)], numpy)
+    y = compile_model(graph_from(f"hard_sigmoid(x, alpha={alpha!r})", dtype, x=(3,)))(x)
+    assert y[1:].tolist() == [1, 0]
+    assert y[0] == 0 or alpha == 0.3, "5 / 3 is no float"
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+def test_hard_swish_is_exactly_0_at_its_corner_and_infinite_at_infinity(dtype):
+    x = np.array([-3, 0, 3, np.inf], by_name(dtype).numpy)
+    y = compile_model(graph_from("hard_swish(x)", dtype, x=(4,)))(x)
+    assert y.tolist() == [0, 0, 3, np.inf]
 
 
 @pytest.mark.parametrize("dtype", INTEGERS)
