@@ -41,6 +41,7 @@ def skip_padding(graph: Graph, ctx: LowerContext) -> bool:
     %c = slice(%w, starts=(0, 0, 1, 1), sizes=(256, 960, 1, 1)); %y = convolution(%x, %c)
 
     With a dilation of 12, the image of 16 x 16 has nine regions, with one to four of the nine elements each.
+    Weights of floats must be known and finite: padding times an infinity or NaN is NaN.
     Requires: topological order, plain layouts.
     Ensures: topological order.
     """
@@ -52,6 +53,8 @@ def _in_regions(graph: Graph, op: Op) -> GraphTensor | None:
     x, out = op.inputs[0].details.plain_dims, op.outputs[0].details
     window = op.window
     if not out.elements or not any(window.before) and not any(e > 0 for e in window.ends(x[2:])):
+        return None
+    if not _is_finite(op.inputs[1]):
         return None
     found = [runs(window, axis, x[2 + axis], n) for axis, n in enumerate(out.plain_dims[2:])]
     axes = [some for some in found if some is not None]
@@ -70,6 +73,14 @@ def _in_regions(graph: Graph, op: Op) -> GraphTensor | None:
             groups = [regions[i : i + count] for i in range(0, len(regions), count)]
             regions = [make("concat", *group, axis=2 + axis) for group in groups]
     return regions[0]
+
+
+def _is_finite(weights: GraphTensor) -> bool:
+    """Whether every product with padding is zero: of integers, and of constants that are numbers."""
+    value = constant_value(weights)
+    if value is None:
+        return not weights.details.dtype.is_float
+    return bool(np.isfinite(value.astype(np.float64)).all())
 
 
 def runs(window: Window, axis: int, size: int, positions: int) -> list[Run] | None:

@@ -29,9 +29,10 @@ CASES = [
 
 def layer(case: tuple, groups: int) -> tuple[str, dict]:
     image, kernel, strides, dilations, before, after, _ = case
-    pads = f"before={before}, after={after}"
-    text = f"convolution(x, w, strides={strides}, dilations={dilations}, {pads}, groups={groups})"
-    return text, {"x": (2, 4, *image), "w": (8, 4 // groups, *kernel)}
+    weights = integers((8, 4 // groups, *kernel), 1).tolist()
+    where = f"strides={strides}, dilations={dilations}, before={before}, after={after}"
+    text = f"convolution(x, c({weights}), {where}, groups={groups})"
+    return text, {"x": (2, 4, *image)}
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
@@ -53,6 +54,27 @@ def test_native_code(case: tuple) -> None:
     for disabled in ((), ("simplify",)):
         y = compile_model(graph_from(text, **shapes), disabled=disabled)(*arrays)
         np.testing.assert_array_equal(y, wanted)
+
+
+@pytest.mark.parametrize(
+    ("weights", "dtype", "changed"),
+    [
+        ("w", "f32", False),
+        ("w", "s32", True),
+        ("c([[[inf, 2.0, 3.0]]])", "f32", False),
+        ("c([[[1.0, 2.0, 3.0]]])", "f32", True),
+    ],
+)
+def test_weights_that_may_be_infinite_are_kept(weights: str, dtype: str, changed: bool) -> None:
+    text = f"convolution(x, {weights}, dilations=(9,), before=(9,), after=(9,))"
+    shapes = {"x": (1, 1, 5), "w": (1, 1, 3)} if weights == "w" else {"x": (1, 1, 5)}
+    assert run_pass(skip_padding, graph_from(text, dtype, **shapes)) == changed
+
+
+def test_padding_times_infinity_is_nan() -> None:
+    text = "convolution(x, c([[[1.0, 2.0, inf]]]), before=(1,), after=(1,))"
+    y = compile_model(graph_from(text, x=(1, 1, 1)))(np.zeros((1, 1, 1), np.float32))
+    assert np.isnan(y)
 
 
 def test_runs_along_an_axis() -> None:
