@@ -32,16 +32,14 @@ def endless(tmp_path: Path) -> Path:
     return tmp_path / "endless.gcm"
 
 
-def interruptible() -> None:
-    """A shell starts what it runs in the background with SIGINT ignored, which processes inherit."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+INTERRUPTIBLE = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+"""A shell starts what it runs in the background with SIGINT ignored, which processes inherit."""
 
 
 def test_an_endless_loop_of_a_model_is_stopped(endless: Path) -> None:
-    words = [sys.executable, "-m", "graphc", "run", str(endless)]
-    with subprocess.Popen(
-        words, stderr=subprocess.PIPE, text=True, preexec_fn=interruptible
-    ) as process:
+    program = INTERRUPTIBLE + "import runpy; runpy.run_module('graphc', run_name='__main__')"
+    words = [sys.executable, "-c", program, "run", str(endless)]
+    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as process:
         try:
             time.sleep(4)
             assert process.poll() is None, process.stderr.read()
@@ -54,7 +52,8 @@ def test_an_endless_loop_of_a_model_is_stopped(endless: Path) -> None:
 
 def test_what_handles_the_signal_itself_is_left_alone() -> None:
     program = (
-        "import os, signal, time\n"
+        f"{INTERRUPTIBLE}\n"
+        "import os, time\n"
         "from graphc.cli.interrupt import end_soon_after_interrupt\n"
         "end_soon_after_interrupt(130)\n"
         "for _ in range(2):\n"
@@ -66,11 +65,6 @@ def test_what_handles_the_signal_itself_is_left_alone() -> None:
         "        print('cleaned up')\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", program],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-        preexec_fn=interruptible,
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
     )
     assert done.returncode == 0 and done.stdout.split("\n")[:2] == ["cleaned up"] * 2
