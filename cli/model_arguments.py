@@ -266,7 +266,16 @@ def check_names(names: Sequence[str], values: Mapping[str, str]) -> None:
 
 
 def random_array(tensor: TensorSpec) -> Array:
-    """Typical values for a network: standard normal floats, small integers, random bools; reproducible by name."""
+    """Typical values for a network: standard normal floats, small integers, random bools; reproducible by name.
+
+    UserError for open sizes.
+    """
+    if not all(isinstance(size, int) for size in tensor.shape):
+        sizes = ",".join(str(size) if isinstance(size, int) else "8" for size in tensor.shape)
+        raise UserError(
+            f"random values need numbers as sizes, but the input is {tensor}; compile with "
+            f"--input '{tensor.name}={tensor.dtype}[{sizes}]', or give a file: --input {tensor.name}=@FILE.npy"
+        )
     seed = int.from_bytes(
         hashlib.sha256(tensor.name.encode(errors="surrogatepass")).digest()[:8], "little"
     )

@@ -206,6 +206,14 @@ def test_a_free_size_may_stay_open(tmp_path: Path, capsys: Capture) -> None:
     assert shown == "model     test: x: f32[batch,3] -> y: f32[batch,3]"
 
 
+def test_random_values_need_sizes(tmp_path: Path, capsys: Capture) -> None:
+    code, sentence = error_of(capsys, free(tmp_path), "--run")
+    assert code == 2
+    assert "random values need numbers as sizes, but the input is x: f32[batch,3]" in sentence
+    assert "--input 'x=f32[8,3]'" in sentence
+    assert run(free(tmp_path), "--run", "--input", "x=f32[8,3]") == 0
+
+
 def test_a_free_number_of_axes_must_be_given(tmp_path: Path, capsys: Capture) -> None:
     path = tmp_path / "free.onnx"
     path.write_bytes(model([node("Add", "x x")], {"x": None}).SerializeToString())
