@@ -26,7 +26,7 @@ from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Buffer, Expr, Function, LoopKind
 from ..schedule.convolution_geometry import ConvolutionGeometry
 from ..schedule.window_tile import WindowBlocking
-from .matmul import EpilogueValue
+from .matmul import EpilogueValue, storing
 
 
 @dataclass(frozen=True)
@@ -67,10 +67,7 @@ class WindowTemplate:
         self.g = problem.geometry
         self.target = target
         self.blocking = blocking
-        result = problem.y.dtype
-        if result != problem.accumulator:
-            epilogue = epilogue or (lambda index, acc: ([], t.cast(acc, result)))
-        self.epilogue = epilogue
+        self.epilogue = storing(epilogue, problem.accumulator, problem.y.dtype)
         self.b = t.LoopBuilder()
 
     def function(self, name: str, params: tuple[Buffer, ...], note: str) -> Function:

@@ -45,7 +45,7 @@ from ..schedule.convolution_product import ConvolutionProduct
 from ..schedule.matmul_tile import MatmulBlocking, rows_for
 from ..schedule.product import worth_threads
 from .convolution_band import BANDS, Band, ImageOperand, Step
-from .matmul import EpilogueValue, make_epilogue
+from .matmul import EpilogueValue, make_epilogue, storing
 
 
 @dataclass(frozen=True)
@@ -81,8 +81,8 @@ class ConvolutionTemplate:
         self.problem, self.geometry = problem, problem.geometry
         self.blocking = blocking
         self.target = target
-        self.epilogue = epilogue
         g, self.kernel = self.geometry, problem.kernel
+        self.epilogue = storing(epilogue, self.kernel.accumulator, problem.y.buffer.dtype)
         self.taps = ConvolutionProduct(g, self.kernel, target)
         self.columns = self.taps.columns(blocking.tile)
         self.flat = problem.band in FLAT_BANDS
@@ -90,9 +90,6 @@ class ConvolutionTemplate:
         self.band: Band = BANDS[problem.band](
             g, problem.x, rows, self.taps.copied, self.kernel.k_group
         )
-        result = problem.y.buffer.dtype
-        if self.kernel.accumulator != result:
-            self.epilogue = epilogue or (lambda index, acc: ([], t.cast(acc, result)))
         self.kind: LoopKind = "parallel" if worth_threads(g.multiply_adds, target) else "serial"
         self.row = self.columns * self.kernel.k_group  # elements of a row of a panel
         self.image, self.group, self.first = Var("n"), Var("g"), Var("yb")

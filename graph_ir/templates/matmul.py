@@ -52,6 +52,13 @@ EpilogueValue = Callable[[Index, Expr], tuple[list[Let], Expr]]
 """(plain output index, accumulated value) -> (bindings, value to store)."""
 
 
+def storing(epilogue: EpilogueValue | None, sums: DType, result: DType) -> EpilogueValue | None:
+    """The epilogue, or where there is none a cast to the result's type; None for sums that are stored as they are."""
+    if epilogue is not None or sums == result:
+        return epilogue
+    return lambda index, acc: ([], t.cast(acc, result))
+
+
 @dataclass(frozen=True)
 class MatmulProblem:
     """Sizes and operands of one product; `batch` are the sizes of the output's batch axes.
@@ -115,7 +122,7 @@ class MatmulTemplate:
         result = problem.c.buffer.dtype
         self.sums: Buffer | None = None
         if result != self.accumulator:
-            epilogue = epilogue or (lambda index, acc: ([], t.cast(acc, result)))
+            epilogue = storing(epilogue, self.accumulator, result)
             if is_known(problem.k) and self.k_block < problem.k:
                 size = self._most_rows() * self.columns
                 self.sums = Buffer("sums", self.accumulator, (size,), "local")

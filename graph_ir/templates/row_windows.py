@@ -19,7 +19,7 @@ from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Buffer, Expr, Function, LoopKind
 from ..schedule.row_windows import RowBlocking, line_elements, staged_lines
 from .channel_windows import WindowProblem
-from .matmul import EpilogueValue
+from .matmul import EpilogueValue, storing
 
 
 class RowWindowTemplate:
@@ -39,10 +39,7 @@ class RowWindowTemplate:
         self.g = problem.geometry
         self.target = target
         self.blocking = blocking
-        result = problem.y.dtype
-        if result != problem.accumulator:
-            epilogue = epilogue or (lambda index, acc: ([], t.cast(acc, result)))
-        self.epilogue = epilogue
+        self.epilogue = storing(epilogue, problem.accumulator, problem.y.dtype)
         self.b = t.LoopBuilder()
         self.line = line_elements(self.g)
 
