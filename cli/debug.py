@@ -10,7 +10,7 @@ from .model_arguments import (
     add_compile_arguments,
     compile_options,
     input_arrays,
-    read_model,
+    model_texts,
 )
 from .progress import progress
 from .terminal import say
@@ -23,8 +23,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
     add_compile_arguments(parser)
     parser.add_argument(
-        "--dump-root", metavar="DIR", help="write the graph, all values and a trace into DIR"
-    )
+        "--dump-root", metavar="DIR",
+        help="write the graph, all values and a trace into DIR (default: a new temporary folder)",
+    )  # fmt: skip
     parser.add_argument("--nodes", metavar="GLOB", default="*", help="only nodes of these names")
     parser.add_argument(
         "--warmup", type=int, default=1, help="warm-up runs of each node, not timed"
@@ -40,33 +41,34 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print a row per node; write the dump if requested."""
+    import tempfile
     from pathlib import Path
 
-    from ..codegen.host import target_for
-    from ..graph_ir.schedule.context import LowerContext
+    from ..frontend import load
     from ..tools.debug_dump import FOLDER
-    from ..tools.debugger import DebugExecutor
+    from ..tools.debugger import DUMP_PREFIX, open_debugger
 
-    ctx = LowerContext(target_for(args.target), compile_options(args))
-    root = Path(args.dump_root) if args.dump_root else None
+    texts, options = model_texts(args), compile_options(args)
     with progress(args.quiet or args.json) as report:
         report("compile", 0, 1)
-        source, values = read_model(args)
-        executor = DebugExecutor(source, ctx, root)
+        executor = open_debugger(
+            args.model, args.target, options,
+            lambda: load(args.model, texts.inputs, texts.constants, texts.attrs),
+        )  # fmt: skip
+        root = executor.dump_root = Path(args.dump_root or tempfile.mkdtemp(prefix=DUMP_PREFIX))
         report("compile", 1, 1)
-        for name, array in input_arrays(executor.inputs, values).items():
+        for name, array in input_arrays(executor.inputs, texts.values).items():
             executor.set_input(name, array)
         executor.run(
             nodes=args.nodes, warmup=args.warmup, repeats=args.repeats,
             on_node=lambda done, total: report("nodes", done, total),
         )  # fmt: skip
     if args.json:
-        folder = str(root / FOLDER) if root else None
-        say(json.dumps({"nodes": [_fields(row) for row in executor.rows], "dump": folder}))
+        rows = [_fields(row) for row in executor.rows]
+        say(json.dumps({"nodes": rows, "dump": str(root / FOLDER)}))
         return 0
     say(executor.table())
-    if root:
-        say(f"wrote {root / FOLDER}")
+    say(f"wrote {root / FOLDER}")
     return 0
 
 

@@ -15,6 +15,7 @@ from ..graph_ir.ir.graph import Graph, Op
 from ..graph_ir.lowering.lower_graph import LoweredModel, graph_symbols, total_gflop
 from ..graph_ir.passes.plan_memory import MEMORY_PLAN
 from ..graph_ir.passes.propagate_layouts import LAYOUT_DECISIONS
+from ..graph_ir.text.printer import print_graph
 from ..runtime.artifact import Artifact
 from ..runtime.metadata import Metadata, TensorSpec
 from .cache_key import support_key
@@ -47,7 +48,8 @@ def make_artifact(
         checks=source.checks,
         sizes=graph_symbols(source),
     )
-    return Artifact(metadata, lowered.constants, object_code, support)
+    text = print_graph(graph, full=True, stored=lowered.offsets)
+    return Artifact(metadata, lowered.constants, object_code, support, text)
 
 
 def support_object(kept: CompileCache | None = None) -> bytes:

@@ -15,6 +15,7 @@ from .container import Opener, read_container, write_container
 from .metadata import Metadata, metadata_from_json
 
 _SECTIONS = ("constants", "object", "support")
+_GRAPH = "graph"
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,14 +23,16 @@ class Artifact:
     """One compiled model.
 
     `constants` is u8[n], 64-byte aligned (copied when it is not), read-only. `object_code` is an object file that
-    exports `graphc_entry`; `support_code` one that exports the thread pool, empty where models run serially. `origin`
-    names it in messages: the file it was read from.
+    exports `graphc_entry`; `support_code` one that exports the thread pool, empty where models run serially. `graph` is
+    the optimised graph as text, with constants as offsets in `constants`: what tools that look into the model read;
+    empty in files of earlier versions. `origin` names it in messages: the file it was read from.
     """
 
     metadata: Metadata
     constants: np.ndarray = field(repr=False)
     object_code: bytes = field(repr=False)
     support_code: bytes = field(default=b"", repr=False)
+    graph: str = field(default="", repr=False)
     origin: str = ""
 
     def __post_init__(self) -> None:
@@ -55,6 +58,7 @@ class Artifact:
                 "constants": self.constants.data,
                 "object": memoryview(self.object_code),
                 "support": memoryview(self.support_code),
+                _GRAPH: memoryview(self.graph.encode(errors="surrogatepass")),
             },
         )
 
@@ -69,7 +73,7 @@ class Artifact:
         """
         path = Path(path)
         header, sections = read_container(path, mapped, opener)
-        if set(sections) != set(_SECTIONS):
+        if set(sections) - {_GRAPH} != set(_SECTIONS):
             raise UserError(
                 f"{path.name}: must have the sections {', '.join(_SECTIONS)}, "
                 f"got {', '.join(sections) or 'none'}; compile the model again"
@@ -79,5 +83,6 @@ class Artifact:
             constants=np.frombuffer(sections["constants"], np.uint8),
             object_code=bytes(sections["object"]),
             support_code=bytes(sections["support"]),
+            graph=bytes(sections.get(_GRAPH, b"")).decode(errors="surrogatepass"),
             origin=path.name,
         )

@@ -54,6 +54,17 @@ def measure(call: Callable[[], object], warmup: int, repeats: int) -> NodeTime:
     return NodeTime(statistics.median(samples), begin, time.time(), tuple(samples))
 
 
+def means(call: Callable[[], object], number: int, repeat: int) -> tuple[float, ...]:
+    """Seconds that `call` takes: `repeat` means of `number` calls each (at least 1)."""
+    found = []
+    for _ in range(repeat):
+        start = time.perf_counter()
+        for _ in range(max(number, 1)):
+            call()
+        found.append((time.perf_counter() - start) / max(number, 1))
+    return tuple(found)
+
+
 def no_time() -> NodeTime:
     """The time of a node without code of its own."""
     now = time.time()

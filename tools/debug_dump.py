@@ -30,6 +30,11 @@ GRAPH_FILE = "_tvmdbg_graph_dump.json"
 TENSORS_FILE = "output_tensors.params"
 TRACE_FILE = "_tvmdbg_execution_trace.json"
 CPU = 1  # DLDevice
+TYPE_FLAGS = {
+    "f32": 0, "f64": 1, "f16": 2, "u8": 3, "s32": 4, "s8": 5,
+    "s64": 6, "s16": 7, "u16": 8, "u32": 9, "u64": 10,
+}  # fmt: skip
+"""The numbers of element types that early versions wrote beside their names; -1 for others."""
 
 
 def tensor_key(node: str, order: int, output: int) -> str:
@@ -94,6 +99,7 @@ def graph_json(program: NodeProgram, ops: Sequence[Op]) -> dict[str, Any]:
         "heads": [[order[x.producer_owner], x.index, 0] for x in heads],
         "attrs": {
             "storage_id": ["list_int", _storage_ids(program, entries)],
+            "dtype": ["list_int", [TYPE_FLAGS.get(y.details.dtype.name, -1) for y in entries]],
             "dltype": ["list_str", [dl_type(y.details.dtype) for y in entries]],
             "shape": ["list_shape", [list(y.details.plain_dims) for y in entries]],
             "device_index": ["list_int", [CPU] * len(entries)],

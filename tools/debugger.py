@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
+from weakref import finalize
 
 import numpy as np
 
@@ -17,12 +20,16 @@ from ..codegen.host import target_for
 from ..frontend import load
 from ..graph_ir.ir.graph import Array, Graph, GraphTensor, Op
 from ..graph_ir.schedule.context import LowerContext
-from ..runtime.debugger import NodeRow, measure, no_time, node_table
+from ..runtime.artifact import Artifact
+from ..runtime.debugger import NodeRow, means, measure, no_time, node_table
 from ..runtime.metadata import TensorSpec
 from ..runtime.threadpool import resolve_threads
+from .artifact_graph import artifact_graph
 from .node_program import NodeProgram
+from .parameters import Parameters
 
 WARMUP, REPEATS = 1, 5
+DUMP_PREFIX = "tvmdbg_"
 OnNode = Callable[[int, int], None]
 Visit = Callable[[Op, list[Array]], None]
 """Called with a node right after it ran and the values of its outputs."""
@@ -32,14 +39,18 @@ class DebugExecutor:
     """Runs a compiled model one node at a time; `graphc.debug` makes it.
 
     Nodes are those of the optimised graph: a group of fused ops is one node, named after its last op. `rows` holds
-    what the last `run` measured.
+    what the last `run` measured. The methods of TVM's debug executor have its names and arguments.
     """
 
-    def __init__(self, source: Graph, ctx: LowerContext, dump_root: Path | None = None) -> None:
-        self.program = NodeProgram(source, ctx)
-        self.dump_root = dump_root
+    dump_root: Path | None = None
+    """Where `run` writes every value; None writes nothing."""
+
+    def __init__(self, source: Graph, ctx: LowerContext, optimized: bool = False) -> None:
+        self.program = NodeProgram(source, ctx, optimized)
         self.rows: list[NodeRow] = []
-        self._values: dict[str, Array] = {}
+        self.delete_dump: Callable[[], object] = lambda: None
+        self._optimized = optimized
+        self._parameters = Parameters(source, [spec.name for spec in self.program.inputs])
 
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:
@@ -51,14 +62,23 @@ class DebugExecutor:
         """The optimised graph whose nodes run."""
         return self.program.graph
 
-    def set_input(self, name: str | None = None, value: Any = None, /, **named: Any) -> None:
-        """Give one input as (name, array), or several by keyword. UserError for a name the model does not have."""
-        given = {**({name: value} if name is not None else {}), **named}
-        known = [spec.name for spec in self.program.inputs]
-        for key, array in given.items():
-            if key not in known:
-                raise UserError(f"there is no input '{key}'; the inputs are {', '.join(known)}")
-            self._values[key] = np.asarray(array)
+    def set_input(self, key: str | int | None = None, value: Any = None, /, **named: Any) -> None:
+        """Give one input as (name or number, array), or several by keyword; constants of the model may be given too.
+
+        Another value of a constant compiles the model again. UserError for a name the model does not have.
+        """
+        if key is not None:
+            self._parameters.set(key, value)
+        for name, array in named.items():
+            self._parameters.set(name, array)
+
+    def get_input(self, key: str | int, out: Array | None = None) -> Array:
+        """The value of an input, by name or number, also written to `out`."""
+        return _copied(self._parameters.input(key), out)
+
+    def load_params(self, params: bytes | bytearray) -> None:
+        """Set the inputs and constants in the bytes of a `.params` file, such as a dump; other names are skipped."""
+        self._parameters.load(bytes(params))
 
     def run(
         self,
@@ -87,24 +107,54 @@ class DebugExecutor:
             dump.finish(self.rows)
         return self.rows
 
-    def get_output(self, index: int = 0) -> Array:
-        """Output `index` of the last run (or of one made now)."""
+    def run_individual(self, number: int = 10, repeat: int = 1) -> list[tuple[float, ...]]:
+        """Seconds that each node takes: `repeat` means of `number` runs each. Nodes without code take none."""
+        self._bind()
+        found = []
+        for node in self.program.nodes:
+            call = self.program.step(node)
+            found.append(means(call, number, repeat) if call else (0.0,) * repeat)
+        return found
+
+    def get_output(self, index: int = 0, out: Array | None = None) -> Array:
+        """Output `index` of the last run (or of one made now), also written to `out`."""
         if not 0 <= index < len(self.graph.outputs):
             raise UserError(f"there is no output {index}; the model has {len(self.graph.outputs)}")
         if not self.rows:
             self._execute(None)
-        return self.program.value(self.graph.outputs[index].inputs[0])
+        return _copied(self.program.value(self.graph.outputs[index].inputs[0]), out)
+
+    def debug_get_output(self, node: str | int, out: Array | None = None) -> Array:
+        """The first value of a node, by name or by its number in the graph of the dump, also written to `out`."""
+        if isinstance(node, int):
+            ops = [op for op in self.graph.ops if op.op_name != "output"]
+            if not 0 <= node < len(ops):
+                raise UserError(f"there is no node {node}; the graph has {len(ops)}")
+            node = ops[node].name
+        return _copied(self.get_node_output(node), out)
 
     def get_node_output(self, name: str, index: int = 0) -> Array:
         """The value of a node, input or constant: runs the model up to it, as its memory may be reused later.
 
-        `name` is a node of the optimised graph, or an op of the model that is still the last one of a node.
+        `name` is a node of the optimised graph, or an op inside a node: such a value is never in memory, and is
+        computed by the NumPy references from the inputs of its node.
         """
-        op = self._find(name)
-        if not 0 <= index < len(op.outputs):
-            raise UserError(f"node '{op.name}' has {len(op.outputs)} outputs, got index {index}")
+        op, inner = self._find(name)
+        made = inner or op
+        if not 0 <= index < len(made.outputs):
+            raise UserError(
+                f"node '{made.name}' has {len(made.outputs)} outputs, got index {index}"
+            )
         self._execute(op)
-        return self.program.value(op.outputs[index])
+        if inner is None:
+            return self.program.value(op.outputs[index])
+        walk = op.attr("graph").walk_reference([self.program.value(x) for x in op.inputs])
+        return next(np.array(value) for each, value in walk if each is inner)
+
+    def exit(self) -> None:
+        """Release the code, and delete the dump unless `dump_root` was given."""
+        self.close()
+        self.delete_dump()
 
     def walk(self) -> Iterator[Op]:
         """Run node by node, untimed, yielding each right after it ran."""
@@ -128,12 +178,11 @@ class DebugExecutor:
         self.program.close()
 
     def _bind(self) -> None:
-        missing = [spec.name for spec in self.program.inputs if spec.name not in self._values]
-        if missing:
-            raise UserError(
-                f"input '{missing[0]}' is not set; call set_input('{missing[0]}', array)"
-            )
-        self.program.bind(self._values)
+        changed = self._parameters.changed_model()
+        if changed is not None:
+            self.program.close()
+            self.program = NodeProgram(changed, self.program.ctx, self._optimized)
+        self.program.bind(self._parameters.values())
 
     def _run(
         self, pattern: str, warmup: int, repeats: int, on_node: OnNode | None, visit: Visit | None
@@ -173,24 +222,38 @@ class DebugExecutor:
             if node is last:
                 return
 
-    def _find(self, name: str) -> Op:
+    def _find(self, name: str) -> tuple[Op, Op | None]:
+        """(the node of that name or with an op of that name, the op if its value is never in memory)."""
         ops = {op.name: op for op in self.graph.ops if op.op_name != "output"}
+        if name in ops:
+            return ops[name], None
         for op in self.graph.ops:
-            if op.op_name == "fused":
-                inner = op.attr("graph").outputs[0].inputs[0].producer_owner.name
-                ops.setdefault(inner, op)
-        if name not in ops:
-            shown = ", ".join(node.name for node in self.program.nodes[:20])
-            raise UserError(
-                f"there is no node '{name}' in the optimised graph; it has {shown}; "
-                "compile with disabled=('fuse',) to keep one node per op"
-            )
-        return ops[name]
+            for inner in op.attr("graph").ops if op.op_name == "fused" else ():
+                if inner.name == name and inner.kind not in ("source", "sink"):
+                    last = op.attr("graph").outputs[0].inputs[0].producer_owner
+                    return op, None if inner is last else inner
+        shown = ", ".join(node.name for node in self.program.nodes[:20])
+        raise UserError(
+            f"there is no node '{name}' in the optimised graph; it has {shown}; "
+            "compile with disabled=('fuse',) to keep one node per op"
+        )
 
     def _check_pattern(self, pattern: str) -> None:
         if not any(fnmatchcase(node.name, pattern) for node in self.program.nodes):
             shown = ", ".join(node.name for node in self.program.nodes[:20])
             raise UserError(f"no node matches '{pattern}'; the nodes are {shown}")
+
+
+def _copied(value: Array, out: Array | None) -> Array:
+    """`out` with the value, or the value. UserError where they do not fit."""
+    if out is None:
+        return value
+    if (out.shape, out.dtype) != (value.shape, value.dtype):
+        raise UserError(
+            f"`out` must be {value.dtype}{list(value.shape)}, got {out.dtype}{list(out.shape)}"
+        )
+    out[...] = value
+    return out
 
 
 def debug(
@@ -202,11 +265,29 @@ def debug(
     disabled: tuple[str, ...] = (),
     dump_root: str | os.PathLike[str] | None = None,
 ) -> DebugExecutor:
-    """Compile a model for running node by node. Arguments are those of `graphc.compile`.
+    """Compile a model for running node by node. Arguments are those of `graphc.compile`, or an artifact (`.gcm`).
 
-    `dump_root`: where `run` writes the graph and every tensor in TVM's formats. UserError, UnsupportedError.
+    `dump_root`: where `run` writes the graph and every tensor in TVM's formats; a temporary folder that lives as long
+    as the executor if none is given. UserError, UnsupportedError.
     """
     options = CompileOptions(resolve_threads(threads), frozenset(disabled))
-    ctx = LowerContext(target_for(target) if isinstance(target, str) else target, options)
-    root = Path(dump_root) if dump_root is not None else None
-    return DebugExecutor(load(model, inputs), ctx, root)
+    made = open_debugger(model, target, options, lambda: load(model, inputs))
+    if dump_root is None:
+        made.dump_root = Path(tempfile.mkdtemp(prefix=DUMP_PREFIX))
+        made.delete_dump = finalize(made, shutil.rmtree, made.dump_root, ignore_errors=True)
+    else:
+        made.dump_root = Path(dump_root)
+    return made
+
+
+def open_debugger(
+    model: Any, target: str | Target, options: CompileOptions, read: Callable[[], Graph]
+) -> DebugExecutor:
+    """The executor of an artifact, where that is the file's name, else of the graph that `read` gives."""
+    is_artifact = isinstance(model, (str, os.PathLike)) and Path(model).suffix == ".gcm"
+    if not is_artifact:
+        chosen = target_for(target) if isinstance(target, str) else target
+        return DebugExecutor(read(), LowerContext(chosen, options))
+    artifact = Artifact.load(model)
+    ctx = LowerContext(target_for(artifact.metadata.isa), options)
+    return DebugExecutor(artifact_graph(artifact), ctx, optimized=True)

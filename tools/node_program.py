@@ -38,11 +38,11 @@ SELECT, ARENA = "graphc.select", "graphc.arena"
 class NodeProgram:
     """The nodes of a model as native code, and the memory they work on.
 
-    `graph` is the optimised graph. A tensor's value is valid from the run of its node until a later node reuses the
-    memory: read it right after.
+    `graph` is the optimised graph: a copy of `source` if that is `optimized` already. A tensor's value is valid from
+    the run of its node until a later node reuses the memory: read it right after.
     """
 
-    def __init__(self, source: Graph, ctx: LowerContext) -> None:
+    def __init__(self, source: Graph, ctx: LowerContext, optimized: bool = False) -> None:
         for op in source.inputs:
             if not op.outputs[0].details.is_known:
                 raise UndecidedSize(
@@ -53,7 +53,8 @@ class NodeProgram:
         self.ctx = replace(ctx, options=replace(ctx.options, disabled=disabled))
         self.source = source
         self.graph = source.copy()
-        graph_pipeline.run(self.graph, self.ctx)
+        if not optimized:
+            graph_pipeline.run(self.graph, self.ctx)
         self.lowered = lower_graph(self.graph, self.ctx)
         self.nodes = [op for op in self.graph.ops if op.kind not in ("source", "sink")]
         self.kernels = {call.op_name: call for call in self.lowered.calls}

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -48,12 +48,16 @@ class KernelCall:
 
 @dataclass(frozen=True)
 class LoweredModel:
-    """The program of a model: module, constants section (u8), arena size, and the calls `main` makes in order."""
+    """The program of a model: module, constants section (u8), arena size, and the calls `main` makes in order.
+
+    `offsets`: where each constant of the graph is in the section.
+    """
 
     module: Module
     constants: Array
     arena_bytes: Any
     calls: tuple[KernelCall, ...]
+    offsets: Mapping[GraphTensor, int] = field(default_factory=dict)
 
 
 def lower_graph(
@@ -72,7 +76,13 @@ def lower_graph(
     main, calls = program.function(graph, ENTRY, on_op)
     module = Module((*program.kernels.functions, main), ENTRY)
     plan = MEMORY_PLAN.of(graph)
-    return LoweredModel(module, program.constants.data, plan.arena_bytes, tuple(calls))
+    return LoweredModel(
+        module,
+        program.constants.data,
+        plan.arena_bytes,
+        tuple(calls),
+        program.constants.offsets,
+    )
 
 
 def _plan(graph: Graph, ctx: LowerContext) -> None:

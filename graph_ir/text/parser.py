@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ...base.errors import UserError
-from ..ir.graph import Graph, GraphTensor, Op
+from ..ir.graph import Array, Graph, GraphTensor, Op
 from ..ir.logical_tensor import LogicalTensor
 from .text_grammar import Element, GraphName, GraphText, Node, Untyped, read_records, read_tensor
 
+ReadConstant = Callable[[str, LogicalTensor], Array]
+"""The plain array of a constant, from its text and type."""
 
-def parse_graph(text: str) -> Graph:
-    """The graph `print_graph(graph, full=True)` was printed from.
+
+def parse_graph(text: str, read_constant: ReadConstant = read_tensor) -> Graph:
+    """The graph `print_graph(graph, full=True)` was printed from. `read_constant` may know other texts of constants.
 
     UserError, with the line, for text outside the grammar, an undefined or doubly defined name, an elided constant, or
     a type that is not what the op infers.
@@ -21,15 +25,18 @@ def parse_graph(text: str) -> Graph:
     for record in reversed(records):  # a subgraph is printed after the graph that uses it
         if record.name in graphs:
             raise UserError(f"graph text: graph names must be unique, got '{record.name}' twice")
-        graphs[record.name] = _Maker(record, graphs).make()
+        graphs[record.name] = _Maker(record, graphs, read_constant).make()
     return graphs[records[0].name]
 
 
 class _Maker:
     """Makes the graph of one record; `graphs` holds those printed after it."""
 
-    def __init__(self, record: GraphText, graphs: dict[str, Graph]) -> None:
+    def __init__(
+        self, record: GraphText, graphs: dict[str, Graph], read_constant: ReadConstant
+    ) -> None:
         self.record = record
+        self.read_constant = read_constant
         self.graphs = graphs
         self.graph = Graph(
             record.name, {key: self.value(value) for key, value in record.attrs.items()}
@@ -80,7 +87,7 @@ class _Maker:
         if not isinstance(value, Untyped):
             raise UserError(f"graph text line {node.line}: constant '{node.name}' needs a value")
         format = None if node.details.format.is_plain else node.details.format
-        return {**attrs, "value": read_tensor(value.text, node.details), "format": format}
+        return {**attrs, "value": self.read_constant(value.text, node.details), "format": format}
 
     def add_element(self, line: Element) -> None:
         op = self.ops.get(line.node)

@@ -20,7 +20,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,12 +40,19 @@ _PLAIN_NAME = re.compile(r'[^\s,()\[\]{}"=%]+')
 _PLAIN_KEY = re.compile(r'[^\s,()\[\]{}"=%:<>]+')
 
 
-def print_graph(graph: Graph, *, full: bool = False, annotate: bool = True) -> str:
+def print_graph(
+    graph: Graph,
+    *,
+    full: bool = False,
+    annotate: bool = True,
+    stored: Mapping[GraphTensor, int] | None = None,
+) -> str:
     """Text of a graph and its subgraphs. `full`: whole constants, so that `parse_graph` gives the same graph back.
 
-    `annotate=False`: exactly the GE readable dump, which is made for reading and loses much.
+    `annotate=False`: exactly the GE readable dump, which is made for reading and loses much. `stored`: constants that
+    are kept elsewhere, printed as their offset there, `[@4096]`.
     """
-    printer = _Printer(full, annotate)
+    printer = _Printer(full, annotate, stored or {})
     printer.name_graph(graph)
     texts = []
     pending = [graph]
@@ -60,7 +67,7 @@ def print_graph(graph: Graph, *, full: bool = False, annotate: bool = True) -> s
 
 def print_op(op: Op) -> str:
     """The annotated lines of one op, constants elided."""
-    printer = _Printer(full=False, annotate=True)
+    printer = _Printer(full=False, annotate=True, stored={})
     return "\n".join(printer.op_lines(op, iter(_ret_names(set()))))
 
 
@@ -85,6 +92,7 @@ def print_format(format: Format) -> str:
 class _Printer:
     full: bool
     annotate: bool
+    stored: Mapping[GraphTensor, int]
 
     def __post_init__(self) -> None:
         self.printed: set[int] = set()
@@ -128,7 +136,10 @@ class _Printer:
         inputs = ", ".join(
             f"{op.input_name(i)}=%{self.reference(x)}" for i, x in enumerate(op.inputs)
         )
-        attrs = self.attrs(self.shown_attrs(op), typed=op.op_name != "constant")
+        if op.op_name == "constant" and op.outputs[0] in self.stored:
+            attrs = f"value: [@{self.stored[op.outputs[0]]}]"
+        else:
+            attrs = self.attrs(self.shown_attrs(op), typed=op.op_name != "constant")
         body = [f"inputs = ({inputs})"] * bool(inputs) + [f"attrs = {{{attrs}}}"] * bool(attrs)
         if op.schedule is not None and self.annotate:
             body.append(f"schedule = {_quoted(str(op.schedule))}")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -21,11 +23,24 @@ def dump(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(folder)
 
 
-def test_json_has_a_row_per_node(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_has_a_row_per_node_and_the_dump_a_temporary_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     assert main(["debug", MLP, "--json", "--nodes", "relu[12]*"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert [row["name"] for row in found["nodes"]] == ["relu1.fused", "relu2.fused"]
-    assert found["dump"] is None
+    assert Path(found["dump"]).parent.parent == tmp_path
+    assert (Path(found["dump"]) / "output_tensors.params").is_file()
+
+
+def test_an_artifact_runs_node_by_node(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model = str(tmp_path / "mlp.gcm")
+    assert main(["compile", MLP, "-q", "-o", model, "--target", "avx2"]) == 0
+    arguments = ["--dump-root", str(tmp_path), "--repeats", "1", "-q"]
+    assert main(["debug", model, *arguments]) == 0
+    out = capsys.readouterr().out
+    assert re.search(r"relu2.fused  f32_gemm_add_relu_\w+__avx2 ", out)
 
 
 def test_inspect_lists_compares_and_saves(

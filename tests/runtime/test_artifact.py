@@ -289,11 +289,11 @@ def _drop(key: str) -> Callable[[dict[str, Any]], None]:
         ),
         (
             _set("sections", 1, "name", to="constants"),
-            "section names must differ, got constants, constants, support; compile the model again",
+            "section names must differ, got constants, constants, support, graph; compile the model again",
         ),
         (
             _set("sections", 1, "name", to="code"),
-            "must have the sections constants, object, support, got constants, code, support; "
+            "must have the sections constants, object, support, got constants, code, support, graph; "
             "compile the model again",
         ),
     ],

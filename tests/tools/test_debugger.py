@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from graphc.base.errors import UserError
 from graphc.frontend.tvm.params import read_params
 from graphc.graph_ir.ir.graph import Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
+from graphc.runtime.artifact import Artifact
+from graphc.tools.artifact_graph import artifact_graph
 from graphc.tools.debug_dump import FOLDER, tensor_key
 from graphc.tools.debugger import DebugExecutor
 from support.isa import host_target
@@ -141,6 +144,80 @@ def test_mistakes_are_told() -> None:
     with pytest.raises(UserError, match="no output 2"):
         debugger.get_output(2)
     debugger.close()
+
+
+def test_values_by_number_and_into_arrays() -> None:
+    debugger = executor()
+    debugger.set_input(0, X)
+    np.testing.assert_array_equal(debugger.get_input("x"), X)
+    out, same = np.empty((5, 9), np.float32), np.empty((5, 9), np.float32)
+    assert debugger.get_output(0, out) is out
+    np.testing.assert_array_equal(out, reference()["y"])
+    number = [op.name for op in debugger.graph.ops].index("x")
+    assert debugger.debug_get_output(number, same) is same
+    np.testing.assert_array_equal(same, X)
+    with pytest.raises(UserError, match=r"`out` must be float32\[5, 9\], got float32\[9, 5\]"):
+        debugger.get_output(0, np.empty((9, 5), np.float32))
+    with pytest.raises(UserError, match="there is no input 1; the model has 1"):
+        debugger.set_input(1, X)
+    with pytest.raises(UserError, match="there is no node 99"):
+        debugger.debug_get_output(99)
+
+
+def test_an_op_inside_a_node_has_its_value() -> None:
+    debugger = executor()
+    debugger.set_input("x", X)
+    (node, *_) = [op for op in debugger.graph.ops if op.op_name == "fused"]
+    inside = {op.name for op in node.attr("graph").ops} & set(reference())
+    assert {"product0", "relu0", "add0"} <= inside
+    for name in inside:
+        np.testing.assert_array_equal(debugger.get_node_output(name), reference()[name])
+
+
+def test_run_individual_times_every_node() -> None:
+    debugger = executor()
+    debugger.set_input("x", X)
+    times = debugger.run_individual(number=2, repeat=3)
+    assert [len(one) for one in times] == [3] * len(debugger.program.nodes)
+    assert any(min(one) > 0 for one in times)
+
+
+def test_the_dump_gives_the_values_back_and_goes_with_the_executor(tmp_path: Path) -> None:
+    debugger = executor()
+    assert debugger.dump_root is not None
+    root = debugger.dump_root
+    debugger.run(x=X, repeats=1)
+    dump = (root / FOLDER / "output_tensors.params").read_bytes()
+    graph = json.loads((root / FOLDER / "_tvmdbg_graph_dump.json").read_text())
+    assert set(graph["attrs"]["dtype"][1]) == {0}
+    debugger.exit()
+    assert not root.exists()
+    again = executor(dump_root=tmp_path)
+    again.load_params(dump)
+    np.testing.assert_array_equal(again.get_output(0), reference()["y"])
+    again.exit()
+    assert tmp_path.exists()
+
+
+def test_a_new_constant_is_used() -> None:
+    debugger = executor()
+    debugger.run(x=X, w0=np.zeros((9, 9), np.float32), w1=np.zeros((9, 9), np.float32))
+    np.testing.assert_array_equal(debugger.get_output(0), X)
+    with pytest.raises(UserError, match=r"constant 'w0' must be float32\[9, 9\]"):
+        debugger.set_input(w0=X)
+
+
+def test_an_artifact_holds_what_the_debugger_needs(tmp_path: Path) -> None:
+    file = tmp_path / "net.gcm"
+    graphc.compile(network(), "avx2", 2, cache=False).save(file)
+    debugger = graphc.debug(file)
+    debugger.set_input("x", X)
+    np.testing.assert_array_equal(debugger.get_output(0), reference()["y"])
+    np.testing.assert_array_equal(debugger.get_node_output("relu0"), reference()["relu0"])
+    assert all("avx2" in row.kernel or row.kernel == "__nop" for row in debugger.run())
+    old = replace(Artifact.load(file), graph="")
+    with pytest.raises(UserError, match="holds no graph; compile the model again"):
+        artifact_graph(old)
 
 
 def test_open_sizes_are_refused_with_a_sentence() -> None:
