@@ -6,11 +6,11 @@ the register tiles and the number of neighbouring k per instruction from `microk
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from .dtypes import BF16, F16, F32, F64, S8, S16, S32, U8, DType
 from .errors import InternalError
+from .records import dataclass
 from .target import GemmTile, Target
 
 Instruction = Literal["fma", "dot2", "dot4"]

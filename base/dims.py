@@ -13,11 +13,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import total_ordering
 from typing import Any, Union
 
 from .errors import UnsupportedError, UserError
+from .records import dataclass
 
 MOST = (1 << 31) - 1
 """The greatest value of a symbol without a bound."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property
 
 import ml_dtypes
 import numpy as np
 
 from .errors import UserError
+from .records import dataclass
 
 
 @dataclass(frozen=True, eq=False)

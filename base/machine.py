@@ -7,7 +7,7 @@ prints them. Cache sizes, which differ most, are read from the system (`codegen.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from .records import dataclass
 
 
 @dataclass(frozen=True)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from .errors import UserError
 from .memory_limit import MemoryLimit
+from .records import dataclass
 
 SWITCHES = (
     "fold",  # evaluate ops whose inputs are all constant

@@ -5,11 +5,12 @@ Pure data. `codegen.host` fills in what the running CPU reports; everything belo
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from .dtypes import F32, DType
 from .errors import UserError
 from .machine import ZEN5, Machine
+from .records import dataclass
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import numpy as np
 from ..base.aligned_memory import aligned_copy
 from ..base.dtypes import from_numpy
 from ..base.errors import UserError
+from ..base.records import dataclass
 from ..runtime.abi import ALIGNMENT
 
 Array = np.ndarray[Any, Any]

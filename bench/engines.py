@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..base.errors import UnsupportedError
+from ..base.records import dataclass
 from ..codegen.host import target_for
 from ..driver.compiler import compile as compile_model
 from ..graph_ir.inspect.compare import difference

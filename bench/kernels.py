@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from ..base.contraction import accumulator_of, microkernel
 from ..base.dtypes import F32, S32, DType, by_name
 from ..base.errors import UserError
 from ..base.options import CompileOptions
+from ..base.records import dataclass
 from ..base.target import Target
 from ..codegen.aot import assembly
 from ..driver.compiler import compile_stages

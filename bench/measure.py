@@ -7,7 +7,8 @@ import os
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+
+from ..base.records import dataclass
 
 PAUSE_SECONDS = 0.004
 """Idle time between two contenders, so that spinning threads (1-2 ms) do not disturb the next one."""

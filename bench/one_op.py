@@ -20,13 +20,14 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 
 from ..base.dtypes import DType, by_name
 from ..base.errors import InternalError
+from ..base.records import dataclass
 from .cases import Array, Case
 
 OPSET, IR_VERSION = 20, 10

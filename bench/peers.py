@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..base.dtypes import BF16
 from ..base.errors import UserError
+from ..base.records import dataclass
 
 if TYPE_CHECKING:
     from ..runtime.executor import CompiledModel

@@ -16,7 +16,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 
@@ -26,6 +26,7 @@ from ..base.aligned_memory import aligned_empty, large_alignment
 from ..base.contraction import Microkernel, microkernel
 from ..base.dtypes import BF16, F32, F64, S8, U8
 from ..base.errors import UserError
+from ..base.records import dataclass
 from ..base.target import Target
 from ..base.whole_file import whole_file
 from ..codegen.aot import compile_to_object

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ..base.records import dataclass
 from ..codegen.host import cpu_name
 from ..driver.versions import versions
 from .engines import F32, Row, geometric_mean

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ import numpy as np
 from ..base.errors import UserError
 from ..base.memory_limit import parse_memory
 from ..base.options import PRECISIONS, SWITCHES, WINOGRAD, CompileOptions, verify_asked
+from ..base.records import dataclass
 
 if TYPE_CHECKING:
     from ..driver.request import CompileRequest

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from ..base.memory_limit import shown_bytes
+from ..base.records import dataclass
 
 if TYPE_CHECKING:
     from ..driver.compiler import Outcome

@@ -7,9 +7,10 @@ they become known, outermost first; the constant comes last, where it becomes th
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ..base.dtypes import S64
+from ..base.records import dataclass
 from ..tensor_ir.nodes import Binary, Buffer, Const, Expr
 from .instruction_stream import InstructionStream
 from .llvm_types import memory_type

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from ..base.records import dataclass
 
 Typed = tuple[str, str]
 """A type and an operand of it."""

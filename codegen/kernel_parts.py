@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from ..base.records import dataclass
 from ..base.target import Target
 from ..tensor_ir import pipeline as loop_pipeline
 from ..tensor_ir.nodes import Block, Function, Invoke, Module

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import Any
 
 from ..base.dims import Size
 from ..base.dtypes import DType
 from ..base.errors import InternalError
+from ..base.records import dataclass
 from ..base.target import Target
 from ..runtime.abi import ARENA_NAME, ENTRY_NAME, SIGNATURE_NAME, signature
 from ..tensor_ir.builder import SIZE_PREFIX

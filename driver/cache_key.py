@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Iterator
 from dataclasses import fields
 from functools import cache
 from mmap import ACCESS_READ, mmap
@@ -47,11 +48,11 @@ def file_key(request: CompileRequest, code: str = "", limit: int = FILE_LIMIT) -
     if request.constants or request.attrs:
         return None
     contents = _hash_of_model(request.model, limit)
+    if contents is None:
+        return None  # before `reader_versions`, which a graph would pay for without need
     specs = repr(sorted(request.inputs.items()))
     readers = repr(sorted(reader_versions().items()))
-    return contents and _digest(
-        "file", *_circumstances(request.context), readers, code, specs, contents
-    )
+    return _digest("file", *_circumstances(request.context), readers, code, specs, contents)
 
 
 def _hash_of_model(model: object, limit: int) -> str | None:
@@ -128,9 +129,17 @@ def source_fingerprint() -> str:
 
     The version number does not change during development; these do.
     """
-    root = Path(__file__).parents[1]
-    digest = hashlib.sha256()
-    for path in sorted(path for room in ROOMS for path in (root / room).rglob("*.py")):
-        info = path.stat()
-        digest.update(f"{path.relative_to(root)} {info.st_size} {info.st_mtime_ns}\n".encode())
-    return digest.hexdigest()
+    root = os.fspath(Path(__file__).parents[1])
+    lines = sorted(line for room in ROOMS for line in _source_lines(os.path.join(root, room)))
+    return _digest(*(line.removeprefix(root) for line in lines))
+
+
+def _source_lines(folder: str) -> Iterator[str]:
+    """A line for each source file below a folder; `Path.rglob` takes three times as long."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir():
+                yield from _source_lines(entry.path)
+            elif entry.name.endswith(".py"):
+                info = entry.stat()
+                yield f"{entry.path} {info.st_size} {info.st_mtime_ns}"

@@ -21,11 +21,12 @@ import stat
 import sys
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from ..base.errors import UserError
 from ..base.own_files import own_file, weak_step
+from ..base.records import dataclass
 from ..base.whole_file import TEMPORARY_FILES, whole_file
 from ..runtime.artifact import Artifact
 

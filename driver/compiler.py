@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy as np
 from ..base.collector import paused_collector
 from ..base.memory_limit import parse_memory
 from ..base.options import CompileOptions, verify_asked
+from ..base.records import dataclass
 from ..base.target import Target
 from ..codegen.host import target_for
 from ..graph_ir.ir.schedule import parse_schedule

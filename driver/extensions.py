@@ -10,10 +10,10 @@ because their Tensor IR is all that they mean.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from ..base.records import dataclass
 from ..extension.meaning import UnknownMeaningError, meaning
 from ..extension.trusted import is_trusted
 from ..graph_ir.ir.class_table import ClassTable

@@ -6,7 +6,9 @@ import logging
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from ..base.records import dataclass
 
 OnPhase = Callable[[str, int, int], None]
 """Progress: (phase, steps done, steps in all). Called when a phase starts (0 done) and as it goes."""

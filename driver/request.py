@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Any
 
@@ -12,6 +12,7 @@ import numpy as np
 
 from ..base.errors import UserError
 from ..base.options import CompileOptions
+from ..base.records import dataclass
 from ..base.target import Target
 from ..frontend import load as load_graph
 from ..graph_ir.ir.graph import Graph

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 from ..base.heap import trim_heap
 from ..base.options import CompileOptions
+from ..base.records import dataclass
 from ..base.target import Target
 from ..codegen.kernel_parts import CompiledPart, Part, link, split_program, total_seconds
 from ..codegen.kernel_pool import KernelPool

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
+from ..base.records import dataclass
 from ..graph_ir.ir.computation import Computation, Index, Pointwise, Read
 from ..graph_ir.ir.graph import Array, Graph, GraphTensor
 from ..graph_ir.ir.logical_tensor import LogicalTensor

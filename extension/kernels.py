@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from ..base.errors import InternalError, UserError
+from ..base.records import dataclass
 from ..base.target import Target
 from ..graph_ir.ir.op import Op
 from ..graph_ir.ir.registry import lookup, names, schema_of

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from ..base.errors import InternalError, UserError
+from ..base.records import dataclass
 from ..graph_ir.ir.graph import Graph
 from ..graph_ir.ir.schema import suggestion
 from ..graph_ir.ir.verifier import verify

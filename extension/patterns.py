@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeVar
 
 from ..base.errors import UserError
+from ..base.records import dataclass
 from ..graph_ir.ir.graph import Graph, GraphTensor, Op
 from ..graph_ir.ir.registry import names, schema_of
 from ..graph_ir.ir.schema import suggestion

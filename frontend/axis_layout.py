@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from ..base.records import dataclass
 from ..graph_ir.ir.graph import GraphTensor
 from .op_builder import OpBuilder
 

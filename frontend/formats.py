@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 from ..base.errors import UnsupportedError, UserError
+from ..base.records import dataclass
 from ..base.whole_file import whole_file
 from ..graph_ir.ir.graph import Array, Graph
 from .shape_spec import InputSpec, check_inputs

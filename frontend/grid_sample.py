@@ -5,11 +5,11 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from ..base.dtypes import F32, S64, DType
+from ..base.records import dataclass
 from ..graph_ir.ir.graph import GraphTensor
 from .op_builder import OpBuilder
 

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ..base.errors import UserError
+from ..base.records import dataclass
 from ..base.target import Target
 from ..driver.compiler import compile
 from ..runtime.executor import CompiledModel

@@ -10,10 +10,10 @@ The module is not named `graphc.torch`, as a file torch.py in the root of a chec
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from ..base.errors import UserError
+from ..base.records import dataclass
 from .torch_backend import backend
 from .torch_module import CompiledModule
 from .torch_pieces import Pieces, Refusal

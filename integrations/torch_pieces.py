@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ..base.errors import UnsupportedError
+from ..base.records import dataclass
 from ..frontend.torch.fx_graph import FxGraph, read_fx
 from ..frontend.torch.fx_reader import source_line, type_of
 from ..graph_ir.ir.graph import Graph

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 import numpy as np
 
 from ..base.aligned_memory import aligned_copy, large_alignment
 from ..base.errors import UserError
+from ..base.records import dataclass
 from .abi import ALIGNMENT
 from .container import Opener, read_container, write_container
 from .metadata import Metadata, metadata_from_json

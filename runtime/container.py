@@ -21,7 +21,6 @@ import mmap
 import os
 import struct
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +28,7 @@ import numpy as np
 
 from ..base.aligned_memory import aligned_empty, large_alignment
 from ..base.errors import UserError
+from ..base.records import dataclass
 from ..base.whole_file import whole_file
 from .abi import ABI_VERSION, ALIGNMENT
 

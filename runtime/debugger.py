@@ -5,8 +5,9 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
+
+from ..base.records import dataclass
 
 COLUMNS = (
     *("Node Name", "Ops", "Time(us)", "Time(%)", "Start Time", "End Time"),

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, TypeVar
 
 from ..base.dims import MOST, Size, Symbol, bounds, evaluate, parse_size
 from ..base.dtypes import DType, by_name
 from ..base.errors import UserError
+from ..base.records import dataclass
 
 MAX_BYTES = 1 << 47
 """Largest size in bytes of a tensor or an arena: the address space of a process."""

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from ..base.dims import Dim, Size, Symbol, evaluate
 from ..base.errors import UserError
+from ..base.records import dataclass
 from .abi import pointer
 from .memory import output_allocator
 from .metadata import Metadata, TensorSpec

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
 
 from ..base.dtypes import S64
+from ..base.records import dataclass
 from .builder import S64_MAX, S64_MIN, SIZE_PREFIX, wrap_s64
 from .nodes import Binary, Cast, Const, Expr, For, Load, Select, Var
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ..base.dtypes import BF16, F32, S8, S16, S32, U8, DType
+from ..base.records import dataclass
 
 Meaning = Callable[..., Any]
 

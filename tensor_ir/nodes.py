@@ -40,11 +40,12 @@ A `Let` binds a name once; it is visible to the end of the enclosing block. Expr
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, Union
 
 from ..base.contraction import accumulator_of
 from ..base.dtypes import BOOL, S64, DType
+from ..base.records import dataclass
 
 UNARY_OPS = ("neg", "not", "abs", "sqrt", "floor", "ceil", "trunc", "round_even")
 BINARY_OPS = ("add", "sub", "mul", "div", "mod", "min", "max", "and", "or", "xor", "shl", "shr")

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from ..base.dtypes import S64, DType
+from ..base.records import dataclass
 from . import builder as t
 from .analysis import IndexAlgebra, Range
 from .names import Names

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from ..base.errors import GraphcError
+from ..base.records import dataclass
 from ..graph_ir.ir.graph import Array, Graph, Op
 from ..graph_ir.lowering.lower_graph import LoweredModel, lower_graph
 from ..graph_ir.lowering.registry import get_func

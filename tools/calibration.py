@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
 from ..base.errors import UserError
+from ..base.records import dataclass
 from ..driver.compiler import compile as compile_model
 from ..graph_ir.ir.graph import Array, Graph
 from ..graph_ir.ir.note import MODEL_VALUES

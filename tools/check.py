@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from ..base.dtypes import F16, F64
+from ..base.records import dataclass
 from ..base.target import Target
 from ..driver.memory_check import check_memory
 from ..graph_ir.ir.graph import Graph, Op, subgraphs_of

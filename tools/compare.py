@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 
 import numpy as np
 
+from ..base.records import dataclass
 from ..driver.compiler import compile_stages
 from ..driver.request import CompileRequest
 from ..graph_ir.ir.graph import Array, Graph, Op

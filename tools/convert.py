@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
+from ..base.records import dataclass
 from ..frontend import format_of, load
 from ..frontend.formats import FORMATS, Format, dfg_text, register, write_text
 from ..graph_ir.ir.graph import Array, Graph

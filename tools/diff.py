@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 
+from ..base.records import dataclass
 from ..graph_ir.ir.attributes import INTERNAL
 from ..graph_ir.ir.graph import Array, Graph, GraphTensor, Op, attribute_tokens
 from ..graph_ir.text.printer import print_op

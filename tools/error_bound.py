@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 
+from ..base.records import dataclass
 from ..graph_ir.ir.graph import Array, Graph, GraphTensor, Op
 from ..graph_ir.ir.logical_tensor import LogicalTensor
 from ..graph_ir.ir.op_kinds import CompositeOp

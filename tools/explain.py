@@ -6,11 +6,11 @@ All facts are plain values (dictionaries, lists, strings, numbers), so that they
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from ..base.errors import UserError
+from ..base.records import dataclass
 from ..graph_ir.ir.graph import Graph, Op, all_ops
 from ..graph_ir.ir.note import MODEL_VALUES
 from ..graph_ir.lowering.lower_graph import KernelCall, LoweredModel

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 
+from ..base.records import dataclass
 from ..codegen.aot import assembly
 from ..codegen.symbols import symbol
 from ..driver.stages import Compilation

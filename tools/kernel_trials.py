@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 
 from ..base.errors import UserError
+from ..base.records import dataclass
 from ..graph_ir.ir.graph import Graph, Op
 from ..graph_ir.ir.schedule import Schedule
 from ..graph_ir.lowering.lower_graph import kernel_bytes

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..base.records import dataclass
 from ..frontend import format_of, load
 from ..graph_ir.ir.graph import Array, Graph, GraphTensor, Op, subgraphs_of
 from ..graph_ir.text.printer import print_tensor_type

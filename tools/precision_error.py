@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
+from ..base.records import dataclass
 from ..graph_ir.ir.graph import Array, Graph, GraphTensor, Op
 from ..graph_ir.passes.quantize_products import quantize_products
 from ..graph_ir.passes.quantize_weights import quantize_weights

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 
 from ..base.errors import InternalError
+from ..base.records import dataclass
 from ..bench.measure import interleave
 from ..bench.roofline import Roofline
 from ..bench.stamp_cost import stamp_seconds

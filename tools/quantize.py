@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from ..base.errors import UserError
+from ..base.records import dataclass
 from ..base.whole_file import whole_file
 from ..driver.compiler import compile as compile_model
 from ..frontend import format_of, load

@@ -7,12 +7,13 @@ whose functions are libm's. Most results are the f64 value rounded; only the oth
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 
 from ..base.dtypes import F32, F64
+from ..base.records import dataclass
 from ..driver.compiler import compile as compile_model
 from ..graph_ir.ir.graph import Array, Graph
 from ..graph_ir.ir.logical_tensor import LogicalTensor

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ..base.dtypes import S64, U8
+from ..base.records import dataclass
 from ..codegen.kernel_parts import link, split_program
 from ..codegen.kernel_pool import KernelPool
 from ..driver.artifact import support_object

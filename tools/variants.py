@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ..base.contraction import f32_tiles
 from ..base.dtypes import F32
+from ..base.records import dataclass
 from ..base.target import GemmTile
 from ..graph_ir.inspect.compare import Difference, difference
 from ..graph_ir.ir.format import Format

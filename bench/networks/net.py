@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from ...base.records import dataclass
 from ..cases import Array, Case, case_of
 
 CLASSES = 1000

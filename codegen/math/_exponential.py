@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
+from ...base.records import dataclass
 from ..vector_ops import Value, VectorOps
 from ._polynomial import horner
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, overload
 
 from ...base.dtypes import BOOL, DType
+from ...base.records import dataclass
 from ...graph_ir.ir.graph import Array, GraphTensor
 from ..op_builder import OpBuilder
 from .row import Means, Row, Table

@@ -22,9 +22,11 @@ AddV2(x1, x2) read only                       never written; `write only` likewi
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from fractions import Fraction
 from typing import Any
+
+from ...base.records import dataclass
 
 KIND_WORDS = {"float": ("float",), "int": ("int", "uint"), "bool": ("bool",)}
 """Conditions on the element type of the op's first operand that is not a condition itself."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ...base.dtypes import from_numpy
 from ...base.errors import UnsupportedError, UserError
+from ...base.records import dataclass
 from ...graph_ir.ir.graph import Array
 from ...graph_ir.ir.logical_tensor import LogicalTensor
 from ..shape_spec import InputSpec, check_names

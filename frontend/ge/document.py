@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from ...base.errors import UserError
+from ...base.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 
 from ...base.dtypes import DType
 from ...base.errors import UnsupportedError
+from ...base.records import dataclass
 from ...graph_ir.ir.graph import Array, Graph, GraphTensor
 from ..correspondence.row import Row
 from ..correspondence.scoped import ScopedReader, ValueScope

@@ -6,10 +6,10 @@ table of all formats says completely is not repeated here.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from ...base.records import dataclass
 from ..correspondence.tables import TABLE
 from ..correspondence.values import MUST_BE_GIVEN
 from .attribute_text import read_number

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from ...base.errors import UserError
+from ...base.records import dataclass
 from .lexer import COMMENT, Lexer, to_integer
 from .syntax import Attribute, Called, DimLabels, PadRange, Raw, SliceRange, WindowDimension, Word
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ...base.dtypes import DType
 from ...base.errors import InternalError
+from ...base.records import dataclass
 from ...graph_ir.ir.graph import Array, Graph, GraphTensor, Op
 from ...graph_ir.ops.elementwise import Elementwise
 from ..correspondence.writing import ExportFrame, NameTable, Write

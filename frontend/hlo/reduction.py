@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from ...base.records import dataclass
 from ...graph_ir.ir.graph import GraphTensor
 from .bodies import is_arg_extreme, single_opcode
 from .elementwise import LOGICAL, combine

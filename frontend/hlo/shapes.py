@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
+from ...base.records import dataclass
 from ..correspondence.element_types import element_types
 
 _SMALL_FLOATS = (

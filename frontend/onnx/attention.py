@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
 from ...base.dtypes import BOOL, S64
+from ...base.records import dataclass
 from ...graph_ir.ir.graph import Array, GraphTensor
 from ..correspondence.compositions.attention import (
     joined_heads,

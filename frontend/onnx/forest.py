@@ -7,12 +7,13 @@ and membership a chain of them. Trees of a similar depth are walked together.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 
 from ...base.errors import UserError
+from ...base.records import dataclass
 from ...graph_ir.ir.graph import Array, GraphTensor
 from ...graph_ir.ops.tree_ensemble import GROUP
 from ..op_builder import OpBuilder

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from itertools import chain, count
 
 from onnx import GraphProto, ValueInfoProto
@@ -11,6 +10,7 @@ from onnx import GraphProto, ValueInfoProto
 from ...base.dims import Size, Symbol, size, symbol_name, symbols_of
 from ...base.dtypes import DType
 from ...base.errors import UnsupportedError, UserError
+from ...base.records import dataclass
 from ...graph_ir.ir.logical_tensor import LogicalTensor
 from ..shape_spec import InputSpec, check_names, check_size, open_name
 from .tensors import to_dtype

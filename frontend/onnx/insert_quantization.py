@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from google.protobuf.message import DecodeError
 from onnx import ModelProto, NodeProto, TensorProto, helper, load, numpy_helper
 
 from ...base.errors import UserError
+from ...base.records import dataclass
 from ...graph_ir.ir.graph import Array
 
 LEAST_OPSET = 13

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 import onnx
@@ -13,6 +13,7 @@ from onnx import ModelProto
 
 from ...base.errors import UnsupportedError, UserError
 from ...base.mapped_file import map_file
+from ...base.records import dataclass
 from .nesting import every_graph
 from .weights import split_weights
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from ...base.dtypes import S64
+from ...base.records import dataclass
 from ...graph_ir.ir.graph import GraphTensor
 from ..correspondence.compositions.control import CountedLoop, Round
 from ..correspondence.compositions.movement import stack

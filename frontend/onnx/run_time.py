@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import combinations, islice, product
 
 import numpy as np
 
 from ...base.dtypes import BOOL, S64
 from ...base.errors import UserError
+from ...base.records import dataclass
 from ...graph_ir.ir.graph import Array, Graph, GraphTensor
 from ..correspondence.compositions.control import choice, finished, inputs_like
 from ..op_builder import OpBuilder, Value

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any
 
 from ...base.errors import UnsupportedError, UserError
+from ...base.records import dataclass
 from ...graph_ir.ir.graph import GraphTensor
 from ..torch_calls.arithmetic import FUNCTIONS
 from ..torch_calls.builder import Builder

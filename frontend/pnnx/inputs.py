@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from ...base.dtypes import DType
 from ...base.errors import UnsupportedError, UserError
+from ...base.records import dataclass
 from ...graph_ir.ir.logical_tensor import LogicalTensor
 from ..shape_spec import InputSpec, check_names
 from .program import COMPLEX_SUFFIXES, Operator, Program, TensorType

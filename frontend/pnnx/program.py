@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ...base.dims import Dim
 from ...base.dtypes import DType
+from ...base.records import dataclass
 from ..correspondence.element_types import element_types
 
 MAGIC = "7767517"

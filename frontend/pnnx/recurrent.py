@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
+from ...base.records import dataclass
 from ...graph_ir.ir.graph import GraphTensor
 from ..correspondence.compositions.movement import stack, unstack
 from ..correspondence.compositions.recurrent import (

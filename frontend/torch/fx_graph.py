@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from ...base.errors import UnsupportedError
+from ...base.records import dataclass
 from ...graph_ir.ir.graph import Graph, GraphTensor
 from .fx_reader import Values, read_nodes
 from .tensors import array_of, details_of

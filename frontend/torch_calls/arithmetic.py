@@ -8,12 +8,12 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ...base.dtypes import BOOL, F32
+from ...base.records import dataclass
 from ...graph_ir.ir.graph import GraphTensor
 from ..correspondence.row import Row
 from ..correspondence.spelling import Spelling

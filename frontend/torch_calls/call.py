@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ...base.dtypes import DType
+from ...base.records import dataclass
 from ...graph_ir.ir.graph import GraphTensor
 from ..correspondence.element_types import element_types
 from ..correspondence.row import Row

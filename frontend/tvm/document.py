@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from ...base.records import dataclass
 from ..correspondence.element_types import element_types, written_names
 
 DTYPES = element_types("tvm")

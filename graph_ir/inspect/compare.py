@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ...base.dtypes import DType, from_numpy
+from ...base.records import dataclass
 
 Array = np.ndarray[Any, Any]
 

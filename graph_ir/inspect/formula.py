@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ...base.dtypes import DType
 from ...base.errors import InternalError
+from ...base.records import dataclass
 from ...tensor_ir import nodes
 from ...tensor_ir.nodes import Expr, Var
 from ..ir.graph import Op

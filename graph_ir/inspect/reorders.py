@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from ...base.records import dataclass
 from ..ir.graph import Graph, GraphTensor, Op
 from ..rewriting.groups import is_view, storage_root
 

@@ -9,8 +9,8 @@ One generator (`templates.loops`) turns any group of these, in any layout, into 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
+from ...base.records import dataclass
 from ...tensor_ir.nodes import Expr
 
 Index = tuple[Expr, ...]

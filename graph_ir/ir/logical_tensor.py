@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from ...base.dims import Dim, Size, is_known, typical_all
 from ...base.dtypes import DType
 from ...base.errors import UserError
+from ...base.records import dataclass
 from .format import Format, plain
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Generic, TypeVar, cast
 
 from ...base.errors import InternalError
+from ...base.records import dataclass
 from .attributes import INTERNAL
 from .graph import Graph
 

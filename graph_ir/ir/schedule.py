@@ -7,9 +7,9 @@ parameters mean is said by the `ScheduleSpace` of a kernel.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from ...base.errors import InternalError, UserError
+from ...base.records import dataclass
 
 Parameter = int | str
 _WORD = re.compile(r"[A-Za-z_][\w-]*")

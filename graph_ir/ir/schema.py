@@ -21,10 +21,11 @@ in its `Row`. From the schema follow:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from ...base.errors import InternalError, UserError
+from ...base.records import dataclass
 from .attributes import INTERNAL, Attribute, AttributeOwner, is_same
 
 

@@ -17,9 +17,9 @@ State that the body updates in place is copied to the op's output first and stay
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from ...base.dtypes import BOOL, U8
+from ...base.records import dataclass
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Buffer, Expr, Function, Slice
 from ..ir.graph import GraphTensor

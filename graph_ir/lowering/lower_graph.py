@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ import numpy as np
 from ...base.dims import Symbol, UndecidedSize, is_known, symbols_of
 from ...base.dtypes import U8
 from ...base.errors import InternalError
+from ...base.records import dataclass
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Block, Buffer, Function, Invoke, Module, Slice, Var
 from ...tensor_ir.sizes import shape_of

@@ -5,11 +5,11 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from ...base.records import dataclass
 from ..ir.attributes import IntAttr
 from ..ir.graph import Array, Graph, GraphTensor
 from ..ir.logical_tensor import LogicalTensor

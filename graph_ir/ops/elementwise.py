@@ -6,13 +6,14 @@ A family file (`elementwise_unary`, `activation`, ...) is a table of rows; a new
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, ClassVar
 
 import numpy as np
 
 from ...base.dims import broadcast_sizes
 from ...base.dtypes import F32, DType
+from ...base.records import dataclass
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Expr
 from ..ir.attributes import Attribute

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from ...base.records import dataclass
 from ..ir.attributes import AttributeOwner, BoolAttr, ChoiceAttr, FloatAttr, optional
 from ..ir.axis_attributes import FloatsAttr, IntsAttr, rank_of_first
 from ..ir.graph import Array, Graph, GraphTensor

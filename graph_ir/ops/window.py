@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from ...base.records import dataclass
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Expr
 from ..ir.axis_attributes import IntsAttr

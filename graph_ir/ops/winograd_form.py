@@ -9,11 +9,11 @@ times below that of the usual (1, 2): 6 times that of the direct form, against 1
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from ...base.records import dataclass
 from ...tensor_ir.nodes import Expr
 
 Array = np.ndarray[Any, Any]

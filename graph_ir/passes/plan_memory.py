@@ -18,12 +18,13 @@ other, and offsets are expressions.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
 
 from ...base.dims import Size, factored, typical
+from ...base.records import dataclass
 from ..ir.graph import Graph, GraphTensor, Op, subgraphs_of
 from ..ir.note import Note
 from ..ops.control import ControlOp, While

@@ -17,8 +17,8 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
+from ...base.records import dataclass
 from ..ir.format import Format, plain
 from ..ir.graph import Graph, GraphTensor, Op
 from ..ir.note import Note

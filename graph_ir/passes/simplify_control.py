@@ -13,8 +13,8 @@ A loop is unrolled when its length follows from constants and the copies are few
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
+from ...base.records import dataclass
 from ..ir.graph import Graph, GraphTensor
 from ..ops.control import Case, ControlOp, While
 from ..rewriting.decisions import record

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from ...base.dtypes import S8, S32, U8, DType
+from ...base.records import dataclass
 from ..ir.graph import Array, GraphTensor
 from ..ops.compose import Composer
 from .values import constant_value

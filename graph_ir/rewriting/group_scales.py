@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from ...base.dtypes import F32
+from ...base.records import dataclass
 from ..ir.graph import Array, GraphTensor, Op
 from ..ops.product_types import is_byte
 from ..ops.quantize import Dequantize

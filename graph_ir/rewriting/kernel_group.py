@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ...base.records import dataclass
 from ..ir.graph import GraphTensor, Op
 from ..ops.fused import Fused
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Union
 
+from ...base.records import dataclass
 from ..ir.graph import Graph, GraphTensor, Op
 from .rewrite import Rule
 from .values import uniform_value

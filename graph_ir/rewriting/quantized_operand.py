@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from ...base.dtypes import F32, S32
+from ...base.records import dataclass
 from ..ir.graph import GraphTensor
 from ..ops.compose import Composer
 from ..ops.product_types import is_byte

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import cached_property
 
 from ...base.contraction import Microkernel, microkernels
+from ...base.records import dataclass
 from ...base.target import GemmTile, Target
 from ..ir.schedule import Parameter, Schedule
 from ..ops.matmul import MatmulCore

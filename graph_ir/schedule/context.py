@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ...base.options import CompileOptions
+from ...base.records import dataclass
 from ...base.target import Target
 from ..ir.schedule import Schedule
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
 
 from ...base.contraction import Microkernel
+from ...base.records import dataclass
 from ...base.target import GemmTile
 from ...tensor_ir.tiling import split_rows
 from .convolution_geometry import REMEMBERED, ConvolutionGeometry

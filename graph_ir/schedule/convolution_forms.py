@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 
 from ...base.contraction import Microkernel
 from ...base.dtypes import F32
 from ...base.errors import UserError
+from ...base.records import dataclass
 from ...base.target import Target
 from ..ir.graph import GraphTensor
 from ..ir.schedule import Parameter, Schedule

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+
+from ...base.records import dataclass
 
 REMEMBERED = 1024
 """Choices that cost models keep: passes ask for those of a geometry again, and networks repeat their layers."""

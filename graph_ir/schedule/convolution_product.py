@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from ...base.contraction import Microkernel
 from ...base.dtypes import DType
+from ...base.records import dataclass
 from ...base.target import GemmTile, Target
 from .convolution_geometry import ConvolutionGeometry
 from .product import Product, worth_threads

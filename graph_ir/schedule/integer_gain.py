@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
 from ...base.contraction import Microkernel, find_microkernel
 from ...base.dtypes import F32, S8, S32, DType
+from ...base.records import dataclass
 from ...base.target import Target
 from ..ir.graph import Graph
 from ..ir.logical_tensor import LogicalTensor

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ...base.contraction import Microkernel
 from ...base.machine import Machine
+from ...base.records import dataclass
 from ...base.target import GemmTile, Target
 from ...tensor_ir.tiling import k_splits, split_rows
 from .product import Product

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ...base.contraction import Microkernel
+from ...base.records import dataclass
 from ...base.target import GemmTile, Target
 
 

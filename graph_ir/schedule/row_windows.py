@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from ...base.contraction import accumulator_of
 from ...base.dtypes import F32, DType
+from ...base.records import dataclass
 from ...base.target import Target
 from ..ir.schedule import Schedule
 from ..ops.pool import WindowReduce

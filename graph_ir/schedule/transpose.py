@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ...base.dims import is_known
 from ...base.dtypes import BOOL
+from ...base.records import dataclass
 from ...base.target import Target
 from ..ops.movement import Reorder, Transpose
 from ..rewriting.kernel_group import KernelGroup

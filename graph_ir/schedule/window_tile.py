@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from ...base.contraction import accumulator_of
 from ...base.dtypes import F32, DType
 from ...base.machine import Machine
+from ...base.records import dataclass
 from ...base.target import Target
 from .convolution_geometry import ConvolutionGeometry
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import lru_cache
 
 from ...base.contraction import f32_kernel, f32_tiles
 from ...base.dtypes import F32
+from ...base.records import dataclass
 from ...base.target import GemmTile, Target
 from ..ops.winograd_form import WinogradForm
 from .convolution_geometry import REMEMBERED, ConvolutionGeometry

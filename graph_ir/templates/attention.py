@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from ...base.dtypes import DType
+from ...base.records import dataclass
 from ...base.target import GemmTile, Target
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import (

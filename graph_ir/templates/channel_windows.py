@@ -17,10 +17,10 @@ faster on MobileNetV2.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from ...base.contraction import accumulator_of
 from ...base.dtypes import DType
+from ...base.records import dataclass
 from ...base.target import Target
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Buffer, Expr, Function, LoopKind

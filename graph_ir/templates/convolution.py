@@ -17,9 +17,10 @@ once, from L2 if it exceeds L1.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ...base.contraction import Microkernel
+from ...base.records import dataclass
 from ...base.target import Target
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import (

@@ -13,9 +13,9 @@ multiplied by all outputs of its group and, except in `Im2colBand`, by every tap
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from ...base.dtypes import F32, DType
+from ...base.records import dataclass
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Block, Buffer, Expr, For, If, LoopKind, Slice, Stmt, Store, Var
 from ..schedule.convolution_geometry import ConvolutionGeometry

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from ...base.dims import bounds
+from ...base.records import dataclass
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Block, Buffer, Expr, Function, Stmt, Store, Var
 from ..ir.computation import Index, Read

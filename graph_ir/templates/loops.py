@@ -9,9 +9,9 @@ The innermost loop that walks memory contiguously is the vector loop.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from ...base.dims import Size, bounds, is_known
+from ...base.records import dataclass
 from ...tensor_ir import builder as t
 from ...tensor_ir.builder import Value
 from ...tensor_ir.nodes import (

@@ -15,12 +15,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ...base.contraction import Microkernel
 from ...base.dims import bounds, is_known
 from ...base.dtypes import F32, DType
+from ...base.records import dataclass
 from ...base.target import Target
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import (

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ...base.dims import bounds, is_known
+from ...base.records import dataclass
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import (
     Allocate,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ...base.dtypes import F32, S32, U8, U32
+from ...base.records import dataclass
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Block, Broadcast, Buffer, Expr, Let, Load, Stmt, Store, Var
 from .packing import loop

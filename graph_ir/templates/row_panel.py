@@ -11,10 +11,10 @@ local row by the first. So a softmax reads its input twice from cache, and no ot
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from ...base.dims import is_known
 from ...base.dtypes import DType
+from ...base.records import dataclass
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import (
     Allocate,

@@ -10,10 +10,9 @@ The order of the additions follows from the sizes alone.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ...base.dims import Size
 from ...base.dtypes import DType
+from ...base.records import dataclass
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Buffer, Expr, Function, Load, Var
 from ..ir.group_values import narrow

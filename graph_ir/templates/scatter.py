@@ -8,9 +8,9 @@ for each run u of updates:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from ...base.dtypes import S64
+from ...base.records import dataclass
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Buffer, Expr, Function, Let, LoopKind
 from ..ir.group_values import narrow, widen

@@ -4,9 +4,9 @@ ones."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from ...base.dtypes import BF16, BOOL, F16, S32, S64, U32, U64, DType
+from ...base.records import dataclass
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Buffer, Expr
 

@@ -14,9 +14,9 @@ first. The work is linear in the row for any values.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from ...base.dtypes import BOOL, S32, S64, U8
+from ...base.records import dataclass
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Buffer, Expr, Function, Var
 from .sort_keys import KeyKind, Keys, key_kind, key_of, sort

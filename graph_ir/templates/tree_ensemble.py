@@ -11,11 +11,11 @@ of the loads, each of which depends on the last one.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from ...base.dtypes import BOOL, S32, S64
+from ...base.records import dataclass
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Buffer, Expr, Function, Var
 

@@ -21,13 +21,13 @@ import json
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ...base.dims import Dim, Size, Symbol, symbols_of
 from ...base.dtypes import BF16, DType, from_numpy
+from ...base.records import dataclass
 from ..ir.format import Format, parse_format
 from ..ir.graph import Graph, GraphTensor, Op, subgraphs_of
 from ..ir.logical_tensor import LogicalTensor

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import re
 import threading
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -19,6 +18,7 @@ from lark.exceptions import UnexpectedInput
 from ...base.dims import Size, Symbol, parse_range, parse_size
 from ...base.dtypes import ALL, by_name
 from ...base.errors import UserError
+from ...base.records import dataclass
 from ..ir.format import parse_format
 from ..ir.logical_tensor import LogicalTensor
 from ..ir.schedule import Schedule, parse_schedule

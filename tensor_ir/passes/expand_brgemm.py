@@ -8,9 +8,10 @@ in registers; each C element sums its products in an order fixed by the sizes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ...base.dtypes import S32
+from ...base.records import dataclass
 from ...base.target import Target
 from .. import builder as t
 from ..names import Names

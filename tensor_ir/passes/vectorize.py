@@ -11,9 +11,10 @@ Requires: 1-D buffers. Ensures: no `vector` loops; one that has no vector form r
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ...base.dtypes import BOOL, S64, DType
+from ...base.records import dataclass
 from ...base.target import Target
 from .. import builder as t
 from ..analysis import IndexAlgebra, key_of

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 from ...base.errors import UserError
+from ...base.records import dataclass
 from ...base.whole_file import whole_file
 from .outcome import RIGHT, Outcome
 from .workers import Job, Workers

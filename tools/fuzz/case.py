@@ -5,13 +5,14 @@ from __future__ import annotations
 import base64
 import io
 import random
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 
 from ...base.errors import UserError
 from ...base.options import SWITCHES, WINOGRAD, CompileOptions
+from ...base.records import dataclass
 from ...base.target import Target
 from ...codegen.host import target_for
 from ...graph_ir.ir.graph import Array, Graph

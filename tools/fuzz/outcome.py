@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any
+
+from ...base.records import dataclass
 
 RIGHT, REFUSED, WRONG, INTERNAL, DEAD, SLOW = OUTCOMES = (
     "right", "refused", "wrong", "internal", "dead", "slow",

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ...base.dtypes import ALL, BF16, BOOL, F16, F32, F64, S8, S32, S64, U8, DType
+from ...base.records import dataclass
 
 SIZES = (
     *((1, 14), (2, 12), (3, 12), (4, 8), (5, 8), (7, 8), (8, 6), (6, 4), (11, 3), (13, 3), (0, 1)),

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
+from ...base.records import dataclass
 from ...graph_ir.ir.graph import Graph, GraphTensor, Op
 from ...graph_ir.text.printer import print_format, print_tensor_type
 from .svg import element, heat, label, picture

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from ....base.dtypes import BOOL, S64
+from ....base.records import dataclass
 from ....graph_ir.ir.graph import Graph
 from ....graph_ir.ir.graph import GraphTensor as Tensor
 from ....graph_ir.ir.logical_tensor import LogicalTensor

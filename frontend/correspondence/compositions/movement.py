@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ....base.dims import MOST, Size, bounds, broadcast_sizes, is_known
 from ....base.dtypes import BOOL
+from ....base.records import dataclass
 from ....graph_ir.ir.graph import GraphTensor as Tensor
 from ...op_builder import OpBuilder, like
 

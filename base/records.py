@@ -1,0 +1,124 @@
+"""`dataclass` as in the standard library, with frozen classes made in a quarter of the time.
+
+The standard one compiles the source of six methods per class, 0.3 ms: a third of the time the first compilation of a
+process took. Here only `__init__` is compiled and the other methods are shared code over the fields. What is not
+frozen, or has slots, is passed on. Type checkers see the standard decorator; `fields`, `replace` and `asdict` work on
+its classes, `kw_only` and `InitVar` do not exist.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import MISSING, Field, FrozenInstanceError
+from operator import attrgetter
+from reprlib import recursive_repr
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dataclasses import dataclass as dataclass
+else:
+
+    def dataclass(cls=None, /, *, frozen=False, slots=False, eq=True, repr=True):
+        """As `dataclasses.dataclass`: for a class (`@dataclass`), or with options (`@dataclass(frozen=True)`)."""
+        if frozen and not slots:
+            wrap = _frozen(eq, repr)
+        else:
+            wrap = dataclasses.dataclass(frozen=frozen, slots=slots, eq=eq, repr=repr)
+        return wrap if cls is None else wrap(cls)
+
+
+def _frozen(eq: bool, repr: bool) -> Callable[[type], type]:
+    def wrap(cls: type) -> type:
+        dataclasses.dataclass(init=False, repr=False, eq=False)(cls)
+        fields = dataclasses.fields(cls)
+        methods: list[Callable[..., Any]] = [
+            _initializer(fields, hasattr(cls, "__post_init__")),
+            *_guards(cls, fields),
+        ]
+        if repr:
+            methods.append(_representation([f.name for f in fields if f.repr]))
+        if eq:
+            methods += _comparison([f.name for f in fields if f.compare])
+        for method in methods:
+            if _is_free(cls, method.__name__):
+                method.__qualname__ = f"{cls.__qualname__}.{method.__name__}"
+                setattr(cls, method.__name__, method)
+        return cls
+
+    return wrap
+
+
+def _is_free(cls: type, name: str) -> bool:
+    """Whether a class does not define a method itself. Python sets `__hash__` to None beside an own `__eq__`."""
+    return cls.__dict__.get(name) is None
+
+
+def _initializer(fields: tuple[Field[Any], ...], has_post_init: bool) -> Callable[..., None]:
+    """`__init__`, which sets each field from its parameter, its default or its factory."""
+    names: dict[str, Any] = {"assign": object.__setattr__, "MISSING": MISSING}
+    parameters, lines = ["self"], []
+    for f in fields:
+        default, factory = f"default_{f.name}", f"factory_{f.name}"
+        value = f.name
+        if f.default_factory is not MISSING:
+            names[factory] = f.default_factory
+            value = (
+                f"{factory}() if {f.name} is MISSING else {f.name}" if f.init else f"{factory}()"
+            )
+        elif not f.init:
+            continue  # the default is an attribute of the class
+        names[default] = f.default
+        if f.init:
+            has_default = f.default is not MISSING or f.default_factory is not MISSING
+            parameters.append(f"{f.name}={default}" if has_default else f.name)
+        lines.append(f" assign(self, {f.name!r}, {value})")
+    if has_post_init:
+        lines.append(" self.__post_init__()")
+    exec(f"def __init__({', '.join(parameters)}):\n" + "\n".join(lines or [" pass"]), names)
+    initializer: Callable[..., None] = names["__init__"]
+    return initializer
+
+
+def _guards(owner: type, fields: tuple[Field[Any], ...]) -> list[Callable[..., None]]:
+    """`__setattr__` and `__delattr__`, which leave attributes alone that a subclass without fields of its own adds."""
+    names = frozenset(f.name for f in fields)
+
+    def __setattr__(self: Any, name: str, value: object) -> None:
+        if type(self) is owner or name in names:
+            raise FrozenInstanceError(f"cannot assign to field {name!r}")
+        object.__setattr__(self, name, value)
+
+    def __delattr__(self: Any, name: str) -> None:
+        if type(self) is owner or name in names:
+            raise FrozenInstanceError(f"cannot delete field {name!r}")
+        object.__delattr__(self, name)
+
+    return [__setattr__, __delattr__]
+
+
+def _representation(names: list[str]) -> Callable[[Any], str]:
+    @recursive_repr()
+    def __repr__(self: Any) -> str:
+        values = ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
+        return f"{type(self).__qualname__}({values})"
+
+    return __repr__
+
+
+def _comparison(names: list[str]) -> list[Callable[..., Any]]:
+    """`__eq__` of objects of the same class and `__hash__`, by the values of some fields."""
+    # Always a tuple, in which a NaN equals itself: of less than two names, `attrgetter` gets none.
+    key: Callable[[Any], object] = (
+        attrgetter(*names)
+        if len(names) > 1
+        else lambda self: tuple(getattr(self, name) for name in names)
+    )
+
+    def __eq__(self: Any, other: object) -> Any:
+        return key(self) == key(other) if other.__class__ is self.__class__ else NotImplemented
+
+    def __hash__(self: Any) -> int:
+        return hash(key(self))
+
+    return [__eq__, __hash__]

@@ -1,0 +1,178 @@
+"""Records behave as the standard library's frozen dataclasses, method by method."""
+
+import copy
+import dataclasses
+import inspect
+import math
+import pickle
+from collections.abc import Callable
+from dataclasses import FrozenInstanceError, asdict, field, fields, replace
+from functools import partial
+from typing import Any
+
+import pytest
+
+from graphc.base.records import dataclass
+
+Maker = Callable[..., Any]
+
+
+def classes(dataclass: Maker) -> list[type]:
+    """Classes with every feature the package uses."""
+
+    @dataclass(frozen=True)
+    class Empty:
+        """No fields."""
+
+    @dataclass(frozen=True)
+    class Point:
+        """Two fields, one with a default."""
+
+        x: float
+        y: float = 2.0
+
+    @dataclass(frozen=True)
+    class Derived(Point):
+        """A base with fields, a factory, a derived value, fields that are neither shown nor compared."""
+
+        z: list[int] = field(default_factory=list)
+        label: str = field(default="", compare=False)
+        hidden: int = field(default=7, repr=False)
+        fixed: int = field(default=3, init=False)
+        made: dict[str, int] = field(default_factory=dict, init=False, compare=False)
+
+        def __post_init__(self) -> None:
+            if self.x < 0:
+                raise ValueError("negative")
+            object.__setattr__(self, "fixed", 4)
+
+    @dataclass(frozen=True, eq=False)
+    class Identity:
+        """Equal to itself only."""
+
+        x: int
+
+    @dataclass(frozen=True, repr=False)
+    class Own:
+        """Methods of its own, which stay."""
+
+        x: int
+
+        def __repr__(self) -> str:
+            return "own"
+
+        def __eq__(self, other: object) -> bool:
+            return isinstance(other, Own) and abs(self.x) == abs(other.x)
+
+    class Plain(Point):
+        """A subclass without the decorator, whose own attributes may be set."""
+
+    return [Empty, Point, Derived, Identity, Own, Plain]
+
+
+OURS, STANDARD = classes(dataclass), classes(dataclasses.dataclass)
+ARGUMENTS: list[tuple[tuple[Any, ...], dict[str, Any]]] = [
+    ((), {}),
+    ((1.0,), {}),
+    ((1.0, 2.0), {}),
+    ((), {"x": math.nan}),
+    ((1.0, 3.0, [1]), {"label": "a"}),
+    ((1.0, 3.0, [1]), {"label": "b", "hidden": 9}),
+    ((-1.0,), {}),
+    ((1,), {"unknown": 2}),
+    ((1, 2, 3, 4, 5, 6, 7), {}),
+]
+
+
+def outcome(act: Callable[[], Any]) -> Any:
+    """What a call gives, or the type of what it raises."""
+    try:
+        return act()
+    except (TypeError, ValueError, AttributeError) as error:
+        return type(error)
+
+
+def described(value: Any) -> Any:
+    """All that can be seen of an object of either kind of class."""
+    if isinstance(value, type):
+        return value
+    return (
+        repr(value).replace(type(value).__qualname__, ""),
+        repr(outcome(lambda: asdict(value))),
+        outcome(lambda: hash(value)) if type(value).__name__ != "Identity" else None,
+        value == copy.copy(value),
+        [outcome(lambda name=f.name: setattr(value, name, 0)) for f in fields(value)],
+        [outcome(lambda name=f.name: delattr(value, name)) for f in fields(value)],
+        outcome(lambda: setattr(value, "other", 1)),
+        repr(outcome(lambda: replace(value, x=5))).replace(type(value).__qualname__, ""),
+    )
+
+
+@pytest.mark.parametrize("arguments", ARGUMENTS, ids=repr)
+@pytest.mark.parametrize("index", range(len(OURS)), ids=[cls.__name__ for cls in OURS])
+def test_objects_are_as_the_standard_ones(
+    index: int, arguments: tuple[tuple[Any, ...], dict[str, Any]]
+) -> None:
+    positional, named = arguments
+    ours = outcome(lambda: OURS[index](*positional, **named))
+    standard = outcome(lambda: STANDARD[index](*positional, **named))
+    assert described(ours) == described(standard)
+
+
+def test_objects_compare_as_the_standard_ones() -> None:
+    def table(made: list[type]) -> list[bool]:
+        objects = [
+            value
+            for cls in made
+            for positional, named in ARGUMENTS
+            if not isinstance(value := outcome(partial(cls, *positional, **named)), type)
+        ]
+        return [a == b for a in objects for b in objects]
+
+    ours = table(OURS)
+    assert ours == table(STANDARD)
+    assert any(ours) and not all(ours)
+
+
+def test_signatures_name_the_fields() -> None:
+    for ours, standard in zip(OURS, STANDARD, strict=True):
+        assert list(inspect.signature(ours).parameters) == list(
+            inspect.signature(standard).parameters
+        )
+
+
+@dataclass(frozen=True)
+class Kept:
+    """At the top of a module, where pickle finds it."""
+
+    x: int
+    y: tuple[int, ...] = ()
+
+
+def test_pickled_and_copied() -> None:
+    value = Kept(1, (2,))
+    assert pickle.loads(pickle.dumps(value)) == copy.deepcopy(value) == value
+    assert {value: 1}[Kept(1, (2,))] == 1
+
+
+def test_nothing_of_a_frozen_object_is_set_or_deleted() -> None:
+    value: Any = Kept(1)
+    with pytest.raises(FrozenInstanceError, match="cannot assign to field 'x'"):
+        value.x = 2
+    with pytest.raises(FrozenInstanceError, match="cannot delete field 'x'"):
+        del value.x
+
+
+def test_what_is_not_frozen_or_has_slots_is_the_standard_librarys() -> None:
+    @dataclass
+    class Open:
+        x: int
+
+    @dataclass(frozen=True, slots=True)
+    class Slotted:
+        x: int
+
+    value = Open(1)
+    value.x = 2
+    assert value == Open(2)
+    assert not hasattr(Slotted(1), "__dict__")
