@@ -32,6 +32,14 @@ class UndecidedSize(UnsupportedError):
     """A decision depends on a size that is known when the model runs."""
 
 
+class NeedsLimit(UndecidedSize):
+    """A decision that is known if the size `name` is at most `most`: a model with that limit can be made."""
+
+    def __init__(self, message: str, name: str, most: int) -> None:
+        super().__init__(message)
+        self.name, self.most = name, most
+
+
 @total_ordering
 @dataclass(frozen=True)
 class Symbol:
@@ -224,6 +232,23 @@ def size(symbol: Symbol) -> Size:
     return symbol.least if symbol.least == symbol.most else Dim({(symbol,): 1})
 
 
+def lone_symbol(value: object) -> Symbol | None:
+    """The symbol that a size is, if it is one."""
+    if not isinstance(value, Dim) or len(value.symbols) != 1:
+        return None
+    (symbol,) = value.symbols
+    return symbol if value.terms == {(symbol,): 1} else None
+
+
+def limited(value: Size, limits: Mapping[str, int]) -> Size:
+    """The expression with symbols, by name, that are at most the numbers of `limits`."""
+    found = {s.name: min(s.most, limits[s.name]) for s in symbols_of([value]) if s.name in limits}
+    symbols = {s.name: s for s in symbols_of([value])}
+    return substitute(
+        value, {n: size(Symbol(n, symbols[n].least, most)) for n, most in found.items()}
+    )
+
+
 def symbol_name(text: str) -> str:
     """A name for a symbol that resembles any text: letters, digits and _, at most 30."""
     plain = re.sub(r"[^A-Za-z0-9_]+", "_", text)[:30].strip("_") or "size"
@@ -284,6 +309,14 @@ def substitute(value: Size, sizes: Mapping[str, Size]) -> Size:
             term = term * sizes.get(symbol.name, Dim({(symbol,): 1}))
         total = total + term
     return total
+
+
+def is_multiple(value: Size, divisor: Size) -> bool:
+    """Whether it is known that `divisor` divides the value: for what is done only where that is so."""
+    try:
+        return not value % divisor
+    except UndecidedSize:
+        return False
 
 
 def typical(value: Size) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -74,14 +75,18 @@ def case_of(
     inputs: Mapping[str, tuple[int, ...]],
     result: str,
     shape: tuple[int, ...],
+    types: Mapping[str, int] = MappingProxyType({}),
 ) -> Case:
-    """The case of ONNX nodes and initialisers (f32) with one result of `shape`."""
+    """The case of ONNX nodes and initialisers with one f32 result of `shape`; `types` of inputs that are not f32."""
     from onnx import TensorProto, helper
 
     graph = helper.make_graph(
         list(nodes),
         name,
-        [helper.make_tensor_value_info(i, TensorProto.FLOAT, s) for i, s in inputs.items()],
+        [
+            helper.make_tensor_value_info(i, types.get(i, TensorProto.FLOAT), s)
+            for i, s in inputs.items()
+        ],
         [helper.make_tensor_value_info(result, TensorProto.FLOAT, shape)],
         list(weights),
     )

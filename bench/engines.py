@@ -28,6 +28,8 @@ OnStep = Callable[[str, int, int], None]
 
 F32 = "f32"
 """The name under which the f32 model of a quantised case is timed."""
+FIXED = "fixed"
+"""The name under which graphc's model of one size is timed beside that of open sizes."""
 LEAST_NOISE = 1e-4
 """Relative noise that f32 sums of some order may leave in any model."""
 
@@ -46,7 +48,8 @@ class Row:
 
     `worst` is the largest relative deviation; `wrong` are the engines whose results are, `refused` those that cannot
     run the model, and why. Among the engines of a quantised case is "f32": graphc with the model it was made of.
-    Single operators have a roof.
+    Single operators have a roof. A model of open sizes is timed beside "fixed", graphc's model of the sizes of the
+    row; `same_bits` says whether their results are equal bit for bit.
     """
 
     name: str
@@ -57,6 +60,7 @@ class Row:
     wrong: frozenset[str] = frozenset()
     refused: Mapping[str, str] = field(default_factory=dict)
     roof: Roof | None = None
+    same_bits: bool | None = None
 
     def gflops(self, engine: str) -> float:
         """GFLOP/s by the median."""
@@ -80,7 +84,7 @@ class Row:
 
         Of a quantised case, the best peer whose result is right.
         """
-        left_out = {"graphc", F32} | (self.wrong if self.is_quantized else frozenset())
+        left_out = {"graphc", F32, FIXED} | (self.wrong if self.is_quantized else frozenset())
         others = [timing.median for name, timing in self.timings.items() if name not in left_out]
         if not others or "graphc" in self.refused:
             return None
@@ -92,6 +96,13 @@ class Row:
         if not self.is_quantized:
             return None
         return self.timings[F32].median / self.timings["graphc"].median
+
+    @property
+    def to_fixed(self) -> float | None:
+        """Time of the model of open sizes relative to that of the model of one size."""
+        if FIXED not in self.timings:
+            return None
+        return self.timings["graphc"].median / self.timings[FIXED].median
 
 
 @dataclass(frozen=True)
@@ -122,7 +133,7 @@ def compare(case: Case, setting: Setting, report: OnStep) -> Row:
         return Row(case.name, 0.0, peak, {}, 0.0, refused={"graphc": str(error)})
     contenders, refused = _contenders(case, model, arrays, setting)
     worst, wrong = (
-        _deviation(contenders)
+        deviation(contenders)
         if case.origin is None
         else _distance(contenders, exact_results(case.onnx(), arrays))
     )
@@ -173,7 +184,7 @@ def _nbytes(model: CompiledModel, selects: bool) -> int:
     return sum(read) - max(read) + 2 * written if len(read) > 1 else 2 * written
 
 
-def _deviation(contenders: Sequence[Contender]) -> tuple[float, frozenset[str]]:
+def deviation(contenders: Sequence[Contender]) -> tuple[float, frozenset[str]]:
     """The largest deviation from graphc, and the engines that differ from it."""
     ours, *others = [(c.name, c.results()) for c in contenders]
     found = [

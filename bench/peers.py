@@ -1,10 +1,10 @@
-"""The other engines, each with its best settings for repeated calls on fixed shapes."""
+"""The other engines, each with its best settings for repeated calls, on fixed shapes or on any."""
 
 from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 BFLOAT16 = BF16.numpy
 Arrays = Mapping[str, np.ndarray[Any, Any]]
+Shapes = Mapping[str, tuple[int, ...]]
+_T = TypeVar("_T")
 
 
 class RefusedModel(UserError):
@@ -32,6 +34,10 @@ class Contender:
     results: Callable[[], list[np.ndarray[Any, Any]]]
 
 
+Session = Callable[[Arrays], Contender]
+"""A loaded model: gives the contender that runs it on certain inputs."""
+
+
 def graphc_contender(model: CompiledModel, inputs: Arrays, name: str = "graphc") -> Contender:
     """graphc through `bind`, on outputs that it allocated itself, as the other engines do: aligned to cache lines."""
     outputs = list(model.run(None, dict(inputs)))
@@ -39,8 +45,8 @@ def graphc_contender(model: CompiledModel, inputs: Arrays, name: str = "graphc")
     return Contender(name, call, lambda: outputs)
 
 
-def ort_contender(model: bytes, inputs: Arrays, threads: int) -> Contender:
-    """ONNX Runtime with I/O binding, all graph optimisations, spinning threads."""
+def ort_session(model: bytes, threads: int, shapes: Shapes | None) -> Session:
+    """ONNX Runtime with I/O binding, all graph optimisations, spinning threads; it reads `shapes` from the model."""
     import onnxruntime as ort
 
     options = ort.SessionOptions()
@@ -49,16 +55,20 @@ def ort_contender(model: bytes, inputs: Arrays, threads: int) -> Contender:
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_ALL
     options.log_severity_level = 3
     session = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-    binding = session.io_binding()
-    for name, array in inputs.items():
-        binding.bind_ortvalue_input(name, _ort_value(array))
-    for output in session.get_outputs():
-        binding.bind_output(output.name, "cpu")
 
-    def run() -> None:
-        session.run_with_iobinding(binding)
+    def contender(inputs: Arrays) -> Contender:
+        binding = session.io_binding()
+        for name, array in inputs.items():
+            binding.bind_ortvalue_input(name, _ort_value(array))
+        for output in session.get_outputs():
+            binding.bind_output(output.name, "cpu")
 
-    return Contender("ort", run, lambda: [_ort_array(value) for value in binding.get_outputs()])
+        def run() -> None:
+            session.run_with_iobinding(binding)
+
+        return Contender("ort", run, lambda: [_ort_array(x) for x in binding.get_outputs()])
+
+    return contender
 
 
 def _ort_value(array: np.ndarray[Any, Any]) -> Any:
@@ -92,13 +102,14 @@ def exact_results(model: bytes, inputs: Arrays) -> list[np.ndarray[Any, Any]]:
     return [np.asarray(y) for y in session.run(None, dict(inputs))]
 
 
-def openvino_contender(model: bytes, inputs: Arrays, threads: int) -> Contender:
-    """OpenVINO's CPU plugin in f32, latency mode, one stream, input tensors shared."""
+def openvino_session(model: bytes, threads: int, shapes: Shapes | None) -> Session:
+    """OpenVINO's CPU plugin in f32, latency mode, one stream, input tensors shared; reshaped to `shapes`, if any."""
     import openvino as ov
 
     core = ov.Core()
     network = core.read_model(model, b"")
-    network.reshape({name: array.shape for name, array in inputs.items()})
+    if shapes is not None:
+        network.reshape(dict(shapes))
     settings = {
         "INFERENCE_NUM_THREADS": threads,
         "NUM_STREAMS": 1,
@@ -107,41 +118,78 @@ def openvino_contender(model: bytes, inputs: Arrays, threads: int) -> Contender:
         "ENABLE_CPU_PINNING": threads > 1,
     }
     request = core.compile_model(network, "CPU", settings).create_infer_request()
-    for name, array in inputs.items():
-        if array.dtype == BFLOAT16:
-            tensor = ov.Tensor(array.view(np.uint16), array.shape, ov.Type.bf16)
-        else:
-            tensor = ov.Tensor(array, shared_memory=True)
-        request.set_tensor(name, tensor)
+    given: list[object] = [None]  # the tensors that the request has: it serves all contenders
 
-    def results() -> list[np.ndarray[Any, Any]]:
-        found = [(np.array(tensor.data), tensor.element_type) for tensor in request.output_tensors]
-        return [x.view(BFLOAT16) if kind == ov.Type.bf16 else x for x, kind in found]
+    def contender(inputs: Arrays) -> Contender:
+        tensors = {name: _ov_tensor(array) for name, array in inputs.items()}
 
-    return Contender("openvino", request.infer, results)
+        def run() -> None:
+            if given[0] is not tensors:
+                given[0] = tensors
+                for name, tensor in tensors.items():
+                    request.set_tensor(name, tensor)
+            request.infer()
+
+        return Contender("openvino", run, lambda: list(map(_ov_array, request.output_tensors)))
+
+    return contender
 
 
-PEERS: dict[str, Callable[[bytes, Arrays, int], Contender]] = {
-    "ort": ort_contender,
-    "openvino": openvino_contender,
+def _ov_tensor(array: np.ndarray[Any, Any]) -> Any:
+    import openvino as ov
+
+    if array.dtype == BFLOAT16:
+        return ov.Tensor(array.view(np.uint16), array.shape, ov.Type.bf16)
+    return ov.Tensor(array, shared_memory=True)
+
+
+def _ov_array(tensor: Any) -> np.ndarray[Any, Any]:
+    import openvino as ov
+
+    found = np.array(tensor.data)
+    return found.view(BFLOAT16) if tensor.element_type == ov.Type.bf16 else found
+
+
+PEERS: dict[str, Callable[[bytes, int, Shapes | None], Session]] = {
+    "ort": ort_session,
+    "openvino": openvino_session,
 }
 
 
 def make_peer(name: str, model: bytes, inputs: Arrays, threads: int) -> Contender:
-    """One of `PEERS`, run once. UserError if there is no such peer or it is not installed; RefusedModel, a UserError,
-    if it cannot run the model."""
+    """One of `PEERS` for inputs of these shapes only, run once. Errors as those of `load_peer`."""
+    shapes = {name: array.shape for name, array in inputs.items()}
+    return load_peer(name, model, threads, shapes)(inputs)
+
+
+def load_peer(name: str, model: bytes, threads: int, shapes: Shapes | None = None) -> Session:
+    """One of `PEERS`, for inputs of all shapes that the model leaves open, or of `shapes` only.
+
+    UserError if there is no such peer or it is not installed; RefusedModel, a UserError, if it cannot read the model or
+    run it on some inputs (then from the session, which runs a contender once).
+    """
     if name not in PEERS:
         raise UserError(f"peer '{name}' is not known; known are {', '.join(PEERS)}")
+    session = _attempt(name, lambda: PEERS[name](model, threads, shapes))
+
+    def contender(inputs: Arrays) -> Contender:
+        found = session(inputs)
+        found.run()
+        return found
+
+    return lambda inputs: _attempt(name, lambda: contender(inputs))
+
+
+def _attempt(name: str, step: Callable[[], _T]) -> _T:
+    """What a step of the peer `name` gives, its errors as this project's."""
     try:
-        contender = PEERS[name](model, inputs, threads)
-        contender.run()
+        return step()
     except ImportError as error:
         raise UserError(
             f"peer '{name}' is not installed ({error}); pip install 'graphc[bench]'"
         ) from error
     except Exception as error:  # their own kinds, which have no class in common
         raise RefusedModel(f"{name} cannot run the model: {_reason(str(error))}") from error
-    return contender
 
 
 def _reason(message: str) -> str:

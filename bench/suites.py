@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
 import numpy as np
 
 from .cases import Case, case_of
+from .dynamic_cases import dynamic_cases
 from .networks import NETWORKS
 from .networks.net import ConvLayer, one_layer
 from .one_op import one_op_case
 from .op_cases import op_lines
+from .open_case import OpenCase
 from .quantized import quantized_cases
 
 
@@ -83,9 +85,10 @@ LAYERS_OF = ("resnet50", "mobilenet_v2")
 
 
 Maker = Callable[[], Case]
+OpenMaker = Callable[[], OpenCase]
 
 
-def suite(name: str, only: str = "") -> Iterator[Case]:
+def suite(name: str, only: str = "") -> Iterator[Case | OpenCase]:
     """The cases of a suite whose names contain `only`, built one at a time, as they are large.
 
     KeyError for a name that is not in `SUITES`.
@@ -144,7 +147,7 @@ def _ops() -> dict[str, Maker]:
     return {name: partial(one_op_case, name, text) for name, text in op_lines().items()}
 
 
-SUITES = {
+SUITES: dict[str, Callable[[], Mapping[str, Maker | OpenMaker]]] = {
     "gemm": _gemm,
     "mlp": _mlp,
     "mha": _mha,
@@ -153,4 +156,5 @@ SUITES = {
     "networks": _networks,
     "ops": _ops,
     "quantized": quantized_cases,
+    "dynamic": dynamic_cases,
 }

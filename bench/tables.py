@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ..base.records import dataclass
 from ..codegen.host import cpu_name
 from ..driver.versions import versions
-from .engines import F32, Row, geometric_mean
+from .engines import F32, FIXED, Row, geometric_mean
 from .roofline import COMPUTE
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def table(rows: Sequence[Row], threads: int) -> Table:
     from rich.table import Table
 
     engines = list(dict.fromkeys(e for row in rows for e in (*row.timings, *row.refused)))
-    engines.sort(key=lambda e: e == F32)
+    engines.sort(key=lambda e: e in (F32, FIXED))
     peak = f"peak {rows[0].peak:.0f} GFLOP/s" if rows else ""
     plural = "s" if threads > 1 else ""
     columns = _columns(rows, engines)
@@ -46,6 +46,12 @@ def table(rows: Sequence[Row], threads: int) -> Table:
         result.add_row("geomean", *[""] * (len(engines) + len(headings) - 1), f"{mean:.2f}")
     if any(row.is_quantized and row.wrong for row in rows):
         result.caption = "!: farther from the exact result than the f32 model is; not in the ratio"
+    if shares := sorted(row.to_fixed for row in rows if row.to_fixed is not None):
+        percentile = shares[math.ceil(0.9 * len(shares)) - 1]
+        result.caption = (
+            "own: time relative to graphc's model of that size, "
+            f"{percentile:.2f} at the 90th percentile, {shares[-1]:.2f} at worst"
+        )
     return result
 
 
@@ -67,6 +73,8 @@ class _Columns:
 def _columns(rows: Sequence[Row], engines: Sequence[str]) -> _Columns:
     if F32 in engines:
         return _QUANTIZED
+    if FIXED in engines:
+        return _OPEN
     return _OPERATORS if any(row.roof or "graphc" in row.refused for row in rows) else _PLAIN
 
 
@@ -89,6 +97,11 @@ def _quantized_cells(row: Row) -> tuple[str, ...]:
     return _ratio(row.gain), _ratio(row.ratio if row.agree else math.nan)
 
 
+def _open_cells(row: Row) -> tuple[str, ...]:
+    bits = {True: "same", False: "differ", None: ""}[row.same_bits]
+    return _ratio(row.to_fixed), bits, _ratio(row.ratio if row.agree else math.nan)
+
+
 def _operator_cells(row: Row) -> tuple[str, ...]:
     """The level that bounds the operator with its least time, what share of the time that is, and the ratio."""
     if row.roof is None:
@@ -108,6 +121,7 @@ def _ratio(value: float | None) -> str:
 
 _PLAIN = _Columns(("min", "GFLOP/s", "% peak", "ratio"), _plain_cells)
 _QUANTIZED = _Columns(("gain", "ratio"), _quantized_cells)
+_OPEN = _Columns(("own", "bits", "ratio"), _open_cells)
 _OPERATORS = _Columns(("roof", "%", "ratio"), _operator_cells, "us", (0, 1, 0, 0), 28, 4)
 
 
@@ -122,7 +136,7 @@ def to_json(rows: Sequence[Row], threads: int) -> dict[str, Any]:
             {
                 "case": row.name, "gflop": row.gflop, "peak_gflops": row.peak, "ratio": row.ratio,
                 "agree": row.agree, "deviation": row.worst, "gain": row.gain, "wrong": sorted(row.wrong),
-                "refused": dict(row.refused),
+                "refused": dict(row.refused), "to_fixed": row.to_fixed, "same_bits": row.same_bits,
                 "roof": row.roof and {"name": row.roof.name, "seconds": row.roof.seconds},
                 "engines": {n: {"median": x.median, "min": x.best, "calls": x.calls} for n, x in row.timings.items()},
             }

@@ -28,10 +28,11 @@ from .terminal import say
 if TYPE_CHECKING:
     from ..bench.cases import Case
     from ..bench.engines import Row
+    from ..bench.open_case import OpenCase
 
 NAME = "bench"
 HELP = "Time a model or a suite against other engines."
-SUITES = ("gemm", "mlp", "mha", "tiny", "conv", "networks", "ops", "quantized")
+SUITES = ("gemm", "mlp", "mha", "tiny", "conv", "networks", "ops", "quantized", "dynamic")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -66,6 +67,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Time every case; 1 if an engine disagrees with graphc."""
+    from ..bench.cases import Case
+    from ..bench.dynamic import compare_open
     from ..bench.engines import Setting, compare
     from ..bench.measure import load_warning, pin_to
     from ..runtime.threadpool import resolve_threads
@@ -89,7 +92,10 @@ def run(args: argparse.Namespace) -> int:
         return _ablate(args, threads)
     with progress(args.quiet or args.json == "-") as report:
         for case in _cases(args):
-            rows.append(compare(case, setting, report))
+            if isinstance(case, Case):
+                rows.append(compare(case, setting, report))
+            else:
+                rows += compare_open(case, setting, report)
     _write(rows, args, threads)
     return 0 if all(row.agree for row in rows) else 1
 
@@ -100,13 +106,21 @@ def _ablate(args: argparse.Namespace, threads: int) -> int:
     with progress(args.quiet or args.json == "-") as report:
         rows = {
             case.name: ablate(case, args.target, threads, args.rounds, args.seconds, report)
-            for case in _cases(args)
+            for case in map(_of_one_size, _cases(args))
         }
     _output(lambda: ablation_json(rows), lambda: ablation_table(rows), args.json)
     return 0
 
 
-def _cases(args: argparse.Namespace) -> Iterator[Case]:
+def _of_one_size(case: Case | OpenCase) -> Case:
+    from ..bench.cases import Case
+
+    if not isinstance(case, Case):
+        raise UserError(f"--ablate needs models of fixed sizes, but '{case.name}' leaves some open")
+    return case
+
+
+def _cases(args: argparse.Namespace) -> Iterator[Case | OpenCase]:
     """Yield cases one at a time, so that only one network is in memory."""
     if args.suite:
         from ..bench.suites import suite

@@ -36,11 +36,15 @@ _PNNX_MAGIC = b"7767517"  # the first line of a .param file
 
 @dataclass(frozen=True)
 class Reading:
-    """What a reader is told besides the file: shapes it leaves open, arrays it omits, attributes it does not give."""
+    """What a reader is told besides the file: shapes it leaves open, arrays it omits, attributes it does not give.
+
+    `limits`: the largest value of open sizes, by name, that some op of the model needs.
+    """
 
     inputs: Mapping[str, InputSpec] = field(default_factory=dict)
     constants: Mapping[str, Any] | None = None
     attrs: Mapping[str, str] | None = None
+    limits: Mapping[str, int] = field(default_factory=dict)
 
 
 Detect = Callable[[str, bytes], bool]
@@ -149,7 +153,7 @@ def write_text(
 def _read_onnx(source: Any, how: Reading) -> Graph:
     from .onnx import load_onnx
 
-    return load_onnx(source, how.inputs, how.constants)
+    return load_onnx(source, how.inputs, how.constants, how.limits)
 
 
 def _write_onnx(graph: Graph, output: Path) -> list[Path]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from ..base.dims import Dim, Size, Symbol, evaluate
+from ..base.dims import Dim, Size, evaluate, lone_symbol
 from ..base.errors import UserError
 from ..base.records import dataclass
 from .abi import pointer
@@ -82,7 +82,7 @@ def values_of(metadata: Metadata, shapes: Sequence[Shape]) -> dict[str, int]:
         if len(shape) != len(spec.shape):
             raise _misfit(spec, shape, f"with {len(spec.shape)} axes")
         for wanted, number in zip(spec.shape, shape, strict=True):
-            symbol = _alone(wanted)
+            symbol = lone_symbol(wanted)
             if symbol is None or symbol.name in values:
                 continue
             if not symbol.least <= number <= symbol.most:
@@ -93,14 +93,6 @@ def values_of(metadata: Metadata, shapes: Sequence[Shape]) -> dict[str, int]:
             if evaluate(wanted, values) != number:
                 raise _misfit(spec, shape, _origin(wanted, values, sources))
     return values
-
-
-def _alone(size: Size) -> Symbol | None:
-    """The symbol that a size is, if it is one."""
-    if not isinstance(size, Dim) or len(size.symbols) != 1:
-        return None
-    (symbol,) = size.symbols
-    return symbol if size.terms == {(symbol,): 1} else None
 
 
 def _origin(wanted: Size, values: Mapping[str, int], sources: Mapping[str, str]) -> str:

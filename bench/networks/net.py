@@ -56,20 +56,33 @@ class Net:
         self._rng = np.random.default_rng(0)
         self._nodes: list[Any] = []
         self._weights: list[Any] = []
-        self._shapes: dict[str, tuple[int, ...]] = {"x": (1, channels, *sizes)}
+        self._inputs: dict[str, tuple[int, ...]] = {"x": (1, channels, *sizes)}
+        self._types: dict[str, int] = {}
+        self._shapes = dict(self._inputs)
 
     @classmethod
     def of_rows(cls, name: str, *shape: int) -> Net:
         """A network whose input is any array: the tokens of a sequence."""
         net = cls(name, 1)
-        net._shapes["x"] = shape
+        net._shapes["x"] = net._inputs["x"] = shape
+        return net
+
+    @classmethod
+    def of_integers(cls, name: str, **shapes: tuple[int, ...]) -> Net:
+        """A network of s64 inputs: the ids of tokens and what says which of them count."""
+        from onnx import TensorProto
+
+        net = cls(name, 1)
+        net._shapes, net._inputs = dict(shapes), dict(shapes)
+        net._types = dict.fromkeys(shapes, TensorProto.INT64)
         return net
 
     def case(self) -> Case:
         """The finished model."""
-        inputs = {"x": self._shapes["x"]}
         shape = self.shape(self.result)
-        return case_of(self.name, self._nodes, self._weights, inputs, self.result, shape)
+        return case_of(
+            self.name, self._nodes, self._weights, self._inputs, self.result, shape, self._types
+        )
 
     def shape(self, x: str) -> tuple[int, ...]:
         """The shape of a value."""
@@ -183,9 +196,10 @@ class Net:
         shape[axis] = sum(self.shape(part)[axis] for part in parts)
         return self.node("Concat", parts, shape, axis=axis)
 
-    def reshape(self, x: str, shape: Sequence[int]) -> str:
-        """The same elements under another shape."""
-        return self.node("Reshape", [x, self.constant(np.array(shape, np.int64))], shape)
+    def reshape(self, x: str, shape: Sequence[int], keep: int = 0) -> str:
+        """The same elements under another shape, whose first `keep` sizes are those of x, whatever they are."""
+        text = [0] * keep + list(shape[keep:])
+        return self.node("Reshape", [x, self.constant(np.array(text, np.int64))], shape)
 
     def transpose(self, x: str, perm: Sequence[int]) -> str:
         """The axes in another order."""

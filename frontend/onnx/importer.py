@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -35,8 +36,10 @@ def load_onnx(
     source: str | os.PathLike[str] | bytes | ModelProto,
     specs: Mapping[str, InputSpec] | None = None,
     constants: Mapping[str, Any] | None = None,
+    limits: Mapping[str, int] = MappingProxyType({}),
 ) -> Graph:
-    """Read an ONNX model. `specs` fixes shapes that the file leaves open, `constants` values of inputs, by input name.
+    """Read an ONNX model. `specs` fixes shapes that the file leaves open, `constants` values of inputs, by input name;
+    open sizes are at most their `limits`.
 
     An input of a fixed value is no longer one of the graph.
 
@@ -66,7 +69,7 @@ def load_onnx(
     fixed = {name: np.asarray(value, order="C") for name, value in (constants or {}).items()}
     known = {name: InputSpec(name, from_numpy(x.dtype), x.shape) for name, x in fixed.items()}
     scope.values |= fixed
-    _make_inputs(graph_proto, scope, {**(specs or {}), **known}, parsed.label)
+    _make_inputs(graph_proto, scope, {**(specs or {}), **known}, parsed.label, limits)
     for name, sizes in implied.items():
         if isinstance(scope.values.get(name), GraphTensor):
             bind_implied(scope, name, sizes)
@@ -96,12 +99,16 @@ def _check_supported(nodes: list[NodeProto], label: str) -> None:
 
 
 def _make_inputs(
-    proto: GraphProto, scope: Scope, specs: Mapping[str, InputSpec], label: str
+    proto: GraphProto,
+    scope: Scope,
+    specs: Mapping[str, InputSpec],
+    label: str,
+    limits: Mapping[str, int],
 ) -> None:
     # Before IR version 4 the weights were listed among the inputs too: those are not arguments of the model.
     weights = {tensor.name for tensor in proto.initializer}
     infos = [info for info in proto.input if info.name not in weights]
-    for name, details in resolve_inputs(infos, specs, label).items():
+    for name, details in resolve_inputs(infos, specs, label, limits).items():
         check_size(f"{label}: input '{name}'", details.dtype, details.plain_dims)
         if name not in scope.values:
             scope.values[name] = scope.graph.make_input(details, name)

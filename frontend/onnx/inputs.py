@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from itertools import chain, count
+from types import MappingProxyType
 
 from onnx import GraphProto, ValueInfoProto
 
-from ...base.dims import Size, Symbol, size, symbol_name, symbols_of
+from ...base.dims import Size, Symbol, limited, size, symbol_name, symbols_of
 from ...base.dtypes import DType
 from ...base.errors import UnsupportedError, UserError
 from ...base.records import dataclass
@@ -38,9 +40,12 @@ class _Declared:
 
 
 def resolve_inputs(
-    infos: list[ValueInfoProto], specs: Mapping[str, InputSpec], label: str
+    infos: list[ValueInfoProto],
+    specs: Mapping[str, InputSpec],
+    label: str,
+    limits: Mapping[str, int] = MappingProxyType({}),
 ) -> dict[str, LogicalTensor]:
-    """dtype and shape of every input, in the file's order.
+    """dtype and shape of every input, in the file's order; open sizes are at most their `limits`.
 
     A symbol fixed for one input holds for all; one that is fixed for none stays open. UserError for specs that
     contradict the file or each other, and, naming all of them at once, for inputs whose number of axes is open.
@@ -62,7 +67,11 @@ def resolve_inputs(
         raise UserError(
             f"{label}: the shape of every input must be given, but {shown}; say {example}"
         )
-    return {name: details for name, details in resolved.items() if details is not None}
+    return {
+        name: replace(x, plain_dims=tuple(limited(size, limits) for size in x.plain_dims))
+        for name, x in resolved.items()
+        if x is not None
+    }
 
 
 def _declaration(info: ValueInfoProto, label: str) -> _Declared:

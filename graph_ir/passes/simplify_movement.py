@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ...base.dims import broadcast_sizes
+from ...base.dims import broadcast_sizes, is_multiple
 from ..ir.graph import Graph, GraphTensor, Op
 from ..ir.registry import lookup, names
 from ..ops.elementwise import Elementwise
@@ -144,7 +144,9 @@ def _split_before_slice(graph: Graph, op: Op) -> GraphTensor | None:
     if dims != (*sizes[:axis], *parts, *sizes[axis + 1 :]):
         return None
     width = math.prod(parts[1:])
-    if math.prod(parts) != sizes[axis] or start % width or source[axis] % width:
+    if math.prod(parts) != sizes[axis]:
+        return None
+    if not (is_multiple(start, width) and is_multiple(source[axis], width)):
         return None
     shape = (*source[:axis], source[axis] // width, *parts[1:], *source[axis + 1 :])
     whole = graph.make("reshape", inner.inputs, {"shape": shape}, f"{op.name}.whole").outputs[0]

@@ -14,6 +14,9 @@ from graphc.base.dims import (
     broadcast_sizes,
     evaluate,
     factored,
+    is_multiple,
+    limited,
+    lone_symbol,
     parse_range,
     parse_size,
     size,
@@ -121,3 +124,21 @@ def test_names() -> None:
     with pytest.raises(UserError, match="must be named by letters"):
         Symbol("a b")
     assert repr(Dim({(N,): 2})) == "<2*N: N=1..512>"
+
+
+def test_limits_of_symbols() -> None:
+    n, m = Symbol("N", 2, 600), Symbol("M")
+    both = size(n) * 3 + size(m)
+    narrow = limited(both, {"N": 512, "K": 4})
+    assert narrow == size(Symbol("N", 2, 512)) * 3 + size(m) and narrow != both
+    assert limited(both, {"N": 700}) == both and limited(7, {"N": 1}) == 7
+    assert limited(size(n), {"N": 2}) == 2
+    assert lone_symbol(size(n)) == n
+    assert [lone_symbol(one) for one in (7, size(n) * 2, size(n) + 1, both)] == [None] * 4
+
+
+def test_multiples_that_are_known() -> None:
+    n = size(Symbol("N"))
+    assert is_multiple(12, 4) and not is_multiple(13, 4)
+    assert is_multiple(n * 12, 4) and is_multiple(n * n, n) and is_multiple(0, n)
+    assert not is_multiple(512, n) and not is_multiple(n, 2)

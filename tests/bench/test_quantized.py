@@ -73,9 +73,12 @@ def test_an_engine_farther_away_than_f32_is_marked_and_leaves_the_ratio(
 ) -> None:
     case = made(SMALL["mlp"]().case(), "qdq")
 
-    def saturating(model: bytes, inputs: peers.Arrays, threads: int) -> peers.Contender:
-        ours = [np.clip(y, -0.2, 0.2) for y in peers.exact_results(model, inputs)]
-        return peers.Contender("openvino", lambda: ours, lambda: ours)
+    def saturating(model: bytes, threads: int, shapes: peers.Shapes | None) -> peers.Session:
+        def contender(inputs: peers.Arrays) -> peers.Contender:
+            ours = [np.clip(y, -0.2, 0.2) for y in peers.exact_results(model, inputs)]
+            return peers.Contender("openvino", lambda: ours, lambda: ours)
+
+        return contender
 
     monkeypatch.setitem(peers.PEERS, "openvino", saturating)
     row = row_of(case, "ort", "openvino")
@@ -89,7 +92,7 @@ def test_an_engine_farther_away_than_f32_is_marked_and_leaves_the_ratio(
 def test_an_engine_that_cannot_read_a_form_is_shown_as_such(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def refusing(model: bytes, inputs: peers.Arrays, threads: int) -> peers.Contender:
+    def refusing(model: bytes, threads: int, shapes: peers.Shapes | None) -> peers.Session:
         raise RuntimeError("no rule")
 
     monkeypatch.setitem(peers.PEERS, "openvino", refusing)

@@ -29,15 +29,18 @@ def as_before(monkeypatch: pytest.MonkeyPatch) -> None:
 def plant_peer(monkeypatch: pytest.MonkeyPatch, factor: float) -> None:
     """The engine "ort" computes `factor` times what graphc does."""
 
-    def make(model: bytes, inputs: peers.Arrays, threads: int) -> peers.Contender:
+    def load(model: bytes, threads: int, shapes: peers.Shapes | None) -> peers.Session:
         compiled = engines.compile_model(model, "native", threads)
 
-        def run() -> list[np.ndarray]:
-            return [y * factor for y in compiled.run(None, dict(inputs))]
+        def contender(inputs: peers.Arrays) -> peers.Contender:
+            def run() -> list[np.ndarray]:
+                return [y * factor for y in compiled.run(None, dict(inputs))]
 
-        return peers.Contender("ort", run, run)
+            return peers.Contender("ort", run, run)
 
-    monkeypatch.setitem(peers.PEERS, "ort", make)
+        return contender
+
+    monkeypatch.setitem(peers.PEERS, "ort", load)
 
 
 def test_a_model(tmp_path: Path, capsys: Capture) -> None:
@@ -118,7 +121,7 @@ def test_bad_input(words: list[str], sentence: str, tmp_path: Path, capsys: Capt
     assert capsys.readouterr().err == f"graphc: error: {sentence}\n"
 
 
-def refusing_peer(model: bytes, inputs: peers.Arrays, threads: int) -> peers.Contender:
+def refusing_peer(model: bytes, threads: int, shapes: peers.Shapes | None) -> peers.Session:
     raise RuntimeError("no Relu here\nsecond line")
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ....base.dims import MOST, Size, bounds, broadcast_sizes, is_known
+from ....base.dims import MOST, NeedsLimit, Size, bounds, broadcast_sizes, is_known, lone_symbol
 from ....base.dtypes import BOOL
 from ....base.records import dataclass
 from ....graph_ir.ir.graph import GraphTensor as Tensor
@@ -238,9 +238,18 @@ def _open_slice(node: OpBuilder, begin: Size, end: Size, step: int, dim: Size) -
         raise node.unsupported(f"a slice in steps of {step} of the open size {dim}")
     first, last = (at if at >= 0 else max(at + dim, 0) for at in (begin, end))
     first, last = (
-        dim if at == dim or bounds(at)[0] >= MOST else min(at, dim) for at in (first, last)
+        dim if at == dim or bounds(at)[0] >= MOST else _cut(at, dim) for at in (first, last)
     )
     return Stretch(first, max(last - first, 0))
+
+
+def _cut(at: Size, dim: Size) -> Size:
+    """The smaller. NeedsLimit where that is `at` for a size in a smaller range: the rows of a table of positions."""
+    symbol = lone_symbol(at)
+    if symbol and isinstance(dim, int) and symbol.least <= dim < symbol.most:
+        message = f"whether {at} > {dim} is not known when compiling"
+        raise NeedsLimit(message, symbol.name, dim)
+    return min(at, dim)
 
 
 def slice_axes(

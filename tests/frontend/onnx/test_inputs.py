@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from onnx import TensorProto
+from onnx import ModelProto, TensorProto
 
+from graphc.base.dims import Symbol, size
 from graphc.base.errors import UnsupportedError, UserError
 from graphc.frontend import load
 from graphc.frontend.onnx import to_onnx
@@ -49,6 +50,26 @@ def test_open_sizes_stay_open() -> None:
     named = {"x": "f32[N=1..8,13]"}
     assert shapes({"x": ["n", 13], "w": ["n", 1]}, named) == ["f32[N,13]", "f32[N,1]"]
     assert shapes({"x": ["k", 1], "w": [1, "n"]}, {"w": "f32[1,k]"}) == ["f32[k_1,1]", "f32[1,k]"]
+
+
+def positions(rows: int) -> ModelProto:
+    """x[N,4] + the first N rows of a table."""
+    weights = {"table": np.ones((rows, 4), np.float32), "zero": np.array([0])}
+    sizes = [node("Shape", "x", "dims"), node("Gather", "dims zero", "rows")]
+    cut = [node("Slice", "table zero rows", "part"), node("Add", "x part")]
+    return model([*sizes, *cut], {"x": ["N", 4]}, weights)
+
+
+def test_a_table_of_positions_limits_an_open_size() -> None:
+    (x,) = load(positions(512)).inputs
+    assert x.outputs[0].details.plain_dims[0] == size(Symbol("N", 1, 512))
+    (x,) = load(positions(512), {"x": "f32[N=3..,4]"}).inputs
+    assert x.outputs[0].details.plain_dims[0] == size(Symbol("N", 3, 512))
+    (x,) = load(positions(512), {"x": "f32[N=3..8,4]"}).inputs
+    assert x.outputs[0].details.plain_dims[0] == size(Symbol("N", 3, 8))
+    for text in ("f32[513,4]", "f32[N=600..,4]"):
+        with pytest.raises(UserError, match="input shapes must broadcast"):
+            load(positions(512), {"x": text})
 
 
 @pytest.mark.parametrize(

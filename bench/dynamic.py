@@ -1,0 +1,105 @@
+"""A model with open sizes beside other engines with dynamic shapes, and beside graphc's own model of each size.
+
+Everything is loaded once and then called with each of the case's sizes: results are compared first, then calls are
+timed in interleaved rounds. The last row calls all sizes in turn, as a server does: no call has the sizes of the one
+before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from ..codegen.host import target_for
+from ..driver.compiler import compile as compile_model
+from ..runtime.executor import CompiledModel
+from .cases import specs_of
+from .engines import FIXED, OnStep, Row, Setting, deviation
+from .measure import interleave
+from .open_case import Call, OpenCase
+from .peak import measured_peak
+from .peers import Contender, RefusedModel, Session, graphc_contender, load_peer
+
+IN_TURN = "in turn"
+
+
+def compare_open(case: OpenCase, setting: Setting, report: OnStep) -> list[Row]:
+    """A row for each call of a case, and one of all in turn. Peers that cannot run it are named in the rows."""
+    report(case.name, 0, len(case.calls))
+    model = _compiled(case, setting, case.inputs)
+    sessions, refused = _peers(case, setting)
+    peak = measured_peak(target_for(setting.target)) * setting.threads
+    rows: list[Row] = []
+    turns: dict[str, list[Contender]] = {}
+    for done, call in enumerate(case.calls, 1):
+        row, contenders = _row(case, call, setting, model, sessions)
+        rows.append(replace(row, peak=peak, refused={**refused, **row.refused}))
+        for contender in contenders:
+            turns.setdefault(contender.name, []).append(contender)
+        report(f"{case.name} {call.label}", done, len(case.calls))
+    if len(case.calls) > 1:
+        rows.append(replace(_in_turn(case, setting, rows, turns), peak=peak, refused=refused))
+    return rows
+
+
+def _compiled(case: OpenCase, setting: Setting, inputs: Mapping[str, str]) -> CompiledModel:
+    return compile_model(case.model, setting.target, setting.threads, inputs, **case.options)
+
+
+def _peers(case: OpenCase, setting: Setting) -> tuple[dict[str, Session], dict[str, str]]:
+    """The engines that can read the model, and why the others cannot."""
+    found, refused = {}, {}
+    for name in setting.peers:
+        try:
+            found[name] = load_peer(name, case.onnx(), setting.threads)
+        except RefusedModel as refusal:
+            refused[name] = str(refusal)
+    return found, refused
+
+
+def _row(
+    case: OpenCase, call: Call, setting: Setting, model: CompiledModel, sessions: Mapping[str, Session]
+) -> tuple[Row, list[Contender]]:  # fmt: skip
+    """One size: checked, then timed; with the contenders that may be called in turn with other sizes."""
+    contenders, refused = [graphc_contender(model, call.arrays)], {}
+    for name, session in sessions.items():
+        try:
+            contenders.append(session(call.arrays))
+        except RefusedModel as refusal:
+            refused[name] = str(refusal)
+    with _compiled(case, setting, specs_of(call.arrays)) as alone:
+        fixed = graphc_contender(alone, call.arrays, FIXED)
+        fixed.run()
+        worst, wrong = deviation([*contenders, fixed])
+        ours, own = contenders[0].results(), fixed.results()
+        same = all(a.tobytes() == b.tobytes() for a, b in zip(ours, own, strict=True))
+        timings = interleave(
+            {c.name: c.run for c in (*contenders, fixed)}, setting.rounds, setting.seconds
+        )
+        gflop = alone.stats["gflop"]
+    name = f"{case.name} {call.label}"
+    row = Row(name, gflop, 0.0, timings, worst, wrong, refused, same_bits=same)
+    return row, contenders
+
+
+def _in_turn(
+    case: OpenCase, setting: Setting, rows: Sequence[Row], turns: Mapping[str, Sequence[Contender]]
+) -> Row:
+    """All calls one after the other, of the engines that run every one."""
+    runs = {
+        name: _one_by_one([contender.run for contender in some])
+        for name, some in turns.items()
+        if len(some) == len(rows)
+    }
+    timings = interleave(runs, setting.rounds, setting.seconds)
+    gflop, worst = sum(row.gflop for row in rows), max(row.worst for row in rows)
+    wrong = frozenset[str]().union(*(row.wrong for row in rows))
+    return Row(f"{case.name} {IN_TURN}", gflop, 0.0, timings, worst, wrong)
+
+
+def _one_by_one(runs: Sequence[Callable[[], object]]) -> Callable[[], object]:
+    def run() -> None:
+        for one in runs:
+            one()
+
+    return run

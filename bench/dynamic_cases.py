@@ -1,0 +1,51 @@
+"""The suite `dynamic`: one compiled model for every batch and length, at sizes drawn with a fixed seed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+from .networks import NETWORKS
+from .networks.net import Net
+from .networks.transformer import text_encoder
+from .open_case import OpenCase, OpenInput, draws, suite_case
+from .quantized import dense
+
+Sizes = Sequence[Mapping[str, int]]
+
+MLPS = {"MLP_1": (13, 512, 256, 128), "MLP_2": (479, 1024, 1024, 512, 256, 1)}
+ROWS: Sizes = [
+    *({"B": b} for b in (1, 2, 3, 4)),
+    *sorted(draws(0, 7, {"B": 512}), key=lambda sizes: sizes["B"]),
+    {"B": 512},
+]
+IMAGES: Sizes = [{"B": b} for b in (1, 2, 3, 5, 8, 16)]
+ENCODERS = {
+    "MiniLM": ((6, 384, 12), list(draws(1, 9, {"B": 16, "S": 512}, 4096))),
+    "BERT-base": ((12, 768, 12), list(draws(1, 6, {"B": 16, "S": 512}, 1024))),
+}
+"""(blocks, hidden, heads) and the batches and lengths of each."""
+
+VOCABULARY = 1000
+TEXT = {"ids": OpenInput("s64[B,S]", 0, VOCABULARY - 1), "mask": OpenInput("s64[B,S]", 1, 1)}
+
+
+def dynamic_cases() -> dict[str, Callable[[], OpenCase]]:
+    """Name of a model to its case."""
+    found: dict[str, Callable[[], OpenCase]] = {}
+    for name, widths in MLPS.items():
+        rows = {"x": OpenInput(f"f32[B,{widths[0]}]")}
+        found[name] = partial(_case, name, partial(dense, 1, widths), rows, ROWS)
+    for name in ("resnet18", "mobilenet_v2"):
+        images = {"x": OpenInput("f32[B,3,224,224]")}
+        found[name] = partial(_case, name, NETWORKS[name], images, IMAGES)
+    for name, (shape, sizes) in ENCODERS.items():
+        net = partial(text_encoder, name, *shape, vocabulary=VOCABULARY)
+        found[name] = partial(_case, name, net, TEXT, sizes)
+    return found
+
+
+def _case(
+    name: str, net: Callable[[], Net], inputs: Mapping[str, OpenInput], sizes: Sizes
+) -> OpenCase:
+    return suite_case(name, net().case().onnx(), inputs, sizes)

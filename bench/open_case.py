@@ -1,0 +1,121 @@
+"""One workload of a model that leaves sizes open: the model, its calls, and what they are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..base.aligned_memory import aligned_copy
+from ..base.dims import evaluate
+from ..base.records import dataclass
+from ..frontend.shape_spec import InputSpec, parse_inputs
+from ..runtime.abi import ALIGNMENT
+from .cases import Array, Case
+
+
+@dataclass(frozen=True)
+class OpenInput:
+    """An input of a suite's case: `s64[B,S]`, and the range of its values, both ends inclusive, if it has integers."""
+
+    type_text: str
+    least: int = 0
+    most: int = 1
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call: its sizes as text, `b3 s117`, and its inputs."""
+
+    label: str
+    arrays: Mapping[str, Array]
+
+
+@dataclass(frozen=True)
+class OpenCase:
+    """A model with open sizes and the sizes it is called with: a row of a table each, and one of all in turn.
+
+    `inputs`: specs for what the file leaves open. `options`: those of `graphc.compile` beside.
+    """
+
+    name: str
+    model: bytes | Path
+    calls: Sequence[Call]
+    inputs: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def onnx(self) -> bytes:
+        """The model for other engines. UserError if they cannot read it."""
+        return Case(self.name, self.model, {}).onnx()
+
+
+def suite_case(
+    name: str, model: bytes, inputs: Mapping[str, OpenInput], draws: Sequence[Mapping[str, int]]
+) -> OpenCase:
+    """A case of a suite: a model whose inputs get the types of `inputs`, called with the sizes of each draw."""
+    opened = open_model(model, {key: x.type_text for key, x in inputs.items()})
+    calls = [Call(sizes_text(sizes), arrays_of(inputs, sizes)) for sizes in draws]
+    return OpenCase(name, opened, calls)
+
+
+def sizes_text(sizes: Mapping[str, int]) -> str:
+    """`b3 s117`."""
+    return " ".join(f"{name.lower()}{size}" for name, size in sizes.items())
+
+
+def arrays_of(inputs: Mapping[str, OpenInput], sizes: Mapping[str, int]) -> dict[str, Array]:
+    """Values for these sizes with a fixed seed: normal floats, integers of their range."""
+    rng = np.random.default_rng(1)
+    specs = parse_inputs({name: one.type_text for name, one in inputs.items()})
+    return {name: _values(rng, specs[name], one, sizes) for name, one in inputs.items()}
+
+
+def _values(
+    rng: np.random.Generator, spec: InputSpec, one: OpenInput, sizes: Mapping[str, int]
+) -> Array:
+    shape = tuple(evaluate(size, sizes) for size in spec.dims)
+    if spec.dtype.is_float:
+        found: Array = rng.standard_normal(shape, dtype=np.float32)
+    else:
+        found = rng.integers(one.least, one.most, shape, endpoint=True)
+    return aligned_copy(found.astype(spec.dtype.numpy), ALIGNMENT)
+
+
+def open_model(model: bytes, inputs: Mapping[str, str]) -> bytes:
+    """An ONNX model of some shapes as one of open sizes: inputs of the types `f32[B,13]`, results of any shape.
+
+    Its nodes must not depend on the sizes that become open.
+    """
+    from onnx import ModelProto
+
+    opened = ModelProto()
+    opened.ParseFromString(model)
+    specs = parse_inputs(inputs)
+    for value in opened.graph.input:
+        shape = value.type.tensor_type.shape
+        for dim, size in zip(shape.dim, specs[value.name].dims, strict=True):
+            if isinstance(size, int):
+                dim.dim_value = size
+            else:
+                dim.dim_param = str(size)
+    for value in opened.graph.output:
+        value.type.tensor_type.ClearField("shape")
+    return bytes(opened.SerializeToString())
+
+
+def draws(
+    seed: int, count: int, most: Mapping[str, int], product: int | None = None
+) -> Iterator[dict[str, int]]:
+    """`count` sizes from 1 to `most` of each name, small ones as often as large ones: logarithms are uniform.
+
+    Those whose product exceeds `product` are drawn again: calls that take seconds.
+    """
+    rng = np.random.default_rng(seed)
+    while count:
+        sizes = {name: int(np.exp(rng.uniform(0, np.log(n + 1)))) for name, n in most.items()}
+        if product is None or np.prod(list(sizes.values())) <= product:
+            count -= 1
+            yield sizes
