@@ -21,6 +21,7 @@ SWITCHES = (
     "direct-convolution",  # convolve tap by tap, channels last, instead of im2col and a matrix product
     "channel-windows",  # run depthwise convolutions and pools channels last, reading images without stored padding
     "row-windows",  # run depthwise convolutions and pools channels first too, where that is how images are given
+    "split-loops",  # give the edges of padded and joined rows loops of their own
     "sort-rows",  # sort long rows by their digits, and select first where few elements are kept
     "winograd",  # run 3 x 3 convolutions as Winograd convolutions: fewer multiplications, larger rounding errors
     "fuse",  # fuse elementwise chains into each other and into matmul epilogues

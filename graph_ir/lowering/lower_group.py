@@ -86,7 +86,7 @@ def _loops(group: KernelGroup, schedule: Schedule, ctx: LowerContext) -> Functio
         return _tiles(name, group, schedule, ctx)
     if schedule.algorithm in ("pointwise", "transpose"):
         block = schedule.number("block") if schedule.algorithm == "transpose" else 0
-        loops = PointwiseLoops(tasks, schedule.word("inner") == "unrolled", block)
+        loops = PointwiseLoops(tasks, schedule.word("inner"), block)
         return pointwise_loops(name, buffers, outputs, loops, note)
     if schedule.algorithm == "rows":
         dims = reductions[0].inputs[0].details.plain_dims

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ...tensor_ir.nodes import Let, Load, Var
+from ...tensor_ir import builder as t
+from ...tensor_ir.nodes import Block, For, Let, Load, Var
+from ...tensor_ir.split_loop import split_loop
 from ...tensor_ir.visitor import vars_in, walk
 from ..ir.computation import Reduction
 from ..ir.graph import GraphTensor
@@ -19,6 +21,22 @@ def reads_strided(group: KernelGroup) -> bool:
     for output in group.outputs:
         values.read(output)(output.details.format.plain_index(index))
     return is_strided(values.lets, index[-1])
+
+
+def has_edges(group: KernelGroup) -> bool:
+    """Whether an index of a pointwise group changes its form along the innermost axis of its output."""
+    values, index = _values(group)
+    output = group.outputs[0].details
+    if not index or not isinstance(output.physical_dims[-1], int):
+        return False
+    stores = [
+        Let(Var("value"), values.read(y)(y.details.format.plain_index(index)))
+        for y in group.outputs
+    ]
+    loop = For(
+        index[-1], t.as_expr(0), t.as_expr(output.physical_dims[-1]), Block((*values.lets, *stores))
+    )
+    return len(split_loop(loop)) > 1
 
 
 def walks_result(group: KernelGroup) -> bool:

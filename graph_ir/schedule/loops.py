@@ -15,7 +15,7 @@ from ..ops.movement import Concat
 from ..rewriting.groups import is_elementwise, reduces_rows
 from ..rewriting.kernel_group import KernelGroup
 from .context import LowerContext
-from .loop_access import reads_strided, walks_result
+from .loop_access import has_edges, reads_strided, walks_result
 from .space import ScheduleSpace
 from .transpose import transpose_tiles_of
 
@@ -84,27 +84,45 @@ class LoopSpace(ScheduleSpace):
 
 
 class PointwiseSpace(LoopSpace):
-    """The innermost loop of pointwise ops: in vectors, or written out where it is short."""
+    """The innermost loop of pointwise ops: in vectors, in parts between the edges of padding and the like, or written
+    out where it is short."""
 
     meanings: Mapping[str, str] = TASKS | {
-        "inner": "vector or unrolled, how the innermost axis of the result is run through"
+        "inner": "vector, parts (vectors, apart from the edges) or unrolled, how the innermost axis of the result is "
+        "run through"
     }
     words = ("inner",)
-    choices = {"inner": ("vector", "unrolled")}
+    choices = {"inner": ("vector", "parts", "unrolled")}
+
+    def __init__(
+        self, algorithm: str, group: KernelGroup, elements: Size, ctx: LowerContext
+    ) -> None:
+        super().__init__(algorithm, group, elements, ctx)
+        self.may_split = ctx.options.enabled("split-loops")
+
+    @cached_property
+    def has_edges(self) -> bool:
+        """Whether the innermost loop falls into parts."""
+        return self.may_split and len(self.dims) > 1 and has_edges(self.group)
 
     def inner(self) -> dict[str, Parameter]:
-        """Strided loads of a few elements are faster as scalars than as a gather."""
+        """Strided loads of a few elements are faster as scalars than as a gather; edges are kept apart."""
         few = len(self.dims) > 1 and self.dims[-1] <= MOST_SCALARS
-        return {"inner": "unrolled" if few and reads_strided(self.group) else "vector"}
+        if few and reads_strided(self.group):
+            return {"inner": "unrolled"}
+        return {"inner": "parts" if self.has_edges else "vector"}
 
     def others(self) -> list[dict[str, Parameter]]:
-        """Written out where the axis is short, vectors where it is not thought best."""
-        if len(self.dims) < 2 or self.dims[-1] > MOST_UNROLLED:
-            return []
-        return [{"inner": word} for word in ("vector", "unrolled")]
+        """Written out where the axis is short, vectors where they are not thought best."""
+        words = ["vector", "parts"] if self.has_edges else []
+        if len(self.dims) > 1 and self.dims[-1] <= MOST_UNROLLED:
+            words += ["vector", "unrolled"]
+        return [{"inner": word} for word in dict.fromkeys(words)]
 
     def fault(self, schedule: Schedule) -> str:
-        """Short axes are written out."""
+        """Short axes are written out; what has edges falls into parts."""
+        if schedule.word("inner") == "parts":
+            return "" if self.has_edges else "inner must be vector, as the loop has no edges"
         if schedule.word("inner") == "vector":
             return ""
         if len(self.dims) < 2:
@@ -129,6 +147,7 @@ class TransposeSpace(PointwiseSpace):
         self, algorithm: str, group: KernelGroup, elements: int, ctx: LowerContext
     ) -> None:
         super().__init__(algorithm, group, elements, ctx)
+        self.may_split = False
         self.tiles = transpose_tiles_of(group, ctx.target)
 
     def inner(self) -> dict[str, Parameter]:

@@ -28,6 +28,7 @@ from ...tensor_ir.nodes import (
     Store,
     Var,
 )
+from ...tensor_ir.split_loop import split_loop
 from ...tensor_ir.visitor import vars_in, walk
 from ..ir.computation import Index, Reduction
 from ..ir.graph import GraphTensor
@@ -51,10 +52,11 @@ def tasks_for(tasks: int, elements: Size, least: int) -> Tasks:
 
 @dataclass(frozen=True)
 class PointwiseLoops:
-    """`tasks` of the outermost loop; the innermost axis unrolled, or in vectors in blocks of `block` (0: whole)."""
+    """`tasks` of the outermost loop; `inner`: how the innermost axis is run through, unrolled, in a vector loop, or in
+    parts, which are vector loops between its edges; in blocks of `block` (0: whole)."""
 
     tasks: Tasks
-    unrolled: bool = False
+    inner: str = "vector"
     block: int = 0
 
 
@@ -80,8 +82,10 @@ def pointwise_loops(
     ]
     body: Stmt = Block((*values.lets, *stores))
     nests: list[Stmt]
-    if loops.unrolled:
-        body = For(index[-1], t.as_expr(0), t.as_expr(dims[-1]), body, "unrolled")
+    if loops.inner in ("unrolled", "parts"):
+        kind: LoopKind = "unrolled" if loops.inner == "unrolled" else "vector"
+        inner = For(index[-1], t.as_expr(0), t.as_expr(dims[-1]), body, kind)
+        body = t.block_of(split_loop(inner) if loops.inner == "parts" else [inner])
         nests = [loop_nest(index[:-1], dims[:-1], body, False, loops.tasks)]
     elif dims and is_known(dims[-1]) and 0 < loops.block < dims[-1]:
         nests = _blocked(index, dims, body, _read_axis(values, index), loops)

@@ -2,8 +2,9 @@ import numpy as np
 import pytest
 
 from graphc.base.errors import UserError
+from graphc.driver.compiler import compile as compile_model
 from support.check_op import ALL, check_op, make_op, random_array
-from support.compiled import check_native
+from support.compiled import check_native, graph_of_op
 
 
 @pytest.mark.parametrize("mode", ["constant", "reflect", "edge", "wrap"])
@@ -78,3 +79,17 @@ def test_rejects(attrs, message):
     with pytest.raises(UserError) as error:
         make_op("pad", [random_array("f32", (3,))], attrs)
     assert str(error.value) == message
+
+
+@pytest.mark.parametrize("mode", ["constant", "reflect", "edge", "wrap"])
+@pytest.mark.parametrize(
+    ("columns", "edges"), [(16, (1, 1)), (37, (3, 0)), (33, (17, 20)), (5, (4, -2))]
+)
+def test_edges_apart_or_inside_of_the_loop(mode, columns, edges):
+    """Rows of whole vectors and with a rest; edges shorter and longer than a vector."""
+    x = random_array("f32", (2, 3, columns))
+    attrs = {"before": (0, 1, edges[0]), "after": (0, 2, edges[1]), "mode": mode, "value": -1.5}
+    graph = graph_of_op("pad", [x], attrs)
+    (expected,) = graph.evaluate([x])
+    for off in (frozenset(), frozenset({"split-loops"})):
+        np.testing.assert_array_equal(compile_model(graph, disabled=off)(x), expected)

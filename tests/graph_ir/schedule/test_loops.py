@@ -45,6 +45,11 @@ def reorder() -> Graph:
     return graph
 
 
+def padded() -> Graph:
+    attrs = {"before": (1, 2), "after": (0, 3), "value": 1.5}
+    return build({"x": (9, 12)}, lambda make, x: make("neg", make("pad", x["x"], **attrs)))
+
+
 def sums(*axes: int) -> Graph:
     attrs = {"axes": axes, "keep_dims": False}
     return build(
@@ -71,6 +76,7 @@ CASES: dict[str, tuple[Graph, dict[str, set[int | str]]]] = {
         build({"x": (9, 12)}, lambda make, x: make("neg", x["x"])),
         {"inner": {"vector", "unrolled"}},
     ),
+    "padded": (padded(), {"inner": {"vector", "parts"}}),
     "sum of rows": (sums(2), {"vector": {"result", "terms"}}),
     "sum of columns": (sums(0, 1), {"vector": {"result", "terms"}}),
     "sum of all": (sums(0, 1, 2), {"vector": {"terms"}}),
@@ -148,6 +154,7 @@ def test_the_vector_axis_of_a_reduction() -> None:
             "inner must be vector, as 150 elements are too many",
         ),
         ("sum of all", "vector=result", "vector must be terms, as the result is a scalar"),
+        ("pointwise", "inner=parts", "inner must be vector, as the loop has no edges"),
         ("softmax", "values=lost", "values must be kept or recomputed"),
     ],
 )
