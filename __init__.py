@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .graph_ir.rewriting import pattern
     from .integrations import jax_functions as jax
     from .integrations import onnx_backend
+    from .integrations import pnnx_graph as pnnx
     from .integrations import torch_functions as torch
     from .runtime.executor import CompiledModel
     from .tools.debugger import debug
@@ -52,6 +53,7 @@ _MODULES = {
     "onnx_backend": ".integrations.onnx_backend",
     "ops": ".extension.ops",
     "pattern": ".graph_ir.rewriting.pattern",
+    "pnnx": ".integrations.pnnx_graph",
     "torch": ".integrations.torch_functions",
 }
 """Public modules, by the names they are known by here."""
@@ -87,6 +89,7 @@ __all__ = [
     "onnx_backend",
     "ops",
     "pattern",
+    "pnnx",
     "recompose",
     "torch",
 ]

@@ -90,9 +90,10 @@ def _list_operators(args: argparse.Namespace) -> int:
 def _operator_lines(op: Operator) -> Iterator[str]:
     yield f"{op.type} {op.name}"
     if op.params:
-        yield "  params      " + " ".join(f"{key}={value}" for key, value in op.params.items())
+        pairs = (f"{key}={value}{_code(op.codes.get(key))}" for key, value in op.params.items())
+        yield "  params      " + " ".join(pairs)
     for key, text in op.attributes.items():
-        yield f"  attribute   @{key} {text}"
+        yield f"  attribute   @{key} {text}{_code(op.codes.get(key))}"
     for key, operand in zip(op.keys, op.inputs, strict=True):
         yield f"  input       {f'${key}=' if key else ''}{_operand(operand)} from {operand.producer}"
     for operand in op.outputs:
@@ -101,7 +102,12 @@ def _operator_lines(op: Operator) -> Iterator[str]:
 
 
 def _operand(operand: Operand) -> str:
-    return f"{operand.name} {operand.type}".rstrip()
+    return f"{operand.name} {operand.type}".rstrip() + _code(operand.code)
+
+
+def _code(code: int | None) -> str:
+    """PNNX's number of a type."""
+    return "" if code is None else f" (type {code})"
 
 
 def _find(path: str) -> Path:

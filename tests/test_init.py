@@ -26,6 +26,7 @@ PUBLIC = {
     "kernel",
     "load",
     "onnx_backend",
+    "pnnx",
     "ops",
     "pattern",
     "recompose",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,17 +18,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Operand:
-    """A value between operators: its type as text ("" if the file does not give it), its producer and its consumers."""
+    """A value between operators: its type as text ("" if the file does not give it), its producer and its consumers.
+
+    `code`: PNNX's number of its element type, in files of PNNX.
+    """
 
     name: str
     type: str
     producer: str
     consumers: tuple[str, ...]
+    code: int | None = None
 
 
 @dataclass(frozen=True)
 class Operator:
-    """One operator. `attributes` are the types of its weights, `keys` the names its inputs go by ("" without one)."""
+    """One operator. `attributes` are the types of its weights, `keys` the names its inputs go by ("" without one).
+
+    `codes`: PNNX's numbers of the types of parameters and attributes, in files of PNNX.
+    """
 
     type: str
     name: str
@@ -36,6 +44,7 @@ class Operator:
     inputs: tuple[Operand, ...]
     keys: tuple[str, ...]
     outputs: tuple[Operand, ...]
+    codes: Mapping[str, int] = field(default_factory=dict)
 
 
 def list_operators(
@@ -58,7 +67,11 @@ def list_operators(
 
 
 def _of_program(program: Program) -> Iterator[Operator]:
-    types = {name: str(t) for op in program.operators for name, t in op.types.items()}
+    from ..frontend.pnnx.param_value import parameter_type, parse_param_value
+    from ..frontend.pnnx.program import TensorType, type_code
+
+    unknown = TensorType((), "")
+    types = {name: t for op in program.operators for name, t in op.types.items()}
     producers = {name: op.name for op in program.operators for name in op.outputs}
     consumers: dict[str, list[str]] = {}
     for op in program.operators:
@@ -66,7 +79,10 @@ def _of_program(program: Program) -> Iterator[Operator]:
             consumers.setdefault(name, []).append(op.name)
 
     def operand(name: str) -> Operand:
-        return Operand(name, types.get(name, ""), producers[name], tuple(consumers.get(name, ())))
+        known = types.get(name, unknown)
+        text = str(known) if known.suffix else ""
+        users = tuple(consumers.get(name, ()))
+        return Operand(name, text, producers[name], users, type_code(known.suffix))
 
     for op in program.operators:
         named = {name: key for key, name in op.keys}
@@ -78,6 +94,8 @@ def _of_program(program: Program) -> Iterator[Operator]:
             tuple(map(operand, op.inputs)),
             tuple(named.get(name, "") for name in op.inputs),
             tuple(map(operand, op.outputs)),
+            {key: parameter_type(parse_param_value(text)) for key, text in op.params.items()}
+            | {key: type_code(value.suffix) for key, value in op.attributes.items()},
         )
 
 

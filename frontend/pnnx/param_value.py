@@ -34,6 +34,16 @@ def parse_param_value(text: str) -> ParamValue:
     return parse_scalar(text)
 
 
+def parameter_type(value: ParamValue) -> int:
+    """PNNX's number of a value's type: 0 none, 1 bool, 2 int, 3 float, 4 text, 5, 6, 7 lists of int, float, text."""
+    if isinstance(value, list):
+        kinds = [parameter_type(item) for item in value]
+        return {2: 5, 3: 6}.get(max(kinds, default=0), 7)
+    if value is None:
+        return 0
+    return {bool: 1, int: 2, float: 3, str: 4}[type(value)]
+
+
 def parse_scalar(text: str) -> Scalar:
     """None, bool, int, float or the text itself."""
     if text in _WORDS:

@@ -6,8 +6,12 @@ from dataclasses import field
 
 from ...base.dims import Dim
 from ...base.dtypes import DType
+<<<<<<< HEAD
 from ...base.records import dataclass
 from ..correspondence.element_types import element_types
+=======
+from ..correspondence.element_types import element_types, written_names
+>>>>>>> 913c539 (graphc.pnnx is PNNX's graph API: operators, operands, parameters and weights as objects; inspect shows PNNX's numbers of types)
 
 MAGIC = "7767517"
 """The first line of every `.param` file; ncnn's own files share it."""
@@ -15,8 +19,37 @@ MAGIC = "7767517"
 SUFFIX_DTYPES = element_types("pnnx-suffix")
 """Element types as `.param` files spell them after a shape."""
 
+DTYPE_SUFFIXES = written_names(SUFFIX_DTYPES)
 COMPLEX_SUFFIXES = ("c32", "c64", "c128")
 UNKNOWN_SUFFIX = "null"
+
+_CODES = [
+    "null",
+    "f32",
+    "f64",
+    "f16",
+    "i32",
+    "i64",
+    "i16",
+    "i8",
+    "u8",
+    "bool",
+    "c64",
+    "c128",
+    "c32",
+    "bf16",
+]
+
+
+def type_code(suffix: str) -> int:
+    """PNNX's number of an element type, 0 if it is unknown."""
+    return _CODES.index(suffix) if suffix in _CODES else 0
+
+
+def type_suffix(code: int) -> str:
+    """The element type of a number, as it is written after a shape."""
+    return _CODES[code]
+
 
 WORD_DTYPES = element_types("pnnx")
 """Element types as parameters and expressions spell them; of several words for one, the tool writes the first."""

@@ -33,9 +33,15 @@ def write_pnnx(graph: Graph, path: str | os.PathLike[str]) -> None:
         raise UserError(
             f"'{param}': the name of a PNNX model must end in .param, like linear.pnnx.param"
         )
-    operators, weights = export_graph(graph)
+    write_files(param, param.with_suffix(".bin"), *export_graph(graph))
+
+
+def write_files(
+    param: Path, bin: Path, operators: list[Operator], weights: dict[str, Array]
+) -> None:
+    """Write operators and the archive of their weights, by entry name. UserError where the system refuses."""
     try:
-        with whole_file(param.with_suffix(".bin")) as stream:
+        with whole_file(bin) as stream:
             _write_archive(stream, weights)
         with whole_file(param) as stream:
             stream.write(_text(operators).encode())

@@ -17,11 +17,11 @@ def test_the_text(capsys: Capture) -> None:
     assert main(["inspect", LINEAR, "*linear*", "--operators"]) == 0
     assert capsys.readouterr().out == (
         "nn.Linear linear\n"
-        "  params      bias=True in_features=32 out_features=128\n"
-        "  attribute   @bias (128)f32\n"
-        "  attribute   @weight (128,32)f32\n"
-        "  input       0 (4,32)f32 from pnnx_input_0\n"
-        "  output      1 (4,128)f32 to F.sigmoid_0\n"
+        "  params      bias=True (type 1) in_features=32 (type 2) out_features=128 (type 2)\n"
+        "  attribute   @bias (128)f32 (type 1)\n"
+        "  attribute   @weight (128,32)f32 (type 1)\n"
+        "  input       0 (4,32)f32 (type 1) from pnnx_input_0\n"
+        "  output      1 (4,128)f32 (type 1) to F.sigmoid_0\n"
     )
 
 

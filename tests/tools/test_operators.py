@@ -26,12 +26,24 @@ def test_pnnx_as_it_stands_in_the_file(tmp_path: Path) -> None:
         "pnnx.Output out 1 0 y",
     ]
     found = list_operators(write_model(tmp_path, lines))
-    x = Operand("x", "(1,?)f32", "in", ("l", "w"))
-    h, y = Operand("h", "", "l", ("w",)), Operand("y", "", "w", ("out",))
+    x = Operand("x", "(1,?)f32", "in", ("l", "w"), 1)
+    h, y = Operand("h", "", "l", ("w",), 0), Operand("y", "", "w", ("out",), 0)
+    codes = {"hidden_size": 2, "w": 3}
     assert found == [
         Operator("pnnx.Input", "in", {}, {}, (), (), (x,)),
-        Operator("nn.LSTM", "l", {"hidden_size": "4"}, {"w": "(16,4)f16"}, (x,), ("",), (h,)),
-        Operator("torch.where", "w", {"other": "0.0"}, {}, (h, x), ("condition", "input"), (y,)),
+        Operator(
+            "nn.LSTM", "l", {"hidden_size": "4"}, {"w": "(16,4)f16"}, (x,), ("",), (h,), codes
+        ),
+        Operator(
+            "torch.where",
+            "w",
+            {"other": "0.0"},
+            {},
+            (h, x),
+            ("condition", "input"),
+            (y,),
+            {"other": 3},
+        ),
         Operator("pnnx.Output", "out", {}, {}, (y,), ("",), ()),
     ]
 
