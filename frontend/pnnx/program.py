@@ -6,12 +6,8 @@ from dataclasses import field
 
 from ...base.dims import Dim
 from ...base.dtypes import DType
-<<<<<<< HEAD
 from ...base.records import dataclass
-from ..correspondence.element_types import element_types
-=======
 from ..correspondence.element_types import element_types, written_names
->>>>>>> 913c539 (graphc.pnnx is PNNX's graph API: operators, operands, parameters and weights as objects; inspect shows PNNX's numbers of types)
 
 MAGIC = "7767517"
 """The first line of every `.param` file; ncnn's own files share it."""
