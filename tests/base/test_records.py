@@ -101,8 +101,8 @@ def described(value: Any) -> Any:
         repr(outcome(lambda: asdict(value))),
         outcome(lambda: hash(value)) if type(value).__name__ != "Identity" else None,
         value == copy.copy(value),
-        [outcome(lambda name=f.name: setattr(value, name, 0)) for f in fields(value)],
-        [outcome(lambda name=f.name: delattr(value, name)) for f in fields(value)],
+        [outcome(partial(setattr, value, f.name, 0)) for f in fields(value)],
+        [outcome(partial(delattr, value, f.name)) for f in fields(value)],
         outcome(lambda: setattr(value, "other", 1)),
         repr(outcome(lambda: replace(value, x=5))).replace(type(value).__qualname__, ""),
     )

@@ -19,11 +19,20 @@ from graphc.tensor_ir.verifier import verify
 N = size(Symbol("N", 1, 600))
 
 
-@pytest.mark.parametrize("threads", [1, 3])
-@pytest.mark.parametrize("transposed", [False, True])
+SEVERAL = (1, 24, 25, 85, 87)
+"""Less than a tile, tiles of each remainder, and more than one share of several threads."""
+
+
+@pytest.mark.parametrize(
+    ("transposed", "threads", "counts"),
+    [(False, 1, (*range(1, 26), 40)), (True, 1, SEVERAL), (False, 3, SEVERAL), (True, 3, SEVERAL)],
+    ids=["every", "transposed", "threads", "transposed-threads"],
+)
 @pytest.mark.parametrize("isa", ["avx2", "avx512"])
-def test_every_number_of_rows(isa: str, transposed: bool, threads: int) -> None:
-    """B is copied into panels, as it is no constant; its last panel is narrow."""
+def test_every_number_of_rows(
+    isa: str, transposed: bool, threads: int, counts: tuple[int, ...]
+) -> None:
+    """B is copied into panels, as it is no constant; its last panel is narrow. Threads share what has several tiles."""
     graph = Graph("product")
     a = graph.make_input(LogicalTensor(F32, (N, 5)), "a")
     b = graph.make_input(LogicalTensor(F32, (37, 5) if transposed else (5, 37)), "b")
@@ -32,7 +41,7 @@ def test_every_number_of_rows(isa: str, transposed: bool, threads: int) -> None:
     module = get_func(product.producer_owner, LowerContext(target, CompileOptions(threads=threads)))
     final = verify(pipeline.run(verify(module), target), "final")
     random = np.random.default_rng(0)
-    for rows in (*range(1, 26), 40, 85, 87):
+    for rows in counts:
         left = random.integers(-4, 5, (rows, 5)).astype(np.float32)
         right = random.integers(-4, 5, (37, 5)).astype(np.float32)
         wanted = left @ right.T
