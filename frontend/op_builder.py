@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..base.dims import Size
 from ..base.dtypes import DType
 from ..base.errors import UnsupportedError, UserError
 from ..graph_ir.ir.graph import Array, Graph, GraphTensor
@@ -60,7 +61,7 @@ class OpBuilder:
         """X in another dtype; x itself where that is its dtype."""
         return x if x.details.dtype == dtype else self.helper("cast", x, dtype=dtype.name)
 
-    def reshaped(self, x: GraphTensor, dims: Sequence[int]) -> GraphTensor:
+    def reshaped(self, x: GraphTensor, dims: Sequence[Size]) -> GraphTensor:
         """X in another shape; x itself where that is its shape."""
         same = x.details.plain_dims == tuple(dims)
         return x if same else self.helper("reshape", x, shape=tuple(dims))

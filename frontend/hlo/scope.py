@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from ...base.dims import Size
 from ...base.dtypes import S64, DType
 from ...base.errors import UserError
 from ...graph_ir.ir.graph import Array, Graph, GraphTensor
@@ -275,7 +276,7 @@ class Step(NodeReader):
         self.check_array(array.shape)
         return self.owner.make_constant(array, f"{self.name}.constant")
 
-    def reshaped(self, x: GraphTensor, dims: Sequence[int]) -> GraphTensor:
+    def reshaped(self, x: GraphTensor, dims: Sequence[Size]) -> GraphTensor:
         """X in another shape; reshapes of reshapes are one, or none."""
         if x.producer_owner.op_name == "reshape":
             x = x.producer_owner.inputs[0]

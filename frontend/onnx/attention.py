@@ -4,41 +4,21 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from ...base.dtypes import BOOL, S64
 from ...base.records import dataclass
-from ...graph_ir.ir.graph import Array, GraphTensor
+from ...graph_ir.ir.graph import GraphTensor
 from ..correspondence.compositions.attention import (
     joined_heads,
     masked,
     scores_of,
     split_heads,
 )
+from ..correspondence.compositions.indexing import positions
 from ..correspondence.reading import Pair
 from ..op_builder import OpBuilder, Value
+from .heads import Sizes, capped
 from .scope import NodeContext
 from .tensors import to_dtype
-
-
-@dataclass(frozen=True)
-class _Sizes:
-    """`past` keys come from a cache that is an input; `keys` is the total."""
-
-    batch: int
-    heads: int
-    kv_heads: int
-    queries: int
-    past: int
-    keys: int
-
-    def grouped(self, build: OpBuilder, x: GraphTensor) -> GraphTensor:
-        """[B or 1, H or 1, ...] as [.., kv heads, heads of a group, ...]; unchanged if there are no groups."""
-        batch, heads, *rest = x.details.plain_dims
-        if self.heads == self.kv_heads:
-            return x
-        size = self.heads // self.kv_heads if heads == self.heads else 1
-        return build.reshaped(x, (batch, heads // size, size, *rest))
 
 
 @dataclass(frozen=True)
@@ -76,7 +56,7 @@ def _read_attention(node: NodeContext, _: str) -> list[Value]:
     rows = [sizes.grouped(node, node.converted(x, wide)) for x in (q, *keys)]
     scale = node.attr_float("scale") if node.given("scale") else None
     scores = scores_of(node, rows[0], rows[1], scale)
-    stages = [scores, _capped(node, scores)]
+    stages = [scores, capped(node, scores, node.attr_float("softcap"))]
     masks = _masks(node, sizes)
     stages.append(_masked(node, sizes, stages[1], masks))
     weights = _softmax(node, stages[2])
@@ -95,7 +75,7 @@ def _read_attention(node: NodeContext, _: str) -> list[Value]:
     return [y, *keys, *shown]
 
 
-def _checked(node: NodeContext, q: GraphTensor, keys: list[GraphTensor], past: int) -> _Sizes:
+def _checked(node: NodeContext, q: GraphTensor, keys: list[GraphTensor], past: int) -> Sizes:
     """The common sizes. UserError if queries, keys and values do not match."""
     (batch, heads, queries, width), k, v = (x.details.plain_dims for x in (q, *keys))
     fits = (k[0], k[3]) == (batch, width) and v[:3] == k[:3]
@@ -104,18 +84,10 @@ def _checked(node: NodeContext, q: GraphTensor, keys: list[GraphTensor], past: i
             "Q, K and V must have one batch, Q and K one head size, and K's heads divide Q's",
             f"{q.details}, {keys[0].details} and {keys[1].details}",
         )
-    return _Sizes(batch, heads, k[1], queries, past, k[2])
+    return Sizes(batch, heads, k[1], queries, past, k[2])
 
 
-def _capped(node: NodeContext, scores: GraphTensor) -> GraphTensor:
-    cap = node.attr_float("softcap")
-    if not cap:
-        return scores
-    most = node.constant(cap, scores.details.dtype)
-    return node.helper("mul", most, node.helper("tanh", node.helper("div", scores, most)))
-
-
-def _masks(node: NodeContext, sizes: _Sizes) -> _Masks:
+def _masks(node: NodeContext, sizes: Sizes) -> _Masks:
     allowed, added, is_open = [], None, True
     left, right = node.attr_int("left_window_size"), node.attr_int("right_window_size")
     if node.attr_int("is_causal"):
@@ -124,9 +96,10 @@ def _masks(node: NodeContext, sizes: _Sizes) -> _Masks:
         allowed = _external_cache(node, sizes, left, right)
         is_open = False
     elif left >= 0 or right >= 0:
-        node.check_array((sizes.queries, sizes.keys))
-        near = _window(sizes, left, right)
-        allowed, is_open = [node.constant(near, BOOL)], bool(near.any(-1).all())
+        own = positions(node, sizes.queries, 2, 4, sizes.past)
+        allowed = _window(node, own, positions(node, sizes.keys, 3, 4), left, right)
+        # Else a window before the first key may hide all of them.
+        is_open = left < 0 or sizes.past + sizes.queries == sizes.keys
     if node.has(3):
         is_open = False
         mask = _given_mask(node, sizes)
@@ -137,37 +110,32 @@ def _masks(node: NodeContext, sizes: _Sizes) -> _Masks:
     return _Masks(allowed, added, is_open)
 
 
-def _window(sizes: _Sizes, left: int, right: int) -> Array:
-    """The keys each query sees: from `left` before its own position to `right` after it, -1 for all."""
-    own = sizes.past + np.arange(sizes.queries)[:, None]
-    place = np.arange(sizes.keys)
-    near = np.ones((sizes.queries, sizes.keys), bool)
+def _window(
+    node: NodeContext, own: GraphTensor, place: GraphTensor, left: int, right: int
+) -> list[GraphTensor]:
+    """Whether each query sees a key: from `left` before its own position to `right` after it, -1 for all."""
+    found = []
     if left >= 0:
-        near &= place >= own - left
+        first = node.helper("sub", own, node.constant(left, S64))
+        found.append(node.helper("ge", place, first))
     if right >= 0:
-        near &= place <= own + right
-    return near.reshape(1, 1, sizes.queries, sizes.keys)
+        last = node.helper("add", own, node.constant(right, S64))
+        found.append(node.helper("le", place, last))
+    return found
 
 
-def _external_cache(node: NodeContext, sizes: _Sizes, left: int, right: int) -> list[GraphTensor]:
+def _external_cache(node: NodeContext, sizes: Sizes, left: int, right: int) -> list[GraphTensor]:
     """Keys that count in each batch are the first ones, and the last of them belong to the queries."""
     if node.details(6).plain_dims != (sizes.batch,):
         raise node.rule(f"nonpad_kv_seqlen must have shape [{sizes.batch}]", str(node.details(6)))
     lengths = node.reshaped(node.converted(node.tensor(6), S64), (sizes.batch, 1, 1, 1))
-    place = node.constant(np.arange(sizes.keys).reshape(1, 1, 1, -1), S64)
-    found = [node.helper("lt", place, lengths)]
-    from_end = np.arange(sizes.queries).reshape(1, 1, -1, 1) - sizes.queries
-    own = node.helper("add", lengths, node.constant(from_end, S64))
-    if right >= 0:
-        last = node.helper("add", own, node.constant(right, S64))
-        found.append(node.helper("le", place, last))
-    if left >= 0:
-        first = node.helper("sub", own, node.constant(left, S64))
-        found.append(node.helper("ge", place, first))
-    return found
+    place = positions(node, sizes.keys, 3, 4)
+    from_end = positions(node, sizes.queries, 2, 4, -sizes.queries)
+    own = node.helper("add", lengths, from_end)
+    return [node.helper("lt", place, lengths), *_window(node, own, place, left, right)]
 
 
-def _given_mask(node: NodeContext, sizes: _Sizes) -> GraphTensor:
+def _given_mask(node: NodeContext, sizes: Sizes) -> GraphTensor:
     """The mask with 4 axes; keys beyond its end are excluded."""
     mask = node.tensor(3)
     dims = mask.details.plain_dims
@@ -181,7 +149,7 @@ def _given_mask(node: NodeContext, sizes: _Sizes) -> GraphTensor:
     return mask
 
 
-def _masked(node: NodeContext, sizes: _Sizes, scores: GraphTensor, masks: _Masks) -> GraphTensor:
+def _masked(node: NodeContext, sizes: Sizes, scores: GraphTensor, masks: _Masks) -> GraphTensor:
     added = [] if masks.added is None else [masks.added]
     for mask in (*added, *masks.allowed):
         scores = masked(node, scores, sizes.grouped(node, mask))
@@ -199,7 +167,7 @@ def _softmax(node: NodeContext, scores: GraphTensor) -> GraphTensor:
     return node.converted(weights, dtype)
 
 
-def _any_key(build: OpBuilder, sizes: _Sizes, masks: _Masks) -> GraphTensor:
+def _any_key(build: OpBuilder, sizes: Sizes, masks: _Masks) -> GraphTensor:
     """Whether each query sees a key: a row without one would be NaN and becomes 0."""
     every = list(masks.allowed)
     if masks.added is not None:
@@ -211,7 +179,7 @@ def _any_key(build: OpBuilder, sizes: _Sizes, masks: _Masks) -> GraphTensor:
     return sizes.grouped(build, build.helper("reduce_any", whole, axes=(3,), keep_dims=True))
 
 
-def _shown(node: NodeContext, sizes: _Sizes, stages: list[GraphTensor]) -> GraphTensor:
+def _shown(node: NodeContext, sizes: Sizes, stages: list[GraphTensor]) -> GraphTensor:
     """The scores at the stage returned as the fourth output."""
     mode = node.attr_int("qk_matmul_output_mode")
     if not 0 <= mode < len(stages):

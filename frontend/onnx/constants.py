@@ -8,6 +8,7 @@ import numpy as np
 
 from ...base.dims import Size, is_known
 from ...base.dtypes import from_numpy
+from ..correspondence.compositions.indexing import positions
 from ..correspondence.compositions.known import number_range
 from ..correspondence.compositions.run_time import range_from
 from ..folding import LARGEST_ARRAY
@@ -78,10 +79,10 @@ def _range(node: NodeContext) -> Value:
 
 
 def _open_range(node: NodeContext, start: Size, limit: Size, delta: Size) -> Value:
-    """A range as long as an open size."""
-    if not is_known(start, delta) or delta != 1 or not limit - start >= 0:
+    """A range whose start or length is open."""
+    if delta != 1 or not limit - start >= 0:
         raise node.unsupported(f"a range from {start} to {limit} in steps of {delta}")
-    return node.make("count_up", size=(limit - start,), start=int(start))
+    return positions(node, limit - start, 0, 1, start)
 
 
 def _eye_like(node: NodeContext) -> Value:

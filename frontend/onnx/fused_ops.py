@@ -5,6 +5,7 @@ from __future__ import annotations
 from onnx import NodeProto
 
 from ...graph_ir.ir.graph import GraphTensor
+from ..correspondence.compositions.contraction import matmul, scaled
 from ..op_builder import Value
 from .matmul import read_gemm
 from .scope import Handler, NodeContext
@@ -70,8 +71,30 @@ def _nhwc_conv(node: NodeContext) -> Value:
     return node.transposed(y, (0, *range(2, rank), 1))
 
 
+def _operand(node: NodeContext, index: int, side: str) -> GraphTensor:
+    """A or B; `transBatch` moves its first axis behind the batches, `trans` then turns its matrices."""
+    x = node.tensor(index)
+    rank = x.details.rank
+    if node.attr_int(f"transBatch{side}", 0) and rank > 2:
+        x = node.transposed(x, (*range(1, rank - 1), 0, rank - 1))
+    return x
+
+
+def _fused_matmul(node: NodeContext) -> Value:
+    """alpha * A @ B; a vector is never turned."""
+    a, b = _operand(node, 0, "A"), _operand(node, 1, "B")
+    turned = [node.attr_int(f"trans{side}", 0) for side in "AB"]
+    if min(a.details.rank, b.details.rank) < 2:
+        y = matmul(node, a, b)
+    else:
+        y = node.make("matmul_core", a, b, transpose_a=bool(turned[0]), transpose_b=bool(turned[1]))
+    return scaled(node, y, node.attr_float("alpha", 1.0))
+
+
 HANDLERS: dict[str, Handler] = {
     "com.microsoft::FusedConv": _fused_conv,
     "com.microsoft::FusedGemm": _fused_gemm,
+    "com.microsoft::FusedMatMul": _fused_matmul,
+    "com.microsoft::TransposeMatMul": _fused_matmul,
     "com.microsoft::NhwcConv": _nhwc_conv,
 }

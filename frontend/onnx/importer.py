@@ -19,7 +19,7 @@ from ..correspondence.scoped import NotKnownError, results_of
 from ..op_builder import Value
 from ..shape_spec import InputSpec, check_size
 from .inline import inline_functions, is_handled, type_of
-from .inputs import declared_shapes, implied_values, resolve_inputs
+from .inputs import declared_shapes, implied_values, resolve_inputs, written_shapes
 from .narrow import is_narrow, to_wide_array
 from .nesting import every_node, graphs_of, reads
 from .op_table import HANDLERS
@@ -66,6 +66,7 @@ def load_onnx(
 
     shapes = declared_shapes(graph_proto)
     scope = Scope(graph, opset_of(parsed), parsed.folder, import_graph, declared=shapes)
+    scope.written_shapes = written_shapes(graph_proto)
     fixed = {name: np.asarray(value, order="C") for name, value in (constants or {}).items()}
     known = {name: InputSpec(name, from_numpy(x.dtype), x.shape) for name, x in fixed.items()}
     scope.values |= fixed

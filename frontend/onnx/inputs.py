@@ -174,6 +174,18 @@ def declared_shapes(proto: GraphProto) -> dict[str, tuple[int, ...]]:
     return found
 
 
+def written_shapes(proto: GraphProto) -> dict[str, tuple[int | str, ...]]:
+    """The shapes of inputs and results as a graph writes them: numbers and names, "" for neither."""
+    found: dict[str, tuple[int | str, ...]] = {}
+    for info in (*proto.input, *proto.output):
+        if info.type.tensor_type.HasField("shape"):
+            dims = info.type.tensor_type.shape.dim
+            found[info.name] = tuple(
+                int(d.dim_value) if d.HasField("dim_value") else str(d.dim_param) for d in dims
+            )
+    return found
+
+
 _KEEPS_SHAPE = ("Abs", "Cast", "CastLike", "Exp", "Identity", "Log", "Neg", "Sqrt")
 """Ops around the reductions in the bodies of ONNX's functions."""
 

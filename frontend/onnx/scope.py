@@ -50,12 +50,15 @@ class Scope(ValueScope[str]):
         # The shapes that the file says values have, and what must hold at run time so that they do, with messages; None
         # in a graph that cannot check anything.
         self.declared = declared or {}
+        # The shapes of values as the file writes them, sizes by their names.
+        self.written_shapes: Mapping[str, tuple[int | str, ...]] = {}
         self.checks: list[tuple[GraphTensor, str]] | None = None if declared is None else []
 
     def require(self, holds: GraphTensor, message: str) -> None:
         """Have each run check that a condition (bool[]) holds."""
         assert self.checks is not None
-        self.checks.append((holds, message))
+        if message not in {known for _, known in self.checks}:
+            self.checks.append((holds, message))
 
     def inside(self, graph: Graph, values: Mapping[str, Value] | None = None) -> Scope:
         """A scope for a graph of one of the nodes, which sees all values of this one; it is built into `graph`."""

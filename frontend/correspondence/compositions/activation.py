@@ -118,3 +118,17 @@ def glu(node: OpBuilder, x: Tensor, axis: int = -1) -> Tensor:
     """The first half of an axis times sigmoid of the second."""
     value, gate = _halves(node, x, node.axis(axis, x.details.rank))
     return node.make("mul", value, node.helper("sigmoid", gate))
+
+
+def biased_gelu(
+    node: OpBuilder, x: Tensor, bias: Tensor | None = None, approximate: str = "none"
+) -> Tensor:
+    """gelu(x + bias)."""
+    whole = x if bias is None else node.helper("add", x, bias)
+    return node.make("gelu", whole, approximate=approximate)
+
+
+def quick_gelu(node: OpBuilder, x: Tensor, alpha: float = 1.702) -> Tensor:
+    """X * sigmoid(alpha * x)."""
+    gate = node.helper("sigmoid", node.helper("mul", x, like(node, alpha, x)))
+    return node.make("mul", x, gate)

@@ -7,18 +7,40 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ....base.dims import Size
 from ....base.dtypes import S64
 from ....graph_ir.ir.graph import GraphTensor as Tensor
 from ...op_builder import OpBuilder
 from .movement import broadcast_to
 
 
-def positions(node: OpBuilder, count: int, axis: int, rank: int) -> Tensor:
-    """0, 1, ..., count - 1 along an axis, s64, of size 1 along all others."""
-    node.check_array((count,))
-    return node.constant(
-        np.arange(count).reshape([count if i == axis else 1 for i in range(rank)]), S64
-    )
+def positions(
+    node: OpBuilder, count: Size, axis: int, rank: int, start: Size | Tensor = 0
+) -> Tensor:
+    """start, start + 1, ...: `count` numbers along an axis, s64, of size 1 along all others.
+
+    Both may be open; a start that only a run knows is a tensor s64 with `rank` axes or none.
+    """
+    shape = tuple(count if i == axis else 1 for i in range(rank))
+    if isinstance(count, int) and isinstance(start, int):
+        node.check_array((count,))
+        return node.constant(start + np.arange(count).reshape(shape), S64)
+    first = start if isinstance(start, int) else 0
+    if isinstance(count, int):
+        steps = node.constant(np.arange(count).reshape(shape), S64)
+    else:
+        steps = node.reshaped(node.helper("count_up", size=(count,), start=first), shape)
+    if isinstance(start, int):
+        return steps
+    begin = start if isinstance(start, Tensor) else open_size(node, start)
+    return node.helper("add", begin, steps)
+
+
+def open_size(node: OpBuilder, size: Size) -> Tensor:
+    """A size as s64[]."""
+    if isinstance(size, int):
+        return node.constant(size, S64)
+    return node.reshaped(node.helper("open_sizes", values=(size,)), ())
 
 
 def one_hot(

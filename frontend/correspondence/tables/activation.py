@@ -113,6 +113,15 @@ ROWS = (
             "F.hardtanh/nn.Hardtanh(input | min_val=min?-1.0, max_val=max?1.0) read only",
         ),
     ),
+    Means(
+        means.biased_gelu,
+        onnx=(
+            "com.microsoft::BiasGelu(A, B)",
+            "com.microsoft::Gelu(X)",
+            "com.microsoft::FastGelu(X, bias?) where approximate='tanh'",
+        ),
+    ),
+    Means(means.quick_gelu, onnx="com.microsoft::QuickGelu(X | alpha?1.702)"),
     Means(means.celu, onnx="Celu(X | alpha)", pnnx="F.celu/nn.CELU(input | alpha)"),
     Means(means.thresholded_relu, onnx="ThresholdedRelu(X | alpha)"),
     Means(means.shrink, onnx="Shrink(input | bias, lambd)"),

@@ -1,0 +1,94 @@
+"""What all attention layers of a file share: heads in groups, capped scores, a softmax with sinks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...base.dims import Size
+from ...base.records import dataclass
+from ...graph_ir.ir.graph import GraphTensor
+from ..correspondence.compositions.attention import joined_heads, masked, scores_of
+from ..op_builder import OpBuilder
+from .scope import NodeContext
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """`past` keys come from a cache that is an input; `keys` is the total."""
+
+    batch: Size
+    heads: int
+    kv_heads: int
+    queries: Size
+    past: Size
+    keys: Size
+
+    def grouped(self, build: OpBuilder, x: GraphTensor) -> GraphTensor:
+        """[B or 1, H or 1, ...] as [.., kv heads, heads of a group, ...]; unchanged if there are no groups."""
+        batch, heads, *rest = x.details.plain_dims
+        if self.heads == self.kv_heads:
+            return x
+        size = self.heads // self.kv_heads if heads == self.heads else 1
+        return build.reshaped(x, (batch, heads // size, size, *rest))
+
+
+@dataclass(frozen=True)
+class Mix:
+    """What becomes of the scores: times `scale` (None: 1 / sqrt(size)), capped, masked; `sinks` join the softmax.
+
+    `sinks` are logits [1, heads, 1, 1] of a key that every query sees and whose value is zero.
+    """
+
+    masks: Sequence[GraphTensor]
+    scale: float | None
+    cap: float = 0.0
+    sinks: GraphTensor | None = None
+
+
+def mixed(
+    node: NodeContext, q: GraphTensor, k: GraphTensor, v: GraphTensor, mix: Mix
+) -> GraphTensor:
+    """[B, queries, heads * size] of q [B, heads, queries, size], k and v with heads that divide q's."""
+    batch, heads, queries = q.details.plain_dims[:3]
+    sizes = Sizes(batch, heads, k.details.plain_dims[1], queries, 0, k.details.plain_dims[2])
+    rows = [sizes.grouped(node, x) for x in (q, k, v)]
+    scores = capped(node, scores_of(node, rows[0], rows[1], mix.scale), mix.cap)
+    for mask in mix.masks:
+        scores = masked(node, scores, sizes.grouped(node, mask))
+    if mix.sinks is None:
+        weights = node.helper("softmax", scores, axis=-1)
+    else:
+        weights = _softmax_with(node, scores, sizes.grouped(node, mix.sinks))
+    y = node.make("matmul_core", weights, rows[2])
+    return joined_heads(node, node.reshaped(y, (batch, heads, queries, v.details.plain_dims[3])))
+
+
+def _softmax_with(node: OpBuilder, scores: GraphTensor, sinks: GraphTensor) -> GraphTensor:
+    """The softmax of rows that have one more element each, without it."""
+    last = {"axes": (scores.details.rank - 1,), "keep_dims": True}
+    most = node.helper("max", node.helper("reduce_max", scores, **last), sinks)
+    parts = node.helper("exp", node.helper("sub", scores, most))
+    extra = node.helper("exp", node.helper("sub", sinks, most))
+    total = node.helper("add", node.helper("reduce_sum", parts, **last), extra)
+    return node.helper("div", parts, total)
+
+
+def capped(node: OpBuilder, scores: GraphTensor, cap: float) -> GraphTensor:
+    """cap * tanh(scores / cap); the scores themselves for 0."""
+    if not cap:
+        return scores
+    most = node.constant(cap, scores.details.dtype)
+    return node.helper("mul", most, node.helper("tanh", node.helper("div", scores, most)))
+
+
+def scale_of(node: NodeContext) -> float | None:
+    """The factor of scores that a node gives; 0 stands for the usual one."""
+    return node.attr_float("scale", 0.0) or None
+
+
+def head_count(node: NodeContext, name: str) -> int:
+    """A number of heads. UserError unless it is positive."""
+    count = node.attr_int(name)
+    if count < 1:
+        raise node.rule(f"{name} must be positive", str(count))
+    return count

@@ -1,0 +1,111 @@
+"""Normalisations of sums, as ONNX Runtime's optimiser writes them: of a residual, and of embeddings."""
+
+from __future__ import annotations
+
+from ...base.dtypes import F32, S32, S64
+from ...graph_ir.ir.graph import GraphTensor
+from ..correspondence.compositions.indexing import positions
+from ..correspondence.compositions.reduction import moments
+from ..op_builder import Value, like
+from .scope import Handler, NodeContext
+
+
+def _normal(
+    node: NodeContext, x: GraphTensor, scale: GraphTensor, bias: GraphTensor | None, simple: bool
+) -> GraphTensor:
+    """Layer norm of the last axis; the simple one only divides by the root of the mean of squares."""
+    epsilon = node.attr_float("epsilon", 1e-12)
+    if simple:
+        return node.make("rms_norm", x, scale, axis=-1, epsilon=epsilon)
+    parameters = [scale] if bias is None else [scale, bias]
+    return node.make("layer_norm", x, *parameters, axis=-1, epsilon=epsilon)
+
+
+def _statistics(node: NodeContext, x: GraphTensor, simple: bool) -> list[GraphTensor]:
+    """Mean and 1 / sqrt(variance + epsilon), of f32, over the last axis."""
+    wide, last = node.converted(x, F32), x.details.rank - 1
+    if simple:
+        mean = variance = node.helper(
+            "reduce_mean", node.helper("square", wide), axes=(last,), keep_dims=True
+        )
+    else:
+        mean, variance = moments(node, wide, (last,))
+    shifted = node.helper("add", variance, like(node, node.attr_float("epsilon", 1e-12), wide))
+    return [mean, node.helper("rsqrt", shifted)]
+
+
+def _residual(node: NodeContext, bias: int) -> GraphTensor:
+    """The first two inputs and the bias, the one at that index, added."""
+    total = node.helper("add", node.tensor(0), node.tensor(1))
+    return node.helper("add", total, node.tensor(bias)) if node.has(bias) else total
+
+
+def _skip(node: NodeContext) -> list[Value]:
+    x = _residual(node, 4)
+    y = _normal(node, x, node.tensor(2), node.tensor(3) if node.has(3) else None, simple=False)
+    return _results(node, y, x, simple=False)
+
+
+def _skip_simple(node: NodeContext) -> list[Value]:
+    x = _residual(node, 3)
+    y = _normal(node, x, node.tensor(2), None, simple=True)
+    return _results(node, y, x, simple=True)
+
+
+def _results(node: NodeContext, y: GraphTensor, x: GraphTensor, simple: bool) -> list[Value]:
+    wanted = node.wants(1) or node.wants(2)
+    if not wanted and not node.wants(3):
+        return [y]
+    found = _statistics(node, x, simple) if wanted else [x, x]
+    return [y, *found, x]
+
+
+def _simple(node: NodeContext) -> list[Value]:
+    """Over the axes from `axis` on, by a scale of their shape."""
+    x = node.tensor(0)
+    axis = node.axis(node.attr_int("axis", -1), x.details.rank)
+    epsilon = node.attr_float("epsilon", 1e-5)
+    y = node.make("rms_norm", x, node.tensor(1), axis=axis, epsilon=epsilon)
+    if not node.wants(1):
+        return [y]
+    if axis != x.details.rank - 1:
+        raise node.unsupported("the second output for several axes")
+    return [y, _statistics(node, x, simple=True)[1]]
+
+
+def _embed(node: NodeContext) -> list[Value]:
+    """Layer norm of the embeddings of words, positions and segments added; the number of unmasked words; the sum."""
+    ids = node.tensor(0)
+    batch, length = ids.details.plain_dims
+    words = node.helper("gather", node.tensor(2), ids, axis=0)
+    table = node.tensor(3)
+    if node.has(8):
+        at = node.helper("gather", table, node.tensor(8), axis=0)
+    else:
+        places = node.reshaped(positions(node, length, 0, 1), (length,))
+        at = node.helper("gather", table, places, axis=0)
+    total = node.helper("add", words, at)
+    if node.has(1) and node.has(4):
+        segments = node.helper("gather", node.tensor(4), node.tensor(1), axis=0)
+        total = node.helper("add", total, segments)
+    y = _normal(node, total, node.tensor(5), node.tensor(6), simple=False)
+    if not node.wants(1) and not node.wants(2):
+        return [y]
+    return [y, _unmasked(node, (batch,)), total]
+
+
+def _unmasked(node: NodeContext, shape: tuple[int, ...]) -> GraphTensor:
+    """How many words of each sentence the mask keeps; 0 without one."""
+    if not node.has(7):
+        return node.helper("broadcast", node.constant(0, S32), shape=shape)
+    kept = node.helper("reduce_sum", node.converted(node.tensor(7), S64), axes=(1,))
+    return node.converted(node.reshaped(kept, shape), S32)
+
+
+HANDLERS: dict[str, Handler] = {
+    "SimplifiedLayerNormalization": _simple,
+    "com.microsoft::SimplifiedLayerNormalization": _simple,
+    "com.microsoft::SkipLayerNormalization": _skip,
+    "com.microsoft::SkipSimplifiedLayerNormalization": _skip_simple,
+    "com.microsoft::EmbedLayerNormalization": _embed,
+}
