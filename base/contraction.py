@@ -29,6 +29,16 @@ class Contraction:
         return f"{self.a} x {self.b} -> {self.accumulator} -> {self.result}"
 
 
+def multiplied_as(a: DType, b: DType, k_group: int) -> tuple[DType, DType]:
+    """The types that A and B are converted to where `k_group` neighbouring k are multiplied at once.
+
+    That of the sums one by one. Of integers in pairs s16: the sums of two products fit s32. Else their own.
+    """
+    if k_group == 1:
+        return (accumulator_of(a, b),) * 2
+    return (S16, S16) if k_group == 2 and not b.is_float else (a, b)
+
+
 def accumulator_of(a: DType, b: DType) -> DType:
     """The accumulator for products of two types: at least f32 for floats, s32 for integers of 8 and 16 bits."""
     widest = max((a.accumulator, b.accumulator), key=lambda dtype: dtype.bits)
@@ -40,10 +50,10 @@ def accumulator_of(a: DType, b: DType) -> DType:
 class Microkernel:
     """How one pair of operand types is multiplied on one ISA, if the CPU has what it `needs`.
 
-    `fma`: a row of B, converted to the accumulator's type when it is loaded, times an element of A, which templates
-    convert once per block if needed. `dot2` and `dot4` take `k_group` neighbouring k at once from panels with that many
-    k innermost (`NK16n4k`). `tiles` are the register tiles worth using; `rate` is how many multiply-adds it does while
-    `fma` on f32 does one, measured on Zen 5.
+    `fma`: a row of B times an element of A. `dot2` and `dot4` take `k_group` neighbouring k at once from panels with
+    that many k innermost (`NK16n4k`). B is converted to the type it is multiplied in when it is loaded, A by templates,
+    once per block. `tiles` are the register tiles worth using; `rate` is how many multiply-adds it does while `fma` on
+    f32 does one, measured on Zen 5.
     """
 
     a: DType
@@ -59,9 +69,19 @@ class Microkernel:
         return accumulator_of(self.a, self.b)
 
     @property
+    def copied_a(self) -> DType:
+        """The type that A is multiplied in, and that of copies of it."""
+        return multiplied_as(self.a, self.b, self.k_group)[0]
+
+    @property
+    def copied_b(self) -> DType:
+        """The type that B is multiplied in, and that of panels it is packed into when the product runs."""
+        return multiplied_as(self.a, self.b, self.k_group)[1]
+
+    @property
     def converts_a(self) -> bool:
-        """Whether templates convert A to the accumulator's type before they multiply."""
-        return self.k_group == 1 and self.a != self.accumulator
+        """Whether templates convert A before they multiply."""
+        return self.a != self.copied_a
 
     @property
     def k_group(self) -> int:
@@ -78,11 +98,7 @@ _WIDE = (GemmTile(8, 3), GemmTile(11, 2), GemmTile(28, 1))
 _NARROW = (GemmTile(4, 3), GemmTile(6, 2, 0.98), GemmTile(12, 1))
 # 128-bit vectors on any LLVM target: 4x2 = 8 accumulators leave room for separate multiply and add.
 _ANY = (GemmTile(4, 2), GemmTile(8, 1))
-# Bytes widened to 16 bits take two registers for each of B's and of A: 8x2 = 16 + 4 + 2 + a product = 23 of 32,
-# 3x2 = 6 + 4 + 2 + a product = 13 of 16.
-_WIDE_BYTES = (GemmTile(8, 2), GemmTile(16, 1))
-_NARROW_BYTES = (GemmTile(3, 2), GemmTile(6, 1))
-# Without VNNI a product needs a separate register.
+# Without VNNI a product needs a separate register: 6x2 = 12 + 2 + 1 + a product = 16.
 _NARROW_PAIRS = (GemmTile(6, 2), GemmTile(12, 1))
 
 
@@ -96,27 +112,27 @@ def _floats(tiles: tuple[GemmTile, ...]) -> tuple[Microkernel, ...]:
     )
 
 
-def _bytes(tiles: tuple[GemmTile, ...], rate: float, *needs: str) -> tuple[Microkernel, ...]:
-    """The rows of u8 x s8 and s8 x s8."""
-    return tuple(Microkernel(a, S8, "dot4", tiles, needs, rate) for a in (U8, S8))
+def _pairs(tiles: tuple[GemmTile, ...], rate: float) -> tuple[Microkernel, ...]:
+    """The rows of integers that are multiplied in pairs of 16 bits, which nothing saturates."""
+    return tuple(
+        Microkernel(a, b, "dot2", tiles, (), rate) for a, b in ((S16, S16), (U8, S8), (S8, S8))
+    )
 
 
 MICROKERNELS: dict[str, tuple[Microkernel, ...]] = {
     "avx512": (
         Microkernel(BF16, BF16, "dot2", _WIDE, ("avx512bf16",), 1.9),
         *_floats(_WIDE),
-        Microkernel(S16, S16, "dot2", _WIDE, rate=1.7),
         Microkernel(U8, S8, "dot4", _WIDE, ("avx512vnni",), 3.6),
         Microkernel(S8, S8, "dot4", _WIDE, ("avx512vnni",), 2.8),
-        *_bytes(_WIDE_BYTES, 1.3),
+        *_pairs(_WIDE, 1.7),
     ),
     "avx2": (
         *_floats(_NARROW),
-        Microkernel(S16, S16, "dot2", _NARROW_PAIRS, rate=1.6),
         Microkernel(U8, S8, "dot4", _NARROW, ("avxvnni",), 3.6),
-        *_bytes(_NARROW_BYTES, 1.2),
+        *_pairs(_NARROW_PAIRS, 1.6),
     ),
-    "generic": (*_floats(_ANY), *_bytes(_ANY, 0.25)),
+    "generic": (*_floats(_ANY), *_pairs(_ANY, 0.5)),
 }
 """The rows of an ISA, preferred first."""
 

@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
 
 from ..base.contraction import Microkernel, f32_kernel
+from ..base.dtypes import S16
 from ..base.target import Target
 from ..codegen.aot import compile_to_object
 from ..codegen.capabilities import capabilities
@@ -90,7 +91,8 @@ def _loop(kernel: Microkernel, target: Target) -> str:
         f"  store {vector} {total}, ptr %p{i}, align 1"
         for i, total in zip(ids, sums, strict=True)
     ]
-    operands = type_of(kernel.a, lanes * kernel.k_group), type_of(kernel.b, lanes * kernel.k_group)
+    group = lanes * kernel.k_group
+    operands = type_of(kernel.copied_a, group), type_of(kernel.copied_b, group)
     return "\n".join(
         [
             *sorted(stream.declares),
@@ -121,8 +123,10 @@ def _multiply_add(
     """total + x * y, as the microkernel does it."""
     kind = kernel.accumulator
     if kernel.k_group > 1:
-        dots = DotProducts(stream, capabilities(target))
-        return dots.dot(kernel.instruction, total, "%x", "%y", kernel.a, lanes)
+        dots, x = DotProducts(stream, capabilities(target)), "%x"
+        if kernel.copied_a == S16:  # a product apart from its sum, which would move out of the loop
+            x = stream.value(f"bitcast {type_of(kind, lanes)} {total} to {type_of(S16, 2 * lanes)}")
+        return dots.dot(kernel.instruction, total, x, "%y", kernel.copied_a, lanes)
     vector = type_of(kind, lanes)
     if target.table.has_fma:
         operands = ((vector, "%x"), (vector, "%y"), (vector, total))

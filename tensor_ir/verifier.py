@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
+from ..base.contraction import multiplied_as
 from ..base.dtypes import BOOL, S64
 from ..base.errors import InternalError
 from .expression_rules import RULES, type_text
@@ -239,8 +240,9 @@ class _Checker:
         )
         if s.k_group != 1:
             known = INTRINSICS.get(f"dot{s.k_group}")
+            operands = (*multiplied_as(a, b, s.k_group), acc)
             _require(
-                known is not None and (a, b, acc) in known.operands and s.a_col == 1,
+                known is not None and operands in known.operands and s.a_col == 1,
                 f"brgemm of {a} and {b} has no groups of {s.k_group}, or a_col is not 1",
                 s,
             )

@@ -48,8 +48,8 @@ class ConvolutionProduct:
 
     @property
     def copied(self) -> DType:
-        """The type of copies of the image: that of the sums where it is converted, once for all results."""
-        return self.kernel.accumulator if self.kernel.converts_a else self.kernel.a
+        """The type of copies of the image, where it is converted once for all results."""
+        return self.kernel.copied_a
 
     @property
     def result_holds_sums(self) -> bool:

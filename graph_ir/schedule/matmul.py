@@ -145,7 +145,7 @@ def layout_kernels(op: MatmulCore, ctx: LowerContext) -> tuple[Microkernel, ...]
     if op.transpose_a:
         return tuple(x for x in known if x.k_group == 1)
     if not op.transpose_b and reads_in_place(typical(op.sizes[0]), known[0].tiles[0]):
-        return tuple(sorted(known, key=lambda x: x.k_group))
+        return tuple(sorted(known, key=lambda x: x.k_group > 1))
     return known
 
 

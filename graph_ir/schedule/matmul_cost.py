@@ -52,7 +52,7 @@ def _row_block_cycles(rows: int, product: Product, blocking: MatmulBlocking, pac
     k_blocks = math.ceil(k / blocking.k_block)
     height = rows_for(columns, tile, target, kernel)
     row_tiles = sum(count for _, count, _ in split_rows(rows, height))
-    a_size = kernel.accumulator.size if kernel.converts_a else kernel.a.size
+    a_size = kernel.copied_a.size
     b_bytes = kernel.b.size * n * k
     c_bytes = 2 * kernel.accumulator.size * rows * n
     extra = (k_blocks - 1) * c_bytes / machine.l2_bytes_per_cycle  # partial sums are kept in C

@@ -103,7 +103,7 @@ def pick_blocking(product: Product, tile: GemmTile) -> MatmulBlocking:
     deepest = max(64, l2_bytes // 8 // (columns * kernel.b.size))
     k_block = _round_up(math.ceil(k / math.ceil(k / deepest)), kernel.k_group)
     # What is converted is converted once for all panels, so that a block of A is as deep as k.
-    a_bytes = k * kernel.accumulator.size if kernel.converts_a else k_block * kernel.a.size
+    a_bytes = (k if kernel.converts_a else k_block) * kernel.copied_a.size
     most_rows = max(1, l2_bytes // (a_bytes * tile.rows)) * tile.rows
     wanted = math.ceil(m / most_rows)
     panels = math.ceil(n / columns)

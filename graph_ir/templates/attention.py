@@ -43,7 +43,7 @@ from ..schedule.matmul_tile import rows_for
 from ..schedule.product import worth_threads
 from .matmul import EpilogueValue, make_epilogue, nested
 from .operand import Operand, offset_of
-from .packing import left_rows, multiplied, pack, panel_elements
+from .packing import left_rows, pack, panel_elements
 
 RowWork = Callable[[Index, Callable[[Expr], Index], Index], Sequence[Sequence[Stmt]]]
 """(plain index of the row, column -> index into the panel, index into the divisors) -> statements that rewrite the row
@@ -137,7 +137,7 @@ class AttentionTemplate:
             return operand
         columns = tile.columns(self.target, self.sums)
         size = panel_elements(k, columns, self.kernel)
-        local = Buffer(name, multiplied(self.kernel), (math.ceil(n / columns) * size,), "local")
+        local = Buffer(name, self.kernel.copied_b, (math.ceil(n / columns) * size,), "local")
         start = offset_of(operand, self.batch_vars, t.as_expr(0))
         copy = pack(operand, start, local, k, n, columns, self.kernel, self.target)
         body += [Allocate(local), *copy]

@@ -46,7 +46,7 @@ from ..ir.computation import Index
 from ..schedule.matmul_tile import MatmulBlocking, reads_in_place, rows_for
 from ..schedule.product import worth_threads
 from .operand import Operand, offset_of
-from .packing import convert_rows, loop, multiplied, pack, panel_elements
+from .packing import convert_rows, loop, pack, panel_elements
 
 EpilogueValue = Callable[[Index, Expr], tuple[list[Let], Expr]]
 """(plain output index, accumulated value) -> (bindings, value to store)."""
@@ -113,7 +113,7 @@ class MatmulTemplate:
         self.m_block = blocking.m_block
         self.most_a_bytes = target.machine.most_local_bytes // 2  # sums and a panel lie beside them
         if kernel.converts_a:
-            tile_bytes = problem.k * self.accumulator.size * blocking.tile.rows
+            tile_bytes = problem.k * kernel.copied_a.size * blocking.tile.rows
             self.m_block = min(
                 self.m_block, max(1, self.most_a_bytes // tile_bytes) * blocking.tile.rows
             )
@@ -207,12 +207,12 @@ class MatmulTemplate:
 
     def _rows(self, row: Expr, rows: int | Expr, steps: list[Stmt]) -> RowBlock:
         """The rows of A of a block: where they lie, or converted by `steps`, unless they are too long to keep."""
-        p, acc = self.problem, self.accumulator
+        p, dtype = self.problem, self.kernel.copied_a
         most = rows if isinstance(rows, int) else self._most_rows()
-        if not self.kernel.converts_a or most * p.k * acc.size > self.most_a_bytes:
+        if not self.kernel.converts_a or most * p.k * dtype.size > self.most_a_bytes:
             return RowBlock(row, rows, p.a, row)
         start = offset_of(p.a, self.batch_vars, t.mul(row, p.a.row))
-        local, copy = convert_rows(p.a, start, (rows, most), p.k, acc, self.target.lanes(acc))
+        local, copy = convert_rows(p.a, start, (rows, most), p.k, dtype, self.target.lanes(dtype))
         steps += [Allocate(local.buffer), copy]
         return RowBlock(row, rows, local, t.as_expr(0))
 
@@ -257,7 +257,7 @@ class MatmulTemplate:
     def _local_panel(self) -> Buffer:
         """The local buffer that a block of B is packed into: in groups of k as it is, else converted."""
         size = panel_elements(min(self.k_block, self.problem.k), self.columns, self.kernel)
-        return Buffer("b_panel", multiplied(self.kernel), (size,), "local")
+        return Buffer("b_panel", self.kernel.copied_b, (size,), "local")
 
     def _brgemm(
         self,

@@ -45,7 +45,7 @@ from ..schedule.product import worth_threads
 from .attention import AttentionProblem, over_panels, scoped
 from .matmul import EpilogueValue, make_epilogue, nested
 from .operand import Operand, offset_of
-from .packing import left_rows, multiplied, pack, panel_elements
+from .packing import left_rows, pack, panel_elements
 
 
 class OnlineAttention:
@@ -232,7 +232,7 @@ class OnlineAttention:
     def _panels_of(self, name: str, k: int, n: int, tile: GemmTile) -> Buffer:
         columns = tile.columns(self.target, self.sums)
         elements = math.ceil(n / columns) * panel_elements(k, columns, self.kernel)
-        return Buffer(name, multiplied(self.kernel), (elements,), "local")
+        return Buffer(name, self.kernel.copied_b, (elements,), "local")
 
     def _local(self, name: str, elements: int) -> Buffer:
         return Buffer(name, self.sums, (elements,), "local")

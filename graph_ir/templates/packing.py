@@ -26,11 +26,6 @@ MOVED = 8
 """Groups that are moved one by one in an iteration: enough to hide its counter."""
 
 
-def multiplied(kernel: Microkernel) -> DType:
-    """The type that operands are multiplied in: their own in groups of k, else that of the sums."""
-    return kernel.b if kernel.k_group > 1 else kernel.accumulator
-
-
 def panel_elements(k: int, columns: int, kernel: Microkernel) -> int:
     """Elements of a panel of `columns` that k rows are packed into."""
     return -(-k // kernel.k_group) * kernel.k_group * columns
@@ -57,7 +52,7 @@ def left_rows(
     source: Operand, start: Expr, rows: int, k: int, kernel: Microkernel, target: Target
 ) -> tuple[Operand, Expr, list[Stmt]]:
     """(operand, where in it, statements before) of the rows x k matrix at `start` in the type it is multiplied in."""
-    dtype = multiplied(kernel)
+    dtype = kernel.copied_a
     if source.buffer.dtype == dtype:
         return source, start, []
     local, copy = convert_rows(source, start, (rows, rows), k, dtype, target.lanes(dtype))
@@ -195,7 +190,8 @@ class _Groups:
         word: Expr | None = None
         for r in range(count):
             at = t.add(self.start, t.add(t.mul(t.add(first, r), self.source.row), column))
-            row = t.bitcast(Load(self.source.buffer, (at,), lanes, part), narrow)
+            loaded = t.cast(Load(self.source.buffer, (at,), lanes, part), self.local.dtype)
+            row = t.bitcast(loaded, narrow)
             wide: Expr = t.cast(row, U32)
             if r:
                 wide = t.binary("shl", wide, t.const(r * bits, U32, lanes))
@@ -207,14 +203,15 @@ class _Groups:
     def _whole(self, first: Expr, column: Expr, count: int) -> Stmt:
         """A group that lies together in the source."""
         at = t.add(t.add(self.start, t.mul(column, self.source.col)), first)
-        value = Load(self.source.buffer, (at,), self.group)
+        value = t.cast(Load(self.source.buffer, (at,), self.group), self.local.dtype)
         return Store(self.local, (self._place(first, column),), value)
 
     def _elements(self, first: Expr, column: Expr, count: int) -> Stmt:
         stores = []
         for r in range(count):
             offset = t.add(t.mul(column, self.source.col), t.mul(t.add(first, r), self.source.row))
-            value = t.load(self.source.buffer, (t.add(self.start, offset),))
+            loaded = t.load(self.source.buffer, (t.add(self.start, offset),))
+            value = t.cast(loaded, self.local.dtype)
             stores.append(Store(self.local, (t.add(self._place(first, column), r),), value))
         return Block(tuple(stores))
 

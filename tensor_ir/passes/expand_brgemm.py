@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ...base.contraction import multiplied_as
 from ...base.dtypes import S32
 from ...base.records import dataclass
 from ...base.target import Target
@@ -83,6 +84,8 @@ class _Tile:
     def __post_init__(self) -> None:
         self.table = self.target.table
         self.dtype = self.g.accumulator
+        types = self.g.a.buffer.dtype, self.g.b.buffer.dtype
+        self.a_dtype, self.b_dtype = multiplied_as(*types, self.g.k_group)
         self.lanes = self.target.lanes(self.dtype)
         self.vectors = -(-self.g.n // self.lanes)
         # By the width of the panel, not of its remainder, so that equal columns have equal sums.
@@ -175,7 +178,7 @@ class _Tile:
         active = self._active(v, g.n_padded)
         place = self._at(g.b, t.add(t.mul(batch, g.b_batch), at))
         value = Load(g.b.buffer, place, self.lanes * g.k_group, active and active * g.k_group)
-        return value if g.k_group > 1 else t.cast(value, self.dtype)
+        return t.cast(value, self.b_dtype)
 
     def _a(self, batch: Expr, k: Expr, r: int) -> Expr:
         """Element (or group of elements) `k` of row `r` of A in all lanes, in the type it is multiplied in."""
@@ -184,12 +187,12 @@ class _Tile:
         offset = t.add(t.mul(batch, g.a_batch), t.add(row, t.mul(k, t.mul(g.a_col, g.k_group))))
         place = self._at(g.a, offset)
         if g.k_group == 1:
-            return Broadcast(t.cast(Load(g.a.buffer, place), self.dtype), self.lanes)
+            return Broadcast(t.cast(Load(g.a.buffer, place), self.a_dtype), self.lanes)
         depth = g.k if isinstance(g.k, int) else 0
         is_last = isinstance(k, Const) and (k.value + 1) * g.k_group > depth
         group = Load(g.a.buffer, place, g.k_group, depth % g.k_group if is_last else None)
-        word = t.bitcast(group, S32)  # one broadcast of the whole group
-        return t.bitcast(Broadcast(word, self.lanes), g.a.buffer.dtype)
+        word = t.bitcast(t.cast(group, self.a_dtype), S32)  # one broadcast of the whole group
+        return t.bitcast(Broadcast(word, self.lanes), self.a_dtype)
 
     def _prefetch(self, step: Expr) -> list[Stmt]:
         """This step's share of the prefetch hints, spread evenly over the rows of the product.

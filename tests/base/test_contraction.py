@@ -32,7 +32,8 @@ def test_features_choose_the_row() -> None:
     assert microkernel(BF16, BF16, bf16).instruction == "dot2"
     assert microkernel(BF16, BF16, bf16, grouped=False).instruction == "fma"
     assert microkernel(U8, S8, bf16).rate > microkernel(U8, S8, plain).rate
-    assert microkernel(U8, S8, plain).k_group == 4
+    assert microkernel(U8, S8, plain).k_group == 2
+    assert microkernel(U8, S8, bf16).k_group == 4
     assert microkernel(F16, F16, plain).converts_a and not microkernel(BF16, BF16, bf16).converts_a
     assert not microkernel(F32, F32, plain).converts_a
 

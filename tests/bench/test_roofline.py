@@ -139,7 +139,7 @@ def test_real_roofs_are_positive_numbers() -> None:
     assert all(level.gbytes_per_second > 0.1 for level in found.levels)
     assert found.levels[-1].capacity == 0
     assert {x.types: x.instruction for x in found.peaks} == {
-        "f64xf64": "fma", "u8xs8": "dot4", "s8xs8": "dot4",
+        "f64xf64": "fma", "u8xs8": "dot2", "s8xs8": "dot2",
     }  # fmt: skip
     assert all(peak.gops > 0.1 for peak in found.peaks)
 

@@ -104,8 +104,7 @@ def test_accumulators_stay_in_registers(isa: str, kernel: Microkernel) -> None:
     if isa == "generic":
         pytest.skip("SSE2 converts 16-bit floats in too many steps for its 16 registers")
     target, tile = only(target_for(isa), kernel.needs), kernel.tiles[0]
-    if kernel.instruction == "fma":
-        kernel = replace(kernel, a=kernel.accumulator)
+    kernel = replace(kernel, a=kernel.copied_a)
     columns = tile.columns(target, kernel.accumulator)
     module = product(kernel, tile.rows, columns, 64 * kernel.k_group, tile.rows)
     loop = inner_loop(assembly(emit_module(expand_brgemm(module, target), target), target))
