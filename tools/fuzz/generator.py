@@ -36,7 +36,8 @@ def _finished(scope: Scope) -> tuple[Graph, list[Array]]:
     graph = scope.graph
     made = [op for op in graph.ops if op.kind != "source"]
     if not made:
-        x = scope.any()
+        # Tensors of recipes that failed may be too large for any op.
+        x = scope.input(scope.dtype(), scope.dims())
         made = [scope.one("copy", x).producer_owner]
     unread = [y for op in made for y in op.outputs if not y.uses]
     for tensor in unread:

@@ -7,6 +7,7 @@ from contextlib import suppress
 import numpy as np
 import pytest
 
+from graphc.base.dtypes import F32
 from graphc.base.errors import UserError
 from graphc.graph_ir.ir.registry import names
 from graphc.graph_ir.ir.verifier import verify
@@ -65,3 +66,20 @@ def test_limits_are_kept() -> None:
         graph, _ = random_graph(f"small/{seed}", plan)
         details = [op.outputs[0].details for op in graph.inputs]
         assert all(d.elements <= 50 * 7 for d in details)
+
+
+def test_a_graph_of_nothing_but_a_recipe_that_failed_is_made(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Such a recipe leaves inputs that may be larger than any op may return; the graph then copies one that is not."""
+
+    def refused(scope: Scope) -> None:
+        scope.input(F32, (scope.plan.most_elements, 3))
+        raise UserError("refused")
+
+    monkeypatch.setitem(RECIPES, "copy", refused)
+    plan = Plan(ops=frozenset(("copy",)))
+    for seed in range(20):
+        graph, arrays = random_graph(f"nothing/{seed}", plan)
+        assert [op.op_name for op in graph.ops if op.kind not in ("source", "sink")] == ["copy"]
+        assert len(arrays) == len(graph.inputs)
