@@ -36,6 +36,7 @@ from ..tensor_ir.nodes import (
 from .capabilities import capabilities
 from .expressions import Expressions
 from .instruction_stream import InstructionStream, Typed
+from .interruption import Polls, calls_others, tasks_per_poll
 from .llvm_types import memory_type, type_of
 from .parallel_calls import ParallelCalls
 from .symbols import comment, symbol
@@ -46,10 +47,11 @@ MAX_LOCAL_BYTES = 4 << 20
 
 
 class FunctionEmitter:
-    """Emits the functions of one module. `declares` and `trampolines` collect what else they need."""
+    """Emits the functions of one module. `declares`, `helpers` and `trampolines` collect what else they need."""
 
     def __init__(self, module: Module, target: Target) -> None:
         self.declares: set[str] = set()
+        self.helpers: set[str] = set()
         self.trampolines: dict[str, str] = {}
         self._module = module
         self._can = capabilities(target)
@@ -88,7 +90,9 @@ class _Body:
         self._stream = emitter.stream()
         self._expressions = emitter.expressions(self._stream)
         self._names = self._expressions.names
-        self._parallel = ParallelCalls(self._stream, emitter.trampolines)
+        self._polls = Polls(self._stream, emitter.helpers)
+        self._calls_others = calls_others(function)
+        self._parallel = ParallelCalls(self._stream, emitter.trampolines, self._polls)
         self._emitters: dict[type, Callable[[Any], None]] = {
             Block: self._block,
             Let: self._let,
@@ -109,6 +113,8 @@ class _Body:
             name = self._stream.fresh(param.name)
             self._names[param.name] = name
             params.append(f"{parameter_type(param)} {name}")
+        if self._calls_others:
+            self._polls.begin()
         self._stamp()
         self._statement(self._function.body)
         self._stream.end_block("ret void")
@@ -177,6 +183,7 @@ class _Body:
     def _loop(self, s: For, begin: str, trips: int | None) -> None:
         stream = self._stream
         end = self._expressions.value(s.end)
+        counter = self._polls.counter() if self._calls_others else ""
         head, exit_ = (stream.fresh_label(s.var.name + part) for part in ("", ".end"))
         if trips is None:
             enter = stream.value(f"icmp slt i64 {begin}, {end}", begin, end)
@@ -189,6 +196,8 @@ class _Body:
             var, following = stream.fresh_here(), stream.fresh_here()
             self._names[s.var.name] = var
             stream.emit("")
+            if counter:
+                self._polls.each_round(counter)
             self._statement(s.body)
             # The block that jumps back is only known now.
             block[1] = f"  {var} = phi i64 [ {begin}, %{before} ], [ {following}, %{stream.label} ]"
@@ -213,6 +222,7 @@ class _Body:
 
     def _while(self, s: While) -> None:
         stream = self._stream
+        counter = self._polls.counter() if self._calls_others else ""
         head, body, exit_ = (stream.fresh_label(stem) for stem in ("while", "do", "done"))
         stream.end_block(f"br label %{head}")
         with stream.scope(conditional=False):
@@ -221,6 +231,8 @@ class _Body:
             stream.end_block(f"br i1 {condition}, label %{body}, label %{exit_}")
             with stream.scope(conditional=True), self._bindings():
                 stream.begin_block(body)
+                if counter:
+                    self._polls.each_round(counter)
                 self._statement(s.body)
                 stream.end_block(f"br label %{head}")
         stream.begin_block(exit_)
@@ -237,6 +249,7 @@ class _Body:
         text = ", ".join(f"{kind} {operand}" for kind, operand in [("ptr", "%rt"), *args])
         self._stream.emit(f"call void {symbol(callee.name)}({text})")
         self._stamp()
+        self._polls.after_kernel()
 
     def _stamp(self) -> None:
         """Store the cycle counter as the next time stamp, where stamps are wanted."""
@@ -252,7 +265,7 @@ class _Body:
         callee = self._callee(s.function)
         args = self._arguments(callee, s.args, len(callee.params) - 1)
         count = s.count if isinstance(s.count, int) else self._expressions.value(s.count)
-        self._parallel.call(symbol(callee.name), args, count)
+        self._parallel.call(symbol(callee.name), args, count, tasks_per_poll(callee, count))
 
     def _callee(self, name: str) -> Function:
         try:

@@ -12,10 +12,11 @@ from ..base.dtypes import DType
 from ..base.errors import InternalError
 from ..base.records import dataclass
 from ..base.target import Target
-from ..runtime.abi import ARENA_NAME, ENTRY_NAME, SIGNATURE_NAME, signature
+from ..runtime.abi import ARENA_NAME, ENTRY_NAME, RT_STOPPED, SIGNATURE_NAME, signature
 from ..tensor_ir.builder import SIZE_PREFIX
 from ..tensor_ir.nodes import Buffer, Function, Module, Var
 from ..tensor_ir.sizes import elements_of, size_of
+from .interruption import IDLE, IDLE_TEXT
 from .llvm_emitter import FunctionEmitter, parameter_type
 from .symbols import symbol
 
@@ -55,7 +56,9 @@ def emit_module(
     parts.extend(emitter.trampolines.values())
     if module.entry:
         main = module.function(module.entry)
+        emitter.helpers.add(IDLE_TEXT)
         parts += [_entry(main), _arena_bytes(main, emitter), _signature(main)]
+    parts.extend(sorted(emitter.helpers))
     parts.extend(f"{line}\n" for line in sorted(emitter.declares))
     parts.append(f"attributes #0 = {{ {_attributes(target)} }}\n")
     return "\n".join(parts)
@@ -92,7 +95,11 @@ def _entry(main: Function) -> str:
             "ptr %arena, ptr %rt) #0 {",
             *lines,
             f"  call void {symbol(main.name)}({', '.join(args)})",
-            "  ret i32 0",
+            "  %none = icmp eq ptr %rt, null",
+            f"  %known = select i1 %none, ptr {IDLE}, ptr %rt",
+            f"  %stopped.at = getelementptr i8, ptr %known, i64 {RT_STOPPED}",
+            "  %stopped = load i32, ptr %stopped.at",
+            "  ret i32 %stopped",
             "}",
             "",
         ]

@@ -8,19 +8,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .instruction_stream import InstructionStream, Typed
+from .interruption import Polls
 
 
 class ParallelCalls:
     """Emits the parallel loops of one function; `trampolines` maps a callee's symbol to its trampoline's text."""
 
-    def __init__(self, stream: InstructionStream, trampolines: dict[str, str]) -> None:
+    def __init__(
+        self, stream: InstructionStream, trampolines: dict[str, str], polls: Polls
+    ) -> None:
         self._stream = stream
         self._trampolines = trampolines
+        self._polls = polls
 
-    def call(self, callee: str, args: Sequence[Typed], count: int | str) -> None:
-        """callee(*args, i) for 0 <= i < count (a number or an operand), by the runtime if there is one and it pays off.
+    def call(
+        self, callee: str, args: Sequence[Typed], count: int | str, tasks_per_poll: int
+    ) -> None:
+        """callee(*args, i) for 0 <= i < count, by the runtime if it has threads and it pays off.
 
-        A count that is known when the code runs may be 1 then: that is not worth waking a thread either.
+        `count`: a number or an operand. `tasks_per_poll`: after so many tasks, a power of two, a serial loop polls; 0
+        for never. A count that is known when the code runs may be 1 then: that is not worth waking a thread either.
         """
         if count == 1:
             self._call_one(callee, args, "0")
@@ -31,17 +38,22 @@ class ParallelCalls:
         if isinstance(count, str):
             few = self._stream.value(f"icmp sle i64 {count}, 1", count)
             alone = self._stream.value(f"or i1 {alone}, {few}", alone, few)
-        self._stream.end_block(f"br i1 {alone}, label %{serial}, label %{parallel}")
+        threads = self._stream.fresh_label("rt")
+        self._stream.end_block(f"br i1 {alone}, label %{serial}, label %{threads}")
         with self._stream.scope(conditional=True):
+            self._stream.begin_block(threads)
+            loop = self._stream.result("load ptr, ptr %rt")
+            none = self._stream.result(f"icmp eq ptr {loop}, null")
+            self._stream.end_block(f"br i1 {none}, label %{serial}, label %{parallel}")
             self._stream.begin_block(parallel)
-            self._start(callee, args, count)
+            self._start(loop, callee, args, count)
             self._stream.end_block(f"br label %{after}")
         with self._stream.scope(conditional=True):
             self._stream.begin_block(serial)
-            self._run_serially(callee, args, count, after)
+            self._run_serially(callee, args, count, after, tasks_per_poll)
         self._stream.begin_block(after)
 
-    def _start(self, callee: str, args: Sequence[Typed], count: int | str) -> None:
+    def _start(self, loop: str, callee: str, args: Sequence[Typed], count: int | str) -> None:
         layout = _context_type(args)
         context = self._stream.fresh("ctx")
         self._stream.allocate(context, layout, 8)
@@ -50,21 +62,26 @@ class ParallelCalls:
             self._stream.emit(f"store {kind} {operand}, ptr {place}")
         task = f'{callee[:-1]}.task"'
         self._trampolines.setdefault(callee, _trampoline(task, callee, args))
-        start = self._stream.result("load ptr, ptr %rt")
-        self._stream.emit(f"call void {start}(ptr %rt, ptr {task}, ptr {context}, i64 {count})")
+        self._stream.emit(f"call void {loop}(ptr %rt, ptr {task}, ptr {context}, i64 {count})")
 
     def _run_serially(
-        self, callee: str, args: Sequence[Typed], count: int | str, after: str
+        self, callee: str, args: Sequence[Typed], count: int | str, after: str, tasks_per_poll: int
     ) -> None:
-        head, before = self._stream.fresh_label("each"), self._stream.label
-        self._stream.end_block(f"br label %{head}")
-        self._stream.begin_block(head)
-        i, following = self._stream.fresh_here(), self._stream.fresh_here()
-        self._stream.emit(f"{i} = phi i64 [ 0, %{before} ], [ {following}, %{head} ]")
+        stream = self._stream
+        head, next_, before = stream.fresh_label("each"), stream.fresh_label("next"), stream.label
+        stream.end_block(f"br label %{head}")
+        stream.begin_block(head)
+        i, following = stream.fresh_here(), stream.fresh_here()
+        stream.emit(f"{i} = phi i64 [ 0, %{before} ], [ {following}, %{next_} ]")
         self._call_one(callee, args, i)
-        self._stream.emit(f"{following} = add nsw i64 {i}, 1")
-        again = self._stream.result(f"icmp slt i64 {following}, {count}")
-        self._stream.end_block(f"br i1 {again}, label %{head}, label %{after}")
+        stream.emit(f"{following} = add nsw i64 {i}, 1")
+        if tasks_per_poll:
+            self._polls.leave_loop(following, tasks_per_poll, next_, after)
+        else:
+            stream.end_block(f"br label %{next_}")
+        stream.begin_block(next_)
+        again = stream.result(f"icmp slt i64 {following}, {count}")
+        stream.end_block(f"br i1 {again}, label %{head}, label %{after}")
 
     def _call_one(self, callee: str, args: Sequence[Typed], number: str) -> None:
         self._stream.emit(f"call void {callee}({_operands([*args, ('i64', number)])})")

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from string import Template
 
+from ..runtime.abi import RT_BYTES, RT_POOL, RT_STOPPED
+from .interruption import CYCLES_DECLARATION, POLL_TEXT
 from .support_loop import LOOP_TEXT
 
 SPIN_NANOSECONDS = 70_000
@@ -26,8 +28,15 @@ WORKER_STACK_BYTES = 8 << 20
 _SIGNALS_KEPT = (4, 5, 7, 8, 11, 27)
 """Signals a worker does not block: its own faults (ILL, TRAP, BUS, FPE, SEGV) and the profiler's (PROF)."""
 
-_POOL = {"P_THREADS": 8, "P_STATE": 16, "P_STATE_BYTES": 24, "P_OWNER": 32}
-"""Byte offsets in the pool, which is what `rt` points to; offset 0 is `parallel_for`. Written once."""
+_POOL = {
+    "RT_POOL": RT_POOL,
+    "RT_STOPPED": RT_STOPPED,
+    "P_THREADS": RT_BYTES,
+    "P_STATE": RT_BYTES + 8,
+    "P_STATE_BYTES": RT_BYTES + 16,
+    "P_OWNER": RT_BYTES + 24,
+}
+"""Byte offsets in the pool, which begins as an `rt` that nobody stops. Written once."""
 
 _STATE = {
     "GENERATION": 0,  # i32, futex: the number of the newest loop; in the same cache line as the job it announces
@@ -38,6 +47,7 @@ _STATE = {
     "CTX": 32,
     "BASE": 40,
     "EXTRA": 48,
+    "RT": 56,
     "LOCK": 128,
     "STARTED": 132,
     "STOP": 136,
@@ -60,6 +70,7 @@ _LINUX = {
     "WIPEONFORK": 18,
     "MONOTONIC": 1,
     "SETMASK": 2,
+    "POLL_NANOSECONDS": 100_000_000,
 }
 
 _DECLARATIONS = """
@@ -151,7 +162,7 @@ entry:
   %refused = icmp eq ptr %state, inttoptr (i64 -1 to ptr)
   br i1 %refused, label %fail, label %mapped
 mapped:
-  %pool = call ptr @calloc(i64 1, i64 64)
+  %pool = call ptr @calloc(i64 1, i64 128)
   %no_memory = icmp eq ptr %pool, null
   br i1 %no_memory, label %unmap, label %fill
 unmap:
@@ -163,6 +174,8 @@ fill:
   %pid = call i32 @getpid()
   %owner = select i1 %wipes, i32 -1, i32 %pid
   store ptr @parallel_for, ptr %pool
+  %pool_at = getelementptr i8, ptr %pool, i64 $RT_POOL
+  store ptr %pool, ptr %pool_at
   %threads_at = getelementptr i8, ptr %pool, i64 $P_THREADS
   store i64 %threads, ptr %threads_at
   %state_at = getelementptr i8, ptr %pool, i64 $P_STATE
@@ -232,15 +245,15 @@ release:
 }
 """
 
-_PARTS = (_DECLARATIONS, LOOP_TEXT, _START, _CREATE, _DESTROY)
+_PARTS = (_DECLARATIONS, f"{CYCLES_DECLARATION}\n", POLL_TEXT, LOOP_TEXT, _START, _CREATE, _DESTROY)
 
 
 def thread_pool_module(triple: str) -> str:
     """Return the LLVM IR text of the thread pool for a target triple, or "" where models run serially.
 
-    The module exports `ptr @graphc_pool_create(i64 threads)` and `void @graphc_pool_destroy(ptr)`; the result of the
-    first is passed to `graphc_entry` as `rt`. The module needs x86-64 Linux and, from libc, only the functions it
-    declares.
+    The module exports `ptr @graphc_pool_create(i64 threads)` and `void @graphc_pool_destroy(ptr)`. The result of the
+    first can be passed to `graphc_entry` as `rt`; its first two fields are what other `rt`s that use its threads hold.
+    The module needs x86-64 Linux and, from libc, only the functions it declares.
     """
     architecture, _, rest = triple.partition("-")
     if architecture != "x86_64" or "linux" not in rest:

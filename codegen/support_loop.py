@@ -12,6 +12,8 @@ them after the generation, and a later successful claim proves that the loop was
 Waiting is a spin with the `pause` instruction, then a futex. A caller that finds the pool busy (another Python thread,
 or a loop inside a task) runs its loop itself, so nothing can deadlock.
 
+Stopping. `rt` says whether the call is stopped (runtime/abi.py); what is left of its loop is then claimed but not run.
+
 Floating point. Workers take over the caller's MXCSR, so that a flush-to-zero mode set by another library gives the same
 bits for every number of threads.
 """
@@ -19,7 +21,8 @@ bits for every number of threads.
 from __future__ import annotations
 
 _DRAIN = """
-; Claims and runs chunks of loop %generation, thread %self's own first; returns how many chunks it ran.
+; Claims and runs chunks of loop %generation, thread %self's own first; returns how many chunks it claimed. Those of a
+; call that was stopped are not run any more. Thread 0, which made the call, polls.
 define internal i32 @drain(ptr %state, i64 %threads, i64 %self, i32 %generation) nounwind {
 entry:
   %chunk_at = getelementptr i8, ptr %state, i64 $CHUNK
@@ -35,6 +38,12 @@ entry:
   %ctx = load atomic ptr, ptr %ctx_at unordered, align 8
   %base = load atomic i64, ptr %base_at unordered, align 8
   %extra = load atomic i64, ptr %extra_at unordered, align 8
+  %rt_at = getelementptr i8, ptr %state, i64 $RT
+  %rt = load atomic ptr, ptr %rt_at unordered, align 8
+  %stopped_at = getelementptr i8, ptr %rt, i64 $RT_STOPPED
+  %caller = icmp eq i64 %self, 0
+  %many = icmp uge i64 %chunk, 8
+  %mask = select i1 %many, i64 7, i64 0
   br label %victim
 victim:
   %k = phi i64 [ 0, %entry ], [ %k_next, %empty ]
@@ -43,9 +52,9 @@ victim:
   br i1 %all_seen, label %finish, label %select
 select:
   %sum = add i64 %self, %k
-  %over = icmp uge i64 %sum, %threads
+  %beyond = icmp uge i64 %sum, %threads
   %wrapped = sub i64 %sum, %threads
-  %t = select i1 %over, i64 %wrapped, i64 %sum
+  %t = select i1 %beyond, i64 %wrapped, i64 %sum
   %ticket_offset = mul i64 %t, $SLOT_BYTES
   %ticket = getelementptr i8, ptr %slots, i64 %ticket_offset
   %has_extra = icmp ult i64 %t, %extra
@@ -57,7 +66,8 @@ select:
   %end = add i64 %first, %owned
   br label %claim
 claim:
-  %claimed = phi i32 [ %ran, %select ], [ %claimed, %swap ], [ %claimed_next, %run ]
+  %claimed = phi i32 [ %ran, %select ], [ %claimed, %swap ], [ %claimed_next, %begin ],
+      [ %claimed_next, %go_on ], [ %claimed_next, %next ]
   %value = load atomic i64, ptr %ticket acquire, align 8
   %high = lshr i64 %value, 32
   %of_generation = trunc i64 %high to i32
@@ -77,11 +87,25 @@ begin:
   %low = mul i64 %c, %chunk
   %low_next = add i64 %low, %chunk
   %stop = call i64 @llvm.umin.i64(i64 %low_next, i64 %count)
-  br label %run
+  %before = load atomic i32, ptr %stopped_at monotonic, align 4
+  %over_before = icmp ne i32 %before, 0
+  br i1 %over_before, label %claim, label %run
 run:
-  %i = phi i64 [ %low, %begin ], [ %i_next, %run ]
+  %i = phi i64 [ %low, %begin ], [ %i_next, %next ]
   call void %task(ptr %ctx, i64 %i)
   %i_next = add i64 %i, 1
+  %low_bits = and i64 %i, %mask
+  %due = icmp eq i64 %low_bits, 0
+  %polls = and i1 %due, %caller
+  br i1 %polls, label %poll, label %go_on
+poll:
+  %answer = call i32 @graphc_poll(ptr %rt)
+  br label %go_on
+go_on:
+  %stopped = load atomic i32, ptr %stopped_at monotonic, align 4
+  %over = icmp ne i32 %stopped, 0
+  br i1 %over, label %claim, label %next
+next:
   %more = icmp ult i64 %i_next, %stop
   br i1 %more, label %run, label %claim
 empty:
@@ -160,9 +184,13 @@ leave:
 """
 
 _AWAIT_DONE = """
-; Returns when workers have finished %need chunks of the current loop.
-define internal void @await_done(ptr %state, i32 %need) nounwind {
+; Returns when workers have finished %need chunks of the current loop; polls meanwhile.
+define internal void @await_done(ptr %state, ptr %rt, i32 %need) nounwind {
 entry:
+  %patience = alloca { i64, i64 }
+  store i64 0, ptr %patience
+  %nanos_at = getelementptr i8, ptr %patience, i64 8
+  store i64 $POLL_NANOSECONDS, ptr %nanos_at
   %done_at = getelementptr i8, ptr %state, i64 $DONE
   %waiter_at = getelementptr i8, ptr %state, i64 $WAITER
   %early = load atomic i32, ptr %done_at acquire, align 4
@@ -196,7 +224,8 @@ check:
   br i1 %all, label %withdraw, label %park
 park:
   %expected = zext i32 %current to i64
-  %w = call i64 (i64, ...) @syscall(i64 $FUTEX, ptr %done_at, i64 $WAIT, i64 %expected, ptr null)
+  %w = call i64 (i64, ...) @syscall(i64 $FUTEX, ptr %done_at, i64 $WAIT, i64 %expected, ptr %patience)
+  %answer = call i32 @graphc_poll(ptr %rt)
   br label %check
 withdraw:
   store atomic i32 0, ptr %waiter_at monotonic, align 4
@@ -208,7 +237,7 @@ finish:
 
 _PUBLISH = """
 ; Announces a loop to the workers, wakes sleeping ones, runs chunks itself and waits for the rest.
-define internal void @run_loop(ptr %state, i64 %threads, ptr %task, ptr %ctx, i64 %count) nounwind {
+define internal void @run_loop(ptr %state, i64 %threads, ptr %rt, ptr %task, ptr %ctx, i64 %count) nounwind {
 entry:
   %generation_at = getelementptr i8, ptr %state, i64 $GENERATION
   %mxcsr_at = getelementptr i8, ptr %state, i64 $MXCSR
@@ -237,6 +266,8 @@ entry:
   store atomic i64 %count, ptr %count_at unordered, align 8
   store atomic ptr %task, ptr %task_at unordered, align 8
   store atomic ptr %ctx, ptr %ctx_at unordered, align 8
+  %rt_at = getelementptr i8, ptr %state, i64 $RT
+  store atomic ptr %rt, ptr %rt_at unordered, align 8
   store atomic i64 %base, ptr %base_at unordered, align 8
   store atomic i64 %extra, ptr %extra_at unordered, align 8
   %wide = zext i32 %generation to i64
@@ -269,7 +300,7 @@ help:
   %alone = icmp eq i32 %need, 0
   br i1 %alone, label %finish, label %wait
 wait:
-  call void @await_done(ptr %state, i32 %need)
+  call void @await_done(ptr %state, ptr %rt, i32 %need)
   br label %finish
 finish:
   ret void
@@ -277,8 +308,10 @@ finish:
 """
 
 _PARALLEL_FOR = """
-define internal void @parallel_for(ptr %pool, ptr %task, ptr %ctx, i64 %count) nounwind {
+define internal void @parallel_for(ptr %rt, ptr %task, ptr %ctx, i64 %count) nounwind {
 entry:
+  %pool_at = getelementptr i8, ptr %rt, i64 $RT_POOL
+  %pool = load ptr, ptr %pool_at
   %several = icmp sgt i64 %count, 1
   br i1 %several, label %process, label %serial_check
 process:
@@ -308,16 +341,20 @@ start:
   call void @start_workers(ptr %pool, ptr %state, i64 %threads)
   br label %go
 go:
-  call void @run_loop(ptr %state, i64 %threads, ptr %task, ptr %ctx, i64 %count)
+  call void @run_loop(ptr %state, i64 %threads, ptr %rt, ptr %task, ptr %ctx, i64 %count)
   store atomic i32 0, ptr %lock_at release, align 4
   ret void
 serial_check:
   %any = icmp sgt i64 %count, 0
   br i1 %any, label %serial, label %finish
 serial:
-  %i = phi i64 [ 0, %serial_check ], [ %i_next, %serial ]
+  %i = phi i64 [ 0, %serial_check ], [ %i_next, %next ]
   call void %task(ptr %ctx, i64 %i)
   %i_next = add i64 %i, 1
+  %answer = call i32 @graphc_poll(ptr %rt)
+  %over = icmp ne i32 %answer, 0
+  br i1 %over, label %finish, label %next
+next:
   %more = icmp slt i64 %i_next, %count
   br i1 %more, label %serial, label %finish
 finish:

@@ -1,20 +1,23 @@
 """A tracing runtime that wraps the real one and records, for every iteration of a parallel loop, which thread ran it
 and when.
 
-Its `rt` is a struct of `FIELDS`. `graphc_traced_for` forwards the loop to the real runtime with its own task, which
+Its `rt` goes on with `FIELDS`. `graphc_traced_for` forwards the loop to the real runtime with its own task, which
 reads the cycle counter around the model's task and appends a record of `RECORD_FIELDS` if there is room.
 """
 
 from __future__ import annotations
 
 FUNCTION_NAME = "graphc_traced_for"
-FIELDS = ("parallel_for", "real_rt", "records", "capacity", "next")
-"""Fields of the struct, 8 bytes each: two pointers, the array of records, how many fit, and how many were made."""
+RT_FIELDS = 5
+"""Fields of 8 bytes of every `rt` (runtime/abi.py). The pool of this one is the real `rt`."""
+
+FIELDS = ("records", "capacity", "next")
+"""What follows them: the array of records, how many fit, and how many were made."""
 
 RECORD_FIELDS = ("thread", "begin", "end", "iteration")
 """Fields of a record, s64 each; `begin` and `end` are cycle counts."""
 
-_RT = f"{{ {', '.join(['ptr', 'ptr', 'ptr', 'i64', 'i64'])} }}"
+_RT = f"{{ {', '.join(['ptr'] * RT_FIELDS + ['ptr', 'i64', 'i64'])} }}"
 _RECORD = f"[{len(RECORD_FIELDS)} x i64]"
 _JOB = "{ ptr, ptr, ptr }"
 
@@ -48,14 +51,14 @@ define internal void @traced_task(ptr %job, i64 %i) {{
   %begin = call i64 @llvm.readcyclecounter()
   call void %task(ptr %context, i64 %i)
   %end = call i64 @llvm.readcyclecounter()
-  %next = getelementptr {_RT}, ptr %rt, i32 0, i32 4
+  %next = getelementptr {_RT}, ptr %rt, i32 0, i32 7
   %slot = atomicrmw add ptr %next, i64 1 monotonic
-  %capacity.at = getelementptr {_RT}, ptr %rt, i32 0, i32 3
+  %capacity.at = getelementptr {_RT}, ptr %rt, i32 0, i32 6
   %capacity = load i64, ptr %capacity.at
   %room = icmp slt i64 %slot, %capacity
   br i1 %room, label %keep, label %done
 keep:
-  %records.at = getelementptr {_RT}, ptr %rt, i32 0, i32 2
+  %records.at = getelementptr {_RT}, ptr %rt, i32 0, i32 5
   %records = load ptr, ptr %records.at
   %thread = call i64 @pthread_self()
   %record = getelementptr {_RECORD}, ptr %records, i64 %slot

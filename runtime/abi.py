@@ -3,10 +3,11 @@
     int32_t graphc_entry(const void *const *inputs, void *const *outputs, const int64_t *sizes,
                          const void *constants, void *arena, void *rt);
 
-runs the whole model once and returns 0. `inputs` and `outputs` are arrays of data pointers in the model's order; the
-arrays are dense, row-major and aligned to their element. `sizes` are the values of the sizes that the model leaves
-open, in the order of its header, each within its range; a model without any may get null. `constants` and `arena` are
-aligned to `ALIGNMENT` bytes. The arena is scratch memory of one call; constants and inputs are only read.
+runs the whole model once and returns 0, or what `rt` stopped it with. `inputs` and `outputs` are arrays of data
+pointers in the model's order; the arrays are dense, row-major and aligned to their element. `sizes` are the values of
+the sizes that the model leaves open, in the order of its header, each within its range; a model without any may get
+null. `constants` and `arena` are aligned to `ALIGNMENT` bytes. The arena is scratch memory of one call; constants and
+inputs are only read.
 
     int64_t graphc_arena_bytes(const int64_t *sizes);
 
@@ -16,11 +17,21 @@ is how many bytes of scratch memory a call with these sizes needs.
 
 is what the code was compiled for, see `signature`: loading refuses a header that says something else.
 
-`rt` is null (parallel loops run serially) or points to a struct whose first field is
+`rt` is null (parallel loops run serially, nothing stops the call) or points to a struct of one running call:
 
-    void (*parallel_for)(void *rt, void (*task)(void *context, int64_t i), void *context, int64_t count);
+    struct graphc_rt {
+        void (*parallel_for)(struct graphc_rt *rt, void (*task)(void *context, int64_t i), void *context,
+                             int64_t count);
+        void *pool;
+        int32_t (*hook)(struct graphc_rt *rt);
+        int64_t checked;
+        int32_t stopped;
+    };
 
-which calls `task(context, i)` once for every 0 <= i < count, on any threads, and returns when all calls have.
+`parallel_for`, or null, calls `task(context, i)` once for every 0 <= i < count, on any threads, and returns when all
+calls have; `pool` is its own. `hook`, or null, is called a few times a second by the thread that called `graphc_entry`:
+where it returns another number than 0, the call ends soon and returns that; what its outputs then hold is not defined.
+`checked` and `stopped` are written by the code and start as 0.
 """
 
 from __future__ import annotations
@@ -33,7 +44,7 @@ from typing import Protocol
 from ..base.dims import Size
 from ..base.dtypes import DType
 
-ABI_VERSION = 3
+ABI_VERSION = 4
 """Incremented with every change to anything on this page; an artifact of another version is refused."""
 
 ALIGNMENT = 64
@@ -67,6 +78,25 @@ ParallelForFunction = ctypes.CFUNCTYPE(
     None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64
 )
 """The first field of `rt`, for callers from Python (tests and benchmarks)."""
+
+
+HookFunction = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)
+"""`hook` of `rt`."""
+
+RT_POOL, RT_HOOK, RT_CHECKED, RT_STOPPED, RT_BYTES = 8, 16, 24, 32, 40
+"""Byte offsets in `rt`, and its size."""
+
+
+class Runtime(ctypes.Structure):
+    """`struct graphc_rt`."""
+
+    _fields_ = (
+        ("parallel_for", ctypes.c_void_p),
+        ("pool", ctypes.c_void_p),
+        ("hook", ctypes.c_void_p),
+        ("checked", ctypes.c_int64),
+        ("stopped", ctypes.c_int32),
+    )
 
 
 class Dense(Protocol):

@@ -83,8 +83,8 @@ class CompiledModel:
         """Return a function without arguments that runs the model on these buffers, without checking anything.
 
         Each run reads what the input arrays hold then and overwrites the output arrays; checks of the model are not
-        made. All must be dense arrays of
-        the exact type that share no memory. One bound call must not run in two threads at once; bind once per thread.
+        made. All must be dense arrays of the exact type that share no memory. One bound call must not run in two
+        threads at once; bind once per thread.
         `rt` runs the parallel loops in place of the model's own pool (see runtime/abi.py); the caller keeps it alive.
         """
         native, model = self._native, self.artifact.metadata.model
@@ -104,10 +104,10 @@ class CompiledModel:
         results = [check_buffer("output", s, v) for s, v in zip(at.outputs, outputs, strict=False)]
         results += [np.empty(spec.shape, bool) for spec in at.outputs[len(results) :]]
         check_apart(self.artifact.metadata.outputs, sources, results)
-        frame = native.frames.new(at.arena_bytes)
+        frame = native.frames.new(at.arena_bytes, is_bound=True)
         frame.inputs[:] = [data_address(a) for a in sources]
         frame.outputs[:] = [data_address(a) for a in results]
-        inputs_pointer, outputs_pointer, arena = frame.pointers
+        inputs_pointer, outputs_pointer, arena, own = frame.pointers
         call = partial(
             native.entry,
             inputs_pointer,
@@ -115,7 +115,7 @@ class CompiledModel:
             at.pointer,
             native.constants_pointer,
             arena,
-            native.rt if rt is None else ctypes.cast(rt, ctypes.c_void_p),
+            own if rt is None else ctypes.cast(rt, ctypes.c_void_p),
         )
         call.keep_alive = (native, frame, at, sources, results)  # type: ignore[attr-defined]
         return call

@@ -14,6 +14,7 @@ import numpy as np
 from ..base.aligned_memory import ALIGNMENT, aligned_empty, large_alignment
 from ..base.errors import InternalError, UserError
 from .abi import pointer
+from .interruption import WatchedRuntime
 
 _ALIGNED_FROM = 8 << 10
 
@@ -53,22 +54,26 @@ _check_offset()
 class Frame(NamedTuple):
     """Scratch memory of one running call: two arrays of data pointers, and the arena.
 
-    `pointers` are the native arguments for inputs, outputs and arena, made once.
+    `pointers` are the native arguments for inputs, outputs, arena and `rt`, made once.
     """
 
     inputs: ctypes.Array[ctypes.c_void_p]
     outputs: ctypes.Array[ctypes.c_void_p]
-    pointers: tuple[ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]
+    pointers: tuple[ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]
     arena: np.ndarray
+    rt: WatchedRuntime
 
 
-def _make_frame(arena_bytes: int, inputs: int, outputs: int) -> Frame:
+def _make_frame(
+    arena_bytes: int, inputs: int, outputs: int, pool: int | None, is_bound: bool
+) -> Frame:
     size = max(arena_bytes, ALIGNMENT)
     arena = aligned_empty((size,), np.dtype(np.uint8), large_alignment(size))
     sources = (ctypes.c_void_p * inputs)()
     targets = (ctypes.c_void_p * outputs)()
-    pointers = (pointer(sources), pointer(targets), pointer(data_address(arena)))
-    return Frame(sources, targets, pointers, arena)
+    rt = WatchedRuntime(pool, is_bound)
+    pointers = (pointer(sources), pointer(targets), pointer(data_address(arena)), rt.pointer)
+    return Frame(sources, targets, pointers, arena, rt)
 
 
 class FrameList(deque[Frame]):
@@ -77,15 +82,16 @@ class FrameList(deque[Frame]):
     `pop` (IndexError when empty: make a `new` one) and `append` are atomic: two threads never get the same frame.
     """
 
-    def __init__(self, model: str, inputs: int, outputs: int) -> None:
+    def __init__(self, model: str, inputs: int, outputs: int, pool: int | None = None) -> None:
         super().__init__()
         self._model = model
         self._counts = (inputs, outputs)
+        self._pool = pool
 
-    def new(self, arena_bytes: int) -> Frame:
-        """Return an unused frame. UserError when memory is short."""
+    def new(self, arena_bytes: int, is_bound: bool = False) -> Frame:
+        """Return an unused frame, for a bound call or for checked ones. UserError when memory is short."""
         try:
-            return _make_frame(arena_bytes, *self._counts)
+            return _make_frame(arena_bytes, *self._counts, self._pool, is_bound)
         except MemoryError as error:
             raise UserError(
                 f"model '{self._model}': no memory for the {arena_bytes} bytes of scratch memory one call needs"

@@ -35,7 +35,7 @@ class NativeModel:
         self.rt = abi.pointer(None if self.pool is None else self.pool.address)
         self.constants = artifact.constants
         self.constants_pointer = abi.pointer(data_address(artifact.constants))
-        self.frames = FrameList(meta.model, len(meta.inputs), len(meta.outputs))
+        self.frames = FrameList(meta.model, len(meta.inputs), len(meta.outputs), self.rt.value)
         self._arena_bytes = abi.ArenaFunction(self.code.address(abi.ARENA_NAME))
         self.sizes = CallSizes(meta, self._arena_bytes)
 
@@ -77,7 +77,7 @@ def make_caller(native: NativeModel, artifact: Artifact) -> Caller:
         return _sized_caller(native, artifact)
     inputs = [(i, spec, spec.dtype.numpy, spec.shape) for i, spec in enumerate(meta.inputs)]
     outputs = [(i, output_allocator(s.shape, s.dtype.numpy)) for i, s in enumerate(meta.outputs)]
-    entry, rt, constants = native.entry, native.rt, native.constants_pointer
+    entry, constants = native.entry, native.constants_pointer
     ndarray, slot, offset = np.ndarray, ctypes.c_void_p.from_address, DATA_POINTER_OFFSET
     arena_bytes, no_sizes = native.sizes.of(()).arena_bytes, abi.pointer(None)
 
@@ -90,7 +90,7 @@ def make_caller(native: NativeModel, artifact: Artifact) -> Caller:
         except IndexError:
             frame = frames.new(arena_bytes)
         try:
-            sources, targets, (source_pointer, target_pointer, arena), _ = frame
+            sources, targets, (source_pointer, target_pointer, arena, rt), _, watched = frame
             for i, spec, dtype, shape in inputs:
                 array = arrays[i]
                 if (
@@ -107,10 +107,10 @@ def make_caller(native: NativeModel, artifact: Artifact) -> Caller:
                 results.append(array)
                 targets[i] = slot(id(array) + offset).value
             code = entry(source_pointer, target_pointer, no_sizes, constants, arena, rt)
+            if code != 0:
+                raise watched.error(meta.model, code)
         finally:
             frames.append(frame)
-        if code != 0:
-            raise InternalError(f"model '{meta.model}': native code returned {code}")
         return results
 
     return call
@@ -120,7 +120,7 @@ def _sized_caller(native: NativeModel, artifact: Artifact) -> Caller:
     """As `make_caller`, of a model with open sizes: they are looked up by the shapes of the inputs."""
     meta = artifact.metadata
     inputs = [(i, spec, spec.dtype.numpy) for i, spec in enumerate(meta.inputs)]
-    entry, rt, constants = native.entry, native.rt, native.constants_pointer
+    entry, constants = native.entry, native.constants_pointer
     ndarray, slot, offset = np.ndarray, ctypes.c_void_p.from_address, DATA_POINTER_OFFSET
 
     def call(arrays: Sequence[Any]) -> list[np.ndarray]:
@@ -138,17 +138,17 @@ def _sized_caller(native: NativeModel, artifact: Artifact) -> Caller:
         frames = native.frames
         frame = frames.take(at.arena_bytes)
         try:
-            sources, targets, (source_pointer, target_pointer, arena), _ = frame
+            sources, targets, (source_pointer, target_pointer, arena, rt), _, watched = frame
             for i, array in enumerate(kept):
                 sources[i] = slot(id(array) + offset).value
             results = [allocate() for allocate in at.allocators]
             for i, array in enumerate(results):
                 targets[i] = slot(id(array) + offset).value
             code = entry(source_pointer, target_pointer, at.pointer, constants, arena, rt)
+            if code != 0:
+                raise watched.error(meta.model, code)
         finally:
             frames.append(frame)
-        if code != 0:
-            raise InternalError(f"model '{meta.model}': native code returned {code}")
         return results
 
     return call

@@ -6,6 +6,7 @@ import ctypes
 
 import numpy as np
 
+from .abi import Runtime
 from .loader import LoadedCode
 
 CAPACITY = 1 << 16
@@ -13,8 +14,7 @@ CAPACITY = 1 << 16
 
 class _TracedRuntime(ctypes.Structure):
     _fields_ = (
-        ("parallel_for", ctypes.c_void_p),
-        ("real_rt", ctypes.c_void_p),
+        ("rt", Runtime),
         ("records", ctypes.c_void_p),
         ("capacity", ctypes.c_int64),
         ("next", ctypes.c_int64),
@@ -31,7 +31,7 @@ class TaskTrace:
         self._code = LoadedCode(object_code)
         self._records = np.zeros((CAPACITY, 4), np.int64)
         self._runtime = _TracedRuntime(
-            self._code.address(function), real_rt, self._records.ctypes.data, CAPACITY, 0
+            Runtime(self._code.address(function), real_rt), self._records.ctypes.data, CAPACITY
         )
         self.rt = ctypes.c_void_p(ctypes.addressof(self._runtime))
 

@@ -45,7 +45,6 @@ def test_an_endless_loop_of_a_model_is_stopped(endless: Path) -> None:
             assert process.poll() is None, process.stderr.read()
             process.send_signal(signal.SIGINT)
             assert process.wait(30) == 130
-            assert "interrupted inside native code" in process.stderr.read()
         finally:
             process.kill()
 

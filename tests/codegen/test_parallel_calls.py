@@ -52,7 +52,7 @@ class Runtime:
             loop(lambda i: run(context, i), count)
 
         self._function = abi.ParallelForFunction(parallel_for)
-        self._struct = (ctypes.c_void_p * 1)(ctypes.cast(self._function, ctypes.c_void_p).value)
+        self._struct = abi.Runtime(ctypes.cast(self._function, ctypes.c_void_p).value)
         self.address = ctypes.addressof(self._struct)
 
 

@@ -57,6 +57,9 @@ entry:
   br i1 %serial, label %check, label %parallel
 parallel:
   %loop = load ptr, ptr %rt
+  %threadless = icmp eq ptr %loop, null
+  br i1 %threadless, label %check, label %threads
+threads:
   call void %loop(ptr %rt, ptr @task, ptr %ctx, i64 {n})
   ret i32 0
 check:
