@@ -60,7 +60,9 @@ class GroupValues:
         if tensor in self.given:
             return widen(self.given[tensor](index))
         if tensor in self.buffers:
-            return widen(t.load(self.buffers[tensor], self._place(tensor, index)))
+            return widen(
+                t.load(self.buffers[tensor], place_in(self.buffers[tensor], tensor, index))
+            )
         op = tensor.producer_owner
         computation = op.computation() if isinstance(op, FusibleOp) else None
         if not isinstance(computation, Pointwise):
@@ -69,19 +71,20 @@ class GroupValues:
             computation.element([self.read(x) for x in op.inputs], index), tensor.details.dtype
         )
 
-    def _place(self, tensor: GraphTensor, index: Index) -> Index:
-        """The index of an element in its buffer; operands of products are flat buffers for all their consumers."""
-        place = tensor.details.format.blocked_index(index)
-        if len(self.buffers[tensor].shape) == len(place):
-            return place
-        offset = t.as_expr(0)
-        for i, size in zip(place, tensor.details.physical_dims, strict=True):
-            offset = t.add(t.mul(offset, size), i)
-        return (offset,)
-
     def bind_deep(self, value: Expr, dtype: DType) -> Expr:
         """A value of storage type `dtype` in the type it is computed with."""
         return widen(value if value.dtype in (dtype, dtype.accumulator) else Cast(value, dtype))
+
+
+def place_in(buffer: Buffer, tensor: GraphTensor, index: Index) -> Index:
+    """The index in its buffer of the element at a plain index; a buffer may be flat, as operands of products are."""
+    place = tensor.details.format.blocked_index(index)
+    if len(buffer.shape) == len(place):
+        return place
+    offset = t.as_expr(0)
+    for i, size in zip(place, tensor.details.physical_dims, strict=True):
+        offset = t.add(t.mul(offset, size), i)
+    return (offset,)
 
 
 def widen(value: Expr) -> Expr:

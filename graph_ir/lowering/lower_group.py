@@ -26,7 +26,8 @@ from ..schedule.context import LowerContext
 from ..schedule.loops import combines, joined_concat
 from ..schedule.transpose import transpose_tiles_of
 from ..templates.joined import Join, joined_loops
-from ..templates.loops import PointwiseLoops, pointwise_loops, reduction_loops, tasks_for
+from ..templates.loops import PointwiseLoops, pointwise_loops, tasks_for
+from ..templates.reduction import ReductionLoops, column_block, reduction_loops
 from ..templates.row_panel import RowGroup, row_panel_loops
 from ..templates.transpose_tiles import transpose_tiles
 from .attention import attention_function
@@ -86,14 +87,15 @@ def _loops(group: KernelGroup, schedule: Schedule, ctx: LowerContext) -> Functio
         return _tiles(name, group, schedule, ctx)
     if schedule.algorithm in ("pointwise", "transpose"):
         block = schedule.number("block") if schedule.algorithm == "transpose" else 0
-        loops = PointwiseLoops(tasks, schedule.word("inner"), block)
-        return pointwise_loops(name, buffers, outputs, loops, note)
+        pointwise = PointwiseLoops(tasks, schedule.word("inner"), block)
+        return pointwise_loops(name, buffers, outputs, pointwise, note)
     if schedule.algorithm == "rows":
         dims = reductions[0].inputs[0].details.plain_dims
         rows = RowGroup(tuple(ops), dims, reductions, outputs[0], schedule.word("values") == "kept")
         return row_panel_loops(name, buffers, rows, tasks, note)
-    along = schedule.word("vector") == "result"
-    return reduction_loops(name, buffers, reductions[0].outputs[0], outputs, tasks, along, note)
+    reduced, most = reductions[0].outputs[0], ctx.target.l1_bytes
+    loops = ReductionLoops(tasks, schedule.word("vector"), column_block(outputs[0], asked, most))
+    return reduction_loops(name, buffers, reduced, outputs, loops, note)
 
 
 def _work(reductions: Sequence[Op], output: GraphTensor) -> Any:

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...base.dtypes import S64
+from ...base.dtypes import S32, S64
 from ..ir.attributes import BoolAttr
 from ..ir.axis_attributes import AxisAttr
 from ..ir.graph import Array, Graph, GraphTensor
@@ -15,6 +15,9 @@ from ..ir.op_kinds import CompositeOp
 from ..ir.operands import Operand
 from ..ir.registry import register
 from .compose import Composer
+
+MOST_NARROW = (1 << 31) - 1
+"""Positions of axes of so many elements are searched in 32 bits, twice as many in a vector."""
 
 
 class _ArgReduce(CompositeOp):
@@ -57,13 +60,15 @@ class _ArgReduce(CompositeOp):
             hit = make("or", hit, make("isnan", x))
         shape = [1] * x.details.rank
         shape[axis] = size
+        narrow = S32 if size <= MOST_NARROW else S64
         positions = graph.make_constant(
-            np.arange(size, dtype=np.int64).reshape(shape), f"{self.name}.positions"
+            np.arange(size, dtype=narrow.numpy).reshape(shape), f"{self.name}.positions"
         )
-        nowhere = make.scalar(-1 if self.last else size, S64)
+        nowhere = make.scalar(-1 if self.last else size, narrow)
         found_positions = make("select", hit, positions, nowhere)
         search = "reduce_max" if self.last else "reduce_min"
-        return [make(search, found_positions, axes=(axis,), keep_dims=self.keep_dims)]
+        found = make(search, found_positions, axes=(axis,), keep_dims=self.keep_dims)
+        return [make.to(found, S64)]
 
 
 @register("arg_max")

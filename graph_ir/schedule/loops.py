@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 
-from ...base.dims import Size, bounds, typical
+from ...base.dims import Size, bounds, is_known, typical
 from ..ir.computation import Reduction
 from ..ir.graph import GraphTensor, Op
 from ..ir.op_kinds import FusibleOp
@@ -192,26 +192,49 @@ class TransposeSpace(PointwiseSpace):
 
 
 class ReductionSpace(LoopSpace):
-    """Which axis of a reduction is the vector axis: the last one of the result, or that of the terms."""
+    """Which axis of a reduction is the vector axis: the last one of the result, or that of the terms.
+
+    Along the result, each vector of it reads from as many rows as there are terms, or a block of columns at once stays
+    in L1 and rows are read one after the other.
+    """
 
     meanings: Mapping[str, str] = TASKS | {
-        "vector": "result or terms, the axis that vectors lie along"
+        "vector": "result or terms, the axis that vectors lie along; columns: result, in blocks that stay in L1"
     }
     words = ("vector",)
-    choices = {"vector": ("result", "terms")}
+    choices = {"vector": ("result", "terms", "columns")}
+
+    def __init__(
+        self, algorithm: str, group: KernelGroup, elements: Size, ctx: LowerContext
+    ) -> None:
+        super().__init__(algorithm, group, elements, ctx)
+        self.lanes = ctx.target.lanes(group.outputs[0].details.dtype.accumulator)
+        self.may_block = ctx.options.enabled("column-blocks") and self._is_known()
+
+    def _is_known(self) -> bool:
+        tensors = (*self.group.inputs, *self.group.outputs)
+        return bool(self.dims) and all(is_known(*x.details.physical_dims) for x in tensors)
 
     def inner(self) -> dict[str, Parameter]:
         """The last axis of the result where some operand is contiguous along it."""
-        return {"vector": "result" if self.dims and walks_result(self.group) else "terms"}
+        if not (self.dims and walks_result(self.group)):
+            return {"vector": "terms"}
+        is_wide = self.may_block and self.dims[-1] >= self.lanes
+        return {"vector": "columns" if is_wide else "result"}
 
     def others(self) -> list[dict[str, Parameter]]:
-        """Both."""
-        return [{"vector": word} for word in self.choices["vector"]] if self.dims else []
+        """All that there are."""
+        words = self.choices["vector"] if self.may_block else self.choices["vector"][:2]
+        return [{"vector": word} for word in words] if self.dims else []
 
     def fault(self, schedule: Schedule) -> str:
-        """A single sum has no axis."""
-        is_result = schedule.word("vector") == "result"
-        return "vector must be terms, as the result is a scalar" * (is_result and not self.dims)
+        """A single sum has no axis, and blocks have sizes."""
+        word = schedule.word("vector")
+        if word != "terms" and not self.dims:
+            return "vector must be terms, as the result is a scalar"
+        return "vector must be terms or result, as sizes are open or blocks turned off" * (
+            word == "columns" and not self.may_block
+        )
 
 
 class RowSpace(LoopSpace):

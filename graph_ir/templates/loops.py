@@ -1,7 +1,6 @@
-"""The generator of loop nests for groups of fusible ops, in any layout.
+"""The generator of loop nests for groups of pointwise ops, in any layout.
 
-pointwise group   for every index of the output in memory: out[i] = f(in[map(i)])
-reduction group   for every output index: acc = identity; for r: acc = combine(acc, f(in[map(i, r)])); out[i] = g(acc)
+for every index of the output in memory: out[i] = f(in[map(i)])
 
 The innermost loop that walks memory contiguously is the vector loop.
 """
@@ -15,10 +14,8 @@ from ...base.records import dataclass
 from ...tensor_ir import builder as t
 from ...tensor_ir.builder import Value
 from ...tensor_ir.nodes import (
-    Allocate,
     Block,
     Buffer,
-    Const,
     Expr,
     For,
     Function,
@@ -34,7 +31,6 @@ from ..ir.computation import Index, Reduction
 from ..ir.graph import GraphTensor
 from ..ir.group_values import GroupValues, narrow
 from ..ir.op_kinds import FusibleOp
-from .partial_sums import blocked_sum, sums_in_blocks
 
 Tasks = int | Expr
 """Pieces of the outermost loop: a number, or an expression of sizes that are known when the model runs."""
@@ -72,7 +68,7 @@ def pointwise_loops(
     dims = details.physical_dims
     index = tuple(Var(f"i{axis}") for axis in range(len(dims)))
     values = GroupValues({x: b for x, b in buffers.items() if x not in outputs})
-    plain = _clamped(
+    plain = clamped(
         details.format.plain_index(index),
         details.plain_dims,
         details.format.is_padded(details.plain_dims),
@@ -125,38 +121,6 @@ def _read_axis(values: GroupValues, index: Sequence[Var]) -> int:
     return max(len(index) - 2, 0)
 
 
-def reduction_loops(
-    name: str,
-    buffers: Mapping[GraphTensor, Buffer],
-    reduced: GraphTensor,
-    outputs: Sequence[GraphTensor],
-    tasks: Tasks,
-    along_result: bool,
-    note: str,
-) -> Function:
-    """The function of one reduction op with a pointwise prologue before it and a pointwise epilogue after it.
-
-    `along_result`: vectors lie along the last axis of the result, not along that of the terms.
-    """
-    details = outputs[0].details
-    dims = details.physical_dims
-    index = tuple(Var(f"i{axis}") for axis in range(len(dims)))
-    plain = _clamped(
-        details.format.plain_index(index),
-        details.plain_dims,
-        details.format.is_padded(details.plain_dims),
-    )
-    in_memory = {x: b for x, b in buffers.items() if x not in outputs}
-    accumulate, finished = _accumulation(reduced, in_memory, plain, along_result)
-    values = GroupValues(in_memory, {reduced: lambda _: finished})
-    stores = [
-        Store(buffers[y], index, narrow(values.read(y)(plain), y.details.dtype)) for y in outputs
-    ]
-    body = Block((*accumulate, *values.lets, *stores))
-    nest = loop_nest(index, dims, body, along_result, tasks)
-    return Function(name, tuple(buffers.values()), Block((nest,)), note)
-
-
 def reduction_of(tensor: GraphTensor) -> Reduction:
     """The computation of the reduction op that makes `tensor`."""
     op = tensor.producer_owner
@@ -165,30 +129,7 @@ def reduction_of(tensor: GraphTensor) -> Reduction:
     return computation
 
 
-def _accumulation(
-    reduced: GraphTensor,
-    in_memory: Mapping[GraphTensor, Buffer],
-    plain: Index,
-    along_result: bool,
-) -> tuple[list[Stmt], Expr]:
-    """(statements that reduce into a local, finished value)."""
-    reduction = reduction_of(reduced)
-    r = tuple(Var(f"r{axis}") for axis in range(len(reduction.extents)))
-    values = GroupValues(in_memory)
-    inputs = [values.read(x) for x in reduced.producer_owner.inputs]
-    value = values.bind(reduction.element(inputs, plain, r), "term")
-    if sums_in_blocks(reduction.combine, value, reduction.extents, not along_result):
-        sums, total = blocked_sum(r, reduction.extents, values.lets, value, not along_result)
-        return sums, reduction.finish(total)
-    acc = Buffer("acc", value.dtype, (1,), "local")
-    here = (t.as_expr(0),)
-    update = Store(acc, here, t.binary(reduction.combine, Load(acc, here), value))
-    loops = loop_nest(r, reduction.extents, Block((*values.lets, update)), not along_result, 1)
-    start = Store(acc, here, Const(reduction.identity, value.dtype))
-    return [Allocate(acc), start, loops], reduction.finish(Load(acc, here))
-
-
-def _clamped(index: Index, dims: Sequence[int], padded: bool) -> Index:
+def clamped(index: Index, dims: Sequence[int], padded: bool) -> Index:
     """Clamps indices of padding elements to the last real one, so that nothing is read out of bounds."""
     if not padded:
         return index

@@ -52,9 +52,7 @@ def blocked_sum(
     total, lost, part = (Buffer(n, value.dtype, (1,), "local") for n in ("total", "lost", "acc"))
     zero = t.const(0, value.dtype)
     block = VECTOR_BLOCK if vector else SERIAL_BLOCK
-    cut = len(extents) - 1
-    while cut and math.prod(extents[cut:]) <= block:
-        cut -= 1
+    cut = cut_of(extents, block)
     piece = max(1, block // math.prod(extents[cut + 1 :]))
 
     update = Store(part, _HERE, t.add(Load(part, _HERE), value))
@@ -66,7 +64,7 @@ def blocked_sum(
 
     def partial(begin: Expr, end: Expr) -> Stmt:
         terms = For(index[cut], begin, end, body, _kind(cut, extents, vector))
-        return Block((Store(part, _HERE, zero), terms, *_compensated(total, lost, part)))
+        return Block((Store(part, _HERE, zero), terms, *compensated(total, lost, part)))
 
     full, rest = divmod(extents[cut], piece)
     number = Var(f"{index[cut].name}_block")
@@ -84,20 +82,30 @@ def blocked_sum(
     return [*start, *zeros, nest], Load(total, _HERE)
 
 
+def cut_of(extents: Sequence[int], block: int) -> int:
+    """The axis that is cut into blocks: all terms along those behind it are less than one."""
+    cut = len(extents) - 1
+    while cut and math.prod(extents[cut:]) <= block:
+        cut -= 1
+    return cut
+
+
 def _kind(axis: int, extents: Sequence[int], vector: bool) -> LoopKind:
     return "vector" if vector and axis == len(extents) - 1 else "serial"
 
 
-def _compensated(total: Buffer, lost: Buffer, part: Buffer) -> list[Stmt]:
+def compensated(
+    total: Buffer, lost: Buffer, part: Buffer, at: tuple[Expr, ...] = _HERE
+) -> list[Stmt]:
     """total += part - lost; lost: what that rounded up by. Sums that are not finite lose nothing."""
     dtype = total.dtype
     old, new, summand = (Var(name, dtype) for name in ("sum_old", "sum_new", "summand"))
     gained = t.sub(t.sub(new, old), summand)
     finite = t.compare("lt", t.unary("abs", new), t.const(math.inf, dtype))
     return [
-        Let(old, Load(total, _HERE)),
-        Let(summand, t.sub(Load(part, _HERE), Load(lost, _HERE))),
+        Let(old, Load(total, at)),
+        Let(summand, t.sub(Load(part, at), Load(lost, at))),
         Let(new, t.add(old, summand)),
-        Store(total, _HERE, new),
-        Store(lost, _HERE, t.select(finite, gained, t.const(0, dtype))),
+        Store(total, at, new),
+        Store(lost, at, t.select(finite, gained, t.const(0, dtype))),
     ]
