@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
 from .cases import Case, case_of
 from .dynamic_cases import dynamic_cases
-from .networks import NETWORKS
+from .networks import NETWORKS, TRANSFORMERS
 from .networks.net import ConvLayer, one_layer
 from .one_op import one_op_case
 from .op_cases import op_lines
@@ -143,6 +144,14 @@ def _network_case(name: str) -> Case:
     return NETWORKS[name]().case()
 
 
+def _transformers() -> dict[str, Maker]:
+    return {name: partial(_transformer_case, name) for name in TRANSFORMERS}
+
+
+def _transformer_case(name: str) -> Case:
+    return replace(TRANSFORMERS[name]().case(), name=name)
+
+
 def _ops() -> dict[str, Maker]:
     return {name: partial(one_op_case, name, text) for name, text in op_lines().items()}
 
@@ -154,6 +163,7 @@ SUITES: dict[str, Callable[[], Mapping[str, Maker | OpenMaker]]] = {
     "tiny": _tiny,
     "conv": _conv,
     "networks": _networks,
+    "transformers": _transformers,
     "ops": _ops,
     "quantized": quantized_cases,
     "dynamic": dynamic_cases,

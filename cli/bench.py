@@ -32,7 +32,9 @@ if TYPE_CHECKING:
 
 NAME = "bench"
 HELP = "Time a model or a suite against other engines."
-SUITES = ("gemm", "mlp", "mha", "tiny", "conv", "networks", "ops", "quantized", "dynamic")
+SUITES = (
+    "gemm", "mlp", "mha", "tiny", "conv", "networks", "transformers", "ops", "quantized", "dynamic",
+)  # fmt: skip
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

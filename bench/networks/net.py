@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -42,7 +43,8 @@ class ConvLayer:
 class Net:
     """A network under construction: input images of `channels` and size `image` x `image`, batch 1.
 
-    `result` is the value the network returns. `width` scales the channels returned by `wide`: tests use small networks.
+    `result` is the value the network returns, `given` what inputs are to be if not normal numbers. `width` scales the
+    channels returned by `wide`: tests use small networks.
     """
 
     def __init__(
@@ -58,6 +60,7 @@ class Net:
         self._weights: list[Any] = []
         self._inputs: dict[str, tuple[int, ...]] = {"x": (1, channels, *sizes)}
         self._types: dict[str, int] = {}
+        self.given: dict[str, Array] = {}
         self._shapes = dict(self._inputs)
 
     @classmethod
@@ -80,9 +83,10 @@ class Net:
     def case(self) -> Case:
         """The finished model."""
         shape = self.shape(self.result)
-        return case_of(
+        case = case_of(
             self.name, self._nodes, self._weights, self._inputs, self.result, shape, self._types
         )
+        return replace(case, given=self.given)
 
     def shape(self, x: str) -> tuple[int, ...]:
         """The shape of a value."""

@@ -21,8 +21,8 @@ def bert(
     net = Net.of_rows("bert", 1, tokens, hidden)
     x = "x"
     for _ in range(blocks):
-        x = net.layer_norm(net.pair("Add", x, _attention(net, x, heads)))
-        x = net.layer_norm(net.pair("Add", x, _feed_forward(net, x)))
+        x = net.layer_norm(net.pair("Add", x, attention(net, x, heads)))
+        x = net.layer_norm(net.pair("Add", x, feed_forward(net, x)))
     net.result = x
     return net
 
@@ -39,8 +39,8 @@ def text_encoder(
     x = net.layer_norm(net.pair("Add", words, _positions(net, positions, hidden)))
     mask = _added_mask(net)
     for _ in range(blocks):
-        x = net.layer_norm(net.pair("Add", x, _attention(net, x, heads, mask)))
-        x = net.layer_norm(net.pair("Add", x, _feed_forward(net, x)))
+        x = net.layer_norm(net.pair("Add", x, attention(net, x, heads, mask)))
+        x = net.layer_norm(net.pair("Add", x, feed_forward(net, x)))
     net.result = x
     return net
 
@@ -76,16 +76,16 @@ def vit(
     x = net.concat([net.random(1, 1, hidden), x], axis=1)
     x = net.pair("Add", x, net.random(1, count + 1, hidden))
     for _ in range(blocks):
-        x = net.pair("Add", x, _attention(net, net.layer_norm(x), heads))
-        x = net.pair("Add", x, _feed_forward(net, net.layer_norm(x)))
+        x = net.pair("Add", x, attention(net, net.layer_norm(x), heads))
+        x = net.pair("Add", x, feed_forward(net, net.layer_norm(x)))
     first = net.constant(np.array(0, np.int64))
     token = net.node("Gather", [net.layer_norm(x), first], (1, hidden), axis=1)
     net.result = net.linear(token, CLASSES)
     return net
 
 
-def _attention(net: Net, x: str, heads: int, mask: str = "") -> str:
-    """`mask`: what is added to the scores, [B,1,1,S]."""
+def attention(net: Net, x: str, heads: int, mask: str = "") -> str:
+    """Attention of x to itself by three products; `mask`: what is added to the scores, [B,1,1,S]."""
     batch, tokens, hidden = net.shape(x)
     size = hidden // heads
 
@@ -101,6 +101,7 @@ def _attention(net: Net, x: str, heads: int, mask: str = "") -> str:
     return net.linear(net.reshape(mixed, (batch, tokens, hidden), keep=2), hidden)
 
 
-def _feed_forward(net: Net, x: str) -> str:
+def feed_forward(net: Net, x: str) -> str:
+    """Two products with a gelu between them."""
     hidden = net.shape(x)[-1]
     return net.linear(net.gelu(net.linear(x, EXPANSION * hidden)), hidden)

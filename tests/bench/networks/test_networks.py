@@ -8,8 +8,12 @@ import numpy as np
 import onnx
 import pytest
 
-from graphc.bench.networks import NETWORKS
+from graphc.bench.networks import NETWORKS, TRANSFORMERS
+from graphc.bench.networks.gpt2 import gpt2
 from graphc.bench.networks.net import ConvLayer, Net, one_layer
+from graphc.bench.networks.swin import swin
+from graphc.bench.networks.transformer import bert, vit
+from graphc.bench.networks.whisper import whisper_encoder
 from graphc.bench.suites import suite
 from graphc.driver.compiler import compile as compile_model
 from graphc.frontend import load
@@ -27,13 +31,25 @@ GIGA_MACS = {
 }
 
 
+SMALL_TRANSFORMERS = {
+    "bert": lambda: bert(blocks=2, tokens=7, hidden=32, heads=2),
+    "vit": lambda: vit(image=32, hidden=32, heads=2, blocks=2),
+    "gpt2": lambda: gpt2(tokens=7, hidden=32, heads=2, blocks=2, vocabulary=50),
+    "swin": lambda: swin(image=56, hidden=32, depths=(2, 1)),
+    "whisper": lambda: whisper_encoder(frames=20, bands=4, hidden=32, heads=2, blocks=2),
+}
+SMALL = (*NETWORKS, *SMALL_TRANSFORMERS)
+
+
 def small(name: str) -> Net:
-    """The smallest image whose last layer still has a place, and an eighth of the channels."""
+    """The smallest image whose last layer still has a place, and an eighth of the channels; few blocks and tokens."""
+    if name in SMALL_TRANSFORMERS:
+        return SMALL_TRANSFORMERS[name]()
     image = {"alexnet": 67, "zfnet": 67, "inception_v1": 67}.get(name, 32)
     return NETWORKS[name](image=image, width=0.125)
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", SMALL)
 def test_small_networks_agree_with_numpy(name: str) -> None:
     case = small(name).case()
     arrays = list(case.arrays().values())
@@ -43,7 +59,7 @@ def test_small_networks_agree_with_numpy(name: str) -> None:
     assert found.ok, str(found)
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", SMALL)
 def test_models_are_valid(name: str) -> None:
     model = onnx.load_from_string(small(name).case().model)
     onnx.checker.check_model(
@@ -82,3 +98,12 @@ def test_a_layer_alone_keeps_its_geometry() -> None:
 
 def test_only_what_is_asked_for_is_built() -> None:
     assert [case.name for case in suite("networks", "squeeze")] == ["squeezenet"]
+
+
+def test_transformers_are_as_large_as_published() -> None:
+    """Parameters in millions, of BERT-base and MiniLM without their embeddings."""
+    published = {"BERT-base s128": 85, "MiniLM s128": 10.6, "ViT-B/16": 86.6, "Swin-T": 28.3}
+    for name, millions in published.items():
+        model = onnx.load_from_string(TRANSFORMERS[name]().case().model)
+        count = sum(math.prod(w.dims) for w in model.graph.initializer) / 1e6
+        assert count == pytest.approx(millions, rel=0.05), name
