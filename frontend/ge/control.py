@@ -23,7 +23,10 @@ from .subgraphs import (
 
 
 def _call(node: NodeContext, call: Call) -> list[Value]:
-    return bound(node, call(node.attr_graph("f"), node.name, arguments_of(node, "args")))
+    """A graph under its own name, or as the first one of a node whose signature the writer did not know."""
+    key, name = ("f", "args") if "f" in node.node.attrs else ("_graph_0", "_input")
+    arguments = arguments_of(node, name) or arguments_of(node, "args")
+    return bound(node, call(node.attr_graph(key), node.name, arguments))
 
 
 def _if(node: NodeContext, call: Call) -> list[Value]:

@@ -57,12 +57,18 @@ class Node:
 
 @dataclass(frozen=True)
 class DumpGraph:
-    """One graph; `results` are what it returns."""
+    """One graph; `results` are what it returns.
+
+    Writers differ in two signs, which are kept: `hashes` says whether consumers are `#users`, `gap` whether a blank
+    line is before the results.
+    """
 
     name: str
     nodes: tuple[Node, ...]
     results: tuple[Reference, ...]
     line: int = field(default=0, compare=False)
+    hashes: bool = field(default=True, compare=False)
+    gap: bool = field(default=True, compare=False)
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,11 +13,20 @@ from ...base.dtypes import BF16, from_numpy
 from ...base.printable import printable
 from ...graph_ir.ir.graph import Array, Graph, GraphTensor, Op
 from ..correspondence.writing import ExportFrame, InexpressibleError, NameTable, Write
-from .document import Dump, DumpGraph, Node, Reference, TensorText
+from ..plain_quantization import quantization_written_out
+from ..written_names import with_names
+from .document import Dump, DumpGraph, GraphName, Node, Reference, TensorText
 from .enumerations import dtype_number
 from .signatures import signatures
 
+_SEPARATOR = re.compile(r'[\s"%]')
+_MOST_LETTERS = 2000
 _KEPT = 1e-4  # relative difference between a number and its printed form
+
+
+def written_names(graph: Graph) -> Graph:
+    """The graph with names that a dump, which does not quote them, can hold."""
+    return with_names(graph, lambda name: _SEPARATOR.sub("_", printable(name))[:_MOST_LETTERS])
 
 
 class DumpBuilder(ExportFrame[Reference]):
@@ -24,19 +34,50 @@ class DumpBuilder(ExportFrame[Reference]):
 
     format_name = "GE"
 
-    def __init__(self, graph: Graph, writers: Mapping[str, Write]) -> None:
-        super().__init__(graph, writers)
+    def __init__(
+        self, graph: Graph, writers: Mapping[str, Write], outer: DumpBuilder | None = None
+    ) -> None:
+        super().__init__(written_names(graph), writers)
         self.nodes: list[Node] = []
         self.references: dict[GraphTensor, Reference] = {}
         self.constants: dict[str, Array] = {}
         self.results: list[Reference] = []
-        self.names = NameTable((op.name for op in graph.ops), ".")
+        self.names = NameTable((op.name for op in self.graph.ops), ".")
         self.inputs = 0
+        self.inner: list[DumpGraph] = []
+        self.graph_names = outer.graph_names if outer else NameTable()
+        self.name = self.graph_names.unique(printable(graph.name.replace('"', "'")))
+        if outer:
+            self.failures = outer.failures
 
     def dump(self) -> Dump:
         """What was built."""
-        name = printable(self.graph.name.replace('"', "'"))
-        return Dump(name, (DumpGraph(name, tuple(self.nodes), tuple(self.results)),))
+        own = DumpGraph(self.name, tuple(self.nodes), tuple(self.results))
+        return Dump(self.name, (own, *self.inner))
+
+    def subgraph(
+        self,
+        graph: Graph,
+        known: Mapping[int, Array] | None = None,
+        skipped: int = 0,
+        returned: Iterable[int] = (),
+    ) -> GraphName:
+        """Write a graph that a node names; its name.
+
+        `known`: inputs that are constants there; `skipped`: how many of the first results are left out; `returned`:
+        inputs that it returns after its own results.
+        """
+        inner = DumpBuilder(quantization_written_out(graph), self.writers, self)
+        inputs = [op.outputs[0] for op in inner.graph.inputs]
+        for number, value in (known or {}).items():
+            name = inner.names.unique(f"{inputs[number].name}.known")
+            inner.references[inputs[number]] = inner.constant(value, name)
+        inner.write_ops(inner.graph)
+        inner.results = [*inner.results[skipped:], *(inner.references[inputs[i]] for i in returned)]
+        self.inner += inner.dump().graphs
+        for key, value in inner.constants.items():
+            self.constants[key if "/" in key else f"{inner.name}/{key}"] = value
+        return GraphName(inner.name)
 
     def node(
         self,

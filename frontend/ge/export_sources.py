@@ -7,6 +7,8 @@ from .dump_builder import DumpBuilder, Emit
 
 
 def _input(builder: DumpBuilder, op: Op) -> None:
+    if op.outputs[0] in builder.references:  # known in the graph of a loop
+        return
     builder.whole(op, "Data", {}, index=builder.inputs)
     builder.inputs += 1
 

@@ -7,6 +7,7 @@ from ..correspondence.tables import TABLE
 from . import (  # noqa: F401
     contraction,
     elementwise,
+    export_control,
     export_normalize,
     export_sources,
     export_windows,

@@ -36,12 +36,14 @@ def _graph(graph: DumpGraph, full: bool) -> Iterator[str]:
             reference = Reference(node.name, index)
             name = names[reference] = next(fresh)
             users = consumers[reference]
-            yield f"  %{name} : [#users={users}] = get_element[node=%{node.name}]({index})"
+            sign = "#" * graph.hashes
+            yield f"  %{name} : [{sign}users={users}] = get_element[node=%{node.name}]({index})"
     if graph.results:
         values = [f"%{names[ref]}" for ref in graph.results]
         if len(values) > 1:
             values = [f"output_{i}={value}" for i, value in enumerate(values)]
-        yield from ("", f"  return ({', '.join(values)})")
+        yield from ("",) * graph.gap
+        yield f"  return ({', '.join(values)})"
 
 
 def _ret_names(taken: set[str]) -> Iterator[str]:

@@ -117,6 +117,8 @@ class _GraphReader:
         self.nodes: dict[str, dict[str, Any]] = {}
         self.most_pieces = 1  # of any name so far that holds the delimiter of a list of operands
         self.results: tuple[Reference, ...] | None = None
+        self.last_line = line
+        self.hashes = self.gap = True
 
     def read(self, lines: Iterable[tuple[int, str]]) -> DumpGraph:
         for number, line in lines:
@@ -132,13 +134,14 @@ class _GraphReader:
                 match = pattern.match(line)
                 if match:
                     add(number, match)
+                    self.last_line = number
                     break
             else:
                 raise self.error(
                     number, f"expected a node, get_element or return, got {_cut(line)}"
                 )
         nodes = tuple(Node(**fields) for fields in self.nodes.values())
-        return DumpGraph(self.name, nodes, self.results or (), self.line)
+        return DumpGraph(self.name, nodes, self.results or (), self.line, self.hashes, self.gap)
 
     def error(self, number: int, rule: str) -> UserError:
         return UserError(f"{self.label} line {number}: {rule}")
@@ -193,12 +196,14 @@ class _GraphReader:
             raise self.error(
                 number, f"a node must have at most {_MAX_OUTPUTS} outputs, got {index}"
             )
+        self.hashes = " : [#users=" in match[0]
         fields = self.nodes[node]
         fields["outputs"] = max(fields["outputs"], index + 1)
         self.define(name, Reference(node, index))
 
     def result(self, number: int, match: re.Match[str]) -> None:
         self.results = tuple(reference for _, reference in self.operands(number, match[1]))
+        self.gap = number > self.last_line + 1
 
     def operands(self, number: int, text: str) -> tuple[tuple[str, Reference], ...]:
         """(input name, reference) of `x=%a, y=%b`; of several readings the one with the longest names counts."""

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import re
-
-from ...base.printable import printable
 from ...graph_ir.ir.graph import Array, Graph
 from ..plain_quantization import quantization_written_out
-from ..written_names import with_names
 from .document import Dump
 from .dump_builder import DumpBuilder
 from .op_table import WRITERS
 from .printer import print_ge
-
-_SEPARATOR = re.compile(r'[\s"%]')
-_MOST_LETTERS = 2000
 
 
 def write_ge(graph: Graph, *, full: bool = False) -> str:
@@ -36,13 +29,8 @@ def dump_constants(graph: Graph) -> dict[str, Array]:
     return _build(graph).constants
 
 
-def written_names(graph: Graph) -> Graph:
-    """The graph with names that a dump, which does not quote them, can hold."""
-    return with_names(graph, lambda name: _SEPARATOR.sub("_", printable(name))[:_MOST_LETTERS])
-
-
 def _build(graph: Graph) -> DumpBuilder:
-    builder = DumpBuilder(written_names(quantization_written_out(graph)), WRITERS)
+    builder = DumpBuilder(quantization_written_out(graph), WRITERS)
     builder.write_ops(builder.graph)
     builder.finish()
     return builder

@@ -35,8 +35,9 @@ def test_reading_what_was_written_gives_the_same_dump(name: str) -> None:
     assert print_ge(parse_ge(text)) == text
 
 
-def test_the_router_is_written_as_it_was_but_for_users() -> None:
-    text = (DUMPS / "expert_router.txt").read_text().replace("[users=", "[#users=")
+@pytest.mark.parametrize("name", ["expert_router.txt", "branch_and_loop.txt"])
+def test_the_documents_examples_are_written_byte_for_byte(name: str) -> None:
+    text = (DUMPS / name).read_text()
     assert print_ge(parse_ge(text)) == text
 
 
