@@ -251,17 +251,25 @@ def _write_graph(graph: Graph, output: Path) -> list[Path]:
     return write_text(output, print_graph(graph, full=True))
 
 
-def _write_dfg(graph: Graph, output: Path) -> list[Path]:
-    from .hlo import write_hlo
-
-    return write_text(output, dfg_text(write_hlo(graph), graph.name))
+HLO_VIEWS = ("dfg", "ast")
+"""Formats that show an HLO text, whether or not the compiler supports it."""
 
 
-def dfg_text(hlo: str, label: str) -> str:
-    """The data-flow graph of an HLO text, as JSON."""
-    from .hlo import parse_hlo, to_dfg
+def hlo_view(view: str, hlo: str, label: str) -> str:
+    """The data-flow graph or the syntax tree of an HLO text, or of a fragment of one, as JSON."""
+    from .hlo import parse_hlo, to_ast, to_dfg
 
-    return json.dumps(to_dfg(parse_hlo(hlo, label)), indent=1) + "\n"
+    shown = {"dfg": to_dfg, "ast": to_ast}[view](parse_hlo(hlo, label, fragment=True))
+    return json.dumps(shown, indent=1) + "\n"
+
+
+def _view_writer(view: str) -> Callable[[Graph, Path], list[Path]]:
+    def write(graph: Graph, output: Path) -> list[Path]:
+        from .hlo import write_hlo
+
+        return write_text(output, hlo_view(view, write_hlo(graph), graph.name))
+
+    return write
 
 
 def _write_dot(graph: Graph, output: Path) -> list[Path]:
@@ -310,7 +318,11 @@ _BUILT_IN = (
     ),
     Format(
         "dfg", ".dfg.json", "data-flow graph of the HLO", "`.dfg.json`: `nodes` and `edges`",
-        writer=_write_dfg,
+        writer=_view_writer("dfg"),
+    ),
+    Format(
+        "ast", ".ast.json", "syntax tree of the HLO", "`.ast.json`: functions and instructions",
+        writer=_view_writer("ast"),
     ),
     Format("dot", ".dot", "picture for Graphviz", "`.dot`", writer=_write_dot),
 )  # fmt: skip

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ..base.records import dataclass
 from ..frontend import format_of, load
-from ..frontend.formats import FORMATS, Format, dfg_text, register, write_text
+from ..frontend.formats import FORMATS, HLO_VIEWS, Format, hlo_view, register, write_text
 from ..graph_ir.ir.graph import Array, Graph
 
 
@@ -37,10 +37,10 @@ def convert(
     reader or the target format does not support.
     """
     source = format_of(Path(model))
-    if target == "dfg" and source == "hlo":  # the file's own computations, with any opcode
+    if target in HLO_VIEWS and source == "hlo":  # the file's own computations, with any opcode
         from ..frontend.model_text import read_text
 
-        write_text(output, dfg_text(*read_text(Path(model), "model", "file of HLO")))
+        write_text(output, hlo_view(target, *read_text(Path(model), "model", "file of HLO")))
         return Conversion(source, target, (output,), None)
     graph = load(model, inputs, constants, attrs)
     files = FORMATS[target].write(graph, output)

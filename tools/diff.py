@@ -12,7 +12,8 @@ import numpy as np
 
 from ..base.records import dataclass
 from ..graph_ir.ir.attributes import INTERNAL
-from ..graph_ir.ir.graph import Array, Graph, GraphTensor, Op, attribute_tokens
+from ..graph_ir.ir.contents import attribute_tokens
+from ..graph_ir.ir.graph import Array, Graph, GraphTensor, Op
 from ..graph_ir.text.printer import print_op
 
 

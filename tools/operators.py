@@ -13,6 +13,7 @@ from ..graph_ir.ir.graph import Array, Graph, GraphTensor, Op, subgraphs_of
 from ..graph_ir.text.printer import print_tensor_type
 
 if TYPE_CHECKING:
+    from ..frontend.hlo.syntax import Computation
     from ..frontend.pnnx.program import Program
 
 
@@ -56,14 +57,44 @@ def list_operators(
     """The operators of a file in order: for PNNX those of the file itself, else the ops it is imported as.
 
     The arguments and errors are those of `frontend.load`; a PNNX file is only parsed, so its operators need not be
-    supported.
+    supported; so is a fragment of HLO.
     """
     path = Path(model)
     if format_of(path) == "pnnx":
         from ..frontend.pnnx.reader import read_param
 
         return list(_of_program(read_param(path)))
+    if format_of(path) == "hlo":
+        from ..frontend.hlo import parse_hlo
+        from ..frontend.model_text import read_text
+
+        module = parse_hlo(*read_text(path, "model", "file of HLO"), fragment=True)
+        if module.is_fragment:
+            return [one for part in module.computations.values() for one in _of_part(part)]
     return list(_of_graph(load(path, inputs, constants, attrs), ""))
+
+
+def _of_part(part: Computation) -> Iterator[Operator]:
+    """The instructions of a computation as the text has them."""
+    from ..frontend.hlo.ast_json import attribute_text
+
+    found = {i.name: i for i in part.instructions}
+    consumers: dict[str, list[str]] = {}
+    for i in part.instructions:
+        for x in i.operands:
+            consumers.setdefault(x.name, []).append(i.name)
+
+    def operand(name: str) -> Operand:
+        shape = found[name].shape
+        users = tuple(dict.fromkeys(consumers.get(name, ())))
+        return Operand(name, shape.logical() if shape else "", name, users)
+
+    for i in part.instructions:
+        params = {key: attribute_text(value) for key, value in i.attributes.items()}
+        inputs = tuple(operand(x.name) for x in i.operands)
+        yield Operator(
+            i.opcode, i.name, params, {}, inputs, ("",) * len(inputs), (operand(i.name),)
+        )
 
 
 def _of_program(program: Program) -> Iterator[Operator]:

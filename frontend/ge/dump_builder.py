@@ -45,7 +45,7 @@ class DumpBuilder(ExportFrame[Reference]):
         self.names = NameTable((op.name for op in self.graph.ops), ".")
         self.inputs = 0
         self.inner: list[DumpGraph] = []
-        self.graph_names = outer.graph_names if outer else NameTable()
+        self.graph_names: NameTable = outer.graph_names if outer else NameTable()
         self.name = self.graph_names.unique(printable(graph.name.replace('"', "'")))
         if outer:
             self.failures = outer.failures

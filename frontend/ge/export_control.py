@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -24,7 +24,7 @@ def _case(builder: DumpBuilder, op: Op) -> None:
     if len(branches) == 2 and source.op_name == "cast" and _is_flag(source):
         condition = builder.operand(source.inputs[0])
         names = {"then_branch": branches[1], "else_branch": branches[0]}
-        graphs = {name: builder.subgraph(graph) for name, graph in names.items()}
+        graphs: dict[str, Any] = {name: builder.subgraph(graph) for name, graph in names.items()}
         builder.whole(op, "If", {"cond": condition, **inputs}, **graphs)
         return
     # GE's index is s32; what is out of range stays so.
@@ -33,7 +33,9 @@ def _case(builder: DumpBuilder, op: Op) -> None:
     clipped = {"x": builder.operand(op.inputs[0]), **dict(zip(names_of_ends, ends, strict=True))}
     index = builder.part(op, "ClipByValue", clipped)
     index = builder.part(op, "Cast", {"x": index}, dst_type=dtype_number(S32))
-    numbered = {f"branches{i}": builder.subgraph(graph) for i, graph in enumerate(branches)}
+    numbered: dict[str, Any] = {
+        f"branches{i}": builder.subgraph(graph) for i, graph in enumerate(branches)
+    }
     builder.whole(op, "Case", {"branch_index": index, **inputs}, **numbered)
 
 
@@ -52,7 +54,10 @@ def _while(builder: DumpBuilder, op: Op) -> None:
     loop = cast(While, op)
     heads, limit = _count(loop)
     if limit is None:
-        names = {"cond": builder.subgraph(loop.condition), "body": _body(builder, loop, 0)}
+        names: dict[str, Any] = {
+            "cond": builder.subgraph(loop.condition),
+            "body": _body(builder, loop, 0),
+        }
         builder.whole(op, "While", _numbered(builder, op.inputs, 0), len(op.inputs), **names)
         return
     numbers = {"start": 0, "limit": limit, "delta": 1}

@@ -31,13 +31,15 @@ _IMPLICIT_ENTRY = "entry"
 
 
 @collector_paused()
-def parse_hlo(text: str, label: str = "text") -> Module:
+def parse_hlo(text: str, label: str = "text", fragment: bool = False) -> Module:
     """Parse HLO text. `label` names the file in messages. Shapes are checked by the import, which also finds those that
     the text leaves out.
 
-    UserError with label, line and column for any error in the syntax.
+    `fragment`: part of a module, such as one computation or one instruction; it may call computations that it does not
+    hold, and a bare instruction may read what has no shape. UserError with label, line and column for any error in the
+    syntax.
     """
-    return _Parser(Lexer(Origin(text, label))).module()
+    return _Parser(Lexer(Origin(text, label)), fragment).module()
 
 
 class _Body:
@@ -52,8 +54,10 @@ class _Body:
 class _Parser:
     """One method for each rule of the grammar; every nesting is counted."""
 
-    def __init__(self, lexer: Lexer) -> None:
+    def __init__(self, lexer: Lexer, fragment: bool) -> None:
         self.lexer = lexer
+        self.fragment = fragment
+        self.is_incomplete = False
         self.shapes = ShapeParser(lexer)
         self.computations: dict[str, Computation] = {}
         self.entry = ""
@@ -74,7 +78,9 @@ class _Parser:
         while lexer.kind != "end":
             self.top_level()
         entry = self.entry or next(reversed(self.computations))
-        return Module(name, self.computations, entry, attributes, tables, lexer.origin)
+        return Module(
+            name, self.computations, entry, attributes, tables, lexer.origin, self.is_incomplete
+        )
 
     def tables(self) -> dict[str, dict[int, str | dict[str, int]]]:
         """The stack-frame tables of newer dumps."""
@@ -301,8 +307,9 @@ class _Parser:
         while lexer.accept("#"):
             path += (lexer.integer("an index into a tuple"),)
         if name not in body.instructions:
-            if not bare or shape is None:
+            if not bare or (shape is None and not self.fragment):
                 raise lexer.error(f"'{name}' must be defined before it is used", place)
+            self.is_incomplete |= shape is None
             parameter = Instruction(name, "parameter", shape, number=body.implicit, place=place)
             body.implicit += 1
             body.instructions[name] = parameter
@@ -347,9 +354,12 @@ class _Parser:
         return attributes
 
     def check_defined(self, name: str, place: int) -> None:
-        if name not in self.computations:
+        if name in self.computations:
+            return
+        if not self.fragment:
             message = f"computation '{name}' must be defined before it is used"
             raise self.lexer.error(message, place)
+        self.is_incomplete = True
 
     def called(self, attribute: str) -> Called:
         """A computation by its name, or written in place and then given one."""

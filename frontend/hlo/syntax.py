@@ -183,3 +183,5 @@ class Module:
     attributes: Mapping[str, Attribute] = field(default_factory=dict)
     tables: Mapping[str, Mapping[int, str | Mapping[str, int]]] = field(default_factory=dict)
     origin: Origin = field(default_factory=lambda: Origin("", "text"), compare=False, repr=False)
+    is_fragment: bool = field(default=False, compare=False)
+    """Whether computations or shapes are missing."""

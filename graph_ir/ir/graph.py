@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
 from typing import Any
@@ -10,16 +9,14 @@ from typing import Any
 import numpy as np
 
 from ...base.errors import InternalError, UserError
-from ...base.mapped_file import release
 from ...base.run_checks import without_checks
+from .contents import Token, attribute_tokens, digest
 from .format import Format
 from .logical_tensor import LogicalTensor
 from .op import Array, GraphTensor, Op
 from .registry import lookup
 
 __all__ = ["Array", "Graph", "GraphTensor", "Op", "attribute_tokens", "subgraphs_of"]
-
-Token = bytes | memoryview
 
 
 class Graph:
@@ -227,19 +224,17 @@ class Graph:
 
     def hash_contents(self) -> str:
         """SHA-256 of ops, wiring, shapes, formats and attributes; names and `temp.` attributes are ignored."""
-        digest = hashlib.sha256()
-        for token in self._tokens():
-            digest.update(len(token).to_bytes(8, "little"))
-            digest.update(token)
-            if isinstance(token, memoryview):
-                release(np.asarray(token.obj))
-        return digest.hexdigest()
+        return digest(self.content_tokens())
 
     def compare_contents(self, other: Graph) -> bool:
         """Whether both graphs are equal op by op in their order, names and `temp.` attributes aside."""
-        return all(mine == theirs for mine, theirs in zip_longest(self._tokens(), other._tokens()))
+        return all(
+            mine == theirs
+            for mine, theirs in zip_longest(self.content_tokens(), other.content_tokens())
+        )
 
-    def _tokens(self) -> Iterator[Token]:
+    def content_tokens(self) -> Iterator[Token]:
+        """Bytes that identify what the graph computes."""
         position = {id(op): i for i, op in enumerate(self.ops)}
         yield f"graph {len(self.ops)}".encode()
         yield from attribute_tokens(self.attrs)
@@ -273,35 +268,3 @@ def all_ops(graph: Graph) -> Iterator[Op]:
         else:
             yield op
             pending.extend(iter(inner.ops) for inner in reversed(subgraphs_of(op)))
-
-
-def attribute_tokens(value: Any) -> Iterator[Token]:
-    """Bytes that identify an attribute value; dictionary keys that start with `temp.` are ignored.
-
-    For a contiguous array they are its memory itself.
-    """
-    if isinstance(value, np.ndarray):
-        native = np.asarray(value, dtype=value.dtype.newbyteorder("="))
-        yield f"{native.dtype}{native.shape}".encode()
-        yield np.ascontiguousarray(native).reshape(-1).view(np.uint8).data
-    elif isinstance(value, Graph):
-        yield from value._tokens()
-    elif isinstance(value, dict):
-        kept = sorted(key for key in value if not key.startswith("temp."))
-        yield f"{len(kept)}{{".encode()
-        for key in kept:
-            yield key.encode()
-            yield from attribute_tokens(value[key])
-    elif isinstance(value, (list, tuple)):
-        yield f"{len(value)}[".encode()
-        for item in value:
-            yield from attribute_tokens(item)
-    elif isinstance(value, LogicalTensor):
-        yield f"{value.dtype}{value.plain_dims}".encode()
-        yield from attribute_tokens(value.format)
-    elif isinstance(
-        value, Format
-    ):  # the letters are ignored: equal layouts may be spelled differently
-        yield f"{value.order}{value.blocks}".encode()
-    else:
-        yield repr(value.item() if isinstance(value, np.generic) else value).encode()

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 from typing import Any, ClassVar
 
 import numpy as np
 
 from ...base.dims import UndecidedSize
 from ...base.errors import InternalError, UserError
+from .contents import Token, attribute_tokens, digest
 from .logical_tensor import LogicalTensor
 from .schedule import Schedule
 from .schema import OpSchema, schema_of_class
@@ -112,6 +114,23 @@ class Op:
         """Change an attribute, checked as `Graph.make` does; shapes are not inferred again."""
         self.schema.attribute(self.op_name, key)
         self.schema.put(self, key, value)
+
+    def hash_contents(self) -> str:
+        """SHA-256 of the op's name and attributes, not of its inputs; `temp.` attributes are ignored.
+
+        Equal hashes: compare with `compare_contents`.
+        """
+        return digest(self.content_tokens())
+
+    def compare_contents(self, other: Op) -> bool:
+        """Whether both ops have the same name and attributes, whatever they read; `temp.` attributes are ignored."""
+        pairs = zip_longest(self.content_tokens(), other.content_tokens())
+        return all(mine == theirs for mine, theirs in pairs)
+
+    def content_tokens(self) -> Iterator[Token]:
+        """Bytes that identify the op itself: its name and its attributes."""
+        yield self.op_name.encode()
+        yield from attribute_tokens(self.attrs)
 
     def input_name(self, index: int) -> str:
         """The name of input `index` in texts and messages."""

@@ -22,7 +22,8 @@ from ...base.records import dataclass
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Block, Buffer, Function, Invoke, Module, Slice, Var
 from ...tensor_ir.sizes import shape_of
-from ..ir.graph import Array, Graph, GraphTensor, Op, attribute_tokens, subgraphs_of
+from ..ir.contents import attribute_tokens
+from ..ir.graph import Array, Graph, GraphTensor, Op, subgraphs_of
 from ..ir.schedule import Schedule
 from ..ops.control import Case, ControlOp, While
 from ..ops.movement import Slice as SliceOp

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
-
 import numpy as np
 
-from ..ir.graph import Array, Graph, Op, attribute_tokens
+from ..ir.contents import attribute_tokens, digest
+from ..ir.graph import Array, Graph, Op
 from ..rewriting.decisions import record
 from ..schedule.context import LowerContext
 
-_Key = tuple[str, tuple[int, ...], bytes]
+_Key = tuple[str, tuple[int, ...], str]
 _SAMPLE_SIZE = 16
 
 
@@ -49,17 +48,13 @@ def _key(op: Op) -> _Key:
     """A key equal for ops that compute the same value, and for few others; it includes the layouts of the results."""
     value = op.attr("value") if op.op_name == "constant" else None
     attrs = {**op.attrs, "value": _sample(value)} if isinstance(value, np.ndarray) else op.attrs
-    digest = hashlib.sha256()
-    for token in attribute_tokens([attrs, [y.details for y in op.outputs]]):
-        digest.update(len(token).to_bytes(8, "little"))
-        digest.update(token)
-    return op.op_name, tuple(id(x) for x in op.inputs), digest.digest()
+    tokens = attribute_tokens([attrs, [y.details for y in op.outputs]])
+    return op.op_name, tuple(id(x) for x in op.inputs), digest(tokens)
 
 
 def _same(op: Op, other: Op) -> bool:
     """Whether two ops of the same key are the same."""
-    pairs = zip(attribute_tokens(op.attrs), attribute_tokens(other.attrs), strict=True)
-    return op.op_name != "constant" or all(mine == theirs for mine, theirs in pairs)
+    return op.op_name != "constant" or op.compare_contents(other)
 
 
 def _sample(array: Array) -> Array:

@@ -151,7 +151,8 @@ def test_an_unknown_target() -> None:
         output_format("m.caffemodel")
     assert str(error.value) == (
         "'m.caffemodel' is not an output format; known are onnx (.onnx), tvm (.json), hlo (.hlo), "
-        "ge (.txt), pnnx (.param), graph (.graph), dfg (.dfg.json), dot (.dot), svg (.svg)"
+        "ge (.txt), pnnx (.param), graph (.graph), dfg (.dfg.json), "
+        "ast (.ast.json), dot (.dot), svg (.svg)"
     )
 
 

@@ -7,8 +7,9 @@ import pytest
 
 from graphc.base.dtypes import F32, S32
 from graphc.base.errors import InternalError, UnsupportedError, UserError
+from graphc.graph_ir.ir.contents import attribute_tokens
 from graphc.graph_ir.ir.format import parse_format, plain
-from graphc.graph_ir.ir.graph import Graph, Op, attribute_tokens
+from graphc.graph_ir.ir.graph import Graph, Op
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.ir.operands import Operand, VariadicOperand
 from graphc.graph_ir.ir.verifier import verify
@@ -187,6 +188,19 @@ def test_contents_see_every_difference(change: str) -> None:
     else:
         two.attrs["opset"] = 17
     assert not one.compare_contents(two) and one.hash_contents() != two.hash_contents()
+
+
+def test_ops_have_contents_of_their_own() -> None:
+    graph = Graph("g")
+    x, y = (graph.make_input(LogicalTensor(F32, (4, 4)), name) for name in "xy")
+    one = graph.make("softmax", [x], {"axis": 1, "temp.note": 1}, "one")
+    same = graph.make("softmax", [y], {"axis": 1}, "same")
+    for other in (
+        graph.make("softmax", [x], {"axis": 0}),
+        graph.make("log_softmax", [x], {"axis": 1}),
+    ):
+        assert not one.compare_contents(other) and one.hash_contents() != other.hash_contents()
+    assert one.compare_contents(same) and one.hash_contents() == same.hash_contents()
 
 
 def test_attribute_tokens() -> None:

@@ -1,0 +1,58 @@
+"""Bytes that identify ops, graphs and attribute values by their contents."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from ...base.mapped_file import release
+from .format import Format
+from .logical_tensor import LogicalTensor
+
+Token = bytes | memoryview
+
+
+def digest(tokens: Iterable[Token]) -> str:
+    """SHA-256 of tokens, each with its length."""
+    found = hashlib.sha256()
+    for token in tokens:
+        found.update(len(token).to_bytes(8, "little"))
+        found.update(token)
+        if isinstance(token, memoryview):
+            release(np.asarray(token.obj))
+    return found.hexdigest()
+
+
+def attribute_tokens(value: Any) -> Iterator[Token]:
+    """Bytes that identify an attribute value; dictionary keys that start with `temp.` are ignored.
+
+    For a contiguous array they are its memory itself.
+    """
+    if isinstance(value, np.ndarray):
+        native = np.asarray(value, dtype=value.dtype.newbyteorder("="))
+        yield f"{native.dtype}{native.shape}".encode()
+        yield np.ascontiguousarray(native).reshape(-1).view(np.uint8).data
+    elif hasattr(value, "content_tokens"):  # a graph
+        yield from value.content_tokens()
+    elif isinstance(value, dict):
+        kept = sorted(key for key in value if not key.startswith("temp."))
+        yield f"{len(kept)}{{".encode()
+        for key in kept:
+            yield key.encode()
+            yield from attribute_tokens(value[key])
+    elif isinstance(value, (list, tuple)):
+        yield f"{len(value)}[".encode()
+        for item in value:
+            yield from attribute_tokens(item)
+    elif isinstance(value, LogicalTensor):
+        yield f"{value.dtype}{value.plain_dims}".encode()
+        yield from attribute_tokens(value.format)
+    elif isinstance(
+        value, Format
+    ):  # the letters are ignored: equal layouts may be spelled differently
+        yield f"{value.order}{value.blocks}".encode()
+    else:
+        yield repr(value.item() if isinstance(value, np.generic) else value).encode()
