@@ -30,6 +30,8 @@ F32 = "f32"
 """The name under which the f32 model of a quantised case is timed."""
 FIXED = "fixed"
 """The name under which graphc's model of one size is timed beside that of open sizes."""
+EAGER = "eager"
+"""The name under which a module that PyTorch runs itself is timed, whose results the others must have."""
 LEAST_NOISE = 1e-4
 """Relative noise that f32 sums of some order may leave in any model."""
 
@@ -72,19 +74,24 @@ class Row:
         return F32 in self.timings
 
     @property
+    def has_reference(self) -> bool:
+        """Whether engines are judged by themselves: by exact results, or by those of PyTorch itself."""
+        return self.is_quantized or EAGER in self.timings
+
+    @property
     def agree(self) -> bool:
         """Whether graphc is right; without an exact reference, whether all engines agree."""
         if "graphc" in self.refused:
             return False
-        return "graphc" not in self.wrong if self.is_quantized else not self.wrong
+        return "graphc" not in self.wrong if self.has_reference else not self.wrong
 
     @property
     def ratio(self) -> float | None:
         """Best peer's median divided by graphc's: above 1 graphc is faster. None without peers.
 
-        Of a quantised case, the best peer whose result is right.
+        Where there is a reference, the best peer whose result is right.
         """
-        left_out = {"graphc", F32, FIXED} | (self.wrong if self.is_quantized else frozenset())
+        left_out = {"graphc", F32, FIXED} | (self.wrong if self.has_reference else frozenset())
         others = [timing.median for name, timing in self.timings.items() if name not in left_out]
         if not others or "graphc" in self.refused:
             return None

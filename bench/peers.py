@@ -189,10 +189,10 @@ def _attempt(name: str, step: Callable[[], _T]) -> _T:
             f"peer '{name}' is not installed ({error}); pip install 'graphc[bench]'"
         ) from error
     except Exception as error:  # their own kinds, which have no class in common
-        raise RefusedModel(f"{name} cannot run the model: {_reason(str(error))}") from error
+        raise RefusedModel(f"{name} cannot run the model: {reason(str(error))}") from error
 
 
-def _reason(message: str) -> str:
+def reason(message: str) -> str:
     """The line that says why: that of an operator without conversion rule, else the first."""
     lines = message.strip().splitlines() or [""]
     return next((line for line in lines if "No conversion rule" in line), lines[0]).strip(" -")

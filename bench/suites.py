@@ -1,4 +1,4 @@
-"""The workloads of the README's tables, as ONNX models with random weights of a fixed seed."""
+"""The workloads of the README's tables, with random weights of a fixed seed: ONNX models, and PyTorch's modules."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from .one_op import one_op_case
 from .op_cases import op_lines
 from .open_case import OpenCase
 from .quantized import quantized_cases
+from .torch_networks import TorchCase, torch_cases
 
 
 def mlp(name: str, batch: int, sizes: Sequence[int], relu: bool = True) -> Case:
@@ -87,9 +88,10 @@ LAYERS_OF = ("resnet50", "mobilenet_v2")
 
 Maker = Callable[[], Case]
 OpenMaker = Callable[[], OpenCase]
+TorchMaker = Callable[[], TorchCase]
 
 
-def suite(name: str, only: str = "") -> Iterator[Case | OpenCase]:
+def suite(name: str, only: str = "") -> Iterator[Case | OpenCase | TorchCase]:
     """The cases of a suite whose names contain `only`, built one at a time, as they are large.
 
     KeyError for a name that is not in `SUITES`.
@@ -156,7 +158,7 @@ def _ops() -> dict[str, Maker]:
     return {name: partial(one_op_case, name, text) for name, text in op_lines().items()}
 
 
-SUITES: dict[str, Callable[[], Mapping[str, Maker | OpenMaker]]] = {
+SUITES: dict[str, Callable[[], Mapping[str, Maker | OpenMaker | TorchMaker]]] = {
     "gemm": _gemm,
     "mlp": _mlp,
     "mha": _mha,
@@ -167,4 +169,5 @@ SUITES: dict[str, Callable[[], Mapping[str, Maker | OpenMaker]]] = {
     "ops": _ops,
     "quantized": quantized_cases,
     "dynamic": dynamic_cases,
+    "torch": torch_cases,
 }

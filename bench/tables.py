@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ..base.records import dataclass
 from ..codegen.host import cpu_name
 from ..driver.versions import versions
-from .engines import F32, FIXED, Row, geometric_mean
+from .engines import EAGER, F32, FIXED, Row, geometric_mean
 from .roofline import COMPUTE
 
 if TYPE_CHECKING:
@@ -44,8 +44,8 @@ def table(rows: Sequence[Row], threads: int) -> Table:
     if mean := geometric_mean(rows):
         result.add_section()
         result.add_row("geomean", *[""] * (len(engines) + len(headings) - 1), f"{mean:.2f}")
-    if any(row.is_quantized and row.wrong for row in rows):
-        result.caption = "!: farther from the exact result than the f32 model is; not in the ratio"
+    if any(row.has_reference and row.wrong for row in rows):
+        result.caption = columns.caption
     if shares := sorted(row.to_fixed for row in rows if row.to_fixed is not None):
         percentile = shares[math.ceil(0.9 * len(shares)) - 1]
         result.caption = (
@@ -68,9 +68,12 @@ class _Columns:
     padding: tuple[int, int, int, int] = (0, 1, 0, 1)
     name_width: int | None = None
     least_width: int | None = None
+    caption: str = ""
 
 
 def _columns(rows: Sequence[Row], engines: Sequence[str]) -> _Columns:
+    if EAGER in engines:
+        return _MODULES
     if F32 in engines:
         return _QUANTIZED
     if FIXED in engines:
@@ -82,7 +85,7 @@ def _time(row: Row, engine: str, columns: _Columns) -> str:
     """Time in the table's unit, `!` where a quantised result is wrong."""
     if engine not in row.timings:
         return "refused" if engine in row.refused else ""
-    mark = "!" if row.is_quantized and engine in row.wrong else ""
+    mark = "!" if row.has_reference and engine in row.wrong else ""
     value = row.timings[engine].median * {"ms": 1e3, "us": 1e6}[columns.unit]
     return f"{value:.0f}{mark}" if value >= 1e4 else f"{value:.4g}{mark}"
 
@@ -91,6 +94,10 @@ def _plain_cells(row: Row) -> tuple[str, ...]:
     share = f"{100 * row.gflops('graphc') / row.peak:.0f}"
     best = f"{row.timings['graphc'].best * 1e3:.4g}"
     return best, f"{row.gflops('graphc'):.1f}", share, _ratio(row.ratio if row.agree else math.nan)
+
+
+def _module_cells(row: Row) -> tuple[str, ...]:
+    return (_ratio(row.ratio if row.agree else math.nan),)
 
 
 def _quantized_cells(row: Row) -> tuple[str, ...]:
@@ -120,8 +127,15 @@ def _ratio(value: float | None) -> str:
 
 
 _PLAIN = _Columns(("min", "GFLOP/s", "% peak", "ratio"), _plain_cells)
-_QUANTIZED = _Columns(("gain", "ratio"), _quantized_cells)
 _OPEN = _Columns(("own", "bits", "ratio"), _open_cells)
+_MODULES = _Columns(
+    ("ratio",), _module_cells, caption="!: not what PyTorch itself computes; not in the ratio"
+)
+_QUANTIZED = _Columns(
+    ("gain", "ratio"),
+    _quantized_cells,
+    caption="!: farther from the exact result than the f32 model is; not in the ratio",
+)
 _OPERATORS = _Columns(("roof", "%", "ratio"), _operator_cells, "us", (0, 1, 0, 0), 28, 4)
 
 

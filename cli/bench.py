@@ -27,13 +27,15 @@ from .terminal import say
 
 if TYPE_CHECKING:
     from ..bench.cases import Case
-    from ..bench.engines import Row
+    from ..bench.engines import OnStep, Row, Setting
     from ..bench.open_case import OpenCase
+    from ..bench.torch_networks import TorchCase
 
 NAME = "bench"
 HELP = "Time a model or a suite against other engines."
 SUITES = (
     "gemm", "mlp", "mha", "tiny", "conv", "networks", "transformers", "ops", "quantized", "dynamic",
+    "torch",
 )  # fmt: skip
 
 
@@ -44,7 +46,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--only", metavar="TEXT", help="cases of the suite whose name contains TEXT"
     )
-    parser.add_argument("--vs", default="", metavar="LIST", help="other engines: ort,openvino")
+    parser.add_argument(
+        "--vs",
+        default="",
+        metavar="LIST",
+        help="other engines: ort,openvino; of the suite torch also inductor,autotune",
+    )
     parser.add_argument(
         "--ablate",
         action="store_true",
@@ -69,14 +76,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Time every case; 1 if an engine disagrees with graphc."""
-    from ..bench.cases import Case
-    from ..bench.dynamic import compare_open
-    from ..bench.engines import Setting, compare
+    from ..bench.engines import Setting
     from ..bench.measure import load_warning, pin_to
     from ..runtime.threadpool import resolve_threads
 
     if (args.model is None) == (args.suite is None):
         raise UserError("bench takes a model file or --suite, one of the two")
+    if args.ablate and args.suite == "torch":
+        raise UserError("bench --ablate times models, not the modules of the suite torch")
     if args.rounds < 1 or not 0 < args.seconds < math.inf:
         raise UserError(
             f"bench needs at least 1 round and a time above 0, got {args.rounds} and {args.seconds:g} s"
@@ -94,12 +101,26 @@ def run(args: argparse.Namespace) -> int:
         return _ablate(args, threads)
     with progress(args.quiet or args.json == "-") as report:
         for case in _cases(args):
-            if isinstance(case, Case):
-                rows.append(compare(case, setting, report))
-            else:
-                rows += compare_open(case, setting, report)
+            rows += _compare(case, setting, report)
     _write(rows, args, threads)
     return 0 if all(row.agree for row in rows) else 1
+
+
+def _compare(case: Case | OpenCase | TorchCase, setting: Setting, report: OnStep) -> list[Row]:
+    from ..bench.cases import Case
+    from ..bench.open_case import OpenCase
+
+    if isinstance(case, Case):
+        from ..bench.engines import compare
+
+        return [compare(case, setting, report)]
+    if isinstance(case, OpenCase):
+        from ..bench.dynamic import compare_open
+
+        return compare_open(case, setting, report)
+    from ..bench.torch_engines import compare_modules
+
+    return [compare_modules(case, setting, report)]
 
 
 def _ablate(args: argparse.Namespace, threads: int) -> int:
@@ -114,7 +135,7 @@ def _ablate(args: argparse.Namespace, threads: int) -> int:
     return 0
 
 
-def _of_one_size(case: Case | OpenCase) -> Case:
+def _of_one_size(case: Case | OpenCase | TorchCase) -> Case:
     from ..bench.cases import Case
 
     if not isinstance(case, Case):
@@ -122,7 +143,7 @@ def _of_one_size(case: Case | OpenCase) -> Case:
     return case
 
 
-def _cases(args: argparse.Namespace) -> Iterator[Case | OpenCase]:
+def _cases(args: argparse.Namespace) -> Iterator[Case | OpenCase | TorchCase]:
     """Yield cases one at a time, so that only one network is in memory."""
     if args.suite:
         from ..bench.suites import suite

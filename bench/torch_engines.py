@@ -1,0 +1,175 @@
+"""A module of the suite `torch`: PyTorch's compilers, and other engines by export, timed in one process."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import warnings
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ..base.aligned_memory import aligned_copy
+from ..base.errors import UserError
+from ..codegen.host import target_for
+from ..frontend.torch.tensors import array_of
+from ..graph_ir.inspect.compare import difference
+from ..runtime.abi import ALIGNMENT
+from .engines import EAGER, OnStep, Row, Setting
+from .measure import interleave
+from .peak import measured_peak
+from .peers import Contender, RefusedModel, ort_contender, reason
+from .torch_networks import TorchCase
+
+Compiled = Callable[..., Any]
+
+ORT = "ort"
+"""The peer that runs what PyTorch exports to ONNX; the others compile modules."""
+
+
+def compare_modules(case: TorchCase, setting: Setting, report: OnStep) -> Row:
+    """Compile a case with graphc and every peer, compare their results with those of PyTorch itself, and time them.
+
+    Engines that cannot run it are named in its row.
+    """
+    import torch
+
+    report(case.name, 0, setting.rounds)
+    torch.set_num_threads(setting.threads)
+    peak = measured_peak(target_for(setting.target)) * setting.threads
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of torch and its exporter, about themselves
+        found, refused = [_contender(EAGER, case, setting)], {}
+        for name in ("graphc", *(peer for peer in setting.peers if peer != EAGER)):
+            try:
+                found.append(_contender(name, case, setting))
+            except RefusedModel as refusal:
+                refused[name] = str(refusal)
+        worst, wrong = _deviation(found)
+        timings = interleave(
+            {c.name: c.run for c in found},
+            setting.rounds,
+            setting.seconds,
+            lambda done, total: report(case.name, done, total),
+        )
+    return Row(case.name, 0.0, peak, timings, worst, wrong, refused)
+
+
+def compiled_by(name: str, module: Any, setting: Setting) -> Compiled:
+    """A module as one of `COMPILERS` compiles it when it is first called. UserError for a name that is not one."""
+    import torch
+
+    if name not in COMPILERS:
+        raise UserError(
+            f"peer '{name}' of modules is not known; known are {', '.join((*COMPILERS, ORT))}"
+        )
+    torch._dynamo.reset()
+    return COMPILERS[name](module, setting)
+
+
+def _contender(name: str, case: TorchCase, setting: Setting) -> Contender:
+    """One engine, run twice, as some compile in two steps. RefusedModel, a UserError, if it cannot run the module."""
+    from torch.utils import _pytree as pytree
+
+    if name == ORT:
+        return _exported(case, setting.threads)
+    run = partial(compiled_by(name, case.module, setting), *case.args)
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            run()
+            run()
+    except Exception as error:  # their own kinds, which have no class in common
+        raise RefusedModel(f"{name} cannot run the model: {reason(str(error))}") from error
+
+    def results() -> list[np.ndarray[Any, Any]]:
+        return [array_of(y, name) for y in pytree.tree_leaves(run()) if hasattr(y, "shape")]
+
+    return Contender(name, run, results)
+
+
+def _exported(case: TorchCase, threads: int) -> Contender:
+    """ONNX Runtime with what PyTorch's own exporter makes of the module."""
+    import torch
+
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            program = torch.onnx.export(case.module, case.args, dynamo=True, verbose=False)
+            model = program.model_proto.SerializeToString()
+        names = [value.name for value in program.model.graph.inputs]
+        arrays = [aligned_copy(array_of(x, "input"), ALIGNMENT) for x in case.args]
+        contender = ort_contender(model, dict(zip(names, arrays, strict=True)), threads)
+        contender.run()
+    except ImportError as error:
+        raise UserError(f"peer 'ort' needs onnxruntime and onnxscript ({error})") from error
+    except Exception as error:
+        raise RefusedModel(f"ort cannot run the model: {reason(str(error))}") from error
+    return contender
+
+
+def _deviation(contenders: list[Contender]) -> tuple[float, frozenset[str]]:
+    """graphc's largest deviation from PyTorch itself, and the engines whose results are wrong."""
+    wanted = contenders[0].results()
+    worst, wrong = 0.0, set()
+    for contender in contenders[1:]:
+        found = [difference(a, b) for a, b in zip(contender.results(), wanted, strict=True)]
+        if not all(d.ok for d in found):
+            wrong.add(contender.name)
+        if contender.name == "graphc":
+            worst = max(d.relative for d in found)
+    return worst, frozenset(wrong)
+
+
+# Compilers. Sizes are fixed for all of them.
+
+
+def _eager(module: Any, setting: Setting) -> Compiled:
+    """As it is."""
+    called: Compiled = module
+    return called
+
+
+def _graphc(module: Any, setting: Setting) -> Compiled:
+    import torch
+
+    from ..integrations.torch_backend import backend
+
+    options = {"threads": setting.threads, "target": setting.target}
+    compiled: Compiled = torch.compile(module, backend=backend, dynamic=False, options=options)
+    return compiled
+
+
+def _inductor(module: Any, setting: Setting, **options: Any) -> Compiled:
+    """PyTorch's own compiler, with weights frozen. It needs a C++ compiler."""
+    import torch
+
+    options = {"freezing": True, **options}
+    compiled: Compiled = torch.compile(module, backend="inductor", dynamic=False, options=options)
+    return compiled
+
+
+def _openvino(module: Any, setting: Setting) -> Compiled:
+    """OpenVINO's backend in f32; as it is installed, it may compute in bf16."""
+    import openvino.torch  # noqa: F401 - declares the backend
+    import torch
+
+    config = {
+        "INFERENCE_NUM_THREADS": setting.threads,
+        "NUM_STREAMS": 1,
+        "INFERENCE_PRECISION_HINT": "f32",
+        "ENABLE_CPU_PINNING": setting.threads > 1,
+    }
+    options = {"device": "CPU", "config": config}
+    compiled: Compiled = torch.compile(module, backend="openvino", dynamic=False, options=options)
+    return compiled
+
+
+COMPILERS: dict[str, Callable[[Any, Setting], Compiled]] = {
+    EAGER: _eager,
+    "graphc": _graphc,
+    "inductor": _inductor,
+    "autotune": partial(_inductor, max_autotune=True),
+    "openvino": _openvino,
+}
+"""What compiles modules, by name."""
