@@ -20,7 +20,7 @@ from ..runtime.abi import ALIGNMENT
 from .engines import EAGER, OnStep, Row, Setting
 from .measure import interleave
 from .peak import measured_peak
-from .peers import Contender, RefusedModel, ort_contender, reason
+from .peers import Contender, RefusedModel, make_peer, reason
 from .torch_networks import TorchCase
 
 Compiled = Callable[..., Any]
@@ -96,16 +96,16 @@ def _exported(case: TorchCase, threads: int) -> Contender:
     try:
         with contextlib.redirect_stdout(io.StringIO()):
             program = torch.onnx.export(case.module, case.args, dynamo=True, verbose=False)
-            model = program.model_proto.SerializeToString()
-        names = [value.name for value in program.model.graph.inputs]
-        arrays = [aligned_copy(array_of(x, "input"), ALIGNMENT) for x in case.args]
-        contender = ort_contender(model, dict(zip(names, arrays, strict=True)), threads)
-        contender.run()
     except ImportError as error:
-        raise UserError(f"peer 'ort' needs onnxruntime and onnxscript ({error})") from error
+        raise UserError(
+            f"peer 'ort' needs the package onnxscript, which exports modules ({error})"
+        ) from error
     except Exception as error:
-        raise RefusedModel(f"ort cannot run the model: {reason(str(error))}") from error
-    return contender
+        raise RefusedModel(f"the exporter refuses the module: {reason(str(error))}") from error
+    names = [value.name for value in program.model.graph.inputs]
+    arrays = [aligned_copy(array_of(x, "input"), ALIGNMENT) for x in case.args]
+    given = dict(zip(names, arrays, strict=True))
+    return make_peer(ORT, program.model_proto.SerializeToString(), given, threads)
 
 
 def _deviation(contenders: list[Contender]) -> tuple[float, frozenset[str]]:

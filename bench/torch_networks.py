@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from ..base.errors import UserError
+from ..base.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -84,7 +84,27 @@ def outcome(info: Any, sample: Any) -> tuple[str, str]:
     except GraphcError as error:
         return "refused", str(error)
     results = [mine[r] if isinstance(r, int) else r[0] for r in found.results]
+    if info.name in _ORDERS and len(results) == 2:
+        results, wanted = (_looked_up(sample, list(some)) for some in (results, wanted))
     return _compared(results, wanted)
+
+
+_ORDERS = ("topk", "kthvalue")
+"""Operators that give indices, and nobody says which of equal elements these are."""
+
+
+def _looked_up(sample: Any, found: list[Any]) -> list[Any]:
+    """Values, and the elements at their indices: a wrong index shows by its element."""
+    import torch
+
+    values, indices = found
+    given = dict(zip(("k", "dim"), sample.args, strict=False)) | sample.kwargs
+    dim, at = given.get("dim", -1), torch.as_tensor(indices)
+    x = sample.input
+    if at.dim() < x.dim():
+        at = at.unsqueeze(dim)
+    picked = torch.gather(x, dim, at) if x.dim() else x
+    return [values, array_of(picked, "") if isinstance(values, np.ndarray) else picked]
 
 
 def _compared(mine: list[Any], wanted: list[Any]) -> tuple[str, str]:

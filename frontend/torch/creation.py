@@ -32,6 +32,12 @@ def _read_view(node: Node, op_name: str) -> Value:
     return READS["reshape"](node, "reshape")
 
 
+def _read_memory(node: Node) -> Value:
+    """New memory, whose elements nobody may rely on."""
+    node.argument("stride")
+    return filled(node, node.attr_ints("size"), 0, node.dtype() or F32)
+
+
 def _same(node: Node) -> Value:
     return node.operand()
 
@@ -63,6 +69,7 @@ PAIRS = {"view": Pair(_read_view)}
 HANDLERS: dict[str, Read] = {
     "scalar_tensor": _read_scalar,
     "full": _read_full,
+    "empty_strided": _read_memory,
     "_to_copy": CALLS["to"].run,
     "sym_size": _sizes,
     "sym_numel": _elements,

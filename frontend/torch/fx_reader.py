@@ -11,7 +11,7 @@ from ...graph_ir.ir.graph import Graph, GraphTensor
 from ...graph_ir.ir.note import MODEL_VALUES
 from ..torch_calls.arithmetic import FUNCTIONS
 from ..torch_calls.call import Value
-from .node import Node, Read
+from .node import Examples, Node, Read
 from .op_table import HANDLERS
 from .tensors import details_of
 
@@ -91,7 +91,7 @@ def _read(graph: Graph, fx: Any, values: Values) -> Any:
     bound, defaults = bind(fx, values)
     outputs = _outputs(fx)
     type_name = f"aten.{type_of(fx.target)}"
-    node = Node(graph, type_name, fx.name, bound, len(outputs) if outputs else 1)
+    node = Node(graph, type_name, fx.name, bound, Examples(_examples(fx), outputs))
     try:
         result = read(node)
         if hasattr(fx.target, "_schema"):
@@ -105,6 +105,15 @@ def _read(graph: Graph, fx: Any, values: Values) -> Any:
     if isinstance(result, GraphTensor):
         MODEL_VALUES.of(graph)[fx.name] = result.name  # to compare value by value
     return result
+
+
+def _examples(fx: Any) -> dict[str, Any]:
+    """The example values of arguments that are tensors, by name."""
+    schema = getattr(fx.target, "_schema", None)
+    names = [argument.name for argument in schema.arguments] if schema is not None else []
+    nodes = {**dict(zip(names, fx.args, strict=False)), **fx.kwargs}
+    found = {name: getattr(x, "meta", {}).get("val") for name, x in nodes.items()}
+    return {name: value for name, value in found.items() if hasattr(value, "stride")}
 
 
 def _outputs(fx: Any) -> list[Any]:

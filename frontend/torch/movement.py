@@ -31,9 +31,19 @@ def _read_squeeze(node: Node) -> Value:
     return x if given == () or not x.details.rank else squeeze(node, x, given, strict=False)
 
 
+def _read_cat(node: Node) -> Value:
+    """Vectors without elements count as nothing beside tensors of other ranks."""
+    tensors = node.tensors()
+    rank = max(x.details.rank for x in tensors)
+    kept = [x for x in tensors if x.details.rank == rank or x.details.plain_dims != (0,)]
+    axis = node.axis(node.attr_int("dim", 0), rank)
+    return node.make("concat", *kept, axis=axis) if len(kept) > 1 else kept[0]
+
+
 HANDLERS: dict[str, Read] = {
     "squeeze": _read_squeeze,
     **dict.fromkeys(_SPLITS, CALLS["split"].run),
+    "cat": _read_cat,
     "slice_copy": _read_slice,
     "constant_pad_nd": _read_pad,
     **{f"{kind}_pad{n}d": _read_pad for kind in ("reflection", "replication") for n in "123"},

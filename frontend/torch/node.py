@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ...base.records import dataclass
 from ...graph_ir.ir.graph import Graph, GraphTensor
 from ..torch_calls.call import Call, Value
 
@@ -41,21 +42,47 @@ IGNORED = frozenset(
 _SAME = object()
 
 
+@dataclass(frozen=True)
+class Examples:
+    """What PyTorch knows of a call's tensors without their elements: arguments by name, and what it gives."""
+
+    inputs: Mapping[str, Any]
+    outputs: Sequence[Any]
+
+
 class Node(Call):
     """A call with bound arguments: values of the graph, numbers, lists; element types as `torch.float32`."""
 
     def __init__(
-        self, graph: Graph, type_name: str, name: str, bound: Mapping[str, Any], count: int
+        self, graph: Graph, type_name: str, name: str, bound: Mapping[str, Any], examples: Examples
     ) -> None:
         super().__init__(graph, type_name, name)
         self.bound = bound
-        self._count = count
+        self._examples = examples
         self._read: set[str] = set()
 
     @property
     def count(self) -> int:
         """The number of outputs."""
-        return self._count
+        return len(self._examples.outputs) or 1
+
+    def strides(self, name: str) -> tuple[int, ...]:
+        """In which steps PyTorch goes through the memory of an argument that is a tensor."""
+        found = self._examples.inputs.get(name)
+        if found is None or not all(type(step) is int for step in found.stride()):
+            raise self.unsupported(f"'{name}' whose place in memory is not known")
+        return tuple(found.stride())
+
+    def first_element(self, name: str) -> int:
+        """Where in its memory an argument begins, in elements."""
+        begin = self._examples.inputs[name].storage_offset()
+        if type(begin) is not int:
+            raise self.unsupported(f"'{name}' whose place in memory is not known")
+        return begin
+
+    def example_dims(self, output: int) -> tuple[int, ...]:
+        """The shape of an output as PyTorch infers it."""
+        return tuple(self._examples.outputs[output].shape)
 
     def argument(self, name: str, default: Value = None) -> Value:
         """An argument by the name of the schema, or by that of PyTorch's function; `default` where it is None."""

@@ -20,11 +20,14 @@ from . import (  # noqa: F401
     elementwise,
     functions,
     indexing,
+    lookup,
+    memory,
     movement,
     normalization,
     reduction,
     windows,
 )
+from .scalars import OVER_AN_AXIS, of_scalars_too
 
 _PREFIXES = ("F.", "Tensor.", "torch.", "aten::")
 """Where functions live; of two of one name, that of the later prefix is the operator."""
@@ -46,5 +49,7 @@ def _pairs_of(row: Row) -> set[str]:
 
 _ATEN, _ = op_table(TABLE, "aten", globals())
 
-HANDLERS = ChainMap(_ATEN, dict(_functions()))
+_ALL = ChainMap(_ATEN, dict(_functions()))
+
+HANDLERS = ChainMap({name: of_scalars_too(_ALL[name]) for name in OVER_AN_AXIS}, *_ALL.maps)
 """Operator to its importer."""

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
+import numpy as np
+
+from ...base.dtypes import S64
+from ..correspondence.compositions.arithmetic import distances
+from ..correspondence.compositions.order import kth_value
 from ..correspondence.compositions.reduction import lp_norm
+from ..op_builder import like
 from ..torch_calls.call import Value
 from .node import Node, Read
 
@@ -17,5 +26,52 @@ def _read_vector_norm(node: Node) -> Value:
     return lp_norm(node, x, order, found, node.attr_bool("keepdim", False))
 
 
-HANDLERS: dict[str, Read] = {"linalg_vector_norm": _read_vector_norm}
+def _read_median(node: Node) -> Any:
+    """The lower of two middle elements, and its index; NaN where a row has one."""
+    x, is_whole = node.tensor_of(), not node.given("dim")
+    if is_whole or not x.details.rank:
+        x = node.reshaped(x, (x.details.elements,))
+    axis = 0 if is_whole else node.axis(node.attr_int("dim"), x.details.rank)
+    keep, size = node.attr_bool("keepdim", False), x.details.plain_dims[axis]
+    value, index = kth_value(node, x, (size + 1) // 2, axis, keep)
+    if x.details.dtype.is_float:
+        lost = node.helper("isnan", x)
+        some = node.helper("reduce_any", lost, axes=(axis,), keep_dims=keep)
+        first = node.helper("arg_max", node.converted(lost, S64), axis=axis, keep_dims=keep)
+        value = node.helper("select", some, like(node, math.nan, value), value)
+        index = node.helper("select", some, first, index)
+    shaped = [node.reshaped(y, node.example_dims(0)) for y in (value, index)]
+    return shaped[0] if is_whole else [*shaped]
+
+
+def _read_distances(node: Node) -> Value:
+    """_cdist_forward: of all rows of one batch to all of another."""
+    x, y = node.tensor_of("x1"), node.tensor_of("x2")
+    p = node.attr_float("p", 2.0)
+    node.argument("compute_mode")
+    if p == 2:
+        return distances(node, x, y)
+    (*many, n, size), m = x.details.plain_dims, y.details.plain_dims[-2]
+    each = node.reshaped(x, (*many, n, 1, size))
+    other = node.reshaped(y, (*y.details.plain_dims[:-2], 1, m, size))
+    gap = node.helper("sub", each, other)
+    return lp_norm(node, gap, p, (gap.details.rank - 1,), False)
+
+
+def _read_pair_distances(node: Node) -> Value:
+    """_pdist_forward: of all rows, each pair once."""
+    x, p = node.tensor_of(), node.attr_float("p", 2.0)
+    count = x.details.plain_dims[0]
+    node.check_array((count, count))
+    first, second = np.triu_indices(count, 1)
+    a, b = (node.helper("gather", x, node.constant(i, S64), axis=0) for i in (first, second))
+    return lp_norm(node, node.helper("sub", a, b), p, (1,), False)
+
+
+HANDLERS: dict[str, Read] = {
+    "linalg_vector_norm": _read_vector_norm,
+    "median": _read_median,
+    **dict.fromkeys(("cdist", "_cdist_forward"), _read_distances),
+    "_pdist_forward": _read_pair_distances,
+}
 """Operators of this family."""

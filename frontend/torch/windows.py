@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import re
 
+from ..correspondence.compositions.sampling import sample_grid
 from ..correspondence.reading import Pair
 from ..torch_calls.call import Value
 from ..torch_calls.op_table import READS
 from ..torch_calls.resize import resized
-from .node import Node
+from .node import Node, Read
 
 
 def _read_convolution(node: Node, _: str) -> Value:
@@ -38,8 +39,33 @@ def _read_upsample(node: Node, name: str) -> Value:
     if sizes is None:
         sizes = tuple(math.floor(n * s) for n, s in zip(dims, given, strict=True))
     flags = (node.attr_bool("align_corners", False), kind.endswith("_aa"))
+    if all(flags):
+        raise node.unsupported("align_corners=True with antialiasing")
     return resized(node, name, mode, flags, sizes, scales)
 
+
+_GRID_MODES = ("linear", "nearest", "cubic")
+_GRID_PADDINGS = ("zeros", "border", "reflection")
+
+
+def _read_grid_sampler(node: Node) -> Value:
+    """grid_sample, whose mode and padding are numbers."""
+    mode = _GRID_MODES[node.attr_int("interpolation_mode")]
+    padding = _GRID_PADDINGS[node.attr_int("padding_mode")]
+    aligned = node.attr_bool("align_corners", False)
+    return sample_grid(node, node.tensor_of(), node.tensor_of("grid"), mode, padding, aligned)
+
+
+def _read_columns(node: Node) -> Value:
+    return READS["fold"](node, "fold")
+
+
+HANDLERS: dict[str, Read] = {
+    "grid_sampler_2d": _read_grid_sampler,
+    "grid_sampler_3d": _read_grid_sampler,
+    "col2im": _read_columns,
+}
+"""Operators of this family."""
 
 PAIRS = {"general_convolution": Pair(_read_convolution), "upsample": Pair(_read_upsample)}
 """Functions that rows name after `by`."""

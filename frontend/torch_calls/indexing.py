@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from ...base.dtypes import S64
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from ...base.dtypes import BOOL, S64, DType
+from ...graph_ir.ir.graph import GraphTensor
 from ..correspondence.compositions.assignment import assign_ranges
 from ..correspondence.compositions.movement import broadcast_to
 from .call import Call, Value
@@ -26,11 +32,8 @@ def _read_scatter(node: Call, _: str) -> Value:
     axis = node.axis(node.attr_int("dim", 0), x.details.rank)
     given = "sum" if node.type.endswith("scatter_add") else node.attr_text("reduce", "none")
     word = _SAME_REDUCTION.get(given, given)
-    reduction = next((ours for ours, theirs in SCATTER_REDUCTIONS.items() if theirs == word), word)
-    if reduction not in ("none", *SCATTER_REDUCTIONS):
+    if word not in ("none", "mean", *SCATTER_REDUCTIONS.values()):
         raise node.unsupported(f"reduce={given}")
-    if not node.attr_bool("include_self", True):
-        raise node.unsupported("include_self=False")
     updates = node.tensor_of("src", x.details.dtype)
     wanted = index.details.plain_dims
     if not updates.details.rank:
@@ -40,7 +43,54 @@ def _read_scatter(node: Call, _: str) -> Value:
     for axis_, size in enumerate(wanted):  # src may be larger than index: only its start is used
         if updates.details.plain_dims[axis_] > size:
             updates = node.sliced(updates, axis_, 0, size)
-    return node.make("scatter_elements", x, index, updates, axis=axis, reduction=reduction)
+
+    def scattered(into: GraphTensor, values: GraphTensor, reduction: str) -> GraphTensor:
+        attrs = {"axis": axis, "reduction": reduction}
+        return node.part().make("scatter_elements", into, index, values, **attrs)
+
+    return combined(node, x, updates, word, scattered)
+
+
+Scatter = Callable[[GraphTensor, GraphTensor, str], GraphTensor]
+"""What `scatter_elements` makes of a tensor, values for some of its elements, and a reduction."""
+
+
+def combined(node: Call, x: GraphTensor, values: GraphTensor, word: str, scatter: Scatter) -> Value:
+    """Elements of x combined with values as PyTorch's `reduce` says; without x's own, if `include_self` is false."""
+    with_self, dtype = node.attr_bool("include_self", True), x.details.dtype
+    reduction = next((ours for ours, theirs in SCATTER_REDUCTIONS.items() if theirs == word), "add")
+    if word == "none":
+        return scatter(x, values, word)
+    into = (
+        x
+        if with_self
+        else scatter(x, filled_like(node, values, _neutral(reduction, dtype)), "none")
+    )
+    total = scatter(into, values, reduction)
+    if word != "mean":
+        return total
+    ones = filled_like(node, values, 1)
+    counts = scatter(filled_like(node, x, int(with_self)), ones, "add")
+    counts = node.helper("max", counts, node.constant(1, dtype))
+    rounding = {} if dtype.is_float else {"rounding": "floor"}
+    return node.make("div", total, counts, **rounding)
+
+
+def filled_like(node: Call, x: GraphTensor, value: float) -> GraphTensor:
+    """A number in the shape and type of a tensor."""
+    return node.broadcast(node.constant(value, x.details.dtype), x.details.plain_dims)
+
+
+def _neutral(reduction: str, dtype: DType) -> float:
+    """What combines with any number to that number."""
+    if reduction in ("add", "mul"):
+        return float(reduction == "mul")
+    if dtype.is_float:
+        return math.inf if reduction == "min" else -math.inf
+    if dtype == BOOL:
+        return float(reduction == "min")
+    limits = np.iinfo(dtype.numpy)
+    return int(limits.max if reduction == "min" else limits.min)
 
 
 # Scans.

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ...base.dtypes import F64
 from ...graph_ir.ir.graph import GraphTensor
 from ..adaptive_pool import adaptive_pool
 from ..correspondence.compositions.movement import flip
@@ -140,6 +141,12 @@ def _read_pool(node: Call, x: GraphTensor, op_name: str) -> list[GraphTensor] | 
     if op_name == "max_pool":
         return _largest(node, x, attrs)
     is_counted = node.attr_bool("count_include_pad", True)
+    if not x.details.dtype.is_float:  # the mean is cut, not rounded
+        wide = node.converted(x, F64)
+        return node.converted(
+            node.part().make("avg_pool", wide, **attrs, count_include_pad=is_counted),
+            x.details.dtype,
+        )
     if node.given("divisor_override"):
         return mean_by(node, x, node.attr_int("divisor_override"), **attrs)
     return node.make(op_name, x, **attrs, count_include_pad=is_counted)

@@ -151,7 +151,7 @@ def pick(node: OpBuilder, x: Tensor, items: Sequence[Tensor | None]) -> Tensor:
 def put(
     node: OpBuilder, x: Tensor, items: Sequence[Tensor | None], values: Tensor, adds: bool = False
 ) -> Tensor:
-    """X after x[items...] = values, or += if it `adds`. A mask takes one value for all of its elements."""
+    """X after x[items...] = values, or += if it `adds`. A mask takes one value, or one for each element."""
     values = node.converted(values, x.details.dtype)
     if len(items) == 1 and items[0] is not None and items[0].details.dtype == BOOL:
         return _put_masked(node, x, items[0], values, adds)
@@ -160,13 +160,30 @@ def put(
     return node.make("scatter", indices, x, values, reduction="add" if adds else "none")
 
 
+def _number_of(node: OpBuilder, mask: Tensor, most: int) -> Tensor:
+    """For each element of a mask how many before it are true, at most `most` - 1."""
+    flat = node.converted(node.reshaped(mask, (mask.details.elements,)), S64)
+    before = node.helper("sub", node.helper("cum_sum", flat, axis=0), flat)
+    inside = node.helper("min", before, node.constant(most - 1, S64))
+    return node.reshaped(inside, mask.details.plain_dims)
+
+
 def _put_masked(node: OpBuilder, x: Tensor, mask: Tensor, values: Tensor, adds: bool) -> Tensor:
     dims, covered = x.details.plain_dims, mask.details.plain_dims
-    if values.details.elements != 1:
-        raise node.unsupported("assigning several values by a mask")
     if dims[: len(covered)] != covered:
         raise node.rule("the mask must have the first axes of the input", f"{mask.details}")
-    kept = node.reshaped(mask, (*covered, *(1,) * (len(dims) - len(covered))))
-    value = node.reshaped(values, ())
+    kept, rest = (
+        node.reshaped(mask, (*covered, *(1,) * (len(dims) - len(covered)))),
+        dims[len(covered) :],
+    )
+    given = values.details.plain_dims
+    if not values.details.elements:
+        return x
+    if values.details.elements == 1:
+        value = node.reshaped(values, ())
+    elif len(given) <= len(rest) or given[0] == 1:
+        value = node.reshaped(values, given[1:]) if len(given) > len(rest) else values
+    else:
+        value = node.helper("gather", values, _number_of(node, mask, given[0]), axis=0)
     value = node.helper("add", x, value) if adds else value
     return node.make("select", kept, value, x)

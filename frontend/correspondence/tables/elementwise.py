@@ -167,7 +167,7 @@ ARITHMETIC = (
     Means(means.cube_root, hlo="cbrt(x)"),
     Means(means.mean, onnx="Mean(data_0*)"),
     Means(means.squared_difference, common="any", ge="SquaredDifference(x1, x2)"),
-    Means(means.erfc, ge="Erfc(x)", aten="erfc/special_erfc(self)"),
+    Means(means.erfc, ge="Erfc(x)"),
     Means(means.div_no_nan, common="any", ge="DivNoNan(x1, x2)"),
     Means(means.xdivy, common="any", ge="Xdivy(x1, x2)"),
     Means(means.xlogy, common="any", ge="Xlogy(x1, x2)"),

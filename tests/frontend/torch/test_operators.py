@@ -1,0 +1,92 @@
+"""Operators of ATen against PyTorch itself: views of memory, searches, bags, masks, scalars, signs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from graphc.base.errors import UnsupportedError
+from graphc.frontend import load
+
+torch: Any = pytest.importorskip("torch")
+pytestmark = pytest.mark.filterwarnings("ignore")  # of torch, about itself
+F: Any = torch.nn.functional
+aten: Any = torch.ops.aten
+
+
+def read(function: Callable[..., Any], *args: Any) -> Any:
+    class Module(torch.nn.Module):  # type: ignore[misc]
+        def forward(self, *tensors: Any) -> Any:
+            return function(*tensors)
+
+    return load(torch.export.export(Module(), args))
+
+
+X = torch.tensor([[3.0, -1.0, 2.0, 2.0], [0.5, float("nan"), -0.0, 7.0], [1.0, 4.0, 9.0, -3.0]])
+ROWS = torch.tensor([1, 0, 2, 2, 1, 0])
+STARTS = torch.tensor([0, 2, 2, 5])
+MASK = torch.tensor([[True, False, False, True], [False] * 4, [True, True, False, True]])
+SORTED = torch.tensor([[0.0, 1.0, 1.0, 4.0], [2.0, 2.0, 3.0, 5.0], [-1.0, 0.0, 2.0, 9.0]])
+
+
+def bag(mode: str, **options: Any) -> Callable[..., Any]:
+    return lambda rows, table: F.embedding_bag(rows, table, STARTS, mode=mode, **options)
+
+
+def reduced(word: str, with_self: bool) -> Callable[..., Any]:
+    index = torch.tensor([2, 0, 2])
+    return lambda x, y: torch.index_reduce(x, 0, index, y, word, include_self=with_self)
+
+
+CALLS: dict[str, tuple[Any, ...]] = {
+    "a view of memory turned": (lambda x: torch.as_strided(x, (4, 1, 3), (1, 7, 4)), X),
+    "windows of memory": (lambda x: torch.as_strided(x, (3, 4), (2, 1), 1), X),
+    "a view of a turned tensor": (lambda x: torch.as_strided(x.t() * 1, (3, 2), (4, 2)), X),
+    "memory assigned": (lambda x, y: torch.as_strided_scatter(x, y, (2, 2), (5, 1), 1), X, SORTED[:2, :2]),
+    "searchsorted": (lambda s, x: torch.searchsorted(s, x), SORTED, X[:, :2]),
+    "bucketize": (lambda s, x: torch.bucketize(x, s, right=True, out_int32=True), SORTED[0], X[0]),
+    "bags, sums": (bag("sum", padding_idx=2), ROWS, SORTED),
+    "bags, means": (bag("mean"), ROWS, SORTED),
+    "bags, largest": (bag("max", include_last_offset=True), ROWS, SORTED),
+    "masked_scatter": (lambda x, m, y: x.masked_scatter(m, y), X, MASK, SORTED),
+    "rows put by a mask": (lambda x, m, y: x.index_put((m,), y), X, MASK[:, 0], SORTED[:2]),
+    "put": (lambda x, i, y: x.put(i, y, accumulate=True), X, ROWS, SORTED.flatten()[:6]),
+    "index_reduce mean": (reduced("mean", False), X, SORTED),
+    "index_reduce amin": (reduced("amin", False), X, SORTED),
+    "index_reduce prod": (reduced("prod", True), X, SORTED),
+    "median": (lambda x: (x.median(), *x.median(1), *x.median(0, keepdim=True)), X),
+    "scalars": (lambda x: (x.softmax(0), x.index_select(0, torch.tensor([0])), *x.kthvalue(1)), X[0, 0]),
+    "fmax and fmin": (lambda x, y: (torch.fmax(x, y), torch.fmin(x, y)), X, SORTED),
+    "signs": (lambda x, y: (x.signbit(), y.copysign(x), x.angle()), X, SORTED),
+    "distances": (lambda x, y: (torch.cdist(x, y, 1.0), torch.cdist(x, y, 3.0)), SORTED[:2] + 1, SORTED),
+    "addbmm": (lambda x, y: torch.addbmm(x, y, y, beta=2, alpha=3), X[:, :3], torch.ones(2, 3, 3) * 0.5),
+    "a list with an empty vector": (lambda x, y: torch.cat([y, x], 1), X, torch.ones(0)),
+    "averages of integers": (lambda x: F.avg_pool1d(x[None], 2), torch.tensor([[-3, 2, 5, -8]])),
+    "memory as new": (lambda x: torch.empty_strided((2, 2), (1, 2)).fill_(3) + x[0, 0], X),
+    "columns": (lambda x: F.fold(x[None], (4, 3), (2, 2), padding=(0, 1)), torch.ones(4, 12)),
+    "5-D grids": (lambda x, g: F.grid_sample(x, g, align_corners=False), torch.ones(1, 2, 2, 2, 3),
+                  torch.linspace(-1, 1, 24).reshape(1, 2, 2, 2, 3)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_operators(name: str) -> None:
+    function, *args = CALLS[name]
+    wanted = torch.utils._pytree.tree_leaves(function(*args))
+    found = read(function, *args).evaluate([x.numpy() for x in args])
+    for mine, theirs in zip(found, wanted, strict=True):
+        assert (mine.dtype, mine.shape) == (theirs.numpy().dtype, tuple(theirs.shape))
+        np.testing.assert_allclose(mine, theirs.numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_memory_outside_of_a_tensor_is_refused() -> None:
+    with pytest.raises(UnsupportedError, match="a view of memory outside of its tensor"):
+        read(lambda x: torch.as_strided(x[1], (4,), (1,), 0) + 1, X)
+
+
+def test_antialiasing_of_aligned_corners_is_refused() -> None:
+    with pytest.raises(UnsupportedError, match="align_corners=True with antialiasing"):
+        read(lambda x: aten._upsample_bilinear2d_aa(x, [2, 2], True), torch.ones(1, 1, 4, 4))
