@@ -125,7 +125,7 @@ MICROKERNELS: dict[str, tuple[Microkernel, ...]] = {
         *_floats(_WIDE),
         Microkernel(U8, S8, "dot4", _WIDE, ("avx512vnni",), 3.6),
         Microkernel(S8, S8, "dot4", _WIDE, ("avx512vnni",), 2.8),
-        *_pairs(_WIDE, 1.7),
+        *_pairs(_WIDE, 1.65),
     ),
     "avx2": (
         *_floats(_NARROW),

@@ -49,10 +49,9 @@ def shaped(node: NodeContext, index: int, dims: tuple[int, ...]) -> GraphTensor:
 
 def rounded(node: NodeContext, x: GraphTensor, zero: GraphTensor | None, dtype: DType) -> Value:
     """X rounded to nearest integers, halves to even, plus the zero point, saturated to `dtype`."""
-    x = node.helper("round", x)
-    if zero is not None:
-        x = node.helper("add", x, node.converted(zero, x.details.dtype))
-    return node.make("cast", x, dtype=dtype.name)
+    one = node.constant(np.ones((), x.details.dtype.numpy), x.details.dtype)
+    zeros = [] if zero is None else [zero]
+    return node.make("quantize", x, one, *zeros, dtype=dtype.name)
 
 
 def _integer(node: NodeContext, dtype: DType) -> DType:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...base.contraction import Microkernel
 from ...base.target import Target
 from ...tensor_ir.names import identifier
 from ...tensor_ir.nodes import Expr, Function, Let
@@ -11,11 +12,12 @@ from ..ir.schedule import Schedule
 from ..ops.convolution_depthwise import DepthwiseConvolution
 from ..ops.pool import WindowReduce
 from ..rewriting.kernel_group import KernelGroup
-from ..schedule.channel_windows import pool_geometry, window_blocking
+from ..schedule.channel_windows import dot_kernel, pool_geometry, window_blocking
 from ..schedule.context import LowerContext
 from ..schedule.convolution_sizes import geometry_of, with_batch_of
 from ..schedule.row_windows import row_blocking
 from ..templates.channel_windows import WindowProblem, WindowTemplate
+from ..templates.dot_windows import DotWindowTemplate
 from ..templates.matmul import EpilogueValue
 from ..templates.row_windows import RowWindowTemplate
 from .matmul import epilogue_names, epilogue_value, flat, group_note
@@ -35,7 +37,8 @@ def depthwise_function(
         epilogue = _of_rank(epilogue_value(op.outputs[0], output, memory), output.details.rank)
     post = epilogue_names(op, group.ops)
     name = identifier(f"{x.details.dtype}_depthwise{post}_{g}__{ctx.target.isa}", 120)
-    template = _template(problem, schedule, ctx.target, epilogue)
+    kernel = dot_kernel(op, ctx.target) if w.details.format.is_blocked else None
+    template = _template(problem, schedule, ctx.target, epilogue, kernel)
     return template.function(name, tuple(memory.values()), group_note(group, schedule))
 
 
@@ -56,11 +59,17 @@ def pool_function(
 
 
 def _template(
-    problem: WindowProblem, schedule: Schedule, target: Target, epilogue: EpilogueValue | None
+    problem: WindowProblem,
+    schedule: Schedule,
+    target: Target,
+    epilogue: EpilogueValue | None,
+    kernel: Microkernel | None = None,
 ) -> WindowTemplate | RowWindowTemplate:
     """The template for the layout of the image, which has decided the schedule's algorithm."""
     if schedule.algorithm == "row-windows":
         return RowWindowTemplate(problem, row_blocking(schedule), target, epilogue)
+    if kernel is not None:
+        return DotWindowTemplate(problem, window_blocking(schedule), target, epilogue, kernel)
     return WindowTemplate(problem, window_blocking(schedule), target, epilogue)
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from itertools import product
 
+from ...base.contraction import Microkernel, find_microkernel
 from ...base.dims import typical
-from ...base.dtypes import DType
+from ...base.dtypes import S8, DType
+from ...base.target import Target
 from ..ir.format import Format, channels_last, plain
 from ..ir.op import Op
 from ..ir.schedule import Schedule
@@ -39,7 +41,9 @@ def depthwise_formats(op: DepthwiseConvolution, ctx: LowerContext) -> list[Forma
         wanted = first if algorithm == "row-windows" else last
         cycles = {fmt: cycles[fmt] for fmt in [x for x in cycles if x == wanted] or cycles}
     best, rate = min(cycles.values()), ctx.target.machine.shared_bytes_per_cycle
-    weights = {last: taps_first(rank), first: first}
+    kernel = dot_kernel(op, ctx.target)
+    grouped = taps_first(rank) if kernel is None else rows_in_groups(kernel.k_group)
+    weights = {last: grouped, first: first}
     return [
         FormatChoice((fmt, weights[fmt]), (fmt,), (found - best) * rate)
         for fmt, found in cycles.items()
@@ -73,6 +77,20 @@ ALGORITHMS = ("windows", "row-windows")
 def taps_first(rank: int) -> Format:
     """Weights [C, 1, kernel...] with the channels behind the kernel."""
     return Format(plain(rank).axes, (*range(2, rank), 1, 0), (0,) * rank)
+
+
+def rows_in_groups(size: int) -> Format:
+    """Weights [C, 1, rows, columns] with the channels behind the kernel, and `size` rows of it innermost."""
+    return Format(plain(4).axes, (2, 3, 1, 0, 2), (0, 0, 0, 0, size))
+
+
+def dot_kernel(op: DepthwiseConvolution, target: Target) -> Microkernel | None:
+    """The microkernel whose dot products take neighbouring rows of the window; None where there is none."""
+    x, w = (tensor.details for tensor in op.inputs)
+    kernel = find_microkernel(x.dtype, w.dtype, target)
+    several = x.rank == 4 and op.window.kernel[0] > 1
+    is_dot = kernel is not None and kernel.k_group > 1 and w.dtype == S8
+    return kernel if several and is_dot else None
 
 
 def pools_by_channel(op: WindowReduce) -> bool:

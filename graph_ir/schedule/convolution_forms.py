@@ -30,7 +30,7 @@ from .convolution_geometry import ConvolutionGeometry
 from .convolution_sizes import geometry_of
 from .direct_convolution import convolution_kernels, offered
 from .matmul_tile import pick_tile, product_cycles
-from .window_tile import window_cycles
+from .window_tile import depthwise_cycles
 
 LEAST_ROWS = 8
 """Below this many results per group, a product leaves most of its register tile empty, and a loop is faster."""
@@ -237,8 +237,8 @@ def _depthwise(make: Composer, op: Convolution) -> GraphTensor:
 def _depthwise_cycles(
     g: ConvolutionGeometry, kernels: Sequence[Microkernel], target: Target
 ) -> float | None:
-    dtype = kernels[0].a
-    return window_cycles(g, target, dtype) if g.channels == g.outputs == 1 < g.groups else None
+    is_depthwise = g.channels == g.outputs == 1 < g.groups
+    return depthwise_cycles(g, kernels[0], target) if is_depthwise else None
 
 
 WINOGRAD = {form.name: form for form in (F2, F4)}

@@ -23,9 +23,6 @@ from .product import Product
 SCALING = 3
 """Instructions per vector of sums: the correction for the zero point, the conversion and the multiplication."""
 
-MULTIPLICATION = 1.5
-"""A multiplication and an addition of s32, with a conversion, as multiples of a multiply-add of f32."""
-
 
 @dataclass(frozen=True)
 class Account:
@@ -90,9 +87,7 @@ def best_form_cycles(
     if not ranked or kernel is None:
         return math.inf
     form, cycles = ranked[0]
-    if form.name == "depthwise":  # lane by lane, without dot products
-        return cycles if x.is_float else cycles * MULTIPLICATION
-    return cycles * _slowness(kernel, ctx.target)
+    return cycles if form.name == "depthwise" else cycles * _slowness(kernel, ctx.target)
 
 
 def _slowness(kernel: Microkernel, target: Target) -> float:

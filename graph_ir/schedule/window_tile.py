@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from ...base.contraction import accumulator_of
-from ...base.dtypes import F32, DType
+from ...base.contraction import Microkernel, accumulator_of
+from ...base.dtypes import F32, S16, DType
 from ...base.machine import Machine
 from ...base.records import dataclass
 from ...base.target import Target
@@ -13,6 +13,10 @@ from .convolution_geometry import ConvolutionGeometry
 
 PIECES_PER_THREAD = 4
 """Pieces of rows a thread gets, so that one that starts late does not hold up the rest."""
+
+
+MULTIPLICATION = 1.5
+"""A multiplication and an addition of s32, with a conversion, as multiples of a multiply-add of f32."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,26 @@ def window_cycles(g: ConvolutionGeometry, target: Target, dtype: DType = F32) ->
     operations = vectors * math.prod(g.result) * math.prod(g.kernel) / target.machine.fma_per_cycle
     moved = g.batch * g.groups * dtype.size * (math.prod(g.image) + math.prod(g.result))
     return max(operations, moved / target.machine.image_bytes_per_cycle)
+
+
+def depthwise_cycles(g: ConvolutionGeometry, kernel: Microkernel, target: Target) -> float:
+    """Cycles on one core of a depthwise convolution of the types of a microkernel.
+
+    By dot products (`templates.dot_windows`): words of columns, which neighbouring results share, and products, whose
+    sums are apart where they are made in pairs. Half of the instructions run beside the others: vectors of integers
+    have twice the ports of multiply-adds.
+    """
+    plain = window_cycles(g, target, kernel.a)
+    rows, columns = g.kernel
+    if kernel.accumulator.is_float:
+        return plain
+    if kernel.k_group == 1 or rows == 1:
+        return plain * MULTIPLICATION
+    groups = math.ceil(rows / kernel.k_group)
+    merged = rows + 2 * (rows - groups)  # loads, shifts and unions of a column
+    dots = groups * columns * (2 if kernel.copied_a == S16 else 1)
+    instructions = merged * min(g.strides[1], columns) + dots
+    return plain * instructions / (2 * math.prod(g.kernel))
 
 
 def worth_threads(g: ConvolutionGeometry, target: Target, dtype: DType = F32) -> bool:
