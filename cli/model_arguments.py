@@ -49,7 +49,7 @@ def add_reading_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--attr", action="append", default=[], metavar="NODE.KEY=VALUE",
-        help="an attribute that a fused TVM kernel does not record",
+        help="an attribute that a fused TVM kernel does not record; NODE may be a pattern, @FILE holds one per line",
     )  # fmt: skip
 
 
@@ -209,8 +209,23 @@ def model_texts(args: argparse.Namespace) -> ModelTexts:
         if not value.startswith("@"):
             raise UserError(f"--const must be NAME=@file.npy, got '{name}={value}'")
         constants[name] = _read_npy(name, value[1:])
-    attrs = dict(_pairs("--attr", args.attr, "NODE.KEY=VALUE"))
+    attrs = dict(_pairs("--attr", _lines(args.attr), "NODE.KEY=VALUE"))
     return ModelTexts({**shapes_of_files(values), **specs}, constants, attrs, values)
+
+
+def _lines(texts: Sequence[str]) -> list[str]:
+    """The texts, those of a file, `@FILE`, in its place: blank lines and comments (`#`) are left out."""
+    found: list[str] = []
+    for text in texts:
+        if not text.startswith("@"):
+            found.append(text)
+            continue
+        try:
+            lines = Path(text[1:]).read_text(encoding="utf-8").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            raise UserError(f"--attr: cannot read '{text[1:]}' ({error})") from error
+        found += [line.strip() for line in lines if line.strip() and not line.startswith("#")]
+    return found
 
 
 def read_model(args: argparse.Namespace) -> tuple[Graph, dict[str, str]]:

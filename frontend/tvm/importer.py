@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,8 @@ def load_tvm(
     the same name, if there is one.
 
     `attrs` are attributes not given by a kernel's name, such as {"node.axis": "1"} or, for one operator of a node,
-    {"node.nn_softmax.axis": "1"}. UserError for errors in the file, UnsupportedError for everything unsupported or
+    {"node.nn_softmax.axis": "1"}; the node's name may be a pattern, {"*.padding": "1"}, which then fills in what is not
+    determined. UserError for errors in the file, UnsupportedError for everything unsupported or
     undetermined, in one message.
     """
     graph = source if isinstance(source, TvmGraph) else read_tvm(source)
@@ -51,6 +53,16 @@ def load_tvm(
 def _layouts(node: Node) -> dict[str, str]:
     """The attributes of a kernel that TVM keeps because they are strings: layouts."""
     return {key: value for key, value in node.attrs.items() if key.endswith("_layout") and value}
+
+
+def _key_of(hint: str, name: str) -> str:
+    """What follows a pattern of node names in `pattern.key` or `pattern.operator.key`; "" where it is of others."""
+    parts = hint.split(".")
+    for count in (1, 2):
+        pattern = ".".join(parts[:-count])
+        if pattern != name and "*" in pattern and fnmatchcase(name, pattern):
+            return ".".join(parts[-count:])
+    return ""
 
 
 class _Importer:
@@ -87,7 +99,7 @@ class _Importer:
         check_names(self.source.label, "input", self.specs, sorted(nulls))
         names = {node.name for node in self.source.nodes}
         for key in self.hints:
-            if not any(key.startswith(f"{name}.") for name in names):
+            if not any(key.startswith(f"{name}.") or _key_of(key, name) for name in names):
                 raise UserError(
                     f"{self.source.label}: attribute '{key}' must be written node.key=value, and there is no such node"
                 )
@@ -208,7 +220,7 @@ class _Importer:
         name = node.op.replace(".", "_")
         if name not in OPERATORS:
             raise UnsupportedError(f"node '{node.name}': operator '{node.op}' is not supported")
-        given = {**node.attrs, **self.hinted(node, name)}
+        given = {**self.patterns(node, name), **node.attrs, **self.hinted(node, name)}
         return build(
             self.graph, Call(name, node.name, operands, given, stored=True), OPERATORS[name]
         )
@@ -222,6 +234,7 @@ class _Importer:
     ) -> list[GraphTensor]:
         """A chain of operators: each takes the result before it and the kernel's next unused operands."""
         unused = list(operands)
+        biases = len(operands) - sum(arity(name)[0] - 1 for name in names) - 1
         current: list[GraphTensor] = []
         earlier: list[GraphTensor] = []
         for place, name in enumerate(names):
@@ -230,8 +243,9 @@ class _Importer:
             fewest, most = arity(name)
             if fewest < 0:
                 fewest = len(unused) + len(taken)
-            elif len(names) == 1:
-                fewest = max(fewest, min(most, len(unused)))
+            elif biases > 0:  # operands beyond those that all must have
+                biases -= most - fewest
+                fewest = most
             while len(taken) < fewest and unused:
                 taken.append(unused.pop(0))
             while len(taken) < fewest and earlier:  # x * sigmoid(x): a value of the body itself
@@ -246,6 +260,7 @@ class _Importer:
                 node.name if last else f"{node.name}/{place}.{name}",
                 taken,
                 {**_layouts(node), **self.hinted(node, name)},
+                fallback=self.patterns(node, name),
                 results=results if last else self.preserved(rest, results, ELEMENTWISE - {"cast"}),
                 final=next(iter(self.preserved(rest, results, ELEMENTWISE | BROADCASTING)), None),
             )
@@ -271,6 +286,15 @@ class _Importer:
             for key, value in self.hints.items():
                 if key.startswith(prefix) and "." not in key[len(prefix) :]:
                     found[key[len(prefix) :]] = str(value)
+        return found
+
+    def patterns(self, node: Node, name: str) -> dict[str, str]:
+        """The caller's attributes of all nodes whose names match a pattern, and of one operator of these."""
+        found = {}
+        for key, value in self.hints.items():
+            attribute = _key_of(key, node.name).removeprefix(f"{name}.")
+            if attribute and "." not in attribute:
+                found[attribute] = str(value)
         return found
 
     def check_results(

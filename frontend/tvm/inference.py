@@ -34,6 +34,9 @@ def build(graph: Graph, call: Call, operator: Operator) -> list[GraphTensor]:
             tried = replace(call, given={**call.given, **attrs})
             if meaning not in fits and _fits(tried, operator):
                 fits[meaning] = tried
+        if error.key in call.fallback and error.key not in call.given and len(fits) != 1:
+            given = {**call.given, error.key: call.fallback[error.key]}
+            fits = {error.key: replace(call, given=given)}
         if len(fits) != 1:
             raise
     (determined,) = fits.values()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field
 from typing import Any
 
 from ...base.errors import GraphcError
@@ -52,6 +53,8 @@ class Call:
     stored: bool = False
     results: Sequence[LogicalTensor] = ()
     final: LogicalTensor | None = None
+    fallback: Mapping[str, str] = field(default_factory=dict)
+    """Attributes for what neither the file nor shapes determine."""
 
 
 class OperatorContext(NodeReader):

@@ -144,6 +144,15 @@ def test_constants_and_attributes_of_the_command_line(tmp_path: Path) -> None:
     assert texts.constants["w"].tolist() == [0, 1, 2]
 
 
+def test_attributes_of_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "attrs.txt"
+    file.write_text("# a network\n\nconv1.strides=2\n*.padding=1\n")
+    given = argparse.Namespace(input=[], const=[], attr=[f"@{file}", "fc.axis=1"])
+    assert model_texts(given).attrs == {"conv1.strides": "2", "*.padding": "1", "fc.axis": "1"}
+    with pytest.raises(UserError, match="--attr: cannot read"):
+        model_texts(argparse.Namespace(input=[], const=[], attr=[f"@{tmp_path}"]))
+
+
 @pytest.mark.parametrize(
     ("const", "attr", "message"),
     [

@@ -95,7 +95,7 @@ ROWS = (
             "Where(X < 0, Mul(slope, X), X) by wide_prelu write only",
         ),
         ge="PRelu(x, weight) by prelu",
-        tvm="nn_prelu(data, alpha) by prelu",
+        tvm="nn_prelu/prelu(data, alpha) by prelu",
         pnnx="F.prelu/nn.PReLU(input, weight) by prelu",
     ),
     Op(

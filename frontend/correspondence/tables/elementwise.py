@@ -51,12 +51,12 @@ BINARY = grid(
     sub    Sub             Sub           subtract/broadcast_sub/elemwise_sub  subtract  sub
     mul    Mul             Mul           multiply/broadcast_mul/elemwise_mul  multiply  mul
     atan2  -               Atan2         atan2                                atan2     atan2
-    eq     Equal           Equal         equal                                -         eq
-    ne     -               NotEqual      not_equal                            -         ne
-    lt     Less            Less          less                                 -         lt
-    le     LessOrEqual     LessEqual     less_equal                           -         le
-    gt     Greater         Greater       greater                              -         gt
-    ge     GreaterOrEqual  GreaterEqual  greater_equal                        -         ge
+    eq     Equal           Equal         equal/broadcast_equal                -         eq
+    ne     -               NotEqual      not_equal/broadcast_not_equal        -         ne
+    lt     Less            Less          less/broadcast_less                  -         lt
+    le     LessOrEqual     LessEqual     less_equal/broadcast_less_equal      -         le
+    gt     Greater         Greater       greater/broadcast_greater            -         gt
+    ge     GreaterOrEqual  GreaterEqual  greater_equal/broadcast_greater_equal  -         ge
     """,
     onnx="{}(A, B)",
     ge="{}(x1, x2)",
@@ -105,7 +105,7 @@ ARITHMETIC = (
         "pow",
         onnx="Pow(X, Y) by pow",
         ge="Pow(x1, x2)",
-        tvm="power(lhs, rhs)",
+        tvm="power/broadcast_pow(lhs, rhs)",
         hlo="power(a, b) where float",
         pnnx="torch.pow/Tensor.pow(input, exponent)",
     ),
@@ -113,7 +113,7 @@ ARITHMETIC = (
         "max",
         onnx="Max(data_0*)",
         ge="Maximum(x1, x2)",
-        tvm="maximum(lhs, rhs)",
+        tvm="maximum/broadcast_max(lhs, rhs)",
         hlo="maximum(a, b)",
         pnnx=(
             "torch.maximum/Tensor.maximum(input, other)",
@@ -124,7 +124,7 @@ ARITHMETIC = (
         "min",
         onnx="Min(data_0*)",
         ge="Minimum(x1, x2)",
-        tvm="minimum(lhs, rhs)",
+        tvm="minimum/broadcast_min(lhs, rhs)",
         hlo="minimum(a, b)",
         pnnx=(
             "torch.minimum/Tensor.minimum(input, other)",
@@ -269,6 +269,7 @@ LOGIC = (
         ge="IsFinite(x)",
         hlo="is-finite(x)",
         pnnx="torch./Tensor./aten::isfinite(input)",
+        tvm="isfinite(data)",
     ),
 )
 
@@ -300,7 +301,7 @@ CHOICES = (
         "copy",
         onnx="Identity(input) by copy",
         ge="Identity/TensorMove/StopGradient/PreventGradient(x) by copy",
-        tvm="copy/identity/dropout/nn_dropout(data) by copy",
+        tvm="copy/identity/dropout/nn_dropout/block_grad/stop_gradient(data) by copy",
         hlo="copy(x) by copy",
         pnnx=(
             "torch./Tensor.clone(input) by copy",

@@ -108,11 +108,13 @@ SHAPES = (
     Means(
         means.depth_to_space,
         onnx="DepthToSpace(input | blocksize=block, mode)",
+        tvm="nn_depth_to_space(data | block_size=block, mode)",
         pnnx="F.pixel_shuffle/nn.PixelShuffle(input | upscale_factor=block) where mode='CRD'",
     ),
     Means(
         means.space_to_depth,
         onnx="SpaceToDepth(input | blocksize=block, mode)",
+        tvm="nn_space_to_depth(data | block_size=block, mode)",
         pnnx="F.pixel_unshuffle/nn.PixelUnshuffle(input | downscale_factor=block) where mode='CRD'",
     ),
     Means(means.channel_shuffle, pnnx="F.channel_shuffle/nn.ChannelShuffle(input | groups)"),

@@ -18,8 +18,8 @@ REDUCTIONS = grid(
     reduce_l2          ReduceL2         -                      -     -
     reduce_log_sum     ReduceLogSum     -                      -     -
     reduce_sum_square  ReduceSumSquare  -                      -     -
-    reduce_any         -                ReduceAnyD/ReduceAny   -     -
-    reduce_all         -                ReduceAllD/ReduceAll   -     -
+    reduce_any         -                ReduceAnyD/ReduceAny   any   -
+    reduce_all         -                ReduceAllD/ReduceAll   all   -
     """,
     onnx="{}(data, axes=axes? | keepdims=keep_dims) by reduce",
     ge="{}(x | axes, keep_dims) by reduce",
@@ -35,6 +35,7 @@ ROWS = (
         "reduce_log_sum_exp",
         onnx="ReduceLogSumExp(data, axes=axes? | keepdims=keep_dims) by reduce",
         ge="ReduceLogSumExpD/ReduceLogSumExp(x | axes, keep_dims) by reduce",
+        tvm="logsumexp(data | axis=axes, keepdims=keep_dims) by reduce",
         pnnx="torch.logsumexp/Tensor.logsumexp(input | dim=axes, keepdim=keep_dims) by reduce",
     ),
     # The maximum of bools is `any`.

@@ -55,6 +55,15 @@ def softmax(x: np.ndarray, axis: int) -> np.ndarray:
         ("fused_nn_global_avg_pool2d", [[2, 3, 4, 5]], lambda a: a.mean((2, 3), keepdims=True)),
         ("fused_expand_dims", [[2, 3]], lambda a: a[:, None]),
         ("fused_nn_relu_exp", [[2, 3]], lambda a: np.exp(np.maximum(a, 0))),
+        ("fuse_dense_relu", [[2, 5], [3, 5], [3]], lambda a, b, c: np.maximum(a @ b.T + c, 0)),
+        ("fuse_conv2d_relu", [[1, 2, 4, 4], [3, 2, 1, 1], [3]],
+         lambda a, b, c: np.maximum(np.einsum("nchw,oc->nohw", a, b[..., 0, 0]) + c[:, None, None], 0)),
+        ("fused_nn_conv2d_add_nn_prelu", [[1, 2, 4, 4], [3, 2, 1, 1], [3, 1, 1], [3]],
+         lambda a, b, c, d: (lambda y: np.where(y < 0, y * d[:, None, None], y))(
+             np.einsum("nchw,oc->nohw", a, b[..., 0, 0]) + c)),
+        ("fuse_broadcast_max_broadcast_min", [[2, 3], [2, 3], [3]],
+         lambda a, b, c: np.minimum(np.maximum(a, b), c)),
+        ("fused_logsumexp", [[2, 3]], lambda a: np.log(np.exp(a).sum(1))),
     ],
 )  # fmt: skip
 def test_kernels(func, shapes, formula):
@@ -76,6 +85,30 @@ def test_attributes_of_the_caller():
         "fused_strided_slice", [shape], [2, 2, 4, 5], begin="(0, 1)", end="[2, 3]"
     ).evaluate([a])
     np.testing.assert_array_equal(got, a[:, 1:3])
+
+
+def test_patterns_fill_in_what_is_not_determined():
+    text = graph_json(
+        {"x": [1, 3, 8, 8], "p0": [4, 3, 3, 3], "p1": [4, 4, 1, 1]},
+        [
+            ("fused_nn_conv2d_nn_relu", [0, 1], [[1, 4, 4, 4]]),
+            ("fused_nn_conv2d", [3, 2], [[1, 4, 4, 4]]),
+        ],
+        [4],
+    )
+    with pytest.raises(UnsupportedError, match="attribute 'padding' is not determined"):
+        load(text.encode())
+    for hints in (
+        {"*.padding": "1"},
+        {"k*.nn_conv2d.padding": "1"},
+        {"*.padding": "0", "k0.padding": "1"},
+    ):
+        graph = load(text.encode(), attrs=hints)
+        first, second = (op for op in graph.ops if op.op_name == "convolution")
+        assert (first.attr("before"), first.attr("strides")) == ((1, 1), (2, 2))
+        assert second.attr("before") == (0, 0)
+    with pytest.raises(UserError, match=r"'z\*.padding' must be written node.key=value"):
+        load(text.encode(), attrs={"z*.padding": "1"})
 
 
 def test_a_split_and_a_chain_native(tmp_path: Path):
