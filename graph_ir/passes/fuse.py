@@ -186,7 +186,8 @@ def _reaches_outside(op: Op, group: list[Op]) -> bool:
 def _grow_backward(group: list[Op], taken: set[Op], by_rows: bool) -> None:
     """Add pointwise producers that only the group reads, unless elements would be computed more than once.
 
-    A loop over rows (`by_rows`) holds one row at a time, so nothing joins it that a movement op reads at other indices.
+    A loop over rows (`by_rows`) holds one row at a time, so nothing joins it that a movement op reads at other indices,
+    nor a row that is put together of several.
     """
     members = set(group)
     work = list(group)
@@ -204,7 +205,9 @@ def _grow_backward(group: list[Op], taken: set[Op], by_rows: bool) -> None:
             # Operands of a product are read many times, so they are computed beforehand.
             if any(user not in members or user.kind == "tunable" for _, user in tensor.uses):
                 continue
-            if by_rows and any(_moves(user) for _, user in tensor.uses):
+            if by_rows and (
+                any(_moves(user) for _, user in tensor.uses) or _asks_within_rows(producer)
+            ):
                 continue
             # Elements of these ops compute their source index; several consumers at other indices would each compute it
             # again.
@@ -222,6 +225,15 @@ def _grow_backward(group: list[Op], taken: set[Op], by_rows: bool) -> None:
             members.add(producer)
             group.append(producer)
             work.append(producer)
+
+
+def _asks_within_rows(op: Op) -> bool:
+    """Whether lanes of one row come from different places. A loop would ask for each element, in each of its passes
+    over the row; stored, the row is copied part by part."""
+    last = op.outputs[0].details.rank - 1
+    if op.op_name == "concat":
+        return op.attr("axis") == last
+    return op.op_name == "pad" and any(op.attr(side)[last] for side in ("before", "after"))
 
 
 def _ends_a_product(op: Op) -> bool:

@@ -310,3 +310,35 @@ def test_an_epilogue_may_change_types_on_its_way(end: str, wanted: list[str]) ->
     if end == "%b":
         body = "".join(line for line in body.splitlines(True) if "%y" not in line)
     assert groups(body) == wanted
+
+
+@pytest.mark.parametrize(
+    ("axis", "kernels"),
+    [
+        (0, ["f32_concat_reduce_sum_sub_6x5__avx2"]),
+        (1, ["f32_concat_3x10__avx2", "f32_reduce_sum_sub_3x10__avx2"]),
+    ],
+)
+def test_rows_put_together_of_parts_are_stored_before_they_are_reduced(
+    axis: int, kernels: list[str]
+) -> None:
+    """Whole rows of several tensors are read where they lie."""
+
+    def body(make: Make, x: Inputs) -> GraphTensor:
+        joined = make("concat", x["a"], x["b"], axis=axis)
+        return make("sub", joined, make("reduce_sum", joined, axes=(1,), keep_dims=True))
+
+    lowered = check_interpreted(build({"a": (3, 5), "b": (3, 5)}, body), context())
+    assert [call.kernel for call in lowered.calls] == kernels
+
+
+def test_rows_padded_at_their_ends_are_stored_before_they_are_reduced() -> None:
+    def body(make: Make, x: Inputs) -> GraphTensor:
+        padded = make("pad", x["a"], before=(0, 1), after=(1, 0))
+        return make("sub", padded, make("reduce_max", padded, axes=(1,), keep_dims=True))
+
+    lowered = check_interpreted(build({"a": (3, 5)}, body), context())
+    assert [call.kernel for call in lowered.calls] == [
+        "f32_pad_4x6__avx2",
+        "f32_reduce_max_sub_4x6__avx2",
+    ]
