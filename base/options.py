@@ -23,6 +23,7 @@ SWITCHES = (
     "row-windows",  # run depthwise convolutions and pools channels first too, where that is how images are given
     "split-loops",  # give the edges of padded and joined rows loops of their own
     "column-blocks",  # reduce columns in blocks whose results so far stay in L1
+    "row-blocks",  # run several rows of softmax and norms side by side
     "sort-rows",  # sort long rows by their digits, and select first where few elements are kept
     "winograd",  # run 3 x 3 convolutions as Winograd convolutions: fewer multiplications, larger rounding errors
     "fuse",  # fuse elementwise chains into each other and into matmul epilogues

@@ -91,7 +91,16 @@ def _loops(group: KernelGroup, schedule: Schedule, ctx: LowerContext) -> Functio
         return pointwise_loops(name, buffers, outputs, pointwise, note)
     if schedule.algorithm == "rows":
         dims = reductions[0].inputs[0].details.plain_dims
-        rows = RowGroup(tuple(ops), dims, reductions, outputs[0], schedule.word("values") == "kept")
+        rows = RowGroup(
+            tuple(ops),
+            dims,
+            reductions,
+            outputs[0],
+            schedule.word("values") != "recomputed",
+            schedule.word("values") == "kept",
+            schedule.number("block"),
+            ctx.target.table.has_fma,
+        )
         return row_panel_loops(name, buffers, rows, tasks, note)
     reduced, most = reductions[0].outputs[0], ctx.target.l1_bytes
     loops = ReductionLoops(tasks, schedule.word("vector"), column_block(outputs[0], asked, most))

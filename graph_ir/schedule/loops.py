@@ -32,6 +32,9 @@ STRIDED = ("transpose", "reorder")
 """Ops that read along another axis than they write."""
 
 
+MOST_ROWS = 8
+"""Rows side by side: enough to hide the latency of a reduction behind the work of the others."""
+
 LONG = 64
 """Elements of an axis that is worth vectors."""
 
@@ -238,21 +241,52 @@ class ReductionSpace(LoopSpace):
 
 
 class RowSpace(LoopSpace):
-    """Whether rows of expensive values that several loops read wait in memory, or are computed again."""
+    """Whether rows of expensive values that several loops read wait in memory, or are computed again; how many rows run
+    side by side."""
 
     meanings: Mapping[str, str] = TASKS | {
-        "values": "kept or recomputed: exponentials and the like that several loops of a row read"
+        "values": "kept (in local rows), result (kept where the result will be) or recomputed: exponentials and the "
+        "like that several loops of a row read",
+        "block": "rows that run side by side, so that their reductions do not wait for each other",
     }
     words = ("values",)
-    choices = {"values": ("kept", "recomputed")}
+    choices = {"values": ("kept", "result", "recomputed")}
+
+    def __init__(
+        self, algorithm: str, group: KernelGroup, elements: Size, ctx: LowerContext
+    ) -> None:
+        super().__init__(algorithm, group, elements, ctx)
+        first = next(op for op in group.ops if combines(op)).inputs[0].details
+        self.may_block = ctx.options.enabled("row-blocks")
+        *rows, columns = first.plain_dims
+        self.row_bytes = first.dtype.accumulator.size * columns if is_known(columns) else 0
+        self.rows = rows[-1] if rows and is_known(*rows) and is_known(columns) else 1
+
+    @cached_property
+    def most_rows(self) -> int:
+        """Rows of input, output and values kept that share half of L1."""
+        fit = self.l1_bytes // 2 // max(3 * self.row_bytes, 1)
+        return max(1, min(fit, MOST_ROWS, self.rows)) if self.may_block and self.row_bytes else 1
 
     def inner(self) -> dict[str, Parameter]:
-        """A store and a load cost less."""
-        return {"values": "kept"}
+        """A store and a load cost less than computing again; rows as long as half of L1 are kept where they will be."""
+        is_long = self.may_block and self.row_bytes > self.l1_bytes // 2
+        return {"values": "result" if is_long else "kept", "block": self.most_rows}
 
     def others(self) -> list[dict[str, Parameter]]:
-        """Both."""
-        return [{"values": word} for word in self.choices["values"]]
+        """All of them."""
+        words: list[dict[str, Parameter]] = [{"values": word} for word in self.choices["values"]]
+        return words + [
+            {"block": size}
+            for size in dict.fromkeys((1, 2, self.most_rows))
+            if size <= self.most_rows
+        ]
+
+    def fault(self, schedule: Schedule) -> str:
+        """Blocks of rows there are."""
+        return f"block must be at most {self.most_rows}" * (
+            schedule.number("block") > self.most_rows
+        )
 
 
 def _assumed(size: Size) -> int:

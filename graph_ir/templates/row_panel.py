@@ -1,11 +1,12 @@
 """Row-wise loops for groups with reductions over the last axis and their consumers (softmax, layer norm).
 
-    for each row (parallel):
-      for each reduction, in order: one vector loop over the row, then the row's scalars that depend on it
-      one vector loop that writes the output row
+    for each block of rows (parallel):
+      for each reduction, in order: for each row: one vector loop over the row, then its scalars that depend on it
+      for each row: one vector loop that writes the output row
 
-A value needed by several of these loops is recomputed in each, or, if it is expensive (an exponential), kept in a
-local row by the first. So a softmax reads its input twice from cache, and no other value leaves the core.
+A reduction is a chain of instructions that wait for each other; in a block of rows, the next row's does not. A value
+needed by several of these loops is recomputed in each, or, if it is expensive (an exponential), kept by the first: in
+local rows, or, where these would not stay in L1, in the output row. So a softmax reads its input twice from cache.
 """
 
 from __future__ import annotations
@@ -52,7 +53,8 @@ Carried = Callable[[int, DType], tuple[Buffer, Index]]
 class RowGroup:
     """Ops in order, `dims` of the tensors that span whole rows, the reductions among the ops, and the result.
 
-    `keeps`: whether expensive values that several loops need wait in a local row.
+    `keeps`: whether expensive values that several loops need wait in memory: in local rows if `keeps_local`.
+    `block`: rows whose loops run side by side. `has_fma`: quotients may be products, corrected.
     """
 
     ops: tuple[Op, ...]
@@ -60,6 +62,9 @@ class RowGroup:
     reductions: tuple[Op, ...]
     output: GraphTensor
     keeps: bool = True
+    keeps_local: bool = True
+    block: int = 1
+    has_fma: bool = False
 
     def spans_row(self, tensor: GraphTensor) -> bool:
         """Whether a tensor has an element per column (others have one per row)."""
@@ -122,9 +127,44 @@ def row_panel_loops(
     result = buffers[group.output]
     in_memory = {x: b for x, b in buffers.items() if x is not group.output}
     emitter = RowEmitter(group, outer, in_memory, {}, result, lambda index: index)
-    body = Block(tuple(emitter.row()))
-    nest = loop_nest(outer, group.dims[:-1], body, False, tasks)
+    if group.block > 1:
+        nest = _blocks_of_rows(emitter, tasks)
+    else:
+        nest = loop_nest(outer, group.dims[:-1], Block(tuple(emitter.row())), False, tasks)
     return Function(name, tuple(buffers.values()), Block((nest,)), note)
+
+
+def _blocks_of_rows(emitter: RowEmitter, tasks: Tasks) -> Stmt:
+    """Loops over blocks of rows, in which each part of a row's work runs for all rows before the next part."""
+    group, outer = emitter.group, emitter.outer
+    row, number = outer[-1], Var("rows")
+    assert isinstance(row, Var)
+    size, count = group.dims[-2], group.block
+    begin = t.mul(number, count)
+    end: Expr = t.add(begin, count)
+    if size % count:
+        end = t.minimum(end, size)
+    emitter.rows = Rows(count, t.sub(row, begin))
+    carried: dict[int, Buffer] = {}
+
+    def carry(stage: int, dtype: DType) -> tuple[Buffer, Index]:
+        local = Buffer(f"row_values{stage}", dtype, (count,), "local")
+        return carried.setdefault(stage, local), (t.sub(row, begin),)
+
+    parts = emitter.phases(carry)
+    loops = [For(row, begin, end, Block(tuple(part))) for part in parts]
+    locals_ = [Allocate(b) for b in (*carried.values(), *emitter.locals)]
+    names = (*(x for x in outer[:-1] if isinstance(x, Var)), number)
+    dims = (*group.dims[:-2], -(-size // count))
+    return loop_nest(names, dims, Block((*locals_, *loops)), False, tasks)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A block of `count` rows, of which the current one is number `row`."""
+
+    count: int
+    row: Expr
 
 
 class RowEmitter:
@@ -150,6 +190,8 @@ class RowEmitter:
         self.place = place
         self.body: list[Stmt] = []
         self.scalars: set[GraphTensor] = set()
+        self.rows: Rows | None = None
+        self.locals: list[Buffer] = []
 
     def row(self) -> list[Stmt]:
         """Locals, a loop per stage with the row's scalars between them."""
@@ -170,6 +212,8 @@ class RowEmitter:
         waiting = self._kept_in()
         locals_ = [local.buffer for local in waiting.values() if local.buffer.storage == "local"]
         own = [b for b in locals_ if b is not self.result]
+        if self.rows:
+            self.locals, own = own, []
         self.body += [Allocate(b) for b in own]
         done: list[list[Stmt]] = []
         stages = self.group.stages()
@@ -217,20 +261,28 @@ class RowEmitter:
         columns = self.group.dims[-1]
         output = self.group.output
         needed = any(output in self.group.reads(stage) for stage in self.group.stages())
-        if not is_known(columns):
+        if not is_known(columns) or not self.group.keeps_local:
             kept = {} if needed else self._kept_in_result()
         else:
             kept = {
-                x: _Kept(Buffer(f"row{i}", x.details.dtype.accumulator, (columns,), "local"), _last)
+                x: self._kept_row(f"row{i}", x.details.dtype.accumulator)
                 for i, x in enumerate(self.group.kept())
             }
         if needed and self.result.dtype == output.details.dtype.accumulator:
             kept[output] = _Kept(self.result, self.place)
         return kept
 
+    def _kept_row(self, name: str, dtype: DType) -> _Kept:
+        """A local row, or one for each row of the block."""
+        columns, rows = self.group.dims[-1], self.rows
+        if rows is None:
+            return _Kept(Buffer(name, dtype, (columns,), "local"), _last)
+        local = Buffer(name, dtype, (rows.count, columns), "local")
+        return _Kept(local, lambda index: (rows.row, index[-1]))
+
     def _kept_in_result(self) -> dict[GraphTensor, _Kept]:
-        """As `_kept_in` for rows of an open size, for which there is no local: the first tensor of the result's type
-        waits where the result will be, the others are computed again."""
+        """As `_kept_in` for long rows and for those of an open size, for which there is no local: the first tensor of
+        the result's type waits where the result will be, the others are computed again."""
         dtype = self.result.dtype
         fits = [x for x in self.group.kept() if x.details.dtype.accumulator == dtype]
         spans = self.group.spans_row(self.group.output)
@@ -307,10 +359,25 @@ class RowEmitter:
     def _write(self, number: int, output: GraphTensor) -> None:
         column = Var(f"c{number}")
         values = GroupValues(self.in_memory, self.given, f"s{number}")
+        self._multiply_shares(values)
         index = self._index(output, column)
         value = narrow(values.read(output)(index), output.details.dtype)
         stored = Store(self.result, self.place(index), t.cast(value, self.result.dtype))
         self._loop(column, [*values.lets, stored])
+
+    def _multiply_shares(self, values: GroupValues) -> None:
+        """Divide by the sum of a softmax as a product with its inverse, corrected: the quotient, rounded once.
+
+        q = a r is off by at most two units in the last place, and its remainder a - q s is exact. The sum is at least
+        1, which one of its terms is, or NaN, and no term is above 1, so that none of it overflows.
+        """
+        for op in self.group.ops if self.group.has_fma else ():
+            if not _is_share(op, self.group) or op.outputs[0] in values.given:
+                continue
+            total = self.scalar(op.inputs[1])
+            inverse = Var(f"inverse{len(self.body)}", total.dtype)
+            self.body.append(Let(inverse, t.div(1.0, total)))
+            values.given[op.outputs[0]] = _share(values.read(op.inputs[0]), total, inverse)
 
     def _loop(self, column: Var, body: Sequence[Stmt]) -> None:
         end = t.as_expr(self.group.dims[-1])
@@ -326,6 +393,33 @@ class _Kept:
 
     def read(self, index: Index) -> Expr:
         return Load(self.buffer, self.place(index))
+
+
+def _is_share(op: Op, group: RowGroup) -> bool:
+    """Whether an op is the division of a softmax: e**(x - the largest x) by the sum of these."""
+    if op.op_name != "div" or not group.spans_row(op.outputs[0]):
+        return False
+    power, total = op.inputs[0].producer_owner, op.inputs[1].producer_owner
+    if power.op_name != "exp" or total.op_name != "reduce_sum" or not group.spans_row(op.inputs[0]):
+        return False
+    shifted = power.inputs[0].producer_owner
+    if total.inputs[0] is not op.inputs[0] or shifted.op_name != "sub":
+        return False
+    largest = shifted.inputs[1].producer_owner
+    known = largest.op_name == "reduce_max" and largest.inputs[0] is shifted.inputs[0]
+    return known and {power, total, shifted, largest} <= set(group.ops)
+
+
+def _share(read: Read, total: Expr, inverse: Expr) -> Read:
+    """total's share of what is read."""
+
+    def at(index: Index) -> Expr:
+        part = read(index)
+        quotient = t.mul(part, inverse)
+        rest = t.fma(t.unary("neg", quotient), total, part)
+        return t.fma(rest, inverse, quotient)
+
+    return at
 
 
 def _last(index: Index) -> Index:

@@ -80,7 +80,7 @@ CASES: dict[str, tuple[Graph, dict[str, set[int | str]]]] = {
     "sum of rows": (sums(2), {"vector": {"result", "terms", "columns"}}),
     "sum of columns": (sums(0, 1), {"vector": {"result", "terms", "columns"}}),
     "sum of all": (sums(0, 1, 2), {"vector": {"terms"}}),
-    "softmax": (softmax(), {"values": {"kept", "recomputed"}}),
+    "softmax": (softmax(), {"values": {"kept", "result", "recomputed"}, "block": {1, 2, 7}}),
 }
 
 
@@ -156,7 +156,8 @@ def test_the_vector_axis_of_a_reduction() -> None:
         ),
         ("sum of all", "vector=result", "vector must be terms, as the result is a scalar"),
         ("pointwise", "inner=parts", "inner must be vector, as the loop has no edges"),
-        ("softmax", "values=lost", "values must be kept or recomputed"),
+        ("softmax", "values=lost", "values must be kept or result or recomputed"),
+        ("softmax", "block=8", "block must be at most 7"),
     ],
 )
 def test_what_cannot_run_is_refused(name: str, asked: str, message: str) -> None:

@@ -1,8 +1,15 @@
 """Row groups, interpreted: softmax, layer norm, log-softmax as one kernel each."""
 
+import numpy as np
 import pytest
 
+import graphc
+from graphc.base.dtypes import by_name
+from graphc.graph_ir.ir.graph import Graph
+from graphc.graph_ir.ir.logical_tensor import LogicalTensor
+from graphc.graph_ir.schedule.loops import MOST_ROWS
 from support.lowered import build, check_interpreted, context
+from support.tolerance import assert_close
 
 SHAPES = [(1, 1), (3, 7), (2, 3, 8), (4, 1), (1, 33)]
 
@@ -41,3 +48,47 @@ def test_what_feeds_the_rows_joins_the_group() -> None:
     )
     lowered = check_interpreted(graph, context(), exact=False)
     assert len(lowered.calls) == 1
+
+
+def softmax_of(dims: tuple[int, ...], dtype: str = "f32", op_name: str = "softmax") -> Graph:
+    graph = Graph("rows")
+    x = graph.make_input(LogicalTensor(by_name(dtype), dims), "x")
+    graph.make_output(graph.make(op_name, [x], {"axis": -1}).outputs[0])
+    return graph
+
+
+@pytest.mark.parametrize("target", ["native", "avx2", "generic"])
+@pytest.mark.parametrize(
+    ("dims", "dtype"),
+    [
+        ((2 * MOST_ROWS + 3, 40), "f32"),
+        ((3, MOST_ROWS, 33), "f32"),
+        ((5, 1, 17), "f32"),
+        ((3, 20_001), "f32"),
+        ((9, 50), "f16"),
+        ((9, 50), "f64"),
+    ],
+)
+def test_rows_side_by_side_or_one_by_one(target: str, dims: tuple[int, ...], dtype: str) -> None:
+    """Whole blocks and a rest; one row at a time; rows that are kept in the result."""
+    x = np.random.default_rng(5).standard_normal(dims).astype(by_name(dtype).numpy)
+    for op_name in ("softmax", "log_softmax"):
+        graph = softmax_of(dims, dtype, op_name)
+        (expected,) = graph.evaluate([x])
+        one, two, other = (
+            graphc.compile(graph, target, threads, disabled=off)(x)
+            for threads, off in ((1, ()), (2, ()), (1, ("row-blocks",)))
+        )
+        assert_close(one, expected)
+        np.testing.assert_array_equal(one, two)
+        np.testing.assert_array_equal(one, other)
+
+
+def test_rows_that_are_not_finite() -> None:
+    x = np.zeros((12, 40), np.float32)
+    x[1, 3], x[2, 4], x[3], x[4, 5] = np.inf, np.nan, -np.inf, -np.inf
+    x[5] = np.linspace(-200, 0, 40)
+    y = graphc.compile(softmax_of(x.shape))(x)
+    assert np.isnan(y[1:4]).all()
+    assert y[4, 5] == 0
+    assert_close(y[4:], softmax_of(x.shape).evaluate([x])[0][4:])
