@@ -18,7 +18,9 @@ from .model_arguments import (
     TARGETS,
     add_input_argument,
     add_threads_argument,
+    call_sizes,
     input_arrays,
+    known_sizes,
     shapes_of_files,
     split_inputs,
 )
@@ -58,6 +60,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="time graphc alone, with each optimisation off in turn",
     )
     add_input_argument(parser)
+    parser.add_argument(
+        "--size", action="append", default=[], metavar="NAME=NUMBER",
+        help="a row for what open sizes are: B=2,S=37; may be given several times (default: 64)",
+    )  # fmt: skip
     parser.add_argument(
         "--target", choices=TARGETS, default="native", help="instruction set for graphc"
     )
@@ -157,8 +163,11 @@ def _cases(args: argparse.Namespace) -> Iterator[Case | OpenCase | TorchCase]:
         yield _model_case(args)
 
 
-def _model_case(args: argparse.Namespace) -> Case:
+def _model_case(args: argparse.Namespace) -> Case | OpenCase:
+    """The model; where it leaves sizes open, with a call for each --size."""
+    from ..base.dims import symbols_of
     from ..bench.cases import Case
+    from ..bench.open_case import Call, OpenCase, sizes_text
     from ..frontend import load
     from ..runtime.metadata import TensorSpec
 
@@ -166,9 +175,15 @@ def _model_case(args: argparse.Namespace) -> Case:
     graph = load(args.model, {**shapes_of_files(values), **specs})
     inputs = [(op.name, op.outputs[0].details) for op in graph.inputs]
     tensors = [TensorSpec(name, details.dtype, details.plain_dims) for name, details in inputs]
-    shapes = {tensor.name: tensor.shape for tensor in tensors}
-    path = Path(args.model)
-    return Case(path.name, path, shapes, input_arrays(tensors, values))
+    path, texts = Path(args.model), args.size or [""]
+    if not symbols_of(size for tensor in tensors for size in tensor.shape):
+        shapes = {tensor.name: tensor.shape for tensor in tensors}
+        return Case(path.name, path, shapes, input_arrays(tensors, values, call_sizes(args.size)))
+    calls = []
+    for text in texts:
+        sizes = known_sizes(tensors, {}, call_sizes([text] if text else []))
+        calls.append(Call(sizes_text(sizes), input_arrays(tensors, values, sizes)))
+    return OpenCase(path.name, path, calls, {**shapes_of_files(values), **specs})
 
 
 def _write(rows: list[Row], args: argparse.Namespace, threads: int) -> None:

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 from ..base.errors import UserError
 from .model_arguments import (
     add_compile_arguments,
+    add_size_argument,
+    call_sizes,
     compile_options,
     input_arrays,
     read_model,
@@ -36,6 +38,7 @@ ENGINES = ("numpy", "ort", "openvino", "onnx-reference", "xla", "torch")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
     add_compile_arguments(parser)
+    add_size_argument(parser)
     parser.add_argument(
         "--against", choices=ENGINES, default="numpy",
         help="first compare the imported model with this engine: xla for HLO, torch for PNNX, the others for ONNX "
@@ -66,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
         TensorSpec(op.name, op.outputs[0].details.dtype, op.outputs[0].details.plain_dims)
         for op in source.inputs
     ]
-    arrays = input_arrays(tensors, values)
+    arrays = input_arrays(tensors, values, call_sizes(args.size))
     precision = None
     if args.precision != "f32":
         from ..tools.precision_error import lowered_model, precision_error

@@ -15,6 +15,8 @@ from .model_arguments import (
     add_compile_arguments,
     add_output_arguments,
     add_schedule_arguments,
+    add_size_argument,
+    call_sizes,
     check_names,
     compile_request,
     input_arrays,
@@ -56,6 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--no-cache", action="store_true", help="compile even if the compile cache has the model"
     )
+    add_size_argument(parser)
     parser.add_argument(
         "--dump-ir", metavar="DIR", help="write the text of every stage that changed to DIR"
     )
@@ -71,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
     check_names([spec.name for spec in meta.inputs], texts.values)
     if args.output:
         outcome.artifact.save(args.output)
-    verdict = _run(outcome, texts.values) if args.run else None
+    verdict = _run(outcome, texts.values, call_sizes(args.size)) if args.run else None
     if args.json:
         facts = {
             "from_cache": outcome.from_cache,
@@ -135,19 +138,21 @@ def _emit(args: argparse.Namespace, texts: ModelTexts) -> int:
     return 0
 
 
-def _run(outcome: Outcome, values: dict[str, str]) -> Verdict:
+def _run(outcome: Outcome, values: dict[str, str], sizes: dict[str, int]) -> Verdict:
     """Run on the given or generated inputs, compare with the graph's NumPy reference, and time it."""
     from ..bench.measure import interleave
     from ..bench.peak import measured_peak
     from ..codegen.host import cpu_name
     from ..graph_ir.inspect.compare import difference
     from ..runtime.executor import CompiledModel
+    from ..tools.sized_model import sized_model
 
     meta = outcome.artifact.metadata
     model = CompiledModel(outcome.artifact, outcome.request.options.threads)
-    arrays = input_arrays(meta.inputs, values)
+    arrays = input_arrays(meta.inputs, values, sizes)
     results: list[Any] = model.run(None, arrays)
-    expected = outcome.request.source.evaluate([arrays[spec.name] for spec in meta.inputs])
+    source = sized_model(outcome.request.source, arrays)
+    expected = source.evaluate([arrays[spec.name] for spec in meta.inputs])
     differences = [difference(y, r) for y, r in zip(results, expected, strict=True)]
     worst = max(differences, key=lambda d: (not d.ok, d.relative))
     timing = interleave({"graphc": model.bind(arrays, results)}, rounds=3, seconds=0.2)["graphc"]
@@ -159,7 +164,7 @@ def _run(outcome: Outcome, values: dict[str, str]) -> Verdict:
         model=meta.model,
         model_hash=meta.model_hash,
         seconds=timing.median,
-        gflop=meta.stats["gflop"],
+        gflop=sum(op.get_gflop() for op in source.ops) if meta.sizes else meta.stats["gflop"],
         peak=measured_peak(outcome.request.target),
         outcome=f"{worst} against NumPy",
         ok=all(d.ok for d in differences),

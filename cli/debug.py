@@ -8,6 +8,8 @@ from typing import Any
 
 from .model_arguments import (
     add_compile_arguments,
+    add_size_argument,
+    call_sizes,
     compile_options,
     input_arrays,
     model_texts,
@@ -22,6 +24,7 @@ HELP = "Run a model node by node, time every node and dump every value (TVM's fo
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
     add_compile_arguments(parser)
+    add_size_argument(parser)
     parser.add_argument(
         "--dump-root", metavar="DIR",
         help="write the graph, all values and a trace into DIR (default: a new temporary folder)",
@@ -57,7 +60,9 @@ def run(args: argparse.Namespace) -> int:
         )  # fmt: skip
         root = executor.dump_root = Path(args.dump_root or tempfile.mkdtemp(prefix=DUMP_PREFIX))
         report("compile", 1, 1)
-        for name, array in input_arrays(executor.inputs, texts.values).items():
+        for name, array in input_arrays(
+            executor.inputs, texts.values, call_sizes(args.size)
+        ).items():
             executor.set_input(name, array)
         executor.run(
             nodes=args.nodes, warmup=args.warmup, repeats=args.repeats,

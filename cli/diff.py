@@ -6,7 +6,7 @@ import argparse
 import json
 from typing import TYPE_CHECKING, Any
 
-from .model_arguments import add_reading_arguments, model_texts, random_array
+from .model_arguments import add_reading_arguments, input_arrays, model_texts
 from .terminal import say
 
 if TYPE_CHECKING:
@@ -87,23 +87,20 @@ def _compare_values(first: Graph, second: Graph, found: GraphDifference) -> list
     """The difference between each pair of outputs; empty if inputs have no counterpart."""
     from ..graph_ir.inspect.compare import difference
     from ..runtime.metadata import TensorSpec
+    from ..tools.sized_model import sized_model
 
     twins = dict(found.pairs)
     if any(op not in twins for op in first.inputs) or len(first.inputs) != len(second.inputs):
         return []
-    fed = {}
-    for op in first.inputs:
-        details = op.outputs[0].details
-        fed[op] = fed[twins[op]] = random_array(
-            TensorSpec(op.name, details.dtype, details.plain_dims)
-        )
-    results = {
-        op: value
-        for graph in (first, second)
-        for op, value in zip(
-            graph.outputs, graph.evaluate([fed[x] for x in graph.inputs]), strict=True
-        )
-    }
+    details = {op.name: op.outputs[0].details for op in first.inputs}
+    specs = [TensorSpec(name, x.dtype, x.plain_dims) for name, x in details.items()]
+    arrays = input_arrays(specs, {})
+    fed = {one: arrays[op.name] for op in first.inputs for one in (op, twins[op])}
+    results = {}
+    for graph in (first, second):
+        own = {op.name: fed[op] for op in graph.inputs}
+        values = sized_model(graph, own).evaluate(list(own.values()))
+        results.update(zip(graph.outputs, values, strict=True))
     rows = []
     for a, b in found.pairs:
         if a.op_name == "output":

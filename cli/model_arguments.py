@@ -6,6 +6,7 @@ import argparse
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,6 +32,25 @@ def add_input_argument(parser: argparse.ArgumentParser) -> None:
         "--input", "-i", action="append", default=[], metavar="NAME=VALUE",
         help="x=@x.npy (a file), x=random, or x=f32[8,13] to fix dimensions that the model leaves open",
     )  # fmt: skip
+
+
+def add_size_argument(parser: argparse.ArgumentParser) -> None:
+    """--size, for commands that run a model whose sizes may be open."""
+    parser.add_argument(
+        "--size", action="append", default=[], metavar="NAME=NUMBER",
+        help="what sizes that the model leaves open are in this run: B=2,S=37 (default: what cost models assume, 64)",
+    )  # fmt: skip
+
+
+def call_sizes(texts: Sequence[str]) -> dict[str, int]:
+    """The numbers that the texts of --size give, by name. UserError for another text."""
+    found = {}
+    for text in ",".join(texts).split(",") if texts else ():
+        name, equals, number = text.partition("=")
+        if not (name.strip() and equals and number.isascii() and number.isdigit()):
+            raise UserError(f"--size must be NAME=NUMBER, got '{text}'; write B=2,S=37")
+        found[name.strip()] = int(number[:18])
+    return found
 
 
 def add_model_argument(parser: argparse.ArgumentParser) -> None:
@@ -259,15 +279,49 @@ def shapes_of_files(values: Mapping[str, str]) -> dict[str, str]:
     return specs
 
 
-def input_arrays(tensors: Sequence[TensorSpec], values: Mapping[str, str]) -> dict[str, Array]:
-    """An array per input: from its file, or generated with the input's name as seed."""
+def input_arrays(
+    tensors: Sequence[TensorSpec],
+    values: Mapping[str, str],
+    sizes: Mapping[str, int] = MappingProxyType({}),
+) -> dict[str, Array]:
+    """An array per input: from its file, or generated with the input's name as seed.
+
+    Open sizes are those of files, else of `sizes` by name, else what cost models assume. UserError for a name in
+    `sizes` that no input has.
+    """
     check_names([tensor.name for tensor in tensors], values)
-    return {
+    files = {
         tensor.name: _read_npy(tensor.name, value[1:])
+        for tensor in tensors
         if (value := values.get(tensor.name, "random")).startswith("@")
-        else random_array(tensor)
+    }
+    known = known_sizes(tensors, files, sizes)
+    return {
+        tensor.name: files[tensor.name] if tensor.name in files else random_array(tensor.at(known))
         for tensor in tensors
     }
+
+
+def known_sizes(
+    tensors: Sequence[TensorSpec], files: Mapping[str, Array], sizes: Mapping[str, int]
+) -> dict[str, int]:
+    """A number for every open size of the inputs, by name."""
+    from ..base.dims import lone_symbol, symbols_of
+
+    symbols = symbols_of(size for tensor in tensors for size in tensor.shape)
+    unknown = sorted(set(sizes) - {symbol.name for symbol in symbols})
+    if unknown:
+        known = ", ".join(symbol.name for symbol in symbols) or "none"
+        raise UserError(
+            f"--size names '{unknown[0]}', which is no open size of the model; its open sizes are {known}"
+        )
+    found = {symbol.name: symbol.typical for symbol in symbols} | dict(sizes)
+    for tensor in tensors:
+        shape = files[tensor.name].shape if tensor.name in files else ()
+        for size, number in zip(tensor.shape, shape, strict=False):
+            if symbol := lone_symbol(size):
+                found[symbol.name] = number
+    return found
 
 
 def check_names(names: Sequence[str], values: Mapping[str, str]) -> None:
@@ -281,16 +335,7 @@ def check_names(names: Sequence[str], values: Mapping[str, str]) -> None:
 
 
 def random_array(tensor: TensorSpec) -> Array:
-    """Typical values for a network: standard normal floats, small integers, random bools; reproducible by name.
-
-    UserError for open sizes.
-    """
-    if not all(isinstance(size, int) for size in tensor.shape):
-        sizes = ",".join(str(size) if isinstance(size, int) else "8" for size in tensor.shape)
-        raise UserError(
-            f"random values need numbers as sizes, but the input is {tensor}; compile with "
-            f"--input '{tensor.name}={tensor.dtype}[{sizes}]', or give a file: --input {tensor.name}=@FILE.npy"
-        )
+    """Typical values for a network: standard normal floats, small integers, random bools; reproducible by name."""
     seed = int.from_bytes(
         hashlib.sha256(tensor.name.encode(errors="surrogatepass")).digest()[:8], "little"
     )

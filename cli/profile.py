@@ -6,6 +6,7 @@ import argparse
 import json
 import math
 import sys
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..base.errors import UserError
@@ -13,6 +14,8 @@ from ..base.whole_file import whole_file
 from .model_arguments import (
     add_compile_arguments,
     add_schedule_arguments,
+    add_size_argument,
+    call_sizes,
     compile_request,
     input_arrays,
     model_texts,
@@ -44,6 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def add_profile_arguments(parser: argparse.ArgumentParser) -> None:
     """How long to measure, and with which schedules."""
     parser.add_argument("--seconds", type=float, default=0.5, help="time to run (default 0.5)")
+    add_size_argument(parser)
     add_schedule_arguments(parser)
 
 
@@ -77,7 +81,7 @@ def profile_model(args: argparse.Namespace, report: Any) -> tuple[Any, Profile]:
     request = compile_request(args, texts)
     threads = request.options.threads
     compilation = compile_stages(request, on_phase=report)
-    arrays = input_arrays(compilation.artifact.metadata.inputs, texts.values)
+    arrays = input_arrays(compilation.artifact.metadata.inputs, texts.values, call_sizes(args.size))
     if warning := load_warning(threads):
         print(f"graphc: warning: {warning}", file=sys.stderr)
     report("measure", 0, 1)
@@ -146,6 +150,7 @@ def _totals(found: Profile) -> list[str]:
     seconds, roofs = max(found.seconds, 1e-12), found.roofline
     measured = found.stamped_seconds / max(found.plain_seconds, 1e-12) - 1
     return [
+        *([f"sizes {sizes_text(found.sizes)}"] if found.sizes else []),
         f"total {seconds * 1e6:.2f} us a run on {found.threads} threads, {found.runs} runs with stamps: "
         f"{gflop / seconds:.1f} GFLOP/s, {nbytes / 1e9 / seconds:.1f} GB/s",
         f"outside kernels {found.outside * 1e6:.2f} us ({100 * found.outside / seconds:.1f} %)",
@@ -156,6 +161,11 @@ def _totals(found: Profile) -> list[str]:
         f"{found.stamp_seconds * 1e9:.0f} ns in one run of {found.stride}, not in the times above; "
         f"with and without them in turns {100 * measured:+.1f} %",
     ]
+
+
+def sizes_text(sizes: Mapping[str, int]) -> str:
+    """`B=2, S=37`."""
+    return ", ".join(f"{name}={number}" for name, number in sizes.items())
 
 
 def _details(kernel: KernelTime) -> list[str]:

@@ -6,12 +6,20 @@ import argparse
 import json
 import re
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from ..base.errors import UserError
-from .model_arguments import add_input_argument, add_threads_argument, input_arrays, split_inputs
+from .model_arguments import (
+    add_input_argument,
+    add_size_argument,
+    add_threads_argument,
+    call_sizes,
+    input_arrays,
+    split_inputs,
+)
 from .terminal import say
 
 _MOST_LETTERS = 50  # of a file name: up to 4 bytes each, and the limit is 255 bytes
@@ -27,6 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="artifact written by `graphc compile -o`; native code, so it must be one you trust",
     )
     add_input_argument(parser)
+    add_size_argument(parser)
     add_threads_argument(parser)
     parser.add_argument("--output-dir", metavar="DIR", help="write each output to DIR/NAME.npy")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of text")
@@ -46,18 +55,20 @@ def run(args: argparse.Namespace) -> int:
             raise UserError(
                 f"input '{tensor.name}' was compiled as {tensor.type_text}, got {wanted}; compile again for that shape"
             )
-    arrays = input_arrays(model.inputs, {**dict.fromkeys(specs, "random"), **values})
+    wanted_values = {**dict.fromkeys(specs, "random"), **values}
+    arrays = input_arrays(model.inputs, wanted_values, call_sizes(args.size))
     start = time.perf_counter()
     results = model.run(None, arrays)
     seconds = time.perf_counter() - start
+    outputs = [replace(t, shape=x.shape) for t, x in zip(model.outputs, results, strict=True)]
     files = (
         _write(args.output_dir, [t.name for t in model.outputs], results) if args.output_dir else []
     )
     if args.json:
-        facts = {t.name: {"type": t.type_text} for t in model.outputs}
+        facts = {t.name: {"type": t.type_text} for t in outputs}
         say(json.dumps({"seconds": seconds, "outputs": facts, "files": files}))
         return 0
-    for tensor, array in zip(model.outputs, results, strict=True):
+    for tensor, array in zip(outputs, results, strict=True):
         say(f"{tensor!r}  {_describe(array)}")
     for file in files:
         say(f"wrote {file}")

@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING, Any
 from ..base.printable import printable
 from .model_arguments import (
     add_compile_arguments,
+    add_size_argument,
+    call_sizes,
     check_names,
     compile_options,
+    known_sizes,
     read_model,
 )
 from .progress import Report, progress
@@ -33,6 +36,7 @@ WIDTH = 120  # width of the table if there is no terminal
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
     add_compile_arguments(parser)
+    add_size_argument(parser)
     parser.add_argument(
         "--json", action="store_true", help="print one JSON object instead of a table"
     )
@@ -44,6 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print a row per (op, layout, schedule) and how well its time was predicted; 1 if any result is wrong."""
     from ..codegen.host import target_for
+    from ..driver.artifact import input_specs
     from ..graph_ir.schedule.context import LowerContext
     from ..tools.grade import grades
     from ..tools.variants import model_variants
@@ -51,7 +56,9 @@ def run(args: argparse.Namespace) -> int:
     ctx = LowerContext(target_for(args.target), compile_options(args))
     graph, values = read_model(args)
     check_names([op.name for op in graph.inputs], values)
-    variants = model_variants(graph, ctx)
+    variants = model_variants(
+        graph, ctx, known_sizes(input_specs(graph), {}, call_sizes(args.size))
+    )
     with progress(args.quiet or args.json) as report:
         trials = check(variants, ctx, report)
     wrong = sum(not trial.difference.ok for trial in trials)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -71,6 +72,14 @@ class CallSizes:
         makers = tuple(output_allocator(s.shape, s.dtype.numpy) for s in outputs)
         where = address if meta.sizes else pointer(None)
         return SizedCall(inputs, outputs, makers, int(self._arena_bytes(where)), numbers, where)
+
+
+def call_sizes(metadata: Metadata, arrays: Mapping[str, Any]) -> dict[str, int]:
+    """The open sizes, by name, of a call with these inputs, by name. UserError where one is missing or does not fit."""
+    missing = [spec.name for spec in metadata.inputs if spec.name not in arrays]
+    if missing:
+        raise UserError(f"model '{metadata.model}' needs input '{missing[0]}'")
+    return values_of(metadata, [np.shape(arrays[spec.name]) for spec in metadata.inputs])
 
 
 def values_of(metadata: Metadata, shapes: Sequence[Shape]) -> dict[str, int]:

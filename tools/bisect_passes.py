@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
+from ..base.dims import evaluate
 from ..base.errors import GraphcError
 from ..base.records import dataclass
 from ..graph_ir.ir.graph import Array, Graph, Op
@@ -14,11 +15,13 @@ from ..graph_ir.lowering.registry import get_func
 from ..graph_ir.passes import pipeline as graph_pipeline
 from ..graph_ir.passes.plan_memory import plan_memory
 from ..graph_ir.rewriting.decisions import log_of
+from ..graph_ir.rewriting.known_sizes import with_sizes
 from ..graph_ir.schedule.context import LowerContext
 from ..tensor_ir import interpreter
 from ..tensor_ir import pipeline as loop_pipeline
 from ..tensor_ir.nodes import Module
 from .error_bound import Error, Expected, expected_outputs, walk_expected, worst_error
+from .sized_model import sized_model, sizes_of_call
 from .submodel import cut_rows, node_graph, with_rows
 
 MOST_GFLOP = 0.02
@@ -132,7 +135,7 @@ def graph_after(source: Graph, ctx: LowerContext, count: int) -> Graph:
 
 def graph_prefixes(source: Graph, ctx: LowerContext, inputs: Sequence[Array]) -> Iterator[Prefix]:
     """The references of the graph after each pass that changes it, against those of the model as read."""
-    expected = expected_outputs(source, inputs)
+    expected = expected_outputs(_sized(source, inputs), inputs)
     graph = source.copy()
     states: list[tuple[int, str, Error]] = []
 
@@ -147,7 +150,7 @@ def graph_prefixes(source: Graph, ctx: LowerContext, inputs: Sequence[Array]) ->
 
 def blame_graph_pass(source: Graph, ctx: LowerContext, inputs: Sequence[Array]) -> Blame | None:
     """Bisect for the first graph pass that changes the meaning; None if there is none."""
-    expected = expected_outputs(source, inputs)
+    expected = expected_outputs(_sized(source, inputs), inputs)
 
     def wrong(count: int) -> bool:
         try:
@@ -177,9 +180,14 @@ def first_wrong(low: int, high: int, wrong: Callable[[int], bool]) -> int:
     return high
 
 
+def _sized(graph: Graph, inputs: Sequence[Array]) -> Graph:
+    """The graph with the sizes of these inputs for those that are open."""
+    return sized_model(graph, {op.name: x for op, x in zip(graph.inputs, inputs, strict=True)})
+
+
 def _worst(graph: Graph, inputs: Sequence[Array], expected: Sequence[Expected]) -> Error:
     with np.errstate(all="ignore"):
-        results = graph.evaluate(list(inputs))
+        results = _sized(graph, inputs).evaluate(list(inputs))
     return worst_error(expected, [np.asarray(r) for r in results])
 
 
@@ -192,11 +200,13 @@ def _touched(
     except GraphcError as error:
         return "", [str(error)]
     known = {
-        y.name: expected for _, pairs in walk_expected(before, inputs) for y, expected in pairs
+        y.name: expected
+        for _, pairs in walk_expected(_sized(before, inputs), inputs)
+        for y, expected in pairs
     }
     op = ""
     with np.errstate(all="ignore"):
-        for one, value in after.walk_reference(list(inputs)):
+        for one, value in _sized(after, inputs).walk_reference(list(inputs)):
             name = one.inputs[0].name if one.op_name == "output" else one.name
             source_name = name.removesuffix(".fused")
             expected = known.get(name) or known.get(source_name)
@@ -230,35 +240,43 @@ def program_prefixes(source: Graph, ctx: LowerContext, inputs: Sequence[Array]) 
 
     A model that would take more than about a second runs on fewer rows if possible; a larger one is skipped.
     """
-    small = with_rows(source, FEW_ROWS) if source.get_gflop() > QUICK_GFLOP else None
+    fed = {op.name: x for op, x in zip(source.inputs, inputs, strict=True)}
+    sizes = sizes_of_call(source, fed)
+    sized = with_sizes(source, sizes)
+    is_long = sized.get_gflop() > QUICK_GFLOP and not sizes
+    small = with_rows(source, FEW_ROWS) if is_long else None
     if small is not None:
-        fed = {op.name: x for op, x in zip(source.inputs, inputs, strict=True)}
         source, inputs = small, list(cut_rows(small, fed).values())
-    if source.get_gflop() > MOST_GFLOP:
+        sized = source
+    if sized.get_gflop() > MOST_GFLOP:
         return
-    expected = expected_outputs(source, inputs)
+    expected = expected_outputs(sized, inputs)
     graph = source.copy()
     graph_pipeline.run(graph, ctx)
     lowered = lower_graph(graph, ctx)
     stage = lowered.module
-    yield Prefix(0, "lowering", _program_error(stage, lowered, inputs, expected))
+    yield Prefix(0, "lowering", _program_error(stage, lowered, inputs, sizes, expected))
     for number, one in enumerate(loop_pipeline.PASSES, start=1):
         before = stage
         stage = one(stage, ctx.target)
         if stage is not before:
-            error = _program_error(stage, lowered, inputs, expected)
+            error = _program_error(stage, lowered, inputs, sizes, expected)
             yield Prefix(number, one.__name__, error)
 
 
 def _program_error(
-    module: Module, lowered: LoweredModel, inputs: Sequence[Array], expected: Sequence[Expected]
+    module: Module,
+    lowered: LoweredModel,
+    inputs: Sequence[Array],
+    sizes: Mapping[str, int],
+    expected: Sequence[Expected],
 ) -> Error:
     results = [np.zeros(e.value.shape, e.value.dtype) for e in expected]
     constants = np.frombuffer(lowered.constants, np.uint8).copy()
-    arena = np.zeros(lowered.arena_bytes, np.uint8)
+    arena = np.zeros(evaluate(lowered.arena_bytes, sizes), np.uint8)
     fed = [np.ascontiguousarray(x) for x in inputs]
     try:
-        interpreter.run(module, module.entry, [*fed, *results, constants, arena])
+        interpreter.run(module, module.entry, [*fed, *results, constants, arena, *sizes.values()])
     except GraphcError:
         return Error(float("inf"), 0.0, float("inf"), 0)
     return worst_error(expected, results)

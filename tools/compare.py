@@ -24,6 +24,7 @@ from ..runtime.executor import CompiledModel
 from .bisect_passes import Blame, blame_graph_pass, blame_kernel
 from .error_bound import Error, expected_outputs, walk_expected, worst_error
 from .node_program import NodeProgram
+from .sized_model import sized_model
 from .submodel import body, cone, cut_rows, node_graph, node_model, with_rows
 
 OnStep = Callable[[str, int, int], None]
@@ -76,10 +77,12 @@ class _Tally:
 def compare_with_references(
     source: Graph, ctx: LowerContext, arrays: Mapping[str, Array], on_step: OnStep | None = None
 ) -> Outcome:
-    """Check the native program of a model against its NumPy references, op by op."""
+    """Check the native program of a model against its NumPy references, op by op.
+
+    Sizes that the model leaves open have the numbers of the arrays; the code that is checked is for all of them.
+    """
     step = on_step or (lambda phase, done, total: None)
     tally = _Tally()
-    ordered = [arrays[op.name] for op in source.inputs]
     with tempfile.TemporaryDirectory(prefix="graphc-compare-") as folder:
         kept = _Kept(Path(folder))
         program = NodeProgram(source, ctx)
@@ -88,7 +91,7 @@ def compare_with_references(
         finally:
             program.close()
         if finding is None:
-            finding = _check_values(source, program.ctx, ordered, kept, tally, step)
+            finding = _check_values(source, program.ctx, arrays, kept, tally, step)
     if finding is None:
         finding = _check_whole(source, ctx, arrays, tally)
     return tally.outcome(finding)
@@ -108,6 +111,7 @@ def compare_with_engine(
     step = on_step or (lambda phase, done, total: None)
     tally = _Tally()
     tensor_of = MODEL_VALUES.of(source)
+    source = sized_model(source, arrays)
     ordered = [arrays[op.name] for op in source.inputs]
     with tempfile.TemporaryDirectory(prefix="graphc-compare-") as folder:
         kept = _Kept(Path(folder))
@@ -245,7 +249,7 @@ def _blame_model(model: Graph, arrays: Mapping[str, Array], ctx: LowerContext) -
 def _check_values(
     source: Graph,
     ctx: LowerContext,
-    inputs: Sequence[Array],
+    arrays: Mapping[str, Array],
     kept: _Kept,
     tally: _Tally,
     step: OnStep,
@@ -253,7 +257,8 @@ def _check_values(
     """The native values against the model's own references. Only a wrong output counts: a pass may reuse a name."""
     first: tuple[str, Error] | None = None
     wrong: tuple[str, Error] | None = None
-    for done, (op, pairs) in enumerate(walk_expected(source, inputs)):
+    inputs = [arrays[op.name] for op in source.inputs]
+    for done, (op, pairs) in enumerate(walk_expected(sized_model(source, arrays), inputs)):
         step("values", done, len(source.ops))
         is_output = op.op_name == "output"
         for tensor, expected in pairs:
@@ -284,7 +289,8 @@ def _graph_finding(
     if blame is None:
         notes = ("every graph and every kernel is right alone: tensors share memory they must not",)
         return Finding("memory", "plan_memory", name, error, notes, source, arrays)
-    model, feeds = _smallest(source, ctx, arrays, blame.op or name)
+    sized = sized_model(source, arrays)
+    model, feeds = _smallest(sized, ctx, arrays, blame.op or name)
     return Finding("graph pass", blame.culprit, blame.op or name, error, blame.notes, model, feeds)
 
 
@@ -326,7 +332,8 @@ def _check_whole(
     compilation = compile_stages(request)
     with CompiledModel(compilation.artifact, ctx.options.threads) as model:
         results = model.run(None, arrays)
-    expected = expected_outputs(source, [arrays[op.name] for op in source.inputs])
+    sized = sized_model(source, arrays)
+    expected = expected_outputs(sized, [arrays[op.name] for op in source.inputs])
     for op, result, wanted in zip(source.outputs, results, expected, strict=True):
         error = wanted.error(result)
         if not error.ok:

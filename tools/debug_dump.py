@@ -18,7 +18,6 @@ from ..base.dtypes import DType
 from ..base.errors import UserError
 from ..frontend.tvm.params import ParamsWriter
 from ..graph_ir.ir.graph import Array, GraphTensor, Op
-from ..graph_ir.passes.plan_memory import MEMORY_PLAN
 from ..graph_ir.rewriting.groups import storage_root
 from ..runtime.debugger import NodeRow
 
@@ -139,9 +138,9 @@ def _node(program: NodeProgram, op: Op) -> dict[str, Any]:
 
 def _storage_ids(program: NodeProgram, entries: Sequence[GraphTensor]) -> list[int]:
     """One number per storage: tensors at the same offset of the arena share it."""
-    offsets = MEMORY_PLAN.of(program.graph).offsets
     numbers: dict[object, int] = {}
-    storage = [offsets.get(storage_root(y), storage_root(y)) for y in entries]
+    roots = [storage_root(y) for y in entries]
+    storage = [root if (at := program.offset(root)) is None else at for root in roots]
     return [numbers.setdefault(place, len(numbers)) for place in storage]
 
 

@@ -98,6 +98,7 @@ class DebugExecutor:
 
         self.set_input(**inputs)
         self._check_pattern(nodes)
+        self._bind()
         self.rows = []
         if self.dump_root is None:
             self._run(nodes, warmup, repeats, on_node, None)
@@ -139,6 +140,8 @@ class DebugExecutor:
         `name` is a node of the optimised graph, or an op inside a node: such a value is never in memory, and is
         computed by the NumPy references from the inputs of its node.
         """
+        self._find(name)
+        self._bind()  # only then sizes that were open are numbers
         op, inner = self._find(name)
         made = inner or op
         if not 0 <= index < len(made.outputs):
@@ -187,7 +190,6 @@ class DebugExecutor:
     def _run(
         self, pattern: str, warmup: int, repeats: int, on_node: OnNode | None, visit: Visit | None
     ) -> None:
-        self._bind()
         if visit is not None:
             for op in self.graph.ops:
                 if op.kind == "source" and fnmatchcase(op.name, pattern):

@@ -13,24 +13,27 @@ from typing import Any
 import numpy as np
 
 from ..base.aligned_memory import aligned_empty
-from ..base.dims import UndecidedSize
+from ..base.dims import Size, evaluate
 from ..base.dtypes import S64, U8
 from ..base.errors import InternalError
 from ..codegen.aot import compile_to_object
 from ..codegen.module import emit_module
 from ..driver.artifact import input_specs, output_specs, support_object
 from ..graph_ir.ir.graph import Array, Graph, GraphTensor, Op
-from ..graph_ir.lowering.lower_graph import LoweredModel, lower_graph
+from ..graph_ir.lowering.lower_graph import LoweredModel, graph_symbols, lower_graph
 from ..graph_ir.passes import pipeline as graph_pipeline
 from ..graph_ir.passes.plan_memory import MEMORY_PLAN
 from ..graph_ir.rewriting.groups import is_view, storage_root
+from ..graph_ir.rewriting.known_sizes import with_sizes
 from ..graph_ir.schedule.context import LowerContext
 from ..runtime.artifact import Artifact
 from ..runtime.executor import CompiledModel
 from ..runtime.metadata import Metadata, TensorSpec
+from ..runtime.sizes import call_sizes
 from ..tensor_ir import builder as t
 from ..tensor_ir import pipeline as loop_pipeline
 from ..tensor_ir.nodes import Block, Buffer, Expr, Function, If, Invoke, Module, Slice, Stmt
+from ..tensor_ir.sizes import shape_of
 
 SELECT, ARENA = "graphc.select", "graphc.arena"
 
@@ -39,16 +42,11 @@ class NodeProgram:
     """The nodes of a model as native code, and the memory they work on.
 
     `graph` is the optimised graph: a copy of `source` if that is `optimized` already. A tensor's value is valid from
-    the run of its node until a later node reuses the memory: read it right after.
+    the run of its node until a later node reuses the memory: read it right after. Open sizes have the numbers of the
+    inputs that are bound: from then on `graph` and `nodes` are those of these sizes, while the code is for all.
     """
 
     def __init__(self, source: Graph, ctx: LowerContext, optimized: bool = False) -> None:
-        for op in source.inputs:
-            if not op.outputs[0].details.is_known:
-                raise UndecidedSize(
-                    f"input '{op.name}' of {op.outputs[0].details}: sizes must be numbers to run op by op; "
-                    "give them with --input"
-                )
         disabled = ctx.options.disabled | {"in-place"}
         self.ctx = replace(ctx, options=replace(ctx.options, disabled=disabled))
         self.source = source
@@ -56,14 +54,18 @@ class NodeProgram:
         if not optimized:
             graph_pipeline.run(self.graph, self.ctx)
         self.lowered = lower_graph(self.graph, self.ctx)
-        self.nodes = [op for op in self.graph.ops if op.kind not in ("source", "sink")]
+        self._open = self.graph
+        self._offsets = {
+            tensor.name: offset for tensor, offset in MEMORY_PLAN.of(self.graph).offsets.items()
+        }
+        self.sizes: dict[str, int] = {}
         self.kernels = {call.op_name: call for call in self.lowered.calls}
         self._steps = {call.op_name: i for i, call in enumerate(self.lowered.calls)}
         self._model = CompiledModel(
             _artifact(self.graph, self.lowered, self.ctx), ctx.options.threads
         )
         self._select = np.zeros(1, np.int64)
-        self._arena = aligned_empty((self.lowered.arena_bytes,), np.dtype(np.uint8))
+        self._arena = np.empty(0, np.uint8)
         self.inputs = self._model.inputs[:-2]
         self.outputs = self._model.outputs
         self._memory: dict[GraphTensor, Array] = {}
@@ -71,11 +73,12 @@ class NodeProgram:
 
     def bind(self, arrays: Mapping[str, Any]) -> None:
         """Use these input arrays (by name) from now on. UserError if they do not fit."""
-        results = [np.zeros(spec.shape, spec.dtype.numpy) for spec in self.outputs]
-        own = {SELECT: self._select, ARENA: self._arena}
         values = {
             name: np.require(array, requirements=["C", "A"]) for name, array in arrays.items()
         }
+        self._fix_sizes(values)
+        results = [np.zeros(spec.at(self.sizes).shape, spec.dtype.numpy) for spec in self.outputs]
+        own = {SELECT: self._select, ARENA: self._arena}
         self._call = self._model.bind({**values, **own}, results)
         self._memory = {
             op.outputs[0]: np.asarray(values[spec.name])
@@ -85,6 +88,21 @@ class NodeProgram:
             (storage_root(op.inputs[0]), array)
             for op, array in zip(self.graph.outputs, results, strict=True)
         )
+
+    @property
+    def nodes(self) -> list[Op]:
+        """The ops that compute something, in order."""
+        return [op for op in self.graph.ops if op.kind not in ("source", "sink")]
+
+    def _fix_sizes(self, arrays: Mapping[str, Any]) -> None:
+        """Take over the sizes of these inputs. UserError if they do not fit."""
+        metadata = replace(self._model.artifact.metadata, inputs=self.inputs)
+        sizes = call_sizes(metadata, arrays) if metadata.sizes else {}
+        if sizes != self.sizes or not self._arena.size:
+            self.sizes = sizes
+            self.graph = with_sizes(self._open, sizes) if sizes else self._open
+            count = evaluate(self.lowered.arena_bytes, sizes)
+            self._arena = aligned_empty((count,), np.dtype(np.uint8))
 
     def step(self, node: Op) -> Callable[[], int] | None:
         """The native call that runs a node; None where no code runs for it (a view)."""
@@ -103,11 +121,16 @@ class NodeProgram:
         elif root in self._memory:
             packed = self._memory[root]
         else:
-            offset = MEMORY_PLAN.of(self.graph).offsets[root]
+            offset = self.offset(root) or 0
             data = self._arena[offset : offset + root.details.size_bytes]
             packed = data.view(root.details.dtype.numpy)
         laid_out = np.ascontiguousarray(packed).reshape(details.physical_dims)
         return np.array(details.format.unpack(laid_out, details.plain_dims))
+
+    def offset(self, root: GraphTensor) -> int | None:
+        """Where in the arena a tensor that is no view begins, in bytes; None where it is elsewhere."""
+        found = self._offsets.get(root.name)
+        return None if found is None else evaluate(found, self.sizes)
 
     def close(self) -> None:
         """Release the code."""
@@ -119,13 +142,15 @@ def is_free(node: Op) -> bool:
     return is_view(node)
 
 
-def select_step(module: Module, arena_bytes: int, inputs: int) -> Module:
+def select_step(module: Module, arena_bytes: Size, inputs: int) -> Module:
     """`main` with two more inputs: the number of the step to run, and the arena."""
     main = module.function(module.entry)
-    old_arena = main.params[-1]
-    select, arena = Buffer(f"x{inputs}", S64, (1,)), Buffer(f"x{inputs + 1}", U8, (arena_bytes,))
+    *others, old_arena = (p for p in main.params if isinstance(p, Buffer))
+    select = Buffer(f"x{inputs}", S64, (1,))
+    arena = Buffer(f"x{inputs + 1}", U8, shape_of((arena_bytes,)))
     none = Buffer("arena", U8, (0,))
-    params = (*main.params[:inputs], select, arena, *main.params[inputs:-1], none)
+    sizes = main.params[len(others) + 1 :]
+    params = (*others[:inputs], select, arena, *others[inputs:], none, *sizes)
 
     def moved(arg: Slice | Expr) -> Slice | Expr:
         own = isinstance(arg, Slice) and arg.buffer == old_arena
@@ -148,7 +173,8 @@ def _artifact(graph: Graph, lowered: LoweredModel, ctx: LowerContext) -> Artifac
     own = (TensorSpec(SELECT, S64, (1,)), TensorSpec(ARENA, U8, (lowered.arena_bytes,)))
     module = select_step(lowered.module, lowered.arena_bytes, len(inputs))
     llvm_ir = emit_module(loop_pipeline.run(module, ctx.target), ctx.target)
-    metadata = Metadata(graph.name, (*inputs, *own), outputs, 0, ctx.target.isa)
+    sizes = graph_symbols(graph)
+    metadata = Metadata(graph.name, (*inputs, *own), outputs, 0, ctx.target.isa, sizes=sizes)
     return Artifact(
         metadata, lowered.constants, compile_to_object(llvm_ir, ctx.target), support_object()
     )

@@ -19,6 +19,7 @@ from ..driver.stages import Compilation
 from ..graph_ir.ir.graph import Op
 from ..graph_ir.lowering.lower_graph import kernel_bytes
 from ..graph_ir.ops.matmul import MatmulCore
+from ..graph_ir.rewriting.known_sizes import with_sizes
 from ..graph_ir.schedule.problem import problem_of
 from .explain import Explanation
 from .stamped_program import StampedProgram
@@ -81,7 +82,8 @@ class Profile:
 
     `seconds` is one whole call without stamps, `outside` the part of it outside kernels (medians); no time includes the
     stamps. `stamp_seconds` is the cost of one. One run in `stride` had stamps, so they took the share `overhead` of the
-    total time. `plain_seconds` and `stamped_seconds` are calls without and with stamps, interleaved.
+    total time. `plain_seconds` and `stamped_seconds` are calls without and with stamps, interleaved. `sizes`: those
+    that the model leaves open, as they were in all calls.
     """
 
     model: str
@@ -97,6 +99,7 @@ class Profile:
     kernels: tuple[KernelTime, ...]
     roofline: Roofline
     tasks: tuple[TaskTime, ...] = field(default=(), repr=False)
+    sizes: Mapping[str, int] = field(default_factory=dict)
 
     def busy(self) -> dict[str, float]:
         """By node, the share of all threads' time that its kernel kept them busy in the traced run.
@@ -135,7 +138,7 @@ def profile(
     medians = np.maximum(np.median(np.diff(stamps, axis=1) / rate, axis=0) - stamp, 0.0)
     inside = (stamps[:, -1] - stamps[:, 0]) / rate
     begins = (traced - traced[0]) / rate
-    kernels = _kernels(compilation, roofline, medians, begins)
+    kernels = _kernels(compilation, program.sizes, roofline, medians, begins)
     return Profile(
         model=compilation.source.name,
         threads=compilation.options.threads,
@@ -150,6 +153,7 @@ def profile(
         kernels=kernels,
         roofline=roofline,
         tasks=_tasks(records, traced, rate, [k.node for k in kernels]),
+        sizes=program.sizes,
     )
 
 
@@ -211,17 +215,19 @@ def _trace(program: StampedProgram) -> tuple[np.ndarray, np.ndarray]:
 
 def _kernels(
     compilation: Compilation,
+    sizes: Mapping[str, int],
     roofline: Roofline,
     seconds: np.ndarray,
     begins: np.ndarray,
 ) -> tuple[KernelTime, ...]:
     ctx = compilation.request.context
     facts = Explanation(compilation.source, compilation.graph, compilation.lowered, ctx).kernels()
-    nodes = {op.name: op for op in compilation.graph.ops}
+    nodes = {op.name: op for op in with_sizes(compilation.graph, sizes).ops}
     found = []
     for number, (fact, call) in enumerate(zip(facts, compilation.lowered.calls, strict=True)):
         nbytes = kernel_bytes(nodes[call.op_name])
-        roof, least = roofline.bound(call.gflop, nbytes)
+        gflop = nodes[call.op_name].get_gflop() if sizes else call.gflop
+        roof, least = roofline.bound(gflop, nbytes)
         found.append(
             KernelTime(
                 node=call.op_name,
@@ -232,7 +238,7 @@ def _kernels(
                 layouts=tuple(fact["layouts"]),
                 schedule=fact["schedule"],
                 isa=compilation.target.isa,
-                gflop=call.gflop,
+                gflop=gflop,
                 nbytes=nbytes,
                 seconds=float(seconds[number]),
                 roof=roof,

@@ -17,6 +17,7 @@ from ..driver.stages import Compilation
 from ..runtime.artifact import Artifact
 from ..runtime.executor import CompiledModel
 from ..runtime.metadata import TensorSpec
+from ..runtime.sizes import call_sizes
 from ..runtime.task_trace import TaskTrace
 from ..tensor_ir.nodes import Buffer, Module
 
@@ -27,7 +28,7 @@ class StampedProgram:
     """A model bound to inputs, with and without stamps. `stamps` is s64[calls + 1]: cycle counts of the last run.
 
     `plain()` runs the model as it is compiled, `stamped()` with stamps; `traced()`, which is None where loops run
-    serially, records every iteration of its parallel loops in `trace` too.
+    serially, records every iteration of its parallel loops in `trace` too. `sizes` are those of open ones, by name.
     """
 
     def __init__(self, compilation: Compilation, inputs: Mapping[str, Any]) -> None:
@@ -35,7 +36,9 @@ class StampedProgram:
         self._plain = CompiledModel(compilation.artifact, threads)
         self._stamped = CompiledModel(stamped_artifact(compilation), threads)
         self.stamps = np.zeros(len(compilation.lowered.calls) + 1, np.int64)
-        results = [np.zeros(spec.shape, spec.dtype.numpy) for spec in self._plain.outputs]
+        self.sizes = call_sizes(compilation.artifact.metadata, inputs)
+        specs = [spec.at(self.sizes) for spec in self._plain.outputs]
+        results = [np.zeros(spec.shape, spec.dtype.numpy) for spec in specs]
         self.results = results
         self.plain: Callable[[], int] = self._plain.bind(inputs, results)
         self.stamped: Callable[[], int] = self._stamped.bind(inputs, [*results, self.stamps])
@@ -72,6 +75,7 @@ def stamped_artifact(compilation: Compilation) -> Artifact:
 def with_output(module: Module, output: Buffer) -> Module:
     """The module with one more output of its entry, after the others."""
     main = module.function(module.entry)
-    params = (*main.params[:-2], output, *main.params[-2:])  # constants and arena stay last
+    at = sum(isinstance(param, Buffer) for param in main.params) - 2
+    params = (*main.params[:at], output, *main.params[at:])  # before constants, arena and sizes
     stamped = replace(main, params=params)
     return Module(tuple(stamped if f is main else f for f in module.functions), module.entry)

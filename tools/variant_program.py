@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from ..base.dims import evaluate
 from ..base.dtypes import S64, U8
 from ..base.records import dataclass
 from ..codegen.kernel_parts import link, split_program
@@ -20,7 +21,8 @@ from ..runtime.artifact import Artifact
 from ..runtime.executor import CompiledModel
 from ..runtime.metadata import Metadata, TensorSpec
 from ..tensor_ir import builder as t
-from ..tensor_ir.nodes import Block, Buffer, Function, If, Invoke, Module, Slice, Stmt
+from ..tensor_ir.nodes import Block, Buffer, Function, If, Invoke, Module, Slice, Stmt, Var
+from ..tensor_ir.sizes import size_of
 from .variants import Variant
 
 SELECT = "graphc.select"
@@ -130,16 +132,16 @@ def program(variants: Sequence[Variant]) -> Module:
         function = functions.setdefault(
             anonymous, replace(variant.function, name=f"v{number}_{variant.function.name}")
         )
+        *operands, result = (p for p in function.params if isinstance(p, Buffer))
         own = [
-            Buffer(f"x{len(inputs) + i}", p.dtype, p.shape)
-            for i, p in enumerate(function.params[:-1])
-            if isinstance(p, Buffer)
+            Buffer(f"x{len(inputs) + i}", p.dtype, _shape(p, variant.sizes))
+            for i, p in enumerate(operands)
         ]
-        result = function.params[-1]
-        assert isinstance(result, Buffer)
         inputs += own
-        outputs.append(Buffer(f"y{number}", result.dtype, result.shape))
-        calls.append(Invoke(function.name, tuple(_start(b) for b in (*own, outputs[-1]))))
+        outputs.append(Buffer(f"y{number}", result.dtype, _shape(result, variant.sizes)))
+        names = [p.name.removeprefix(t.SIZE_PREFIX) for p in function.params if isinstance(p, Var)]
+        sizes = [t.as_expr(variant.sizes[name]) for name in names]
+        calls.append(Invoke(function.name, (*map(_start, (*own, outputs[-1])), *sizes)))
     select = Buffer(f"x{len(inputs)}", S64, (1,))
     sections = (Buffer("constants", U8, (0,)), Buffer("arena", U8, (0,)))
     steps: list[Stmt] = [
@@ -148,6 +150,11 @@ def program(variants: Sequence[Variant]) -> Module:
     ]
     main = Function("main", (*inputs, select, *outputs, *sections), Block(tuple(steps)))
     return Module((*functions.values(), main), "main")
+
+
+def _shape(buffer: Buffer, sizes: Mapping[str, int]) -> tuple[int, ...]:
+    """The shape of an operand, with numbers for open sizes."""
+    return tuple(evaluate(size_of(one), sizes) for one in buffer.shape)
 
 
 def _start(buffer: Buffer) -> Slice:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ from ..graph_ir.passes.decompose import decompose
 from ..graph_ir.passes.pack_weights import pack_weights
 from ..graph_ir.passes.propagate_layouts import LAYOUT_DECISIONS, propagate_layouts
 from ..graph_ir.rewriting.groups import is_view
+from ..graph_ir.rewriting.known_sizes import known
 from ..graph_ir.schedule.added import kernels_for
 from ..graph_ir.schedule.context import LowerContext
 from ..graph_ir.schedule.convolution_forms import ranked_forms
@@ -57,7 +59,7 @@ class Variant:
 
     `problem`, `schedule` and `predicted` (cycles, where there is a model) only where the op has schedules to choose
     from; `chosen`: the compiler takes this one. `timed`: its time is worth knowing, as there are others.
-    `image`: the layout of the first operand.
+    `image`: the layout of the first operand. `sizes`: numbers for the sizes that the function takes, by name.
     """
 
     op: str
@@ -73,6 +75,7 @@ class Variant:
     schedule: Schedule | None = None
     timed: bool = False
     image: Format | None = None
+    sizes: Mapping[str, int] = field(default_factory=dict)
 
     def check(self, result: Array) -> Difference:
         """Compare the kernel's output, in its layout, with the reference."""
@@ -80,14 +83,19 @@ class Variant:
         return difference(plain, self.expected, self.exact)
 
 
-def model_variants(graph: Graph, ctx: LowerContext) -> list[Variant]:
+def model_variants(
+    graph: Graph, ctx: LowerContext, sizes: Mapping[str, int] = MappingProxyType({})
+) -> list[Variant]:
     """All variants of the distinct ops of a model, of its fused attention and row panels, and of products of boundary
-    sizes if it has products."""
+    sizes if it has products.
+
+    `sizes`: numbers for those that the model leaves open, by name: kernels for all sizes run at these.
+    """
     seen: set[object] = set()
     variants: list[Variant] = []
     has_products = False
     for call in _kernel_calls(graph, ctx):
-        variants += op_variants(call, ctx)
+        variants += op_variants(call, ctx, sizes=sizes)
     for work in _scopes(graph, ctx):
         chosen = _chosen_layouts(work, ctx)
         for op in work.ops:
@@ -96,9 +104,9 @@ def model_variants(graph: Graph, ctx: LowerContext) -> list[Variant]:
                 continue
             if key not in seen:
                 seen.add(key)
-                variants += list(op_variants(op, ctx, chosen.get(op.name)))
+                variants += list(op_variants(op, ctx, chosen.get(op.name), sizes=sizes))
                 has_products |= isinstance(op, MatmulCore) and op.is_tuned
-    fused = [v for op in fused_kernels(graph, ctx) for v in kernel_variants(op, ctx)]
+    fused = [v for op in fused_kernels(graph, ctx) for v in kernel_variants(op, ctx, sizes=sizes)]
     return [*variants, *fused, *(_boundary_products(ctx) if has_products else ())]
 
 
@@ -193,6 +201,7 @@ def op_variants(
     chosen: int | None = None,
     choices: Sequence[FormatChoice] | None = None,
     swept: bool = False,
+    sizes: Mapping[str, int] = MappingProxyType({}),
 ) -> Iterator[Variant]:
     """The op alone in every format choice and under every schedule it offers, on integer-filled inputs.
 
@@ -200,16 +209,16 @@ def op_variants(
     the schedules that are tried where there is time to measure.
     """
     rng = np.random.default_rng(7)
-    given = {x: _operand(x, rng) for x in dict.fromkeys(op.inputs)}
+    given = {x: _operand(x, rng, sizes) for x in dict.fromkeys(op.inputs)}
     arrays = [given[x] for x in op.inputs]
-    (expected,) = op.reference(arrays)
+    (expected,) = _alone(op, _formats(op), sizes).reference(arrays)
     for number, choice in enumerate(choices or query_format(op, ctx)):
         alone = _alone(op, choice)
         packed = tuple(x.details.format.pack(a) for x, a in zip(alone.inputs, arrays, strict=True))
         base = Variant(
             f"{op.op_name} {op.name}", _layout_text(choice), Function("", (), Block(())),
-            _distinct(alone, packed), alone.outputs[0].details, expected, op.op_name in EXACT,
-            image=choice.inputs[0] if choice.inputs else None,
+            _distinct(alone, packed), known(alone.outputs[0].details, sizes), expected, op.op_name in EXACT,
+            image=choice.inputs[0] if choice.inputs else None, sizes=sizes,
         )  # fmt: skip
         yield from _under_each_schedule(alone, base, ctx, number == chosen, swept)
 
@@ -255,18 +264,19 @@ def swept_schedules(space: ScheduleSpace) -> list[tuple[Schedule, float | None]]
     return [(schedule, space.cycles(schedule)) for schedule in dict.fromkeys(space.swept())]
 
 
-def kernel_variants(op: Op, ctx: LowerContext, swept: bool = False) -> Iterator[Variant]:
+def kernel_variants(
+    op: Op, ctx: LowerContext, swept: bool = False, sizes: Mapping[str, int] = MappingProxyType({})
+) -> Iterator[Variant]:
     """A kernel of a compiled model as it is, in the layouts it has, under each schedule it offers."""
     rng = np.random.default_rng(7)
-    given = {x: _operand(x, rng) for x in dict.fromkeys(op.inputs)}
-    (expected,) = op.reference([given[x] for x in op.inputs])
-    inputs, outputs = (tuple(x.details.format for x in side) for side in (op.inputs, op.outputs))
-    choice = FormatChoice(inputs, outputs)
+    given = {x: _operand(x, rng, sizes) for x in dict.fromkeys(op.inputs)}
+    choice = _formats(op)
+    (expected,) = _alone(op, choice, sizes).reference([given[x] for x in op.inputs])
     alone = _alone(op, choice)
     packed = tuple(x.details.format.pack(array) for x, array in given.items())
     base = Variant(
         f"{op.op_name} {op.name}", _layout_text(choice), Function("", (), Block(())),
-        packed, alone.outputs[0].details, expected, False,
+        packed, known(alone.outputs[0].details, sizes), expected, False, sizes=sizes,
     )  # fmt: skip
     yield from _under_each_schedule(alone, base, ctx, True, swept)
 
@@ -276,31 +286,40 @@ def _function(op: Op, ctx: LowerContext) -> Function:
     return function
 
 
-def _alone(op: Op, choice: FormatChoice) -> Op:
-    """A graph of this op only, its operands in the formats of `choice`."""
+def _formats(op: Op) -> FormatChoice:
+    """Those that an op has."""
+    inputs, outputs = (tuple(x.details.format for x in side) for side in (op.inputs, op.outputs))
+    return FormatChoice(inputs, outputs)
+
+
+def _alone(op: Op, choice: FormatChoice, sizes: Mapping[str, int] = MappingProxyType({})) -> Op:
+    """A graph of this op only, its operands in the formats of `choice`, with numbers for the open `sizes`, if given."""
     graph = Graph("alone")
     mapping: dict[GraphTensor, GraphTensor] = {}
     for tensor, fmt in zip(op.inputs, choice.inputs, strict=True):
         if tensor not in mapping:
-            mapping[tensor] = graph.make_input(tensor.details.with_format(fmt), tensor.name)
-    twin = graph.make(op.op_name, [mapping[x] for x in op.inputs], op.attrs, op.name)
+            details = known(tensor.details, sizes).with_format(fmt)
+            mapping[tensor] = graph.make_input(details, tensor.name)
+    attrs = {key: known(value, sizes) for key, value in op.attrs.items()}
+    twin = graph.make(op.op_name, [mapping[x] for x in op.inputs], attrs, op.name)
     for tensor, fmt in zip(twin.outputs, choice.outputs, strict=True):
         tensor.details = tensor.details.with_format(fmt)
     return twin
 
 
-def _operand(tensor: GraphTensor, rng: np.random.Generator) -> Array:
+def _operand(tensor: GraphTensor, rng: np.random.Generator, sizes: Mapping[str, int]) -> Array:
     """Constants unchanged; everything else integers from -4 to 4 (0 to 4 unsigned), exact in every dtype."""
     producer = tensor.producer_owner
     if producer.op_name == "constant" and not tensor.details.dtype.is_float:
         return producer.attr("value")
-    dtype = tensor.details.dtype
+    details = known(tensor.details, sizes)
+    dtype = details.dtype
     low = -4 if dtype.is_signed else 0
     high = 2 if dtype.kind == "bool" else 5
-    values = rng.integers(low, high, tensor.details.elements)
+    values = rng.integers(low, high, details.elements)
     first = rng.permutation(np.arange(low, high))[: values.size]
     values[: first.size] = first  # so that small tensors have values of either sign too
-    return values.reshape(tensor.details.plain_dims).astype(dtype.numpy)
+    return values.reshape(details.plain_dims).astype(dtype.numpy)
 
 
 def _distinct(op: Op, arrays: Sequence[Array]) -> tuple[Array, ...]:

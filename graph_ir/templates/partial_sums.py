@@ -13,8 +13,9 @@ with compensation (Kahan), a handful of operations per block.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+from ...base.dims import Size, bounds, is_known
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import (
     Allocate,
@@ -22,6 +23,7 @@ from ...tensor_ir.nodes import (
     Buffer,
     Expr,
     For,
+    If,
     Let,
     Load,
     LoopKind,
@@ -39,44 +41,33 @@ VECTOR_BLOCK = 16_384
 _HERE = (t.as_expr(0),)
 
 
-def sums_in_blocks(combine: str, value: Expr, extents: Sequence[int], vector: bool) -> bool:
-    """Whether a reduction of `extents` terms is long enough: sums of floats of more than a block."""
+def sums_in_blocks(combine: str, value: Expr, extents: Sequence[Size], vector: bool) -> bool:
+    """Whether a reduction of `extents` terms may be long enough: sums of floats of more than a block."""
     block = VECTOR_BLOCK if vector else SERIAL_BLOCK
-    return combine == "add" and value.dtype.is_float and math.prod(extents) > block
+    return combine == "add" and value.dtype.is_float and bounds(math.prod(extents))[1] > block
 
 
 def blocked_sum(
-    index: Sequence[Var], extents: Sequence[int], term: Sequence[Stmt], value: Expr, vector: bool
+    index: Sequence[Var], extents: Sequence[Size], term: Sequence[Stmt], value: Expr, vector: bool
 ) -> tuple[list[Stmt], Expr]:
-    """(statements, total) of the sum of `value`, which `term` binds, over `index`; `vector`: along the last axis."""
+    """(statements, total) of the sum of `value`, which `term` binds, over `index`; `vector`: along the last axis.
+
+    Where extents are open, the axis that is cut into blocks is chosen when it runs. A sum of no more than a block is
+    one block then: the same bits as without any, as nothing is lost of a single one.
+    """
     total, lost, part = (Buffer(n, value.dtype, (1,), "local") for n in ("total", "lost", "acc"))
     zero = t.const(0, value.dtype)
     block = VECTOR_BLOCK if vector else SERIAL_BLOCK
-    cut = cut_of(extents, block)
-    piece = max(1, block // math.prod(extents[cut + 1 :]))
-
     update = Store(part, _HERE, t.add(Load(part, _HERE), value))
-    body: Stmt = Block((*term, update))
-    for axis in reversed(range(cut + 1, len(extents))):
-        body = For(
-            index[axis], t.as_expr(0), t.as_expr(extents[axis]), body, _kind(axis, extents, vector)
-        )
 
-    def partial(begin: Expr, end: Expr) -> Stmt:
-        terms = For(index[cut], begin, end, body, _kind(cut, extents, vector))
-        return Block((Store(part, _HERE, zero), terms, *compensated(total, lost, part)))
+    def partial(begin: Expr, end: Expr, cut: int) -> Stmt:
+        body: Stmt = Block((*term, update))
+        for axis in reversed(range(cut, len(extents))):
+            ends = (begin, end) if axis == cut else (t.as_expr(0), t.as_expr(extents[axis]))
+            body = For(index[axis], *ends, body, _kind(axis, extents, vector))
+        return Block((Store(part, _HERE, zero), body, *compensated(total, lost, part)))
 
-    full, rest = divmod(extents[cut], piece)
-    number = Var(f"{index[cut].name}_block")
-    begin = t.mul(number, piece)
-    inner: list[Stmt] = [
-        For(number, t.as_expr(0), t.as_expr(full), partial(begin, t.add(begin, piece)))
-    ]
-    if rest:
-        inner.append(partial(t.as_expr(full * piece), t.as_expr(extents[cut])))
-    nest: Stmt = Block(tuple(inner))
-    for axis in reversed(range(cut)):
-        nest = For(index[axis], t.as_expr(0), t.as_expr(extents[axis]), nest)
+    nest = _cut(index, extents, block, partial)
     start = [Allocate(b) for b in (total, lost, part)]
     zeros = [Store(b, _HERE, zero) for b in (total, lost)]
     return [*start, *zeros, nest], Load(total, _HERE)
@@ -90,7 +81,46 @@ def cut_of(extents: Sequence[int], block: int) -> int:
     return cut
 
 
-def _kind(axis: int, extents: Sequence[int], vector: bool) -> LoopKind:
+Partial = Callable[[Expr, Expr, int], Stmt]
+"""The sum of a block: from an index of an axis to another, over all of the axes after it."""
+
+
+def _cut(index: Sequence[Var], extents: Sequence[Size], block: int, partial: Partial) -> Stmt:
+    """The loops over blocks: cut is the last axis from which on there are more than `block` terms, else the first."""
+    chosen = _blocks_along(0, index, extents, block, partial)
+    for axis in range(1, len(extents)):
+        low, high = bounds(math.prod(extents[axis:]))
+        if high > block:
+            here = _blocks_along(axis, index, extents, block, partial)
+            is_long = t.compare("gt", t.as_expr(math.prod(extents[axis:])), block)
+            chosen = here if low > block else If(is_long, here, chosen)
+    return chosen
+
+
+def _blocks_along(
+    cut: int, index: Sequence[Var], extents: Sequence[Size], block: int, partial: Partial
+) -> Stmt:
+    """The loops over blocks of the axis `cut`, and over the axes before it."""
+    inside, size = math.prod(extents[cut + 1 :]), extents[cut]
+    number = Var(f"{index[cut].name}_block")
+    if is_known(inside, size):
+        piece: Expr = t.as_expr(max(1, block // inside))
+    else:
+        piece = t.maximum(t.floordiv(t.as_expr(block), t.as_expr(inside)), 1)
+    full, rest = t.floordiv(t.as_expr(size), piece), t.mod(t.as_expr(size), piece)
+    begin = t.mul(number, piece)
+    blocks = For(number, t.as_expr(0), full, partial(begin, t.add(begin, piece), cut))
+    last = partial(t.mul(full, piece), t.as_expr(size), cut)
+    if is_known(inside, size):
+        nest: Stmt = Block((blocks, last) if size % max(1, block // inside) else (blocks,))
+    else:
+        nest = Block((blocks, If(t.compare("gt", rest, 0), last)))
+    for axis in reversed(range(cut)):
+        nest = For(index[axis], t.as_expr(0), t.as_expr(extents[axis]), nest)
+    return nest
+
+
+def _kind(axis: int, extents: Sequence[Size], vector: bool) -> LoopKind:
     return "vector" if vector and axis == len(extents) - 1 else "serial"
 
 

@@ -206,12 +206,16 @@ def test_a_free_size_may_stay_open(tmp_path: Path, capsys: Capture) -> None:
     assert shown == "model     test: x: f32[batch,3] -> y: f32[batch,3]"
 
 
-def test_random_values_need_sizes(tmp_path: Path, capsys: Capture) -> None:
-    code, sentence = error_of(capsys, free(tmp_path), "--run")
-    assert code == 2
-    assert "random values need numbers as sizes, but the input is x: f32[batch,3]" in sentence
-    assert "--input 'x=f32[8,3]'" in sentence
-    assert run(free(tmp_path), "--run", "--input", "x=f32[8,3]") == 0
+def test_an_open_size_of_a_run(tmp_path: Path, capsys: Capture) -> None:
+    for words in (["--size", "batch=5"], [], ["--input", "x=f32[8,3]"]):
+        assert run(free(tmp_path), "--run", *words) == 0
+        assert "against NumPy" in capsys.readouterr().out
+    for text, sentence in (
+        ("rows=5", "--size names 'rows', which is no open size of the model; its open sizes are batch"),
+        ("batch", "--size must be NAME=NUMBER, got 'batch'; write B=2,S=37"),
+        ("batch=0", "input 'x' must be f32[batch,3] with batch in 1.., got f32[0,3]"),
+    ):  # fmt: skip
+        assert error_of(capsys, free(tmp_path), "--run", "--size", text) == (2, sentence)
 
 
 def test_a_free_number_of_axes_must_be_given(tmp_path: Path, capsys: Capture) -> None:

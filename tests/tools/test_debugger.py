@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import graphc
-from graphc.base.dims import Symbol, UndecidedSize, size
+from graphc.base.dims import Symbol, size
 from graphc.base.dtypes import F32
 from graphc.base.errors import UserError
 from graphc.frontend.tvm.params import read_params
@@ -220,9 +220,18 @@ def test_an_artifact_holds_what_the_debugger_needs(tmp_path: Path) -> None:
         artifact_graph(old)
 
 
-def test_open_sizes_are_refused_with_a_sentence() -> None:
+def test_open_sizes_are_those_of_the_inputs(tmp_path: Path) -> None:
     graph = Graph("open")
     x = graph.make_input(LogicalTensor(F32, (size(Symbol("N")), 9)), "x")
-    graph.make_output(graph.make("relu", [x]).outputs[0], "y")
-    with pytest.raises(UndecidedSize, match=r"input 'x' of f32\[N,9\]: sizes must be numbers"):
-        graphc.debug(graph)
+    middle = graph.make("relu", [x], name="middle").outputs[0]
+    graph.make_output(graph.make("transpose", [middle], {"perm": (1, 0)}, "turned").outputs[0], "y")
+    executor = graphc.debug(graph, dump_root=tmp_path)
+    for rows in (5, 3, 40):
+        value = integers((rows, 9), rows)
+        found = executor.run(x=value)
+        assert [row.shape for row in found] == [(rows, 9), (9, rows)]
+        assert np.array_equal(executor.get_output(), np.maximum(value, 0).T)
+        assert np.array_equal(executor.get_node_output("middle"), np.maximum(value, 0))
+    with pytest.raises(UserError, match=r"input 'x' must be f32\[N,9\]"):
+        executor.run(x=integers((5, 8), 1))
+    executor.exit()

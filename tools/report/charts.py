@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 
+from ...base.dims import evaluate
 from ...graph_ir.ir.graph import Graph
 from ...graph_ir.passes.plan_memory import MEMORY_PLAN
 from ..profile import Profile
@@ -56,29 +58,35 @@ def roofline_chart(profile: Profile) -> str:
     return picture(WIDTH, HEIGHT, *axes, *lines, *dots, class_="chart roofline")
 
 
-def memory_chart(graph: Graph) -> str:
-    """The arena: a block per tensor from the step that writes it to the last that reads it; live bytes as a line."""
+def memory_chart(graph: Graph, sizes: Mapping[str, int] = MappingProxyType({})) -> str:
+    """The arena: a block per tensor from the step that writes it to the last that reads it; live bytes as a line.
+
+    `sizes`: numbers for those that are open, by name.
+    """
     plan = MEMORY_PLAN.of(graph)
+    bytes_of = {life: evaluate(life.size, sizes) for life in plan.lives}
     runs = [op.kind not in ("source", "sink") for op in graph.ops]
     before = [sum(runs[:i]) for i in range(len(runs) + 1)]  # steps that run before an op
     spans = {life: (before[life.begin], before[life.end + 1]) for life in plan.lives}
-    steps, top = before[-1], max(plan.arena_bytes, 1)
+    steps, top = before[-1], max(evaluate(plan.arena_bytes, sizes), 1)
     x_of = _linear_scale(0, max(steps, 1), LEFT, WIDTH - RIGHT)
     y_of = _linear_scale(0, top, HEIGHT - BOTTOM, TOP)
-    biggest = max((life.size for life in plan.lives), default=1)
+    biggest = max(bytes_of.values(), default=1)
     blocks = []
     for life, (begin, end) in spans.items():
-        offset, names = plan.offset(life), ", ".join(x.name for x in life.tensors) or life.name
+        offset, size = evaluate(plan.offset(life), sizes), bytes_of[life]
+        names = ", ".join(x.name for x in life.tensors) or life.name
         box = element(
             "rect",
-            element("title", text=f"{names}: arena[{offset}:{offset + life.size}]"),
-            x=x_of(begin), y=y_of(offset + life.size), width=x_of(end) - x_of(begin),
-            height=y_of(offset) - y_of(offset + life.size), fill=heat(0.5 * life.size / biggest),
+            element("title", text=f"{names}: arena[{offset}:{offset + size}]"),
+            x=x_of(begin), y=y_of(offset + size), width=x_of(end) - x_of(begin),
+            height=y_of(offset) - y_of(offset + size), fill=heat(0.5 * size / biggest),
             class_="node block", data_node=life.owner.name, tabindex=0,
         )  # fmt: skip
         blocks += [box, label(names, x_of(begin) + 4, y_of(offset) - 4, class_="layout")]
     live = [
-        sum(x.size for x, (begin, end) in spans.items() if begin <= i < end) for i in range(steps)
+        sum(bytes_of[x] for x, (begin, end) in spans.items() if begin <= i < end)
+        for i in range(steps)
     ]
     path = "".join(
         f"{'L' if i else 'M'}{x_of(i):.1f} {y_of(n):.1f}H{x_of(i + 1):.1f}"

@@ -44,7 +44,7 @@ def report_page(
         ("Graph", f'<div class="beside">{picture}{panel}</div>'),
         ("Kernels", _kernel_table(profile)),
         ("Roofline", roofline_chart(profile)),
-        ("Memory", memory_chart(compilation.graph)),
+        ("Memory", memory_chart(compilation.graph, profile.sizes)),
         ("Phases", phase_chart(phases)),
         ("Passes", _pass_table(passes)),
     ]
@@ -69,6 +69,7 @@ def _summary(profile: Profile) -> str:
         f"{gflop / max(profile.seconds, 1e-12):.1f} GFLOP/s of {profile.roofline.gflops:.1f}",
         f"{profile.outside * 1e6:.2f} us outside kernels",
         f"time stamps cost {100 * profile.overhead:.2f} %",
+        *(f"{name} = {number}" for name, number in profile.sizes.items()),
     )
     return f'<p class="summary">{escaped("; ".join(texts))}</p>'
 

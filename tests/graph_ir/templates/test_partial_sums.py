@@ -7,6 +7,7 @@ import pytest
 
 import graphc
 from graphc import Graph
+from graphc.base.dims import Size, Symbol, size
 from graphc.base.dtypes import F32
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.templates.partial_sums import SERIAL_BLOCK, VECTOR_BLOCK
@@ -77,3 +78,21 @@ def test_layer_norm_far_from_zero_loses_no_more_than_its_mean():
     exact = centred / np.sqrt(np.square(centred).mean(1, keepdims=True) + 1e-5)
     got = compiled("layer_norm", [x])(x)
     assert np.abs(got - exact).max() <= 5e-3  # half a unit of 1e5 is 3.9e-3
+
+
+def reduced(rows: Size, columns: Size, axes: tuple[int, ...]) -> Graph:
+    graph = Graph("reduced")
+    x = graph.make_input(LogicalTensor(F32, (rows, columns, 5)), "x")
+    graph.make_output(graph.make("reduce_sum", [x], {"axes": axes}).outputs[0], "y")
+    return graph
+
+
+@pytest.mark.parametrize("axes", [(0,), (1,), (0, 1), (1, 2), (0, 1, 2)])
+def test_sums_over_open_sizes_have_the_bits_of_the_sum_of_that_size(axes: tuple[int, ...]) -> None:
+    """The axis that is cut into blocks is chosen when it runs; a whole number of blocks has no rest."""
+    n, m = (size(Symbol(name)) for name in "NM")
+    model = graphc.compile(reduced(n, m, axes), threads=1)
+    for rows, columns in ((1, 1), (3, 130), (256, 2), (300, 7), (2, 3280)):
+        x = np.random.default_rng(rows).standard_normal((rows, columns, 5)).astype(np.float32)
+        alone = graphc.compile(reduced(rows, columns, axes), threads=1)
+        assert model(x).tobytes() == alone(x).tobytes(), (rows, columns)
