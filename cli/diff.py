@@ -96,7 +96,7 @@ def _compare_values(first: Graph, second: Graph, found: GraphDifference) -> list
     specs = [TensorSpec(name, x.dtype, x.plain_dims) for name, x in details.items()]
     arrays = input_arrays(specs, {})
     fed = {one: arrays[op.name] for op in first.inputs for one in (op, twins[op])}
-    results = {}
+    results: dict[Any, Any] = {}
     for graph in (first, second):
         own = {op.name: fed[op] for op in graph.inputs}
         values = sized_model(graph, own).evaluate(list(own.values()))
