@@ -36,17 +36,17 @@ class MergedAxes:
 def merged_axes(
     index: Sequence[Var], dims: Sequence[Size], body: Sequence[Stmt] | None
 ) -> MergedAxes:
-    """The axes `index` of `dims` elements that `body` runs through; all of them where there is no body.
+    """The axes `index` of `dims` elements that `body` runs through; where there is none, all of more than one element.
 
     The last axis stays, even if it has one element.
     """
-    if body is None or not dims:
+    if not dims:
         return MergedAxes(tuple(index), tuple(dims), tuple(index))
     left = [axis for axis, size in enumerate(dims) if size != 1] or [len(dims) - 1]
     found: list[tuple[Var, Size]] = []
     for axis in left:
         var, size = index[axis], dims[axis]
-        if found and _runs_on(found[-1][0], var, size, body):
+        if found and body is not None and _runs_on(found[-1][0], var, size, body):
             size = found.pop()[1] * size
         found.append((var, size))
     loops, sizes = zip(*found, strict=True)

@@ -31,6 +31,7 @@ from ...tensor_ir.nodes import (
     Store,
     Var,
 )
+from ...tensor_ir.sizes import elements_of
 from ..ir.computation import Index
 from ..ir.graph import GraphTensor
 from ..ir.group_values import GroupValues, narrow
@@ -79,9 +80,11 @@ def column_block(result: GraphTensor, tasks: int, l1_bytes: int) -> int:
 
 
 def _flat(buffers: Mapping[GraphTensor, Buffer]) -> dict[GraphTensor, Buffer]:
-    """The same memory with one axis, where sizes are known."""
+    """The same memory with one axis, where the sizes of all axes but the first are known."""
     return {
-        x: Buffer(b.name, b.dtype, (b.elements,)) if is_known(*x.details.physical_dims) else b
+        x: Buffer(b.name, b.dtype, (elements_of(b.shape),))
+        if is_known(*x.details.physical_dims[1:])
+        else b
         for x, b in buffers.items()
     }
 
@@ -109,7 +112,7 @@ class _Reduction:
         term, value = self.term(index, r, "")
         stores = self.stores(index, Var("finished", value.dtype))
         seen = [*term, Let(Var("term"), value)], [*term, Let(Var("term"), value), *stores]
-        may = is_known(*dims, *extents) and not self.outputs[0].details.format.is_padded(
+        may = is_known(*dims[1:], *extents) and not self.outputs[0].details.format.is_padded(
             self.outputs[0].details.plain_dims
         )
         return merged_axes(index, dims, seen[1] if may else None), merged_axes(
