@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from onnx import NodeProto
 
 from ...graph_ir.ir.graph import GraphTensor
@@ -14,12 +16,20 @@ from .windows import read_convolution
 
 def _plain(node: NodeContext, op_type: str, inputs: list[str]) -> NodeContext:
     """The node without its activation."""
+    kept = [a.name for a in node.node.attribute if not a.name.startswith("activation")]
+    return standard(node, op_type, inputs, kept)
+
+
+def standard(
+    node: NodeContext, op_type: str, inputs: Sequence[str], attributes: Sequence[str]
+) -> NodeContext:
+    """The node as one of ONNX, with inputs of these names and those of its attributes."""
     proto = NodeProto()
     proto.CopyFrom(node.node)
     proto.op_type, proto.domain = op_type, ""
     del proto.input[:], proto.attribute[:]
     proto.input.extend(inputs)
-    proto.attribute.extend(a for a in node.node.attribute if not a.name.startswith("activation"))
+    proto.attribute.extend(a for a in node.node.attribute if a.name in attributes)
     return NodeContext(proto, node.scope)
 
 

@@ -1,4 +1,4 @@
-"""com.microsoft: MultiHeadAttention, and Attention, which also has the products that give Q, K and V."""
+"""com.microsoft: MultiHeadAttention, and (Q)Attention, which also has the product that gives Q, K and V."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...base.dims import Size
-from ...base.dtypes import BOOL, S64
+from ...base.dtypes import BOOL, F32, S64
 from ...graph_ir.ir.graph import GraphTensor
 from ..correspondence.compositions.attention import split_heads
+from ..correspondence.compositions.contraction import matmul
 from ..correspondence.compositions.indexing import positions
 from ..op_builder import Value, like
 from .heads import Mix, head_count, mixed, scale_of
+from .quantize import integers_of, per_column, shaped
 from .scope import Handler, NodeContext
 
 
@@ -59,9 +61,28 @@ def _attention(node: NodeContext) -> list[Value]:
     """The input times one matrix gives Q, K and V; the cache is both halves of one tensor."""
     if node.has(6) or node.attr_int("do_rotary", 0):
         raise node.unsupported("past_sequence_length" if node.has(6) else "do_rotary")
-    heads = head_count(node, "num_heads")
     whole = node.helper("matmul_core", node.tensor(0), node.tensor(1))
     whole = node.helper("add", whole, node.tensor(2)) if node.has(2) else whole
+    return _of_whole(node, whole, past=4, mask=3, bias=5)
+
+
+def _quantized_attention(node: NodeContext) -> list[Value]:
+    """Attention whose first product is one of integers, scaled to f32; all else is f32."""
+    if node.attr_int("do_rotary", 0):
+        raise node.unsupported("do_rotary")
+    a = integers_of(node, 0, shaped(node, 6, ()) if node.has(6) else None)
+    b = integers_of(node, 1, per_column(node, 7) if node.has(7) else None)
+    scale = node.helper("mul", shaped(node, 3, ()), per_column(node, 4))
+    whole = node.helper("mul", node.converted(matmul(node, a, b), F32), scale)
+    whole = node.helper("add", whole, node.tensor(2))
+    return _of_whole(node, whole, past=8, mask=5, bias=None)
+
+
+def _of_whole(
+    node: NodeContext, whole: GraphTensor, past: int, mask: int, bias: int | None
+) -> list[Value]:
+    """Attention of Q, K and V side by side; `past`, `mask` and `bias` are indices of inputs."""
+    heads = head_count(node, "num_heads")
     width = whole.details.plain_dims[2]
     sizes = node.attr_ints("qkv_hidden_sizes", None) or (width // 3,) * 3
     if len(sizes) != 3 or sum(sizes) != width:
@@ -71,8 +92,8 @@ def _attention(node: NodeContext) -> list[Value]:
         split_heads(node, node.sliced(whole, 2, start, size), heads)
         for start, size in zip(starts, sizes, strict=True)
     )
-    pasts = _halves(node, node.tensor(4)) if node.has(4) else [None, None]
-    y, *present = _with_past(node, q, [k, v], pasts, 3, 5)
+    pasts = _halves(node, node.tensor(past)) if node.has(past) else [None, None]
+    y, *present = _with_past(node, q, [k, v], pasts, mask, bias)
     if not node.wants(1):
         return [y]
     stacked = [node.reshaped(node.scope.as_tensor(x), (1, *_dims(x))) for x in present]
@@ -97,7 +118,7 @@ def _with_past(
     keys: Sequence[GraphTensor],
     pasts: Sequence[GraphTensor | None],
     mask: int,
-    bias: int,
+    bias: int | None,
 ) -> list[Value]:
     """Attention over past and new keys; `mask` and `bias` are indices of inputs. The result, keys and values."""
     present = [
@@ -109,7 +130,7 @@ def _with_past(
     masks: list[GraphTensor] = []
     if node.has(mask):
         masks.append(_padding(node, node.tensor(mask), q, total))
-    if node.has(bias):
+    if bias is not None and node.has(bias):
         masks.append(node.tensor(bias))
     if node.attr_int("unidirectional", 0) and queries != 1:
         masks.append(_causal(node, past_length, queries, total))
@@ -148,4 +169,5 @@ def _padding(node: NodeContext, mask: GraphTensor, q: GraphTensor, total: Size) 
 HANDLERS: dict[str, Handler] = {
     "com.microsoft::MultiHeadAttention": _multi_head,
     "com.microsoft::Attention": _attention,
+    "com.microsoft::QAttention": _quantized_attention,
 }

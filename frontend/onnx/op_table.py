@@ -24,6 +24,7 @@ from . import (  # noqa: F401
     quantize,
     quantized_layers,
     quantized_products,
+    quantized_recurrent,
     recurrent,
     reduce,
     resize,

@@ -140,7 +140,22 @@ def _quantized_matmul(node: NodeContext) -> Value:
 
 
 def _quantized_convolution(node: NodeContext) -> Value:
-    x, w = centered(node, 0, 2), centered(node, 3, 5)
+    return _convolved(node, centered(node, 0, 2))
+
+
+def _convolution_by_layout(node: NodeContext) -> Value:
+    """ONNX Runtime's own, whose image may have its channels last."""
+    x = centered(node, 0, 2)
+    if not node.attr_int("channels_last", 0):
+        return _convolved(node, x)
+    rank = x.details.rank
+    y = _convolved(node, node.transposed(x, (0, rank - 1, *range(1, rank - 1))))
+    return node.transposed(node.scope.as_tensor(y), (0, *range(2, rank), 1))
+
+
+def _convolved(node: NodeContext, x: GraphTensor) -> Value:
+    """The convolution of an image, minus its zero point, with the other operands of the node."""
+    w = centered(node, 3, 5)
     y = node.helper("convolution", x, w, **convolution_attrs(node, x, w))
     per_channel = (y.details.plain_dims[1],) + (1,) * (y.details.rank - 2)
     if node.has(8):
@@ -160,4 +175,5 @@ HANDLERS: dict[str, Handler] = {
     "MatMulInteger": _matmul_integer,
     "QLinearMatMul": _quantized_matmul,
     "QLinearConv": _quantized_convolution,
+    "com.microsoft::QLinearConv": _convolution_by_layout,
 }

@@ -78,6 +78,21 @@ def _global_average_pool(node: NodeContext, x: GraphTensor) -> GraphTensor:
     return _channels_back(node, y)
 
 
+def _mean(node: NodeContext, x: GraphTensor) -> GraphTensor:
+    axes = node.attr_ints("axes", None)
+    rank = x.details.rank
+    every = tuple(range(rank)) if axes is None else tuple(node.axis(a, rank) for a in axes)
+    return node.helper("reduce_mean", x, axes=every, keep_dims=bool(node.attr_int("keepdims", 1)))
+
+
+def _max_pool_last(node: NodeContext) -> Value:
+    """A max pool of bytes, channels last."""
+    rank = node.details(0).rank
+    x = node.transposed(node.tensor(0), (0, rank - 1, *range(1, rank - 1)))
+    y = node.helper("max_pool", x, **pool_attrs(node, x, "max_pool"))
+    return node.transposed(y, (0, *range(2, rank), 1))
+
+
 def _channels_first(node: NodeContext, x: GraphTensor) -> GraphTensor:
     if not node.attr_int("channels_last", 0):
         return x
@@ -113,4 +128,6 @@ HANDLERS: dict[str, Handler] = {
     "com.microsoft::QLinearSigmoid": _unary(lambda node, x: node.helper("sigmoid", x)),
     "com.microsoft::QLinearLeakyRelu": _unary(_leaky_relu),
     "com.microsoft::QLinearSoftmax": _unary(_softmax),
+    "com.microsoft::QLinearReduceMean": _unary(_mean),
+    "com.microsoft::NhwcMaxPool": _max_pool_last,
 }

@@ -1,4 +1,4 @@
-"""ONNX Runtime's products of 8-bit integers: QGemm, MatMulIntegerToFloat and DynamicQuantizeMatMul."""
+"""ONNX Runtime's products and sums of 8-bit integers."""
 
 from __future__ import annotations
 
@@ -70,10 +70,27 @@ def _dynamic_matmul(node: NodeContext) -> Value:
     return _with_bias(node, _scaled_product(node, a, b, scale, per_column(node, 2)), 4)
 
 
+def _multiply(node: NodeContext) -> Value:
+    """The products of elements, minus their zero points, in s32."""
+    a, b = (
+        integers_of(node, i, shaped(node, i + 1, ()) if node.has(i + 1) else None) for i in (0, 2)
+    )
+    return node.make("mul", a, b)
+
+
+def _sum(node: NodeContext) -> Value:
+    """Sums along `axes` in s32."""
+    x = integers_of(node, 0, None)
+    axes = tuple(node.axis(axis, x.details.rank) for axis in node.attr_ints("axes"))
+    return node.make("reduce_sum", x, axes=axes, keep_dims=bool(node.attr_int("keepdims", 1)))
+
+
 HANDLERS: dict[str, Handler] = {
     "com.microsoft::QGemm": _gemm,
     "com.microsoft::MatMulIntegerToFloat": _matmul_to_float,
     "com.microsoft::DynamicQuantizeMatMul": _dynamic_matmul,
+    "com.microsoft::MulInteger": _multiply,
+    "com.microsoft::ReduceSumInteger": _sum,
     "com.microsoft::QuantizeLinear": quantize,
     "com.microsoft::DequantizeLinear": dequantize,
 }

@@ -36,7 +36,8 @@ class _Kind:
     states: tuple[int, ...]  # the inputs that hold the first states
 
 
-def _read_recurrent(node: NodeContext, name: str) -> list[Value]:
+def read_recurrent(node: NodeContext, name: str) -> list[Value]:
+    """All states and the last ones of each direction of "lstm", "gru" or "rnn"."""
     kind = _KINDS[name]
     x = node.tensor(0)
     directions = _DIRECTIONS.get(node.attr_text("direction"), ())
@@ -175,5 +176,5 @@ _KINDS = {
     "lstm": _Kind(lstm, "iofc", ("Sigmoid", "Tanh", "Tanh"), (5, 6)),
 }
 
-PAIRS = {"recurrent": Pair(_read_recurrent)}
+PAIRS = {"recurrent": Pair(read_recurrent)}
 """Functions that rows name after `by`."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ...base.dtypes import F32, S32, S64
 from ...graph_ir.ir.graph import GraphTensor
 from ..correspondence.compositions.indexing import positions
 from ..correspondence.compositions.reduction import moments
 from ..op_builder import Value, like
+from .quantize import shaped
 from .scope import Handler, NodeContext
 
 
@@ -75,23 +78,53 @@ def _simple(node: NodeContext) -> list[Value]:
 
 def _embed(node: NodeContext) -> list[Value]:
     """Layer norm of the embeddings of words, positions and segments added; the number of unmasked words; the sum."""
-    ids = node.tensor(0)
-    batch, length = ids.details.plain_dims
-    words = node.helper("gather", node.tensor(2), ids, axis=0)
-    table = node.tensor(3)
-    if node.has(8):
-        at = node.helper("gather", table, node.tensor(8), axis=0)
-    else:
-        places = node.reshaped(positions(node, length, 0, 1), (length,))
-        at = node.helper("gather", table, places, axis=0)
-    total = node.helper("add", words, at)
-    if node.has(1) and node.has(4):
-        segments = node.helper("gather", node.tensor(4), node.tensor(1), axis=0)
-        total = node.helper("add", total, segments)
+    total = _embedded(node, lambda index, at: _rows(node, node.tensor(index), at), 8)
     y = _normal(node, total, node.tensor(5), node.tensor(6), simple=False)
+    return _with_mask(node, y, total)
+
+
+def _embed_quantized(node: NodeContext) -> list[Value]:
+    """The same of tables of bytes: the scale of input i is input i + 6, its zero point i + 11."""
+
+    def real(index: int, x: GraphTensor) -> GraphTensor:
+        given = [shaped(node, index + more, ()) for more in (6, 11) if node.has(index + more)]
+        return node.helper("dequantize", x, *given)
+
+    total = _embedded(
+        node, lambda index, at: real(index, _rows(node, node.tensor(index), at)), None
+    )
+    scale, bias = (real(index, node.tensor(index)) for index in (5, 6))
+    return _with_mask(node, _normal(node, total, scale, bias, simple=False), total)
+
+
+def _rows(node: NodeContext, table: GraphTensor, at: GraphTensor) -> GraphTensor:
+    return node.helper("gather", table, at, axis=0)
+
+
+def _embedded(
+    node: NodeContext, rows: Callable[[int, GraphTensor], GraphTensor], places: int | None
+) -> GraphTensor:
+    """Embeddings added: of words (input 2), positions (3; as input `places` says) and segments (4).
+
+    `rows(index, at)` are the rows `at` of the table that is input `index`.
+    """
+    ids = node.tensor(0)
+    length = ids.details.plain_dims[1]
+    if places is not None and node.has(places):
+        at = node.tensor(places)
+    else:
+        at = node.reshaped(positions(node, length, 0, 1), (length,))
+    total = node.helper("add", rows(2, ids), rows(3, at))
+    if node.has(1) and node.has(4):
+        total = node.helper("add", total, rows(4, node.tensor(1)))
+    return total
+
+
+def _with_mask(node: NodeContext, y: GraphTensor, total: GraphTensor) -> list[Value]:
+    """The result, the number of unmasked words, and the sum of the embeddings."""
     if not node.wants(1) and not node.wants(2):
         return [y]
-    return [y, _unmasked(node, (batch,)), total]
+    return [y, _unmasked(node, (node.details(0).plain_dims[0],)), total]
 
 
 def _unmasked(node: NodeContext, shape: tuple[int, ...]) -> GraphTensor:
@@ -108,4 +141,5 @@ HANDLERS: dict[str, Handler] = {
     "com.microsoft::SkipLayerNormalization": _skip,
     "com.microsoft::SkipSimplifiedLayerNormalization": _skip_simple,
     "com.microsoft::EmbedLayerNormalization": _embed,
+    "com.microsoft::QEmbedLayerNormalization": _embed_quantized,
 }

@@ -58,6 +58,21 @@ CASES: dict[str, tuple[str, list[Any], dict[str, Any]]] = {
     "product to floats": (
         "MatMulIntegerToFloat", [of(U, 2, 3, 7), of(S, 7, 4), F(0.1), abs(of(F, 4)), U(9), of(S, 4), of(F, 4)], {}),
     "dynamic product": ("DynamicQuantizeMatMul", [of(F, 3, 7), of(S, 7, 4), F(0.1), S(3), of(F, 4)], {}),
+    "max pool of channels last": (
+        "NhwcMaxPool", [of(U, 2, 5, 6, 3)], {"kernel_shape": [3, 2], "strides": [2, 1], "pads": [1, 0, 1, 1]}),
+    "convolution of channels last": (
+        "QLinearConv", [of(U, 2, 5, 6, 3), *X, of(S, 4, 3, 3, 3), abs(of(F, 4)) / 50, np.zeros(4, S), F(0.4), U(99),
+        of(np.int16, 4).astype(np.int32)], {"channels_last": 1, "pads": [1, 1, 1, 1]}),
+    "attention": (
+        "QAttention", [of(U, 2, 5, 8), of(S, 8, 24), of(F, 24), F(0.02), F(0.01), None, U(120), S(3)],
+        {"num_heads": 2}),
+    "attention of one direction and known lengths": (
+        "QAttention", [of(U, 2, 5, 8), of(S, 8, 24), of(F, 24), F(0.02), abs(of(F, 24)) / 50,
+        np.array([5, 3], np.int32), U(120), np.zeros(24, S)], {"num_heads": 2, "unidirectional": 1}),
+    "embeddings": (
+        "QEmbedLayerNormalization", [np.array([[1, 6, 2]], np.int32), np.array([[0, 1, 1]], np.int32), of(U, 7, 8),
+        of(U, 5, 8), of(U, 2, 8), of(U, 8), of(U, 8), None, *(F(x) for x in (0.02, 0.03, 0.04, 0.01, 0.05)),
+        *(U(x) for x in (120, 99, 130, 7, 128))], {"epsilon": 1e-6}),
     "quantize": ("QuantizeLinear", [of(F, 3, 4), abs(of(F, 4)), of(np.uint16, 4)], {"axis": 1}),
     "dequantize": ("DequantizeLinear", [of(np.int16, 3, 4), F(0.3), np.int16(-7)], {}),
 }  # fmt: skip
@@ -72,7 +87,8 @@ def model(op_type: str, arrays: list[Any], attrs: dict[str, Any], inputs: int) -
         for n, a in given[:inputs]
     ]
     weights = [numpy_helper.from_array(a, n) for n, a in given[inputs:]]
-    node = helper.make_node(op_type, names, ["y"], name="n", domain="com.microsoft", **attrs)
+    results = ["y", "mask"] if op_type == "QEmbedLayerNormalization" else ["y"]
+    node = helper.make_node(op_type, names, results, name="n", domain="com.microsoft", **attrs)
     result = onnx.ValueInfoProto(name="y")
     graph = helper.make_graph([node], "g", infos, [result], weights)
     opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
@@ -88,7 +104,7 @@ def both(
     session = onnxruntime.InferenceSession(
         proto.SerializeToString(), providers=["CPUExecutionProvider"]
     )
-    (wanted,) = session.run(None, feeds)
+    wanted = session.run(None, feeds)[0]
     graph = load(proto)
     return graph.evaluate([feeds[op.name] for op in graph.inputs])[0], np.asarray(wanted)
 
@@ -105,6 +121,63 @@ def test_against_onnx_runtime(case: str, constant: bool) -> None:
         np.testing.assert_allclose(result, wanted, rtol=1e-5, atol=1e-5)
     else:
         assert apart.max(initial=0) <= 1 and np.mean(apart) < 0.1
+
+
+def numbers_of(x: Array, scale: Any, zero: Any) -> Array:
+    return (x.astype(np.int64) - int(zero)) * scale
+
+
+IN_NUMPY: dict[str, tuple[list[Any], dict[str, Any], Any]] = {
+    "QLinearReduceMean": (
+        [of(U, 3, 4, 5), *X, *Y], {"axes": [-1, 0], "keepdims": 0},
+        lambda x: np.clip(np.rint(numbers_of(x, *X).mean((0, 2)) / Y[0]) + Y[1], 0, 255)),
+    "MulInteger": ([of(U, 3, 4), U(7), of(U, 4), U(9)], {}, None),
+    "ReduceSumInteger": ([of(S, 3, 4, 5)], {"axes": [1], "keepdims": 1}, lambda x: x.sum(1, keepdims=True, dtype=int)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("op_type", IN_NUMPY)
+def test_what_onnx_runtime_has_no_kernel_for(op_type: str) -> None:
+    arrays, attrs, formula = IN_NUMPY[op_type]
+    (result,) = load(model(op_type, arrays, attrs, 1)).evaluate([arrays[0]])
+    if formula is None:
+        wanted = numbers_of(arrays[0], 1, 7) * numbers_of(arrays[2], 1, 9)
+    else:
+        wanted = formula(arrays[0])
+    np.testing.assert_array_equal(result, wanted)
+
+
+@pytest.mark.parametrize("direction", ["forward", "bidirectional"])
+def test_lstm_of_bytes(direction: str) -> None:
+    """That of the dequantised weights; ONNX Runtime's, which also rounds states to u8, is near it."""
+    count = 2 if direction == "bidirectional" else 1
+    x, w, r = of(F, 6, 2, 5), of(S, count, 5, 12), of(S, count, 3, 12)
+    scales = abs(of(F, count, 12)) / 100, F(0.01) * np.ones(count, F)
+    zeros = np.zeros((count, 12), S), np.full(count, 3, S)
+    arrays = [
+        x,
+        w,
+        r,
+        of(F, count, 24),
+        None,
+        None,
+        None,
+        None,
+        scales[0],
+        zeros[0],
+        scales[1],
+        zeros[1],
+    ]
+    attrs = {"hidden_size": 3, "direction": direction}
+    result, near = both("DynamicQuantizeLSTM", arrays, attrs, 1)
+    np.testing.assert_allclose(result, near, atol=0.05)
+    real = [
+        np.swapaxes((q.astype(F) - zero.reshape(count, 1, -1)) * scale.reshape(count, 1, -1), 1, 2)
+        for q, scale, zero in zip((w, r), scales, zeros, strict=True)
+    ]
+    plain = model("LSTM", [x, *real, arrays[3]], attrs, 1)
+    plain.graph.node[0].domain = ""
+    np.testing.assert_allclose(result, load(plain).evaluate([x])[0], rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize(
