@@ -50,6 +50,9 @@ SUMMING = frozenset((
 ))  # fmt: skip
 """Sums and products: exact on whole numbers as long as the same of their sizes stays small."""
 
+MULTIPLYING = frozenset(("cum_prod", "prod_pool", "reduce_prod"))
+"""Products in any order: some of the factors may overflow before a zero is met."""
+
 SIGN_OF_ZERO = frozenset(("atan2", "bitcast", "div", "pow", "reciprocal", "rsqrt"))
 """The sign of a zero operand, which no one promises, changes the result."""
 
@@ -162,6 +165,7 @@ def _of_op(
         return Certainty.EXACT
     vague = _overflows(arrays, results, worst) or _spreads(op, arrays, winograd)
     vague = vague or _is_huge(op, arrays)
+    vague = vague or (op.op_name in MULTIPLYING and not _is_finite(_sizes(op, arrays)))
     vague = vague or (op.op_name in WEIGHING and not all(_is_finite(a) for a in arrays))
     return Certainty.UNKNOWN if vague else Certainty.ROUGH
 
@@ -173,10 +177,18 @@ def _sums_exactly(op: Op, arrays: list[Array], worst: Certainty, winograd: bool)
         return False
     if not all(_is_whole(a) for a in arrays):
         return False
-    sizes = op.reference([np.abs(a) for a in arrays])[0].astype(np.float64)
+    sizes = _sizes(op, arrays)
     if op.op_name == "sub":
         sizes = np.abs(arrays[0].astype(np.float64)) + np.abs(arrays[1].astype(np.float64))
     return bool(np.max(sizes, initial=0) <= _whole_limit(op.outputs[0].details.dtype))
+
+
+def _sizes(op: Op, arrays: list[Array]) -> Array:
+    """What the op makes of the sizes of its operands; of products, whatever the order and however few."""
+    least = 1 if op.op_name in MULTIPLYING else 0
+    return op.reference([np.maximum(np.abs(a), a.dtype.type(least)) for a in arrays])[0].astype(
+        np.float64
+    )
 
 
 def _is_whole(array: Array) -> bool:
@@ -215,8 +227,8 @@ def _rounds_surely(x: Array, scale: Array) -> bool:
 
 def _quotient_is_long(a: Array, b: Array) -> bool:
     """Whether mod is not exact, as its documentation says."""
-    quotient = np.abs(a.astype(np.float64) / b.astype(np.float64))
-    return bool((np.isfinite(quotient) & (quotient >= 2.0**53)).any())
+    a, b = a.astype(np.float64), b.astype(np.float64)
+    return bool((np.isfinite(a) & (b != 0) & (np.abs(a / b) >= 2.0**53)).any())
 
 
 def _spreads(op: Op, arrays: list[Array], winograd: bool) -> bool:

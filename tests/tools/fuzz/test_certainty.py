@@ -74,3 +74,37 @@ def test_loops_are_walked_round_by_round() -> None:
     assert certainties(graph, [np.asarray(0), x], True) == [Certainty.EXACT]
     assert certainties(graph, [np.asarray(2), x], True) == [Certainty.ROUGH]
     assert constant(graph, 1).details.rank == 0
+
+
+@pytest.mark.parametrize(
+    ("factors", "expected"),
+    [
+        ([0, 3, 5], Certainty.EXACT),
+        ([0, 5e3, 7e3], Certainty.ROUGH),
+        ([0, 5e20, 7e20], Certainty.UNKNOWN),
+    ],
+)
+def test_a_zero_does_not_undo_what_overflowed_before_it(
+    factors: list[float], expected: Certainty
+) -> None:
+    body = """
+        %x = Node[type=input] () -> f32[3]
+        %y = Node[type=reduce_prod] (inputs = (x=%x)) -> f32[]
+        return (output=%y)
+    """
+    assert known(body, [np.array(factors, np.float32)]) == [expected]
+
+
+@pytest.mark.parametrize(
+    ("divisor", "expected"),
+    [(0.0, Certainty.EXACT), (0.25, Certainty.EXACT), (1e-323, Certainty.UNKNOWN)],
+)
+def test_remainders_of_long_quotients_are_unknown(divisor: float, expected: Certainty) -> None:
+    """Of infinite ones too; by zero they are NaN."""
+    body = """
+        %a = Node[type=input] () -> f64[1]
+        %b = Node[type=input] () -> f64[1]
+        %y = Node[type=mod] (inputs = (a=%a, b=%b)) -> f64[1]
+        return (output=%y)
+    """
+    assert known(body, [np.ones(1), np.array([divisor])]) == [expected]
