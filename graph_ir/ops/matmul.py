@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 
 from ...base.contraction import Contraction, accumulator_of
-from ...base.dims import broadcast_sizes, is_known, typical
+from ...base.dims import bounds, broadcast_sizes, is_known, typical
 from ...base.dtypes import F32, S8, S32
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Cast, Expr
@@ -19,6 +20,13 @@ from ..ir.op_kinds import TunableOp
 from ..ir.operands import Operand
 from ..ir.registry import register
 from .product_types import product_dtype, result_dtype_attr
+
+MOST_USES = 4
+"""Batches that may share a computed matrix which one row is multiplied by: beyond that, one packed copy costs less than
+a reduction per batch."""
+
+MOST_WEIGHED = 256
+"""Columns of a computed matrix whose rows are added up in place: longer rows lie too far apart."""
 
 
 @register("matmul_core")
@@ -54,7 +62,9 @@ class MatmulCore(TunableOp):
         """
         if not is_known(*self.sizes[1:]) and not self._may_be_open:
             return False
-        if not all(x.details.elements for x in self.inputs) or self._is_row_of_dot_products:
+        if not all(x.details.elements for x in self.inputs):
+            return False
+        if self._is_row_of_dot_products or self.weighs_rows:
             return False
         # Four neighbouring k of a transposed A do not lie together.
         bytes_ = self.dtype == S32 and self.inputs[1].details.dtype == S8
@@ -79,6 +89,21 @@ class MatmulCore(TunableOp):
         reads_rows = self.sizes[0] == 1 and self.transpose_b and not self.transpose_a
         computed = w.details.format.is_plain and w.producer_owner.op_name != "constant"
         return reads_rows and computed and w.details.dtype != F32
+
+    @property
+    def weighs_rows(self) -> bool:
+        """One row times a computed matrix of short rows: their sum, weighed, which a reduction reads in place.
+
+        So it is with the values of attention for one query, as many as there are keys.
+        """
+        m, n, _ = self.sizes
+        w = self.inputs[1]
+        if m != 1 or self.transpose_a or self.transpose_b or w.details.dtype != F32:
+            return False
+        computed = w.details.format.is_plain and w.producer_owner.op_name != "constant"
+        used = math.prod(self.outputs[0].details.plain_dims[:-2])
+        own = math.prod(w.details.plain_dims[:-2])
+        return computed and bounds(n)[1] <= MOST_WEIGHED and bool(used <= MOST_USES * own)
 
     @property
     def contraction(self) -> Contraction:

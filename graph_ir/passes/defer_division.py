@@ -17,7 +17,8 @@ def defer_division(graph: Graph, ctx: LowerContext) -> bool:
     ->
     %m = matmul_core(%e, %v); %y = div(%m, reduce_sum(%e))
 
-    The template of attention with numbers for sizes does the same: fewer divisions, and the same bits at any size.
+    The template of attention with numbers for sizes does the same: fewer divisions, and the same bits at any size. It
+    does not run one query, whose values are weighed by a reduction.
     Requires: softmaxes decomposed. Ensures: topological order.
     """
     return rewrite(graph, {"matmul_core": (_defer,)})
@@ -26,7 +27,7 @@ def defer_division(graph: Graph, ctx: LowerContext) -> bool:
 def _defer(graph: Graph, op: Op) -> GraphTensor | None:
     assert isinstance(op, MatmulCore)
     weights, values = op.inputs
-    if is_known(op.sizes[2]) or op.transpose_a or len(weights.uses) > 1:
+    if is_known(op.sizes[2]) or op.transpose_a or op.weighs_rows or len(weights.uses) > 1:
         return None
     if softmax_scores(weights) is None or weights.producer_owner.op_name != "div":
         return None

@@ -122,11 +122,11 @@ def _worth_folding(op: Op, passing: Mapping[int, Op]) -> bool:
 
 def _is_implicit(op: Op) -> bool:
     """Whether all consumers of a broadcast broadcast their inputs themselves."""
+    if op.op_name != "broadcast":
+        return False
     x, y = op.inputs[0].details, op.outputs[0].details
-    return (
-        op.op_name == "broadcast"
-        and typically_less(x.elements, y.elements)
-        and all(isinstance(user, Elementwise) for _, user in op.outputs[0].uses)
+    return typically_less(x.elements, y.elements) and all(
+        isinstance(user, Elementwise) for _, user in op.outputs[0].uses
     )
 
 

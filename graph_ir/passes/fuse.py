@@ -20,6 +20,7 @@ from ...base.dims import typically_less
 from ..ir.computation import Reduction
 from ..ir.graph import Graph, GraphTensor, Op
 from ..ir.op_kinds import FusibleOp, TunableOp
+from ..ops.matmul import MatmulCore
 from ..rewriting.attention import attention_group
 from ..rewriting.fusion_reasons import record_fusion
 from ..rewriting.groups import (
@@ -183,6 +184,21 @@ def _reaches_outside(op: Op, group: list[Op]) -> bool:
     return False
 
 
+def _repeats(user: Op, producer: Op) -> bool:
+    """Whether a product reads elements of a producer many times; reductions of one row read rows in place."""
+    if user.kind != "tunable":
+        return False
+    return not (isinstance(user, MatmulCore) and user.weighs_rows and _costs_nothing(producer))
+
+
+def _costs_nothing(op: Op) -> bool:
+    """Whether an op is only another place to read from: a broadcast, or a slice of whole rows."""
+    if op.op_name == "slice":
+        steps = set(op.attr("steps"))
+        return steps == {1} and op.attr("sizes")[-1] == op.inputs[0].details.plain_dims[-1]
+    return op.op_name in CHEAP_MOVEMENT
+
+
 def _grow_backward(group: list[Op], taken: set[Op], by_rows: bool) -> None:
     """Add pointwise producers that only the group reads, unless elements would be computed more than once.
 
@@ -203,7 +219,7 @@ def _grow_backward(group: list[Op], taken: set[Op], by_rows: bool) -> None:
             ):
                 continue
             # Operands of a product are read many times, so they are computed beforehand.
-            if any(user not in members or user.kind == "tunable" for _, user in tensor.uses):
+            if any(user not in members or _repeats(user, producer) for _, user in tensor.uses):
                 continue
             if by_rows and (
                 any(_moves(user) for _, user in tensor.uses) or _asks_within_rows(producer)
@@ -213,10 +229,7 @@ def _grow_backward(group: list[Op], taken: set[Op], by_rows: bool) -> None:
             # again.
             if producer.op_name in ASKING and sum(_moves(user) for _, user in tensor.uses) > 1:
                 continue
-            if (
-                typically_less(tensor.details.elements, _reads(op))
-                and producer.op_name not in CHEAP_MOVEMENT
-            ):
+            if typically_less(tensor.details.elements, _reads(op)) and not _costs_nothing(producer):
                 continue
             if _ends_a_product(producer):
                 continue

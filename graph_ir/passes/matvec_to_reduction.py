@@ -6,12 +6,9 @@ import math
 
 from ...base.dtypes import F32
 from ..ir.graph import Graph, GraphTensor, Op
-from ..ops.matmul import MatmulCore
+from ..ops.matmul import MOST_USES, MatmulCore
 from ..rewriting.rewrite import rewrite
 from ..schedule.context import LowerContext
-
-MOST_USES = 4
-"""Batches that may share the matrix: beyond that, one packed copy costs less than a reduction per batch."""
 
 
 def matvec_to_reduction(graph: Graph, ctx: LowerContext) -> bool:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ...base.dims import broadcast_sizes, is_multiple
+from ...base.dims import bounds, broadcast_sizes, is_multiple
 from ..ir.graph import Graph, GraphTensor, Op
 from ..ir.registry import lookup, names
 from ..ops.elementwise import Elementwise
@@ -155,13 +155,72 @@ def _split_before_slice(graph: Graph, op: Op) -> GraphTensor | None:
     return graph.make("slice", [whole], attrs, f"{op.name}.slice").outputs[0]
 
 
+def _add_axes_before_slice(graph: Graph, op: Op) -> GraphTensor | None:
+    """reshape(slice(x)) that only adds axes of size 1: slice(reshape(x)), so that who reads it may read x."""
+    inner = op.inputs[0].producer_owner
+    if not isinstance(inner, Slice):
+        return None
+    source, dims = (x.details.plain_dims for x in (*inner.inputs, *op.outputs))
+    axes = _source_axes(inner.outputs[0].details.plain_dims, dims)
+    if axes is None or len(dims) == len(source):
+        return None
+    pairs = _starts_and_steps(inner)
+    shape = tuple(1 if axis is None else source[axis] for axis in axes)
+    whole = graph.make("reshape", inner.inputs, {"shape": shape}, f"{op.name}.whole").outputs[0]
+    starts, steps = zip(*((0, 1) if axis is None else pairs[axis] for axis in axes), strict=True)
+    attrs = {"starts": starts, "steps": steps, "sizes": dims}
+    return graph.make("slice", [whole], attrs, f"{op.name}.slice").outputs[0]
+
+
+def _source_axes(dims: tuple[int, ...], larger: tuple[int, ...]) -> list[int | None] | None:
+    """The axis of `dims` that each axis of `larger` is, None for new ones of size 1; None if other axes differ."""
+    found: list[int | None] = []
+    axis = 0
+    for size in larger:
+        if axis < len(dims) and dims[axis] == size:
+            found.append(axis)
+            axis += 1
+        elif size == 1:
+            found.append(None)
+        else:
+            return None
+    return found if axis == len(dims) else None
+
+
+def _share_heads(graph: Graph, op: Op) -> GraphTensor | None:
+    """The product of one row with heads that are copies, for those who share them: of the heads as they are.
+
+    %w = reshape(broadcast(%k[b,h,1,t,d], {b,h,g,t,d}), {b,h*g,t,d}); %y = matmul_core(%q[b,h*g,1,d], %w)
+    ->
+    %y = reshape(matmul_core(reshape(%q, {b,h,g,1,d}), %k))
+    """
+    q, joined = op.inputs[0], op.inputs[1].producer_owner
+    dims, result = q.details.plain_dims, op.outputs[0].details.plain_dims
+    if joined.op_name != "reshape" or op.attr("transpose_a") or len(dims) != 4 or dims[2] != 1:
+        return None
+    wide = joined.inputs[0].producer_owner
+    if wide.op_name != "broadcast":
+        return None
+    heads, apart = wide.inputs[0].details.plain_dims, wide.outputs[0].details.plain_dims
+    own = joined.outputs[0].details.plain_dims
+    if len(apart) != 5 or len(heads) != 5 or heads != (*apart[:2], 1, *apart[3:]):
+        return None
+    batch, count, group, *matrix = apart
+    if own != (batch, count * group, *matrix) or dims[:2] != own[:2]:
+        return None
+    shape = (batch, count, group, *dims[2:])
+    rows = graph.make("reshape", [q], {"shape": shape}, f"{op.name}.groups").outputs[0]
+    made = graph.make("matmul_core", [rows, wide.inputs[0]], op.attrs, f"{op.name}.shared")
+    return graph.make("reshape", made.outputs, {"shape": result}, op.name).outputs[0]
+
+
 def _starts_and_steps(op: Op) -> list[tuple[int, int]]:
     return list(zip(op.attr("starts"), op.attr("steps"), strict=True))
 
 
 def _drop_empty_parts(graph: Graph, op: Op) -> GraphTensor | None:
     """concat(x, y) where y has no elements: concat(x)."""
-    kept = [x for x in op.inputs if x.details.elements]
+    kept = [x for x in op.inputs if bounds(x.details.elements)[1]]
     if not kept or len(kept) == len(op.inputs):
         return None
     return graph.make("concat", kept, op.attrs, f"{op.name}.concat").outputs[0]
@@ -200,12 +259,18 @@ def _common_shape(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
 
 
 RULES: dict[str, tuple[Rule, ...]] = {
-    "reshape": (_drop_identity, _merge, _keep_reduced_axes, _split_before_slice),
+    "reshape": (
+        _drop_identity,
+        _merge,
+        _keep_reduced_axes,
+        _split_before_slice,
+        _add_axes_before_slice,
+    ),
     "broadcast": (_drop_identity, _merge, _reshape_instead),
     "transpose": (_simplify_transpose,),
     "slice": (_drop_identity, _merge_slices),
     "pad": (_drop_identity,),
     "concat": (_drop_identity, _drop_empty_parts),
-    "matmul_core": (_read_transposed,),
+    "matmul_core": (_read_transposed, _share_heads),
     **dict.fromkeys((*_SINGLE_ELEMENT, *_SINGLE_BOOL), (_reduce_nothing,)),
 }

@@ -122,6 +122,8 @@ class _VectorLoop:
         if lanes < 2:
             raise NotVectorizable("a single iteration")
         found = list(_accumulators(self.loop, lanes, self.names))
+        if extent is not None and not found and _is_jammed(self.loop, extent, lanes):
+            lanes *= COPIES
         if found and extent is None and has_open_bounds(self.loop):
             return self._open_sums(found, lanes)
         copies = 1
@@ -310,6 +312,16 @@ def _spliced(statements: list[Stmt]) -> Iterator[Stmt]:
 
 def _power_of_two(at_least: int) -> int:
     return 1 << max(0, at_least - 1).bit_length()
+
+
+def _is_jammed(loop: For, extent: int, lanes: int) -> bool:
+    """Whether loops inside run for several vectors at once: chains of their own, and longer runs of memory."""
+    nodes = list(walk(loop.body))
+    return (
+        extent % (COPIES * lanes) == 0
+        and any(isinstance(n, For) for n in nodes)
+        and not any(isinstance(n, Call) for n in nodes)
+    )
 
 
 def _has_loop(body: Stmt) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ....base.dims import Size
+from ....base.dims import Dim, Size
 from ....base.dtypes import S64
 from ....graph_ir.ir.graph import GraphTensor as Tensor
 from ...op_builder import OpBuilder
@@ -22,6 +22,7 @@ def positions(
     Both may be open; a start that only a run knows is a tensor s64 with `rank` axes or none.
     """
     shape = tuple(count if i == axis else 1 for i in range(rank))
+    start = start if isinstance(start, (Dim, Tensor)) else int(start)
     if isinstance(count, int) and isinstance(start, int):
         node.check_array((count,))
         return node.constant(start + np.arange(count).reshape(shape), S64)
