@@ -43,7 +43,10 @@ class NeedsLimit(UndecidedSize):
 @total_ordering
 @dataclass(frozen=True)
 class Symbol:
-    """A named size from `least` to `most`, both inclusive. UserError for a name or range that cannot be one."""
+    """A named size from `least` to `most`, both inclusive. UserError for a name or range that cannot be one.
+
+    0 is for the length of a cache; most programs depend on there being elements, and raise `UndecidedSize`.
+    """
 
     name: str
     least: int = 1
@@ -54,9 +57,9 @@ class Symbol:
             raise UserError(
                 f"a size must be named by letters, digits and _, at most 40, got '{self.name}'"
             )
-        if not 1 <= self.least <= self.most <= MOST:
+        if not 0 <= self.least <= self.most <= MOST:
             raise UserError(
-                f"size '{self.name}' must have a range from 1 to 2^31 - 1 that is not empty, "
+                f"size '{self.name}' must have a range from 0 to 2^31 - 1 that is not empty, "
                 f"got {self.least}..{self.most}"
             )
 

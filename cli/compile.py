@@ -21,6 +21,7 @@ from .model_arguments import (
     compile_request,
     input_arrays,
     model_texts,
+    pairs,
 )
 from .progress import progress
 from .summary import Verdict, summary_lines, timing_rows
@@ -47,6 +48,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--run", action="store_true", help="run once and check against the NumPy reference"
     )
+    parser.add_argument(
+        "--alias", action="append", default=[], metavar="OUTPUT=INPUT",
+        help="write an output into the memory of an input: a cache that the model extends grows in place",
+    )  # fmt: skip
     parser.add_argument("--emit", choices=STAGES, help="print a stage (to FILE with -o)")
     add_schedule_arguments(parser)
     parser.add_argument(
@@ -101,7 +106,8 @@ def _compile(args: argparse.Namespace, texts: ModelTexts) -> Outcome:
 
     cache = None if args.no_cache else default_cache()
     request = compile_request(args, texts, args.dump_ir)
-    request = replace(request, jobs=resolve_jobs(args.jobs), cache=cache)
+    alias = dict(pairs("--alias", args.alias, "OUTPUT=INPUT"))
+    request = replace(request, jobs=resolve_jobs(args.jobs), cache=cache, alias=alias)
     with progress(args.quiet or args.json) as report:
         return compile_as_requested(request, report)
 

@@ -225,11 +225,11 @@ def model_texts(args: argparse.Namespace) -> ModelTexts:
 
             constants.update(read_params(text[1:]))
             continue
-        ((name, value),) = _pairs("--const", [text], "NAME=@file.npy")
+        ((name, value),) = pairs("--const", [text], "NAME=@file.npy")
         if not value.startswith("@"):
             raise UserError(f"--const must be NAME=@file.npy, got '{name}={value}'")
         constants[name] = _read_npy(name, value[1:])
-    attrs = dict(_pairs("--attr", _lines(args.attr), "NODE.KEY=VALUE"))
+    attrs = dict(pairs("--attr", _lines(args.attr), "NODE.KEY=VALUE"))
     return ModelTexts({**shapes_of_files(values), **specs}, constants, attrs, values)
 
 
@@ -256,7 +256,7 @@ def read_model(args: argparse.Namespace) -> tuple[Graph, dict[str, str]]:
     return load(args.model, texts.inputs, texts.constants, texts.attrs), texts.values
 
 
-def _pairs(option: str, texts: Sequence[str], form: str) -> list[tuple[str, str]]:
+def pairs(option: str, texts: Sequence[str], form: str) -> list[tuple[str, str]]:
     """(before, after) the first `=` of each text."""
     found = []
     for text in texts:

@@ -65,7 +65,7 @@ def summary_lines(
     rows = [
         (
             "model",
-            f"{meta.model}: {', '.join(map(repr, meta.inputs))} -> {', '.join(map(repr, meta.outputs))}",
+            f"{meta.model}: {', '.join(map(repr, meta.arguments))} -> {', '.join(map(repr, meta.results))}",
         ),
         (
             "ops",

@@ -13,6 +13,7 @@ from ..codegen.support import thread_pool_module
 from ..graph_ir.inspect.reorders import has_layouts, remaining_reorders
 from ..graph_ir.ir.graph import Graph, Op
 from ..graph_ir.lowering.lower_graph import LoweredModel, graph_symbols, total_gflop
+from ..graph_ir.passes.alias_outputs import ALIASES
 from ..graph_ir.passes.plan_memory import MEMORY_PLAN
 from ..graph_ir.passes.propagate_layouts import LAYOUT_DECISIONS
 from ..graph_ir.text.printer import print_graph
@@ -47,6 +48,7 @@ def make_artifact(
         model_hash=source.hash_contents(),
         checks=source.checks,
         sizes=graph_symbols(source),
+        aliases=ALIASES.of(source),
     )
     text = print_graph(graph, full=True, stored=lowered.offsets)
     return Artifact(metadata, lowered.constants, object_code, support, text)

@@ -41,11 +41,11 @@ def cache_key(source: Graph, ctx: LowerContext, code: str = "") -> str:
 def file_key(request: CompileRequest, code: str = "", limit: int = FILE_LIMIT) -> str | None:
     """As `cache_key`, of the bytes of a model (or of the ONNX file at a path) and the shapes that are fixed in it.
 
-    None where those bytes do not determine the model: other formats, models with constants or attributes from
+    None where those bytes do not determine the model: other formats, models with constants, attributes or aliases from
     elsewhere, and ONNX with tensors in other files, which the file names under the key "location". Raises no UserError:
     the frontend reports files that cannot be read.
     """
-    if request.constants or request.attrs:
+    if request.constants or request.attrs or request.alias:
         return None
     contents = _hash_of_model(request.model, limit)
     if contents is None:

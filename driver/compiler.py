@@ -60,6 +60,7 @@ def compile(
     optimized: bool = False,
     max_memory: str | None = None,
     precision: str = "f32",
+    alias: Mapping[str, str] | None = None,
 ) -> CompiledModel:
     """Compile a model for this machine and load it.
 
@@ -75,6 +76,8 @@ def compile(
     `max_memory`: what the model may need to run, such as "16G"; None takes what this process may use.
     `precision`: what products of an f32 model are computed in: "f32", "bf16" or "f16" operands with f32 sums, "int8"
     (rows of activations quantised when they are known, weights per output) or "int4" (weights in groups of 32).
+    `alias`: outputs that are written into the memory of an input: {"present": "past"}. A cache that the model extends
+    grows in place: its input is the filled part of a larger array (`buffer[:, :, :length]`), its output a longer view.
     UserError, UnsupportedError.
     """
     resolved = target_for(target) if isinstance(target, str) else target
@@ -95,6 +98,7 @@ def compile(
         resolve_jobs(jobs),
         default_cache() if cache else None,
         optimized,
+        alias or {},
     )
     return CompiledModel(compile_request(request).artifact, options.threads)
 

@@ -17,6 +17,7 @@ from ..base.target import Target
 from ..frontend import load as load_graph
 from ..graph_ir.ir.graph import Graph
 from ..graph_ir.ir.schedule import Schedule
+from ..graph_ir.passes.alias_outputs import alias_outputs
 from ..graph_ir.schedule.context import LowerContext
 from ..runtime.threadpool import available_cpus
 from .compile_cache import CompileCache
@@ -32,6 +33,7 @@ class CompileRequest:
     `inputs`, `constants` and `attrs` are those of `frontend.load`. `tuned` and `asked` are those of `LowerContext`:
     what was measured by problem, and what the user asked for by op. `jobs`: processes that compile kernels. `cache`:
     the cache to use; None disables caching. `optimized`: the graph is as the passes leave it, and no pass runs.
+    `alias`: the input in whose memory an output is to be, by the output's name.
     """
 
     model: Model
@@ -45,11 +47,17 @@ class CompileRequest:
     jobs: int = 1
     cache: CompileCache | None = None
     optimized: bool = False
+    alias: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def source(self) -> Graph:
         """The model as a graph, read on first use. UserError, UnsupportedError."""
-        return load_graph(self.model, self.inputs, self.constants, self.attrs)
+        graph = load_graph(self.model, self.inputs, self.constants, self.attrs)
+        if not self.alias:
+            return graph
+        graph = graph.copy()  # the caller's stays as it is
+        alias_outputs(graph, self.alias)
+        return graph
 
     @property
     def context(self) -> LowerContext:

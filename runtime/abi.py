@@ -7,7 +7,9 @@ runs the whole model once and returns 0, or what `rt` stopped it with. `inputs` 
 pointers in the model's order; the arrays are dense, row-major and aligned to their element. `sizes` are the values of
 the sizes that the model leaves open, in the order of its header, each within its range; a model without any may get
 null. `constants` and `arena` are aligned to `ALIGNMENT` bytes. The arena is scratch memory of one call; constants and
-inputs are only read.
+inputs are only read, but for those that an output is an alias of: the header names such pairs, and both pointers are
+the same. A buffer that grows on an axis has more rows than its input: `sizes` has the length P of what it holds, and
+P_free, the rows that are left after the run.
 
     int64_t graphc_arena_bytes(const int64_t *sizes);
 
@@ -44,7 +46,7 @@ from typing import Protocol
 from ..base.dims import Size
 from ..base.dtypes import DType
 
-ABI_VERSION = 4
+ABI_VERSION = 5
 """Incremented with every change to anything on this page; an artifact of another version is refused."""
 
 ALIGNMENT = 64

@@ -43,13 +43,13 @@ class CompiledModel:
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:
         """Name, dtype and shape of every input, in the order of positional arguments."""
-        return self.artifact.metadata.inputs
+        return self.artifact.metadata.arguments
 
     @property
     def outputs(self) -> tuple[TensorSpec, ...]:
         """Name, dtype and shape of every output, in the order they are returned."""
         meta = self.artifact.metadata
-        return meta.outputs[: len(meta.outputs) - len(meta.checks)]
+        return meta.results[: len(meta.outputs) - len(meta.checks)]
 
     @property
     def stats(self) -> dict[str, Any]:
@@ -90,6 +90,10 @@ class CompiledModel:
         native, model = self._native, self.artifact.metadata.model
         if native is None:
             raise _closed(model)
+        if self.artifact.metadata.aliases:
+            raise UserError(
+                f"model '{model}' writes outputs to the memory of inputs, which grow with each run; call it"
+            )
         values = self._arrange((), inputs)
         at = native.sizes.of([getattr(value, "shape", ()) for value in values])
         if not isinstance(outputs, Sequence):

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import field, replace
 from typing import Any, TypeVar
 
+from ..base.aliases import Alias
 from ..base.dims import MOST, Size, Symbol, bounds, evaluate, parse_size
 from ..base.dtypes import DType, by_name
 from ..base.errors import UserError
@@ -59,7 +60,8 @@ class Metadata:
     memory of one call. `sizes` are those that the model leaves open, with their ranges, in the order native code takes
     them. `threads` is the thread count it was compiled for (a hint). `versions` names graphc, llvmlite and LLVM;
     `stats` is what the compiler counted, plain JSON values. `checks`: the last outputs are conditions that must hold,
-    else a run raises these messages; callers do not see them.
+    else a run raises these messages; callers do not see them. `aliases`: outputs in the memory of inputs; `inputs` and
+    `outputs` have the shapes of those buffers.
     """
 
     model: str
@@ -75,6 +77,17 @@ class Metadata:
     model_hash: str = ""
     checks: tuple[str, ...] = ()
     sizes: tuple[Symbol, ...] = ()
+    aliases: tuple[Alias, ...] = ()
+
+    @property
+    def arguments(self) -> tuple[TensorSpec, ...]:
+        """The inputs as callers know them: of a buffer that grows, what it holds."""
+        return _held(self.inputs, {a.input: (a.axis, a.before) for a in self.aliases if a.grows})
+
+    @property
+    def results(self) -> tuple[TensorSpec, ...]:
+        """The outputs as callers know them."""
+        return _held(self.outputs, {a.output: (a.axis, a.after) for a in self.aliases if a.grows})
 
     def to_json(self) -> dict[str, Any]:
         """Return the same as plain dicts, lists, strings and numbers."""
@@ -99,6 +112,15 @@ class Metadata:
             "stats": dict(self.stats),
             "model_hash": self.model_hash,
             "checks": list(self.checks),
+            "aliases": [
+                {
+                    "input": a.input,
+                    "output": a.output,
+                    "axis": a.axis,
+                    "sizes": [_text(a.before), _text(a.after)],
+                }
+                for a in self.aliases
+            ],
         }
 
 
@@ -120,7 +142,34 @@ def metadata_from_json(value: object, where: str) -> Metadata:
         stats=reader.get("stats", dict),
         model_hash=reader.get("model_hash", str),
         checks=reader.strings("checks"),
+        aliases=_aliases(reader, symbols),
     )
+
+
+def _held(
+    specs: tuple[TensorSpec, ...], sizes: Mapping[int, tuple[int, Size]]
+) -> tuple[TensorSpec, ...]:
+    """Specs of buffers with, by number, the size of an axis of what they hold."""
+    found = list(specs)
+    for number, (axis, value) in sizes.items():
+        shape = specs[number].shape
+        found[number] = replace(specs[number], shape=(*shape[:axis], value, *shape[axis + 1 :]))
+    return tuple(found)
+
+
+def _aliases(reader: _Reader, symbols: Mapping[str, Symbol]) -> tuple[Alias, ...]:
+    """Which outputs lie in which inputs."""
+    found = []
+    counts = [len(reader.get(key, list)) for key in ("inputs", "outputs")]
+    for i, item in enumerate(reader.get("aliases", list)):
+        part = _Reader(item, reader.where, f"header aliases[{i}]")
+        places = [part.size(key, n - 1) for key, n in zip(("input", "output"), counts, strict=True)]
+        sizes, axis = part.sizes("sizes", symbols), part.get("axis", int)
+        rank = len(reader.get("inputs", list)[places[0]]["shape"])
+        if len(sizes) != 2 or not -1 <= axis < rank:
+            raise UserError(f"{reader.where}: header aliases[{i}] must have an axis and two sizes")
+        found.append(Alias(places[0], places[1], axis, *sizes))
+    return tuple(found)
 
 
 def _text(size: Size) -> int | str:

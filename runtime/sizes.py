@@ -15,6 +15,7 @@ from ..base.dims import Dim, Size, evaluate, lone_symbol
 from ..base.errors import UserError
 from ..base.records import dataclass
 from .abi import pointer
+from .growing import free_rows
 from .memory import output_allocator
 from .metadata import Metadata, TensorSpec
 
@@ -43,16 +44,18 @@ class CallSizes:
         self._metadata = metadata
         self._arena_bytes = arena_bytes
         self._kept: dict[tuple[Shape, ...], SizedCall] = {}
+        self._arguments, self._results = metadata.arguments, metadata.results
         self._fixed = None if metadata.sizes else self._make({})
 
-    def of(self, shapes: Sequence[Shape]) -> SizedCall:
-        """The call with inputs of these shapes. UserError where they are not the model's."""
+    def of(self, shapes: Sequence[Shape], rooms: Shape = ()) -> SizedCall:
+        """The call with inputs of these shapes, and buffers with so many rows. UserError where they do not fit."""
         if self._fixed is not None:
             return self._fixed
-        key = tuple(shapes)
+        key = (*shapes, rooms) if rooms else tuple(shapes)
         found = self._kept.get(key)
         if found is None:
-            found = self._make(values_of(self._metadata, key))
+            values = values_of(self._arguments, shapes)
+            found = self._make(values | free_rows(self._metadata, values, rooms))
             if len(self._kept) >= MOST_KEPT:
                 self._kept.clear()
             self._kept[key] = found
@@ -67,7 +70,7 @@ class CallSizes:
         numbers = (ctypes.c_int64 * len(meta.sizes))(*(values[s.name] for s in meta.sizes))
         address = ctypes.cast(numbers, ctypes.c_void_p)
         inputs, outputs = (
-            tuple(s.at(values) for s in specs) for specs in (meta.inputs, meta.outputs)
+            tuple(s.at(values) for s in specs) for specs in (self._arguments, self._results)
         )
         makers = tuple(output_allocator(s.shape, s.dtype.numpy) for s in outputs)
         where = address if meta.sizes else pointer(None)
@@ -79,14 +82,14 @@ def call_sizes(metadata: Metadata, arrays: Mapping[str, Any]) -> dict[str, int]:
     missing = [spec.name for spec in metadata.inputs if spec.name not in arrays]
     if missing:
         raise UserError(f"model '{metadata.model}' needs input '{missing[0]}'")
-    return values_of(metadata, [np.shape(arrays[spec.name]) for spec in metadata.inputs])
+    return values_of(metadata.arguments, [np.shape(arrays[x.name]) for x in metadata.arguments])
 
 
-def values_of(metadata: Metadata, shapes: Sequence[Shape]) -> dict[str, int]:
+def values_of(specs: Sequence[TensorSpec], shapes: Sequence[Shape]) -> dict[str, int]:
     """The open sizes, by name, of inputs of these shapes. UserError naming the input that does not fit."""
     values: dict[str, int] = {}
     sources: dict[str, str] = {}
-    given = list(zip(metadata.inputs, shapes, strict=True))
+    given = list(zip(specs, shapes, strict=True))
     for spec, shape in given:
         if len(shape) != len(spec.shape):
             raise _misfit(spec, shape, f"with {len(spec.shape)} axes")

@@ -262,8 +262,10 @@ def _first_element(op: SliceOp) -> int | None:
 
 
 def graph_symbols(graph: Graph) -> tuple[Symbol, ...]:
-    """The sizes of a graph's inputs that are known when it runs, in the order callers pass them."""
-    return symbols_of(size for op in graph.inputs for size in op.outputs[0].details.plain_dims)
+    """The sizes that are known when a graph runs, in the order callers pass them: those of its inputs, and lengths of
+    what their buffers hold."""
+    sizes = (size for op in graph.inputs for size in op.outputs[0].details.plain_dims)
+    return symbols_of((*sizes, *graph.attrs.get("lengths", ())))
 
 
 def _param(prefix: str, number: int, tensor: GraphTensor) -> Buffer:

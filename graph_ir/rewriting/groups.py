@@ -38,7 +38,6 @@ FOLLOWERS = (
     "byte_table",
     "concat",
     "pad",
-    "repeat",
     "slice",
     "max_pool",
     "min_pool",

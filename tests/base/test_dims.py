@@ -112,7 +112,7 @@ def test_ranges_are_read() -> None:
     assert Symbol("N", 8).range_text == "8.." and not Symbol("N").has_range
 
 
-@pytest.mark.parametrize("range_", ["5..4", "0..3", "x..4", "4", f"1..{MOST + 1}"])
+@pytest.mark.parametrize("range_", ["5..4", "-1..3", "x..4", "4", f"1..{MOST + 1}"])
 def test_ranges_that_are_none_are_refused(range_: str) -> None:
     with pytest.raises(UserError, match="size 'N'"):
         parse_range(range_, "N")

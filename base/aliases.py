@@ -1,0 +1,28 @@
+"""A result that lies in the memory of an input: a cache that grows, or a buffer that keeps its size."""
+
+from __future__ import annotations
+
+from .dims import Size
+from .records import dataclass
+
+FREE = "_free"
+"""Ends the name of the number of rows that a buffer has left after a run: after that of the length of what it holds."""
+
+
+@dataclass(frozen=True)
+class Alias:
+    """The numbers of an input and of the output in its memory.
+
+    On `axis` the first `before` rows of the buffer are the input, the first `after` the output; -1: all of it is both.
+    """
+
+    input: int
+    output: int
+    axis: int = -1
+    before: Size = 0
+    after: Size = 0
+
+    @property
+    def grows(self) -> bool:
+        """Whether the output is longer than the input."""
+        return self.axis >= 0

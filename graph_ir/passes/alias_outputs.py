@@ -1,0 +1,125 @@
+"""Results that are written into the memory of an input: caches that grow, and buffers that keep their size.
+
+before   %present = concat(%past[1,h,P,d], %new[1,h,1,d], axis=2), an output
+after    %past[1,h,P+1+P_free,d]; %present = update_in_place(%past, %new, P), an output; who read the former %present
+         reads the first P+1 of its rows, who read %past the first P
+An input of an open length on one axis becomes a buffer with room for more: only new rows are written. An input whose
+result has its own type is updated in place as it is.
+Requires: the graph as read. Ensures: the note `ALIASES` names each such pair, `graph.attrs["lengths"]` the sizes that
+no input has any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ...base.aliases import FREE, Alias
+from ...base.dims import Dim, Size, Symbol, size
+from ...base.errors import UserError
+from ..ir.graph import Graph, GraphTensor, Op
+from ..ir.logical_tensor import LogicalTensor
+from ..ir.note import Note
+
+ALIASES: Note[tuple[Alias, ...]] = Note("aliases", tuple)
+
+
+def alias_outputs(graph: Graph, aliases: Mapping[str, str]) -> None:
+    """Write each output of `aliases` into the memory of the input it is mapped to. UserError where that cannot be."""
+    found, lengths = [], dict[Dim, None]()
+    for number, (name, source) in enumerate(aliases.items()):
+        output, given = _named(graph, name, source)
+        if source in list(aliases.values())[:number]:
+            raise UserError(
+                f"input '{source}' can hold one output, got two; '{name}' is the second"
+            )
+        place = graph.inputs.index(given), graph.outputs.index(output)
+        if output.inputs[0].details == given.outputs[0].details:
+            _update(graph, given, output)
+            found.append(Alias(*place))
+            continue
+        axis, before, after = _grow(graph, given, output)
+        found.append(Alias(*place, axis, before, after))
+        lengths[before] = None
+    graph.attrs["lengths"] = tuple(lengths)
+    graph.sort()
+    ALIASES.set(graph, tuple(found))
+
+
+def _named(graph: Graph, name: str, source: str) -> tuple[Op, Op]:
+    outputs = {str(op.attr("temp.result")): op for op in graph.outputs[: _results(graph)]}
+    inputs = {op.name: op for op in graph.inputs}
+    for what, wanted, known in (("output", name, outputs), ("input", source, inputs)):
+        if wanted not in known:
+            some = ", ".join(f"'{one}'" for one in [*known][:20])
+            raise UserError(f"alias {name}={source}: there is no {what} '{wanted}', only {some}")
+    return outputs[name], inputs[source]
+
+
+def _results(graph: Graph) -> int:
+    return len(graph.outputs) - len(graph.checks)
+
+
+def _update(graph: Graph, given: Op, output: Op) -> None:
+    """Turn the update of an input of the same type into one in place."""
+    update = output.inputs[0].producer_owner
+    x = given.outputs[0]
+    if update.op_name != "update_slice" or update.inputs[0] is not x or len(x.uses) > 1:
+        raise _refused(
+            given, output, "be the input with a part replaced, and nothing else may read it"
+        )
+    made = graph.make("update_in_place", update.inputs, update.attrs, f"{update.name}.kept")
+    update.outputs[0].replace_uses(made.outputs[0])
+    graph.remove([update])
+
+
+def _grow(graph: Graph, given: Op, output: Op) -> tuple[int, Dim, Size]:
+    """Write rows behind those of an input, in its memory. The axis, and its sizes before and after."""
+    joined, past = output.inputs[0].producer_owner, given.outputs[0]
+    first = joined.op_name == "concat" and joined.inputs[0] is past
+    if not first or len(joined.inputs) != 2:
+        raise _refused(
+            given, output, "be the input with new rows behind its own (a Concat of both)"
+        )
+    axis, new = int(joined.attr("axis")), joined.inputs[1]
+    before, after = past.details.plain_dims[axis], joined.outputs[0].details.plain_dims[axis]
+    if not isinstance(before, Dim) or before.terms != {(before.symbols[0],): 1}:
+        raise _refused(given, output, f"grow along an axis of one open size, not {before}")
+    room = after + size(Symbol(f"{before.symbols[0].name}{FREE}", 0))
+    dims = past.details.plain_dims
+    readers = [(i, user) for i, user in past.uses if user is not joined]
+    past.details = LogicalTensor(past.details.dtype, (*dims[:axis], room, *dims[axis + 1 :]))
+    given.attrs["details"] = past.details
+    if readers:
+        old = _first(graph, past, axis, before)
+        for number, user in readers:
+            user.set_input(number, old)
+    start = graph.make("open_sizes", [], {"values": (before,)}, f"{joined.name}.length").outputs[0]
+    scalar = graph.make("reshape", [start], {"shape": ()}, f"{joined.name}.start").outputs[0]
+    attrs = {"axes": (axis,)}
+    made = graph.make("update_in_place", [past, new, scalar], attrs, f"{joined.name}.grown")
+    whole = made.outputs[0]
+    users = [(i, user) for i, user in joined.outputs[0].uses if user is not output]
+    if users:
+        shown = _first(graph, whole, axis, after)
+        for number, user in users:
+            user.set_input(number, shown)
+    output.set_input(0, whole)
+    graph.remove([joined])
+    return axis, before, after
+
+
+def _first(graph: Graph, x: GraphTensor, axis: int, count: Size) -> GraphTensor:
+    """The first rows of a tensor along an axis."""
+    dims = x.details.plain_dims
+    sizes = (*dims[:axis], count, *dims[axis + 1 :])
+    attrs = {"starts": (0,) * len(dims), "sizes": sizes}
+    return graph.make("slice", [x], attrs, f"{x.producer_owner.name}.rows").outputs[0]
+
+
+def _refused(given: Op, output: Op, rule: str) -> UserError:
+    x, y = given.outputs[0].details, output.inputs[0].details
+    name = output.attr("temp.result")
+    return UserError(
+        f"alias {name}={given.name}: output '{name}' must {rule}, got {y} by "
+        f"{output.inputs[0].producer_owner.op_name} for {x}; leave the alias out to have it copied"
+    )
