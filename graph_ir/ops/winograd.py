@@ -97,7 +97,8 @@ class WinogradConvolution(TunableOp):
     """y[N, O, H', W'], the convolution of x f32[N, C, H, W] with the 3 x 3 weights that u was made of; stride 1.
 
     u f32[points, C, O] as of `winograd_weights`. Padding is zeros. Rounding errors are larger than those of the direct
-    form, see `winograd_form`, and a NaN or infinity reaches all results of its tile.
+    form, see `winograd_form`. A tile with a result that is not finite is convolved directly, with weights recovered
+    from u: there may be an infinity or NaN in the image, which the transforms would spread, or they overflow.
     """
 
     x = Operand("f32[N, C, H, W]")
@@ -135,11 +136,31 @@ class WinogradConvolution(TunableOp):
         return [LogicalTensor(F32, (x.plain_dims[0], u.plain_dims[2], *positions))]
 
     def reference(self, inputs: list[Array]) -> list[Array]:
-        """The transforms and products in float64, rounded once."""
+        """The transforms and products in float64, rounded once; direct where these are not finite."""
         x, u = (array.astype(np.float64) for array in inputs)
         matrices = self.form.input_matrix(), self.form.output_matrix()
         with np.errstate(all="ignore"):
-            return [narrow(self._evaluate(x, u, *matrices), F32)]
+            y = narrow(self._evaluate(x, u, *matrices), F32)
+            finite = np.isfinite(y)
+            if not finite.all():
+                y = np.where(finite, y, narrow(self._direct(x, u), F32))
+        return [y]
+
+    def _direct(self, x: Array, u: Array) -> Array:
+        """The convolution with the weights that u was made of."""
+        (top, left), (bottom, right) = self.before, self.after
+        size = self.form.elements
+        axis = np.zeros((3, size))
+        for tap, terms in enumerate(self.form.weight_terms()):
+            for element, factor in terms:
+                axis[tap, element] = factor
+        both = np.kron(axis, axis)
+        taps = np.tensordot(both, u, 1)  # [9, C, O]
+        taps[np.abs(taps) <= self.form.smallest_tap * np.tensordot(np.abs(both), np.abs(u), 1)] = 0
+        padded = np.pad(x, ((0, 0), (0, 0), (top, bottom), (left, right)))
+        windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (2, 3))
+        flat = windows.reshape(*windows.shape[:4], 9)
+        return np.asarray(np.einsum("nchwt,tco->nohw", flat, taps))
 
     def error_scale(self, x: Array, u: Array) -> Array:
         """The base of relative rounding errors, float64: the same sums with all terms positive.

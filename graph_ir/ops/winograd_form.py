@@ -45,6 +45,11 @@ class WinogradForm:
         """Matrix products: one per pair of points."""
         return self.elements**2
 
+    @property
+    def smallest_tap(self) -> float:
+        """Times the sum of its terms, what a recovered weight must exceed: below it is zero, its sign being unknown."""
+        return 2.0**-21
+
     def weight_matrix(self) -> Array:
         """G [elements, 3], float64: the weights as a polynomial at each point, over the product of distances."""
         points = self._points()
@@ -52,6 +57,16 @@ class WinogradForm:
             [x**i / np.prod([x - y for y in points if y != x]) for i in range(3)] for x in points
         ]
         return np.array([*rows, [0.0, 0.0, 1.0]])
+
+    def weight_terms(self) -> tuple[tuple[tuple[int, float], ...], ...]:
+        """For each of the 3 taps on an axis: the (element of G w, factor) that add up to it.
+
+        The value at 0 is the first tap, that at infinity the last; the difference of a pair is the middle one.
+        """
+        points, pair = self._points(), self.pairs[0]
+        distances = [float(np.prod([x - y for y in points if y != x])) for x in points]
+        middle = distances[1] / (2 * pair)
+        return ((0, distances[0]),), ((1, middle), (2, -middle)), ((self.elements - 1, 1.0),)
 
     def input_matrix(self) -> Array:
         """B^T [elements, elements], float64, row by row in the order of `transform_input`."""

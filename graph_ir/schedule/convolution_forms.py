@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from functools import partial
 
+import numpy as np
+
 from ...base.contraction import Microkernel
 from ...base.dtypes import F32
 from ...base.errors import UserError
@@ -23,6 +25,7 @@ from ..ops.compose import Composer
 from ..ops.convolution import Convolution
 from ..ops.window import Window
 from ..ops.winograd_form import F2, F4, WinogradForm
+from ..rewriting.values import constant_value
 from . import winograd_tile
 from .asked import wanted_by_name
 from .context import LowerContext
@@ -34,6 +37,9 @@ from .window_tile import depthwise_cycles
 
 LEAST_ROWS = 8
 """Below this many results per group, a product leaves most of its register tile empty, and a loop is faster."""
+
+MODERATE = 2.0**100
+"""The largest weights of a Winograd form."""
 
 LARGER_ERRORS = 1.15
 """A form with larger rounding errors must be this many times faster to be chosen."""
@@ -105,13 +111,23 @@ def possible_forms(op: Convolution, ctx: LowerContext) -> list[tuple[Convolution
     for form in FORMS:
         if not fixed and form.name.startswith("winograd"):
             continue  # its buffers hold all images
-        constant = op.inputs[1].producer_owner.op_name == "constant"
-        if (form.constant_weights and not constant) or op.window.rank > form.spatial_axes:
+        if op.window.rank > form.spatial_axes:
+            continue
+        if form.constant_weights and not _are_known_and_moderate(op.inputs[1]):
             continue
         cycles = form.cycles(geometry, kernels, ctx.target)
         if cycles is not None and all(map(ctx.options.enabled, form.switches)):
             found.append((form, cycles))
     return found
+
+
+def _are_known_and_moderate(weights: GraphTensor) -> bool:
+    """Whether weights are constants that can be transformed, and recovered from that, without overflow."""
+    value = constant_value(weights)
+    if value is None:
+        return False
+    with np.errstate(all="ignore"):
+        return bool(np.abs(value).max(initial=0) <= MODERATE)
 
 
 def asked_forms(op: Convolution, ctx: LowerContext) -> list[tuple[ConvolutionForm, float]] | None:
@@ -269,7 +285,7 @@ FORMS = (
             partial(_winograd, form),
             partial(_winograd_cycles, form),
             ("winograd",),
-            "f32, a 3 x 3 kernel with strides and dilations of 1, one group and constant weights",
+            "f32, a 3 x 3 kernel with strides and dilations of 1, one group and finite constant weights",
             {"form": name},
             ("winograd", "blocked-layouts", "fold"),
             constant_weights=True,

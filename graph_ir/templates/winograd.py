@@ -5,6 +5,7 @@
       for each chunk of the panels:
         for each point, panel: M[point] = V[point] x U[point]                                      one Brgemm
         for each tile: y = epilogue(A^T M A)              results outside the image are skipped
+          if one of these is not finite: y = epilogue(the sum over the window), for the whole tile
 
 F(4 x 4) needs 36 multiply-adds per channel for 16 results, where the direct form needs 144; F(2 x 2) needs 16 for 4.
 """
@@ -123,7 +124,10 @@ class WinogradTemplate:
                 "columns", t.sub(t.minimum(t.mul(last, self.panel), p.y.channels), start)
             )
             with b.loop("tile", 0, count) as tile:
-                self._store_tile(t.add(first, tile), tile, start, columns, m)
+                number = b.let("number", t.add(first, tile))
+                odd = self._store_tile(number, tile, start, columns, m)
+                with b.when(t.compare("ne", odd, odd)):
+                    self._convolve_tile(number, chunk, last)
 
     # image -> V
 
@@ -206,8 +210,11 @@ class WinogradTemplate:
 
     # M -> image
 
-    def _store_tile(self, number: Expr, tile: Expr, start: Expr, columns: Expr, m: _Planes) -> None:
+    def _store_tile(self, number: Expr, tile: Expr, start: Expr, columns: Expr, m: _Planes) -> Expr:
+        """All results of one tile; returns zero, or NaN if one of them is not finite."""
         b, y, size = self.b, self.problem.y, self.form.results
+        odd = b.allocate("odd", F32, (1,))
+        b.store(odd, (0,), t.const(0.0, F32))
         batch, ty, tx = self._place(number)
         row, column = b.let("row", t.mul(ty, size)), b.let("column", t.mul(tx, size))
         rows = b.let("rows", t.minimum(t.sub(y.height, row), size))
@@ -225,11 +232,89 @@ class WinogradTemplate:
             with b.loop("i", 0, rows) as down:
                 line = [b.let("s", t.load(middle, (down, j))) for j in range(self.form.elements)]
                 results = self.form.transform_output(line, self._madd, self._bind)
+                for value in results:
+                    b.store(odd, (0,), self._madd(0.0, value, t.load(odd, (0,))))
                 for j, value in enumerate(results):
                     exists = t.compare("lt", t.add(column, j), y.width)
                     with self._if(exists, bool(y.width % size) and j > 0):
                         index = (batch, t.add(start, o), t.add(row, down), t.add(column, j))
                         self._store(index, value)
+        return b.let("odd", t.load(odd, (0,)))
+
+    # image -> image, for tiles that the transforms cannot do
+
+    def _convolve_tile(self, number: Expr, chunk: Expr, last: Expr) -> None:
+        """All results of one tile again, for the panels [chunk, last): the sums over their windows."""
+        b, y, size = self.b, self.problem.y, self.form.results
+        batch, ty, tx = self._place(number)
+        row, column = b.let("row", t.mul(ty, size)), b.let("column", t.mul(tx, size))
+        rows = b.let("rows", t.minimum(t.sub(y.height, row), size))
+        across = b.let("across", t.minimum(t.sub(y.width, column), size))
+        with b.loop("panel", chunk, last) as panel:
+            start = b.let("start", t.mul(panel, self.panel))
+            columns = b.let("columns", t.minimum(t.sub(y.channels, start), self.panel))
+            with b.loop("o", 0, columns, "vector") as o:
+                sums = b.allocate("sums", F32, (size * size,))
+                with b.loop("i", 0, size * size) as i:
+                    b.store(sums, (i,), t.const(0.0, F32))
+                with b.loop("c", 0, self.problem.x.channels) as c:
+                    taps = self._taps(panel, c, o)
+                    with b.loop("i", 0, rows) as i, b.loop("j", 0, across) as j:
+                        self._add_window((batch, t.add(row, i), t.add(column, j)), c, taps, sums,
+                                         t.add(t.mul(i, size), j))  # fmt: skip
+                with b.loop("i", 0, rows) as i, b.loop("j", 0, across) as j:
+                    index = (batch, t.add(start, o), t.add(row, i), t.add(column, j))
+                    self._store(index, t.load(sums, (t.add(t.mul(i, size), j),)))
+
+    def _taps(self, panel: Expr, c: Expr, o: Expr) -> Buffer:
+        """The nine weights of a channel, recovered from U."""
+        b = self.b
+        taps = b.allocate("taps", F32, (9,))
+        terms = self.form.weight_terms()
+        for i, down in enumerate(terms):
+            for j, right in enumerate(terms):
+                values = [
+                    (scale * factor, b.let("u", self._of_u(row, column, panel, c, o)))
+                    for row, scale in down
+                    for column, factor in right
+                ]
+                b.store(taps, (3 * i + j,), self._tap(values))
+        return taps
+
+    def _of_u(self, row: int, column: int, panel: Expr, c: Expr, o: Expr) -> Expr:
+        point = row * self.form.elements + column
+        line = t.add(t.mul(t.add(point * self.panels, panel), self.problem.x.channels), c)
+        return t.load(self.problem.u, (t.add(t.mul(line, self.panel), o),))
+
+    def _tap(self, terms: Sequence[tuple[float, Expr]]) -> Expr:
+        """The sum of factor * value; zero where rounding leaves no more than that of it."""
+        (factor, first), *others = terms
+        total: Expr = t.mul(first, factor)
+        if not others:
+            return total
+        size = t.unary("abs", total)
+        for factor, value in others:
+            part = self.b.let("part", t.mul(value, factor))
+            total, size = t.add(total, part), t.add(size, t.unary("abs", part))
+        total = self.b.let("total", total)
+        small = t.compare("le", t.unary("abs", total), t.mul(size, self.form.smallest_tap))
+        return t.select(small, t.const(0.0, F32), total)
+
+    def _add_window(
+        self, at: tuple[Expr, Expr, Expr], c: Expr, taps: Buffer, sums: Buffer, place: Expr
+    ) -> None:
+        """Add the products of a channel to one result; what lies outside the image is zero."""
+        b, x = self.b, self.problem.x
+        batch, row, column = at
+        with b.loop("p", 0, 3) as p, b.loop("q", 0, 3) as q:
+            down = b.let("down", t.sub(t.add(row, p), self.problem.top))
+            right = b.let("right", t.sub(t.add(column, q), self.problem.left))
+            inside = [t.compare("ge", down, 0), t.compare("lt", down, x.height)]
+            inside += [t.compare("ge", right, 0), t.compare("lt", right, x.width)]
+            with b.when(_all(inside)):
+                pixel = t.load(x.buffer, (t.add(x.offset(batch, down, right), c),))
+                tap = t.load(taps, (t.add(t.mul(p, 3), q),))
+                b.store(sums, (place,), t.add(t.load(sums, (place,)), t.mul(tap, pixel)))
 
     def _store(self, index: tuple[Expr, ...], value: Expr) -> None:
         """y[index] = epilogue(value) for a plain index [batch, channel, row, column]."""

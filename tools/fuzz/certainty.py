@@ -163,7 +163,7 @@ def _of_op(
         return worst if "body" not in op.attrs else Certainty.UNKNOWN
     if _sums_exactly(op, arrays, worst, winograd):
         return Certainty.EXACT
-    vague = _overflows(arrays, results, worst) or _spreads(op, arrays, winograd)
+    vague = _overflows(arrays, results, worst)
     vague = vague or _is_huge(op, arrays)
     vague = vague or (op.op_name in MULTIPLYING and not _is_finite(_sizes(op, arrays)))
     vague = vague or (op.op_name in WEIGHING and not all(_is_finite(a) for a in arrays))
@@ -229,11 +229,6 @@ def _quotient_is_long(a: Array, b: Array) -> bool:
     """Whether mod is not exact, as its documentation says."""
     a, b = a.astype(np.float64), b.astype(np.float64)
     return bool((np.isfinite(a) & (b != 0) & (np.abs(a / b) >= 2.0**53)).any())
-
-
-def _spreads(op: Op, arrays: list[Array], winograd: bool) -> bool:
-    """Whether Winograd's transforms may mix what is not finite into neighbours."""
-    return winograd and _may_be_winograd(op) and not all(_is_finite(a) for a in arrays)
 
 
 def _may_be_winograd(op: Op) -> bool:

@@ -109,3 +109,16 @@ def test_floats_of_16_bits_are_convolved_in_f32_where_only_f32_has_the_fastest_f
         assert found.dtype == wanted.dtype
         wide, exact = found.astype(np.float64), wanted.astype(np.float64)
         np.testing.assert_allclose(wide, exact, rtol=0.01, atol=0.05)
+
+
+@pytest.mark.parametrize(
+    ("weight", "is_winograd"), [(1.0, True), (np.inf, False), (np.nan, False), (1e36, False)]
+)
+def test_weights_that_winograds_transform_would_spread_are_convolved_directly(weight, is_winograd):
+    graph = Graph("one")
+    x = graph.make_input(LogicalTensor(F32, (1, 64, 56, 56)))
+    weights = np.ones((64, 64, 3, 3), np.float32)
+    weights[3, 2, 1, 0] = weight
+    graph.make_output(graph.make("convolution", [x, graph.make_constant(weights)]).outputs[0])
+    select_convolution_algorithm(graph, context("avx512"))
+    assert is_winograd == any(op.op_name == "winograd_convolution" for op in graph.ops)

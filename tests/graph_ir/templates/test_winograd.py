@@ -127,13 +127,45 @@ def test_the_thread_count_changes_no_bit(size: tuple[Any, ...], results: int) ->
     assert all(np.array_equal(found[0], other) for other in found[1:])
 
 
-def test_an_infinity_stays_in_its_tiles() -> None:
-    graph = layer((1, 2, 2, 12, 12, (1, 1), (1, 1)), 4)
-    x = np.ones((1, 2, 12, 12), np.float32)
-    x[0, 1, 1, 1] = np.inf
-    result = np.asarray(graphc.compile(graph, threads=1)(x))
-    assert not np.isfinite(result[:, :, :3, :3]).any()
-    assert np.isfinite(result[:, :, 4:]).all() and np.isfinite(result[:, :, :, 4:]).all()
+def direct(x: Array, w: Array) -> Array:
+    """The padded convolution as sums over windows, term by term: infinities and NaN reach what reads them."""
+    pads = [(0, 0), (0, 0), (1, 1), (1, 1)]
+    windows = np.lib.stride_tricks.sliding_window_view(np.pad(x, pads), (3, 3), (2, 3))
+    with np.errstate(all="ignore"):
+        terms = windows[:, None] * w[None, :, :, None, None]
+        return np.asarray(terms.sum((2, 5, 6)))
+
+
+@pytest.mark.parametrize("target", ["native", "avx2"])
+@pytest.mark.parametrize("results", [2, 4])
+@pytest.mark.parametrize("values", [(np.inf,), (np.nan,), (np.inf, -np.inf)])
+def test_what_is_not_finite_reaches_only_the_windows_that_hold_it(
+    values: tuple[float, ...], results: int, target: str
+) -> None:
+    graph = layer((2, 3, 37, 13, 10, (1, 1), (1, 1)), results, with_post=True)
+    x, other = arrays_of(graph)
+    for number, value in enumerate(values):
+        x[number, 1, 5, 4 + number] = value
+    w, bias = integers((37, 3, 3, 3), 0), integers((1, 37, 1, 1), 1)
+    expected = np.maximum(direct(x.astype(np.float64), w) + bias + other, 0)
+    result = np.asarray(graphc.compile(graph, target, threads=1)(x, other))
+    np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-3)
+
+
+@pytest.mark.parametrize("results", [2, 4])
+def test_images_overflow_where_the_direct_form_does(results: int) -> None:
+    """Weights of an average: results are as large as the image, but the transforms are beyond the largest number."""
+    graph = Graph("average")
+    x = graph.make_input(LogicalTensor(F32, (1, 2, 9, 9)), "x")
+    w = graph.make_constant(np.full((17, 2, 3, 3), 1 / 18, np.float32), "w")
+    u = graph.make("winograd_weights", [w], {"results": results}, "u").outputs[0]
+    graph.make_output(graph.make("winograd_convolution", [x, u], {"results": results}).outputs[0])
+    image = np.full((1, 2, 9, 9), 3e38, np.float32)
+    image[..., ::2] = -3e38
+    result = np.asarray(graphc.compile(graph, threads=1)(image))
+    expected = graph.evaluate([image])[0]
+    np.testing.assert_allclose(result, expected, rtol=1e-5)
+    assert np.isfinite(result).all()
 
 
 def test_weights_that_are_not_constant_are_transformed_when_it_runs() -> None:
