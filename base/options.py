@@ -46,7 +46,8 @@ class CompileOptions:
     commands do so if GRAPHC_VERIFY is set).
     `winograd`: one of `WINOGRAD` (`-X winograd=f4`). `max_memory`: what the model may need to run; None takes what this
     process may use.
-    `precision`: one of `PRECISIONS`.
+    `precision`: one of `PRECISIONS`. `check_bounds`: code checks every access and says which one is wrong,
+    on one thread and some times slower (`-X check-bounds`).
     """
 
     threads: int = 1
@@ -56,6 +57,7 @@ class CompileOptions:
     winograd: str = "auto"
     max_memory: MemoryLimit | None = None
     precision: str = "f32"
+    check_bounds: bool = False
 
     def __post_init__(self) -> None:
         unknown = sorted(self.disabled - set(SWITCHES))

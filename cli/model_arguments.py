@@ -26,6 +26,10 @@ Array = np.ndarray[Any, Any]
 TARGETS = ("native", "avx512", "avx2", "generic")
 
 
+CHECK_BOUNDS = "check-bounds"
+"""The switch (`-X`) for code that checks every access."""
+
+
 def add_input_argument(parser: argparse.ArgumentParser) -> None:
     """--input, for commands that run a model."""
     parser.add_argument(
@@ -84,7 +88,7 @@ def add_compile_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-X", action="append", default=[], metavar="no-SWITCH", dest="switches",
         help=f"leave an optimisation out: {', '.join('no-' + s for s in SWITCHES)}; "
-        "or winograd=off, f2 or f4: that form wherever it can run",
+        "or winograd=off, f2 or f4: that form wherever it can run; or check-bounds: code that checks every access",
     )  # fmt: skip
     parser.add_argument(
         "--max-memory", metavar="SIZE",
@@ -121,6 +125,8 @@ def compile_options(args: argparse.Namespace, dump_dir: str | None = None) -> Co
 
     disabled, winograd = {"winograd"} if args.exact else set(), "auto"
     for switch in args.switches:
+        if switch == CHECK_BOUNDS:
+            continue
         if switch.startswith("winograd="):
             winograd = _winograd(switch)
         elif switch.startswith("no-"):
@@ -136,8 +142,9 @@ def compile_options(args: argparse.Namespace, dump_dir: str | None = None) -> Co
     threads = resolve_threads(args.threads)
     memory = parse_memory(args.max_memory) if args.max_memory else None
     return CompileOptions(
-        threads, frozenset(disabled), folder, verify_asked(), winograd, memory, args.precision
-    )
+        threads, frozenset(disabled), folder, verify_asked(), winograd, memory, args.precision,
+        CHECK_BOUNDS in args.switches,
+    )  # fmt: skip
 
 
 def compile_request(

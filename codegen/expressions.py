@@ -24,7 +24,9 @@ from ..tensor_ir.nodes import (
     Unary,
     Var,
 )
+from ..tensor_ir.sizes import elements_of
 from .addresses import Addresses
+from .bounds_checks import BoundsChecks
 from .byte_tables import ByteTables, table_index
 from .capabilities import Capabilities
 from .casts import Casts
@@ -47,8 +49,11 @@ class Expressions:
     `names` maps a variable or buffer in scope to its operand; `natural` holds the variables known to be >= 0.
     """
 
-    def __init__(self, stream: InstructionStream, can: Capabilities) -> None:
+    def __init__(
+        self, stream: InstructionStream, can: Capabilities, checks: BoundsChecks | None = None
+    ) -> None:
         self.names: dict[str, str] = {}
+        self._checks = checks
         self.natural: set[str] = set()
         self._stream = stream
         self._seen: dict[int, str] = {}
@@ -89,6 +94,8 @@ class Expressions:
         """Write to memory."""
         value = self.value(s.value)
         lanes, active = s.value.lanes, s.active or s.value.lanes
+        if self._checks:
+            self._check(self._checks, "writes", s.buffer, s.indices, lanes, active)
         if s.indices and s.indices[-1].lanes > 1:
             pointers = self._pointers(s.buffer, s.indices, lanes)
             self._memory.scatter(pointers, value, s.buffer.dtype, lanes, active)
@@ -128,6 +135,8 @@ class Expressions:
 
     def _load(self, e: Load) -> str:
         active = e.active or e.lanes
+        if self._checks:
+            self._check(self._checks, "reads", e.buffer, e.indices, e.lanes, active)
         if e.indices and e.indices[-1].lanes > 1:
             found = lane_stride(e.indices[-1])
             if found is not None and 1 < found[0] <= MOST_STRIDE:
@@ -142,6 +151,26 @@ class Expressions:
             return self._memory.gather(pointers, e.dtype, e.lanes, active)
         pointer = self._pointer(e.buffer, e.indices)
         return self._memory.load(pointer, e.dtype, e.lanes, active, _may_be_registers(e.buffer))
+
+    def _check(
+        self,
+        checks: BoundsChecks,
+        verb: str,
+        buffer: Buffer,
+        indices: tuple[Expr, ...],
+        lanes: int,
+        active: int,
+    ) -> None:
+        """Leave the function unless the elements of an access are in the buffer, which has one axis or none."""
+        size = elements_of(buffer.shape)
+        limit = str(size) if isinstance(size, int) else self._operand(size)
+        if not indices:
+            checks.check(verb, buffer, "0", 1, limit)
+        elif indices[-1].lanes > 1:
+            numbers = self._operand(indices[-1])
+            checks.check_lanes(verb, buffer, numbers, lanes, active, limit)
+        else:
+            checks.check(verb, buffer, self._operand(indices[-1]), active, limit)
 
     def _unary(self, e: Unary) -> str:
         value, dtype = self._computable(e.operand)

@@ -17,6 +17,7 @@ from ..tensor_ir.nodes import (
     Function,
     If,
     Invoke,
+    ParallelInvoke,
     Prefetch,
     Stmt,
     While,
@@ -102,7 +103,11 @@ class Polls:
         self._calls += 1
         if self._calls % KERNELS_PER_POLL == 0:
             self._leave_if(self._ask())
-            return
+        else:
+            self.leave_if_stopped()
+
+    def leave_if_stopped(self) -> None:
+        """Leave the function if the call was stopped; not for functions without an `rt`, before `begin`."""
         place = self._stream.value(f"getelementptr i8, ptr {self._rt}, i64 {RT_STOPPED}")
         self._leave_if(self._stream.result(f"load atomic i32, ptr {place} monotonic, align 4"))
 
@@ -168,6 +173,11 @@ def tasks_per_poll(task: Function, count: int | str) -> int:
 def calls_others(function: Function) -> bool:
     """Whether a function calls kernels."""
     return any(isinstance(s, Invoke) for s in walk_statements(function.body))
+
+
+def has_tasks(function: Function) -> bool:
+    """Whether a function has parallel loops."""
+    return any(isinstance(s, ParallelInvoke) for s in walk_statements(function.body))
 
 
 def _statements(s: Stmt) -> int:

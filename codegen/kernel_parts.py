@@ -77,8 +77,10 @@ def split_program(module: Module) -> list[Part]:
     if module.entry in (f.name for f in kernels):  # a model without work
         return [Part(module)]
     declared = [replace(f, body=Block(())) for f in kernels]
-    parts = [Part(Module((replace(f, name=KERNEL),)), f.name) for f in kernels]
-    whole = Module((*declared, *callers), module.entry)
+    parts = [
+        Part(Module((replace(f, name=KERNEL),), checked=module.checked), f.name) for f in kernels
+    ]
+    whole = Module((*declared, *callers), module.entry, module.checked)
     return [*parts, Part(whole, declared=frozenset(f.name for f in kernels))]
 
 

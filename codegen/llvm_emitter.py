@@ -33,10 +33,11 @@ from ..tensor_ir.nodes import (
     Var,
     While,
 )
+from .bounds_checks import BoundsChecks
 from .capabilities import capabilities
 from .expressions import Expressions
 from .instruction_stream import InstructionStream, Typed
-from .interruption import Polls, calls_others, tasks_per_poll
+from .interruption import Polls, calls_others, has_tasks, tasks_per_poll
 from .llvm_types import memory_type, type_of
 from .parallel_calls import ParallelCalls
 from .symbols import comment, symbol
@@ -67,9 +68,11 @@ class FunctionEmitter:
         """An empty body."""
         return InstructionStream(self.declares)
 
-    def expressions(self, stream: InstructionStream) -> Expressions:
+    def expressions(
+        self, stream: InstructionStream, checks: BoundsChecks | None = None
+    ) -> Expressions:
         """The emitter of its expressions."""
-        return Expressions(stream, self._can)
+        return Expressions(stream, self._can, checks)
 
 
 class _Body:
@@ -88,11 +91,14 @@ class _Body:
         self._linkage = linkage
         self._local_bytes = 0
         self._stream = emitter.stream()
-        self._expressions = emitter.expressions(self._stream)
+        checks = BoundsChecks(self._stream, emitter.helpers, function) if module.checked else None
+        self._expressions = emitter.expressions(self._stream, checks)
         self._names = self._expressions.names
         self._polls = Polls(self._stream, emitter.helpers)
-        self._calls_others = calls_others(function)
-        self._parallel = ParallelCalls(self._stream, emitter.trampolines, self._polls)
+        self._calls_others = calls_others(function) or (module.checked and has_tasks(function))
+        self._parallel = ParallelCalls(
+            self._stream, emitter.trampolines, self._polls, is_serial=module.checked
+        )
         self._emitters: dict[type, Callable[[Any], None]] = {
             Block: self._block,
             Let: self._let,

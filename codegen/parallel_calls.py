@@ -15,8 +15,14 @@ class ParallelCalls:
     """Emits the parallel loops of one function; `trampolines` maps a callee's symbol to its trampoline's text."""
 
     def __init__(
-        self, stream: InstructionStream, trampolines: dict[str, str], polls: Polls
+        self,
+        stream: InstructionStream,
+        trampolines: dict[str, str],
+        polls: Polls,
+        is_serial: bool = False,
     ) -> None:
+        """`is_serial`: all loops run here, and their tasks get this function's runtime."""
+        self._is_serial = is_serial
         self._stream = stream
         self._trampolines = trampolines
         self._polls = polls
@@ -34,6 +40,14 @@ class ParallelCalls:
         if isinstance(count, int) and count <= 1:
             return
         parallel, serial, after = (self._stream.fresh_label(n) for n in ("par", "ser", "joined"))
+        if self._is_serial:
+            some = self._stream.result(f"icmp sgt i64 {count}, 0")
+            self._stream.end_block(f"br i1 {some}, label %{serial}, label %{after}")
+            with self._stream.scope(conditional=True):
+                self._stream.begin_block(serial)
+                self._run_serially(callee, args, count, after, tasks_per_poll)
+            self._stream.begin_block(after)
+            return
         alone = self._stream.value("icmp eq ptr %rt, null")
         if isinstance(count, str):
             few = self._stream.value(f"icmp sle i64 {count}, 1", count)
@@ -84,7 +98,10 @@ class ParallelCalls:
         stream.end_block(f"br i1 {again}, label %{head}, label %{after}")
 
     def _call_one(self, callee: str, args: Sequence[Typed], number: str) -> None:
-        self._stream.emit(f"call void {callee}({_operands([*args, ('i64', number)])})")
+        rt = "%rt" if self._is_serial else "null"
+        self._stream.emit(f"call void {callee}({_operands([*args, ('i64', number)], rt)})")
+        if self._is_serial:
+            self._polls.leave_if_stopped()
 
 
 def _trampoline(task: str, callee: str, args: Sequence[Typed]) -> str:
@@ -100,8 +117,8 @@ def _trampoline(task: str, callee: str, args: Sequence[Typed]) -> str:
     return "\n".join(lines)
 
 
-def _operands(args: Sequence[Typed]) -> str:
-    return ", ".join(f"{kind} {operand}" for kind, operand in [("ptr", "null"), *args])
+def _operands(args: Sequence[Typed], rt: str = "null") -> str:
+    return ", ".join(f"{kind} {operand}" for kind, operand in [("ptr", rt), *args])
 
 
 def _context_type(args: Sequence[Typed]) -> str:

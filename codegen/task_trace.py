@@ -7,8 +7,10 @@ reads the cycle counter around the model's task and appends a record of `RECORD_
 
 from __future__ import annotations
 
+from ..runtime.abi import RT_BYTES
+
 FUNCTION_NAME = "graphc_traced_for"
-RT_FIELDS = 5
+RT_FIELDS = RT_BYTES // 8
 """Fields of 8 bytes of every `rt` (runtime/abi.py). The pool of this one is the real `rt`."""
 
 FIELDS = ("records", "capacity", "next")
@@ -51,14 +53,14 @@ define internal void @traced_task(ptr %job, i64 %i) {{
   %begin = call i64 @llvm.readcyclecounter()
   call void %task(ptr %context, i64 %i)
   %end = call i64 @llvm.readcyclecounter()
-  %next = getelementptr {_RT}, ptr %rt, i32 0, i32 7
+  %next = getelementptr {_RT}, ptr %rt, i32 0, i32 {RT_FIELDS + 2}
   %slot = atomicrmw add ptr %next, i64 1 monotonic
-  %capacity.at = getelementptr {_RT}, ptr %rt, i32 0, i32 6
+  %capacity.at = getelementptr {_RT}, ptr %rt, i32 0, i32 {RT_FIELDS + 1}
   %capacity = load i64, ptr %capacity.at
   %room = icmp slt i64 %slot, %capacity
   br i1 %room, label %keep, label %done
 keep:
-  %records.at = getelementptr {_RT}, ptr %rt, i32 0, i32 5
+  %records.at = getelementptr {_RT}, ptr %rt, i32 0, i32 {RT_FIELDS}
   %records = load ptr, ptr %records.at
   %thread = call i64 @pthread_self()
   %record = getelementptr {_RECORD}, ptr %records, i64 %slot

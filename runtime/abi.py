@@ -28,12 +28,15 @@ is what the code was compiled for, see `signature`: loading refuses a header tha
         int32_t (*hook)(struct graphc_rt *rt);
         int64_t checked;
         int32_t stopped;
+        const char *fault;
+        int64_t fault_index;
     };
 
 `parallel_for`, or null, calls `task(context, i)` once for every 0 <= i < count, on any threads, and returns when all
 calls have; `pool` is its own. `hook`, or null, is called a few times a second by the thread that called `graphc_entry`:
 where it returns another number than 0, the call ends soon and returns that; what its outputs then hold is not defined.
-`checked` and `stopped` are written by the code and start as 0.
+`checked` and `stopped` are written by the code and start as 0. Code with checked accesses (`-X check-bounds`) ends the
+call with `VIOLATED` at the first one outside of its buffer: `fault` says which, `fault_index` where.
 """
 
 from __future__ import annotations
@@ -85,8 +88,11 @@ ParallelForFunction = ctypes.CFUNCTYPE(
 HookFunction = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)
 """`hook` of `rt`."""
 
-RT_POOL, RT_HOOK, RT_CHECKED, RT_STOPPED, RT_BYTES = 8, 16, 24, 32, 40
+RT_POOL, RT_HOOK, RT_CHECKED, RT_STOPPED, RT_FAULT, RT_FAULT_INDEX, RT_BYTES = range(8, 64, 8)
 """Byte offsets in `rt`, and its size."""
+
+VIOLATED = 2
+"""What code with checked accesses returns if one of them would be outside of its buffer."""
 
 
 class Runtime(ctypes.Structure):
@@ -98,6 +104,8 @@ class Runtime(ctypes.Structure):
         ("hook", ctypes.c_void_p),
         ("checked", ctypes.c_int64),
         ("stopped", ctypes.c_int32),
+        ("fault", ctypes.c_char_p),
+        ("fault_index", ctypes.c_int64),
     )
 
 

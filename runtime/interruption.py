@@ -13,7 +13,7 @@ import threading
 from collections.abc import Generator
 
 from ..base.errors import InternalError
-from .abi import HookFunction, Runtime
+from .abi import VIOLATED, HookFunction, Runtime
 
 
 class WatchedRuntime:
@@ -40,6 +40,10 @@ class WatchedRuntime:
         self._struct.stopped = 0
         if self._raised:
             return self._raised.pop()
+        if code == VIOLATED and self._struct.fault:
+            site = self._struct.fault.decode(errors="replace")
+            at = self._struct.fault_index
+            return InternalError(f"model '{model}': {site} from {at} on is out of bounds")
         return InternalError(f"model '{model}': native code returned {code}")
 
 

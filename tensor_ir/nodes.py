@@ -434,13 +434,13 @@ class Function:
 @dataclass(frozen=True)
 class Module:
     """Functions of unique names; `entry` is the one that runs the model, or "" for a part of a program.
-
     The entry's parameters are buffers called x0, x1, ... (the model's inputs), y0, y1, ... (its outputs), `constants`
-    and `arena` (bytes), then its sizes `size_...`, in the order in which callers pass them.
+    and `arena` (bytes), then its sizes `size_...`, in the order of callers. `checked`: the code checks its accesses.
     """
 
     functions: tuple[Function, ...]
     entry: str = ""
+    checked: bool = False
 
     def function(self, name: str) -> Function:
         """Return the function called `name`; KeyError when there is none."""

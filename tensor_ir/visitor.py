@@ -413,4 +413,4 @@ def map_functions(module: Module, rewrite: Callable[[Function], Function]) -> Mo
     functions = tuple([rewrite(f) for f in module.functions])
     if all(new is old for new, old in zip(functions, module.functions, strict=True)):
         return module
-    return Module(functions, module.entry)
+    return Module(functions, module.entry, module.checked)

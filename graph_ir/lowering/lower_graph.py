@@ -76,7 +76,7 @@ def lower_graph(
     _plan(graph, ctx)
     program = _Program(graph, ctx, consume)
     main, calls = program.function(graph, ENTRY, on_op)
-    module = Module((*program.kernels.functions, main), ENTRY)
+    module = Module((*program.kernels.functions, main), ENTRY, ctx.options.check_bounds)
     plan = MEMORY_PLAN.of(graph)
     return LoweredModel(
         module,

@@ -46,11 +46,14 @@ def outline_parallel(module: Module, target: Target) -> Module:
         if has_parallel_loops(function):
             outliner = _Outliner(function, taken)
             new = outliner.function(function)
-            functions.extend([*outliner.tasks, new])
+            tasks = outliner.tasks
+            if module.checked:  # what is out of bounds is said to be of the op, not of its task
+                tasks = [replace(task, note=function.note) for task in tasks]
+            functions.extend([*tasks, new])
         else:
             functions.append(function)
     same = all(a is b for a, b in zip(functions, module.functions, strict=False))
-    return module if same else Module(tuple(functions), module.entry)
+    return module if same else Module(tuple(functions), module.entry, module.checked)
 
 
 def has_parallel_loops(function: Function) -> bool:

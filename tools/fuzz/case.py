@@ -31,7 +31,7 @@ class Setting:
     """How a graph is compiled and run.
 
     `target`: the vector shapes of an ISA, for whatever instructions this CPU has. `routes`: of `ROUTES`, tried beside
-    the direct way.
+    the direct way. `check_bounds`: the code checks its accesses itself.
     """
 
     target: str = "native"
@@ -39,10 +39,16 @@ class Setting:
     winograd: str = "auto"
     threads: int = 1
     routes: tuple[str, ...] = ()
+    check_bounds: bool = False
 
     def options(self) -> CompileOptions:
         """The options of the compiler; UserError for what it does not know."""
-        return CompileOptions(self.threads, frozenset(self.disabled), winograd=self.winograd)
+        return CompileOptions(
+            self.threads,
+            frozenset(self.disabled),
+            winograd=self.winograd,
+            check_bounds=self.check_bounds,
+        )
 
     def resolved_target(self) -> Target:
         """The vector shapes asked for, emitted for this CPU."""
@@ -57,6 +63,7 @@ class Setting:
         """The setting in a line: `avx2 -X no-fuse threads=2 hlo`."""
         parts = [self.target, *(f"-X no-{switch}" for switch in self.disabled)]
         parts += [f"-X winograd={self.winograd}"] if self.winograd != "auto" else []
+        parts += ["-X check-bounds"] if self.check_bounds else []
         parts += [f"threads={self.threads}"] if self.threads > 1 else []
         return " ".join((*parts, *self.routes))
 
@@ -117,4 +124,5 @@ def random_setting(source: random.Random) -> Setting:
         winograd=source.choices(WINOGRAD, (6, 1, 1))[0],
         threads=source.choices((1, 2, 3), (6, 3, 1))[0],
         routes=tuple(route for route in ROUTES if source.random() < 0.06),
+        check_bounds=source.random() < 0.04,
     )

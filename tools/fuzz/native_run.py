@@ -11,6 +11,7 @@ from ...base.errors import InternalError
 from ...graph_ir.ir.graph import Array
 from ...runtime import abi
 from ...runtime.artifact import Artifact
+from ...runtime.interruption import WatchedRuntime
 from ...runtime.memory import data_address
 from ...runtime.native import NativeModel
 from .guarded import Place, guarded, guarded_copy
@@ -36,9 +37,10 @@ def run_guarded(
     targets = (ctypes.c_void_p * len(outputs))(*(data_address(a) for a in outputs))
     places = [abi.pointer(x) for x in (sources, targets, None)]
     memory = [abi.pointer(data_address(a)) for a in (constants, arena)]
-    code = native.entry(*places, *memory, native.rt)
+    runtime = WatchedRuntime(native.rt.value)
+    code = native.entry(*places, *memory, runtime.pointer)
     if code != 0:
-        raise InternalError(f"native code returned {code}")
+        raise runtime.error(meta.model, code)
     for spec, array, after in zip(meta.inputs, arrays, inputs, strict=True):
         if array.tobytes() != after.tobytes():
             raise InternalError(f"input '{spec.name}' is not what it was before the run")
