@@ -231,7 +231,7 @@ def _ge_options(graph: Graph, files: list[Path]) -> tuple[str, ...]:
 def _read_torch(source: Any, how: Reading) -> Graph:
     from .torch.importer import load_exported
 
-    return load_exported(source, how.inputs)
+    return load_exported(source, how.inputs, how.limits)
 
 
 def _read_graph(source: Any, how: Reading) -> Graph:
@@ -309,7 +309,7 @@ _BUILT_IN = (
     ),
     Format(
         "torch", ".pt2", "PyTorch's exported programs", "`.pt2`, or a `torch.export.ExportedProgram`",
-        "dynamic sizes: `--input`",
+        "dynamic sizes: open, or `--input`",
         lambda suffix, head: suffix == ".pt2" or head.startswith(_ZIP_MAGIC), _read_torch,
     ),
     Format(

@@ -10,9 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from ..base.errors import UserError
+from ..base.dims import Size, evaluate
+from ..base.errors import UnsupportedError, UserError
 from ..driver.compiler import compile as compile_model
-from .torch_pieces import Pieces, compile_pieces
+from ..frontend.torch.sizes import Sizes
+from .torch_pieces import compile_open, compile_pieces, log
 
 _OPTIONS = ("strict", "threads", "target", "disabled", "cache", "jobs", "tuning", "report")
 
@@ -54,16 +56,36 @@ def _is_static(placeholder: Any) -> bool:
 def _compiled(
     module: Any, examples: Sequence[Any], *, static: Sequence[bool], options: Mapping[str, Any]
 ) -> Callable[[list[Any]], list[Any]]:
-    """A graph of AOTAutograd's as a function of its arguments in a list, which it empties."""
+    """A graph of AOTAutograd's as a function of its arguments in a list, which it empties.
+
+    Symbolic sizes stay open in one piece of code; where that is not supported, each combination of sizes has its own.
+    """
     frozen = _frozen(static, len(examples))
-    specialised: dict[Any, _Specialised] = {}
+    codes: dict[Any, _Code] = {}
+    is_open = any(not hasattr(x, "shape") for x in examples)
+
+    def code_of(args: list[Any]) -> _Code:
+        nonlocal is_open
+        found = codes.get(None)
+        if found is not None and found.fits(args):
+            return found
+        if is_open and (found is None or not found.is_current(args)):
+            try:
+                found = codes[None] = _Code(module, args, frozen, options, is_open=True)
+            except UnsupportedError as error:
+                is_open = False
+                log.info("each combination of sizes is compiled by itself: %s", error)
+            else:
+                if found.fits(args):
+                    return found
+        key = tuple([tuple(x.shape) if hasattr(x, "shape") else x for x in args])
+        found = codes.get(key)
+        if found is None or not found.is_current(args):
+            found = codes[key] = _Code(module, args, frozen, options)
+        return found
 
     def call(args: list[Any]) -> list[Any]:
-        key = tuple([tuple(x.shape) if hasattr(x, "shape") else x for x in args])
-        found = specialised.get(key)
-        if found is None or not found.is_current(args):
-            found = specialised[key] = _Specialised(module, args, frozen, options)
-        results = found.call(args)
+        results = code_of(args).call(args)
         args.clear()
         return results
 
@@ -83,25 +105,39 @@ def _frozen(static: Sequence[bool], count: int) -> list[int]:
     return [i for i in range(count) if static[i] and not mutated[i]]
 
 
-class _Specialised:
-    """A graph for one combination of sizes and one state of its parameters."""
+class _Code:
+    """A graph for one state of its parameters, and for one combination of sizes or all that its symbols allow."""
 
     def __init__(
-        self, module: Any, args: Sequence[Any], frozen: Sequence[int], options: Mapping[str, Any]
+        self,
+        module: Any,
+        args: Sequence[Any],
+        frozen: Sequence[int],
+        options: Mapping[str, Any],
+        is_open: bool = False,
     ) -> None:
         self._frozen = frozen
         self._state = self._state_of(args)
         settings = {
             name: value for name, value in options.items() if name not in ("strict", "report")
         }
-        module, layouts = _with_examples(module, args)
-        constants = {i: x for i, x in enumerate(args) if i in frozen or not hasattr(x, "shape")}
-        pieces: Pieces = compile_pieces(
-            module, constants, partial(compile_model, **settings), bool(options.get("strict"))
-        )
+        constants = {i: args[i] for i in frozen}
+        compiler = partial(compile_model, **settings)
+        if is_open:
+            pieces = compile_open(module, constants, compiler, {})
+            layouts = _open_layouts(module)
+        else:
+            fixed, layouts = _with_examples(module, args)
+            constants |= {i: x for i, x in enumerate(args) if not hasattr(x, "shape")}
+            pieces = compile_pieces(fixed, constants, compiler, bool(options.get("strict")))
         if "report" in options:
             options["report"].append(pieces)
-        self._pieces, self._layouts = pieces.call, layouts
+        self._pieces, self._layouts, self._sizes = pieces.call, layouts, pieces.sizes
+
+    def fits(self, args: Sequence[Any]) -> bool:
+        """Whether open sizes are in their ranges, and parameters as they were."""
+        inside = all(size.least <= args[i] <= size.most for i, size in self._sizes)
+        return inside and self.is_current(args)
 
     def is_current(self, args: Sequence[Any]) -> bool:
         """Whether parameters are where and what they were."""
@@ -114,12 +150,21 @@ class _Specialised:
     def call(self, args: Sequence[Any]) -> list[Any]:
         """The results, in the strides that PyTorch's own operators would give them."""
         results = self._pieces(args)
+        values = {size.name: args[i] for i, size in self._sizes}
         for i, strides in self._layouts:
-            results[i] = results[i].new_empty_strided(results[i].shape, strides).copy_(results[i])
+            wanted = tuple(evaluate(step, values) for step in strides)
+            if results[i].stride() != wanted:
+                results[i] = (
+                    results[i].new_empty_strided(results[i].shape, wanted).copy_(results[i])
+                )
         return results
 
 
-def _with_examples(module: Any, args: Sequence[Any]) -> tuple[Any, list[tuple[int, Any]]]:
+Layouts = list[tuple[int, tuple[Size, ...]]]
+"""Results whose elements may lie in another order, and their strides."""
+
+
+def _with_examples(module: Any, args: Sequence[Any]) -> tuple[Any, Layouts]:
     """A copy of the graph with examples of the sizes of `args`, and the results whose elements lie in another order."""
     import copy
 
@@ -139,3 +184,19 @@ def _with_examples(module: Any, args: Sequence[Any]) -> tuple[Any, list[tuple[in
         if hasattr(x, "stride") and not x.is_contiguous()
     ]
     return copied, layouts
+
+
+def _open_layouts(module: Any) -> Layouts:
+    """The strides of all results, as expressions. UnsupportedError where one is none."""
+    (output,) = [node for node in module.graph.nodes if node.op == "output"]
+    layouts, sizes = [], Sizes()
+    for i, node in enumerate(output.args[0]):
+        example: Any = getattr(node, "meta", {}).get("val")
+        if not hasattr(example, "stride"):
+            continue
+        strides = [sizes.of(step) for step in example.stride()]
+        known = tuple(step for step in strides if step is not None)
+        if len(known) != len(strides):
+            raise UnsupportedError(f"result {i} has strides that are no expressions of sizes")
+        layouts.append((i, known))
+    return layouts

@@ -22,10 +22,15 @@ __all__ = ["CompiledModule", "Explanation", "backend", "compile", "explain"]
 
 
 def compile(
-    module: Any, *args: Any, kwargs: Mapping[str, Any] | None = None, **options: Any
+    module: Any,
+    *args: Any,
+    kwargs: Mapping[str, Any] | None = None,
+    dynamic: Any = None,
+    **options: Any,
 ) -> CompiledModule:
     """A module compiled as a whole, for inference with tensors like those in `args` and `kwargs`.
 
+    `dynamic` says which sizes stay open, as `dynamic_shapes` of torch.export does: `{"x": {0: Dim("rows", max=512)}}`.
     Unlike with `torch.compile` nothing runs in PyTorch: what graphc does not support is an UnsupportedError. `options`
     are those of `graphc.compile`. UserError, UnsupportedError.
     """
@@ -33,7 +38,8 @@ def compile(
     was_training, _ = module.training, module.eval()
     try:
         with torch.no_grad():
-            program = torch.export.export(module, args, dict(kwargs or {}))
+            given = dict(kwargs or {})
+            program = torch.export.export(module, args, given, dynamic_shapes=dynamic)
     finally:
         module.train(was_training)
     return CompiledModule(program, options)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..base.errors import UserError
+from ..base.errors import UnsupportedError, UserError
 from ..driver.compiler import compile as compile_model
 from ..driver.compiler import load
 from ..frontend.torch.program import decomposed
@@ -20,7 +20,7 @@ from .torch_call import run
 
 
 class CompiledModule:
-    """A module compiled for inputs of fixed sizes, which takes and gives tensors without copies.
+    """A module compiled for inputs of these types, which takes and gives tensors without copies.
 
     It can be pickled, also with `torch.save`; unpickling one is trusting native code. Buffers that the module changes
     are kept in `states`; inputs that it changes are changed.
@@ -91,7 +91,11 @@ class CompiledModule:
 
 
 def _fixed(argument: Any) -> tuple[Any] | None:
-    """The value of an argument that is no tensor."""
+    """The value of an argument that is no tensor. UnsupportedError for open sizes, which are none."""
+    if type(argument).__name__ == "SymIntArgument":
+        raise UnsupportedError(
+            f"'{argument.name}': an open size as an argument or a result is not supported"
+        )
     return (argument.value,) if type(argument).__name__ == "ConstantArgument" else None
 
 

@@ -7,6 +7,7 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ..base.dims import Dim, NeedsLimit, Symbol, evaluate
 from ..base.errors import UnsupportedError
 from ..base.records import dataclass
 from ..frontend.torch.fx_graph import FxGraph, read_fx
@@ -16,6 +17,9 @@ from ..runtime.executor import CompiledModel
 from .torch_call import run
 
 log = logging.getLogger("graphc.torch")
+
+MOST_OPEN = 1 << 14
+"""Sizes beyond have code of their own: sums of more terms are added in another order."""
 
 Compile = Callable[[Graph], CompiledModel]
 
@@ -34,11 +38,32 @@ class Refusal:
 
 @dataclass(frozen=True)
 class Pieces:
-    """A graph ready to run: `call(args)` gives its results in a list. `ops`: how many calls were compiled."""
+    """A graph ready to run: `call(args)` gives its results in a list.
+
+    `ops` is how many calls were compiled, `sizes` says which arguments are open sizes.
+    """
 
     call: Callable[[Sequence[Any]], list[Any]]
     ops: int
     refused: tuple[Refusal, ...] = ()
+    sizes: tuple[tuple[int, Symbol], ...] = ()
+
+
+def compile_open(
+    module: Any, frozen: Mapping[int, Any], compile_graph: Compile, limits: Mapping[str, int]
+) -> Pieces:
+    """Compile a GraphModule whose symbolic sizes stay open, as a whole. UnsupportedError where that cannot be."""
+    try:
+        found = read_fx(module, "torch", frozen, limits, MOST_OPEN)
+    except NeedsLimit as needed:
+        if limits.get(needed.name, needed.most + 1) <= needed.most:
+            raise
+        limited = {**limits, needed.name: needed.most}
+        return compile_open(module, frozen, compile_graph, limited)
+    if found.refused:
+        raise UnsupportedError(next(iter(found.refused.values())))
+    count = sum(node.op == "call_function" for node in module.graph.nodes)
+    return Pieces(_runner(found, compile_graph), count, (), found.sizes)
 
 
 def compile_pieces(
@@ -75,10 +100,18 @@ def _runner(found: FxGraph, compile_graph: Compile) -> Callable[[Sequence[Any]],
     if not found.graph.outputs:
         return lambda args: [value[0] for value in found.results if isinstance(value, tuple)]
     model, inputs, results = compile_graph(found.graph), found.inputs, found.results
+    is_open = any(isinstance(r, tuple) and isinstance(r[0], Dim) for r in results)
 
     def call(args: Sequence[Any]) -> list[Any]:
         tensors = run(model, [args[i] for i in inputs])
         return [tensors[r] if isinstance(r, int) else r[0] for r in results]
+
+    def call_open(args: Sequence[Any]) -> list[Any]:
+        values = {symbol.name: args[i] for i, symbol in found.sizes}
+        return [evaluate(y, values) if isinstance(y, Dim) else y for y in call(args)]
+
+    if is_open:
+        return call_open
 
     return call
 

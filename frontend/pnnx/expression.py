@@ -10,6 +10,7 @@ from ...base.records import dataclass
 from ...graph_ir.ir.graph import GraphTensor
 from ..torch_calls.arithmetic import FUNCTIONS
 from ..torch_calls.builder import Builder
+from ..torch_calls.promotion import Operand
 from .param_value import parse_scalar
 from .scope import Element, Value
 
@@ -161,7 +162,7 @@ def _call(name: str, args: list[Value], b: Builder) -> Value:
     function = FUNCTIONS[name]
     if len(args) != function.arity:
         raise b.rule(f"{name} must have {function.arity} operands", str(len(args)))
-    operands: list[GraphTensor | int | float | bool] = []
+    operands: list[Operand] = []
     for arg in args:
         if arg is None or isinstance(arg, (str, list)):
             raise b.rule(f"operands of {name} must be tensors or numbers", repr(arg)[:64])

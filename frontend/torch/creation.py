@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from ...base.dims import Dim
 from ...base.dtypes import F32
+from ...graph_ir.ir.graph import GraphTensor
 from ..correspondence.compositions.arithmetic import filled
 from ..correspondence.reading import Pair
 from ..torch_calls.call import Value
@@ -19,9 +21,9 @@ def _read_full(node: Node) -> Value:
     """Of the type of the number, if no other is given."""
     value = node.operand("fill_value")
     sizes = node.attr_ints("size")
-    if isinstance(value, (bool, int, float)):
+    if not isinstance(value, (GraphTensor, Dim)):
         return filled(node, sizes, value, node.dtype() or number_dtype(value))
-    x = node.converted(value, node.dtype() or value.details.dtype)
+    x = node.tensor(value, node.dtype())
     return node.make("broadcast", x, shape=sizes)
 
 

@@ -5,45 +5,65 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ...base.dims import MOST, Symbol, lone_symbol
 from ...base.errors import UnsupportedError
 from ...base.records import dataclass
 from ...graph_ir.ir.graph import Graph, GraphTensor
 from .fx_reader import Values, read_nodes
+from .sizes import Sizes
 from .tensors import array_of, details_of
 
 
 @dataclass(frozen=True)
 class FxGraph:
     """What was read. `inputs`: positions of the placeholders that are inputs of `graph`. `results`: for each result the
-    position among the outputs of `graph`, or a Python value in a tuple. `refused`: calls that are not supported."""
+    position among the outputs of `graph`, or a Python value in a tuple. `refused`: calls that are not supported.
+    `sizes`: positions of the placeholders that are open sizes, and what they are called."""
 
     graph: Graph
     inputs: tuple[int, ...]
     results: tuple[int | tuple[Any], ...]
     refused: Mapping[Any, str]
+    sizes: tuple[tuple[int, Symbol], ...] = ()
 
 
-def read_fx(module: Any, name: str, frozen: Mapping[int, Any]) -> FxGraph:
-    """Read a GraphModule whose nodes have examples (`meta["val"]`) of static sizes. `frozen`: tensors and numbers that
-    placeholders always stand for, by position. UnsupportedError where an input is not supported."""
-    graph, values, inputs = Graph(name), {}, []
+def read_fx(
+    module: Any,
+    name: str,
+    frozen: Mapping[int, Any],
+    limits: Mapping[str, int] | None = None,
+    most: int = MOST,
+) -> FxGraph:
+    """Read a GraphModule whose nodes have examples (`meta["val"]`).
+
+    `frozen`: tensors and numbers that placeholders always stand for, by position. Symbolic sizes stay open, up to
+    `most`, or by name up to `limits`. UnsupportedError where an input is not supported; NeedsLimit where a limit would
+    help.
+    """
+    graph, values, inputs, sizes, opened = Graph(name), {}, [], Sizes(limits, most), []
     nodes = list(module.graph.nodes)
     for position, node in enumerate(n for n in nodes if n.op == "placeholder"):
         if position in frozen:
             values[node] = _constant(graph, frozen[position], node.name)
             continue
-        details = details_of(node.meta["val"], f"input '{node.name}'")
+        example = node.meta["val"]
+        if not hasattr(example, "shape"):
+            values[node] = sizes.of(example)
+            if symbol := lone_symbol(values[node]):
+                opened.append((position, symbol))
+            continue
+        details = details_of(example, f"input '{node.name}'", sizes)
         if details is None:
-            raise UnsupportedError(f"input '{node.name}': a symbolic size is not supported")
+            raise UnsupportedError(f"input '{node.name}': its sizes are not supported")
         values[node] = graph.make_input(details, node.name)
         inputs.append(position)
     for node in nodes:
         if node.op == "get_attr":
             values[node] = _constant(graph, _attribute(module, node.target), node.name)
-    refused = read_nodes(graph, [n for n in nodes if n.op == "call_function"], values)
+    refused = read_nodes(graph, [n for n in nodes if n.op == "call_function"], values, sizes)
     (output,) = [n for n in nodes if n.op == "output"]
     results = () if refused else tuple(_result(graph, x, values) for x in _flat(output.args[0]))
-    return FxGraph(graph, tuple(inputs), results, refused)
+    return FxGraph(graph, tuple(inputs), results, refused, tuple(opened))
 
 
 def _constant(graph: Graph, value: Any, name: str) -> Any:

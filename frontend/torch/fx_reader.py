@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from ...base.dims import Dim, NeedsLimit
 from ...base.errors import GraphcError, InternalError, UnsupportedError, UserError
 from ...graph_ir.ir.graph import Graph, GraphTensor
 from ...graph_ir.ir.note import MODEL_VALUES
-from ..torch_calls.arithmetic import FUNCTIONS
+from ..torch_calls.arithmetic import FUNCTIONS, Function
 from ..torch_calls.call import Value
 from .node import Examples, Node, Read
 from .op_table import HANDLERS
+from .sizes import Sizes
 from .tensors import details_of
 
 Values = dict[Any, Any]
@@ -29,19 +31,32 @@ _ON_NUMBERS = {
 }  # fmt: skip
 """Functions of Python that compute sizes."""
 
+_ON_SIZES = ("sym_max", "sym_min")
+"""Functions of PyTorch that do."""
+
 
 def reader_of(target: Any) -> Read | None:
     """How calls of a target are read; None where they are not."""
     if target is operator.getitem:
         return lambda node: node.bound["0"][node.bound["1"]]
     if target in _ON_NUMBERS:
-        function = FUNCTIONS[_ON_NUMBERS[target]]
-        return lambda node: function(node, *node.bound.values())
-    if getattr(target, "__name__", "") in ("sym_max", "sym_min"):
-        function = FUNCTIONS[target.__name__[4:]]
-        return lambda node: function(node, *node.bound.values())
+        return _on_numbers(FUNCTIONS[_ON_NUMBERS[target]], target)
+    if getattr(target, "__name__", "") in _ON_SIZES:
+        name = target.__name__[4:]
+        return _on_numbers(FUNCTIONS[name], {"max": max, "min": min}[name])
     name = type_of(target)
     return HANDLERS.get(name) or HANDLERS.get(name.removesuffix("_copy"))
+
+
+def _on_numbers(function: Function, of_sizes: Callable[..., Any]) -> Read:
+    """Reads a function of Python's: open sizes are expressions, which have operators of their own."""
+
+    def read(node: Node) -> Any:
+        values = node.bound.values()
+        is_open = any(isinstance(value, Dim) for value in values)
+        return of_sizes(*values) if is_open else function(node, *values)
+
+    return read
 
 
 def type_of(target: Any) -> str:
@@ -51,31 +66,35 @@ def type_of(target: Any) -> str:
     return str(name).removeprefix("aten::")
 
 
-def read_nodes(graph: Graph, nodes: Iterable[Any], values: Values) -> dict[Any, str]:
+def read_nodes(graph: Graph, nodes: Iterable[Any], values: Values, sizes: Sizes) -> dict[Any, str]:
     """Read calls into `graph`; `values` has what comes before them, and then all. Gives those that are not supported,
     with reasons; their results are inputs of the graph, so that all such calls are found."""
     refused = {}
     for node in nodes:
         try:
             is_known = all(values[x] is not MISSING for x in node.all_input_nodes)
-            values[node] = _read(graph, node, values) if is_known else _stand_in(graph, node)
+            values[node] = (
+                _read(graph, node, values, sizes) if is_known else _stand_in(graph, node, sizes)
+            )
             if reader_of(node.target) is None:
                 refused[node] = f"{type_of(node.target)} is not supported"
+        except NeedsLimit:
+            raise
         except (
             UnsupportedError,
             UserError,
         ) as error:  # PyTorch has checked the call, so it is the reader that errs
             refused[node] = str(error)
-            values[node] = _stand_in(graph, node)
+            values[node] = _stand_in(graph, node, sizes)
     return refused
 
 
-def _stand_in(graph: Graph, fx: Any) -> Any:
+def _stand_in(graph: Graph, fx: Any, sizes: Sizes) -> Any:
     """Inputs in place of what a call gives; MISSING where there are no such tensors."""
     found = []
     try:
         for number, value in enumerate(_outputs(fx)):
-            details = details_of(value, fx.name) if hasattr(value, "shape") else None
+            details = details_of(value, fx.name, sizes) if hasattr(value, "shape") else None
             if details is None:
                 return MISSING
             found.append(graph.make_input(details, f"{fx.name}.{number}"))
@@ -84,11 +103,11 @@ def _stand_in(graph: Graph, fx: Any) -> Any:
     return found if isinstance(fx.meta.get("val"), (tuple, list)) else found[0] if found else None
 
 
-def _read(graph: Graph, fx: Any, values: Values) -> Any:
+def _read(graph: Graph, fx: Any, values: Values, sizes: Sizes) -> Any:
     read = reader_of(fx.target)
     if read is None:
         raise UnsupportedError(f"{type_of(fx.target)} is not supported")
-    bound, defaults = bind(fx, values)
+    bound, defaults = bind(fx, values, sizes)
     outputs = _outputs(fx)
     type_name = f"aten.{type_of(fx.target)}"
     node = Node(graph, type_name, fx.name, bound, Examples(_examples(fx), outputs))
@@ -97,11 +116,11 @@ def _read(graph: Graph, fx: Any, values: Values) -> Any:
         if hasattr(fx.target, "_schema"):
             node.check_all_read(defaults)
     except GraphcError as error:
-        if isinstance(error, InternalError) or f"'{fx.name}" in str(error):
+        if isinstance(error, (InternalError, NeedsLimit)) or f"'{fx.name}" in str(error):
             raise
         raise type(error)(f"{type_name} '{fx.name}': {error}") from error
     result = list(result) if isinstance(result, tuple) else result
-    _check(node, result if isinstance(result, list) else [result], outputs)
+    _check(node, result if isinstance(result, list) else [result], outputs, sizes)
     if isinstance(result, GraphTensor):
         MODEL_VALUES.of(graph)[fx.name] = result.name  # to compare value by value
     return result
@@ -122,12 +141,12 @@ def _outputs(fx: Any) -> list[Any]:
     return list(value) if isinstance(value, (tuple, list)) else [] if value is None else [value]
 
 
-def _check(node: Node, results: list[Any], wanted: list[Any]) -> None:
+def _check(node: Node, results: list[Any], wanted: list[Any], sizes: Sizes) -> None:
     """UnsupportedError where a result is not of the type and shape that PyTorch says: a rule is read incompletely."""
     for mine, theirs in zip(results, wanted, strict=False):
         if not isinstance(mine, GraphTensor) or not hasattr(theirs, "shape"):
             continue
-        details = details_of(theirs, node.type)
+        details = details_of(theirs, node.type, sizes)
         if details is not None and (mine.details.dtype, mine.details.plain_dims) != (
             details.dtype,
             details.plain_dims,
@@ -135,34 +154,34 @@ def _check(node: Node, results: list[Any], wanted: list[Any]) -> None:
             raise node.unsupported(f"a result of {details}, read as {mine.details},")
 
 
-def bind(fx: Any, values: Values) -> tuple[dict[str, Any], dict[str, Any]]:
+def bind(fx: Any, values: Values, sizes: Sizes) -> tuple[dict[str, Any], dict[str, Any]]:
     """The arguments of a call by name, and the defaults of its schema. Calls without a schema have them by position."""
     schema = getattr(fx.target, "_schema", None)
-    args = [_value(arg, values) for arg in fx.args]
+    args = [_value(arg, values, sizes) for arg in fx.args]
     if schema is None:
         return {str(i): arg for i, arg in enumerate(args)}, {}
     names = [argument.name for argument in schema.arguments]
     defaults = {
-        argument.name: _value(argument.default_value, values)
+        argument.name: _value(argument.default_value, values, sizes)
         for argument in schema.arguments
         if argument.has_default_value()
     }
-    named = {name: _value(arg, values) for name, arg in fx.kwargs.items()}
+    named = {name: _value(arg, values, sizes) for name, arg in fx.kwargs.items()}
     given = dict(zip(names, args, strict=False)) | named
     return {name: given.get(name, defaults.get(name)) for name in names}, defaults
 
 
-def _value(arg: Any, values: Mapping[Any, Any]) -> Value:
+def _value(arg: Any, values: Mapping[Any, Any], sizes: Sizes) -> Value:
     """An argument of a node: what it is in the graph, or a Python value."""
     if isinstance(arg, (list, tuple)):
-        return [_value(item, values) for item in arg]  # type: ignore[misc]
+        return [_value(item, values, sizes) for item in arg]  # type: ignore[misc]
     if arg is None or isinstance(arg, (bool, int, float, str)):
         return arg
     if hasattr(arg, "op") and hasattr(arg, "graph"):
         found: Value = values[arg]
         return found
     if type(arg).__module__.startswith("torch") and hasattr(arg, "node"):
-        return int(arg)  # a size that is known after all
+        return sizes.of(arg)
     return str(arg)  # an element type, a device, a layout
 
 

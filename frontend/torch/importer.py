@@ -2,36 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from ...base.dims import limited
 from ...base.errors import UnsupportedError, UserError
 from ...graph_ir.ir.graph import Graph, GraphTensor
 from ...graph_ir.ir.logical_tensor import LogicalTensor
-from ..shape_spec import InputSpec, check_names
+from ..shape_spec import InputSpec, check_names, open_name
 from .fx_reader import Values, read_nodes, source_line
 from .program import decomposed, open_program
+from .sizes import Sizes
 from .tensors import array_of, details_of, dtype_of
 
-_EXAMPLE_SIZE = 8  # the value of open sizes in the message's example
 _MOST_REASONS = 20  # in a message
 _WHO = "exported program"
 
 
-def load_exported(source: Any, specs: Mapping[str, InputSpec] | None = None) -> Graph:
-    """Read an ExportedProgram, or a `.pt2` file of one. `specs` fixes sizes that were exported as dynamic, by name.
+def load_exported(
+    source: Any,
+    specs: Mapping[str, InputSpec] | None = None,
+    limits: Mapping[str, int] | None = None,
+) -> Graph:
+    """Read an ExportedProgram, or a `.pt2` file of one. Sizes that were exported as dynamic stay open, named after
+    their input and axis, unless `specs` fixes or names them; `limits` are the greatest values of those.
 
     Outputs are those of the program, then the new values of mutated buffers and inputs; mutated buffers are inputs,
     after those of the program. UserError, UnsupportedError for everything not handled, in one message.
     """
     program = decomposed(open_program(source))
-    graph, values = Graph("exported"), _inputs(program, specs or {})
+    sizes = Sizes(limits, ranges=program.range_constraints)
+    graph, values = Graph("exported"), _inputs(program, specs or {}, sizes)
     for node, value in values.items():
         if isinstance(value, LogicalTensor):
             values[node] = graph.make_input(value, node.name)
         elif not isinstance(value, (int, float, str, type(None))):
             values[node] = graph.make_constant(*value)
-    refused = read_nodes(graph, _calls(program), values)
+    refused = read_nodes(graph, _calls(program), values, sizes)
     if refused:
         raise UnsupportedError(f"{_WHO}: {_listed(refused)}")
     for name, value in _results(program, values):
@@ -61,7 +68,7 @@ def _calls(program: Any) -> list[Any]:
 # Inputs.
 
 
-def _inputs(program: Any, specs: Mapping[str, InputSpec]) -> Values:
+def _inputs(program: Any, specs: Mapping[str, InputSpec], sizes: Sizes) -> Values:
     """What placeholders stand for: types for inputs, (array, name) for constants, Python values; inputs first."""
     signature = program.graph_signature
     kinds = {spec.arg.name: spec for spec in signature.input_specs}
@@ -70,14 +77,12 @@ def _inputs(program: Any, specs: Mapping[str, InputSpec]) -> Values:
     users = [node for node in nodes if kinds[node.name].kind.name == "USER_INPUT"]
     states = [node for node in nodes if kinds[node.name].target in mutated]
     check_names(_WHO, "input", specs, [node.name for node in (*users, *states)])
-    values: Values = {node: _input(node, kinds[node.name], specs) for node in (*users, *states)}
-    open_sizes = [node for node, value in values.items() if value is NotImplemented]
-    if open_sizes:
-        given = ", ".join(f"'{node.name}' is {_declared(node)}" for node in open_sizes)
-        example = " ".join(f"--input '{node.name}={_declared(node, True)}'" for node in open_sizes)
-        raise UserError(
-            f"{_WHO}: every size of the inputs must be fixed, but {given} in it; give them, like {example}"
-        )
+    tensors = [node for node in (*users, *states) if hasattr(node.meta.get("val"), "shape")]
+    _name_sizes([node for node in tensors if node.name in specs], specs, sizes)
+    _name_sizes(tensors, {}, sizes)
+    values: Values = {
+        node: _input(node, kinds[node.name], specs, sizes) for node in (*users, *states)
+    }
     for node in nodes:
         if node not in values:
             target = kinds[node.name].target
@@ -85,32 +90,38 @@ def _inputs(program: Any, specs: Mapping[str, InputSpec]) -> Values:
     return values
 
 
-def _input(node: Any, spec: Any, specs: Mapping[str, InputSpec]) -> Any:
-    """The type of an input, the value of one that is no tensor; NotImplemented where sizes stay open."""
+def _name_sizes(nodes: Iterable[Any], specs: Mapping[str, InputSpec], sizes: Sizes) -> None:
+    """Open sizes are what the specs of their inputs say, or are called after the first input that has them."""
+    for node in nodes:
+        given = specs[node.name].dims if node.name in specs else ()
+        for axis, dim in enumerate(node.meta["val"].shape):
+            value = given[axis] if axis < len(given) else None
+            sizes.bind(dim, open_name(node.name, axis), value)
+
+
+def _input(node: Any, spec: Any, specs: Mapping[str, InputSpec], sizes: Sizes) -> Any:
+    """The type of an input, the value of one that is no tensor."""
     tensor = node.meta.get("val")
     if not hasattr(tensor, "shape"):
         return getattr(spec.arg, "value", tensor)
-    details = details_of(tensor, f"input '{node.name}'")
+    details = details_of(tensor, f"input '{node.name}'", sizes)
+    if details is None:
+        raise UnsupportedError(f"{_WHO}: the sizes of input '{node.name}' are not supported")
     given = specs.get(node.name)
     if given is None:
-        return NotImplemented if details is None else details
-    fits = (
-        given.dtype == dtype_of(tensor, f"input '{node.name}'") and len(given.dims) == tensor.dim()
-    )
-    pairs = zip(tensor.shape, given.dims, strict=False)
-    if not fits or any(type(dim) is int and dim != size for dim, size in pairs):
+        return details
+    dims = tuple(limited(dim, sizes.limits) for dim in given.dims)
+    if (details.dtype, details.plain_dims) != (given.dtype, dims):
         raise UserError(
-            f"{_WHO}: input '{node.name}' is {_declared(node)} in it, got {given}; fixed sizes must agree"
+            f"{_WHO}: input '{node.name}' is {_declared(node)} in it, got {given}; "
+            "fixed and equal sizes must agree"
         )
-    return LogicalTensor(given.dtype, given.dims)
+    return details
 
 
-def _declared(node: Any, as_example: bool = False) -> str:
+def _declared(node: Any) -> str:
     tensor = node.meta["val"]
-    sizes = (
-        dim if type(dim) is int else _EXAMPLE_SIZE if as_example else "?" for dim in tensor.shape
-    )
-    return f"{dtype_of(tensor, node.name)}[{','.join(map(str, sizes))}]"
+    return f"{dtype_of(tensor, node.name)}[{','.join(map(str, tensor.shape))}]"
 
 
 def _held(program: Any, target: str) -> Any:

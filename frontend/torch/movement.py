@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from ..correspondence.compositions.movement import squeeze
+from ...base.dims import MOST, Dim
+from ..correspondence.compositions.movement import slice_axes, squeeze
 from ..torch_calls.call import Value
 from ..torch_calls.movement import padded
-from ..torch_calls.op_table import CALLS, READS
+from ..torch_calls.op_table import CALLS
 from .node import Node, Read
 
 _SPLITS = ("split_with_sizes", "unsafe_split", "unsafe_split_with_sizes", "unsafe_chunk")
@@ -13,7 +14,16 @@ _BORDERS = {"reflection": "reflect", "replication": "replicate", "constant": "co
 
 
 def _read_slice(node: Node) -> Value:
-    return READS["slice"](node, "slice")
+    """Ends behind the axis are the axis's, however many elements an open one has."""
+    x, start, end = node.tensor_of(), node.argument("start"), node.argument("end")
+    if not x.details.rank:
+        raise node.rule("the input must have axes", "a scalar")
+    ends = [0 if start is None else start, MOST if end is None else end]
+    if not all(isinstance(at, (int, Dim)) for at in ends):
+        raise node.unsupported("a slice that depends on the model's data")
+    begin, stop = ends
+    step = node.attr_int("step", 1)
+    return slice_axes(node, x, [begin], [stop], [node.attr_int("dim", 0)], [step])  # type: ignore[list-item]
 
 
 def _read_pad(node: Node) -> Value:
@@ -44,7 +54,7 @@ HANDLERS: dict[str, Read] = {
     "squeeze": _read_squeeze,
     **dict.fromkeys(_SPLITS, CALLS["split"].run),
     "cat": _read_cat,
-    "slice_copy": _read_slice,
+    **dict.fromkeys(("slice", "slice_copy"), _read_slice),
     "constant_pad_nd": _read_pad,
     **{f"{kind}_pad{n}d": _read_pad for kind in ("reflection", "replication") for n in "123"},
 }

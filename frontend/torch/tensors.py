@@ -11,6 +11,7 @@ from ...base.errors import UnsupportedError
 from ...graph_ir.ir.graph import Array
 from ...graph_ir.ir.logical_tensor import LogicalTensor
 from ..torch_calls.call import WORD_DTYPES
+from .sizes import Sizes
 
 
 def dtype_of(tensor: Any, who: str) -> DType:
@@ -33,13 +34,12 @@ def array_of(tensor: Any, who: str) -> Array:
     return np.asarray(plain.numpy())
 
 
-def details_of(tensor: Any, who: str) -> LogicalTensor | None:
-    """Element type and shape of a tensor; None where a size is symbolic. UnsupportedError for other than dense ones."""
+def details_of(tensor: Any, who: str, sizes: Sizes) -> LogicalTensor | None:
+    """Element type and shape of a tensor; None where a size is no expression. UnsupportedError unless dense."""
     import torch
 
     if tensor.layout != torch.strided or tensor.is_quantized:
         raise UnsupportedError(f"{who}: a tensor that is not dense is not supported")
-    dims = tuple(tensor.shape)
-    if not all(type(dim) is int for dim in dims):
-        return None
-    return LogicalTensor(dtype_of(tensor, who), dims)
+    dims = [sizes.of(dim) for dim in tensor.shape]
+    known = tuple(dim for dim in dims if dim is not None)
+    return LogicalTensor(dtype_of(tensor, who), known) if len(known) == len(dims) else None

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ...base.dims import Dim
 from ...base.dtypes import BOOL, F32, DType
 from ...graph_ir.ir.graph import Array, Graph, GraphTensor
+from ..correspondence.compositions.indexing import open_size
 from ..correspondence.reading import NodeReader
 from .promotion import Operand, number_dtype, result_dtype
 
@@ -39,6 +41,8 @@ class Builder(NodeReader):
         """An operand as a tensor of `dtype` (default: its own type)."""
         if isinstance(x, GraphTensor):
             return x if dtype is None else self.converted(x, dtype)
+        if isinstance(x, Dim):
+            return self.tensor(open_size(self, x), dtype)
         return self.constant(x, dtype or number_dtype(x))
 
     def unified(

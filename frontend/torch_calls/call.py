@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ...base.dims import Dim
 from ...base.dtypes import DType
 from ...base.records import dataclass
 from ...graph_ir.ir.graph import GraphTensor
@@ -15,7 +16,7 @@ from ..correspondence.values import MUST_BE_GIVEN
 from .builder import Builder
 from .promotion import Operand
 
-Element = GraphTensor | int | float | bool | str | None
+Element = GraphTensor | Dim | int | float | bool | str | None
 Value = Element | list[Element]
 """The value of an argument: a tensor of the graph, or a Python value (sizes, lists, tuples)."""
 
@@ -156,7 +157,7 @@ def _understood(kind: str, value: Any) -> Any:
         return bool(value) if type(value) in (bool, int) and value in (0, 1) else None
     if kind == "float" and isinstance(value, str) and value in _FLOAT_WORDS:
         return float(value)
-    types = {"int": (int,), "float": (bool, int, float), "text": (str,)}
+    types = {"int": (int, Dim), "float": (bool, int, float), "text": (str,)}
     return value if type(value) in types[kind] else None
 
 

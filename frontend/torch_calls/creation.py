@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from ...base.dims import Dim
 from ...base.dtypes import F32, S64
+from ..correspondence.compositions.indexing import positions
 from .call import Call, Handler, Value
 
 MAX_ARANGE = 1 << 24
@@ -29,6 +31,14 @@ def _to(node: Call) -> Value:
 
 
 def _arange(node: Call) -> Value:
+    """Known numbers are a constant; an open end or start is counted to, or from, by ones."""
+    ends = [node.argument(name) for name in ("start", "end")]
+    if any(isinstance(end, Dim) for end in ends):
+        if node.number("step", 1) != 1:
+            raise node.unsupported("an open number of steps other than 1")
+        first, last = (end if isinstance(end, (int, Dim)) else 0 for end in ends)
+        steps = positions(node, last - first, 0, 1, first)
+        return node.converted(steps, node.dtype() or S64)
     start, end, step = (node.number(n, d) for n, d in (("start", 0), ("end", 0), ("step", 1)))
     dtype = node.dtype()
     span = (end - start) / step if step else -1.0

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ...base.dims import Dim
 from ...base.dtypes import BF16, BOOL, F16, F32, F64, S8, S16, S32, S64, U8, DType
 from ...graph_ir.ir.graph import GraphTensor
 
-Number = int | float | bool
+Number = Dim | int | float | bool
 Operand = GraphTensor | Number
 
 _FLOATS = (F16, F32, F64)
@@ -54,7 +55,7 @@ def number_dtype(value: Number) -> DType:
     """The type of a Python number: bool, s64 or f32."""
     if isinstance(value, bool):
         return BOOL
-    return S64 if isinstance(value, int) else F32
+    return S64 if isinstance(value, (int, Dim)) else F32
 
 
 def _joined(a: DType | None, b: DType) -> DType:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import graphc
+from graphc.integrations import torch_backend
 
 torch: Any = pytest.importorskip("torch")
 pytestmark = pytest.mark.filterwarnings("ignore")  # of torch, about itself
@@ -61,6 +62,58 @@ def test_results_of_several_sizes_and_mutated_buffers() -> None:
         x = torch.randn(rows, 4)
         check(fast(x), eager(x))
         assert torch.equal(module.calls, eager.calls)
+
+
+@pytest.fixture
+def compiles(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The graphs that are compiled."""
+    graphs: list[Any] = []
+
+    def counted(graph: Any, **options: Any) -> Any:
+        graphs.append([str(op.outputs[0].details) for op in graph.inputs])
+        return graphc.compile(graph, **options)
+
+    monkeypatch.setattr(torch_backend, "compile_model", counted)
+    return graphs
+
+
+def test_one_piece_of_code_for_all_sizes(compiles: list[Any]) -> None:
+    module = torch.nn.Linear(4, 6)
+
+    def turned(x: Any) -> Any:
+        return module(x).view(x.shape[0], 2, 3).transpose(1, 2), x.shape[0] * 2, x[:, 1:]
+
+    fast = torch.compile(turned, backend=graphc.torch.backend, dynamic=True)
+    for rows in (3, 7, 30):
+        x = torch.randn(rows, 4)
+        check(fast(x), turned(x))
+    ((details,),) = compiles
+    assert details.endswith(",4]") and details.startswith("f32[s")
+    module.weight.mul_(2)
+    check(fast(x), turned(x))
+    assert len(compiles) == 2
+
+
+def test_sizes_marked_with_a_range(compiles: list[Any]) -> None:
+    fast = torch.compile(torch.nn.functional.relu, backend=graphc.torch.backend)
+    for rows in (3, 8):
+        x = torch.randn(rows, 4)
+        torch._dynamo.mark_dynamic(x, 0, min=2, max=9)
+        check([fast(x)], [torch.relu(x)])
+    assert len(compiles) == 1
+
+
+def test_sizes_that_cannot_be_open_have_code_of_their_own(
+    compiles: list[Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    fast = torch.compile(torch.nn.MaxPool2d(2), backend=graphc.torch.backend, dynamic=True)
+    with caplog.at_level(logging.INFO, "graphc.torch"):
+        for size in (4, 6):
+            x = torch.randn(1, 3, size, 8)
+            check([fast(x)], [torch.nn.functional.max_pool2d(x, 2)])
+    (message,) = [r.getMessage() for r in caplog.records if r.name == "graphc.torch"]
+    assert message.startswith("each combination of sizes is compiled by itself: ")
+    assert compiles == [["f32[1,3,4,8]"], ["f32[1,3,6,8]"]]
 
 
 def test_parameters_that_change_are_seen() -> None:

@@ -59,6 +59,22 @@ def test_it_is_pickled(pair: Any) -> None:
         assert torch.equal(again(x, 3.0, log=torch.zeros(1))["y"], wanted)
 
 
+def test_sizes_that_stay_open() -> None:
+    module, rows = torch.nn.Linear(4, 3), torch.export.Dim("rows", max=64)
+    fast = graphc.torch.compile(module, torch.randn(2, 4), dynamic={"input": {0: rows}})
+    for count in (1, 5, 64):
+        x = torch.randn(count, 4)
+        torch.testing.assert_close(fast(x), module(x).detach())
+    assert torch.equal(pickle.loads(pickle.dumps(fast))(x), fast(x))
+
+    class Size(Module):
+        def forward(self, x: Any) -> Any:
+            return x * 2, x.shape[0]
+
+    with pytest.raises(graphc.UnsupportedError, match="an open size as an argument or a result"):
+        graphc.torch.compile(Size(), torch.randn(2, 4), dynamic={"x": {0: rows}})
+
+
 def test_other_arguments_are_sentences(pair: Any) -> None:
     _, fast = pair
     x, log = torch.randn(2, 4), torch.zeros(1)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-import numpy as np
-
-from ....base.dtypes import BOOL, S64
+from ....base.dims import Size
+from ....base.dtypes import BOOL
 from ....graph_ir.ir.graph import GraphTensor as Tensor
 from ...op_builder import OpBuilder, like
 from .contraction import scaled
+from .indexing import positions
 
 
 def split_heads(node: OpBuilder, x: Tensor, heads: int) -> Tensor:
@@ -46,10 +46,9 @@ def scores_of(node: OpBuilder, q: Tensor, k: Tensor, scale: float | None = None)
     return scaled(node, node.helper("matmul_core", q, k, transpose_b=True), factor)
 
 
-def causal_mask(node: OpBuilder, rows: int, columns: int) -> Tensor:
+def causal_mask(node: OpBuilder, rows: Size, columns: Size) -> Tensor:
     """Whether each key is not after the query."""
-    queries = node.constant(np.arange(rows).reshape(-1, 1), S64)
-    return node.helper("ge", queries, node.constant(np.arange(columns), S64))
+    return node.helper("ge", positions(node, rows, 0, 2), positions(node, columns, 0, 1))
 
 
 def masked(node: OpBuilder, scores: Tensor, mask: Tensor, excludes: bool = False) -> Tensor:

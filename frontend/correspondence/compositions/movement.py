@@ -324,7 +324,7 @@ def select_index(node: OpBuilder, x: Tensor, axis: int, index: int) -> Tensor:
     dims = x.details.plain_dims
     if not -dims[axis] <= index < dims[axis]:
         raise node.rule(f"the index must be in [{-dims[axis]}, {dims[axis]})", str(index))
-    part = node.sliced(x, axis, index % dims[axis], 1)
+    part = node.sliced(x, axis, index if index >= 0 else index + dims[axis], 1)
     return node.reshaped(part, (*dims[:axis], *dims[axis + 1 :]))
 
 
