@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..base.dtypes import BOOL, DType
+from ..base.dtypes import BOOL, F64, DType
 from .instruction_stream import InstructionStream
 from .llvm_types import constant, type_of
 
@@ -92,7 +92,7 @@ class IntegerDivision:
     def _floor(self, op: str, left: str, right: str, dtype: DType, lanes: int) -> str:
         """From the truncated quotient: subtract 1 where the remainder's sign differs from the divisor's."""
         zero = constant(0, dtype, lanes)
-        quotient = self._op("sdiv", left, right, dtype, lanes)
+        quotient = self._truncated(left, right, dtype, lanes)
         product = self._op("mul", quotient, right, dtype, lanes)
         rest = self._op("sub", left, product, dtype, lanes)
         inexact = self._compare("ne", rest, zero, dtype, lanes)
@@ -106,6 +106,19 @@ class IntegerDivision:
         minus_one = constant(-1, dtype, lanes)
         lower = self._op("add", quotient, minus_one, dtype, lanes)
         return self._choose(adjust, lower, quotient, dtype, lanes)
+
+    def _truncated(self, left: str, right: str, dtype: DType, lanes: int) -> str:
+        """The quotient towards zero. Vectors of up to 32 bits are divided as f64, for which there are instructions.
+
+        The f64 quotient q of a and b, unless it is exact, is more than 2**-33 |q| from the next integer, and was
+        rounded by less than 2**-52 |q|: both lie between the same integers.
+        """
+        if lanes == 1 or dtype.bits > 32:
+            return self._op("sdiv", left, right, dtype, lanes)
+        kind, wide = type_of(dtype, lanes), type_of(F64, lanes)
+        a, b = (self._stream.pure(f"sitofp {kind} {x} to {wide}", lanes, x) for x in (left, right))
+        exact = self._op("fdiv", a, b, F64, lanes)
+        return self._stream.pure(f"fptosi {wide} {exact} to {kind}", lanes, exact)
 
     def _op(self, name: str, left: str, right: str, dtype: DType, lanes: int) -> str:
         text = f"{name} {type_of(dtype, lanes)} {left}, {right}"

@@ -19,6 +19,7 @@ from ...tensor_ir.nodes import (
     Expr,
     For,
     Function,
+    Let,
     Load,
     LoopKind,
     Stmt,
@@ -78,16 +79,31 @@ def pointwise_loops(
     ]
     body: Stmt = Block((*values.lets, *stores))
     nests: list[Stmt]
-    if loops.inner in ("unrolled", "parts"):
+    has_block = bool(dims) and is_known(dims[-1]) and 0 < loops.block < dims[-1]
+    if loops.inner != "vector" or (not has_block and any(size != 1 for size in dims[:-1])):
         kind: LoopKind = "unrolled" if loops.inner == "unrolled" else "vector"
-        inner = For(index[-1], t.as_expr(0), t.as_expr(dims[-1]), body, kind)
-        body = t.block_of(split_loop(inner) if loops.inner == "parts" else [inner])
+        outside, inside = _lifted(values.lets, index[-1])
+        inner = For(index[-1], t.as_expr(0), t.as_expr(dims[-1]), Block((*inside, *stores)), kind)
+        rows = split_loop(inner) if loops.inner == "parts" else [inner]
+        body = t.block_of([*outside, *rows])
         nests = [loop_nest(index[:-1], dims[:-1], body, False, loops.tasks)]
-    elif dims and is_known(dims[-1]) and 0 < loops.block < dims[-1]:
+    elif has_block:
         nests = _blocked(index, dims, body, _read_axis(values, index), loops)
     else:
         nests = [loop_nest(index, dims, body, True, loops.tasks)]
     return Function(name, tuple(buffers.values()), Block(tuple(nests)), note)
+
+
+def _lifted(lets: Sequence[Let], last: Var) -> tuple[list[Let], list[Let]]:
+    """(bindings that are the same for a whole row, such as the index it is gathered from; the others)."""
+    varying, outside, inside = {last.name}, list[Let](), list[Let]()
+    for let in lets:
+        if varying.isdisjoint(vars_in(let.value)):
+            outside.append(let)
+        else:
+            varying.add(let.var.name)
+            inside.append(let)
+    return outside, inside
 
 
 def _blocked(

@@ -1,6 +1,8 @@
 import numpy as np
 import pytest
 
+import graphc
+from graphc.base.dtypes import by_name
 from graphc.base.errors import UserError
 from graphc.graph_ir.ops.elementwise_binary import BINARY
 from support.check_op import (
@@ -13,6 +15,7 @@ from support.check_op import (
     pairs,
     random_array,
 )
+from support.compiled import graph_of_op
 
 ARITHMETIC = {
     "add": np.add,
@@ -202,3 +205,23 @@ def test_rejects(name, dtypes, shapes, attrs, message):
     with pytest.raises(UserError) as error:
         make_op(name, arrays, attrs)
     assert str(error.value) == message
+
+
+@pytest.mark.parametrize("rounding", ["floor", "trunc"])
+@pytest.mark.parametrize("dtype", ["s8", "s16", "s32", "s64"])
+@pytest.mark.parametrize("target", ["native", "avx2", "generic"])
+def test_integer_quotients_of_vectors_are_exact(target, dtype, rounding):
+    """Next to whole quotients, where one rounded in f64 would show."""
+    rng, limits = np.random.default_rng(2), np.iinfo(by_name(dtype).numpy)
+    b = rng.integers(1, limits.max // 2, 600, endpoint=True) * rng.choice([-1, 1], 600)
+    a = rng.integers(limits.min // abs(b) + 1, limits.max // abs(b)) * b + rng.integers(-1, 2, 600)
+    arrays = [v.clip(limits.min, limits.max).astype(by_name(dtype).numpy) for v in (a, b)]
+    graph = graph_of_op("div", arrays, {"rounding": rounding})
+    found = graphc.compile(graph, target)(*arrays)
+    exact = [int(p) // int(q) for p, q in zip(*arrays, strict=True)]
+    if rounding == "trunc":
+        exact = [
+            abs(int(p)) // abs(int(q)) * (1 if (p < 0) == (q < 0) else -1)
+            for p, q in zip(*arrays, strict=True)
+        ]
+    np.testing.assert_array_equal(found, exact)

@@ -2,15 +2,15 @@
 
 import pytest
 
-from graphc.base.dtypes import F32
+from graphc.base.dtypes import F32, S64
 from graphc.graph_ir.ir.format import parse_format
 from graphc.graph_ir.ir.graph import Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.lowering.registry import get_func
 from graphc.graph_ir.schedule.loops import MOST_SCALARS
 from graphc.tensor_ir import interpreter
-from graphc.tensor_ir.nodes import For
-from graphc.tensor_ir.visitor import walk_statements
+from graphc.tensor_ir.nodes import For, Load
+from graphc.tensor_ir.visitor import walk, walk_statements
 from support.lowered import build, check_interpreted, context, integers
 
 SHAPES = [(), (1,), (7,), (8,), (9,), (3, 5), (2, 1, 33), (0, 4)]
@@ -84,3 +84,16 @@ def test_few_elements_from_apart_are_loaded_one_by_one(
         if isinstance(s, For)
     }
     assert ("unrolled" in kinds) == (1 < shape[0] <= MOST_SCALARS)
+
+
+def test_what_a_row_is_gathered_from_is_looked_up_once_per_row() -> None:
+    graph = Graph("rows")
+    x = graph.make_input(LogicalTensor(F32, (9, 40)), "x")
+    indices = graph.make_input(LogicalTensor(S64, (5,)), "indices")
+    op = graph.make("gather", (x, indices), {"axis": 0})
+    (function,) = get_func(op, context()).functions
+    (inner,) = [
+        s for s in walk_statements(function.body) if isinstance(s, For) and s.kind == "vector"
+    ]
+    loads = {e.buffer.name for e in walk(inner.body) if isinstance(e, Load)}
+    assert loads == {"in0"}
