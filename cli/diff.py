@@ -36,10 +36,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Read both and print what differs; 1 if anything does."""
     from ..tools.diff import diff
+    from ..tools.normal_form import simplified
 
     first, second = (_load(args, path) for path in (args.first, args.second))
     if args.simplified:
-        first, second = _simplified(first), _simplified(second)
+        first, second = simplified(first), simplified(second)
     found = diff(first, second)
     values = _compare_values(first, second, found) if args.values else None
     facts: dict[str, Any] = {
@@ -66,21 +67,6 @@ def _load(args: argparse.Namespace, path: str) -> Graph:
     takes = FORMATS[format_of(Path(path))].takes
     constants = texts.constants if "constants" in takes else None
     return load(path, texts.inputs, constants, texts.attrs if "attrs" in takes else None)
-
-
-def _simplified(graph: Graph) -> Graph:
-    """A copy after all passes up to the decomposition of composite ops."""
-    from ..base.target import Target
-    from ..graph_ir.passes import pipeline
-    from ..graph_ir.passes.decompose import decompose
-    from ..graph_ir.schedule.context import LowerContext
-
-    graph, ctx = graph.copy(), LowerContext(Target("generic"))
-    for step, _ in pipeline.steps():
-        step(graph, ctx)
-        if step is decompose:
-            break
-    return graph
 
 
 def _compare_values(first: Graph, second: Graph, found: GraphDifference) -> list[dict[str, Any]]:

@@ -5,16 +5,24 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
 
+from ..base.errors import GraphcError
 from ..base.records import dataclass
 from ..graph_ir.ir.attributes import INTERNAL
 from ..graph_ir.ir.contents import attribute_tokens
 from ..graph_ir.ir.graph import Array, Graph, GraphTensor, Op
 from ..graph_ir.text.printer import print_op
+from .normal_form import normal_form
+
+COMMUTATIVE = ("add", "mul", "max", "min", "eq", "ne", "and", "or", "xor")
+"""Ops whose two operands may be exchanged."""
+
+_ROUNDINGS = 8
+"""By how many roundings constants may differ, relative to the largest of their elements."""
 
 
 @dataclass(frozen=True)
@@ -49,14 +57,24 @@ class GraphDifference:
 def diff(first: Graph, second: Graph) -> GraphDifference:
     """Compare inputs and outputs by name, else by position; ops by kind, attributes and operands; constants by value.
 
-    Names of ops and constants, the order of independent ops, and `temp.` attributes do not matter.
+    Names of ops and constants, the order of independent ops, and `temp.` attributes do not matter. Graphs whose normal
+    forms are equal, constants up to rounding, are the same: formats differ in how they write one computation.
     """
-    return _Comparison(first, second).run()
+    found = _Comparison(first, second).run()
+    if found.same:
+        return found
+    try:
+        forms = normal_form(first), normal_form(second)
+    except GraphcError:  # it has no meaning to simplify, such as one whose sizes are open
+        return found
+    if not _Comparison(*forms, rounded=True).run().same:
+        return found
+    return replace(found, only_first=(), only_second=(), parts=())
 
 
 class _Comparison:
-    def __init__(self, first: Graph, second: Graph) -> None:
-        self.first, self.second = first, second
+    def __init__(self, first: Graph, second: Graph, rounded: bool = False) -> None:
+        self.first, self.second, self.rounded = first, second, rounded
         self.inputs = _paired(first.inputs, second.inputs, typed=True)
         self.outputs = _paired(first.outputs, second.outputs, typed=False)
         same = {b: a for a, b in self.inputs}
@@ -95,7 +113,19 @@ class _Comparison:
             if reason:
                 self.differing.setdefault(mine, (theirs, reason))
             else:
-                pending += zip(mine.inputs, theirs.inputs, strict=True)
+                pending += zip(mine.inputs, self._ordered(mine, theirs), strict=True)
+
+    def _ordered(self, mine: Op, theirs: Op) -> list[GraphTensor]:
+        """The operands of `theirs`, exchanged where that is how they match those of `mine`."""
+        if theirs.op_name not in COMMUTATIVE or len(theirs.inputs) != 2:
+            return theirs.inputs
+        (a, b), (c, d) = mine.inputs, theirs.inputs
+        keys = [self.digests[x] for x in (a, b, c, d)]
+        crossed = keys[0] == keys[3] or keys[1] == keys[2]
+        if not crossed and keys[0] != keys[2] and keys[1] != keys[3]:
+            kinds = [(x.producer_owner.op_name, x.details) for x in (a, b, c, d)]
+            crossed = kinds[0] == kinds[3] and kinds[1] == kinds[2] and kinds[0] != kinds[2]
+        return [d, c] if crossed else [c, d]
 
     def _reason(self, a: Op, b: Op) -> str:
         """The difference between two ops themselves, "" if there is none."""
@@ -104,11 +134,16 @@ class _Comparison:
         if a.op_name == "input":
             return _types(a, b) or "another input"
         if a.op_name == "constant":
-            return _types(a, b) or _values(a.attr("value"), b.attr("value"))
+            if reason := _types(a, b):
+                return reason
+            mine, theirs = a.attr("value"), b.attr("value")
+            return "" if self.rounded and _is_near(mine, theirs) else _values(mine, theirs)
         if len(a.inputs) != len(b.inputs):
             return f"{len(a.inputs)} and {len(b.inputs)} operands"
         for key in (*_attributes(a), *_attributes(b)):
             mine, theirs = a.attr(key), b.attr(key)
+            if self.rounded and isinstance(mine, float) and _is_near(mine, theirs):
+                continue
             if list(attribute_tokens(mine)) != list(attribute_tokens(theirs)):
                 return f"{key} is {_shown(mine)} and {_shown(theirs)}"
         return ""
@@ -136,7 +171,7 @@ class _Comparison:
                 details = (op.outputs or op.inputs)[0].details
                 yield f"{op.op_name} '{_name(op)}' {details}"
             alone = op.op_name == "constant" and self.digests[op.outputs[0]] not in known
-            if alone and op not in differing:
+            if alone and op not in differing and not self.rounded:
                 yield f"constant '{op.name}' {op.outputs[0].details}"
 
 
@@ -168,8 +203,9 @@ def _digests(graph: Graph, same_input: dict[Op, Op]) -> dict[GraphTensor, bytes]
             digest.update(str(id(same_input.get(op, op))).encode())
         for token in attribute_tokens(_attributes(op)):
             digest.update(len(token).to_bytes(8, "little") + token)
-        for tensor in op.inputs:
-            digest.update(found[tensor])
+        operands = [found[tensor] for tensor in op.inputs]
+        for operand in sorted(operands) if op.op_name in COMMUTATIVE else operands:
+            digest.update(operand)
         for index, tensor in enumerate(op.outputs):
             details = f"{index} {tensor.details.dtype}{tensor.details.plain_dims}"
             found[tensor] = digest.digest() + hashlib.sha256(details.encode()).digest()
@@ -194,6 +230,19 @@ def _values(mine: Array, theirs: Array) -> str:
         apart = np.abs(a.astype(np.float64) - b.astype(np.float64))
     most = np.max(apart, initial=0.0, where=np.isfinite(apart))
     return f"{np.count_nonzero(~same)} of {a.size} elements, by at most {most:.3g}"
+
+
+def _is_near(mine: Array | float, theirs: Array | float) -> bool:
+    """Whether constants are the same but for a few roundings of what they were computed from; numbers are kept in f32
+    by some formats."""
+    kept = np.float32 if isinstance(mine, float) else None
+    a, b = np.asarray(mine, kept), np.asarray(theirs, kept)
+    if a.dtype.kind != "f":
+        return bool(np.array_equal(a, b))
+    scale = np.abs(a).max(initial=0.0, where=np.isfinite(a))
+    same = (a == b) | ((a != a) & (b != b))
+    with np.errstate(all="ignore"):
+        return bool((same | (np.abs(a - b) <= _ROUNDINGS * np.finfo(a.dtype).eps * scale)).all())
 
 
 def _shown(value: Any) -> str:

@@ -4,8 +4,18 @@ from __future__ import annotations
 
 import math
 
-from ..ir.graph import Graph
-from ..rewriting.pattern import Capture, either, make_instead, node, product, recipe
+from ..ir.graph import Graph, GraphTensor, Op
+from ..rewriting.pattern import (
+    Build,
+    Capture,
+    Match,
+    Scalar,
+    either,
+    make_instead,
+    node,
+    product,
+    recipe,
+)
 from ..rewriting.rewrite import Rule, rewrite
 from ..schedule.context import LowerContext
 
@@ -42,7 +52,13 @@ _RELU6 = either(
     node("max", node("min", _SHIFTED, 6), 0),
     node("relu", node("min", _SHIFTED, 6)),
 )
-_HARD_SIGMOID = either(node("div", _RELU6, 6), node("mul", _RELU6, 1 / 6))
+# HLO has a sixth as the sum of two numbers, which is exact.
+_SIXTH = node("add", node("mul", _SHIFTED, 1 / 6), node("mul", _SHIFTED, Scalar(name="rest")))
+_HARD_SIGMOID = either(
+    node("div", _RELU6, 6),
+    node("mul", _RELU6, 1 / 6),
+    node("relu", node("min", _SIXTH, 1)),
+)
 _HARD_SWISH = either(
     node("mul", _X, either(_HARD_SIGMOID, node("hard_sigmoid", _X, alpha=1 / 6, beta=0.5))),
     node("div", node("mul", _X, _RELU6), 6),
@@ -86,8 +102,20 @@ _GELU_TANH = either(
 
 _TO_SIGMOID = recipe(_SIGMOID, make_instead("sigmoid"))
 _TO_SILU = recipe(_SILU, make_instead("silu"))
-_TO_HARD_SIGMOID = recipe(_HARD_SIGMOID, make_instead("hard_sigmoid", alpha=1 / 6, beta=0.5))
-_TO_HARD_SWISH = recipe(_HARD_SWISH, make_instead("hard_swish"))
+
+
+def _hard(op_name: str, **attrs: float) -> Build:
+    """Builds the op where what was added to a sixth is its rounding error."""
+    made = make_instead(op_name, **attrs)
+
+    def build(graph: Graph, op: Op, found: Match) -> GraphTensor | None:
+        return made(graph, op, found) if abs(found.get("rest", 0)) < 1e-7 else None
+
+    return build
+
+
+_TO_HARD_SIGMOID = recipe(_HARD_SIGMOID, _hard("hard_sigmoid", alpha=1 / 6, beta=0.5))
+_TO_HARD_SWISH = recipe(_HARD_SWISH, _hard("hard_swish"))
 _TO_GELU = (
     recipe(_GELU_ERF, make_instead("gelu", approximate="none")),
     recipe(_GELU_TANH, make_instead("gelu", approximate="tanh")),
@@ -98,6 +126,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "reciprocal": (_TO_SIGMOID,),
     "log": (_TO_SOFTPLUS,),
     "log1p": (_TO_SOFTPLUS,),
+    "relu": (_TO_HARD_SIGMOID,),
     "mul": (
         *_TO_GELU,
         _TO_SILU,

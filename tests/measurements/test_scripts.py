@@ -8,6 +8,7 @@ from support.process import ROOT, run_python
 
 SCRIPTS = {
     "call_overhead.py": (("--threads", "1"), "bound"),
+    "conversions.py": (("--help",), "NETWORK"),
     "onnx_cases.py": (("--help",), "--native"),
     "steadiness.py": (("--cycles", "20", "--calls", "1000"), "KiB"),
 }

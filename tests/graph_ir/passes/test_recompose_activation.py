@@ -17,6 +17,8 @@ FAST_BELL = (
 )
 RELU6 = "clamp(add(x, c(3.0)), min=0.0, max=6.0)"
 HARD = "hard_sigmoid(x, alpha=0.16666666666666666)"
+SHIFTED = "add(x, c(3.0))"
+SIXTH = f"relu(min(add(mul({SHIFTED}, c(0.16666667)), mul({SHIFTED}, c(-4.967e-09))), c(1.0)))"
 
 CASES = [
     (f"div(c(1.0), {EXP1})", "sigmoid(x)"),
@@ -36,6 +38,8 @@ CASES = [
     (f"mul(x, div({RELU6}, c(6.0)))", "hard_swish(x)"),
     (f"div(mul(x, {RELU6}), c(6.0))", "hard_swish(x)"),
     (f"mul(mul(c(0.16666667), x), {RELU6})", "hard_swish(x)"),
+    (f"mul(x, {SIXTH})", "hard_swish(x)"),
+    (SIXTH, "hard_sigmoid(x, alpha=0.16666666666666666)"),
     ("mul(hard_sigmoid(x, alpha=0.16666667), x)", "hard_swish(x)"),
     (f"mul(mul(x, {ERF1}), c(0.5))", "gelu(x)"),
     (f"mul(mul(x, c(0.5)), {ERF1})", "gelu(x)"),

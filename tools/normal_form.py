@@ -1,0 +1,217 @@
+"""A normal form of graphs, in which it no longer shows which file format a network was read of.
+
+Formats differ in how they write the same computation: composite ops as their parts, weights transposed, biases with
+more axes or as an operand of a product, scalars folded into others. The passes that simplify graphs undo most of that;
+the rest is done here.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..base.target import Target
+from ..graph_ir.ir.graph import Graph, GraphTensor, Op
+from ..graph_ir.ops.elementwise import Elementwise
+from ..graph_ir.passes import pipeline
+from ..graph_ir.passes.decompose import decompose
+from ..graph_ir.passes.eliminate_common import eliminate_common
+from ..graph_ir.passes.fold_constants import fold_constants
+from ..graph_ir.passes.remove_dead import remove_dead
+from ..graph_ir.passes.simplify_algebra import simplify_algebra
+from ..graph_ir.passes.simplify_movement import simplify_movement
+from ..graph_ir.rewriting.pattern import Capture, match, node
+from ..graph_ir.rewriting.values import constant_value
+from ..graph_ir.schedule.context import LowerContext
+
+_ROUNDS = 8
+
+_I = Capture("i")
+_WRAPPED = node(
+    "min",
+    node(
+        "relu",
+        node("select", node("lt", _I, Capture("zero")), node("add", _I, Capture("size")), _I),
+    ),
+    Capture("last"),
+)
+
+
+def simplified(graph: Graph) -> Graph:
+    """A copy after all passes up to the decomposition of composite ops."""
+    graph, ctx = graph.copy(), LowerContext(Target("generic"))
+    graph.sort()
+    for step, _ in pipeline.steps():
+        step(graph, ctx)
+        if step is decompose:
+            break
+    return graph
+
+
+def normal_form(graph: Graph) -> Graph:
+    """A simplified copy whose products have plain operands and whose constants are as small as broadcasting allows."""
+    graph, ctx = simplified(graph), LowerContext(Target("generic"))
+    for _ in range(_ROUNDS):
+        changed = False
+        for op in list(graph.ops):
+            changed |= any(rule(graph, op) for rule in _RULES)
+        graph.sort()
+        for step in (
+            fold_constants,
+            simplify_algebra,
+            simplify_movement,
+            eliminate_common,
+            remove_dead,
+        ):
+            changed |= step(graph, ctx)
+        if not changed:
+            break
+    return graph
+
+
+def _plain_operands(graph: Graph, op: Op) -> bool:
+    """Transposed operands of a product are those of a transpose."""
+    if op.op_name != "matmul_core":
+        return False
+    changed = _one_matrix(graph, op)
+    for index, key in enumerate(("transpose_a", "transpose_b")):
+        if op.attr(key):
+            op.set_input(index, _swapped(graph, op.inputs[index]))
+            op.set_attr(key, False)
+            changed = True
+    return changed
+
+
+def _one_matrix(graph: Graph, op: Op) -> bool:
+    """A constant of equal matrices, one for each of a batch, is one matrix."""
+    x, value = op.inputs[0], constant_value(op.inputs[1])
+    if value is None or value.ndim < 3 or x.details.rank < value.ndim or not value.size:
+        return False
+    batch = np.broadcast_shapes(x.details.plain_dims[:-2], value.shape[:-2])
+    matrix = value[(0,) * (value.ndim - 2)]
+    if batch != x.details.plain_dims[:-2] or not (value == matrix).all():
+        return False
+    op.set_input(1, graph.make_constant(matrix, op.inputs[1].name))
+    return True
+
+
+def _swapped(graph: Graph, x: GraphTensor) -> GraphTensor:
+    rank = x.details.rank
+    axes = (*range(rank - 2), rank - 1, rank - 2)
+    return graph.make("transpose", [x], {"perm": axes}).outputs[0]
+
+
+def _implicit_broadcast(graph: Graph, op: Op) -> bool:
+    """Operands of an elementwise op are broadcast by the op itself where its result stays the same."""
+    if not isinstance(op, Elementwise) or len(op.inputs) < 2:
+        return False
+    changed = False
+    for index, x in enumerate(op.inputs):
+        made = x.producer_owner
+        if made.op_name != "broadcast":
+            continue
+        others = [y.details.plain_dims for i, y in enumerate(op.inputs) if i != index]
+        source = made.inputs[0]
+        if (
+            np.broadcast_shapes(source.details.plain_dims, *others)
+            == op.outputs[0].details.plain_dims
+        ):
+            op.set_input(index, source)
+            changed = True
+    return changed
+
+
+def _small_constant(graph: Graph, op: Op) -> bool:
+    """Constants of an elementwise op lose axes along which they do not change, where its result stays the same."""
+    if not isinstance(op, Elementwise) or len(op.inputs) < 2:
+        return False
+    changed = False
+    for index, x in enumerate(op.inputs):
+        value = constant_value(x)
+        others = [y.details.plain_dims for i, y in enumerate(op.inputs) if i != index]
+        if value is None or not value.ndim or not value.size:
+            continue
+        small = value
+        for axis in range(small.ndim):
+            first = small[(slice(None),) * axis + (slice(1),)]
+            small = first if np.array_equal(np.broadcast_to(first, small.shape), small) else small
+        while small.ndim and small.shape[0] == 1:
+            small = small[0]
+        result = op.outputs[0].details.plain_dims
+        if small.shape != value.shape and np.broadcast_shapes(small.shape, *others) == result:
+            op.set_input(index, graph.make_constant(np.array(small), x.name))
+            changed = True
+    return changed
+
+
+def _plain_reduction(graph: Graph, op: Op) -> bool:
+    """A mean is a sum times a constant; axes that are kept are those of a reshape."""
+    if not op.op_name.startswith("reduce_"):
+        return False
+    keeps, axes = op.attr("keep_dims"), op.attr("axes")
+    if not keeps and op.op_name != "reduce_mean":
+        return False
+    x = op.inputs[0]
+    kind = "reduce_sum" if op.op_name == "reduce_mean" else op.op_name
+    y = graph.make(kind, [x], {"axes": axes, "keep_dims": False}, op.name).outputs[0]
+    if op.op_name == "reduce_mean":
+        count = x.details.elements / max(y.details.elements, 1)
+        inverse = np.array(1 / max(count, 1), x.details.dtype.numpy)
+        y = graph.make("mul", [y, graph.make_constant(inverse)], name=op.name).outputs[0]
+    if keeps:
+        shape = op.outputs[0].details.plain_dims
+        y = graph.make("reshape", [y], {"shape": shape}, op.name).outputs[0]
+    op.outputs[0].replace_uses(y)
+    return True
+
+
+def _no_division(graph: Graph, op: Op) -> bool:
+    """A division of floats by a constant is a product."""
+    value = constant_value(op.inputs[1]) if op.op_name == "div" else None
+    if value is None or not op.outputs[0].details.dtype.is_float or not value.all():
+        return False
+    inverse = graph.make_constant((1 / value).astype(value.dtype), op.inputs[1].name)
+    op.outputs[0].replace_uses(graph.make("mul", [op.inputs[0], inverse], name=op.name).outputs[0])
+    return True
+
+
+def _no_zero(graph: Graph, op: Op) -> bool:
+    """Adding zeros is nothing: a bias that is absent elsewhere."""
+    if op.op_name != "add":
+        return False
+    for index in (0, 1):
+        value, x = constant_value(op.inputs[index]), op.inputs[1 - index]
+        if value is not None and not value.any() and x.details == op.outputs[0].details:
+            op.outputs[0].replace_uses(x)
+            return True
+    return False
+
+
+def _plain_indices(graph: Graph, op: Op) -> bool:
+    """Indices that are wrapped and clamped before a gather, which does so itself."""
+    if op.op_name != "gather":
+        return False
+    size = op.inputs[0].details.plain_dims[op.attr("axis")]
+    found = match(_WRAPPED, op.inputs[1])
+    wanted = {"last": size - 1, "size": size, "zero": 0}
+    if found is None or any(constant_value(found[key]) != n for key, n in wanted.items()):
+        return False
+    op.set_input(1, found["i"])
+    return True
+
+
+def _exact_window(graph: Graph, op: Op) -> bool:
+    """`ceil_mode` where no window is cut off."""
+    if not op.attrs.get("ceil_mode"):
+        return False
+    plain = graph.make(op.op_name, op.inputs, {**op.attrs, "ceil_mode": False}, op.name)
+    if plain.outputs[0].details != op.outputs[0].details:
+        graph.remove([plain])
+        return False
+    op.outputs[0].replace_uses(plain.outputs[0])
+    return True
+
+
+_RULES = (
+    _plain_operands, _implicit_broadcast, _small_constant, _plain_reduction, _no_division, _no_zero, _plain_indices,
+    _exact_window,
+)  # fmt: skip
