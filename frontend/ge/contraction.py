@@ -6,8 +6,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from ...base.dtypes import S32
-from ...graph_ir.ir.graph import Op
+from ...base.dtypes import S8, S32, U8, DType
+from ...graph_ir.ir.graph import GraphTensor, Op
 from ..correspondence.compositions.reduction import lp_norm, reduce
 from ..correspondence.reading import Pair
 from ..correspondence.writing import InexpressibleError
@@ -30,10 +30,16 @@ def _read_matmul(node: NodeContext, op_name: str) -> Value:
             raise node.rule(f"operands must be {wanted}", f"{a.details} and {b.details}")
     first, second = (f"{'transpose' if is_plain else 'adj'}_x{i}" for i in (1, 2))
     attrs = {"transpose_a": node.attr_bool(first), "transpose_b": node.attr_bool(second)}
-    product = node.make(op_name, a, b, **attrs)
+    product = node.make(op_name, a, b, **attrs, **sums_of_bytes(a, b))
     if not node.has("bias"):
         return product
     return node.helper("add", product, node.tensor_as("bias", product.details.dtype))
+
+
+def sums_of_bytes(a: GraphTensor, b: GraphTensor) -> dict[str, DType]:
+    """Products of bytes are summed in s32, which is their result."""
+    is_bytes = all(x.details.dtype in (S8, U8) for x in (a, b))
+    return {"dtype": S32} if is_bytes else {}
 
 
 def _read_reduce(node: NodeContext, op_name: str) -> Value:

@@ -14,6 +14,7 @@ from . import (  # noqa: F401
     indexing,
     movement,
     normalize,
+    quantize,
     slicing,
     windows,
 )

@@ -93,6 +93,9 @@ BNInfer(x, scale, offset, mean, variance) | epsilon!
 LayerNorm(x, gamma, beta) | begin_norm_axis=0, begin_params_axis=0, epsilon=0.0000001
 LayerNormV3(x, gamma, beta) | begin_norm_axis=0, begin_params_axis=0, epsilon=0.00001
 LayerNormV4(x, normalized_shape, gamma?, beta?) | epsilon=0.00001
+AscendQuant(x) | scale!, offset!, sqrt_mode=false, round_mode=Round, dst_type=2
+AscendDequant(x, deq_scale) | sqrt_mode=false, relu_flag=false, dtype=0
+AscendAntiQuant(x) | scale!, offset!, dtype=0, sqrt_mode=false
 RmsNorm(x, gamma) | epsilon=0.000001
 AddRmsNorm(x1, x2, gamma) | epsilon=0.000001
 L2Normalize(x) | axis={{}}, eps=0.0001

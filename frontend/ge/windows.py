@@ -18,6 +18,7 @@ from ..correspondence.compositions.windows import (
 )
 from ..correspondence.reading import Pair
 from ..op_builder import Value
+from .contraction import sums_of_bytes
 from .export_windows import write_resize
 from .scope import Handler, NodeContext
 
@@ -87,6 +88,7 @@ def _convolution(node: NodeContext) -> Value:
     else:
         attrs |= {"before": before, "after": after}
     _check_unquantized(node)
+    attrs |= sums_of_bytes(image.x, w)
     return _biased(node, image, node.make("convolution", image.x, w, **attrs, groups=groups))
 
 
