@@ -303,7 +303,7 @@ _BUILT_IN = (
         ("constants",), _ge_options,
     ),
     Format(
-        "pnnx", ".param", "PNNX", "`.param` and `.bin`", "sizes written `?`: `--input`",
+        "pnnx", ".param", "PNNX", "`.param` and `.bin`", "types of inputs without annotation: `--input`",
         lambda suffix, head: suffix == ".param" or head.lstrip().startswith(_PNNX_MAGIC),
         _read_pnnx, _write_pnnx,
     ),

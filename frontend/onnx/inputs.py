@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from itertools import chain, count
 from types import MappingProxyType
 
 from onnx import GraphProto, ValueInfoProto
 
-from ...base.dims import Size, Symbol, limited, size, symbol_name, symbols_of
+from ...base.dims import Size, limited, symbols_of
 from ...base.dtypes import DType
 from ...base.errors import UnsupportedError, UserError
 from ...base.records import dataclass
 from ...graph_ir.ir.logical_tensor import LogicalTensor
-from ..shape_spec import InputSpec, check_names, check_size, open_name
+from ..open_names import OpenNames
+from ..shape_spec import InputSpec, check_names, check_size
 from .tensors import to_dtype
 
 _EXAMPLE_SIZE = 8  # the size of open dimensions in the message's example
@@ -58,7 +58,7 @@ def resolve_inputs(
         if d.name in specs:
             _match(d, specs[d.name], symbols, label)
     given = symbols_of(one for spec in specs.values() for one in spec.dims)
-    opened = _Opened(symbol.name for symbol in given)
+    opened = OpenNames(symbol.name for symbol in given)
     resolved = {d.name: _resolve(d, specs.get(d.name), symbols, opened) for d in declared}
     still_open = [d for d in declared if resolved[d.name] is None]
     if still_open:
@@ -121,30 +121,11 @@ def _match(
                 )
 
 
-class _Opened:
-    """The sizes that stay open, called as in the file where that is an identifier; `taken` are the caller's names."""
-
-    def __init__(self, taken: Iterable[str]) -> None:
-        self._taken = set(taken)
-        self._sizes: dict[str, Size] = {}
-
-    def size(self, text: str, declared: _Declared, axis: int) -> Size:
-        """The size that a file calls `text`, or does not name, on an axis of an input."""
-        key = text or f"{declared.name} {axis}"
-        if key not in self._sizes:
-            wish = symbol_name(text) if text else open_name(declared.name, axis)
-            numbered = (f"{wish}_{number}" for number in count(1))
-            name = next(name for name in chain([wish], numbered) if name not in self._taken)
-            self._taken.add(name)
-            self._sizes[key] = size(Symbol(name))
-        return self._sizes[key]
-
-
 def _resolve(
     declared: _Declared,
     spec: InputSpec | None,
     symbols: Mapping[str, tuple[Size, str]],
-    opened: _Opened,
+    opened: OpenNames,
 ) -> LogicalTensor | None:
     if spec is not None:
         return LogicalTensor(spec.dtype, spec.dims)
@@ -155,7 +136,7 @@ def _resolve(
         if isinstance(d, int):
             dims.append(d)
         else:
-            dims.append(symbols[d][0] if d in symbols else opened.size(d, declared, axis))
+            dims.append(symbols[d][0] if d in symbols else opened.size(d, declared.name, axis))
     return LogicalTensor(declared.dtype, tuple(dims))
 
 

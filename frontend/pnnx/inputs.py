@@ -1,13 +1,15 @@
-"""The inputs of a PNNX model with all sizes fixed: the file's annotations, completed by the caller."""
+"""The inputs of a PNNX model: the file's annotations, completed by the caller. Sizes that both leave open stay open."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ...base.dims import symbols_of
 from ...base.dtypes import DType
 from ...base.errors import UnsupportedError, UserError
 from ...base.records import dataclass
 from ...graph_ir.ir.logical_tensor import LogicalTensor
+from ..open_names import OpenNames
 from ..shape_spec import InputSpec, check_names
 from .program import COMPLEX_SUFFIXES, Operator, Program, TensorType
 
@@ -32,36 +34,42 @@ class _Declared:
         sizes = ",".join(str(_EXAMPLE_SIZE if isinstance(d, str) else d) for d in dims)
         return f"{self.name}={self.dtype or 'f32'}[{sizes}]"
 
-    @property
-    def details(self) -> LogicalTensor | None:
+    def details(self, opened: OpenNames) -> LogicalTensor | None:
+        """Its type, with symbols for open sizes; None where dtype or rank are not known."""
         if self.dtype is None or self.dims is None:
             return None
-        fixed = tuple(dim for dim in self.dims if isinstance(dim, int))
-        return LogicalTensor(self.dtype, fixed) if len(fixed) == len(self.dims) else None
+        sizes = (
+            dim if isinstance(dim, int) else opened.size(dim.strip("?%"), self.name, axis)
+            for axis, dim in enumerate(self.dims)
+        )
+        return LogicalTensor(self.dtype, tuple(sizes))
 
 
 def resolve_inputs(program: Program, specs: Mapping[str, InputSpec]) -> dict[str, LogicalTensor]:
-    """Static dtype and shape of every pnnx.Input by operator name, in the file's order.
+    """dtype and shape of every pnnx.Input by operator name, in the file's order.
 
-    UserError for specs that contradict the file, and, naming all of them at once, for inputs that stay open.
+    Sizes written `?` are open, each for itself; those of one `%name` are equal. UserError for specs that contradict the
+    file, and, naming all of them at once, for inputs whose dtype or number of axes is open.
     """
     label = program.label
     declared = [_declaration(op, program) for op in program.operators if op.type == "pnnx.Input"]
     check_names(label, "input", specs, [d.name for d in declared])
+    given = symbols_of(size for spec in specs.values() for size in spec.dims)
+    opened = OpenNames(symbol.name for symbol in given)
     resolved: dict[str, LogicalTensor] = {}
     still_open = []
     for d in declared:
         spec = specs.get(d.name)
-        details = d.details if spec is None else _match(d, spec, label)
+        details = d.details(opened) if spec is None else _match(d, spec, label)
         if details is None:
             still_open.append(d)
         else:
             resolved[d.name] = details
     if still_open:
-        given = ", ".join(f"'{d.name}' is {d}" for d in still_open)
+        shown = ", ".join(f"'{d.name}' is {d}" for d in still_open)
         example = " ".join(f"--input '{d.example}'" for d in still_open)
         raise UserError(
-            f"{label}: every size of the inputs must be fixed, but {given} in the file; give them, like {example}"
+            f"{label}: the type of every input must be given, but {shown} in the file; give it, like {example}"
         )
     return resolved
 

@@ -27,9 +27,13 @@ class Entry:
     output: int = 0
 
 
+OPEN = -1
+"""A size that a graph leaves open."""
+
+
 @dataclass(frozen=True)
 class TensorType:
-    """Shape and TVM dtype of an entry."""
+    """Shape and TVM dtype of an entry; sizes may be `OPEN`."""
 
     dtype: str
     shape: tuple[int, ...]

@@ -10,12 +10,14 @@ from typing import Any
 
 import numpy as np
 
+from ...base.dims import Dim, symbols_of
 from ...base.dtypes import from_numpy
 from ...base.errors import GraphcError, InternalError, UnsupportedError, UserError
 from ...graph_ir.ir.graph import Array, Graph, GraphTensor
 from ...graph_ir.ir.logical_tensor import LogicalTensor
+from ..open_names import OpenNames
 from ..shape_spec import InputSpec, check_names, check_size
-from .document import DTYPES, Entry, Node, TvmGraph
+from .document import DTYPES, OPEN, Entry, Node, TvmGraph
 from .inference import build
 from .kernel_name import split_name
 from .op_table import BROADCASTING, ELEMENTWISE, OPERATORS, arity
@@ -65,6 +67,14 @@ def _key_of(hint: str, name: str) -> str:
     return ""
 
 
+def _is_of(given: LogicalTensor, declared: LogicalTensor) -> bool:
+    """Whether a type is the declared one, any size where that leaves one open."""
+    pairs = list(zip(given.plain_dims, declared.plain_dims, strict=False))
+    return (given.dtype, given.rank) == (declared.dtype, declared.rank) and all(
+        one == other or isinstance(other, Dim) for one, other in pairs
+    )
+
+
 class _Importer:
     def __init__(
         self,
@@ -77,6 +87,8 @@ class _Importer:
         self.graph = Graph(Path(source.label).stem or "graph")
         self.values: dict[Entry, GraphTensor] = {}
         self.problems: list[str] = []
+        given = symbols_of(size for spec in specs.values() for size in spec.dims)
+        self.opened = OpenNames(symbol.name for symbol in given)
 
     def load(self) -> Graph:
         self.check_names()
@@ -135,7 +147,7 @@ class _Importer:
             )
 
     def check_type(self, node: Node, declared: LogicalTensor | None, given: LogicalTensor) -> None:
-        if declared is not None and declared != given:
+        if declared is not None and not _is_of(given, declared):
             raise UserError(
                 f"{self.source.label}: '{node.name}' is {declared} in the file, got {given}"
             )
@@ -149,7 +161,14 @@ class _Importer:
             raise UnsupportedError(
                 f"{self.source.label}: '{name}' has dtype {kind.dtype}, which is not supported"
             )
-        return LogicalTensor(DTYPES[kind.dtype], kind.shape)
+        node = self.source.nodes[entry.node]
+        if OPEN in kind.shape and node.op != "null":
+            return None  # follows from the operands
+        sizes = (
+            self.opened.size("", node.name, axis) if size == OPEN else size
+            for axis, size in enumerate(kind.shape)
+        )
+        return LogicalTensor(DTYPES[kind.dtype], tuple(sizes))
 
     def add(self, number: int, node: Node) -> None:
         results = self.outputs(number)

@@ -363,3 +363,14 @@ def test_truncations():
     for end in range(2, len(SAMPLE), 9):
         with pytest.raises(GraphcError):
             load(SAMPLE[:end].encode())
+
+
+def test_sizes_that_a_graph_leaves_open():
+    """TVM writes -1; results follow from the operands."""
+    graph = one("fused_nn_dense_add_nn_relu", [[-1, 5], [3, 5], [3]], [-1, 3])
+    (x, _, _) = graph.inputs
+    assert str(x.outputs[0].details).endswith("_0,5]")
+    model = compile(graph, threads=1)
+    for rows in (1, 4, 9):
+        a, b, c = arrays([[rows, 5], [3, 5], [3]])
+        np.testing.assert_allclose(model(a, b, c), np.maximum(a @ b.T + c, 0), rtol=1e-5, atol=1e-6)
