@@ -32,6 +32,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--count", type=int, default=1000, help="graphs of this seed in all (default 1000)"
     )
     parser.add_argument(
+        "--open", action="store_true",
+        help="leave a size of every graph open, and compare with models of several sizes bit for bit",
+    )  # fmt: skip
+    parser.add_argument(
         "--resume", metavar="FILE", help="go on where this file says, and keep the counts in it"
     )
     parser.add_argument("--workers", type=int, metavar="N", help="processes (default: one per CPU)")
@@ -72,13 +76,18 @@ def run(args: argparse.Namespace) -> int:
         faults = _Faults(args, report)
         report("fuzz", 0, args.count)
         with Workers(args.workers or available_cpus(), args.timeout) as workers:
-            run_campaign(tally, args.count, workers, faults.on_case, resume)
+            run_campaign(tally, args.count, workers, faults.on_case, resume, _routes(args))
     rate = (tally.done - first) / (time.perf_counter() - start)
     if args.json:
         say(json.dumps({**tally.to_json(), "per_second": rate, "reproducers": faults.commands}))
     else:
         say("\n".join(_lines(tally, rate, faults.commands)))
     return 1 if tally.faults else 0
+
+
+def _routes(args: argparse.Namespace) -> tuple[str, ...] | None:
+    """The ways that all graphs take; None for random ones."""
+    return ("open",) if args.open else None
 
 
 class _Faults:
@@ -108,7 +117,7 @@ class _Faults:
         from ..tools.fuzz.shrink import shrink
         from ..tools.fuzz.workers import Worker
 
-        case = random_case(self._args.seed, index)
+        case = random_case(self._args.seed, index, routes=_routes(self._args))
         if self._args.shrink > 0:
             worker = Worker(self._args.timeout)
             try:

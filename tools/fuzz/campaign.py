@@ -65,13 +65,16 @@ def run_campaign(
     workers: Workers,
     on_case: Callable[[int, Outcome], None],
     resume: Path | None = None,
+    routes: tuple[str, ...] | None = None,
 ) -> None:
     """Check the cases from `tally.done` to `count`; `on_case` is called for each in order, after it is counted.
 
+    `routes`: those that all cases take instead of random ones.
     `resume` receives the tally now and then, and at the end however that comes. UserError where it cannot be written.
     """
+    how = {} if routes is None else {"routes": routes}
     jobs: Iterator[tuple[int, Job]] = (
-        (index, {"seed": tally.seed, "index": index}) for index in range(tally.done, count)
+        (index, {"seed": tally.seed, "index": index, **how}) for index in range(tally.done, count)
     )
     waiting: dict[int, Outcome] = {}
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import random
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
@@ -22,8 +22,8 @@ from .generator import random_graph
 from .plan import EVERYTHING, Plan
 
 TARGETS = ("native", "avx512", "avx2", "generic")
-ROUTES = ("gcm", "onnx", "hlo", "pnnx", "tvm", "ge")
-"""Ways besides the direct one: saved and loaded again, or through a file of a format."""
+ROUTES = ("gcm", "onnx", "hlo", "pnnx", "tvm", "ge", "open")
+"""Ways besides the direct one: saved and loaded again, through a file of a format, or with a size left open."""
 
 
 @dataclass(frozen=True)
@@ -109,10 +109,13 @@ def _plain(array: Array) -> Array:
     return array.view(np.uint16) if array.dtype.kind == "V" else array
 
 
-def random_case(seed: int, index: int, plan: Plan = EVERYTHING) -> Case:
-    """Case number `index` of a seed: the same in every process."""
+def random_case(
+    seed: int, index: int, plan: Plan = EVERYTHING, routes: tuple[str, ...] | None = None
+) -> Case:
+    """Case number `index` of a seed: the same in every process. `routes`: those to take instead of random ones."""
     graph, arrays = random_graph(f"{seed}/{index}", plan)
-    return Case(graph, arrays, random_setting(random.Random(f"setting {seed}/{index}")))
+    setting = random_setting(random.Random(f"setting {seed}/{index}"))
+    return Case(graph, arrays, setting if routes is None else replace(setting, routes=routes))
 
 
 def random_setting(source: random.Random) -> Setting:

@@ -7,6 +7,7 @@ import tempfile
 import time
 import traceback
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from ...base.dtypes import F64
 from ...base.errors import UnsupportedError, UserError
 from ...driver.compiler import compile_stages
 from ...graph_ir.ir.graph import Array, Graph
+from ...graph_ir.rewriting.known_sizes import with_sizes
 from ...graph_ir.text.parser import parse_graph
 from ...graph_ir.text.printer import print_graph
 from ...runtime.artifact import Artifact
@@ -23,6 +25,7 @@ from .case import Case
 from .certainty import Certainty, certainties
 from .format_route import reread
 from .native_run import run_guarded
+from .open_sizes import OPENED, arrays_at, opened, sizes_to_try
 from .outcome import INTERNAL, REFUSED, RIGHT, WRONG, Outcome
 
 
@@ -58,8 +61,36 @@ class _Check:
             self.stage = route
             if route == "gcm":
                 _same_bits(results, run_guarded(_reloaded(artifact), case.arrays, 1, "end"))
+            elif route == "open":
+                self._open()
             else:
                 self._format(route, expected, known)
+
+    def _open(self) -> None:
+        """A model with one size left open, against models of several sizes, bit for bit."""
+        found = opened(self.case.graph)
+        if found is None:
+            self.refusals.append("open: no size can be left open")
+            return
+        graph, number = found
+        disabled = self.case.setting.options().disabled | {"winograd"}  # not offered for open sizes
+        options = replace(self.case.setting.options(), disabled=disabled)
+        target = self.case.setting.resolved_target()
+        try:
+            model = compile_stages(graph, target, options).artifact
+        except UnsupportedError as error:
+            self.refusals.append(f"open {type(error).__name__} {str(error).partition(':')[0]}")
+            return
+        for one in sizes_to_try(number):
+            try:
+                fixed = with_sizes(graph, {OPENED: one})
+                arrays = arrays_at(fixed, self.case.arrays)
+                alone = compile_stages(fixed, target, options).artifact
+            except (UserError, UnsupportedError):  # an op does not take this size
+                continue
+            self.stage = f"open at {one} for {number}"
+            wanted = run_guarded(alone, arrays, self.case.setting.threads, "end")
+            _same_bits(wanted, run_guarded(model, arrays, self.case.setting.threads, "end"))
 
     def _text(self) -> None:
         graph = self.case.graph

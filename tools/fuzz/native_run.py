@@ -27,15 +27,16 @@ def run_guarded(
     native = NativeModel(artifact, threads)
     meta = artifact.metadata
     inputs = [guarded_copy(array, at) for array in arrays]
-    outputs = [guarded(spec.shape, spec.dtype, at) for spec in meta.outputs]
+    sized = native.sizes.of([array.shape for array in arrays])
+    outputs = [guarded(spec.shape, spec.dtype, at) for spec in sized.outputs]
     constants = guarded_copy(artifact.constants, _aligned(artifact.constants.nbytes, at))
-    arena = guarded(meta.arena_bytes, np.uint8, _aligned(meta.arena_bytes, at))
+    arena = guarded(sized.arena_bytes, np.uint8, _aligned(sized.arena_bytes, at))
     arena[...] = FILL
     for output in outputs:
         output.reshape(-1).view(np.uint8)[...] = FILL
     sources = (ctypes.c_void_p * len(inputs))(*(data_address(a) for a in inputs))
     targets = (ctypes.c_void_p * len(outputs))(*(data_address(a) for a in outputs))
-    places = [abi.pointer(x) for x in (sources, targets, None)]
+    places = [*(abi.pointer(x) for x in (sources, targets)), sized.pointer]
     memory = [abi.pointer(data_address(a)) for a in (constants, arena)]
     runtime = WatchedRuntime(native.rt.value)
     code = native.entry(*places, *memory, runtime.pointer)

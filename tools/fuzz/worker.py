@@ -38,7 +38,8 @@ def main() -> None:
 def _answer(job: dict[str, Any]) -> Outcome:
     if "graph" in job:
         return check(Case.from_json(job))
-    return check(random_case(job["seed"], job["index"]))
+    routes = tuple(job["routes"]) if "routes" in job else None
+    return check(random_case(job["seed"], job["index"], routes=routes))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,100 @@
+"""Random graphs with a size left open: the same graph, one of whose sizes is a symbol wherever it is an input's.
+
+Attributes that hold the size, or a multiple of it, follow where the graph is one only then. What does not fit together
+any more (a constant of that size, say) is no such graph.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ...base.dims import Size, Symbol, size
+from ...base.errors import UnsupportedError, UserError
+from ...graph_ir.ir.axis_attributes import SizesAttr
+from ...graph_ir.ir.graph import Array, Graph, GraphTensor, Op
+from ...graph_ir.rewriting.known_sizes import with_sizes
+
+OPENED = "N"
+SIZES = (1, 2, 3, 5, 12, 13, 17, 64)
+"""What the symbol is, beside the size it stands for and its neighbours."""
+MOST_SIZES = 4
+
+
+def opened(graph: Graph) -> tuple[Graph, int] | None:
+    """(the graph with an open size, the size that it had); None where no size can be left open."""
+    count = Counter(
+        one for op in graph.inputs for one in op.outputs[0].details.plain_dims if one > 1
+    )
+    for number, _ in count.most_common():
+        try:
+            found = _rebuilt(graph, number)
+            again = with_sizes(found, {OPENED: number})
+        except (UserError, UnsupportedError):
+            continue
+        if [str(op.inputs[0].details) for op in again.outputs] == [
+            str(op.inputs[0].details) for op in graph.outputs
+        ]:
+            return found, number
+    return None
+
+
+def sizes_to_try(number: int) -> list[int]:
+    """The size itself, its neighbours, and others, which it chooses."""
+    near = [number, number + 1, number - 1]
+    start = number % len(SIZES)
+    others = [*SIZES[start:], *SIZES[:start]]
+    return [one for one in dict.fromkeys([*near, *others]) if one >= 1][:MOST_SIZES]
+
+
+def arrays_at(graph: Graph, arrays: list[Array]) -> list[Array]:
+    """Arrays of the shapes of a graph's inputs, of the values that are given for other shapes."""
+    return [
+        np.array(np.resize(array, op.outputs[0].details.plain_dims), order="C")
+        for op, array in zip(graph.inputs, arrays, strict=True)
+    ]
+
+
+def _rebuilt(graph: Graph, number: int) -> Graph:
+    """The graph with a symbol for a size. UserError, UnsupportedError where that is none."""
+    symbol = size(Symbol(OPENED))
+    twin = Graph(graph.name, dict(graph.attrs))
+    mapping: dict[GraphTensor, GraphTensor] = {}
+    for op in graph.ops:
+        inputs = [mapping[x] for x in op.inputs]
+        if op.op_name == "input":
+            details = op.outputs[0].details
+            dims = tuple(symbol if one == number else one for one in details.plain_dims)
+            made = [twin.make_input(type(details)(details.dtype, dims), op.name)]
+        else:
+            made = _made(twin, op, inputs, number, symbol).outputs
+        mapping.update(zip(op.outputs, made, strict=True))
+    return twin
+
+
+def _made(twin: Graph, op: Op, inputs: list[GraphTensor], number: int, symbol: Size) -> Op:
+    """The op with attributes that follow the symbol, if it takes them, else with its own."""
+    is_open = any(not x.details.is_known for x in inputs)
+    for attrs in _attributes(op, number, symbol) if is_open else ():
+        try:
+            return twin.make(op.op_name, inputs, attrs, op.name)
+        except (UserError, UnsupportedError):
+            continue
+    return twin.make(op.op_name, inputs, dict(op.attrs), op.name)
+
+
+def _attributes(op: Op, number: int, symbol: Size) -> Iterator[dict[str, Any]]:
+    """Attributes with the symbol in place of the size, and of its multiples too."""
+    lists = [key for key in op.attrs if isinstance(op.schema.attribute(op.op_name, key), SizesAttr)]
+    for most in (1, number) if lists else ():
+        attrs = dict(op.attrs)
+        for key in lists:
+            times = [one // number if one % number == 0 else 0 for one in op.attrs[key]]
+            attrs[key] = tuple(
+                count * symbol if 0 < count <= most else one
+                for count, one in zip(times, op.attrs[key], strict=True)
+            )
+        yield attrs
