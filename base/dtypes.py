@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -12,18 +13,46 @@ from .errors import UserError
 from .records import dataclass
 
 
+@dataclass(frozen=True)
+class FloatLayout:
+    """How the bits of a small float are used: sign, exponent, fraction, from the highest bit on.
+
+    `specials`: `ieee` has infinities and NaNs; `fn` has one NaN, all bits set but the sign; `fnuz` has one NaN, the
+    pattern of -0; `finite` has neither, and what is too large becomes the largest number.
+    """
+
+    exponent: int
+    fraction: int
+    bias: int
+    specials: str
+
+    @property
+    def sign(self) -> int:
+        """The bit of the sign."""
+        return 1 << self.exponent + self.fraction
+
+    @property
+    def largest(self) -> int:
+        """The pattern of the largest finite number."""
+        every = self.sign - 1
+        above = {"ieee": 1 << self.fraction, "fn": 1, "fnuz": 0, "finite": 0}
+        return every - above[self.specials]
+
+
 @dataclass(frozen=True, eq=False)
 class DType:
     """An element type; there is one object for each, in every process.
 
-    `kind` is one of `float`, `int`, `uint`, `bool`; `bits` is the size in registers. In memory a
-    bool takes one byte holding 0 or 1.
+    `kind` is one of `float`, `int`, `uint`, `bool`; `bits` is how many hold the value. In memory a bool takes one byte
+    holding 0 or 1, and types of 2 and 4 bits one byte whose upper bits are not looked at.
     """
 
     name: str
     kind: str
     bits: int
-    numpy: np.dtype
+    numpy: np.dtype[Any]
+    layout: FloatLayout | None = None
+    """Of floats of 8 bits or less, but for `f8e8m0fnu`, which is an exponent alone."""
 
     def __reduce__(self) -> tuple[Callable[[str], DType], tuple[str]]:
         return by_name, (self.name,)
@@ -41,12 +70,37 @@ class DType:
     @cached_property
     def is_signed(self) -> bool:
         """Whether values may be negative."""
-        return self.kind in ("float", "int")
+        return self.kind in ("float", "int") and not self.name.endswith("nu")
 
     @cached_property
     def accumulator(self) -> DType:
-        """The type sums are accumulated in: f32 for 16-bit floats, else the type itself."""
-        return F32 if self.is_float and self.bits == 16 else self
+        """The type it is computed in: f32 for floats up to 16 bits, bytes for 2 and 4 bits, else the type itself."""
+        if self.is_float:
+            return F32 if self.bits <= 16 else self
+        return self if self.kind == "bool" or self.bits >= 8 else _BY_NAME[f"{self.name[0]}8"]
+
+    @cached_property
+    def is_storage(self) -> bool:
+        """Whether values are only kept in this type: moved, selected and converted to another, `accumulator`."""
+        return self.accumulator is not self
+
+    @cached_property
+    def limits(self) -> tuple[int, int]:
+        """The smallest and the largest number of an integer type."""
+        digits = self.bits - (self.kind == "int")
+        return -(1 << digits) if self.kind == "int" else 0, (1 << digits) - 1
+
+    @cached_property
+    def largest(self) -> float:
+        """The largest number of a float type."""
+        facts: Any = ml_dtypes.finfo(self.numpy)  # type: ignore[no-untyped-call]
+        return float(facts.max)
+
+    @cached_property
+    def range(self) -> tuple[int, int]:
+        """Of a float type: binary digits of its numbers, and the exponent that none of them reaches."""
+        facts: Any = ml_dtypes.finfo(self.numpy)  # type: ignore[no-untyped-call]
+        return int(facts.nmant) + 1, int(facts.maxexp)
 
     def __repr__(self) -> str:
         return self.name
@@ -66,7 +120,33 @@ U32 = DType("u32", "uint", 32, np.dtype("uint32"))
 U64 = DType("u64", "uint", 64, np.dtype("uint64"))
 BOOL = DType("bool", "bool", 1, np.dtype("bool"))
 
-ALL = (F64, F32, F16, BF16, S8, S16, S32, S64, U8, U16, U32, U64, BOOL)
+
+def _small(name: str, numpy: str, layout: FloatLayout | None = None) -> DType:
+    """A type whose name ends its digits with the number of bits; others than floats begin with `s` or `u`."""
+    kind = {"f": "float", "s": "int", "u": "uint"}[name[0]]
+    return DType(name, kind, int(name[1]), np.dtype(getattr(ml_dtypes, numpy)), layout)
+
+
+F8E8M0FNU = _small("f8e8m0fnu", "float8_e8m0fnu")
+S4, U4 = _small("s4", "int4"), _small("u4", "uint4")
+S2, U2 = _small("s2", "int2"), _small("u2", "uint2")
+
+SMALL = (
+    _small("f8e4m3fn", "float8_e4m3fn", FloatLayout(4, 3, 7, "fn")),
+    _small("f8e4m3fnuz", "float8_e4m3fnuz", FloatLayout(4, 3, 8, "fnuz")),
+    _small("f8e5m2", "float8_e5m2", FloatLayout(5, 2, 15, "ieee")),
+    _small("f8e5m2fnuz", "float8_e5m2fnuz", FloatLayout(5, 2, 16, "fnuz")),
+    F8E8M0FNU,
+    _small("f4e2m1fn", "float4_e2m1fn", FloatLayout(2, 1, 1, "finite")),
+    S4,
+    U4,
+    S2,
+    U2,
+)
+"""Types that tensors are stored in, to take less room; called as in HLO."""
+
+USUAL = (F64, F32, F16, BF16, S8, S16, S32, S64, U8, U16, U32, U64, BOOL)
+ALL = (*USUAL, *SMALL)
 _BY_NAME = {dtype.name: dtype for dtype in ALL}
 _BY_NUMPY = {dtype.numpy: dtype for dtype in ALL}
 
@@ -74,7 +154,8 @@ _BY_NUMPY = {dtype.numpy: dtype for dtype in ALL}
 _ALSO = {
     "double": F64, "float": F32, "half": F16, "bfloat": BF16, "long": S64, "short": S16,
     "char": S8, "byte": U8, "boolean": BOOL, "bool_": BOOL, "i1": BOOL,
-    **{f"i{bits}": _BY_NAME[f"s{bits}"] for bits in (8, 16, 32, 64)},
+    **{f"i{bits}": _BY_NAME[f"s{bits}"] for bits in (2, 4, 8, 16, 32, 64)},
+    **{dtype.numpy.name.replace("_", ""): dtype for dtype in SMALL},  # as ONNX says it
     **{dtype.numpy.name: dtype for dtype in ALL},
 }  # fmt: skip
 """Names that NumPy, ONNX, PyTorch and others use."""

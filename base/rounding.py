@@ -1,4 +1,4 @@
-"""Conversion of NumPy arrays to 16-bit floats, rounded once: ml_dtypes rounds f64 and integers to f32 on the way."""
+"""Conversion of NumPy arrays to floats of 16 bits or less, rounded once: ml_dtypes may round to f32 on the way."""
 
 from __future__ import annotations
 
@@ -6,16 +6,18 @@ from typing import Any
 
 import numpy as np
 
-from .dtypes import BF16, DType
+from .dtypes import F16, DType, from_numpy
 
 Array = np.ndarray[Any, Any]
 
 _DROPPED = 11  # bits of a 64-bit integer that f64 has no room for
 
 
-def to_half(array: Array, dtype: DType) -> Array:
-    """`array`, of f64, f32 or integers, as f16 or bf16: the nearest number, ties to even."""
-    if dtype == BF16 and array.dtype.itemsize >= 4 and array.dtype != np.float32:
+def to_small_float(array: Array, dtype: DType) -> Array:
+    """`array`, of any type, as a float of 16 bits or less: the nearest number, ties to even."""
+    if from_numpy(array.dtype).is_storage:
+        array = array.astype(from_numpy(array.dtype).accumulator.numpy)
+    if dtype != F16 and array.dtype.itemsize >= 4 and array.dtype != np.float32:
         array = _odd_single(_double(array))
     with np.errstate(all="ignore"):
         return array.astype(dtype.numpy)

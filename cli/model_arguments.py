@@ -348,11 +348,10 @@ def random_array(tensor: TensorSpec) -> Array:
     )
     rng = np.random.default_rng(seed)
     if tensor.dtype.is_float:
-        return rng.standard_normal(tensor.shape, dtype=np.float32).astype(tensor.dtype.numpy)
-    low, high = (
-        (-4, 5) if tensor.dtype.kind == "int" else (0, 5 if tensor.dtype.kind == "uint" else 2)
-    )
-    return rng.integers(low, high, tensor.shape).astype(tensor.dtype.numpy)
+        normal = rng.standard_normal(tensor.shape, dtype=np.float32)
+        return (normal if tensor.dtype.is_signed else abs(normal)).astype(tensor.dtype.numpy)
+    low, high = tensor.dtype.limits
+    return rng.integers(max(low, -4), min(high, 4) + 1, tensor.shape).astype(tensor.dtype.numpy)
 
 
 def _read_npy(name: str, path: str) -> Array:

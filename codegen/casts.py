@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
-from ..base.dtypes import BF16, BOOL, F16, F32, F64, S16, S32, U32, DType
+from ..base.dtypes import BF16, BOOL, F8E8M0FNU, F16, F32, F64, S16, S32, U32, DType
 from .capabilities import Capabilities
 from .instruction_stream import InstructionStream
 from .llvm_types import constant, mangled, splat, type_of, vector_of
+from .small_floats import SmallFloats
 
 
-class Casts:
+class Casts(SmallFloats):
     """Emits conversions into one function."""
 
     def __init__(self, stream: InstructionStream, can: Capabilities) -> None:
-        self._stream = stream
+        super().__init__(stream)
         self._can = can
 
     def cast(self, value: str, source: DType, target: DType, lanes: int) -> str:
-        """`value` of type `source` as `target`, rounded once. 16-bit floats go through f32."""
+        """`value` of type `source` as `target`, rounded once. Storage types go through what they are computed in."""
         if source == target:
             return value
-        if source.is_float and source.bits == 16:
-            return self.cast(self._widen_half(value, source, lanes), F32, target, lanes)
-        if target.is_float and target.bits == 16:
-            single = self._single_for_half(value, source, target, lanes)
-            return self._to_f16(single, lanes) if target == F16 else self._to_bf16(single, lanes)
+        if source.is_storage:
+            return self.cast(self._widen(value, source, lanes), source.accumulator, target, lanes)
+        if target.is_storage and target.is_float:
+            single = self._single_for_small(value, source, target, lanes)
+            return self._from_single(single, target, lanes)
+        if target.is_storage:
+            return self._to_part_of_byte(value, source, target, lanes)
         if target == BOOL:
             compare = "fcmp une" if source.is_float else "icmp ne"
             zero = constant(0, source, lanes)
@@ -32,19 +35,33 @@ class Casts:
             return self._float_to_int(value, source, target, lanes)
         return self._convert(_instruction(source, target), value, source, target, lanes)
 
-    def _pure(self, instruction: str, lanes: int, *operands: str) -> str:
-        return self._stream.pure(instruction, lanes, *operands)
+    def _widen(self, value: str, source: DType, lanes: int) -> str:
+        """A value of a storage type in the type it is computed in, exact."""
+        if source.is_float:
+            return self._to_single(value, source, lanes)
+        kind = type_of(source, lanes)
 
-    def _convert(self, name: str, value: str, source: DType, target: DType, lanes: int) -> str:
-        if not name:
-            return value
-        text = f"{name} {type_of(source, lanes)} {value} to {type_of(target, lanes)}"
-        return self._pure(text, lanes, value)
+        def with_number(op: str, left: str, number: int) -> str:
+            return self._pure(f"{op} {kind} {left}, {splat('i8', str(number), lanes)}", lanes, left)
 
-    def _single_for_half(self, value: str, source: DType, target: DType, lanes: int) -> str:
-        """An f32 that rounds to the same 16-bit float as `value` does."""
-        # Integers that f32 has no room for are beyond f16 anyway.
-        if source != F64 and (source.is_float or source.bits < 32 or target == F16):
+        if not source.is_signed:
+            return with_number("and", value, (1 << source.bits) - 1)
+        return with_number("ashr", with_number("shl", value, 8 - source.bits), 8 - source.bits)
+
+    def _to_part_of_byte(self, value: str, source: DType, target: DType, lanes: int) -> str:
+        """Integers wrap and floats saturate; the bits above are zero, as in ml_dtypes."""
+        if source.is_float:
+            byte = self._float_to_int(value, source, target, lanes)
+        else:
+            byte = self.cast(value, source, target.accumulator, lanes)
+        mask = splat("i8", str((1 << target.bits) - 1), lanes)
+        return self._pure(f"and {type_of(target, lanes)} {byte}, {mask}", lanes, byte)
+
+    def _single_for_small(self, value: str, source: DType, target: DType, lanes: int) -> str:
+        """An f32 that rounds to the same small float as `value` does."""
+        # Integers that f32 has no room for are beyond f16 and all smaller types anyway, but for an exponent alone.
+        has_room = target not in (BF16, F8E8M0FNU)
+        if source != F64 and (source.is_float or source.bits < 32 or has_room):
             return self.cast(value, source, F32, lanes)
         if source.bits == 64 and source != F64:
             value = self._keep_53_bits(value, source, lanes)
@@ -121,8 +138,15 @@ class Casts:
         inside = self._compare(op, type_of(source, lanes), value, limit, lanes)
         return self._choose(inside, value, limit, lanes, source)
 
-    def _widen_half(self, value: str, source: DType, lanes: int) -> str:
+    def _to_single(self, value: str, source: DType, lanes: int) -> str:
+        if source.bits <= 8:
+            return self.from_small(value, source, lanes)
         return self._from_f16(value, lanes) if source == F16 else self._from_bf16(value, lanes)
+
+    def _from_single(self, value: str, target: DType, lanes: int) -> str:
+        if target.bits <= 8:
+            return self.to_small(value, target, lanes)
+        return self._to_f16(value, lanes) if target == F16 else self._to_bf16(value, lanes)
 
     def _from_bf16(self, value: str, lanes: int) -> str:
         """A bf16 is the upper half of an f32."""
@@ -210,31 +234,6 @@ class Casts:
         result = self._choose(no_nan, result, quiet, lanes)
         both = self._pure(f"or {i32} {result}, {sign}", lanes, result, sign)
         return self._convert("trunc", both, S32, F16, lanes)
-
-    def _below(self, value: str, limit: int, lanes: int) -> str:
-        return self._compare(
-            "icmp ult", type_of(S32, lanes), value, constant(limit, S32, lanes), lanes
-        )
-
-    def _int(self, op: str, value: str, number: int, lanes: int) -> str:
-        signed = number - (1 << 32) if number >= 1 << 31 else number
-        other = splat("i32", str(signed), lanes)
-        return self._pure(f"{op} {type_of(S32, lanes)} {value}, {other}", lanes, value)
-
-    def _bits(self, to: str, value: str, lanes: int) -> str:
-        source = "float" if to == "i32" else "i32"
-        text = f"bitcast {vector_of(source, lanes)} {value} to {vector_of(to, lanes)}"
-        return self._pure(text, lanes, value)
-
-    def _compare(self, op: str, kind: str, left: str, right: str, lanes: int) -> str:
-        return self._pure(f"{op} {kind} {left}, {right}", lanes, left, right)
-
-    def _choose(
-        self, condition: str, then: str, otherwise: str, lanes: int, dtype: DType = S32
-    ) -> str:
-        kind, i1 = type_of(dtype, lanes), type_of(BOOL, lanes)
-        text = f"select {i1} {condition}, {kind} {then}, {kind} {otherwise}"
-        return self._pure(text, lanes, condition, then, otherwise)
 
 
 def _instruction(source: DType, target: DType) -> str:

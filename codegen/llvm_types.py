@@ -1,8 +1,9 @@
 """How types and literals of Tensor IR are spelled in LLVM IR text.
 
-16-bit floats are held as `i16` bit patterns, in registers and in memory: they are only moved, selected and converted,
-and LLVM's own `half` and `bfloat` would emit calls to a library that may be missing. A bool is `i1` in registers and
-`i8` 0 or 1 in memory.
+Floats of 16 bits or less are held as `i16` and `i8` bit patterns, in registers and in memory: they are only moved,
+selected and converted, and LLVM's own `half` and `bfloat` would emit calls to a library that may be missing. A type of
+2 or 4 bits is an `i8` with other bits above, which a conversion does not read. A bool is `i1` in registers and `i8` 0
+or 1 in memory.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ def element_type(dtype: DType) -> str:
         return "float"
     if dtype == F64:
         return "double"
-    return f"i{dtype.bits}"
+    return "i1" if dtype == BOOL else f"i{max(dtype.bits, 8)}"
 
 
 def memory_type(dtype: DType) -> str:
@@ -42,7 +43,7 @@ def type_of(dtype: DType, lanes: int) -> str:
 
 def mangled(dtype: DType, lanes: int) -> str:
     """The suffix of an overloaded intrinsic: `f32`, `v8i16`."""
-    name = f"f{dtype.bits}" if dtype in (F32, F64) else f"i{dtype.bits}"
+    name = f"f{dtype.bits}" if dtype in (F32, F64) else element_type(dtype)
     return name if lanes == 1 else f"v{lanes}{name}"
 
 

@@ -303,9 +303,7 @@ class IndexAlgebra:
             return min(a, c), max(b, d)
         if type(e) is Cast and e.operand.dtype.kind in ("int", "uint", "bool"):
             source = e.operand.dtype
-            if source.kind == "int":
-                return -(1 << (source.bits - 1)), (1 << (source.bits - 1)) - 1
-            return (0, (1 << source.bits) - 1) if source.bits < 64 else FULL
+            return source.limits if source.kind == "int" or source.bits < 64 else FULL
         return FULL
 
     def _binary_range(self, e: Binary) -> Range:

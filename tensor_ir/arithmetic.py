@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from ..base.dtypes import BOOL, F32, DType, from_numpy
+from ..base.dtypes import BOOL, DType, from_numpy
 from ..base.errors import InternalError
-from ..base.rounding import to_half
+from ..base.rounding import to_small_float
 
 Array = Any
 """A NumPy scalar or array of one graphc dtype."""
@@ -85,26 +85,26 @@ def cast(a: Array, dtype: DType) -> Array:
     source = from_numpy(a.dtype)
     if source == dtype:
         return a
+    if source.is_storage:
+        return cast(a.astype(source.accumulator.numpy), dtype)
     if source.is_float and dtype.kind in ("int", "uint"):
         return _saturate(a, dtype)
     if dtype == BOOL:
-        return (a.astype(F32.numpy) if source.bits == 16 else a) != 0
-    if dtype.is_float and dtype.bits == 16 and source != F32:
-        return to_half(a, dtype)
+        return a != 0
+    if dtype.is_float and dtype.is_storage:
+        return to_small_float(a, dtype)
     return a.astype(dtype.numpy)
 
 
 def _saturate(a: Array, dtype: DType) -> Array:
     wide = np.trunc(np.asarray(a).astype(np.float64))
-    limits = np.iinfo(dtype.numpy)
-    low, high = (
-        float(limits.min),
-        float(int(limits.max) + 1),
-    )  # exact, unlike the 64-bit maximum
+    first, last = dtype.limits
+    low, high = float(first), float(last + 1)  # exact, unlike the 64-bit maximum
     inside = (wide >= low) & (wide < high)
-    result = np.where(inside, wide, 0.0).astype(dtype.numpy)
-    result = np.where(wide >= high, dtype.numpy.type(limits.max), result)
-    return np.where(wide < low, dtype.numpy.type(limits.min), result)[()]
+    result = np.where(inside, wide, 0.0).astype(dtype.accumulator.numpy)
+    result = np.where(wide >= high, result.dtype.type(last), result)
+    result = np.where(wide < low, result.dtype.type(first), result)
+    return result.astype(dtype.numpy)[()]
 
 
 def literal(value: int | float | bool, dtype: DType) -> Array:

@@ -39,8 +39,8 @@ Broken = Iterator[str]
 def _agree(a: Expr, b: Expr) -> Broken:
     if a.dtype != b.dtype or a.lanes != b.lanes:
         yield f"operands must agree, got {type_text(a)} and {type_text(b)}"
-    if a.dtype.is_float and a.dtype.bits == 16:
-        yield f"{a.dtype} is computed with as f32"
+    if a.dtype.is_storage:
+        yield f"{a.dtype} is computed with as {a.dtype.accumulator}"
 
 
 def _unary(e: Unary) -> Broken:
@@ -103,7 +103,7 @@ def _call(e: Call) -> Broken:
         yield f"{e.name} does not take {e.dtype}"
     elif known.retypes:
         bits = [x.dtype.bits * x.lanes for x in (e.args[0], e)]
-        if BOOL in (e.args[0].dtype, e.dtype) or bits[0] != bits[1]:
+        if min(e.args[0].dtype.bits, e.dtype.bits) < 8 or bits[0] != bits[1]:
             yield f"{e.name} takes as many bits as it gives, got {type_text(e.args[0])} and {type_text(e)}"
     elif known.group:
         yield from _dot(e, known)
@@ -140,9 +140,8 @@ def _reduces(name: str, dtype: DType) -> bool:
 
 def _const(e: Const) -> Broken:
     if e.dtype.kind in ("int", "uint"):
-        high = 1 << (e.dtype.bits - (e.dtype.kind == "int"))
-        low = -high if e.dtype.kind == "int" else 0
-        if not low <= e.value < high:
+        low, high = e.dtype.limits
+        if not low <= e.value <= high:
             yield f"constant {e.value} does not fit {e.dtype}"
 
 

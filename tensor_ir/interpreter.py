@@ -76,8 +76,7 @@ def poison(dtype: DType) -> Any:
         return dtype.numpy.type(math.nan)
     if dtype == BOOL:
         return np.True_
-    limits = np.iinfo(dtype.numpy)
-    return dtype.numpy.type(limits.min if dtype.is_signed else limits.max)
+    return dtype.numpy.type(dtype.limits[not dtype.is_signed])
 
 
 def _scalar(param: Var, value: Any) -> Any:

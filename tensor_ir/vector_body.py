@@ -116,8 +116,7 @@ def identity(op: str, dtype: DType) -> Expr:
         return t.const(-1 if dtype.kind == "int" else (1 << dtype.bits) - 1, dtype)
     if dtype.is_float:
         return t.const(math.inf if op == "min" else -math.inf, dtype)
-    low = -(1 << (dtype.bits - 1)) if dtype.kind == "int" else 0
-    high = low + (1 << dtype.bits) - 1
+    low, high = dtype.limits
     return t.const(high if op == "min" else low, dtype)
 
 

@@ -48,7 +48,7 @@ def _divide(step: Step, op_name: str) -> GraphTensor:
     if a.details.dtype.is_float:
         return step.make(op_name, a, b)
     quotient = step.make(op_name, a, b, rounding="trunc")
-    ones = -1 if a.details.dtype.is_signed else np.iinfo(a.details.dtype.numpy).max
+    ones = -1 if a.details.dtype.is_signed else a.details.dtype.limits[1]
     return _unless_zero(step, b, quotient, step.constant(ones, a.details.dtype))
 
 

@@ -107,8 +107,7 @@ def _is(step: Step, tensor: GraphTensor, wanted: float) -> bool:
     if value is None:
         return False
     if math.isinf(wanted) and not dtype.is_float:
-        limits = np.iinfo(dtype.numpy)
-        return bool(value == (limits.max if wanted > 0 else limits.min))
+        return bool(value == dtype.limits[wanted > 0])
     return bool(value == wanted)
 
 

@@ -22,6 +22,9 @@ OPSET = 22
 _NEEDS = {"RMSNormalization": 23, "Swish": 24}
 """Operators introduced later: a model with one of them uses its opset."""
 
+_TYPES_NEED = {"f4e2m1fn": 23, "f8e8m0fnu": 24, "s2": 25, "u2": 25}
+"""Element types likewise."""
+
 ELEMENT_TYPES = {dtype: number for number, dtype in DTYPES.items()}
 
 
@@ -231,8 +234,11 @@ class Exporter(ExportFrame[str]):
         self.nodes.append(helper.make_node(type_name, inputs, outputs, name=name, **given))
 
     def _check_types(self, op: Op, op_type: str, inputs: Sequence[str]) -> None:
-        self.opsets.add(_NEEDS.get(op_type, 0))
-        schema = defs.get_schema(op_type, max_inclusive_version=max(OPSET, _NEEDS.get(op_type, 0)))
+        types = {self._dtypes[value] for value in inputs if value}
+        types |= {tensor.details.dtype for tensor in op.outputs}
+        needs = [_NEEDS.get(op_type, 0), *(_TYPES_NEED.get(one.name, 0) for one in types)]
+        self.opsets.update(needs)
+        schema = defs.get_schema(op_type, max_inclusive_version=max(OPSET, *needs))
         for index, value in enumerate(inputs):
             formal = schema.inputs[min(index, len(schema.inputs) - 1)]
             if value and _type_text(self._dtypes[value]) not in formal.types:

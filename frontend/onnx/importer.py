@@ -20,7 +20,6 @@ from ..op_builder import Value
 from ..shape_spec import InputSpec, check_size
 from .inline import inline_functions, is_handled, type_of
 from .inputs import declared_shapes, implied_values, resolve_inputs, written_shapes
-from .narrow import is_narrow, to_wide_array
 from .nesting import every_node, graphs_of, reads
 from .op_table import HANDLERS
 from .opset6 import in_opset_7
@@ -115,29 +114,15 @@ def _make_inputs(
             scope.values[name] = scope.graph.make_input(details, name)
 
 
-_READ_NARROW = {"DequantizeLinear", "GatherBlockQuantized"}
-
-
 def _read_weights(
     proto: GraphProto, nodes: list[NodeProto], scope: Scope, apart: Mapping[str, memoryview]
 ) -> None:
     """Bind the initializers that are used; the data of some is stored `apart` from the model."""
-    readers: dict[str, set[str]] = {x.name: {"output"} for x in proto.output}
-    for node in nodes:
-        for name in reads(node):
-            readers.setdefault(name, set()).add(node.op_type)
+    used = {x.name for x in proto.output} | {name for node in nodes for name in reads(node)}
     for tensor in proto.initializer:
-        if tensor.name in readers:
-            # Weights that are only converted to floats may be read as wider numbers.
-            wide = is_narrow(tensor) and readers[tensor.name] <= _READ_NARROW
-            if wide:
-                scope.narrow.add(tensor.name)
-            who = f"initializer '{tensor.name}'"
-            scope.values[tensor.name] = (
-                to_wide_array(tensor, who, scope.folder)
-                if wide
-                else to_array(tensor, who, scope.folder, apart.get(tensor.name))
-            )
+        if tensor.name in used:
+            who, data = f"initializer '{tensor.name}'", apart.get(tensor.name)
+            scope.values[tensor.name] = to_array(tensor, who, scope.folder, data)
 
 
 def _import_node(node: NodeProto, scope: Scope) -> None:
@@ -148,7 +133,7 @@ def _import_node(node: NodeProto, scope: Scope) -> None:
     foldable = None if is_kept else values.values()
 
     def run_in(graph: Graph, given: Mapping[str, Value]) -> list[Value]:
-        inner = (scope.opset, scope.folder, scope.import_graph, {**values, **given}, scope.narrow)
+        inner = (scope.opset, scope.folder, scope.import_graph, {**values, **given})
         return _run(node, Scope(graph, *inner))
 
     def run(scratch: Graph | None) -> list[Value]:

@@ -6,8 +6,10 @@ import numpy as np
 
 from ...base.dtypes import F32, S32, U8, DType
 from ...graph_ir.ir.graph import GraphTensor
+from ...graph_ir.rewriting.values import constant_value
 from ..correspondence.compositions.contraction import matmul
 from ..op_builder import Value
+from .casting import cast_to
 from .scope import Handler, NodeContext
 from .tensors import to_dtype
 from .windows import centered, convolution_attrs
@@ -54,6 +56,16 @@ def rounded(node: NodeContext, x: GraphTensor, zero: GraphTensor | None, dtype: 
     return node.make("quantize", x, one, *zeros, dtype=dtype.name)
 
 
+def _in_bytes(node: NodeContext, x: GraphTensor) -> GraphTensor:
+    """Integers of 2 and 4 bits as bytes; a constant stays one."""
+    dtype, known = x.details.dtype, constant_value(x)
+    if dtype.is_float or not dtype.is_storage:
+        return x
+    if known is None:
+        return node.converted(x, dtype.accumulator)
+    return node.constant(known.astype(dtype.accumulator.numpy), dtype.accumulator)
+
+
 def _integer(node: NodeContext, dtype: DType) -> DType:
     if dtype.kind not in ("int", "uint") or dtype.bits > 16:
         raise node.unsupported(f"an output of element type {dtype}")
@@ -66,13 +78,13 @@ def quantize(node: NodeContext) -> Value:
     dtype = node.details(2).dtype if node.has(2) else U8
     if given:
         dtype = to_dtype(f"QuantizeLinear '{node.name}'", given)
-    wide = x.details.dtype if x.details.dtype.is_float else F32
-    return node.make(
-        "quantize",
-        node.converted(x, wide),
-        *_parameters(node, x.details.plain_dims),
-        dtype=_integer(node, dtype).name,
-    )
+    x = node.converted(x, x.details.dtype if x.details.dtype.is_float else F32)
+    if dtype.is_float:  # whose zero point, if there is one, must be 0
+        scale = node.converted(_spread(node, 1, x.details.plain_dims), x.details.dtype)
+        return cast_to(node, node.helper("div", x, scale), dtype)
+    attrs = {"dtype": _integer(node, dtype).accumulator, "bits": dtype.bits}
+    y = node.helper("quantize", x, *_parameters(node, x.details.plain_dims), **attrs)
+    return node.make("cast", y, dtype=dtype) if dtype.is_storage else y
 
 
 def dequantize(node: NodeContext) -> Value:
@@ -81,16 +93,15 @@ def dequantize(node: NodeContext) -> Value:
     scale, *zero = _parameters(node, x.details.plain_dims)
     given = node.attr_int("output_dtype", 0)
     wanted = to_dtype(f"DequantizeLinear '{node.name}'", given) if given else scale.details.dtype
-    if x.details.dtype.is_float:  # of 8 bits and less, read as f32
-        centered = [node.helper("sub", x, node.converted(zero[0], F32))] if zero else [x]
-        value = node.make("mul", *centered, node.converted(scale, F32))
+    if x.details.dtype.is_float:
+        value = node.helper("mul", node.converted(x, F32), node.converted(scale, F32))
         return node.converted(value, wanted)
-    return node.converted(node.make("dequantize", x, scale, *zero), wanted)
+    return node.converted(node.make("dequantize", _in_bytes(node, x), scale, *zero), wanted)
 
 
 def _parameters(node: NodeContext, dims: tuple[int, ...]) -> list[GraphTensor]:
     """The scale and, if it is given, the zero point, so that they broadcast to `dims`."""
-    return [_spread(node, index, dims) for index in (1, 2) if node.has(index)]
+    return [_in_bytes(node, _spread(node, index, dims)) for index in (1, 2) if node.has(index)]
 
 
 def per_row(node: NodeContext, index: int, rank: int) -> GraphTensor:

@@ -36,7 +36,6 @@ class Scope(ValueScope[str]):
         folder: Path | None,
         import_graph: ImportGraph,
         values: dict[str, Value] | None = None,
-        narrow: set[str] | None = None,
         declared: Mapping[str, tuple[int, ...]] | None = None,
     ) -> None:
         self.graph = graph
@@ -45,8 +44,6 @@ class Scope(ValueScope[str]):
         self.import_graph = import_graph
         self.values: dict[str, Value] = values if values is not None else {}
         self.constants: dict[str, GraphTensor] = {}
-        # Weights of less than 8 bits, whose values here are of 8.
-        self.narrow: set[str] = narrow if narrow is not None else set()
         # The shapes that the file says values have, and what must hold at run time so that they do, with messages; None
         # in a graph that cannot check anything.
         self.declared = declared or {}
@@ -63,7 +60,7 @@ class Scope(ValueScope[str]):
     def inside(self, graph: Graph, values: Mapping[str, Value] | None = None) -> Scope:
         """A scope for a graph of one of the nodes, which sees all values of this one; it is built into `graph`."""
         known = {**self.values, **(values or {})}
-        return Scope(graph, self.opset, self.folder, self.import_graph, known, self.narrow)
+        return Scope(graph, self.opset, self.folder, self.import_graph, known)
 
     def inline(self, proto: GraphProto, values: Mapping[str, Value]) -> list[Value]:
         """Import a graph of one of the nodes for these inputs into the same graph; return its results."""

@@ -1,4 +1,7 @@
-"""Converts a TensorProto to a NumPy array; its data is raw, in typed fields or in an external file."""
+"""Converts between TensorProto and NumPy arrays; the data is raw, in typed fields or in an external file.
+
+Elements of 2 and 4 bits share bytes there, the first in the lowest bits; an array has a byte for each.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from typing import Any
 import numpy as np
 from onnx import TensorProto
 
-from ...base.dtypes import BF16, BOOL, F16, DType
+from ...base.dtypes import BF16, BOOL, F16, DType, from_numpy
 from ...base.errors import UnsupportedError, UserError
 from ...graph_ir.ir.graph import Array
 from ..correspondence.element_types import element_types
@@ -50,7 +53,7 @@ def to_array(
     if proto.HasField("segment"):
         raise UnsupportedError(f"{who}: tensors stored in segments are not supported")
     if proto.data_location == TensorProto.EXTERNAL:
-        data = external_data(proto, who, folder, math.prod(dims) * dtype.size)
+        data = external_data(proto, who, folder, _stored_bytes(dtype, dims))
     elif data is None and proto.HasField("raw_data"):
         data = memoryview(proto.raw_data)
     if data is not None:
@@ -58,18 +61,45 @@ def to_array(
     return _from_fields(proto, dtype, dims, who)
 
 
+def stored(array: Array) -> bytes:
+    """The elements as a file has them."""
+    little = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
+    bits = from_numpy(array.dtype).bits
+    if array.dtype.itemsize * 8 == bits or bits == 1:
+        return little.tobytes()
+    numbers = np.frombuffer(little.tobytes(), np.uint8) & np.uint8((1 << bits) - 1)
+    each = np.zeros((-(-numbers.size * bits // 8), 8 // bits), np.uint8)
+    each.reshape(-1)[: numbers.size] = numbers
+    shifts = np.arange(0, 8, bits, dtype=np.uint8)
+    return np.bitwise_or.reduce(each << shifts, axis=1).astype(np.uint8).tobytes()
+
+
+def _stored_bytes(dtype: DType, dims: tuple[int, ...]) -> int:
+    return -(-math.prod(dims) * (8 if dtype is BOOL else dtype.bits) // 8)
+
+
+def _unpacked(data: memoryview, dtype: DType, dims: tuple[int, ...]) -> Array:
+    shifts = np.arange(0, 8, dtype.bits, dtype=np.uint8)
+    parts = np.frombuffer(data, np.uint8)[:, None] >> shifts & np.uint8((1 << dtype.bits) - 1)
+    return parts.reshape(-1)[: math.prod(dims)].view(dtype.numpy).reshape(dims)
+
+
 def _from_raw(data: memoryview, dtype: DType, dims: tuple[int, ...], who: str) -> Array:
-    needed = math.prod(dims) * dtype.size
+    needed = _stored_bytes(dtype, dims)
     if len(data) != needed:
         shape = ",".join(map(str, dims))
         raise UserError(f"{who}: {dtype}[{shape}] takes {needed} bytes, got {len(data)}")
     if dtype is BOOL:  # any non-zero byte is true, but a NumPy bool must be 0 or 1
         return np.frombuffer(data, np.uint8).reshape(dims).astype(bool)  # `!=` has no 0-d arrays
+    if dtype.bits < 8:
+        return _unpacked(data, dtype, dims)
     return np.frombuffer(data, dtype.numpy).reshape(dims)
 
 
 def _from_fields(proto: TensorProto, dtype: DType, dims: tuple[int, ...], who: str) -> Array:
     field = getattr(proto, _TYPED_FIELDS.get(proto.data_type, "int32_data"))
+    if dtype.bits <= 8 and dtype.is_storage:  # a byte of the file in each
+        return _from_raw(memoryview(bytes(x & 255 for x in field)), dtype, dims, who)
     count = math.prod(dims)
     if len(field) != count:
         shape = ",".join(map(str, dims))

@@ -76,22 +76,20 @@ def _gather_blocks(node: NodeContext) -> Value:
     """Rows of weights as floats; bytes hold two numbers along the last axis where they are of 4 bits."""
     data, scales = node.array(0, "data"), node.array(2, "scales")
     bits, rank = node.attr_int("bits", 4), data.ndim
-    is_packed = (
-        node.details(0).dtype == U8 and bits < 8 and node.node.input[0] not in node.scope.narrow
-    )
-    numbers = _unpacked(data, bits) if is_packed else data
+    is_packed, dtype = data.dtype == np.uint8 and bits < 8, node.details(0).dtype.accumulator
+    numbers = _unpacked(data, bits) if is_packed else data.astype(dtype.numpy)
     axis = node.axis(node.attr_int("quantize_axis", 1), rank)
     block = node.attr_int("block_size", 128)
-    middle = np.full((1,) * rank, 1 << (bits - 1) if data.dtype == np.uint8 else 0, data.dtype)
+    middle = np.full((1,) * rank, 0 if dtype.is_signed else 1 << bits - 1, dtype.numpy)
     if node.has(3):
         given = node.array(3, "zero points")
-        middle = _unpacked(given, bits) if is_packed else given
+        middle = _unpacked(given, bits) if is_packed else given.astype(dtype.numpy)
         middle = _per_element(middle, axis, block, numbers.shape)
     whole = node.helper(
         "dequantize",
-        node.constant(numbers, node.details(0).dtype),
+        node.constant(numbers, dtype),
         node.constant(_per_element(scales, axis, block, numbers.shape), node.details(2).dtype),
-        node.constant(middle, node.details(0).dtype),
+        node.constant(middle, dtype),
     )
     place = node.axis(node.attr_int("gather_axis", 0), rank)
     return node.make("gather", whole, node.tensor(1), axis=place)

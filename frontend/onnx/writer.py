@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import numpy as np
 from onnx import ModelProto, TensorProto, helper
 
 from ...base.errors import UserError
@@ -18,7 +17,7 @@ from ..written_names import with_names
 from .export import Exporter, value_info
 from .export_quantize import has_node
 from .op_table import WRITERS
-from .tensors import DTYPES
+from .tensors import DTYPES, stored
 
 MOST_BYTES_INSIDE = 1 << 30
 """Limit of weights stored in the model file; protobuf cannot read messages of 2 GiB."""
@@ -70,12 +69,11 @@ def write_onnx(graph: Graph, path: str | os.PathLike[str]) -> list[Path]:
 
 
 def _tensor(name: str, array: Array) -> TensorProto:
-    little = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
     return TensorProto(
         name=name,
         data_type=_DTYPES[array.dtype.newbyteorder("=")],
         dims=array.shape,
-        raw_data=little.tobytes(),
+        raw_data=stored(array),
     )
 
 

@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from ...base.dtypes import DType, from_numpy
+from ...base.dtypes import SMALL, DType, from_numpy
 from ...base.records import dataclass
 
 Array = np.ndarray[Any, Any]
 
 TOLERANCE = {"f64": 1e-11, "f32": 1e-4, "f16": 1e-2, "bf16": 6e-2}
+TOLERANCE |= {dtype.name: 2.0 ** (1 - dtype.range[0]) for dtype in SMALL if dtype.is_float}
 """Largest error, as a share of the largest finite reference value; integers and bools must be equal."""
 
 

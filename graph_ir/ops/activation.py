@@ -110,17 +110,11 @@ def clamp_limits(dtype: DType, lower: float | None, upper: float | None) -> tupl
     high = None if upper is None or upper == math.inf else upper
     if dtype.is_float:
         return low, high
-    limits = np.iinfo(dtype.numpy)
+    least, most = dtype.limits
     if low is not None:
-        low = (
-            int(limits.max) if low == math.inf else min(max(math.ceil(low), limits.min), limits.max)
-        )
+        low = most if low == math.inf else min(max(math.ceil(low), least), most)
     if high is not None:
-        high = (
-            int(limits.min)
-            if high == -math.inf
-            else min(max(math.floor(high), limits.min), limits.max)
-        )
+        high = least if high == -math.inf else min(max(math.floor(high), least), most)
     return low, high
 
 

@@ -59,12 +59,9 @@ class Quantize(_Scaled):
     @property
     def limits(self) -> tuple[int, int]:
         """The smallest and the largest result."""
-        bits = min(self.bits, self.dtype.bits)
-        return (
-            (-(1 << bits - 1), (1 << bits - 1) - 1)
-            if self.dtype.is_signed
-            else (0, (1 << bits) - 1)
-        )
+        spared = max(self.dtype.bits - self.bits, 0)
+        low, high = self.dtype.limits
+        return low >> spared, high >> spared
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
         """x's shape in `dtype`."""

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...base.dims import is_known
-from ...base.dtypes import S64, U64, DType
+from ...base.dtypes import S64, U64, DType, from_numpy
 from ...base.records import dataclass
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Expr
@@ -126,8 +126,7 @@ def identity(combine: str, dtype: DType) -> int | float | bool:
         sign = 1 if combine == "min" else -1
         if dtype.is_float:
             return sign * math.inf
-        limits = np.iinfo(dtype.numpy)
-        return int(limits.max if combine == "min" else limits.min)
+        return dtype.limits[combine == "min"]
     if dtype.kind == "bool":
         return combine == "and"
     return 1 if combine == "mul" else 0
@@ -172,8 +171,7 @@ def _extreme(function: Callable[..., Any], combine: str) -> Callable[[Array, tup
     def reference(x: Array, axes: tuple[int, ...]) -> Any:
         if x.dtype == np.bool_:
             return function(x, axis=axes, initial=combine == "min")
-        kind = "float" if x.dtype.kind == "f" else "int"
-        return function(x, axis=axes, initial=identity(combine, DType("x", kind, 0, x.dtype)))
+        return function(x, axis=axes, initial=identity(combine, from_numpy(x.dtype)))
 
     return reference
 

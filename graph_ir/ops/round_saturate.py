@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ...base.dtypes import F32, S32, DType
+from ...base.dtypes import F32, S32
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Expr
 from ..ir.attributes import DTypeAttr, IntAttr
@@ -49,7 +49,7 @@ class RoundSaturate(FusibleOp):
             raise self.rule("x must be f32", str(x.dtype), "insert a cast")
         if dtype != F32 and (dtype.kind not in ("int", "uint") or dtype.bits > 16):
             raise self.rule("dtype must be f32 or an integer of 8 or 16 bits", str(dtype))
-        least, most = (-WIDEST, WIDEST) if dtype == F32 else _limits(dtype)
+        least, most = (-WIDEST, WIDEST) if dtype == F32 else dtype.limits
         if not least <= self.low <= self.nan <= self.high <= most or abs(self.zero) > WIDEST:
             given = f"{self.low}, {self.nan} and {self.high}, zero {self.zero}"
             raise self.rule(f"low, nan and high must be in order and fit {dtype}", given)
@@ -86,8 +86,3 @@ class RoundSaturate(FusibleOp):
         """What x is bounded by, and what it is instead of NaN."""
         low, high, nan = (float(x - self.zero) for x in (self.low, self.high, self.nan))
         return low, high, nan
-
-
-def _limits(dtype: DType) -> tuple[int, int]:
-    limits = np.iinfo(dtype.numpy)
-    return int(limits.min), int(limits.max)

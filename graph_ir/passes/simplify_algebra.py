@@ -16,8 +16,6 @@ from ..schedule.context import LowerContext
 _INVOLUTIONS = ("neg", "not")
 _ROUNDINGS = ("floor", "ceil", "trunc", "round")
 _COMMUTATIVE = ("add", "mul", "min", "max", "and", "or", "xor")
-_SIGNIFICAND = {"f64": 53, "f32": 24, "f16": 11, "bf16": 8}
-_EXPONENT = {"f64": 1024, "f32": 128, "f16": 16, "bf16": 128}
 
 
 def simplify_algebra(graph: Graph, ctx: LowerContext) -> bool:
@@ -139,7 +137,7 @@ def _multiply_instead(graph: Graph, op: Op) -> GraphTensor | None:
     with np.errstate(all="ignore"):
         exact = np.all(np.abs(np.frexp(wide)[0]) == 0.5) and np.all(np.isfinite(wide))
         inverse = (1 / wide).astype(divisor.dtype)
-    smallest = 2.0 ** (2 - _EXPONENT[op.inputs[1].details.dtype.name])
+    smallest = 2.0 ** (2 - op.inputs[1].details.dtype.range[1])
     if (
         not exact
         or not np.all(np.isfinite(inverse))
@@ -190,14 +188,17 @@ def _drop_cast(graph: Graph, op: Op) -> GraphTensor | None:
 
 def _holds(narrow: DType, wide: DType) -> bool:
     """Whether every value of `narrow` is a value of `wide`."""
-    if narrow == wide or narrow.kind == "bool":
+    if narrow == wide:
+        return True
+    if wide.is_float and wide.bits <= 8:  # there may be no -0, and no zero either
+        return False
+    if narrow.kind == "bool":
         return True
     if narrow.is_float:
-        inside = _SIGNIFICAND[narrow.name] <= _SIGNIFICAND.get(wide.name, 0)
-        return inside and _EXPONENT[narrow.name] <= _EXPONENT[wide.name]
+        return wide.is_float and all(a <= b for a, b in zip(narrow.range, wide.range, strict=True))
     digits = narrow.bits - (narrow.kind == "int")
     if wide.is_float:
-        return digits <= _SIGNIFICAND[wide.name]
+        return digits <= wide.range[0]
     fits = digits <= wide.bits - (wide.kind == "int")
     return wide.kind != "bool" and fits and (narrow.kind == "uint" or wide.kind == "int")
 

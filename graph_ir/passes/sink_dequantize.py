@@ -165,11 +165,11 @@ def _pad(graph: Graph, op: Op) -> GraphTensor | None:
 def _quantized(value: float, source: Dequantize, parameters: Sequence[Array]) -> int | None:
     """The integer that stands for exactly this number."""
     scale, *zero = (float(p) for p in parameters)
-    limits = np.iinfo(source.x.details.dtype.numpy)
+    low, high = source.x.details.dtype.limits
     if not math.isfinite(value) or not SMALLEST < abs(scale) < LARGEST:
         return None
     number = round(value / scale) + int(zero[0] if zero else 0)
-    if not limits.min <= number <= limits.max:
+    if not low <= number <= high:
         return None
     arrays = [np.array(number, source.x.details.dtype.numpy), *parameters]
     return number if float(source.reference(arrays)[0]) == value else None

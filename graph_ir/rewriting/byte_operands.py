@@ -44,8 +44,8 @@ class ByteOperand:
 
 def fits_type(value: int, dtype: DType) -> bool:
     """Whether an integer type holds a value."""
-    limits = np.iinfo(dtype.numpy)
-    return bool(limits.min <= value <= limits.max)
+    low, high = dtype.limits
+    return low <= value <= high
 
 
 def byte_operand(make: Composer, x: GraphTensor, shared: tuple[int, ...]) -> ByteOperand | None:

@@ -18,7 +18,7 @@ Build = Callable[[Graph, Op, Match], GraphTensor | None]
 """Appends the replacement of the matched op; None if it does not apply after all."""
 
 _COMMUTATIVE = ("add", "mul", "min", "max")
-_TOLERANCE = {"f64": 1e-6, "f32": 1e-6, "f16": 1e-3, "bf16": 8e-3}
+_TOLERANCE = {"f64": 1e-6, "f32": 1e-6, "f16": 1e-3, "bf16": 8e-3}  # of smaller types, none
 """Relative tolerance of constants: exporters write 1.4142135 or 1.41421 for sqrt(2)."""
 
 
@@ -140,7 +140,7 @@ def _scalar_ways(pattern: Scalar, tensor: GraphTensor, found: Match) -> Iterator
     number, wanted = float(value), found.get(pattern.name, pattern.value)
     if pattern.name and pattern.name not in found:
         yield {**found, pattern.name: number}
-    elif abs(number - wanted) <= _TOLERANCE[tensor.details.dtype.name] * abs(wanted):
+    elif abs(number - wanted) <= _TOLERANCE.get(tensor.details.dtype.name, 0) * abs(wanted):
         yield found
 
 

@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from graphc.base.dtypes import ALL, BF16, BOOL, F16, F32, F64, S8, S16, S32, U8, U16, U64, DType
+from graphc.base.dtypes import BF16, BOOL, F16, F32, F64, S8, S16, S32, U8, U16, U64, USUAL, DType
 from graphc.base.errors import InternalError
 from graphc.codegen.module import emit_module
 from graphc.tensor_ir import builder as t
@@ -47,7 +47,7 @@ def lane_counts(shape: str, dtype: DType) -> tuple[int, ...]:
 def reduction_module(shape: str) -> NativeModule:
     functions = {
         f.name: f
-        for dtype in ALL
+        for dtype in USUAL
         for lanes in lane_counts(shape, dtype)
         for op in reductions_of(dtype)
         for f in [reduction(op, dtype, lanes)]
@@ -57,7 +57,7 @@ def reduction_module(shape: str) -> NativeModule:
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_reductions_of_integers_and_bool(shape: str, rng: np.random.Generator) -> None:
-    for dtype in [d for d in ALL if not d.is_float]:
+    for dtype in [d for d in USUAL if not d.is_float]:
         for lanes in lane_counts(shape, dtype):
             raw = rng.integers(0, 256, (4, lanes * dtype.size), dtype=np.uint8)
             rows = raw.view(dtype.numpy) if dtype != BOOL else raw < 128
@@ -183,7 +183,7 @@ def test_bit_patterns_of_other_widths_are_refused(target: DType) -> None:
 
 
 def test_integers_have_no_math() -> None:
-    a = Buffer("a", ALL[6], (1,))
+    a = Buffer("a", USUAL[6], (1,))
     b = t.LoopBuilder()
     b.store(a, (0,), t.call("exp", b.load(a, (0,))))
     with pytest.raises(InternalError, match="intrinsic 'exp' takes floats, got s32"):

@@ -83,7 +83,7 @@ def test_results_are_fresh_arrays(model: CompiledModel, x: np.ndarray) -> None:
 def test_every_dtype_and_shape(dtype: DType, shape: tuple[int, ...]) -> None:
     model = CompiledModel(copy_artifact(TensorSpec("x", dtype, shape)))
     size = int(np.prod(shape))
-    value = (np.arange(size) % 2).reshape(shape).astype(dtype.numpy)
+    value = (1 + np.arange(size) % 2).reshape(shape).astype(dtype.numpy)
     result = model(value)
     assert result.dtype == dtype.numpy
     assert np.array_equal(result, value)

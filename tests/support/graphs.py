@@ -10,6 +10,7 @@ import numpy as np
 from graphc.base.target import Target
 from graphc.graph_ir.ir.graph import Array, Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
+from graphc.graph_ir.ir.reference import widen
 from graphc.graph_ir.ir.verifier import verify
 from graphc.graph_ir.schedule.context import LowerContext
 from graphc.graph_ir.text.parser import parse_graph
@@ -53,7 +54,7 @@ def run_pass(step: Pass, graph: Graph, *, exact: bool = True, inputs: Sequence[A
     for old, new in zip(before, graph.evaluate(arrays), strict=True):
         assert old.dtype == new.dtype and old.shape == new.shape
         if exact:
-            np.testing.assert_array_equal(old, new)
+            np.testing.assert_array_equal(widen(old), widen(new))
         else:
             np.testing.assert_allclose(old.astype(float), new.astype(float), rtol=1e-5, atol=1e-6)
     return changed

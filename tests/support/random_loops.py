@@ -41,9 +41,9 @@ from graphc.tensor_ir.nodes import (
     Var,
 )
 
-_COMPUTED = [dtype for dtype in ALL if dtype.name not in ("f16", "bf16")]
+_COMPUTED = [dtype for dtype in ALL if not dtype.is_storage]
 _FLOATS = [dtype for dtype in _COMPUTED if dtype.is_float]
-_INTEGERS = [dtype for dtype in ALL if dtype.kind in ("int", "uint")]
+_INTEGERS = [dtype for dtype in _COMPUTED if dtype.kind in ("int", "uint")]
 
 
 def random_module(seed: int) -> Module:
@@ -245,8 +245,8 @@ class _Generator:
         if dtype.is_float:
             special = [0.0, -0.0, 1.0, -2.5, 1e30, 1e-7, math.inf, -math.inf, math.nan]
             return Const(self.rnd.choice(special), dtype)
-        low = -(1 << (dtype.bits - 1)) if dtype.kind == "int" else 0
-        return Const(self.rnd.choice([0, 1, 7, low, low + (1 << dtype.bits) - 1]), dtype)
+        low, high = dtype.limits
+        return Const(self.rnd.choice([0, 1, min(7, high), low, high]), dtype)
 
     def make_cast(self, dtype: DType, lanes: int, depth: int) -> Expr:
         return Cast(self.expr(self.rnd.choice(ALL), lanes, depth), dtype)

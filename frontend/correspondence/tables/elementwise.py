@@ -284,7 +284,7 @@ CHOICES = (
     ),
     Op(
         "cast",
-        onnx="Cast(input | to=dtype)",
+        onnx="Cast(input | to=dtype) by cast",
         ge="Cast(x | dst_type=dtype)",
         tvm="cast(data | dtype)",
         hlo="convert(x) by convert",
@@ -345,9 +345,7 @@ CHOICES = (
         ge="OnesLike(x)",
         tvm="ones_like(data)",
     ),
-    Means(
-        means.cast_like, onnx="CastLike(input, target_type)", pnnx="Tensor.type_as(input, other)"
-    ),
+    Means(means.cast_like, pnnx="Tensor.type_as(input, other)"),
 )
 
 DIRECTIONS = tuple(

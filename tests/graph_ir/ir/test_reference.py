@@ -9,7 +9,7 @@ from graphc.graph_ir.ir.reference import convert, narrow, widen
 def test_floats_widen_to_f64_and_others_stay():
     for dtype in ALL:
         wide = widen(np.ones(2, dtype.numpy))
-        assert wide.dtype == (np.float64 if dtype.is_float else dtype.numpy)
+        assert wide.dtype == (np.float64 if dtype.is_float else dtype.accumulator.numpy)
 
 
 def test_16_bit_floats_are_narrowed_through_f32():

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphc.base.dtypes import ALL, BF16, BOOL, F16, F32, F64, S8, S32, S64, U8, DType
+from graphc.base.dtypes import ALL, BOOL, F32, F64, S8, S32, S64, U8, DType
 from graphc.base.target import Target
 from graphc.tensor_ir import builder as t
 from graphc.tensor_ir import pipeline
@@ -81,7 +81,7 @@ def copy_of(dtype: DType, n: int) -> Module:
 
 @pytest.mark.parametrize("dtype", ALL)
 def test_lanes_fill_a_register(dtype: DType, rng: np.random.Generator) -> None:
-    expected = 256 // max(8, 32 if dtype in (F16, BF16) else dtype.bits)
+    expected = 256 // max(8, dtype.accumulator.bits)
     after = vectorized(copy_of(dtype, 100), AVX2)
     assert max(n.lanes for n in walk(after) if isinstance(n, Load)) == expected
     assert_same_meaning(copy_of(dtype, 100), after, rng)

@@ -27,8 +27,8 @@ def _parameters(scope: Scope, dtype: DType, dims: Dims) -> list[GraphTensor]:
     )
     found = [scope.constant(np.asarray(scale, np.float32), "scale")]
     if scope.chance(0.7):
-        limits = np.iinfo(dtype.numpy)
-        zero = scope.rng.integers(limits.min, limits.max + 1, shape if scope.chance(0.5) else ())
+        low, high = dtype.limits
+        zero = scope.rng.integers(low, high + 1, shape if scope.chance(0.5) else ())
         found.append(scope.constant(np.asarray(zero, dtype.numpy), "zero"))
     return found
 
