@@ -6,9 +6,11 @@ from ..correspondence.gathering import op_table
 from ..correspondence.tables import TABLE
 from . import (  # noqa: F401
     attention,
+    boxes,
     casting,
     constants,
     control,
+    determinant,
     elementwise,
     export_control,
     export_quantize,
@@ -20,6 +22,7 @@ from . import (  # noqa: F401
     indexing,
     matmul,
     movement,
+    ngrams,
     normalize,
     positions,
     quantize,
@@ -33,6 +36,7 @@ from . import (  # noqa: F401
     sampling,
     scan,
     skip_normalize,
+    training,
     trees,
     weight_only,
     windows,

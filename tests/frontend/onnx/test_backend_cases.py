@@ -33,7 +33,7 @@ SOURCES = (
 
 # What a refusal may say of a case whose ops are all in the table; nothing else may be refused.
 REFUSALS = (
-    "element type",
+    "element type STRING",
     "training mode",
     "depends on the model's inputs",
     "a padding value",
