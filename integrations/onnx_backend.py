@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import Any
 
 import numpy as np
-from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
+from onnx import ModelProto, NodeProto, TensorProto, TypeProto, ValueInfoProto, helper, numpy_helper
 from onnx.backend.base import Backend, BackendRep, namedtupledict
 
 from ..base.dtypes import from_numpy
@@ -38,6 +38,9 @@ _LARGEST_KEY = 1024
 
 Array = np.ndarray[Any, Any]
 
+Feeds = dict[str, Array | None]
+"""Arrays by the names of inputs; an element of a sequence is `x.0`. None for a sequence or option without any."""
+
 
 class GraphcModel(BackendRep):
     """A model ready to run. Made by `prepare`; `options` are those of `graphc.compile`."""
@@ -51,13 +54,14 @@ class GraphcModel(BackendRep):
             str
         ] = []  # inputs whose values decide what is compiled, in the order they were met
         self._compiled: dict[Any, CompiledModel] = {}
+        self._outputs = list(model.graph.output)
         self._result = namedtupledict("Outputs", [x.name for x in model.graph.output])
 
     def compile_ahead(self) -> None:
         """Compile now, unless that needs shapes or values of the first run. UserError, UnsupportedError."""
         infos = [x for x in self._model.graph.input if x.name in self._inputs]
         if all(_is_closed(info) for info in infos):
-            blank = {info.name: _blank(info) for info in infos}
+            blank: Feeds = {info.name: _blank(info) for info in infos}
             with suppress(NotKnownError):
                 self._compiled[self._key(blank)] = self._compile(blank)
 
@@ -66,9 +70,10 @@ class GraphcModel(BackendRep):
         feeds = self._feeds(inputs)
         model = self._specialised(feeds)
         results = model.run(None, {spec.name: feeds[spec.name] for spec in model.inputs})
-        return self._result(*results)
+        named = dict(zip([spec.name for spec in model.outputs], results, strict=True))
+        return self._result(*(_output(info, named) for info in self._outputs))
 
-    def _feeds(self, inputs: Any) -> dict[str, Array]:
+    def _feeds(self, inputs: Any) -> Feeds:
         if isinstance(inputs, Mapping):
             named = dict(inputs)
         else:
@@ -76,9 +81,18 @@ class GraphcModel(BackendRep):
             if len(given) > len(self._inputs):
                 raise UserError(f"the model takes {len(self._inputs)} inputs, got {len(given)}")
             named = dict(zip(self._inputs, given, strict=False))
-        return {name: _array(value) for name, value in named.items()}
+        kinds = {info.name: info.type for info in self._model.graph.input}
+        feeds: Feeds = {}
+        for name, value in named.items():
+            listed = name in kinds and _is_sequence(kinds[name]) and isinstance(value, list)
+            feeds |= (
+                _elements(name, value)
+                if listed
+                else {name: None if value is None else _array(value)}
+            )
+        return feeds
 
-    def _specialised(self, feeds: Mapping[str, Array]) -> CompiledModel:
+    def _specialised(self, feeds: Feeds) -> CompiledModel:
         """The model compiled for inputs of these shapes, and for the values of those that decide shapes."""
         while True:
             key = self._key(feeds)
@@ -93,23 +107,31 @@ class GraphcModel(BackendRep):
                     continue
             return self._compiled[key]
 
-    def _key(self, feeds: Mapping[str, Array]) -> tuple[Any, ...]:
+    def _key(self, feeds: Feeds) -> tuple[Any, ...]:
         return tuple(
-            (n, x.dtype.str, x.shape, x.tobytes() if n in self._values else b"")
+            (n, x.dtype.name, x.shape, x.tobytes() if n in self._values else b"")
+            if x is not None
+            else n
             for n, x in sorted(feeds.items())
         )
 
-    def _compile(self, feeds: Mapping[str, Array]) -> CompiledModel:
-        constants = {name: feeds[name] for name in self._values if name in feeds}
-        specs = {name: _spec(feeds[name]) for name in feeds if name not in constants}
+    def _compile(self, feeds: Feeds) -> CompiledModel:
+        kinds = {info.name: info.type for info in self._model.graph.input}
+        constants: dict[str, Any] = {name: feeds[name] for name in self._values if name in feeds}
+        for name in [name for name, x in feeds.items() if x is None]:
+            constants[name] = [] if kinds[name].HasField("sequence_type") else None
+        specs = {n: _spec(x) for n, x in feeds.items() if n not in constants and x is not None}
         return compile(self._model, inputs=specs, constants=constants, **self._options)
 
-    def _deciding(self, key: object, feeds: Mapping[str, Array]) -> list[str]:
-        """More inputs to compile for the values of: the one that is asked for, else all small lists of integers."""
-        small = [n for n in feeds if n not in self._values and feeds[n].size <= _LARGEST_KEY]
+    def _deciding(self, key: object, feeds: Feeds) -> list[str]:
+        """More inputs to compile for the values of: the one that is asked for, else all small lists of integers, else
+        all scalars."""
+        new = {n: x for n, x in feeds.items() if n not in self._values and x is not None}
+        small = {n: x for n, x in new.items() if x.size <= _LARGEST_KEY}
         if key in small:
             return [str(key)]
-        return [n for n in small if feeds[n].dtype.kind in "iub" and feeds[n].ndim <= 1]
+        integers = [n for n, x in small.items() if x.dtype.kind in "iub" and x.ndim <= 1]
+        return integers or [n for n, x in small.items() if x.ndim == 0]
 
 
 class GraphcBackend(Backend):
@@ -170,6 +192,27 @@ supports_device = GraphcBackend.supports_device
 def _check_device(device: str) -> None:
     if not GraphcBackend.supports_device(device):
         raise UserError(f"device must be CPU, got '{device}'")
+
+
+def _is_sequence(kind: TypeProto) -> bool:
+    inner = kind.optional_type.elem_type if kind.HasField("optional_type") else kind
+    return bool(inner.HasField("sequence_type"))
+
+
+def _elements(name: str, values: list[Any]) -> Feeds:
+    if not values:
+        return {name: None}
+    return {f"{name}.{i}": _array(value) for i, value in enumerate(values)}
+
+
+def _output(info: ValueInfoProto, results: Mapping[str, Array]) -> Any:
+    """A result as its type says: an array, the list of a sequence, None for an option without a value."""
+    if not _is_sequence(info.type):
+        return results.get(info.name)
+    count = 0
+    while f"{info.name}.{count}" in results:
+        count += 1
+    return [results[f"{info.name}.{i}"] for i in range(count)]
 
 
 def _array(value: Any) -> Array:

@@ -26,7 +26,8 @@ from ..correspondence.compositions.control import (
 from ..correspondence.compositions.movement import stack
 from ..op_builder import OpBuilder, Value
 from .nesting import captured, every_node
-from .scope import Handler, NodeContext, Scope
+from .scope import Handler, Listed, NodeContext, Scope
+from .sequences import is_listed
 
 
 class Captured:
@@ -35,6 +36,10 @@ class Captured:
     def __init__(self, node: NodeContext, graphs: Sequence[GraphProto]) -> None:
         self._outer = node.scope
         names = dict.fromkeys(name for graph in graphs for name in captured(graph))
+        for name in names:
+            given: object = node.scope.values.get(name)
+            if isinstance(given, Listed):
+                node.scope.as_tensor(node.scope.values[name])
         self._names = [n for n in names if isinstance(node.scope.values.get(n), GraphTensor)]
         self.tensors = [node.scope.tensor(name) for name in self._names]
 
@@ -47,7 +52,8 @@ class Captured:
 
 def _if(node: NodeContext) -> list[Value]:
     graphs = [node.attr_graph("else_branch"), node.attr_graph("then_branch")]
-    known = node.known(0)
+    gives_lists = any(is_listed(x.type) for graph in graphs for x in graph.output)
+    known = node.array(0, "the condition") if gives_lists else node.known(0)
     if known is not None and known.size == 1:
         return node.scope.inline(graphs[bool(known.reshape(()))], {})
     outer = Captured(node, graphs)
@@ -79,6 +85,10 @@ def _loop(node: NodeContext) -> list[Value]:
     going = node.value(1) if node.has(1) else None
     state = [node.value(i) for i in range(2, node.count)]
     collected = len(body.output) - 1 - len(state)
+    if any(is_listed(x.type) for x in (*body.input, *body.output)):
+        for index, what in ((0, "the number of rounds"), (1, "the condition")):
+            if node.has(index):
+                node.array(index, what)
     if len(body.input) != 2 + len(state) or collected < 0:
         raise node.rule(
             f"the body must take {2 + len(state)} inputs and return {1 + len(state)} values or more",

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from onnx import GraphProto, ModelProto, NodeProto
+from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto
 
 from ...base.dtypes import from_numpy
 from ...base.errors import UnsupportedError, UserError
@@ -25,7 +25,8 @@ from .op_table import HANDLERS
 from .opset6 import in_opset_7
 from .reader import OLDEST_OPSET, opset_of, read_model
 from .run_time import bind_implied, import_for_values, unknown_operands
-from .scope import NodeContext, Scope, node_name
+from .scope import Listed, NodeContext, Scope, node_name
+from .sequences import elements_of, named_results, read_inputs
 from .tensors import to_array
 from .type_mix import mixed_types
 from .wiring import ordered_nodes
@@ -66,10 +67,16 @@ def load_onnx(
     shapes = declared_shapes(graph_proto)
     scope = Scope(graph, opset_of(parsed), parsed.folder, import_graph, declared=shapes)
     scope.written_shapes = written_shapes(graph_proto)
-    fixed = {name: np.asarray(value, order="C") for name, value in (constants or {}).items()}
+    infos, listed = read_inputs(_arguments(graph_proto), specs or {}, constants or {}, parsed.label)
+    fixed = {
+        name: np.asarray(value, order="C")
+        for name, value in (constants or {}).items()
+        if name not in listed
+    }
     known = {name: InputSpec(name, from_numpy(x.dtype), x.shape) for name, x in fixed.items()}
     scope.values |= fixed
-    _make_inputs(graph_proto, scope, {**(specs or {}), **known}, parsed.label, limits)
+    _make_inputs(infos, scope, {**(specs or {}), **known}, parsed.label, limits)
+    scope.values |= elements_of(scope, listed)
     for name, sizes in implied.items():
         if isinstance(scope.values.get(name), GraphTensor):
             bind_implied(scope, name, sizes)
@@ -80,7 +87,8 @@ def load_onnx(
             error.args = (f"{error}; fix the input's value: --const {error.key}=@value.npy",)
         raise
     for output in graph_proto.output:
-        graph.make_output(scope.tensor(output.name), output.name)
+        for name, tensor in named_results(scope, output.name):
+            graph.make_output(tensor, name)
     for holds, message in scope.checks or ():
         graph.make_check(holds, message)
     return graph
@@ -98,16 +106,19 @@ def _check_supported(nodes: list[NodeProto], label: str) -> None:
         raise UnsupportedError(f"{label}: these ops are not supported: {counted}")
 
 
+def _arguments(proto: GraphProto) -> list[ValueInfoProto]:
+    # Before IR version 4 the weights were listed among the inputs too: those are not arguments of the model.
+    weights = {tensor.name for tensor in proto.initializer}
+    return [info for info in proto.input if info.name not in weights]
+
+
 def _make_inputs(
-    proto: GraphProto,
+    infos: list[ValueInfoProto],
     scope: Scope,
     specs: Mapping[str, InputSpec],
     label: str,
     limits: Mapping[str, int],
 ) -> None:
-    # Before IR version 4 the weights were listed among the inputs too: those are not arguments of the model.
-    weights = {tensor.name for tensor in proto.initializer}
-    infos = [info for info in proto.input if info.name not in weights]
     for name, details in resolve_inputs(infos, specs, label, limits).items():
         check_size(f"{label}: input '{name}'", details.dtype, details.plain_dims)
         if name not in scope.values:
@@ -129,7 +140,9 @@ def _import_node(node: NodeProto, scope: Scope) -> None:
     """Bind the node's outputs: to arrays if all its inputs are small known arrays, else to new tensors."""
     values = {name: scope.values[name] for name in node.input if name}
     # Graphs of a node read more than its inputs, and may run for ever; dequantised weights are wanted as such.
+    given: list[object] = list(values.values())
     is_kept = graphs_of(node) or node.op_type == "DequantizeLinear" or not values
+    is_kept = is_kept or any(isinstance(value, Listed) for value in given)
     foldable = None if is_kept else values.values()
 
     def run_in(graph: Graph, given: Mapping[str, Value]) -> list[Value]:

@@ -35,6 +35,7 @@ from . import (  # noqa: F401
     rotary,
     sampling,
     scan,
+    sequences,
     skip_normalize,
     training,
     trees,

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from onnx import AttributeProto, GraphProto, NodeProto, defs, helper
 
+from ...base.errors import UnsupportedError
+from ...base.records import dataclass
 from ...graph_ir.ir.graph import Array, Graph, GraphTensor
 from ..correspondence.scoped import ScopedReader, ValueScope
 from ..correspondence.spelling import Formal
@@ -21,6 +23,14 @@ ImportGraph = Callable[[GraphProto, "Scope"], list[Value]]
 
 Handler = Callable[["NodeContext"], "Value | list[Value]"]
 """Imports one kind of node: the values of its outputs, in order (or the only one)."""
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A sequence among the values of a scope, or an optional value that is left out."""
+
+    items: tuple[Value, ...]
+    is_absent: bool = False
 
 
 class Scope(ValueScope[str]):
@@ -50,6 +60,23 @@ class Scope(ValueScope[str]):
         # The shapes of values as the file writes them, sizes by their names.
         self.written_shapes: Mapping[str, tuple[int | str, ...]] = {}
         self.checks: list[tuple[GraphTensor, str]] | None = None if declared is None else []
+
+    def as_tensor(self, value: Value) -> GraphTensor:
+        """A value as a tensor of the graph. UnsupportedError for a sequence."""
+        given: object = value
+        if isinstance(given, Listed):
+            raise UnsupportedError(
+                "a sequence or an optional value where a tensor is wanted, or in a branch or loop that only a run "
+                "decides on, is not supported; fix the inputs that decide (`--const`)"
+            )
+        return super().as_tensor(value)
+
+    def tensor(self, key: str) -> GraphTensor:
+        """A value as a tensor of the graph; an array becomes one constant. UnsupportedError for a sequence."""
+        given: object = self.values[key]
+        return (
+            self.as_tensor(self.values[key]) if isinstance(given, Listed) else super().tensor(key)
+        )
 
     def require(self, holds: GraphTensor, message: str) -> None:
         """Have each run check that a condition (bool[]) holds."""

@@ -13,6 +13,7 @@ import argparse
 import sys
 import warnings
 from collections import Counter
+from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
@@ -43,6 +44,8 @@ class Evaluated:
     def __init__(self, graph: graphc.Graph) -> None:
         self.graph = graph
         self.inputs = graph.inputs
+        results = graph.outputs[: len(graph.outputs) - len(graph.checks)]
+        self.outputs = [SimpleNamespace(name=op.attr("temp.result")) for op in results]
 
     def run(self, names: None, feeds: dict[str, Any]) -> list[Any]:
         """All outputs."""
@@ -73,7 +76,7 @@ def outcome(case: Any, alone: bool) -> str:
     except Exception as error:  # noqa: BLE001 - such as element types that NumPy lacks
         if "has no graphc type" in str(error):
             return "texts" if "object" in str(error) else REASONS["element type"]
-        if "inhomogeneous" in str(error):
+        if "is a sequence" in str(error):
             return REASONS["Sequence"]
         return f"{type(error).__name__}: {error}"[:60]
     return "right"

@@ -12,6 +12,7 @@ from ....graph_ir.ir.graph import Graph
 from ....graph_ir.ir.graph import GraphTensor as Tensor
 from ....graph_ir.ir.logical_tensor import LogicalTensor
 from ...op_builder import OpBuilder, Value
+from ..scoped import NotKnownError
 
 
 def finished(graph: Graph, inputs: Sequence[Tensor], results: Sequence[Tensor]) -> Graph:
@@ -153,10 +154,11 @@ class CountedLoop:
     def _buffer(self, row: LogicalTensor) -> Tensor:
         """Zeros for all rows."""
         if not isinstance(self.limit, int) or self.going is not None:
-            raise self.node.unsupported(
+            what = (
                 "a result with a row of each round, where their number depends on the model's inputs and so the "
                 "result's shape does,"
             )
+            raise NotKnownError(str(self.node.unsupported(what)))
         zero = self.node.constant(0, row.dtype)
         dims = (max(self.limit, 0), *row.plain_dims)
         return self.node.helper("broadcast", zero, shape=dims)

@@ -1,0 +1,190 @@
+"""Sequences and optional values: lists of values whose length is known while the model is read.
+
+A sequence is no tensor, it is what the nodes that take it apart see. An input that is a sequence becomes an input for
+each element, `x.0`, `x.1`, ..., an output likewise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
+
+import numpy as np
+from onnx import TypeProto, ValueInfoProto
+
+from ...base.errors import UserError
+from ...graph_ir.ir.graph import GraphTensor
+from ..correspondence.compositions.movement import stack
+from ..op_builder import Value
+from ..shape_spec import InputSpec
+from .scope import Handler, Listed, NodeContext, Scope
+
+
+def read_inputs(
+    infos: Iterable[ValueInfoProto],
+    specs: Mapping[str, InputSpec],
+    constants: Mapping[str, Any],
+    label: str,
+) -> tuple[list[ValueInfoProto], dict[str, list[str] | None]]:
+    """The inputs as tensors; for each one that is no tensor, its elements' names, or None where it is left out."""
+    plain: list[ValueInfoProto] = []
+    listed: dict[str, list[str] | None] = {}
+    for info in infos:
+        kind, name = info.type, info.name
+        if kind.WhichOneof("value") == "optional_type":
+            if name in constants and constants[name] is None:
+                listed[name] = None
+                continue
+            kind = kind.optional_type.elem_type
+        if kind.WhichOneof("value") != "sequence_type":
+            plain.append(ValueInfoProto(name=name, type=kind))
+            continue
+        names = _element_names(name, specs, constants, label)
+        listed[name] = names
+        each = TypeProto()
+        each.CopyFrom(kind.sequence_type.elem_type)
+        for dim in each.tensor_type.shape.dim:
+            dim.ClearField("dim_param")  # elements may differ in open sizes
+        plain += [ValueInfoProto(name=one, type=each) for one in names]
+    return plain, listed
+
+
+def _element_names(
+    name: str, specs: Mapping[str, InputSpec], constants: Mapping[str, Any], label: str
+) -> list[str]:
+    given = 0
+    while f"{name}.{given}" in specs:
+        given += 1
+    if not given and name not in constants:
+        raise UserError(
+            f"{label}: input '{name}' is a sequence: its elements must be given, as in "
+            f"--input '{name}.0=f32[8,13]' '{name}.1=f32[5,13]'; none is constants={{'{name}': []}}"
+        )
+    return [f"{name}.{i}" for i in range(given)]
+
+
+def elements_of(scope: Scope, listed: Mapping[str, list[str] | None]) -> dict[str, Value]:
+    """The values of inputs that are no tensors, once their elements have values."""
+    found = {}
+    for name, names in listed.items():
+        items = () if names is None else tuple(scope.values[one] for one in names)
+        found[name] = cast(Value, Listed(items, is_absent=names is None))
+    return found
+
+
+def is_listed(kind: TypeProto) -> bool:
+    """Whether a type is of sequences or optional values."""
+    return kind.WhichOneof("value") in ("sequence_type", "optional_type")
+
+
+def named_results(scope: Scope, name: str) -> list[tuple[str, GraphTensor]]:
+    """The tensors of an output by their names; none of an optional value that there is not."""
+    value: object = scope.values[name]
+    if not isinstance(value, Listed):
+        return [(name, scope.tensor(name))]
+    if value.is_absent:
+        return []
+    return [(f"{name}.{i}", scope.as_tensor(x)) for i, x in enumerate(value.items)]
+
+
+def _items(node: NodeContext, index: int = 0) -> tuple[Value, ...]:
+    value: object = node.scope.values[node.key_of(index)]
+    if not isinstance(value, Listed) or value.is_absent:
+        raise node.rule(f"input {index} must be a sequence", f"'{node.key_of(index)}'")
+    return value.items
+
+
+def _listed(items: Iterable[Value]) -> Value:
+    """A sequence as a result of a handler."""
+    return cast(Value, Listed(tuple(items)))
+
+
+def _place(node: NodeContext, index: int, length: int, last: int) -> int:
+    """A position in a sequence, from the end if it is negative; `last` is the highest."""
+    if not node.has(index):
+        return last
+    place = node.integer(index, "a position")
+    if not -length <= place <= last:
+        raise node.rule(f"the position must be in -{length}..{last}", str(place))
+    return place + length if place < 0 else place
+
+
+def _construct(node: NodeContext) -> Value:
+    return _listed(node.value(i) for i in range(node.count))
+
+
+def _at(node: NodeContext) -> Value:
+    items = _items(node)
+    return items[_place(node, 1, len(items), len(items) - 1)]
+
+
+def _insert(node: NodeContext) -> Value:
+    items = list(_items(node))
+    items.insert(_place(node, 2, len(items), len(items)), node.value(1))
+    return _listed(items)
+
+
+def _erase(node: NodeContext) -> Value:
+    items = list(_items(node))
+    del items[_place(node, 1, len(items), len(items) - 1)]
+    return _listed(items)
+
+
+def _split(node: NodeContext) -> Value:
+    x = node.tensor(0)
+    axis = node.axis(node.attr_int("axis", 0), x.details.rank)
+    size = x.details.plain_dims[axis]
+    if node.has(1):
+        given = node.array(1, "sizes")
+        whole, rest = divmod(size, max(int(given.reshape(-1)[0]), 1)) if given.ndim == 0 else (0, 0)
+        parts = [*[int(given)] * whole, *[rest] * bool(rest)] if given.ndim == 0 else given.tolist()
+    else:
+        parts = [1] * size
+    if sum(parts) != size:
+        raise node.rule(f"sizes must add up to {size}", str(parts))
+    ends = np.cumsum([0, *parts])
+    found = [node.sliced(x, axis, int(at), part) for at, part in zip(ends[:-1], parts, strict=True)]
+    if not node.has(1) and not node.attr_int("keepdims", 1):
+        dims = x.details.plain_dims
+        found = [node.reshaped(part, (*dims[:axis], *dims[axis + 1 :])) for part in found]
+    return _listed(found)
+
+
+def _concat(node: NodeContext) -> Value:
+    items = [node.scope.as_tensor(x) for x in _items(node)]
+    if not items:
+        raise node.unsupported("joining no tensors, whose shape is then never told,")
+    is_new = node.attr_int("new_axis", 0) != 0
+    axis = node.axis(node.attr_int("axis"), items[0].details.rank + is_new)
+    return stack(node, *items, at=axis) if is_new else node.make("concat", *items, axis=axis)
+
+
+def _optional(node: NodeContext) -> Value:
+    return node.value(0) if node.has(0) else cast(Value, Listed((), is_absent=True))
+
+
+def _has_element(node: NodeContext) -> Value:
+    value: object = node.value(0) if node.has(0) else Listed((), is_absent=True)
+    return np.array(not (isinstance(value, Listed) and value.is_absent))
+
+
+def _element(node: NodeContext) -> Value:
+    value: object = node.value(0)
+    if isinstance(value, Listed) and value.is_absent:
+        raise node.rule("there must be an element", f"'{node.key_of(0)}' is left out")
+    return node.value(0)
+
+
+HANDLERS: dict[str, Handler] = {
+    "SequenceConstruct": _construct,
+    "SequenceEmpty": lambda node: _listed(()),
+    "SequenceAt": _at,
+    "SequenceInsert": _insert,
+    "SequenceErase": _erase,
+    "SequenceLength": lambda node: np.array(len(_items(node)), np.int64),
+    "SplitToSequence": _split,
+    "ConcatFromSequence": _concat,
+    "Optional": _optional,
+    "OptionalHasElement": _has_element,
+    "OptionalGetElement": _element,
+}
