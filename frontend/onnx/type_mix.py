@@ -6,7 +6,7 @@ from onnx import NodeProto, defs
 
 from ..correspondence.scoped import details_of
 from .reader import DEFAULT_DOMAINS
-from .scope import Scope
+from .scope import Listed, Scope
 
 
 def mixed_types(node: NodeProto, scope: Scope) -> str:
@@ -17,7 +17,14 @@ def mixed_types(node: NodeProto, scope: Scope) -> str:
     kinds: dict[str, dict[str, str]] = {}
     for number, name in enumerate(node.input):
         formal = formals[min(number, len(formals) - 1)] if formals else None
-        if formal is None or not name or "(" in formal.type_str or not formal.is_homogeneous:
+        value: object = scope.values.get(name)
+        if (
+            formal is None
+            or not name
+            or isinstance(value, Listed)
+            or "(" in formal.type_str
+            or not formal.is_homogeneous
+        ):
             continue
         dtype = str(details_of(scope.values[name]).dtype)
         kinds.setdefault(formal.type_str, {}).setdefault(dtype, name)

@@ -329,8 +329,8 @@ def test_errors() -> None:
                 dtypes={"c": BOOL},
             )
         )
-    odd = inner("then", [node("Det", "x", "r")], outputs={"r": F32})
-    with pytest.raises(UnsupportedError, match=r"these ops are not supported: Det \(1x\)"):
+    odd = inner("then", [node("ImageDecoder", "x", "r")], outputs={"r": F32})
+    with pytest.raises(UnsupportedError, match=r"these ops are not supported: ImageDecoder \(1x\)"):
         load(
             model(
                 [node("If", "c", "y", then_branch=odd, else_branch=narrow)],
