@@ -76,8 +76,12 @@ def case_of(
     result: str,
     shape: tuple[int, ...],
     types: Mapping[str, int] = MappingProxyType({}),
+    others: Mapping[str, tuple[int, ...]] = MappingProxyType({}),
 ) -> Case:
-    """The case of ONNX nodes and initialisers with one f32 result of `shape`; `types` of inputs that are not f32."""
+    """The case of ONNX nodes and initialisers with an f32 result of `shape`, and others with theirs.
+
+    `types`: of inputs that are not f32.
+    """
     from onnx import TensorProto, helper
 
     graph = helper.make_graph(
@@ -87,7 +91,10 @@ def case_of(
             helper.make_tensor_value_info(i, types.get(i, TensorProto.FLOAT), s)
             for i, s in inputs.items()
         ],
-        [helper.make_tensor_value_info(result, TensorProto.FLOAT, shape)],
+        [
+            helper.make_tensor_value_info(name, TensorProto.FLOAT, dims)
+            for name, dims in {result: shape, **others}.items()
+        ],
         list(weights),
     )
     model = helper.make_model(

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from .networks import NETWORKS
+from .networks.decoder import gpt2_step, llama_step
 from .networks.net import Net
 from .networks.transformer import text_encoder
 from .open_case import OpenCase, OpenInput, draws, suite_case
@@ -26,6 +27,14 @@ ENCODERS = {
 }
 """(blocks, hidden, heads) and the batches and lengths of each."""
 
+DECODERS: Mapping[str, tuple[Callable[[], Net], int, int, int]] = {
+    "GPT-2 step": (partial(gpt2_step, "gpt2", 12, 768, 12), 12, 12, 64),
+    "Llama step": (partial(llama_step, "llama", 8, 768, 12, 4), 8, 4, 64),
+}
+"""The network of one token after P others; blocks, heads of the cache, and their size."""
+
+PASTS: Sizes = [{"P": p} for p in (1, 31, 128, 500, 1024, 2047)]
+
 VOCABULARY = 1000
 TEXT = {"ids": OpenInput("s64[B,S]", 0, VOCABULARY - 1), "mask": OpenInput("s64[B,S]", 1, 1)}
 
@@ -42,7 +51,16 @@ def dynamic_cases() -> dict[str, Callable[[], OpenCase]]:
     for name, (shape, sizes) in ENCODERS.items():
         net = partial(text_encoder, name, *shape, vocabulary=VOCABULARY)
         found[name] = partial(_case, name, net, TEXT, sizes)
+    for name, (step, blocks, heads, size) in DECODERS.items():
+        found[name] = partial(_case, name, step, step_inputs(blocks, heads, size), PASTS)
     return found
+
+
+def step_inputs(blocks: int, heads: int, size: int) -> dict[str, OpenInput]:
+    """The inputs of a decoder's step: a token, and the keys and values of P others for each block."""
+    past = OpenInput(f"f32[1,{heads},P=1..4095,{size}]")
+    caches = {f"past_{block}_{part}": past for block in range(blocks) for part in "kv"}
+    return {"ids": OpenInput("s64[1,1]", 0, VOCABULARY - 1), **caches}
 
 
 def _case(

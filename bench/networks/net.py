@@ -43,8 +43,8 @@ class ConvLayer:
 class Net:
     """A network under construction: input images of `channels` and size `image` x `image`, batch 1.
 
-    `result` is the value the network returns, `given` what inputs are to be if not normal numbers. `width` scales the
-    channels returned by `wide`: tests use small networks.
+    `result` is the value the network returns, `others` what it returns beside, `given` what inputs are to be if not
+    normal numbers. `width` scales the channels returned by `wide`: tests use small networks.
     """
 
     def __init__(
@@ -54,6 +54,7 @@ class Net:
         self.name = name
         self.layers: list[ConvLayer] = []
         self.result = "x"
+        self.others: list[str] = []
         self._width = width
         self._rng = np.random.default_rng(0)
         self._nodes: list[Any] = []
@@ -80,12 +81,17 @@ class Net:
         net._types = dict.fromkeys(shapes, TensorProto.INT64)
         return net
 
+    def add_input(self, name: str, shape: tuple[int, ...]) -> None:
+        """One more input, of f32."""
+        self._shapes[name] = self._inputs[name] = shape
+
     def case(self) -> Case:
         """The finished model."""
-        shape = self.shape(self.result)
+        others = {name: self.shape(name) for name in self.others}
         case = case_of(
-            self.name, self._nodes, self._weights, self._inputs, self.result, shape, self._types
-        )
+            self.name, self._nodes, self._weights, self._inputs, self.result,
+            self.shape(self.result), self._types, others,
+        )  # fmt: skip
         return replace(case, given=self.given)
 
     def shape(self, x: str) -> tuple[int, ...]:

@@ -98,7 +98,8 @@ def test_the_table_and_json_of_the_suite() -> None:
 
 def test_the_cases_of_the_suite() -> None:
     assert set(dynamic_cases()) == {
-        "MLP_1", "MLP_2", "resnet18", "mobilenet_v2", "MiniLM", "BERT-base",
+        "MLP_1", "MLP_2", "resnet18", "mobilenet_v2", "MiniLM", "BERT-base", "GPT-2 step",
+        "Llama step",
     }  # fmt: skip
     (case,) = suites.suite("dynamic", "MLP_1")
     assert isinstance(case, OpenCase)
