@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...base.dtypes import ALL, BF16, BOOL, F16, F32, F64, S8, S32, S64, U8, DType
+from ...base.dtypes import BF16, BOOL, F16, F32, F64, S8, S32, S64, U8, USUAL, DType
 from ...base.records import dataclass
 
 SIZES = (
@@ -12,7 +12,7 @@ SIZES = (
 """Sizes of axes and how often: 0 and 1, primes, and what lies around the lanes of every vector."""
 
 _USUAL = ((F32, 40), (F64, 8), (F16, 6), (BF16, 6), (S32, 8), (S64, 6), (U8, 5), (S8, 4), (BOOL, 4))
-DTYPES = (*_USUAL, *((dtype, 2) for dtype in ALL if dtype not in dict(_USUAL)))
+DTYPES = (*_USUAL, *((dtype, 2) for dtype in USUAL if dtype not in dict(_USUAL)))
 """Element types and how often."""
 
 FILLS = (("integers", 45), ("uniform", 30), ("normal", 15), ("special", 10))
