@@ -16,14 +16,30 @@ from ..driver.compiler import compile as compile_model
 from ..frontend.torch.sizes import Sizes
 from .torch_pieces import compile_open, compile_pieces, log
 
-_OPTIONS = ("strict", "threads", "target", "disabled", "cache", "jobs", "tuning", "report")
+_OPTIONS = (
+    "strict",
+    "threads",
+    "target",
+    "disabled",
+    "cache",
+    "jobs",
+    "tuning",
+    "report",
+    "decompositions",
+)
+
+_OF_TORCH = ("strict", "report", "decompositions")
+"""Options that `graphc.compile` lacks."""
 
 
 def backend(
     module: Any, examples: Sequence[Any], *, mode: str | None = None, options: Any = None
 ) -> Callable[..., Any]:
-    """Compile a graph of Dynamo's. `options`: `strict` refuses what PyTorch would have to run itself; the others are
-    those of `graphc.compile`. UserError where gradients are wanted."""
+    """Compile a graph of Dynamo's.
+
+    `options`: `strict` refuses what PyTorch would have to run itself, `decompositions` has a function for each operator
+    that others compute; the rest are those of `graphc.compile`. UserError where gradients are wanted.
+    """
     import torch
     from torch._dynamo.backends.common import aot_autograd
 
@@ -42,8 +58,9 @@ def backend(
     compiler = partial(_compiled, static=static, options=chosen)
     from ..frontend.torch.program import decomposition_table
 
+    rules = {**decomposition_table(), **(chosen.get("decompositions") or {})}
     run: Callable[..., Any] = aot_autograd(
-        fw_compiler=compiler, inference_compiler=compiler, decompositions=decomposition_table()
+        fw_compiler=compiler, inference_compiler=compiler, decompositions=rules
     )(module, examples)
     return run
 
@@ -118,9 +135,7 @@ class _Code:
     ) -> None:
         self._frozen = frozen
         self._state = self._state_of(args)
-        settings = {
-            name: value for name, value in options.items() if name not in ("strict", "report")
-        }
+        settings = {name: value for name, value in options.items() if name not in _OF_TORCH}
         constants = {i: args[i] for i in frozen}
         compiler = partial(compile_model, **settings)
         if is_open:

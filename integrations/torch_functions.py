@@ -32,7 +32,8 @@ def compile(
 
     `dynamic` says which sizes stay open, as `dynamic_shapes` of torch.export does: `{"x": {0: Dim("rows", max=512)}}`.
     Unlike with `torch.compile` nothing runs in PyTorch: what graphc does not support is an UnsupportedError. `options`
-    are those of `graphc.compile`. UserError, UnsupportedError.
+    are those of `graphc.compile`, and `decompositions`: a function for each operator that is not supported, which
+    computes it by others. UserError, UnsupportedError.
     """
     torch = import_torch()
     was_training, _ = module.training, module.eval()

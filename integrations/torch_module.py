@@ -27,7 +27,8 @@ class CompiledModule:
     """
 
     def __init__(self, program: Any, options: Mapping[str, Any]) -> None:
-        program = decomposed(program)
+        options = dict(options)
+        program = decomposed(program, options.pop("decompositions", None) or {})
         signature = program.graph_signature
         self._threads = options.get("threads")
         self._specs = (program.call_spec.in_spec, program.call_spec.out_spec)

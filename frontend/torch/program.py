@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import warnings
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from ...base.errors import UserError
@@ -34,14 +36,20 @@ def open_program(source: Any) -> Any:
         raise UserError(f"{name} is not a program that torch.export.load reads: {text}") from error
 
 
-def decomposed(program: Any) -> Any:
-    """The program in operators that graphc reads, as far as PyTorch expresses others by them, without mutations."""
+def decomposed(program: Any, own: Mapping[Any, Any] = MappingProxyType({})) -> Any:
+    """The program in operators that graphc reads, as far as PyTorch expresses others by them, without mutations.
+
+    `own`: the user's decompositions, by operator, which come before PyTorch's.
+    """
     calls = [node for node in program.graph.nodes if node.op == "call_function"]
-    if all(reader_of(node.target) and not _mutates(node.target) for node in calls):
+    if all(
+        reader_of(node.target) and node.target not in own and not _mutates(node.target)
+        for node in calls
+    ):
         return program
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return program.run_decompositions(decomposition_table())
+        return program.run_decompositions({**decomposition_table(), **own})
 
 
 @cache

@@ -116,6 +116,26 @@ def test_sizes_that_cannot_be_open_have_code_of_their_own(
     assert compiles == [["f32[1,3,4,8]"], ["f32[1,3,6,8]"]]
 
 
+def test_operators_of_users_and_their_decompositions() -> None:
+    with torch.library._scoped_library("graphc_tests", "DEF") as library:
+        library.define("twice(Tensor x) -> Tensor")
+        library.impl("twice", lambda x: x * 2, "CPU")
+        library.impl("twice", lambda x: x.new_empty(x.shape), "Meta")
+        twice = torch.ops.graphc_tests.twice
+        rules = {twice.default: lambda x: x + x}
+
+        class Model(Module):
+            def forward(self, x: Any) -> Any:
+                return torch.relu(twice(x))
+
+        x = torch.randn(3, 4)
+        wanted = torch.relu(x * 2)
+        check([compiled(Model(), strict=True, decompositions=rules)(x)], [wanted])
+        check([graphc.torch.compile(Model(), x, decompositions=rules)(x)], [wanted])
+        with pytest.raises(graphc.UnsupportedError, match="graphc_tests::twice is not supported"):
+            graphc.torch.compile(Model(), x)
+
+
 def test_parameters_that_change_are_seen() -> None:
     module, x = torch.nn.Linear(4, 2), torch.randn(3, 4)
     fast = compiled(module, strict=True)
