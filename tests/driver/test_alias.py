@@ -68,6 +68,16 @@ def test_only_new_rows_are_written(growing: CompiledModel) -> None:
     assert not np.array_equal(before[:, :, 20], k[:, :, 20])
 
 
+def test_the_rest_of_the_buffer_is_never_read(growing: CompiledModel) -> None:
+    results = []
+    for filler in (7, np.nan):
+        k, v = (np.full((1, 2, ROOM, 16), filler, np.float32) for _ in "kv")
+        y, k, v = growing(pk=k[:, :, :0], pv=v[:, :, :0], **token(0))
+        results.append((y, *growing(pk=k, pv=v, **token(1))))
+    for one, other in zip(*results, strict=True):
+        assert np.isfinite(one).all() and np.array_equal(one, other)
+
+
 def test_no_kernel_copies_the_cache(growing: CompiledModel) -> None:
     kernels = [call["kernel"] for call in growing.stats["calls"]]
     assert not [k for k in kernels if re.match(r"f32_(concat|slice|copy)_1x2xP", k)]
