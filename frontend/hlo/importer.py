@@ -292,27 +292,16 @@ class _Importer:
         raise self._placed(instruction, UserError(message))
 
     def _check_signature(self, computation: Computation, shapes: dict[str, Shape]) -> None:
-        """The written parameters and result are those of the body."""
+        """The written result is that of the body; written parameters are comments, as in XLA's parser."""
         if computation.signature is None:
             return
-        written, result = computation.signature
-        given = [shapes[p.name] for p in computation.parameters]
-        who = f"computation '{computation.name}'"
-        if len(written) != len(given):
+        wanted, got = computation.signature[1], shapes[computation.root]
+        if not wanted.matches(got):
             raise self.module.origin.error(
-                f"{who} must have the {len(written)} parameters of its signature, got {len(given)}",
+                f"computation '{computation.name}': its result must be {wanted.logical()} as in its signature, "
+                f"got {got.logical()}",
                 computation.place,
             )
-        rows = [
-            (f"parameter {i}", w, g)
-            for i, ((_, w), g) in enumerate(zip(written, given, strict=True))
-        ]
-        for what, wanted, got in [*rows, ("its result", result, shapes[computation.root])]:
-            if not wanted.matches(got):
-                raise self.module.origin.error(
-                    f"{who}: {what} must be {wanted.logical()} as in its signature, got {got.logical()}",
-                    computation.place,
-                )
 
     def _placeholder(self, shape: Shape) -> Any:
         def zeros(shape: Shape, _: str) -> GraphTensor:

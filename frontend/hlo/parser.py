@@ -198,7 +198,7 @@ class _Parser:
                 name = lexer.take("label")[:-1]
             else:
                 name = take_name(lexer, "a parameter or ')'")
-                lexer.take(":")
+                lexer.accept(":")
             parameters.append((name, self.shapes.parse()))
         lexer.take("->")
         return tuple(parameters), self.shapes.parse()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from graphc.frontend.hlo import parse_hlo
+from graphc.frontend.hlo import import_hlo, parse_hlo
 from graphc.frontend.hlo.shapes import Layout, Shape, tuple_shape
 from graphc.frontend.hlo.syntax import (
     Attribute,
@@ -90,6 +91,18 @@ def test_dialects(text: str) -> None:
     assert entry.instructions[2].attributes["to_apply"] == Called("f")
     assert entry.instructions[3].shape is not None
     assert entry.instructions[3].shape.logical() == "f32[2]"
+
+
+@pytest.mark.parametrize(
+    "written", ["(a f32[2], b f32[2])", "(x: f32[2])", "(x: s8[4,4], y: pred[])"]
+)
+def test_parameters_of_a_signature_are_comments(written: str) -> None:
+    text = (
+        f"ENTRY e {written} -> f32[2] {{ p = f32[2] parameter(0) q = f32[2] parameter(1)\n"
+        "ROOT r = f32[2] subtract(p, q) }"
+    )
+    (y,) = import_hlo(parse_hlo(text)).evaluate([np.array(v, np.float32) for v in ([3, 4], [1, 1])])
+    assert y.tolist() == [2, 3]
 
 
 def test_header_tables_and_signature() -> None:
