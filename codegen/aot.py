@@ -13,6 +13,7 @@ from functools import cache
 from llvmlite import binding as llvm
 
 from ..base.errors import InternalError
+from ..base.records import dataclass
 from ..base.target import Target
 from .object_merge import merge_objects
 
@@ -23,8 +24,8 @@ _LOG = logging.getLogger("graphc.codegen")
 
 def compile_to_object(llvm_text: str, target: Target) -> bytes:
     """Return the object file of an LLVM IR module. InternalError when LLVM refuses it."""
-    machine = _machine(target.cpu, target.features)
-    code: bytes = machine.emit_object(_optimized(llvm_text, machine))
+    tools = _tools(target.cpu, target.features)
+    code: bytes = tools.machine.emit_object(_optimized(llvm_text, tools))
     if code.startswith(b"\x7fELF"):
         code = merge_objects([code])
     _LOG.debug("%d characters of LLVM IR to %d bytes for %s", len(llvm_text), len(code), target.isa)
@@ -33,23 +34,40 @@ def compile_to_object(llvm_text: str, target: Target) -> bytes:
 
 def assembly(llvm_text: str, target: Target) -> str:
     """Return the assembly that `compile_to_object` encodes. InternalError when LLVM refuses the module."""
-    machine = _machine(target.cpu, target.features)
-    return str(machine.emit_assembly(_optimized(llvm_text, machine)))
+    tools = _tools(target.cpu, target.features)
+    return str(tools.machine.emit_assembly(_optimized(llvm_text, tools)))
 
 
 def optimized_ir(llvm_text: str, target: Target) -> str:
     """Return the LLVM IR after LLVM's passes, from which code is selected. InternalError when LLVM refuses it."""
-    return str(_optimized(llvm_text, _machine(target.cpu, target.features)))
+    return str(_optimized(llvm_text, _tools(target.cpu, target.features)))
 
 
-def _machine(cpu: str, features: str) -> llvm.TargetMachine:
+@dataclass(frozen=True)
+class _Tools:
+    """What compiles modules for one CPU; `layout` is that of its data."""
+
+    machine: llvm.TargetMachine
+    layout: str
+    builder: llvm.PassBuilder
+    passes: llvm.ModulePassManager
+
+
+@cache
+def _tools(cpu: str, features: str) -> _Tools:
+    """Made once: llvmlite frees pass builders and managers in part only, 1.6 KB would be lost with every kernel."""
     _initialize()
-    return llvm.Target.from_default_triple().create_target_machine(
+    machine = llvm.Target.from_default_triple().create_target_machine(
         cpu=cpu, features=features, opt=OPT_LEVEL, reloc="pic", codemodel="small"
     )
+    options = llvm.create_pipeline_tuning_options(speed_level=OPT_LEVEL)
+    passes = llvm.create_new_module_pass_manager()
+    passes.add_sroa_pass()
+    builder = llvm.create_pass_builder(machine, options)
+    return _Tools(machine, str(machine.target_data), builder, passes)
 
 
-def _optimized(text: str, machine: llvm.TargetMachine) -> llvm.ModuleRef:
+def _optimized(text: str, tools: _Tools) -> llvm.ModuleRef:
     # Use a separate context: the global one keeps every type and constant it has ever seen.
     try:
         module = llvm.parse_assembly(text, llvm.create_context())
@@ -58,13 +76,9 @@ def _optimized(text: str, machine: llvm.TargetMachine) -> llvm.ModuleRef:
         raise InternalError(
             f"LLVM refuses the emitted code: {error}", _excerpt(text, str(error))
         ) from error
-    module.triple = machine.triple
-    module.data_layout = str(machine.target_data)
-    options = llvm.create_pipeline_tuning_options(speed_level=OPT_LEVEL)
-    builder = llvm.create_pass_builder(machine, options)
-    passes = llvm.create_new_module_pass_manager()
-    passes.add_sroa_pass()
-    passes.run(module, builder)
+    module.triple = tools.machine.triple
+    module.data_layout = tools.layout
+    tools.passes.run(module, tools.builder)
     return module
 
 
