@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...base.contraction import Microkernel
+from ...base.dims import Size, typical
 from ...base.records import dataclass
 from ...base.target import GemmTile, Target
 
@@ -34,6 +35,9 @@ class Product:
         return tile.columns(self.target, self.kernel.accumulator)
 
 
-def worth_threads(multiply_adds: int, target: Target) -> bool:
-    """Whether a product is large enough for several threads: below, waking them costs more than it saves."""
-    return multiply_adds >= target.machine.parallel_multiply_adds
+def worth_threads(multiply_adds: Size, target: Target) -> bool:
+    """Whether a product is large enough for several threads: below, waking them costs more than it saves.
+
+    Of open sizes those that are typical count: the choice changes no result.
+    """
+    return typical(multiply_adds) >= target.machine.parallel_multiply_adds
