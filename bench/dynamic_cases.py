@@ -16,9 +16,7 @@ Sizes = Sequence[Mapping[str, int]]
 
 MLPS = {"MLP_1": (13, 512, 256, 128), "MLP_2": (479, 1024, 1024, 512, 256, 1)}
 ROWS: Sizes = [
-    *({"B": b} for b in (1, 2, 3, 4)),
-    *sorted(draws(0, 7, {"B": 512}), key=lambda sizes: sizes["B"]),
-    {"B": 512},
+    {"B": b} for b in sorted({1, 2, 3, 4, 512, *(sizes["B"] for sizes in draws(0, 7, {"B": 512}))})
 ]
 IMAGES: Sizes = [{"B": b} for b in (1, 2, 3, 5, 8, 16)]
 ENCODERS = {

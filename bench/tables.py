@@ -127,7 +127,7 @@ def _ratio(value: float | None) -> str:
 
 
 _PLAIN = _Columns(("min", "GFLOP/s", "% peak", "ratio"), _plain_cells)
-_OPEN = _Columns(("own", "bits", "ratio"), _open_cells)
+_OPEN = _Columns(("own", "bits", "ratio"), _open_cells, "us", (0, 1, 0, 0), least_width=4)
 _MODULES = _Columns(
     ("ratio",), _module_cells, caption="!: not what PyTorch itself computes; not in the ratio"
 )

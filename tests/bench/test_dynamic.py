@@ -82,14 +82,14 @@ def test_an_engine_that_runs_some_sizes_only(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_the_table_and_json_of_the_suite() -> None:
-    times = {name: Timing(0.1, 0.1, 3) for name in ("graphc", "ort", "openvino")}
+    times = {name: Timing(0.1, 0.1234567, 3) for name in ("graphc", "ort", "openvino")}
     fixed = {"fixed": Timing(0.08, 0.08, 3)}
     rows = [
         Row("BERT-base b16 s512", 1.0, 9.0, {**times, **fixed}, 0.0, same_bits=False),
         Row("BERT-base in turn", 1.0, 9.0, times, 0.0),
     ]
     text = shown(rows)
-    assert "…" not in text and "differ" in text
+    assert "…" not in text and "differ" in text and "1.25" in text
     assert "1.25 at the 90th percentile, 1.25 at worst" in " ".join(text.split())
     first, last = tables.to_json(rows, 1)["rows"]
     assert first["to_fixed"] == pytest.approx(1.25) and first["same_bits"] is False
