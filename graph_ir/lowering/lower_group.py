@@ -18,6 +18,7 @@ from ..ops.convolution_direct import DirectConvolution
 from ..ops.matmul import MatmulCore
 from ..ops.matmul_nbits import MatmulNBits
 from ..ops.pool import WindowReduce
+from ..ops.repeat import Repeat
 from ..ops.winograd import WinogradConvolution
 from ..rewriting.groups import is_tuned
 from ..rewriting.kernel_group import KernelGroup
@@ -26,8 +27,9 @@ from ..schedule.context import LowerContext
 from ..schedule.loops import combines, joined_concat
 from ..schedule.transpose import transpose_tiles_of
 from ..templates.joined import Join, joined_loops
-from ..templates.loops import PointwiseLoops, pointwise_loops, tasks_for
+from ..templates.loops import PointwiseLoops, Tasks, pointwise_loops, tasks_for
 from ..templates.reduction import ReductionLoops, column_block, reduction_loops
+from ..templates.repeat_rows import repeat_rows
 from ..templates.row_panel import RowGroup, row_panel_loops
 from ..templates.transpose_tiles import transpose_tiles
 from .attention import attention_function
@@ -85,6 +87,8 @@ def _loops(group: KernelGroup, schedule: Schedule, ctx: LowerContext) -> Functio
         return joined_loops(name, buffers, join, outputs[0], asked, least, note)
     if schedule.algorithm == "transpose" and schedule.word("inner") == "tiles":
         return _tiles(name, group, schedule, ctx)
+    if schedule.algorithm == "pointwise" and schedule.word("inner") == "shuffled":
+        return _repeat(name, group, tasks, note, ctx)
     if schedule.algorithm in ("pointwise", "transpose"):
         block = schedule.number("block") if schedule.algorithm == "transpose" else 0
         pointwise = PointwiseLoops(tasks, schedule.word("inner"), block)
@@ -112,6 +116,17 @@ def _work(reductions: Sequence[Op], output: GraphTensor) -> Any:
     if not reductions:
         return math.prod(output.details.physical_dims)
     return reductions[0].inputs[0].details.elements
+
+
+def _repeat(name: str, group: KernelGroup, tasks: Tasks, note: str, ctx: LowerContext) -> Function:
+    """A repeat of elements of rows."""
+    (op,) = group.ops
+    assert isinstance(op, Repeat)
+    x, y = parameters(group.inputs, group.outputs).values()
+    flat = Buffer(x.name, x.dtype, (x.elements,)), Buffer(y.name, y.dtype, (y.elements,))
+    lanes = ctx.target.table.vector_bits // x.dtype.bits
+    dims = op.inputs[0].details.plain_dims
+    return repeat_rows(name, flat, dims, op.counts, lanes, tasks, note)
 
 
 def _tiles(name: str, group: KernelGroup, schedule: Schedule, ctx: LowerContext) -> Function:

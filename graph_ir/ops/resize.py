@@ -118,9 +118,24 @@ class Resize(CompositeOp):
         value = self.inputs[0]
         if self.mode != "nearest":
             value = make.widened(value)
+        counts = self._counts()
+        if any(count > 1 for count in counts):
+            value = make("repeat", value, counts=counts)
         for axis in self._order():
-            value = self._resampled(make, value, axis)
+            if counts[axis] == 1:
+                value = self._resampled(make, value, axis)
         return [make.to(value, self.outputs[0].details.dtype)]
+
+    def _counts(self) -> tuple[int, ...]:
+        """How often the elements of each axis are repeated, 1 for an axis that is not resized, or in another way."""
+        counts = [1] * self.inputs[0].details.rank
+        for axis in self._order() if self.mode == "nearest" else ():
+            size, taps = self.inputs[0].details.plain_dims[axis], self.taps(axis)
+            count, rest = divmod(len(taps.indices), max(size, 1))
+            repeated = np.repeat(np.arange(size), count)[:, None]
+            if not rest and taps.inside.all() and np.array_equal(taps.indices, repeated):
+                counts[axis] = max(count, 1)
+        return tuple(counts)
 
     def _resampled(self, make: Composer, x: GraphTensor, axis: int) -> GraphTensor:
         """x with one axis resized."""

@@ -38,6 +38,7 @@ FOLLOWERS = (
     "byte_table",
     "concat",
     "pad",
+    "repeat",
     "slice",
     "max_pool",
     "min_pool",

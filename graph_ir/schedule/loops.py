@@ -16,6 +16,7 @@ from ..rewriting.groups import is_elementwise, reduces_rows
 from ..rewriting.kernel_group import KernelGroup
 from .context import LowerContext
 from .loop_access import has_edges, reads_strided, walks_result
+from .repeat import repeats_rows
 from .space import ScheduleSpace
 from .transpose import transpose_tiles_of
 
@@ -91,17 +92,18 @@ class PointwiseSpace(LoopSpace):
     out where it is short."""
 
     meanings: Mapping[str, str] = TASKS | {
-        "inner": "vector, parts (vectors, apart from the edges) or unrolled, how the innermost axis of the result is "
-        "run through"
+        "inner": "vector, parts (vectors, apart from the edges), shuffled (of repeats) or unrolled, how the innermost "
+        "axis of the result is run through"
     }
     words = ("inner",)
-    choices = {"inner": ("vector", "parts", "unrolled")}
+    choices = {"inner": ("vector", "parts", "shuffled", "unrolled")}
 
     def __init__(
         self, algorithm: str, group: KernelGroup, elements: Size, ctx: LowerContext
     ) -> None:
         super().__init__(algorithm, group, elements, ctx)
         self.may_split = ctx.options.enabled("split-loops")
+        self.may_shuffle = ctx.options.enabled("shuffled-rows") and repeats_rows(group)
 
     @cached_property
     def has_edges(self) -> bool:
@@ -110,6 +112,8 @@ class PointwiseSpace(LoopSpace):
 
     def inner(self) -> dict[str, Parameter]:
         """Strided loads of a few elements are faster as scalars than as a gather; edges are kept apart."""
+        if self.may_shuffle:
+            return {"inner": "shuffled"}
         few = len(self.dims) > 1 and self.dims[-1] <= MOST_SCALARS
         if few and reads_strided(self.group):
             return {"inner": "unrolled"}
@@ -118,12 +122,15 @@ class PointwiseSpace(LoopSpace):
     def others(self) -> list[dict[str, Parameter]]:
         """Written out where the axis is short, vectors where they are not thought best."""
         words = ["vector", "parts"] if self.has_edges else []
+        words += ["shuffled", "vector"] if self.may_shuffle else []
         if len(self.dims) > 1 and self.dims[-1] <= MOST_UNROLLED:
             words += ["vector", "unrolled"]
         return [{"inner": word} for word in dict.fromkeys(words)]
 
     def fault(self, schedule: Schedule) -> str:
         """Short axes are written out; what has edges falls into parts."""
+        if schedule.word("inner") == "shuffled":
+            return "" if self.may_shuffle else "inner must be vector, as no row is repeated"
         if schedule.word("inner") == "parts":
             return "" if self.has_edges else "inner must be vector, as the loop has no edges"
         if schedule.word("inner") == "vector":

@@ -87,6 +87,7 @@ EXAMPLES: dict[str, tuple[list[tuple[DType, tuple[int, ...]]], dict[str, Any]]] 
     "prod_pool": POOL,
     "reduce_log_sum_exp": (X, {"axes": None}),
     "reorder": (X, {"format": parse_format("ABD4b", "ABD")}),
+    "repeat": (X, {"counts": (1, 2, 3)}),
     "reshape": (X, {"shape": (48,)}),
     "resize": (X, {"shape": (2, 4, 9), "mode": "cubic", "scales": (1.0, 1.0, 1.6)}),
     "rms_norm": (X, {}),

@@ -52,6 +52,7 @@ NOT_MADE = {
     "div_constant": "made by the pass divide_by_constants, of divisors that it has checked",
     "round_saturate": "made of quantize, whose recipes give it all its bounds",
     "byte_table": "made by the pass tabulate_bytes, of functions of bytes",
+    "repeat": "made of resize, whose recipes resize to multiples too",
     "sort_rows": "made by the pass sort_long_rows, of top_k along long axes",
     "reorder": "made by the pass propagate_layouts; graphs that are read have plain layouts",
     "tree_ensemble": "its nodes must form trees: tests of ONNX's trees grow random ones",
