@@ -23,7 +23,10 @@ def test_texts(text: str, spec: InputSpec) -> None:
     assert parse_spec(str(spec)) == spec
 
 
-KNOWN = "known are f64, f32, f16, bf16, s8, s16, s32, s64, u8, u16, u32, u64, bool"
+KNOWN = (
+    "known are f64, f32, f16, bf16, s8, s16, s32, s64, u8, u16, u32, u64, bool, f8e4m3fn, f8e4m3fnuz, f8e5m2, "
+    "f8e5m2fnuz, f8e8m0fnu, f4e2m1fn, s4, u4, s2, u2"
+)
 LIKE = "like f32[8,13] or x=f32[8,13]"
 
 

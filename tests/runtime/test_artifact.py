@@ -260,7 +260,8 @@ def _drop(key: str) -> Callable[[dict[str, Any]], None]:
         (
             _set("inputs", 1, "dtype", to="f31"),
             "header inputs[1]: dtype 'f31' is not known; known are f64, f32, f16, bf16, s8, s16, "
-            "s32, s64, u8, u16, u32, u64, bool",
+            "s32, s64, u8, u16, u32, u64, bool, f8e4m3fn, f8e4m3fnuz, f8e5m2, f8e5m2fnuz, f8e8m0fnu, "
+            "f4e2m1fn, s4, u4, s2, u2",
         ),
         (
             _set("inputs", 0, "shape", to=[-1]),

@@ -173,7 +173,9 @@ def test_one_row_times_computed_rows_is_a_reduction() -> None:
     for dtype, tuned in (("f16", False), ("bf16", False), ("f64", False), ("f32", True)):
         assert product(dtype, (1, 8), (5, 8), transpose_b=True).is_tuned == tuned
         assert product(dtype, (2, 8), (5, 8), transpose_b=True).is_tuned
-        assert product(dtype, (1, 8), (8, 5)).is_tuned
+
+    assert not product("f32", (1, 8), (8, 5)).is_tuned  # columns are results side by side
+    assert product("f32", (1, 8), (8, 500)).is_tuned
 
 
 def test_which_products_are_tuned() -> None:

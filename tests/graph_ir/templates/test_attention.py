@@ -31,7 +31,10 @@ def test_attention_is_one_kernel(
     lowered = check_interpreted(
         attention(*sizes, mask=mask, transpose=transpose), context(threads=2), exact=False
     )
-    assert len(lowered.calls) == 1
+    one_query = (
+        sizes[2] == 1
+    )  # reads keys and values where they lie: a reduction, a softmax, a reduction
+    assert len(lowered.calls) == (3 if one_query else 1)
 
 
 @pytest.mark.parametrize("isa", ["avx512", "generic"])
