@@ -159,6 +159,9 @@ class TransposeSpace(PointwiseSpace):
         super().__init__(algorithm, group, elements, ctx)
         self.may_split = False
         self.tiles = transpose_tiles_of(group, ctx.target)
+        self.whole = (
+            max(self.dims[-1], 1) if self.dims else 1
+        )  # a block has an element even where the axis has none
 
     def inner(self) -> dict[str, Parameter]:
         """The whole axis, or a few elements where the lines it is read from would leave L1 before the next row.
@@ -166,23 +169,22 @@ class TransposeSpace(PointwiseSpace):
         Lines a power of two apart share few sets, so that a quarter of L1 is too much already: a transpose of
         1024 x 1024 takes a fifth of the time in blocks of 16.
         """
-        whole = self.dims[-1] if self.dims else 1
         if self.tiles:
             return {"inner": "tiles", "block": self.tiles.best_rows}
         found = super().inner()
-        if found["inner"] == "unrolled" or whole * self.line_bytes <= self.l1_bytes // 4:
-            return found | {"block": whole}
+        if found["inner"] == "unrolled" or self.whole * self.line_bytes <= self.l1_bytes // 4:
+            return found | {"block": self.whole}
         is_strided = len(self.dims) > 1 and reads_strided(self.group)
-        return found | {"block": BLOCKS[0] if is_strided else whole}
+        return found | {"block": BLOCKS[0] if is_strided else self.whole}
 
     def others(self) -> list[dict[str, Parameter]]:
         """Blocks of a few cache lines."""
-        found = [{**one, "block": self.dims[-1]} for one in super().others()]
+        found = [{**one, "block": self.whole} for one in super().others()]
         if self.tiles:
             sizes = (*BLOCKS, self.tiles.rows)
             found += [{"inner": "tiles", "block": x} for x in sizes if x <= self.tiles.rows]
-        for size in (*BLOCKS, *self.dims[-1:]):
-            if size <= self.dims[-1]:
+        for size in (*BLOCKS, self.whole):
+            if size <= self.whole:
                 found.append({"inner": "vector", "block": size})
         return found
 
@@ -190,14 +192,13 @@ class TransposeSpace(PointwiseSpace):
         """Blocks of an axis there is; tiles of a permutation."""
         if schedule.word("inner") == "tiles" and not self.tiles:
             return "inner must be vector, as this is more than a permutation of axes"
-        whole = self.dims[-1] if self.dims else 1
         if schedule.word("inner") == "tiles":
             rows = self.tiles.rows if self.tiles else 0
             return f"block must be at most {rows} rows" * (schedule.number("block") > rows)
-        if schedule.number("block") > whole:
-            return f"block must be at most {whole}"
-        if schedule.word("inner") == "unrolled" and schedule.number("block") != whole:
-            return f"block must be all {whole} with inner=unrolled"
+        if schedule.number("block") > self.whole:
+            return f"block must be at most {self.whole}"
+        if schedule.word("inner") == "unrolled" and schedule.number("block") != self.whole:
+            return f"block must be all {self.whole} with inner=unrolled"
         return super().fault(schedule)
 
 

@@ -177,13 +177,16 @@ def loop_nest(
 
 
 def _split_loop(var: Var, size: Size, body: Stmt, kind: LoopKind, tasks: Tasks) -> Stmt:
-    """One contiguous piece of the loop per task; pieces are multiples of 64 so that vectors stay whole."""
+    """One contiguous piece of the loop per task; pieces are multiples of 64 so that vectors stay whole.
+
+    Pieces have an element at least, so that there are none of an empty loop.
+    """
     unit = 64 if kind == "vector" else 1
     task = Var(f"{var.name}_task")
     piece: Value
     count: Value
     if isinstance(tasks, int) and isinstance(size, int):
-        elements = -(-size // (tasks * unit)) * unit
+        elements = max(-(-size // (tasks * unit)), 1) * unit
         piece, count = elements, -(-size // elements)
     else:
         share = t.mul(tasks, unit)

@@ -126,6 +126,32 @@ def test_rows_whose_lines_do_not_stay_in_l1_are_cut(dims: tuple[int, int], block
     assert kernel(transpose(*dims))[1].pick.number("block") == block
 
 
+@pytest.mark.parametrize("isa", ["generic", "avx2", "avx512"])
+@pytest.mark.parametrize("dims", [(0, 5), (5, 0), (0, 40, 150), (3, 0, 17), (0,), (0, 0)])
+@pytest.mark.parametrize("follower", ["neg", None])
+def test_empty_transposes_have_schedules_that_run(
+    isa: str, dims: tuple[int, ...], follower: str | None
+) -> None:
+    """A block has an element even where the innermost axis of the result has none."""
+    perm = tuple(reversed(range(len(dims))))
+
+    def body(make, x):  # type: ignore[no-untyped-def]
+        y = make("transpose", x["x"], perm=perm)
+        return make(follower, y) if follower else y
+
+    ctx = context(isa, threads=2)
+    graph = build({"x": dims}, body)
+    fuse(graph, ctx)
+    op, *_ = [op for op in graph.ops if op.kind not in ("source", "sink")]
+    space = space_of(op, ctx)
+    assert space is not None
+    for schedule in space.candidates:
+        op.schedule = space.check(schedule)
+        module = get_func(op, ctx)
+        memory = [np.zeros(d, np.float32) for d in (dims, dims[::-1])]
+        interpreter.run(module, module.functions[0].name, memory)
+
+
 def kinds(function: Function) -> dict[str, str]:
     return {s.var.name: s.kind for s in walk_statements(function.body) if isinstance(s, For)}
 
