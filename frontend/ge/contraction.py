@@ -42,6 +42,11 @@ def sums_of_bytes(a: GraphTensor, b: GraphTensor) -> dict[str, DType]:
     return {"dtype": S32} if is_bytes else {}
 
 
+def _write_matmul(builder: DumpBuilder, op: Op, type_name: str) -> None:
+    """Bytes have s32 products without an attribute that says so."""
+    builder.whole(op, type_name, builder.operands(op, "x1", "x2"), **builder.row_attributes(op))
+
+
 def _read_reduce(node: NodeContext, op_name: str) -> Value:
     """Over all axes where none are given, unless that means none."""
     x, rank = node.tensor("x"), node.tensor("x").details.rank
@@ -108,7 +113,7 @@ def _write_norm(builder: DumpBuilder, op: Op, type_name: str) -> None:
 
 
 PAIRS = {
-    "matmul": Pair(_read_matmul),
+    "matmul": Pair(_read_matmul, _write_matmul),
     "reduce": Pair(_read_reduce, _write_reduce),
     "arg": Pair(_read_arg, _write_arg),
     "norm": Pair(_read_norm, _write_norm),

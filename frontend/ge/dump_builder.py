@@ -13,6 +13,7 @@ from ...base.dtypes import BF16, from_numpy
 from ...base.printable import printable
 from ...graph_ir.ir.graph import Array, Graph, GraphTensor, Op
 from ..correspondence.writing import ExportFrame, InexpressibleError, NameTable, Write
+from ..exact_products import with_exact_products
 from ..plain_quantization import quantization_written_out
 from ..written_names import with_names
 from .document import Dump, DumpGraph, GraphName, Node, Reference, TensorText
@@ -24,6 +25,11 @@ _MOST_LETTERS = 2000
 _KEPT = 1e-4  # relative difference between a number and its printed form
 
 
+def expressed(graph: Graph) -> Graph:
+    """The graph without quantize, dequantize and products of bytes that wrap, none of which GE has."""
+    return with_exact_products(quantization_written_out(graph))
+
+
 def written_names(graph: Graph) -> Graph:
     """The graph with names that a dump, which does not quote them, can hold."""
     return with_names(graph, lambda name: _SEPARATOR.sub("_", printable(name))[:_MOST_LETTERS])
@@ -33,6 +39,7 @@ class DumpBuilder(ExportFrame[Reference]):
     """Nodes of a dump, and where each tensor of the graph is."""
 
     format_name = "GE"
+    has_integer_products = True
 
     def __init__(
         self, graph: Graph, writers: Mapping[str, Write], outer: DumpBuilder | None = None
@@ -67,7 +74,7 @@ class DumpBuilder(ExportFrame[Reference]):
         `known`: inputs that are constants there; `skipped`: how many of the first results are left out; `returned`:
         inputs that it returns after its own results.
         """
-        inner = DumpBuilder(quantization_written_out(graph), self.writers, self)
+        inner = DumpBuilder(expressed(graph), self.writers, self)
         inputs = [op.outputs[0] for op in inner.graph.inputs]
         for number, value in (known or {}).items():
             name = inner.names.unique(f"{inputs[number].name}.known")

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from ...graph_ir.ir.graph import Array, Graph
-from ..plain_quantization import quantization_written_out
 from .document import Dump
-from .dump_builder import DumpBuilder
+from .dump_builder import DumpBuilder, expressed
 from .op_table import WRITERS
 from .printer import print_ge
 
@@ -30,7 +29,7 @@ def dump_constants(graph: Graph) -> dict[str, Array]:
 
 
 def _build(graph: Graph) -> DumpBuilder:
-    builder = DumpBuilder(quantization_written_out(graph), WRITERS)
+    builder = DumpBuilder(expressed(graph), WRITERS)
     builder.write_ops(builder.graph)
     builder.finish()
     return builder

@@ -1,0 +1,31 @@
+"""Writes products of bytes that wrap as exact ones and a cast, for formats whose products of bytes have s32 results."""
+
+from __future__ import annotations
+
+from ..base.dtypes import S32
+from ..graph_ir.ir.graph import Graph, Op
+from ..graph_ir.ops.convolution import Convolution
+from ..graph_ir.ops.matmul import MatmulCore
+from ..graph_ir.ops.product_types import is_byte
+
+
+def _wraps(op: Op) -> bool:
+    """Whether sums of products of bytes are kept as bytes."""
+    is_product = isinstance(op, Convolution | MatmulCore)
+    return is_product and is_byte(op.outputs[0].details.dtype)
+
+
+def with_exact_products(graph: Graph) -> Graph:
+    """The graph, or a copy in which products of bytes are in s32 and cast: both wrap, so that values are the same."""
+    if not any(map(_wraps, graph.ops)):
+        return graph
+    twin = graph.copy()
+    replaced = list(filter(_wraps, twin.ops))
+    for op in replaced:
+        (result,) = op.outputs
+        exact = twin.make(op.op_name, op.inputs, {**op.attrs, "dtype": S32}, op.name)
+        cast = twin.make("cast", exact.outputs, {"dtype": result.details.dtype}, f"{op.name}.cast")
+        result.replace_uses(cast.outputs[0])
+    twin.remove(replaced)
+    twin.sort()
+    return twin
