@@ -15,12 +15,11 @@ from ..ir.computation import Index
 from ..ir.graph import GraphTensor, Op
 from ..ir.group_values import GroupValues, narrow, parameters
 from ..ir.schedule import Schedule
-from ..ops.matmul import MatmulCore
+from ..ops.matmul import MOST_FEW, MatmulCore
 from ..rewriting.kernel_group import KernelGroup
 from ..schedule.context import LowerContext
 from ..schedule.matmul import blocking_of, kernel_of
 from ..schedule.matmul_tile import (
-    MOST_FEW,
     MatmulBlocking,
     few_rows,
     pick_blocking,
@@ -67,8 +66,8 @@ def template_of(
     ctx: LowerContext,
     epilogue: EpilogueValue | None,
 ) -> MatmulTemplate:
-    """The template of a product; `RowsTemplate` where the number of rows is known when it runs."""
-    if is_known(problem.m):
+    """The template of a product; `RowsTemplate` where a size is known when it runs."""
+    if is_known(problem.m, problem.n, problem.k):
         return MatmulTemplate(problem, blocking, kernel, ctx.target, epilogue)
     template = RowsTemplate(problem, blocking, kernel, ctx.target, epilogue)
     template.sharing = Sharing(ctx.options.threads, ctx.target.machine.parallel_multiply_adds)
@@ -91,6 +90,8 @@ def _few_of_open(
 ) -> dict[int, MatmulTemplate]:
     """The products of few rows whose columns or terms are open too, where the number of rows says how many."""
     found: dict[int, MatmulTemplate] = {}
+    if is_known(problem.m):
+        return found
     (symbol,) = symbols_of([problem.m])[:1]
     batch = math.prod(typical_all(problem.batch))
     for rows in range(1, MOST_FEW + 1):

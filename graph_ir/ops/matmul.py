@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...base.contraction import Contraction, accumulator_of
-from ...base.dims import bounds, broadcast_sizes, is_known, typical
+from ...base.dims import Size, bounds, broadcast_sizes, is_known, typical
 from ...base.dtypes import F32, S8, S32
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Cast, Expr
@@ -24,6 +24,9 @@ from .product_types import product_dtype, result_dtype_attr
 MOST_USES = 4
 """Batches that may share a computed matrix which one row is multiplied by: beyond that, one packed copy costs less than
 a reduction per batch."""
+
+MOST_FEW = 4
+"""Rows of the largest product whose sums may be split (`k_splits`): with more there are enough accumulators."""
 
 MOST_WEIGHED = 256
 """Columns of a computed matrix whose rows are added up in place: longer rows lie too far apart."""
@@ -60,7 +63,11 @@ class MatmulCore(TunableOp):
 
         Open numbers of columns and terms are for products of f32 and f64 without layouts.
         """
-        if not is_known(*self.sizes[1:]) and not self._may_be_open:
+        return self.is_tuned_with(self.sizes[0])
+
+    def is_tuned_with(self, rows: Size) -> bool:
+        """Whether it does if its rows are so many, as the same rows of several matrices are."""
+        if not is_known(*self.sizes[1:]) and not self._may_be_open(rows):
             return False
         if not all(x.details.elements for x in self.inputs):
             return False
@@ -70,14 +77,17 @@ class MatmulCore(TunableOp):
         bytes_ = self.dtype == S32 and self.inputs[1].details.dtype == S8
         return self.inputs[0].details.dtype.is_float or (bytes_ and not self.transpose_a)
 
-    @property
-    def _may_be_open(self) -> bool:
+    def _may_be_open(self, rows: Size) -> bool:
         """Whether a product with an open number of columns or terms has a template: one that reads B in place, where
-        its rows are open, and copies it into panels, where its columns are."""
-        m, n, k = self.sizes
+        its rows are open, and copies it into panels, where its columns are.
+
+        How a known number of few rows splits its sums depends on the number of columns.
+        """
+        _, n, k = self.sizes
         wide = all(x.details.dtype.bits >= 32 and x.details.dtype.is_float for x in self.inputs)
         by_rows = is_known(k) or (is_known(n) and not self.transpose_b)
-        return wide and not is_known(m) and by_rows and not self.transpose_a
+        several = not is_known(rows) or bool(rows > MOST_FEW)
+        return wide and several and by_rows and not self.transpose_a
 
     @property
     def _is_row_of_dot_products(self) -> bool:

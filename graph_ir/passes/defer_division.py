@@ -21,6 +21,8 @@ def defer_division(graph: Graph, ctx: LowerContext) -> bool:
     does not run one query, whose values are weighed by a reduction.
     Requires: softmaxes decomposed. Ensures: topological order.
     """
+    if not ctx.options.enabled("fuse"):
+        return False  # no attention is one kernel then
     return rewrite(graph, {"matmul_core": (_defer,)})
 
 

@@ -34,9 +34,9 @@ def _as_rows(attention: frozenset[Op], graph: Graph, op: Op) -> GraphTensor | No
     assert isinstance(op, MatmulCore)
     a, b = (x.details.plain_dims for x in op.inputs)
     batch = a[:-2]
-    if len(batch) + len(b) == 2 or op.transpose_a or op in attention or not op.is_tuned:
+    if len(batch) + len(b) == 2 or op.transpose_a or op in attention:
         return None
-    if math.prod(b[:-2]) != 1 or len(b) - 2 > len(batch):
+    if not op.is_tuned_with(math.prod(a[:-1])) or math.prod(b[:-2]) != 1 or len(b) - 2 > len(batch):
         return None
     make = Composer(graph, op)
     left = make("reshape", op.inputs[0], shape=(math.prod(a[:-1]), a[-1]))

@@ -103,7 +103,7 @@ def product_of(op: MatmulCore, kernel: Microkernel, ctx: LowerContext) -> Produc
 
 def _ranked(op: MatmulCore, product: Product) -> list[GemmTile]:
     """The register tiles of the table for a product, the best first."""
-    if not is_known(op.sizes[0]):
+    if not is_known(*op.sizes):
         return tiles_for_any_rows(product)
     return ranked_tiles(product.m, product.n, product.target, product.kernel)
 
@@ -210,7 +210,7 @@ class MatmulSpace(ScheduleSpace):
         """The best blocking of the best tile that suits the layout of B."""
         product = self._product(self.kernels[0])
         blocking = pick_blocking(product, self._tiles(product)[0])
-        if not is_known(self.op.sizes[0]):  # how they are shared is computed when it runs
+        if not is_known(*self.op.sizes):  # how they are shared is computed when it runs
             most = min(bounds(self.op.sizes[0])[1], MOST_ROWS)
             many = replace(product, m=most, threads=1)
             blocking = replace(pick_blocking(many, blocking.tile), n_groups=1)

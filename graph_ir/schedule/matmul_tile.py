@@ -10,6 +10,7 @@ from ...base.machine import Machine
 from ...base.records import dataclass
 from ...base.target import GemmTile, Target
 from ...tensor_ir.tiling import k_splits, split_rows
+from ..ops.matmul import MOST_FEW
 from .product import Product
 
 
@@ -137,9 +138,6 @@ def candidate_blockings(product: Product, tile: GemmTile) -> list[MatmulBlocking
     ]
     return list(dict.fromkeys([pick, *others]))
 
-
-MOST_FEW = 4
-"""Rows of the largest product whose sums may be split (`k_splits`): with more there are enough accumulators."""
 
 MOST_TILE_ROWS = 12
 """The highest register tile where the number of rows is known when the product runs: each height is code."""

@@ -91,8 +91,10 @@ def images(number: Size) -> Graph:
     return graph
 
 
-def native(graph: Graph, isa: str = "native", threads: int = 1) -> CompiledModel:
-    return graphc.compile(graph, isa, threads)
+def native(
+    graph: Graph, isa: str = "native", threads: int = 1, disabled: tuple[str, ...] = ()
+) -> CompiledModel:
+    return graphc.compile(graph, isa, threads, disabled=disabled)
 
 
 def arguments(model: CompiledModel, rows: int) -> list[np.ndarray]:
@@ -102,11 +104,13 @@ def arguments(model: CompiledModel, rows: int) -> list[np.ndarray]:
     return [random.standard_normal(s).astype(d) for s, d in zip(shapes, types, strict=True)]
 
 
-def same_bits(make: Make, isa: str, threads: int, rows: tuple[int, ...]) -> None:
-    model = native(make(N), isa, threads)
+def same_bits(
+    make: Make, isa: str, threads: int, rows: tuple[int, ...], disabled: tuple[str, ...] = ()
+) -> None:
+    model = native(make(N), isa, threads, disabled)
     for number in rows:
         arrays = arguments(model, number)
-        got, wanted = model(*arrays), native(make(number), isa, threads)(*arrays)
+        got, wanted = model(*arrays), native(make(number), isa, threads, disabled)(*arrays)
         pairs = [(got, wanted)] if isinstance(got, np.ndarray) else zip(got, wanted, strict=True)
         for one, other in pairs:
             assert one.shape == other.shape and one.tobytes() == other.tobytes(), number
@@ -135,6 +139,28 @@ def test_rows_of_every_kind(threads: int) -> None:
 @pytest.mark.parametrize("threads", [1, 2])
 def test_attention_over_an_open_sequence(threads: int) -> None:
     same_bits(attention, "native", threads, (1, 2, 3, 4, 5, 17, 33, 64, 100))
+
+
+def keys(number: Size) -> Graph:
+    """Attention of 17 queries to an open number of keys, and matrices of four rows whose columns are as many."""
+    graph = Graph("keys")
+    shapes = {"k": (3, number, 5), "v": (3, number, 16), "x": (9, 4, number), "w": (number, 8)}
+    k, v, x, w = (graph.make_input(LogicalTensor(F32, s), n) for n, s in shapes.items())
+    scores = graph.make("matmul_core", [weights(graph, 3, 17, 5), k], {"transpose_b": True})
+    mixed = graph.make("matmul_core", [graph.make("softmax", scores.outputs).outputs[0], v])
+    graph.make_output(mixed.outputs[0], "y")
+    graph.make_output(graph.make("matmul_core", [x, w]).outputs[0], "z")
+    return graph
+
+
+@pytest.mark.parametrize("isa", ["native", "avx2"])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_products_of_known_rows_and_open_columns_or_terms(isa: str, threads: int) -> None:
+    same_bits(keys, isa, threads, (1, 5, 16, 33))
+
+
+def test_softmaxes_divide_before_the_product_where_attention_is_not_one_kernel() -> None:
+    same_bits(keys, "native", 1, (5, 16), ("fuse",))
 
 
 @pytest.mark.parametrize("isa", ["native", "avx2"])
