@@ -112,7 +112,7 @@ class _Reduction:
         term, value = self.term(index, r, "")
         stores = self.stores(index, Var("finished", value.dtype))
         seen = [*term, Let(Var("term"), value)], [*term, Let(Var("term"), value), *stores]
-        may = is_known(*dims[1:], *extents) and not self.outputs[0].details.format.is_padded(
+        may = is_known(*dims[1:], *extents[1:]) and not self.outputs[0].details.format.is_padded(
             self.outputs[0].details.plain_dims
         )
         return merged_axes(index, dims, seen[1] if may else None), merged_axes(

@@ -141,6 +141,20 @@ def test_attention_over_an_open_sequence(threads: int) -> None:
     same_bits(attention, "native", threads, (1, 2, 3, 4, 5, 17, 33, 64, 100))
 
 
+def sums(number: Size) -> Graph:
+    """Sums over several axes, of which the first is open."""
+    graph = Graph("sums")
+    x = graph.make_input(LogicalTensor(F32, (number, 6, 5)), "x")
+    for axes in ((0, 1), (0, 1, 2), (0,)):
+        graph.make_output(graph.make("reduce_sum", [x], {"axes": axes}).outputs[0], f"y{len(axes)}")
+    return graph
+
+
+@pytest.mark.parametrize("isa", ["native", "avx2"])
+def test_sums_over_an_open_axis_and_those_behind_it(isa: str) -> None:
+    same_bits(sums, isa, 1, (1, 2, 25, 100, 600))
+
+
 def keys(number: Size) -> Graph:
     """Attention of 17 queries to an open number of keys, and matrices of four rows whose columns are as many."""
     graph = Graph("keys")
