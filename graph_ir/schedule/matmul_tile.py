@@ -159,7 +159,8 @@ def few_rows(product: Product, tile: GemmTile) -> dict[int, MatmulBlocking]:
     for rows in range(1, MOST_FEW + 1):
         splits, k_block = sums_of_few(product, rows)
         height = height_with(splits, tile.vectors)
-        if splits > 1 and height:
+        differs = splits > 1 or k_block != pick_blocking(product, tile).k_block
+        if differs and height:
             low = GemmTile(height, tile.vectors)
             blocking = pick_blocking(replace(product, m=rows), low)
             found[rows] = replace(blocking, tile=low, m_block=rows, k_block=k_block)

@@ -129,6 +129,7 @@ def test_products_of_16_bits(dtype: DType) -> None:
 def test_few_rows_and_deep_sums() -> None:
     """One row of a wide product splits its sums, and blocks of k depend on the width of its panels."""
     same_bits(lambda rows: layers(rows, F32, 2100, 130), "native", 1, (1, 2, 3, 4, 5))
+    same_bits(lambda rows: layers(rows, F32, 1024, 1024), "native", 1, (3,))
 
 
 @pytest.mark.parametrize("threads", [1, 2])
