@@ -1,6 +1,6 @@
 """Generates the README's tables from the output of `python -m gc bench --json`.
 
-    for suite in gemm mlp mha tiny conv networks quantized; do for threads in 1 2; do
+    for suite in gemm mlp mha tiny conv networks transformers quantized; do for threads in 1 2; do
         python -m gc bench --suite $suite --vs ort,openvino --threads $threads --json $suite-$threads.json
     done; done
     python -m graphc.bench.readme_tables FOLDER
@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-SUITES = ("gemm", "mlp", "mha", "tiny", "networks", "conv", "quantized")
+SUITES = ("gemm", "mlp", "mha", "tiny", "networks", "transformers", "conv", "quantized")
 HEAD = "| {} | graphc, ms | best peer, ms | ratio | % of peak | ratio, 2 threads |\n|---|--:|--:|--:|--:|--:|"
 
 QUANTIZED_HEAD = (
