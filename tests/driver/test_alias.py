@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from driver.test_decoder_step import feeds, step
 
 import graphc
 from graphc import CompiledModel, Graph
@@ -16,6 +15,7 @@ from graphc.base.dims import Symbol, size
 from graphc.base.dtypes import F32, S64
 from graphc.base.errors import UserError
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
+from support.decoder_step import feeds, step
 from support.onnx_models import Array
 
 RANGE = {"pk": "f32[1,2,P=0..511,16]"}

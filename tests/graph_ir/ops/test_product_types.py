@@ -71,7 +71,7 @@ def test_long_sums_wrap_in_s32() -> None:
 
 
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("target", ["onnx", "hlo", "tvm", "graph"])
+@pytest.mark.parametrize("target", ["onnx", "hlo", "tvm", "ge", "graph"])
 def test_formats(target: str, case: str, tmp_path: Path) -> None:
     """What a format can express comes back with the same results."""
     arrays, graph = example(case)
@@ -82,10 +82,9 @@ def test_formats(target: str, case: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("target", ["pnnx", "ge"])
-def test_other_formats_refuse_it(target: str, case: str, tmp_path: Path) -> None:
+def test_pnnx_refuses_it(case: str, tmp_path: Path) -> None:
     with pytest.raises(UnsupportedError, match=f"{CASES[case][0]} with dtype=s32"):
-        reread(example(case)[1], target, tmp_path)
+        reread(example(case)[1], "pnnx", tmp_path)
 
 
 def example(case: str) -> tuple[list[Array], Graph]:
