@@ -45,13 +45,44 @@ def grid_sample(build: OpBuilder, x: GraphTensor, grid: GraphTensor, how: Sampli
         at = build.converted(build.reshaped(part, (n, points)), wide)
         taps.append(_Axis(build, size, how, wide).taps(at))
     start = build.constant((np.arange(n) * whole).reshape(n, 1), S64)
+    total = build.converted(_summed(build, rows, start, sizes, taps, wide), x.details.dtype)
+    return build.reshaped(build.transposed(total, (0, 2, 1)), (n, c, *out))
+
+
+def sample_at(
+    build: OpBuilder,
+    rows: GraphTensor,
+    start: GraphTensor,
+    sizes: Sequence[int],
+    places: Sequence[GraphTensor],
+) -> GraphTensor:
+    """[..., C]: the image at points between its pixels, linearly between neighbours; 0 outside.
+
+    `rows` [pixels of all images, C]; each point, coordinates `places` [...] per axis in pixels, lies in the image whose
+    first row is `start` (s64, broadcasts).
+    """
+    dtype = places[0].details.dtype
+    how = Sampling("linear", "zeros", align_corners=True)
+    pairs = zip(places, sizes, strict=True)
+    taps = [_Axis(build, size, how, dtype).neighbours(place) for place, size in pairs]
+    return _summed(build, rows, start, sizes, taps, dtype)
+
+
+def _summed(
+    build: OpBuilder,
+    rows: GraphTensor,
+    start: GraphTensor,
+    sizes: Sequence[int],
+    taps: Sequence[Sequence[Tap]],
+    wide: DType,
+) -> GraphTensor:
+    """The sum over all choices of one tap per axis."""
     total: GraphTensor | None = None
     for chosen in itertools.product(*taps):
         value = _pixels(build, rows, start, sizes, chosen, wide)
         total = value if total is None else build.helper("add", total, value)
     assert total is not None
-    total = build.converted(total, x.details.dtype)
-    return build.reshaped(build.transposed(total, (0, 2, 1)), (n, c, *out))
+    return total
 
 
 def _pixels(
@@ -62,7 +93,7 @@ def _pixels(
     chosen: Sequence[Tap],
     wide: DType,
 ) -> GraphTensor:
-    """One pixel for each point, times its weight: [N, points, C]; 0 outside, whatever the image holds."""
+    """One pixel for each point, times its weight: [..., C]; 0 outside, whatever the image holds."""
     place = start
     for axis, (index, _, _) in enumerate(chosen):
         step = build.constant(math.prod(sizes[axis + 1 :]), S64)
@@ -77,7 +108,7 @@ def _pixels(
 
 
 def _combined(build: OpBuilder, op_name: str, parts: Sequence[GraphTensor]) -> GraphTensor | None:
-    """The parts [N, points] by one op, as [N, points, 1]; None where there are none."""
+    """The parts [...] by one op, as [..., 1]; None where there are none."""
     if not parts:
         return None
     whole = parts[0]
@@ -116,6 +147,10 @@ class _Axis:
         place = self._brought_in(place)
         if self.how.mode == "nearest":
             return [self._tap(place, None)]
+        return self.neighbours(place)
+
+    def neighbours(self, place: GraphTensor) -> list[Tap]:
+        """The pixels around points at coordinates in pixels, with their weights."""
         base = self.make("floor", place)
         fraction = self.make("sub", place, base)
         offsets = (0, 1) if self.how.mode == "linear" else (-1, 0, 1, 2)

@@ -1,11 +1,13 @@
-"""Columns summed back into images, and regions of images: Col2Im, RoiAlign."""
+"""Columns summed back into images, regions of images, and images at moved points: Col2Im, RoiAlign, DeformConv."""
 
 from __future__ import annotations
 
+from ..correspondence.compositions.deformable import Deformed, deformable_convolution
 from ..correspondence.compositions.regions import RegionGrid, align_regions
 from ..correspondence.compositions.sampling import columns_to_image
 from ..op_builder import Value
 from .scope import Handler, NodeContext
+from .windows import convolution_attrs
 
 
 def _col2im(node: NodeContext) -> Value:
@@ -43,4 +45,18 @@ def _roi_align(node: NodeContext) -> Value:
     return align_regions(node, x, node.converted(boxes, x.details.dtype), images, grid)
 
 
-HANDLERS: dict[str, Handler] = {"Col2Im": _col2im, "RoiAlign": _roi_align}
+def _deformable(node: NodeContext) -> Value:
+    x, weight, offset = (node.tensor(i) for i in range(3))
+    attrs = convolution_attrs(node, x, weight)
+    padding = (attrs["before"], attrs["after"])
+    groups = attrs["groups"], node.attr_int("offset_group")
+    how = Deformed(attrs["strides"], attrs["dilations"], padding, *groups)
+    bias, mask = (node.tensor(i) if node.has(i) else None for i in (3, 4))
+    return deformable_convolution(node, x, weight, offset, bias, mask, how)
+
+
+HANDLERS: dict[str, Handler] = {
+    "Col2Im": _col2im,
+    "DeformConv": _deformable,
+    "RoiAlign": _roi_align,
+}

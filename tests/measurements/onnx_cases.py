@@ -31,7 +31,6 @@ REASONS = {
     "String": "texts", "TfIdf": "texts", "Regex": "texts", "value_string": "texts", "LabelEncoder": "texts",
     "Sequence": "sequences and optional values", "Optional": "sequences and optional values",
     "only tensors": "sequences and optional values",
-    "Flex": "kinds of attention", "LinearAttention": "kinds of attention", "CausalConv": "kinds of attention",
     "training": "training and random numbers", "Random": "training and random numbers",
     "depends on": "values that only a run knows",
     "NonMaxSuppression": "NonMaxSuppression", "ImageDecoder": "ImageDecoder",
