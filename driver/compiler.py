@@ -64,8 +64,8 @@ def compile(
 ) -> CompiledModel:
     """Compile a model for this machine and load it.
 
-    `model`: a path, the bytes of a file, an onnx.ModelProto, a torch.export.ExportedProgram or a Graph. `target`:
-    native, avx512, avx2 or generic.
+    `model`: a path, the bytes of a file, an onnx.ModelProto, a torch.export.ExportedProgram, a jax.export.Exported or a
+    Graph. `target`: native, avx512, avx2 or generic.
     `threads`: None takes GRAPHC_NUM_THREADS, OMP_NUM_THREADS or the CPUs this process may use. `inputs`: shapes the
     file leaves open, such as {"x": "f32[8,13]"}. `disabled`: optimisations to turn off (`options.SWITCHES`).
     `constants`: arrays the file omits; `attrs`: attributes it does not specify ({"node.axis": "1"}). `tuning`: a file

@@ -23,7 +23,7 @@ from ..runtime.threadpool import available_cpus
 from .compile_cache import CompileCache
 
 Model = Any
-"""A path, the bytes of a file, an onnx.ModelProto, a torch.export.ExportedProgram or a Graph."""
+"""A path, the bytes of a file, an onnx.ModelProto, a torch.export.ExportedProgram, a jax.export.Exported or a Graph."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -36,11 +36,11 @@ def load(
     """Read a model into a Graph in plain layouts.
 
     `model`: a path (.onnx, .pt2, .pnnx.param, .param, a GE readable dump, HLO text, a TVM graph JSON), the bytes of
-    an ONNX file, a dump, HLO text or a graph JSON, an onnx.ModelProto, a torch.export.ExportedProgram, or a Graph,
-    which is returned as it is. `inputs`: shapes that the file leaves open, such as {"x": "f32[8,13]"}. `constants`:
-    arrays that the file omits, by name (GE, HLO and TVM), or the values of inputs, which are then none of the graph
-    (ONNX). `attrs`: attributes that a fused TVM kernel does not record, such as {"node.axis": "1"}. UserError,
-    UnsupportedError.
+    an ONNX file, a dump, HLO text or a graph JSON, an onnx.ModelProto, a torch.export.ExportedProgram, a
+    jax.export.Exported, or a Graph, which is returned as it is. `inputs`: shapes that the file leaves open, such as
+    {"x": "f32[8,13]"}. `constants`: arrays that the file omits, by name (GE, HLO and TVM), or the values of inputs,
+    which are then none of the graph (ONNX). `attrs`: attributes that a fused TVM kernel does not record, such as
+    {"node.axis": "1"}. UserError, UnsupportedError.
     """
     graph = _read_within_limits(model, Reading(parse_inputs(inputs), constants, attrs))
     _tell_outputs_apart(graph)
@@ -82,12 +82,12 @@ def _read(model: Any, how: Reading) -> Graph:
         return detect("", data[:HEAD_BYTES]).read(data, how)
     if isinstance(model, (str, os.PathLike)):
         return FORMATS[format_of(Path(model))].read(Path(model), how)
-    objects = {"ModelProto": "onnx", "ExportedProgram": "torch"}
+    objects = {"ModelProto": "onnx", "ExportedProgram": "torch", "Exported": "hlo"}
     if type(model).__name__ in objects:
         return FORMATS[objects[type(model).__name__]].read(model, how)
     raise UserError(
-        "model must be a path, bytes, an onnx.ModelProto, a torch.export.ExportedProgram or a Graph, "
-        f"got {type(model).__name__}"
+        "model must be a path, bytes, an onnx.ModelProto, a torch.export.ExportedProgram, a jax.export.Exported or a "
+        f"Graph, got {type(model).__name__}"
     )
 
 

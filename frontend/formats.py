@@ -17,6 +17,7 @@ from ..base.errors import UnsupportedError, UserError
 from ..base.records import dataclass
 from ..base.whole_file import whole_file
 from ..graph_ir.ir.graph import Array, Graph
+from .model_text import is_stablehlo
 from .shape_spec import InputSpec, check_inputs
 
 HEAD_BYTES = 1 << 16
@@ -251,6 +252,12 @@ def _write_graph(graph: Graph, output: Path) -> list[Path]:
     return write_text(output, print_graph(graph, full=True))
 
 
+def _is_hlo(suffix: str, head: bytes) -> bool:
+    """HLO text, StableHLO, or an HLO proto, whose first field is a message or text."""
+    is_proto = suffix == ".pb" and head[:1] == b"\n"
+    return suffix == ".hlo" or bool(_HLO_BEGIN.match(head)) or is_stablehlo(head) or is_proto
+
+
 HLO_VIEWS = ("dfg", "ast")
 """Formats that show an HLO text, whether or not the compiler supports it."""
 
@@ -291,9 +298,9 @@ _BUILT_IN = (
         ("attrs",),
     ),
     Format(
-        "hlo", ".hlo", "XLA HLO text", "`.hlo`, or any file that begins like one",
+        "hlo", ".hlo", "XLA HLO text", "`.hlo`, or any file that begins like one; StableHLO, jax.export, `.pb`",
         "elided constants: `--const w=@w.npy`",
-        lambda suffix, head: suffix == ".hlo" or bool(_HLO_BEGIN.match(head)),
+        _is_hlo,
         _read_hlo, _write_hlo, ("constants",),
     ),
     Format(

@@ -69,7 +69,7 @@ OUTSIDE = {
     "graph_ir": ("numpy", "lark"),  # lark: the text of a graph
     "codegen": ("numpy", "llvmlite"),
     # google.protobuf: the errors onnx raises
-    "frontend": ("numpy", "lark", "onnx", "google", "torch"),
+    "frontend": ("numpy", "lark", "onnx", "google", "torch", "jax", "jaxlib"),
     "extension": ("numpy",),
     **dict.fromkeys(DRIVER, ("numpy", "rich")),
     "integrations": ("numpy", "jax", "onnx", "torch"),

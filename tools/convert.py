@@ -38,9 +38,9 @@ def convert(
     """
     source = format_of(Path(model))
     if target in HLO_VIEWS and source == "hlo":  # the file's own computations, with any opcode
-        from ..frontend.model_text import read_text
+        from ..frontend.hlo import read_module
 
-        write_text(output, hlo_view(target, *read_text(Path(model), "model", "file of HLO")))
+        write_text(output, hlo_view(target, *read_module(Path(model))))
         return Conversion(source, target, (output,), None)
     graph = load(model, inputs, constants, attrs)
     files = FORMATS[target].write(graph, output)

@@ -178,9 +178,10 @@ def _kinds() -> Iterator[tuple[str, _Kind]]:
          "scatter_indices_batching_dims dynamic_slice_sizes fft_length"),
         ("an integer", _N, to_integer,
          "iota_dimension index k feature_group_count batch_group_count index_vector_dim feature_index "
-         "exponent_bits mantissa_bits num_carries inferred_dimension"),
+         "exponent_bits mantissa_bits num_carries inferred_dimension channel_id"),
         ("true or false", r"(?:true|false)\b", "true".__eq__,
-         "largest is_stable indices_are_sorted unique_indices lower left_side unit_diagonal is_composite"),
+         "largest is_stable indices_are_sorted unique_indices lower left_side unit_diagonal is_composite is_reverse "
+         "is_associative is_host_transfer"),
         ("a number", r"-?(?:[0-9]{1,400}\.?[0-9]{0,400}|\.[0-9]{1,400})(?:[eE][+-]?[0-9]{1,9})?", float, "epsilon"),
         ("a word", r"[A-Za-z_][A-Za-z0-9_.-]*+", Word,
          "direction type kind fft_type distribution algorithm transpose_a"),

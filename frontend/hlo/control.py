@@ -1,12 +1,11 @@
-"""Opcodes of tuples and computations: tuple, call, fusion, map, while, conditional, custom-call."""
+"""Opcodes of tuples and computations: tuple, call, fusion, map, while, conditional."""
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
-from ...base.dtypes import BOOL, S32, S64, U32
-from ...graph_ir.ir.graph import Graph, GraphTensor, Op
+from ...base.dtypes import BOOL, S32, S64
+from ...graph_ir.ir.graph import Graph, Op
 from ...graph_ir.ops.control import Case, While
 from ...graph_ir.rewriting.trip_count import short_trip_count
 from ..correspondence.reading import Pair
@@ -15,46 +14,12 @@ from .frame import Value, Writer
 from .frame import shape_of as shape_text
 from .scope import Handler, Step
 from .shapes import HLO_NAMES, Shape, tuple_shape
-from .sorting import top_k
-from .values import fits, flattened, restored, shape_of
-
-_IDENTITY_TARGETS = (
-    "Sharding",
-    "SPMDFullToShardShape",
-    "SPMDShardToFullShape",
-    "annotate_device_placement",
-)
+from .values import flattened, restored, shape_of
 
 
 def _identity(step: Step, _: str = "") -> Any:
     step.count(1, -1)
     return step.operands[0]
-
-
-def _one_replica(step: Step) -> Any:
-    """Collectives of one replica are the identity; an array that the others would change the size of is refused."""
-    step.count(1, -1)
-    value = tuple(step.operands) if step.gives_tuple else step.operands[0]
-    if not fits(step.shape, value):
-        raise step.unsupported("more than one replica")
-    return value
-
-
-def _permute(step: Step) -> Any:
-    """What this device, number 0, receives: its own value, or zeros where it receives none."""
-    (x,) = step.tensors(1)
-    pairs = re.findall(r"\{\s*(\d+)\s*,\s*(\d+)\s*\}", step.word("source_target_pairs"))
-    sources = {source for source, target in pairs if target == "0"}
-    if sources - {"0"}:
-        raise step.unsupported("more than one replica")
-    zero = step.constant(0, x.details.dtype)
-    return x if sources else step.broadcast(zero, x.details.plain_dims)
-
-
-def _copy_start(step: Step) -> Any:
-    """(the copy, the original, a number that says how far it is)."""
-    (x,) = step.tensors(1)
-    return (x, x, step.constant(0, U32))
 
 
 def _tuple(step: Step) -> Any:
@@ -69,18 +34,8 @@ def _element(step: Step) -> Any:
     return value[index]
 
 
-def _first_element(step: Step) -> Any:
-    step.count(1)
-    value = step.operands[0]
-    return value[0] if isinstance(value, tuple) and value else value
-
-
 def _token(step: Step) -> Any:
     return ()
-
-
-def _zero(step: Step) -> GraphTensor:
-    return step.constant(0, U32)
 
 
 def _calling(name: str) -> Handler:
@@ -162,26 +117,7 @@ def _conditional(step: Step) -> Any:
     return restored(first, choice.outputs)
 
 
-def _custom_call(step: Step) -> Any:
-    target = step.word("custom_call_target")
-    if target in _IDENTITY_TARGETS and len(step.operands) == 1:
-        return step.operands[0]
-    if target in ("TopK", "mhlo.topk") and step.gives_tuple:
-        given = (step.word(name) for name in ("frontend_attributes", "backend_config"))
-        is_largest = not any("largest = false" in text for text in given)
-        return top_k(step, step.shape.elements[0].dims[-1], is_largest)
-    if target == "mhlo.erf":
-        return step.make("erf", *step.tensors(1))
-    raise step.unsupported(f"target '{target}'")
-
-
-def _dimension_size(step: Step) -> GraphTensor:
-    (x,) = step.tensors(1)
-    return step.constant(x.details.plain_dims[step.one_axis("dimensions", x.details.rank)], S32)
-
-
 _IDENTITIES = ("opt-barrier", "domain", "add-dependency")
-_COLLECTIVES = ("all-gather", "reduce-scatter", "collective-broadcast", "all-reduce", "all-to-all")
 
 
 def _write_identity(writer: Writer, op: Op, _: str = "") -> Value:
@@ -191,11 +127,6 @@ def _write_identity(writer: Writer, op: Op, _: str = "") -> Value:
 PAIRS = {"copy": Pair(_identity, _write_identity)}
 HANDLERS: dict[str, Handler] = {
     **dict.fromkeys(_IDENTITIES, _identity),
-    **dict.fromkeys(_COLLECTIVES, _one_replica),
-    "collective-permute": _permute,
-    "copy-start": _copy_start,
-    "copy-done": _first_element,
-    **dict.fromkeys(("partition-id", "replica-id"), _zero),
     "tuple": _tuple,
     "get-tuple-element": _element,
     "after-all": _token,
@@ -204,8 +135,6 @@ HANDLERS: dict[str, Handler] = {
     "map": _map,
     "while": _while,
     "conditional": _conditional,
-    "custom-call": _custom_call,
-    "get-dimension-size": _dimension_size,
 }
 MAPPED = {
     name: HANDLERS[name] for name in ("tuple", "get-tuple-element", "call", "fusion", "opt-barrier")

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import numpy as np
@@ -16,12 +16,13 @@ from ...graph_ir.ir.graph import Array, Graph, GraphTensor, Op
 from ...graph_ir.ir.logical_tensor import LogicalTensor
 from ...graph_ir.ir.note import MODEL_VALUES
 from ..collector import collector_paused
-from ..model_text import read_text
 from ..shape_spec import InputSpec, check_inputs, check_size
+from .collectives import sends_first
 from .known import Known
 from .op_table import HANDLERS, MAPPED
 from .parser import parse_hlo
 from .scope import Step
+from .serialized import read_module
 from .shapes import DTYPES, Shape
 from .supported import OWN, check_supported, foreign
 from .syntax import Computation, Instruction, Literal, Module, Operand
@@ -39,12 +40,14 @@ def load_hlo(
     specs: Mapping[str, InputSpec] | None = None,
     constants: Mapping[str, Array] | None = None,
 ) -> Graph:
-    """Read HLO text, a file or its bytes. `constants`: arrays the text leaves out, by instruction name.
+    """Read HLO text, a file or its bytes; where jaxlib is installed also StableHLO, files of jax.export and HLO protos.
+
+    `constants`: arrays the text leaves out, by instruction name.
 
     HLO contains every shape: `specs` can only repeat them. UserError for errors in the text, UnsupportedError for
     everything not handled, in one message.
     """
-    text, label = read_text(source, "model", "file of HLO")
+    text, label = read_module(source)
     graph = import_hlo(parse_hlo(text, label), constants)
     check_inputs(graph, specs or {})
     return graph
@@ -135,6 +138,7 @@ class _Importer:
         self.depth = 0
         self.is_inside = False
         self.count = 0
+        self.sent: dict[tuple[int, int], GraphTensor] = {}
         self.unsupported: list[str] = []
         self.elided: list[str] = []
         self._scalars: dict[tuple[str, bytes], GraphTensor] = {}
@@ -172,11 +176,22 @@ class _Importer:
             if computation.name not in self.checked and not any(foreign([computation])):
                 self.shapes(computation)
 
-    @contextmanager
-    def _separate(self, name: str, is_inside: bool = False) -> Iterator[Graph]:
+    def handle(self, step: Step) -> Any:
+        """The value of an instruction, which is not part of a scalar computation."""
+        return HANDLERS[step.type](step)
+
+    def building(self, graph: Graph) -> AbstractContextManager[Graph]:
+        """Import into this graph, the body of a loop, meanwhile."""
+        return self._into(graph, is_inside=True)
+
+    def _separate(self, name: str, is_inside: bool = False) -> AbstractContextManager[Graph]:
         """Build into another graph meanwhile."""
+        return self._into(Graph(name), is_inside)
+
+    @contextmanager
+    def _into(self, graph: Graph, is_inside: bool) -> Iterator[Graph]:
         outer = self.graph, self._scalars, self.is_inside
-        self.graph, self._scalars, self.is_inside = Graph(name), {}, is_inside or self.is_inside
+        self.graph, self._scalars, self.is_inside = graph, {}, is_inside or self.is_inside
         try:
             yield self.graph
         finally:
@@ -228,7 +243,7 @@ class _Importer:
         known = self.checked.get(computation.name)
         shapes: dict[str, Shape] = {} if known is None else known
         values: dict[str, Any] = {}
-        for instruction in computation.instructions:
+        for instruction in sends_first(computation):
             value = self._value(instruction, values, arguments, shapes, is_mapped, known is None)
             values[instruction.name] = value
             if known is None:
@@ -260,8 +275,7 @@ class _Importer:
                 for o in instruction.operands
             ]
             step = Step(self, instruction, operands, shapes, is_mapped)
-            handlers = MAPPED if is_mapped else HANDLERS
-            return handlers[instruction.opcode](step)
+            return MAPPED[step.type](step) if is_mapped else self.handle(step)
         except UnsupportedError as error:
             failure = self._placed(instruction, error)
             if instruction.shape is None:

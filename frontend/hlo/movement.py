@@ -42,15 +42,6 @@ def _reshape(step: Step) -> GraphTensor:
     return step.reshaped(x, step.shape.dims)
 
 
-def _dynamic_reshape(step: Step) -> GraphTensor:
-    """A reshape to sizes given as operands: known ones."""
-    x, *sizes = step.tensors()
-    known = [step.known(size) for size in sizes]
-    if any(size is None for size in known):
-        raise step.unsupported("sizes that depend on the model's inputs")
-    return step.make("reshape", x, shape=tuple(int(size) for size in known if size is not None))
-
-
 def _transpose(step: Step) -> GraphTensor:
     (x,) = step.tensors(1)
     perm = step.axes("dimensions", x.details.rank)
@@ -163,7 +154,6 @@ def _iota(step: Step) -> GraphTensor:
 HANDLERS: dict[str, Handler] = {
     "broadcast": _broadcast,
     "reshape": _reshape,
-    "dynamic-reshape": _dynamic_reshape,
     "transpose": _transpose,
     "slice": _slice,
     "concatenate": _concatenate,

@@ -8,16 +8,21 @@ from ..correspondence.gathering import op_table
 from ..correspondence.tables import TABLE
 from ..correspondence.writing import Write
 from . import (  # noqa: F401
+    asynchronous,
     bits,
+    collectives,
     contraction,
     control,
     convolution,
+    custom_calls,
+    dynamic_sizes,
     elementwise,
     indexing,
     movement,
     normalization,
     random_bits,
     reduction,
+    scanning,
     scattering,
     sorting,
     windows,

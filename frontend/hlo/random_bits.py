@@ -20,32 +20,99 @@ from .values import fits
 
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _PARITY = 0x1BD11BDA
+_FACTORS = (0xD2511F53, 0xCD9E8D57)
+_WEYL = (0x9E3779B9, 0xBB67AE85)
 
 Words = Sequence[GraphTensor]
-"""u32 tensors, the low word first."""
+"""Unsigned tensors, the low word first."""
 
 
 def _rng_bit_generator(step: Step) -> Any:
-    """(new state, bits); the state is u64[2], or the same as u32[4]."""
+    """(new state, bits); the state is u64s, or their halves as u32s."""
     (state,), shape = step.tensors(1), step.shape
-    dtype, dims = state.details.dtype, state.details.plain_dims
     out = shape.elements[-1] if shape.is_tuple else shape
     if shape.is_tuple and (len(shape.elements) != 2 or not fits(shape.elements[0], state)):
         raise step.rule(f"its result must be ({step.shown(state)}, bits)", shape.logical())
     if out.type[0] not in "su":
         raise step.rule("its bits must be integers", out.logical())
-    name = step.word("algorithm")
-    if name != "rng_three_fry":
+    name, dtype = step.word("algorithm"), state.details.dtype
+    generate = _GENERATORS.get(name)
+    if generate is None:
         raise step.unsupported(f"algorithm {name or 'of no name'}")
-    if (dtype, dims) not in ((U64, (2,)), (U32, (4,))):
+    sizes = (2,) if name == "rng_three_fry" else (2, 3)
+    count = state.details.elements // (2 if dtype == U32 else 1)
+    if dtype not in (U32, U64) or state.details.rank != 1 or count not in sizes or (
+        dtype == U32 and state.details.elements % 2
+    ):  # fmt: skip
         raise step.unsupported(f"a state {state.details}")
-    pair = _joined(step, state) if dtype == U32 else state
-    key, counter = (step.reshaped(step.sliced(pair, 0, i, 1), ()) for i in range(2))
-    bits, used = _three_fry_bits(step, key, counter, out.dims, DTYPES[out.type])
-    new = step.make("concat", _one(step, key), _one(step, _plus(step, counter, used)), axis=0)
+    wide = _joined(step, state) if dtype == U32 else state
+    numbers = [step.reshaped(step.sliced(wide, 0, i, 1), ()) for i in range(count)]
+    after, bits = generate(step, numbers, out.dims, DTYPES[out.type])
     if dtype == U32:
-        new = step.make("concat", *(_one(step, w) for i in range(2) for w in _split(step, new, i)), axis=0)  # fmt: skip
+        after = [half for number in after for half in _words(step, number)]
+    new = step.make("concat", *(_one(step, number) for number in after), axis=0)
     return (new, bits) if shape.is_tuple else bits
+
+
+def _three_fry_state(
+    step: Step, state: Words, dims: tuple[int, ...], dtype: DType
+) -> tuple[Words, GraphTensor]:
+    """(the state afterwards, bits) for a key and a counter."""
+    key, counter = state
+    bits, used = _three_fry_bits(step, key, counter, dims, dtype)
+    return (key, _plus(step, counter, used)), bits
+
+
+def _philox_state(
+    step: Step, state: Words, dims: tuple[int, ...], dtype: DType
+) -> tuple[Words, GraphTensor]:
+    """(the state afterwards, bits) for a key and a counter of 128 bits, whose upper half is the key where it has none
+    of its own.
+
+    Each call of the cipher gives four words: two elements of 64 bits, or four.
+    """
+    key, low, high = state if len(state) == 3 else (state[0], state[1], state[0])
+    each = 2 if dtype.bits == 64 else 4
+    size = math.prod(dims)
+    count = -(-size // each)
+    steps = step.make("add", positions(step, count, 0, 1), step.constant(0))
+    counters = _sum_128(step, low, high, step.converted(steps, U64))
+    words = _philox(step, _words(step, key), [w for part in counters for w in _words(step, part)])
+    if each == 2:
+        words = [_wide(step, words[i], words[i + 1]) for i in (0, 2)]
+    columns = [step.reshaped(w, (count, 1)) for w in words]
+    flat = step.reshaped(step.make("concat", *columns, axis=1), (count * each,))
+    bits = step.reshaped(step.sliced(flat, 0, 0, size), dims)
+    after = _sum_128(step, low, high, step.constant(count, U64))
+    narrow = bitcast(step, step.converted(bits, word(dtype)), dtype)
+    return (key, *after[: len(state) - 1]), narrow
+
+
+def _sum_128(step: Step, low: GraphTensor, high: GraphTensor, number: GraphTensor) -> Words:
+    """The halves of a number of 128 bits plus one of 64."""
+    total = step.make("add", low, number)
+    carry = step.converted(step.make("lt", total, low), U64)
+    return total, step.make("add", high, carry)
+
+
+def _philox(step: Step, key: Words, x: Words) -> Words:
+    """Ten rounds, each with two products of 32 bits and a key that grows."""
+    key, x = [*key], [*x]
+    for number in range(10):
+        if number:
+            key = [_plus(step, k, weyl) for k, weyl in zip(key, _WEYL, strict=True)]
+        products = [_product(step, x[2 * i], factor) for i, factor in enumerate(_FACTORS)]
+        mixed = [
+            step.make("xor", step.make("xor", products[1 - i][1], x[2 * i + 1]), key[i])
+            for i in range(2)
+        ]
+        x = [mixed[0], products[1][0], mixed[1], products[0][0]]
+    return x
+
+
+def _product(step: Step, x: GraphTensor, factor: int) -> Words:
+    wide = step.make("mul", step.converted(x, U64), step.constant(factor, U64))
+    return _words(step, wide)
 
 
 def _three_fry_bits(
@@ -123,17 +190,20 @@ def _wide(step: Step, low: GraphTensor, high: GraphTensor) -> GraphTensor:
 
 
 def _joined(step: Step, state: GraphTensor) -> GraphTensor:
-    """u32[4] as u64[2]."""
-    low, high = (step.sliced(state, 0, i, 2, 2) for i in range(2))
+    """Pairs of u32, the low word first, as u64."""
+    low, high = (step.sliced(state, 0, i, state.details.elements // 2, 2) for i in range(2))
     return _wide(step, low, high)
-
-
-def _split(step: Step, pair: GraphTensor, index: int) -> Words:
-    return _words(step, step.reshaped(step.sliced(pair, 0, index, 1), ()))
 
 
 def _one(step: Step, scalar: GraphTensor) -> GraphTensor:
     return step.reshaped(scalar, (1,))
+
+
+_GENERATORS = {
+    "rng_three_fry": _three_fry_state,
+    "rng_philox": _philox_state,
+    "rng_default": _philox_state,  # as on XLA's CPU
+}
 
 
 HANDLERS: dict[str, Handler] = {"rng-bit-generator": _rng_bit_generator}

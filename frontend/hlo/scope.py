@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -31,6 +33,14 @@ class Inliner(Protocol):
     known: Known
     is_inside: bool
     """Whether a branch or the body of a loop is being imported."""
+    sent: dict[tuple[int, int], GraphTensor]
+    """What was sent on each channel of the graph of this identity."""
+
+    def handle(self, step: Step) -> Any:
+        """The value of an instruction, which is not part of a scalar computation."""
+
+    def building(self, graph: Graph) -> AbstractContextManager[Graph]:
+        """Import into this graph, the body of a loop, meanwhile."""
 
     def make_constant(self, array: Array, name: str) -> GraphTensor:
         """A constant of the graph; scalars of one value are one."""
@@ -74,6 +84,11 @@ class Step(NodeReader):
         self.instruction = instruction
         self.operands = operands
         self.is_mapped = is_mapped
+
+    def instead(self, opcode: str, shape: Shape) -> Step:
+        """An instruction of another opcode and shape, on the same operands."""
+        other = replace(self.instruction, opcode=opcode, shape=shape)
+        return Step(self.owner, other, self.operands, self._shapes, self.is_mapped)
 
     # The result.
 

@@ -13,6 +13,10 @@ from .syntax import Called, Computation, Module
 OWN = ("parameter", "constant")
 """Opcodes that are the importer's own."""
 
+_RANDOM = "its values differ from run to run, so pass them as inputs or use rng-bit-generator"
+_HOST = "a model is one call: pass the values as inputs and outputs"
+_REMEDIES = {"rng": _RANDOM, "rng-get-and-update-state": _RANDOM, "infeed": _HOST, "outfeed": _HOST}
+
 
 def _reachable(module: Module) -> Iterator[Computation]:
     """The entry and everything it calls, each once."""
@@ -33,12 +37,17 @@ def check_supported(module: Module) -> None:
     words = ("opcodes", "element types")
     found = [
         f"these {what} are not supported: "
-        + ", ".join(f"{name} ({count}x)" for name, count in sorted(counted.items()))
+        + ", ".join(_shown(name, count) for name, count in sorted(counted.items()))
         for what, counted in zip(words, foreign(_reachable(module)), strict=True)
         if counted
     ]
     if found:
         raise UnsupportedError(f"{module.origin.label}: {'; '.join(found)}")
+
+
+def _shown(name: str, count: int) -> str:
+    remedy = f": {_REMEDIES[name]}" if name in _REMEDIES else ""
+    return f"{name} ({count}x{remedy})"
 
 
 def foreign(computations: Iterable[Computation]) -> tuple[Counter[str], Counter[str]]:

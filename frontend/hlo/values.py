@@ -17,10 +17,18 @@ def shape_of(value: Any) -> Shape:
 
 
 def fits(shape: Shape, value: Any) -> bool:
-    """Whether a value is of this shape, layouts and dynamic sizes aside."""
+    """Whether a value is of this shape, layouts aside; a size written as a bound may be less."""
     if isinstance(value, GraphTensor):
         details = value.details
-        return shape.dims == details.plain_dims and DTYPES.get(shape.type) == details.dtype
+        dims = details.plain_dims
+        same = shape.dims == dims or (
+            len(dims) == shape.rank
+            and all(
+                size == bound or (axis in shape.dynamic and size < bound)
+                for axis, (size, bound) in enumerate(zip(dims, shape.dims, strict=True))
+            )
+        )
+        return same and DTYPES.get(shape.type) == details.dtype
     if not shape.is_tuple:
         return shape.type in BITLESS and value == ()
     return len(shape.elements) == len(value) and all(map(fits, shape.elements, value))

@@ -58,7 +58,8 @@ def test_what_is_no_model() -> None:
         load(42)  # type: ignore[arg-type]
     assert (
         str(error.value)
-        == "model must be a path, bytes, an onnx.ModelProto, a torch.export.ExportedProgram or a Graph, got int"
+        == "model must be a path, bytes, an onnx.ModelProto, a torch.export.ExportedProgram, "
+        "a jax.export.Exported or a Graph, got int"
     )
     with pytest.raises(UserError) as error:
         load(b"7767517\n1 1\n")

@@ -163,7 +163,8 @@ def attribute(text: str, before: str = "") -> Attribute:
         ("sharding={devices=[2,1]<=[2]}", Raw("{devices=[2,1]<=[2]}")),
         ("unheard_of={{0}: (1, {}), \"}\"}", Raw('{{0}: (1, {}), "}"}')),
         ("api_version=API_VERSION_X", Raw("API_VERSION_X")),
-        ("channel_id=1", Raw("1")),
+        ("channel_id=1", 1),
+        ("replica_groups=[1,2]<=[2]", Raw("[1,2]<=[2]")),
     ],
 )  # fmt: skip
 def test_attributes(text: str, value: Attribute) -> None:

@@ -17,9 +17,9 @@ KNOWN = [
 ]
 
 
-def bits(state: np.ndarray, shape: str) -> list[np.ndarray]:
-    kind = "u64[2]" if state.dtype == np.uint64 else "u32[4]"
-    operation = "rng-bit-generator(p0), algorithm=rng_three_fry"
+def bits(state: np.ndarray, shape: str, algorithm: str = "three_fry") -> list[np.ndarray]:
+    kind = f"{'u64' if state.dtype == np.uint64 else 'u32'}[{state.size}]"
+    operation = f"rng-bit-generator(p0), algorithm=rng_{algorithm}"
     return run(one_op([kind], f"({kind}, {shape})", operation), state)
 
 
@@ -56,11 +56,59 @@ def test_bits_of_a_scalar_take_one_count() -> None:
     assert scalar == bits(np.array([5, 100], np.uint64), "u64[1]")[1].view(np.uint32)[0]
 
 
+# Key, counter and result of Philox-4x32 with 10 rounds, from the same tests: words, the low ones first.
+PHILOX = [
+    (0, 0, 0, [0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8]),
+    (2**64 - 1, 2**64 - 1, 2**64 - 1, [0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD]),
+    (
+        0x299F31D0_A4093822, 0x85A308D3_243F6A88, 0x03707344_13198A2E,
+        [0xD16CFE09, 0x94FDCCEB, 0x5001E420, 0x24126EA1],
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("key", "low", "high", "wanted"), PHILOX)
+def test_known_answers_of_philox(key: int, low: int, high: int, wanted: list[int]) -> None:
+    state, result = bits(np.array([key, low, high], np.uint64), "u32[4]", "philox")
+    assert [int(x) for x in result] == wanted
+    total = (low + (high << 64) + 1) % (1 << 128)
+    assert [int(x) for x in state] == [key, total % (1 << 64), total >> 64]
+
+
+def test_philox_gives_words_in_rows_and_counts_each_call() -> None:
+    start = np.array([5, 2**64 - 1, 9], np.uint64)
+    state, words = bits(start, "u32[12]", "philox")
+    assert [int(x) for x in state] == [5, 2, 10]  # a carry into the upper half
+    np.testing.assert_array_equal(bits(start, "u32[3,3]", "philox")[1].ravel(), words[:9])
+    np.testing.assert_array_equal(bits(start, "u64[5]", "philox")[1].view(np.uint32), words[:10])
+    np.testing.assert_array_equal(bits(start, "u8[7]", "philox")[1], words[:7].astype(np.uint8))
+
+
+def test_philox_of_a_short_state_counts_from_the_key_up() -> None:
+    short = bits(np.array([7, 3], np.uint64), "u32[5]", "default")
+    whole = bits(np.array([7, 3, 7], np.uint64), "u32[5]", "philox")
+    np.testing.assert_array_equal(short[1], whole[1])
+    assert [int(x) for x in short[0]] == [7, 5]
+    halves = bits(np.array([7, 0, 3, 0], np.uint32), "u32[5]", "philox")
+    np.testing.assert_array_equal(halves[1], whole[1])
+    np.testing.assert_array_equal(halves[0], [7, 0, 5, 0])
+
+
+def test_values_that_differ_from_run_to_run() -> None:
+    source = one_op(["f32[]", "f32[]"], "f32[4]", "rng(p0, p1), distribution=rng_uniform")
+    with pytest.raises(
+        graphc.UnsupportedError, match=r"rng \(1x: its values differ from run to run, so pass"
+    ):
+        run(source)
+
+
 @pytest.mark.parametrize(
     ("shape", "algorithm", "message"),
     [
         ("u64[3]", "rng_three_fry", "a state u64[3] is not supported"),
-        ("u64[2]", "rng_default", "algorithm rng_default is not supported"),
+        ("u32[3]", "rng_philox", "a state u32[3] is not supported"),
+        ("u64[4]", "rng_default", "a state u64[4] is not supported"),
+        ("u64[2]", "rng_other", "algorithm rng_other is not supported"),
     ],
 )
 def test_what_is_not_supported(shape: str, algorithm: str, message: str) -> None:

@@ -1,0 +1,116 @@
+"""Operations between devices, read for one device, which is replica and partition 0."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from ...base.dtypes import U32
+from ...graph_ir.ir.graph import GraphTensor
+from .scope import Handler, Step
+from .syntax import Computation, Instruction
+from .values import fits
+
+
+def _one_replica(step: Step) -> Any:
+    """Collectives of one replica are the identity; an array that the others would change the size of is refused."""
+    step.count(1, -1)
+    value = tuple(step.operands) if step.gives_tuple else step.operands[0]
+    if not fits(step.shape, value):
+        raise step.unsupported("more than one replica")
+    return value
+
+
+def _permute(step: Step) -> Any:
+    """What this device receives: its own value, or zeros where it receives none."""
+    (x,) = step.tensors(1)
+    pairs = re.findall(r"\{\s*(\d+)\s*,\s*(\d+)\s*\}", step.word("source_target_pairs"))
+    sources = {source for source, target in pairs if target == "0"}
+    if sources - {"0"}:
+        raise step.unsupported("more than one replica")
+    zero = step.constant(0, x.details.dtype)
+    return x if sources else step.broadcast(zero, x.details.plain_dims)
+
+
+def _zero(step: Step) -> GraphTensor:
+    return step.constant(0, U32)
+
+
+def _send(step: Step) -> Any:
+    """The value waits for the `recv` of its channel."""
+    step.count(1, 2)
+    _one_device(step)
+    x = step.tensor(0)
+    step.owner.sent[id(step.graph), step.attribute("channel_id")] = x
+    return (x, step.constant(0, U32), ())
+
+
+def _recv(step: Step) -> Any:
+    """The value that was sent on the channel."""
+    step.count(0, 1)
+    _one_device(step)
+    channel = step.attribute("channel_id")
+    sent = step.owner.sent.get((id(step.graph), channel))
+    if sent is None:
+        what = f"a recv that waits for no send of channel {channel} in its computation"
+        raise step.unsupported(what)
+    return (sent, step.constant(0, U32), ())
+
+
+def _one_device(step: Step) -> None:
+    if step.attribute("is_host_transfer", False):
+        raise step.unsupported("a transfer to or from the host")
+
+
+def _recv_done(step: Step) -> Any:
+    """(the value, a token)."""
+    step.count(1)
+    (received,) = step.operands
+    if not isinstance(received, tuple) or len(received) != 3:
+        raise step.fail("its operand must be a recv")
+    return (received[0], ())
+
+
+def _send_done(step: Step) -> Any:
+    return ()
+
+
+def sends_first(computation: Computation) -> Sequence[Instruction]:
+    """The instructions in an order that has each `send` before the `recv` of its channel."""
+    if not any(i.opcode == "recv" for i in computation.instructions):
+        return computation.instructions
+    named = {i.name: i for i in computation.instructions}
+    senders = {
+        i.attributes.get("channel_id"): i.name
+        for i in computation.instructions
+        if i.opcode == "send"
+    }
+    order: dict[str, Instruction] = {}
+    seen: set[str] = set()
+    waiting = [(i.name, False) for i in reversed(computation.instructions)]
+    while waiting:
+        name, is_ready = waiting.pop()
+        if is_ready:
+            order.setdefault(name, named[name])
+        elif name not in seen:
+            seen.add(name)
+            needed = [operand.name for operand in named[name].operands]
+            if named[name].opcode == "recv":
+                needed.append(senders.get(named[name].attributes.get("channel_id"), name))
+            waiting += [(name, True), *((other, False) for other in reversed(needed))]
+    return tuple(order.values())
+
+
+COLLECTIVES = ("all-gather", "all-reduce", "all-to-all", "collective-broadcast", "reduce-scatter")
+"""Those that are the identity on one device."""
+
+HANDLERS: dict[str, Handler] = {
+    **dict.fromkeys(COLLECTIVES, _one_replica),
+    "collective-permute": _permute,
+    **dict.fromkeys(("partition-id", "replica-id"), _zero),
+    "send": _send,
+    "recv": _recv,
+    "send-done": _send_done,
+    "recv-done": _recv_done,
+}

@@ -1,0 +1,132 @@
+"""custom-call: targets of XLA and JAX whose meaning is known."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Callable
+from typing import Any
+
+from ...graph_ir.ir.graph import GraphTensor
+from .scope import Handler, Step
+from .shapes import DTYPES
+from .sorting import top_k
+from .values import built
+
+
+def _identity(step: Step) -> Any:
+    step.count(1)
+    return step.operands[0]
+
+
+def _top_k(step: Step) -> Any:
+    if not step.gives_tuple:
+        raise step.rule("its shape must be (values, indices)", step.shape.logical())
+    given = (step.word(name) for name in ("frontend_attributes", "backend_config"))
+    is_largest = not any("largest = false" in text for text in given)
+    return top_k(step, step.shape.elements[0].dims[-1], is_largest)
+
+
+def _erf(step: Step) -> GraphTensor:
+    return step.make("erf", *step.tensors(1))
+
+
+def _nothing(step: Step) -> Any:
+    """A check of what JAX knows when it exports."""
+    return ()
+
+
+def _config(step: Step, name: str) -> dict[str, Any]:
+    """The part of the backend_config for one kind of call."""
+    text = step.word("backend_config")
+    try:
+        whole = json.loads(text) if text else {}
+        whole = json.loads(whole) if isinstance(whole, str) and whole else whole
+    except ValueError as error:
+        raise step.fail(f"its backend_config must be JSON ({error})") from error
+    part = whole.get(name, {}) if isinstance(whole, dict) else {}
+    return part if isinstance(part, dict) else {}
+
+
+def _onednn_matmul(step: Step) -> Any:
+    """A product with what oneDNN does to it at once; further operands are biases and addends, in this order."""
+    config = _config(step, "onednn_matmul_config")
+    fused = config.get("fusions", config)
+    words = fused.get("ops", fused.get("fused_ops", []))
+    if config.get("weights_prepacked"):
+        raise step.unsupported("packed weights")
+    x, y, *others = step.tensors()
+    turned = {f"transpose_{side}": bool(config.get(f"transpose_{side}", False)) for side in "ab"}
+    result, left = step.make("matmul_core", x, y, **turned), iter(others)
+    for word in words:
+        if word in ("BIAS", "BINARY_ADD", "SUM"):
+            other = next(left, None)
+            if other is None:
+                raise step.rule(f"{word} must have an operand", str(len(others) + 2))
+            result = step.make("add", result, other)
+        elif word == "LINEAR":
+            result = step.make("mul", result, step.constant(_alpha(fused), result.details.dtype))
+        elif word in _ONEDNN:
+            result = _ONEDNN[word](step, result)
+        else:
+            raise step.unsupported(f"the fused operation {word}")
+    return _with_scratch(step, result)
+
+
+def _alpha(fused: dict[str, Any]) -> float:
+    """A float, which may be written as the integer of its bits."""
+    if "alpha_typecast" in fused:
+        bits = int(fused["alpha_typecast"]) % (1 << 32)
+        return float(struct.unpack("<f", struct.pack("<I", bits))[0])
+    return float(fused.get("alpha", 1.0))
+
+
+def _onednn_softmax(step: Step) -> Any:
+    axis = int(_config(step, "onednn_softmax_config").get("softmax_axis", -1))
+    return _with_scratch(step, step.make("softmax", step.tensor(0), axis=axis))
+
+
+def _with_scratch(step: Step, result: GraphTensor) -> Any:
+    """The result alone, or in a tuple with memory that only the call uses."""
+    if not step.gives_tuple:
+        return result
+    return (result, *(built(x, lambda s, _: step.broadcast(step.constant(0, DTYPES[s.type]), s.dims))
+                      for x in step.shape.elements[1:]))  # fmt: skip
+
+
+def _op(name: str, **attrs: Any) -> Callable[[Step, GraphTensor], GraphTensor]:
+    return lambda step, x: step.make(name, x, **attrs)
+
+
+_ONEDNN: dict[str, Callable[[Step, GraphTensor], GraphTensor]] = {
+    "RELU": _op("relu"),
+    "TANH": _op("tanh"),
+    "SIGMOID": _op("sigmoid"),
+    "ELU": _op("elu", alpha=1.0),
+    "RELU6": _op("clamp", min=0.0, max=6.0),
+    "SWISH": _op("silu"),
+    "GELU_ERF": _op("gelu"),
+    "GELU_TANH": _op("gelu", approximate="tanh"),
+}
+
+TARGETS: dict[str, Handler] = {
+    **dict.fromkeys(
+        ("Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "annotate_device_placement"), _identity
+    ),
+    **dict.fromkeys(("TopK", "mhlo.topk"), _top_k),
+    "mhlo.erf": _erf,
+    "shape_assertion": _nothing,
+    "__onednn$matmul": _onednn_matmul,
+    "__onednn$softmax": _onednn_softmax,
+}  # fmt: skip
+"""What calls a target means."""
+
+
+def _custom_call(step: Step) -> Any:
+    target = step.word("custom_call_target")
+    if target not in TARGETS:
+        raise step.unsupported(f"target '{target}'")
+    return TARGETS[target](step)
+
+
+HANDLERS: dict[str, Handler] = {"custom-call": _custom_call}

@@ -1,0 +1,43 @@
+"""Opcodes that read or set the size of an axis, of which the type has only a bound."""
+
+from __future__ import annotations
+
+from ...base.dtypes import S32
+from ...graph_ir.ir.graph import GraphTensor
+from .scope import Handler, Step
+from .values import shape_of
+
+
+def _dimension_size(step: Step) -> GraphTensor:
+    (x,) = step.tensors(1)
+    return step.constant(x.details.plain_dims[step.one_axis("dimensions", x.details.rank)], S32)
+
+
+def _set_dimension_size(step: Step) -> GraphTensor:
+    """The first elements of an axis; their number must be known."""
+    x, size = step.tensors(2)
+    axis = step.one_axis("dimensions", x.details.rank)
+    if shape_of(size).logical() != "s32[]":
+        raise step.rule("operand 1 must be s32[]", step.shown(size))
+    known, most = step.known(size), x.details.plain_dims[axis]
+    if known is None:
+        raise step.unsupported("a size that depends on the model's inputs")
+    if not 0 <= int(known) <= most:
+        raise step.rule(f"the size of axis {axis} must be in [0, {most}]", str(int(known)))
+    return step.sliced(x, axis, 0, int(known))
+
+
+def _dynamic_reshape(step: Step) -> GraphTensor:
+    """A reshape to sizes given as operands: known ones."""
+    x, *sizes = step.tensors()
+    known = [step.known(size) for size in sizes]
+    if any(size is None for size in known):
+        raise step.unsupported("sizes that depend on the model's inputs")
+    return step.make("reshape", x, shape=tuple(int(size) for size in known if size is not None))
+
+
+HANDLERS: dict[str, Handler] = {
+    "get-dimension-size": _dimension_size,
+    "set-dimension-size": _set_dimension_size,
+    "dynamic-reshape": _dynamic_reshape,
+}

@@ -1,0 +1,130 @@
+"""custom-call: what targets mean, and sizes that are set."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import graphc
+from support.hlo_text import module, one_op, run
+
+RNG = np.random.default_rng(2)
+
+
+def f32(*dims: int) -> np.ndarray:
+    return RNG.standard_normal(dims).astype(np.float32)
+
+
+X, Y, B, C = f32(2, 3, 4), f32(2, 5, 4), f32(5), f32(2, 3, 5)
+
+
+def relu(x: np.ndarray) -> np.ndarray:
+    return np.maximum(x, 0)
+
+
+@pytest.mark.parametrize("form", ["fusions", "flat", "text"])
+def test_products_of_onednn(form: str) -> None:
+    ops = ["BIAS", "BINARY_ADD", "LINEAR", "RELU"]
+    half = int(np.float32(0.5).view(np.int32))
+    fused = (
+        {"ops": ops, "alpha_typecast": half}
+        if form == "fusions"
+        else {"fused_ops": ops, "alpha": 0.5}
+    )
+    matmul = {"transpose_b": True, **({"fusions": fused} if form == "fusions" else fused)}
+    config = json.dumps({"outer_dimension_partitions": [], "onednn_matmul_config": matmul})
+    written = json.dumps(config) if form == "text" else config
+    operation = f'custom-call(p0, p1, p2, p3), custom_call_target="__onednn$matmul", backend_config={written}'
+    text = one_op(["f32[2,3,4]", "f32[2,5,4]", "f32[5]", "f32[2,3,5]"], "f32[2,3,5]", operation)
+    (z,) = run(text, X, Y, B, C)
+    np.testing.assert_allclose(z, relu((X @ Y.swapaxes(1, 2) + B + C) / 2), rtol=1e-5, atol=1e-5)
+
+
+def test_softmax_of_onednn_with_scratch_memory() -> None:
+    config = '{"onednn_softmax_config":{"softmax_axis":1}}'
+    text = one_op(
+        ["f32[2,3,4]"],
+        "(f32[2,3,4], u8[16])",
+        f'custom-call(p0), custom_call_target="__onednn$softmax", backend_config={config}',
+    )
+    y, scratch = run(text, X)
+    wanted = np.exp(X) / np.exp(X).sum(1, keepdims=True)
+    np.testing.assert_allclose(y, wanted, rtol=1e-5)
+    assert scratch.shape == (16,)
+
+
+@pytest.mark.parametrize(
+    ("config", "error", "message"),
+    [
+        (
+            '{"onednn_matmul_config":{"weights_prepacked":true}}',
+            graphc.UnsupportedError,
+            "packed weights is not",
+        ),
+        (
+            '{"onednn_matmul_config":{"fused_ops":["OTHER"]}}',
+            graphc.UnsupportedError,
+            "the fused operation OTHER",
+        ),
+        (
+            '{"onednn_matmul_config":{"fused_ops":["BIAS"]}}',
+            graphc.UserError,
+            "BIAS must have an operand, got 2",
+        ),
+        ('"{"', graphc.UserError, "its backend_config must be JSON"),
+    ],
+)
+def test_wrong_configurations(config: str, error: type[Exception], message: str) -> None:
+    call = f'custom-call(p0, p1), custom_call_target="__onednn$matmul", backend_config={config}'
+    with pytest.raises(error, match=message):
+        run(one_op(["f32[2,3]", "f32[3,4]"], "f32[2,4]", call))
+
+
+def test_unknown_targets() -> None:
+    with pytest.raises(graphc.UnsupportedError, match="target 'Other' is not supported"):
+        run(one_op(["f32[2]"], "f32[2]", 'custom-call(p0), custom_call_target="Other"'))
+
+
+SIZED = """x = f32[8,2] parameter(0)
+n = s32[] constant(5)
+y = f32[<=8,2] set-dimension-size(x, n), dimensions={0}
+z = f32[<=8,2] add(y, y)
+m = s32[] get-dimension-size(z), dimensions={0}
+ROOT t = (f32[<=8,2], s32[]) tuple(z, m)"""
+
+
+def test_a_size_that_is_set_cuts_an_axis() -> None:
+    x = f32(8, 2)
+    z, m = run(module(SIZED), x)
+    np.testing.assert_array_equal(z, 2 * x[:5])
+    assert m == 5
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "error", "message"),
+    [
+        (
+            "constant(5)",
+            "parameter(1)",
+            graphc.UnsupportedError,
+            "a size that depends on the model's inputs",
+        ),
+        (
+            "constant(5)",
+            "constant(9)",
+            graphc.UserError,
+            r"the size of axis 0 must be in \[0, 8\], got 9",
+        ),
+        (
+            "y = f32[<=8,2]",
+            "y = f32[8,2]",
+            graphc.UserError,
+            r"its shape must be f32\[5,2\], got f32\[8,2\]",
+        ),
+    ],
+)
+def test_wrong_sizes(old: str, new: str, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        run(module(SIZED.replace(old, new)))
