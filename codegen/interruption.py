@@ -8,7 +8,7 @@ own. A function that sees `stopped` returns at once.
 
 from __future__ import annotations
 
-from ..runtime.abi import RT_CHECKED, RT_HOOK, RT_STOPPED
+from ..runtime.abi import RT_CHECKED, RT_ENDED, RT_HOOK, RT_STOPPED
 from ..tensor_ir.nodes import (
     Allocate,
     Block,
@@ -77,6 +77,26 @@ go_on:
 }}
 """
 """`i32 @graphc_poll(ptr rt)`, which any thread may call that runs the call; `rt` may be null."""
+
+END_TEXT = f"""
+; The end of a call that was stopped: makes %rt ready for the next one and tells whoever asked to know.
+define internal void @graphc_end(ptr %rt) nounwind noinline {{
+entry:
+  %stopped_at = getelementptr i8, ptr %rt, i64 {RT_STOPPED}
+  %ended_at = getelementptr i8, ptr %rt, i64 {RT_ENDED}
+  store i32 0, ptr %stopped_at
+  %ended = load ptr, ptr %ended_at
+  %nobody = icmp eq ptr %ended, null
+  br i1 %nobody, label %done, label %tell
+tell:
+  store ptr null, ptr %ended_at
+  %ignored = call i32 %ended(ptr %rt)
+  br label %done
+done:
+  ret void
+}}
+"""
+"""`void @graphc_end(ptr rt)`, which the entry calls."""
 
 IDLE = "@graphc_idle"
 IDLE_TEXT = f"{IDLE} = internal constant [{RT_STOPPED + 8} x i8] zeroinitializer, align 8\n"

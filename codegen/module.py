@@ -16,7 +16,7 @@ from ..runtime.abi import ARENA_NAME, ENTRY_NAME, RT_STOPPED, SIGNATURE_NAME, si
 from ..tensor_ir.builder import SIZE_PREFIX
 from ..tensor_ir.nodes import Buffer, Function, Module, Var
 from ..tensor_ir.sizes import elements_of, size_of
-from .interruption import IDLE, IDLE_TEXT
+from .interruption import END_TEXT, IDLE, IDLE_TEXT
 from .llvm_emitter import FunctionEmitter, parameter_type
 from .symbols import symbol
 
@@ -56,7 +56,7 @@ def emit_module(
     parts.extend(emitter.trampolines.values())
     if module.entry:
         main = module.function(module.entry)
-        emitter.helpers.add(IDLE_TEXT)
+        emitter.helpers.update((IDLE_TEXT, END_TEXT))
         parts += [_entry(main), _arena_bytes(main, emitter), _signature(main)]
     parts.extend(sorted(emitter.helpers))
     parts.extend(f"{line}\n" for line in sorted(emitter.declares))
@@ -99,6 +99,12 @@ def _entry(main: Function) -> str:
             f"  %known = select i1 %none, ptr {IDLE}, ptr %rt",
             f"  %stopped.at = getelementptr i8, ptr %known, i64 {RT_STOPPED}",
             "  %stopped = load i32, ptr %stopped.at",
+            "  %whole = icmp eq i32 %stopped, 0",
+            "  br i1 %whole, label %done, label %cut",
+            "done:",
+            "  ret i32 0",
+            "cut:",
+            "  call void @graphc_end(ptr %rt)",
             "  ret i32 %stopped",
             "}",
             "",

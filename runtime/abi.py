@@ -26,6 +26,7 @@ is what the code was compiled for, see `signature`: loading refuses a header tha
                              int64_t count);
         void *pool;
         int32_t (*hook)(struct graphc_rt *rt);
+        int32_t (*ended)(struct graphc_rt *rt);
         int64_t checked;
         int32_t stopped;
         const char *fault;
@@ -35,8 +36,10 @@ is what the code was compiled for, see `signature`: loading refuses a header tha
 `parallel_for`, or null, calls `task(context, i)` once for every 0 <= i < count, on any threads, and returns when all
 calls have; `pool` is its own. `hook`, or null, is called a few times a second by the thread that called `graphc_entry`:
 where it returns another number than 0, the call ends soon and returns that; what its outputs then hold is not defined.
-`checked` and `stopped` are written by the code and start as 0. Code with checked accesses (`-X check-bounds`) ends the
-call with `VIOLATED` at the first one outside of its buffer: `fault` says which, `fault_index` where.
+The last thing such a call does is to set `ended`, unless null, to null and to call it.
+`checked` and `stopped` are written by the code and start as 0; each call leaves `stopped` as 0. Code with checked
+accesses (`-X check-bounds`) ends the call with `VIOLATED` at the first one outside of its buffer: `fault` says which,
+`fault_index` where.
 """
 
 from __future__ import annotations
@@ -49,7 +52,7 @@ from typing import Protocol
 from ..base.dims import Size
 from ..base.dtypes import DType
 
-ABI_VERSION = 5
+ABI_VERSION = 6
 """Incremented with every change to anything on this page; an artifact of another version is refused."""
 
 ALIGNMENT = 64
@@ -86,9 +89,11 @@ ParallelForFunction = ctypes.CFUNCTYPE(
 
 
 HookFunction = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)
-"""`hook` of `rt`."""
+"""`hook` and `ended` of `rt`."""
 
-RT_POOL, RT_HOOK, RT_CHECKED, RT_STOPPED, RT_FAULT, RT_FAULT_INDEX, RT_BYTES = range(8, 64, 8)
+RT_POOL, RT_HOOK, RT_ENDED, RT_CHECKED, RT_STOPPED, RT_FAULT, RT_FAULT_INDEX, RT_BYTES = range(
+    8, 72, 8
+)
 """Byte offsets in `rt`, and its size."""
 
 VIOLATED = 2
@@ -102,6 +107,7 @@ class Runtime(ctypes.Structure):
         ("parallel_for", ctypes.c_void_p),
         ("pool", ctypes.c_void_p),
         ("hook", ctypes.c_void_p),
+        ("ended", ctypes.c_void_p),
         ("checked", ctypes.c_int64),
         ("stopped", ctypes.c_int32),
         ("fault", ctypes.c_char_p),

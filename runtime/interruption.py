@@ -7,10 +7,11 @@ signals run, and what they raise ends the call and is raised from it.
 
 from __future__ import annotations
 
-import _thread
 import ctypes
 import threading
 from collections.abc import Generator
+from functools import partial
+from typing import Any
 
 from ..base.errors import InternalError
 from .abi import VIOLATED, HookFunction, Runtime
@@ -36,8 +37,7 @@ class WatchedRuntime:
         self.pointer = ctypes.c_void_p(ctypes.addressof(struct))
 
     def error(self, model: str, code: int) -> BaseException:
-        """Why the call of a model ended with a code; after this, the next call may begin."""
-        self._struct.stopped = 0
+        """Why the call of a model ended with a code."""
         if self._raised:
             return self._raised.pop()
         if code == VIOLATED and self._struct.fault:
@@ -55,6 +55,7 @@ def _handle_signals(
     Nobody sees what a `bound` call returns: there, what was raised is raised again once the call has ended.
     """
     answer = 0
+    at_end = None
     while True:
         try:
             while True:
@@ -67,14 +68,18 @@ def _handle_signals(
             if bound is None:
                 raised.append(error)
             else:
-                thread = ctypes.c_ulong(threading.get_ident())
-                _thread.start_new_thread(_raise_in, (thread, type(error), bound))
+                at_end = _raise_here(
+                    type(error)
+                )  # kept: the frame of the call refers to this generator
+                bound.ended = ctypes.cast(at_end, ctypes.c_void_p)
 
 
-def _raise_in(thread: ctypes.c_ulong, kind: type[BaseException], bound: Runtime) -> None:
-    """Raise an exception in another thread, between two of its next bytecodes.
+def _raise_here(kind: type[BaseException]) -> Any:
+    """A native function that raises an exception in this thread, before its next bytecode.
 
-    That thread is back in native code when this one gets Python's global lock. Until then its bound calls end at once.
+    It is nothing but C: a bytecode of its own would be the one that raises, and what calls back to Python drops that.
     """
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(thread, ctypes.py_object(kind))
-    bound.stopped = 0
+    thread = ctypes.c_ulong(threading.get_ident())
+    return HookFunction(
+        partial(ctypes.pythonapi.PyThreadState_SetAsyncExc, thread, ctypes.py_object(kind))
+    )

@@ -1,69 +1,58 @@
 from __future__ import annotations
 
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
-import numpy as np
-import pytest
-
 import graphc
-from graphc.base.dtypes import S64
-from graphc.graph_ir.ir.graph import Graph
-from graphc.graph_ir.ir.logical_tensor import LogicalTensor
-from support.control import constant, made, make_while
+from support.control import endless
 
-
-@pytest.fixture
-def endless(tmp_path: Path) -> Path:
-    """An artifact whose loop ends after the counter has wrapped."""
-    graph = Graph("endless")
-    x = graph.make_input(LogicalTensor(S64, ()), "x")
-    loop = make_while(
-        graph,
-        [x],
-        lambda g, v: [made(g, "ne", v, constant(g, np.iinfo(np.int64).min))],
-        lambda g, v: [made(g, "add", v, constant(g, np.int64(1)))],
-    )
-    graph.make_output(loop.outputs[0], "y")
-    graphc.compile(graph).save(tmp_path / "endless.gcm")
-    return tmp_path / "endless.gcm"
-
-
-INTERRUPTIBLE = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+INTERRUPTIBLE = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
 """A shell starts what it runs in the background with SIGINT ignored, which processes inherit."""
 
+INTERRUPTED_CALL = """
+import os, runpy, threading
+from graphc.runtime import executor
+make_caller = executor.make_caller
 
-def test_an_endless_loop_of_a_model_is_stopped(endless: Path) -> None:
-    program = INTERRUPTIBLE + "import runpy; runpy.run_module('graphc', run_name='__main__')"
-    words = [sys.executable, "-c", program, "run", str(endless)]
-    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as process:
-        try:
-            time.sleep(4)
-            assert process.poll() is None, process.stderr.read()
-            process.send_signal(signal.SIGINT)
-            assert process.wait(30) == 130
-        finally:
-            process.kill()
+def interrupted(*model):
+    call = make_caller(*model)
+    def begin(arrays):
+        threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+        return call(arrays)
+    return begin
+
+executor.make_caller = interrupted
+runpy.run_module("graphc", run_name="__main__")
+"""
+
+CLEANING = """
+import os, time
+from graphc.cli import interrupt
+interrupt.GRACE_SECONDS = 0.1
+interrupt.end_soon_after_interrupt(130)
+for _ in range(2):
+    try:
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(60)
+    except KeyboardInterrupt:
+        time.sleep(0.3)
+        print("cleaned up")
+"""
+
+
+def python(program: str, *words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", INTERRUPTIBLE + program, *words]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_an_endless_loop_of_a_model_is_stopped(tmp_path: Path) -> None:
+    graphc.compile(endless()).save(tmp_path / "endless.gcm")
+    done = python(INTERRUPTED_CALL, "run", str(tmp_path / "endless.gcm"))
+    assert done.returncode == 130, done.stderr
 
 
 def test_what_handles_the_signal_itself_is_left_alone() -> None:
-    program = (
-        f"{INTERRUPTIBLE}\n"
-        "import os, time\n"
-        "from graphc.cli.interrupt import end_soon_after_interrupt\n"
-        "end_soon_after_interrupt(130)\n"
-        "for _ in range(2):\n"
-        "    try:\n"
-        "        os.kill(os.getpid(), signal.SIGINT)\n"
-        "        time.sleep(5)\n"
-        "    except KeyboardInterrupt:\n"
-        "        time.sleep(1.5)\n"
-        "        print('cleaned up')\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
-    )
-    assert done.returncode == 0 and done.stdout.split("\n")[:2] == ["cleaned up"] * 2
+    done = python(CLEANING)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "cleaned up\n" * 2

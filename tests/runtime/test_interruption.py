@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -13,26 +12,13 @@ import numpy as np
 import pytest
 
 import graphc
-from graphc.base.dtypes import F32, S64
+from graphc.base.dtypes import F32
 from graphc.graph_ir.ir.graph import Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
-from support.control import constant, made, make_while
+from support.control import endless
 
 SIZE = 5120
-
-
-def endless() -> Graph:
-    """A loop that ends after its counter has wrapped."""
-    graph = Graph("endless")
-    x = graph.make_input(LogicalTensor(S64, ()), "x")
-    loop = make_while(
-        graph,
-        [x],
-        lambda g, v: [made(g, "ne", v, constant(g, np.iinfo(np.int64).min))],
-        lambda g, v: [made(g, "add", v, constant(g, np.int64(1)))],
-    )
-    graph.make_output(loop.outputs[0], "y")
-    return graph
+LEAST = np.int64(np.iinfo(np.int64).min)
 
 
 def long_kernel() -> Graph:
@@ -69,22 +55,22 @@ def endless_model() -> graphc.CompiledModel:
     return graphc.compile(endless(), threads=1)
 
 
-def test_an_endless_loop_ends_within_a_second(endless_model: graphc.CompiledModel) -> None:
-    start = time.perf_counter()
+def test_an_endless_loop_ends(endless_model: graphc.CompiledModel) -> None:
     with interrupted(0.3):
         endless_model(np.int64(0))
-    assert time.perf_counter() - start < 5  # 0.4 s where others leave a core free
-    least = np.iinfo(np.int64).min
-    assert endless_model(np.int64(least)) == least  # and the model is as before
+    assert endless_model(LEAST) == LEAST  # and the model is as before
 
 
-def test_a_bound_call_raises_too(endless_model: graphc.CompiledModel) -> None:
-    call = endless_model.bind({"x": np.zeros((), np.int64)}, [np.zeros((), np.int64)])
-    start = time.perf_counter()
-    with interrupted(0.3):
-        while time.perf_counter() - start < 20:
+def test_a_bound_call_raises_too_and_runs_again(endless_model: graphc.CompiledModel) -> None:
+    x, y = np.zeros((), np.int64), np.zeros((), np.int64)
+    call = endless_model.bind({"x": x}, [y])
+    for _ in range(3):
+        x[...], y[...] = 0, 0
+        with interrupted(0.05):
             call()
-    assert time.perf_counter() - start < 5  # 0.4 s where others leave a core free
+        x[...] = np.iinfo(np.int64).max  # wraps in the first round
+        call()
+        assert y == LEAST
 
 
 def test_what_a_handler_raises_is_what_the_call_raises(
@@ -93,10 +79,9 @@ def test_what_a_handler_raises_is_what_the_call_raises(
     def late(number: int, frame: FrameType | None) -> None:
         raise TimeoutError("too late")
 
-    with handler(signal.SIGALRM, late):
+    with handler(signal.SIGALRM, late), pytest.raises(TimeoutError, match="too late"):
         signal.setitimer(signal.ITIMER_REAL, 0.2)
-        with pytest.raises(TimeoutError, match="too late"):
-            endless_model(np.int64(0))
+        endless_model(np.int64(0))
 
 
 def test_a_handler_may_run_models_and_the_call_goes_on(
@@ -104,21 +89,20 @@ def test_a_handler_may_run_models_and_the_call_goes_on(
 ) -> None:
     """The second signal ends the call; the first only counts, with a call of the same model inside."""
     seen: list[int] = []
-    least = np.iinfo(np.int64).min
 
     def count(number: int, frame: FrameType | None) -> None:
-        seen.append(int(endless_model(np.int64(least))))
+        seen.append(int(endless_model(LEAST)))
         if len(seen) == 2:
             raise TimeoutError
 
     with handler(signal.SIGALRM, count):
-        signal.setitimer(signal.ITIMER_REAL, 0.1, 0.3)
         try:
             with pytest.raises(TimeoutError):
+                signal.setitimer(signal.ITIMER_REAL, 0.1, 0.3)
                 endless_model(np.int64(0))
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
-    assert seen == [least, least]
+    assert seen == [LEAST, LEAST]
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -133,7 +117,6 @@ def test_a_long_parallel_loop_is_cut_short(threads: int) -> None:
 
 def test_calls_of_other_threads_go_on(endless_model: graphc.CompiledModel) -> None:
     """Ctrl-C ends the call of the main thread, not those of others."""
-    least = np.iinfo(np.int64).min
     soon = np.iinfo(np.int64).max - (1 << 27)  # so many rounds before it wraps
     results: list[int] = []
     other = threading.Thread(target=lambda: results.append(int(endless_model(np.int64(soon)))))
@@ -141,4 +124,4 @@ def test_calls_of_other_threads_go_on(endless_model: graphc.CompiledModel) -> No
     with interrupted(0.2):
         endless_model(np.int64(0))
     other.join()
-    assert results == [least]
+    assert results == [LEAST]

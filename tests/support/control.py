@@ -168,3 +168,17 @@ def small_inputs(graph: Graph, seed: int, first: int | None = None) -> list[Arra
     if first is not None:
         arrays[0] = np.asarray(first, arrays[0].dtype)
     return arrays
+
+
+def endless() -> Graph:
+    """A loop that ends after its counter has wrapped."""
+    graph = Graph("endless")
+    x = graph.make_input(LogicalTensor(S64, ()), "x")
+    loop = make_while(
+        graph,
+        [x],
+        lambda g, v: [made(g, "ne", v, constant(g, np.iinfo(np.int64).min))],
+        lambda g, v: [made(g, "add", v, constant(g, np.int64(1)))],
+    )
+    graph.make_output(loop.outputs[0], "y")
+    return graph
