@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from .dims import Size
+from .dims import Size, Symbol
 from .records import dataclass
 
-FREE = "_free"
-"""Ends the name of the number of rows that a buffer has left after a run: after that of the length of what it holds."""
+
+def free_name(length: Symbol) -> str:
+    """What the number of rows is called that a buffer has left after a run, by the length of what it held before."""
+    return f"{length.name}_free"
 
 
 @dataclass(frozen=True)

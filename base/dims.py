@@ -14,10 +14,12 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import total_ordering
-from typing import Any, Union
+from typing import Any, TypeVar, Union
 
 from .errors import UnsupportedError, UserError
 from .records import dataclass
+
+T = TypeVar("T")
 
 MOST = (1 << 31) - 1
 """The greatest value of a symbol without a bound."""
@@ -38,6 +40,17 @@ class NeedsLimit(UndecidedSize):
     def __init__(self, message: str, name: str, most: int) -> None:
         super().__init__(message)
         self.name, self.most = name, most
+
+
+def within_limits(attempt: Callable[[Mapping[str, int]], T], limits: Mapping[str, int]) -> T:
+    """What an attempt makes with the largest values of sizes, by name: `limits` and those that it finds to need."""
+    while True:
+        try:
+            return attempt(limits)
+        except NeedsLimit as needed:
+            if limits.get(needed.name, needed.most + 1) <= needed.most:
+                raise
+            limits = {**limits, needed.name: needed.most}
 
 
 @total_ordering
@@ -245,11 +258,12 @@ def lone_symbol(value: object) -> Symbol | None:
 
 def limited(value: Size, limits: Mapping[str, int]) -> Size:
     """The expression with symbols, by name, that are at most the numbers of `limits`."""
-    found = {s.name: min(s.most, limits[s.name]) for s in symbols_of([value]) if s.name in limits}
-    symbols = {s.name: s for s in symbols_of([value])}
-    return substitute(
-        value, {n: size(Symbol(n, symbols[n].least, most)) for n, most in found.items()}
-    )
+    narrowed = {
+        s.name: size(Symbol(s.name, s.least, min(s.most, limits[s.name])))
+        for s in symbols_of([value])
+        if s.name in limits
+    }
+    return substitute(value, narrowed)
 
 
 def symbol_name(text: str) -> str:

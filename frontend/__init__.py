@@ -13,7 +13,7 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..base.dims import NeedsLimit
+from ..base.dims import within_limits
 from ..base.errors import UserError
 from ..graph_ir.ir.graph import Graph
 from .formats import FORMATS, HEAD_BYTES, Reading, detect
@@ -42,20 +42,11 @@ def load(
     which are then none of the graph (ONNX). `attrs`: attributes that a fused TVM kernel does not record, such as
     {"node.axis": "1"}. UserError, UnsupportedError.
     """
-    graph = _read_within_limits(model, Reading(parse_inputs(inputs), constants, attrs))
+    how = Reading(parse_inputs(inputs), constants, attrs)
+    # An op may need a limit of an open size, such as as many positions as a table has.
+    graph = within_limits(lambda limits: _read(model, replace(how, limits=limits)), how.limits)
     _tell_outputs_apart(graph)
     return graph
-
-
-def _read_within_limits(model: Any, how: Reading) -> Graph:
-    """The graph; where an op needs a limit of an open size, such as as many positions as a table has, of that range."""
-    try:
-        return _read(model, how)
-    except NeedsLimit as needed:
-        if needed.name in how.limits and how.limits[needed.name] <= needed.most:
-            raise
-        limits = {**how.limits, needed.name: needed.most}
-    return _read_within_limits(model, replace(how, limits=limits))
 
 
 def _tell_outputs_apart(graph: Graph) -> None:

@@ -139,7 +139,7 @@ class _Code:
         constants = {i: args[i] for i in frozen}
         compiler = partial(compile_model, **settings)
         if is_open:
-            pieces = compile_open(module, constants, compiler, {})
+            pieces = compile_open(module, constants, compiler)
             layouts = _open_layouts(module)
         else:
             fixed, layouts = _with_examples(module, args)

@@ -7,7 +7,7 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ..base.dims import Dim, NeedsLimit, Symbol, evaluate
+from ..base.dims import Dim, Symbol, evaluate, within_limits
 from ..base.errors import UnsupportedError
 from ..base.records import dataclass
 from ..frontend.torch.fx_graph import FxGraph, read_fx
@@ -49,17 +49,9 @@ class Pieces:
     sizes: tuple[tuple[int, Symbol], ...] = ()
 
 
-def compile_open(
-    module: Any, frozen: Mapping[int, Any], compile_graph: Compile, limits: Mapping[str, int]
-) -> Pieces:
+def compile_open(module: Any, frozen: Mapping[int, Any], compile_graph: Compile) -> Pieces:
     """Compile a GraphModule whose symbolic sizes stay open, as a whole. UnsupportedError where that cannot be."""
-    try:
-        found = read_fx(module, "torch", frozen, limits, MOST_OPEN)
-    except NeedsLimit as needed:
-        if limits.get(needed.name, needed.most + 1) <= needed.most:
-            raise
-        limited = {**limits, needed.name: needed.most}
-        return compile_open(module, frozen, compile_graph, limited)
+    found = within_limits(lambda limits: read_fx(module, "torch", frozen, limits, MOST_OPEN), {})
     if found.refused:
         raise UnsupportedError(next(iter(found.refused.values())))
     count = sum(node.op == "call_function" for node in module.graph.nodes)

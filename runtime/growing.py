@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..base.aliases import FREE, Alias
+from ..base.aliases import Alias, free_name
 from ..base.dims import evaluate, symbols_of
 from ..base.errors import UserError
 from .arguments import accept_input, check_buffer
@@ -34,7 +34,7 @@ def free_rows(meta: Metadata, values: Mapping[str, int], rooms: Sequence[int]) -
                 f"'{meta.outputs[alias.output].name}' has {needed}; pass a part of a larger buffer"
             )
         (symbol,) = symbols_of([alias.before])
-        free = found.setdefault(f"{symbol.name}{FREE}", room - needed)
+        free = found.setdefault(free_name(symbol), room - needed)
         first = sources.setdefault(symbol.name, name)
         if free != room - needed:
             raise UserError(

@@ -15,7 +15,7 @@ from .artifact import Artifact
 from .growing import AliasedArrays
 from .loader import LoadedCode
 from .memory import DATA_POINTER_OFFSET, FrameList, data_address, output_allocator
-from .sizes import CallSizes
+from .sizes import CallSizes, SizedCall
 from .threadpool import shared_pool
 
 Caller = Callable[[Sequence[Any]], list[np.ndarray]]
@@ -123,8 +123,7 @@ def _sized_caller(native: NativeModel, artifact: Artifact) -> Caller:
     """As `make_caller`, of a model with open sizes: they are looked up by the shapes of the inputs."""
     meta = artifact.metadata
     inputs = [(i, spec, spec.dtype.numpy) for i, spec in enumerate(meta.inputs)]
-    entry, constants = native.entry, native.constants_pointer
-    ndarray, slot, offset = np.ndarray, ctypes.c_void_p.from_address, DATA_POINTER_OFFSET
+    ndarray = np.ndarray
 
     def call(arrays: Sequence[Any]) -> list[np.ndarray]:
         kept = []  # the arrays that are passed: converted ones must outlive the native call
@@ -138,20 +137,8 @@ def _sized_caller(native: NativeModel, artifact: Artifact) -> Caller:
                 array = accept_input(spec, array)
             kept.append(array)
         at = native.sizes.of([array.shape for array in kept])
-        frames = native.frames
-        frame = frames.take(at.arena_bytes)
-        try:
-            sources, targets, (source_pointer, target_pointer, arena, rt), _, watched = frame
-            for i, array in enumerate(kept):
-                sources[i] = slot(id(array) + offset).value
-            results = [allocate() for allocate in at.allocators]
-            for i, array in enumerate(results):
-                targets[i] = slot(id(array) + offset).value
-            code = entry(source_pointer, target_pointer, at.pointer, constants, arena, rt)
-            if code != 0:
-                raise watched.error(meta.model, code)
-        finally:
-            frames.append(frame)
+        results = [allocate() for allocate in at.allocators]
+        _run(native, meta.model, at, kept, results)
         return results
 
     return call
@@ -159,24 +146,34 @@ def _sized_caller(native: NativeModel, artifact: Artifact) -> Caller:
 
 def _aliased_caller(native: NativeModel, artifact: Artifact) -> Caller:
     """As `_sized_caller`, of a model with outputs in the memory of inputs."""
-    meta, entry, constants = artifact.metadata, native.entry, native.constants_pointer
-    aliased = AliasedArrays(meta)
+    model, aliased = artifact.metadata.model, AliasedArrays(artifact.metadata)
 
     def call(values: Sequence[Any]) -> list[np.ndarray]:
         arrays, rooms = aliased.accept(values)
         at = native.sizes.of([array.shape for array in arrays], rooms)
         results = aliased.results(arrays, at.outputs, at.allocators)
-        frames = native.frames
-        frame = frames.take(at.arena_bytes)
-        try:
-            sources, targets, (source_pointer, target_pointer, arena, rt), _, watched = frame
-            sources[:] = [data_address(array) for array in arrays]
-            targets[:] = [data_address(array) for array in results]
-            code = entry(source_pointer, target_pointer, at.pointer, constants, arena, rt)
-            if code != 0:
-                raise watched.error(meta.model, code)
-        finally:
-            frames.append(frame)
+        _run(native, model, at, arrays, results)
         return results
 
     return call
+
+
+def _run(
+    native: NativeModel,
+    model: str,
+    at: SizedCall,
+    arrays: Sequence[np.ndarray],
+    results: Sequence[np.ndarray],
+) -> None:
+    """Run a model with open sizes once, on arrays of the shapes that they make."""
+    frame = native.frames.take(at.arena_bytes)
+    try:
+        sources, targets, (source_pointer, target_pointer, arena, rt), _, watched = frame
+        sources[:] = [data_address(array) for array in arrays]
+        targets[:] = [data_address(array) for array in results]
+        constants = native.constants_pointer
+        code = native.entry(source_pointer, target_pointer, at.pointer, constants, arena, rt)
+        if code != 0:
+            raise watched.error(model, code)
+    finally:
+        native.frames.append(frame)

@@ -15,11 +15,9 @@ from ..base.records import dataclass
 from ..graph_ir.ir.attributes import INTERNAL
 from ..graph_ir.ir.contents import attribute_tokens
 from ..graph_ir.ir.graph import Array, Graph, GraphTensor, Op
+from ..graph_ir.ops.elementwise_binary import COMMUTATIVE
 from ..graph_ir.text.printer import print_op
 from .normal_form import normal_form
-
-COMMUTATIVE = ("add", "mul", "max", "min", "eq", "ne", "and", "or", "xor")
-"""Ops whose two operands may be exchanged."""
 
 _ROUNDINGS = 8
 """By how many roundings constants may differ, relative to the largest of their elements."""

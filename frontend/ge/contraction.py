@@ -6,8 +6,9 @@ from typing import Any, cast
 
 import numpy as np
 
-from ...base.dtypes import S8, S32, U8, DType
+from ...base.dtypes import S32, DType
 from ...graph_ir.ir.graph import GraphTensor, Op
+from ...graph_ir.ops.product_types import is_byte
 from ..correspondence.compositions.reduction import lp_norm, reduce
 from ..correspondence.reading import Pair
 from ..correspondence.writing import InexpressibleError
@@ -38,8 +39,7 @@ def _read_matmul(node: NodeContext, op_name: str) -> Value:
 
 def sums_of_bytes(a: GraphTensor, b: GraphTensor) -> dict[str, DType]:
     """Products of bytes are summed in s32, which is their result."""
-    is_bytes = all(x.details.dtype in (S8, U8) for x in (a, b))
-    return {"dtype": S32} if is_bytes else {}
+    return {"dtype": S32} if all(is_byte(x.details.dtype) for x in (a, b)) else {}
 
 
 def _write_matmul(builder: DumpBuilder, op: Op, type_name: str) -> None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
-import numpy as np
-
-from ...base.dtypes import BOOL, S64, DType
+from ...base.dtypes import S64
 from ...graph_ir.ir.graph import GraphTensor
+from ...graph_ir.ops.reduce import identity
 from ..correspondence.compositions.assignment import assign_ranges
 from ..correspondence.compositions.movement import broadcast_to
 from .call import Call, Value
@@ -64,7 +62,7 @@ def combined(node: Call, x: GraphTensor, values: GraphTensor, word: str, scatter
     into = (
         x
         if with_self
-        else scatter(x, filled_like(node, values, _neutral(reduction, dtype)), "none")
+        else scatter(x, filled_like(node, values, identity(reduction, dtype)), "none")
     )
     total = scatter(into, values, reduction)
     if word != "mean":
@@ -79,18 +77,6 @@ def combined(node: Call, x: GraphTensor, values: GraphTensor, word: str, scatter
 def filled_like(node: Call, x: GraphTensor, value: float) -> GraphTensor:
     """A number in the shape and type of a tensor."""
     return node.broadcast(node.constant(value, x.details.dtype), x.details.plain_dims)
-
-
-def _neutral(reduction: str, dtype: DType) -> float:
-    """What combines with any number to that number."""
-    if reduction in ("add", "mul"):
-        return float(reduction == "mul")
-    if dtype.is_float:
-        return math.inf if reduction == "min" else -math.inf
-    if dtype == BOOL:
-        return float(reduction == "min")
-    limits = np.iinfo(dtype.numpy)
-    return int(limits.max if reduction == "min" else limits.min)
 
 
 # Scans.

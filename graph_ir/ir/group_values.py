@@ -78,7 +78,11 @@ class GroupValues:
 
 def place_in(buffer: Buffer, tensor: GraphTensor, index: Index) -> Index:
     """The index in its buffer of the element at a plain index; a buffer may be flat, as operands of products are."""
-    place = tensor.details.format.blocked_index(index)
+    return stored_at(buffer, tensor, tensor.details.format.blocked_index(index))
+
+
+def stored_at(buffer: Buffer, tensor: GraphTensor, place: Index) -> Index:
+    """The same of the element at an index in memory."""
     if len(buffer.shape) == len(place):
         return place
     offset = t.as_expr(0)

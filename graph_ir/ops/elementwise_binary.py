@@ -15,6 +15,9 @@ from ..ir.attributes import ChoiceAttr
 from .elementwise import BITS, FLOAT, INTEGER, NUMBER, Row, define
 from .elementwise_unary import absolute
 
+COMMUTATIVE = ("add", "mul", "max", "min", "eq", "ne", "and", "or", "xor")
+"""Ops whose two operands may be exchanged, comparisons among them."""
+
 
 def _element(op: str) -> Any:
     return lambda a, b: t.binary(op, a, b)

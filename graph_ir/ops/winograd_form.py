@@ -9,7 +9,7 @@ times below that of the usual (1, 2): 6 times that of the direct form, against 1
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -30,6 +30,10 @@ class WinogradForm:
     name: str
     pairs: tuple[float, ...]
 
+    smallest_tap: ClassVar[float] = 2.0**-21
+    """A weight recovered from its transform counts as zero unless it exceeds this share of the sum of its terms: below,
+    not even its sign is known."""
+
     @property
     def results(self) -> int:
         """m: results per axis of a tile."""
@@ -44,11 +48,6 @@ class WinogradForm:
     def products(self) -> int:
         """Matrix products: one per pair of points."""
         return self.elements**2
-
-    @property
-    def smallest_tap(self) -> float:
-        """Times the sum of its terms, what a recovered weight must exceed: below it is zero, its sign being unknown."""
-        return 2.0**-21
 
     def weight_matrix(self) -> Array:
         """G [elements, 3], float64: the weights as a polynomial at each point, over the product of distances."""

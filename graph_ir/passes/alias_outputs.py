@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ...base.aliases import FREE, Alias
-from ...base.dims import Dim, Size, Symbol, size
+from ...base.aliases import Alias, free_name
+from ...base.dims import Size, Symbol, lone_symbol, size
 from ...base.errors import UserError
 from ..ir.graph import Graph, GraphTensor, Op
 from ..ir.logical_tensor import LogicalTensor
@@ -25,7 +25,7 @@ ALIASES: Note[tuple[Alias, ...]] = Note("aliases", tuple)
 
 def alias_outputs(graph: Graph, aliases: Mapping[str, str]) -> None:
     """Write each output of `aliases` into the memory of the input it is mapped to. UserError where that cannot be."""
-    found, lengths = [], dict[Dim, None]()
+    found, lengths = [], dict[Size, None]()
     for number, (name, source) in enumerate(aliases.items()):
         output, given = _named(graph, name, source)
         if source in list(aliases.values())[:number]:
@@ -72,7 +72,7 @@ def _update(graph: Graph, given: Op, output: Op) -> None:
     graph.remove([update])
 
 
-def _grow(graph: Graph, given: Op, output: Op) -> tuple[int, Dim, Size]:
+def _grow(graph: Graph, given: Op, output: Op) -> tuple[int, Size, Size]:
     """Write rows behind those of an input, in its memory. The axis, and its sizes before and after."""
     joined, past = output.inputs[0].producer_owner, given.outputs[0]
     first = joined.op_name == "concat" and joined.inputs[0] is past
@@ -82,9 +82,10 @@ def _grow(graph: Graph, given: Op, output: Op) -> tuple[int, Dim, Size]:
         )
     axis, new = int(joined.attr("axis")), joined.inputs[1]
     before, after = past.details.plain_dims[axis], joined.outputs[0].details.plain_dims[axis]
-    if not isinstance(before, Dim) or before.terms != {(before.symbols[0],): 1}:
+    length = lone_symbol(before)
+    if length is None:
         raise _refused(given, output, f"grow along an axis of one open size, not {before}")
-    room = after + size(Symbol(f"{before.symbols[0].name}{FREE}", 0))
+    room = after + size(Symbol(free_name(length), 0))
     dims = past.details.plain_dims
     readers = [(i, user) for i, user in past.uses if user is not joined]
     past.details = LogicalTensor(past.details.dtype, (*dims[:axis], room, *dims[axis + 1 :]))

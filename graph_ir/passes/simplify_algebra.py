@@ -9,13 +9,13 @@ import numpy as np
 
 from ...base.dtypes import DType
 from ..ir.graph import Graph, GraphTensor, Op
+from ..ops.elementwise_binary import COMMUTATIVE
 from ..rewriting.rewrite import Rule, rewrite
 from ..rewriting.values import constant_value, never_below_zero, uniform_value
 from ..schedule.context import LowerContext
 
 _INVOLUTIONS = ("neg", "not")
 _ROUNDINGS = ("floor", "ceil", "trunc", "round")
-_COMMUTATIVE = ("add", "mul", "min", "max", "and", "or", "xor")
 
 
 def simplify_algebra(graph: Graph, ctx: LowerContext) -> bool:
@@ -33,7 +33,7 @@ def simplify_algebra(graph: Graph, ctx: LowerContext) -> bool:
 
 def _drop_neutral(graph: Graph, op: Op) -> GraphTensor | None:
     """x + -0, x - 0, x * 1, x / 1, x ** 1, max(x, -inf), x and all ones, ...: x."""
-    for index in (1, 0) if op.op_name in _COMMUTATIVE else (1,):
+    for index in (1, 0) if op.op_name in COMMUTATIVE else (1,):
         kept = op.inputs[1 - index]
         value = uniform_value(op.inputs[index])
         if value is not None and _same_type(kept, op) and _is_neutral(op.op_name, value, kept):

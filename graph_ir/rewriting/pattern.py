@@ -8,6 +8,7 @@ from typing import Any, Union
 
 from ...base.records import dataclass
 from ..ir.graph import Graph, GraphTensor, Op
+from ..ops.elementwise_binary import COMMUTATIVE
 from .rewrite import Rule
 from .values import uniform_value
 
@@ -17,7 +18,6 @@ Match = dict[str, Any]
 Build = Callable[[Graph, Op, Match], GraphTensor | None]
 """Appends the replacement of the matched op; None if it does not apply after all."""
 
-_COMMUTATIVE = ("add", "mul", "min", "max")
 _TOLERANCE = {"f64": 1e-6, "f32": 1e-6, "f16": 1e-3, "bf16": 8e-3}  # of smaller types, none
 """Relative tolerance of constants: exporters write 1.4142135 or 1.41421 for sqrt(2)."""
 
@@ -151,7 +151,7 @@ def _node_ways(pattern: Node, tensor: GraphTensor, found: Match) -> Iterator[Mat
     if not all(_is_close(op.attr(key), value) for key, value in pattern.attrs):
         return
     yield from _input_ways(pattern.inputs, op.inputs, found)
-    if op.op_name in _COMMUTATIVE:
+    if op.op_name in COMMUTATIVE:
         yield from _input_ways(pattern.inputs, op.inputs[::-1], found)
 
 

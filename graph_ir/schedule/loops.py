@@ -159,9 +159,8 @@ class TransposeSpace(PointwiseSpace):
         super().__init__(algorithm, group, elements, ctx)
         self.may_split = False
         self.tiles = transpose_tiles_of(group, ctx.target)
-        self.whole = (
-            max(self.dims[-1], 1) if self.dims else 1
-        )  # a block has an element even where the axis has none
+        # A block has an element even where the axis has none.
+        self.whole = max(self.dims[-1], 1) if self.dims else 1
 
     def inner(self) -> dict[str, Parameter]:
         """The whole axis, or a few elements where the lines it is read from would leave L1 before the next row.

@@ -15,7 +15,7 @@ sums and 5, instead of 9 multiplications, 9 sums and 3 loads.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from ...base.contraction import Microkernel
 from ...base.dtypes import S8, S16, S32, U8, U16, U32
@@ -41,9 +41,8 @@ class DotWindowTemplate(WindowTemplate):
         super().__init__(problem, blocking, target, epilogue)
         self.kernel = kernel
         self.lanes = target.lanes(kernel.accumulator)
-        self.word = (
-            U32 if kernel.k_group == 4 else U16
-        )  # the weights of a tap, before they are widened
+        # The weights of a tap, before they are widened.
+        self.word = U32 if kernel.k_group == 4 else U16
         self.starts: dict[int, Expr] = {}
         self.masks: dict[int, Expr] = {}
 
@@ -167,6 +166,6 @@ class DotWindowTemplate(WindowTemplate):
         assert word is not None
         return t.bitcast(word, self.kernel.copied_a)
 
-    def _rows_of(self, group: int) -> Iterator[int]:
+    def _rows_of(self, group: int) -> range:
         size = self.kernel.k_group
-        return iter(range(group * size, min((group + 1) * size, self.g.kernel[0])))
+        return range(group * size, min((group + 1) * size, self.g.kernel[0]))

@@ -34,7 +34,7 @@ from ...tensor_ir.nodes import (
 from ...tensor_ir.sizes import elements_of
 from ..ir.computation import Index
 from ..ir.graph import GraphTensor
-from ..ir.group_values import GroupValues, narrow
+from ..ir.group_values import GroupValues, narrow, stored_at
 from .loops import Tasks, clamped, loop_nest, reduction_of
 from .merged_axes import MergedAxes, merged_axes
 from .partial_sums import SERIAL_BLOCK, blocked_sum, compensated, cut_of, sums_in_blocks
@@ -153,18 +153,8 @@ class _Reduction:
         stores: list[Stmt] = []
         for y in self.outputs:
             value = narrow(values.read(y)(self.plain(index)), y.details.dtype)
-            stores.append(Store(self.buffers[y], self._stored_at(y, index), value))
+            stores.append(Store(self.buffers[y], stored_at(self.buffers[y], y, index), value))
         return [*values.lets, *stores]
-
-    def _stored_at(self, y: GraphTensor, index: Index) -> Index:
-        """Where the element at an index in memory lies."""
-        buffer, dims = self.buffers[y], y.details.physical_dims
-        if len(buffer.shape) == len(dims):
-            return index
-        offset: Expr = t.as_expr(0)
-        for i, size in zip(index, dims, strict=True):
-            offset = t.add(t.mul(offset, size), i)
-        return (offset,)
 
     def _chain(self, vector: bool) -> tuple[list[Stmt], Expr]:
         """(statements that combine all terms of an element in a local, what they give)."""
