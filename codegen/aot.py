@@ -23,11 +23,19 @@ _LOG = logging.getLogger("graphc.codegen")
 
 
 def compile_to_object(llvm_text: str, target: Target) -> bytes:
-    """Return the object file of an LLVM IR module. InternalError when LLVM refuses it."""
+    """Return the object file of an LLVM IR module, ready to be loaded. InternalError when LLVM refuses it."""
+    return one_section(compile_to_part(llvm_text, target))
+
+
+def one_section(code: bytes) -> bytes:
+    """An object file as it can be loaded: an ELF object has only one section then."""
+    return merge_objects([code]) if code.startswith(b"\x7fELF") else code
+
+
+def compile_to_part(llvm_text: str, target: Target) -> bytes:
+    """As `compile_to_object`, the object file as LLVM makes it, for `merge_objects`."""
     tools = _tools(target.cpu, target.features)
     code: bytes = tools.machine.emit_object(_optimized(llvm_text, tools))
-    if code.startswith(b"\x7fELF"):
-        code = merge_objects([code])
     _LOG.debug("%d characters of LLVM IR to %d bytes for %s", len(llvm_text), len(code), target.isa)
     return code
 

@@ -30,6 +30,7 @@ _CPUINFO = Path("/proc/cpuinfo")
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
+@cache
 def target_for(name: str) -> Target:
     """Return the target called `native`, `avx512`, `avx2` or `generic`, with this machine's cache sizes.
 

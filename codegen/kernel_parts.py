@@ -18,7 +18,7 @@ from ..tensor_ir import pipeline as loop_pipeline
 from ..tensor_ir.nodes import Block, Function, Invoke, Module
 from ..tensor_ir.verifier import verify
 from ..tensor_ir.visitor import walk_statements
-from .aot import compile_to_object
+from .aot import compile_to_part, one_section
 from .llvm_info import process_triple
 from .module import emit_module
 from .object_merge import merge_objects
@@ -59,7 +59,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class CompiledPart:
-    """An object and the seconds each compilation step took; empty if it came from the cache."""
+    """An object as LLVM makes it, and the seconds each compilation step took; empty if it came from the cache."""
 
     object_code: bytes
     seconds: dict[str, float] = field(default_factory=dict)
@@ -99,7 +99,7 @@ def compile_part(part: Part, target: Target, check: bool) -> CompiledPart:
     shared = {KERNEL} if part.kernel else ()
     text = emit_module(module, target, shared=shared, declared=part.declared)
     emitted = clock()
-    code = compile_to_object(text, target)
+    code = compile_to_part(text, target)
     seconds = {"loops": looped - start, "emit": emitted - looped, "llvm": clock() - emitted}
     return CompiledPart(code, seconds)
 
@@ -107,7 +107,7 @@ def compile_part(part: Part, target: Target, check: bool) -> CompiledPart:
 def link(parts: Sequence[Part], compiled: Sequence[CompiledPart]) -> bytes:
     """Merge the objects of a program's parts; every kernel gets its own name back."""
     if len(compiled) == 1:
-        return compiled[0].object_code
+        return one_section(compiled[0].object_code)
     names = [(KERNEL, linker_name(part.kernel)) if part.kernel else None for part in parts]
     return merge_objects([one.object_code for one in compiled], names)
 

@@ -7,6 +7,9 @@ from ..base.errors import UserError
 from ..base.memory_limit import MemoryLimit, memory_limit, shown_bytes
 from ..graph_ir.ir.graph import Graph, Op
 
+_ALWAYS_THERE = 16 << 20
+"""Bytes that any process has which got as far as compiling: for less, the system is not asked."""
+
 
 def check_memory(source: Graph, arena_bytes: Size = 0, asked: MemoryLimit | None = None) -> None:
     """UserError where inputs, results, constants and intermediate values exceed `asked`, else what the process may use.
@@ -14,7 +17,6 @@ def check_memory(source: Graph, arena_bytes: Size = 0, asked: MemoryLimit | None
     `source` is the graph as read; its intermediate values are known once they are planned. Open sizes count with the
     least that they may be.
     """
-    limit = asked or memory_limit()
     parts = {
         "inputs": _total(source.inputs),
         "results": sum(_least(op.inputs[0].details.size_bytes) for op in source.outputs),
@@ -22,6 +24,9 @@ def check_memory(source: Graph, arena_bytes: Size = 0, asked: MemoryLimit | None
         "intermediate values": _least(arena_bytes),
     }
     needed = sum(parts.values())
+    if asked is None and needed <= _ALWAYS_THERE:
+        return
+    limit = asked or memory_limit()
     if limit is None or needed <= limit.size_bytes:
         return
     listed = ", ".join(f"{what} {shown_bytes(size)}" for what, size in parts.items() if size)

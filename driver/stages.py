@@ -29,6 +29,9 @@ from .memory_check import check_memory
 from .phases import Phases
 from .request import CompileRequest
 
+_WORTH_TRIMMING = 1 << 20
+"""Bytes of constants from which memory goes back to the system between stages, which takes it anew page by page."""
+
 MANY_OPS = 64
 """Ops of a model from which it pays to compile kernels in several processes: one takes a third of a second to start."""
 
@@ -115,13 +118,20 @@ def _lowered(
                 lambda _, name, g, changed: dump.write(name, lambda: print_graph(g), changed),
             )
     with phases("lower"):
-        trim_heap()  # of what packing weights left behind, as they are now packed once more
+        if _constant_bytes(source) >= _WORTH_TRIMMING:
+            trim_heap()  # of what packing weights left behind, as they are now packed once more
         lowered = lower_graph(
             graph, ctx, lambda done, total: phases.progress("lower", done, total), consume
         )
         dump.write("lower", lambda: print_module(lowered.module))
     check_memory(source, lowered.arena_bytes, ctx.options.max_memory)
     return graph, lowered
+
+
+def _constant_bytes(graph: Graph) -> int:
+    return sum(
+        int(op.outputs[0].details.size_bytes) for op in graph.ops if op.op_name == "constant"
+    )
 
 
 def _check_optimized(graph: Graph) -> None:

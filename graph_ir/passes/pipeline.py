@@ -9,7 +9,7 @@ from ...base.dims import UndecidedSize
 from ..ir.graph import Graph
 from ..ir.op import SIZE_REMEDY
 from ..ir.verifier import verify
-from ..rewriting.decisions import close_stage, log_of, names_of, start_log
+from ..rewriting.decisions import close_stage, log_of, start_log
 from ..schedule.added import PASSES
 from ..schedule.context import LowerContext
 from ..text.printer import print_op
@@ -162,7 +162,8 @@ def run(
     """Run every enabled pass in place; `on_stage(number, name, graph, changed)` sees each stage.
 
     `first`: run only that many passes, to see where a graph goes wrong. The graph is verified after the first pass and
-    after the last; after every one if the options say so. UserError where a schedule that was asked for cannot be had.
+    after the last; if the options say so, after every one that changed it. UserError where a schedule that was
+    asked for cannot be had.
     """
     graph.sort()  # a graph built by hand may have an output before other ops
     _run(graph, ctx, on_stage, first)
@@ -181,13 +182,14 @@ def _run(graph: Graph, ctx: LowerContext, on_stage: OnStage | None, first: int |
     log, all_steps = start_log(graph), steps()
     for number, (step, switch) in enumerate(all_steps[:first], start=1):
         log.current = (number, step.__name__)
-        before, enabled = names_of(graph), not switch or ctx.options.enabled(switch)
+        enabled = not switch or ctx.options.enabled(switch)
         try:
             changed = step(graph, ctx) if enabled else False
         except UndecidedSize as error:
             raise _undecided(graph, error) from error
-        close_stage(graph, log, enabled, changed, before)
-        if ctx.options.verify or number in (1, len(all_steps)):
+        stage = close_stage(graph, log, enabled, changed)
+        is_other = changed or stage.before != stage.after
+        if (ctx.options.verify and is_other) or number in (1, len(all_steps)):
             verify(graph, print_op)
         if on_stage:
             on_stage(number, step.__name__, graph, changed)

@@ -8,7 +8,7 @@ at debug level.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import field
 from heapq import heappop, heappush
 
@@ -79,8 +79,9 @@ class Stage:
 
 @dataclass
 class DecisionLog:
-    """Stages and decisions in the order they were made."""
+    """Stages and decisions in the order they were made; `source` names the ops before the first stage."""
 
+    source: tuple[str, ...] = ()
     stages: list[Stage] = field(default_factory=list)
     decisions: list[Decision] = field(default_factory=list)
     current: tuple[int, str] = (0, "")
@@ -146,7 +147,7 @@ def log_of(graph: Graph) -> DecisionLog:
 
 def start_log(graph: Graph) -> DecisionLog:
     """Begin an empty log."""
-    log = DecisionLog()
+    log = DecisionLog(names_of(graph))
     DECISIONS.set(graph, log)
     return log
 
@@ -167,14 +168,14 @@ def names_of(graph: Graph) -> tuple[str, ...]:
     return tuple(f"{op.op_name} {op.name}" for op in graph.ops)
 
 
-def close_stage(
-    graph: Graph, log: DecisionLog, enabled: bool, changed: bool, before: Sequence[str]
-) -> None:
+def close_stage(graph: Graph, log: DecisionLog, enabled: bool, changed: bool) -> Stage:
     """Record what the pass opened by `log.current` did to the ops."""
     number, name = log.current
-    stage = Stage(number, name, enabled, changed, tuple(before), names_of(graph))
+    before = log.stages[-1].after if log.stages else log.source
+    stage = Stage(number, name, enabled, changed, before, names_of(graph) if enabled else before)
     log.stages.append(stage)
     logging.getLogger(f"graphc.{name}").info(
         "%s: %d ops -> %d%s", graph.name, len(stage.before), len(stage.after),
         "" if enabled else " (switched off)",
     )  # fmt: skip
+    return stage

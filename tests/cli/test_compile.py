@@ -255,7 +255,7 @@ def test_a_fault_of_ours_leaves_the_old_artifact(
     def broken(*args: object) -> bytes:
         raise RuntimeError("no code today")
 
-    monkeypatch.setattr("graphc.codegen.kernel_parts.compile_to_object", broken)
+    monkeypatch.setattr("graphc.codegen.kernel_parts.compile_to_part", broken)
     assert run(tiny(tmp_path), "-q", "-o", str(target)) == 4
     lines = capsys.readouterr().err.splitlines()
     assert any("RuntimeError: no code today" in line for line in lines)

@@ -81,6 +81,20 @@ def test_intermediate_values_count_once_they_are_planned() -> None:
         compile_stages(graph, options=options)
 
 
+def test_the_system_is_asked_for_more_than_any_process_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def limit() -> MemoryLimit | None:
+        asked.append(len(asked))
+        return None
+
+    monkeypatch.setattr(memory_check, "memory_limit", limit)
+    memory_check.check_memory(small())
+    assert not asked
+    memory_check.check_memory(small(), arena_bytes=1 << 30)
+    assert asked
+
+
 def test_the_api_takes_a_size() -> None:
     with pytest.raises(UserError, match="--max-memory allows 15 B"):
         graphc.compile(small(), cache=False, max_memory="15")

@@ -157,15 +157,22 @@ def test_random_graphs_keep_their_meaning(graph: Graph, disabled: tuple[str, ...
     check_interpreted(graph, context(disabled=disabled))
 
 
-def test_without_checks_of_every_pass_the_first_and_last_are_checked(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("verify", (False, True))
+def test_the_first_and_last_stage_are_checked_and_those_that_changed_something(
+    monkeypatch: pytest.MonkeyPatch, verify: bool
 ) -> None:
-    seen: list[int] = []
-    monkeypatch.setattr(pipeline, "verify", lambda graph, show: seen.append(len(graph.ops)))
-    for verify, count in ((False, 2), (True, len(pipeline.PIPELINE))):
-        seen.clear()
-        graph = Graph("g")
-        x = graph.make_input(LogicalTensor(F32, (3,)), "x")
-        graph.make_output(graph.make("relu", [x]).outputs[0])
-        pipeline.run(graph, LowerContext(Target("generic"), CompileOptions(verify=verify)))
-        assert len(seen) == count
+    done: list[int] = []
+    checked: list[int] = []
+    monkeypatch.setattr(pipeline, "verify", lambda *_: checked.append(len(done) + 1))
+    last = len(pipeline.PIPELINE)
+    expected = {1, last}
+
+    def on_stage(number: int, _: str, __: Graph, changed: bool) -> None:
+        done.append(number)
+        if changed and verify:
+            expected.add(number)
+
+    options = CompileOptions(verify=verify)
+    pipeline.run(layers(), LowerContext(Target("generic"), options), on_stage)
+    assert checked == sorted(expected) and len(done) == last
+    assert len(checked) == 2 if not verify else 2 < len(checked) < last / 2
