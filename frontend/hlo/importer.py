@@ -18,15 +18,16 @@ from ...graph_ir.ir.note import MODEL_VALUES
 from ..collector import collector_paused
 from ..shape_spec import InputSpec, check_inputs, check_size
 from .collectives import sends_first
+from .complex_numbers import complex_value, is_complex
 from .known import Known
 from .op_table import HANDLERS, MAPPED
 from .parser import parse_hlo
 from .scope import Step
 from .serialized import read_module
-from .shapes import DTYPES, Shape
+from .shapes import DTYPES, NUMPY, Shape
 from .supported import OWN, check_supported, foreign
 from .syntax import Computation, Instruction, Literal, Module, Operand
-from .values import built, fits, flattened, restored, shape_of
+from .values import Complex, built, fits, flattened, restored, shape_of
 
 MOST_INLINED = 2_000_000
 """Limit on a module's instructions after inlining."""
@@ -110,6 +111,8 @@ def _results(entry: Computation, result: Any) -> Iterator[tuple[str, GraphTensor
         if isinstance(value, tuple):
             for index, part in enumerate(value):
                 yield from walk(part, f"{name}.{index}")
+        elif isinstance(value, Complex):
+            yield from ((f"{name}.real", value.real), (f"{name}.imag", value.imag))
         else:
             yield name, value
 
@@ -178,7 +181,7 @@ class _Importer:
 
     def handle(self, step: Step) -> Any:
         """The value of an instruction, which is not part of a scalar computation."""
-        return HANDLERS[step.type](step)
+        return complex_value(step, HANDLERS) if is_complex(step) else HANDLERS[step.type](step)
 
     def building(self, graph: Graph) -> AbstractContextManager[Graph]:
         """Import into this graph, the body of a loop, meanwhile."""
@@ -275,7 +278,9 @@ class _Importer:
                 for o in instruction.operands
             ]
             step = Step(self, instruction, operands, shapes, is_mapped)
-            return MAPPED[step.type](step) if is_mapped else self.handle(step)
+            if not is_mapped:
+                return self.handle(step)
+            return complex_value(step, MAPPED) if is_complex(step) else MAPPED[step.type](step)
         except UnsupportedError as error:
             failure = self._placed(instruction, error)
             if instruction.shape is None:
@@ -335,21 +340,28 @@ class _Importer:
             return self._supplied(instruction, np.asarray(given))
         return self._literal(literal, instruction.name)
 
-    def _supplied(self, instruction: Instruction, array: Array) -> GraphTensor:
+    def _supplied(self, instruction: Instruction, array: Array) -> Any:
         shape = instruction.shape
         assert shape is not None
-        if shape.is_tuple or array.shape != shape.dims or array.dtype != DTYPES[shape.type].numpy:
+        if shape.is_tuple or array.shape != shape.dims or array.dtype != NUMPY[shape.type]:
             raise UserError(
                 f"constant '{instruction.name}' must be {shape.logical()}, "
                 f"got an array {array.dtype}{list(array.shape)}"
             )
-        return self.graph.make_constant(array, instruction.name)
+        return self._array(array, instruction.name)
 
     def _literal(self, literal: Literal, name: str) -> Any:
         if isinstance(literal.value, tuple):
             return tuple(self._literal(part, f"{name}.{i}") for i, part in enumerate(literal.value))
         assert literal.value is not None
-        return self.make_constant(literal.value, name)
+        return self._array(literal.value, name)
+
+    def _array(self, array: Array, name: str) -> Any:
+        """A constant; complex numbers as two."""
+        if array.dtype.kind != "c":
+            return self.make_constant(array, name)
+        parts = {"real": array.real, "imag": array.imag}
+        return Complex(*(self.make_constant(x.copy(), f"{name}.{k}") for k, x in parts.items()))
 
     def make_constant(self, array: Array, name: str) -> GraphTensor:
         """A constant of the graph; scalars of one value are one."""

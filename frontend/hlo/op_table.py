@@ -11,12 +11,14 @@ from . import (  # noqa: F401
     asynchronous,
     bits,
     collectives,
+    complex_numbers,
     contraction,
     control,
     convolution,
     custom_calls,
     dynamic_sizes,
     elementwise,
+    fourier,
     indexing,
     movement,
     normalization,
@@ -42,7 +44,11 @@ WRITERS: dict[str, Write] = {
 """Op to writer; "" stands for all others, which have a formula or cannot be written."""
 
 MAPPED: dict[str, Handler] = {
-    **{name: HANDLERS[name] for name in (*ELEMENTWISE, *elementwise.HANDLERS, *bits.HANDLERS)},
+    **{
+        name: HANDLERS[name]
+        for family in (ELEMENTWISE, elementwise.HANDLERS, bits.HANDLERS, complex_numbers.HANDLERS)
+        for name in family
+    },
     **control.MAPPED,
     **dict.fromkeys(("broadcast", "reshape", "transpose"), lambda step: step.tensor(0)),
     "bitcast": bits.same_width,

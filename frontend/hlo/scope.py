@@ -85,10 +85,11 @@ class Step(NodeReader):
         self.operands = operands
         self.is_mapped = is_mapped
 
-    def instead(self, opcode: str, shape: Shape) -> Step:
-        """An instruction of another opcode and shape, on the same operands."""
+    def instead(self, opcode: str, shape: Shape | None, operands: list[Any] | None = None) -> Step:
+        """An instruction of another opcode and shape, on the same operands or others."""
         other = replace(self.instruction, opcode=opcode, shape=shape)
-        return Step(self.owner, other, self.operands, self._shapes, self.is_mapped)
+        given = self.operands if operands is None else operands
+        return Step(self.owner, other, given, self._shapes, self.is_mapped)
 
     # The result.
 
@@ -196,8 +197,10 @@ class Step(NodeReader):
         """The computation an attribute names."""
         return self.named(self.attribute(name))
 
-    def named(self, called: Called) -> Computation:
-        """The computation of this name, which the parser has seen."""
+    def named(self, called: Called | Computation) -> Computation:
+        """The computation of this name, which the parser has seen; one that a handler has made is itself."""
+        if isinstance(called, Computation):
+            return called
         return self.owner.module.computations[called.name]
 
     def called(self, name: str, arguments: Sequence[Any]) -> Computation:

@@ -29,6 +29,9 @@ NUMPY: dict[str, np.dtype] = {
 }  # fmt: skip
 """NumPy types that hold the values of every HLO element type; the small ones have names once ml_dtypes is loaded."""
 
+PARTS = {"c64": "f32", "c128": "f64"}
+"""Complex types and that of their real and imaginary parts."""
+
 BITLESS = ("token", "opaque")
 """Types without elements."""
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from ...base.errors import UnsupportedError
 from .op_table import HANDLERS
-from .shapes import DTYPES, UNBOUNDED, Shape
+from .shapes import DTYPES, PARTS, UNBOUNDED, Shape
 from .syntax import Called, Computation, Module
 
 OWN = ("parameter", "constant")
@@ -68,7 +68,7 @@ def _foreign_types(shape: Shape | None) -> Iterator[str]:
     if shape.is_tuple:
         for element in shape.elements:
             yield from _foreign_types(element)
-    elif shape.type not in DTYPES and shape.type != "token":
+    elif shape.type not in DTYPES and shape.type not in PARTS and shape.type != "token":
         yield shape.type
     elif UNBOUNDED in shape.dims:
         yield shape.logical()

@@ -1,16 +1,30 @@
-"""Values of instructions while a module is imported: a tensor, or a tuple of values; a token is the empty tuple."""
+"""Values of instructions while a module is imported: a tensor, two for complex numbers, or a tuple of values; a token
+is the empty tuple."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
+from ...base.records import dataclass
 from ...graph_ir.ir.graph import GraphTensor
-from .shapes import BITLESS, DTYPES, HLO_NAMES, Shape, tuple_shape
+from .shapes import BITLESS, DTYPES, HLO_NAMES, PARTS, Shape, tuple_shape
+
+
+@dataclass(frozen=True)
+class Complex:
+    """An array of complex numbers."""
+
+    real: GraphTensor
+    imag: GraphTensor
 
 
 def shape_of(value: Any) -> Shape:
     """The shape of a value."""
+    if isinstance(value, Complex):
+        part = shape_of(value.real)
+        return replace(part, type=next(c for c in PARTS if PARTS[c] == part.type))
     if isinstance(value, GraphTensor):
         return Shape(HLO_NAMES[value.details.dtype], value.details.plain_dims)
     return tuple_shape(tuple(shape_of(part) for part in value))
@@ -18,6 +32,8 @@ def shape_of(value: Any) -> Shape:
 
 def fits(shape: Shape, value: Any) -> bool:
     """Whether a value is of this shape, layouts aside; a size written as a bound may be less."""
+    if isinstance(value, Complex):
+        return shape.type in PARTS and fits(replace(shape, type=PARTS[shape.type]), value.real)
     if isinstance(value, GraphTensor):
         details = value.details
         dims = details.plain_dims
@@ -39,6 +55,8 @@ def flattened(value: Any) -> Iterator[GraphTensor]:
     if isinstance(value, tuple):
         for part in value:
             yield from flattened(part)
+    elif isinstance(value, Complex):
+        yield from (value.real, value.imag)
     else:
         yield value
 
@@ -47,6 +65,9 @@ def built(shape: Shape, make: Callable[[Shape, str], GraphTensor], name: str = "
     """A value of a shape: a tensor by `make` for each array, whose name says its position in tuples."""
     if shape.is_tuple:
         return tuple(built(e, make, f"{name}.{i}") for i, e in enumerate(shape.elements))
+    if shape.type in PARTS:
+        part = replace(shape, type=PARTS[shape.type])
+        return Complex(*(make(part, f"{name}.{word}") for word in ("real", "imag")))
     return () if shape.type in BITLESS else make(shape, name)
 
 

@@ -1,4 +1,4 @@
-"""DFT and STFT as a product with the transform matrix: quadratic in the length."""
+"""DFT and STFT as products with the matrix of the transform, or of its factors where it is long."""
 
 from __future__ import annotations
 
@@ -7,29 +7,10 @@ import math
 import numpy as np
 
 from ...base.dtypes import S64
-from ...graph_ir.ir.graph import Array, GraphTensor
+from ...graph_ir.ir.graph import GraphTensor
+from ..correspondence.compositions.fourier import Spectrum, factor, matrix, transformed
 from ..op_builder import Value
 from .scope import Handler, NodeContext
-
-
-def _matrix(length: int, given: int, parts: int, inverse: bool, onesided: bool) -> Array:
-    """[given * parts, results * 2] from real and imaginary parts to those, or to the real ones [.., results * 1].
-
-    Onesided, the forward transform gives the first half of the spectrum, and the inverse one takes it.
-    """
-    results = length // 2 + 1 if onesided and not inverse else length
-    turns = np.outer(np.arange(given), np.arange(results)) % length
-    angle = (2 if inverse else -2) * np.pi * turns / length
-    scale = np.full((given, 1), 1 / length if inverse else 1.0)
-    if inverse and onesided:  # the other half is the same, conjugated
-        alone = [0, length // 2] if length % 2 == 0 else [0]
-        scale *= np.where(np.isin(np.arange(given), alone), 1, 2)[:, None]
-    real, imaginary = scale * np.cos(angle), scale * np.sin(angle)
-    rows = [[real, imaginary], [-imaginary, real]][:parts]
-    if inverse and onesided:
-        rows = [row[:1] for row in rows]
-    whole = np.array(rows)  # [part, result part, given, results]
-    return whole.transpose(2, 0, 3, 1).reshape(given * parts, results * whole.shape[1])
 
 
 def _transformed(
@@ -37,12 +18,33 @@ def _transformed(
 ) -> GraphTensor:
     """[..., given, parts] transformed over the axis before the last."""
     *outer, given, parts = x.details.plain_dims
-    node.check_array((given * parts, 2 * length))
-    matrix = _matrix(length, given, parts, inverse, onesided)
     real = 1 if inverse and onesided else 2
-    flat = node.reshaped(x, (math.prod(outer), given * parts))
-    product = node.make("matmul_core", flat, node.constant(matrix, x.details.dtype))
-    return node.reshaped(product, (*outer, matrix.shape[1] // real, real))
+    if factor(length) > 1:
+        return _in_factors(node, x, length, inverse, onesided)
+    whole = matrix(length, given, inverse, onesided)[:parts]  # parts are neighbours here
+    flat = whole.transpose(2, 0, 3, 1).reshape(given * parts, -1)
+    node.check_array(flat.shape)
+    rows = node.reshaped(x, (math.prod(outer), given * parts))
+    product = node.make("matmul_core", rows, node.constant(flat, x.details.dtype))
+    return node.reshaped(product, (*outer, flat.shape[1] // real, real))
+
+
+def _in_factors(
+    node: NodeContext, x: GraphTensor, length: int, inverse: bool, onesided: bool
+) -> GraphTensor:
+    *outer, given, parts = x.details.plain_dims
+    axis, wanted = len(outer), length // 2 + 1 if inverse and onesided else length
+    if given < wanted:
+        after = tuple(wanted - given if i == axis else 0 for i in range(len(outer) + 2))
+        x = node.helper("pad", x, before=(0,) * len(after), after=after)
+    split = [node.reshaped(node.sliced(x, axis + 1, i, 1), (*outer, wanted)) for i in range(parts)]
+    imag = split[1] if parts == 2 else None
+    if imag is None and inverse and onesided:
+        imag = node.helper("mul", split[0], node.constant(0, x.details.dtype))
+    result = transformed(node, Spectrum(split[0], imag), axis, length, inverse, onesided)
+    found = [part for part in (result.real, result.imag) if part is not None]
+    wide = [node.reshaped(part, (*part.details.plain_dims, 1)) for part in found]
+    return wide[0] if len(wide) == 1 else node.make("concat", *wide, axis=axis + 1)
 
 
 def _checked_parts(node: NodeContext, x: GraphTensor) -> None:

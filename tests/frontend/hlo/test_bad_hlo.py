@@ -135,16 +135,17 @@ def test_doubling_calls_stop_at_the_limit(monkeypatch: pytest.MonkeyPatch) -> No
 def test_everything_unsupported_is_listed_at_once() -> None:
     text = module(
         """x = f32[4] parameter(0)
-        c = c64[4] complex(x, x)
-        a = f32[4] cholesky(x)
-        b = f32[4] cholesky(x)
-        ROOT r = f32[4] fft(x), fft_type=FFT, fft_length={4}"""
+        c = f6e2m3fn[4] stochastic-convert(x, x)
+        a = f32[4] ragged-dot(x, x, x)
+        b = f32[4] ragged-dot(x, x, x)
+        ROOT r = f32[4] rng(x, x), distribution=rng_normal"""
     )
     with pytest.raises(UnsupportedError) as caught:
         import_hlo(parse_hlo(text, "m.hlo"))
     assert str(caught.value) == (
-        "m.hlo: these opcodes are not supported: cholesky (2x), complex (1x), fft (1x); "
-        "these element types are not supported: c64 (1x)"
+        "m.hlo: these opcodes are not supported: ragged-dot (2x), rng (1x: its values differ from run to "
+        "run, so pass them as inputs or use rng-bit-generator), stochastic-convert (1x); "
+        "these element types are not supported: f6e2m3fn (1x)"
     )
     text = module(
         """x = f32[4] parameter(0)
