@@ -34,6 +34,9 @@ SWITCHES = (
 WINOGRAD = ("auto", "f2", "f4")
 """Which Winograd form to use: the cost model's choice per convolution, or one form wherever it applies."""
 
+LAYOUTS = ("auto", "blocked")
+"""Which layouts products and convolutions get: the cheapest, or blocks of their images and matrices where they can."""
+
 PRECISIONS = ("f32", "bf16", "f16", "int8", "int4")
 """What f32 models are multiplied in: as they are, operands rounded to 16 bits, quantised to bytes, 4-bit weights."""
 
@@ -48,7 +51,7 @@ class CompileOptions:
     `winograd`: one of `WINOGRAD` (`-X winograd=f4`). `max_memory`: what the model may need to run; None takes what this
     process may use.
     `precision`: one of `PRECISIONS`. `check_bounds`: code checks every access and says which one is wrong,
-    on one thread and some times slower (`-X check-bounds`).
+    on one thread and some times slower (`-X check-bounds`). `layout`: one of `LAYOUTS` (`-X layout=blocked`).
     """
 
     threads: int = 1
@@ -59,6 +62,7 @@ class CompileOptions:
     max_memory: MemoryLimit | None = None
     precision: str = "f32"
     check_bounds: bool = False
+    layout: str = "auto"
 
     def __post_init__(self) -> None:
         unknown = sorted(self.disabled - set(SWITCHES))
@@ -66,6 +70,8 @@ class CompileOptions:
             raise UserError(f"switch '{unknown[0]}' is not known; known are {', '.join(SWITCHES)}")
         if self.winograd not in WINOGRAD:
             raise UserError(f"winograd must be one of {', '.join(WINOGRAD)}, got '{self.winograd}'")
+        if self.layout not in LAYOUTS:
+            raise UserError(f"layout must be one of {', '.join(LAYOUTS)}, got '{self.layout}'")
         if self.precision not in PRECISIONS:
             known = ", ".join(PRECISIONS)
             raise UserError(f"precision must be one of {known}, got '{self.precision}'")

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..base.errors import UserError
 from ..base.memory_limit import parse_memory
-from ..base.options import PRECISIONS, SWITCHES, WINOGRAD, CompileOptions, verify_asked
+from ..base.options import LAYOUTS, PRECISIONS, SWITCHES, WINOGRAD, CompileOptions, verify_asked
 from ..base.records import dataclass
 
 if TYPE_CHECKING:
@@ -88,7 +88,8 @@ def add_compile_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-X", action="append", default=[], metavar="no-SWITCH", dest="switches",
         help=f"leave an optimisation out: {', '.join('no-' + s for s in SWITCHES)}; "
-        "or winograd=off, f2 or f4: that form wherever it can run; or check-bounds: code that checks every access",
+        "or winograd=off, f2 or f4: that form wherever it can run; or layout=blocked: NCHW16c, MK16m16k and similar "
+        "wherever they can be; or check-bounds: code that checks every access",
     )  # fmt: skip
     parser.add_argument(
         "--max-memory", metavar="SIZE",
@@ -123,12 +124,14 @@ def compile_options(args: argparse.Namespace, dump_dir: str | None = None) -> Co
     """The options given by the shared arguments. UserError for an unknown switch."""
     from ..runtime.threadpool import resolve_threads
 
-    disabled, winograd = {"winograd"} if args.exact else set(), "auto"
+    disabled, winograd, layout = {"winograd"} if args.exact else set(), "auto", "auto"
     for switch in args.switches:
         if switch == CHECK_BOUNDS:
             continue
         if switch.startswith("winograd="):
-            winograd = _winograd(switch)
+            winograd = _value(switch, ("off", *WINOGRAD))
+        elif switch.startswith("layout="):
+            layout = _value(switch, LAYOUTS)
         elif switch.startswith("no-"):
             disabled.add(switch.removeprefix("no-"))
         else:
@@ -143,7 +146,7 @@ def compile_options(args: argparse.Namespace, dump_dir: str | None = None) -> Co
     memory = parse_memory(args.max_memory) if args.max_memory else None
     return CompileOptions(
         threads, frozenset(disabled), folder, verify_asked(), winograd, memory, args.precision,
-        CHECK_BOUNDS in args.switches,
+        CHECK_BOUNDS in args.switches, layout,
     )  # fmt: skip
 
 
@@ -187,11 +190,11 @@ def asked_schedules(texts: Iterable[str]) -> dict[str, Schedule]:
     return found
 
 
-def _winograd(switch: str) -> str:
-    """The value of `winograd=`."""
-    known, value = ("off", *WINOGRAD), switch.partition("=")[2]
+def _value(switch: str, known: Sequence[str]) -> str:
+    """What follows the `=` of a switch."""
+    name, _, value = switch.partition("=")
     if value not in known:
-        raise UserError(f"-X winograd must be one of {', '.join(known)}, got '{value}'")
+        raise UserError(f"-X {name} must be one of {', '.join(known)}, got '{value}'")
     return value
 
 

@@ -111,8 +111,12 @@ def _lines(g: ConvolutionGeometry, wanted: int) -> ConvolutionGeometry:
 
 
 def image_operand(tensor: GraphTensor, buffer: Buffer) -> ImageOperand:
-    """Strides of an image of one or two spatial axes, in a layout without blocks."""
+    """Strides of an image of one or two spatial axes, with channels in blocks or none."""
     details = tensor.details
+    if details.format.is_blocked:
+        images, _, *line, block = math.prod(details.physical_dims[1:]), *details.physical_dims[1:]
+        row = line[-1] * block if details.rank == 4 else 0
+        return ImageOperand(buffer, images, row, block, math.prod(line), block)
     strides = strides_of(details.format, details.plain_dims)
     row = strides[2] if details.rank == 4 else 0
     return ImageOperand(buffer, strides[0], row, strides[-1], strides[1])

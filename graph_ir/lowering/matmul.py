@@ -27,6 +27,7 @@ from ..schedule.matmul_tile import (
 )
 from ..schedule.product import Product
 from ..templates.matmul import EpilogueValue, MatmulProblem, MatmulTemplate
+from ..templates.matmul_blocked import BlockedTemplate
 from ..templates.matmul_rows import FewRowsTemplate, RowsTemplate, Sharing
 from ..templates.operand import Operand
 
@@ -66,7 +67,9 @@ def template_of(
     ctx: LowerContext,
     epilogue: EpilogueValue | None,
 ) -> MatmulTemplate:
-    """The template of a product; `RowsTemplate` where a size is known when it runs."""
+    """The template of a product; `RowsTemplate` where a size is known when it runs, `BlockedTemplate` of blocks."""
+    if problem.c.panel:
+        return BlockedTemplate(problem, blocking, kernel, ctx.target, epilogue)
     if is_known(problem.m, problem.n, problem.k):
         return MatmulTemplate(problem, blocking, kernel, ctx.target, epilogue)
     template = RowsTemplate(problem, blocking, kernel, ctx.target, epilogue)

@@ -9,7 +9,8 @@ Every combination of the tunable ops' choices is tried per connected region, up 
 best combination in which all activations have one layout, which is then refined one op at a time. A combination costs
 the bytes of the reorders it inserts, one per (tensor, format), plus each op's own cost of its choice; reorders of
 constants, which are done at compile time, and reorders that move no bytes are free. Costs of blocked choices are
-multiplied by 0.9. Ops that follow (`groups.follows_layout`) take the layout of their inputs; all others are plain.
+multiplied by 0.9. Choices `on_request` are not tried unless the options ask for them. Ops that follow
+(`groups.follows_layout`) take the layout of their inputs; all others are plain.
 """
 
 from __future__ import annotations
@@ -48,23 +49,56 @@ LAYOUT_DECISIONS: Note[list[LayoutDecision]] = Note("layout_decisions", list)
 
 def propagate_layouts(graph: Graph, ctx: LowerContext) -> bool:
     """Assign formats; the decisions are the note `LAYOUT_DECISIONS` of the graph."""
-    options = {op: _candidates(op, ctx) for op in graph.ops if op.kind == "tunable"}
+    offered = {op: _offered(op, ctx) for op in graph.ops if op.kind == "tunable"}
+    options = {op: _considered(choices, ctx) for op, choices in offered.items()}
     assignment = dict.fromkeys(options, 0)
     leaders = {op: _leaders(op, choices) for op, choices in options.items()}
     decisions: list[LayoutDecision] = []
     for region in _regions(graph, options):
         costs = _search(region, options, leaders, assignment)
         decisions.extend(
-            LayoutDecision(op.name, tuple(options[op]), tuple(costs[op]), assignment[op])
+            _decision(op, offered[op], options[op], costs[op], assignment[op])
             for op in region.tunable
         )
     LAYOUT_DECISIONS.set(graph, decisions)
     return _apply(graph, {op: options[op][assignment[op]] for op in options})
 
 
-def _candidates(op: Op, ctx: LowerContext) -> list[FormatChoice]:
+def _offered(op: Op, ctx: LowerContext) -> list[FormatChoice]:
     choices = query_format(op, ctx)
     return choices if ctx.options.enabled("blocked-layouts") else choices[:1]
+
+
+def _considered(choices: list[FormatChoice], ctx: LowerContext) -> list[FormatChoice]:
+    """Those to choose from: what is offered on request only if the options ask for it, and then nothing else."""
+    asked = [x for x in choices if x.on_request and ctx.options.layout == "blocked"]
+    return asked or [x for x in choices if not x.on_request]
+
+
+def _decision(
+    op: Op, offered: list[FormatChoice], considered: list[FormatChoice], costs: list[float], chosen: int,
+) -> LayoutDecision:  # fmt: skip
+    """The choice among all that is offered: what was not considered costs what it would if this op alone had it."""
+    taken = considered[chosen]
+    found = [
+        costs[considered.index(x)]
+        if x in considered
+        else costs[chosen] + x.cost - taken.cost + _moved_between(op, taken, x)
+        for x in offered
+    ]
+    return LayoutDecision(op.name, tuple(offered), tuple(found), offered.index(taken))
+
+
+def _moved_between(op: Op, taken: FormatChoice, other: FormatChoice) -> float:
+    """Bytes that reorders around an op would move if it had other layouts than its neighbours expect."""
+    sides = ((op.inputs, taken.inputs, other.inputs), (op.outputs, taken.outputs, other.outputs))
+    return sum(
+        2.0 * tensor.details.typical.with_format(fmt).size_bytes
+        for tensors, before, after in sides
+        for tensor, known, fmt in zip(tensors, before, after, strict=True)
+        if tensor.producer_owner.op_name != "constant"
+        and not fmt.is_view_of(known, tensor.details.plain_dims)
+    )
 
 
 @dataclass

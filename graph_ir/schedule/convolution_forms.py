@@ -29,6 +29,7 @@ from ..rewriting.values import constant_value
 from . import winograd_tile
 from .asked import wanted_by_name
 from .context import LowerContext
+from .convolution_blocks import may_be_blocked
 from .convolution_geometry import ConvolutionGeometry
 from .convolution_sizes import geometry_of
 from .direct_convolution import convolution_kernels, offered
@@ -83,7 +84,7 @@ class ConvolutionForm:
 def ranked_forms(op: Convolution, ctx: LowerContext) -> list[tuple[ConvolutionForm, float]]:
     """The forms worth trying for a convolution, each with its predicted cycles, best first; empty if there is none.
 
-    A Winograd form requested by the options precedes all others.
+    A form requested by the options precedes all others: that of blocked layouts, or a Winograd form.
     """
     asked = ctx.options.winograd
     unwanted = {f"winograd-{x}" for x in WINOGRAD if asked not in ("auto", x)}
@@ -93,9 +94,10 @@ def ranked_forms(op: Convolution, ctx: LowerContext) -> list[tuple[ConvolutionFo
         for form, cycles in possible_forms(op, ctx)
         if form.name not in unwanted and outputs >= form.least_outputs
     ]
-    return sorted(
-        found, key=lambda pair: (pair[0].name != f"winograd-{asked}", pair[0].price * pair[1])
-    )
+    first = f"winograd-{asked}"
+    if may_be_blocked(convolution_kernels(op, ctx), geometry_of(op), ctx):
+        first = "direct"
+    return sorted(found, key=lambda pair: (pair[0].name != first, pair[0].price * pair[1]))
 
 
 def possible_forms(op: Convolution, ctx: LowerContext) -> list[tuple[ConvolutionForm, float]]:

@@ -24,6 +24,7 @@ from .convolution_blocking import (
     ranked_choices,
     ranked_products,
 )
+from .convolution_blocks import block_tile, blocked_choices
 from .convolution_geometry import ConvolutionGeometry
 from .convolution_product import ConvolutionProduct
 from .convolution_sizes import geometry_of
@@ -59,13 +60,23 @@ def convolution_formats(op: DirectConvolution, ctx: LowerContext) -> list[Format
         if choice.band == "product":
             formats = (first, plain(panels.rank, panels.axes), first)
         cycles.setdefault(formats, choice.cycles)
-    best = min(cycles.values())
+    best, rate = min(cycles.values()), ctx.target.machine.shared_bytes_per_cycle
+    blocked = blocked_choices(op, _problems(op, ctx), best, rate, band == "blocks")
+    if band == "blocks" and blocked:
+        return blocked
     return [
-        FormatChoice(
-            (image, panels), (result,), (found - best) * ctx.target.machine.shared_bytes_per_cycle
-        )
-        for (image, panels, result), found in cycles.items()
+        *(
+            FormatChoice(formats[:2], formats[2:], (n - best) * rate)
+            for formats, n in cycles.items()
+        ),
+        *blocked,
     ]
+
+
+def _problems(op: DirectConvolution, ctx: LowerContext) -> list[ConvolutionProduct]:
+    """The convolution with each microkernel that can multiply it."""
+    threads, kernels = ctx.options.threads, convolution_kernels(op, ctx)
+    return [ConvolutionProduct(geometry_of(op), x, ctx.target, threads) for x in kernels]
 
 
 def convolution_kernels(op: Convolution, ctx: LowerContext) -> tuple[Microkernel, ...]:
@@ -146,7 +157,7 @@ class DirectSpace(ScheduleSpace):
 
     algorithm = "direct"
     meanings = {
-        "band": "where the image is read: in place, or from a copy of rows, planes or patches",
+        "band": "where the image is read: in place, or from a copy of rows, blocks, planes or patches",
         **BLOCKING_MEANINGS,
         "mc": "rows of the result per band",
         "use": USE_MEANING,
@@ -168,18 +179,25 @@ class DirectSpace(ScheduleSpace):
         known = microkernels(types.a, types.b, self.ctx.target)
         if not w.is_blocked:
             return known
+        if self._is_blocked:
+            return tuple(x for x in known if x.k_group == 1)
         group = w.blocks[-1] if len(w.blocks) - w.rank == 2 else 1
         return tuple(x for x in known if x.k_group == group)
 
     @cached_property
     def picks(self) -> list[ConvolutionChoice]:
         """The best blocking of each band and tile that suit the layouts, the model's pick first."""
+        if self._is_blocked:
+            (problem,) = map(self._problem, self.kernels)
+            return list(ranked_choices(problem, ("blocks",), (block_tile(problem, self._width),)))
         panels = Schedule("direct", tuple(self.fixed().items()))
         choices = offered(self.geometry, self.kernels, self.ctx, panels)
         return [c for c in choices if c.band in self._bands()]
 
     def _bands(self) -> tuple[str, ...]:
         """The bands that suit the layouts."""
+        if self._is_blocked:
+            return ("blocks",)
         if self.op.outputs[0].details.format.is_plain:
             return ("product",)
         bands = ("planes",) if self.op.inputs[0].details.format.is_plain else LAST_BANDS
@@ -199,7 +217,7 @@ class DirectSpace(ScheduleSpace):
 
     def ranked(self) -> list[Schedule]:
         """The picks, then other bands of rows, steps of the sum and groups of panels."""
-        if self.picks[0].band == "product":
+        if self.picks[0].band in ("product", "blocks"):
             return [convolution_schedule(choice) for choice in self.picks]
         found: list[ConvolutionChoice] = []
         for kernel in self.kernels:
@@ -224,7 +242,18 @@ class DirectSpace(ScheduleSpace):
             return {}
         (kernel,) = self.kernels
         lanes = self.ctx.target.lanes(kernel.accumulator)
-        return {"nv": w.blocks[w.rank] // lanes, "use": kernel.instruction}
+        return {"nv": self._width // lanes, "use": kernel.instruction}
+
+    @property
+    def _width(self) -> int:
+        """Columns of a panel of weights."""
+        w = self.op.inputs[1].details.format
+        return w.blocks[w.rank]
+
+    @property
+    def _is_blocked(self) -> bool:
+        """Whether image and result have their channels in blocks."""
+        return self.op.outputs[0].details.format.is_blocked
 
     def tuned(self, found: Schedule | None) -> Schedule:
         """As measured; with another band where the layouts around do not suit the one that was."""

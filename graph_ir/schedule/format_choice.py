@@ -10,9 +10,11 @@ from ..ir.format import Format
 class FormatChoice:
     """The formats of an op's inputs and outputs.
 
-    `cost` is the op's own extra cost compared with its best choice, in bytes moved (a copy into panels).
+    `cost` is the op's own extra cost compared with its best choice, in bytes moved (a copy into panels). One
+    `on_request` is only taken where the options ask for such layouts (`layout="blocked"`).
     """
 
     inputs: tuple[Format, ...]
     outputs: tuple[Format, ...]
     cost: float = 0.0
+    on_request: bool = False

@@ -19,6 +19,7 @@ from ..rewriting.kernel_group import KernelGroup
 from .asked import asked_settings, wanted_by_name
 from .context import LowerContext
 from .format_choice import FormatChoice
+from .matmul_blocks import blocked_matmul_choice, runs_blocks
 from .matmul_cost import blocking_cycles
 from .matmul_tile import (
     MatmulBlocking,
@@ -73,10 +74,11 @@ def matmul_formats(op: MatmulCore, ctx: LowerContext) -> list[FormatChoice]:
         for columns, tile in widths.items()
     ]
     by = {"plain": [FormatChoice((a, b), (c,), copied)], "panels": packed}
-    wish = (
-        asked.settings.get("b") if wanted_by_name(op, ctx) else None
-    )  # a tuning file may be mistaken
-    return by.get(str(wish), [*by["plain"], *packed])
+    # A tuning file may be mistaken.
+    wish = str(asked.settings.get("b")) if wanted_by_name(op, ctx) else ""
+    blocked = blocked_matmul_choice(op, (a, b, c), product, wish == "blocked")
+    by["blocked"] = [blocked] if blocked else []
+    return by.get(wish) or [*by["plain"], *packed, *by["blocked"]]
 
 
 def plain_formats(op: MatmulCore) -> list[Format]:
@@ -139,6 +141,8 @@ def layout_kernels(op: MatmulCore, ctx: LowerContext) -> tuple[Microkernel, ...]
     """
     fmt, types = op.inputs[1].details.format, op.contraction
     known = microkernels(types.a, types.b, ctx.target)
+    if op.outputs[0].details.format.is_blocked:
+        return tuple(x for x in known if runs_blocks(op, x, ctx.target))
     if fmt.is_blocked:
         group = fmt.blocks[-1] if len(fmt.blocks) - fmt.rank == 2 else 1
         return tuple(x for x in known if x.k_group == group)
@@ -173,9 +177,9 @@ def panel_format(op: MatmulCore, columns: int, k_group: int = 1) -> Format:
     return Format(axes, order, blocks)
 
 
-def matmul_schedule(blocking: MatmulBlocking, packed: bool, kernel: Microkernel) -> Schedule:
-    """A blocking for a microkernel as a schedule; `packed`: B lies in panels."""
-    tile, b = blocking.tile, "panels" if packed else "plain"
+def matmul_schedule(blocking: MatmulBlocking, b: str, kernel: Microkernel) -> Schedule:
+    """A blocking for a microkernel as a schedule; `b`: how B lies in memory."""
+    tile = blocking.tile
     return Schedule.of(
         "gemm", mr=tile.rows, nv=tile.vectors, mc=blocking.m_block, kc=blocking.k_block,
         ng=blocking.n_groups, b=b, use=kernel.instruction,
@@ -193,7 +197,7 @@ class MatmulSpace(ScheduleSpace):
 
     algorithm = "gemm"
     meanings = BLOCKING_MEANINGS | {
-        "b": "panels or plain, how B lies in memory",
+        "b": "panels, plain or blocked (as A and C then do), how B lies in memory",
         "use": USE_MEANING,
     }
     words = ("b", "use")
@@ -202,6 +206,7 @@ class MatmulSpace(ScheduleSpace):
     def __init__(self, op: MatmulCore, group: KernelGroup, ctx: LowerContext) -> None:
         super().__init__(op.name, problem_of(op))
         self.op = op
+        self.group = group
         self.ctx = ctx
         self.kernels = layout_kernels(op, ctx)
 
@@ -214,12 +219,12 @@ class MatmulSpace(ScheduleSpace):
             most = min(bounds(self.op.sizes[0])[1], MOST_ROWS)
             many = replace(product, m=most, threads=1)
             blocking = replace(pick_blocking(many, blocking.tile), n_groups=1)
-        return matmul_schedule(blocking, self._packed, product.kernel)
+        return matmul_schedule(blocking, self._b, product.kernel)
 
     def ranked(self) -> list[Schedule]:
         """Every instruction and tile that suits the layout of B, the best first, each with the blocks worth trying."""
         found = [
-            matmul_schedule(blocking, self._packed, product.kernel)
+            matmul_schedule(blocking, self._b, product.kernel)
             for product in map(self._product, self.kernels)
             for tile in self._tiles(product)
             for blocking in candidate_blockings(product, tile)
@@ -235,7 +240,7 @@ class MatmulSpace(ScheduleSpace):
                 if vectors in (None, tile.vectors):
                     blockings = candidate_blockings(product, tile)[:MOST_BLOCKINGS]
                     for blocking in blockings:
-                        found[matmul_schedule(blocking, self._packed, product.kernel)] = None
+                        found[matmul_schedule(blocking, self._b, product.kernel)] = None
         return list(found)
 
     def _product(self, kernel: Microkernel) -> Product:
@@ -256,6 +261,10 @@ class MatmulSpace(ScheduleSpace):
     @property
     def _packed(self) -> bool:
         return self.op.inputs[1].details.format.is_blocked
+
+    @property
+    def _b(self) -> str:
+        return "panels" if self._packed else "plain"
 
     def cycles(self, schedule: Schedule) -> float:
         """What the cost model says, given the layout B has."""

@@ -20,6 +20,7 @@ from ..ops.winograd import WinogradConvolution
 from ..rewriting.groups import is_tuned
 from ..rewriting.kernel_group import KernelGroup, group_of
 from .attention import AttentionSpace
+from .blocked_space import BlockedSpace
 from .channel_windows import WindowSpace, pool_geometry, pools_in_place
 from .context import LowerContext
 from .convolution_sizes import geometry_of
@@ -53,9 +54,15 @@ def pool_space(op: WindowReduce, ctx: LowerContext) -> ScheduleSpace:
     return WindowSpace(op.name, pool_geometry(op), x.dtype, ctx)
 
 
+def matmul_space(op: MatmulCore, group: KernelGroup, ctx: LowerContext) -> ScheduleSpace:
+    """Those of a product, in blocks if its result lies in them."""
+    make = BlockedSpace if op.outputs[0].details.format.is_blocked else MatmulSpace
+    return make(op, group, ctx)
+
+
 SPACES = ClassTable[MakeSpace](
     {
-        MatmulCore: MatmulSpace,
+        MatmulCore: matmul_space,
         MatmulNBits: NBitsSpace,
         DirectConvolution: DirectSpace,
         WinogradConvolution: WinogradSpace,

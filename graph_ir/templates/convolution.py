@@ -55,7 +55,8 @@ class ConvolutionProblem:
     group by group; a microkernel that takes several channels at once has [terms / k_group][columns][k_group].
 
     The band determines the order of the terms (`convolution_band`): rows, columns, channels of the kernel, or rows,
-    channels, columns for "planes". `y` is channels last: its `channel` stride is 1.
+    channels, columns for "planes", blocks of channels, rows, columns, channels for "blocks". `y` is channels last, its
+    `channel` stride 1, or has its channels in blocks as wide as the tile.
     """
 
     geometry: ConvolutionGeometry
@@ -180,7 +181,8 @@ class ConvolutionTemplate:
     def _line_of_result(self, row: Expr, output: Expr) -> Expr:
         """Where the first pixel of a row of the result lies, from `output` on."""
         out = self.problem.y
-        return t.add(t.add(t.mul(self.image, out.image), t.mul(row, out.row)), output)
+        line = t.add(t.mul(self.image, out.image), t.mul(row, out.row))
+        return t.add(line, t.mul(output, out.channel))
 
     def _lines(self, y: Expr) -> Expr:
         """The number of lines of the band at row `y`; the last band has fewer."""

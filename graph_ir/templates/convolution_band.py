@@ -6,6 +6,7 @@ multiplied by all outputs of its group and, except in `Im2colBand`, by every tap
 
     ImageBand    image channels last, no padding           nothing is copied
     RowBand      image channels last                       [rows][columns + padding][channels]
+    BlockBand    image with channels in blocks             [rows][blocks][columns + padding][channels of a block]
     PlaneBand    image plain, for few channels             [rows][channels][columns + padding]
     Im2colBand   image channels last, for narrow results   [pixels][kernel rows][kernel columns][channels]
 """
@@ -23,13 +24,17 @@ from ..schedule.convolution_geometry import ConvolutionGeometry
 
 @dataclass(frozen=True)
 class ImageOperand:
-    """An image in a flat buffer: element (n, c, y, x) is at n * image + c * channel + y * row + x * column."""
+    """An image in a flat buffer: element (n, c, y, x) is at n * image + c * channel + y * row + x * column.
+
+    With channels in blocks of `block`, c is the first of one, and the others follow it.
+    """
 
     buffer: Buffer
     image: int
     row: int
     column: int
     channel: int
+    block: int = 0
 
 
 @dataclass(frozen=True)
@@ -214,6 +219,60 @@ class PlaneBand(RowBand):
         ]  # fmt: skip
 
 
+class BlockBand(RowBand):
+    """A copy of the rows a band needs, with their padding, of an image with channels in blocks: of each row the line of
+    one block, then that of the next."""
+
+    def __init__(
+        self,
+        geometry: ConvolutionGeometry,
+        x: ImageOperand,
+        rows: int,
+        dtype: DType = F32,
+        group: int = 1,
+    ) -> None:
+        super().__init__(geometry, x, rows, dtype, group)
+        self.tap = x.block
+        self.line_of_block = geometry.span(1, geometry.result[1]) * x.block
+
+    def pack(self, image: Expr, y: Expr) -> list[Stmt]:
+        """Line by line, as they lie in memory: zeros if the line is outside the image, else zeros, the line, zeros."""
+        g, band, r, c = self.geometry, self._scratch(), Var("pr"), Var("pc")
+        source = t.sub(t.add(t.mul(y, g.strides[0]), r), g.before[0])
+        left, width, right = (count * self.tap for count in _columns(g))
+        start = t.add(t.mul(r, self.row), t.mul(c, self.line_of_block))
+        block = t.mul(c, self.x.block * self.x.channel)
+        from_ = t.add(image, t.add(t.mul(source, self.x.row), block))
+        line = [
+            *_zero(band, start, left),
+            _copy(band, t.add(start, left), self.x.buffer, from_, width),
+            *_zero(band, t.add(start, left + width), right),
+        ]
+        inside = _loop(c, g.channels // self.tap, Block(tuple(line)))
+        outside = Block(tuple(_zero(band, t.mul(r, self.row), self.row)))
+        return [_loop(r, g.span(0, self.rows), _where_inside(source, g.image[0], inside, outside))]
+
+    def steps(self, k_block: int) -> list[Step]:
+        """Tap by tap, batched over as many blocks as a step may have; weights lie block by block, then tap by tap."""
+        g, tap = self.geometry, self.tap
+        (rows, columns), blocks = g.kernel, self.channels // tap
+        below, beside = g.dilations[0] * self.row, g.dilations[1] * tap
+        at_once, size = min(blocks, max(1, k_block // tap)), rows * columns * tap
+        return [
+            Step(
+                i * below + j * beside + first * self.line_of_block,
+                first * size + (i * columns + j) * tap,
+                tap,
+                min(at_once, blocks - first),
+                self.line_of_block,
+                size,
+            )
+            for i in range(rows)
+            for j in range(columns)
+            for first in range(0, blocks, at_once)
+        ]
+
+
 class Im2colBand(ImageBand):
     """im2col of a band: all terms of a pixel are contiguous. For results too narrow to fill a register tile by rows."""
 
@@ -271,10 +330,11 @@ class Im2colBand(ImageBand):
         ]
 
 
-Band = ImageBand | RowBand | PlaneBand | Im2colBand
+Band = ImageBand | RowBand | BlockBand | PlaneBand | Im2colBand
 BANDS: dict[str, type[ImageBand]] = {
     "image": ImageBand,
     "rows": RowBand,
+    "blocks": BlockBand,
     "planes": PlaneBand,
     "im2col": Im2colBand,
 }

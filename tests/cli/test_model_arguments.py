@@ -68,6 +68,12 @@ def test_winograd(words: list[str], disabled: set[str], winograd: str) -> None:
     assert (options.disabled, options.winograd) == (disabled, winograd)
 
 
+def test_layouts_on_request() -> None:
+    assert compile_options(parse("-X", "layout=blocked")).layout == "blocked"
+    with pytest.raises(UserError, match="-X layout must be one of auto, blocked, got 'x'"):
+        compile_options(parse("-X", "layout=x"))
+
+
 def test_an_unknown_form_of_winograd() -> None:
     with pytest.raises(UserError) as error:
         compile_options(parse("-X", "winograd=f6"))

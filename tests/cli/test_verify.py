@@ -36,7 +36,12 @@ def test_every_op_in_every_layout_and_schedule(few: None, tmp_path: Path, capsys
     widths = {tile.columns(GENERIC) for tile in f32_tiles(GENERIC)}
     assert {(name, layout) for name, layout, _ in rows} == {
         *(("matmul_core", f"MK,NK{columns}n->MN") for columns in widths),
-        *(("matmul_core", "MK,KN->MN"), ("add", "AB,A->AB"), ("relu", "AB->AB")),
+        *(
+            ("matmul_core", "MK,KN->MN"),
+            ("matmul_core", "MK16m16k,KN16n16k->MN16m16n"),
+            ("add", "AB,A->AB"),
+            ("relu", "AB->AB"),
+        ),
     }
     assert {word for name, _, word in rows if name == "matmul_core"} == {"gemm"}
     assert len(rows) == len({tuple(row.values()) for row in found["rows"]}), "no row twice"

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...base.errors import UserError
-from ...base.options import SWITCHES, WINOGRAD, CompileOptions
+from ...base.options import LAYOUTS, SWITCHES, WINOGRAD, CompileOptions
 from ...base.records import dataclass
 from ...base.target import Target
 from ...codegen.host import target_for
@@ -41,6 +41,7 @@ class Setting:
     threads: int = 1
     routes: tuple[str, ...] = ()
     check_bounds: bool = False
+    layout: str = "auto"
 
     def options(self) -> CompileOptions:
         """The options of the compiler; UserError for what it does not know."""
@@ -49,6 +50,7 @@ class Setting:
             frozenset(self.disabled),
             winograd=self.winograd,
             check_bounds=self.check_bounds,
+            layout=self.layout,
         )
 
     def resolved_target(self) -> Target:
@@ -64,6 +66,7 @@ class Setting:
         """The setting in a line: `avx2 -X no-fuse threads=2 hlo`."""
         parts = [self.target, *(f"-X no-{switch}" for switch in self.disabled)]
         parts += [f"-X winograd={self.winograd}"] if self.winograd != "auto" else []
+        parts += [f"-X layout={self.layout}"] if self.layout != "auto" else []
         parts += ["-X check-bounds"] if self.check_bounds else []
         parts += [f"threads={self.threads}"] if self.threads > 1 else []
         return " ".join((*parts, *self.routes))
@@ -129,4 +132,5 @@ def random_setting(source: random.Random) -> Setting:
         threads=source.choices((1, 2, 3), (6, 3, 1))[0],
         routes=tuple(route for route in ROUTES if source.random() < 0.06),
         check_bounds=source.random() < 0.04,
+        layout=source.choices(LAYOUTS, (9, 1))[0],
     )

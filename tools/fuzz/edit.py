@@ -34,6 +34,7 @@ def size_of(case: Case) -> tuple[int, int, int, int, float]:
     setting = case.setting
     plain = len(setting.disabled) + len(setting.routes) + setting.threads - 1
     plain += (setting.target != "native") + (setting.winograd != "auto")
+    plain += setting.layout != "auto"
     values = sum(float(np.count_nonzero(a)) for a in case.arrays)
     return (len(body), elements, attributes, plain, values)
 
@@ -149,6 +150,7 @@ def _with(attrs: dict[str, Any]) -> Rewrite:
 def _plainer_settings(case: Case) -> Iterator[Case]:
     setting = case.setting
     changes: list[dict[str, Any]] = [{"threads": 1}, {"winograd": "auto"}, {"target": "native"}]
+    changes += [{"layout": "auto"}]
     changes += [{"routes": ()}, {"disabled": ()}]
     changes += [
         {"disabled": tuple(s for s in setting.disabled if s != switch)} for switch in SWITCHES

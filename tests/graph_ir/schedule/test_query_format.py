@@ -78,7 +78,8 @@ def test_a_class_has_the_rule_of_its_nearest_base(monkeypatch: pytest.MonkeyPatc
 
 def test_products_read_panels_of_b() -> None:
     op = product("f32", (2, 4, 8), (2, 30, 8), transpose_b=True)
-    choices = query_format(op, context())
+    *choices, blocked = query_format(op, context())
+    assert blocked.on_request and str(blocked.inputs[1]) == "BKN16n16k"
     target = context().target
     panels = {f"BNK{tile.columns(target)}n" for tile in f32_tiles(target)}
     first, *others = (str(c.inputs[1]) for c in choices)
@@ -91,6 +92,8 @@ def test_products_read_panels_of_b() -> None:
 def layouts(op: DirectConvolution) -> list[str]:
     texts = []
     for choice in query_format(op, context("avx512")):
+        if choice.on_request:
+            continue
         texts.append(" ".join(str(f) for f in (*choice.inputs, *choice.outputs)))
     return texts
 
@@ -114,7 +117,8 @@ def test_a_blocking_asked_for_decides_the_panels() -> None:
 
     for choice in offered(geometry_of(op), convolution_kernels(op, ctx), ctx):
         asked = replace(ctx, tuned={problem_of(op): convolution_schedule(choice)})
-        (only,) = query_format(op, asked)
+        only, blocked = query_format(op, asked)
+        assert blocked.on_request
         assert only.inputs[1].blocks[-1] == choice.blocking.tile.columns(ctx.target)
 
 

@@ -1,0 +1,66 @@
+"""Schedules of a product whose operands and result lie in blocks."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from ...base.target import GemmTile
+from ..ir.schedule import Parameter, Schedule
+from .matmul import MatmulSpace, blocking_of, kernel_of, matmul_schedule
+from .matmul_blocks import BLOCK, block_tile, blocked_candidates, blocked_cycles
+from .product import Product
+
+
+class BlockedSpace(MatmulSpace):
+    """Blocks of whole blocks: `mc` and `kc` are multiples of 16, a panel is as wide as a block."""
+
+    @cached_property
+    def pick(self) -> Schedule:
+        """All of k that fits the cache, and as many rows."""
+        return self.candidates[0]
+
+    def ranked(self) -> list[Schedule]:
+        """Every instruction, each with a few blockings."""
+        found = [
+            matmul_schedule(blocking, "blocked", product.kernel)
+            for product in map(self._product, self.kernels)
+            for blocking in blocked_candidates(product, self._tile(product), self._holds_sums)
+        ]
+        return list(dict.fromkeys(found))
+
+    def swept(self) -> list[Schedule]:
+        """No others: the layouts fix the width of the register tile."""
+        return list(self.candidates)
+
+    def cycles(self, schedule: Schedule) -> float:
+        """What the cost model says."""
+        product = self._product(kernel_of(schedule, self.op, self.ctx.target))
+        return blocked_cycles(product, blocking_of(schedule, product.kernel))
+
+    def fixed(self) -> dict[str, Parameter]:
+        """The layouts themselves, and the width of a block."""
+        lanes = self.ctx.target.lanes(self.kernels[0].accumulator)
+        return {"b": "blocked", "nv": BLOCK // lanes}
+
+    def fault(self, schedule: Schedule) -> str:
+        """Rows and k are cut between blocks."""
+        for name in ("mc", "kc"):
+            if schedule.number(name) % BLOCK:
+                return f"{name} must be a multiple of {BLOCK} with b=blocked"
+        if not self._holds_sums and schedule.number("kc") < self.op.sizes[2]:
+            return f"kc must be at least all {self.op.sizes[2]} terms: the result cannot hold partial sums"
+        return super().fault(schedule)
+
+    def _tile(self, product: Product) -> GemmTile:
+        tile = block_tile(product.kernel, product.target)
+        assert tile is not None
+        return tile
+
+    @property
+    def _holds_sums(self) -> bool:
+        return self.op.outputs[0].details.dtype == self.kernels[0].accumulator and not self._casts
+
+    @property
+    def _casts(self) -> bool:
+        """Whether the epilogue ends in another type than that of the sums."""
+        return any(y.details.dtype != self.kernels[0].accumulator for y in self.group.outputs)

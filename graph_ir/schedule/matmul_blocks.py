@@ -1,0 +1,101 @@
+"""Products whose operands and result all lie in blocks of 16 by 16: `MK16m16k, KN16n16k -> MN16m16n`.
+
+They lose against a plain A and C with B in panels, as the blocks of B are turned into panels in every run, so that they
+are taken only where they are asked for (`-X layout=blocked`, `b=blocked`).
+"""
+
+from __future__ import annotations
+
+import math
+
+from ...base.contraction import Microkernel
+from ...base.dims import is_known
+from ...base.target import GemmTile, Target
+from ..ir.format import Format
+from ..ops.matmul import MatmulCore
+from .format_choice import FormatChoice
+from .matmul_cost import blocking_cycles
+from .matmul_tile import MatmulBlocking, extra_bytes, pick_blocking
+from .product import Product
+from .register_tile import tile_of
+
+BLOCK = 16
+"""Rows and columns of a block, of each operand."""
+
+
+def blocked_matmul_choice(
+    op: MatmulCore, plain: tuple[Format, ...], product: Product, asked: bool
+) -> FormatChoice | None:
+    """The blocked layouts of A, B and C, whose `plain` ones are given; None for what has no code for them.
+
+    `asked`: somebody asked for them by the name of the op.
+    """
+    tile = block_tile(product.kernel, product.target)
+    if tile is None or not runs_blocks(op, product.kernel, product.target):
+        return None
+    a, b, c = plain
+    m_axis, k_axis = _last(a.rank, op.transpose_a)
+    n_axis, kb_axis = reversed(_last(b.rank, op.transpose_b))
+    formats = (_blocked(a, m_axis, k_axis), _blocked(b, kb_axis, n_axis, (n_axis, kb_axis)))
+    result = _blocked(c, c.rank - 2, c.rank - 1)
+    turned = 2.0 * op.inputs[1].details.typical.size_bytes
+    return FormatChoice(formats, (result,), extra_bytes(product, tile) + turned, not asked)
+
+
+def _last(rank: int, transposed: bool) -> tuple[int, int]:
+    """The axes of a matrix that stand for its rows and columns as they are multiplied."""
+    return (rank - 1, rank - 2) if transposed else (rank - 2, rank - 1)
+
+
+def _blocked(fmt: Format, outer: int, inner: int, blocks: tuple[int, ...] = ()) -> Format:
+    """Batch axes, then blocks by `outer` and `inner` axis, then what is in a block, in the order of `blocks`."""
+    batch = tuple(range(fmt.rank - 2))
+    order = (*batch, outer, inner, *(blocks or (outer, inner)))
+    return Format(fmt.axes, order, (0,) * fmt.rank + (BLOCK, BLOCK))
+
+
+def block_tile(kernel: Microkernel, target: Target) -> GemmTile | None:
+    """The register tile of a block, as high as the registers allow; None where one is no whole number of vectors."""
+    lanes = target.lanes(kernel.accumulator)
+    if kernel.converts_a or BLOCK % lanes or BLOCK % kernel.k_group:
+        return None
+    vectors = BLOCK // lanes
+    free = target.table.registers - vectors - 1  # beside a row of B and a broadcast
+    heights = [tile.rows for tile in kernel.tiles if tile.vectors == vectors]
+    return tile_of(min(max([*heights, free // vectors, 1]), BLOCK), vectors, kernel)
+
+
+def runs_blocks(op: MatmulCore, kernel: Microkernel, target: Target) -> bool:
+    """Whether a microkernel can multiply blocks: padding of A may hold anything, and NaN times zero is no zero."""
+    is_even = not op.contraction.a.is_float or op.sizes[2] % kernel.k_group == 0
+    return is_known(*op.sizes) and is_even and block_tile(kernel, target) is not None
+
+
+def pick_blocked(product: Product, tile: GemmTile, holds_sums: bool) -> MatmulBlocking:
+    """Whole blocks; all of k at once where the result cannot hold sums."""
+    found = pick_blocking(product, tile)
+    m_block, k_block = (_whole(x) for x in (found.m_block, found.k_block))
+    if not holds_sums:
+        k_block = _whole(product.k)
+    return MatmulBlocking(tile, m_block, k_block, found.n_groups)
+
+
+def blocked_candidates(product: Product, tile: GemmTile, holds_sums: bool) -> list[MatmulBlocking]:
+    """The pick, then all rows or one block of them, and the whole of k, at once."""
+    pick = pick_blocked(product, tile, holds_sums)
+    heights = dict.fromkeys((pick.m_block, BLOCK, _whole(product.m)))
+    depths = dict.fromkeys((pick.k_block, _whole(product.k)))
+    others = [MatmulBlocking(tile, m, k, pick.n_groups) for m in heights for k in depths]
+    return list(dict.fromkeys((pick, *others)))
+
+
+def blocked_cycles(product: Product, blocking: MatmulBlocking) -> float:
+    """Predicted cycles: those of panels, and of turning B into them for every block of rows."""
+    turned = product.k * product.n * product.kernel.copied_b.size
+    times = product.batch * math.ceil(product.m / blocking.m_block)
+    rate = product.target.machine.copy_bytes_per_cycle * product.cores
+    return blocking_cycles(product, blocking) + times * turned / rate
+
+
+def _whole(size: int) -> int:
+    return math.ceil(size / BLOCK) * BLOCK
