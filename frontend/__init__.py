@@ -92,11 +92,19 @@ def format_of(path: Path) -> str:
 
 
 def _check_kind(path: Path) -> None:
-    """UserError for pipes, devices and sockets: they may never end, and reading their beginning takes it away."""
+    """UserError for pipes, devices and sockets: they may never end, and reading their beginning takes it away.
+
+    So may files of the system, whose size is 0.
+    """
     try:
-        mode = path.stat().st_mode
+        found = path.stat()
     except (OSError, ValueError):
         return  # its reader reports why
+    mode = found.st_mode
+    if stat.S_ISREG(mode) and not found.st_size:
+        raise UserError(
+            f"'{path}' is empty, or a file of the system without a size; give a model file"
+        )
     if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
         kinds = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
         what = kinds.get(stat.S_IFMT(mode), "a device")

@@ -19,6 +19,7 @@ import hashlib
 import json
 import mmap
 import os
+import stat
 import struct
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -65,9 +66,9 @@ def write_container(
         MAGIC, FORMAT_VERSION, ABI_VERSION, len(text), size, hashlib.sha256(text).digest()
     )
     path = Path(os.path.realpath(path))
-    if path.exists() and not path.is_file():
-        raise UserError(f"{path}: is not a regular file; choose another name for the artifact")
     try:
+        if path.exists() and not path.is_file():
+            raise UserError(f"{path}: is not a regular file; choose another name for the artifact")
         with whole_file(path, durable=True) as file:
             file.write(prelude + text)
             for name, data in sections.items():
@@ -140,6 +141,9 @@ def read_container(
 
 def _open(path: Path, mapped: bool, opener: Opener | None) -> memoryview:
     try:
+        mode = stat.S_IFREG if opener else path.stat().st_mode
+        if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):  # opening a pipe waits for a writer
+            raise UserError(f"{path}: is not a regular file; copy its contents into one")
         with open(path, "rb", opener=opener) as file:
             size = os.fstat(file.fileno()).st_size
             if size < _PRELUDE.size:
@@ -154,6 +158,8 @@ def _open(path: Path, mapped: bool, opener: Opener | None) -> memoryview:
 
 def _check_prelude(view: memoryview, where: str) -> int:
     """Return the header's size after checking everything the prelude says."""
+    if view.nbytes < _PRELUDE.size:  # less than its size was read: a file of the system
+        raise UserError(f"{where}: is not a graphc artifact; {_AGAIN} with -o")
     magic, version, abi, header_size, file_size, _ = _PRELUDE.unpack(view[: _PRELUDE.size])
     if magic != MAGIC:
         raise UserError(f"{where}: is not a graphc artifact; {_AGAIN} with -o")

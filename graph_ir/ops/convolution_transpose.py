@@ -47,18 +47,24 @@ def phases_of(kernel: int, stride: int, dilation: int, before: int) -> list[list
     Element o of the result is at o + before in the result without cropping, to which element i of x and element k of
     the window contribute where i * stride + k * dilation is that.
     """
+    taken: dict[int, list[int]] = {}
+    for k in reversed(range(kernel)):
+        taken.setdefault((k * dilation - before) % stride, []).append(k)
     found: list[list[Phase]] = []
-    for residue in range(stride):
-        at = residue + before
-        taps = tuple(k for k in reversed(range(kernel)) if (at - k * dilation) % stride == 0)
-        phase = Phase(taps)
-        if taps:
-            first = (at - taps[0] * dilation) // stride
-            phase = Phase(taps, first, dilation // math.gcd(stride, dilation))
+    following = 0
+    for residue in sorted(taken):
+        at, taps = residue + before, tuple(taken[residue])
+        first = (at - taps[0] * dilation) // stride
+        phase = Phase(taps, first, dilation // math.gcd(stride, dilation))
+        if residue > following:
+            found.append([Phase(())] * (residue - following))
         if found and found[-1][0].window == phase.window:
             found[-1].append(phase)
         else:
             found.append([phase])
+        following = residue + 1
+    if following < stride:
+        found.append([Phase(())] * (stride - following))
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -145,7 +146,7 @@ class Concat(Movement):
         """The input whose range contains the index; the others are read at a clamped index and discarded."""
         axis = self.axis
         sizes = [x.details.plain_dims[axis] for x in self.inputs]
-        begins = [sum(sizes[:i]) for i in range(len(sizes))]
+        begins = list(itertools.accumulate(sizes[:-1], initial=0))
 
         def element(reads: Sequence[Read], index: Index) -> Expr:
             here = index[axis]

@@ -18,6 +18,10 @@ from ..schedule.context import LowerContext
 Affine = tuple[Op, Any, Any]
 """A convolution, and the per-channel factor and offset (float64) applied to its result."""
 
+MOST_STEPS = 8
+"""As far as a convolution is searched for. Rules fold a step as soon as it follows the one before, so two are usual;
+chains of any length without a convolution take no longer than that per op."""
+
 
 def fold_batch_norm(graph: Graph, ctx: LowerContext) -> bool:
     """Scale the weights instead of the result, and add all offsets at once.
@@ -67,22 +71,32 @@ def _conv_before(tensor: GraphTensor) -> Op | None:
 
 def _affine(tensor: GraphTensor) -> Affine | None:
     """`tensor` as factor * convolution + offset; None if it has another form, or its parts have other consumers."""
-    op = tensor.producer_owner
-    if op.op_name == "convolution":
-        if not tensor.details.dtype.is_float:
+    steps: list[tuple[Any, Any]] = []
+    while (op := tensor.producer_owner).op_name != "convolution":
+        found = _step_of(op, tensor) if len(steps) < MOST_STEPS else None
+        if found is None:
             return None
-        channels = tensor.details.plain_dims[1]
-        return op, np.ones(channels), np.zeros(channels)
+        tensor, step = found
+        steps.append(step)
+    if not tensor.details.dtype.is_float:
+        return None
+    channels = tensor.details.plain_dims[1]
+    factor, offset = np.ones(channels), np.zeros(channels)
+    for scale, shift in reversed(steps):
+        factor, offset = factor * scale, offset * scale + shift
+    return op, factor, offset
+
+
+def _step_of(op: Op, result: GraphTensor) -> tuple[GraphTensor, tuple[Any, Any]] | None:
+    """What `op` scales and shifts, used by nothing else, and its factor and offset."""
     if op.op_name not in ("batch_norm", "mul", "add"):
         return None
     for x, *others in (op.inputs, op.inputs[::-1])[: 1 if op.op_name == "batch_norm" else 2]:
-        if len(x.uses) != 1 or x.details.plain_dims != tensor.details.plain_dims:
+        if len(x.uses) != 1 or x.details.plain_dims != result.details.plain_dims:
             continue
-        found = _affine(x) if x.producer_owner.op_name != "constant" else None
-        step = _step(op, others, tensor) if found else None
-        if found and step:
-            conv, factor, offset = found
-            return conv, factor * step[0], offset * step[0] + step[1]
+        step = _step(op, others, result) if x.producer_owner.op_name != "constant" else None
+        if step is not None:
+            return x, step
     return None
 
 
@@ -107,6 +121,6 @@ def _step(op: Op, others: list[GraphTensor], result: GraphTensor) -> tuple[Any, 
 def _per_channel(value: Array, dims: tuple[int, ...]) -> Array | None:
     """The per-channel values of a constant that is uniform along all other axes; None for any other constant."""
     shape = (1,) * (len(dims) - value.ndim) + value.shape
-    if len(shape) != len(dims) or any(size != 1 for i, size in enumerate(shape) if i != 1):
+    if not 1 < len(dims) == len(shape) or any(size != 1 for i, size in enumerate(shape) if i != 1):
         return None
     return np.broadcast_to(value.reshape(-1), (dims[1],))

@@ -1,4 +1,4 @@
-"""Compute convolutions whose windows lie mostly in the padding without the elements that are always padding."""
+"""Compute convolutions and pools without the elements of their windows that see nothing but padding."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ import math
 import numpy as np
 
 from ...base.records import dataclass
-from ..ir.graph import Graph, GraphTensor, Op
+from ..ir.graph import Array, Graph, GraphTensor, Op
 from ..ops.compose import Composer
 from ..ops.convolution import Convolution
+from ..ops.pool import WindowReduce
 from ..ops.window import Window
-from ..rewriting.rewrite import rewrite
+from ..rewriting.rewrite import Rules, rewrite
 from ..rewriting.values import constant_value
 from ..schedule.context import LowerContext
 
@@ -42,10 +43,13 @@ def skip_padding(graph: Graph, ctx: LowerContext) -> bool:
 
     With a dilation of 12, the image of 16 x 16 has nine regions, with one to four of the nine elements each.
     Weights of floats must be known and finite: padding times an infinity or NaN is NaN.
+    The window of a pool is cut to the elements that some position has inside the image, as padding changes nothing:
+    one of 200,001 x 200,001 elements over an image of 4 x 4 becomes one of 7 x 7.
     Requires: topological order, plain layouts.
     Ensures: topological order.
     """
-    return rewrite(graph, {"convolution": (_in_regions,)})
+    pools: Rules = {f"{kind}_pool": (_cut_window,) for kind in ("max", "min", "sum", "prod")}
+    return rewrite(graph, {"convolution": (_in_regions,), **pools})
 
 
 def _in_regions(graph: Graph, op: Op) -> GraphTensor | None:
@@ -88,22 +92,68 @@ def runs(window: Window, axis: int, size: int, positions: int) -> list[Run] | No
 
     None where some window has no element inside, whose result no other convolution has.
     """
-    kernel, dilation = window.kernel[axis], window.dilations[axis]
-    start = np.arange(positions)[:, None] * window.strides[axis] - window.before[axis]
-    index = start + np.arange(kernel) * dilation
-    inside = (index >= 0) & (index < size)
-    found: list[Run] = []
-    for position, row in enumerate(inside):
-        (used,) = np.nonzero(row)
-        if not len(used):
-            return None
-        tap, taps = int(used[0]), int(used[-1] - used[0]) + 1
-        last = found[-1] if found else None
-        if last is not None and (last.tap, last.taps) == (tap, taps):
-            found[-1] = Run(last.first, last.count + 1, tap, taps)
-        else:
-            found.append(Run(position, 1, tap, taps))
-    return found
+    first, last = _taps_inside(window, axis, size, positions)
+    if (first > last).any():
+        return None
+    changes = (first[1:] != first[:-1]) | (last[1:] != last[:-1])
+    begins = [0, *(np.flatnonzero(changes) + 1).tolist(), positions]
+    return [
+        Run(begin, end - begin, int(first[begin]), int(last[begin] - first[begin]) + 1)
+        for begin, end in itertools.pairwise(begins)
+    ]
+
+
+def _taps_inside(window: Window, axis: int, size: int, positions: int) -> tuple[Array, Array]:
+    """The first and the last element of the window inside an axis of `size` elements at each position, s64.
+
+    The last one is before the first where none is.
+    """
+    dilation = window.dilations[axis]
+    start = np.arange(positions, dtype=np.int64) * window.strides[axis] - window.before[axis]
+    first = np.maximum(-(start // dilation), 0)
+    last = np.minimum((size - 1 - start) // dilation, window.kernel[axis] - 1)
+    return first, last
+
+
+def _cut_window(graph: Graph, op: Op) -> GraphTensor | None:
+    """The pool with the elements of its window that some position has inside the image."""
+    assert isinstance(op, WindowReduce)
+    window, x, out = op.window, op.inputs[0].details, op.outputs[0].details
+    lead = x.rank - window.rank
+    sizes, counts = x.plain_dims[lead:], out.plain_dims[lead:]
+    if not window.is_padded or not all(isinstance(n, int) for n in (*sizes, *counts)):
+        return None
+    if not out.elements:
+        return None
+    make = Composer(graph, op)
+    cuts = []
+    for axis, (size, count) in enumerate(zip(sizes, counts, strict=True)):
+        cut = _cut_axis(window, axis, size, count)
+        if cut is None:
+            return make("broadcast", make.scalar(op.fill, out.dtype), shape=out.plain_dims)
+        cuts.append(cut)
+    kernel, before, after = (tuple(numbers) for numbers in zip(*cuts, strict=True))
+    if kernel == window.kernel:
+        return None
+    attrs = {key: value for key, value in op.attrs.items() if key != "ceil_mode"}
+    attrs |= {"kernel": kernel, "before": before, "after": after}
+    return make(op.op_name, op.inputs[0], **attrs)
+
+
+def _cut_axis(window: Window, axis: int, size: int, count: int) -> tuple[int, int, int] | None:
+    """The window's elements, padding before and after along an axis; None where no window reaches into the image."""
+    firsts, lasts = _taps_inside(window, axis, size, count)
+    some = firsts <= lasts
+    if not some.any():
+        return None
+    step, dilation, before = window.strides[axis], window.dilations[axis], window.before[axis]
+    first = min(int(firsts[some].min()), before // dilation)
+    before -= first * dilation
+    taps = int(lasts[some].max()) - first + 1
+    # Windows end where they did, or so close before it that no further one fits in.
+    taps = max(taps, (size + before - count * step - 1) // dilation + 2)
+    end = (count - 1) * step + (taps - 1) * dilation + 1
+    return taps, before, max(end - before - size, 0)
 
 
 def _region(make: Composer, op: Convolution, region: tuple[Run, ...]) -> GraphTensor:

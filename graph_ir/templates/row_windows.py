@@ -12,7 +12,7 @@ A pool reads each element once per row of the window and once per column, instea
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from ...base.target import Target
 from ...tensor_ir import builder as t
@@ -20,6 +20,9 @@ from ...tensor_ir.nodes import Buffer, Expr, Function, LoopKind
 from ..schedule.row_windows import RowBlocking, line_elements, staged_lines
 from .channel_windows import WindowProblem
 from .matmul import EpilogueValue, storing
+
+MOST_UNROLLED = 64
+"""Rows, columns or columns of padding of a window that have code of their own; more are loops."""
 
 
 class RowWindowTemplate:
@@ -91,6 +94,11 @@ class RowWindowTemplate:
             return
         b = self.b
         with b.loop("side", 0, lines) as line:
+            if len(sides) > MOST_UNROLLED:
+                for low, high in ((0, before), (end, self.line)):
+                    with b.loop("c", low, high, "vector") as c:
+                        b.store(stage, (t.add(t.mul(line, self.line), c),), self._start)
+                return
             for column in sides:
                 place = t.add(t.mul(line, self.line), column)
                 b.store(stage, (place,), self._start)
@@ -152,18 +160,38 @@ class RowWindowTemplate:
         b, taps = self.b, self.g.kernel[0]
         begin, end = self._inside(top, taps, self.g.dilations[0])
         place = t.add(t.mul(line, self.line), self.g.before[1])
+        if taps > MOST_UNROLLED:
+            self._combine_some(stage, start, top, place, (begin, end))
+            return
         if end == t.as_expr(taps):
             self._combine_all(stage, start, top, place)
             return
         with b.when(t.compare("eq", t.sub(end, begin), taps)):
             self._combine_all(stage, start, top, place)
-        with b.otherwise(), b.loop("c", 0, self._columns, "vector") as c:
-            acc = b.allocate("acc", self.problem.accumulator, (1,))
-            b.store(acc, (0,), self._start)
-            with b.loop("tap", begin, end) as tap:
-                value = self._element(start, t.add(top, t.mul(tap, self.g.dilations[0])), c)
-                b.store(acc, (0,), t.binary(self.problem.combine, t.load(acc, (0,)), value))
-            b.store(stage, (t.add(place, c),), t.load(acc, (0,)))
+        with b.otherwise():
+            self._combine_some(stage, start, top, place, (begin, end))
+
+    def _combine_some(
+        self, stage: Buffer, start: Expr, top: Expr, place: Expr, rows: tuple[Expr, Expr]
+    ) -> None:
+        """The rows [begin, end) of the windows that begin in image row `top`, column by column."""
+        b = self.b
+        with b.loop("c", 0, self._columns, "vector") as c:
+
+            def row(tap: Expr) -> Expr:
+                return self._element(start, t.add(top, t.mul(tap, self.g.dilations[0])), c)
+
+            b.store(stage, (t.add(place, c),), self._combined_in_loop(rows, row))
+
+    def _combined_in_loop(self, taps: tuple[Expr, Expr], element: Callable[[Expr], Expr]) -> Expr:
+        """The elements of a window with numbers [begin, end), combined by a loop."""
+        b = self.b
+        acc = b.allocate("acc", self.problem.accumulator, (1,))
+        b.store(acc, (0,), self._start)
+        with b.loop("tap", *taps) as tap:
+            value = t.binary(self.problem.combine, t.load(acc, (0,)), element(tap))
+            b.store(acc, (0,), value)
+        return b.let("v", t.load(acc, (0,)))
 
     def _combine_all(self, stage: Buffer, start: Expr, top: Expr, place: Expr) -> None:
         """The same where all of these rows lie inside the image."""
@@ -206,6 +234,10 @@ class RowWindowTemplate:
         result = b.let("result", t.add(t.mul(plane, g.result[0]), index[2]))
         with b.loop("column", 0, g.result[1], "vector") as column:
             at = b.let("at", t.add(line, t.mul(column, g.strides[1])))
+            if not weights and g.kernel[1] > MOST_UNROLLED:
+                acc = self._combined_columns(stage, at)
+                self._store((*index, column), t.add(t.mul(result, g.result[1]), column), acc)
+                return
             sums: list[Expr | None] = [self._start if weights else None] * height
             for row_of_stage, column_tap, users in self._elements(height, steps, bool(weights)):
                 offset = row_of_stage * self.line + column_tap * g.dilations[1]
@@ -215,10 +247,19 @@ class RowWindowTemplate:
                     old = sums[number]
                     new = value if old is None else self._combined(old, value, weight)
                     sums[number] = b.let("acc", new)
-            for number, acc in enumerate(sums):
-                assert acc is not None
+            for number, total in enumerate(sums):
+                assert total is not None
                 place = t.add(t.mul(t.add(result, number), g.result[1]), column)
-                self._store((*index[:2], t.add(index[2], number), column), place, acc)
+                self._store((*index[:2], t.add(index[2], number), column), place, total)
+
+    def _combined_columns(self, stage: Buffer, at: Expr) -> Expr:
+        """The columns of a wide window of the staged lines from `at` on."""
+        taps, dilation = self.g.kernel[1], self.g.dilations[1]
+
+        def column(tap: Expr) -> Expr:
+            return t.load(stage, (t.add(at, t.mul(tap, dilation)),))
+
+        return self._combined_in_loop((t.as_expr(0), t.as_expr(taps)), column)
 
     def _elements(
         self, height: int, steps: int, is_convolution: bool

@@ -102,3 +102,6 @@ def test_pipes_devices_and_sockets_are_not_models(tmp_path: Path) -> None:
         sentence = f"^a model must be a file, '{path}' is {what}; copy its contents into a file$"
         with pytest.raises(UserError, match=sentence):
             load(path)
+    if (status := Path("/proc/self/status")).exists():
+        with pytest.raises(UserError, match="a file of the system without a size"):
+            load(status)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -376,11 +377,22 @@ def test_a_folder_is_no_artifact(tmp_path: Path) -> None:
     assert failure(tmp_path) == f"{tmp_path}: cannot be read, Is a directory"
 
 
-def test_saving_into_a_missing_folder(tmp_path: Path) -> None:
-    path = tmp_path / "no" / "m.gcm"
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes on this system")
+def test_pipes_and_files_shorter_than_their_size_are_no_artifacts(tmp_path: Path) -> None:
+    os.mkfifo(pipe := tmp_path / "pipe")
+    assert failure(pipe) == f"{pipe}: is not a regular file; copy its contents into one"
+    with mock.patch("graphc.runtime.container.os.fstat", return_value=mock.Mock(st_size=4096)):
+        (short := tmp_path / "short").write_bytes(b"of the system")
+        assert failure(short) == "short: is not a graphc artifact; compile the model again with -o"
+
+
+@pytest.mark.parametrize(
+    ("name", "why"), [("no/m.gcm", "No such file or directory"), ("m" * 300, "File name too long")]
+)
+def test_saving_where_the_system_refuses(tmp_path: Path, name: str, why: str) -> None:
     with pytest.raises(UserError) as caught:
-        add_artifact().save(path)
-    assert str(caught.value) == f"{path}: cannot be written, No such file or directory"
+        add_artifact().save(tmp_path / name)
+    assert str(caught.value) == f"{tmp_path / name}: cannot be written, {why}"
 
 
 def test_saving_onto_a_folder_or_device(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -167,7 +168,7 @@ def split(node: OpBuilder, x: Tensor, axis: int, sizes: Sequence[int]) -> list[T
     total = x.details.plain_dims[axis]
     if any(one < 0 for one in sizes) or sum(sizes) != total:
         raise node.rule(f"the sizes of parts must add up to {total}", str(list(sizes)))
-    starts = [sum(sizes[:i]) for i in range(len(sizes))]
+    starts = itertools.accumulate(sizes[:-1], initial=0)
     return [node.sliced(x, axis, start, size) for start, size in zip(starts, sizes, strict=True)]
 
 

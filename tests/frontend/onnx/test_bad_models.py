@@ -39,7 +39,9 @@ def test_files(tmp_path: Path) -> None:
     cut.write_bytes(relu()[:-10])
     assert message(UserError, missing) == f"'{missing}' does not exist"
     assert message(UserError, tmp_path) == f"'{tmp_path}' is a directory; give the model file in it"
-    assert message(UserError, empty) == f"'{empty}' is empty, so it is not an ONNX model"
+    assert message(UserError, empty) == (
+        f"'{empty}' is empty, or a file of the system without a size; give a model file"
+    )
     for path in (garbage, cut):
         assert message(UserError, path) == (
             f"'{path}' is not an ONNX model, or is truncated: "

@@ -11,6 +11,7 @@ from graphc.graph_ir.ops.convolution_transpose import Phase, phases_of
 from support.check_op import check_op, make_op, random_array
 from support.compiled import check_native
 from support.expressions import graph_from
+from support.work import lines_run
 
 
 def integers(shape, dtype=np.float32, seed=0):
@@ -88,6 +89,14 @@ def test_phases_of_an_axis():
     assert phases_of(3, 2, 2, 0) == [[Phase((2, 1, 0), -2)], [Phase(())]]
     assert phases_of(3, 1, 4, 0) == [[Phase((2, 1, 0), -8, 4)]]
     assert [len(run) for run in phases_of(64, 32, 1, 16)] == [16, 16], "two windows of x"
+
+
+def test_the_work_of_phases_does_not_grow_with_the_stride():
+    found: list[list[Phase]] = []
+    lines = lines_run(lambda: found.extend(phases_of(3, 10**6, 5, 1)))
+    assert sum(lines.values()) < 100
+    runs = [(len(run), run[0].taps) for run in found]
+    assert runs == [(4, ()), (1, (1,)), (4, ()), (1, (2,)), (999_989, ()), (1, (0,))]
 
 
 def large_cases():

@@ -12,8 +12,10 @@ from graphc.base.dtypes import F32
 from graphc.base.target import Target
 from graphc.graph_ir.ir.graph import Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
+from graphc.graph_ir.passes.fold_batch_norm import fold_batch_norm
 from graphc.graph_ir.passes.fuse import MOST_OPS, fuse
 from graphc.graph_ir.schedule.context import LowerContext
+from support.work import lines_run
 
 
 def chain(length: int) -> Graph:
@@ -49,6 +51,20 @@ def test_long_chains_compile(graph: Graph) -> None:
     np.testing.assert_allclose(
         graphc.compile(graph)(*arrays), graph.evaluate(arrays)[0], rtol=1e-5, atol=1e-6
     )
+
+
+def test_chains_that_begin_with_no_convolution_are_left_at_once() -> None:
+    graph = Graph("offsets")
+    y = graph.make_input(LogicalTensor(F32, (2, 3, 4)), "x")
+    for number in range(1500):
+        offset = graph.make_constant(np.full((3, 1), number, np.float32))
+        y = graph.make("add", [y, offset]).outputs[0]
+    graph.make_output(y)
+    context = LowerContext(Target("generic"))
+    lines = lines_run(lambda: fold_batch_norm(graph, context))
+    assert (
+        max(lines.values()) < 1500 * 600
+    )  # and no function calls itself as often as there are ops
 
 
 def test_groups_have_an_end() -> None:

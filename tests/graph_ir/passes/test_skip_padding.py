@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
 
+from graphc.base.dtypes import F32
 from graphc.driver.compiler import compile as compile_model
+from graphc.graph_ir.ir.graph import Graph
+from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.ops.window import Window
 from graphc.graph_ir.passes.skip_padding import Run, runs, skip_padding
 from support.expressions import graph_from
 from support.graphs import run_pass
-from support.lowered import integers
+from support.lowered import context, integers
 
 # (image, kernel, strides, dilations, before, after, convolutions left: 0 where nothing is gained)
 CASES = [
@@ -81,6 +87,46 @@ def test_runs_along_an_axis() -> None:
     window = Window((3,), (1,), (12,), (12,), (12,))
     assert runs(window, 0, 16, 16) == [Run(0, 4, 1, 2), Run(4, 8, 1, 1), Run(12, 4, 0, 2)]
     assert runs(Window((2,), (1,), (1,), (3,), (0,)), 0, 2, 4) is None, "all in the padding"
+
+
+def pool(kind: str, size: int, window: Window) -> Graph:
+    """A pool over the last axis of x [2, size]."""
+    graph = Graph("pool")
+    x = graph.make_input(LogicalTensor(F32, (2, size)), "x")
+    names = ("kernel", "strides", "dilations", "before", "after", "ceil_mode")
+    attrs = {name: getattr(window, name) for name in names}
+    graph.make_output(graph.make(kind, [x], attrs).outputs[0])
+    return graph
+
+
+def some_windows(count: int) -> Iterator[tuple[int, Window]]:
+    """Windows of one axis, most of them with more padding than image."""
+    rng = random.Random(0)
+    for _ in range(count):
+        size, kernel, step, dilation = (rng.randint(1, most) for most in (9, 9, 5, 4))
+        before, after = rng.randint(0, 12), rng.randint(0, 12)
+        if size + before + after > (kernel - 1) * dilation:
+            numbers = ((n,) for n in (kernel, step, dilation, before, after))
+            yield size, Window(*numbers, rng.random() < 0.3)
+
+
+def test_windows_of_pools_are_cut_to_what_they_see() -> None:
+    cut = 0
+    for number, (size, window) in enumerate(some_windows(300)):
+        graph = pool(("max_pool", "min_pool", "sum_pool", "prod_pool")[number % 4], size, window)
+        x = np.arange(1.0, 2 * size + 1, dtype=np.float32).reshape(2, size)
+        (wanted,) = graph.evaluate([x])
+        cut += run_pass(skip_padding, graph)
+        np.testing.assert_array_equal(graph.evaluate([x])[0], wanted)
+    assert cut > 50
+
+
+def test_a_window_of_nearly_nothing_but_padding_is_small() -> None:
+    n = 10**11  # no array of this size, nor as many positions, is ever made
+    graph = pool("sum_pool", 4, Window((2 * n + 1,), (1,), (1,), (n,), (n,)))
+    assert skip_padding(graph, context())
+    (op,) = (op for op in graph.ops if op.op_name == "sum_pool")
+    assert (op.attrs["kernel"], op.attrs["before"], op.attrs["after"]) == ((7,), (3,), (3,))
 
 
 def test_constant_weights_stay_constants() -> None:

@@ -136,6 +136,26 @@ def test_nan_is_kept_and_padding_is_no_number() -> None:
     assert np.isnan(expected).sum() == 9
 
 
+@pytest.mark.parametrize("kind", ["max_pool", "sum_pool"])
+def test_long_windows_are_loops(kind: str) -> None:
+    case: Case = (
+        (1, 2, 90, 140),
+        (70, 80),
+        {"strides": (7, 3), "before": (0, 69), "after": (4, 60)},
+    )
+    graph = layer(case, kind)
+    arrays = [integers(op.outputs[0].details.plain_dims, i) for i, op in enumerate(graph.inputs)]
+    np.testing.assert_array_equal(
+        np.asarray(graphc.compile(graph, threads=1)(*arrays)), graph.evaluate(arrays)[0]
+    )
+    few, many = (
+        layer(((1, 1, n, n), (n // 2, n // 2), {"before": (n // 4,) * 2}), kind)
+        for n in (200, 2000)
+    )
+    short, long = (len(str(compile_stages(g, AVX512).lowered)) for g in (few, many))
+    assert long < 2 * short
+
+
 def geometry(size: int, kernel: int, stride: int = 1, channels: int = 3) -> ConvolutionGeometry:
     pad, out = kernel // 2, (size - 1) // stride + 1
     return ConvolutionGeometry(
