@@ -160,7 +160,8 @@ def _openvino(module: Any, setting: Setting) -> Compiled:
         "INFERENCE_PRECISION_HINT": "f32",
         "ENABLE_CPU_PINNING": setting.threads > 1,
     }
-    options = {"device": "CPU", "config": config}
+    # without AOTAutograd it fails with this PyTorch, and runs Inductor's code without saying so
+    options = {"device": "CPU", "config": config, "aot_autograd": True}
     compiled: Compiled = torch.compile(module, backend="openvino", options=options)
     return compiled
 

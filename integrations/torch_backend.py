@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from operator import itemgetter
 from typing import Any
 
 from ..base.dims import Size, evaluate
@@ -55,7 +56,7 @@ def backend(
         )
     placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
     static = [_is_static(node) for node in placeholders]
-    compiler = partial(_compiled, static=static, options=chosen)
+    compiler = partial(_Graph, static=static, options=chosen)
     from ..frontend.torch.program import decomposition_table
 
     rules = {**decomposition_table(), **(chosen.get("decompositions") or {})}
@@ -70,60 +71,110 @@ def _is_static(placeholder: Any) -> bool:
     return bool((placeholder.meta.get("tensor_dict") or {}).get("_dynamo_static_input_type"))
 
 
-def _compiled(
-    module: Any, examples: Sequence[Any], *, static: Sequence[bool], options: Mapping[str, Any]
-) -> Callable[[list[Any]], list[Any]]:
+class _Graph:
     """A graph of AOTAutograd's as a function of its arguments in a list, which it empties.
 
     Symbolic sizes stay open in one piece of code; where that is not supported, each combination of sizes has its own.
     """
-    frozen = _frozen(static, len(examples))
-    codes: dict[Any, _Code] = {}
-    is_open = any(not hasattr(x, "shape") for x in examples)
 
-    def code_of(args: list[Any]) -> _Code:
-        nonlocal is_open
-        found = codes.get(None)
-        if found is not None and found.fits(args):
-            return found
-        if is_open and (found is None or not found.is_current(args)):
-            try:
-                found = codes[None] = _Code(module, args, frozen, options, is_open=True)
-            except UnsupportedError as error:
-                is_open = False
-                log.info("each combination of sizes is compiled by itself: %s", error)
-            else:
-                if found.fits(args):
-                    return found
-        key = tuple([tuple(x.shape) if hasattr(x, "shape") else x for x in args])
-        found = codes.get(key)
-        if found is None or not found.is_current(args):
-            found = codes[key] = _Code(module, args, frozen, options)
-        return found
+    _boxed_call = True  # what PyTorch asks for, to pass a list that may be emptied
 
-    def call(args: list[Any]) -> list[Any]:
-        results = code_of(args).call(args)
+    def __init__(
+        self,
+        module: Any,
+        examples: Sequence[Any],
+        *,
+        static: Sequence[bool],
+        options: Mapping[str, Any],
+    ) -> None:
+        self._module, self._options = module, options
+        self._frozen = _frozen(static, len(examples))
+        self._varying = [i for i, x in enumerate(examples) if _is_varying(x)]
+        self._is_open = any(not hasattr(x, "shape") for x in examples)
+        self._state_of = _reader_of_state(self._frozen)
+        self._state: Any = None
+        self._codes: dict[Any, _Code] = {}
+
+    def __call__(self, args: list[Any]) -> list[Any]:
+        state = self._state_of(args)
+        if state != self._state:
+            self._codes.clear()
+        results = self._code(args).call(args)
+        self._state = state  # which compiled code is of
         args.clear()
         return results
 
-    call._boxed_call = True  # type: ignore[attr-defined]
-    return call
+    def _code(self, args: Sequence[Any]) -> _Code:
+        """What was compiled for these sizes, or is now; under `None` that for all sizes."""
+        found = self._codes.get(None)
+        if self._is_open and found is None:
+            try:
+                found = self._codes[None] = self._compiled(args, is_open=True)
+            except UnsupportedError as error:
+                self._is_open = False
+                log.info("each combination of sizes is compiled by itself: %s", error)
+        if found is not None and found.fits(args):
+            return found
+        values = [args[i] for i in self._varying]
+        key = tuple([tuple(x.shape) if hasattr(x, "shape") else x for x in values])
+        found = self._codes.get(key)
+        if found is None:
+            found = self._codes[key] = self._compiled(args)
+        return found
+
+    def _compiled(self, args: Sequence[Any], is_open: bool = False) -> _Code:
+        return _Code(self._module, args, self._frozen, self._options, is_open)
+
+
+def _is_varying(example: Any) -> bool:
+    """Whether a graph takes arguments of several sizes there: Dynamo has checked all others."""
+    return not all(type(size) is int for size in getattr(example, "shape", (None,)))
+
+
+def _reader_of_state(positions: Sequence[int]) -> Callable[[Sequence[Any]], Any]:
+    """Tells where the arguments at these positions are in memory, and how often they were written to.
+
+    It runs in every call, for hundreds of parameters: hence loops that are not Python's.
+    """
+    import torch
+
+    if not positions:
+        return lambda args: ()
+    pick = itemgetter(
+        positions[0], *positions
+    )  # the first one twice, as one alone would be no tuple
+    address, version = torch._C.TensorBase.data_ptr, torch._C.TensorBase._version.__get__
+
+    def state(args: Sequence[Any]) -> Any:
+        tensors = pick(args)
+        try:
+            written = list(map(version, tensors))
+        except RuntimeError:  # of torch.inference_mode(): they do not count
+            written = [None if x.is_inference() else x._version for x in tensors]
+        return list(map(address, tensors)), written
+
+    return state
 
 
 def _frozen(static: Sequence[bool], count: int) -> list[int]:
-    """The positions of parameters and buffers that no call of this graph changes."""
+    """The positions of parameters and buffers that no call of this graph changes.
+
+    Attributes of Dynamo's graph, which its `prepare_freezing` makes of parameters, come before its inputs.
+    """
     from torch._guards import TracingContext
 
     context = TracingContext.try_get()
     metadata = None if context is None else context.fw_metadata
-    if metadata is None or not len(static) == count == len(metadata.input_info):
+    attributes = count - len(static)
+    if metadata is None or attributes < 0 or len(metadata.input_info) != count:
         return []
-    mutated = [info.mutates_data or info.mutates_metadata for info in metadata.input_info]
-    return [i for i in range(count) if static[i] and not mutated[i]]
+    kept = [*[True] * attributes, *static]
+    changed = [info.mutates_data or info.mutates_metadata for info in metadata.input_info]
+    return [i for i in range(count) if kept[i] and not changed[i]]
 
 
 class _Code:
-    """A graph for one state of its parameters, and for one combination of sizes or all that its symbols allow."""
+    """A graph compiled with its parameters, for one combination of sizes or all that its symbols allow."""
 
     def __init__(
         self,
@@ -133,8 +184,6 @@ class _Code:
         options: Mapping[str, Any],
         is_open: bool = False,
     ) -> None:
-        self._frozen = frozen
-        self._state = self._state_of(args)
         settings = {name: value for name, value in options.items() if name not in _OF_TORCH}
         constants = {i: args[i] for i in frozen}
         compiler = partial(compile_model, **settings)
@@ -150,17 +199,8 @@ class _Code:
         self._pieces, self._layouts, self._sizes = pieces.call, layouts, pieces.sizes
 
     def fits(self, args: Sequence[Any]) -> bool:
-        """Whether open sizes are in their ranges, and parameters as they were."""
-        inside = all(size.least <= args[i] <= size.most for i, size in self._sizes)
-        return inside and self.is_current(args)
-
-    def is_current(self, args: Sequence[Any]) -> bool:
-        """Whether parameters are where and what they were."""
-        return self._state_of(args) == self._state
-
-    def _state_of(self, args: Sequence[Any]) -> list[Any]:
-        frozen = [args[i] for i in self._frozen]
-        return [(x.data_ptr(), None if x.is_inference() else x._version) for x in frozen]
+        """Whether open sizes are in their ranges."""
+        return all(size.least <= args[i] <= size.most for i, size in self._sizes)
 
     def call(self, args: Sequence[Any]) -> list[Any]:
         """The results, in the strides that PyTorch's own operators would give them."""

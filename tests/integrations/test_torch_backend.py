@@ -136,7 +136,7 @@ def test_operators_of_users_and_their_decompositions() -> None:
             graphc.torch.compile(Model(), x)
 
 
-def test_parameters_that_change_are_seen() -> None:
+def test_parameters_that_change_are_seen(compiles: list[Any]) -> None:
     module, x = torch.nn.Linear(4, 2), torch.randn(3, 4)
     fast = compiled(module, strict=True)
     check([fast(x)], [module(x)])
@@ -144,6 +144,22 @@ def test_parameters_that_change_are_seen() -> None:
     check([fast(x)], [module(x)])
     module.load_state_dict({"weight": torch.ones(2, 4), "bias": torch.zeros(2)})
     check([fast(x)], [module(x)])
+    module.bias.data = torch.randn(2)
+    check([fast(x)], [module(x)])
+    assert len(compiles) == 4 and all(len(inputs) == 1 for inputs in compiles)
+    with torch.inference_mode():
+        module.weight = torch.nn.Parameter(torch.randn(2, 4))
+        check([fast(x)], [module(x)])
+
+
+def test_parameters_that_dynamo_makes_attributes_are_frozen(compiles: list[Any]) -> None:
+    module, x = torch.nn.Linear(4, 2), torch.randn(3, 4)
+    with torch._dynamo.config.patch(prepare_freezing=True):
+        fast = compiled(module, strict=True)
+        check([fast(x)], [module(x)])
+        module.weight.mul_(2)
+        check([fast(x)], [module(x)])
+    assert compiles == [["f32[3,4]"]] * 2
 
 
 def test_channels_last_and_16_bits() -> None:
