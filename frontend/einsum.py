@@ -15,9 +15,9 @@ _SHOWN = 64  # characters of an equation quoted in a message
 
 
 def einsum(build: OpBuilder, equation: str, operands: Sequence[GraphTensor]) -> GraphTensor:
-    """Any number of operands, every letter at most once in each; they are multiplied from left to right.
+    """Any number of operands, multiplied from left to right; a letter twice in one operand takes its diagonal.
 
-    UserError for an equation that does not fit them, UnsupportedError for diagonals and for what is not an equation.
+    UserError for an equation that does not fit them, UnsupportedError for what is not an equation.
     """
     match = _EQUATION.fullmatch(equation.replace(" ", ""))
     terms = match[1].split(",") if match else []
@@ -25,7 +25,7 @@ def einsum(build: OpBuilder, equation: str, operands: Sequence[GraphTensor]) -> 
         raise build.rule(f"there must be {len(terms)} tensors", f"{len(operands)} inputs")
     wanted = match[2] if match else None
     terms, wanted = _without_ellipsis(build, operands, terms, wanted)
-    if any(len(set(term)) != len(term) for term in terms) or not match:
+    if not match:
         raise build.unsupported(f"equation={equation[:_SHOWN]}")
     letters = "".join(terms)
     alone = "".join(sorted(c for c in letters if letters.count(c) == 1))
@@ -33,7 +33,7 @@ def einsum(build: OpBuilder, equation: str, operands: Sequence[GraphTensor]) -> 
     if not set(result) <= set(letters) or len(set(result)) != len(result):
         raise build.rule("letters after -> must be distinct and stand before it", equation[:_SHOWN])
     sizes = _letter_sizes(build, operands, terms)
-    parts = list(zip(operands, terms, strict=True))
+    parts = [_diagonal(build, x, term) for x, term in zip(operands, terms, strict=True)]
     while len(parts) > 2:
         kept = set(result).union(*(term for _, term in parts[2:]))
         order = "".join(dict.fromkeys(c for _, term in parts[:2] for c in term if c in kept))
@@ -98,6 +98,19 @@ def _letter_sizes(
             if sizes.setdefault(letter, size) != size:
                 raise build.rule(f"'{letter}' must have one size", f"{sizes[letter]} and {size}")
     return sizes
+
+
+def _diagonal(build: OpBuilder, x: GraphTensor, term: str) -> tuple[GraphTensor, str]:
+    """The operand with one axis for each letter: elements whose indices along the axes of a letter are the same."""
+    while twice := next((c for c in term if term.count(c) > 1), None):
+        axes = [i for i, c in enumerate(term) if c == twice][:2]
+        rest = [i for i in range(len(term)) if i not in axes]
+        *outer, size, _ = (x.details.plain_dims[i] for i in (*rest, *axes))
+        square = build.transposed(x, (*rest, *axes))
+        flat = build.reshaped(square, (*outer, size * size))
+        x = build.sliced(flat, len(outer), 0, size, size + 1)
+        term = "".join(term[i] for i in rest) + twice
+    return x, term
 
 
 def _reduced(

@@ -1,4 +1,4 @@
-"""ai.onnx.ml: features made, scaled and looked up, and linear models and support vectors over them."""
+"""ai.onnx.ml: features made, scaled and looked up, and linear models over them."""
 
 from __future__ import annotations
 
@@ -13,30 +13,32 @@ from .classes import labels_of, post_transform, two_scores, winner
 from .scope import Handler, NodeContext
 
 
-def _floats(node: NodeContext, name: str) -> Array:
+def numbers_of(node: NodeContext, name: str) -> Array:
+    """A list of floats; an empty one if it is not given."""
     return np.array(node.attr_floats(name) if node.given(name) else (), np.float32)
 
 
 def _columns(node: NodeContext, name: str) -> GraphTensor:
     """A list with a number for each feature, or one for all."""
-    values, columns = _floats(node, name), node.details(0).plain_dims[-1:]
+    values, columns = numbers_of(node, name), node.details(0).plain_dims[-1:]
     if len(values) not in (1, *columns):
         raise node.rule(f"{name} must have 1 or {columns} numbers", str(len(values)))
     return node.constant(values, F32)
 
 
-def _f32(node: NodeContext, index: int = 0) -> GraphTensor:
+def in_f32(node: NodeContext, index: int = 0) -> GraphTensor:
+    """An input in the type that all of these compute in."""
     return node.converted(node.tensor(index), F32)
 
 
 def _scaler(node: NodeContext) -> Value:
-    moved = node.helper("sub", _f32(node), _columns(node, "offset"))
+    moved = node.helper("sub", in_f32(node), _columns(node, "offset"))
     return node.make("mul", moved, _columns(node, "scale"))
 
 
 def _normalizer(node: NodeContext) -> Value:
     """Rows divided by their norm; rows of zeros stay."""
-    x, kind = _f32(node), node.attr_text("norm", "MAX")
+    x, kind = in_f32(node), node.attr_text("norm", "MAX")
     ops = {"MAX": "reduce_max", "L1": "reduce_l1", "L2": "reduce_l2"}
     if kind not in ops:
         raise node.rule(f"norm must be one of {', '.join(ops)}", kind)
@@ -58,7 +60,7 @@ def _imputer(node: NodeContext) -> Value:
     x = node.tensor(0)
     if x.details.dtype.is_float:
         values, old = (
-            _floats(node, "imputed_value_floats"),
+            numbers_of(node, "imputed_value_floats"),
             node.attr_float("replaced_value_float", 0.0),
         )
     else:
@@ -100,7 +102,7 @@ def _table(node: NodeContext, name: str, what: str) -> Array:
         return node.attr_array(f"{name}_tensor").reshape(-1)
     if node.given(f"{name}_int64s"):
         return np.array(node.attr_ints(f"{name}_int64s"), np.int64)
-    return _floats(node, f"{name}_floats")
+    return numbers_of(node, f"{name}_floats")
 
 
 def _label_encoder(node: NodeContext) -> Value:
@@ -134,7 +136,7 @@ def _vectorizer(node: NodeContext) -> Value:
 
 def _linear(node: NodeContext, outputs: int) -> GraphTensor:
     """x times the coefficients, and intercepts: [rows, outputs]."""
-    x, weights = _f32(node), _floats(node, "coefficients")
+    x, weights = in_f32(node), numbers_of(node, "coefficients")
     if x.details.rank == 1:
         x = node.reshaped(x, (1, x.details.elements))
     columns = x.details.plain_dims[-1]
@@ -142,7 +144,7 @@ def _linear(node: NodeContext, outputs: int) -> GraphTensor:
         raise node.rule(f"there must be {outputs} x {columns} coefficients", str(weights.size))
     matrix = node.constant(weights.reshape(outputs, columns), F32)
     y = node.helper("matmul_core", x, matrix, transpose_b=True)
-    shift = _floats(node, "intercepts")
+    shift = numbers_of(node, "intercepts")
     return node.helper("add", y, node.constant(shift, F32)) if shift.any() else y
 
 
@@ -154,55 +156,11 @@ def _linear_regressor(node: NodeContext) -> Value:
 def _linear_classifier(node: NodeContext) -> list[Value]:
     labels = labels_of(node, "classlabels_ints")
     kind = node.attr_text("post_transform", "NONE")
-    outputs = max(len(_floats(node, "intercepts")), 1)
+    outputs = max(len(numbers_of(node, "intercepts")), 1)
     scores = _linear(node, outputs)
     if outputs == 1 and len(labels) == 2:
         return two_scores(node, scores, labels, kind, positive=False)
     return [winner(node, scores, labels), post_transform(node, scores, kind)]
-
-
-def _kernel(node: NodeContext, x: GraphTensor, vectors: Array) -> GraphTensor:
-    """The kernel of each row with each support vector: [rows, vectors]."""
-    gamma, shift, degree = (*node.attr_floats("kernel_params"), 0.0, 0.0, 0.0)[:3]
-    matrix = node.constant(vectors, F32)
-    product = node.helper("matmul_core", x, matrix, transpose_b=True)
-    kind = node.attr_text("kernel_type", "LINEAR")
-    if kind == "LINEAR":
-        return product
-    if kind == "RBF":  # of differences, not of products: those would cancel
-        rows, columns = x.details.plain_dims
-        apart = node.helper("sub", node.reshaped(x, (rows, 1, columns)), matrix)
-        distance = node.helper("reduce_sum_square", apart, axes=(2,), keep_dims=False)
-        return node.helper("exp", node.helper("mul", distance, node.constant(-gamma, F32)))
-    scaled = node.helper("mul", product, node.constant(gamma, F32))
-    scaled = node.helper("add", scaled, node.constant(shift, F32))
-    if kind == "SIGMOID":
-        return node.helper("tanh", scaled)
-    if kind == "POLY":
-        return node.helper("pow", scaled, node.constant(degree, F32))
-    raise node.rule("kernel_type must be LINEAR, POLY, RBF or SIGMOID", kind)
-
-
-def _svm_regressor(node: NodeContext) -> Value:
-    x, weights, count = _f32(node), _floats(node, "coefficients"), node.attr_int("n_supports", 0)
-    columns = x.details.plain_dims[-1]
-    if count:
-        vectors = _floats(node, "support_vectors").reshape(count, -1)
-        x = _kernel(node, x, _matching(node, vectors, columns))
-    if weights.size != x.details.plain_dims[-1]:
-        raise node.rule(f"there must be {x.details.plain_dims[-1]} coefficients", str(weights.size))
-    y = node.helper("matmul_core", x, node.constant(weights.reshape(-1, 1), F32))
-    y = node.helper("add", y, node.constant(_floats(node, "rho")[:1], F32))
-    if node.attr_int("one_class", 0):
-        above = node.helper("gt", y, node.constant(0, F32))
-        y = node.helper("select", above, node.constant(1, F32), node.constant(-1, F32))
-    return post_transform(node, y, node.attr_text("post_transform", "NONE"))
-
-
-def _matching(node: NodeContext, vectors: Array, columns: int) -> Array:
-    if vectors.shape[1:] != (columns,):
-        raise node.rule(f"support vectors must have {columns} features", str(vectors.shape))
-    return vectors
 
 
 def _zip_map(node: NodeContext) -> Value:
@@ -220,7 +178,6 @@ _READ: Sequence[tuple[str, Handler]] = (
     ("LinearRegressor", _linear_regressor),
     ("Normalizer", _normalizer),
     ("OneHotEncoder", _one_hot),
-    ("SVMRegressor", _svm_regressor),
     ("Scaler", _scaler),
     ("ZipMap", _zip_map),
 )

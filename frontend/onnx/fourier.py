@@ -1,4 +1,4 @@
-"""DFT and STFT as products with the matrix of the transform, or of its factors where it is long."""
+"""DFT and STFT as products with the matrix of the transform, or its factors where it is long; mel frequencies."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from ...graph_ir.ir.graph import GraphTensor
 from ..correspondence.compositions.fourier import Spectrum, factor, matrix, transformed
 from ..op_builder import Value
 from .scope import Handler, NodeContext
+from .tensors import to_dtype
 
 
 def _transformed(
@@ -108,4 +109,28 @@ def _stft(node: NodeContext) -> Value:
     return _transformed(node, frames, length, False, node.attr_bool("onesided"))
 
 
-HANDLERS: dict[str, Handler] = {"DFT": _dft, "STFT": _stft}
+def _mel_weights(node: NodeContext) -> Value:
+    """[bins of a spectrum, mel bins]: triangles over bins that lie evenly on the mel scale; all inputs are known."""
+    what = ("num_mel_bins", "dft_length", "sample_rate", "lower_edge_hertz", "upper_edge_hertz")
+    bins, length, rate, *edges = (
+        float(node.array(i, name).reshape(())) for i, name in enumerate(what)
+    )
+    if min(bins, length, rate) < 1 or not 0 <= edges[0] < edges[1]:
+        rule = "bins, length and rate must be positive, and the lower edge below the upper one"
+        raise node.rule(rule, f"{bins:g}, {length:g}, {rate:g}, {edges}")
+    node.check_array((int(length) // 2 + 1, int(bins)))
+    low, high = (2595 * math.log10(1 + edge / 700) for edge in edges)
+    mels = np.arange(bins + 2) * ((high - low) / (bins + 2)) + low
+    corners = (length + 1) * (700 * (10 ** (mels / 2595) - 1)) // rate
+    lower, centre, upper = corners[:-2], corners[1:-1], corners[2:]
+    at = np.arange(int(length) // 2 + 1)[:, None]
+    rising = (at - lower) / np.maximum(centre - lower, 1)
+    rising = np.where(centre == lower, at == centre, rising)
+    falling = (upper - at) / np.maximum(upper - centre, 1)
+    has_fall = (centre <= at) & (at < upper)
+    found = np.where((lower <= at) & (at <= centre), rising, 0)
+    dtype = to_dtype(f"MelWeightMatrix '{node.name}'", node.attr_int("output_datatype"))
+    return np.where(has_fall, falling, found).astype(dtype.numpy)
+
+
+HANDLERS: dict[str, Handler] = {"DFT": _dft, "MelWeightMatrix": _mel_weights, "STFT": _stft}

@@ -18,12 +18,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ...base.dims import symbols_of
 from ...base.dtypes import BOOL, U8
 from ...base.records import dataclass
 from ...tensor_ir import builder as t
-from ...tensor_ir.nodes import Buffer, Expr, Function, Slice
+from ...tensor_ir.nodes import Buffer, Expr, Function, Slice, Var
+from ...tensor_ir.sizes import shape_of
 from ..ir.graph import GraphTensor
-from ..ops.control import Case, While
+from ..ops.control import Case, ControlOp, While
 from ..passes.plan_memory import Workspace
 
 
@@ -37,7 +39,7 @@ class Surroundings:
     @property
     def arena(self) -> Buffer:
         """The op's block."""
-        return Buffer("arena", U8, (self.workspace.size,))
+        return Buffer("arena", U8, shape_of((self.workspace.size,)))
 
     @property
     def shared(self) -> tuple[Slice, Slice]:
@@ -46,7 +48,7 @@ class Surroundings:
 
 
 def case_function(
-    op: Case, branches: Sequence[str], around: Surroundings, name: str, note: str
+    op: Case, branches: Sequence[Function], around: Surroundings, name: str, note: str
 ) -> Function:
     """A chain of comparisons; `branches` are the functions of the subgraphs."""
     inputs, outputs = _parameters("x", op.inputs), _parameters("y", op.outputs)
@@ -56,24 +58,24 @@ def case_function(
     def choose(number: int) -> None:
         args = [t.slice_of(x) for x in (*inputs[1:], *outputs)]
         if number + 1 == len(branches):
-            b.invoke(branches[number], *args, *around.shared)
+            _call(b, branches[number], *args, *around.shared)
             return
         with b.when(t.compare("eq", index, number)):
-            b.invoke(branches[number], *args, *around.shared)
+            _call(b, branches[number], *args, *around.shared)
         with b.otherwise():
             choose(number + 1)
 
     choose(0)
-    return b.function(name, (*inputs, *outputs, around.constants, around.arena), note)
+    return b.function(name, _parameters_of(op, inputs, outputs, around, branches), note)
 
 
 @dataclass(frozen=True)
 class LoopParts:
     """The functions of a loop: its subgraphs, and one for each part of the state that copies it."""
 
-    condition: str
-    body: str
-    copies: tuple[str, ...]
+    condition: Function
+    body: Function
+    copies: tuple[Function, ...]
 
 
 def while_function(
@@ -92,16 +94,16 @@ def while_function(
     goes_on: Expr = t.load(flag, (0,))
 
     def decide(state: Sequence[Slice]) -> None:
-        b.invoke(parts.condition, *state, *fixed, flag, *around.shared)
+        _call(b, parts.condition, *state, *fixed, flag, *around.shared)
 
     def one_round(before: Sequence[Slice], after: Sequence[Slice]) -> None:
-        b.invoke(parts.body, *before, *fixed, *after, *around.shared)
+        _call(b, parts.body, *before, *fixed, *after, *around.shared)
         decide(after)
 
     def copy(before: Sequence[Slice], after: Sequence[Slice]) -> None:
         for function, source, target in zip(parts.copies, before, after, strict=True):
             if source != target:
-                b.invoke(function, source, target)
+                _call(b, function, source, target)
 
     copy([x if at is None else y for x, (at, y) in zip(given, spares, strict=True)], even)
     decide(first)
@@ -115,11 +117,36 @@ def while_function(
                 copy(odd, even)
     with b.otherwise():
         copy(first, even)
-    return b.function(name, (*inputs, *outputs, around.constants, around.arena), note)
+    called = (parts.condition, parts.body, *parts.copies)
+    return b.function(name, _parameters_of(op, inputs, outputs, around, called), note)
+
+
+def _call(b: t.LoopBuilder, function: Function, *args: Slice | Buffer) -> None:
+    """Call a function, which also takes the open sizes that it needs."""
+    b.invoke(function.name, *args, *sizes_of(function))
+
+
+def sizes_of(function: Function) -> tuple[Var, ...]:
+    """The parameters that are open sizes."""
+    return tuple(param for param in function.params if isinstance(param, Var))
+
+
+def _parameters_of(
+    op: ControlOp,
+    inputs: Sequence[Buffer],
+    outputs: Sequence[Buffer],
+    around: Surroundings,
+    called: Sequence[Function],
+) -> tuple[Buffer | Var, ...]:
+    """Those of an op's function: its tensors, what surrounds it, and open sizes, its own and of what it calls."""
+    own = symbols_of(size for x in (*op.inputs, *op.outputs) for size in x.details.plain_dims)
+    sizes = [Var(t.SIZE_PREFIX + symbol.name) for symbol in own]
+    sizes += [size for function in called for size in sizes_of(function)]
+    return (*inputs, *outputs, around.constants, around.arena, *dict.fromkeys(sizes))
 
 
 def _parameters(prefix: str, tensors: Sequence[GraphTensor]) -> list[Buffer]:
     return [
-        Buffer(f"{prefix}{number}", tensor.details.dtype, tensor.details.physical_dims)
+        Buffer(f"{prefix}{number}", tensor.details.dtype, shape_of(tensor.details.physical_dims))
         for number, tensor in enumerate(tensors)
     ]

@@ -31,7 +31,7 @@ from ..passes.plan_memory import MEMORY_PLAN, plan_memory, workspace_of
 from ..rewriting.groups import is_view, storage_root
 from ..schedule.context import LowerContext
 from .constant_section import ConstantSection
-from .control import LoopParts, Surroundings, case_function, while_function
+from .control import LoopParts, Surroundings, case_function, sizes_of, while_function
 from .registry import get_func
 
 ENTRY = "main"
@@ -111,19 +111,21 @@ class _Program:
         storage = _Storage(graph, self.constants)
         invokes: list[Invoke] = []
         calls: list[KernelCall] = []
+        needed = dict.fromkeys(x for x in storage.params if isinstance(x, Var))
         steps = [op for op in graph.ops if op.kind not in ("source", "sink") and not is_view(op)]
         for done, op in enumerate(steps):
             try:
                 kernel, arguments = self._step(op, storage)
             except UndecidedSize as error:
                 raise op.undecided(error) from error
-            sizes = [param for param in kernel.params if isinstance(param, Var)]
-            invokes.append(Invoke(kernel.name, (*arguments, *sizes)))
+            invokes.append(Invoke(kernel.name, (*arguments, *sizes_of(kernel))))
+            needed.update(dict.fromkeys(sizes_of(kernel)))
             _LOG.debug("%s runs as %s: %s", op.name, kernel.name, kernel.note)
             calls.append(KernelCall(op.name, kernel.name, kernel.note, op.get_gflop()))
             if on_op:
                 on_op(done + 1, len(steps))
-        return Function(name, storage.params, Block(tuple(invokes)), graph.name), calls
+        buffers = (x for x in storage.params if not isinstance(x, Var))
+        return Function(name, (*buffers, *needed), Block(tuple(invokes)), graph.name), calls
 
     def _step(self, op: Op, storage: _Storage) -> tuple[Function, tuple[Slice, ...]]:
         """(the kernel an op runs as, its arguments)."""
@@ -148,13 +150,13 @@ class _Program:
                 self._subgraph(op.condition, "condition"),
                 self._subgraph(op.body, "body"),
             )
-            parts = LoopParts(condition, body, tuple(self._copy(y).name for y in op.outputs))
+            parts = LoopParts(condition, body, tuple(self._copy(y) for y in op.outputs))
             return (while_function(op, parts, around, name, op.name),)
         raise InternalError(f"{op.op_name} '{op.name}' cannot be lowered")
 
-    def _subgraph(self, graph: Graph, role: str) -> str:
+    def _subgraph(self, graph: Graph, role: str) -> Function:
         function, _ = self.function(graph, f"{role}__{self.ctx.target.isa}")
-        return self.kernels.add((function,)).name
+        return self.kernels.add((function,))
 
     def _copy(self, tensor: GraphTensor, schedule: Schedule | None = None) -> Function:
         """The kernel that copies a tensor."""

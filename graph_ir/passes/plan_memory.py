@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from ...base.dims import Size, factored, typical
+from ...base.dims import Size, factored, is_known, typical
 from ...base.records import dataclass
 from ..ir.graph import Graph, GraphTensor, Op, subgraphs_of
 from ..ir.note import Note
@@ -61,9 +61,9 @@ class Workspace:
     None for a value that is updated in place.
     """
 
-    spares: tuple[int | None, ...]
-    arena: int
-    size: int
+    spares: tuple[Any, ...]
+    arena: Any
+    size: Any
 
 
 @dataclass(frozen=True)
@@ -117,15 +117,17 @@ def _by_units(lives: Iterable[Life]) -> dict[Size, list[tuple[Life, int]]]:
 
 def workspace_of(op: ControlOp) -> Workspace:
     """How a control op lays out its block; its subgraphs must have been planned."""
-    spares: list[int | None] = []
-    at = 0
+    spares: list[Size | None] = []
+    at: Size = 0
     if isinstance(op, While):
         same = in_place_state(op)
         for i, tensor in enumerate(op.outputs):
             spares.append(None if i in same else at)
             at += 0 if i in same else _aligned(tensor.details.size_bytes)
     plans: list[MemoryPlan] = [MEMORY_PLAN.of(graph) for graph in subgraphs_of(op)]
-    return Workspace(tuple(spares), at, at + max(plan.arena_bytes for plan in plans))
+    arenas = [plan.arena_bytes for plan in plans]
+    # One at a time needs its arena, but of open sizes none may be the largest for all.
+    return Workspace(tuple(spares), at, at + (max(arenas) if is_known(*arenas) else sum(arenas)))
 
 
 class _Arena:

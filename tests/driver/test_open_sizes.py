@@ -257,3 +257,34 @@ def test_the_graph_and_its_loops_are_text() -> None:
         interpreter.run(module, "main", [x, y, lowered.constants, scratch, 21])
         wanted = compile_stages(layers(21)).source.evaluate([x])[0]
         np.testing.assert_allclose(y, wanted, rtol=1e-4, atol=1e-6)
+
+
+def test_control_flow_over_open_sizes() -> None:
+    """The state of a loop and the results of branches may be open: their functions take the sizes as `main` does."""
+    onnx = pytest.importorskip("onnx")
+    proto = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["": 17]>
+    open (float[N,3] x, int64 n, bool c) => (float[N,3] y, float[N,2] z) {
+      go = Constant <value = bool {1}> ()
+      y = Loop (n, go, x) <body = round (int64 i, bool g, float[N,3] s) => (bool h, float[N,3] t) {
+        h = Identity (g)
+        u = Softmax <axis = 0> (s)
+        t = Add (u, x) }>
+      z = If (c) <then_branch = cut () => (float[N,2] o) {
+        a = Constant <value_ints = [0]> ()
+        b = Constant <value_ints = [2]> ()
+        d = Constant <value_ints = [1]> ()
+        o = Slice (x, a, b, d) }, else_branch = product () => (float[N,2] p) {
+        w = Constant <value = float[3,2] {1, 2, 3, 4, 5, 6}> ()
+        p = MatMul (x, w) }>
+    }""")
+    served = graphc.compile(proto, threads=1)
+    for rows, count in ((1, 0), (5, 1), (17, 4)):
+        x = np.random.default_rng(rows).standard_normal((rows, 3)).astype(np.float32)
+        y, z = served(x, np.array(count), np.array(count == 1))
+        wanted = x
+        for _ in range(count):
+            exps = np.exp(wanted - wanted.max(0))
+            wanted = exps / exps.sum(0) + x
+        np.testing.assert_allclose(y, wanted, rtol=1e-5, atol=1e-6)
+        other = x @ np.arange(1, 7, dtype=np.float32).reshape(3, 2)
+        np.testing.assert_allclose(z, x[:, :2] if count == 1 else other, rtol=1e-5, atol=1e-6)

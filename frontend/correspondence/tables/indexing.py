@@ -29,6 +29,7 @@ ROWS = (
     Means(means.take_along, pnnx="torch./Tensor./aten::take_along_dim(input, indices, dim=axis?)"),
     Means(
         means.sliding_windows,
+        onnx="com.microsoft::UnfoldTensor(input | dim=axis?-1, size=size, step=step?1)",
         pnnx="torch./Tensor./aten::unfold(input, dim=axis?0, size=size, step=step)",
     ),
     Means(

@@ -1,4 +1,4 @@
-"""NonMaxSuppression, determinants, n-grams and optimisers beside plain NumPy; their node cases: test_backend_cases."""
+"""NonMaxSuppression, n-grams and optimisers beside plain NumPy; their node cases: test_backend_cases."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import numpy as np
 import onnx
 import pytest
 
-import graphc
 from graphc.base.errors import UnsupportedError
 from graphc.frontend import load
 from graphc.frontend.onnx.boxes import kept_boxes
@@ -31,16 +30,3 @@ def test_boxes_that_only_a_run_knows_are_refused() -> None:
         UnsupportedError, match=r"boxes \('boxes'\) that depends on the model's inputs"
     ):
         load(model)
-
-
-@pytest.mark.parametrize("size", [1, 2, 5, 8])
-def test_determinants(size: int, rng: np.random.Generator) -> None:
-    model = onnx.parser.parse_model(
-        f"""<ir_version: 8, opset_import: ["": 17]>
-        det (float[3,{size},{size}] x) => (float[3] y) {{ y = Det (x) }}"""
-    )
-    x = rng.standard_normal((3, size, size)).astype(np.float32)
-    x[1] = x[1, :, ::-1]
-    x[2, 0] = 0
-    wanted = np.linalg.det(x.astype(np.float64))
-    np.testing.assert_allclose(graphc.compile(model)(x), wanted, rtol=1e-4, atol=1e-5)

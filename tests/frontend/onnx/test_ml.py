@@ -241,6 +241,51 @@ def test_linear_classifiers() -> None:
         check(proto, {"x": X[:2]})
 
 
+@pytest.mark.parametrize(
+    ("classes", "kernel"), [(2, "RBF"), (3, "POLY"), (3, "SIGMOID"), (4, "LINEAR")]
+)
+@pytest.mark.parametrize("has_probabilities", [False, True])
+def test_support_vector_classifiers(classes: int, kernel: str, has_probabilities: bool) -> None:
+    """Each pair of classes decides; the labels are those of most pairs, not of the highest probability."""
+    rng, pairs = np.random.default_rng(classes), classes * (classes - 1) // 2
+    counts = [2, 1, 3, 2][:classes]
+
+    def numbers(count: int) -> list[float]:
+        return rng.standard_normal(count).astype(np.float32).tolist()
+
+    attrs: dict[str, Any] = {
+        "coefficients": numbers((classes - 1) * sum(counts)), "rho": numbers(pairs),
+        "support_vectors": numbers(5 * sum(counts)), "vectors_per_class": counts,
+        "kernel_type": kernel, "kernel_params": [0.25, 0.5, 2.0],
+        "classlabels_ints": [7, 3, 9, 1][:classes],
+    }  # fmt: skip
+    if has_probabilities:
+        attrs |= {"prob_a": [-abs(x) - 0.5 for x in numbers(pairs)], "prob_b": numbers(pairs)}
+    x = rng.standard_normal((7, 5)).astype(np.float32)
+    proto = ml("SVMClassifier", {"x": x}, "label y", version=1, **attrs)
+    if has_probabilities and classes > 2:
+        label = load(proto).evaluate([x])[0]
+        np.testing.assert_array_equal(label, expected(proto, {"x": x})[0])
+    else:
+        check(proto, {"x": x}, native=kernel == "POLY")
+
+
+def test_linear_support_vectors() -> None:
+    attrs = {
+        "coefficients": X[3:6].reshape(-1).tolist(),
+        "rho": [0.5, 0, 0],
+        "kernel_type": "LINEAR",
+    }
+    proto = ml(
+        "SVMClassifier", {"x": X[:2]}, "label y", version=1, classlabels_ints=[2, 4, 6], **attrs,
+    )  # fmt: skip
+    check(proto, {"x": X[:2]})
+    with pytest.raises(UserError, match="there must be 4 x 5 coefficients, got 15"):
+        load(
+            ml("SVMClassifier", {"x": X}, "l y", version=1, classlabels_ints=[1, 2, 3, 4], **attrs)
+        )
+
+
 def test_maps_from_labels_are_scores() -> None:
     proto = ml("ZipMap", {"x": X}, classlabels_int64s=[0, 1, 2, 3, 4])
     assert load(proto).evaluate([X])[0] is X or np.array_equal(
@@ -263,6 +308,9 @@ def test_what_is_refused() -> None:
         load(ml("TreeEnsembleClassifier", {"x": narrow}, "l y", classlabels_int64s=[0, 1], **attrs))
 
 
+@pytest.mark.filterwarnings(
+    "ignore::FutureWarning"
+)  # scikit-learn will not give SVMs probabilities any more
 def test_pipelines_of_scikit_learn() -> None:
     skl2onnx = pytest.importorskip("skl2onnx")
     runtime = pytest.importorskip("onnxruntime")
@@ -272,9 +320,11 @@ def test_pipelines_of_scikit_learn() -> None:
     rng = np.random.default_rng(0)
     x = rng.standard_normal((60, 4)).astype(np.float32)
     label = np.digitize(x[:, 0] * x[:, 1], [-0.3, 0.3])
+    svm = pytest.importorskip("sklearn.svm")
     for estimator in (
         ensemble.RandomForestClassifier(5, random_state=0),
         ensemble.GradientBoostingClassifier(n_estimators=3, random_state=0),
+        svm.SVC(probability=True, random_state=0),
     ):
         pipeline = pipelines.make_pipeline(scaling.StandardScaler(), estimator).fit(x, label)
         proto = skl2onnx.to_onnx(

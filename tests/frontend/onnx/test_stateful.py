@@ -96,7 +96,10 @@ def test_native_code(case: str) -> None:
 @pytest.mark.parametrize(
     ("proto", "message"),
     [
-        (made("LinearAttention", "q q q", [of(1, 2, 8)], q_num_heads=2, kv_num_heads=2)[0], "decay must be given for update_rule"),
+        (
+            made("LinearAttention", "q q q", [of(1, 2, 8)], q_num_heads=2, kv_num_heads=2)[0],
+            "decay must be given for update_rule",
+        ),
         (
             made("LinearAttention", "q q q d", [of(1, 2, 8), of(1, 2, 3)], **LINEAR, update_rule="gated")[0],
             "query, key and value must be",

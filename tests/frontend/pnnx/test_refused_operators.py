@@ -49,8 +49,6 @@ REFUSED = [
      "torch.select 'op': the input must have axes, got a scalar"),
     ("F.affine_grid size=3", [floats(1, 2, 3)],
      "F.affine_grid 'op': theta must have shape [N,0,1], got f32[1,2,3]"),
-    ("torch.einsum equation=ii->i", [floats(2, 2)],
-     "torch.einsum 'op': equation=ii->i is not supported"),
 ]  # fmt: skip
 
 
