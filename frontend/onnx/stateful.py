@@ -61,7 +61,7 @@ def _heads(node: NodeContext) -> _Heads:
             "kv_num_heads, and the heads of query and key of one size",
             f"{dims} with {many} and {own} heads",
         )
-    return _Heads(*q[:2], own, many // own, q[2] // many, v[2] // own)
+    return _Heads(q[0], q[1], own, many // own, q[2] // many, v[2] // own)
 
 
 def _by_token(node: NodeContext, index: int, dims: tuple[int, ...]) -> GraphTensor:
