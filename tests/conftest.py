@@ -17,6 +17,7 @@ if importlib.util.find_spec("graphc") is None:
 import graphc
 from support import isa
 from support.golden import Golden
+from support.shared_objects import share_objects
 
 # The same examples in every run: a failure in CI is a failure here.
 settings.register_profile("graphc", deadline=None, derandomize=True, max_examples=50)
@@ -41,6 +42,7 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ["GRAPHC_VERIFY"] = "1"
     os.environ["GRAPHC_JOBS"] = "1"  # the suite itself takes every CPU
     isa.pretend(config.getoption("--isa"))
+    share_objects()
 
 
 def pytest_report_header() -> str:

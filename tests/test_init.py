@@ -35,14 +35,16 @@ PUBLIC = {
 
 
 def test_import_loads_nothing_heavy_and_is_quick() -> None:
-    # The best of a few: what else this machine does must not fail the test.
+    # Calls are counted and not timed: they are as many on a machine that does much else. 25,000 take 30 ms.
     script = (
-        "import sys, time; begin = time.perf_counter(); import graphc; spent = time.perf_counter() - begin\n"
-        "print(spent, *[m for m in ('numpy', 'llvmlite', 'onnx', 'lark', 'rich') if m in sys.modules])"
+        "import sys; calls = []; sys.setprofile(lambda frame, event, _: calls.append(event))\n"
+        "import graphc; sys.setprofile(None)\n"
+        "count = sum(event in ('call', 'c_call') for event in calls)\n"
+        "print(count, *[m for m in ('numpy', 'llvmlite', 'onnx', 'lark', 'rich') if m in sys.modules])"
     )
-    runs = [run_python("-c", script).stdout.split() for _ in range(3)]
-    assert [words[1:] for words in runs] == [[], [], []]
-    assert min(float(words[0]) for words in runs) < 0.150
+    count, *heavy = run_python("-c", script).stdout.split()
+    assert heavy == []
+    assert 1000 < int(count) < 40_000
 
 
 def test_public_names() -> None:

@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 
 from graphc.base.dtypes import ALL, BF16, F32
+from graphc.base.target import Target
 from graphc.tools.fuzz.guarded import Place, guarded, guarded_copy
 from support import isa
 from support.golden import Golden
 from support.process import run_cli, run_python
+from support.shared_objects import shared
 from support.tolerance import assert_close
 
 
@@ -166,3 +168,19 @@ def test_processes_give_their_code_and_text() -> None:
     )
     assert (done.returncode, done.stdout) == (7, "xy\n")
     assert run_cli("--version").stdout.startswith("graphc ")
+
+
+def test_equal_texts_are_compiled_once() -> None:
+    asked: list[tuple[str, str]] = []
+
+    def compiled(text: str, target: Target) -> bytes:
+        asked.append((text, target.cpu))
+        return text.encode()
+
+    compile_once = shared(compiled, kept=4)
+    one, other = Target("avx2", "x"), Target("avx2", "y")
+    for text, target in (("ab", one), ("ab", other), ("ab", one), ("ab", other)):
+        assert compile_once(text, target) == b"ab"
+    assert asked == [("ab", "x"), ("ab", "y")]
+    assert [compile_once(text, one) for text in ("c", "ab", "c")] == [b"c", b"ab", b"c"]
+    assert asked[2:] == [("c", "x"), ("ab", "x")], "the one not asked for longest has gone"

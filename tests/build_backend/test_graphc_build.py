@@ -21,7 +21,7 @@ from pathlib import Path
 
 import pytest
 
-from support.process import ROOT
+from support.process import PATIENCE, ROOT
 
 NOT_COPIED = shutil.ignore_patterns(".*", "__pycache__", "build", "dist", "*.egg-info", "golden")
 NOT_SHIPPED = ("tests", "docs", "examples")
@@ -49,7 +49,7 @@ def _run(*words: str | Path, cwd: Path) -> str:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr

@@ -16,6 +16,7 @@ from graphc.codegen.aot import compile_to_object
 from graphc.codegen.host import target_for
 from graphc.codegen.object_merge import merge_objects
 from graphc.runtime.loader import LoadedCode
+from support.process import PATIENCE
 
 TABLE = """
 @table = private unnamed_addr constant [4 x double] [double {0}, double {1}, double {2}, double {3}], align 32
@@ -120,7 +121,7 @@ def test_code_is_loaded_where_only_small_gaps_are_free(pages: int, tmp_path: Pat
     made = merge_objects([table("left", *LEFT), table("right", *RIGHT), compiled(CALLER)])
     (tmp_path / "code.o").write_bytes(made)
     command = [sys.executable, "-c", CROWDED, str(pages), str(tmp_path / "code.o")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
     if "no addresses are left" in done.stderr:
         pytest.skip("the address space of processes is limited to less than this test reserves")
     assert (done.stdout.strip(), done.returncode) == ("6.5", 0), done.stderr

@@ -193,9 +193,13 @@ def test_loops_with_pauses_between_them(tasks: Tasks, pool: ThreadPool) -> None:
 def test_more_than_one_thread_works(tasks: Tasks) -> None:
     pool = ThreadPool(4, support_code())
     cells = np.zeros(4000, np.int64)
-    tasks.loop(pool, "who", cells.ctypes.data, 4000)
+    threads = set[int]()
+    for _ in range(100):  # others may need every CPU for as long as a loop takes
+        tasks.loop(pool, "who", cells.ctypes.data, 4000)
+        threads |= set(cells.tolist())
+        if len(threads) > 1:
+            break
     pool.close()
-    threads = set(cells.tolist())
     assert threading.get_native_id() in threads
     assert 2 <= len(threads) <= 4
 
@@ -223,10 +227,13 @@ def test_idle_workers_sleep(tasks: Tasks) -> None:
     pool = ThreadPool(4, support_code())
     cells = np.zeros(64, np.int64)
     tasks.loop(pool, "slow", cells.ctypes.data, 64)
-    time.sleep(0.02)
-    before = time.process_time()
-    time.sleep(0.2)
-    assert time.process_time() - before < 0.02
+    # CPU time: until they sleep, workers may wait long for a CPU on which to find nothing to do.
+    spent: list[float] = []
+    while not spent or (spent[-1] >= 0.02 and len(spent) < 50):
+        before = time.process_time()
+        time.sleep(0.2)
+        spent.append(time.process_time() - before)
+    assert spent[-1] < 0.02
     pool.close()
 
 
@@ -254,7 +261,7 @@ def test_close_stops_the_workers(tasks: Tasks) -> None:
     assert len(os.listdir("/proc/self/task")) == before + 4
     pool.close()
     pool.close()
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while len(os.listdir("/proc/self/task")) > before and time.monotonic() < deadline:
         time.sleep(0.001)  # a joined thread may still be listed for a moment
     assert len(os.listdir("/proc/self/task")) == before

@@ -90,12 +90,12 @@ def test_products(isa: str, kernel: Microkernel, to_a: bool, rng: np.random.Gene
         module = product(kernel, m, n, k, kernel.tiles[0].rows, to_a)
         assert parse_module(print_module(verify(module))) == module
         data = arrays(kernel, module, k, rng)
+        native = NativeModule(run(module, target), target)
         if not to_a and m * n:
             wanted = plain_product(kernel, data, m, n, k)
-            native = NativeModule(run(module, target), target)
             native.call("gemm", data)
             np.testing.assert_array_equal(data[2].reshape(m, n), wanted)
-        NativeModule(run(module, target), target).check("gemm", data)
+        native.check("gemm", data)
 
 
 @pytest.mark.parametrize("isa, kernel", ROWS, ids=IDS)

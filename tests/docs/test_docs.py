@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from graphc.cli import COMMANDS
-from support.process import ROOT, run_python
+from support.process import PATIENCE, ROOT, run_python
 
 MARKER = "<!-- run -->"
 OUTPUT = "<!-- output -->"
@@ -132,7 +132,7 @@ def _run_shell(document: Path, script: str, folder: Path) -> None:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
         check=False,
     )
     assert done.returncode == 0, f"{document.name}:\n{done.stdout}{done.stderr}"

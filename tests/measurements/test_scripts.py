@@ -17,6 +17,6 @@ SCRIPTS = {
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_it_runs_and_prints_its_figures(script: str) -> None:
     arguments, word = SCRIPTS[script]
-    done = run_python(str(ROOT / "tests" / "measurements" / script), *arguments, timeout=300)
+    done = run_python(str(ROOT / "tests" / "measurements" / script), *arguments)
     assert done.returncode == 0, done.stderr
     assert word in done.stdout

@@ -11,6 +11,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 
+PATIENCE = 900.0
+"""Seconds until a process hangs: far more than any takes on a slow or busy machine."""
+
 Completed = subprocess.CompletedProcess[str]
 
 
@@ -19,7 +22,7 @@ def run_python(
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
     stdin: str = "",
-    timeout: float = 60.0,
+    timeout: float = PATIENCE,
 ) -> Completed:
     """Run `python *words` and return its exit code, stdout and stderr as text; a signal gives a negative code.
 
@@ -43,7 +46,7 @@ def run_cli(
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
     stdin: str = "",
-    timeout: float = 60.0,
+    timeout: float = PATIENCE,
 ) -> Completed:
     """Run `python -m graphc *words`; see `run_python`."""
     return run_python("-m", "graphc", *words, cwd=cwd, env=env, stdin=stdin, timeout=timeout)

@@ -14,17 +14,30 @@ import graphc
 _ROOT = str(Path(graphc.__file__).parent)
 
 
+class _Tracer:
+    """Counts the lines that one function runs."""
+
+    def __init__(self) -> None:
+        self.lines = 0
+
+    def __call__(self, frame: FrameType, event: str, _: Any) -> _Tracer:
+        if event == "line":
+            self.lines += 1
+        return self
+
+
 def lines_run(call: Callable[[], object]) -> Counter[str]:
     """Lines run in each function of graphc, every round of a loop or comprehension counted."""
-    counts: Counter[CodeType] = Counter()
-
-    def inside(frame: FrameType, event: str, _: Any) -> Any:
-        if event == "line":
-            counts[frame.f_code] += 1
-        return inside
+    tracers: dict[int, tuple[CodeType, _Tracer | None]] = {}
 
     def entered(frame: FrameType, event: str, _: Any) -> Any:
-        return inside if frame.f_code.co_filename.startswith(_ROOT) else None
+        code = frame.f_code
+        if (
+            id(code) not in tracers
+        ):  # hashing the code itself, at each call, would take most of the time
+            ours = code.co_filename.startswith(_ROOT)
+            tracers[id(code)] = code, _Tracer() if ours else None
+        return tracers[id(code)][1]
 
     before = sys.gettrace()
     sys.settrace(entered)
@@ -33,9 +46,10 @@ def lines_run(call: Callable[[], object]) -> Counter[str]:
     finally:
         sys.settrace(before)
     named: Counter[str] = Counter()
-    for code, count in counts.items():
-        file = code.co_filename.removeprefix(_ROOT)
-        named[f"{file}:{code.co_firstlineno} {code.co_qualname}"] += count
+    for code, tracer in tracers.values():
+        if tracer and tracer.lines:
+            file = code.co_filename.removeprefix(_ROOT)
+            named[f"{file}:{code.co_firstlineno} {code.co_qualname}"] += tracer.lines
     return named
 
 

@@ -23,7 +23,7 @@ from graphc.graph_ir.ir.graph import Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.tools.profile import profile
 from graphc.tools.report.page import report_page
-from support.process import ROOT
+from support.process import PATIENCE, ROOT
 from support.roofs import plant_roofs
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
@@ -164,7 +164,7 @@ def test_in_a_browser_a_click_shows_the_node_and_sorts_the_table(mlp: str, tmp_p
             "--host-resolver-rules=MAP * ~NOTFOUND", f"--user-data-dir={tmp_path / 'profile'}",
             "--virtual-time-budget=20000", "--dump-dom", page.as_uri(),
         ],
-        capture_output=True, text=True, timeout=60, check=False,
+        capture_output=True, text=True, timeout=PATIENCE, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     outcome = re.search(r"<xmp>(.*?)</xmp>", done.stdout, re.S)
