@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -55,3 +57,31 @@ def _uneven(build: OpBuilder, x: GraphTensor, wanted: Sequence[int], is_mean: bo
         counts = build.constant((ends - starts).reshape(out, *behind), x.details.dtype)
         x = build.helper("div", total, counts)
     return build.converted(x, dtype)
+
+
+def adaptive_pool_indices(
+    build: OpBuilder, x: GraphTensor, wanted: Sequence[int]
+) -> tuple[GraphTensor, GraphTensor]:
+    """(maximum, s64 index into the image of the first element that has it) of windows of several sizes."""
+    n, c, *sizes = x.details.plain_dims
+    axes = [_windows(size, out) for size, out in zip(sizes, wanted, strict=True)]
+    table = np.zeros((1, 1), np.int64)  # [windows, elements]: where they lie in the image
+    for size, seen in zip(sizes, axes, strict=True):
+        both = table[:, None, :, None] * size + seen[None, :, None, :]
+        table = both.reshape(-1, both.shape[2] * both.shape[3])
+    build.check_array(table.shape)
+    flat = build.reshaped(x, (n, c, math.prod(sizes)))
+    windows = build.helper("gather", flat, build.constant(table, S64), axis=2)
+    most = build.helper("reduce_max", windows, axes=(3,), keep_dims=False)
+    which = build.helper("arg_max", windows, axis=3, keep_dims=False)
+    first = build.constant(np.arange(table.shape[0]) * table.shape[1], S64)
+    place = build.helper("add", build.converted(which, S64), first)
+    index = build.helper("gather", build.constant(table.reshape(-1), S64), place, axis=0)
+    dims = (n, c, *wanted)
+    return build.reshaped(most, dims), build.reshaped(index, dims)
+
+
+def _windows(size: int, out: int) -> np.ndarray[Any, Any]:
+    """[windows, elements] of an axis; shorter windows repeat their last element."""
+    starts, ends = np.arange(out) * size // out, -(-(np.arange(out) + 1) * size // out)
+    return np.minimum(starts[:, None] + np.arange((ends - starts).max()), ends[:, None] - 1)

@@ -23,12 +23,14 @@ Tap = tuple[GraphTensor, GraphTensor | None, GraphTensor | None]
 class Sampling:
     """mode: nearest, linear or cubic; padding: zeros, border or reflection.
 
-    With `align_corners`, -1 and 1 are the centres of the outermost pixels, without it their outer edges.
+    With `align_corners`, -1 and 1 are the centres of the outermost pixels, without it their outer edges. Points outside
+    the image are brought in, or `by_tap` (PyTorch's cubic) each of the pixels around them.
     """
 
     mode: str
     padding: str
     align_corners: bool
+    by_tap: bool = False
 
 
 def grid_sample(build: OpBuilder, x: GraphTensor, grid: GraphTensor, how: Sampling) -> GraphTensor:
@@ -160,7 +162,7 @@ class _Axis:
         ]
 
     def _brought_in(self, place: GraphTensor) -> GraphTensor:
-        if self.how.padding == "zeros":
+        if self.how.padding == "zeros" or (self.how.by_tap and self.how.mode == "cubic"):
             return place
         if self.how.padding == "reflection":
             return self._reflected(place)

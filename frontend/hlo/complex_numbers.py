@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from ...graph_ir.ir.graph import GraphTensor
-from .opcodes import OPS
+from ..correspondence.compositions import complex_numbers as formulas
+from ..correspondence.compositions.complex_numbers import Complex, Number, zeros
 from .scope import Handler, Step
 from .shapes import PARTS, Shape
-from .values import Complex
-
-Number = tuple[GraphTensor, GraphTensor]
-"""Real and imaginary part."""
 
 
 def is_complex(step: Step) -> bool:
@@ -50,13 +46,8 @@ def _number(step: Step, index: int) -> Number:
     return (
         (x.real, x.imag)
         if isinstance(x, Complex)
-        else (step.tensor(index), _zeros(step, step.tensor(index)))
+        else (step.tensor(index), zeros(step, step.tensor(index)))
     )
-
-
-def _zeros(step: Step, like: GraphTensor) -> GraphTensor:
-    zero = step.constant(0, like.details.dtype)
-    return step.broadcast(zero, like.details.plain_dims)
 
 
 def _part(step: Step, choice: str | list[str]) -> Step:
@@ -113,141 +104,25 @@ def _bilinear(step: Step, handler: Handler) -> Any:
     return Complex(real, whole)
 
 
-def _call(step: Step, opcode: str, *operands: GraphTensor) -> GraphTensor:
-    """The op that an opcode is for real numbers."""
-    return step.make(OPS[opcode], *operands)
-
-
-def _times(step: Step, x: Number, y: Number) -> Number:
-    (a, b), (c, d) = x, y
-    real = step.make("sub", step.make("mul", a, c), step.make("mul", b, d))
-    return real, step.make("add", step.make("mul", a, d), step.make("mul", b, c))
-
-
-def _over(step: Step, x: Number, y: Number) -> Number:
-    """Divided by a number that is scaled first, so that its square does not overflow."""
-    (a, b), (c, d) = x, y
-    size = step.make("max", step.make("abs", c), step.make("abs", d))
-    c_part, d_part = step.make("div", c, size), step.make("div", d, size)
-    square = step.make("add", step.make("mul", c, c_part), step.make("mul", d, d_part))
-    real = step.make("add", step.make("mul", a, c_part), step.make("mul", b, d_part))
-    imag = step.make("sub", step.make("mul", b, c_part), step.make("mul", a, d_part))
-    return step.make("div", real, square), step.make("div", imag, square)
-
-
-def _size(step: Step, x: Number) -> GraphTensor:
-    """|x|, without overflow."""
-    a, b = (step.make("abs", part) for part in x)
-    high, low = step.make("max", a, b), step.make("min", a, b)
-    ratio = step.make("div", low, _unless_zero(step, high))
-    one = step.constant(1, a.details.dtype)
-    root = step.make("sqrt", step.make("add", step.make("mul", ratio, ratio), one))
-    is_infinite = step.make("eq", high, step.constant(math.inf, a.details.dtype))
-    return step.make("select", is_infinite, high, step.make("mul", high, root))
-
-
-def _unless_zero(step: Step, x: GraphTensor) -> GraphTensor:
-    is_zero = step.make("eq", x, step.constant(0, x.details.dtype))
-    return step.make("select", is_zero, step.constant(1, x.details.dtype), x)
-
-
-def _exp(step: Step, x: Number) -> Number:
-    size = _call(step, "exponential", x[0])
-    cosine, sine = _call(step, "cosine", x[1]), _call(step, "sine", x[1])
-    return step.make("mul", size, cosine), step.make("mul", size, sine)
-
-
-def _log(step: Step, x: Number) -> Number:
-    return _call(step, "log", _size(step, x)), _call(step, "atan2", x[1], x[0])
-
-
-def _sqrt(step: Step, x: Number) -> Number:
-    """The root with a real part of 0 or more."""
-    a, b = x
-    dtype = a.details.dtype
-    half, zero = step.constant(0.5, dtype), step.constant(0, dtype)
-    total = step.make("add", _size(step, x), step.make("abs", a))
-    root = step.make("sqrt", step.make("mul", total, half))
-    other = step.make("div", step.make("mul", step.make("abs", b), half), _unless_zero(step, root))
-    is_right, is_below = step.make("ge", a, zero), step.make("lt", b, zero)
-    real, imag = (step.make("select", is_right, *pair) for pair in ((root, other), (other, root)))
-    return real, step.make("select", is_below, step.make("neg", imag), imag)
-
-
-def _power(step: Step, x: Number, y: Number) -> Number:
-    """exp(y log x), and 0 for x = 0 but for y = 0."""
-    value = _exp(step, _times(step, y, _log(step, x)))
-    dtype = x[0].details.dtype
-    zero, one = step.constant(0, dtype), step.constant(1, dtype)
-    is_zero, is_unit = (
-        step.make("and", *(step.make("eq", part, zero) for part in number)) for number in (x, y)
-    )
-    real = step.make("select", is_zero, zero, value[0])
-    imag = step.make("select", step.make("or", is_zero, is_unit), zero, value[1])
-    return step.make("select", is_unit, one, real), imag
-
-
-def _plus(step: Step, x: Number, number: float) -> Number:
-    return step.make("add", x[0], step.constant(number, x[0].details.dtype)), x[1]
-
-
-def _one(step: Step, x: Number) -> Number:
-    one = step.constant(1, x[0].details.dtype)
-    return step.broadcast(one, x[0].details.plain_dims), _zeros(step, x[0])
-
-
-def _sine(step: Step, x: Number) -> Number:
-    a, b = x
-    real = step.make("mul", _call(step, "sine", a), _call(step, "cosh", b))
-    return real, step.make("mul", _call(step, "cosine", a), _call(step, "sinh", b))
-
-
-def _cosine(step: Step, x: Number) -> Number:
-    a, b = x
-    real = step.make("mul", _call(step, "cosine", a), _call(step, "cosh", b))
-    imag = step.make("mul", _call(step, "sine", a), _call(step, "sinh", b))
-    return real, step.make("neg", imag)
-
-
-def _tanh(step: Step, x: Number) -> Number:
-    """(t + i u) / (1 + i t u) for t = tanh a, u = tan b."""
-    t, u = _call(step, "tanh", x[0]), _call(step, "tan", x[1])
-    one = step.broadcast(step.constant(1, t.details.dtype), t.details.plain_dims)
-    return _over(step, (t, u), (one, step.make("mul", t, u)))
-
-
-def _tan(step: Step, x: Number) -> Number:
-    """-i tanh(i x)."""
-    real, imag = _tanh(step, (step.make("neg", x[1]), x[0]))
-    return imag, step.make("neg", real)
-
-
-def _logistic(step: Step, x: Number) -> Number:
-    negative = (step.make("neg", x[0]), step.make("neg", x[1]))
-    return _over(step, _one(step, x), _plus(step, _exp(step, negative), 1))
-
-
-def _sign(step: Step, x: Number) -> Number:
-    size = _unless_zero(step, _size(step, x))
-    return step.make("div", x[0], size), step.make("div", x[1], size)
-
-
 _FORMULAS: dict[str, tuple[int, Callable[..., Number]]] = {
-    "multiply": (2, _times),
-    "divide": (2, _over),
-    "power": (2, _power),
-    "exponential": (1, _exp),
-    "exponential-minus-one": (1, lambda step, x: _plus(step, _exp(step, x), -1)),
-    "log": (1, _log),
-    "log-plus-one": (1, lambda step, x: _log(step, _plus(step, x, 1))),
-    "sqrt": (1, _sqrt),
-    "rsqrt": (1, lambda step, x: _over(step, _one(step, x), _sqrt(step, x))),
-    "sine": (1, _sine),
-    "cosine": (1, _cosine),
-    "tan": (1, _tan),
-    "tanh": (1, _tanh),
-    "logistic": (1, _logistic),
-    "sign": (1, _sign),
+    "multiply": (2, formulas.times),
+    "divide": (2, formulas.over),
+    "power": (2, formulas.power),
+    "exponential": (1, formulas.exp),
+    "exponential-minus-one": (1, lambda step, x: formulas.plus(step, formulas.exp(step, x), -1)),
+    "log": (1, formulas.log),
+    "log-plus-one": (1, lambda step, x: formulas.log(step, formulas.plus(step, x, 1))),
+    "sqrt": (1, formulas.sqrt),
+    "rsqrt": (
+        1,
+        lambda step, x: formulas.over(step, formulas.one(step, x), formulas.sqrt(step, x)),
+    ),
+    "sine": (1, formulas.sine),
+    "cosine": (1, formulas.cosine),
+    "tan": (1, formulas.tan),
+    "tanh": (1, formulas.tanh),
+    "logistic": (1, formulas.logistic),
+    "sign": (1, formulas.sign),
 }
 """Opcodes that give complex numbers for so many of them."""
 
@@ -283,7 +158,7 @@ def _imag(step: Step) -> GraphTensor:
 
 def _abs(step: Step) -> GraphTensor:
     step.count(1)
-    return _size(step, _number(step, 0))
+    return formulas.magnitude(step, _number(step, 0))
 
 
 def _compare(step: Step) -> GraphTensor:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..correspondence.compositions.complex_numbers import Complex
 from ..correspondence.compositions.fourier import Spectrum, transformed
 from .scope import Handler, Step
-from .values import Complex, shape_of
+from .values import shape_of
 
 _TYPES = ("FFT", "IFFT", "RFFT", "IRFFT")
 

@@ -16,6 +16,7 @@ from ...graph_ir.ir.graph import Array, Graph, GraphTensor, Op
 from ...graph_ir.ir.logical_tensor import LogicalTensor
 from ...graph_ir.ir.note import MODEL_VALUES
 from ..collector import collector_paused
+from ..correspondence.compositions.complex_numbers import Complex
 from ..shape_spec import InputSpec, check_inputs, check_size
 from .collectives import sends_first
 from .complex_numbers import complex_value, is_complex
@@ -27,7 +28,7 @@ from .serialized import read_module
 from .shapes import DTYPES, NUMPY, Shape
 from .supported import OWN, check_supported, foreign
 from .syntax import Computation, Instruction, Literal, Module, Operand
-from .values import Complex, built, fits, flattened, restored, shape_of
+from .values import built, fits, flattened, restored, shape_of
 
 MOST_INLINED = 2_000_000
 """Limit on a module's instructions after inlining."""

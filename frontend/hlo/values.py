@@ -7,17 +7,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from ...base.records import dataclass
 from ...graph_ir.ir.graph import GraphTensor
+from ..correspondence.compositions.complex_numbers import Complex
 from .shapes import BITLESS, DTYPES, HLO_NAMES, PARTS, Shape, tuple_shape
-
-
-@dataclass(frozen=True)
-class Complex:
-    """An array of complex numbers."""
-
-    real: GraphTensor
-    imag: GraphTensor
 
 
 def shape_of(value: Any) -> Shape:

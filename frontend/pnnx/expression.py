@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from ...base.errors import UnsupportedError, UserError
+from ...base.dtypes import S64
+from ...base.errors import UserError
 from ...base.records import dataclass
 from ...graph_ir.ir.graph import GraphTensor
 from ..torch_calls.arithmetic import FUNCTIONS
 from ..torch_calls.builder import Builder
 from ..torch_calls.promotion import Operand
+from .complex_numbers import FORMULAS, complex_call, holds_complex
 from .param_value import parse_scalar
 from .scope import Element, Value
 
@@ -45,7 +47,7 @@ def parse_expression(text: str) -> list[Step]:
     """Parse an expression into a postfix program. UserError, showing the position, for invalid text."""
     steps: list[Step] = []
     stack: list[_Open] = [_Open("")]
-    tokens = _tokens(text)
+    tokens = _rebuilt(_tokens(text))
     position = 0
     wants_value = True
     while position < len(tokens):
@@ -84,6 +86,28 @@ def _tokens(text: str) -> list[str]:
     return tokens
 
 
+def _rebuilt(tokens: list[str]) -> list[str]:
+    """The tokens as they should be: functions that the tool does not know stand without their operands.
+
+    It writes `sub(expm1,@0),0.5` for sub(expm1(@0),0.5): the words are in order, brackets and commas are not.
+    """
+    pairs = zip(tokens, [*tokens[1:], ""], strict=True)
+    known = [word for word in FUNCTIONS if "." not in word]  # the others are types too
+    alone = [word for word, after in pairs if word in known and after != "("]
+    if not alone or "[" in tokens:
+        return tokens
+    words = [token for token in tokens if token not in ("(", ")", ",")]
+    built: list[list[str]] = []
+    for word in reversed(words):
+        count = FUNCTIONS[word].arity if word in FUNCTIONS else 0
+        if len(built) < count:
+            return tokens
+        operands = [[*built.pop(), ","] for _ in range(count)]
+        listed = [token for operand in operands for token in operand][:-1]
+        built.append([word, "(", *listed, ")"] if count else [word])
+    return built[0] if len(built) == 1 else tokens
+
+
 def _close(token: str, stack: list[_Open], steps: list[Step], text: str) -> None:
     opened = stack[-1]
     if len(stack) == 1 or token != ("]" if opened.name == "[" else ")"):
@@ -104,13 +128,22 @@ def _leaf(token: str, text: str) -> Step:
     if token in _WORDS:
         return Step("literal", _WORDS[token])
     if _COMPLEX.fullmatch(token):
-        raise UnsupportedError(f"complex numbers are not supported, got '{token}'")
+        return Step("literal", _complex_number(token, text))
     value = parse_scalar(token)
     if isinstance(value, str) and not _NAME.fullmatch(value):
         raise UserError(
             f"an operand must be a number, a word or @input, got '{token[:32]}' in {_shown(text)}"
         )
     return Step("literal", value)
+
+
+def _complex_number(token: str, text: str) -> complex:
+    try:
+        return complex(token.replace("+-", "-"))
+    except ValueError as error:
+        raise UserError(
+            f"a complex number must look like 1.0+2.0j, got '{token[:32]}' in {_shown(text)}"
+        ) from error
 
 
 def _shown(text: str) -> str:
@@ -122,7 +155,7 @@ def unknown_functions(steps: list[Step]) -> list[str]:
     return [
         s.value
         for s in steps
-        if s.kind == "call" and s.value != "size" and s.value not in FUNCTIONS
+        if s.kind == "call" and s.value not in ("size", *FORMULAS) and s.value not in FUNCTIONS
     ]
 
 
@@ -150,15 +183,20 @@ def evaluate_expression(steps: list[Step], inputs: list[Value], b: Builder) -> V
 def _list(args: list[Value], b: Builder) -> Value:
     items: list[Element] = []
     for arg in args:
-        if isinstance(arg, list):
-            raise b.unsupported("a list of lists")
-        items.append(arg)
+        is_index = isinstance(arg, list) and all(type(item) is int for item in arg)
+        if isinstance(arg, list) and not is_index:
+            raise b.unsupported("a list of lists of other values than integers")
+        items.append(b.constant(arg, S64) if isinstance(arg, list) else arg)
     return items
 
 
-def _call(name: str, args: list[Value], b: Builder) -> Value:
+def _call(name: str, args: list[Any], b: Builder) -> Any:
     if name == "size":
         return _size(args, b)
+    if any(map(holds_complex, args)):
+        return complex_call(b, name, args)
+    if name not in FUNCTIONS:
+        raise b.unsupported(f"{name} of real numbers in an expression")
     function = FUNCTIONS[name]
     if len(args) != function.arity:
         raise b.rule(f"{name} must have {function.arity} operands", str(len(args)))

@@ -6,15 +6,19 @@ import os
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from ...base.errors import InternalError, UnsupportedError, UserError
 from ...graph_ir.ir.graph import Graph, GraphTensor
+from ...graph_ir.ir.logical_tensor import LogicalTensor
 from ...graph_ir.ir.note import MODEL_VALUES
+from ..correspondence.compositions.complex_numbers import Complex
 from ..shape_spec import InputSpec
 from ..torch_calls.builder import Builder
 from ..torch_calls.promotion import number_dtype
+from .complex_numbers import complex_results, holds_complex
 from .expression import parse_expression, unknown_functions
-from .inputs import resolve_inputs
+from .inputs import is_complex_input, resolve_inputs
 from .op_table import HANDLERS
 from .program import Operator, Program
 from .reader import read_param
@@ -39,7 +43,7 @@ def load_pnnx(path: str | os.PathLike[str], specs: Mapping[str, InputSpec] | Non
     for op in program.operators:
         try:
             if op.type == _INPUT:
-                scope.values[op.outputs[0]] = scope.graph.make_input(details[op.name], op.name)
+                scope.values[op.outputs[0]] = _input(op, program, details[op.name], scope)
             elif op.type == _OUTPUT:
                 _make_outputs(op, scope)
             else:
@@ -51,6 +55,13 @@ def load_pnnx(path: str | os.PathLike[str], specs: Mapping[str, InputSpec] | Non
             f"{program.label}: a model must have an output, but no pnnx.Output has an input"
         )
     return scope.graph
+
+
+def _input(op: Operator, program: Program, details: LogicalTensor, scope: Scope) -> Any:
+    """An input, or those of the parts of complex numbers."""
+    if not is_complex_input(op, program):
+        return scope.graph.make_input(details, op.name)
+    return Complex(*(scope.graph.make_input(details, f"{op.name}.{x}") for x in ("real", "imag")))
 
 
 def _check_supported(program: Program) -> None:
@@ -73,13 +84,17 @@ def _make_outputs(op: Operator, scope: Scope) -> None:
     """One graph output per input, or per member of a tuple."""
     if op.outputs:
         raise UserError(f"{op} must have no outputs, got {len(op.outputs)}")
-    values: list[Value] = []
+    values: list[Any] = []
     for operand in op.inputs:
         value = scope.values[operand]
         values.extend(value if isinstance(value, list) else [value])
     for number, value in enumerate(values):
         name = op.name if len(values) == 1 else f"{op.name}.{number}"
-        scope.graph.make_output(_tensor(op, value, scope), name)
+        if isinstance(value, Complex):
+            scope.graph.make_output(value.real, f"{name}.real")
+            scope.graph.make_output(value.imag, f"{name}.imag")
+        else:
+            scope.graph.make_output(_tensor(op, value, scope), name)
 
 
 def _tensor(op: Operator, value: Value, scope: Scope) -> GraphTensor:
@@ -92,10 +107,15 @@ def _tensor(op: Operator, value: Value, scope: Scope) -> GraphTensor:
 
 def _import_operator(op: Operator, scope: Scope) -> None:
     handler = HANDLERS[op.type]
-    node = Node(op, handler, scope)
-    results = handler.run(node)
-    node.check_all_read()
+    if any(holds_complex(scope.values[x]) for x in op.inputs):
+        results = complex_results(op, handler, scope)
+    else:
+        node = Node(op, handler, scope)
+        results = handler.run(node)
+        node.check_all_read()
     outputs = results if isinstance(results, tuple) else (results,)
+    if op.type.startswith("nn.") and len(outputs) > 1 == len(op.outputs):
+        outputs = ([*outputs],)  # a module's tuple, which the next operator takes apart
     if len(outputs) != len(op.outputs):
         raise UserError(f"{op} must have {len(outputs)} outputs, got {len(op.outputs)}")
     scope.values.update(zip(op.outputs, outputs, strict=True))

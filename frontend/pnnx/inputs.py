@@ -6,12 +6,12 @@ from collections.abc import Mapping
 
 from ...base.dims import symbols_of
 from ...base.dtypes import DType
-from ...base.errors import UnsupportedError, UserError
+from ...base.errors import UserError
 from ...base.records import dataclass
 from ...graph_ir.ir.logical_tensor import LogicalTensor
 from ..open_names import OpenNames
 from ..shape_spec import InputSpec, check_names
-from .program import COMPLEX_SUFFIXES, Operator, Program, TensorType
+from .program import Operator, Program, TensorType
 
 _EXAMPLE_SIZE = 8  # the value of open sizes in the message's example
 
@@ -78,11 +78,13 @@ def _declaration(op: Operator, program: Program) -> _Declared:
     annotation = _annotation(op, program)
     if annotation is None:
         return _Declared(op.name, None, None)
-    if annotation.suffix in COMPLEX_SUFFIXES:
-        raise UnsupportedError(
-            f"{program.label} line {op.line}: input '{op.name}': element type {annotation.suffix} is not supported"
-        )
-    return _Declared(op.name, annotation.dtype, annotation.dims)
+    return _Declared(op.name, annotation.dtype or annotation.part, annotation.dims)
+
+
+def is_complex_input(op: Operator, program: Program) -> bool:
+    """Whether an input is of complex numbers, which are two inputs of their parts."""
+    annotation = _annotation(op, program)
+    return annotation is not None and annotation.part is not None
 
 
 def _annotation(op: Operator, program: Program) -> TensorType | None:

@@ -7,7 +7,9 @@ from ..correspondence.reading import Read
 from ..correspondence.tables import TABLE
 from . import (  # noqa: F401
     attention,
+    complex_numbers,
     contraction,
+    fourier,
     functions,
     indexing,
     recurrent,

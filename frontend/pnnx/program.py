@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import field
 
 from ...base.dims import Dim
-from ...base.dtypes import DType
+from ...base.dtypes import F16, F32, F64, DType
 from ...base.records import dataclass
 from ..correspondence.element_types import element_types, written_names
 
@@ -16,7 +16,9 @@ SUFFIX_DTYPES = element_types("pnnx-suffix")
 """Element types as `.param` files spell them after a shape."""
 
 DTYPE_SUFFIXES = written_names(SUFFIX_DTYPES)
-COMPLEX_SUFFIXES = ("c32", "c64", "c128")
+PART_DTYPES = {"c32": F16, "c64": F32, "c128": F64}
+"""The types of the real and imaginary parts of complex numbers."""
+COMPLEX_SUFFIXES = tuple(PART_DTYPES)
 UNKNOWN_SUFFIX = "null"
 
 _CODES = [
@@ -62,6 +64,11 @@ class TensorType:
     def dtype(self) -> DType | None:
         """The element type; None where it is unknown or complex."""
         return SUFFIX_DTYPES.get(self.suffix)
+
+    @property
+    def part(self) -> DType | None:
+        """The type of the parts of complex numbers; None for others."""
+        return PART_DTYPES.get(self.suffix)
 
     def __str__(self) -> str:
         return (

@@ -35,6 +35,7 @@ SAME_ARGUMENT = {
     "src": ("value",),
     "split_size_or_sections": ("split_size", "split_sizes"),
     "source": ("tensor",),
+    "theta": ("input",),
 }
 """Other names that arguments have in some operators or versions of the tool."""
 

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+
 from ...base.errors import UnsupportedError, UserError
 from ...graph_ir.ir.graph import Op
+from ..correspondence.compositions.complex_numbers import Complex
 from ..torch_calls.creation import CALLS as CREATION
 from .export import Exporter
 from .expression import evaluate_expression, parse_expression
@@ -11,14 +16,18 @@ from .param_value import parse_scalar
 from .scope import Element, Handler, Node, Value
 
 
-def _attribute(node: Node) -> Value:
+def _attribute(node: Node) -> Any:
     if len(node.op.attributes) != 1:
         raise node.rule("there must be one attribute", str(len(node.op.attributes)))
     (key,) = node.op.attributes
-    return node.weight(key)
+    if node.op.attributes[key].part is None:
+        return node.weight(key)
+    pairs = node.scope.weights.read(node.name, key, node.op.attributes[key])
+    parts = zip(("real", "imag"), np.moveaxis(pairs, -1, 0), strict=True)
+    return Complex(*(node.stored(part.copy(), f"{key}.{word}") for word, part in parts))
 
 
-def _expression(node: Node) -> Value:
+def _expression(node: Node) -> Any:
     try:
         steps = parse_expression(node.text("expr") or "")
     except (UserError, UnsupportedError) as error:

@@ -41,12 +41,15 @@ class Weights:
         self._entries: dict[str, zipfile.ZipInfo] | None = None
 
     def read(self, operator_name: str, key: str, declared: TensorType) -> Array:
-        """Attribute `key` of an operator as a read-only array.
+        """Attribute `key` of an operator as a read-only array, [..., 2] of the parts of complex numbers.
 
         UserError where archive or entry are missing, damaged, or do not have the size of the declared shape.
         """
         who = f"weight '{operator_name}.{key}'"
         dtype = declared.dtype
+        if dtype is None and declared.part is not None:  # pairs of parts
+            pairs = TensorType((*declared.dims, 2), f"f{declared.part.bits}")
+            return self.read(operator_name, key, pairs)
         if dtype is None:
             raise UnsupportedError(f"{who}: element type {declared.suffix} is not supported")
         dims = tuple(int(dim) for dim in declared.dims)

@@ -53,7 +53,8 @@ def _read_grid_sampler(node: Node) -> Value:
     mode = _GRID_MODES[node.attr_int("interpolation_mode")]
     padding = _GRID_PADDINGS[node.attr_int("padding_mode")]
     aligned = node.attr_bool("align_corners", False)
-    return sample_grid(node, node.tensor_of(), node.tensor_of("grid"), mode, padding, aligned)
+    x, grid = node.tensor_of(), node.tensor_of("grid")
+    return sample_grid(node, x, grid, mode, padding, aligned, by_tap=True)
 
 
 def _read_columns(node: Node) -> Value:

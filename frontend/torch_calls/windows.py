@@ -9,7 +9,7 @@ from typing import Any
 
 from ...base.dtypes import F64
 from ...graph_ir.ir.graph import GraphTensor
-from ..adaptive_pool import adaptive_pool
+from ..adaptive_pool import adaptive_pool, adaptive_pool_indices
 from ..correspondence.compositions.movement import flip
 from ..correspondence.compositions.sampling import columns_to_image
 from ..correspondence.compositions.windows import biased, halved, mean_by
@@ -185,7 +185,7 @@ def _read_adaptive(node: Call, x: GraphTensor, _: str) -> list[GraphTensor] | Gr
     if is_mean or not _wants_indices(node):
         return adaptive_pool(node, x, wanted, is_mean)
     if any(size % out for size, out in zip(sizes, wanted, strict=True)):
-        raise node.unsupported("return_indices=True with windows of several sizes")
+        return list(adaptive_pool_indices(node, x, wanted))
     kernel = tuple(size // out for size, out in zip(sizes, wanted, strict=True))
     return _largest(node, x, {"kernel": kernel, "strides": kernel})
 

@@ -12,7 +12,7 @@ from ....graph_ir.ir.graph import GraphTensor as Tensor
 from ...op_builder import OpBuilder, like
 from .contraction import scaled
 from .movement import broadcast_to
-from .reduction import LARGEST
+from .reduction import LARGEST, lp_norm
 
 
 def mean(node: OpBuilder, *operands: Tensor) -> Tensor:
@@ -224,3 +224,19 @@ def filled_like(
 ) -> Tensor:
     """A new tensor of the shape of x, and of its type unless it has another."""
     return filled_as(node, x, x.details.plain_dims, value, dtype)
+
+
+def pairwise_distance(
+    node: OpBuilder,
+    x: Tensor,
+    y: Tensor,
+    p: float = 2.0,
+    eps: float = 1e-6,
+    keep_dims: bool = False,
+) -> Tensor:
+    """The p-norm of x - y + eps along the last axis."""
+    gap = node.helper("sub", x, y)
+    if not gap.details.rank:
+        raise node.rule("the inputs must have an axis", f"{x.details} and {y.details}")
+    away = node.helper("add", gap, like(node, eps, gap))
+    return lp_norm(node, away, p, (gap.details.rank - 1,), keep_dims)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from ....graph_ir.ir.graph import GraphTensor as Tensor
 from ...op_builder import OpBuilder
 from .movement import with_rest
@@ -105,3 +107,38 @@ def diagonal(
     start = offset if offset >= 0 else -offset * columns
     flat = node.reshaped(moved, (*outer, rows * columns))
     return node.sliced(flat, len(outer), start, count, columns + 1)
+
+
+def diag(node: OpBuilder, x: Tensor, offset: int = 0) -> Tensor:
+    """The diagonal of a matrix, or the matrix whose diagonal is a vector and that is 0 elsewhere."""
+    if x.details.rank == 2:
+        return diagonal(node, x, offset)
+    if x.details.rank != 1:
+        raise node.rule("the input must be a vector or a matrix", str(x.details))
+    return diag_embed(node, x, offset)
+
+
+def diag_embed(
+    node: OpBuilder, x: Tensor, offset: int = 0, first: int = -2, second: int = -1
+) -> Tensor:
+    """Matrices whose diagonal `offset` is the last axis of x, as the axes `first` and `second`; 0 elsewhere.
+
+    Element i of n is row i of a matrix of n + 1 columns, which in n columns is its diagonal.
+    """
+    *outer, count = x.details.plain_dims
+    rank = len(outer) + 2
+    rows, columns = (node.axis(axis, rank) for axis in (first, second))
+    if rows == columns:
+        raise node.rule("the axes of a diagonal must differ", str(first))
+    none, zero = (0,) * len(outer), np.zeros((), x.details.dtype.numpy).item()
+    wide = node.reshaped(x, (*outer, count, 1))
+    wide = node.helper("pad", wide, before=(*none, 0, 0), after=(*none, 0, count), value=zero)
+    flat = node.reshaped(wide, (*outer, count * (count + 1)))
+    whole = node.reshaped(node.sliced(flat, len(outer), 0, count * count), (*outer, count, count))
+    aside = (max(-offset, 0), max(offset, 0))
+    if offset:
+        before, after = (*none, *aside), (*none, *reversed(aside))
+        whole = node.helper("pad", whole, before=before, after=after, value=zero)
+    order = [i for i in range(rank) if i not in (rows, columns)]
+    place = [*order, rows, columns]
+    return node.transposed(whole, [place.index(i) for i in range(rank)])

@@ -26,8 +26,12 @@ def sample_grid(
     mode: str = "linear",
     padding: str = "zeros",
     align_corners: bool = False,
+    by_tap: bool = False,
 ) -> Tensor:
-    """[N, C, out...] of an image [N, C, sizes...] and points [N, out..., axes] in [-1, 1], the last axis first."""
+    """[N, C, out...] of an image [N, C, sizes...] and points [N, out..., axes] in [-1, 1], the last axis first.
+
+    `by_tap`: cubic as PyTorch has it, which brings pixels into the image one by one, and not the points.
+    """
     mode = _MODES.get(mode, mode)
     if mode not in ("nearest", "linear", "cubic") or padding not in _PADDINGS:
         raise node.rule(
@@ -39,7 +43,7 @@ def sample_grid(
     if rank < 3 or not fits or points[0] != x.details.plain_dims[0] or not x.details.elements:
         rule = "the image must be [N, C, sizes] and the grid [N, out, axes]"
         raise node.rule(rule, f"{x.details} and {grid.details}")
-    return grid_sample(node, x, grid, Sampling(mode, padding, align_corners))
+    return grid_sample(node, x, grid, Sampling(mode, padding, align_corners, by_tap))
 
 
 def affine_grid(

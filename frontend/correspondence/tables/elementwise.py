@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..compositions import arithmetic as means
+from ..compositions import gamma
 from ..grid import grid
 from ..row import Means, Op
 
@@ -202,6 +203,12 @@ ARITHMETIC = (
         common="float",
         pnnx="torch./Tensor./aten::/F.cosine_similarity/nn.CosineSimilarity(x1, x2, dim=at?, eps=eps?)",
     ),
+    Means(
+        means.pairwise_distance,
+        common="float",
+        pnnx="torch./aten::/F.pairwise_distance/nn.PairwiseDistance(x1, x2, p=p?, eps=eps?, keepdim=keep_dims?)",
+    ),
+    Means(gamma.lgamma, common="float", pnnx="torch./Tensor./aten::lgamma(input)"),
     Means(
         means.distances,
         pnnx="torch./Tensor./aten::cdist(x1, x2, p=p?, compute_mode=_)",

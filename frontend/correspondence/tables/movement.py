@@ -164,6 +164,11 @@ PARTS = (
         pnnx="torch./Tensor.select(input, dim=axis?0, index=index)",
     ),
     Means(axes.narrow, pnnx="torch./Tensor.narrow(input, dim=axis?0, start=start, length=size)"),
+    Means(axes.diag, pnnx="torch./Tensor./aten::diag(input, diagonal=offset?)"),
+    Means(
+        axes.diag_embed,
+        pnnx="torch./Tensor./aten::diag_embed(input, offset=offset?, dim1=first?, dim2=second?)",
+    ),
     Means(
         axes.diagonal,
         pnnx="torch./Tensor./aten::diagonal(input, offset=offset?, dim1=first?, dim2=second?)",

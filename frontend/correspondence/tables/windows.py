@@ -68,9 +68,9 @@ ROWS = (
     Means(
         sampling.sample_grid,
         onnx="GridSample(X, grid | mode, padding_mode=padding, align_corners)",
-        pnnx="F.grid_sample(input, grid | mode?'bilinear', padding_mode=padding, align_corners)",
+        pnnx="F.grid_sample(input, grid | mode?'bilinear', padding_mode=padding, align_corners) where by_tap=true",
     ),
-    Means(sampling.affine_grid, pnnx="F.affine_grid(input, size=size | align_corners)"),
+    Means(sampling.affine_grid, pnnx="F.affine_grid(theta, size=size | align_corners)"),
     Op(
         "resize",
         onnx=f"Resize(X, roi?, scales?, sizes? | {_RESIZED}, antialias) by resize",

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graphc.base.errors import UnsupportedError, UserError
+from graphc.base.errors import UserError
 from graphc.frontend import load
 from graphc.frontend.pnnx.expression import Step, parse_expression
 from graphc.graph_ir.ir.graph import Array
@@ -138,13 +138,25 @@ def test_refused_expressions(text: str, message: str, tmp_path: Path) -> None:
     assert str(error.value) == where + message
 
 
-def test_complex_numbers_are_not_supported(tmp_path: Path) -> None:
-    with pytest.raises(UnsupportedError) as error:
-        load_operator(tmp_path, "pnnx.Expression expr=mul(@0,1.0e+00+-2.0e+00j)", [X])
-    assert str(error.value) == (
-        f"'{tmp_path}/m.pnnx.param' line 4: pnnx.Expression 'op': complex numbers are not supported, "
-        "got '1.0e+00+-2.0e+00j'"
-    )
+def test_complex_numbers_give_two_results(tmp_path: Path) -> None:
+    graph = load_operator(tmp_path, "pnnx.Expression expr=mul(@0,1.0e+00+-2.0e+00j)", [X])
+    real, imag = graph.evaluate([X])
+    assert_close(real, X, 1)
+    assert_close(imag, -2 * X, 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("sub(expm1,@0),0.5", np.expm1(X) - 0.5),
+        ("add(mul(sub(expm1,@0),0.5),log1p),@1,exp(@0)", (np.expm1(X) - 0.5) * np.log1p(np.abs(Y)) + np.exp(X)),
+    ],
+)  # fmt: skip
+def test_functions_that_the_tool_writes_without_their_operands(
+    text: str, expected: Array, tmp_path: Path
+) -> None:
+    inputs = (X, np.abs(Y)) if "@1" in text else (X,)
+    assert_close(value(text, tmp_path, *inputs), expected, 8)
 
 
 @pytest.mark.parametrize("opening", ["neg(", "["])

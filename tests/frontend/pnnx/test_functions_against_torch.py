@@ -171,6 +171,17 @@ COMPOSITE: dict[str, tuple[list[Array], Callable[..., Any]]] = {
         [X, Y, X], lambda *a: torch.einsum("bij,bkj,bkl->bil", *a)),
     "torch.einsum equation=...ij,...kj->...ik": (
         [X, Y], lambda *a: torch.einsum("...ij,...kj->...ik", *a)),
+    "torch.einsum equation=ijj,ij->i": (
+        [floats(2, 4, 4), V[:2, :1] + floats(2, 4)], lambda *a: torch.einsum("ijj,ij->i", *a)),
+    "torch.einsum equation=iij": ([floats(4, 4, 3)], lambda x: torch.einsum("iij", x)),
+    "torch.diag diagonal=-1": ([V], lambda x: x.diag(-1)),
+    "torch.diag diagonal=2": ([V[0]], lambda x: x.diag(2)),
+    "aten::diag_embed offset=-1 dim1=0 dim2=2": ([V], lambda x: torch.diag_embed(x, -1, 0, 2)),
+    "F.pairwise_distance p=2.0 eps=0.01 keepdim=True": (
+        [X, Y], lambda x, y: F.pairwise_distance(x, y, 2, 0.01, True)),
+    "nn.PairwiseDistance p=3.0 eps=1e-6 keepdim=False": ([X, Y], torch.nn.PairwiseDistance(3)),
+    "torch.lgamma": ([np.append(X * 9, [0, -3, 1, 2, 50, *ODD]).astype(np.float32)], torch.lgamma),
+    "Tensor.index expr=[[0,1],[5,2]]": ([X], lambda x: x[[0, 1], [5, 2]]),
     "torch.einsum equation=i...,i": (
         [V, floats(5)], lambda *a: torch.einsum("i...,i", *a)),
     "torch.einsum equation=ij,jk,kl,lm->im": (
