@@ -116,6 +116,8 @@ def _comparison(names: list[str]) -> list[Callable[..., Any]]:
     )
 
     def __eq__(self: Any, other: object) -> Any:
+        if self is other:
+            return True
         return key(self) == key(other) if other.__class__ is self.__class__ else NotImplemented
 
     def __hash__(self: Any) -> int:

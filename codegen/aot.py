@@ -18,6 +18,9 @@ from ..base.target import Target
 from .object_merge import merge_objects
 
 OPT_LEVEL = 2
+CALLS_LEVEL = 0
+"""For code that does little but call kernels: LLVM takes a fifth of the time, and a call some instructions more."""
+
 _CONTEXT_LINES = 4
 _LOG = logging.getLogger("graphc.codegen")
 
@@ -32,9 +35,9 @@ def one_section(code: bytes) -> bytes:
     return merge_objects([code]) if code.startswith(b"\x7fELF") else code
 
 
-def compile_to_part(llvm_text: str, target: Target) -> bytes:
+def compile_to_part(llvm_text: str, target: Target, level: int = OPT_LEVEL) -> bytes:
     """As `compile_to_object`, the object file as LLVM makes it, for `merge_objects`."""
-    tools = _tools(target.cpu, target.features)
+    tools = _tools(target.cpu, target.features, level)
     code: bytes = tools.machine.emit_object(_optimized(llvm_text, tools))
     _LOG.debug("%d characters of LLVM IR to %d bytes for %s", len(llvm_text), len(code), target.isa)
     return code
@@ -62,13 +65,13 @@ class _Tools:
 
 
 @cache
-def _tools(cpu: str, features: str) -> _Tools:
+def _tools(cpu: str, features: str, level: int = OPT_LEVEL) -> _Tools:
     """Made once: llvmlite frees pass builders and managers in part only, 1.6 KB would be lost with every kernel."""
     _initialize()
     machine = llvm.Target.from_default_triple().create_target_machine(
-        cpu=cpu, features=features, opt=OPT_LEVEL, reloc="pic", codemodel="small"
+        cpu=cpu, features=features, opt=level, reloc="pic", codemodel="small"
     )
-    options = llvm.create_pipeline_tuning_options(speed_level=OPT_LEVEL)
+    options = llvm.create_pipeline_tuning_options(speed_level=level)
     passes = llvm.create_new_module_pass_manager()
     passes.add_sroa_pass()
     builder = llvm.create_pass_builder(machine, options)

@@ -18,7 +18,7 @@ from ..tensor_ir import pipeline as loop_pipeline
 from ..tensor_ir.nodes import Block, Function, Invoke, Module
 from ..tensor_ir.verifier import verify
 from ..tensor_ir.visitor import walk_statements
-from .aot import compile_to_part, one_section
+from .aot import CALLS_LEVEL, OPT_LEVEL, compile_to_part, one_section
 from .llvm_info import process_triple
 from .module import emit_module
 from .object_merge import merge_objects
@@ -99,7 +99,7 @@ def compile_part(part: Part, target: Target, check: bool) -> CompiledPart:
     shared = {KERNEL} if part.kernel else ()
     text = emit_module(module, target, shared=shared, declared=part.declared)
     emitted = clock()
-    code = compile_to_part(text, target)
+    code = compile_to_part(text, target, CALLS_LEVEL if part.declared else OPT_LEVEL)
     seconds = {"loops": looped - start, "emit": emitted - looped, "llvm": clock() - emitted}
     return CompiledPart(code, seconds)
 

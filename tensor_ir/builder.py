@@ -71,9 +71,12 @@ def const(value: int | float | bool, dtype: DType = S64, lanes: int = 1) -> Expr
     return literal if lanes == 1 else Broadcast(literal, lanes)
 
 
+_NUMBERS = (int, float)  # a bool is an int; made once, as operands are told apart very often
+
+
 def as_expr(value: Value, dtype: DType = S64, lanes: int = 1) -> Expr:
     """`value` itself when it is an expression, else the literal of `dtype` and `lanes`."""
-    if isinstance(value, bool | int | float):
+    if isinstance(value, _NUMBERS):
         return const(value, dtype, lanes)
     return size_expr(value) if isinstance(value, Dim) else value
 
@@ -97,11 +100,11 @@ def _agree(left: Value, right: Value) -> tuple[Expr, Expr]:
         left = size_expr(left)
     if isinstance(right, Dim):
         right = size_expr(right)
-    if isinstance(left, bool | int | float):
-        if isinstance(right, bool | int | float):
+    if isinstance(left, _NUMBERS):
+        if isinstance(right, _NUMBERS):
             return as_expr(left), as_expr(right)
         return const(left, right.dtype, right.lanes), right
-    if isinstance(right, bool | int | float):
+    if isinstance(right, _NUMBERS):
         return left, const(right, left.dtype, left.lanes)
     return left, right
 

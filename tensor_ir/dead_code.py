@@ -8,6 +8,7 @@ from .nodes import (
     Allocate,
     Block,
     Buffer,
+    Const,
     Epilogue,
     Expr,
     For,
@@ -18,8 +19,9 @@ from .nodes import (
     Slice,
     Stmt,
     Store,
+    Var,
 )
-from .visitor import Rewriter, vars_in, walk
+from .visitor import Rewriter, vars_in, walk, walk_statements
 
 
 def without_dead_code(function: Function) -> Function:
@@ -31,12 +33,17 @@ class _Sweep(Rewriter):
     """Visits statements backwards, so that code used only by dead code is dead too."""
 
     def __init__(self, function: Function) -> None:
-        read = {n.buffer.name for n in walk(function.body) if type(n) is Load or type(n) is Slice}
-        self.read = read | {p.name for p in function.params if isinstance(p, Buffer)}
+        self.read = {p.name for p in function.params if isinstance(p, Buffer)}
+        if any(type(s) is Allocate for s in walk_statements(function.body)):
+            nodes = walk(function.body)
+            self.read |= {n.buffer.name for n in nodes if type(n) is Load or type(n) is Slice}
         self.used: set[str] = set()
 
     def expr(self, e: Expr) -> Expr:
-        self.used.update(vars_in(e))
+        if type(e) is Var:
+            self.used.add(e.name)
+        elif type(e) is not Const:
+            self.used.update(vars_in(e))
         return e
 
     def block(self, s: Block) -> Block:

@@ -147,8 +147,9 @@ class _Checker:
 
     def _let(self, s: Let) -> None:
         self.expr(s.value)
-        agrees = s.var.dtype == s.value.dtype and s.var.lanes == s.value.lanes
-        _require(agrees, f"'{s.var.name}' is {type_text(s.var)}, its value {type_text(s.value)}", s)
+        if s.var.dtype != s.value.dtype or s.var.lanes != s.value.lanes:
+            found = type_text(s.value)
+            _require(False, f"'{s.var.name}' is {type_text(s.var)}, its value {found}", s)
         self._bind(s.var)
 
     def _allocate(self, s: Allocate) -> None:
@@ -300,11 +301,11 @@ class _Checker:
         for inner in walk(e):
             if isinstance(inner, Var):
                 bound = self.scope.get(inner.name)
-                _require(bound is not None, f"'{inner.name}' is not bound")
-                _require(
-                    bound == inner,
-                    f"'{inner.name}' is used as {type_text(inner)} but bound as another type",
-                )
+                if bound is None:
+                    raise _Illegal(f"'{inner.name}' is not bound")
+                if bound != inner:
+                    text = type_text(inner)
+                    raise _Illegal(f"'{inner.name}' is used as {text} but bound as another type")
             elif isinstance(inner, Load):
                 self._access(inner, inner.lanes)
             else:
@@ -314,9 +315,8 @@ class _Checker:
 
     def _index(self, e: Expr) -> None:
         self.expr(e)
-        _require(
-            e.dtype == S64 and e.lanes == 1, f"an index must be a scalar s64, got {type_text(e)}", e
-        )
+        if e.dtype != S64 or e.lanes != 1:
+            _require(False, f"an index must be a scalar s64, got {type_text(e)}", e)
 
     def _slice(self, s: Slice) -> None:
         self._declared(s.buffer, s.indices)
@@ -337,11 +337,8 @@ class _Checker:
             last = at.indices[-1]
             if isinstance(at, Store):
                 self.expr(last)
-            _require(
-                last.dtype == S64 and last.lanes in (1, lanes),
-                f"the last index is {type_text(last)}",
-                at,
-            )
+            if last.dtype != S64 or last.lanes not in (1, lanes):
+                _require(False, f"the last index is {type_text(last)}", at)
         _require(
             at.active is None or 0 < at.active <= lanes,
             f"active must be 1 to {lanes}, got {at.active}",

@@ -17,12 +17,17 @@ Token = bytes | memoryview
 
 def digest(tokens: Iterable[Token]) -> str:
     """SHA-256 of tokens, each with its length."""
-    found = hashlib.sha256()
+    found, small = hashlib.sha256(), bytearray()  # most tokens are a few bytes: hashed together
     for token in tokens:
-        found.update(len(token).to_bytes(8, "little"))
-        found.update(token)
+        small += len(token).to_bytes(8, "little")
         if isinstance(token, memoryview):
+            found.update(small)
+            found.update(token)
+            small.clear()
             release(np.asarray(token.obj))
+        else:
+            small += token
+    found.update(small)
     return found.hexdigest()
 
 

@@ -13,7 +13,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import field, replace
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -83,12 +83,12 @@ class Format:
         """Number of plain axes."""
         return len(self.axes)
 
-    @property
+    @cached_property
     def is_plain(self) -> bool:
         """Whether this is the row-major order of the plain axes."""
         return self.order == tuple(range(self.rank))
 
-    @property
+    @cached_property
     def is_blocked(self) -> bool:
         """Whether any axis is split into blocks."""
         return any(self.blocks)
@@ -103,6 +103,8 @@ class Format:
 
     def physical_dims(self, plain_dims: Sequence[int]) -> tuple[int, ...]:
         """Sizes of the array in memory, outermost first, for a tensor of `plain_dims`."""
+        if not self.is_blocked:
+            return tuple([plain_dims[axis] for axis in self.order])
         return tuple(
             block or -(-plain_dims[axis] // self.block_of(axis))
             for axis, block in zip(self.order, self.blocks, strict=True)
@@ -213,6 +215,7 @@ def parse_format(text: str, axes: str | None = None) -> Format:
     return Format(axes, tuple(axes.index(a) for a, _ in letters), tuple(b for _, b in letters))
 
 
+@cache
 @cache
 def plain(rank: int, axes: str | None = None) -> Format:
     """Row-major format of `rank` axes."""

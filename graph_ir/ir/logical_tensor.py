@@ -27,10 +27,11 @@ class LogicalTensor:
     format: Format = field(default=None)  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "plain_dims", tuple(map(_size, self.plain_dims)))
+        dims = tuple(map(_size, self.plain_dims))
+        object.__setattr__(self, "plain_dims", dims)
         if self.format is None:
-            object.__setattr__(self, "format", plain(len(self.plain_dims)))
-        if any(size < 0 for size in self.plain_dims):
+            object.__setattr__(self, "format", plain(len(dims)))
+        if any(size < 0 for size in dims):
             shown = ", ".join(map(str, self.plain_dims))
             raise UserError(f"tensor sizes must not be negative, got [{shown}]")
         if self.format.rank != self.rank:

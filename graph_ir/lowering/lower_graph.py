@@ -22,6 +22,7 @@ from ...base.records import dataclass
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Block, Buffer, Function, Invoke, Module, Slice, Var
 from ...tensor_ir.sizes import shape_of
+from ...tensor_ir.visitor import walk_statements
 from ..ir.contents import attribute_tokens
 from ..ir.graph import Array, Graph, GraphTensor, Op, subgraphs_of
 from ..ir.schedule import Schedule
@@ -173,7 +174,7 @@ class _Kernels:
     def __init__(self) -> None:
         self.functions: list[Function] = []
         self._by_op: dict[tuple[object, ...], Function] = {}
-        self._by_content: dict[Function, Function] = {}
+        self._alike: dict[tuple[object, ...], list[Function]] = {}
         self._names: dict[str, int] = {}
 
     def of(self, op: Op, lowered: Callable[[Op], tuple[Function, ...]]) -> Function:
@@ -190,14 +191,18 @@ class _Kernels:
     def add(self, functions: tuple[Function, ...]) -> Function:
         """Add the functions an op was lowered to (currently one); return the one to call."""
         (function,) = functions
-        content = replace(function, name="", note="")
-        if content not in self._by_content:
-            number = self._names.get(function.name, 0)
-            self._names[function.name] = number + 1
-            named = replace(function, name=f"{function.name}_{number}") if number else function
-            self._by_content[content] = named
-            self.functions.append(named)
-        return self._by_content[content]
+        # Compared only where these agree: to hash whole functions takes longer than to compare the few that are alike.
+        outline = (function.params, *map(type, walk_statements(function.body)))
+        alike = self._alike.setdefault(outline, [])
+        for known in alike:
+            if known.body == function.body:
+                return known
+        number = self._names.get(function.name, 0)
+        self._names[function.name] = number + 1
+        named = replace(function, name=f"{function.name}_{number}") if number else function
+        alike.append(named)
+        self.functions.append(named)
+        return named
 
 
 class _Storage:

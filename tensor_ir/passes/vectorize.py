@@ -335,19 +335,18 @@ def _widest(loop: For) -> DType:
     stack: list[Node] = [loop.body]
     while stack:
         node = stack.pop()
-        if isinstance(node, Load) and all(varying.isdisjoint(vars_in(i)) for i in node.indices):
-            continue
-        if isinstance(node, Load | Store | Cast) or (
-            isinstance(node, Call) and node.dtype.is_float
-        ):
-            dtype = (
-                node.buffer.dtype if isinstance(node, Load | Store) else node.dtype
-            ).accumulator
-            widest = max(widest, dtype, key=lambda d: d.bits)
-        if isinstance(node, Store):
-            stack.append(node.value)
-        elif not isinstance(node, Load):
+        if isinstance(node, (Load, Store)):
+            if isinstance(node, Store):
+                stack.append(node.value)
+            elif all(varying.isdisjoint(vars_in(i)) for i in node.indices):
+                continue
+            dtype = node.buffer.dtype.accumulator
+        else:
             stack.extend(children(node))
+            if not (isinstance(node, Cast) or (isinstance(node, Call) and node.dtype.is_float)):
+                continue
+            dtype = node.dtype.accumulator
+        widest = max(widest, dtype, key=lambda d: d.bits)
     return widest
 
 
@@ -375,7 +374,7 @@ def _varying(loop: For) -> set[str]:
     """Names that depend on the loop variable."""
     varying = {loop.var.name}
     for s in walk_statements(loop.body):
-        if isinstance(s, Let) and not varying.isdisjoint(vars_in(s.value)):
+        if type(s) is Let and not varying.isdisjoint(vars_in(s.value)):
             varying.add(s.var.name)
     return varying
 

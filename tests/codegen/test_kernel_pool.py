@@ -11,7 +11,10 @@ import pytest
 
 from graphc.base.errors import InternalError, UserError
 from graphc.base.options import CompileOptions
+from graphc.base.target import Target
 from graphc.bench.networks import NETWORKS
+from graphc.codegen import kernel_parts
+from graphc.codegen.aot import CALLS_LEVEL, OPT_LEVEL, compile_to_part
 from graphc.codegen.host import target_for
 from graphc.codegen.kernel_parts import (
     KERNEL,
@@ -53,6 +56,20 @@ def test_a_program_is_cut_at_its_calls() -> None:
     assert callers.declared == set(names) and callers.module.entry == module.entry
     assert {f.name for part in kernels for f in part.module.functions} == {KERNEL}
     assert callers.label == module.entry
+
+
+def test_only_what_calls_kernels_is_compiled_in_a_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
+    levels: list[int] = []
+
+    def recorded(text: str, target: Target, level: int) -> bytes:
+        levels.append(level)
+        return compile_to_part(text, target, level)
+
+    monkeypatch.setattr(kernel_parts, "compile_to_part", recorded)
+    parts = split_program(program())
+    for part in parts:
+        compile_part(part, target_for("generic"), False)
+    assert levels == [OPT_LEVEL] * (len(parts) - 1) + [CALLS_LEVEL]
 
 
 def test_workers_make_the_objects_this_process_makes() -> None:
