@@ -15,13 +15,11 @@ from .nodes import (
     Function,
     If,
     Let,
-    Load,
-    Slice,
     Stmt,
     Store,
     Var,
 )
-from .visitor import Rewriter, vars_in, walk, walk_statements
+from .visitor import READING, Rewriter, buffers_in, vars_in, walk_statements
 
 
 def without_dead_code(function: Function) -> Function:
@@ -35,8 +33,7 @@ class _Sweep(Rewriter):
     def __init__(self, function: Function) -> None:
         self.read = {p.name for p in function.params if isinstance(p, Buffer)}
         if any(type(s) is Allocate for s in walk_statements(function.body)):
-            nodes = walk(function.body)
-            self.read |= {n.buffer.name for n in nodes if type(n) is Load or type(n) is Slice}
+            self.read.update(buffers_in(function.body, READING))
         self.used: set[str] = set()
 
     def expr(self, e: Expr) -> Expr:

@@ -117,17 +117,26 @@ def walk_statements(node: Node) -> Iterator[Node]:
             stack.extend(inside(current)[::-1])
 
 
-def buffers_in(node: Node) -> dict[str, Buffer]:
-    """Every buffer read, written, passed or allocated inside `node`, by name, in order of appearance."""
-    found: dict[str, Buffer] = {}
-    for inner in walk(node):
-        if type(inner) in _WITH_BUFFER:
-            buffer = inner.buffer  # type: ignore[union-attr]
-            found.setdefault(buffer.name, buffer)
-    return found
-
-
 _WITH_BUFFER = frozenset((Load, Store, Slice, Allocate))
+READING = frozenset((Load, Slice))
+
+
+def buffers_in(node: Node, kinds: frozenset[type] = _WITH_BUFFER) -> dict[str, Buffer]:
+    """Every buffer read, written, passed or allocated inside `node`, by name, in order of appearance.
+
+    `kinds`: of the nodes that count, such as `READING`.
+    """
+    found: dict[str, Buffer] = {}
+    stack: list[Any] = [node]
+    while stack:  # as in `vars_in`
+        current = stack.pop()
+        kind = type(current)
+        if kind in kinds and current.buffer.name not in found:
+            found[current.buffer.name] = current.buffer
+        below = _CHILDREN.get(kind)
+        if below:
+            stack.extend(below(current)[::-1])
+    return found
 
 
 def vars_in(node: Node) -> dict[str, Var]:

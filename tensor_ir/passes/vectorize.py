@@ -71,7 +71,7 @@ def vectorize(module: Module, target: Target) -> Module:
 
 
 def _vectorize_function(function: Function, target: Target) -> Function:
-    if not any(isinstance(s, For) and s.kind == "vector" for s in walk_statements(function.body)):
+    if not _has_loop(function.body, "vector"):
         return function
     return _Vectorizer(target, Names(bound_names(function))).function(function)
 
@@ -91,8 +91,7 @@ class _Vectorizer(Rewriter):
 
     def for_(self, s: For) -> Stmt | tuple[Stmt, ...]:
         self.algebra.bind_loop(s)
-        inner = any(isinstance(n, For) and n.kind == "vector" for n in walk_statements(s.body))
-        if s.kind != "vector" or inner or s.step != 1:
+        if s.kind != "vector" or s.step != 1 or _has_loop(s.body, "vector"):
             kind = "serial" if s.kind == "vector" else s.kind
             body = self.body(s.body)
             return s if body is s.body and kind == s.kind else replace(s, body=body, kind=kind)
@@ -116,12 +115,13 @@ class _VectorLoop:
     def statements(self) -> list[Stmt]:
         """The statements that replace the loop. NotVectorizable when it has no vector form."""
         extent = self.algebra.trips(self.loop)
-        lanes = self.target.lanes(_widest(self.loop))
+        varying = _varying(self.loop)
+        lanes = self.target.lanes(_widest(self.loop, varying))
         if extent is not None:
             lanes = min(lanes, _power_of_two(extent))
         if lanes < 2:
             raise NotVectorizable("a single iteration")
-        found = list(_accumulators(self.loop, lanes, self.names))
+        found = list(_accumulators(self.loop, varying, lanes, self.names))
         if extent is not None and not found and _is_jammed(self.loop, extent, lanes):
             lanes *= COPIES
         if found and extent is None and has_open_bounds(self.loop):
@@ -316,22 +316,22 @@ def _power_of_two(at_least: int) -> int:
 
 def _is_jammed(loop: For, extent: int, lanes: int) -> bool:
     """Whether loops inside run for several vectors at once: chains of their own, and longer runs of memory."""
-    nodes = list(walk(loop.body))
     return (
         extent % (COPIES * lanes) == 0
-        and any(isinstance(n, For) for n in nodes)
-        and not any(isinstance(n, Call) for n in nodes)
+        and _has_loop(loop.body)
+        and not any(type(n) is Call for n in walk(loop.body))
     )
 
 
-def _has_loop(body: Stmt) -> bool:
-    return any(isinstance(s, For) for s in walk_statements(body))
+def _has_loop(body: Stmt, kind: str = "") -> bool:
+    """Whether there is a loop inside, of one kind or of any."""
+    return any(type(s) is For and kind in ("", s.kind) for s in walk_statements(body))
 
 
-def _widest(loop: For) -> DType:
+def _widest(loop: For, varying: set[str]) -> DType:
     """The widest type of the data a loop works on; indices do not count, nor what all iterations load, 16-bit floats
     count as f32."""
-    widest, varying = BOOL, _varying(loop)
+    widest = BOOL
     stack: list[Node] = [loop.body]
     while stack:
         node = stack.pop()
@@ -353,10 +353,9 @@ def _widest(loop: For) -> DType:
 # --- accumulations -------------------------------------------------------------------------------------------------
 
 
-def _accumulators(loop: For, lanes: int, names: Names) -> Iterator[Accumulator]:
+def _accumulators(loop: For, varying: set[str], lanes: int, names: Names) -> Iterator[Accumulator]:
     """The locals from outside the loop that its body accumulates into."""
     inside = {s.buffer.name for s in walk_statements(loop.body) if isinstance(s, Allocate)}
-    varying = _varying(loop)
     updates: dict[str, list[Store]] = {}
     for s in walk_statements(loop.body):
         if (
