@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 
 from ..base.errors import InternalError, UserError
@@ -48,9 +49,15 @@ def available_cpus() -> int:
         allowed = len(os.sched_getaffinity(0))
     else:
         allowed = os.cpu_count() or 1
-    quota = cgroup_cpus()
+    quota = _own_quota()
     # Rounded down: the scheduler throttles a pool larger than its quota for the rest of every period.
     return allowed if quota is None else max(1, min(allowed, int(quota)))
+
+
+@cache
+def _own_quota() -> float | None:
+    """Read once per process: every compilation asks twice."""
+    return cgroup_cpus()
 
 
 def cgroup_cpus(root: Path = Path("/")) -> float | None:

@@ -24,7 +24,7 @@ from ..error_bound import Expected, expected_outputs
 from .case import Case
 from .certainty import Certainty, certainties
 from .format_route import reread
-from .native_run import run_guarded
+from .native_run import GuardedModel, run_guarded
 from .open_sizes import OPENED, arrays_at, opened, sizes_to_try
 from .outcome import INTERNAL, REFUSED, RIGHT, WRONG, Outcome
 
@@ -52,15 +52,17 @@ class _Check:
         options, target = case.setting.options(), case.setting.resolved_target()
         artifact = compile_stages(case.graph, target, options).artifact
         self.stage = "run"
-        results = run_guarded(artifact, case.arrays, case.setting.threads, "end")
+        model = GuardedModel(artifact, case.setting.threads)
+        results = run_guarded(model, case.arrays, "end")
         compare(results, expected, known)
-        again = run_guarded(artifact, case.arrays, 1, "start")
+        again = run_guarded(model, case.arrays, "start", is_serial=True)
         self.stage = "threads" if case.setting.threads > 1 else "run again"
         _same_bits(results, again)
         for route in case.setting.routes:
             self.stage = route
             if route == "gcm":
-                _same_bits(results, run_guarded(_reloaded(artifact), case.arrays, 1, "end"))
+                reloaded = GuardedModel(_reloaded(artifact), 1)
+                _same_bits(results, run_guarded(reloaded, case.arrays, "end"))
             elif route == "open":
                 self._open()
             else:
@@ -77,10 +79,11 @@ class _Check:
         options = replace(self.case.setting.options(), disabled=disabled)
         target = self.case.setting.resolved_target()
         try:
-            model = compile_stages(graph, target, options).artifact
+            compiled = compile_stages(graph, target, options).artifact
         except UnsupportedError as error:
             self.refusals.append(f"open {type(error).__name__} {str(error).partition(':')[0]}")
             return
+        model = GuardedModel(compiled, self.case.setting.threads)
         for one in sizes_to_try(number):
             try:
                 fixed = with_sizes(graph, {OPENED: one})
@@ -89,8 +92,8 @@ class _Check:
             except (UserError, UnsupportedError):  # an op does not take this size
                 continue
             self.stage = f"open at {one} for {number}"
-            wanted = run_guarded(alone, arrays, self.case.setting.threads, "end")
-            _same_bits(wanted, run_guarded(model, arrays, self.case.setting.threads, "end"))
+            wanted = run_guarded(GuardedModel(alone, self.case.setting.threads), arrays, "end")
+            _same_bits(wanted, run_guarded(model, arrays, "end"))
 
     def _text(self) -> None:
         graph = self.case.graph

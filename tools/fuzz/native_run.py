@@ -20,11 +20,22 @@ FILL = 0xA5
 """What scratch memory and results hold before the run, and inputs do not."""
 
 
+class GuardedModel:
+    """An artifact, loaded once for several runs."""
+
+    def __init__(self, artifact: Artifact, threads: int) -> None:
+        self.artifact = artifact
+        self.native = NativeModel(artifact, threads)
+
+
 def run_guarded(
-    artifact: Artifact, arrays: Sequence[Array], threads: int, at: Place
+    model: GuardedModel, arrays: Sequence[Array], at: Place, is_serial: bool = False
 ) -> list[Array]:
-    """The results of one run; an access outside a buffer ends the process. InternalError if an input was changed."""
-    native = NativeModel(artifact, threads)
+    """The results of one run, without threads if it `is_serial`; an access outside a buffer ends the process.
+
+    InternalError if an input was changed.
+    """
+    native, artifact = model.native, model.artifact
     meta = artifact.metadata
     inputs = [guarded_copy(array, at) for array in arrays]
     sized = native.sizes.of([array.shape for array in arrays])
@@ -38,7 +49,7 @@ def run_guarded(
     targets = (ctypes.c_void_p * len(outputs))(*(data_address(a) for a in outputs))
     places = [*(abi.pointer(x) for x in (sources, targets)), sized.pointer]
     memory = [abi.pointer(data_address(a)) for a in (constants, arena)]
-    runtime = WatchedRuntime(native.rt.value)
+    runtime = WatchedRuntime(None if is_serial else native.rt.value)
     code = native.entry(*places, *memory, runtime.pointer)
     if code != 0:
         raise runtime.error(meta.model, code)

@@ -94,8 +94,8 @@ def test_errors_are_sorted_by_blame(
 def test_other_bits_on_other_threads_are_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
     real = checking.run_guarded
 
-    def noisy(artifact: Any, arrays: Sequence[Array], threads: int, at: Any) -> list[Array]:
-        results = real(artifact, arrays, threads, at)
+    def noisy(model: Any, arrays: Sequence[Array], at: Any, is_serial: bool = False) -> list[Array]:
+        results = real(model, arrays, at, is_serial)
         return [np.nextafter(y, np.float32(1)) for y in results] if at == "start" else results
 
     monkeypatch.setattr(checking, "run_guarded", noisy)
