@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import TypeVar
 
 from ...base.errors import UnsupportedError
@@ -65,6 +66,19 @@ def lookup(op_name: str) -> type[Op]:
 def schema_of(op_name: str) -> OpSchema:
     """Operands and attributes of an op name. UnsupportedError when there is none."""
     return lookup(op_name).schema
+
+
+def names_where(holds: Callable[[type[Op]], bool]) -> tuple[str, ...]:
+    """The op names whose class `holds` is true of, sorted: one function, as what is found for it is kept."""
+    _load()
+    return _names_where(holds, tuple(_CLASSES.items()))
+
+
+@lru_cache(maxsize=16)
+def _names_where(
+    holds: Callable[[type[Op]], bool], classes: tuple[tuple[str, type[Op]], ...]
+) -> tuple[str, ...]:
+    return tuple(sorted(name for name, cls in classes if holds(cls)))
 
 
 def names() -> tuple[str, ...]:

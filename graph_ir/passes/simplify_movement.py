@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from ...base.dims import bounds, broadcast_sizes, is_multiple
 from ..ir.graph import Graph, GraphTensor, Op
-from ..ir.registry import lookup, names
+from ..ir.registry import names_where
 from ..ops.elementwise import Elementwise
 from ..ops.movement import Slice, Transpose
 from ..ops.reduce import Reduce
@@ -32,10 +32,13 @@ def simplify_movement(graph: Graph, ctx: LowerContext) -> bool:
     Ensures: topological order; none of the rules below fits any more.
     """
     rules: dict[str, tuple[Rule, ...]] = dict(RULES)
-    for name in names():
-        if issubclass(lookup(name), Elementwise):
-            rules[name] = (_read_before_broadcast,)
+    for name in names_where(_is_elementwise):
+        rules[name] = (_read_before_broadcast,)
     return rewrite(graph, rules)
+
+
+def _is_elementwise(cls: type[Op]) -> bool:
+    return issubclass(cls, Elementwise)
 
 
 def _drop_identity(graph: Graph, op: Op) -> GraphTensor | None:

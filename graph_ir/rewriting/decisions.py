@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import field
+from functools import cache
 from heapq import heappop, heappush
 
 from ...base.records import dataclass
@@ -160,7 +161,12 @@ def record(
     stage, name = log.current
     decision = Decision(stage, name, kind, tuple(subjects), tuple(results), text)
     log.decisions.append(decision)
-    logging.getLogger(f"graphc.{name or 'graph'}").debug("%s: %s", graph.name, decision)
+    _logger(name or "graph").debug("%s: %s", graph.name, decision)
+
+
+@cache
+def _logger(pass_name: str) -> logging.Logger:
+    return logging.getLogger(f"graphc.{pass_name}")
 
 
 def names_of(graph: Graph) -> tuple[str, ...]:
@@ -174,7 +180,7 @@ def close_stage(graph: Graph, log: DecisionLog, enabled: bool, changed: bool) ->
     before = log.stages[-1].after if log.stages else log.source
     stage = Stage(number, name, enabled, changed, before, names_of(graph) if enabled else before)
     log.stages.append(stage)
-    logging.getLogger(f"graphc.{name}").info(
+    _logger(name).info(
         "%s: %d ops -> %d%s", graph.name, len(stage.before), len(stage.after),
         "" if enabled else " (switched off)",
     )  # fmt: skip

@@ -6,7 +6,7 @@ from ..ir.computation import Pointwise, Reduction
 from ..ir.format import Format, plain
 from ..ir.graph import GraphTensor, Op
 from ..ir.op_kinds import FusibleOp, TunableOp
-from ..ir.registry import lookup, names
+from ..ir.registry import names_where
 from ..ir.reshape_layout import reshaped_formats
 from ..ops.reduce import Reduce
 
@@ -62,10 +62,13 @@ def follows_layout(op: Op) -> bool:
     return op.keep_dims and op.axes != (op.x.details.rank - 1,)
 
 
-def elementwise_names() -> list[str]:
+def elementwise_names() -> tuple[str, ...]:
     """The registered ops that are elementwise."""
-    classes = {name: lookup(name) for name in names()}
-    return [n for n, c in classes.items() if issubclass(c, FusibleOp) and c.elementwise]
+    return names_where(_is_elementwise_class)
+
+
+def _is_elementwise_class(cls: type[Op]) -> bool:
+    return issubclass(cls, FusibleOp) and bool(cls.elementwise)
 
 
 def comes_from_tunable(op: Op, reshaped: bool = False) -> bool:
