@@ -8,7 +8,7 @@ import pickle
 from collections.abc import Callable
 from dataclasses import FrozenInstanceError, asdict, field, fields, replace
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -48,9 +48,10 @@ def classes(dataclass: Maker) -> list[type]:
 
     @dataclass(frozen=True, eq=False)
     class Identity:
-        """Equal to itself only."""
+        """Equal to itself only; has an attribute that is no field."""
 
         x: int
+        shared: ClassVar[list[int]] = []
 
     @dataclass(frozen=True, repr=False)
     class Own:
@@ -132,6 +133,26 @@ def test_objects_compare_as_the_standard_ones() -> None:
     ours = table(OURS)
     assert ours == table(STANDARD)
     assert any(ours) and not all(ours)
+
+
+def test_fields_are_those_of_the_standard_ones() -> None:
+    def facts(cls: type) -> object:
+        found = [(f.name, f.type, f.default, f.init, f.repr, f.compare) for f in fields(cls)]
+        return (
+            found,
+            cls.__match_args__,
+            hasattr(cls, "z"),
+            hasattr(cls, "y"),
+            hasattr(cls, "shared"),
+        )
+
+    assert [facts(cls) for cls in OURS] == [facts(cls) for cls in STANDARD]
+
+
+def test_a_default_that_all_objects_would_share_is_refused() -> None:
+    for make in (dataclass, dataclasses.dataclass):
+        with pytest.raises(ValueError, match="mutable default <class 'list'> for field x"):
+            make(frozen=True)(type("Shared", (), {"__annotations__": {"x": list}, "x": []}))
 
 
 def test_signatures_name_the_fields() -> None:
