@@ -171,16 +171,17 @@ def test_processes_give_their_code_and_text() -> None:
 
 
 def test_equal_texts_are_compiled_once() -> None:
-    asked: list[tuple[str, str]] = []
+    asked: list[tuple[str, str, int]] = []
 
-    def compiled(text: str, target: Target) -> bytes:
-        asked.append((text, target.cpu))
+    def compiled(text: str, target: Target, level: int) -> bytes:
+        asked.append((text, target.cpu, level))
         return text.encode()
 
-    compile_once = shared(compiled, kept=4)
+    compile_once = shared(compiled, kept=6)
     one, other = Target("avx2", "x"), Target("avx2", "y")
-    for text, target in (("ab", one), ("ab", other), ("ab", one), ("ab", other)):
-        assert compile_once(text, target) == b"ab"
-    assert asked == [("ab", "x"), ("ab", "y")]
-    assert [compile_once(text, one) for text in ("c", "ab", "c")] == [b"c", b"ab", b"c"]
-    assert asked[2:] == [("c", "x"), ("ab", "x")], "the one not asked for longest has gone"
+    different = [("ab", one, 2), ("ab", other, 2), ("ab", one, 0)]
+    for case in different * 2:
+        assert compile_once(*case) == b"ab"
+    assert asked == [(text, target.cpu, level) for text, target, level in different]
+    assert [compile_once(text, one, 2) for text in ("c", "ab", "c")] == [b"c", b"ab", b"c"]
+    assert asked[3:] == [("c", "x", 2), ("ab", "x", 2)], "the one not asked for longest has gone"

@@ -11,9 +11,9 @@ from hashlib import blake2b
 
 from graphc.base.target import Target
 from graphc.codegen import kernel_parts
-from graphc.codegen.aot import compile_to_object
+from graphc.codegen.aot import compile_to_part
 
-Compile = Callable[[str, Target], bytes]
+Compile = Callable[[str, Target, int], bytes]
 
 _KEPT = 64 << 20
 """Bytes of objects kept, those used last."""
@@ -24,12 +24,12 @@ def shared(compile_text: Compile, kept: int = _KEPT) -> Compile:
     objects: OrderedDict[bytes, bytes] = OrderedDict()
     total = 0
 
-    def compile_once(text: str, target: Target) -> bytes:
+    def compile_once(text: str, target: Target, level: int) -> bytes:
         nonlocal total
-        words = f"{target.cpu} {target.features}\n{text}"
+        words = f"{target.cpu} {target.features} {level}\n{text}"
         key = blake2b(words.encode(), digest_size=16).digest()
         if key not in objects:
-            objects[key] = compile_text(text, target)
+            objects[key] = compile_text(text, target, level)
             total += len(objects[key])
             while total > kept and len(objects) > 1:
                 total -= len(objects.popitem(last=False)[1])
@@ -41,4 +41,5 @@ def shared(compile_text: Compile, kept: int = _KEPT) -> Compile:
 
 def share_objects() -> None:
     """From now on, kernels of models with equal texts are compiled once in this process."""
-    setattr(kernel_parts, "compile_to_object", shared(compile_to_object))  # noqa: B010 - not a name it exports
+    assert getattr(kernel_parts, "compile_to_part") is compile_to_part  # noqa: B009 - not a name it exports
+    setattr(kernel_parts, "compile_to_part", shared(compile_to_part))  # noqa: B010
