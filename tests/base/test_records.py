@@ -140,7 +140,7 @@ def test_fields_are_those_of_the_standard_ones() -> None:
         found = [(f.name, f.type, f.default, f.init, f.repr, f.compare) for f in fields(cls)]
         return (
             found,
-            cls.__match_args__,
+            cls.__dict__.get("__match_args__"),
             hasattr(cls, "z"),
             hasattr(cls, "y"),
             hasattr(cls, "shared"),
