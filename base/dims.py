@@ -2,10 +2,12 @@
 
     N = Symbol("N", 1, 512)       a symbol and its range
     size(N) * 64 + 1              a `Dim`: an expression; numbers stay Python integers
+    floor_quotient(size(N), 2)    N//2: what a stride leaves of a size
 
 Equal expressions have one normal form, so `==` is exact for expressions; an expression never equals a number. An
-order (`<`, `>=`, ...) is decided by the ranges, and a division must have no remainder: what cannot be proved raises
-`UndecidedSize`, so that code written for numbers either works for all sizes or says that it does not.
+order (`<`, `>=`, ...) is decided by the ranges, and `//` must have no remainder: what cannot be proved raises
+`UndecidedSize`, so that code written for numbers either works for all sizes or says that it does not. Where a
+remainder is dropped on purpose, `floor_quotient` and `ceil_quotient` say so.
 """
 
 from __future__ import annotations
@@ -13,90 +15,69 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import total_ordering
-from typing import Any, TypeVar, Union
+from functools import lru_cache, total_ordering
+from typing import Any, Union
 
-from .errors import UnsupportedError, UserError
-from .records import dataclass
-
-T = TypeVar("T")
-
-MOST = (1 << 31) - 1
-"""The greatest value of a symbol without a bound."""
-
-TYPICAL = 64
-"""The value of a symbol without a bound that cost models assume."""
-
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,39}")
-
-
-class UndecidedSize(UnsupportedError):
-    """A decision depends on a size that is known when the model runs."""
-
-
-class NeedsLimit(UndecidedSize):
-    """A decision that is known if the size `name` is at most `most`: a model with that limit can be made."""
-
-    def __init__(self, message: str, name: str, most: int) -> None:
-        super().__init__(message)
-        self.name, self.most = name, most
-
-
-def within_limits(attempt: Callable[[Mapping[str, int]], T], limits: Mapping[str, int]) -> T:
-    """What an attempt makes with the largest values of sizes, by name: `limits` and those that it finds to need."""
-    while True:
-        try:
-            return attempt(limits)
-        except NeedsLimit as needed:
-            if limits.get(needed.name, needed.most + 1) <= needed.most:
-                raise
-            limits = {**limits, needed.name: needed.most}
+from . import polynomials
+from .symbols import MOST as MOST
+from .symbols import TYPICAL as TYPICAL
+from .symbols import Limit as Limit
+from .symbols import NeedsLimit as NeedsLimit
+from .symbols import Symbol as Symbol
+from .symbols import UndecidedSize as UndecidedSize
 
 
 @total_ordering
-@dataclass(frozen=True)
-class Symbol:
-    """A named size from `least` to `most`, both inclusive. UserError for a name or range that cannot be one.
+class Quotient:
+    """An expression divided by a number and rounded down, where that is no expression: `(H+1)//2`."""
 
-    0 is for the length of a cache; most programs depend on there being elements, and raise `UndecidedSize`.
-    """
+    __slots__ = ("divisor", "name", "numerator")
 
-    name: str
-    least: int = 1
-    most: int = MOST
-
-    def __post_init__(self) -> None:
-        if not _NAME.fullmatch(self.name):
-            raise UserError(
-                f"a size must be named by letters, digits and _, at most 40, got '{self.name}'"
-            )
-        if not 0 <= self.least <= self.most <= MOST:
-            raise UserError(
-                f"size '{self.name}' must have a range from 0 to 2^31 - 1 that is not empty, "
-                f"got {self.least}..{self.most}"
-            )
+    def __init__(self, numerator: Dim, divisor: int) -> None:
+        self.numerator, self.divisor = numerator, divisor
+        text = str(numerator)
+        self.name = f"{text if text.isidentifier() else f'({text})'}//{divisor}"
 
     @property
-    def range_text(self) -> str:
-        """`1..64`, `1..` without an upper bound."""
-        return f"{self.least}..{self.most if self.most < MOST else ''}"
+    def symbols(self) -> tuple[Symbol, ...]:
+        """The symbols of the numerator."""
+        return self.numerator.symbols
 
     @property
-    def has_range(self) -> bool:
-        """Whether it is bounded."""
-        return (self.least, self.most) != (1, MOST)
+    def least(self) -> int:
+        """A number that it is at least."""
+        return bounds(self.numerator)[0] // self.divisor
 
     @property
-    def typical(self) -> int:
-        """The value that cost models assume."""
-        return min(max(self.least, TYPICAL), self.most)
+    def most(self) -> int:
+        """A number that it is at most."""
+        return bounds(self.numerator)[1] // self.divisor
 
-    def __lt__(self, other: Symbol) -> bool:
-        return (self.name, self.least, self.most) < (other.name, other.least, other.most)
+    def value(self, values: Mapping[str, int]) -> int:
+        """Its number for `values` of the symbols."""
+        return evaluate(self.numerator, values) // self.divisor
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Quotient):
+            return False
+        return self.divisor == other.divisor and self.numerator == other.numerator
+
+    def __hash__(self) -> int:
+        return hash((self.numerator, self.divisor))
+
+    @property
+    def rank(self) -> tuple[int, str, int, int]:
+        """Its order among atoms: after all symbols."""
+        return 1, self.name, self.least, self.most
+
+    def __lt__(self, other: Any) -> bool:
+        return self.rank < other.rank
 
 
-Monomial = tuple[Symbol, ...]
-"""A product of symbols in order, each as often as its power; () is 1."""
+Atom = Union[Symbol, Quotient]
+
+Monomial = tuple[Atom, ...]
+"""A product of symbols and quotients in order, each as often as its power; () is 1."""
 
 
 class Dim:
@@ -105,7 +86,7 @@ class Dim:
     __slots__ = ("_hash", "terms")
 
     def __init__(self, terms: Mapping[Monomial, int]) -> None:
-        self.terms: dict[Monomial, int] = dict(sorted(terms.items(), key=_place))
+        self.terms: dict[Monomial, int] = dict(sorted(terms.items(), key=polynomials.place))
         self._hash = hash(tuple(self.terms.items()))
 
     # equality and order
@@ -161,12 +142,7 @@ class Dim:
     def __mul__(self, other: Any) -> Size:
         if not isinstance(other, (int, Dim)):
             return self._no_number(other)
-        result: dict[Monomial, int] = {}
-        for a, x in self.terms.items():
-            for b, y in _terms(other).items():
-                monomial = tuple(sorted((*a, *b)))
-                result[monomial] = result.get(monomial, 0) + x * y
-        return _size(result)
+        return _size(polynomials.product_of(self.terms, _terms(other)))
 
     __rmul__ = __mul__
 
@@ -223,7 +199,8 @@ class Dim:
     def __str__(self) -> str:
         texts = []
         for monomial, factor in self.terms.items():
-            parts = [symbol.name for symbol in monomial]
+            is_product = len(monomial) > 1 or abs(factor) != 1
+            parts = [_factor_text(atom, is_product) for atom in monomial]
             if abs(factor) != 1 or not parts:
                 parts.insert(0, str(abs(factor)))
             sign = "-" if factor < 0 else "+"
@@ -237,7 +214,8 @@ class Dim:
     @property
     def symbols(self) -> tuple[Symbol, ...]:
         """The symbols of the expression, by name."""
-        return tuple(sorted({symbol for monomial in self.terms for symbol in monomial}))
+        atoms = {atom for monomial in self.terms for atom in monomial}
+        return tuple(sorted({symbol for atom in atoms for symbol in atom.symbols}))
 
 
 Size = Union[int, Dim]
@@ -256,14 +234,18 @@ def lone_symbol(value: object) -> Symbol | None:
     return symbol if value.terms == {(symbol,): 1} else None
 
 
-def limited(value: Size, limits: Mapping[str, int]) -> Size:
-    """The expression with symbols, by name, that are at most the numbers of `limits`."""
-    narrowed = {
-        s.name: size(Symbol(s.name, s.least, min(s.most, limits[s.name])))
-        for s in symbols_of([value])
-        if s.name in limits
-    }
-    return substitute(value, narrowed)
+def solved(value: Size, number: int) -> tuple[Symbol, int] | None:
+    """The only symbol of a size that is a multiple of it plus a number, and its value where the size is `number`.
+
+    None for another size, or where there is no such value.
+    """
+    symbols = symbols_of([value])
+    if len(symbols) != 1 or not isinstance(value, Dim):
+        return None
+    factor, constant = value.terms.get(symbols, 0), value.terms.get((), 0)
+    if not factor or value != size(symbols[0]) * factor + constant or (number - constant) % factor:
+        return None
+    return symbols[0], (number - constant) // factor
 
 
 def symbol_name(text: str) -> str:
@@ -285,6 +267,56 @@ def symbols_of(sizes: Iterable[object]) -> tuple[Symbol, ...]:
 
 def bounds(value: Size) -> tuple[int, int]:
     """A range that contains every value, both ends inclusive."""
+    return _bounds(value) if isinstance(value, Dim) else (value, value)
+
+
+@lru_cache(1 << 12)
+def _bounds(value: Dim) -> tuple[int, int]:
+    low, high = _interval(value)
+    if any(len(monomial) > 1 for monomial in value.terms) and min(value.terms.values()) < 0:
+        least, most = _interval(_from_least(value))
+        low, high = max(low, least), min(high, most)
+    quotients = _quotients(value)
+    if quotients:  # num // d is (num - r) / d for a remainder r, which shows where symbols cancel
+        scale = math.lcm(*(q.divisor for q, _ in quotients))
+        exact: Size = _size(dict(_terms(value))) * scale
+        least = most = 0
+        for q, factor in quotients:
+            share = factor * (scale // q.divisor)
+            exact = exact + q.numerator * share - Dim({(q,): 1}) * (factor * scale)
+            ends = 0, -share * (q.divisor - 1)
+            least, most = least + min(ends), most + max(ends)
+        ends = bounds(exact)
+        low = max(low, -(-(ends[0] + least) // scale))
+        high = min(high, (ends[1] + most) // scale)
+    return low, high
+
+
+def _from_least(value: Dim) -> Size:
+    """The same in terms of what symbols and quotients are above their least values: (H-2)*(W-2) of sizes from 3 on is a
+    sum of what is positive."""
+    total: Size = 0
+    for monomial, factor in value.terms.items():
+        term: Size = factor
+        for atom in monomial:
+            name = atom.name if isinstance(atom, Symbol) else f"_{hash(atom) & MOST}"
+            more = Symbol(name, 0, atom.most - atom.least)
+            term = term * (size(more) + atom.least)
+        total = total + term
+    return total
+
+
+def _quotients(value: Size) -> list[tuple[Quotient, int]]:
+    """The terms of an expression that are quotients, with their factors."""
+    found = []
+    for monomial, factor in _terms(value).items():
+        if len(monomial) == 1 and isinstance(atom := monomial[0], Quotient):
+            found.append((atom, factor))
+    return found
+
+
+def _interval(value: Size) -> tuple[int, int]:
+    """A range that contains every value, from the ranges of its terms."""
     low = high = 0
     for monomial, factor in _terms(value).items():
         least = most = factor
@@ -301,8 +333,8 @@ def evaluate(value: Size, values: Mapping[str, int]) -> int:
     """The number for `values` of the symbols by name."""
     total = 0
     for monomial, factor in _terms(value).items():
-        for symbol in monomial:
-            factor *= values[symbol.name]
+        for atom in monomial:
+            factor *= atom.value(values)
         total += factor
     return total
 
@@ -322,10 +354,44 @@ def substitute(value: Size, sizes: Mapping[str, Size]) -> Size:
     total: Size = 0
     for monomial, factor in value.terms.items():
         term: Size = factor
-        for symbol in monomial:
-            term = term * sizes.get(symbol.name, Dim({(symbol,): 1}))
+        for atom in monomial:
+            if isinstance(atom, Quotient):
+                term = term * floor_quotient(substitute(atom.numerator, sizes), atom.divisor)
+            else:
+                term = term * sizes.get(atom.name, Dim({(atom,): 1}))
         total = total + term
     return total
+
+
+def floor_quotient(value: Size, divisor: int) -> Size:
+    """value / divisor, rounded down, for a divisor from 1: what has no remainder is taken out of the quotient."""
+    whole, rest = dict[Monomial, int](), dict[Monomial, int]()
+    for monomial, factor in _terms(value).items():
+        whole[monomial], rest[monomial] = divmod(factor, divisor)
+    left = _size(rest)
+    return _size(whole) + (_rounded_down(left, divisor) if isinstance(left, Dim) else 0)
+
+
+def ceil_quotient(value: Size, divisor: int) -> Size:
+    """value / divisor, rounded up."""
+    return floor_quotient(value + divisor - 1, divisor)
+
+
+def _rounded_down(value: Dim, divisor: int) -> Size:
+    """value / divisor of factors from 0 to divisor - 1: without common factors, and one quotient instead of two."""
+    constant = value.terms.get((), 0)
+    open_terms = {monomial: factor for monomial, factor in value.terms.items() if monomial}
+    common = math.gcd(divisor, *open_terms.values())
+    divisor, constant = divisor // common, constant // common
+    rest = _size({monomial: factor // common for monomial, factor in open_terms.items()})
+    if divisor == 1:
+        return rest + constant
+    ((atom,), *others) = [monomial if len(monomial) == 1 else (None,) for monomial in open_terms]
+    if isinstance(atom, Quotient) and not others and rest == Dim({(atom,): 1}):
+        return floor_quotient(atom.numerator + constant * atom.divisor, divisor * atom.divisor)
+    numerator = rest + constant
+    assert isinstance(numerator, Dim)
+    return Dim({(Quotient(numerator, divisor),): 1})
 
 
 def is_multiple(value: Size, divisor: Size) -> bool:
@@ -353,49 +419,8 @@ def typical_all(values: Sequence[Size]) -> tuple[int, ...]:
     return tuple(map(typical, values))
 
 
-def broadcast_sizes(*shapes: Sequence[Size]) -> tuple[Any, ...]:
-    """As `np.broadcast_shapes`: of two sizes on one axis, aligned right, both are equal or one is 1. ValueError."""
-    rank = max(map(len, shapes), default=0)
-    result: list[Size] = [1] * rank
-    for shape in shapes:
-        for axis, one in enumerate(shape, rank - len(shape)):
-            if result[axis] == 1:
-                result[axis] = one
-            elif one not in (1, result[axis]):
-                raise ValueError(f"{result[axis]} and {one}")
-    return tuple(result)
-
-
-def parse_range(text: str, name: str) -> Symbol:
-    """The symbol `name` with the range `1..64`, `8..` or `..64`. UserError."""
-    least, dots, most = text.partition("..")
-    if not dots or not all(re.fullmatch(r"[0-9]{0,10}", end) for end in (least, most)):
-        raise UserError(f"the range of size '{name}' must be like 1..64, got '{text}'")
-    return Symbol(name, int(least or 1), int(most or MOST))
-
-
-def parse_size(text: str, symbols: Mapping[str, Symbol]) -> Size:
-    """Read `64`, `N`, `2*N+1`, `B*S-S` back; KeyError for an unknown symbol, ValueError for another text."""
-    total: Size = 0
-    terms = re.findall(r"[+-]?[^+-]+", text.replace(" ", ""))
-    if not terms or "".join(terms) != text.replace(" ", ""):
-        raise ValueError(text)
-    for term in terms:
-        value: Size = -1 if term.startswith("-") else 1
-        for part in term.lstrip("+-").split("*"):
-            if part.isascii() and part.isdigit() and len(part) <= 18:
-                value = value * int(part)
-            elif _NAME.fullmatch(part):
-                value = value * size(symbols[part])
-            else:
-                raise ValueError(text)
-        total = total + value
-    return total
-
-
-def _place(term: tuple[Monomial, int]) -> tuple[int, Monomial]:
-    """Higher degrees first, the constant last."""
-    return -len(term[0]), term[0]
+def _factor_text(atom: Atom, is_product: bool) -> str:
+    return f"({atom.name})" if is_product and isinstance(atom, Quotient) else atom.name
 
 
 def _terms(value: Size) -> Mapping[Monomial, int]:
@@ -407,40 +432,13 @@ def _size(terms: Mapping[Monomial, int]) -> Size:
     return Dim(kept) if any(kept) else kept.get((), 0)
 
 
-def _sum(a: Size, b: Size, sign: int) -> Size:
-    result = dict(_terms(a))
-    for monomial, factor in _terms(b).items():
-        result[monomial] = result.get(monomial, 0) + sign * factor
-    return _size(result)
-
-
 def _quotient(a: Size, b: Size) -> Size:
     """a / b where that is an expression for all values; UndecidedSize where it is none."""
-    if a == 0:
-        return 0
-    divisor, dividend = dict(_terms(b)), dict(_terms(a))
-    result: dict[Monomial, int] = {}
-    leading, factor = min(divisor.items(), key=_place)
-    while dividend:
-        monomial, count = min(dividend.items(), key=_place)
-        rest = _without(monomial, leading)
-        if rest is None or count % factor:
-            raise UndecidedSize(f"whether {b} divides {a} is not known when compiling")
-        result[rest] = count // factor
-        for other, times in divisor.items():
-            product = tuple(sorted((*rest, *other)))
-            left = dividend.get(product, 0) - result[rest] * times
-            dividend[product] = left
-            if not left:
-                del dividend[product]
-    return _size(result)
+    found = {} if a == 0 else polynomials.quotient_of(_terms(a), _terms(b))
+    if found is None:
+        raise UndecidedSize(f"whether {b} divides {a} is not known when compiling")
+    return _size(found)
 
 
-def _without(monomial: Monomial, part: Monomial) -> Monomial | None:
-    """What is left of a product without some of its factors; None if they are not all in it."""
-    left = list(monomial)
-    for symbol in part:
-        if symbol not in left:
-            return None
-        left.remove(symbol)
-    return tuple(left)
+def _sum(a: Size, b: Size, sign: int) -> Size:
+    return _size(polynomials.sum_of(_terms(a), _terms(b), sign))

@@ -316,7 +316,7 @@ def known_sizes(
     tensors: Sequence[TensorSpec], files: Mapping[str, Array], sizes: Mapping[str, int]
 ) -> dict[str, int]:
     """A number for every open size of the inputs, by name."""
-    from ..base.dims import lone_symbol, symbols_of
+    from ..base.dims import solved, symbols_of
 
     symbols = symbols_of(size for tensor in tensors for size in tensor.shape)
     unknown = sorted(set(sizes) - {symbol.name for symbol in symbols})
@@ -329,8 +329,8 @@ def known_sizes(
     for tensor in tensors:
         shape = files[tensor.name].shape if tensor.name in files else ()
         for size, number in zip(tensor.shape, shape, strict=False):
-            if symbol := lone_symbol(size):
-                found[symbol.name] = number
+            if value := solved(size, number):
+                found[value[0].name] = value[1]
     return found
 
 

@@ -13,8 +13,8 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..base.dims import within_limits
 from ..base.errors import UserError
+from ..base.size_limits import within_limits
 from ..graph_ir.ir.graph import Graph
 from .formats import FORMATS, HEAD_BYTES, Reading, detect
 from .shape_spec import check_inputs, parse_inputs

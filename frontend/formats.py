@@ -15,6 +15,7 @@ from typing import Any
 
 from ..base.errors import UnsupportedError, UserError
 from ..base.records import dataclass
+from ..base.symbols import Limit
 from ..base.whole_file import whole_file
 from ..graph_ir.ir.graph import Array, Graph
 from .model_text import is_stablehlo
@@ -39,13 +40,13 @@ _PNNX_MAGIC = b"7767517"  # the first line of a .param file
 class Reading:
     """What a reader is told besides the file: shapes it leaves open, arrays it omits, attributes it does not give.
 
-    `limits`: the largest value of open sizes, by name, that some op of the model needs.
+    `limits`: what some op of the model needs of open sizes, by name.
     """
 
     inputs: Mapping[str, InputSpec] = field(default_factory=dict)
     constants: Mapping[str, Any] | None = None
     attrs: Mapping[str, str] | None = None
-    limits: Mapping[str, int] = field(default_factory=dict)
+    limits: Mapping[str, Limit] = field(default_factory=dict)
 
 
 Detect = Callable[[str, bytes], bool]

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..base.dims import Dim, Size, UndecidedSize, bounds, is_known
+from ..base.dims import Dim, Size, UndecidedSize, bounds, floor_quotient, is_known
 from ..base.errors import UserError
 from ..graph_ir.ir.graph import Array, Graph, Op
 from ..graph_ir.ops.gather import Gather
@@ -84,7 +84,7 @@ def _divide(a: Size, b: Size) -> Size:
         raise UserError("a size cannot be divided by 0")
     if not (a >= 0 and b > 0):
         raise UndecidedSize(f"how {a} / {b} is rounded is not known when compiling")
-    return a // b
+    return floor_quotient(a, b) if isinstance(b, int) else a // b
 
 
 ROWS: Mapping[str, Callable[..., Any]] = {

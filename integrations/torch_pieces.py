@@ -7,9 +7,10 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ..base.dims import Dim, Symbol, evaluate, within_limits
+from ..base.dims import Dim, Symbol, evaluate
 from ..base.errors import UnsupportedError
 from ..base.records import dataclass
+from ..base.size_limits import within_limits
 from ..frontend.torch.fx_graph import FxGraph, read_fx
 from ..frontend.torch.fx_reader import source_line, type_of
 from ..graph_ir.ir.graph import Graph

@@ -8,10 +8,11 @@ from dataclasses import field, replace
 from typing import Any, TypeVar
 
 from ..base.aliases import Alias
-from ..base.dims import MOST, Size, Symbol, bounds, evaluate, parse_size
+from ..base.dims import MOST, Size, Symbol, bounds, evaluate
 from ..base.dtypes import DType, by_name
 from ..base.errors import UserError
 from ..base.records import dataclass
+from ..base.size_text import parse_size
 
 MAX_BYTES = 1 << 47
 """Largest size in bytes of a tensor or an arena: the address space of a process."""

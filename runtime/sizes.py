@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..base.dims import Dim, Size, evaluate, lone_symbol
+from ..base.dims import Dim, Size, evaluate, solved, symbols_of
 from ..base.errors import UserError
 from ..base.records import dataclass
 from .abi import pointer
@@ -94,14 +94,18 @@ def values_of(specs: Sequence[TensorSpec], shapes: Sequence[Shape]) -> dict[str,
         if len(shape) != len(spec.shape):
             raise _misfit(spec, shape, f"with {len(spec.shape)} axes")
         for wanted, number in zip(spec.shape, shape, strict=True):
-            symbol = lone_symbol(wanted)
-            if symbol is None or symbol.name in values:
+            found = solved(wanted, number)
+            if found is None or found[0].name in values:
                 continue
-            if not symbol.least <= number <= symbol.most:
+            symbol, value = found
+            if not symbol.least <= value <= symbol.most:
                 raise _misfit(spec, shape, f"with {symbol.name} in {symbol.range_text}")
-            values[symbol.name], sources[symbol.name] = number, spec.name
+            values[symbol.name], sources[symbol.name] = value, spec.name
     for spec, shape in given:
         for wanted, number in zip(spec.shape, shape, strict=True):
+            unknown = [s.name for s in symbols_of([wanted]) if s.name not in values]
+            if unknown:
+                raise _misfit(spec, shape, f"with {unknown[0]} a whole number")
             if evaluate(wanted, values) != number:
                 raise _misfit(spec, shape, _origin(wanted, values, sources))
     return values

@@ -16,7 +16,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
-from ..base.dims import Dim, Size
+from ..base.dims import Atom, Dim, Quotient, Size
 from ..base.dtypes import S64, DType
 from ..base.errors import InternalError
 from .names import Names
@@ -88,10 +88,16 @@ def size_expr(value: Size) -> Expr:
     total: Expr | None = None
     for monomial, factor in value.terms.items():
         term: Expr = Const(factor, S64)
-        for symbol in monomial:
-            term = mul(Var(SIZE_PREFIX + symbol.name), term)
+        for atom in monomial:
+            term = mul(_atom_expr(atom), term)
         total = term if total is None else add(total, term)
     return ZERO if total is None else total
+
+
+def _atom_expr(atom: Atom) -> Expr:
+    if isinstance(atom, Quotient):
+        return floordiv(size_expr(atom.numerator), atom.divisor)
+    return Var(SIZE_PREFIX + atom.name)
 
 
 def _agree(left: Value, right: Value) -> tuple[Expr, Expr]:

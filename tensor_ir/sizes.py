@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..base.dims import Dim, Size, Symbol, size
+from ..base.dims import Dim, Size, Symbol, floor_quotient, size
 from ..base.errors import InternalError
 from .builder import SIZE_PREFIX, mul, size_expr
 from .nodes import Binary, Const, Expr, Var
@@ -18,12 +18,14 @@ def size_of(expr: int | Expr) -> Size:
         return int(expr.value)
     if isinstance(expr, Var):
         return size(Symbol(expr.name.removeprefix(SIZE_PREFIX)))
+    if isinstance(expr, Binary) and expr.op == "div" and isinstance(expr.right, Const):
+        return floor_quotient(size_of(expr.left), int(expr.right.value))
     if isinstance(expr, Binary) and expr.op in ("add", "sub", "mul"):
         left, right = size_of(expr.left), size_of(expr.right)
         if expr.op == "mul":
             return left * right
         return left + right if expr.op == "add" else left - right
-    raise InternalError("a size of a buffer must be a sum of products of sizes")
+    raise InternalError("a size of a buffer must be a sum of products of sizes and their quotients")
 
 
 def number_or_expr(value: Size) -> int | Expr:

@@ -13,6 +13,7 @@ from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto
 
 from ...base.dtypes import from_numpy
 from ...base.errors import UnsupportedError, UserError
+from ...base.symbols import Limit
 from ...graph_ir.ir.graph import Graph, GraphTensor
 from ...graph_ir.ir.note import MODEL_VALUES
 from ..correspondence.scoped import NotKnownError, results_of
@@ -36,10 +37,10 @@ def load_onnx(
     source: str | os.PathLike[str] | bytes | ModelProto,
     specs: Mapping[str, InputSpec] | None = None,
     constants: Mapping[str, Any] | None = None,
-    limits: Mapping[str, int] = MappingProxyType({}),
+    limits: Mapping[str, Limit] = MappingProxyType({}),
 ) -> Graph:
     """Read an ONNX model. `specs` fixes shapes that the file leaves open, `constants` values of inputs, by input name;
-    open sizes are at most their `limits`.
+    open sizes are within their `limits`.
 
     An input of a fixed value is no longer one of the graph.
 
@@ -117,7 +118,7 @@ def _make_inputs(
     scope: Scope,
     specs: Mapping[str, InputSpec],
     label: str,
-    limits: Mapping[str, int],
+    limits: Mapping[str, Limit],
 ) -> None:
     for name, details in resolve_inputs(infos, specs, label, limits).items():
         check_size(f"{label}: input '{name}'", details.dtype, details.plain_dims)

@@ -8,10 +8,11 @@ from types import MappingProxyType
 
 from onnx import GraphProto, ValueInfoProto
 
-from ...base.dims import Size, limited, symbols_of
+from ...base.dims import Limit, Size, symbols_of
 from ...base.dtypes import DType
 from ...base.errors import UnsupportedError, UserError
 from ...base.records import dataclass
+from ...base.size_limits import limited
 from ...graph_ir.ir.logical_tensor import LogicalTensor
 from ..open_names import OpenNames
 from ..shape_spec import InputSpec, check_names, check_size
@@ -43,9 +44,9 @@ def resolve_inputs(
     infos: list[ValueInfoProto],
     specs: Mapping[str, InputSpec],
     label: str,
-    limits: Mapping[str, int] = MappingProxyType({}),
+    limits: Mapping[str, Limit] = MappingProxyType({}),
 ) -> dict[str, LogicalTensor]:
-    """dtype and shape of every input, in the file's order; open sizes are at most their `limits`.
+    """dtype and shape of every input, in the file's order; open sizes are within their `limits`.
 
     A symbol fixed for one input holds for all; one that is fixed for none stays open. UserError for specs that
     contradict the file or each other, and, naming all of them at once, for inputs whose number of axes is open.

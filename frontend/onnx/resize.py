@@ -67,7 +67,7 @@ def _sizes(node: NodeContext, axes: tuple[int, ...]) -> dict[str, Any]:
     _check_count(node, "sizes", len(sizes), len(axes))
     policy = node.attr_text("keep_aspect_ratio_policy")
     if policy == "stretch":
-        return {"shape": tuple(int(n) for n in _on_axes(sizes, axes, dims))}
+        return {"shape": _on_axes(sizes, axes, dims)}
     if policy not in ("not_larger", "not_smaller"):
         raise node.rule(
             "keep_aspect_ratio_policy must be stretch, not_larger or not_smaller", f"'{policy}'"

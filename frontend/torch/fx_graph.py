@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ...base.dims import MOST, Symbol, lone_symbol
+from ...base.dims import MOST, Limit, Symbol, lone_symbol
 from ...base.errors import UnsupportedError
 from ...base.records import dataclass
 from ...graph_ir.ir.graph import Graph, GraphTensor
@@ -31,7 +31,7 @@ def read_fx(
     module: Any,
     name: str,
     frozen: Mapping[int, Any],
-    limits: Mapping[str, int] | None = None,
+    limits: Mapping[str, Limit] | None = None,
     most: int = MOST,
 ) -> FxGraph:
     """Read a GraphModule whose nodes have examples (`meta["val"]`).

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from ...base.dims import limited
+from ...base.dims import Limit
 from ...base.errors import UnsupportedError, UserError
+from ...base.size_limits import limited
 from ...graph_ir.ir.graph import Graph, GraphTensor
 from ...graph_ir.ir.logical_tensor import LogicalTensor
 from ..shape_spec import InputSpec, check_names, open_name
@@ -22,10 +23,10 @@ _WHO = "exported program"
 def load_exported(
     source: Any,
     specs: Mapping[str, InputSpec] | None = None,
-    limits: Mapping[str, int] | None = None,
+    limits: Mapping[str, Limit] | None = None,
 ) -> Graph:
     """Read an ExportedProgram, or a `.pt2` file of one. Sizes that were exported as dynamic stay open, named after
-    their input and axis, unless `specs` fixes or names them; `limits` are the greatest values of those.
+    their input and axis, unless `specs` fixes or names them; `limits` are what ops need of those.
 
     Outputs are those of the program, then the new values of mutated buffers and inputs; mutated buffers are inputs,
     after those of the program. UserError, UnsupportedError for everything not handled, in one message.

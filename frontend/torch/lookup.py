@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
-from ...base.dims import broadcast_sizes
 from ...base.dtypes import BOOL, S32, S64
+from ...base.size_limits import broadcast_sizes
 from ...graph_ir.ir.graph import GraphTensor
 from ..correspondence.compositions.assignment import assign_rows, put
 from ..op_builder import like

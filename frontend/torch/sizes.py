@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ...base.dims import MOST, Size, Symbol, limited, size
+from ...base.dims import MOST, Limit, Size, Symbol, size
+from ...base.size_limits import limited
 
 
 class Sizes:
     """What the symbols of one program stand for; those that nobody has named keep PyTorch's names.
 
-    `limits`: the greatest values of open sizes, by name; `most` is that of all others. `ranges`: what PyTorch promises
-    of symbols, beyond what it found for its examples, by symbol.
+    `limits`: what ops need of open sizes, by name; `most` is the greatest value of the others. `ranges`: what PyTorch
+    promises of symbols, beyond what it found for its examples, by symbol.
     """
 
     def __init__(
         self,
-        limits: Mapping[str, int] | None = None,
+        limits: Mapping[str, Limit] | None = None,
         most: int = MOST,
         ranges: Mapping[Any, Any] | None = None,
     ) -> None:

@@ -14,10 +14,13 @@ from ..ops.pool import WindowReduce
 from ..rewriting.kernel_group import KernelGroup
 from ..schedule.channel_windows import dot_kernel, pool_geometry, window_blocking
 from ..schedule.context import LowerContext
-from ..schedule.convolution_sizes import geometry_of, with_batch_of
+from ..schedule.convolution_geometry import ConvolutionGeometry
+from ..schedule.convolution_sizes import geometry_of, with_sizes_of
 from ..schedule.row_windows import row_blocking
 from ..templates.channel_windows import WindowProblem, WindowTemplate
+from ..templates.channel_windows_open import OpenWindowTemplate
 from ..templates.dot_windows import DotWindowTemplate
+from ..templates.local_sizes import LocalSizes, localized
 from ..templates.matmul import EpilogueValue
 from ..templates.row_windows import RowWindowTemplate
 from .matmul import epilogue_names, epilogue_value, flat, group_note
@@ -30,15 +33,17 @@ def depthwise_function(
     (output,) = group.outputs
     buffers = parameters(group.inputs, group.outputs)
     memory = {x: flat(b) if x in (*op.inputs, output) else b for x, b in buffers.items()}
-    g, (x, w) = with_batch_of(geometry_of(op), op), op.inputs
-    problem = WindowProblem(g, memory[x], memory[output], "fma", 0, memory[w])
+    g, (x, w) = with_sizes_of(geometry_of(op), op), op.inputs
+    sizes = LocalSizes((g.batch, *g.image, *g.result))
+    local = localized(g, sizes)
+    problem = WindowProblem(local, memory[x], memory[output], "fma", 0, memory[w])
     epilogue = None
     if output is not op.outputs[0]:
         epilogue = _of_rank(epilogue_value(op.outputs[0], output, memory), output.details.rank)
     post = epilogue_names(op, group.ops)
     name = identifier(f"{x.details.dtype}_depthwise{post}_{g}__{ctx.target.isa}", 120)
     kernel = dot_kernel(op, ctx.target) if w.details.format.is_blocked else None
-    template = _template(problem, schedule, ctx.target, epilogue, kernel)
+    template = _template(problem, schedule, ctx.target, epilogue, (g, sizes), kernel)
     return template.function(name, tuple(memory.values()), group_note(group, schedule))
 
 
@@ -49,12 +54,14 @@ def pool_function(
     (output,), (x,) = group.outputs, op.inputs
     buffers = parameters(group.inputs, group.outputs)
     memory = {z: flat(b) if z in (x, output) else b for z, b in buffers.items()}
-    g = with_batch_of(pool_geometry(op), op)
-    problem = WindowProblem(g, memory[x], memory[output], op.combine, op.fill)
+    g = with_sizes_of(pool_geometry(op), op)
+    sizes = LocalSizes((g.batch, *g.image, *g.result))
+    local = localized(g, sizes)
+    problem = WindowProblem(local, memory[x], memory[output], op.combine, op.fill)
     epilogue = None
     if output is not op.outputs[0]:
         epilogue = _of_rank(epilogue_value(op.outputs[0], output, memory), output.details.rank)
-    template = _template(problem, schedule, ctx.target, epilogue)
+    template = _template(problem, schedule, ctx.target, epilogue, (g, sizes))
     return template.function(name, tuple(memory.values()), group_note(group, schedule))
 
 
@@ -63,11 +70,14 @@ def _template(
     schedule: Schedule,
     target: Target,
     epilogue: EpilogueValue | None,
+    whole: tuple[ConvolutionGeometry, LocalSizes],
     kernel: Microkernel | None = None,
 ) -> WindowTemplate | RowWindowTemplate:
     """The template for the layout of the image, which has decided the schedule's algorithm."""
     if schedule.algorithm == "row-windows":
         return RowWindowTemplate(problem, row_blocking(schedule), target, epilogue)
+    if whole[0].is_open:
+        return OpenWindowTemplate(problem, window_blocking(schedule), target, epilogue, *whole)
     if kernel is not None:
         return DotWindowTemplate(problem, window_blocking(schedule), target, epilogue, kernel)
     return WindowTemplate(problem, window_blocking(schedule), target, epilogue)

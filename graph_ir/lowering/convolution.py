@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from ...base.contraction import Microkernel
 from ...tensor_ir import builder as t
+from ...tensor_ir.names import identifier
 from ...tensor_ir.nodes import Buffer, Expr, Function, Let
 from ..ir.computation import Index
 from ..ir.format import Format
@@ -20,12 +21,16 @@ from ..rewriting.kernel_group import KernelGroup
 from ..schedule.context import LowerContext
 from ..schedule.convolution_blocking import FLAT_BANDS
 from ..schedule.convolution_geometry import ConvolutionGeometry
-from ..schedule.convolution_sizes import geometry_of, with_batch_of
+from ..schedule.convolution_sizes import geometry_of, with_sizes_of
 from ..schedule.matmul import blocking_of, kernel_of
-from ..schedule.matmul_tile import MatmulBlocking
+from ..schedule.matmul_tile import MatmulBlocking, pick_blocking
+from ..schedule.product import Product
 from ..templates.convolution import ConvolutionProblem, ConvolutionTemplate
 from ..templates.convolution_band import ImageOperand
+from ..templates.convolution_open import OpenConvolutionTemplate
+from ..templates.local_sizes import LocalSizes, localized
 from ..templates.matmul import EpilogueValue, MatmulProblem, MatmulTemplate
+from ..templates.matmul_rows import RowsTemplate, Sharing
 from ..templates.operand import Operand
 from .matmul import epilogue_names, epilogue_value, flat, group_note
 
@@ -46,10 +51,13 @@ def convolution_function(
         value = epilogue_value(op.outputs[0], output, memory)
     operands = [memory[x] for x in (*op.inputs, output)]
     make = _product if band == "product" else _taps
+    if geometry_of(op).is_open:
+        make = _open_product if geometry_of(op).is_product else _open_taps
     template = make(op, band, blocking, kernel, operands, output, value, by_pixel, ctx)
     post = epilogue_names(op, group.ops)
     tile = f"{blocking.tile.rows}x{blocking.tile.columns(ctx.target, kernel.accumulator)}"
-    name = f"{kernel.a}_conv_{band}{post}_{geometry_of(op)}_{tile}__{ctx.target.isa}"
+    sizes = with_sizes_of(geometry_of(op), op)
+    name = identifier(f"{kernel.a}_conv_{band}{post}_{sizes}_{tile}__{ctx.target.isa}", 160)
     return template.function(name, tuple(memory.values()), group_note(group, schedule))
 
 
@@ -59,7 +67,7 @@ def _taps(
 ) -> ConvolutionTemplate:  # fmt: skip
     """Channels last, tap by tap."""
     x, w, y = operands
-    geometry = with_batch_of(geometry_of(op), op)
+    geometry = with_sizes_of(geometry_of(op), op)
     image, result = image_operand(op.inputs[0], x), image_operand(output, y)
     columns = 0  # of pixels that the epilogue gets by number
     if band in FLAT_BANDS:
@@ -76,13 +84,76 @@ def _taps(
     return ConvolutionTemplate(problem, blocking, ctx.target, value)
 
 
+def _open_taps(
+    op: DirectConvolution, band: str, blocking: MatmulBlocking, kernel: Microkernel, operands: Sequence[Buffer],
+    output: GraphTensor, value: EpilogueValue | None, by_pixel: bool, ctx: LowerContext,
+) -> OpenConvolutionTemplate:  # fmt: skip
+    """Channels last, tap by tap, of images of any height and width."""
+    x, w, y = operands
+    whole = with_sizes_of(geometry_of(op), op)
+    sizes = LocalSizes((whole.batch, *whole.image, *whole.result))
+    g = localized(whole, sizes)
+    image, result = (
+        _last_operand(buffer, pixels, g.groups * channels)
+        for buffer, pixels, channels in ((x, g.image, g.channels), (y, g.result, g.outputs))
+    )
+    problem = ConvolutionProblem(g, image, w, result, band, kernel)
+    if value is not None:
+        value = _indexed(value, output.details.plain_dims, 0, by_pixel)
+    return OpenConvolutionTemplate(problem, blocking, ctx.target, value, whole, sizes)
+
+
+def _last_operand(buffer: Buffer, pixels: tuple[int, int], channels: int) -> ImageOperand:
+    """An image whose channels are last."""
+    row = pixels[1] * channels
+    return ImageOperand(buffer, pixels[0] * row, row, channels, 1)
+
+
+def _open_product(
+    op: DirectConvolution, band: str, blocking: MatmulBlocking, kernel: Microkernel, operands: Sequence[Buffer],
+    output: GraphTensor, value: EpilogueValue | None, by_pixel: bool, ctx: LowerContext,
+) -> MatmulTemplate:  # fmt: skip
+    """Any number of pixels [pixels, channels] times weights in panels [channels, outputs], channels last."""
+    x, w, y = operands
+    g = with_sizes_of(geometry_of(op), op)
+    pixels = math.prod(g.result)
+    columns = blocking.tile.columns(ctx.target, kernel.accumulator)
+    step = -(-g.channels // kernel.k_group) * kernel.k_group * columns  # elements of a panel
+    inner, outer = g.groups * g.channels, g.groups * g.outputs
+    problem = MatmulProblem(
+        (g.batch, g.groups), pixels, g.outputs, g.channels,
+        Operand(x, (pixels * inner, g.channels), inner, 1),
+        Operand(w, (0, -(-g.outputs // columns) * step), step, 1, columns),
+        Operand(y, (pixels * outer, g.outputs), outer, 1),
+    )  # fmt: skip
+    typical_pixels = geometry_of(op).result
+    product = Product(
+        g.groups, math.prod(typical_pixels), g.outputs, g.channels, kernel, ctx.target,
+        ctx.options.threads,
+    )  # fmt: skip
+    rows = pick_blocking(product, blocking.tile).m_block
+    epilogue = None
+    if value is not None:
+        indexed = _indexed(value, output.details.plain_dims, g.result[1], by_pixel)
+
+        def epilogue(index: Index, acc: Expr) -> tuple[list[Let], Expr]:
+            image, group, pixel, number = index
+            output = t.add(t.mul(group, g.outputs), number)
+            return indexed((image, output, t.as_expr(0), pixel), acc)
+
+    blocking = replace(blocking, m_block=rows)
+    template = RowsTemplate(problem, blocking, kernel, ctx.target, epilogue)
+    template.sharing = Sharing(ctx.options.threads, ctx.target.machine.parallel_multiply_adds)
+    return template
+
+
 def _product(
     op: DirectConvolution, band: str, blocking: MatmulBlocking, kernel: Microkernel, operands: Sequence[Buffer],
     output: GraphTensor, value: EpilogueValue | None, by_pixel: bool, ctx: LowerContext,
 ) -> MatmulTemplate:  # fmt: skip
     """Weights [outputs, channels] times image [channels, pixels], all plain."""
     x, w, y = operands
-    g = with_batch_of(geometry_of(op), op)
+    g = with_sizes_of(geometry_of(op), op)
     pixels = math.prod(g.result)
     problem = MatmulProblem(
         (g.batch, g.groups), g.outputs, pixels, g.channels,

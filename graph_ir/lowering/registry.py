@@ -10,7 +10,7 @@ from typing import Any
 from ...base.errors import InternalError, UserError
 from ...tensor_ir.builder import SIZE_PREFIX
 from ...tensor_ir.nodes import Buffer, Function, Module
-from ...tensor_ir.visitor import vars_in
+from ...tensor_ir.visitor import bound_names, vars_in
 from ..ir.class_table import ClassTable
 from ..ir.op import Op
 from ..ir.op_kinds import FusibleOp
@@ -85,5 +85,6 @@ def with_sizes(function: Function) -> Function:
     shapes = [size for buffer in buffers for size in buffer.shape if not isinstance(size, int)]
     used = {name: var for part in (*shapes, function.body) for name, var in vars_in(part).items()}
     sizes = [used[name] for name in sorted(used) if name.startswith(SIZE_PREFIX)]
-    added = tuple(var for var in sizes if var not in function.params)
+    bound = {*bound_names(function.body), *(param.name for param in function.params)}
+    added = tuple(var for var in sizes if var.name not in bound)
     return replace(function, params=(*function.params, *added)) if added else function

@@ -9,7 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from ...base.dims import ceil_quotient
 from ...base.records import dataclass
+from ...base.size_limits import at_least
 from ..ir.attributes import IntAttr
 from ..ir.graph import Array, Graph, GraphTensor
 from ..ir.logical_tensor import LogicalTensor
@@ -97,7 +99,7 @@ class ConvolutionTranspose(Windowed, CompositeOp):
             raise self.rule("w must have the channels of x on axis 0", f"{w} for {channels}")
         window, extra = self._geometry(x.plain_dims, w.plain_dims)
         sizes = self._sizes(x.plain_dims, window, extra)
-        if min(sizes) < 1:
+        if not all(at_least(size, 1) for size in sizes):
             raise self.rule("the result must have elements", str(list(sizes)))
         return [LogicalTensor(dtype, (x.plain_dims[0], w.plain_dims[1] * groups, *sizes))]
 
@@ -158,7 +160,9 @@ class ConvolutionTranspose(Windowed, CompositeOp):
                 window.kernel, window.strides, window.dilations, window.before, strict=True
             )
         ]
-        counts = [-(-size // step) for size, step in zip(sizes, window.strides, strict=True)]
+        counts: list[Any] = [
+            ceil_quotient(size, step) for size, step in zip(sizes, window.strides, strict=True)
+        ]
         parts = [self._phases(make, runs, counts) for runs in itertools.product(*axes)]
         result = _interleaved(make, parts, [len(runs) for runs in axes])
         dims = (*self.outputs[0].details.plain_dims[:2],)
@@ -213,7 +217,7 @@ class ConvolutionTranspose(Windowed, CompositeOp):
     def _geometry(self, x: Sequence[int], w: Sequence[int]) -> tuple[Window, tuple[int, ...]]:
         """The window, whose padding is cropped from the result, and the output padding."""
         kernel, one = tuple(w[2:]), [2**62] * len(w[2:])  # any window fits: there is no input yet
-        if min(x[2:]) < 1:
+        if not all(at_least(size, 1) for size in x[2:]):
             raise self.rule("the spatial axes must have elements", str(list(x[2:])))
         window = window_of(self, kernel, one)
         extra = self.output_padding

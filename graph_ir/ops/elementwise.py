@@ -11,9 +11,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...base.dims import broadcast_sizes
 from ...base.dtypes import F32, DType
 from ...base.records import dataclass
+from ...base.size_limits import broadcast_sizes
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Expr
 from ..ir.attributes import Attribute

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...base.contraction import Contraction, accumulator_of
-from ...base.dims import Size, bounds, broadcast_sizes, is_known, typical
+from ...base.dims import Size, bounds, is_known, typical
 from ...base.dtypes import F32, S8, S32
+from ...base.size_limits import broadcast_sizes
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Cast, Expr
 from ..ir.attributes import BoolAttr, IntAttr

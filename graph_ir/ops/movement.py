@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from ...base.size_limits import check_multiples
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Expr
 from ..ir.attributes import FormatAttr
@@ -127,6 +128,8 @@ class Concat(Movement):
             if (x.dtype, x.rank) != (inputs[0].dtype, inputs[0].rank) or [
                 d for i, d in enumerate(x.plain_dims) if i != axis
             ] != same:
+                for own, first in zip(x.plain_dims, inputs[0].plain_dims, strict=False):
+                    check_multiples(own, first)
                 raise self.rule(
                     f"inputs must agree in dtype and in all sizes but that of axis {axis}",
                     f"{inputs[0]} and {x}",

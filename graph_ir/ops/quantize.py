@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ...base.dims import broadcast_sizes
 from ...base.dtypes import F32
+from ...base.size_limits import broadcast_sizes
 from ..ir.attributes import DTypeAttr, IntAttr
 from ..ir.graph import Array, Graph, GraphTensor
 from ..ir.logical_tensor import LogicalTensor

@@ -7,9 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from ...base.dims import is_known, is_multiple
+from ...base.errors import UnsupportedError
 from ...base.records import dataclass
+from ...base.size_limits import at_least
 from ..ir.attributes import AttributeOwner, BoolAttr, ChoiceAttr, FloatAttr, optional
-from ..ir.axis_attributes import FloatsAttr, IntsAttr, rank_of_first
+from ..ir.axis_attributes import FloatsAttr, SizesAttr, rank_of_first
 from ..ir.graph import Array, Graph, GraphTensor
 from ..ir.logical_tensor import LogicalTensor
 from ..ir.op_kinds import CompositeOp
@@ -17,6 +20,7 @@ from ..ir.operands import Operand
 from ..ir.reference import narrow, widen
 from ..ir.registry import register
 from .compose import Composer
+from .resize_open import AxisSampling, resampled
 
 MODES = ("nearest", "linear", "cubic")
 COORDINATES = (
@@ -29,6 +33,8 @@ COORDINATES = (
     "tf_crop_and_resize",
 )
 NEAREST = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
+SAMPLE = 16
+"""The size of an axis whose taps say how all sizes are repeated."""
 _MOST_TAPS = 4
 """Up to this many elements are weighted individually; wider filters (antialiasing) are a product with a weight
 matrix."""
@@ -58,7 +64,7 @@ class Resize(CompositeOp):
     """
 
     x = Operand()
-    shape = IntsAttr("sizes of the result", count=rank_of_first)
+    shape = SizesAttr("sizes of the result", count=rank_of_first)
     scales = optional(
         FloatsAttr("result / input where it is not the ratio of the sizes", count=rank_of_first)
     )
@@ -82,7 +88,7 @@ class Resize(CompositeOp):
             raise self.rule(
                 "input dtype of linear and cubic must be a float", str(x.dtype), "insert a cast"
             )
-        if any(size < 1 for size in self.shape) or not x.elements:
+        if not all(at_least(size, 1) for size in self.shape) or not x.elements:
             raise self.rule("the input and the result must have elements", f"{x} and {self.shape}")
         if self.scales is not None and any(not 0 < scale < math.inf for scale in self.scales):
             raise self.rule("scales must be positive", str(list(self.scales)))
@@ -130,15 +136,36 @@ class Resize(CompositeOp):
         """How often the elements of each axis are repeated, 1 for an axis that is not resized, or in another way."""
         counts = [1] * self.inputs[0].details.rank
         for axis in self._order() if self.mode == "nearest" else ():
-            size, taps = self.inputs[0].details.plain_dims[axis], self.taps(axis)
-            count, rest = divmod(len(taps.indices), max(size, 1))
-            repeated = np.repeat(np.arange(size), count)[:, None]
-            if not rest and taps.inside.all() and np.array_equal(taps.indices, repeated):
-                counts[axis] = max(count, 1)
+            size, count = self._sample(axis)
+            if size < 1 or count % size:
+                continue
+            taps = self.taps(axis, size, count)
+            repeated = np.repeat(np.arange(size), count // size)[:, None]
+            if taps.inside.all() and np.array_equal(taps.indices, repeated):
+                counts[axis] = max(count // size, 1)
         return tuple(counts)
+
+    def _sample(self, axis: int) -> tuple[int, int]:
+        """The sizes of an axis before and after; of an open one that grows by a whole factor, numbers that do too.
+
+        How far an element is from where it comes from does not depend on the sizes then. (0, 0) for other open ones.
+        """
+        size, count = self._sizes(axis)
+        if is_known(size, count):
+            return size, count
+        if not is_multiple(count, size) or not is_known(count // size):
+            return 0, 0
+        return SAMPLE, SAMPLE * (count // size)
+
+    def _sizes(self, axis: int) -> tuple[Any, Any]:
+        """The sizes of an axis of the input and of the result."""
+        x, y = self.inputs[0].details, self.outputs[0].details
+        return x.plain_dims[axis], y.plain_dims[axis]
 
     def _resampled(self, make: Composer, x: GraphTensor, axis: int) -> GraphTensor:
         """x with one axis resized."""
+        if not is_known(*self._sizes(axis)):
+            return resampled(make, self.axis_sampling(axis), x, axis)
         taps, dtype = self.taps(axis), x.details.dtype
         along = tuple(-1 if i == axis else 1 for i in range(x.details.rank))
         used = [j for j in range(taps.indices.shape[1]) if taps.weights[:, j].any()]
@@ -176,11 +203,22 @@ class Resize(CompositeOp):
         result = make("matmul_core", matrix, rows)
         return make("reshape", result, shape=(*dims[:axis], len(dense), *dims[axis + 1 :]))
 
-    def taps(self, axis: int) -> Taps:
-        """The taps of one axis of the result."""
-        size = self.inputs[0].details.plain_dims[axis]
-        scale = self._scale(axis)
-        place = self._coordinates(axis)
+    def axis_sampling(self, axis: int) -> AxisSampling:
+        """How an axis of open sizes is sampled. UnsupportedError for what needs them when compiling."""
+        linear = self.mode in ("nearest", "linear") and not self.antialias
+        if not linear or self.coordinates == "tf_crop_and_resize" or self.exclude_outside:
+            wanted = "an axis of open size must be resized by nearest or linear, without antialias"
+            raise UnsupportedError(f"resize '{self.name}': {wanted}, exclude_outside or a roi")
+        scale = None if self.scales is None else self.scales[axis]
+        nearest = self.nearest_mode if self.mode == "nearest" else ""
+        return AxisSampling(*self._sizes(axis), scale, self.coordinates, nearest)
+
+    def taps(self, axis: int, size: int | None = None, count: int | None = None) -> Taps:
+        """The taps of one axis of the result; of other sizes, if they are given."""
+        if size is None or count is None:
+            size, count = self._sizes(axis)
+        scale = self._scale(axis, size, count)
+        place = self._coordinates(axis, size, count)
         mode = self.mode
         crops = self.coordinates == "tf_crop_and_resize"
         inside = (place >= 0) & (place <= size - 1) if crops else np.ones(len(place), bool)
@@ -205,11 +243,9 @@ class Resize(CompositeOp):
             weights = weights / weights.sum(1, keepdims=True)
         return Taps(np.clip(indices, 0, size - 1).astype(np.int64), weights, inside)
 
-    def _coordinates(self, axis: int) -> Array:
+    def _coordinates(self, axis: int, size: int, count: int) -> Array:
         """The coordinate of each result element on an axis of the input, as float64."""
-        size = self.inputs[0].details.plain_dims[axis]
-        count = self.outputs[0].details.plain_dims[axis]
-        scale, kind = self._scale(axis), self.coordinates
+        scale, kind = self._scale(axis, size, count), self.coordinates
         i = np.arange(count, dtype=np.float64)
         # The result size that ONNX's own tests assume if the scale does not give an integer.
         length = size * scale
@@ -231,19 +267,19 @@ class Resize(CompositeOp):
         return shift + (i + 0.5) / scale - 0.5
 
     def _order(self) -> list[int]:
-        """The axes that are resampled, those that shrink first."""
-        dims, shape = self.inputs[0].details.plain_dims, self.outputs[0].details.plain_dims
+        """The axes that are resampled, those that shrink first: of open sizes, typical ones."""
+        dims, shape = (x.details.typical.plain_dims for x in (self.inputs[0], self.outputs[0]))
         moved = [axis for axis in range(len(dims)) if not self._is_identity(axis)]
         return sorted(moved, key=lambda axis: shape[axis] / dims[axis])
 
     def _is_identity(self, axis: int) -> bool:
-        position = self._coordinates(axis)
-        return np.array_equal(position, np.arange(self.inputs[0].details.plain_dims[axis]))
+        size, count = self._sizes(axis)
+        if not is_known(size, count):
+            return size == count and (self.scales is None or self.scales[axis] == 1)
+        return np.array_equal(self._coordinates(axis, size, count), np.arange(size))
 
-    def _scale(self, axis: int) -> float:
-        if self.scales is not None:
-            return self.scales[axis]
-        return self.shape[axis] / self.inputs[0].details.plain_dims[axis]
+    def _scale(self, axis: int, size: int, count: int) -> float:
+        return count / size if self.scales is None else self.scales[axis]
 
 
 def _rounded(position: Array, mode: str) -> Array:

@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from ...base.dims import Size, bounds, ceil_quotient, floor_quotient
 from ...base.records import dataclass
+from ...base.size_limits import at_least
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Expr
 from ..ir.axis_attributes import IntsAttr
@@ -44,20 +46,21 @@ class Window:
         """Whether a window may hold padding."""
         return any((*self.before, *self.after)) or self.ceil_mode
 
-    def output_sizes(self, sizes: Sequence[int]) -> tuple[int, ...]:
+    def output_sizes(self, sizes: Sequence[Size]) -> tuple[Any, ...]:
         """Number of window positions per axis, for a checked window."""
         found = []
         for size, extent, step, before, after in zip(
             sizes, self.extents, self.strides, self.before, self.after, strict=True
         ):
             room = size + before + after - extent
-            count = (-(-room // step) if self.ceil_mode else room // step) + 1
+            quotient = ceil_quotient if self.ceil_mode else floor_quotient
+            count = quotient(room, step) + 1
             if self.ceil_mode and (count - 1) * step >= size + before:
                 count -= 1  # that window would begin in the padding after the input
             found.append(count)
         return tuple(found)
 
-    def ends(self, sizes: Sequence[int]) -> tuple[int, ...]:
+    def ends(self, sizes: Sequence[Size]) -> tuple[Any, ...]:
         """Padding elements after the input that the last window covers, per axis (negative: unused input elements)."""
         counts = self.output_sizes(sizes)
         return tuple(
@@ -67,11 +70,15 @@ class Window:
             )
         )
 
+    def stored_ends(self, sizes: Sequence[Size]) -> tuple[int, ...]:
+        """Elements to store behind the input so that no window leaves it: for all values of open sizes."""
+        return tuple(max(bounds(end)[1], 0) for end in self.ends(sizes))
+
     def view(self, x: Array, fill: Any) -> Array:
         """[..., positions..., kernel...] of x [..., sizes...], padded with `fill`; a view of a padded copy."""
         lead, sizes = x.ndim - self.rank, x.shape[x.ndim - self.rank :]
         counts = self.output_sizes(sizes)
-        after = [max(end, 0) for end in self.ends(sizes)]
+        after = self.stored_ends(sizes)
         pads = [(0, 0)] * lead + list(zip(self.before, after, strict=True))
         padded = np.pad(x, pads, constant_values=fill) if np.any(pads) else np.ascontiguousarray(x)
         steps = padded.strides[lead:]
@@ -100,9 +107,9 @@ class Window:
             if self.before[axis] > 0:
                 inside.append(t.compare("ge", at, 0))
                 clamped = t.maximum(clamped, 0)
-            if self.ends(sizes)[axis] > 0:
+            if self.stored_ends(sizes)[axis] > 0:
                 inside.append(t.compare("lt", at, size))
-                clamped = t.minimum(clamped, size - 1)
+                clamped = t.minimum(clamped, t.as_expr(size - 1))
             index.append(clamped)
         value = read((*lead, *index))
         result = value
@@ -151,10 +158,10 @@ def window_of(
         raise op.rule("kernel must be 1 or more", str(list(kernel)))
     window = Window(tuple(kernel), op.strides, op.dilations, op.before, op.after, ceil_mode)
     for axis, size in enumerate(sizes):
-        if size < 1:
+        if not at_least(size, 1):
             raise op.rule("the axes a window slides over must have elements", str(list(sizes)))
         extent, before, after = window.extents[axis], window.before[axis], window.after[axis]
-        if extent > size + before + after:
+        if not at_least(size + before + after, extent):
             raise op.rule(
                 f"the window must fit into the padded input on axis {axis} of {count}",
                 f"{extent} elements in {before} + {size} + {after}",

@@ -58,7 +58,7 @@ def _depths_as_channels(make: Composer, op: Convolution) -> GraphTensor:
     """[N, depths of the window * C, depths of the result, H, W]."""
     x, window = op.inputs[0], op.window
     depths, step = window.kernel[0], window.strides[0]
-    end = max(window.ends(x.details.plain_dims[2:])[0], 0)
+    end = window.stored_ends(x.details.plain_dims[2:])[0]
     if window.before[0] or end:
         x = make("pad", x, before=(0, 0, window.before[0], 0, 0), after=(0, 0, end, 0, 0))
     dims = x.details.plain_dims

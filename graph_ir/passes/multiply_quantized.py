@@ -6,8 +6,8 @@ from functools import partial
 
 import numpy as np
 
-from ...base.dims import broadcast_sizes
 from ...base.dtypes import F32, S32
+from ...base.size_limits import broadcast_sizes
 from ..ir.graph import Graph, GraphTensor, Op
 from ..ops.compose import Composer
 from ..ops.convolution import Convolution

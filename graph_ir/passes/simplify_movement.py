@@ -6,7 +6,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ...base.dims import bounds, broadcast_sizes, is_multiple
+from ...base.dims import bounds, is_multiple
+from ...base.size_limits import broadcast_sizes
 from ..ir.graph import Graph, GraphTensor, Op
 from ..ir.registry import names_where
 from ..ops.elementwise import Elementwise

@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 
+from ...base.dims import is_known
 from ...base.records import dataclass
 from ..ir.graph import Array, Graph, GraphTensor, Op
 from ..ops.compose import Composer
@@ -56,6 +57,8 @@ def _in_regions(graph: Graph, op: Op) -> GraphTensor | None:
     assert isinstance(op, Convolution)
     x, out = op.inputs[0].details.plain_dims, op.outputs[0].details
     window = op.window
+    if not is_known(*x[2:]):
+        return None  # which elements see nothing but padding depends on the sizes
     if not out.elements or not any(window.before) and not any(e > 0 for e in window.ends(x[2:])):
         return None
     if not _is_finite(op.inputs[1]):

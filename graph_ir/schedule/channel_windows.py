@@ -6,7 +6,7 @@ import math
 from itertools import product
 
 from ...base.contraction import Microkernel, find_microkernel
-from ...base.dims import typical
+from ...base.dims import is_known
 from ...base.dtypes import S8, DType
 from ...base.target import Target
 from ..ir.format import Format, channels_last, plain
@@ -17,7 +17,7 @@ from ..ops.pool import WindowReduce
 from .asked import wanted_by_name
 from .context import LowerContext
 from .convolution_geometry import ConvolutionGeometry
-from .convolution_sizes import geometry_of
+from .convolution_sizes import geometry_of, typical_images
 from .format_choice import FormatChoice
 from .row_windows import MOST_TAPS, pools_by_row, row_cycles
 from .space import ScheduleSpace
@@ -35,7 +35,7 @@ def depthwise_formats(op: DepthwiseConvolution, ctx: LowerContext) -> list[Forma
     asked = wanted_by_name(op, ctx)
     algorithm = "" if asked is None else asked.algorithm
     is_alone = not _follows_product(op) or algorithm == "row-windows"
-    if is_alone and convolves_by_row(op) and ctx.options.enabled("row-windows"):
+    if is_alone and not g.is_open and convolves_by_row(op) and ctx.options.enabled("row-windows"):
         cycles[first] = row_cycles(g, True, ctx.target, dtype)
     if algorithm in ALGORITHMS:
         wanted = first if algorithm == "row-windows" else last
@@ -88,7 +88,7 @@ def dot_kernel(op: DepthwiseConvolution, target: Target) -> Microkernel | None:
     """The microkernel whose dot products take neighbouring rows of the window; None where there is none."""
     x, w = (tensor.details for tensor in op.inputs)
     kernel = find_microkernel(x.dtype, w.dtype, target)
-    several = x.rank == 4 and op.window.kernel[0] > 1
+    several = x.rank == 4 and op.window.kernel[0] > 1 and is_known(*x.plain_dims[2:])
     is_dot = kernel is not None and kernel.k_group > 1 and w.dtype == S8
     return kernel if several and is_dot else None
 
@@ -179,12 +179,12 @@ class WindowSpace(ScheduleSpace):
 
 def pool_geometry(op: WindowReduce) -> ConvolutionGeometry:
     """The numbers of a pool: its groups are the channels."""
-    x, y, window = op.inputs[0].details.plain_dims, op.outputs[0].details.plain_dims, op.window
+    window, (x, y, is_open) = op.window, typical_images(op)
 
     def pair(sizes: tuple[int, ...], missing: int = 1) -> tuple[int, int]:
         return (missing, sizes[0]) if len(sizes) == 1 else (sizes[0], sizes[1])
 
     return ConvolutionGeometry(
-        typical(x[0]), x[1], 1, 1, pair(x[2:]), pair(y[2:]), pair(window.kernel), pair(window.strides),
-        pair(window.dilations), pair(window.before, 0),
+        x[0], x[1], 1, 1, pair(x[2:]), pair(y[2:]), pair(window.kernel), pair(window.strides),
+        pair(window.dilations), pair(window.before, 0), is_open,
     )  # fmt: skip

@@ -95,7 +95,7 @@ def ranked_products(
     The image is copied into panels, the only extra cost compared with `ranked_choices`.
     """
     g, kernel, target = p.geometry, p.kernel, p.target
-    if not g.is_product or kernel.a != kernel.b:
+    if not g.is_product or kernel.a != kernel.b or g.is_open:
         return []
     whole = p.product
     steps = math.ceil(g.channels / kernel.k_group)
@@ -114,6 +114,8 @@ def ranked_products(
 def fits(p: ConvolutionProduct, band: str) -> bool:
     """Whether a band can run, and is worth it, for these sizes and types."""
     g, group = p.geometry, p.kernel.k_group
+    if g.is_open and (band != "image" or g.channels % group or not _sums_at_once(p)):
+        return False  # copies, and sums beside the result, are of known size
     if band == "im2col":
         copied = g.terms * math.prod(g.result) * p.copied.size
         return copied <= MOST_IM2COL_BYTES and g.channels % group == 0
@@ -122,6 +124,12 @@ def fits(p: ConvolutionProduct, band: str) -> bool:
     if band == "planes" and (g.channels * g.groups > p.target.machine.streams or group > 1):
         return False
     return fits_stack(p, band, 1)
+
+
+def _sums_at_once(p: ConvolutionProduct) -> bool:
+    """Whether sums may be cut into steps, or have one alone: that of a window whose rows are contiguous."""
+    g = p.geometry
+    return p.result_holds_sums or 1 in g.kernel or (g.dilations[1] == 1 and g.groups == 1)
 
 
 def fits_stack(p: ConvolutionProduct, band: str, height: int) -> bool:

@@ -161,7 +161,7 @@ def padded(make: Composer, x: GraphTensor, window: Window, fill: int | float | b
     """x with its padding materialized."""
     dims = x.details.plain_dims
     lead = (0,) * (len(dims) - window.rank)
-    after = tuple(max(end, 0) for end in window.ends(dims[len(lead) :]))
+    after = window.stored_ends(dims[len(lead) :])
     if not any((*window.before, *after)):
         return x
     return make("pad", x, before=(*lead, *window.before), after=(*lead, *after), value=fill)
@@ -199,7 +199,7 @@ def _im2col_cycles(
     Weights that do not stay in L2 are read in rows a page or more apart, once for each image.
     """
     kernel = kernels[0]
-    if not kernel.accumulator.is_float:
+    if not kernel.accumulator.is_float or g.is_open:
         return None
     pixels, machine = math.prod(g.result), target.machine
     tile = pick_tile(g.outputs, pixels, target, kernel)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from ...base.dims import bounds
 from ...base.records import dataclass
 
 REMEMBERED = 1024
@@ -15,7 +16,7 @@ class ConvolutionGeometry:
     """Pairs are (rows, columns); an image of one spatial axis has one row.
 
     `channels` and `outputs` are those of one group. Padding is zeros: `before` the image, and after it as far as the
-    last window reaches.
+    last window reaches. `is_open`: the code must run for other sizes of images too, of which these are typical.
     """
 
     batch: int
@@ -28,6 +29,7 @@ class ConvolutionGeometry:
     strides: tuple[int, int] = (1, 1)
     dilations: tuple[int, int] = (1, 1)
     before: tuple[int, int] = (0, 0)
+    is_open: bool = False
 
     @property
     def terms(self) -> int:
@@ -44,14 +46,15 @@ class ConvolutionGeometry:
         reach = (self.kernel[axis] - 1) * self.dilations[axis] + 1
         return (windows - 1) * self.strides[axis] + reach
 
+    def stays_inside(self, axis: int) -> bool:
+        """Whether no window reaches behind the image along an axis, for all values of open sizes."""
+        end = self.span(axis, self.result[axis]) - self.before[axis]
+        return bounds(end - self.image[axis])[1] <= 0
+
     @property
     def is_padded(self) -> bool:
         """Whether some window reaches over the border of the image."""
-        ends = (self.span(axis, self.result[axis]) for axis in (0, 1))
-        return any(
-            before > 0 or end > before + size
-            for before, end, size in zip(self.before, ends, self.image, strict=True)
-        )
+        return any(self.before[axis] > 0 or not self.stays_inside(axis) for axis in (0, 1))
 
     @property
     def is_product(self) -> bool:

@@ -5,30 +5,45 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from ...base.dims import typical
+from ...base.dims import evaluate, is_known, symbols_of
 from ..ir.op import Op
 from ..ops.convolution import Convolution
 from ..ops.winograd import WinogradConvolution
 from .convolution_geometry import ConvolutionGeometry
 
+TYPICAL_IMAGE = 224
+"""The height and width of images of any size that cost models assume."""
+
 
 def geometry_of(op: Convolution) -> ConvolutionGeometry:
     """The numbers of a convolution; of more than two spatial axes all but the last count as rows.
 
-    Of an open number of images, what cost models assume: `with_batch_of` has the number itself.
+    Of open sizes, what cost models assume: `with_sizes_of` has the sizes themselves.
     """
-    x, w = op.inputs[0].details.plain_dims, op.weight_dims(op.inputs[1].details)
-    window, groups = op.window, op.groups
-    result = op.outputs[0].details.plain_dims[2:]
+    w, window, groups = op.weight_dims(op.inputs[1].details), op.window, op.groups
+    x, y, is_open = typical_images(op)
     return ConvolutionGeometry(
-        typical(x[0]), groups, w[1], w[0] // groups, _pair(x[2:]), _pair(result), _pair(window.kernel),
-        _pair(window.strides), _pair(window.dilations), _pair(window.before, 0),
+        x[0], groups, w[1], w[0] // groups, _pair(x[2:]), _pair(y[2:]), _pair(window.kernel),
+        _pair(window.strides), _pair(window.dilations), _pair(window.before, 0), is_open,
     )  # fmt: skip
 
 
-def with_batch_of(geometry: ConvolutionGeometry, op: Op) -> ConvolutionGeometry:
-    """The geometry with the number of images that an op has, which may be an open size."""
-    return replace(geometry, batch=op.inputs[0].details.plain_dims[0])
+def typical_images(op: Op) -> tuple[tuple[int, ...], tuple[int, ...], bool]:
+    """The sizes of an op's image and result that cost models assume, and whether their spatial ones are open."""
+    x, y = (tensor.details.plain_dims for tensor in (op.inputs[0], op.outputs[0]))
+    image = {
+        symbol.name: min(max(symbol.least, TYPICAL_IMAGE), symbol.most)
+        for symbol in symbols_of(x[2:])
+    }
+    image |= {s.name: s.typical for s in symbols_of((x[0], *y)) if s.name not in image}
+    before, after = (tuple(evaluate(one, image) for one in dims) for dims in (x, y))
+    return before, after, not is_known(*x[2:], *y[2:])
+
+
+def with_sizes_of(geometry: ConvolutionGeometry, op: Op) -> ConvolutionGeometry:
+    """The geometry with the sizes of images that an op has, which may be open."""
+    x, y = (tensor.details.plain_dims for tensor in (op.inputs[0], op.outputs[0]))
+    return replace(geometry, batch=x[0], image=_pair(x[2:]), result=_pair(y[2:]))
 
 
 def winograd_geometry(op: WinogradConvolution) -> ConvolutionGeometry:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from ...base.contraction import accumulator_of
+from ...base.dims import is_known
 from ...base.dtypes import F32, DType
 from ...base.records import dataclass
 from ...base.target import Target
@@ -39,6 +40,8 @@ def pools_by_row(op: WindowReduce) -> bool:
     spatial = x.rank - 2
     if not x.dtype.is_float or spatial not in (1, 2) or op.window.rank != spatial:
         return False
+    if not is_known(*x.plain_dims[2:]):
+        return False  # lines of any length are not staged
     return x.format.is_plain and y.format.is_plain and y.elements > 0
 
 

@@ -69,6 +69,7 @@ class WindowTemplate:
         self.blocking = blocking
         self.epilogue = storing(epilogue, problem.accumulator, problem.y.dtype)
         self.b = t.LoopBuilder()
+        self.kind: LoopKind = "parallel" if blocking.is_parallel else "serial"
 
     def function(self, name: str, params: tuple[Buffer, ...], note: str) -> Function:
         """All windows as a function."""
@@ -76,10 +77,9 @@ class WindowTemplate:
         for param in params:
             b.names.reserve(param.name)
         size, width = self.blocking.rows, self.blocking.channels
-        kind: LoopKind = "parallel" if self.blocking.is_parallel else "serial"
         with (
-            b.loop("image", 0, self.g.batch, kind) as image,
-            b.loop("piece", 0, -(-rows // size), kind) as piece,
+            b.loop("image", 0, self.g.batch, self.kind) as image,
+            b.loop("piece", 0, -(-rows // size), self.kind) as piece,
         ):
             first = t.mul(piece, size)
             last = b.let("last", t.minimum(t.add(first, size), rows))
@@ -110,7 +110,7 @@ class WindowTemplate:
         """The rows of the window that lie inside the image, [begin, end), for a row of results."""
         b, g = self.b, self.g
         size, step, top = g.kernel[0], g.dilations[0], g.before[0]
-        if not top and g.span(0, g.result[0]) <= g.image[0]:
+        if not top and g.stays_inside(0):
             return t.as_expr(0), t.as_expr(size)
         at = b.let("at", t.sub(t.mul(row, g.strides[0]), top))  # image row of window row 0
         before = t.floordiv(t.add(t.sub(0, at), step - 1), step)

@@ -18,8 +18,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from ...base.contraction import Microkernel
+from ...base.dims import bounds
 from ...base.records import dataclass
 from ...base.target import Target
 from ...tensor_ir import builder as t
@@ -88,11 +90,12 @@ class ConvolutionTemplate:
         self.taps = ConvolutionProduct(g, self.kernel, target)
         self.columns = self.taps.columns(blocking.tile)
         self.flat = problem.band in FLAT_BANDS
-        rows = min(blocking.m_block, g.result[0])
+        rows = blocking.m_block if g.is_open else min(blocking.m_block, g.result[0])
         self.band: Band = BANDS[problem.band](
             g, problem.x, rows, self.taps.copied, self.kernel.k_group
         )
-        self.kind: LoopKind = "parallel" if worth_threads(g.multiply_adds, target) else "serial"
+        work = bounds(g.multiply_adds)[1]
+        self.kind: LoopKind = "parallel" if worth_threads(work, target) else "serial"
         self.row = self.columns * self.kernel.k_group  # elements of a row of a panel
         self.image, self.group, self.first = Var("n"), Var("g"), Var("yb")
 
@@ -196,7 +199,7 @@ class ConvolutionTemplate:
     def _product(
         self, offset: Expr, y: Expr, line: Expr, panel: Expr, columns: int, step: Step,
         accumulate: bool, is_last: bool,
-    ) -> Brgemm:  # fmt: skip
+    ) -> Any:  # fmt: skip
         g, out, pixels = self.geometry, self.problem.y, self._pixels
         row, output = t.add(y, line), t.mul(panel, self.columns)
         output = t.add(t.mul(self.group, g.outputs), output)

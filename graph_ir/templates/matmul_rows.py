@@ -36,6 +36,7 @@ from ...tensor_ir.sizes import number_or_expr
 from .matmul import EpilogueValue, MatmulTemplate, RowBlock
 from .operand import offset_of
 from .packing import loop, pack_open
+from .row_tiles import row_tiles
 
 MOST_TILE_ROWS = 12
 """The highest register tile: there is code for each height up to it."""
@@ -211,37 +212,9 @@ class RowsTemplate(MatmulTemplate):
         return self._tiles(block, lambda part: multiply(part, *place))
 
     def _tiles(self, block: RowBlock, multiply: Callable[[RowBlock], Stmt]) -> Stmt:
-        """Whole register tiles, then what is left in one, or in two of nearly equal height."""
-        number = t.as_expr(block.count)
-        height = self.blocking.tile.rows
-        at, whole, left, upper, lower, part = map(
-            Var, ("at", "whole", "left", "upper", "lower", "part")
-        )
-        tiles = t.floordiv(number, height)
-        is_even = t.compare("eq", t.mod(number, height), 0)
-        with_left = t.mul(t.maximum(t.sub(tiles, 1), 0), height)
-        half = t.select(t.compare("gt", left, height), t.floordiv(t.add(left, 1), 2), left)
-        rows = t.minimum(upper, t.sub(left, t.mul(part, upper)))
-        start = t.add(whole, t.mul(part, upper))
-        by_height = _by_height(lower, height, lambda count: multiply(block.part(start, count)))
-        return Block(
-            (
-                Let(whole, t.select(is_even, number, with_left)),
-                For(at, t.ZERO, whole, multiply(block.part(at, height)), "serial", height),
-                Let(left, t.sub(number, whole)),
-                Let(upper, half),
-                loop(part, 2, Block((Let(lower, rows), by_height)), "serial"),
-            )
-        )
-
-
-def _by_height(rows: Expr, most: int, tile: Callable[[int], Stmt]) -> Stmt:
-    """The tile of the height that `rows` is, from 1 to `most`; nothing for other heights."""
-    chosen: Stmt | None = None
-    for count in range(1, most + 1):
-        chosen = If(t.compare("eq", rows, count), tile(count), chosen)
-    assert chosen is not None
-    return chosen
+        """One microkernel for each register tile of a block."""
+        height, number = self.blocking.tile.rows, t.as_expr(block.count)
+        return row_tiles(number, height, lambda at, count: multiply(block.part(at, count)))
 
 
 def _ceil(value: Expr, divisor: Expr) -> Expr:

@@ -15,10 +15,11 @@ import numpy as np
 from lark import Lark, Token, Transformer
 from lark.exceptions import UnexpectedInput
 
-from ...base.dims import Size, Symbol, parse_range, parse_size
+from ...base.dims import Size, Symbol
 from ...base.dtypes import ALL, by_name
 from ...base.errors import UserError
 from ...base.records import dataclass
+from ...base.size_text import parse_range, parse_size
 from ..ir.format import parse_format
 from ..ir.logical_tensor import LogicalTensor
 from ..ir.schedule import Schedule, parse_schedule
@@ -48,8 +49,8 @@ REF.3: /%("(\\.|[^"\\])*"|[^\s,()\[\]{}"=%]+)/
 DTYPE.3: /(?:DTYPES)(?=\[)/
 FLOAT.2: /-?(\d+\.\d*([eE][+-]?\d+)?|\d+[eE][+-]?\d+|inf|nan)(?=[,}\s])/
 INT.2: /-?\d+(?=[,}\s\])])/
-DIM.1: /[A-Za-z_0-9][A-Za-z0-9_*+-]*(=\d+\.\.\d*)?(?=[,\]])/
-SIZE.1: /<(?!empty>)[A-Za-z_0-9][A-Za-z0-9_*+-]*>/
+DIM.1: /[A-Za-z_0-9(-][A-Za-z0-9_*+()\/-]*(=\d+\.\.\d*)?(?=[,\]])/
+SIZE.1: /<(?!empty>)[A-Za-z_0-9(-][A-Za-z0-9_*+()\/-]*>/
 STRING: /"(\\.|[^"\\])*"/
 TENSOR.1: /\[[^\[\]]*\]|<empty>/
 NAME.0: /[^\s,()\[\]{}"=%:<>]+/

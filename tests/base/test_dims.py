@@ -7,25 +7,34 @@ import pytest
 from graphc.base.dims import (
     MOST,
     Dim,
+    Limit,
+    NeedsLimit,
     Size,
     Symbol,
     UndecidedSize,
     bounds,
-    broadcast_sizes,
+    ceil_quotient,
     evaluate,
     factored,
+    floor_quotient,
     is_multiple,
-    limited,
     lone_symbol,
-    parse_range,
-    parse_size,
     size,
+    solved,
     substitute,
     symbol_name,
     symbols_of,
     typical,
 )
 from graphc.base.errors import UserError
+from graphc.base.size_limits import (
+    at_least,
+    broadcast_sizes,
+    check_multiples,
+    known_limits,
+    limited,
+)
+from graphc.base.size_text import parse_range, parse_size
 
 N, B, S = (Symbol("N", 1, 512), Symbol("B"), Symbol("S", 2, 8))
 n, b, s = map(size, (N, B, S))
@@ -129,10 +138,10 @@ def test_names() -> None:
 def test_limits_of_symbols() -> None:
     n, m = Symbol("N", 2, 600), Symbol("M")
     both = size(n) * 3 + size(m)
-    narrow = limited(both, {"N": 512, "K": 4})
+    narrow = limited(both, {"N": Limit(most=512), "K": Limit(most=4)})
     assert narrow == size(Symbol("N", 2, 512)) * 3 + size(m) and narrow != both
-    assert limited(both, {"N": 700}) == both and limited(7, {"N": 1}) == 7
-    assert limited(size(n), {"N": 2}) == 2
+    assert limited(both, {"N": Limit(most=700)}) == both and limited(7, {"N": Limit(most=1)}) == 7
+    assert limited(size(n), {"N": Limit(most=2)}) == 2
     assert lone_symbol(size(n)) == n
     assert [lone_symbol(one) for one in (7, size(n) * 2, size(n) + 1, both)] == [None] * 4
 
@@ -142,3 +151,49 @@ def test_multiples_that_are_known() -> None:
     assert is_multiple(12, 4) and not is_multiple(13, 4)
     assert is_multiple(n * 12, 4) and is_multiple(n * n, n) and is_multiple(0, n)
     assert not is_multiple(512, n) and not is_multiple(n, 2)
+
+
+def test_quotients_have_a_normal_form() -> None:
+    """What strides leave of a size, one after the other, is one quotient; what has no remainder is none."""
+    half = floor_quotient(b - 1, 2) + 1
+    assert half == ceil_quotient(b, 2) and str(half) == "(B+1)//2"
+    assert floor_quotient(half - 1, 2) + 1 == floor_quotient(b + 3, 4)
+    assert (
+        floor_quotient(4 * b + 6, 4) == b + 1
+        and floor_quotient(6 * b, 4) == floor_quotient(b, 2) + b
+    )
+    assert substitute(half, {"B": 7}) == 4 and substitute(half, {"B": 2 * n}) == n
+    assert evaluate(half * s, {"B": 7, "S": 3}) == 12 and symbols_of([half]) == (B,)
+    assert parse_size(str(64 * half * s - half), {"B": B, "S": S}) == 64 * half * s - half
+    with pytest.raises(UndecidedSize):
+        _ = half // 2
+
+
+def test_ranges_of_quotients() -> None:
+    """Symbols cancel in what is left of a division."""
+    half = ceil_quotient(b, 2)
+    assert bounds(2 * half - b) == (0, 1) and 2 * half >= b
+    assert bounds(ceil_quotient(n, 2)) == (1, 256)
+    wide = size(Symbol("W", 3))
+    assert (wide - 2) * (n + 1) > 0 and not (wide - 2) * (n + 1) < 1
+
+
+def test_what_sizes_must_be() -> None:
+    """A least value, or a divisor, which makes the size a multiple of another symbol."""
+    assert at_least(b, 1)
+    with pytest.raises(NeedsLimit) as least:
+        at_least(floor_quotient(b, 8), 3)
+    assert (least.value.name, least.value.limit) == ("B", Limit(least=24))
+    with pytest.raises(NeedsLimit) as divisor:
+        check_multiples(b, 4 * floor_quotient(b, 4))
+    limits = known_limits({"B": Limit(least=6)}, divisor.value)
+    assert limits == {"B": Limit(least=6, divisor=4)}
+    assert known_limits(limits, divisor.value) is None
+    assert limited(b + 1, limits) == 4 * size(Symbol("B_4", 2, MOST // 4)) + 1
+    check_multiples(b, n)
+    check_multiples(2 * b, 4 * floor_quotient(b, 4) + 1)
+
+
+def test_symbols_are_found_from_sizes() -> None:
+    assert solved(8 * b, 24) == (B, 3) and solved(b + 1, 4) == (B, 3)
+    assert solved(8 * b, 25) is solved(b * s, 4) is solved(floor_quotient(b, 2), 4) is None

@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
-from ....base.dims import broadcast_sizes
 from ....base.dtypes import F32, S64, DType
+from ....base.size_limits import broadcast_sizes
 from ....graph_ir.ir.graph import GraphTensor as Tensor
 from ...op_builder import OpBuilder, like
 from .contraction import scaled

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ....base.dims import broadcast_sizes
 from ....base.dtypes import BOOL, S64
 from ....base.records import dataclass
+from ....base.size_limits import broadcast_sizes
 from ....graph_ir.ir.graph import GraphTensor as Tensor
 from ...op_builder import OpBuilder
 from .contraction import scaled

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ....base.dims import broadcast_sizes
+from ....base.size_limits import broadcast_sizes
 from ....graph_ir.ir.graph import GraphTensor as Tensor
 from ... import einsum as equations
 from ...op_builder import OpBuilder

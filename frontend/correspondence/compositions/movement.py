@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from ....base.dims import MOST, NeedsLimit, Size, bounds, broadcast_sizes, is_known, lone_symbol
+from ....base.dims import MOST, Limit, NeedsLimit, Size, bounds, is_known, lone_symbol
 from ....base.dtypes import BOOL
 from ....base.records import dataclass
+from ....base.size_limits import broadcast_sizes
 from ....graph_ir.ir.graph import GraphTensor as Tensor
 from ...op_builder import OpBuilder, like
 
@@ -249,7 +250,7 @@ def _cut(at: Size, dim: Size) -> Size:
     symbol = lone_symbol(at)
     if symbol and isinstance(dim, int) and symbol.least <= dim < symbol.most:
         message = f"whether {at} > {dim} is not known when compiling"
-        raise NeedsLimit(message, symbol.name, dim)
+        raise NeedsLimit(message, symbol.name, Limit(most=dim))
     return min(at, dim)
 
 

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
+from ....base.dims import Dim, Size, UndecidedSize, floor_quotient
 from ....graph_ir.ir.graph import GraphTensor as Tensor
 from ...op_builder import OpBuilder, like
 from .reduction import lp_norm
+
+MOST_PARTS = 64
+"""The greatest denominator of a scale of an open size."""
 
 Padding = tuple[tuple[int, ...], tuple[int, ...]]
 """Elements before and after each spatial axis."""
@@ -48,10 +53,21 @@ def transposed_padding(
     return [(n - 1) * s + (k - 1) * d + 1 - y for n, k, s, d, y in axes]
 
 
-def scaled_sizes(sizes: Sequence[int], scales: Sequence[float]) -> tuple[int, ...]:
-    """Sizes times scales, rounded down, computed in f32 as other programs do."""
-    pairs = zip(sizes, scales, strict=True)
-    return tuple(int(np.floor(np.float32(n) * np.float32(s))) for n, s in pairs)
+def scaled_sizes(sizes: Sequence[Size], scales: Sequence[float]) -> tuple[Any, ...]:
+    """Sizes times scales, rounded down, computed in f32 as other programs do.
+
+    Of open sizes only by scales that are short fractions, as then every product that matters is exact.
+    """
+    return tuple(_scaled(n, s) for n, s in zip(sizes, scales, strict=True))
+
+
+def _scaled(n: Size, scale: float) -> Size:
+    if not isinstance(n, Dim):
+        return int(np.floor(np.float32(n) * np.float32(scale)))
+    exact = Fraction(scale)
+    if exact.denominator > MOST_PARTS:
+        raise UndecidedSize(f"how {n} * {scale} is rounded is not known when compiling")
+    return floor_quotient(n * exact.numerator, exact.denominator)
 
 
 def biased(node: OpBuilder, y: Tensor, bias: Tensor | None) -> Tensor:

@@ -1,0 +1,64 @@
+"""Arithmetic of polynomials: mappings of products of atoms to whole factors. Atoms are anything with an order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+Product = tuple[Any, ...]
+"""Atoms in order, each as often as its power; () is 1."""
+
+Terms = Mapping[Product, int]
+
+
+def place(term: tuple[Product, int]) -> tuple[int, Product]:
+    """The order of terms: higher degrees first, the constant last."""
+    return -len(term[0]), term[0]
+
+
+def sum_of(a: Terms, b: Terms, sign: int) -> dict[Product, int]:
+    """a + sign * b, with terms that may be 0."""
+    result = dict(a)
+    for product, factor in b.items():
+        result[product] = result.get(product, 0) + sign * factor
+    return result
+
+
+def product_of(a: Terms, b: Terms) -> dict[Product, int]:
+    """a * b, with terms that may be 0."""
+    result: dict[Product, int] = {}
+    for x, p in a.items():
+        for y, q in b.items():
+            product = tuple(sorted((*x, *y)))
+            result[product] = result.get(product, 0) + p * q
+    return result
+
+
+def quotient_of(a: Terms, b: Terms) -> dict[Product, int] | None:
+    """a / b where that is a polynomial; None where it is none."""
+    dividend = dict(a)
+    result: dict[Product, int] = {}
+    leading, factor = min(b.items(), key=place)
+    while dividend:
+        product, count = min(dividend.items(), key=place)
+        rest = _without(product, leading)
+        if rest is None or count % factor:
+            return None
+        result[rest] = count // factor
+        for other, times in b.items():
+            whole = tuple(sorted((*rest, *other)))
+            left = dividend.get(whole, 0) - result[rest] * times
+            dividend[whole] = left
+            if not left:
+                del dividend[whole]
+    return result
+
+
+def _without(product: Product, part: Product) -> Product | None:
+    """What is left of a product without some of its factors; None if they are not all in it."""
+    left = list(product)
+    for atom in part:
+        if atom not in left:
+            return None
+        left.remove(atom)
+    return tuple(left)

@@ -1,0 +1,79 @@
+"""Sizes as text: ranges, and expressions as `str` of a `Dim` writes them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from .dims import MOST, Size, Symbol, floor_quotient, size
+from .errors import UserError
+
+_TOKEN = re.compile(r"\d{1,18}|[A-Za-z_]\w{0,39}|//|[-+*()]", re.ASCII)
+
+
+def parse_range(text: str, name: str) -> Symbol:
+    """The symbol `name` with the range `1..64`, `8..` or `..64`. UserError."""
+    least, dots, most = text.partition("..")
+    if not dots or not all(re.fullmatch(r"[0-9]{0,10}", end) for end in (least, most)):
+        raise UserError(f"the range of size '{name}' must be like 1..64, got '{text}'")
+    return Symbol(name, int(least or 1), int(most or MOST))
+
+
+def parse_size(text: str, symbols: Mapping[str, Symbol]) -> Size:
+    """Read `64`, `N`, `2*N+1`, `B*S-S`, `2*((H+1)//2)` back; KeyError for an unknown symbol, ValueError for another
+    text."""
+    plain = text.replace(" ", "")
+    tokens = _TOKEN.findall(plain)
+    if "".join(tokens) != plain:
+        raise ValueError(text)
+    reader = _Reader(tokens, symbols)
+    value = reader.sum()
+    if reader.tokens:
+        raise ValueError(text)
+    return value
+
+
+class _Reader:
+    """Reads sums of products of numbers, symbols and sums in parentheses; `//` binds as `*` does."""
+
+    def __init__(self, tokens: list[str], symbols: Mapping[str, Symbol]) -> None:
+        self.tokens = tokens[::-1]
+        self.symbols = symbols
+
+    def sum(self) -> Size:
+        total = self._product(self._taken("-"))
+        while self.tokens and self.tokens[-1] in "+-":
+            total = total + self._product(self.tokens.pop() == "-")
+        return total
+
+    def _product(self, negative: bool) -> Size:
+        value = self._factor()
+        while self.tokens and self.tokens[-1] in ("*", "//"):
+            if self.tokens.pop() == "*":
+                value = value * self._factor()
+            else:
+                divisor = self._factor()
+                if not isinstance(divisor, int) or divisor < 1:
+                    raise ValueError(divisor)
+                value = floor_quotient(value, divisor)
+        return -value if negative else value
+
+    def _factor(self) -> Size:
+        token = self.tokens.pop() if self.tokens else ""
+        if token.isdigit():
+            return int(token)
+        if token == "(":
+            value = self.sum()
+            if not self._taken(")"):
+                raise ValueError(token)
+            return value
+        if not token.isidentifier():
+            raise ValueError(token)
+        return size(self.symbols[token])
+
+    def _taken(self, token: str) -> bool:
+        """Whether the next token is this one, which is read then."""
+        found = bool(self.tokens) and self.tokens[-1] == token
+        if found:
+            self.tokens.pop()
+        return found

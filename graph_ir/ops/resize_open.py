@@ -1,0 +1,98 @@
+"""Resizing along an axis whose size is known when the model runs: indices and weights are computed there, in float64.
+
+The formulas and their order are those of `resize` for numbers, so the results have the same bits.
+"""
+
+from __future__ import annotations
+
+from ...base.dims import Dim, Size
+from ...base.dtypes import F64, S64
+from ...base.errors import UnsupportedError
+from ...base.records import dataclass
+from ..ir.graph import GraphTensor
+from .compose import Composer
+
+
+@dataclass(frozen=True)
+class AxisSampling:
+    """An axis of `size` elements with `count` afterwards; `scale` None: the ratio of these.
+
+    `coordinates` as of `resize`; `nearest`: how coordinates are rounded, "" for linear interpolation.
+    """
+
+    size: Size
+    count: Size
+    scale: float | None
+    coordinates: str
+    nearest: str
+
+
+def resampled(make: Composer, how: AxisSampling, x: GraphTensor, axis: int) -> GraphTensor:
+    """x with one axis resized."""
+    place = _places(make, how)
+    if how.nearest:
+        return make("gather", x, _index(make, how, _rounded(make, place, how.nearest)), axis=axis)
+    base = make("floor", place)
+    beside = make("sub", place, base)
+    one = make.scalar(1, F64)
+    weights = [make("sub", one, beside), make("sub", one, make("abs", make("sub", one, beside)))]
+    total = make("add", *weights)
+    parts = []
+    for index, weight in zip((base, make("add", base, one)), weights, strict=True):
+        column = make.to(make("div", weight, total), x.details.dtype)
+        shape = tuple(how.count if i == axis else 1 for i in range(x.details.rank))
+        taken = make("gather", x, _index(make, how, index), axis=axis)
+        parts.append(make("mul", taken, make("reshape", column, shape=shape)))
+    return make("add", *parts)
+
+
+def _index(make: Composer, how: AxisSampling, place: GraphTensor) -> GraphTensor:
+    """Whole numbers as indices, those outside moved to the border."""
+    last = make("sub", _number(make, how.size), make.scalar(1, F64))
+    inside = make("max", make("min", place, last), make.scalar(0, F64))
+    return make.to(inside, S64)
+
+
+def _number(make: Composer, value: Size) -> GraphTensor:
+    """A size as one f64."""
+    if not isinstance(value, Dim):
+        return make.scalar(value, F64)
+    return make.to(make("open_sizes", values=(value,)), F64)
+
+
+def _places(make: Composer, how: AxisSampling) -> GraphTensor:
+    """The coordinate of each element of the result on the axis of the input, f64."""
+    size, count = _number(make, how.size), _number(make, how.count)
+    scale = make("div", count, size) if how.scale is None else make.scalar(how.scale, F64)
+    i, half, one = (
+        make.to(make("count_up", size=(how.count,)), F64),
+        make.scalar(0.5, F64),
+        make.scalar(1, F64),
+    )
+    is_one = make("eq", count, one)
+    if how.coordinates == "asymmetric":
+        return make("div", i, scale)
+    if how.coordinates == "align_corners":
+        length = make("mul", size, scale)
+        step = make("div", make("sub", size, one), make("sub", length, one))
+        return make("select", is_one, i, make("mul", i, step))
+    moved = make("div", make("add", i, half), scale)
+    if how.coordinates == "tf_half_pixel_for_nn":
+        return moved
+    centered = make("sub", moved, half)
+    if how.coordinates == "half_pixel":
+        return centered
+    if how.coordinates == "pytorch_half_pixel":
+        return make("select", is_one, i, centered)
+    raise UnsupportedError(
+        f"resize '{make.owner.name}': coordinates '{how.coordinates}' need the sizes when compiling"
+    )
+
+
+def _rounded(make: Composer, place: GraphTensor, mode: str) -> GraphTensor:
+    if mode in ("floor", "ceil"):
+        return make(mode, place)
+    half = make.scalar(0.5, F64)
+    if mode == "round_prefer_floor":
+        return make("ceil", make("sub", place, half))
+    return make("floor", make("add", place, half))

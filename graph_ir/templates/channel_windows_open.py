@@ -1,0 +1,132 @@
+"""Windows over channels-last images whose height and width are known when they run: `channel_windows` by expressions.
+
+Results whose windows lie inside the image are computed in blocks, as there. The others, at the left and right border,
+and what blocks leave are computed one by one, with loops over the columns of the window that are inside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...base.dims import ceil_quotient, floor_quotient
+from ...base.target import Target
+from ...tensor_ir import builder as t
+from ...tensor_ir.nodes import Buffer, Expr, Function
+from ..schedule.convolution_geometry import ConvolutionGeometry
+from ..schedule.window_tile import WindowBlocking
+from .channel_windows import WindowProblem, WindowTemplate
+from .local_sizes import LocalSizes
+from .matmul import EpilogueValue
+
+
+class OpenWindowTemplate(WindowTemplate):
+    """`problem` is in terms of `sizes`, which hold those of `whole`, the geometry in terms of the model's sizes."""
+
+    def __init__(
+        self,
+        problem: WindowProblem,
+        blocking: WindowBlocking,
+        target: Target,
+        epilogue: EpilogueValue | None,
+        whole: ConvolutionGeometry,
+        sizes: LocalSizes,
+    ) -> None:
+        super().__init__(problem, blocking, target, epilogue)
+        self.whole, self.sizes = whole, sizes
+
+    def function(self, name: str, params: tuple[Buffer, ...], note: str) -> Function:
+        """All windows as a function."""
+        b, whole = self.b, self.whole
+        for param in params:
+            b.names.reserve(param.name)
+        size, width = self.blocking.rows, self.blocking.channels
+        kind = self.kind
+        with (
+            b.loop("image", 0, t.as_expr(whole.batch), kind) as image,
+            b.loop("piece", 0, t.as_expr(ceil_quotient(whole.result[0], size)), kind) as piece,
+        ):
+            for let in self.sizes.lets:
+                b.emit(let)
+            first = t.mul(piece, size)
+            last = b.let("last", t.minimum(t.add(first, size), self.g.result[0]))
+            ends = self._inner_columns()
+            full, rest = divmod(self.g.groups, width)
+            with b.loop("slice", 0, full) as number, b.loop("row", first, last) as row:
+                self._columns(image, row, t.mul(number, width), width, ends)
+            if rest:
+                with b.loop("row", first, last) as row:
+                    self._columns(image, row, t.as_expr(full * width), rest, ends)
+        return b.function(name, params, note)
+
+    def _inner_columns(self) -> tuple[Expr, Expr]:
+        """The results in blocks, [begin, end): whole blocks of those whose windows lie inside the image."""
+        b, g, size = self.b, self.g, self.blocking.pixels
+        first = -(-g.before[1] // g.strides[1])
+        begin = b.let("begin", t.minimum(t.as_expr(first), g.result[1]))
+        reach = (g.kernel[1] - 1) * g.dilations[1] + 1
+        inside = floor_quotient(g.image[1] + g.before[1] - reach, g.strides[1]) + 1
+        until = t.minimum(t.as_expr(inside), g.result[1])
+        blocks = t.floordiv(t.maximum(t.sub(until, begin), 0), size)
+        return begin, b.let("end", t.add(begin, t.mul(blocks, size)))
+
+    def _columns(
+        self, image: Expr, row: Expr, channel: Expr, channels: int, ends: tuple[Expr, Expr]
+    ) -> None:
+        """One row of results: the border one by one, blocks, and what is left one by one."""
+        b, g, size = self.b, self.g, self.blocking.pixels
+        begin, end = ends
+        rows = self._kernel_rows(row)
+        taps = [
+            (tap, place, place * g.strides[1] + tap * g.dilations[1])
+            for place in range(size)
+            for tap in range(g.kernel[1])
+        ]
+        with b.loop("left", 0, begin) as at:
+            self._alone((image, channel, row, at), channels, rows)
+        with b.loop("place", begin, end, step=size) as place:
+            self._block((image, channel, row, place), channels, size, taps, *rows)
+        with b.loop("right", end, t.as_expr(g.result[1])) as at:
+            self._alone((image, channel, row, at), channels, rows)
+
+    def _kernel_rows(self, row: Expr) -> tuple[Expr, Expr]:
+        g = self.whole
+        if not g.before[0] and g.stays_inside(0):
+            return t.as_expr(0), t.as_expr(g.kernel[0])
+        return self._inside(row, 0)
+
+    def _inside(self, place: Expr, axis: int) -> tuple[Expr, Expr]:
+        """The elements of the window along an axis that are inside the image, for a result at `place`."""
+        b, g = self.b, self.g
+        size, step = g.kernel[axis], g.dilations[axis]
+        at = b.let("at", t.sub(t.mul(place, g.strides[axis]), g.before[axis]))
+        before = t.floordiv(t.add(t.sub(0, at), step - 1), step)
+        until = t.floordiv(t.add(t.sub(g.image[axis], at), step - 1), step)
+        begin = t.minimum(t.maximum(before, 0), size)
+        end = t.maximum(t.minimum(until, size), 0)
+        return b.let("first_tap", begin), b.let("last_tap", end)
+
+    def _alone(self, index: Sequence[Expr], channels: int, rows: tuple[Expr, Expr]) -> None:
+        """One result, of the elements of its window that are inside the image, in their order."""
+        b, g, p = self.b, self.g, self.problem
+        image, channel, row, at = index
+        columns = self._inside(at, 1)
+        line = b.let("line", t.sub(t.mul(row, g.strides[0]), g.before[0]))
+        column = b.let("column", t.sub(t.mul(at, g.strides[1]), g.before[1]))
+        with b.loop("c", 0, channels, "vector") as offset:
+            c = t.add(channel, offset)
+            acc = b.allocate("acc", p.accumulator, (1,))
+            b.store(acc, (t.ZERO,), t.const(p.start, p.accumulator))
+            with b.loop("tap", *rows) as tap_row, b.loop("side", *columns) as tap:
+                above = t.add(line, t.mul(tap_row, g.dilations[0]))
+                beside = t.add(column, t.mul(tap, g.dilations[1]))
+                place = t.add(t.mul(t.add(t.mul(image, g.image[0]), above), g.image[1]), beside)
+                element = t.load(p.x, (t.add(t.mul(place, g.groups), c),))
+                value = b.let("v", t.cast(element, p.accumulator))
+                weight = None
+                if p.weights is not None:
+                    number = t.add(t.mul(tap_row, g.kernel[1]), tap)
+                    loaded = t.load(p.weights, (t.add(t.mul(number, g.groups), c),))
+                    weight = b.let("w", t.cast(loaded, p.accumulator))
+                old = t.load(acc, (t.ZERO,))
+                b.store(acc, (t.ZERO,), self._combined(old, value, weight))
+            self._store((image, c, row, at), t.load(acc, (t.ZERO,)))

@@ -1,0 +1,29 @@
+"""Windows over channels of images of open height and width: the bits of the model of each size."""
+
+from __future__ import annotations
+
+import graphc
+from graphc import Graph
+from graphc.base.dims import Size, Symbol, size
+from support.images import Layers, N, image
+
+
+def windows(n: Size, h: Size, w: Size) -> Graph:
+    """Windows over channels, products of pixels, pools: what sums in one order whatever the sizes."""
+    layers = Layers(16, n, h, w)
+    layers.convolve(24, 1)
+    layers.convolve(24, 3, groups=24, strides=(2, 2))
+    layers.add("relu")
+    layers.convolve(16, 1)
+    layers.convolve(16, 5, groups=16, pad=1)
+    layers.add("max_pool", kernel=(2, 2), strides=(2, 2))
+    layers.graph.make_output(layers.add("sigmoid"), "y")
+    return layers.graph
+
+
+def test_bits_of_the_model_of_that_size() -> None:
+    tall, wide = size(Symbol("H", 12)), size(Symbol("W", 12))
+    model = graphc.compile(windows(N, tall, wide))
+    for n, h, w in ((1, 12, 12), (2, 13, 24), (1, 31, 18)):
+        x = image(n, 16, h, w)
+        assert model(x).tobytes() == graphc.compile(windows(n, h, w))(x).tobytes(), (n, h, w)
