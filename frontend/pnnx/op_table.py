@@ -9,6 +9,7 @@ from . import (  # noqa: F401
     attention,
     complex_numbers,
     contraction,
+    detection,
     fourier,
     functions,
     indexing,

@@ -27,7 +27,7 @@ def message_of(path: Path, *, inputs: dict[str, str] | None = None) -> str:
 
 
 HEADS = [
-    ("", "{path} is not a PNNX .param file: its first line must be 7767517, got ''"),
+    ("", "{path} is empty, or a file of the system without a size; give a model file"),
     ("\x00\x01binary rubbish in a file that is long", "{path} is not a PNNX .param file: its first line must be "
      "7767517, got '\\x00\\x01binary rubbish in a fi'..."),
     ("7767517", "{path} line 2: it must hold two numbers, of operators and operands, got no second line"),
@@ -112,7 +112,7 @@ def test_all_that_is_not_supported_is_listed_at_once(tmp_path: Path) -> None:
         tmp_path,
         [
             INPUT,
-            "models.yolo.Detect d 1 1 x a",
+            "models.yolo.Segment d 1 1 x a",
             "torch.masked_select l 1 1 a b",
             "torch.masked_select m 1 1 b c",
             "pnnx.Expression e 1 1 c y expr=gamma(add(beta(@0),gamma(@0)))",
@@ -121,7 +121,7 @@ def test_all_that_is_not_supported_is_listed_at_once(tmp_path: Path) -> None:
     )
     assert message_of(path) == (
         f"'{path}': these operators are not supported: beta in pnnx.Expression (1x), gamma in pnnx.Expression (2x), "
-        "models.yolo.Detect (1x), torch.masked_select (2x)"
+        "models.yolo.Segment (1x), torch.masked_select (2x)"
     )
 
 
