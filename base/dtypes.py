@@ -176,6 +176,8 @@ def by_name(name: str) -> DType:
 
 def from_numpy(dtype: np.dtype) -> DType:
     """Return the type of a NumPy dtype, byte order ignored. UserError when graphc has no such type."""
+    if isinstance(dtype, np.dtype) and dtype in _BY_NUMPY:
+        return _BY_NUMPY[dtype]
     native = np.dtype(dtype).newbyteorder("=")
     if native not in _BY_NUMPY:
         raise UserError(

@@ -16,6 +16,7 @@ from ..base.dtypes import S64
 from ..base.errors import InternalError
 from . import arithmetic
 from .builder import wrap_s64
+from .index_code import index_function, place_function
 from .intrinsics import INTRINSICS
 from .nodes import (
     Binary,
@@ -37,8 +38,8 @@ from .sizes import elements_of
 
 Env = dict[str, Any]
 Evaluate = Callable[[Env], Any]
-Place = Callable[[Env, int], Any]
-"""(environment, elements touched) -> flat index, or array of flat indices."""
+Place = Callable[[Env], Any]
+"""An environment -> flat index, or array of flat indices."""
 
 
 def _shift_left(a: int, b: int) -> int:
@@ -78,19 +79,34 @@ def compile_size(size: int | Expr) -> Evaluate:
     return (lambda env: size) if isinstance(size, int) else compile_expr(size)
 
 
-def compile_place(buffer: Buffer, indices: Sequence[Expr]) -> Place:
-    """A closure that gives the flat index of the element at `indices`, checked against the buffer's shape."""
+def compile_place(buffer: Buffer, indices: Sequence[Expr], touched: int) -> Place:
+    """A closure that gives the flat index of the element at `indices`, from which `touched` elements are in the buffer.
+
+    With an index of lanes: the flat indices of the first `touched`.
+    """
     if len(indices) != len(buffer.shape):
         raise InternalError(
             f"buffer '{buffer.name}' of shape {list(buffer.shape)} is indexed by {len(indices)} numbers"
         )
     if indices and indices[-1].lanes > 1:
-        return _compile_lane_places(buffer, indices)
+        return _compile_lane_places(buffer, indices, touched)
+    slow: list[Place] = []
+
+    def checked(env: Env) -> Any:
+        if not slow:  # compiled only if it is needed
+            slow.append(_compile_checked_place(buffer, indices, touched))
+        return slow[0](env)
+
+    return place_function(buffer.shape, indices, touched, checked) or checked
+
+
+def _compile_checked_place(buffer: Buffer, indices: Sequence[Expr], touched: int) -> Place:
+    """As `compile_place`, of any expressions; InternalError for an index outside."""
     extents = [compile_size(size) for size in buffer.shape]
     axes = list(zip([compile_expr(i) for i in indices], extents, strict=True))
     whole = compile_size(elements_of(buffer.shape))
 
-    def place(env: Env, touched: int) -> int:
+    def place(env: Env) -> int:
         at, size = 0, whole(env)
         for index, length in axes:
             i, extent = index(env), length(env)
@@ -104,17 +120,16 @@ def compile_place(buffer: Buffer, indices: Sequence[Expr]) -> Place:
     return place
 
 
-def _compile_lane_places(buffer: Buffer, indices: Sequence[Expr]) -> Place:
-    outer = compile_place(
-        Buffer(buffer.name, buffer.dtype, (*buffer.shape[:-1], 1)), (*indices[:-1], Const(0, S64))
-    )
+def _compile_lane_places(buffer: Buffer, indices: Sequence[Expr], touched: int) -> Place:
+    rows = Buffer(buffer.name, buffer.dtype, (*buffer.shape[:-1], 1))
+    outer = compile_place(rows, (*indices[:-1], Const(0, S64)), 1)
     last, length = compile_expr(indices[-1]), compile_size(buffer.shape[-1])
 
-    def offsets(env: Env, touched: int) -> Any:
+    def offsets(env: Env) -> Any:
         lanes, extent = last(env)[:touched], length(env)
         if np.any((lanes < 0) | (lanes >= extent)):
             raise _out_of_bounds(buffer, lanes.tolist())
-        return outer(env, 1) * extent + lanes
+        return outer(env) * extent + lanes
 
     return offsets
 
@@ -140,16 +155,23 @@ def _var(e: Var) -> Evaluate:
 
 
 def _load(e: Load) -> Evaluate:
-    place, name = compile_place(e.buffer, e.indices), e.buffer.name
-    active, dtype = e.active or e.lanes, e.dtype.numpy
+    active, dtype, name = e.active or e.lanes, e.dtype.numpy, e.buffer.name
+    place = compile_place(e.buffer, e.indices, active)
     if e.lanes == 1:
         if e.dtype == S64:
-            return lambda env: int(env[name][place(env, 1)])
-        return lambda env: env[name][place(env, 1)]
+            return lambda env: int(env[name][place(env)])
+        return lambda env: env[name][place(env)]
     is_gather = bool(e.indices) and e.indices[-1].lanes > 1
+    if active == e.lanes and not is_gather:
+
+        def load_all(env: Env) -> Any:
+            at = place(env)
+            return env[name][at : at + active].copy()
+
+        return load_all
 
     def load(env: Env) -> Any:
-        at = place(env, active)
+        at = place(env)
         result = np.zeros(e.lanes, dtype)
         result[:active] = env[name][at] if is_gather else env[name][at : at + active]
         return result
@@ -165,6 +187,8 @@ def _unary(e: Unary) -> Evaluate:
 
 
 def _binary(e: Binary) -> Evaluate:
+    if _is_index(e) and (found := index_function(e)):
+        return found
     left, right = compile_expr(e.left), compile_expr(e.right)
     function: Callable[[Any, Any], Any] = (
         _INDEX_OPS[e.op] if _is_index(e) else arithmetic.BINARY[e.op]

@@ -120,6 +120,8 @@ class _Runner:
 
     def _block(self, s: Block) -> Run:
         steps = [self.stmt(inner) for inner in s.body]
+        if len(steps) == 1:
+            return steps[0]
 
         def block(env: Env) -> None:
             for step in steps:
@@ -148,27 +150,27 @@ class _Runner:
         return allocate
 
     def _store(self, s: Store) -> Run:
+        lanes, active = s.value.lanes, s.active or s.value.lanes
         place, value, name = (
-            compile_place(s.buffer, s.indices),
+            compile_place(s.buffer, s.indices, active if lanes > 1 else 1),
             compile_expr(s.value),
             s.buffer.name,
         )
-        lanes, active = s.value.lanes, s.active or s.value.lanes
         if lanes == 1:
 
             def store(env: Env) -> None:
-                env[name][place(env, 1)] = value(env)
+                env[name][place(env)] = value(env)
 
         elif s.indices and s.indices[-1].lanes > 1:
 
             def store(env: Env) -> None:
-                for at, lane in zip(place(env, active), value(env)[:active], strict=False):
+                for at, lane in zip(place(env), value(env)[:active], strict=False):
                     env[name][at] = lane  # in order, so that the last of equal indices wins
 
         else:
 
             def store(env: Env) -> None:
-                at = place(env, active)
+                at = place(env)
                 env[name][at : at + active] = value(env)[:active]
 
         return store
@@ -267,12 +269,12 @@ def _binder(function: str, param: Buffer, arg: Slice | Expr) -> Callable[[Env, E
     """(environment of the caller, scalars of the callee) -> the memory of a buffer parameter."""
     if not isinstance(arg, Slice):
         raise InternalError(f"'{function}': parameter '{param.name}' is a buffer, got a scalar")
-    source, place = arg.buffer.name, compile_place(arg.buffer, arg.indices)
+    source, place = arg.buffer.name, compile_place(arg.buffer, arg.indices, 0)
     dtype, size = param.dtype, compile_size(elements_of(param.shape))
 
     def bind(env: Env, sizes: Env) -> Any:
         count = size(sizes)
-        memory = env[source][place(env, 0) :].view(np.uint8)
+        memory = env[source][place(env) :].view(np.uint8)
         if memory.size < count * dtype.size:
             raise InternalError(
                 f"'{function}': buffer '{param.name}' takes {count * dtype.size} bytes, "
@@ -285,7 +287,7 @@ def _binder(function: str, param: Buffer, arg: Slice | Expr) -> Callable[[Env, E
 
 def _compile_brgemm(s: Brgemm) -> Run:
     accesses = [
-        (part.buffer.name, compile_place(part.buffer, part.indices)) for part in (s.c, s.a, s.b)
+        (part.buffer.name, compile_place(part.buffer, part.indices, 0)) for part in (s.c, s.a, s.b)
     ]
     numbers = [
         compile_size(x) for x in (s.k, s.a_batch, s.a_row, s.a_col, s.b_batch, s.b_row, s.c_row)
@@ -294,7 +296,7 @@ def _compile_brgemm(s: Brgemm) -> Run:
     wide = np.dtype(np.float64) if sum_dtype.is_float else np.dtype(np.int64)
 
     def brgemm(env: Env) -> None:
-        (c_at, a_at, b_at) = (place(env, 0) for _, place in accesses)
+        (c_at, a_at, b_at) = (place(env) for _, place in accesses)
         c_flat, a_flat, b_flat = (env[name] for name, _ in accesses)
         k, a_batch, a_row, a_col, b_batch, b_row, c_row = (number(env) for number in numbers)
         groups = -(-k // s.k_group)
