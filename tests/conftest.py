@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import random
+import sys
 import zlib
 
 import numpy as np
@@ -37,6 +38,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # As in .ci/check: of the hundreds of processes that tests start, each would compile all of graphc's sources.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.dont_write_bytecode = False
     # Tests compile what they test, and leave nothing in the cache of whoever runs them.
     os.environ["GRAPHC_CACHE_DIR"] = ""
     os.environ["GRAPHC_VERIFY"] = "1"
