@@ -123,7 +123,8 @@ class _Graph:
         return found
 
     def _compiled(self, args: Sequence[Any], is_open: bool = False) -> _Code:
-        return _Code(self._module, args, self._frozen, self._options, is_open)
+        varying = bool(self._varying)
+        return _Code(self._module, args, self._frozen, self._options, is_open, varying)
 
 
 def _is_varying(example: Any) -> bool:
@@ -183,6 +184,7 @@ class _Code:
         frozen: Sequence[int],
         options: Mapping[str, Any],
         is_open: bool = False,
+        varying: bool = False,
     ) -> None:
         settings = {name: value for name, value in options.items() if name not in _OF_TORCH}
         constants = {i: args[i] for i in frozen}
@@ -191,7 +193,8 @@ class _Code:
             pieces = compile_open(module, constants, compiler)
             layouts = _open_layouts(module)
         else:
-            fixed, layouts = _with_examples(module, args)
+            fixed = _with_examples(module, args) if varying else module
+            layouts = _layouts(fixed)
             constants |= {i: x for i, x in enumerate(args) if not hasattr(x, "shape")}
             pieces = compile_pieces(fixed, constants, compiler, bool(options.get("strict")))
         if "report" in options:
@@ -219,8 +222,8 @@ Layouts = list[tuple[int, tuple[Size, ...]]]
 """Results whose elements may lie in another order, and their strides."""
 
 
-def _with_examples(module: Any, args: Sequence[Any]) -> tuple[Any, Layouts]:
-    """A copy of the graph with examples of the sizes of `args`, and the results whose elements lie in another order."""
+def _with_examples(module: Any, args: Sequence[Any]) -> Any:
+    """A copy of a graph whose examples have symbolic sizes, with those of `args`."""
     import copy
 
     from torch._subclasses.fake_tensor import FakeTensorMode
@@ -231,14 +234,18 @@ def _with_examples(module: Any, args: Sequence[Any]) -> tuple[Any, Layouts]:
     mode = FakeTensorMode(allow_non_fake_inputs=True)
     fakes = [mode.from_tensor(x, static_shapes=True) if hasattr(x, "shape") else x for x in args]
     FakeTensorProp(copied, mode).propagate_dont_convert_inputs(*fakes)
-    (output,) = [node for node in copied.graph.nodes if node.op == "output"]
+    return copied
+
+
+def _layouts(module: Any) -> Layouts:
+    """The results whose elements lie in another order, and their strides."""
+    (output,) = [node for node in module.graph.nodes if node.op == "output"]
     examples: list[Any] = [getattr(x, "meta", {}).get("val") for x in output.args[0]]
-    layouts = [
+    return [
         (i, x.stride())
         for i, x in enumerate(examples)
         if hasattr(x, "stride") and not x.is_contiguous()
     ]
-    return copied, layouts
 
 
 def _open_layouts(module: Any) -> Layouts:

@@ -113,6 +113,8 @@ def _divided(
     module: Any, refused: Mapping[Any, str], frozen: Mapping[int, Any], compile_graph: Compile
 ) -> Callable[[Sequence[Any]], list[Any]]:
     """The graph with every connected piece of supported calls in a submodule, which is replaced by its native code."""
+    import copy
+
     from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
     from torch.fx.passes.operator_support import OperatorSupportBase
 
@@ -120,7 +122,16 @@ def _divided(
         def is_node_supported(self, submodules: Any, node: Any) -> bool:
             return node.op == "call_function" and not _is_left(node, refused)
 
-    partitioner = CapabilityBasedPartitioner(module, Supported(), allows_single_node_partition=True)
+    divided = copy.copy(module)  # the graph itself is read again when parameters change
+    divided.graph = copy.deepcopy(module.graph)
+    refused = {
+        copied: refused[node]
+        for node, copied in zip(module.graph.nodes, divided.graph.nodes, strict=True)
+        if node in refused
+    }
+    partitioner = CapabilityBasedPartitioner(
+        divided, Supported(), allows_single_node_partition=True
+    )
     fused = partitioner.partition_and_fuse()
     known = dict(zip((n for n in fused.graph.nodes if n.op == "placeholder"), range(1 << 30)))  # noqa: B905
     for node in fused.graph.nodes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import io
 import logging
 from collections.abc import Iterator
 from importlib.metadata import entry_points
@@ -152,6 +153,15 @@ def test_parameters_that_change_are_seen(compiles: list[Any]) -> None:
         check([fast(x)], [module(x)])
 
 
+def test_a_compiled_module_is_saved_with_its_backend(compiles: list[Any]) -> None:
+    module, x = torch.nn.Linear(4, 2), torch.randn(3, 4)
+    file = io.BytesIO()
+    torch.save(compiled(module, strict=True), file)
+    file.seek(0)
+    check([torch.load(file, weights_only=False)(x)], [module(x)])
+    assert compiles == [["f32[3,4]"]]
+
+
 def test_parameters_that_dynamo_makes_attributes_are_frozen(compiles: list[Any]) -> None:
     module, x = torch.nn.Linear(4, 2), torch.randn(3, 4)
     with torch._dynamo.config.patch(prepare_freezing=True):
@@ -175,8 +185,12 @@ def test_channels_last_and_16_bits() -> None:
 
 
 class Odd(Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = torch.nn.Parameter(torch.randn(3))
+
     def forward(self, x: Any) -> Any:
-        values, vectors = torch.linalg.eigh(torch.relu(x) @ x.t())
+        values, vectors = torch.linalg.eigh(torch.relu(x * self.scale) @ x.t())
         return torch.exp(values * 0.01) + 1, vectors.shape[0]
 
 
@@ -185,10 +199,13 @@ def test_what_is_not_supported_runs_in_pytorch_and_is_said(
 ) -> None:
     module, x = Odd(), torch.randn(3, 3)
     with caplog.at_level(logging.WARNING, "graphc"):
-        check(compiled(module)(x), module(x))
+        fast = compiled(module)
+        check(fast(x), module(x))
     (message,) = [r.getMessage() for r in caplog.records if r.name.startswith("graphc")]
     assert message.startswith("_linalg_eigh runs in eager: _linalg_eigh is not supported (")
     assert f"{__file__.rpartition('/')[2]}:" in message
+    module.scale.mul_(2)  # what is divided is read again
+    check(fast(x), module(x))
     explanation = graphc.torch.explain(module, x)
     assert [refusal.op for refusal in explanation.refused] == ["_linalg_eigh"]
     assert str(explanation).startswith("1 graph, ")
