@@ -89,7 +89,8 @@ def _optimized(text: str, tools: _Tools) -> llvm.ModuleRef:
         ) from error
     module.triple = tools.machine.triple
     module.data_layout = tools.layout
-    tools.passes.run(module, tools.builder)
+    if " = alloca " in text:  # all that SROA is about
+        tools.passes.run(module, tools.builder)
     return module
 
 
