@@ -192,6 +192,9 @@ class Rewriter:
 
     def exprs(self, many: tuple[Expr, ...]) -> tuple[Expr, ...]:
         """Rewrite each."""
+        if len(many) == 1:  # an index of a 1-D buffer, as most are
+            one = self.expr(many[0])
+            return many if one is many[0] else (one,)
         new = [self.expr(e) for e in many]
         for a, b in zip(new, many, strict=True):
             if a is not b:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ctypes
+from dataclasses import replace
 
 import pytest
 
 from graphc.base.errors import InternalError
+from graphc.codegen import aot
 from graphc.codegen.aot import assembly, compile_to_object, optimized_ir
 from graphc.codegen.host import target_for
 
@@ -82,3 +84,17 @@ def test_compiling_again_and_again_keeps_no_memory() -> None:
 
     before = in_use(100)
     assert in_use(200) - before < 200 * 500
+
+
+def test_llvm_optimises_only_modules_with_locals() -> None:
+    target, runs = target_for("generic"), []
+
+    class Recorder:
+        def run(self, module: object, builder: object) -> None:
+            runs.append(module)
+
+    tools = replace(aot._tools(target.cpu, target.features), passes=Recorder())
+    aot._optimized(GOOD, tools)
+    assert len(runs) == 1
+    aot._optimized("define void @f() {\n  ret void\n}\n", tools)
+    assert len(runs) == 1
