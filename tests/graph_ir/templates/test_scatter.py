@@ -47,8 +47,9 @@ def test_nothing_outside_the_arrays_is_touched(run: int, shape: str) -> None:
     data = np.arange(size, dtype=np.float32)
     updates = np.arange(run * len(indices), dtype=np.float32)
     out = np.zeros(size, np.float32)
+    native = NativeModule(module, target)
     for at in ("start", "end"):
-        NativeModule(module, target).check("scatter", [indices, data, updates, out], at)  # type: ignore[arg-type]
+        native.check("scatter", [indices, data, updates, out], at)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("problem", [ScatterProblem(0, 3, 1), ScatterProblem(5, 0, 2)])

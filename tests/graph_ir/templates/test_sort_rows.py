@@ -42,11 +42,11 @@ def test_every_type_between_guard_pages(dtype: DType, isa: str) -> None:
         for y in graph.make("sort_rows", [x], attrs).outputs:
             graph.make_output(y)
         arrays.append(awkward(dtype, rows, n))
-    expected = graph.evaluate(arrays)
+    expected, model = graph.evaluate(arrays), compile_model(graph, target=isa)
     for at in PLACES:
         inputs = {f"x{i}": guarded_copy(a, at) for i, a in enumerate(arrays)}
         outputs = [guarded(y.shape, y.dtype, at) for y in expected]
-        compile_model(graph, target=isa).bind(inputs, outputs)()
+        model.bind(inputs, outputs)()
         for result, wanted in zip(outputs, expected, strict=True):
             np.testing.assert_array_equal(result.view(np.uint8), wanted.view(np.uint8))
 
