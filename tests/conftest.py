@@ -7,6 +7,7 @@ import os
 import random
 import sys
 import zlib
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ if importlib.util.find_spec("graphc") is None:
     pytest.exit("graphc is not installed here; run: pip install -e '.[test]'", returncode=4)
 
 import graphc
-from support import isa
+from support import checked_models, isa
 from support.golden import Golden
 from support.shared_objects import share_objects
 
@@ -35,6 +36,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         choices=("native", *isa.LEVELS),
         help="pretend a smaller CPU (also GRAPHC_TEST_ISA)",
     )
+    parser.addoption(
+        "--check-bounds",
+        action="store_true",
+        help="every model that is compiled checks its accesses (-X check-bounds), and their number is reported",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -47,10 +53,26 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ["GRAPHC_JOBS"] = "1"  # the suite itself takes every CPU
     isa.pretend(config.getoption("--isa"))
     share_objects()
+    if config.getoption("--check-bounds"):
+        checked_models.turn_on()
 
 
 def pytest_report_header() -> str:
     return f"graphc: {graphc.__version__} from {graphc.__path__[0]}, isa: {isa.level()}"
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["checked_models"] = checked_models.count()
+
+
+def pytest_testnodedown(node: Any) -> None:
+    checked_models.add(getattr(node, "workeroutput", {}).get("checked_models", 0))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if count := checked_models.count():
+        terminalreporter.write_line(f"{count} modules of checked code")
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from heapq import heappop, heappush
 from typing import Any
 
 from ...base.dims import typically_less
@@ -131,21 +132,12 @@ def _grow_forward(anchor: Op, taken: set[Op], fits: Fits) -> list[Op]:
     one_type = isinstance(anchor, TunableOp) and anchor.result_holds_sums
     dtype = anchor.outputs[0].details.dtype
     group, best = [anchor], 1
-    while len(group) < MOST_OPS:
-        candidates = (
-            user
-            for op in group
-            for _, user in op.outputs[0].uses
-            if user not in group
-            and user not in taken
-            and fits(user, group)
-            and not _reaches_outside(user, group)
-        )
-        found = next(candidates, None)
-        if found is None:
-            break
+    growth = _Growth(taken, fits)
+    growth.join(anchor)
+    while len(group) < MOST_OPS and (found := growth.following(group)) is not None:
         group.append(found)
-        left = _escaping(group)
+        growth.join(found)
+        left = list(growth.leaving)
         if len(left) == 1 and (not one_type or left[0].details.dtype == dtype):
             best = len(group)
     return _without_widening(group[:best])
@@ -162,26 +154,83 @@ def _without_widening(group: list[Op]) -> list[Op]:
     return rest if leaving == [chain[0].inputs[0]] else group
 
 
-def _reaches_outside(op: Op, group: list[Op]) -> bool:
-    """Whether an input of `op` from outside the group depends on the group: fusing would close a cycle.
+class _Growth:
+    """What is known around a group that grows, so that each op there is asked about once, or again when that changed.
 
-    Taken for granted where finding out takes long.
+    `inside`: the group; `first`: the least number of its ops in the graph. `leaving`: its tensors that others read.
+    `queue`: a heap of its consumers, as (number of the op in the group, number of the use, consumer). `waiting`:
+    consumers, by the op outside through which they depend on the group: fusing them before that op would close a cycle.
+    `dependent`: ops outside that depend on the group.
     """
-    inside = set(group)
-    stack = [x.producer_owner for x in op.inputs if x.producer_owner not in inside]
-    first = min(member.logical_op_id for member in group)
-    seen: set[Op] = set()
-    while stack:
-        current = stack.pop()
-        if current in seen or current.logical_op_id < first:
-            continue
-        seen.add(current)
-        if current in inside:
-            return True
-        if len(seen) == MOST_VISITED:
-            return True
-        stack.extend(x.producer_owner for x in current.inputs)
-    return False
+
+    def __init__(self, taken: set[Op], fits: Fits) -> None:
+        self.taken, self.fits = taken, fits
+        self.inside: set[Op] = set()
+        self.first = math.inf
+        self.leaving: dict[GraphTensor, None] = {}
+        self.queue: list[tuple[int, int, Op]] = []
+        self.waiting: dict[Op, list[tuple[int, int, Op]]] = {}
+        self.dependent: set[Op] = set()
+
+    def join(self, op: Op) -> None:
+        """Add an op to the group."""
+        self.inside.add(op)
+        self.first = min(self.first, op.logical_op_id)
+        for tensor in (*op.inputs, *op.outputs):
+            if tensor.producer_owner not in self.inside:
+                continue
+            if all(user in self.inside for _, user in tensor.uses):
+                self.leaving.pop(tensor, None)
+            else:
+                self.leaving[tensor] = None
+        number = len(self.inside)
+        for use, (_, user) in enumerate(op.outputs[0].uses):
+            heappush(self.queue, (number, use, user))
+        for entry in self.waiting.pop(op, ()):
+            heappush(self.queue, entry)
+
+    def following(self, group: list[Op]) -> Op | None:
+        """The first consumer that may join."""
+        while self.queue:
+            entry = heappop(self.queue)
+            user = entry[-1]
+            if user in self.inside or user in self.taken or not self.fits(user, group):
+                continue
+            through = self._dependent_input(user)
+            if through is None:
+                return user
+            self.waiting.setdefault(through, []).append(entry)
+        return None
+
+    def _dependent_input(self, op: Op) -> Op | None:
+        """A producer of `op` outside the group that depends on it; taken for granted where finding out takes long."""
+        outside = [x.producer_owner for x in op.inputs if x.producer_owner not in self.inside]
+        for producer in outside:
+            if producer in self.dependent:
+                return producer
+        consumer: dict[Op, Op | None] = dict.fromkeys(outside)
+        stack = list(outside)
+        while stack:
+            current = stack.pop()
+            if current.logical_op_id < self.first:
+                continue
+            producers = [x.producer_owner for x in current.inputs]
+            is_found = current in self.dependent or not self.inside.isdisjoint(producers)
+            if is_found or len(consumer) > MOST_VISITED:
+                return self._note_path(current, consumer)
+            for producer in producers:
+                if producer not in consumer:
+                    consumer[producer] = current
+                    stack.append(producer)
+        return None
+
+    def _note_path(self, op: Op, consumer: dict[Op, Op | None]) -> Op:
+        """Note that all consumers of `op` depend on the group, up to the last one, which is returned."""
+        self.dependent.add(op)
+        while (following := consumer[op]) is not None:
+            op = following
+            self.dependent.add(op)
+        return op
 
 
 def _repeats(user: Op, producer: Op) -> bool:

@@ -94,3 +94,16 @@ def calls_of_fusing(graph: Graph) -> int:
     finally:
         sys.setprofile(None)
     return calls
+
+
+def test_consumers_are_asked_about_once_or_when_something_changed() -> None:
+    graph = Graph("far")
+    made = [graph.make_input(LogicalTensor(F32, (4, 8)), "x")]
+    for number in range(
+        300
+    ):  # each result is read again, twice as far on: groups grow, and none of them ends
+        made.append(graph.make("add", [made[-1], made[number // 2]]).outputs[0])
+    graph.make_output(made[-1])
+    graph.sort()
+    lines = lines_run(lambda: fuse(graph, LowerContext(Target("generic"))))
+    assert max(lines.values()) < 300 * MOST_OPS * 40
