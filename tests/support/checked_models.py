@@ -23,7 +23,7 @@ def turn_on() -> None:
         return emitted(program, *args, **named)
 
     CompileOptions.__init__ = checking  # type: ignore[method-assign]
-    kernel_parts.emit_module = counting
+    kernel_parts.emit_module = counting  # type: ignore[assignment]
 
 
 def add(count: int) -> None:

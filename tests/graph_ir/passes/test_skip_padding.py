@@ -106,8 +106,8 @@ def some_windows(count: int) -> Iterator[tuple[int, Window]]:
         size, kernel, step, dilation = (rng.randint(1, most) for most in (9, 9, 5, 4))
         before, after = rng.randint(0, 12), rng.randint(0, 12)
         if size + before + after > (kernel - 1) * dilation:
-            numbers = ((n,) for n in (kernel, step, dilation, before, after))
-            yield size, Window(*numbers, rng.random() < 0.3)
+            ceil_mode = rng.random() < 0.3
+            yield size, Window((kernel,), (step,), (dilation,), (before,), (after,), ceil_mode)
 
 
 def test_windows_of_pools_are_cut_to_what_they_see() -> None:
