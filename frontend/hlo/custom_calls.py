@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ...graph_ir.ir.graph import GraphTensor
+from .linear_algebra import TARGETS as LAPACK
 from .scope import Handler, Step
 from .shapes import DTYPES
 from .sorting import top_k
@@ -118,6 +119,7 @@ TARGETS: dict[str, Handler] = {
     "shape_assertion": _nothing,
     "__onednn$matmul": _onednn_matmul,
     "__onednn$softmax": _onednn_softmax,
+    **LAPACK,
 }  # fmt: skip
 """What calls a target means."""
 

@@ -20,6 +20,7 @@ from . import (  # noqa: F401
     elementwise,
     fourier,
     indexing,
+    linear_algebra,
     movement,
     normalization,
     random_bits,

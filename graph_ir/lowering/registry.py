@@ -18,6 +18,7 @@ from ..ir.registry import is_own
 from ..ops.cumulative import Cumulative
 from ..ops.fused import Fused
 from ..ops.kernel_call import KernelCall
+from ..ops.linear_algebra import MatrixOp
 from ..ops.scatter import Scatter
 from ..ops.sort_rows import SortRows
 from ..ops.tree_ensemble import TreeEnsemble
@@ -26,6 +27,7 @@ from ..rewriting.kernel_group import group_of
 from ..schedule.context import LowerContext
 from ..schedule.spaces import pick_schedule, space_of
 from .kernel_call import lower_kernel_call
+from .linear_algebra import lower_matrix_op
 from .lower_group import lower_group
 from .scan import lower_scan
 from .scatter import lower_scatter
@@ -51,6 +53,7 @@ LOWERINGS = ClassTable[LowerOp](
         FusibleOp: lower_kernel,
         Fused: lower_kernel,
         KernelCall: lower_kernel_call,
+        MatrixOp: lower_matrix_op,
         Cumulative: lower_scan,
         Scatter: lower_scatter,
         SortRows: lower_sort_rows,

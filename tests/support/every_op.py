@@ -103,6 +103,9 @@ EXAMPLES: dict[str, tuple[list[tuple[DType, tuple[int, ...]]], dict[str, Any]]] 
     "scatter_elements": ([*X, (S64, (2, 3, 6)), (F32, (2, 3, 6))], {"axis": 1, "reduction": "add"}),
     "top_k": (X, {"k": 2, "axis": 1, "largest": False}),
     "transpose": (X, {"perm": (2, 0, 1)}),
+    "cholesky": ([(F32, (2, 5, 5))], {}),
+    "lu": ([(F32, (2, 5, 4))], {}),
+    "triangular_solve": ([(F32, (2, 5, 5)), (F32, (2, 5, 3))], {"lower": True}),
     "tree_ensemble": (
         [(F32, (5, 3)), (S32, (40,)), (F32, (40,)), (F32, (40,)), (S32, (32,)), (S32, (0,))],
         {"depths": (3, 1), "targets": (0, 1), "feature_bits": 2, "count": 2, "reduction": "add"},

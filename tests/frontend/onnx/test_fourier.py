@@ -50,10 +50,8 @@ def test_long_transforms_go_through_the_factors_of_their_length(onesided, invers
     given = n // 2 - 20 if onesided and inverse else n - 20  # the rest counts as zeros
     x = rng.normal(0, 1, (2, given, 2, 1 if onesided and not inverse else 2)).astype(F)
     z = x[..., 0] if x.shape[-1] == 1 else x[..., 0] + 1j * x[..., 1]
-    function = {(0, 0): np.fft.fft, (1, 0): np.fft.rfft, (0, 1): np.fft.ifft, (1, 1): np.fft.irfft}[
-        onesided, inverse
-    ]
-    y = function(z, n, 1)
+    name = f"{'i' * inverse}{'r' * onesided}fft"
+    y = getattr(np.fft, name)(z, n, 1)
     wanted = y[..., None] if onesided and inverse else parts(y)
     result = transformed(x, n, onesided=onesided, inverse=inverse)
     np.testing.assert_allclose(result, wanted, atol=1e-4)

@@ -16,7 +16,7 @@ from support.onnx_models import Array, evaluate, expected, model, node
 MS = "com.microsoft"
 
 
-@pytest.mark.parametrize("size", [1, 2, 5, 8])
+@pytest.mark.parametrize("size", [0, 1, 5, 40])
 def test_determinants(size: int, rng: np.random.Generator) -> None:
     model = onnx.parser.parse_model(
         f"""<ir_version: 8, opset_import: ["": 17]>
@@ -24,7 +24,7 @@ def test_determinants(size: int, rng: np.random.Generator) -> None:
     )
     x = rng.standard_normal((3, size, size)).astype(np.float32)
     x[1] = x[1, :, ::-1]
-    x[2, 0] = 0
+    x[2, :1] = 0
     wanted = np.linalg.det(x.astype(np.float64))
     np.testing.assert_allclose(graphc.compile(model)(x), wanted, rtol=1e-4, atol=1e-5)
 

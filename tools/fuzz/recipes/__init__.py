@@ -10,6 +10,7 @@ from . import (
     elementwise,
     fusion,
     indexing,
+    linear_algebra,
     movement,
     normalization,
     products,
@@ -32,6 +33,7 @@ _FAMILIES: tuple[tuple[dict[str, Recipe], int], ...] = (
     (indexing.RECIPES, 6),
     (control.RECIPES, 3),
     (fusion.RECIPES, 14),
+    (linear_algebra.RECIPES, 2),
 )
 """Recipes, and how often one of each family is taken."""
 

@@ -1,0 +1,135 @@
+"""triangular-solve, cholesky, and the calls of LAPACK that JAX writes for its CPU."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from ...base.dtypes import F32, F64, S32
+from ...graph_ir.ir.graph import GraphTensor
+from ...graph_ir.ops.linear_algebra import Cholesky, TriangularSolve
+from ..correspondence.compositions.linear_algebra import diagonal, first_true
+from ..correspondence.writing import Write
+from .formulas import compare
+from .frame import Value, Writer
+from .scope import Handler, Step
+
+_FIELD = re.compile(r"(\w+)\s*=\s*(\d+)")
+
+
+def _swapped(step: Step, x: GraphTensor) -> GraphTensor:
+    """The last two axes exchanged."""
+    rank = x.details.rank
+    if rank < 2:
+        raise step.rule("its operands must be matrices", step.shown(x))
+    return step.transposed(x, [*range(rank - 2), rank - 1, rank - 2])
+
+
+def _wide(step: Step, x: GraphTensor) -> GraphTensor:
+    """16-bit floats as f32."""
+    return x if x.details.dtype in (F32, F64) else step.converted(x, F32)
+
+
+def _solved(
+    step: Step, left_side: bool, lower: bool, transposed: bool, unit_diagonal: bool
+) -> GraphTensor:
+    """x with op(a) @ x = b, or x @ op(a) = b, which is the same for the transposed matrices."""
+    a, b = step.tensors(2)
+    attrs = {"lower": lower, "transpose_a": transposed == left_side, "unit_diagonal": unit_diagonal}
+    right = _wide(step, b) if left_side else _swapped(step, _wide(step, b))
+    x = step.make("triangular_solve", _wide(step, a), right, **attrs)
+    return step.converted(x if left_side else _swapped(step, x), b.details.dtype)
+
+
+def _triangular_solve(step: Step) -> GraphTensor:
+    word = step.word("transpose_a") or "NO_TRANSPOSE"
+    if word not in ("NO_TRANSPOSE", "TRANSPOSE", "ADJOINT"):
+        rule = "transpose_a must be NO_TRANSPOSE, TRANSPOSE or ADJOINT"
+        raise step.rule(rule, word)
+    flags = (step.attribute(name, False) for name in ("left_side", "lower", "unit_diagonal"))
+    left_side, lower, unit_diagonal = flags
+    return _solved(step, left_side, lower, word != "NO_TRANSPOSE", unit_diagonal)
+
+
+def _factor(step: Step, lower: bool) -> GraphTensor:
+    """l with l @ l.T = a, or its transpose, of the half that is asked for."""
+    (a,) = step.tensors(1)
+    wide = _wide(step, a)
+    factor = step.make("cholesky", wide if lower else _swapped(step, wide))
+    return step.converted(factor if lower else _swapped(step, factor), a.details.dtype)
+
+
+def _cholesky(step: Step) -> GraphTensor:
+    return _factor(step, step.attribute("lower", False))
+
+
+def _letters(step: Step) -> dict[str, str]:
+    """`{uplo = 76 : ui8}`: LAPACK's letters by their names."""
+    found = _FIELD.findall(step.word("backend_config"))
+    return {name: chr(int(code)) for name, code in found if int(code) < 128}
+
+
+def _trsm(step: Step) -> GraphTensor:
+    """A solution that takes the place of b."""
+    letters = _letters(step)
+    return _solved(
+        step,
+        letters.get("side", "L") == "L",
+        letters.get("uplo", "L") == "L",
+        letters.get("trans_x", "N") != "N",
+        letters.get("diag", "N") == "U",
+    )
+
+
+def _potrf(step: Step) -> Any:
+    """(the factor, 0 or the number of the first leading minor that is not positive)."""
+    factor = _factor(step, _letters(step).get("uplo", "L") == "L")
+    return factor, first_true(step, step.make("isnan", diagonal(step, factor)))
+
+
+def _getrf(step: Step) -> Any:
+    """(both factors, the rows exchanged, counted from 1, 0 or the number of the first pivot that is 0)."""
+    (a,) = step.tensors(1)
+    factors, pivots, _ = step.outputs("lu", a)
+    zero = step.constant(0, a.details.dtype)
+    info = first_true(step, step.make("eq", diagonal(step, factors), zero))
+    return factors, step.make("add", pivots, step.constant(1, S32)), info
+
+
+TARGETS: dict[str, Handler] = {
+    f"lapack_{letter}{name}_ffi": handler
+    for letter in "sd"
+    for name, handler in (("trsm", _trsm), ("potrf", _potrf), ("getrf", _getrf))
+}
+"""Calls for f32 (s) and f64 (d)."""
+
+HANDLERS: dict[str, Handler] = {"triangular-solve": _triangular_solve, "cholesky": _cholesky}
+
+
+def _write_solve(writer: Writer, op: TriangularSolve) -> Value:
+    a, b = writer.operands(op)
+    return writer.same(
+        "triangular-solve",
+        a,
+        b,
+        left_side="true",
+        lower=str(op.lower).lower(),
+        unit_diagonal=str(op.unit_diagonal).lower(),
+        transpose_a="TRANSPOSE" if op.transpose_a else "NO_TRANSPOSE",
+    )
+
+
+def _write_cholesky(writer: Writer, op: Cholesky) -> Value:
+    """HLO leaves open what the other half holds, so it is set to 0."""
+    factor = writer.same("cholesky", *writer.operands(op), lower="true")
+    dims = factor.dims
+    rank = len(dims)
+    row, column = (
+        writer.apply("iota", [], S32, dims, iota_dimension=axis) for axis in (rank - 2, rank - 1)
+    )
+    is_lower = compare(writer, "ge", row, column)
+    zero = writer.broadcast(writer.constant(0, factor.dtype), dims)
+    return writer.same("select", is_lower, factor, zero)
+
+
+EXPORTERS: dict[str, Write] = {"triangular_solve": _write_solve, "cholesky": _write_cholesky}

@@ -1,0 +1,173 @@
+"""Factors of matrices, and solutions of triangular systems, of a batch of matrices each."""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar
+
+import numpy as np
+
+from ...base.dtypes import F32, F64, S32
+from ..ir.attributes import BoolAttr
+from ..ir.graph import Array, Op
+from ..ir.logical_tensor import LogicalTensor
+from ..ir.operands import Operand
+from ..ir.registry import register
+
+
+class MatrixOp(Op):
+    """An op on the last two axes of its first operand, whose sizes are known."""
+
+    kind: ClassVar[str] = "loop"
+
+    @property
+    def matrices(self) -> LogicalTensor:
+        """The first operand."""
+        return self.inputs[0].details
+
+    def checked(self, a: LogicalTensor, is_square: bool = True) -> tuple[int, int]:
+        """Rows and columns. UserError where `a` is no batch of f32 or f64 matrices."""
+        if a.dtype not in (F32, F64):
+            raise self.rule("matrices must be f32 or f64", str(a.dtype), "insert a cast")
+        sizes = a.plain_dims[-2:]
+        if len(sizes) < 2 or (is_square and sizes[0] != sizes[1]):
+            raise self.rule(f"a must have {'square ' * is_square}matrices as its last axes", f"{a}")
+        if not all(isinstance(size, int) for size in sizes):
+            raise self.rule(
+                "the sizes of matrices must be numbers", f"{a}", "give them with --input"
+            )
+        return int(sizes[0]), int(sizes[1])
+
+
+@register("triangular_solve")
+class TriangularSolve(MatrixOp):
+    """x with a @ x = b, where a counts as triangular: only its upper or lower half is read."""
+
+    a = Operand("matrices")
+    b = Operand("right sides, as columns")
+    lower = BoolAttr("whether the lower half is read")
+    transpose_a = BoolAttr("whether a is transposed, after its half is taken")
+    unit_diagonal = BoolAttr("whether the diagonal counts as ones and is not read")
+
+    def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
+        """The shape of b."""
+        a, b = inputs
+        rows, _ = self.checked(a)
+        if a.plain_dims[:-2] != b.plain_dims[:-2] or b.rank != a.rank or b.plain_dims[-2] != rows:
+            raise self.rule("b must have the batch and the rows of a", f"{a} and {b}")
+        if b.dtype != a.dtype or not isinstance(b.plain_dims[-1], int):
+            raise self.rule(
+                "b must have the type of a and a known number of columns", f"{a} and {b}"
+            )
+        return [LogicalTensor(b.dtype, b.plain_dims)]
+
+    @property
+    def is_forward(self) -> bool:
+        """Whether the first row is solved first."""
+        return self.lower != self.transpose_a
+
+    def reference(self, inputs: list[Array]) -> list[Array]:
+        """Substitution, row by row."""
+        a, b = inputs
+        a = a.swapaxes(-1, -2) if self.transpose_a else a
+        x, count = np.zeros_like(b), b.shape[-2]
+        with np.errstate(all="ignore"):
+            for step in range(count):
+                row = step if self.is_forward else count - 1 - step
+                solved = slice(0, row) if self.is_forward else slice(row + 1, count)
+                known = np.einsum("...k,...km->...m", a[..., row, solved], x[..., solved, :])
+                x[..., row, :] = b[..., row, :] - known
+                if not self.unit_diagonal:
+                    x[..., row, :] /= a[..., row, row, None]
+        return [x]
+
+    def get_gflop(self) -> float:
+        """A multiplication and an addition for each element of the triangle and column."""
+        return self.outputs[0].details.elements * self.matrices.plain_dims[-1] / 1e9
+
+
+@register("cholesky")
+class Cholesky(MatrixOp):
+    """The lower triangular l with l @ l.T = a, of which only the lower half is read.
+
+    The upper half is 0. Where a is not positive definite, elements from there on are NaN.
+    """
+
+    a = Operand("matrices")
+
+    def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
+        """The shape of a."""
+        self.checked(inputs[0])
+        return [LogicalTensor(inputs[0].dtype, inputs[0].plain_dims)]
+
+    def reference(self, inputs: list[Array]) -> list[Array]:
+        """Column by column."""
+        factor = np.tril(inputs[0])
+        size = factor.shape[-1]
+        with np.errstate(all="ignore"):
+            for k in range(size):
+                root = np.sqrt(factor[..., k, k])
+                factor[..., k:, k] /= root[..., None]
+                factor[..., k, k] = root
+                column = factor[..., k + 1 :, k]
+                outer = column[..., :, None] * column[..., None, :]
+                factor[..., k + 1 :, k + 1 :] -= np.tril(outer)
+        return [factor]
+
+    def get_gflop(self) -> float:
+        """A third of the cube of the size."""
+        return self.matrices.elements * self.matrices.plain_dims[-1] / 3e9
+
+
+@register("lu")
+class LU(MatrixOp):
+    """(both factors in one matrix, pivots s32, order s32): row k was exchanged with row pivots[k], in the order of k.
+
+    So row k of the factors' product is row order[k] of a. The lower factor has ones on its diagonal, which are not
+    stored. The pivot is the first of the largest elements of its column.
+    """
+
+    a = Operand("matrices")
+
+    def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
+        """The shape of a, a pivot for each step, and a number for each row."""
+        (a,) = inputs
+        steps = min(self.checked(a, is_square=False))
+        pivots = LogicalTensor(S32, (*a.plain_dims[:-2], steps))
+        order = LogicalTensor(S32, a.plain_dims[:-1])
+        return [LogicalTensor(a.dtype, a.plain_dims), pivots, order]
+
+    def reference(self, inputs: list[Array]) -> list[Array]:
+        """Gaussian elimination, column by column."""
+        whole = inputs[0].copy()
+        steps, count = min(whole.shape[-2:]), math.prod(whole.shape[:-2])
+        flat = whole.reshape(count, *whole.shape[-2:])
+        pivots = np.zeros((count, steps), np.int32)
+        order = np.tile(np.arange(whole.shape[-2], dtype=np.int32), (count, 1))
+        with np.errstate(all="ignore"):
+            for matrix, chosen, rows in zip(flat, pivots, order, strict=True):
+                for k in range(steps):
+                    chosen[k] = best = _largest(np.abs(matrix[k:, k])) + k
+                    matrix[[k, best]] = matrix[[best, k]]
+                    rows[[k, best]] = rows[[best, k]]
+                    matrix[k + 1 :, k] /= matrix[k, k] if matrix[k, k] != 0 else 1
+                    matrix[k + 1 :, k + 1 :] -= np.outer(matrix[k + 1 :, k], matrix[k, k + 1 :])
+        results = (
+            (flat, whole.shape),
+            (pivots, (*whole.shape[:-2], steps)),
+            (order, whole.shape[:-1]),
+        )
+        return [array.reshape(dims) for array, dims in results]
+
+    def get_gflop(self) -> float:
+        """Two thirds of the cube of the size."""
+        return 2 * self.matrices.elements * self.outputs[1].details.plain_dims[-1] / 3e9
+
+
+def _largest(sizes: Array) -> int:
+    """The first of the largest; NaN is never larger, and stays where it is the first."""
+    best = 0
+    for index, size in enumerate(sizes):
+        if size > sizes[best]:
+            best = index
+    return best
