@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from .dims import Dim, Quotient, Size, evaluate, size, substitute, symbols_of
+from .dims import Dim, Quotient, Size, evaluate, lone_symbol, size, substitute, symbols_of
 from .symbols import MOST, Limit, NeedsLimit, Symbol, UndecidedSize
 
 T = TypeVar("T")
@@ -22,6 +22,8 @@ def limited(value: Size, limits: Mapping[str, Limit]) -> Size:
 
 
 def _within(symbol: Symbol, limit: Limit, limits: Mapping[str, Limit]) -> Size:
+    if limit.equal is not None:
+        return limited(limit.equal, limits)
     least, most = max(symbol.least, limit.least), min(symbol.most, limit.most)
     if limit.divisor == 1:
         return size(Symbol(symbol.name, least, max(least, most)))
@@ -89,8 +91,26 @@ def check_multiples(a: Size, b: Size) -> None:
                 raise NeedsLimit(message, symbol.name, Limit(divisor=divisor))
 
 
+def check_equal(one: Size, other: Size) -> None:
+    """NeedsLimit where two sizes that must be equal can be, though they differ: for some multiples, or as one size.
+
+    A symbol without a range, or of the same, becomes the other size; of two symbols the second.
+    """
+    check_multiples(one, other)
+    for symbol, whole in ((lone_symbol(other), one), (lone_symbol(one), other)):
+        if symbol is None or not isinstance(whole, Dim) or symbol in whole.symbols:
+            continue
+        same = lone_symbol(whole)
+        if not symbol.has_range or (same and same.range_text == symbol.range_text):
+            message = f"'{symbol.name}' and '{whole}' must be one size"
+            raise NeedsLimit(message, symbol.name, Limit(equal=whole))
+
+
 def broadcast_sizes(*shapes: Sequence[Size]) -> tuple[Any, ...]:
-    """As `np.broadcast_shapes`: of two sizes on one axis, aligned right, both are equal or one is 1. ValueError."""
+    """As `np.broadcast_shapes`: of two sizes on one axis, aligned right, both are equal or one is 1.
+
+    ValueError; NeedsLimit where two open sizes can be one.
+    """
     rank = max(map(len, shapes), default=0)
     result: list[Size] = [1] * rank
     for shape in shapes:
@@ -98,7 +118,7 @@ def broadcast_sizes(*shapes: Sequence[Size]) -> tuple[Any, ...]:
             if result[axis] == 1:
                 result[axis] = one
             elif one not in (1, result[axis]):
-                check_multiples(one, result[axis])
+                check_equal(result[axis], one)
                 raise ValueError(f"{result[axis]} and {one}")
     return tuple(result)
 

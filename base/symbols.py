@@ -26,16 +26,18 @@ class UndecidedSize(UnsupportedError):
 
 @dataclass(frozen=True)
 class Limit:
-    """What some op needs of a size: a range, and to be a multiple of `divisor`."""
+    """What some op needs of a size: a range, to be a multiple of `divisor`, and to be `equal` to a size of others."""
 
     least: int = 0
     most: int = MOST
     divisor: int = 1
+    equal: Any = None
 
     def within(self, other: Limit) -> Limit:
         """Both."""
         least, most = max(self.least, other.least), min(self.most, other.most)
-        return Limit(least, most, math.lcm(self.divisor, other.divisor))
+        equal = other.equal if self.equal is None else self.equal
+        return Limit(least, most, math.lcm(self.divisor, other.divisor), equal)
 
 
 class NeedsLimit(UndecidedSize):

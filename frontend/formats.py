@@ -13,7 +13,7 @@ from dataclasses import field
 from pathlib import Path
 from typing import Any
 
-from ..base.errors import UnsupportedError, UserError
+from ..base.errors import GraphcError, UnsupportedError, UserError
 from ..base.records import dataclass
 from ..base.symbols import Limit
 from ..base.whole_file import whole_file
@@ -67,6 +67,13 @@ def _no_options(graph: Graph, files: list[Path]) -> tuple[str, ...]:
     return ()
 
 
+def _file_last(sentence: str, source: Any) -> str:
+    """A sentence of a reader, who says which file it is about first, with what is wrong first."""
+    start = f"'{source}': "
+    is_about = isinstance(source, Path) and sentence.startswith(start)
+    return f"{sentence.removeprefix(start)} (in '{source}')" if is_about else sentence
+
+
 @dataclass(frozen=True)
 class Format:
     """A format: `name` for `--to`, its `suffix`, how it is recognised, read and written.
@@ -90,7 +97,11 @@ class Format:
         """The graph of a path, of the bytes of a file or of an object in memory. UserError, UnsupportedError."""
         if self.reader is None:
             raise UserError(f"format '{self.name}' is only written, it cannot be read")
-        return self.reader(source, how)
+        try:
+            return self.reader(source, how)
+        except GraphcError as error:
+            error.args = (_file_last(str(error), source),)
+            raise
 
     def write(self, graph: Graph, output: Path) -> list[Path]:
         """Write a graph; the paths of all files. UserError, UnsupportedError."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -14,7 +14,7 @@ from ...base.errors import UnsupportedError, UserError
 from ...base.records import dataclass
 from ...base.size_limits import limited
 from ...graph_ir.ir.logical_tensor import LogicalTensor
-from ..open_names import OpenNames
+from ..open_names import OpenNames, is_plain_name, sum_of
 from ..shape_spec import InputSpec, check_names, check_size
 from .tensors import to_dtype
 
@@ -60,7 +60,8 @@ def resolve_inputs(
             _match(d, specs[d.name], symbols, label)
     given = symbols_of(one for spec in specs.values() for one in spec.dims)
     opened = OpenNames(symbol.name for symbol in given)
-    resolved = {d.name: _resolve(d, specs.get(d.name), symbols, opened) for d in declared}
+    alone = _named_alone(declared, symbols, opened)
+    resolved = {d.name: _resolve(d, specs.get(d.name), alone, opened) for d in declared}
     still_open = [d for d in declared if resolved[d.name] is None]
     if still_open:
         shown = ", ".join(f"'{d.name}' is {d}" for d in still_open)
@@ -122,11 +123,20 @@ def _match(
                 )
 
 
+def _named_alone(
+    declared: Iterable[_Declared], symbols: Mapping[str, tuple[Size, str]], opened: OpenNames
+) -> dict[str, Size]:
+    """The sizes, by the file's names, that are an axis of some input by themselves, or that the caller fixed."""
+    found = {name: size for name, (size, _) in symbols.items()}
+    for d in declared:
+        for axis, text in enumerate(d.dims or ()):
+            if isinstance(text, str) and text and text not in found and is_plain_name(text):
+                found[text] = opened.size(text, d.name, axis)
+    return found
+
+
 def _resolve(
-    declared: _Declared,
-    spec: InputSpec | None,
-    symbols: Mapping[str, tuple[Size, str]],
-    opened: OpenNames,
+    declared: _Declared, spec: InputSpec | None, alone: Mapping[str, Size], opened: OpenNames
 ) -> LogicalTensor | None:
     if spec is not None:
         return LogicalTensor(spec.dtype, spec.dims)
@@ -134,10 +144,10 @@ def _resolve(
         return None
     dims: list[Size] = []
     for axis, d in enumerate(declared.dims):
-        if isinstance(d, int):
-            dims.append(d)
-        else:
-            dims.append(symbols[d][0] if d in symbols else opened.size(d, declared.name, axis))
+        known = d if isinstance(d, int) else alone.get(d)
+        if known is None:  # a mask of `past + new` is as long as both
+            known = sum_of(str(d), alone)
+        dims.append(opened.size(str(d), declared.name, axis) if known is None else known)
     return LogicalTensor(declared.dtype, tuple(dims))
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from ...base.contraction import Contraction, accumulator_of
 from ...base.dims import Size, bounds, is_known, typical
 from ...base.dtypes import F32, S8, S32
-from ...base.size_limits import broadcast_sizes
+from ...base.size_limits import broadcast_sizes, check_equal
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Cast, Expr
 from ..ir.attributes import BoolAttr, IntAttr
@@ -131,6 +131,7 @@ class MatmulCore(TunableOp):
         m, k = a.plain_dims[-2:][:: -1 if self.transpose_a else 1]
         k2, n = b.plain_dims[-2:][:: -1 if self.transpose_b else 1]
         if k != k2:
+            check_equal(k, k2)
             raise self.rule(
                 "inner sizes must match", f"K={k} and K={k2}", "transpose B?" if k == n else ""
             )

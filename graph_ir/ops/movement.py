@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ...base.size_limits import check_multiples
+from ...base.size_limits import check_equal
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Expr
 from ..ir.attributes import FormatAttr
@@ -128,8 +128,9 @@ class Concat(Movement):
             if (x.dtype, x.rank) != (inputs[0].dtype, inputs[0].rank) or [
                 d for i, d in enumerate(x.plain_dims) if i != axis
             ] != same:
-                for own, first in zip(x.plain_dims, inputs[0].plain_dims, strict=False):
-                    check_multiples(own, first)
+                for i, pair in enumerate(zip(inputs[0].plain_dims, x.plain_dims, strict=False)):
+                    if i != axis:
+                        check_equal(*pair)
                 raise self.rule(
                     f"inputs must agree in dtype and in all sizes but that of axis {axis}",
                     f"{inputs[0]} and {x}",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 
 from graphc.base.dims import (
@@ -33,6 +35,7 @@ from graphc.base.size_limits import (
     check_multiples,
     known_limits,
     limited,
+    within_limits,
 )
 from graphc.base.size_text import parse_range, parse_size
 
@@ -110,9 +113,28 @@ def test_values() -> None:
 def test_broadcasting() -> None:
     assert broadcast_sizes((n, 1, 4), (b, 1)) == (n, b, 4)
     assert broadcast_sizes((1, 0), (5, 1)) == (5, 0) and broadcast_sizes() == ()
-    for shapes in (((n,), (b,)), ((n,), (2,)), ((3,), (2,))):
+    for shapes in (((n,), (2,)), ((3,), (2,)), ((2 * n,), (b + n,))):
         with pytest.raises(ValueError):
             broadcast_sizes(*shapes)
+
+
+def test_sizes_that_must_be_one() -> None:
+    """The later name goes, or the one that is alone; ranges that differ stay apart."""
+    for one, other, limit in ((n, b, n), (n + 1, b, n + 1), (b, n * 2, n * 2)):
+        with pytest.raises(NeedsLimit, match="must be one size") as error:
+            broadcast_sizes((one,), (other,))
+        assert (error.value.name, error.value.limit) == ("B", Limit(equal=limit))
+    narrow = size(Symbol("N", 1, 8))
+    assert limited(b * 3, {"B": Limit(equal=n + 1), "N": Limit(most=8)}) == 3 * narrow + 3
+    with pytest.raises(ValueError):
+        broadcast_sizes((size(Symbol("P", 1, 4)),), (size(Symbol("Q", 1, 5)),))
+    tries = []
+
+    def attempt(limits: Mapping[str, Limit]) -> Size:
+        tries.append(dict(limits))
+        return broadcast_sizes((limited(n, limits),), (limited(b, limits),))[0]
+
+    assert within_limits(attempt, {}) == n and tries == [{}, {"B": Limit(equal=n)}]
 
 
 def test_ranges_are_read() -> None:

@@ -52,6 +52,33 @@ def test_open_sizes_stay_open() -> None:
     assert shapes({"x": ["k", 1], "w": [1, "n"]}, {"w": "f32[1,k]"}) == ["f32[k_1,1]", "f32[1,k]"]
 
 
+def test_exporters_names_are_those_of_the_first_axis() -> None:
+    raw: dict[str, Dims] = {"x": ["s33", 13], "w": ["s33", 1], "v": ["unk__7", 13]}
+    assert shapes(raw, {}) == ["f32[x_0,13]", "f32[x_0,1]", "f32[x_0,13]"]
+
+
+def test_sizes_that_must_be_equal_are_one() -> None:
+    assert shapes({"x": ["n", 13], "w": ["m", 1]}, {}) == ["f32[n,13]", "f32[n,1]"]
+    assert shapes({"x": [None, 13], "w": [None, 13]}, {}) == ["f32[x_0,13]", "f32[x_0,13]"]
+    ranged = {"x": "f32[n=1..8,13]", "w": "f32[m=1..9,13]"}
+    assert "input shapes must broadcast" in refusal({"x": [None, 13], "w": [None, 13]}, ranged)
+
+
+def test_sums_of_names_are_sums() -> None:
+    """The mask of a cache of 8 and one token has 9 elements."""
+    proto = model(
+        [node("Concat", "past new", "keys", axis=0), node("Add", "mask keys")],
+        {"mask": ["past + 1"], "past": ["past"], "new": [1]},
+    )
+    assert [str(op.outputs[0].details) for op in load(proto).inputs] == [
+        "f32[past+1]", "f32[past]", "f32[1]",
+    ]  # fmt: skip
+    fixed = load(proto, {"past": "f32[8]"}).inputs
+    assert [str(op.outputs[0].details) for op in fixed] == ["f32[9]", "f32[8]", "f32[1]"]
+    proto.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "total"
+    assert str(load(proto).inputs[0].outputs[0].details) == "f32[past+1]"
+
+
 def positions(rows: int) -> ModelProto:
     """x[N,4] + the first N rows of a table."""
     weights = {"table": np.ones((rows, 4), np.float32), "zero": np.array([0])}

@@ -32,10 +32,10 @@ HEADS = [
      "7767517, got '\\x00\\x01binary rubbish in a fi'..."),
     ("7767517", "{path} line 2: it must hold two numbers, of operators and operands, got no second line"),
     ("7767517\nten 3\n", "{path} line 2: it must hold two numbers, of operators and operands, got 'ten 3'"),
-    ("7767517\n0 0\n", "{path}: a model must have a pnnx.Output, but there is none; line 2 announces 0 operators and "
-     "0 are there: is the file truncated?"),
-    (f"7767517\n3 2\n{INPUT}\n", "{path}: a model must have a pnnx.Output, but there is none; line 2 announces 3 "
-     "operators and 1 are there: is the file truncated?"),
+    ("7767517\n0 0\n", "a model must have a pnnx.Output, but there is none; line 2 announces 0 operators and "
+     "0 are there: is the file truncated? (in {path})"),
+    (f"7767517\n3 2\n{INPUT}\n", "a model must have a pnnx.Output, but there is none; line 2 announces 3 "
+     "operators and 1 are there: is the file truncated? (in {path})"),
     ("7767517\n3 3\nInput data 0 1 data 0=224 1=224 2=3\nConvolution c 1 1 data y 0=64 1=3\n",
      "{path} is ncnn's own .param file, not PNNX's; give the .pnnx.param file of the same model"),
 ]  # fmt: skip
@@ -120,8 +120,9 @@ def test_all_that_is_not_supported_is_listed_at_once(tmp_path: Path) -> None:
         ],
     )
     assert message_of(path) == (
-        f"'{path}': these operators are not supported: beta in pnnx.Expression (1x), gamma in pnnx.Expression (2x), "
-        "models.yolo.Segment (1x), torch.masked_select (2x)"
+        "these operators are not supported: beta in pnnx.Expression (1x), gamma in pnnx.Expression (2x), "
+        "models.yolo.Segment (1x), torch.masked_select (2x) "
+        f"(in '{path}')"
     )
 
 

@@ -75,8 +75,9 @@ def test_all_open_inputs_are_asked_for_at_once(tmp_path: Path) -> None:
     with pytest.raises(UserError) as error:
         load(path)
     assert str(error.value) == (
-        f"'{path}': the type of every input must be given, but 'a' is ?[...], 'b' is ?[...] in the file; give "
-        "it, like --input 'a=f32[1,8]' --input 'b=f32[1,8]'"
+        "the type of every input must be given, but 'a' is ?[...], 'b' is ?[...] in the file; give "
+        "it, like --input 'a=f32[1,8]' --input 'b=f32[1,8]' "
+        f"(in '{path}')"
     )
 
 
@@ -93,7 +94,7 @@ def test_specs_that_contradict_the_file(name: str, spec: str, message: str, tmp_
     path = write_model(tmp_path, ["pnnx.Input in 0 1 x #x=(?,3)f32", *RELU])
     with pytest.raises(UserError) as error:
         load(path, {name: spec})
-    assert str(error.value) == f"'{path}': {message}"
+    assert str(error.value) == f"{message} (in '{path}')"
 
 
 def test_a_file_is_known_by_its_first_line_too(tmp_path: Path) -> None:
