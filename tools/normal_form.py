@@ -174,6 +174,17 @@ def _no_division(graph: Graph, op: Op) -> bool:
     return True
 
 
+def _one_root(graph: Graph, op: Op) -> bool:
+    """1 / sqrt(x), as formats without an op of its own have rsqrt."""
+    if op.op_name != "div" or op.inputs[1].producer_owner.op_name != "sqrt":
+        return False
+    value, (x,) = constant_value(op.inputs[0]), op.inputs[1].producer_owner.inputs
+    if value is None or not (value == 1).all() or x.details != op.outputs[0].details:
+        return False
+    op.outputs[0].replace_uses(graph.make("rsqrt", [x], name=op.name).outputs[0])
+    return True
+
+
 def _no_zero(graph: Graph, op: Op) -> bool:
     """Adding zeros is nothing: a bias that is absent elsewhere."""
     if op.op_name != "add":
@@ -212,6 +223,6 @@ def _exact_window(graph: Graph, op: Op) -> bool:
 
 
 _RULES = (
-    _plain_operands, _implicit_broadcast, _small_constant, _plain_reduction, _no_division, _no_zero, _plain_indices,
-    _exact_window,
+    _plain_operands, _implicit_broadcast, _small_constant, _plain_reduction, _no_division, _one_root, _no_zero,
+    _plain_indices, _exact_window,
 )  # fmt: skip

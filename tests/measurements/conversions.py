@@ -2,8 +2,8 @@
 
     python tests/measurements/conversions.py [-v] [NETWORK...]
 
-Networks of torchvision and transformers with random weights are exported by PyTorch, written in every format that can
-hold them, and read back. Takes some minutes. Figures in docs/formats.md.
+Networks of torchvision, timm and transformers with random weights are exported by PyTorch, written in every format that
+can hold them, and read back. Takes some minutes. Figures in docs/formats.md.
 """
 
 from __future__ import annotations
@@ -41,6 +41,13 @@ TEXT = {
     "llama": ("LlamaModel", "LlamaConfig"),
     "t5": ("T5EncoderModel", "T5Config"),
 }
+TIMM: dict[str, dict[str, Any]] = {
+    "vit_tiny_patch16_224": {"img_size": 64, "depth": 2},
+    "swin_tiny_patch4_window7_224": {"img_size": 56, "depths": (1, 1), "num_heads": (2, 4), "embed_dim": 16},
+    "ghostnet_050": {},
+    "convnext_atto": {"depths": (1, 1, 1, 1), "dims": (16, 32, 48, 64)},
+}  # fmt: skip
+"""Made smaller: what there is to write is the same."""
 _SMALL = {
     "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 128, "vocab_size": 100,
     "dim": 64, "n_layers": 2, "n_heads": 4, "hidden_dim": 128, "n_embd": 64, "n_layer": 2, "n_head": 4,
@@ -62,6 +69,10 @@ def network(name: str) -> Graph:
         small = {key: value for key, value in _SMALL.items() if key in names}
         model = getattr(transformers, model_name)(getattr(transformers, config_name)(**small))
         example: tuple[Any, ...] = (torch.randint(0, 100, (2, 12)),)
+    elif name in TIMM:
+        model = zoo("timm").create_model(name, pretrained=False, **TIMM[name])
+        size = TIMM[name].get("img_size", 64)
+        example = (torch.zeros(1, 3, size, size),)
     else:
         models = zoo("torchvision").models
         extra = {"init_weights": False} if name == "googlenet" else {}
@@ -91,7 +102,7 @@ def _as_source(graph: Graph, path: Path) -> Any:
     """Gives `convert` a graph that is in memory for a path, as its text would be large."""
     from unittest import mock
 
-    path.touch()
+    path.write_text("graph")
     return mock.patch("graphc.tools.convert.load", lambda *args: graph)
 
 
@@ -120,7 +131,7 @@ def measure(names: list[str], say: Callable[[str], None]) -> Counter[str]:
 def main() -> None:
     """Print a line per conversion, then the sums."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("networks", nargs="*", default=[*VISION, *TEXT])
+    parser.add_argument("networks", nargs="*", default=[*VISION, *TIMM, *TEXT])
     warnings.simplefilter("ignore")
     counts = measure(parser.parse_args().networks, lambda text: print(text, flush=True))
     for outcome, count in sorted(counts.items()):

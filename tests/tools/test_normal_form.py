@@ -133,3 +133,17 @@ def test_the_form_computes_the_same() -> None:
     ids = np.arange(12).reshape(2, 6) % 9
     (got,), (expected,) = normal_form(graph).evaluate([ids]), graph.evaluate([ids])
     np.testing.assert_allclose(got, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize(("number", "same"), [(1, True), (2, False)])
+def test_a_reciprocal_root_may_be_a_division(number: int, same: bool) -> None:
+    graphs = [Graph("root"), Graph("root")]
+    for graph in graphs:
+        x = graph.make_input(LogicalTensor(F32, (2, 3)), "x")
+        if graph is graphs[0]:
+            y = made(graph, "rsqrt", x)
+        else:
+            above = graph.make_constant(np.float32(number), "above")
+            y = made(graph, "div", above, made(graph, "sqrt", x))
+        graph.make_output(y, "y")
+    assert diff(*graphs).same is same
