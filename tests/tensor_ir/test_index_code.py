@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Callable
 
 import pytest
 
@@ -18,7 +19,7 @@ from graphc.tensor_ir.nodes import Binary, Buffer, Const, Expr, Load, Var
 ROW, COL, SIZE = Var("i"), Var("j\n'"), Var("n")
 """Names of models are no names of Python."""
 
-EXACT = {
+EXACT: dict[str, Callable[[int, int], int]] = {
     "add": lambda a, b: wrap_s64(a + b),
     "sub": lambda a, b: wrap_s64(a - b),
     "mul": lambda a, b: wrap_s64(a * b),
@@ -38,7 +39,9 @@ def value(e: Expr, env: dict[str, int]) -> int:
 
 def expression(rng: random.Random, depth: int) -> Expr:
     if depth == 0 or rng.random() < 0.2:
-        return rng.choice([ROW, COL, Const(rng.choice([0, 1, -3, 16, 1 << 40, S64_MAX]), S64)])
+        numbers = (0, 1, -3, 16, 1 << 40, S64_MAX)
+        leaves: list[Expr] = [ROW, COL, Const(rng.choice(numbers), S64)]
+        return rng.choice(leaves)
     op = rng.choice(list(EXACT))
     left = expression(rng, depth - 1)
     if op in ("div", "mod"):
