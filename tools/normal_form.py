@@ -185,6 +185,15 @@ def _one_root(graph: Graph, op: Op) -> bool:
     return True
 
 
+def _one_inequality(graph: Graph, op: Op) -> bool:
+    """What is not equal, as ONNX has no op for it."""
+    equal = op.inputs[0].producer_owner if op.op_name == "not" else None
+    if equal is None or equal.op_name != "eq":
+        return False
+    op.outputs[0].replace_uses(graph.make("ne", equal.inputs, name=op.name).outputs[0])
+    return True
+
+
 def _no_zero(graph: Graph, op: Op) -> bool:
     """Adding zeros is nothing: a bias that is absent elsewhere."""
     if op.op_name != "add":
@@ -223,6 +232,6 @@ def _exact_window(graph: Graph, op: Op) -> bool:
 
 
 _RULES = (
-    _plain_operands, _implicit_broadcast, _small_constant, _plain_reduction, _no_division, _one_root, _no_zero,
-    _plain_indices, _exact_window,
+    _plain_operands, _implicit_broadcast, _small_constant, _plain_reduction, _no_division, _one_root, _one_inequality,
+    _no_zero, _plain_indices, _exact_window,
 )  # fmt: skip

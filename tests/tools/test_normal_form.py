@@ -147,3 +147,13 @@ def test_a_reciprocal_root_may_be_a_division(number: int, same: bool) -> None:
             y = made(graph, "div", above, made(graph, "sqrt", x))
         graph.make_output(y, "y")
     assert diff(*graphs).same is same
+
+
+def test_what_is_not_equal_may_be_the_opposite_of_what_is() -> None:
+    graphs = [Graph("unequal"), Graph("unequal")]
+    for graph in graphs:
+        x, y = (graph.make_input(LogicalTensor(F32, (2, 3)), name) for name in "xy")
+        is_first = graph is graphs[0]
+        z = made(graph, "ne", x, y) if is_first else made(graph, "not", made(graph, "eq", x, y))
+        graph.make_output(z, "z")
+    assert diff(*graphs).same
