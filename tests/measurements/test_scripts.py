@@ -9,6 +9,8 @@ from support.process import ROOT, run_python
 SCRIPTS = {
     "call_overhead.py": (("--threads", "1"), "bound"),
     "conversions.py": (("--help",), "NETWORK"),
+    "damage.py": (("--count", "2"), "ge "),
+    "kills.py": (("--help",), "--kills"),
     "onnx_cases.py": (("--help",), "--native"),
     "steadiness.py": (("--cycles", "20", "--calls", "1000"), "KiB"),
 }
