@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -49,6 +49,9 @@ def arrange_inputs(
 
 def select_outputs(model: str, specs: Sequence[TensorSpec], names: Sequence[str]) -> list[int]:
     """Return the positions of the outputs called `names`. UserError listing unknown names."""
+    if isinstance(names, str) or not isinstance(names, Iterable):
+        got = type(names).__name__
+        raise UserError(f"model '{model}': output names must be a sequence of names, got {got}")
     positions = {spec.name: i for i, spec in enumerate(specs)}
     unknown = [f"'{name}'" for name in names if name not in positions]
     if unknown:

@@ -64,11 +64,11 @@ def test_several_outputs() -> None:
     assert type(results) is tuple
     assert np.array_equal(results[0], x)
     assert results[1].shape == () and results[1] == 7
-    swapped = model.run(["n_out", "x_out", "n_out"], {"x": x, "n": n})
-    assert [r.shape for r in swapped] == [(), (3,), ()]
-    assert refused(model.run, ["x_out", "y", "z"], {"x": x, "n": n}) == (
-        "model 'copy' has the outputs x_out, n_out; unknown 'y', 'z'"
-    )
+    swapped = model.run(["n_out", "x_out"], {"x": x, "n": n})
+    assert [r.shape for r in swapped] == [(), (3,)]
+    sentence = "model 'copy' has the outputs x_out, n_out; unknown 'y', 'z'"
+    assert refused(model.run, ["x_out", "y", "z"], {"x": x, "n": n}) == sentence
+    assert refused(model.run, 5, {"x": x, "n": n}).endswith("a sequence of names, got int")
 
 
 def test_results_are_fresh_arrays(model: CompiledModel, x: np.ndarray) -> None:
