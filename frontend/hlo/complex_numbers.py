@@ -6,11 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from ...base.dtypes import F32, F64
 from ...graph_ir.ir.graph import GraphTensor
 from ..correspondence.compositions import complex_numbers as formulas
 from ..correspondence.compositions.complex_numbers import Complex, Number, zeros
 from .scope import Handler, Step
 from .shapes import PARTS, Shape
+from .values import shape_of
 
 
 def is_complex(step: Step) -> bool:
@@ -23,6 +25,8 @@ def complex_value(step: Step, handlers: Mapping[str, Handler]) -> Any:
     """The value of an instruction with complex operands or a complex result. UnsupportedError."""
     opcode = step.type
     if opcode in _WHOLE or opcode.endswith(("-start", "-update", "-done")):
+        return handlers[opcode](step)
+    if opcode not in _OTHERS and not any(isinstance(x, Complex) for x in step.operands):
         return handlers[opcode](step)
     if opcode in _PARTWISE:
         return _partwise(step, handlers[opcode])
@@ -38,6 +42,9 @@ def complex_value(step: Step, handlers: Mapping[str, Handler]) -> Any:
     numbers = [_number(step, i) for i in range(len(step.operands))]
     if len(numbers) != formula[0]:
         step.count(formula[0])
+    step.alike([real for real, _ in numbers])
+    if len({real.details.dtype for real, _ in numbers}) > 1:
+        raise step.rule("operands must be of one type", _shown(step))
     return Complex(*formula[1](step, *numbers))
 
 
@@ -60,7 +67,14 @@ def _part(step: Step, choice: str | list[str]) -> Step:
     return step.instead(step.type, _part_shape(step.instruction.shape), operands)
 
 
+def _shown(step: Step) -> str:
+    return " and ".join(shape_of(x).logical() for x in step.operands)
+
+
 def _partwise(step: Step, handler: Handler) -> Any:
+    """Both parts alike; other operands are conditions and indices."""
+    if any(isinstance(x, GraphTensor) and x.details.dtype.is_float for x in step.operands):
+        raise step.rule("operands must be of one type", _shown(step))
     return Complex(*(handler(_part(step, part)) for part in ("real", "imag")))
 
 
@@ -97,6 +111,8 @@ def _bilinear(step: Step, handler: Handler) -> Any:
     step.count(2)
     sides = [("real", "imag") if isinstance(x, Complex) else ("real",) for x in step.operands]
     found = {(a, b): handler(_part(step, [a, b])) for a in sides[0] for b in sides[1]}
+    if found["real", "real"].details.dtype not in (F32, F64):
+        raise step.rule("its operands and its result must be of one type", _shown(step))
     real, imag = found["real", "real"], [found[k] for k in found if k[0] != k[1]]
     if ("imag", "imag") in found:
         real = step.make("sub", real, found["imag", "imag"])
@@ -143,6 +159,8 @@ _WHOLE = (
 def _complex(step: Step) -> Complex:
     real, imag = step.tensors(2)
     step.alike([real, imag])
+    if {real.details.dtype, imag.details.dtype} not in ({F32}, {F64}):
+        raise step.rule("its operands must both be f32 or f64", step.shown(real, imag))
     return Complex(real, imag)
 
 
@@ -165,6 +183,7 @@ def _compare(step: Step) -> GraphTensor:
     """Equal in both parts, or different in one."""
     step.count(2)
     (a, b), (c, d) = (_number(step, i) for i in range(2))
+    step.alike([a, c])
     words = {"EQ": ("eq", "and"), "NE": ("ne", "or")}.get(step.word("direction"))
     if words is None:
         raise step.rule("direction of complex numbers must be EQ or NE", step.word("direction"))

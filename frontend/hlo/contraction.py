@@ -8,7 +8,6 @@ from ..correspondence.writing import Write
 from ..einsum import contract
 from .frame import Value, Writer
 from .scope import Handler, Step
-from .shapes import DTYPES
 
 
 def _dot(step: Step) -> GraphTensor:
@@ -29,8 +28,7 @@ def _dot(step: Step) -> GraphTensor:
     for i, j in (batch | inner).items():
         right[j] = left[i]
     result = [left[i] for i in batch] + [c for c in (*left, *right) if (c in left) != (c in right)]
-    written = step.instruction.shape
-    dtype = DTYPES[written.type] if written else x.details.dtype
+    dtype = step.dtype if step.instruction.shape else x.details.dtype
     sizes = dict(zip((*left, *right), (*x.details.plain_dims, *y.details.plain_dims), strict=True))
     parts = [(step.converted(t, dtype), "".join(term)) for t, term in ((x, left), (y, right))]
     return contract(step, parts, "".join(result), sizes)

@@ -10,15 +10,13 @@ from ..correspondence.writing import Write
 from .frame import Value, Writer
 from .movement import pad, reverse
 from .scope import Handler, Step
-from .shapes import DTYPES
 from .syntax import DimLabels, PadRange, WindowDimension
 from .windows import Windows, has_gaps, positions_of, windows_of, write_window
 
 
 def _convolution(step: Step) -> GraphTensor:
     x, w = step.tensors(2)
-    written = step.instruction.shape
-    dtype = x.details.dtype if written is None else DTYPES[written.type]
+    dtype = step.dtype if step.instruction.shape else x.details.dtype
     labels = _labels(step, x, w)
     windows = windows_of(step, x.details.rank - 2)
     spatial = [str(i) for i in range(len(windows))]

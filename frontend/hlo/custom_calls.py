@@ -21,7 +21,8 @@ def _identity(step: Step) -> Any:
 
 
 def _top_k(step: Step) -> Any:
-    if not step.gives_tuple:
+    found = step.shape.elements
+    if len(found) != 2 or not found[0].dims:
         raise step.rule("its shape must be (values, indices)", step.shape.logical())
     given = (step.word(name) for name in ("frontend_attributes", "backend_config"))
     is_largest = not any("largest = false" in text for text in given)
@@ -52,8 +53,11 @@ def _config(step: Step, name: str) -> dict[str, Any]:
 def _onednn_matmul(step: Step) -> Any:
     """A product with what oneDNN does to it at once; further operands are biases and addends, in this order."""
     config = _config(step, "onednn_matmul_config")
+    step.count(2, -1)
     fused = config.get("fusions", config)
-    words = fused.get("ops", fused.get("fused_ops", []))
+    if not isinstance(fused, dict):
+        raise step.rule("fusions must be an object", str(fused))
+    words = fused.get("ops") or fused.get("fused_ops") or []
     if config.get("weights_prepacked"):
         raise step.unsupported("packed weights")
     x, y, *others = step.tensors()
@@ -83,7 +87,9 @@ def _alpha(fused: dict[str, Any]) -> float:
 
 
 def _onednn_softmax(step: Step) -> Any:
-    axis = int(_config(step, "onednn_softmax_config").get("softmax_axis", -1))
+    axis = _config(step, "onednn_softmax_config").get("softmax_axis", -1)
+    if not isinstance(axis, int):
+        raise step.rule("softmax_axis must be an integer", str(axis))
     return _with_scratch(step, step.make("softmax", step.tensor(0), axis=axis))
 
 

@@ -29,6 +29,7 @@ def _set_dimension_size(step: Step) -> GraphTensor:
 
 def _dynamic_reshape(step: Step) -> GraphTensor:
     """A reshape to sizes given as operands: known ones."""
+    step.count(1, -1)
     x, *sizes = step.tensors()
     known = [step.known(size) for size in sizes]
     if any(size is None for size in known):

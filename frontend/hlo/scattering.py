@@ -24,6 +24,7 @@ from .windows import Windows, positions_of, windows_of
 
 
 def _scatter(step: Step) -> Any:
+    step.count(3, -1)
     count = len(step.operands) // 2
     if len(step.operands) % 2 == 0:
         raise step.rule("it must have an odd number of operands", str(len(step.operands)))

@@ -102,7 +102,9 @@ class Step(NodeReader):
 
     @property
     def dtype(self) -> DType:
-        """The written element type."""
+        """The written element type. UserError where the result is none of numbers."""
+        if self.shape.type not in DTYPES:
+            raise self.rule("its result must be an array of real numbers", self.shape.logical())
         return DTYPES[self.shape.type]
 
     @property

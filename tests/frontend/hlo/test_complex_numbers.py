@@ -179,6 +179,9 @@ next {
 @pytest.mark.parametrize(
     ("result", "operation", "error", "message"),
     [
+        ("c64[3,4]", "negate(f32[3,4] constant(1))", graphc.UserError, r"its shape must be f32\[3,4\], got c64"),
+        ("f32[3,4]", "add(p0, f32[3,4] constant(1))", graphc.UserError, "operands must be of one type"),
+        ("c64[3,4]", "complex(s32[] constant(1), s32[] constant(1))", graphc.UserError, "must both be f32 or f64"),
         ("c64[3,4]", "cbrt(p0)", graphc.UnsupportedError, "an operation on complex numbers is not supported"),
         ("pred[3,4]", "compare(p0, p0), direction=LT", graphc.UserError, "direction of complex numbers must be EQ or"),
         ("c64[3]", "reduce(p0, c64[] constant((1, 2))), dimensions={1}, to_apply=product", graphc.UnsupportedError,
