@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...base.dims import UndecidedSize, is_known
 from ...tensor_ir.nodes import Buffer, Module
 from ..ir.group_values import parameters
 from ..ops.tree_ensemble import GROUP, TreeEnsemble
@@ -13,6 +14,8 @@ def lower_tree_ensemble(op: TreeEnsemble, ctx: LowerContext) -> Module:
     """One function: parameters inputs, then the output."""
     named = parameters(op.inputs, op.outputs)
     x, out = op.inputs[0], op.outputs[0]
+    if not is_known(*x.details.plain_dims):
+        raise UndecidedSize("the loops of trees are made for a known number of rows")
     flat = {
         tensor: b if tensor in (x, out) else Buffer(b.name, b.dtype, (tensor.details.elements,))
         for tensor, b in named.items()

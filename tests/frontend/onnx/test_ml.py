@@ -97,6 +97,15 @@ def test_regressors(mode: str) -> None:
         check(proto, {"x": X}, native=how in ("SUM", "MIN"))
 
 
+def test_an_open_number_of_rows_is_refused_by_name() -> None:
+    attrs = forest(np.random.default_rng(5), "target", 3, 1)
+    proto = ml("TreeEnsembleRegressor", {"x": X}, n_targets=1, **attrs)
+    proto.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "rows"
+    with pytest.raises(UnsupportedError, match="trees are made for a known number of rows"):
+        graphc.compile(proto)
+    assert graphc.compile(proto, inputs={"x": "f32[7,5]"}, threads=1)(X).shape == (7, 1)
+
+
 def test_regressors_of_several_targets_and_doubles() -> None:
     attrs = forest(np.random.default_rng(6), "target", 9, 3)
     proto = ml("TreeEnsembleRegressor", {"x": X}, n_targets=3, base_values=[1.0, 2.0, 3.0], **attrs)
