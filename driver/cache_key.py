@@ -10,6 +10,7 @@ from functools import cache
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
 
+from ..base.errors import UserError
 from ..base.target import Target
 from ..extension.trusted import ROOMS
 from ..frontend import format_of
@@ -68,7 +69,7 @@ def _hash_of_model(model: object, limit: int) -> str | None:
             return None
         with path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as view:
             return None if view.find(b"location") >= 0 else hashlib.sha256(view).hexdigest()
-    except (OSError, ValueError):
+    except (OSError, ValueError, UserError):
         return None
 
 

@@ -10,7 +10,7 @@ is not named `graphc.jax`, as a file jax.py in the root of a checkout would shad
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,10 +24,14 @@ from ..runtime.executor import CompiledModel
 
 @dataclass(frozen=True)
 class _Compiled:
-    """One specialisation: the model and the pytree structure of its results."""
+    """One specialisation: the model, and the pytree structure of its results with the types of its leaves.
+
+    A complex array is two of the model's, the real and the imaginary part.
+    """
 
     model: CompiledModel
-    results: Any
+    structure: Any
+    dtypes: tuple[np.dtype, ...]
 
 
 def jit(
@@ -76,14 +80,15 @@ class JitFunction:
             self._cache[key] = self._compile(args, kwargs)
         compiled = self._cache[key]
         specs = compiled.model.inputs
+        parts = [part for leaf in leaves for part in _parts(leaf)]
         # JAX may compute in another type than that of the argument: f64 as f32, a Python number in a type that holds
         # it.
         arrays = [
-            np.asarray(leaf, spec.dtype.numpy) for leaf, spec in zip(leaves, specs, strict=True)
+            np.asarray(part, spec.dtype.numpy) for part, spec in zip(parts, specs, strict=True)
         ]
-        return self._jax.tree.unflatten(
-            compiled.results, compiled.model.run(None, _named(specs, arrays))
-        )
+        results = iter(compiled.model.run(None, _named(specs, arrays)))
+        joined = [_joined(dtype, results) for dtype in compiled.dtypes]
+        return self._jax.tree.unflatten(compiled.structure, joined)
 
     def lower(self, *args: Any, **kwargs: Any) -> str:
         """The HLO text compiled for such arguments."""
@@ -107,11 +112,27 @@ class JitFunction:
         # Large constants too: they are often weights.
         text = lowered.compiler_ir("hlo").as_hlo_text(True)
         model = self._compile_hlo(text.encode())
-        return _Compiled(model, self._jax.tree.structure(lowered.out_info))
+        leaves, structure = self._jax.tree.flatten(lowered.out_info)
+        return _Compiled(model, structure, tuple(leaf.dtype for leaf in leaves))
 
 
 def _named(specs: Sequence[Any], arrays: Sequence[np.ndarray]) -> Mapping[str, np.ndarray]:
     return {spec.name: array for spec, array in zip(specs, arrays, strict=True)}
+
+
+def _parts(leaf: Any) -> Sequence[Any]:
+    """An argument as the model takes it."""
+    return (np.real(leaf), np.imag(leaf)) if np.iscomplexobj(leaf) else (leaf,)
+
+
+def _joined(dtype: np.dtype, results: Iterator[np.ndarray]) -> np.ndarray:
+    """The next result of a type."""
+    first = next(results)
+    if dtype.kind != "c":
+        return first
+    whole = np.empty(first.shape, dtype)
+    whole.real, whole.imag = first, next(results)
+    return whole
 
 
 def _kind(leaf: Any) -> Any:

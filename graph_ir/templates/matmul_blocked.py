@@ -13,7 +13,21 @@ and store for each element and block of rows. Padding is neither multiplied nor 
 from __future__ import annotations
 
 from ...tensor_ir import builder as t
-from ...tensor_ir.nodes import Allocate, Block, Brgemm, Expr, For, If, Slice, Stmt, Store, Var
+from ...tensor_ir.nodes import (
+    Allocate,
+    Block,
+    Brgemm,
+    Buffer,
+    Epilogue,
+    Expr,
+    For,
+    If,
+    Let,
+    Slice,
+    Stmt,
+    Store,
+    Var,
+)
 from ..schedule.matmul_blocks import BLOCK
 from .matmul import MatmulTemplate
 from .packing import loop
@@ -88,34 +102,58 @@ class BlockedTemplate(MatmulTemplate):
         return loop(k, depth, inner, "serial")
 
     def _rows_of_block(self, row: Expr, rows: int, panel: Expr, columns: int, k0: int) -> Stmt:
-        """Up to 16 rows of a column of blocks of C: whole blocks of k as a batch, then the rest."""
+        """Up to 16 rows of a column of blocks of C: whole blocks of k as a batch, then the rest.
+
+        Where there is a rest and C cannot hold the sums, they wait for it in a local block.
+        """
         full, rest = divmod(self._depth(k0), BLOCK)
         parts = [(0, full, BLOCK)] * bool(full) + [(full, 1, rest)] * bool(rest)
-        ends = k0 + self._depth(k0) == self.problem.k
-        products = [
-            self._block_product(row, rows, panel, columns, k0, part, ends and part is parts[-1])
-            for part in parts
-        ]
-        return t.block_of(products)
+        c = self._block_of_c(row, panel)
+        ends = k0 + self._depth(k0) == self.problem.k and self.epilogue is not None
+        if len(parts) == 1 or c.buffer.dtype == self.accumulator:
+            epilogue = self._epilogue(row, t.mul(panel, self.columns)) if ends else None
+            return t.block_of(
+                self._block_product(
+                    c, row, rows, columns, k0, part, epilogue if part is parts[-1] else None
+                )
+                for part in parts
+            )
+        sums = Slice(Buffer("sums", self.accumulator, (AREA,), "local"), (t.as_expr(0),))
+        products = [self._block_product(sums, row, rows, columns, k0, part, None) for part in parts]
+        return Block(
+            (Allocate(sums.buffer), *products, self._stored(sums.buffer, row, rows, panel, columns))
+        )
 
     def _block_product(
-        self, row: Expr, rows: int, panel: Expr, columns: int, k0: int, part: tuple[int, int, int],
-        is_last: bool,
+        self, c: Slice, row: Expr, rows: int, columns: int, k0: int, part: tuple[int, int, int],
+        epilogue: Epilogue | None,
     ) -> Brgemm:  # fmt: skip
         """`part`: (first block, number of blocks, k of each) of the block of k."""
         p, local, group = self.problem, self._local_panel(), self.kernel.k_group
         first, count, k = part
         a = t.add(t.mul(row, p.a.row // BLOCK), (k0 // BLOCK + first) * AREA)
-        c = t.add(t.mul(row, p.c.row // BLOCK), t.mul(panel, AREA))
         b = Slice(local, (t.as_expr(first * BLOCK * self.columns),))
-        epilogue = None
-        if is_last and self.epilogue is not None:
-            epilogue = self._epilogue(row, t.mul(panel, self.columns))
         return Brgemm(
-            self._slice(p.c, c), self._slice(p.a, a), b, rows, columns, k, count, AREA, BLOCK, 1,
+            c, self._slice(p.a, a), b, rows, columns, k, count, AREA, BLOCK, 1,
             BLOCK * self.columns, self.columns * group, BLOCK, k0 > 0 or first > 0, self.columns,
             epilogue, min(rows, self.blocking.tile.rows), (), group,
         )  # fmt: skip
+
+    def _stored(self, sums: Buffer, row: Expr, rows: int, panel: Expr, columns: int) -> Stmt:
+        """The epilogue of the sums of a block, into C."""
+        assert self.epilogue is not None
+        i, j, c = Var("fr"), Var("fc"), self._block_of_c(row, panel)
+        column, sum_ = t.mul(panel, self.columns), Var("sum", self.accumulator)
+        place = t.add(t.mul(i, BLOCK), j)
+        lets, value = self.epilogue((*self.batch_vars, t.add(row, i), t.add(column, j)), sum_)
+        store = Store(c.buffer, (t.add(c.indices[0], place),), value)
+        body = Block((Let(sum_, t.load(sums, (place,))), *lets, store))
+        return loop(i, rows, loop(j, columns, body, "vector"), "serial")
+
+    def _block_of_c(self, row: Expr, panel: Expr) -> Slice:
+        """Where the block of C begins that holds a row of a column of blocks."""
+        c = self.problem.c
+        return self._slice(c, t.add(t.mul(row, c.row // BLOCK), t.mul(panel, AREA)))
 
     def _depth(self, k0: int) -> int:
         """Terms of the block of k that begins at `k0`."""

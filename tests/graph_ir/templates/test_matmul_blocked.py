@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graphc.base.dtypes import F32, by_name
+from graphc.base.dtypes import BF16, F32, by_name
 from graphc.base.errors import UserError
 from graphc.base.options import CompileOptions
 from graphc.graph_ir.ir.format import parse_format
@@ -77,6 +77,16 @@ def test_products(isa: str, graph: Graph) -> None:
     found = layouts(graph, ctx, "fc")
     assert [parse_format(x).blocks[-2:] for x in found.split()] == [(16, 16)] * 3
     check_interpreted(graph, ctx)
+
+
+def test_sums_wait_for_the_rest_of_k_where_the_result_cannot_hold_them() -> None:
+    graph = Graph("narrow")
+    x, w = (
+        graph.make_input(LogicalTensor(F32, d), n) for d, n in (((20, 40), "x"), ((40, 20), "w"))
+    )
+    y = graph.make("matmul_core", (x, w), {}, "fc").outputs
+    graph.make_output(graph.make("cast", y, {"dtype": BF16}).outputs[0], "y")
+    check_interpreted(graph, asking("avx512"))
 
 
 def test_the_layouts_are_those_of_the_document() -> None:
