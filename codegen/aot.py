@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 
 from llvmlite import binding as llvm
@@ -38,7 +40,8 @@ def one_section(code: bytes) -> bytes:
 def compile_to_part(llvm_text: str, target: Target, level: int = OPT_LEVEL) -> bytes:
     """As `compile_to_object`, the object file as LLVM makes it, for `merge_objects`."""
     tools = _tools(target.cpu, target.features, level)
-    code: bytes = tools.machine.emit_object(_optimized(llvm_text, tools))
+    with _optimized(llvm_text, tools) as module:
+        code: bytes = tools.machine.emit_object(module)
     _LOG.debug("%d characters of LLVM IR to %d bytes for %s", len(llvm_text), len(code), target.isa)
     return code
 
@@ -46,12 +49,14 @@ def compile_to_part(llvm_text: str, target: Target, level: int = OPT_LEVEL) -> b
 def assembly(llvm_text: str, target: Target) -> str:
     """Return the assembly that `compile_to_object` encodes. InternalError when LLVM refuses the module."""
     tools = _tools(target.cpu, target.features)
-    return str(tools.machine.emit_assembly(_optimized(llvm_text, tools)))
+    with _optimized(llvm_text, tools) as module:
+        return str(tools.machine.emit_assembly(module))
 
 
 def optimized_ir(llvm_text: str, target: Target) -> str:
     """Return the LLVM IR after LLVM's passes, from which code is selected. InternalError when LLVM refuses it."""
-    return str(_optimized(llvm_text, _tools(target.cpu, target.features)))
+    with _optimized(llvm_text, _tools(target.cpu, target.features)) as module:
+        return str(module)
 
 
 @dataclass(frozen=True)
@@ -78,19 +83,33 @@ def _tools(cpu: str, features: str, level: int = OPT_LEVEL) -> _Tools:
     return _Tools(machine, str(machine.target_data), builder, passes)
 
 
-def _optimized(text: str, tools: _Tools) -> llvm.ModuleRef:
-    # Use a separate context: the global one keeps every type and constant it has ever seen.
+@contextmanager
+def _optimized(text: str, tools: _Tools) -> Iterator[llvm.ModuleRef]:
+    """The module of a text, while the block lasts. InternalError when LLVM refuses it.
+
+    It has a context of its own: the global one keeps every type and constant it has ever seen. Both are closed here, in
+    this order: Python's collector, where an exception leaves them to it, may free the context first, and its modules
+    twice.
+    """
+    with llvm.create_context() as context, _verified(text, context) as module:
+        module.triple = tools.machine.triple
+        module.data_layout = tools.layout
+        if " = alloca " in text:  # all that SROA is about
+            tools.passes.run(module, tools.builder)
+        yield module
+
+
+def _verified(text: str, context: llvm.ContextRef) -> llvm.ModuleRef:
+    module = None
     try:
-        module = llvm.parse_assembly(text, llvm.create_context())
+        module = llvm.parse_assembly(text, context)
         module.verify()
     except RuntimeError as error:
+        if module is not None:
+            module.close()
         raise InternalError(
             f"LLVM refuses the emitted code: {error}", _excerpt(text, str(error))
         ) from error
-    module.triple = tools.machine.triple
-    module.data_layout = tools.layout
-    if " = alloca " in text:  # all that SROA is about
-        tools.passes.run(module, tools.builder)
     return module
 
 

@@ -190,8 +190,8 @@ class _Code:
         constants = {i: args[i] for i in frozen}
         compiler = partial(compile_model, **settings)
         if is_open:
+            layouts = _open_layouts(module)  # before the work of compiling, as it may refuse
             pieces = compile_open(module, constants, compiler)
-            layouts = _open_layouts(module)
         else:
             fixed = _with_examples(module, args) if varying else module
             layouts = _layouts(fixed)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import ctypes
+from contextlib import nullcontext
 from dataclasses import replace
+from typing import Any
 
 import pytest
+from llvmlite import binding as llvm
 
 from graphc.base.errors import InternalError
 from graphc.codegen import aot
@@ -94,7 +97,26 @@ def test_llvm_optimises_only_modules_with_locals() -> None:
             runs.append(module)
 
     tools = replace(aot._tools(target.cpu, target.features), passes=Recorder())
-    aot._optimized(GOOD, tools)
-    assert len(runs) == 1
-    aot._optimized("define void @f() {\n  ret void\n}\n", tools)
-    assert len(runs) == 1
+    for text in (GOOD, "define void @f() {\n  ret void\n}\n"):
+        with aot._optimized(text, tools):
+            assert len(runs) == 1
+
+
+@pytest.mark.parametrize("text", [GOOD, UNDOMINATED], ids=["right", "refused"])
+def test_a_module_may_be_garbage_together_with_its_context(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The collector frees the members of a circle in any order, and a context takes its modules along."""
+    made: list[Any] = []
+
+    def in_a_circle(text: str, context: Any) -> Any:
+        module = parse(text, context)
+        module.circle = context.circle = (module, context)
+        made.append(module)
+        return module
+
+    parse = llvm.parse_assembly
+    monkeypatch.setattr(llvm, "parse_assembly", in_a_circle)
+    with nullcontext() if text == GOOD else pytest.raises(InternalError):
+        compile_to_object(text, target_for("generic"))
+    assert [(module.closed, module.circle[1].closed) for module in made] == [(True, True)]
