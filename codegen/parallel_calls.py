@@ -33,21 +33,32 @@ class ParallelCalls:
         """callee(*args, i) for 0 <= i < count, by the runtime if it has threads and it pays off.
 
         `count`: a number or an operand. `tasks_per_poll`: after so many tasks, a power of two, a serial loop polls; 0
-        for never. A count that is known when the code runs may be 1 then: that is not worth waking a thread either.
+        for never. A count that is known when the code runs may be 0 then, or 1: not worth waking a thread either.
         """
         if count == 1:
             self._call_one(callee, args, "0")
         if isinstance(count, int) and count <= 1:
             return
-        parallel, serial, after = (self._stream.fresh_label(n) for n in ("par", "ser", "joined"))
-        if self._is_serial:
+        after = self._stream.fresh_label("joined")
+        if isinstance(count, int):
+            self._call_all(callee, args, count, after, tasks_per_poll)
+        else:
+            begin = self._stream.fresh_label("some")
             some = self._stream.result(f"icmp sgt i64 {count}, 0")
-            self._stream.end_block(f"br i1 {some}, label %{serial}, label %{after}")
+            self._stream.end_block(f"br i1 {some}, label %{begin}, label %{after}")
             with self._stream.scope(conditional=True):
-                self._stream.begin_block(serial)
-                self._run_serially(callee, args, count, after, tasks_per_poll)
-            self._stream.begin_block(after)
+                self._stream.begin_block(begin)
+                self._call_all(callee, args, count, after, tasks_per_poll)
+        self._stream.begin_block(after)
+
+    def _call_all(
+        self, callee: str, args: Sequence[Typed], count: int | str, after: str, tasks_per_poll: int
+    ) -> None:
+        """All iterations, of which there are some, then on to `after`."""
+        if self._is_serial:
+            self._run_serially(callee, args, count, after, tasks_per_poll)
             return
+        parallel, serial = (self._stream.fresh_label(name) for name in ("par", "ser"))
         alone = self._stream.value("icmp eq ptr %rt, null")
         if isinstance(count, str):
             few = self._stream.value(f"icmp sle i64 {count}, 1", count)
@@ -65,7 +76,6 @@ class ParallelCalls:
         with self._stream.scope(conditional=True):
             self._stream.begin_block(serial)
             self._run_serially(callee, args, count, after, tasks_per_poll)
-        self._stream.begin_block(after)
 
     def _start(self, loop: str, callee: str, args: Sequence[Typed], count: int | str) -> None:
         layout = _context_type(args)

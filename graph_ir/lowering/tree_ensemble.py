@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...base.dims import UndecidedSize, is_known
+from ...tensor_ir.names import identifier
 from ...tensor_ir.nodes import Buffer, Module
 from ..ir.group_values import parameters
 from ..ops.tree_ensemble import GROUP, TreeEnsemble
@@ -14,8 +14,6 @@ def lower_tree_ensemble(op: TreeEnsemble, ctx: LowerContext) -> Module:
     """One function: parameters inputs, then the output."""
     named = parameters(op.inputs, op.outputs)
     x, out = op.inputs[0], op.outputs[0]
-    if not is_known(*x.details.plain_dims):
-        raise UndecidedSize("the loops of trees are made for a known number of rows")
     flat = {
         tensor: b if tensor in (x, out) else Buffer(b.name, b.dtype, (tensor.details.elements,))
         for tensor, b in named.items()
@@ -25,7 +23,8 @@ def lower_tree_ensemble(op: TreeEnsemble, ctx: LowerContext) -> Module:
         flat[op.roots], flat[op.missing], flat[out], op.depths, op.targets, GROUP, op.feature_bits, op.reduction,
     )  # fmt: skip
     rows, count = out.details.plain_dims
-    name = f"{x.details.dtype}_trees_{rows}x{len(op.depths) * GROUP}x{count}__{ctx.target.isa}"
+    sizes = f"{rows}x{len(op.depths) * GROUP}x{count}"
+    name = identifier(f"{x.details.dtype}_trees_{sizes}__{ctx.target.isa}", 120)
     params = tuple(flat.values())
     function = forest_function(name, params, forest, ctx.options.threads, op.name)
     return Module((function,))

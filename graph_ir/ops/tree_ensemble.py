@@ -100,4 +100,4 @@ class TreeEnsemble(Op):
 
     def get_gflop(self) -> float:
         """A comparison and a choice at each step."""
-        return 2 * self.inputs[0].details.plain_dims[0] * GROUP * sum(self.depths) / 1e9
+        return 2 * self.inputs[0].details.typical.plain_dims[0] * GROUP * sum(self.depths) / 1e9

@@ -20,6 +20,7 @@ from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Buffer, Expr, Function, Var
 
 _TOGETHER = 4  # rows whose walks are interleaved
+_SHARED = 64  # rows of a block that threads take, of an open number
 _MOST_SUMS = 1 << 13  # partial sums of a block of rows: 32 KB of f32, next to the nodes of a group
 
 
@@ -52,23 +53,31 @@ def forest_function(
     """The function with these parameters."""
     rows, count = forest.out.shape
     b = t.LoopBuilder(buffer.name for buffer in params)
-    block = min(rows, max(_TOGETHER, _MOST_SUMS // (count * forest.lanes)))
-    if threads > 1:
-        block = min(block, max(_TOGETHER, -(-rows // (2 * threads))))
-    whole = rows // block
-    if whole:
-        with b.loop("block", 0, whole, "parallel" if whole > 1 else "serial") as number:
-            _Block(b, forest, t.mul(number, block), block).emit()
-    if rows - whole * block:
-        _Block(b, forest, t.as_expr(whole * block), rows - whole * block).emit()
+    block = _rows_of_block(rows, max(_TOGETHER, _MOST_SUMS // (count * forest.lanes)), threads)
+    whole, rest = (step(t.as_expr(rows), t.as_expr(block)) for step in (t.floordiv, t.mod))
+    is_parallel = threads > 1 and not (isinstance(rows, int) and rows < 2 * block)
+    with b.loop("block", 0, whole, "parallel" if is_parallel else "serial") as number:
+        _Block(b, forest, t.mul(number, block), t.as_expr(block), block).emit()
+    if not isinstance(rows, int) or rows % block:
+        _Block(b, forest, t.mul(whole, block), rest, block).emit()
     return b.function(name, params, note)
 
 
-class _Block:
-    """The loops for `size` rows from `first` on."""
+def _rows_of_block(rows: int | Expr, most: int, threads: int) -> int:
+    """How many rows pass a group of trees before the next: all that fit the cache, or fewer, so that threads share."""
+    if not isinstance(rows, int):
+        return min(most, _SHARED) if threads > 1 else most
+    share = -(-rows // (2 * threads)) if threads > 1 else rows
+    return min(rows, most, max(_TOGETHER, share))
 
-    def __init__(self, b: t.LoopBuilder, forest: Forest, first: Expr, size: int) -> None:
-        self.b, self.forest, self.first, self.size = b, forest, first, size
+
+class _Block:
+    """The loops for `size` rows from `first` on, at most `most`."""
+
+    def __init__(
+        self, b: t.LoopBuilder, forest: Forest, first: Expr, size: Expr, most: int
+    ) -> None:
+        self.b, self.forest, self.first, self.size, self.most = b, forest, first, size, most
 
     def emit(self) -> None:
         """Start sums, walk all groups, combine the lanes."""
@@ -76,7 +85,7 @@ class _Block:
         count = forest.out.shape[1]
         with b.block():
             dtype = forest.out.dtype
-            sums = b.allocate("sums", dtype, (self.size, count, forest.lanes))
+            sums = b.allocate("sums", dtype, (self.most, count, forest.lanes))
             start = {"add": 0.0, "min": np.inf, "max": -np.inf}[forest.reduction]
             with (
                 b.loop("r", 0, self.size) as r,
@@ -105,12 +114,11 @@ class _Block:
             begin = end
 
     def _rows(self, sums: Buffer, group: Var, depth: int, target: int) -> None:
-        whole = self.size - self.size % _TOGETHER
-        if whole:
-            with self.b.loop("r", 0, whole, step=_TOGETHER) as r:
-                self._walk(sums, group, depth, target, [t.add(r, i) for i in range(_TOGETHER)])
-        for row in range(whole, self.size):
-            self._walk(sums, group, depth, target, [t.as_expr(row)])
+        whole = t.sub(self.size, t.mod(self.size, _TOGETHER))
+        with self.b.loop("r", 0, whole, step=_TOGETHER) as r:
+            self._walk(sums, group, depth, target, [t.add(r, i) for i in range(_TOGETHER)])
+        with self.b.loop("r", whole, self.size) as r:
+            self._walk(sums, group, depth, target, [r])
 
     def _walk(
         self, sums: Buffer, group: Var, depth: int, target: int, rows: Sequence[Expr]

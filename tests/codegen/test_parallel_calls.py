@@ -34,6 +34,8 @@ def module() -> NativeModule:
     for count in (0, 1, 2, 15):
         loop = ParallelInvoke("body", args, count)
         functions.append(Function(f"run_{count}", (OUT,), Block((loop, loop))))
+    n = Var("n")
+    functions.append(Function("run_n", (OUT, n), Block((ParallelInvoke("body", args, n),))))
     inner = Function("inner", (OUT, i), Block((ParallelInvoke("body", args, 3),)))
     outer = ParallelInvoke("inner", (t.slice_of(OUT),), 2)
     functions += [inner, Function("nested", (OUT,), Block((outer,)))]
@@ -85,6 +87,17 @@ def test_every_iteration_runs(count: int, loop: Callable | None) -> None:
     np.testing.assert_array_equal(out, expected(count))
     if runtime:
         assert runtime.opened == (2 if count > 1 else 0)
+
+
+@pytest.mark.parametrize("loop", [None, backwards])
+@pytest.mark.parametrize("count", [0, 1, 15])
+def test_the_number_of_iterations_may_be_known_at_run_time(
+    count: int, loop: Callable | None
+) -> None:
+    runtime = Runtime(loop) if loop else None
+    out = np.zeros(64, np.int64)
+    module().call("run_n", [out, count], runtime.address if runtime else None)
+    np.testing.assert_array_equal(out, expected(count))
 
 
 def test_a_loop_inside_a_loop_is_serial() -> None:

@@ -97,13 +97,16 @@ def test_regressors(mode: str) -> None:
         check(proto, {"x": X}, native=how in ("SUM", "MIN"))
 
 
-def test_an_open_number_of_rows_is_refused_by_name() -> None:
+def test_one_model_for_every_number_of_rows() -> None:
     attrs = forest(np.random.default_rng(5), "target", 3, 1)
     proto = ml("TreeEnsembleRegressor", {"x": X}, n_targets=1, **attrs)
     proto.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "rows"
-    with pytest.raises(UnsupportedError, match="trees are made for a known number of rows"):
-        graphc.compile(proto)
-    assert graphc.compile(proto, inputs={"x": "f32[7,5]"}, threads=1)(X).shape == (7, 1)
+    x = np.random.default_rng(7).standard_normal((700, X.shape[1]), dtype=np.float32)
+    fixed = graphc.compile(proto, inputs={"x": "f32[700,5]"}, threads=1)(x)
+    for threads in (1, 2):
+        model = graphc.compile(proto, threads=threads)
+        for rows in (1, 3, 4, 5, 64, 129, 513, 700):
+            assert np.array_equal(model(x[:rows]), fixed[:rows])
 
 
 def test_regressors_of_several_targets_and_doubles() -> None:
