@@ -13,7 +13,7 @@ from ...graph_ir.ops.activation import clamp_limits
 from ..correspondence.compositions.activation import clip
 from ..correspondence.reading import Pair
 from ..op_builder import Value
-from .export import Exporter
+from .export import ELEMENT_TYPES, Exporter
 from .scope import NodeContext
 
 _F32_MAX = float(np.finfo(np.float32).max)
@@ -26,11 +26,15 @@ def _read_div(node: NodeContext, _: str) -> Value:
 
 
 def _write_div(e: Exporter, op: Op, _: str) -> None:
-    """ONNX truncates quotients of integers; what the floored remainder leaves divides exactly."""
+    """ONNX truncates quotients of integers: those of operands with different signs are one too large, unless exact."""
     a, b = e.values(op)
-    if op.inputs[0].details.dtype.kind == "int" and _attr(op, "rounding") == "floor":
-        a = e.part(op, "Sub", [a, e.part(op, "Mod", [a, b])])
-    e.node(op, "Div", [a, b])
+    dtype = op.inputs[0].details.dtype
+    if dtype.kind != "int" or _attr(op, "rounding") != "floor":
+        e.node(op, "Div", [a, b])
+        return
+    wrong = _rounds_up(e, op, e.part(op, "Mod", [a, b], fmod=1), b)
+    one = e.part(op, "Cast", [wrong], dtype, to=ELEMENT_TYPES[dtype])
+    e.node(op, "Sub", [e.part(op, "Div", [a, b]), one])
 
 
 def _read_mod(node: NodeContext, _: str) -> Value:
@@ -49,11 +53,15 @@ def _write_mod(e: Exporter, op: Op, _: str) -> None:
         e.node(op, "Mod", [a, b])
     else:  # the truncated remainder, one b further where it has the other sign
         rest = e.part(op, "Mod", [a, b], fmod=1)
-        signs = [_compared(e, op, "Less", rest), _compared(e, op, "Less", b)]
-        differ = e.part(op, "Xor", signs)
-        inexact = e.part(op, "Not", [_compared(e, op, "Equal", rest)])
-        wrong = e.part(op, "And", [differ, inexact])
+        wrong = _rounds_up(e, op, rest, b)
         e.node(op, "Where", [wrong, e.part(op, "Add", [rest, b]), rest])
+
+
+def _rounds_up(e: Exporter, op: Op, rest: str, b: str) -> str:
+    """Whether the truncated quotient by b that leaves this remainder is above the floored one."""
+    differ = e.part(op, "Xor", [_compared(e, op, "Less", rest), _compared(e, op, "Less", b)])
+    inexact = e.part(op, "Not", [_compared(e, op, "Equal", rest)])
+    return e.part(op, "And", [differ, inexact])
 
 
 def _read_pow(node: NodeContext, _: str) -> Value:

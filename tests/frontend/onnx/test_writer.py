@@ -137,6 +137,18 @@ def test_random_graphs(graph: Graph) -> None:
     assert load(to_onnx(again)).compare_contents(again)
 
 
+def test_floors_of_quotients_of_bytes() -> None:
+    """All pairs whose quotient is a byte: a difference that wraps would be divided."""
+    every = np.arange(-127, 128, dtype=np.int8)
+    a, b = (x.ravel() for x in np.meshgrid(every, every[every != 0]))
+    graph = Graph("floors")
+    x, y = (graph.make_input(LogicalTensor(S8, a.shape), name) for name in "xy")
+    graph.make_output(graph.make("div", (x, y)).outputs[0], "q")
+    (found,) = ReferenceEvaluator(to_onnx(graph)).run(None, {"x": a, "y": b})
+    exact = np.floor_divide(a.astype(np.int64), b).astype(np.int8)
+    np.testing.assert_array_equal(found, exact)
+
+
 def test_names_opsets_and_weights() -> None:
     graph = Graph("network")
     x = graph.make_input(LogicalTensor(F32, (2, 3)), "x")
