@@ -16,7 +16,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache, total_ordering
-from typing import Any, Union
+from typing import Any, Union, cast
 
 from . import polynomials
 from .symbols import MOST as MOST
@@ -295,14 +295,14 @@ def _bounds(value: Dim) -> tuple[int, int]:
 def _from_least(value: Dim) -> Size:
     """The same in terms of what symbols and quotients are above their least values: (H-2)*(W-2) of sizes from 3 on is a
     sum of what is positive."""
+    atoms = dict.fromkeys(atom for monomial in value.terms for atom in monomial)
+    shifted = {
+        atom: size(Symbol(f"above_{number}", 0, atom.most - atom.least)) + atom.least
+        for number, atom in enumerate(atoms)
+    }
     total: Size = 0
     for monomial, factor in value.terms.items():
-        term: Size = factor
-        for atom in monomial:
-            name = atom.name if isinstance(atom, Symbol) else f"_{hash(atom) & MOST}"
-            more = Symbol(name, 0, atom.most - atom.least)
-            term = term * (size(more) + atom.least)
-        total = total + term
+        total = total + math.prod((shifted[atom] for atom in monomial), start=cast(Any, factor))
     return total
 
 

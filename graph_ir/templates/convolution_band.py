@@ -142,12 +142,19 @@ class RowBand(ImageBand):
         self.scratch = Buffer("band", dtype, (geometry.span(0, rows) * self.row,), "local")
 
     def pack(self, image: Expr, y: Expr) -> list[Stmt]:
-        """Row by row: zeros if the row is outside the image, else zeros, the row, zeros."""
-        g, band, r = self.geometry, self._scratch(), Var("pr")
-        source = t.sub(t.add(t.mul(y, g.strides[0]), r), g.before[0])
-        left, width, right = _columns(g)
-        start = t.mul(r, self.row)
+        """Row by row: zeros if the row is outside the image."""
+        g, row = self.geometry, Var("pr")
+        source = t.sub(t.add(t.mul(y, g.strides[0]), row), g.before[0])
         from_ = t.add(image, t.mul(source, self.x.row))
+        inside = self._row_inside(t.mul(row, self.row), from_)
+        outside = Block(tuple(_zero(self._scratch(), t.mul(row, self.row), self.row)))
+        copy = _where_inside(source, g.image[0], inside, outside)
+        return [_loop(row, g.span(0, self.rows), copy)]
+
+    def _row_inside(self, start: Expr, from_: Expr) -> Stmt:
+        """The copy, from `start` on, of the row at `from_`: zeros, the row, zeros."""
+        g, band = self.geometry, self._scratch()
+        left, width, right = _columns(g)
         if self.x.column == self.tap == g.channels:
             copy = [
                 _copy(band, t.add(start, left * self.tap), self.x.buffer, from_, width * self.tap)
@@ -159,11 +166,28 @@ class RowBand(ImageBand):
             rest = _zero(band, t.add(to, channels), self.tap - channels)
             copy = [_loop(p, width, Block((pixel, *rest)) if rest else pixel)]
         end = t.add(start, (left + width) * self.tap)
-        inside = Block(
+        return Block(
             (*_zero(band, start, left * self.tap), *copy, *_zero(band, end, right * self.tap))
         )
-        outside = Block(tuple(_zero(band, start, self.row)))
-        return [_loop(r, g.span(0, self.rows), _where_inside(source, g.image[0], inside, outside))]
+
+    def _lines_inside(
+        self,
+        start: Expr,
+        from_: Expr,
+        sizes: tuple[int, int, int],
+        steps: tuple[int, int],
+        count: int,
+    ) -> Stmt:
+        """The same of `count` lines, of which `sizes` are the zeros, the elements and the zeros; `steps`: from one line
+        to the next, of the copy and of the image."""
+        band, c, (left, width, right) = self._scratch(), Var("pc"), sizes
+        start = t.add(start, t.mul(c, steps[0]))
+        line = [
+            *_zero(band, start, left),
+            _copy(band, t.add(start, left), self.x.buffer, t.add(from_, t.mul(c, steps[1])), width),
+            *_zero(band, t.add(start, left + width), right),
+        ]
+        return _loop(c, count, Block(tuple(line)))
 
     def line(self, image: Expr, y: Expr, number: Expr) -> Slice:
         """The row of the copy."""
@@ -190,21 +214,12 @@ class PlaneBand(RowBand):
         self.columns = geometry.span(1, geometry.result[1])
         self.term = geometry.dilations[1]
 
-    def pack(self, image: Expr, y: Expr) -> list[Stmt]:
-        """Line by line: zeros if the line is outside the image, else zeros, the line, zeros."""
-        g, band, r, c = self.geometry, self._scratch(), Var("pr"), Var("pc")
-        source = t.sub(t.add(t.mul(y, g.strides[0]), r), g.before[0])
-        left, width, right = _columns(g)
-        start = t.add(t.mul(r, self.row), t.mul(c, self.columns))
-        from_ = t.add(image, t.add(t.mul(source, self.x.row), t.mul(c, self.x.channel)))
-        line = [
-            *_zero(band, start, left),
-            _copy(band, t.add(start, left), self.x.buffer, from_, width),
-            *_zero(band, t.add(start, left + width), right),
-        ]
-        inside = _loop(c, g.channels, Block(tuple(line)))
-        outside = Block(tuple(_zero(band, t.mul(r, self.row), self.row)))
-        return [_loop(r, g.span(0, self.rows), _where_inside(source, g.image[0], inside, outside))]
+    def _row_inside(self, start: Expr, from_: Expr) -> Stmt:
+        """A line of each channel."""
+        steps = (self.columns, self.x.channel)
+        return self._lines_inside(
+            start, from_, _columns(self.geometry), steps, self.geometry.channels
+        )
 
     def steps(self, k_block: int) -> list[Step]:
         """Runs of one line of the kernel, batched over all channels and over as many rows as have a common stride."""
@@ -235,22 +250,12 @@ class BlockBand(RowBand):
         self.tap = x.block
         self.line_of_block = geometry.span(1, geometry.result[1]) * x.block
 
-    def pack(self, image: Expr, y: Expr) -> list[Stmt]:
-        """Line by line, as they lie in memory: zeros if the line is outside the image, else zeros, the line, zeros."""
-        g, band, r, c = self.geometry, self._scratch(), Var("pr"), Var("pc")
-        source = t.sub(t.add(t.mul(y, g.strides[0]), r), g.before[0])
-        left, width, right = (count * self.tap for count in _columns(g))
-        start = t.add(t.mul(r, self.row), t.mul(c, self.line_of_block))
-        block = t.mul(c, self.x.block * self.x.channel)
-        from_ = t.add(image, t.add(t.mul(source, self.x.row), block))
-        line = [
-            *_zero(band, start, left),
-            _copy(band, t.add(start, left), self.x.buffer, from_, width),
-            *_zero(band, t.add(start, left + width), right),
-        ]
-        inside = _loop(c, g.channels // self.tap, Block(tuple(line)))
-        outside = Block(tuple(_zero(band, t.mul(r, self.row), self.row)))
-        return [_loop(r, g.span(0, self.rows), _where_inside(source, g.image[0], inside, outside))]
+    def _row_inside(self, start: Expr, from_: Expr) -> Stmt:
+        """A line of each block of channels, as they lie in memory."""
+        left, width, right = (count * self.tap for count in _columns(self.geometry))
+        steps = (self.line_of_block, self.x.block * self.x.channel)
+        count = self.geometry.channels // self.tap
+        return self._lines_inside(start, from_, (left, width, right), steps, count)
 
     def steps(self, k_block: int) -> list[Step]:
         """Tap by tap, batched over as many blocks as a step may have; weights lie block by block, then tap by tap."""
