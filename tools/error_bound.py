@@ -199,7 +199,6 @@ def _bound(exact: Array, noise: Array, disturbed: list[Array]) -> Array:
         off = np.abs(walk.astype(np.float64) - wide)
         drift = np.maximum(drift, np.where(np.isfinite(off), off, 0.0))
     typical = math.sqrt(float(np.mean(np.square(drift)))) if drift.size else 0.0
-    noise = noise + _least_step(exact.dtype)
     return np.asarray(noise + DEVIATIONS * np.maximum(drift, typical))
 
 
@@ -218,16 +217,14 @@ def _exponent(x: Array, y: Array) -> Array:
 
 
 def _units(array: Array) -> Array:
+    """`UNITS` units in the last place; near zero, where numbers are no denser, of the smallest number. Results that
+    underflow are off by as much: what follows in the same kernel reads them in f32."""
     if array.dtype.kind in "iub":
         return np.zeros(())
-    size = np.abs(array.astype(np.float64))
-    return np.where(np.isfinite(size), size, 0.0) * _epsilon(array.dtype) * UNITS
-
-
-def _least_step(dtype: Any) -> float:
-    """What units in the last place come to near zero, where numbers are no denser."""
     info: Any = ml_dtypes.finfo
-    return 0.0 if dtype.kind in "iub" else UNITS * float(info(dtype).smallest_subnormal)
+    size = np.abs(array.astype(np.float64))
+    units = np.where(np.isfinite(size), size, 0.0) * float(info(array.dtype).eps)
+    return np.maximum(units, float(info(array.dtype).smallest_subnormal)) * UNITS
 
 
 def _disturb(array: Array, noise: Array, rng: np.random.Generator) -> Array:
@@ -235,8 +232,3 @@ def _disturb(array: Array, noise: Array, rng: np.random.Generator) -> Array:
         return array
     sign = rng.integers(0, 2, array.shape) * 2 - 1
     return (array.astype(np.float64) + sign * noise).astype(array.dtype)
-
-
-def _epsilon(dtype: Any) -> float:
-    info: Any = ml_dtypes.finfo
-    return float(info(dtype).eps)

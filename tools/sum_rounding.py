@@ -13,6 +13,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from ..base.dtypes import F64, DType
@@ -59,6 +60,8 @@ def _noise(op: FusibleOp, inputs: list[Array], y: Array) -> Array:
     if isinstance(op, MatmulNBits):
         return _of_packed(op, inputs, unit)
     terms = _terms(op)
+    if op.op_name == "reduce_l2":
+        return _of_root(terms, op.outputs[0].details.dtype.accumulator, y)
     if terms <= 1:
         return np.zeros(())
     deviation = DEVIATIONS / math.sqrt(3) * unit  # of an error even between -u and u
@@ -100,6 +103,15 @@ def _of_rounded_rows(op: MatmulCore, inputs: list[Array]) -> Array:
     return np.asarray(DEVIATIONS / math.sqrt(12) * step * lengths)
 
 
+def _of_root(terms: int, dtype: DType, y: Array) -> Array:
+    """sqrt(s) moves by half of what s does, relatively. Squares that underflow are off by the smallest number each."""
+    info: Any = ml_dtypes.finfo
+    lost = terms * float(info(dtype.numpy).smallest_subnormal)
+    rounding = DEVIATIONS / math.sqrt(3) * unit_roundoff(dtype) * math.sqrt(terms) * np.abs(y)
+    underflow = np.minimum(math.sqrt(lost), lost / np.abs(y))
+    return np.asarray(underflow + rounding / 2)
+
+
 def _of_logarithm(op: FusibleOp, x: Array, shape: tuple[int, ...], worst: float) -> Array:
     """log(s) moves by the rounding of s relative to s, which is large where terms of both signs cancel."""
     assert isinstance(op, Reduce)
@@ -114,8 +126,6 @@ def _of_logarithm(op: FusibleOp, x: Array, shape: tuple[int, ...], worst: float)
 
 def unit_roundoff(dtype: DType) -> float:
     """Half a unit in the last place of 1."""
-    import ml_dtypes
-
     info: Any = ml_dtypes.finfo
     return float(info(dtype.numpy).eps) / 2
 

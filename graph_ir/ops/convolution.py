@@ -29,8 +29,9 @@ from .window import Window, Windowed, window_of
 class Convolution(Windowed, FusibleOp):
     """y[n, o, p...] = sum over c, k... of x[n, group of o + c, p * stride + k * dilation - before] * w[o, c, k...].
 
-    x [N, C, sizes...], w [O, C / groups, kernel...] of one dtype; padding is zeros. 16-bit floats accumulate in
-    f32, integers wrap; with dtype=s32, 8-bit operands in s32.
+    x [N, C, sizes...], w [O, C / groups, kernel...] of one dtype; padding is zeros, which may be left out: whether
+    infinite weights on them make NaN is not defined. 16-bit floats accumulate in f32, integers wrap; with dtype=s32,
+    8-bit operands in s32.
     """
 
     x = Operand("image [N, C, sizes...]")

@@ -87,7 +87,7 @@ def _table(source: GraphTensor, members: list[Op]) -> Array:
     values = {source: bytes_}
     for op in members:
         graph = Graph("table")
-        arrays = [values[x] if x in values else _number_or_table(x) for x in op.inputs]
+        arrays = [values[x] if x in values else _given(op, x) for x in op.inputs]
         inputs = [
             graph.make_input(LogicalTensor(x.details.dtype, np.shape(array)))
             for x, array in zip(op.inputs, arrays, strict=True)
@@ -97,9 +97,10 @@ def _table(source: GraphTensor, members: list[Op]) -> Array:
     return values[members[-1].outputs[0]]
 
 
-def _number_or_table(tensor: GraphTensor) -> Array:
-    number = _number(tensor)
-    return np.asarray(constant_value(tensor)) if number is None else number
+def _given(op: Op, tensor: GraphTensor) -> Array:
+    """A number that fits the table; of a table, which may be of one number too, its entries."""
+    found = constant_value(tensor) if isinstance(op, ByteTable) else _number(tensor)
+    return np.asarray(found)
 
 
 def _number(tensor: GraphTensor) -> Array | None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from graphc.base.dtypes import F16
 from graphc.tools.error_bound import expected_outputs
 from graphc.tools.sum_rounding import DEVIATIONS, sum_noise, unit_roundoff
 from support.lowered import build
@@ -87,3 +88,27 @@ def test_few_terms_round_at_worst_each() -> None:
     unit = unit_roundoff(graph.ops[0].outputs[0].details.dtype)
     assert unit == 2.0**-24
     assert 2 * unit < noise.item() < DEVIATIONS * 4 * unit
+
+
+@pytest.mark.parametrize("name", ["reduce_l2", "lp_pool"])
+@pytest.mark.parametrize("size", [1e-30, 1e-22, 1e-3, 1e3])
+def test_roots_of_squares_that_underflow_are_within_the_bound(name: str, size: float) -> None:
+    """As they are computed in f32 by every library; where nothing underflows, a fault of 1e-5 is seen."""
+    attrs = {"axes": (1,)} if name == "reduce_l2" else {"kernel": (20,)}
+    graph = build({"x": (9, 20)}, lambda make, x: make(name, x["x"], **attrs))
+    x = RNG.standard_normal((9, 20), np.float32) * np.float32(size)
+    (expected,) = expected_outputs(graph, [x])
+    right = np.sqrt(np.sum(np.square(x), axis=1, dtype=np.float32)).reshape(expected.value.shape)
+    assert expected.error(right).ok, expected.error(right)
+    if size > 1e-20:
+        assert not expected.error(right * np.float32(1.00001)).ok
+
+
+def test_results_that_underflow_move_what_follows() -> None:
+    """Kernels keep squares of f16 in f32, where the reference rounds them to 0."""
+    graph = build({"x": (4,)}, lambda make, x: make("sqrt", make("square", x["x"])), F16)
+    x = np.full(4, 1e-4, np.float16)
+    (expected,) = expected_outputs(graph, [x])
+    assert not expected.value.any()
+    assert expected.error(x).ok
+    assert not expected.error(x * np.float16(20)).ok

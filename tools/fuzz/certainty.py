@@ -58,7 +58,8 @@ SIGN_OF_ZERO = frozenset(("atan2", "bitcast", "div", "pow", "reciprocal", "rsqrt
 
 
 WEIGHING = frozenset(("batch_norm", "convolution_transpose", "resize"))
-"""Multiply by zeros of their own, in one form or another: what is not finite may come out as NaN or not."""
+"""Multiply by zeros of their own, in one form or another: what is not finite may come out as NaN or not. Convolutions
+do so with weights on padding."""
 
 
 def certainties(graph: Graph, arrays: Sequence[Array], winograd: bool) -> list[Certainty]:
@@ -166,7 +167,7 @@ def _of_op(
     vague = _overflows(arrays, results, worst)
     vague = vague or _is_huge(op, arrays)
     vague = vague or (op.op_name in MULTIPLYING and not _is_finite(_sizes(op, arrays)))
-    vague = vague or (op.op_name in WEIGHING and not all(_is_finite(a) for a in arrays))
+    vague = vague or not all(_is_finite(a) for a in _weighed(op, arrays))
     return Certainty.UNKNOWN if vague else Certainty.ROUGH
 
 
@@ -213,6 +214,13 @@ def _is_huge(op: Op, arrays: list[Array]) -> bool:
     largest = 1e70 if op.inputs[0].details.dtype == F64 else 1e9
     wide = (np.abs(a.astype(np.float64)) for a in arrays)
     return any(bool((np.isfinite(a) & (a > largest)).any()) for a in wide)
+
+
+def _weighed(op: Op, arrays: list[Array]) -> list[Array]:
+    """The operands that the op may multiply by zeros of its own."""
+    if isinstance(op, Convolution):
+        return arrays[1:] if op.window.is_padded else []
+    return arrays if op.op_name in WEIGHING else []
 
 
 def _rounds_surely(x: Array, scale: Array) -> bool:

@@ -56,6 +56,17 @@ def test_a_function_with_rounding_inside_is_one_table(with_intermediate: bool) -
         np.testing.assert_array_equal(result, expected)
 
 
+def test_a_function_of_a_constant_function_is_one_table() -> None:
+    """Tables of one value are not numbers: erf never exceeds half of the scale of 2."""
+    coarse = GELU.replace("scale=%v", "scale=%two")
+    two = "    %two = Node[type=constant] (attrs = {value: [2.0]}) -> f32[]"
+    graph = graph_of(HEAD + two + coarse + END)
+    arrays = [bytes_of(0), bytes_of(1)]
+    wanted = graph.evaluate(arrays)
+    assert run_pass(tabulate_bytes, graph, inputs=arrays)
+    np.testing.assert_array_equal(run_native(graph, arrays)[0], wanted[0])
+
+
 @pytest.mark.parametrize(
     "body",
     [

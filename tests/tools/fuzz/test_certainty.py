@@ -108,3 +108,18 @@ def test_remainders_of_long_quotients_are_unknown(divisor: float, expected: Cert
         return (output=%y)
     """
     assert known(body, [np.ones(1), np.array([divisor])]) == [expected]
+
+
+@pytest.mark.parametrize(("padding", "expected"), [(0, Certainty.ROUGH), (1, Certainty.UNKNOWN)])
+def test_infinite_weights_on_padding_are_unknown(padding: int, expected: Certainty) -> None:
+    """Some kernels multiply them by the zeros, some leave the zeros out."""
+    body = f"""
+        %x = Node[type=input] () -> f32[1,1,3]
+        %w = Node[type=input] () -> f32[1,1,2]
+        %y = Node[type=convolution] (inputs = (x=%x, w=%w), attrs = {{after: {{{padding}}}}}) -> f32[1,1,{2 + padding}]
+        return (output=%y)
+    """
+    x, w = np.ones((1, 1, 3), np.float32), np.array([[[1, np.inf]]], np.float32)
+    assert known(body, [x, w]) == [expected]
+    image = np.array([[[1, np.inf, 1]]], np.float32)
+    assert known(body, [image, x[..., :2]]) == [Certainty.ROUGH]
