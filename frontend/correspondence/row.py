@@ -17,7 +17,12 @@ from .values import MUST_BE_GIVEN, conditions_of, default_of, elementwise, kind_
 Cell = str | tuple[str, ...]
 """How a format spells the row, the preferred spelling first; "" if it cannot express it."""
 
-_ANNOTATED = {"float": "float", "int": "int", "bool": "bool", "str": "text", "DType": "dtype"}
+_ANNOTATED = {
+    **{name: name for name in ("float", "int", "bool")},
+    "str": "text",
+    "DType": "dtype",
+    "tuple[float, ...]": "floats",
+}
 
 
 class Row:

@@ -86,8 +86,7 @@ def _make_outputs(op: Operator, scope: Scope) -> None:
         raise UserError(f"{op} must have no outputs, got {len(op.outputs)}")
     values: list[Any] = []
     for operand in op.inputs:
-        value = scope.values[operand]
-        values.extend(value if isinstance(value, list) else [value])
+        values += _leaves(scope.values[operand])
     for number, value in enumerate(values):
         name = op.name if len(values) == 1 else f"{op.name}.{number}"
         if isinstance(value, Complex):
@@ -95,6 +94,11 @@ def _make_outputs(op: Operator, scope: Scope) -> None:
             scope.graph.make_output(value.imag, f"{name}.imag")
         else:
             scope.graph.make_output(_tensor(op, value, scope), name)
+
+
+def _leaves(value: Any) -> list[Any]:
+    """The members of tuples, and of those inside them."""
+    return [x for y in value for x in _leaves(y)] if isinstance(value, list) else [value]
 
 
 def _tensor(op: Operator, value: Value, scope: Scope) -> GraphTensor:

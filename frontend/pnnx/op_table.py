@@ -13,6 +13,7 @@ from . import (  # noqa: F401
     fourier,
     functions,
     indexing,
+    quantization,
     recurrent,
     structure,
 )

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 from ...base.dtypes import DType
 from ...base.errors import UnsupportedError
 from ...graph_ir.ir.graph import Graph, GraphTensor
 from ..torch_calls.call import Call, Element, Handler, Results, Value
 from ..torch_calls.promotion import Operand
-from .param_value import ParamValue, parse_param_value
+from .param_value import parse_param_value
 from .program import Operator
 from .weights import Weights
 
@@ -35,6 +35,7 @@ SAME_ARGUMENT = {
     "src": ("value",),
     "split_size_or_sections": ("split_size", "split_sizes"),
     "source": ("tensor",),
+    "input": ("tensor",),
     "theta": ("input",),
 }
 """Other names that arguments have in some operators or versions of the tool."""
@@ -77,17 +78,16 @@ class Node(Call):
 
     def argument(self, name: str, default: Value = None) -> Value:
         """An argument, from an input or a parameter; `default` where it is absent."""
-        self._read.add(name)
-        value: Value = None
-        if name in self._inputs:
-            value = self.scope.values[self._inputs[name]]
-        elif name in self.op.params:
-            parsed: ParamValue = parse_param_value(self.op.params[name])
-            value = parsed  # type: ignore[assignment]
-        for other in SAME_ARGUMENT.get(name, ()) if value is None else ():
-            if other in self._inputs or other in self.op.params:
-                return self.argument(other, default)
-        return default if value is None else value
+        for word in (name, *SAME_ARGUMENT.get(name, ())):
+            self._read.add(word)
+            value: Any = None
+            if word in self._inputs:
+                value = self.scope.values[self._inputs[word]]
+            elif word in self.op.params:
+                value = parse_param_value(self.op.params[word])
+            if value is not None:
+                return cast(Value, value)
+        return default
 
     def read_attribute(self, name: str, kind: str, default: Any) -> Any:
         """As every call has it; an empty list is one here, though the tool writes it for None too."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from ...base.errors import UnsupportedError, UserError
-from ...graph_ir.ir.graph import Op
+from ...graph_ir.ir.graph import GraphTensor, Op
+from ..correspondence.compositions.axes import mesh_grid
 from ..correspondence.compositions.complex_numbers import Complex
+from ..correspondence.compositions.reduction import variance
+from ..torch_calls.call import shown
 from ..torch_calls.creation import CALLS as CREATION
 from .export import Exporter
 from .expression import evaluate_expression, parse_expression
@@ -59,13 +62,9 @@ def _slice_indexes(node: Node) -> Value:
     return items
 
 
-def _construct(node: Node) -> Value:
-    items: list[Element] = []
-    for value in node.values:
-        if isinstance(value, list):
-            raise node.unsupported("a tuple of tuples")
-        items.append(value)
-    return items
+def _construct(node: Node) -> Any:
+    """A tuple or list, maybe of others."""
+    return [*node.values]
 
 
 def _unpack(node: Node) -> tuple[Value, ...]:
@@ -79,6 +78,20 @@ def _constant(node: Node) -> Value:
     return node.argument("value")
 
 
+def _mesh_grid(node: Node) -> Value:
+    vectors = node.argument("tensors")
+    if not isinstance(vectors, list) or not all(isinstance(x, GraphTensor) for x in vectors):
+        raise node.rule("the input must be a list of tensors", shown(vectors))
+    is_xy = node.attr_text("indexing", "ij") == "xy"
+    return [*mesh_grid(node, cast(list[GraphTensor], vectors), is_xy)]
+
+
+def _spread(node: Node) -> Value:
+    """The forms without axes, whose only argument is positional."""
+    unbiased = node.attr_bool("unbiased", True)
+    return variance(node, node.tensor_of(), None, unbiased, is_root=node.type.endswith("std"))
+
+
 HANDLERS: dict[str, Handler] = {
     "pnnx.Attribute": Handler(_attribute, ()),
     "pnnx.Expression": Handler(_expression, ("*",)),
@@ -86,6 +99,11 @@ HANDLERS: dict[str, Handler] = {
     "prim::Constant": Handler(_constant, ()),
     **{f"prim::{kind}Construct": Handler(_construct, ("*",)) for kind in ("Tuple", "List")},
     **{f"prim::{kind}Unpack": Handler(_unpack) for kind in ("Tuple", "List")},
+    **{
+        f"{prefix}meshgrid": Handler(_mesh_grid, ("tensors", "indexing"))
+        for prefix in ("torch.", "aten::")
+    },
+    **{f"aten::{name}": Handler(_spread, ("input", "unbiased")) for name in ("std", "var")},
     "Tensor.size": CREATION["size"],
     "Tensor.to": CREATION["to"],
     "torch.arange": CREATION["arange"],

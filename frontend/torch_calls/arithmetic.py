@@ -15,6 +15,7 @@ import numpy as np
 from ...base.dtypes import BOOL, F32
 from ...base.records import dataclass
 from ...graph_ir.ir.graph import GraphTensor
+from ..correspondence.compositions.arithmetic import log_add_exp
 from ..correspondence.row import Row
 from ..correspondence.spelling import Spelling
 from ..correspondence.tables import TABLE
@@ -93,12 +94,7 @@ def _floor_divide(b: Builder, x: Operand, y: Operand) -> GraphTensor:
 
 def _log_add_exp(b: Builder, x: Operand, y: Operand) -> GraphTensor:
     left, right = (as_float(b, z) for z in promoted(b, x, y))
-    gap = b.helper("abs", b.helper("sub", left, right))
-    tail = b.helper("log1p", b.helper("exp", b.helper("neg", gap)))
-    total = b.helper("add", b.helper("max", left, right), tail)
-    # inf - inf is NaN, but two equal infinities add up to themselves.
-    endless = b.helper("and", b.helper("isinf", left), b.helper("eq", left, right))
-    return b.make("select", endless, left, total)
+    return log_add_exp(b, left, right)
 
 
 def _power(x: Number, y: Number) -> Any:

@@ -8,7 +8,9 @@ from ...base.dtypes import S64
 from ...graph_ir.ir.graph import GraphTensor
 from ...graph_ir.ops.reduce import identity
 from ..correspondence.compositions.assignment import assign_ranges
+from ..correspondence.compositions.axes import differences
 from ..correspondence.compositions.movement import broadcast_to
+from ..correspondence.compositions.order import insertion_index
 from .call import Call, Value
 from .movement import sliced_ranges
 
@@ -90,5 +92,30 @@ def _read_scan(node: Call, op_name: str) -> Value:
     return node.make(op_name, x, axis=axis) if x.details.rank else x
 
 
-READS = {"slice_assign": _read_slice_assign, "scatter": _read_scatter, "scan": _read_scan}
+def _read_differences(node: Call, _: str) -> Value:
+    """torch.diff, of the input between two others."""
+    ends = [node.optional(name) for name in ("prepend", "append")]
+    parts = [x for x in (ends[0], node.tensor_of(), ends[1]) if x is not None]
+    axis = node.axis(node.attr_int("dim", -1), parts[0].details.rank)
+    whole = node.helper("concat", *parts, axis=axis) if len(parts) > 1 else parts[0]
+    return differences(node, whole, node.attr_int("n", 1), axis)
+
+
+def _read_insertion(node: Call, _: str) -> Value:
+    """torch.searchsorted and torch.bucketize."""
+    if node.given("sorter"):
+        raise node.unsupported("a sorter")
+    rows = node.tensor_of("boundaries" if "bucketize" in node.type else "sorted_sequence")
+    right = node.attr_bool("right", False) or node.attr_text("side", "left") == "right"
+    narrow = node.attr_bool("out_int32", False)
+    return insertion_index(node, rows, node.tensor_of(), right, narrow)
+
+
+READS = {
+    "slice_assign": _read_slice_assign,
+    "scatter": _read_scatter,
+    "scan": _read_scan,
+    "diff": _read_differences,
+    "insertion": _read_insertion,
+}
 """Functions that rows name after `by`."""

@@ -6,7 +6,7 @@ from ...base.dtypes import F32, S64
 from ...graph_ir.ir.graph import GraphTensor
 from ..correspondence.compositions.reduction import lp_norm
 from .arithmetic import FUNCTIONS, logical
-from .call import Call, Results, Value
+from .call import Call, Results, Value, shown
 
 
 def _axes(node: Call, rank: int) -> tuple[int, ...]:
@@ -79,9 +79,20 @@ def _read_norm(node: Call, _: str) -> Value:
     return lp_norm(node, x, p, _axes(node, x.details.rank), node.attr_bool("keepdim", False))
 
 
+def _read_linalg_norm(node: Call, _: str) -> Value:
+    """Norms of vectors, or of all elements; of matrices the one that is the root of the sum of squares."""
+    x, order = node.tensor_of("input", node.dtype()), node.argument("ord")
+    axes = _axes(node, x.details.rank)
+    p = 2.0 if order in (None, "fro") else node.attr_float("ord")
+    if len(axes) > 1 and order not in (None, "fro"):
+        raise node.unsupported(f"ord={shown(order)} of a matrix")
+    return lp_norm(node, x, p, axes, node.attr_bool("keepdim", False))
+
+
 READS = {
     "reduce": _read_reduce,
     "norm": _read_norm,
+    "linalg_norm": _read_linalg_norm,
     "arg": _read_arg,
     "extreme": _read_extreme,
 }

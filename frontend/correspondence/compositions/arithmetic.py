@@ -240,3 +240,47 @@ def pairwise_distance(
         raise node.rule("the inputs must have an axis", f"{x.details} and {y.details}")
     away = node.helper("add", gap, like(node, eps, gap))
     return lp_norm(node, away, p, (gap.details.rank - 1,), keep_dims)
+
+
+def log_add_exp(node: OpBuilder, x: Tensor, y: Tensor, base: float = math.e) -> Tensor:
+    """The logarithm of base^x + base^y; two equal infinities add up to themselves."""
+    gap = node.helper("abs", node.helper("sub", x, y))
+    if base != math.e:
+        gap = node.helper("mul", gap, like(node, math.log(base), gap))
+    tail = node.helper("log1p", node.helper("exp", node.helper("neg", gap)))
+    if base != math.e:
+        tail = node.helper("div", tail, like(node, math.log(base), tail))
+    total = node.helper("add", node.helper("max", x, y), tail)
+    # inf - inf is NaN.
+    endless = node.helper("and", node.helper("isinf", x), node.helper("eq", x, y))
+    return node.make("select", endless, x, total)
+
+
+def scaled_by(node: OpBuilder, x: Tensor, factor: float) -> Tensor:
+    """X * factor."""
+    return node.make("mul", x, like(node, factor, x))
+
+
+def fraction(node: OpBuilder, x: Tensor) -> Tensor:
+    """What is left of x without its whole part, with the sign of x."""
+    return node.make("sub", x, node.helper("trunc", x))
+
+
+def heaviside(node: OpBuilder, x: Tensor, at_zero: Tensor) -> Tensor:
+    """0 below 0, 1 above, `at_zero` at 0; 0 for NaN."""
+    zero, one = (like(node, value, x) for value in (0, 1))
+    step = node.helper("select", node.helper("gt", x, zero), one, zero)
+    return node.make("select", node.helper("eq", x, zero), at_zero, step)
+
+
+def logit(node: OpBuilder, x: Tensor, eps: float | None = None) -> Tensor:
+    """log(x / (1 - x)) of x, within [eps, 1 - eps] where given."""
+    x = x if eps is None else node.helper("clamp", x, min=eps, max=1 - eps)
+    return node.make("log", node.helper("div", x, node.helper("sub", like(node, 1, x), x)))
+
+
+def sinc(node: OpBuilder, x: Tensor) -> Tensor:
+    """sin(pi x) / (pi x), 1 at 0."""
+    angle = scaled_by(node, x, math.pi)
+    ratio = node.helper("div", node.helper("sin", angle), angle)
+    return node.make("select", node.helper("eq", x, like(node, 0, x)), like(node, 1, x), ratio)

@@ -11,6 +11,7 @@ from ....base.dtypes import BOOL, S64
 from ....base.records import dataclass
 from ....base.size_limits import broadcast_sizes
 from ....graph_ir.ir.graph import GraphTensor as Tensor
+from ....graph_ir.rewriting.values import constant_value
 from ...op_builder import OpBuilder
 from .contraction import scaled
 from .indexing import wrapped
@@ -99,12 +100,11 @@ class Picks:
 
 def picks_of(node: OpBuilder, x: Tensor, items: Sequence[Tensor | None]) -> Picks:
     """NumPy's rule: adjacent indices put their axes in place, separated indices put them first."""
+    items = [index for item in items for index in _of_mask(node, item)]
     axes = tuple(axis for axis, item in enumerate(items) if item is not None)
     given = [item for item in items if item is not None]
     if len(items) > x.details.rank or not given:
         raise node.rule("there must be an index for some axes", f"{len(items)} for {x.details}")
-    if any(item.details.dtype == BOOL for item in given):
-        raise node.unsupported("picking by a mask, whose number of elements the data decides,")
     if any(item.details.dtype.is_float for item in given):
         raise node.rule("an index must hold integers", str(given[0].details))
     try:
@@ -137,6 +137,25 @@ def flat_indices(node: OpBuilder, x: Tensor, picks: Picks) -> Tensor:
         term = node.reshaped(term, (*item.details.plain_dims, *behind))
         total = node.helper("add", total, term)
     return broadcast_to(node, total, picks.dims)
+
+
+def _of_mask(node: OpBuilder, item: Tensor | None) -> Sequence[Tensor | None]:
+    """A mask as the indices where it is true, one tensor for each of its axes; other items as they are."""
+    if item is None or item.details.dtype != BOOL:
+        return (item,)
+    mask = constant_value(item)
+    if mask is None:
+        raise node.unsupported("picking by a mask, whose number of elements the data decides,")
+    return [node.constant(index, S64) for index in np.nonzero(mask)]
+
+
+def masked_select(node: OpBuilder, x: Tensor, mask: Tensor) -> Tensor:
+    """A vector of the elements where a mask is true, in order."""
+    wanted = broadcast_sizes(x.details.plain_dims, mask.details.plain_dims)
+    known = constant_value(mask)
+    if known is not None:
+        mask = node.constant(np.broadcast_to(known, wanted), BOOL)
+    return pick(node, broadcast_to(node, x, wanted), [mask])
 
 
 def pick(node: OpBuilder, x: Tensor, items: Sequence[Tensor | None]) -> Tensor:
@@ -187,3 +206,20 @@ def _put_masked(node: OpBuilder, x: Tensor, mask: Tensor, values: Tensor, adds: 
         value = node.helper("gather", values, _number_of(node, mask, given[0]), axis=0)
     value = node.helper("add", x, value) if adds else value
     return node.make("select", kept, value, x)
+
+
+def assign_diagonal(
+    node: OpBuilder,
+    x: Tensor,
+    source: Tensor,
+    offset: int = 0,
+    first: int = 0,
+    second: int = 1,
+) -> Tensor:
+    """X with the diagonal `offset` of two axes replaced by the last axis of `source`."""
+    dims = x.details.plain_dims
+    node.check_array(dims)
+    flat = np.arange(math.prod(dims)).reshape(dims)
+    at = node.constant(np.diagonal(flat, offset, first, second), S64)
+    values = broadcast_to(node, node.converted(source, x.details.dtype), at.details.plain_dims)
+    return node.make("scatter", at, x, values)

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ....base.dtypes import BOOL
 from ....graph_ir.ir.graph import GraphTensor as Tensor
 from ...op_builder import OpBuilder
-from .movement import with_rest
+from .movement import flip, with_rest
 
 
 def reshape_as(node: OpBuilder, x: Tensor, other: Tensor) -> Tensor:
@@ -142,3 +143,41 @@ def diag_embed(
     order = [i for i in range(rank) if i not in (rows, columns)]
     place = [*order, rows, columns]
     return node.transposed(whole, [place.index(i) for i in range(rank)])
+
+
+def rotate_quarters(
+    node: OpBuilder, x: Tensor, quarters: int = 1, axes: tuple[int, ...] = (0, 1)
+) -> Tensor:
+    """X turned by 90 degrees in a plane, from the first of two axes toward the second."""
+    if len(axes) != 2:
+        raise node.rule("there must be two axes", str(list(axes)))
+    first, second = (node.axis(axis, x.details.rank) for axis in axes)
+    if first == second:
+        raise node.rule("the axes of a plane must differ", str(list(axes)))
+    turned = {0: (), 1: (second,), 2: (first, second), 3: (first,)}[quarters % 4]
+    y = flip(node, x, turned) if turned else x
+    return swap_axes(node, y, first, second) if quarters % 2 else y
+
+
+def differences(node: OpBuilder, x: Tensor, times: int = 1, axis: int = -1) -> Tensor:
+    """Each element of an axis less the one before it, `times` times over; of bools, whether they differ."""
+    at = node.axis(axis, x.details.rank)
+    for _ in range(times):
+        size = x.details.plain_dims[at]
+        later, earlier = (
+            node.sliced(x, at, start, max(size - 1, 0)) for start in (min(size, 1), 0)
+        )
+        x = node.helper("xor" if x.details.dtype == BOOL else "sub", later, earlier)
+    return x
+
+
+def mesh_grid(node: OpBuilder, vectors: Sequence[Tensor], is_xy: bool = False) -> list[Tensor]:
+    """Every vector repeated over an axis for each; `is_xy` exchanges the first two axes."""
+    sizes = [x.details.elements for x in vectors]
+    order = [1, 0, *range(2, len(sizes))] if is_xy and len(sizes) > 1 else list(range(len(sizes)))
+    shape = tuple(sizes[i] for i in order)
+    grids = []
+    for number, x in enumerate(vectors):
+        row = node.reshaped(x, [sizes[number] if i == number else 1 for i in order])
+        grids.append(node.helper("broadcast", row, shape=shape))
+    return grids

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from ....base.dtypes import S64
 from ....base.size_limits import broadcast_sizes
 from ....graph_ir.ir.graph import GraphTensor as Tensor
 from ... import einsum as equations
 from ...op_builder import OpBuilder
+from .axes import diagonal
 
 
 def matmul(
@@ -107,3 +109,55 @@ def bilinear(
     product = node.helper("mul", half, node.reshaped(y, (*others, 1, right)))
     result = node.make("reduce_sum", product, axes=(-1,), keep_dims=False)
     return result if bias is None else node.helper("add", result, node.converted(bias, dtype))
+
+
+def trace(node: OpBuilder, x: Tensor) -> Tensor:
+    """The sum of the diagonal of a matrix; small integers and bools are added up as s64."""
+    if x.details.rank != 2:
+        raise node.rule("the input must be a matrix", str(x.details))
+    diagonal_of = diagonal(node, x if x.details.dtype.is_float else node.converted(x, S64))
+    return node.make("reduce_sum", diagonal_of, axes=(0,), keep_dims=False)
+
+
+def outer(node: OpBuilder, x: Tensor, y: Tensor) -> Tensor:
+    """Each element of one vector times each of another."""
+    if x.details.rank != 1 or y.details.rank != 1:
+        raise node.rule("the inputs must be vectors", f"{x.details} and {y.details}")
+    return node.make("mul", node.reshaped(x, (x.details.elements, 1)), y)
+
+
+def kronecker(node: OpBuilder, x: Tensor, y: Tensor) -> Tensor:
+    """Each element of x times y as a block."""
+    rank = max(x.details.rank, y.details.rank)
+    left, right = ((1,) * (rank - t.details.rank) + t.details.plain_dims for t in (x, y))
+    x = node.reshaped(x, [n for size in left for n in (size, 1)])
+    y = node.reshaped(y, [n for size in right for n in (1, size)])
+    blocks = node.make("mul", x, y)
+    return node.reshaped(blocks, [a * b for a, b in zip(left, right, strict=True)])
+
+
+def tensor_product(
+    node: OpBuilder, x: Tensor, y: Tensor, left: tuple[int, ...], right: tuple[int, ...]
+) -> Tensor:
+    """The sum over pairs of axes, of x and of y, of products of all other elements."""
+    if len(left) != len(right):
+        raise node.rule("there must be as many axes of each", f"{list(left)} and {list(right)}")
+    letters = iter("abcdefghijklmnopqrstuvwxyz")
+    a, b = ([next(letters) for _ in range(t.details.rank)] for t in (x, y))
+    for i, j in zip(left, right, strict=True):
+        b[node.axis(j, len(b))] = a[node.axis(i, len(a))]
+    kept = [c for c in (*a, *b) if (c in a) != (c in b)]
+    return equations.einsum(node, f"{''.join(a)},{''.join(b)}->{''.join(kept)}", [x, y])
+
+
+def matrix_power(node: OpBuilder, x: Tensor, n: int) -> Tensor:
+    """The product of n copies of a matrix, by squaring."""
+    if n < 1:
+        raise node.unsupported(f"the power {n} of a matrix (it must be 1 or more)")
+    total = None
+    while n:
+        if n % 2:
+            total = x if total is None else node.helper("matmul_core", total, x)
+        x, n = node.helper("matmul_core", x, x) if n > 1 else x, n // 2
+    assert total is not None
+    return total

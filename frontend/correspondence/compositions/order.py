@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from ....base.dtypes import BOOL, S32, S64, from_numpy
 from ....graph_ir.ir.graph import GraphTensor as Tensor
-from ...op_builder import OpBuilder
+from ...op_builder import OpBuilder, like
 
 
 def first_k(node: OpBuilder, x: Tensor, k: int, at: int = -1, largest: bool = True) -> list[Tensor]:
@@ -36,3 +42,93 @@ def kth_value(
     shape = (*dims[:axis], *((1,) if keep_dims else ()), *dims[axis + 1 :])
     found = first_k(node, x, k, axis, largest=False)
     return [node.reshaped(node.sliced(y, axis, k - 1, 1), shape) for y in found]
+
+
+def median(
+    node: OpBuilder, x: Tensor, axis: int | None = None, keep_dims: bool = False
+) -> Tensor | list[Tensor]:
+    """The lower median of all elements, or of an axis with its index; NaN where there is one."""
+    if axis is None:
+        x, axis = node.reshaped(x, (x.details.elements,)), 0
+        return _median(node, x, axis, False)[0]
+    return _median(node, x, axis, keep_dims)
+
+
+def _median(node: OpBuilder, x: Tensor, axis: int, keep_dims: bool) -> list[Tensor]:
+    size = x.details.plain_dims[axis] if x.details.rank else 1
+    rows = x if x.details.rank else node.reshaped(x, (1,))
+    if not size:
+        raise node.rule("the axis must have elements", str(x.details))
+    value, index = kth_value(node, rows, (size + 1) // 2, axis, keep_dims)
+    if x.details.dtype.is_float:
+        over = {"axis": axis, "keep_dims": keep_dims}
+        is_nan = node.converted(node.helper("isnan", rows), S64)
+        first = node.helper("arg_max", is_nan, **over)
+        bad = node.helper("reduce_max", is_nan, axes=(axis,), keep_dims=keep_dims)
+        bad = node.converted(bad, BOOL)
+        value = node.helper("select", bad, like(node, math.nan, x), value)
+        index = node.helper("select", bad, first, index)
+    return [y if x.details.rank else node.reshaped(y, ()) for y in (value, index)]
+
+
+def quantile(
+    node: OpBuilder,
+    x: Tensor,
+    q: tuple[float, ...],
+    axis: int | None = None,
+    keep_dims: bool = False,
+    interpolation: str = "linear",
+) -> Tensor:
+    """The quantile `q` of all elements or of an axis, between neighbours as `interpolation` says; NaN if there is one.
+
+    Several quantiles are refused: they would be a new axis.
+    """
+    if len(q) != 1 or not 0 <= q[0] <= 1:
+        raise node.rule("q must be one number from 0 to 1", str(list(q)))
+    if interpolation not in _BETWEEN:
+        raise node.rule(f"interpolation must be {', '.join(_BETWEEN)}", interpolation)
+    shape = (1,) * x.details.rank if keep_dims else ()
+    if axis is None:
+        x, axis = node.reshaped(x, (x.details.elements,)), 0
+    else:
+        dims = x.details.plain_dims
+        shape = (*dims[:axis], *((1,) if keep_dims else ()), *dims[axis + 1 :])
+    at = q[0] * (x.details.plain_dims[axis] - 1)
+    weight = _BETWEEN[interpolation](at)
+    rows = sort(node, x, axis)[0]
+    low, high = (node.sliced(rows, axis, int(f(at)), 1) for f in (math.floor, math.ceil))
+    span = node.helper("mul", node.helper("sub", high, low), like(node, weight, x))
+    value = low if not weight else high if weight == 1 else node.helper("add", low, span)
+    bad = node.helper("reduce_any", node.helper("isnan", x), axes=(axis,), keep_dims=True)
+    return node.reshaped(node.helper("select", bad, like(node, math.nan, x), value), shape)
+
+
+_BETWEEN: dict[str, Callable[[float], float]] = {
+    "linear": lambda at: at - math.floor(at),
+    "lower": lambda at: 0.0,
+    "higher": lambda at: 1.0,
+    "midpoint": lambda at: 0.5,
+    "nearest": lambda at: float(round(at) - math.floor(at)),
+}
+"""The weight of the upper neighbour of a position, by interpolation."""
+
+
+def insertion_index(
+    node: OpBuilder, rows: Tensor, x: Tensor, right: bool = False, narrow: bool = False
+) -> Tensor:
+    """Where each element of x belongs in its sorted row, before or (`right`) after equal ones: s64, or s32 if `narrow`.
+
+    `rows` is one row for all, or a row for each of those of x.
+    """
+    dims, sizes = x.details.plain_dims, rows.details.plain_dims
+    if len(sizes) != 1 and sizes[:-1] != dims[:-1]:
+        raise node.rule("there must be a sorted row for each", f"{rows.details} for {x.details}")
+    dtype = np.promote_types(x.details.dtype.numpy, rows.details.dtype.numpy)
+    value = node.reshaped(node.converted(x, from_numpy(dtype)), (*dims, 1))
+    lead = sizes[:-1] if len(sizes) == 1 else (*sizes[:-1], 1)
+    bounds = node.reshaped(node.converted(rows, from_numpy(dtype)), (*lead, sizes[-1]))
+    # NaN is larger than all numbers: it is neither below nor at one of them.
+    stays = node.helper("gt" if right else "ge", bounds, value)
+    before = node.converted(node.helper("not", stays), S64)
+    count = node.helper("reduce_sum", before, axes=(len(dims),), keep_dims=False)
+    return node.converted(count, S32) if narrow else count

@@ -171,7 +171,24 @@ ARITHMETIC = (
     Means(means.erfc, ge="Erfc(x)"),
     Means(means.div_no_nan, common="any", ge="DivNoNan(x1, x2)"),
     Means(means.xdivy, common="any", ge="Xdivy(x1, x2)"),
-    Means(means.xlogy, common="any", ge="Xlogy(x1, x2)"),
+    Means(
+        means.xlogy,
+        common="float",
+        ge="Xlogy(x1, x2)",
+        pnnx="torch./Tensor./aten::xlogy(input, other)",
+    ),
+    Means(means.fraction, pnnx="torch./Tensor./aten::frac(input)"),
+    Means(means.heaviside, common="any", pnnx="torch./Tensor./aten::heaviside(input, values)"),
+    Means(means.logit, common="float", pnnx="torch./Tensor./aten::logit(input, eps=eps?)"),
+    Means(means.sinc, common="float", pnnx="torch./Tensor./aten::sinc(input)"),
+    Means(
+        means.scaled_by,
+        common="float",
+        pnnx=(
+            "torch./Tensor./aten::deg2rad(input) where factor=0.017453292519943295",
+            "torch./Tensor./aten::rad2deg(input) where factor=57.29577951308232",
+        ),
+    ),
     Means(means.axpy, common="any", ge="Axpy(x1, x2 | alpha)"),
     Means(means.add_number, ge="Adds(x | value)"),
     Means(means.mul_number, ge="Muls(x | value)"),
@@ -192,6 +209,11 @@ ARITHMETIC = (
         pnnx="torch./Tensor./aten::rsub(input, other, alpha=alpha?)",
     ),
     Means(means.hypot, common="float", pnnx="torch./Tensor./aten::hypot(input, other)"),
+    Means(
+        means.log_add_exp,
+        common="float",
+        pnnx="torch./Tensor./aten::logaddexp2(input, other) where base=2.0",
+    ),
     Means(means.exp2, common="float", pnnx="torch./Tensor./aten::exp2(input)"),
     Means(
         means.nan_to_num,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..compositions import assignment, order
+from ..compositions import assignment, order, running
 from ..compositions import indexing as means
 from ..row import Means, Op
 
@@ -38,6 +38,7 @@ ROWS = (
         " indices_7?) by index",
         aten="index/_unsafe_index(self, indices) by index",
     ),
+    Means(assignment.masked_select, pnnx="torch./Tensor./aten::masked_select(input, mask)"),
     Op(
         "gather_elements",
         onnx="GatherElements(data, indices | axis) by elements",
@@ -69,6 +70,10 @@ ROWS = (
     Means(
         assignment.assign_index,
         pnnx="torch./Tensor./aten::select_scatter(input, src, dim=axis?0, index=index)",
+    ),
+    Means(
+        assignment.assign_diagonal,
+        pnnx="torch./Tensor./aten::diagonal_scatter(input, src, offset=offset?, dim1=first?, dim2=second?)",
     ),
     Means(
         assignment.put,
@@ -121,5 +126,33 @@ ROWS = (
     Means(
         order.kth_value,
         pnnx="torch./Tensor./aten::kthvalue(input, k=k, dim=axis?-1, keepdim=keep_dims?)",
+    ),
+    Means(
+        order.median,
+        pnnx="torch./Tensor./aten::median(input, dim=axis?, keepdim=keep_dims?)",
+    ),
+    Means(
+        order.quantile,
+        pnnx="torch./Tensor./aten::quantile(input, q=q, dim=axis?, keepdim=keep_dims?, interpolation=interpolation?)",
+    ),
+    Means(
+        order.insertion_index,
+        pnnx=(
+            "torch./Tensor./aten::bucketize(input, boundaries, out_int32=narrow?, right=right?) by insertion",
+            "torch./aten::searchsorted(sorted_sequence, input, out_int32=narrow?, right=right?, side?, sorter?)"
+            " by insertion",
+        ),
+    ),
+    Means(
+        running.running_extremes,
+        pnnx=(
+            "torch./Tensor./aten::cummax(input, dim=axis) where largest=true",
+            "torch./Tensor./aten::cummin(input, dim=axis) where largest=false",
+        ),
+    ),
+    Means(
+        running.running_log_sum_exp,
+        common="float",
+        pnnx="torch./Tensor./aten::logcumsumexp(input, dim=axis)",
     ),
 )

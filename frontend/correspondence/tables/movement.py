@@ -203,6 +203,14 @@ PARTS = (
         axes.roll,
         pnnx="torch./Tensor.roll(input, shifts=shifts, dims=axes?)",
     ),
+    Means(
+        axes.rotate_quarters,
+        pnnx="torch./Tensor./aten::rot90(input, k=quarters?, dims=axes?)",
+    ),
+    Means(
+        axes.differences,
+        pnnx="torch./Tensor./aten::diff(input, n=times?, dim=axis?, prepend?, append?) by diff",
+    ),
     Op(
         "pad",
         onnx="Pad(data, pads, constant_value?, axes? | mode) by pad",

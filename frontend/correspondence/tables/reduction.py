@@ -86,6 +86,11 @@ ROWS = (
         ge="LpNorm(x | p=2, axes, keepdim=keep_dims) by norm",
         pnnx="torch.norm/Tensor.norm(input | p=2, dim=axes, keepdim=keep_dims) by norm",
     ),
+    Means(
+        means.lp_norm,
+        pnnx="torch.linalg.norm/torch.linalg.matrix_norm/aten::linalg_norm/aten::linalg_matrix_norm"
+        "(input, ord, dim, keepdim, dtype) by linalg_norm",
+    ),
     Op(
         "arg_max",
         onnx="ArgMax(data | axis, keepdims=keep_dims, select_last_index=last)",

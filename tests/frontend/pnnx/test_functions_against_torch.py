@@ -182,6 +182,48 @@ COMPOSITE: dict[str, tuple[list[Array], Callable[..., Any]]] = {
     "nn.PairwiseDistance p=3.0 eps=1e-6 keepdim=False": ([X, Y], torch.nn.PairwiseDistance(3)),
     "torch.lgamma": ([np.append(X * 9, [0, -3, 1, 2, 50, *ODD]).astype(np.float32)], torch.lgamma),
     "Tensor.index expr=[[0,1],[5,2]]": ([X], lambda x: x[[0, 1], [5, 2]]),
+    "aten::trace": ([PLACES[0, :4]], torch.trace),
+    "aten::outer": ([V[0], W[1]], torch.outer),
+    "aten::kron": ([V, PLACES[0].astype(np.float32)], torch.kron),
+    "aten::tensordot dims_self=(-2,-1) dims_other=(1,0)": (
+        [X, floats(4, 6, 3)], lambda x, y: torch.tensordot(x, y, ([-2, -1], [1, 0]))),
+    "aten::linalg_matrix_power n=5": (
+        [floats(3, 4, 4)], lambda x: torch.linalg.matrix_power(x, 5)),
+    "aten::rot90 k=1 dims=(0,2)": ([X], lambda x: x.rot90(1, (0, 2))),
+    "aten::rot90 k=-1 dims=(2,1)": ([X], lambda x: x.rot90(-1, (2, 1))),
+    "aten::rot90 k=2 dims=(0,1)": ([X], lambda x: x.rot90(2)),
+    "aten::diff n=2 dim=1": ([X], lambda x: x.diff(2, 1)),
+    "aten::diff n=1 dim=1 $input=a $append=b": ([X > 0, Y > 0], lambda x, y: x.diff(1, 1, append=y)),
+    "aten::diagonal_scatter offset=1 dim1=2 dim2=1": (
+        [X, Y[:, 0, :4]], lambda x, y: torch.diagonal_scatter(x, y, 1, 2, 1)),
+    "aten::logaddexp2": ([np.append(ODD, 3).astype(np.float32)] * 2, torch.logaddexp2),
+    "aten::logcumsumexp dim=1": ([np.where(X > 1, -np.inf, 40 * X)], lambda x: x.logcumsumexp(1)),
+    "aten::cummax dim=1": ([np.where(X > 1.8, np.nan, X.round())], lambda x: x.cummax(1)),
+    "torch.cummin dim=2": ([PLACES], lambda x: x.cummin(2)),
+    "aten::median dim=1 keepdim=True": ([X], lambda x: x.median(1, True)),
+    "torch.median": ([np.where(X > 1.9, np.nan, X)], torch.median),
+    "aten::quantile q=0.3 dim=1 keepdim=False interpolation=linear": (
+        [X], lambda x: x.quantile(0.3, 1)),
+    "aten::quantile q=0.5 dim=None keepdim=True interpolation=lower": (
+        [X], lambda x: x.quantile(0.5, keepdim=True, interpolation="lower")),
+    "aten::searchsorted out_int32=False right=True side=None sorter=None": (
+        [np.sort(V, 1), np.sort(V, 1)], lambda s, x: torch.searchsorted(s, x, right=True)),
+    "aten::bucketize out_int32=True right=False": (
+        [np.append(ODD, [0, 1, 2]).astype(np.float32), np.array([0, 1, 2.5], np.float32)],
+        lambda x, s: torch.bucketize(x, s, out_int32=True)),
+    "aten::heaviside": ([X.round(), Y], torch.heaviside),
+    "aten::logit eps=0.01": ([Y / 4 + 0.5], lambda x: torch.logit(x, 0.01)),
+    "aten::sinc": ([X.round(1)], torch.sinc),
+    "aten::xlogy": ([X.round(), abs(Y)], torch.xlogy),
+    "aten::frac": ([ODD[3:] * X[0, 0, :1]], torch.frac),
+    "aten::rad2deg": ([X], torch.rad2deg),
+    "aten::linalg_norm ord=None dim=None keepdim=True dtype=None": (
+        [X], lambda x: torch.linalg.norm(x, keepdim=True)),
+    "aten::linalg_matrix_norm ord=fro dim=(0,2)": (
+        [X], lambda x: torch.linalg.matrix_norm(x, dim=(0, 2))),
+    "aten::std unbiased=False": ([X], lambda x: x.std(unbiased=False)),
+    "aten::fake_quantize_per_tensor_affine scale=0.0625 zero_point=3 quant_min=0 quant_max=255": (
+        [X * 5], lambda x: torch.fake_quantize_per_tensor_affine(x, 0.0625, 3, 0, 255)),
     "torch.einsum equation=i...,i": (
         [V, floats(5)], lambda *a: torch.einsum("i...,i", *a)),
     "torch.einsum equation=ij,jk,kl,lm->im": (
@@ -205,3 +247,26 @@ def test_assignment_by_a_mask(tmp_path: Path) -> None:
     assert str(error.value).endswith(
         "picking by a mask, whose number of elements the data decides, is not supported"
     )
+
+
+def test_lists_masks_and_bytes(tmp_path: Path) -> None:
+    """What takes more operators than one: meshgrid of a list, a mask that is known, bytes and back, nested tuples."""
+    mask = X[0, 0] > 0
+    lines = [
+        "pnnx.Input x 0 1 x #x=(4)f32", "pnnx.Input y 0 1 y #y=(3)f32",
+        "pnnx.Expression e 2 1 x y e expr=[@0,@1]",
+        "aten::meshgrid m 1 1 e m indexing=xy",
+        "pnnx.Attribute a 0 1 a @data=(4)bool",
+        "torch.masked_select s 2 1 x a s", "Tensor.index i 2 1 x a i expr=[@0]",
+        "aten::quantize_per_tensor q 1 1 x q scale=0.25 zero_point=50 dtype=13",
+        "Tensor.reshape r 1 1 q r shape=(2,2)", "torch.dequantize d 1 1 r d",
+        "prim::TupleConstruct t 2 1 s i t", "prim::TupleConstruct u 3 1 m t d u",
+        "pnnx.Output out 1 0 u",
+    ]  # fmt: skip
+    graph = load(write_model(tmp_path, lines, {"a.data": mask}))
+    *grid, selected, indexed, back = graph.evaluate([X[0, 0], V[0]])
+    for mine, theirs in zip(grid, np.meshgrid(X[0, 0], V[0]), strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+    for found in (selected, indexed):
+        np.testing.assert_array_equal(found, X[0, 0][mask])
+    np.testing.assert_array_equal(back, (np.rint(X[0, 0] * 4) / 4).reshape(2, 2))
