@@ -12,7 +12,7 @@ import logging
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from .base.collector import paused_collector
+from .base.collector import loading_modules
 from .base.version import __version__
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def __getattr__(name: str) -> Any:
     """Load a public name from the module it lives in."""
     if name not in _MODULES and name not in _HOME:
         raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
-    with paused_collector():
+    with loading_modules():
         if name in _MODULES:
             value: Any = import_module(_MODULES[name], __name__)
         else:

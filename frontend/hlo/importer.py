@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from ...base.collector import paused_collector
 from ...base.errors import GraphcError, InternalError, UnsupportedError, UserError
 from ...graph_ir.ir.graph import Array, Graph, GraphTensor, Op
 from ...graph_ir.ir.logical_tensor import LogicalTensor
 from ...graph_ir.ir.note import MODEL_VALUES
-from ..collector import collector_paused
 from ..correspondence.compositions.complex_numbers import Complex
 from ..shape_spec import InputSpec, check_inputs, check_size
 from .collectives import sends_first
@@ -55,7 +55,7 @@ def load_hlo(
     return graph
 
 
-@collector_paused()
+@paused_collector()
 def import_hlo(module: Module, constants: Mapping[str, Array] | None = None) -> Graph:
     """The graph of a module's entry. `constants` as in `load_hlo`."""
     check_supported(module)

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 
+from ...base.collector import paused_collector
 from ...base.errors import UserError
-from ..collector import collector_paused
 from .attributes import (
     COMPUTATION_LISTS,
     COMPUTATION_VALUED,
@@ -30,7 +30,7 @@ _CONSTANT = re.compile(r'[^()"\'/]*+\)', re.DOTALL)
 _IMPLICIT_ENTRY = "entry"
 
 
-@collector_paused()
+@paused_collector()
 def parse_hlo(text: str, label: str = "text", fragment: bool = False) -> Module:
     """Parse HLO text. `label` names the file in messages. Shapes are checked by the import, which also finds those that
     the text leaves out.

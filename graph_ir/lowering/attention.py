@@ -23,7 +23,8 @@ from ..templates.matmul import EpilogueValue
 from ..templates.online_attention import OnlineAttention
 from ..templates.operand import Operand
 from ..templates.row_panel import RowEmitter, RowGroup
-from .matmul import epilogue_value, flat, group_note, operand_of
+from .matmul import epilogue_value, flat, operand_of
+from .notes import group_note
 
 
 def attention_function(group: KernelGroup, schedule: Schedule, ctx: LowerContext) -> Function:

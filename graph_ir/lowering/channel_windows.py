@@ -23,7 +23,8 @@ from ..templates.dot_windows import DotWindowTemplate
 from ..templates.local_sizes import LocalSizes, localized
 from ..templates.matmul import EpilogueValue
 from ..templates.row_windows import RowWindowTemplate
-from .matmul import epilogue_names, epilogue_value, flat, group_note
+from .matmul import epilogue_names, epilogue_value, flat
+from .notes import group_note
 
 
 def depthwise_function(

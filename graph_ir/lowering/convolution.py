@@ -32,7 +32,8 @@ from ..templates.local_sizes import LocalSizes, localized
 from ..templates.matmul import EpilogueValue, MatmulProblem, MatmulTemplate
 from ..templates.matmul_rows import RowsTemplate, Sharing
 from ..templates.operand import Operand
-from .matmul import epilogue_names, epilogue_value, flat, group_note
+from .matmul import epilogue_names, epilogue_value, flat
+from .notes import group_note
 
 
 def convolution_function(

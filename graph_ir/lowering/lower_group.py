@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...base.errors import InternalError
+from ...base.on_demand import on_demand
 from ...tensor_ir.names import identifier
 from ...tensor_ir.nodes import Buffer, Function
 from ..ir.class_table import ClassTable
@@ -32,12 +33,7 @@ from ..templates.reduction import ReductionLoops, column_block, reduction_loops
 from ..templates.repeat_rows import repeat_rows
 from ..templates.row_panel import RowGroup, row_panel_loops
 from ..templates.transpose_tiles import transpose_tiles
-from .attention import attention_function
-from .channel_windows import depthwise_function, pool_function
-from .convolution import convolution_function
-from .matmul import group_note, matmul_function
-from .matmul_nbits import nbits_function
-from .winograd import winograd_function
+from .notes import group_note
 
 Lowering = Callable[[Any, KernelGroup, Schedule, LowerContext], Function]
 """(the tuned op, the group of it and the elementwise ops after it, ...) -> the function, whose parameters are the
@@ -45,14 +41,19 @@ inputs, each once, then the output."""
 
 TEMPLATES = ClassTable[Lowering](
     {
-        MatmulCore: matmul_function,
-        MatmulNBits: nbits_function,
-        DirectConvolution: convolution_function,
-        DepthwiseConvolution: depthwise_function,
-        WinogradConvolution: winograd_function,
+        MatmulCore: on_demand(".matmul:matmul_function", __package__),
+        MatmulNBits: on_demand(".matmul_nbits:nbits_function", __package__),
+        DirectConvolution: on_demand(".convolution:convolution_function", __package__),
+        DepthwiseConvolution: on_demand(".channel_windows:depthwise_function", __package__),
+        WinogradConvolution: on_demand(".winograd:winograd_function", __package__),
     }
 )
 """How the group around a tuned op is lowered, by the op's class; `@TEMPLATES.register(MyOp)` adds another."""
+
+attention_function: Callable[..., Function] = on_demand(
+    ".attention:attention_function", __package__
+)
+pool_function: Callable[..., Function] = on_demand(".channel_windows:pool_function", __package__)
 
 
 def lower_group(group: KernelGroup, schedule: Schedule, ctx: LowerContext) -> Function:

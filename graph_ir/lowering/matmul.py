@@ -30,6 +30,7 @@ from ..templates.matmul import EpilogueValue, MatmulProblem, MatmulTemplate
 from ..templates.matmul_blocked import BlockedTemplate
 from ..templates.matmul_rows import FewRowsTemplate, RowsTemplate, Sharing
 from ..templates.operand import Operand
+from .notes import group_note
 
 
 def matmul_function(
@@ -106,11 +107,6 @@ def _few_of_open(
         sizes = replace(problem, m=rows, n=n, k=k)
         found[rows] = MatmulTemplate(sizes, blocking, kernel, ctx.target, epilogue)
     return found
-
-
-def group_note(group: KernelGroup, schedule: Schedule) -> str:
-    """The names of a group's ops and its schedule, for display."""
-    return f"{' -> '.join(op.name for op in group.ops)} [{schedule}]"
 
 
 def epilogue_names(op: Op, ops: Sequence[Op]) -> str:

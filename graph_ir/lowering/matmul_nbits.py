@@ -14,7 +14,8 @@ from ..templates.matmul import MatmulProblem
 from ..templates.matmul_nbits import NBitsTemplate
 from ..templates.operand import Operand
 from ..templates.packed_weights import PackedWeights
-from .matmul import epilogue_names, epilogue_value, flat, group_note, operand_of
+from .matmul import epilogue_names, epilogue_value, flat, operand_of
+from .notes import group_note
 
 
 def nbits_function(

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from ...base.errors import InternalError, UserError
+from ...base.on_demand import on_demand
 from ...tensor_ir.builder import SIZE_PREFIX
 from ...tensor_ir.nodes import Buffer, Function, Module
 from ...tensor_ir.visitor import bound_names, vars_in
@@ -26,14 +27,7 @@ from ..ops.update_slice import UpdateInPlace
 from ..rewriting.kernel_group import group_of
 from ..schedule.context import LowerContext
 from ..schedule.spaces import pick_schedule, space_of
-from .kernel_call import lower_kernel_call
-from .linear_algebra import lower_matrix_op
 from .lower_group import lower_group
-from .scan import lower_scan
-from .scatter import lower_scatter
-from .sort_rows import lower_sort_rows
-from .tree_ensemble import lower_tree_ensemble
-from .update_in_place import lower_update_in_place
 
 LowerOp = Callable[[Any, LowerContext], Module]
 """(op of the class, context) -> one function, parameters inputs then outputs."""
@@ -52,13 +46,13 @@ LOWERINGS = ClassTable[LowerOp](
     {
         FusibleOp: lower_kernel,
         Fused: lower_kernel,
-        KernelCall: lower_kernel_call,
-        MatrixOp: lower_matrix_op,
-        Cumulative: lower_scan,
-        Scatter: lower_scatter,
-        SortRows: lower_sort_rows,
-        TreeEnsemble: lower_tree_ensemble,
-        UpdateInPlace: lower_update_in_place,
+        KernelCall: on_demand(".kernel_call:lower_kernel_call", __package__),
+        MatrixOp: on_demand(".linear_algebra:lower_matrix_op", __package__),
+        Cumulative: on_demand(".scan:lower_scan", __package__),
+        Scatter: on_demand(".scatter:lower_scatter", __package__),
+        SortRows: on_demand(".sort_rows:lower_sort_rows", __package__),
+        TreeEnsemble: on_demand(".tree_ensemble:lower_tree_ensemble", __package__),
+        UpdateInPlace: on_demand(".update_in_place:lower_update_in_place", __package__),
     }
 )
 """How an op becomes loops, by its class; `@LOWERINGS.register(MyOp)` adds a function for a custom op."""

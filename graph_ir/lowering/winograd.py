@@ -12,7 +12,8 @@ from ..schedule.convolution_sizes import winograd_geometry
 from ..schedule.winograd import winograd_blocking
 from ..schedule.winograd_tile import worth_threads
 from ..templates.winograd import Image, WinogradProblem, WinogradTemplate
-from .matmul import epilogue_names, epilogue_value, flat, group_note
+from .matmul import epilogue_names, epilogue_value, flat
+from .notes import group_note
 
 
 def winograd_function(
