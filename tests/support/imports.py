@@ -47,8 +47,8 @@ def imports(path: Path, root: Path) -> Iterator[tuple[int, str]]:
 def _on_demand(call: ast.Call, package: tuple[str, ...]) -> str:
     """What `on_demand(".module:function", __package__)` will import."""
     name, anchor = call.args
-    assert isinstance(name, ast.Constant) and isinstance(anchor, ast.Name)
-    assert anchor.id == "__package__"
+    assert isinstance(name, ast.Constant) and isinstance(name.value, str)
+    assert isinstance(anchor, ast.Name) and anchor.id == "__package__"
     outer = re.fullmatch(r"(\.+)([\w.]+):(\w+)", name.value)
     assert outer, f"'{name.value}' is not '.module:function'"
     return ".".join((*package[: len(package) - len(outer[1]) + 1], outer[2], outer[3]))
