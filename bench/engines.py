@@ -7,13 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from ..base.errors import UnsupportedError
 from ..base.records import dataclass
 from ..codegen.host import target_for
 from ..driver.compiler import compile as compile_model
-from ..graph_ir.inspect.compare import difference
+from ..graph_ir.inspect.compare import difference, relative_rms
 from .cases import Array, Case, specs_of
 from .measure import Timing, interleave
 from .peak import measured_peak
@@ -32,8 +30,6 @@ FIXED = "fixed"
 """The name under which graphc's model of one size is timed beside that of open sizes."""
 EAGER = "eager"
 """The name under which a module that PyTorch runs itself is timed, whose results the others must have."""
-LEAST_NOISE = 1e-4
-"""Relative noise that f32 sums of some order may leave in any model."""
 
 
 @dataclass(frozen=True)
@@ -133,7 +129,9 @@ def compare(case: Case, setting: Setting, report: OnStep) -> Row:
     target, arrays = target_for(setting.target), case.arrays()
     peak = measured_peak(target) * setting.threads
     try:
-        model = compile_model(case.model, setting.target, setting.threads, specs_of(arrays))
+        model = compile_model(
+            case.model, setting.target, setting.threads, specs_of(arrays), precision=case.precision
+        )
     except UnsupportedError as error:
         if not case.may_be_refused:
             raise
@@ -142,7 +140,7 @@ def compare(case: Case, setting: Setting, report: OnStep) -> Row:
     worst, wrong = (
         deviation(contenders)
         if case.origin is None
-        else _distance(contenders, exact_results(case.onnx(), arrays))
+        else _distance(contenders, exact_results(case.exact(), arrays), case.noise)
     )
     timings = interleave(
         {c.name: c.run for c in contenders},
@@ -162,7 +160,9 @@ def _contenders(
     found, refused = [graphc_contender(model, arrays)], {}
     for name in setting.peers:
         try:
-            found.append(make_peer(name, case.onnx(), arrays, setting.threads))
+            found.append(
+                make_peer(name, case.onnx(), arrays, setting.threads, case.precision == "bf16")
+            )
         except RefusedModel as refusal:
             if not case.may_be_refused:
                 raise
@@ -176,8 +176,8 @@ def _contenders(
 
 
 def _roof(case: Case, model: CompiledModel, target: Target, threads: int) -> Roof:
-    """Work at the peak of the first input's type, or operands and results at the bandwidth of their level."""
-    roofs = roofline(target, threads).of_type(model.inputs[0].dtype.name)
+    """Work at the peak of the type that is multiplied, or operands and results at the bandwidth of their level."""
+    roofs = roofline(target, threads).of_type(case.multiplied or model.inputs[0].dtype.name)
     return Roof(*roofs.bound(case.op_gflop or 0.0, _nbytes(model, case.selects)))
 
 
@@ -204,27 +204,16 @@ def deviation(contenders: Sequence[Contender]) -> tuple[float, frozenset[str]]:
 
 
 def _distance(
-    contenders: Sequence[Contender], exact: Sequence[Array]
+    contenders: Sequence[Contender], exact: Sequence[Array], noise: float
 ) -> tuple[float, frozenset[str]]:
-    """graphc's distance from the exact results, and the engines farther from them than the f32 model is.
+    """graphc's distance from the exact results, and the engines farther from them than the f32 model is, or `noise`.
 
     Values between two integers may be rounded either way by sums in another order, and later layers go on from there:
     that is noise below that of quantisation. Saturated sums are far above it.
     """
-    far = {c.name: _relative_rms(c.results(), exact) for c in contenders}
-    bound = max(far[F32], LEAST_NOISE)
+    far = {c.name: relative_rms(c.results(), exact) for c in contenders}
+    bound = max(far[F32], noise)
     return far["graphc"], frozenset(name for name, distance in far.items() if distance > bound)
-
-
-def _relative_rms(actual: Sequence[Array], expected: Sequence[Array]) -> float:
-    """Root mean square of the differences over that of the expected values, both over all outputs."""
-    ours, theirs = (
-        np.concatenate([np.ravel(x).astype(np.float64) for x in some])
-        for some in (actual, expected)
-    )
-    scale = float(np.sqrt(np.mean(theirs**2))) or 1.0
-    distance = float(np.sqrt(np.mean((ours - theirs) ** 2))) / scale
-    return distance if math.isfinite(distance) else math.inf
 
 
 def geometric_mean(rows: Sequence[Row]) -> float | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -102,8 +103,10 @@ def exact_results(model: bytes, inputs: Arrays) -> list[np.ndarray[Any, Any]]:
     return [np.asarray(y) for y in session.run(None, dict(inputs))]
 
 
-def openvino_session(model: bytes, threads: int, shapes: Shapes | None) -> Session:
-    """OpenVINO's CPU plugin in f32, latency mode, one stream, input tensors shared; reshaped to `shapes`, if any."""
+def openvino_session(
+    model: bytes, threads: int, shapes: Shapes | None, precision: str = "f32"
+) -> Session:
+    """OpenVINO's CPU plugin, latency mode, one stream, input tensors shared; reshaped to `shapes`, if any."""
     import openvino as ov
 
     core = ov.Core()
@@ -114,7 +117,7 @@ def openvino_session(model: bytes, threads: int, shapes: Shapes | None) -> Sessi
         "INFERENCE_NUM_THREADS": threads,
         "NUM_STREAMS": 1,
         "PERFORMANCE_HINT": "LATENCY",
-        "INFERENCE_PRECISION_HINT": "f32",
+        "INFERENCE_PRECISION_HINT": precision,
         "ENABLE_CPU_PINNING": threads > 1,
     }
     request = core.compile_model(network, "CPU", settings).create_infer_request()
@@ -156,21 +159,32 @@ PEERS: dict[str, Callable[[bytes, int, Shapes | None], Session]] = {
 }
 
 
-def make_peer(name: str, model: bytes, inputs: Arrays, threads: int) -> Contender:
+IN_BF16: dict[str, Callable[[bytes, int, Shapes | None], Session]] = {
+    "openvino": partial(openvino_session, precision="bf16")
+}
+"""Those that run f32 models in bf16; ONNX Runtime does on other CPUs only."""
+
+
+def make_peer(
+    name: str, model: bytes, inputs: Arrays, threads: int, in_bf16: bool = False
+) -> Contender:
     """One of `PEERS` for inputs of these shapes only, run once. Errors as those of `load_peer`."""
     shapes = {name: array.shape for name, array in inputs.items()}
-    return load_peer(name, model, threads, shapes)(inputs)
+    return load_peer(name, model, threads, shapes, in_bf16)(inputs)
 
 
-def load_peer(name: str, model: bytes, threads: int, shapes: Shapes | None = None) -> Session:
-    """One of `PEERS`, for inputs of all shapes that the model leaves open, or of `shapes` only.
+def load_peer(
+    name: str, model: bytes, threads: int, shapes: Shapes | None = None, in_bf16: bool = False
+) -> Session:
+    """One of `PEERS`, for inputs of all shapes that the model leaves open, or of `shapes` only; in bf16 if it can.
 
     UserError if there is no such peer or it is not installed; RefusedModel, a UserError, if it cannot read the model or
     run it on some inputs (then from the session, which runs a contender once).
     """
     if name not in PEERS:
         raise UserError(f"peer '{name}' is not known; known are {', '.join(PEERS)}")
-    session = _attempt(name, lambda: PEERS[name](model, threads, shapes))
+    load = (IN_BF16 if in_bf16 and name in IN_BF16 else PEERS)[name]
+    session = _attempt(name, lambda: load(model, threads, shapes))
 
     def contender(inputs: Arrays) -> Contender:
         found = session(inputs)

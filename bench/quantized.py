@@ -1,12 +1,14 @@
-"""The suite `quantized`: networks of 8-bit integers as ONNX Runtime's tool makes them of the f32 ones."""
+"""The suite `quantized`: networks of 8-bit integers as ONNX Runtime's tool makes them, of bf16, and 4-bit weights."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
 from .cases import Case
+from .light_cases import in_bf16, in_four_bits
 from .networks import NETWORKS
 from .networks.net import Net
 from .networks.transformer import bert, vit
@@ -14,6 +16,8 @@ from .quantizer import quantized
 
 MLP_2 = (479, 1024, 1024, 512, 256, 1)
 WIDE = (1024, 4096, 4096, 1024)
+HALF_PRODUCTS = ((1, 4096, 4096), (128, 768, 768), (1024, 1024, 1024))
+PACKED_PRODUCTS = ((1, 4096, 4096), (1, 11008, 4096), (128, 4096, 4096))
 
 Maker = Callable[[], Case]
 
@@ -36,7 +40,24 @@ def quantized_cases() -> dict[str, Maker]:
         f"{name} {form}": partial(_made, f"{name} {form}", net, form)
         for name, (net, forms) in nets.items()
         for form in forms
+    } | _light_cases()
+
+
+def _light_cases() -> dict[str, Maker]:
+    """`4-bit`: activations stay f32; `4-bit-s8`: they may be rounded to 8 bits."""
+    nets: dict[str, Callable[[], Net]] = {
+        **{"x".join(map(str, x)): partial(product, *x) for x in HALF_PRODUCTS},
+        "BERT block s128": partial(bert, 1),
+        "BERT-base s128": bert,
     }
+    found: dict[str, Maker] = {}
+    for name, net in nets.items():
+        found[f"{name} bf16"] = partial(_made, f"{name} bf16", net, "bf16")
+    for sizes in PACKED_PRODUCTS:
+        for form in ("4-bit", "4-bit-s8"):
+            label = f"{'x'.join(map(str, sizes))} {form}"
+            found[label] = partial(_packed, label, sizes, form == "4-bit-s8")
+    return found
 
 
 def dense(batch: int, sizes: Sequence[int]) -> Net:
@@ -58,5 +79,21 @@ def product(m: int, n: int, k: int) -> Net:
 
 def _made(label: str, net: Callable[[], Net], form: str) -> Case:
     """Convolutions have one scale per output channel, as is usual; products one scale."""
+    if form == "bf16":
+        return _with_roof(in_bf16(label, net), "bf16")
     made = net()
-    return quantized(replace(made.case(), name=label), form, per_channel=bool(made.layers))
+    case = quantized(replace(made.case(), name=label), form, per_channel=bool(made.layers))
+    return _with_roof(case, "u8")
+
+
+def _packed(label: str, sizes: tuple[int, int, int], rounds: bool) -> Case:
+    return _with_roof(in_four_bits(label, *sizes, rounds), "s8" if rounds else "f32")
+
+
+def _with_roof(case: Case, multiplied: str) -> Case:
+    """A single product, which its name gives the sizes of, is compared with the peak of the type it multiplies."""
+    name = case.name.split()[0]
+    sizes = name.split("x")
+    if len(sizes) != 3 or not all(size.isdigit() for size in sizes):
+        return case
+    return replace(case, op_gflop=2e-9 * math.prod(map(int, sizes)), multiplied=multiplied)

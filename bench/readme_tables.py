@@ -19,8 +19,8 @@ SUITES = ("gemm", "mlp", "mha", "tiny", "networks", "transformers", "conv", "qua
 HEAD = "| {} | graphc, ms | best peer, ms | ratio | % of peak | ratio, 2 threads |\n|---|--:|--:|--:|--:|--:|"
 
 QUANTIZED_HEAD = (
-    "| quantized | graphc, ms | best right peer, ms | ratio | to own f32 | ratio, 2 threads | wrong |\n"
-    "|---|--:|--:|--:|--:|--:|---|"
+    "| quantized | graphc, ms | best right peer, ms | ratio | to own f32 | % of roof | ratio, 2 threads | wrong |\n"
+    "|---|--:|--:|--:|--:|--:|--:|---|"
 )
 
 
@@ -40,9 +40,11 @@ def quantized_table(one: dict[str, Any], two: dict[str, Any]) -> str:
             (f"{best_peer(row) * 1e3:.4g}", f"{row['ratio']:.2f}") if row["ratio"] else ("", "")
         )
         second = f"{ratios[row['case']]:.2f}" if ratios[row["case"]] else ""
-        cells = (row["case"], f"{ours * 1e3:.4g}", best, ratio, f"{row['gain']:.2f}", second, wrong)
+        share = f"{100 * row['roof']['seconds'] / ours:.0f}" if row["roof"] else ""
+        times = row["case"], f"{ours * 1e3:.4g}", best, ratio, f"{row['gain']:.2f}"
+        cells = (*times, share, second, wrong)
         lines.append(f"| {' | '.join(cells)} |")
-    means = f"**{one['geomean']:.2f}** | | **{two['geomean']:.2f}** |"
+    means = f"**{one['geomean']:.2f}** | | | **{two['geomean']:.2f}** |"
     return "\n".join([*lines, f"| geometric mean | | | {means} |"])
 
 

@@ -101,7 +101,7 @@ def _module_cells(row: Row) -> tuple[str, ...]:
 
 
 def _quantized_cells(row: Row) -> tuple[str, ...]:
-    return _ratio(row.gain), _ratio(row.ratio if row.agree else math.nan)
+    return _share_of_roof(row), _ratio(row.gain), _ratio(row.ratio if row.agree else math.nan)
 
 
 def _open_cells(row: Row) -> tuple[str, ...]:
@@ -113,11 +113,18 @@ def _operator_cells(row: Row) -> tuple[str, ...]:
     """The level that bounds the operator with its least time, what share of the time that is, and the ratio."""
     if row.roof is None:
         return "", "", "refused"
-    roof, ours = row.roof.seconds, row.timings["graphc"].median
+    roof = row.roof.seconds
     least = f"{roof * 1e6:.3g}" if roof < 1e-3 else f"{roof * 1e6:.0f}"
     level = "flops" if row.roof.name == COMPUTE else row.roof.name
     peers = _ratio(row.ratio if row.agree else math.nan) or ("no peer" if row.refused else "")
-    return f"{level} {least}", f"{100 * roof / ours:.0f}", peers
+    return f"{level} {least}", _share_of_roof(row), peers
+
+
+def _share_of_roof(row: Row) -> str:
+    """The least time that the roof allows, in percent of the time taken."""
+    if row.roof is None or "graphc" not in row.timings:
+        return ""
+    return f"{100 * row.roof.seconds / row.timings['graphc'].median:.0f}"
 
 
 def _ratio(value: float | None) -> str:
@@ -132,8 +139,9 @@ _MODULES = _Columns(
     ("ratio",), _module_cells, caption="!: not what PyTorch itself computes; not in the ratio"
 )
 _QUANTIZED = _Columns(
-    ("gain", "ratio"),
+    ("%", "gain", "ratio"),
     _quantized_cells,
+    padding=(0, 1, 0, 0),
     caption="!: farther from the exact result than the f32 model is; not in the ratio",
 )
 _OPERATORS = _Columns(("roof", "%", "ratio"), _operator_cells, "us", (0, 1, 0, 0), 28, 4)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-import numpy as np
-
 from ..base.records import dataclass
+from ..graph_ir.inspect.compare import relative_rms
 from ..graph_ir.ir.graph import Array, Graph, GraphTensor, Op
 from ..graph_ir.passes.quantize_products import quantize_products
 from ..graph_ir.passes.quantize_weights import quantize_weights
@@ -78,7 +77,4 @@ def _alone(op: Op, lowered: Graph, result: GraphTensor, values: Mapping[str, Arr
 
 def _distance(found: Array, exact: Array) -> float:
     """The root mean square of the difference, relative to that of the exact values."""
-    wide = exact.astype(np.float64)
-    with np.errstate(all="ignore"):
-        size = np.sqrt(np.mean(np.square(wide))) or 1.0
-        return float(np.sqrt(np.mean(np.square(found.astype(np.float64) - wide))) / size)
+    return relative_rms([found], [exact])

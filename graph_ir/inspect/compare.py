@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -51,3 +53,15 @@ def _float_difference(actual: Array, expected: Array, dtype: DType, exact: bool)
     relative = absolute / largest if largest else absolute
     bound = 0.0 if exact else TOLERANCE[dtype.name]
     return Difference(absolute, relative, bool(same_specials and relative <= bound))
+
+
+def relative_rms(actual: Sequence[Array], expected: Sequence[Array]) -> float:
+    """Root mean square of the differences over that of the expected values, both over all arrays."""
+    ours, theirs = (
+        np.concatenate([np.ravel(x).astype(np.float64) for x in some])
+        for some in (actual, expected)
+    )
+    with np.errstate(all="ignore"):
+        scale = float(np.sqrt(np.mean(theirs**2))) or 1.0
+        distance = float(np.sqrt(np.mean((ours - theirs) ** 2))) / scale
+    return distance if math.isfinite(distance) else math.inf

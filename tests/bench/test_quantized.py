@@ -11,7 +11,8 @@ import pytest
 
 from graphc.bench import peers, quantized, tables
 from graphc.bench.cases import Case
-from graphc.bench.engines import Row, Setting, compare
+from graphc.bench.engines import Roof, Row, Setting, compare
+from graphc.bench.light_cases import in_bf16, in_four_bits
 from graphc.bench.measure import Timing
 from graphc.bench.networks.net import Net
 from graphc.bench.networks.transformer import bert, vit
@@ -117,9 +118,34 @@ def test_the_table_of_the_suite_fits_a_terminal() -> None:
     names = quantized.quantized_cases()
     longest = max(names, key=len)
     times = {name: Timing(0.1234567, 0.1, 3) for name in ("graphc", "ort", "openvino", "f32")}
-    text = shown([Row(longest, 1.0, 100.0, times, 0.0, frozenset({"ort"}))])
-    assert "…" not in text and "1.00" in text
-    assert {name.split()[-1] for name in names} == set(FORMS)
+    roof = Roof("compute", 0.1)
+    text = shown([Row(longest, 1.0, 100.0, times, 0.0, frozenset({"ort"}), roof=roof)])
+    assert "…" not in text and "1.00" in text and " 81 " in text
+    assert {name.split()[-1] for name in names} == {*FORMS, "bf16", "4-bit", "4-bit-s8"}
+
+
+def test_bf16_is_judged_by_its_reference_and_timed_beside_f32() -> None:
+    case = in_bf16("mlp", lambda: quantized.dense(8, (64, 128, 64)))
+    assert 1e-4 < case.noise < 0.02
+    row = row_of(case, "ort")
+    assert row.agree and set(row.timings) == {"graphc", "ort", "f32"}
+    assert "ort" not in row.wrong and row.worst > 1e-4  # ORT's is f32
+    assert row_of(replace(case, noise=0.0)).wrong == {"graphc"}
+
+
+@pytest.mark.parametrize("rounds", [False, True])
+def test_packed_weights_are_compared_with_the_product_of_the_same_numbers(rounds: bool) -> None:
+    case = in_four_bits("packed", 3, 48, 64, rounds)
+    row = row_of(replace(case, op_gflop=1.0, multiplied="s8" if rounds else "f32"), "ort")
+    assert row.agree and not row.refused and row.roof is not None
+    assert (row.worst > 1e-4) == rounds
+
+
+def test_single_products_have_the_peak_of_what_they_multiply() -> None:
+    cases = quantized.quantized_cases()
+    found = cases["128x768x768 bf16"](), cases["1x4096x4096 4-bit-s8"]()
+    assert [x.multiplied for x in found] == ["bf16", "s8"]
+    assert found[0].op_gflop == pytest.approx(2 * 128 * 768 * 768 / 1e9)
 
 
 def shown(rows: list[Row]) -> str:

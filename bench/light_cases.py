@@ -1,0 +1,74 @@
+"""Cases of the suite `quantized` whose activations are floats: operands rounded to bf16, weights packed in 4 bits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ..base.options import CompileOptions
+from ..codegen.host import target_for
+from ..frontend import load
+from ..graph_ir.inspect.compare import relative_rms
+from ..graph_ir.schedule.context import LowerContext
+from ..tools.precision_error import lowered_model
+from .cases import LEAST_NOISE, Array, Case, case_of
+from .networks.net import Net
+
+BLOCK = 32
+"""Weights that share a scale."""
+
+ROUNDED_NOISE = 0.01
+"""What activations rounded to 8 bits in blocks may leave: those of normal numbers leave 0.6 %."""
+
+MOST_OF_REFERENCE = 2.0
+"""How many times farther from f32 than the reference a result in bf16 may be."""
+
+
+def in_bf16(label: str, made: Callable[[], Net]) -> Case:
+    """An f32 network with operands of products in bf16; right is what is as near to f32 as sums in f32 allow."""
+    case = replace(made().case(), name=label)
+    source = load(case.model)
+    arrays = case.arrays()
+    inputs = [arrays[op.name] for op in source.inputs]
+    ctx = LowerContext(target_for("native"), CompileOptions(precision="bf16"))
+    rounded = lowered_model(source, ctx)[0].evaluate(inputs)
+    noise = MOST_OF_REFERENCE * relative_rms(rounded, source.evaluate(inputs))
+    return replace(case, origin=case.onnx(), precision="bf16", noise=max(noise, LEAST_NOISE))
+
+
+def in_four_bits(label: str, m: int, n: int, k: int, rounds: bool) -> Case:
+    """A MatMulNBits, whose activations may be rounded to 8 bits if `rounds`, else are f32; and its f32 model."""
+    from onnx import helper, numpy_helper
+
+    rng = np.random.default_rng(0)
+    numbers = rng.integers(0, 16, (n, k // BLOCK, BLOCK), dtype=np.uint8)
+    scales = (rng.random((n, k // BLOCK, 1), np.float32) + 0.5) / np.float32(4 * k**0.5)
+    weights = {
+        "numbers": numbers[..., ::2] | numbers[..., 1::2] << 4,
+        "scales": scales.reshape(n, -1),
+    }
+    attrs: dict[str, Any] = {
+        "K": k,
+        "N": n,
+        "bits": 4,
+        "block_size": BLOCK,
+        "accuracy_level": 4 if rounds else 1,
+    }
+    packed = helper.make_node(
+        "MatMulNBits", ["x", *weights], ["y"], "product", domain="com.microsoft", **attrs
+    )
+    real = ((numbers.astype(np.float32) - 8) * scales).reshape(n, k).T
+    product = helper.make_node("MatMul", ["x", "w"], ["y"], "product")
+
+    def case(node: object, values: dict[str, Array]) -> Case:
+        constants = [
+            numpy_helper.from_array(np.ascontiguousarray(x), name) for name, x in values.items()
+        ]
+        return case_of(label, [node], constants, {"x": (m, k)}, "y", (m, n))
+
+    origin = case(product, {"w": real}).onnx()
+    noise = ROUNDED_NOISE if rounds else LEAST_NOISE
+    return replace(case(packed, weights), origin=origin, noise=noise)
