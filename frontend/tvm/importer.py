@@ -20,7 +20,7 @@ from ..shape_spec import InputSpec, check_names, check_size
 from .document import DTYPES, OPEN, Entry, Node, TvmGraph
 from .inference import build
 from .kernel_name import split_name
-from .op_table import BROADCASTING, ELEMENTWISE, OPERATORS, arity
+from .op_table import BROADCASTING, ELEMENTWISE, KEEPING, OPERATORS, arity
 from .own_attrs import make_own, own_op
 from .params import read_params
 from .reader import read_tvm
@@ -182,9 +182,11 @@ class _Importer:
             self.check_results(node, made, known)
         except UndeterminedError as error:
             func = node.attrs.get("func_name", node.op)
+            names = split_name(func, OPERATORS.keys())
+            inside = f"{error.operator}." if isinstance(names, list) and len(names) > 1 else ""
             self.problems.append(
                 f"node '{node.name}' ({func}): attribute '{error.key}' is not determined, "
-                f"say --attr '{node.name}.{error.key}=...'"
+                f"say --attr '{node.name}.{inside}{error.key}=...'"
             )
         except UnsupportedError as error:
             self.problems.append(str(error))
@@ -280,7 +282,7 @@ class _Importer:
                 taken,
                 {**_layouts(node), **self.hinted(node, name)},
                 fallback=self.patterns(node, name),
-                results=results if last else self.preserved(rest, results, ELEMENTWISE - {"cast"}),
+                results=results if last else self.preserved(rest, results, KEEPING),
                 final=next(iter(self.preserved(rest, results, ELEMENTWISE | BROADCASTING)), None),
             )
             earlier += (current or taken)[:1]

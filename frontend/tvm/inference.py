@@ -4,7 +4,7 @@ that value."""
 from __future__ import annotations
 
 import itertools
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import replace
 
 from ...base.errors import GraphcError, InternalError
@@ -30,7 +30,7 @@ def build(graph: Graph, call: Call, operator: Operator) -> list[GraphTensor]:
     except UndeterminedError as error:
         graph.remove(graph.ops[count:])
         fits: dict[Hashable, Call] = {}
-        for meaning, attrs in _choices(call, error.key, error.kind) if call.results else ():
+        for meaning, attrs in _choices(call, error.key, error.kind):
             tried = replace(call, given={**call.given, **attrs})
             if meaning not in fits and _fits(tried, operator):
                 fits[meaning] = tried
@@ -38,6 +38,7 @@ def build(graph: Graph, call: Call, operator: Operator) -> list[GraphTensor]:
             given = {**call.given, error.key: call.fallback[error.key]}
             fits = {error.key: replace(call, given=given)}
         if len(fits) != 1:
+            error.operator = call.type
             raise
     (determined,) = fits.values()
     return build(graph, determined, operator)
@@ -53,34 +54,66 @@ def _fits(call: Call, operator: Operator) -> bool:
         raise
     except GraphcError:
         return False
+    if not call.results:
+        return True
     shapes = [result.plain_dims for result in call.results]
     return [y.details.plain_dims for y in made] == shapes
 
 
-def _choices(call: Call, key: str, kind: str) -> Iterator[tuple[Hashable, dict[str, str]]]:
-    """Values of an attribute to try, with others that follow; those of one meaning give the same result."""
-    dims, target = call.operands[0].details.plain_dims, call.results[0].plain_dims
-    rank = len(dims)
-    keeps = {"keepdims": str(len(target) == rank)}
-    if key == "axes" and rank <= _MOST_PERMUTED:
-        yield from ((p, {key: str(p)}) for p in itertools.permutations(range(rank)))
-    elif key == "axis" and kind == "ints" and rank <= _MOST_REDUCED:
-        for axes in _sets(rank):  # it makes no difference whether axes of size 1 are reduced
-            yield frozenset(a for a in axes if dims[a] != 1), {key: str(axes), **keeps}
-    elif key == "axis" and kind == "int":
-        yield from ((axis, {key: str(axis), **keeps}) for axis in range(rank + 1))
-    elif key == "shape":
-        yield key, {key: str(target)}
-    elif key in ("k", "depth"):
-        yield from ((size, {key: str(size)}) for size in {*target})
-    elif key == "reps" and all(dims):
-        wide = (1,) * (len(target) - rank) + dims
+Choices = Iterator[tuple[Hashable, dict[str, str]]]
+"""Values of attributes to try, by what they mean: those of one meaning give the same result."""
+
+
+def _choices(call: Call, key: str, kind: str) -> Choices:
+    """Values of an attribute to try, with others that follow."""
+    dims = call.operands[0].details.plain_dims
+    if call.results:
+        known = key if key in _TRIED else f"{key}:{kind}"
+        target = call.results[0].plain_dims
+        yield from _TRIED[known](key, dims, target) if known in _TRIED else ()
+        if key == "indices_or_sections":
+            parts = [result.plain_dims for result in call.results]
+            yield from _sections(parts) if all(len(part) == len(dims) for part in parts) else ()
+    elif key == "src_layout" and len(dims) == 5:
+        yield next(
+            _layouts(key, dims, (1,) * 4)
+        )  # what goes on with a blocked image takes it as NCHW
+
+
+def _permutations(key: str, dims: Sequence[int], target: Sequence[int]) -> Choices:
+    orders = itertools.permutations(range(len(dims))) if len(dims) <= _MOST_PERMUTED else ()
+    yield from ((p, {key: str(p)}) for p in orders)
+
+
+def _reduced(key: str, dims: Sequence[int], target: Sequence[int]) -> Choices:
+    """It makes no difference whether axes of size 1 are reduced."""
+    keeps = {"keepdims": str(len(target) == len(dims))}
+    for axes in _sets(len(dims)) if len(dims) <= _MOST_REDUCED else ():
+        yield frozenset(a for a in axes if dims[a] != 1), {key: str(axes), **keeps}
+
+
+def _one_axis(key: str, dims: Sequence[int], target: Sequence[int]) -> Choices:
+    keeps = {"keepdims": str(len(target) == len(dims))}
+    yield from ((axis, {key: str(axis), **keeps}) for axis in range(len(dims) + 1))
+
+
+def _borders(key: str, dims: Sequence[int], target: Sequence[int]) -> Choices:
+    """Of images: one border around, as wide on all four sides."""
+    added = [new - old for new, old in zip(target, dims, strict=False)]
+    wide = {total for total in added if total}
+    is_image = len(dims) == len(target) == 4 and not added[0] and added.count(0) == 2
+    if is_image and len(wide) == 1 and max(wide) % 2 == 0:
+        yield key, {key: str([(total // 2, total // 2) for total in added])}
+
+
+def _copies(key: str, dims: Sequence[int], target: Sequence[int]) -> Choices:
+    wide = (1,) * (len(target) - len(dims)) + tuple(dims)
+    if all(dims):
         yield key, {key: str([out // d for out, d in zip(target, wide, strict=False)])}
-    elif key == "src_layout":
-        yield from _layouts(dims, target)
-    elif key == "indices_or_sections":
-        parts = [result.plain_dims for result in call.results]
-        yield from _sections(parts) if all(len(part) == rank for part in parts) else ()
+
+
+def _sizes(key: str, dims: Sequence[int], target: Sequence[int]) -> Choices:
+    yield from ((size, {key: str(size)}) for size in {*target})
 
 
 def _sets(rank: int) -> Iterator[tuple[int, ...]]:
@@ -89,14 +122,14 @@ def _sets(rank: int) -> Iterator[tuple[int, ...]]:
         yield from itertools.combinations(range(rank), count)
 
 
-def _sections(parts: Sequence[Sequence[int]]) -> Iterator[tuple[int, dict[str, str]]]:
+def _sections(parts: Sequence[Sequence[int]]) -> Choices:
     """The positions between parts that lie side by side along each axis."""
     for axis in range(len(parts[0])):
         ends = itertools.accumulate(part[axis] for part in parts[:-1])
         yield axis, {"indices_or_sections": str([*ends]), "axis": str(axis)}
 
 
-def _layouts(old: Sequence[int], new: Sequence[int]) -> Iterator[tuple[Hashable, dict[str, str]]]:
+def _layouts(key: str, old: Sequence[int], new: Sequence[int]) -> Choices:
     """Usual layouts of images and of weights with these numbers of axes."""
     before, after = (
         {4: ["NCHW", "NHWC", "OIHW", "HWIO"], 5: [f"NCHW{dims[-1]}c"], 6: [f"OIHW{dims[-2]}i{dims[-1]}o"]}
@@ -107,3 +140,17 @@ def _layouts(old: Sequence[int], new: Sequence[int]) -> Iterator[tuple[Hashable,
     for pair in itertools.product(before, after):
         if pair[0] != pair[1]:
             yield pair, dict(zip(("src_layout", "dst_layout"), pair, strict=True))
+
+
+_TRIED: dict[str, Callable[[str, Sequence[int], Sequence[int]], Choices]] = {
+    "axes": _permutations,
+    "axis:ints": _reduced,
+    "axis:int": _one_axis,
+    "pad_width": _borders,
+    "shape": lambda key, dims, target: iter([(key, {key: str(target)})]),
+    "k": _sizes,
+    "depth": _sizes,
+    "reps": _copies,
+    "src_layout": _layouts,
+}
+"""What is tried, by the attribute, or by it and the kind of its value."""

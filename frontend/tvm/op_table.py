@@ -43,6 +43,9 @@ _BY_ELEMENT = [name for name, ((row, _), *_) in _ROWS.items() if _is_elementwise
 ELEMENTWISE = {name for name in _BY_ELEMENT if arity(name)[1] == 1}
 """Operators whose result has the shape of their only operand."""
 
+KEEPING = (ELEMENTWISE - {"cast"}) | {"prelu", "nn_prelu", "bias_add", "nn_bias_add"}
+"""Operators whose result has the type and shape of their first operand."""
+
 BROADCASTING = {name for name in _BY_ELEMENT if arity(name)[1] == 2} | {"nn_bias_add"}
 """Operators that work element by element on operands which may be broadcast."""
 

@@ -33,6 +33,9 @@ class UndeterminedError(GraphcError):
 
     exit_code = 3
 
+    operator = ""
+    """The operator whose attribute it is."""
+
     def __init__(self, key: str, kind: str = "") -> None:
         super().__init__(key)
         self.key, self.kind = key, kind

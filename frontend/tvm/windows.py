@@ -19,7 +19,16 @@ _SPATIAL = ("W", "HW", "DHW")
 def _layout(op: OperatorContext, *keys: str, default: str) -> AxisLayout:
     """The layout of the first attribute that is given."""
     key = next((key for key in keys if op.has(key)), "")
+    if not key:  # of a pattern of many nodes, if it can be that of this one
+        texts = [op.call.fallback[key] for key in keys if key in op.call.fallback]
+        default = next((text for text in texts if _could_be(text, default)), default)
     return _parsed(op, keys[0], op.attr_text(key) if key else default)
+
+
+def _could_be(text: str, default: str) -> bool:
+    """Whether a layout has as many axes as the usual one."""
+    given, usual = parse_layout(text), parse_layout(default)
+    return given is None or usual is None or len(given.axes) == len(usual.axes)
 
 
 def _parsed(op: OperatorContext, key: str, text: str) -> AxisLayout:
