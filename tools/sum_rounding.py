@@ -21,6 +21,7 @@ from ..graph_ir.ir.computation import Reduction
 from ..graph_ir.ir.graph import Array, Op
 from ..graph_ir.ir.op_kinds import FusibleOp
 from ..graph_ir.ops.convolution import Convolution
+from ..graph_ir.ops.grouped_matmul import GroupedMatmul
 from ..graph_ir.ops.matmul import MatmulCore
 from ..graph_ir.ops.matmul_nbits import MatmulNBits
 from ..graph_ir.ops.reduce import Reduce
@@ -41,7 +42,7 @@ _LINEAR = ("reduce_sum", "reduce_mean", "cum_sum", "sum_pool")
 def sum_noise(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> list[Array]:
     """Six standard deviations of the rounding of the op's sums, per output element; 0 for an op that sums nothing."""
     details = op.outputs[0].details
-    if not details.dtype.is_float or not isinstance(op, FusibleOp):
+    if not details.dtype.is_float or not isinstance(op, (FusibleOp, GroupedMatmul)):
         return [np.zeros(()) for _ in outputs]
     with np.errstate(all="ignore"):
         found = _noise(op, list(inputs), outputs[0].astype(np.float64))
@@ -50,8 +51,11 @@ def sum_noise(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> list
     return [noise * 2 if details.dtype.accumulator == F64 else noise]
 
 
-def _noise(op: FusibleOp, inputs: list[Array], y: Array) -> Array:
+def _noise(op: Op, inputs: list[Array], y: Array) -> Array:
     unit = unit_roundoff(op.outputs[0].details.dtype.accumulator)
+    if isinstance(op, GroupedMatmul):
+        return _of_groups(op, inputs, unit)
+    assert isinstance(op, FusibleOp)
     if isinstance(op, WinogradConvolution):
         scale = op.error_scale(
             *inputs
@@ -91,6 +95,17 @@ def _of_packed(op: MatmulNBits, inputs: list[Array], unit: float) -> Array:
     terms = op.sizes[2]
     share = (math.sqrt(op.group) + 2) / math.sqrt(terms)
     return np.asarray(DEVIATIONS / math.sqrt(3) * unit * share * np.abs(sizes))
+
+
+def _of_groups(op: GroupedMatmul, inputs: list[Array], unit: float) -> Array:
+    """As of other products, with the drift of sums of terms of either sign, and their size where there is one sign."""
+    a, b, ends = inputs
+    terms = max(a.shape[1], 1)
+    wander = np.sqrt(op.reference([np.square(a), np.square(b), ends])[0].astype(np.float64))
+    size = op.reference([np.abs(a), np.abs(b), ends])[0].astype(np.float64) / math.sqrt(3)
+    deviation = DEVIATIONS / math.sqrt(3) * unit
+    worst = min(deviation * math.sqrt(terms), terms * unit)
+    return np.asarray(worst * np.maximum(wander, size) + deviation * wander)
 
 
 def _of_rounded_rows(op: MatmulCore, inputs: list[Array]) -> Array:

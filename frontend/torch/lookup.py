@@ -9,6 +9,7 @@ import numpy as np
 from ...base.dtypes import BOOL, S32, S64
 from ...base.size_limits import broadcast_sizes
 from ...graph_ir.ir.graph import GraphTensor
+from ..correspondence.compositions.arithmetic import filled
 from ..correspondence.compositions.assignment import assign_rows, put
 from ..op_builder import like
 from ..torch_calls.arithmetic import promoted
@@ -116,7 +117,30 @@ def _read_index_reduce(node: Node) -> Value:
     return combined(node, x, node.tensor_of("source", x.details.dtype), word, assigned)
 
 
+def _read_histogram(node: Node) -> Value:
+    """How many elements lie in each of `bins` intervals of one width between two bounds, the last one included."""
+    x, bins = node.tensor_of(), node.attr_int("bins", 100)
+    x = node.reshaped(x, (x.details.elements,))
+    low, high = (like(node, node.number(name, 0), x) for name in ("min", "max"))
+    if node.number("min", 0) == node.number("max", 0):
+        low, high = (
+            node.helper(f"reduce_{w}", x, axes=(0,), keep_dims=False) for w in ("min", "max")
+        )
+        is_one, half = node.helper("eq", low, high), like(node, 1, x)
+        low = node.helper("select", is_one, node.helper("sub", low, half), low)
+        high = node.helper("select", is_one, node.helper("add", high, half), high)
+    inside = node.helper("and", node.helper("ge", x, low), node.helper("le", x, high))
+    place = node.helper("mul", node.helper("sub", x, low), like(node, bins, x))
+    place = node.converted(node.helper("div", place, node.helper("sub", high, low)), S64)
+    place = node.helper("min", place, node.constant(bins - 1, S64))
+    place = node.helper("select", inside, place, node.constant(bins, S64))
+    zeros = filled(node, (bins + 1,), 0, x.details.dtype)
+    count = put(node.part(), zeros, [place], like(node, 1, x), True)
+    return node.sliced(count, 0, 0, bins)
+
+
 HANDLERS: dict[str, Read] = {
+    "histc": _read_histogram,
     **dict.fromkeys(("searchsorted", "bucketize"), _read_search),
     **dict.fromkeys(("_embedding_bag", "_embedding_bag_forward_only"), _read_bag),
     "masked_scatter": _read_masked_scatter,

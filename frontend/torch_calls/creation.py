@@ -47,6 +47,8 @@ def _arange(node: Call) -> Value:
             f"there must be 0 to {MAX_ARANGE} elements", f"from {start} to {end} by {step}"
         )
     count = int(span) + (span != int(span))
+    if dtype is not None and not dtype.is_float:  # steps are cut before they are added
+        start, step = int(start), int(step)
     values = [start + i * step for i in range(count)]
     if dtype is None:
         return node.constant(

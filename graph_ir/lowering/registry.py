@@ -18,6 +18,7 @@ from ..ir.op_kinds import FusibleOp
 from ..ir.registry import is_own
 from ..ops.cumulative import Cumulative
 from ..ops.fused import Fused
+from ..ops.grouped_matmul import GroupedMatmul
 from ..ops.kernel_call import KernelCall
 from ..ops.linear_algebra import MatrixOp
 from ..ops.scatter import Scatter
@@ -46,6 +47,7 @@ LOWERINGS = ClassTable[LowerOp](
     {
         FusibleOp: lower_kernel,
         Fused: lower_kernel,
+        GroupedMatmul: on_demand(".grouped_matmul:lower_grouped_matmul", __package__),
         KernelCall: on_demand(".kernel_call:lower_kernel_call", __package__),
         MatrixOp: on_demand(".linear_algebra:lower_matrix_op", __package__),
         Cumulative: on_demand(".scan:lower_scan", __package__),

@@ -99,6 +99,7 @@ EXAMPLES: dict[str, tuple[list[tuple[DType, tuple[int, ...]]], dict[str, Any]]] 
     "cum_prod": (X, {"axis": 1, "reverse": True}),
     "cum_sum": (X, {"axis": -1, "exclusive": True}),
     "gather_elements": ([*X, (S64, (2, 3, 6))], {"axis": 1}),
+    "grouped_matmul": ([(F32, (5, 6)), (F32, (3, 2, 6, 4)), (S64, (3,))], {}),
     "scatter": ([(S64, (4, 2)), *X, (F32, (4, 6))], {"run": 3, "reduction": "max"}),
     "scatter_elements": ([*X, (S64, (2, 3, 6)), (F32, (2, 3, 6))], {"axis": 1, "reduction": "add"}),
     "top_k": (X, {"k": 2, "axis": 1, "largest": False}),

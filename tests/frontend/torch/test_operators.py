@@ -57,6 +57,12 @@ CALLS: dict[str, tuple[Any, ...]] = {
     "index_reduce mean": (reduced("mean", False), X, SORTED),
     "index_reduce amin": (reduced("amin", False), X, SORTED),
     "index_reduce prod": (reduced("prod", True), X, SORTED),
+    "histogram": (lambda x: torch.histc(x, 4, -1, 3), SORTED),
+    "histogram of its own bounds": (lambda x: torch.histc(x, 3), SORTED),
+    "groups of rows": (
+        lambda x, w, ends: aten._grouped_mm(x.bfloat16(), w.bfloat16(), ends).float(), torch.ones(6, 16) / 4,
+        torch.arange(3 * 16 * 72).reshape(3, 16, 72) % 5 - 2.0, torch.tensor([2, 2, 6], dtype=torch.int32),
+    ),
     "median": (lambda x: (x.median(), *x.median(1), *x.median(0, keepdim=True)), X),
     "scalars": (lambda x: (x.softmax(0), x.index_select(0, torch.tensor([0])), *x.kthvalue(1)), X[0, 0]),
     "fmax and fmin": (lambda x, y: (torch.fmax(x, y), torch.fmin(x, y)), X, SORTED),

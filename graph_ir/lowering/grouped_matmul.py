@@ -1,0 +1,32 @@
+"""Derives the arguments of the template of grouped products from the op."""
+
+from __future__ import annotations
+
+from ...base.contraction import microkernel
+from ...tensor_ir.nodes import Module
+from ..ir.group_values import parameters
+from ..ops.grouped_matmul import GroupedMatmul
+from ..schedule.context import LowerContext
+from ..templates.grouped_matmul import GroupedProblem, grouped_matmul_function
+from .matmul import flat
+
+
+def lower_grouped_matmul(op: GroupedMatmul, ctx: LowerContext) -> Module:
+    """One function: parameters a, b, ends, then the result."""
+    rows, b_panels, ends, result = map(flat, parameters(op.inputs, op.outputs).values())
+    a, b = (x.details for x in op.inputs[:2])
+    groups, panels, k, width = b.plain_dims
+    problem = GroupedProblem(
+        rows, b_panels, ends, result, a.plain_dims[0], groups, panels, k, width
+    )
+    tile = microkernel(a.dtype, b.dtype, ctx.target).tiles[0]
+    is_large = b.elements >= ctx.target.machine.parallel_elements
+    function = grouped_matmul_function(
+        f"{a.dtype}_grouped_gemm_{groups}x{k}x{panels * width}_{tile.rows}x{width}__{ctx.target.isa}",
+        problem,
+        tile,
+        tile.columns(ctx.target, a.dtype),
+        ctx.options.threads if is_large else 1,
+        op.name,
+    )
+    return Module((function,))
