@@ -32,7 +32,7 @@ class MatmulNBits(TunableOp):
     x = Operand("f32 or s8 [m, k]")
     w = Operand("u8 [n, k * bits / 8]")
     scale = Operand("f32 [n, k / group]")
-    zero_point = Operand("f32 [n, k / group] or [1, 1]")
+    zero_point = Operand("f32 [n, k / group] or [1, 1], whole numbers")
     x_scale = OptionalOperand("f32 [m, k / group], where x is s8")
     bits = IntAttr("of a weight: 4 or 8", least=4)
     group = IntAttr("neighbouring k that share a scale", least=4)

@@ -5,7 +5,8 @@
     bytes       for each panel: a local panel of Q, then as in registers
 
 In registers each word of weights is read once, so that few rows take as long as memory takes to deliver it. Rows of
-bytes are multiplied by dot products, and the sums of a group are exact.
+bytes are multiplied by dot products, and the sums of a group are exact; where one zero point serves all weights, they
+begin at -zero * sum of X, so that nothing is subtracted from them.
 """
 
 from __future__ import annotations
@@ -62,7 +63,9 @@ class NBitsTemplate(MatmulTemplate):
         self.unpack = unpack
         self.groups = problem.k // weights.group
         self.lanes = target.lanes(F32)
-        self.sums_of_x = Buffer("x_sums", F32, (self.m_block * self.groups,), "local")
+        self.has_starts = x_scale is not None and weights.has_one_zero
+        kind = S32 if self.has_starts else F32
+        self.sums_of_x = Buffer("x_sums", kind, (self.m_block * self.groups,), "local")
         self.k_block = problem.k if unpack != "panel" else aligned_block(self.k_block, weights)
 
     def _rows(self, row: Expr, rows: int | Expr, steps: list[Stmt]) -> RowBlock:
@@ -78,18 +81,23 @@ class NBitsTemplate(MatmulTemplate):
         return block.count
 
     def _sum_groups(self, first: Expr, rows: int) -> Stmt:
-        """The sum of each group of each row, which zero points are multiplied by."""
+        """The sum of each group of each row, which zero points are multiplied by; their product where it is known."""
         x, group, zero = self.problem.a, self.weights.group, (t.as_expr(0),)
         r, g, i = Var("sr"), Var("sg"), Var("si")
-        total = Buffer("x_sum", F32, (1,), "local")
+        kind = self.sums_of_x.dtype
+        total = Buffer("x_sum", kind, (1,), "local")
         at = t.add(t.mul(t.add(first, r), x.row), t.add(t.mul(g, group), i))
-        new = t.add(t.load(total, zero), t.cast(t.load(x.buffer, (at,)), F32))
+        new = t.add(t.load(total, zero), t.cast(t.load(x.buffer, (at,)), kind))
         place = t.add(t.mul(r, self.groups), g)
+        found: Expr = t.load(total, zero)
+        if self.has_starts:
+            middle = t.cast(t.load(self.weights.zero, zero), kind)
+            found = t.sub(t.const(0, kind), t.mul(middle, found))
         body = Block((
             Allocate(total),
-            Store(total, zero, t.const(0, F32)),
+            Store(total, zero, t.const(0, kind)),
             loop(i, group, Store(total, zero, new), "vector"),
-            Store(self.sums_of_x, (place,), t.load(total, zero)),
+            Store(self.sums_of_x, (place,), found),
         ))  # fmt: skip
         return loop(r, rows, loop(g, self.groups, body, "serial"), "serial")
 
@@ -181,7 +189,7 @@ class _RegisterTile:
         group = Var("wg")
         body = Block((
             Allocate(self.part),
-            *self._zeros(self.part, self.splits),
+            *(self._starts(group) if self.template.has_starts else self._zeros(self.part, self.splits)),
             self._products_of(block, group),
             *self._scaled(block, group),
         ))  # fmt: skip
@@ -195,6 +203,18 @@ class _RegisterTile:
             for r in range(splits * self.rows)
             for v in range(self.vectors)
         ]
+
+    def _starts(self, group: Expr) -> list[Stmt]:
+        """The products of zero points in the first part of each sum, zero in the others."""
+        body = self._zeros(self.part, self.splits)[self.rows * self.vectors :]
+        for r in range(self.rows):
+            start = Broadcast(self._sum_of_x(r, group), self.lanes)
+            body += [Store(self.part, self._at(r, v), start) for v in range(self.vectors)]
+        return body
+
+    def _sum_of_x(self, r: int, group: Expr) -> Expr:
+        place = t.add(t.mul(t.add(self.row, r), self.template.groups), group)
+        return t.load(self.template.sums_of_x, (place,))
 
     def _at(self, r: int, v: int) -> tuple[Expr, ...]:
         return t.as_expr(r), t.as_expr(v * self.lanes)
@@ -258,13 +278,13 @@ class _RegisterTile:
             scale = self._let(body, f"ws{v}", self.weights.scale(group, v))
             zero = self._let(body, f"wz{v}", self.weights.zero(group, v))
             for r in range(self.rows):
-                in_block = t.add(self.row, r)
-                place = t.add(t.mul(in_block, template.groups), group)
-                total = Broadcast(t.load(template.sums_of_x, (place,)), self.lanes)
-                value = t.sub(t.cast(self._sum(r, v), F32), t.mul(zero, total))
+                value: Expr = t.cast(self._sum(r, v), F32)
+                if not template.has_starts:
+                    total = Broadcast(self._sum_of_x(r, group), self.lanes)
+                    value = t.sub(value, t.mul(zero, total))
                 factor = scale
                 if template.x_scale is not None:
-                    row = t.add(block.first, in_block)
+                    row = t.add(block.first, t.add(self.row, r))
                     at = t.add(t.mul(row, template.groups), group)
                     factor = t.mul(scale, Broadcast(t.load(template.x_scale, (at,)), self.lanes))
                 old = Load(self.acc, self._at(r, v), self.lanes)
