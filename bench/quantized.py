@@ -80,17 +80,17 @@ def product(m: int, n: int, k: int) -> Net:
 def _made(label: str, net: Callable[[], Net], form: str) -> Case:
     """Convolutions have one scale per output channel, as is usual; products one scale."""
     if form == "bf16":
-        return _with_roof(in_bf16(label, net), "bf16")
+        return with_roof(in_bf16(label, net), "bf16")
     made = net()
     case = quantized(replace(made.case(), name=label), form, per_channel=bool(made.layers))
-    return _with_roof(case, "u8")
+    return with_roof(case, "u8")
 
 
 def _packed(label: str, sizes: tuple[int, int, int], rounds: bool) -> Case:
-    return _with_roof(in_four_bits(label, *sizes, rounds), "s8" if rounds else "f32")
+    return with_roof(in_four_bits(label, *sizes, rounds), "s8" if rounds else "f32")
 
 
-def _with_roof(case: Case, multiplied: str) -> Case:
+def with_roof(case: Case, multiplied: str) -> Case:
     """A single product, which its name gives the sizes of, is compared with the peak of the type it multiplies."""
     name = case.name.split()[0]
     sizes = name.split("x")

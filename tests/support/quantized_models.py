@@ -221,10 +221,11 @@ def quantized(net: str, recipe: Recipe) -> bytes:
         return target.read_bytes()
 
 
-def peer_results(model: bytes, x: Array) -> list[Array]:
-    """What ONNX Runtime computes with all its optimisations off."""
+def peer_results(model: bytes, x: Array, *others: Array) -> list[Array]:
+    """What ONNX Runtime computes with all its optimisations off; the inputs are in the model's order."""
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 3
     session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-    return [np.asarray(y) for y in session.run(None, {"x": x})]
+    feeds = dict(zip((i.name for i in session.get_inputs()), (x, *others), strict=True))
+    return [np.asarray(y) for y in session.run(None, feeds)]
