@@ -18,7 +18,7 @@ from .document import Dump, DumpGraph, GraphName, Node, Reference
 
 _GRAPH = re.compile(r'\s*graph\("(.*)"\):\s*\Z')
 _NODE = re.compile(
-    r"\s*%(.{1,4096}?) : \[#?users=(\d{1,9})\] = Node\[type=([^\]\s]+)\] ?\((.*)\)\s*\Z"
+    r"\s*%(.{1,4096}?) : \[#?users=(\d{1,9})\] = Node\[type=([^\]\s]+)\](?: ?\((.*)\))?\s*\Z"
 )
 _ELEMENT = re.compile(
     r"\s*%(.{1,4096}?) : \[#?users=\d{1,9}\] = get_element\[node=%(.+)\]\((\d{1,6})\)\s*\Z"
@@ -150,7 +150,7 @@ class _GraphReader:
         name, users, type_name, body = match.groups()
         if name in self.nodes:
             raise self.error(number, f"node '{name}' is defined twice")
-        inputs, attrs = self.split_body(number, body)
+        inputs, attrs = self.split_body(number, body or "")  # neither: maybe no parentheses
         where = f"{self.label} line {number}: {type_name} '{_cut_name(name)}'"
         self.nodes[name] = {
             "name": name,

@@ -16,7 +16,7 @@ _TYPES = (
     r"(?:pred|bf16|f16|f32|f64|[su](?:16|32|64|[1248])|c64|c128|token|opaque"
     r"|f8e(?:5m2fnuz|5m2|4m3fnuz|4m3fn|4m3b11fnuz|4m3|3m4|8m0fnu)|f4e2m1fn|f6e2m3fn|f6e3m2fn)"
 )
-_BLANKS = r"(?:[ \t\r\n]++|/\*(?:[^*]++|\*(?!/))*+\*/|//[^\n]*+)*+"
+_BLANKS = r"(?:[ \t\r\n]++|/\*(?:[^*]++|\*(?!/))*+\*/|//[^\n]*+|(?:(?<=\n)|\A)\#[^\n]*+)*+"
 _LAYOUT = rf"\{{{_BLANKS}[0-9:](?:[^{{}}]++|\{{[^{{}}]*+\}})*+\}}"
 _TOKEN = re.compile(
     rf"""
@@ -34,7 +34,7 @@ _TOKEN = re.compile(
     re.VERBOSE | re.ASCII | re.DOTALL,
 )
 _SKIP = re.compile(_BLANKS)
-COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
+COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*|(?m:^)#[^\n]*", re.DOTALL)
 _FLAT_BRACES = re.compile(r'\{(?:[^{}"\']++|"(?:[^"\\]++|\\.)*+")*+\}', re.DOTALL)
 _BALANCED = {
     # HLO knows both quotes, JSON only the double one.

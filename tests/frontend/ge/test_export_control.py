@@ -48,7 +48,7 @@ def test_a_loop_that_counts_is_a_for(count: int | None) -> None:
 
 
 def test_a_branch_is_an_if_whose_constants_are_kept_by_graph() -> None:
-    dump = Path(__file__).with_name("dumps") / "branch_and_loop.txt"
+    dump = Path(__file__).parents[3] / "examples" / "branch_and_loop.txt"
     graph = load(dump, {"input_0": "f32[2,3]", "pred_1": "bool[]"})
     text = written(graph, [[ONES, np.array(holds)] for holds in (True, False)])
     assert re.search(r"Node\[type=If\] \(inputs = \(cond=%pred_1, input_0=%input_0\)", text)

@@ -14,7 +14,7 @@ from graphc.base.errors import GraphcError, UnsupportedError, UserError
 from graphc.frontend import load
 from support.ge_dumps import RETURN, const, node, run
 
-DUMPS = Path(__file__).with_name("dumps")
+DUMPS = Path(__file__).parents[3] / "examples"
 
 
 X = np.arange(24, dtype=np.float32).reshape(2, 3, 4) / 8 - 1

@@ -15,7 +15,7 @@ from graphc.frontend.ge.document import GraphName, Node, Reference, TensorText, 
 from graphc.frontend.ge.printer import print_ge
 from graphc.frontend.ge.reader import parse_ge, read_ge
 
-DUMPS = Path(__file__).with_name("dumps")
+DUMPS = Path(__file__).parents[3] / "examples"
 X = "  %x : [#users=1] = Node[type=Data] (attrs = {index: 0})\n"
 
 
@@ -251,3 +251,8 @@ def test_adversarial_lines_do_not_hang() -> None:
         "  return (" + "%x, " * 20000 + "\n",
     ):
         outcome(body(lines).encode())
+
+
+def test_a_node_may_lack_its_parentheses():
+    text = 'graph("g"):\n  %c : [#users=1] = Node[type=Const]\n\n  return (%c)\n'
+    assert print_ge(parse_ge(text)) == text.replace("Const]", "Const] ()")

@@ -11,7 +11,7 @@ from graphc import compile
 from graphc.base.errors import UserError
 from graphc.frontend import load
 
-DUMPS = Path(__file__).with_name("dumps")
+DUMPS = Path(__file__).parents[3] / "examples"
 ROUTER = DUMPS / "expert_router.txt"
 LOOP = DUMPS / "branch_and_loop.txt"
 ROUTER_INPUTS = {"input_0": "f16[256,7168]", "input_1": "f32[256,7168]", "input_2": "f32[256]"}
