@@ -43,14 +43,14 @@ class Phase:
         return len(self.taps), self.first, self.dilation
 
 
-def phases_of(kernel: int, stride: int, dilation: int, before: int) -> list[list[Phase]]:
+def phases_of(elements: range, stride: int, dilation: int, before: int) -> list[list[Phase]]:
     """The phases of an axis of the result, from element 0 to `stride` - 1, in runs that have one window of x.
 
     Element o of the result is at o + before in the result without cropping, to which element i of x and element k of
-    the window contribute where i * stride + k * dilation is that.
+    the window, one of `elements`, contribute where i * stride + k * dilation is that.
     """
     taken: dict[int, list[int]] = {}
-    for k in reversed(range(kernel)):
+    for k in reversed(elements):
         taken.setdefault((k * dilation - before) % stride, []).append(k)
     found: list[list[Phase]] = []
     following = 0
@@ -154,19 +154,18 @@ class ConvolutionTranspose(Windowed, CompositeOp):
         if not x.details.elements:
             zero = make.scalar(0, x.details.dtype)
             return [make("broadcast", zero, shape=self.outputs[0].details.plain_dims)]
+        taps, strides = _without_overlap(x.details.plain_dims[2:], sizes, window)
         axes = [
             phases_of(*numbers)
-            for numbers in zip(
-                window.kernel, window.strides, window.dilations, window.before, strict=True
-            )
+            for numbers in zip(taps, strides, window.dilations, window.before, strict=True)
         ]
         counts: list[Any] = [
-            ceil_quotient(size, step) for size, step in zip(sizes, window.strides, strict=True)
+            ceil_quotient(size, step) for size, step in zip(sizes, strides, strict=True)
         ]
         parts = [self._phases(make, runs, counts) for runs in itertools.product(*axes)]
         result = _interleaved(make, parts, [len(runs) for runs in axes])
         dims = (*self.outputs[0].details.plain_dims[:2],)
-        whole = tuple(n * step for n, step in zip(counts, window.strides, strict=True))
+        whole = tuple(n * step for n, step in zip(counts, strides, strict=True))
         result = make("reshape", result, shape=(*dims, *whole))
         if whole == sizes:
             return [result]
@@ -185,34 +184,35 @@ class ConvolutionTranspose(Windowed, CompositeOp):
             zero = make.scalar(0, x.details.dtype)
             return make("broadcast", zero, shape=(dims[0], outputs, *pairs))
         image, pads = _windows_of(make, x, windows, counts)
-        weights = self._weights(make, w, runs)
+        alone = math.prod(counts) == 1  # a phase is one element: the window's order is the result's
+        weights = self._weights(make, w, runs, alone)
         dilations = tuple(axis.dilation for axis in windows)
         y = make("convolution", image, weights, dilations=dilations, groups=self.groups, **pads)
-        if math.prod(phases) > 1:
+        if math.prod(phases) > 1 and not alone:
             rank, per_group = len(phases), outputs // self.groups
             y = make("reshape", y, shape=(dims[0], self.groups, *phases, per_group, *counts))
             axes = [axis for i in range(rank) for axis in (3 + rank + i, 2 + i)]
             y = make("transpose", y, perm=(0, 1, 2 + rank, *axes))
         return make("reshape", y, shape=(dims[0], outputs, *pairs))
 
-    def _weights(self, make: Composer, w: GraphTensor, runs: Sequence[list[Phase]]) -> GraphTensor:
+    def _weights(
+        self, make: Composer, w: GraphTensor, runs: Sequence[list[Phase]], alone: bool
+    ) -> GraphTensor:
         """The elements of w [C, O / groups, kernel...] that phases take, as [groups * phases * O / groups, C / groups,
-        elements...]."""
+        elements...]; [groups * O / groups * phases, ...] if each phase is `alone`, one element."""
         channels, outputs, groups = *w.details.plain_dims[:2], self.groups
-        parts = []
-        for phase in itertools.product(*runs):
-            taken = w
-            for axis, part in enumerate(phase):
-                if part.taps != tuple(range(taken.details.plain_dims[2 + axis])):
-                    indices = make.constant(np.array(part.taps, np.int64))
-                    taken = make("gather", taken, indices, axis=2 + axis)
-            counts = tuple(len(part.taps) for part in phase)
-            taken = make("reshape", taken, shape=(groups, channels // groups, 1, outputs, *counts))
-            parts.append(make("transpose", taken, perm=(0, 2, 3, 1, *range(4, 4 + len(counts)))))
-        y = parts[0] if len(parts) == 1 else make("concat", *parts, axis=1)
-        return make(
-            "reshape", y, shape=(len(parts) * groups * outputs, channels // groups, *counts)
-        )
+        for axis, run in enumerate(runs, 2):
+            taps = [k for phase in run for k in phase.taps]
+            if taps != list(range(w.details.plain_dims[axis])):
+                w = make("gather", w, make.constant(np.array(taps, np.int64)), axis=axis)
+        sizes = [(len(run), len(run[0].taps)) for run in runs]
+        pairs = [size for pair in sizes for size in pair]
+        w = make("reshape", w, shape=(groups, channels // groups, outputs, *pairs))
+        phases, inner = (range(start, 3 + len(pairs), 2) for start in (3, 4))
+        first = (2, *phases) if alone else (*phases, 2)
+        w = make("transpose", w, perm=(0, *first, 1, *inner))
+        rows = groups * outputs * math.prod(size for size, _ in sizes)
+        return make("reshape", w, shape=(rows, channels // groups, *(size for _, size in sizes)))
 
     def _geometry(self, x: Sequence[int], w: Sequence[int]) -> tuple[Window, tuple[int, ...]]:
         """The window, whose padding is cropped from the result, and the output padding."""
@@ -244,6 +244,23 @@ class ConvolutionTranspose(Windowed, CompositeOp):
                 strict=True,
             )
         )
+
+
+def _without_overlap(
+    image: Sequence[int], sizes: Sequence[int], window: Window
+) -> tuple[list[range], list[int]]:
+    """The elements of the window and the stride of each axis; an axis with one element of x may have any stride.
+
+    Its result is then one element of the window, scaled, and each of them is a phase: a product instead of a window
+    of which all but one element meet zeros.
+    """
+    taps, strides = [range(size) for size in window.kernel], list(window.strides)
+    for axis, (elements, size) in enumerate(zip(image, sizes, strict=True)):
+        before, step = window.before[axis], window.dilations[axis]
+        if elements == 1:
+            first, end = -(-before // step), -(-(before + size) // step)
+            taps[axis], strides[axis] = range(first, min(end, window.kernel[axis])), size
+    return taps, strides
 
 
 def _windows_of(

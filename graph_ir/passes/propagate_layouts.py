@@ -8,7 +8,8 @@ graph inputs and outputs stay plain.
 Every combination of the tunable ops' choices is tried per connected region, up to 64. A larger region starts from the
 best combination in which all activations have one layout, which is then refined one op at a time. A combination costs
 the bytes of the reorders it inserts, one per (tensor, format), plus each op's own cost of its choice; reorders of
-constants, which are done at compile time, and reorders that move no bytes are free. Costs of blocked choices are
+constants and of what is computed of constants only, which are done at compile time, and reorders that move no bytes are
+free. Costs of blocked choices are
 multiplied by 0.9. Choices `on_request` are not tried unless the options ask for them. Ops that follow
 (`groups.follows_layout`) take the layout of their inputs; all others are plain.
 """
@@ -52,16 +53,26 @@ def propagate_layouts(graph: Graph, ctx: LowerContext) -> bool:
     offered = {op: _offered(op, ctx) for op in graph.ops if op.kind == "tunable"}
     options = {op: _considered(choices, ctx) for op, choices in offered.items()}
     assignment = dict.fromkeys(options, 0)
-    leaders = {op: _leaders(op, choices) for op, choices in options.items()}
+    known = _known(graph, ctx)
+    leaders = {op: _leaders(op, choices, known) for op, choices in options.items()}
     decisions: list[LayoutDecision] = []
-    for region in _regions(graph, options):
+    for region in _regions(graph, options, known):
         costs = _search(region, options, leaders, assignment)
         decisions.extend(
-            _decision(op, offered[op], options[op], costs[op], assignment[op])
+            _decision(op, offered[op], options[op], costs[op], assignment[op], known)
             for op in region.tunable
         )
     LAYOUT_DECISIONS.set(graph, decisions)
     return _apply(graph, {op: options[op][assignment[op]] for op in options})
+
+
+def _known(graph: Graph, ctx: LowerContext) -> frozenset[GraphTensor]:
+    """The tensors whose values are known when compiling: constants, and what `fold_constants` makes of them."""
+    found = {y for op in graph.ops if op.op_name == "constant" for y in op.outputs}
+    for op in graph.ops if ctx.options.enabled("fold") else ():
+        if op.kind not in ("source", "sink", "control") and found.issuperset(op.inputs):
+            found.update(op.outputs)
+    return frozenset(found)
 
 
 def _offered(op: Op, ctx: LowerContext) -> list[FormatChoice]:
@@ -77,39 +88,47 @@ def _considered(choices: list[FormatChoice], ctx: LowerContext) -> list[FormatCh
 
 def _decision(
     op: Op, offered: list[FormatChoice], considered: list[FormatChoice], costs: list[float], chosen: int,
+    known: frozenset[GraphTensor],
 ) -> LayoutDecision:  # fmt: skip
     """The choice among all that is offered: what was not considered costs what it would if this op alone had it."""
     taken = considered[chosen]
     found = [
         costs[considered.index(x)]
         if x in considered
-        else costs[chosen] + x.cost - taken.cost + _moved_between(op, taken, x)
+        else costs[chosen] + x.cost - taken.cost + _moved_between(op, taken, x, known)
         for x in offered
     ]
     return LayoutDecision(op.name, tuple(offered), tuple(found), offered.index(taken))
 
 
-def _moved_between(op: Op, taken: FormatChoice, other: FormatChoice) -> float:
+def _moved_between(
+    op: Op, taken: FormatChoice, other: FormatChoice, known: frozenset[GraphTensor]
+) -> float:
     """Bytes that reorders around an op would move if it had other layouts than its neighbours expect."""
     sides = ((op.inputs, taken.inputs, other.inputs), (op.outputs, taken.outputs, other.outputs))
     return sum(
         2.0 * tensor.details.typical.with_format(fmt).size_bytes
         for tensors, before, after in sides
-        for tensor, known, fmt in zip(tensors, before, after, strict=True)
-        if tensor.producer_owner.op_name != "constant"
-        and not fmt.is_view_of(known, tensor.details.plain_dims)
+        for tensor, given, fmt in zip(tensors, before, after, strict=True)
+        if tensor not in known and not fmt.is_view_of(given, tensor.details.plain_dims)
     )
 
 
 @dataclass
 class _Region:
-    """Tunable ops whose layouts depend on each other, and all ops (in order) that their layouts can reach."""
+    """Tunable ops whose layouts depend on each other, and all ops (in order) that their layouts can reach.
+
+    `known`: the tensors of the graph whose values are known when compiling.
+    """
 
     tunable: list[Op]
     ops: list[Op]
+    known: frozenset[GraphTensor]
 
 
-def _regions(graph: Graph, options: dict[Op, list[FormatChoice]]) -> list[_Region]:
+def _regions(
+    graph: Graph, options: dict[Op, list[FormatChoice]], known: frozenset[GraphTensor]
+) -> list[_Region]:
     """Tunable ops joined by tensors that may be blocked; every consumer of such a tensor is in `ops`."""
     may_block = _may_be_blocked(graph, options)
     parent: dict[Op, Op] = {op: op for op in graph.ops}
@@ -125,7 +144,7 @@ def _regions(graph: Graph, options: dict[Op, list[FormatChoice]]) -> list[_Regio
             producer = tensor.producer_owner
             if tensor in may_block and _has_layouts(op):
                 parent[find(op)] = find(producer)
-    regions = {find(op): _Region([], []) for op in options}
+    regions = {find(op): _Region([], [], known) for op in options}
     for op in options:
         regions[find(op)].tunable.append(op)
     for op in graph.ops:
@@ -167,9 +186,10 @@ def _is_wanted(op: Op, options: dict[Op, list[FormatChoice]]) -> bool:
     )
 
 
-def _leaders(op: Op, choices: list[FormatChoice]) -> list[int]:
-    """For each choice, the cheapest one that differs only in the layouts of constants: the only one worth trying."""
-    dynamic = [i for i, x in enumerate(op.inputs) if x.producer_owner.op_name != "constant"]
+def _leaders(op: Op, choices: list[FormatChoice], known: frozenset[GraphTensor]) -> list[int]:
+    """For each choice, the cheapest one that differs only in the layouts of what is known when compiling: the only one
+    worth trying."""
+    dynamic = [i for i, x in enumerate(op.inputs) if x not in known]
     best: dict[tuple[object, ...], int] = {}
     keys = [(*(choice.inputs[i] for i in dynamic), *choice.outputs) for choice in choices]
     for number, (key, choice) in enumerate(zip(keys, choices, strict=True)):
@@ -186,7 +206,7 @@ def _search(
 
     def cost(changes: Mapping[Op, int]) -> float:
         numbers = {op: changes.get(op, assignment[op]) for op in region.tunable}
-        return _cost(region.ops, {op: options[op][i] for op, i in numbers.items()})
+        return _cost(region, {op: options[op][i] for op, i in numbers.items()})
 
     tried = [sorted(set(leaders[op])) for op in region.tunable]
     if math.prod(map(len, tried)) <= MOST_COMBINATIONS:
@@ -230,12 +250,12 @@ def _zip(region: Iterable[Op], combination: Iterable[int]) -> Mapping[Op, int]:
     return dict(zip(region, combination, strict=True))
 
 
-def _cost(ops: list[Op], choices: dict[Op, FormatChoice]) -> float:
-    formats, reorders = _walk(ops, choices)
+def _cost(region: _Region, choices: dict[Op, FormatChoice]) -> float:
+    formats, reorders = _walk(region.ops, choices)
     total = sum(
         2 * tensor.details.typical.with_format(fmt).size_bytes
         for tensor, fmt in reorders
-        if tensor.producer_owner.op_name != "constant"
+        if tensor not in region.known
         and not fmt.is_view_of(formats[tensor], tensor.details.plain_dims)
     )
     blocked = any(

@@ -83,17 +83,17 @@ def test_transpose_rejects(w, attrs, message):
 
 
 def test_phases_of_an_axis():
-    assert phases_of(4, 2, 1, 1) == [[Phase((3, 1), -1)], [Phase((2, 0), 0)]]
-    assert phases_of(2, 2, 1, 0) == [[Phase((0,), 0), Phase((1,), 0)]]
-    assert phases_of(1, 3, 1, 0) == [[Phase((0,))], [Phase(()), Phase(())]]
-    assert phases_of(3, 2, 2, 0) == [[Phase((2, 1, 0), -2)], [Phase(())]]
-    assert phases_of(3, 1, 4, 0) == [[Phase((2, 1, 0), -8, 4)]]
-    assert [len(run) for run in phases_of(64, 32, 1, 16)] == [16, 16], "two windows of x"
+    assert phases_of(range(4), 2, 1, 1) == [[Phase((3, 1), -1)], [Phase((2, 0), 0)]]
+    assert phases_of(range(2), 2, 1, 0) == [[Phase((0,), 0), Phase((1,), 0)]]
+    assert phases_of(range(1), 3, 1, 0) == [[Phase((0,))], [Phase(()), Phase(())]]
+    assert phases_of(range(3), 2, 2, 0) == [[Phase((2, 1, 0), -2)], [Phase(())]]
+    assert phases_of(range(3), 1, 4, 0) == [[Phase((2, 1, 0), -8, 4)]]
+    assert [len(run) for run in phases_of(range(64), 32, 1, 16)] == [16, 16], "two windows of x"
 
 
 def test_the_work_of_phases_does_not_grow_with_the_stride():
     found: list[list[Phase]] = []
-    lines = lines_run(lambda: found.extend(phases_of(3, 10**6, 5, 1)))
+    lines = lines_run(lambda: found.extend(phases_of(range(3), 10**6, 5, 1)))
     assert sum(lines.values()) < 100
     runs = [(len(run), run[0].taps) for run in found]
     assert runs == [(4, ()), (1, (1,)), (4, ()), (1, (2,)), (999_989, ()), (1, (0,))]
@@ -106,6 +106,17 @@ def large_cases():
     yield (1, 3, 2, 3, 2), (3, 2, 2, 3, 4), {"strides": (2, 2, 3), "before": (1, 0, 2)}
     yield (1, 2, 4, 4), (2, 2, 4, 4), {"strides": (2, 2), "before": (3, 3), "after": (3, 2)}
     yield (1, 2, 3), (2, 2, 3), {"strides": (4,), "dilations": (2,), "output_padding": (3,)}
+    yield (1, 6, 1, 1), (6, 3, 4, 4), {"groups": 2}
+    yield (
+        (2, 4, 1, 3),
+        (4, 3, 5, 2),
+        {"strides": (2, 1), "dilations": (2, 1), "before": (3, 0), "after": (2, 1)},
+    )
+    yield (
+        (1, 2, 1),
+        (2, 3, 3),
+        {"strides": (2,), "dilations": (2,), "output_padding": (1,), "after": (1,)},
+    )
 
 
 @pytest.mark.parametrize(("x", "w", "attrs"), list(large_cases()))
@@ -126,3 +137,12 @@ def test_phases_with_one_window_are_one_convolution():
     graph = graph_from("convolution_transpose(x, w, strides=(2, 2))", **shapes)
     kernels = [call.kernel for call in compile_stages(graph, "avx2").lowered.calls]
     assert sum("conv" in name or "gemm" in name for name in kernels) == 1
+
+
+def test_one_element_is_a_product_with_the_elements_of_the_window_that_are_kept():
+    """Padding it for a window of stride 1 would multiply 16 elements for each one of the result."""
+    shapes = {"x": (1, 24, 1, 1), "w": (24, 8, 4, 4)}
+    graph = graph_from("convolution_transpose(x, w, before=(1, 0))", **shapes)
+    kernels = [call.kernel for call in compile_stages(graph, "avx2").lowered.calls]
+    assert len(kernels) == 3, "the rows that are kept, their order, and the product"
+    assert "conv_product_c24i1x1o96r1x1k1x1" in kernels[-1]
