@@ -35,6 +35,8 @@ def _join(graph: Graph, op: Op) -> GraphTensor | None:
     """A reshape of a reshape is one; it is the original tensor if that has its shape, such as between two convolutions
     of kernel 1."""
     inner, dims = op.inputs[0].producer_owner, op.outputs[0].details.plain_dims
+    if op.inputs[0].details.plain_dims == dims:
+        return op.inputs[0]
     if inner.op_name != "reshape":
         return None
     return _reshaped(Composer(graph, op), inner.inputs[0], dims)

@@ -19,12 +19,13 @@ from ...base.dtypes import F32
 from ...base.errors import UserError
 from ...base.records import dataclass
 from ...base.target import Target
-from ..ir.graph import GraphTensor
+from ..ir.graph import GraphTensor, Op
 from ..ir.schedule import Parameter, Schedule
 from ..ops.compose import Composer
 from ..ops.convolution import Convolution
 from ..ops.window import Window
 from ..ops.winograd_form import F2, F4, WinogradForm
+from ..rewriting.groups import is_elementwise
 from ..rewriting.values import constant_value
 from . import winograd_tile
 from .asked import wanted_by_name
@@ -58,8 +59,8 @@ class ConvolutionForm:
     `cycles` predicts their cycles on one core, None where the form cannot run it; `needs` says what it can run.
     `settings`: parameters of the schedule that the form decides. `switches` (of `options.SWITCHES`) each turn the form
     off. `constant_weights`: whether it prepares the weights at compile time, and so needs them constant.
-    `spatial_axes`: the most it runs. `least_outputs`: results per group from which on it is worth it. Forms are ranked
-    by cycles times `price`.
+    `spatial_axes`: the most it runs. `least_outputs`: results per group from which on it is worth it. `is_last`:
+    whether its result has the channels last. Forms are ranked by cycles times `price`.
     """
 
     name: str
@@ -72,6 +73,7 @@ class ConvolutionForm:
     constant_weights: bool = False
     spatial_axes: int = 2
     least_outputs: int = 0
+    is_last: Callable[[ConvolutionGeometry], bool] = lambda g: False
     price: float = 1.0
 
     def suits(self, asked: Schedule) -> bool:
@@ -109,6 +111,7 @@ def possible_forms(op: Convolution, ctx: LowerContext) -> list[tuple[Convolution
     if not geometry.terms:
         return []
     found = []
+    reorder = _reorder_cycles(op, ctx.target)
     fixed = op.inputs[0].details.is_known
     for form in FORMS:
         if not fixed and form.name.startswith("winograd"):
@@ -119,8 +122,23 @@ def possible_forms(op: Convolution, ctx: LowerContext) -> list[tuple[Convolution
             continue
         cycles = form.cycles(geometry, kernels, ctx.target)
         if cycles is not None and all(map(ctx.options.enabled, form.switches)):
-            found.append((form, cycles))
+            moved = reorder if form.is_last(geometry) else 0.0
+            found.append((form, cycles + moved))
     return found
+
+
+def _reorder_cycles(op: Convolution, target: Target) -> float:
+    """To put the channels of the result first again, where nothing but elementwise ops comes after it: what a model
+    returns is plain."""
+    seen: set[Op] = set()
+    pending: list[Op] = [op]
+    while pending:
+        users = {user for y in pending.pop().outputs for _, user in y.uses} - seen
+        if not all(user.kind == "sink" or is_elementwise(user) for user in users):
+            return 0.0
+        seen |= users
+        pending += users
+    return 2.0 * op.outputs[0].details.typical.size_bytes / target.machine.image_bytes_per_cycle
 
 
 def _are_known_and_moderate(weights: GraphTensor) -> bool:
@@ -272,6 +290,7 @@ FORMS = (
         ("direct",),
         "floats or bytes by signed bytes, and one or two spatial axes",
         switches=("direct-convolution", "blocked-layouts"),
+        is_last=lambda g: not g.is_product,
     ),
     ConvolutionForm(
         "depthwise",
@@ -291,6 +310,7 @@ FORMS = (
             {"form": name},
             ("winograd", "blocked-layouts", "fold"),
             constant_weights=True,
+            is_last=lambda g: True,
             price=LARGER_ERRORS,
         )
         for name, form in WINOGRAD.items()

@@ -67,6 +67,18 @@ def test_direct(x, w, attrs):
     assert names == ["direct_convolution", "reshape"][: 1 + ("groups" in attrs)]
 
 
+@pytest.mark.parametrize(("last", "form"), [("relu", "im2col"), ("reduce_max", "direct")])
+def test_a_result_that_is_returned_has_its_channels_put_first_again(last, form):
+    """Few terms and many results: what moves the result takes longer than the products."""
+    attrs = {"axes": (1,)} if last == "reduce_max" else {}
+    graph = Graph("audio")
+    x, w = (graph.make_input(LogicalTensor(F32, shape)) for shape in ((1, 1, 8000), (256, 1, 10)))
+    y = graph.make("convolution", (x, w), {"strides": (5,)}).outputs[0]
+    graph.make_output(graph.make(last, (y,), attrs).outputs[0])
+    run_pass(select_convolution_algorithm, graph)
+    assert any(form in op.op_name for op in graph.ops)
+
+
 def test_more_than_two_spatial_axes_are_patches():
     names = after("convolution", F32, [(2, 4, 3, 4, 5), (8, 4, 2, 2, 2)], {})
     assert "im2col" in names and "matmul_core" in names

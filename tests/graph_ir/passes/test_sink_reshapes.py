@@ -26,6 +26,7 @@ CASES = [
     (f"reshape({Y}, shape=(2, 3, 6))", C),
     (f"add({Y}, row)", f"add({Y}, row)"),
     ("relu(reshape(p, shape=(2, 4, 2, 3)))", "relu(reshape(p, shape=(2, 4, 2, 3)))"),
+    (f"add(reshape({C}, shape=(2, 3, 6)), c(1.0))", f"add({C}, c(1.0))"),
     (f"relu(reshape({C}, shape=(6, 6)))", f"reshape(relu({C}), shape=(6, 6))"),
     (f"add({M}, bias)", f"reshape(add({P}, bias), shape=(1, 2, 3, 5))"),
     (f"add({M}, full)", f"reshape(add({P}, reshape(full, shape=(6, 5))), shape=(1, 2, 3, 5))"),
