@@ -25,6 +25,7 @@ SWITCHES = (
     "column-blocks",  # reduce columns in blocks whose results so far stay in L1
     "row-blocks",  # run several rows of softmax and norms side by side
     "shuffled-rows",  # repeat elements of rows by shuffles of vectors
+    "masked-trees",  # evaluate all conditions of small trees in vectors of rows, instead of walking
     "sort-rows",  # sort long rows by their digits, and select first where few elements are kept
     "winograd",  # run 3 x 3 convolutions as Winograd convolutions: fewer multiplications, larger rounding errors
     "fuse",  # fuse elementwise chains into each other and into matmul epilogues

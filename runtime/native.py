@@ -121,12 +121,16 @@ def make_caller(native: NativeModel, artifact: Artifact) -> Caller:
 
 def _sized_caller(native: NativeModel, artifact: Artifact) -> Caller:
     """As `make_caller`, of a model with open sizes: they are looked up by the shapes of the inputs."""
-    meta = artifact.metadata
-    inputs = [(i, spec, spec.dtype.numpy) for i, spec in enumerate(meta.inputs)]
-    ndarray = np.ndarray
+    model = artifact.metadata.model
+    inputs = [(i, spec, spec.dtype.numpy) for i, spec in enumerate(artifact.metadata.inputs)]
+    entry, constants, sizes_of = native.entry, native.constants_pointer, native.sizes.of
+    ndarray, slot, offset = np.ndarray, ctypes.c_void_p.from_address, DATA_POINTER_OFFSET
 
     def call(arrays: Sequence[Any]) -> list[np.ndarray]:
-        kept = []  # the arrays that are passed: converted ones must outlive the native call
+        kept, shapes = (
+            [],
+            [],
+        )  # the arrays that are passed: converted ones must outlive the native call
         for i, spec, dtype in inputs:
             array = arrays[i]
             if (
@@ -136,9 +140,24 @@ def _sized_caller(native: NativeModel, artifact: Artifact) -> Caller:
             ):
                 array = accept_input(spec, array)
             kept.append(array)
-        at = native.sizes.of([array.shape for array in kept])
-        results = [allocate() for allocate in at.allocators]
-        _run(native, meta.model, at, kept, results)
+            shapes.append(array.shape)
+        at = sizes_of(tuple(shapes))
+        frames = native.frames  # by way of the model, which keeps the code alive
+        frame = frames.take(at.arena_bytes)
+        results = []
+        try:
+            sources, targets, (source_pointer, target_pointer, arena, rt), _, watched = frame
+            for i, array in enumerate(kept):
+                sources[i] = slot(id(array) + offset).value
+            for i, allocate in enumerate(at.allocators):
+                array = allocate()
+                results.append(array)
+                targets[i] = slot(id(array) + offset).value
+            code = entry(source_pointer, target_pointer, at.pointer, constants, arena, rt)
+            if code != 0:
+                raise watched.error(model, code)
+        finally:
+            frames.append(frame)
         return results
 
     return call

@@ -51,7 +51,7 @@ class CallSizes:
         """The call with inputs of these shapes, and buffers with so many rows. UserError where they do not fit."""
         if self._fixed is not None:
             return self._fixed
-        key = (*shapes, rooms) if rooms else tuple(shapes)
+        key = (*shapes, rooms) if rooms else shapes if type(shapes) is tuple else tuple(shapes)
         found = self._kept.get(key)
         if found is None:
             values = values_of(self._arguments, shapes)

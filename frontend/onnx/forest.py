@@ -49,7 +49,6 @@ class _Lists:
     feature: list[int] = field(default_factory=list)
     threshold: list[Any] = field(default_factory=list)
     below: list[int] = field(default_factory=list)
-    missing: list[int] = field(default_factory=list)
     values: list[Mapping[int, float]] = field(default_factory=list)
 
     def reserve(self, count: int) -> int:
@@ -59,25 +58,25 @@ class _Lists:
             self.feature.append(0)
             self.threshold.append(np.nan)
             self.below.append(number)
-            self.missing.append(0)
             self.values.append({})
         return first
 
     def copy(self, source: int, target: int) -> None:
         """Make a node another one of the same condition that leads to the same nodes."""
-        for part in (self.feature, self.threshold, self.below, self.missing):
+        for part in (self.feature, self.threshold, self.below):
             part[target] = part[source]
 
 
 class Forest:
-    """The nodes of all trees. `nodes` by key; `dtype` is NumPy's of the features."""
+    """The nodes of all trees. `nodes` by key; `dtype` is NumPy's of the features, `columns` their number."""
 
     def __init__(
-        self, who: OpBuilder, nodes: Mapping[Key, Branch | Leaf], dtype: np.dtype[Any]
+        self, who: OpBuilder, nodes: Mapping[Key, Branch | Leaf], dtype: np.dtype[Any], columns: int
     ) -> None:
         self._who = who
         self._nodes = nodes
         self._dtype = dtype
+        self._columns = columns
         self._lists = _Lists()
         self._trees: list[tuple[int, int, tuple[int, ...]]] = []  # depth, root, results
 
@@ -100,9 +99,16 @@ class Forest:
                 lists.copy(made[id(node)], number)
             else:
                 feature, limit, left, right, missing = self._as_at_most(node)
+                if not 0 <= feature < self._columns:
+                    raise self._who.rule(f"features must be in [0, {self._columns})", str(feature))
+                if (
+                    missing
+                ):  # NaN goes with small numbers: the opposite condition of the feature negated
+                    feature += self._columns
+                    limit, left, right = self._negated(limit), right, left
                 pair = lists.reserve(2)
                 lists.feature[number], lists.below[number] = feature, pair
-                lists.threshold[number], lists.missing[number] = limit, int(missing)
+                lists.threshold[number] = limit
                 made[id(node)] = number
                 kept.append(node)
                 todo += [(pair, left), (pair + 1, right)]
@@ -151,6 +157,13 @@ class Forest:
             return self._as_at_most(Branch(node.feature, "EQ", last, true, rest, nan))
         raise self._who.rule("a mode of a branch must be one of ONNX's", f"'{node.mode}'")
 
+    def _negated(self, limit: Any) -> Any:
+        """B such that -x <= b where x > limit."""
+        if np.isnan(limit):
+            return self._dtype.type(np.inf)
+        infinity = self._dtype.type(np.inf)
+        return np.nextafter(-limit, -infinity) if limit < infinity else self._dtype.type(np.nan)
+
     def build(
         self, x: GraphTensor, count: int, reduction: str, scale: float, dtype: np.dtype[Any]
     ) -> GraphTensor:
@@ -163,14 +176,11 @@ class Forest:
         for number, said in enumerate(lists.values):
             for target, value in said.items():
                 values[(number, target) if dense else number] = value * scale
-        columns = x.details.plain_dims[1]
-        if max(lists.feature) >= columns or min(lists.feature) < 0:
-            raise who.rule(f"features must be in [0, {columns})", str(max(lists.feature)))
-        bits = max(columns - 1, 1).bit_length()
+        planes = self._columns * (2 if max(lists.feature) >= self._columns else 1)
+        bits = max(planes - 1, 1).bit_length()
         ways = self._ways(bits)
-        missing = np.array(lists.missing if any(lists.missing) else [], np.int32)
         limits, first = np.array(lists.threshold, self._dtype), np.array(roots, np.int32)
-        arrays = [ways, limits, values.astype(dtype), first, missing]
+        arrays = [ways, limits, values.astype(dtype), first]
         tensors = [who.graph.make_constant(array, f"{who.name}.nodes") for array in arrays]
         groups = {"depths": depths, "targets": targets}
         attrs = {**groups, "feature_bits": bits, "count": count, "reduction": reduction}

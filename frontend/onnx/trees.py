@@ -74,7 +74,7 @@ def _sums(node: NodeContext, nodes: Mapping[Key, Branch | Leaf], count: int) -> 
     how = node.attr_text("aggregate_function", "SUM")
     if how not in _REDUCTIONS:
         raise node.rule(f"aggregate_function must be one of {', '.join(_REDUCTIONS)}", how)
-    forest = Forest(node, nodes, x.details.dtype.numpy)
+    forest = Forest(node, nodes, x.details.dtype.numpy, x.details.plain_dims[1])
     trees: dict[Any, Key] = {}
     for key in nodes:  # the first node of a tree is its root
         trees.setdefault(key[0], key)
@@ -142,7 +142,7 @@ def _ensemble(node: NodeContext) -> Value:
     ):
         nodes[("leaf", at)] = Leaf({target: weight})
     x = _rows(node)
-    forest = Forest(node, nodes, x.details.dtype.numpy)
+    forest = Forest(node, nodes, x.details.dtype.numpy, x.details.plain_dims[1])
     roots = _ints(node, "tree_roots")
     for root in roots:
         forest.add_tree(root)

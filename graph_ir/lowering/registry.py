@@ -23,7 +23,7 @@ from ..ops.kernel_call import KernelCall
 from ..ops.linear_algebra import MatrixOp
 from ..ops.scatter import Scatter
 from ..ops.sort_rows import SortRows
-from ..ops.tree_ensemble import TreeEnsemble
+from ..ops.tree_ensemble import MaskedTrees, TreeEnsemble
 from ..ops.update_slice import UpdateInPlace
 from ..rewriting.kernel_group import group_of
 from ..schedule.context import LowerContext
@@ -54,6 +54,7 @@ LOWERINGS = ClassTable[LowerOp](
         Scatter: on_demand(".scatter:lower_scatter", __package__),
         SortRows: on_demand(".sort_rows:lower_sort_rows", __package__),
         TreeEnsemble: on_demand(".tree_ensemble:lower_tree_ensemble", __package__),
+        MaskedTrees: on_demand(".tree_ensemble:lower_masked_trees", __package__),
         UpdateInPlace: on_demand(".update_in_place:lower_update_in_place", __package__),
     }
 )

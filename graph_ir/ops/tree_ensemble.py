@@ -1,4 +1,4 @@
-"""tree_ensemble: the sums of what many decision trees say of each row."""
+"""tree_ensemble: the sums of what many decision trees say of each row; masked_trees: with masks of their leaves."""
 
 from __future__ import annotations
 
@@ -17,6 +17,9 @@ from ..ir.registry import register
 GROUP = 16
 """Trees that are walked together, one in each lane of a vector."""
 
+LEAVES = 32
+"""Leaves of a piece of a tree that a mask holds."""
+
 _COMBINE = {"add": np.add, "min": np.minimum, "max": np.maximum}
 _START = {"add": 0.0, "min": np.inf, "max": -np.inf}
 
@@ -27,11 +30,11 @@ class TreeEnsemble(Op):
 
     All nodes lie in one list. The lowest `feature_bits` of `ways[i]` are the feature that node i looks at, the others,
     signed, how far away the pair of nodes below it lies. A row goes to the second of the pair if its feature is at most
-    `threshold[i]`, else (NaN too) to the first. A leaf goes to itself: its threshold is NaN, its pair 0 away. `roots`
-    are the first nodes of the trees, in groups of 16 that are walked together, group g for `depths[g]` steps.
-    `values[i]` is what leaf i adds to result `targets[g]`, or to each result, if that is -1 and `values` is [nodes,
-    count]. `missing` names, by 1, nodes at which NaN goes to the second; it has no elements where there are none.
-    Indices that lie outside of a list count as its first or last.
+    `threshold[i]`, else (NaN too) to the first. If `feature_bits` hold twice the number of x's columns, features from
+    that number on are those negated, so that NaN can go with small numbers too. A leaf goes to itself: its threshold is
+    NaN, its pair 0 away. `roots` are the first nodes of the trees, in groups of 16 that are walked together, group g
+    for `depths[g]` steps. `values[i]` is what leaf i adds to result `targets[g]`, or to each result, if that is -1 and
+    `values` is [nodes, count]. Indices that lie outside of a list count as its first or last.
     """
 
     kind: ClassVar[str] = "loop"
@@ -40,7 +43,6 @@ class TreeEnsemble(Op):
     threshold = Operand("of x's type, [nodes]")
     values = Operand("[nodes] or [nodes, count]")
     roots = Operand("s32[16 * groups]")
-    missing = Operand("s32[nodes] or s32[0]")
     depths = IntsAttr("steps of each group")
     targets = IntsAttr("which result each group is for")
     feature_bits = IntAttr("how many bits of ways say the feature", least=1)
@@ -49,7 +51,7 @@ class TreeEnsemble(Op):
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
         """Values of the rows: [rows, count] of the type of `values`."""
-        x, ways, threshold, values, roots, missing = inputs
+        x, ways, threshold, values, roots = inputs
         nodes = ways.elements
         lists = (ways, threshold)
         dense = {-1} == set(self.targets)
@@ -62,34 +64,30 @@ class TreeEnsemble(Op):
             )
         if any(one.plain_dims != (nodes,) for one in lists) or values.plain_dims != wanted:
             raise self.rule("nodes must have one entry in every list", f"{lists}, {values}")
-        if any(one.dtype != S32 for one in (ways, roots, missing)):
-            raise self.rule("indices must be s32", f"{ways.dtype}, {roots.dtype}, {missing.dtype}")
+        if any(one.dtype != S32 for one in (ways, roots)):
+            raise self.rule("indices must be s32", f"{ways.dtype}, {roots.dtype}")
         if self.feature_bits > 30:
             raise self.rule("feature_bits must be 30 or less", str(self.feature_bits))
         groups = len(self.depths)
         if roots.plain_dims != (groups * GROUP,) or len(self.targets) != groups:
             raise self.rule(f"there must be {GROUP} roots for each group", f"{roots}, {groups}")
-        if missing.plain_dims not in ((nodes,), (0,)):
-            raise self.rule("missing must have an entry for all nodes or none", str(missing))
         if not dense and not all(0 <= target < self.count for target in self.targets):
             raise self.rule(f"targets must be in [0, {self.count}) or all -1", str(self.targets))
         return [LogicalTensor(values.dtype, (x.plain_dims[0], self.count))]
 
     def reference(self, inputs: list[Array]) -> list[Array]:
         """Every row and tree walked step by step, group after group."""
-        x, ways, threshold, values, roots, missing = inputs
+        x, ways, threshold, values, roots = inputs
         rows, last = np.arange(len(x))[:, None], len(ways) - 1
-        feature = np.clip(ways & ((1 << self.feature_bits) - 1), 0, x.shape[1] - 1)
+        both = np.concatenate([x, -x], 1)[:, : self.planes]
+        feature = np.minimum(ways & ((1 << self.feature_bits) - 1), both.shape[1] - 1)
         below = np.arange(len(ways), dtype=np.int32) + (ways >> self.feature_bits)
         result = np.full((len(x), self.count), _START[self.reduction])
         for group, (depth, target) in enumerate(zip(self.depths, self.targets, strict=True)):
             first = roots[group * GROUP : (group + 1) * GROUP]
             at = np.broadcast_to(np.clip(first, 0, last), (len(x), GROUP))
             for _ in range(depth):
-                seen = x[rows, feature[at]]
-                right = seen <= threshold[at]
-                if missing.size:
-                    right |= np.isnan(seen) & (missing[at] != 0)
+                right = both[rows, feature[at]] <= threshold[at]
                 at = np.clip(below[at] + right, 0, last)
             said = values[at].astype(np.float64)  # [rows, trees] or [rows, trees, count]
             combine = _COMBINE[self.reduction]
@@ -98,6 +96,57 @@ class TreeEnsemble(Op):
             result[:, where] = combine(result[:, where], total)
         return [result.astype(values.dtype)]
 
+    @property
+    def planes(self) -> int:
+        """How many features there are, those negated counted too where nodes can look at them."""
+        columns = int(self.x.details.plain_dims[1])
+        return 2 * columns if 1 << self.feature_bits >= 2 * columns else columns
+
     def get_gflop(self) -> float:
         """A comparison and a choice at each step."""
         return 2 * self.inputs[0].details.typical.plain_dims[0] * GROUP * sum(self.depths) / 1e9
+
+
+@register("masked_trees")
+class MaskedTrees(TreeEnsemble):
+    """A tree_ensemble that many rows evaluate without walking: the same trees a second time, as pieces of 32 leaves.
+
+    Each slot of piece p, from `begins[p]` to `begins[p + 1]`, is a condition x[feature] <= bound; where it holds, the
+    piece keeps the leaves in `mask` only. The lowest leaf l that all conditions keep says `leaves[p, l]`, or
+    `leaves[p, :, l]` to each result. `pieces[i]` pieces in a row are for result i.
+    """
+
+    x, ways, threshold = TreeEnsemble.x, TreeEnsemble.ways, TreeEnsemble.threshold
+    values, roots = TreeEnsemble.values, TreeEnsemble.roots
+    feature = Operand("s32[slots]")
+    bound = Operand("of x's type, [slots]")
+    mask = Operand("s32[slots]")
+    begins = Operand("s32[pieces + 1]")
+    leaves = Operand("[pieces, 32] or [pieces, count, 32], as values")
+    pieces = IntsAttr(
+        "how many pieces each result has; one number where each tree says all results"
+    )
+
+    def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
+        """As the trees that are walked."""
+        results = super().infer(inputs[:5])
+        feature, bound, mask, begins, leaves = inputs[5:]
+        dense = {-1} == set(self.targets)
+        count = sum(self.pieces)
+        wanted = (count, self.count, LEAVES) if dense else (count, LEAVES)
+        if leaves.plain_dims != wanted or begins.plain_dims != (count + 1,):
+            raise self.rule(f"leaves must be {list(wanted)}", f"{leaves}, {begins}")
+        if leaves.dtype != results[0].dtype or bound.dtype != inputs[0].dtype:
+            raise self.rule("leaves must be of the type of values", f"{leaves}, {bound}")
+        slots = (feature.plain_dims, bound.plain_dims, mask.plain_dims)
+        if feature.rank != 1 or not feature.elements or len(set(slots)) > 1:
+            raise self.rule("slots must have one entry in every list", str(slots))
+        if any(one.dtype != S32 for one in (feature, mask, begins)):
+            raise self.rule("features, masks and begins must be s32", f"{feature}, {mask}")
+        if len(self.pieces) != (1 if dense else self.count):
+            raise self.rule("pieces must have a number for each result", str(self.pieces))
+        return results
+
+    def reference(self, inputs: list[Array]) -> list[Array]:
+        """The trees walked."""
+        return super().reference(inputs[:5])

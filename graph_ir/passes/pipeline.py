@@ -25,6 +25,7 @@ from .fold_batch_norm import fold_batch_norm
 from .fold_constants import fold_constants
 from .fuse import fuse
 from .keep_rounded import keep_rounded
+from .mask_trees import mask_trees
 from .materialize_outputs import materialize_outputs
 from .matvec_to_reduction import matvec_to_reduction
 from .merge_batches import merge_batches
@@ -110,6 +111,7 @@ PIPELINE: tuple[tuple[Pass, str], ...] = (
     (dequantize_constants, "fold"),
     (call_kernels, ""),  # ops as they were recognised
     (sort_long_rows, "sort-rows"),
+    (mask_trees, "masked-trees"),
     (decompose, ""),
     (call_kernels, ""),  # and those that others were made of
     (narrow_integer_products, "simplify"),

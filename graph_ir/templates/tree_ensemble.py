@@ -14,12 +14,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ...base.dtypes import BOOL, S32, S64
+from ...base.dtypes import S32, S64
 from ...base.records import dataclass
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Buffer, Expr, Function, Var
 
-_TOGETHER = 4  # rows whose walks are interleaved
+_TOGETHER = 4  # walks that are interleaved: of rows, or of groups where few rows are left
+_Walk = tuple[Expr, Expr]  # a group of trees, and a row
 _SHARED = 64  # rows of a block that threads take, of an open number
 _MOST_SUMS = 1 << 13  # partial sums of a block of rows: 32 KB of f32, next to the nodes of a group
 
@@ -33,13 +34,18 @@ class Forest:
     threshold: Buffer
     values: Buffer
     roots: Buffer
-    missing: Buffer
     out: Buffer
     depths: Sequence[int]
     targets: Sequence[int]
     lanes: int
     feature_bits: int
+    planes: int
     reduction: str
+
+    @property
+    def has_negated(self) -> bool:
+        """Whether nodes can look at negated features."""
+        return self.planes > int(self.x.shape[1])
 
     @property
     def dense(self) -> bool:
@@ -61,6 +67,11 @@ def forest_function(
     if not isinstance(rows, int) or rows % block:
         _Block(b, forest, t.mul(whole, block), rest, block).emit()
     return b.function(name, params, note)
+
+
+def walk_rows(b: t.LoopBuilder, forest: Forest, first: Expr, size: Expr, most: int) -> None:
+    """The loops for `size` rows from `first` on, at most `most`."""
+    _Block(b, forest, first, size, most).emit()
 
 
 def _rows_of_block(rows: int | Expr, most: int, threads: int) -> int:
@@ -93,7 +104,7 @@ class _Block:
                 b.loop("lane", 0, forest.lanes, "vector") as lane,
             ):
                 b.store(sums, (r, c, lane), start)
-            self._runs(sums)
+            self._walk_all(sums)
             with b.loop("r", 0, self.size) as r, b.loop("c", 0, count) as c:
                 total = b.allocate("total", dtype, (1,))
                 b.store(total, (0,), start)
@@ -102,63 +113,86 @@ class _Block:
                     b.store(total, (0,), t.binary(forest.reduction, b.load(total, (0,)), value))
                 b.store(forest.out, (t.add(self.first, r), c), b.load(total, (0,)))
 
-    def _runs(self, sums: Buffer) -> None:
-        """Groups that follow each other with one depth and one target are a loop."""
-        begin, kinds = 0, list(zip(self.forest.depths, self.forest.targets, strict=True))
+    def _runs(self, together: int) -> list[tuple[int, int, int, int, int]]:
+        """(first group, end, groups walked together, steps, target): groups of one target follow each other."""
+        kinds, chunks, begin = (
+            list(zip(self.forest.depths, self.forest.targets, strict=True)),
+            [],
+            0,
+        )
         while begin < len(kinds):
-            end = begin
-            while end < len(kinds) and kinds[end] == kinds[begin]:
+            end = begin + 1
+            while end < min(begin + together, len(kinds)) and kinds[end][1] == kinds[begin][1]:
                 end += 1
-            with self.b.loop("group", begin, end) as group:
-                self._rows(sums, group, *kinds[begin])
+            depth = max(depth for depth, _ in kinds[begin:end])
+            chunks.append((begin, end, end - begin, depth, kinds[begin][1]))
             begin = end
+        runs = chunks[:1]
+        for chunk in chunks[1:]:
+            if chunk[2:] == runs[-1][2:]:
+                runs[-1] = (runs[-1][0], *chunk[1:])
+            else:
+                runs.append(chunk)
+        return runs
 
-    def _rows(self, sums: Buffer, group: Var, depth: int, target: int) -> None:
+    def _walk_all(self, sums: Buffer) -> None:
+        """Several rows through one group at a time, then each row left through several groups."""
         whole = t.sub(self.size, t.mod(self.size, _TOGETHER))
-        with self.b.loop("r", 0, whole, step=_TOGETHER) as r:
-            self._walk(sums, group, depth, target, [t.add(r, i) for i in range(_TOGETHER)])
-        with self.b.loop("r", whole, self.size) as r:
-            self._walk(sums, group, depth, target, [r])
+        for begin, end, _, depth, target in self._runs(1):
+            with (
+                self.b.loop("group", begin, end) as group,
+                self.b.loop("r", 0, whole, step=_TOGETHER) as r,
+            ):
+                walks: list[_Walk] = [(group, t.add(r, i)) for i in range(_TOGETHER)]
+                self._walk(sums, walks, depth, target)
+        for begin, end, count, depth, target in self._runs(_TOGETHER):
+            with (
+                self.b.loop("group", begin, end, step=count) as group,
+                self.b.loop("r", whole, self.size) as r,
+            ):
+                walks = [(t.add(group, i), r) for i in range(count)]
+                self._walk(sums, walks, depth, target)
 
-    def _walk(
-        self, sums: Buffer, group: Var, depth: int, target: int, rows: Sequence[Expr]
-    ) -> None:
-        """These rows through the trees of a group."""
+    def _walk(self, sums: Buffer, walks: Sequence[_Walk], depth: int, target: int) -> None:
+        """Groups of trees and a row for each, side by side."""
         b, forest = self.b, self.forest
         with b.block():
-            nodes = [b.allocate("node", S32, (forest.lanes,)) for _ in rows]
+            nodes = [b.allocate("node", S32, (forest.lanes,)) for _ in walks]
             with b.loop("lane", 0, forest.lanes, "vector") as lane:
-                root = b.load(forest.roots, (t.add(t.mul(group, forest.lanes), lane),))
-                for node in nodes:
-                    b.store(node, (lane,), root)
+                for node, (group, _) in zip(nodes, walks, strict=True):
+                    at = t.add(t.mul(group, forest.lanes), lane)
+                    b.store(node, (lane,), b.load(forest.roots, (at,)))
             with b.loop("step", 0, depth), b.loop("lane", 0, forest.lanes, "vector") as lane:
-                for node, row in zip(nodes, rows, strict=True):
+                for node, (_, row) in zip(nodes, walks, strict=True):
                     b.store(node, (lane,), self._next(b.load(node, (lane,)), row))
             with b.loop("lane", 0, forest.lanes, "vector") as lane:
-                for node, row in zip(nodes, rows, strict=True):
+                for node, (_, row) in zip(nodes, walks, strict=True):
                     self._collect(sums, b.load(node, (lane,)), row, lane, target)
 
     def _next(self, node: Expr, row: Expr) -> Expr:
         """The node after this one."""
         b, forest = self.b, self.forest
-        number = b.let("number", _inside(node, forest.ways.shape[0]))
+        number = b.let("number", inside(node, forest.ways.shape[0]))
         at = b.let("at", t.cast(number, S64))
         way = b.let("way", b.load(forest.ways, (at,)))
         mask, bits = (1 << forest.feature_bits) - 1, t.const(forest.feature_bits, S32)
-        feature = _inside(t.binary("and", way, t.const(mask, S32)), forest.x.shape[1])
-        row_of_x = t.add(self.first, row)
-        value = b.let("value", b.load(forest.x, (row_of_x, t.cast(feature, S64))))
+        row_of_x, columns = t.add(self.first, row), forest.x.shape[1]
+        feature = inside(t.binary("and", way, t.const(mask, S32)), forest.planes)
+        if forest.has_negated:
+            feature = b.let("feature", feature)
+            is_negated = t.compare("ge", feature, columns)
+            feature = t.select(is_negated, t.sub(feature, columns), feature)
+        value: Expr = b.load(forest.x, (row_of_x, t.cast(inside(feature, columns), S64)))
+        if forest.has_negated:
+            value = b.let("value", value)
+            value = t.select(is_negated, t.unary("neg", value), value)
         right = t.compare("le", value, b.load(forest.threshold, (at,)))
-        if forest.missing.shape[0]:
-            is_missing = t.compare("ne", value, value)
-            goes = t.cast(b.load(forest.missing, (at,)), BOOL)
-            right = t.binary("or", right, t.binary("and", is_missing, goes))
         pair = t.binary("add", number, t.binary("shr", way, bits))
         return t.binary("add", pair, t.cast(right, S32))
 
     def _collect(self, sums: Buffer, node: Expr, row: Expr, lane: Var, target: int) -> None:
         b, forest = self.b, self.forest
-        at = b.let("leaf", t.cast(_inside(node, forest.ways.shape[0]), S64))
+        at = b.let("leaf", t.cast(inside(node, forest.ways.shape[0]), S64))
         count = forest.out.shape[1]
         for result in range(count) if target < 0 else (target,):
             index = t.add(t.mul(at, count), result) if target < 0 else at
@@ -167,7 +201,7 @@ class _Block:
             b.store(sums, (row, result, lane), t.binary(forest.reduction, old, value))
 
 
-def _inside(index: Expr, size: int) -> Expr:
+def inside(index: Expr, size: int) -> Expr:
     """An s32 index as one that lies in a list, whatever the list of nodes says."""
     last = t.const(size - 1, S32)
     return t.maximum(t.minimum(index, last), t.const(0, S32))

@@ -108,8 +108,22 @@ EXAMPLES: dict[str, tuple[list[tuple[DType, tuple[int, ...]]], dict[str, Any]]] 
     "lu": ([(F32, (2, 5, 4))], {}),
     "triangular_solve": ([(F32, (2, 5, 5)), (F32, (2, 5, 3))], {"lower": True}),
     "tree_ensemble": (
-        [(F32, (5, 3)), (S32, (40,)), (F32, (40,)), (F32, (40,)), (S32, (32,)), (S32, (0,))],
+        [(F32, (5, 3)), (S32, (40,)), (F32, (40,)), (F32, (40,)), (S32, (32,))],
         {"depths": (3, 1), "targets": (0, 1), "feature_bits": 2, "count": 2, "reduction": "add"},
+    ),
+    "masked_trees": (
+        [
+            *[(F32, (5, 3)), (S32, (40,)), (F32, (40,)), (F32, (40,)), (S32, (32,))],
+            *[(S32, (7,)), (F32, (7,)), (S32, (7,)), (S32, (4,)), (F32, (3, 32))],
+        ],
+        {
+            "depths": (3, 1),
+            "targets": (0, 1),
+            "feature_bits": 2,
+            "count": 2,
+            "reduction": "add",
+            "pieces": (1, 2),
+        },
     ),
     "update_in_place": ([*X, (F32, (2, 2, 6)), (S64, ())], {"axes": (1,)}),
     "update_slice": ([*X, (F32, (2, 2, 6)), (S64, ())], {"axes": (1,)}),

@@ -26,14 +26,13 @@ def test_two_trees_in_two_lanes(threads: int) -> None:
     x[4] = np.nan
     rows_in, out_to = Buffer("x", F32, (rows, 1)), Buffer("out", F32, (rows, 1))
     nodes = {name: Buffer(name, dtype, lists[name].shape) for name, dtype in sizes.items()}
-    missing = Buffer("missing", S32, (0,))
-    params = [rows_in, *nodes.values(), missing, out_to]
+    params = [rows_in, *nodes.values(), out_to]
     forest = Forest(
-        rows_in, **nodes, missing=missing, out=out_to,
-        depths=(1,), targets=(0,), lanes=2, feature_bits=1, reduction="add",
+        rows_in, **nodes, out=out_to,
+        depths=(1,), targets=(0,), lanes=2, feature_bits=1, planes=1, reduction="add",
     )  # fmt: skip
     function = forest_function("trees", params, forest, threads, "test")
     out = np.empty((rows, 1), np.float32)
-    arrays = [x, *lists.values(), np.zeros(0, np.int32), out]
+    arrays = [x, *lists.values(), out]
     interpreter.run(Module((function,)), "trees", arrays)
     assert out[:, 0].tolist() == [15 if value <= 1 else 25 for value in x[:, 0]]

@@ -58,6 +58,7 @@ NOT_MADE = {
     "sort_rows": "made by the pass sort_long_rows, of top_k along long axes",
     "reorder": "made by the pass propagate_layouts; graphs that are read have plain layouts",
     "tree_ensemble": "its nodes must form trees: tests of ONNX's trees grow random ones",
+    "masked_trees": "made by the pass mask_trees, of tree_ensemble whose nodes form trees",
     "matmul_nbits": "made by the pass pack_weights, of products with dequantised constants",
     "update_in_place": "made by the pass of that name: whoever runs it must see to the memory",
     "direct_convolution": "a form of convolution that the pass select_convolution_algorithm chooses",
