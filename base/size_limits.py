@@ -6,7 +6,18 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from .dims import Dim, Quotient, Size, evaluate, lone_symbol, size, substitute, symbols_of
+from .dims import (
+    Atom,
+    Dim,
+    Quotient,
+    Size,
+    evaluate,
+    floor_quotient,
+    lone_symbol,
+    size,
+    substitute,
+    symbols_of,
+)
 from .symbols import MOST, Limit, NeedsLimit, Symbol, UndecidedSize
 
 T = TypeVar("T")
@@ -30,6 +41,30 @@ def _within(symbol: Symbol, limit: Limit, limits: Mapping[str, Limit]) -> Size:
     name = f"{symbol.name}_{limit.divisor}"
     part = size(Symbol(name, max(1, -(-least // limit.divisor)), most // limit.divisor))
     return limited(part, limits) * limit.divisor
+
+
+def at_most(value: Size, limits: Mapping[str, Size]) -> Size:
+    """A size that is at least the expression, without the symbols of `limits`: for the largest that these can be.
+
+    What they are subtracted in counts as 0 there, as they may be.
+    """
+    if not isinstance(value, Dim) or not any(s.name in limits for s in value.symbols):
+        return value
+    total: Size = 0
+    for monomial, factor in value.terms.items():
+        term: Size = factor
+        for atom in monomial:
+            term = term * _atom_at_most(atom, limits)
+        whole = Dim({monomial: factor})
+        if factor > 0 or not any(s.name in limits for s in whole.symbols):
+            total = total + term
+    return at_most(total, limits)
+
+
+def _atom_at_most(atom: Atom, limits: Mapping[str, Size]) -> Size:
+    if isinstance(atom, Quotient):
+        return floor_quotient(at_most(atom.numerator, limits), atom.divisor)
+    return limits.get(atom.name, size(atom))
 
 
 def known_limits(limits: Mapping[str, Limit], needed: NeedsLimit) -> dict[str, Limit] | None:

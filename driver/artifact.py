@@ -13,6 +13,7 @@ from ..codegen.support import thread_pool_module
 from ..graph_ir.inspect.reorders import has_layouts, remaining_reorders
 from ..graph_ir.ir.graph import Graph, Op
 from ..graph_ir.lowering.lower_graph import LoweredModel, graph_symbols, total_gflop
+from ..graph_ir.ops.counted import Count
 from ..graph_ir.passes.alias_outputs import ALIASES
 from ..graph_ir.passes.plan_memory import MEMORY_PLAN
 from ..graph_ir.passes.propagate_layouts import LAYOUT_DECISIONS
@@ -49,6 +50,7 @@ def make_artifact(
         checks=source.checks,
         sizes=graph_symbols(source),
         aliases=ALIASES.of(source),
+        counts=tuple((op.symbol, op.limit) for op in _counts(source)),
     )
     text = print_graph(graph, full=True, stored=lowered.offsets)
     return Artifact(metadata, lowered.constants, object_code, support, text)
@@ -90,6 +92,12 @@ def output_specs(graph: Graph) -> tuple[TensorSpec, ...]:
         for op in graph.outputs
         for x in [op.inputs[0].details]
     )
+
+
+def _counts(graph: Graph) -> list[Count]:
+    """The ops whose results the outputs are that hold counted sizes, in their order."""
+    found = graph.outputs[len(graph.results) :][: graph.count_outputs]
+    return [op.inputs[0].producer_owner for op in found]  # type: ignore[misc]
 
 
 def body_of(graph: Graph) -> list[Op]:

@@ -45,6 +45,7 @@ def load(
     how = Reading(parse_inputs(inputs), constants, attrs)
     # An op may need a limit of an open size, such as as many positions as a table has.
     graph = within_limits(lambda limits: _read(model, replace(how, limits=limits)), how.limits)
+    graph.make_counts()
     _tell_outputs_apart(graph)
     return graph
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import count
 from typing import Any
 
 import numpy as np
 
-from ..base.dims import Size
-from ..base.dtypes import DType
+from ..base.dims import MOST, Dim, Size, Symbol, bounds, size, symbol_name
+from ..base.dtypes import S64, DType
 from ..base.errors import UnsupportedError, UserError
-from ..graph_ir.ir.graph import Array, Graph, GraphTensor
+from ..graph_ir.ir.graph import Array, Graph, GraphTensor, sizes_in
 from .shape_spec import check_size
 
 _MOST_ELEMENTS = 1 << 27
@@ -86,6 +87,20 @@ class OpBuilder:
             steps=tuple(step if i == axis else 1 for i in here),
             sizes=tuple(size if i == axis else dims[i] for i in here),
         )
+
+    def counted(self, number: GraphTensor, most: Size, name: str = "") -> Size:
+        """A number that a run computes (one s64) as a size from 0 to `most`, which is called like `name`."""
+        text = symbol_name(name or f"{self.name}_count")
+        taken = {str(one) for op in self.graph.ops for one in sizes_in(op)}
+        names = (f"{text}_{i}" if i else text for i in count(0))
+        symbol = Symbol(
+            next(one for one in names if one not in taken), 0, min(bounds(most)[1], MOST)
+        )
+        found = size(symbol)
+        if isinstance(found, Dim):
+            given = self.reshaped(self.converted(number, S64), (1,))
+            self.helper("count", given, size=(found,), most=(most,))
+        return found
 
     def axis(self, axis: int, rank: int, inclusive: bool = False) -> int:
         """`axis` counted from the front. UserError outside [-rank, rank), or [-rank, rank] if `inclusive`."""

@@ -15,6 +15,7 @@ from ..base.errors import UserError
 from ..base.run_checks import without_checks
 from .arguments import arrange_inputs, check_apart, check_buffer, select_outputs
 from .artifact import Artifact
+from .counted import counted
 from .loader import check_cpu
 from .memory import data_address
 from .metadata import TensorSpec
@@ -38,7 +39,8 @@ class CompiledModel:
         self.threads = 1 if native.pool is None else native.pool.threads
         self._native: NativeModel | None = native
         call = make_caller(native, artifact)
-        self._call: Caller = _checked(call, artifact) if artifact.metadata.checks else call
+        call = _checked(call, artifact) if artifact.metadata.checks else call
+        self._call: Caller = counted(call, artifact.metadata) if artifact.metadata.counts else call
 
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:
@@ -49,7 +51,7 @@ class CompiledModel:
     def outputs(self) -> tuple[TensorSpec, ...]:
         """Name, dtype and shape of every output, in the order they are returned."""
         meta = self.artifact.metadata
-        return meta.results[: len(meta.outputs) - len(meta.checks)]
+        return meta.results[: len(meta.outputs) - meta.hidden]
 
     @property
     def stats(self) -> dict[str, Any]:
@@ -93,6 +95,10 @@ class CompiledModel:
         if self.artifact.metadata.aliases:
             raise UserError(
                 f"model '{model}' writes outputs to the memory of inputs, which grow with each run; call it"
+            )
+        if self.artifact.metadata.counts:
+            raise UserError(
+                f"model '{model}' has results whose sizes it counts, so that arrays for them cannot be bound; call it"
             )
         values = self._arrange((), inputs)
         at = native.sizes.of([getattr(value, "shape", ()) for value in values])

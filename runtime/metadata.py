@@ -12,6 +12,7 @@ from ..base.dims import MOST, Size, Symbol, bounds, evaluate
 from ..base.dtypes import DType, by_name
 from ..base.errors import UserError
 from ..base.records import dataclass
+from ..base.size_limits import at_most
 from ..base.size_text import parse_size
 
 MAX_BYTES = 1 << 47
@@ -62,7 +63,8 @@ class Metadata:
     them. `threads` is the thread count it was compiled for (a hint). `versions` names graphc, llvmlite and LLVM;
     `stats` is what the compiler counted, plain JSON values. `checks`: the last outputs are conditions that must hold,
     else a run raises these messages; callers do not see them. `aliases`: outputs in the memory of inputs; `inputs` and
-    `outputs` have the shapes of those buffers.
+    `outputs` have the shapes of those buffers. `counts`: sizes that a run counts, each with the largest that it can be;
+    their numbers are outputs, the last but for `checks`, which callers do not see either.
     """
 
     model: str
@@ -79,6 +81,7 @@ class Metadata:
     checks: tuple[str, ...] = ()
     sizes: tuple[Symbol, ...] = ()
     aliases: tuple[Alias, ...] = ()
+    counts: tuple[tuple[Symbol, Size], ...] = ()
 
     @property
     def arguments(self) -> tuple[TensorSpec, ...]:
@@ -87,8 +90,24 @@ class Metadata:
 
     @property
     def results(self) -> tuple[TensorSpec, ...]:
-        """The outputs as callers know them."""
+        """The outputs as callers know them, and those that they do not see."""
         return _held(self.outputs, {a.output: (a.axis, a.after) for a in self.aliases if a.grows})
+
+    @property
+    def buffers(self) -> tuple[TensorSpec, ...]:
+        """The results with the largest sizes that a run can count: what it must have room for."""
+        most = {symbol.name: limit for symbol, limit in self.counts}
+        return _largest(self.results, most)
+
+    @property
+    def written(self) -> tuple[TensorSpec, ...]:
+        """The outputs likewise."""
+        return _largest(self.outputs, {symbol.name: limit for symbol, limit in self.counts})
+
+    @property
+    def hidden(self) -> int:
+        """How many of the last outputs callers do not see."""
+        return len(self.counts) + len(self.checks)
 
     def to_json(self) -> dict[str, Any]:
         """Return the same as plain dicts, lists, strings and numbers."""
@@ -104,6 +123,10 @@ class Metadata:
             "inputs": tensors(self.inputs),
             "outputs": tensors(self.outputs),
             "sizes": [{"name": s.name, "least": s.least, "most": s.most} for s in self.sizes],
+            "counts": [
+                {"name": s.name, "least": s.least, "most": s.most, "limit": [_text(limit)]}
+                for s, limit in self.counts
+            ],
             "arena_bytes": _text(self.arena_bytes),
             "isa": self.isa,
             "cpu_features": list(self.cpu_features),
@@ -128,11 +151,13 @@ class Metadata:
 def metadata_from_json(value: object, where: str) -> Metadata:
     """Read `Metadata` back from JSON. UserError naming the file `where` and the key that is missing or wrong."""
     reader = _Reader(value, where, "header")
-    symbols = _symbols(reader)
+    symbols = _symbols(reader, "sizes")
+    counted = _symbols(reader, "counts")
+    every = {**symbols, **counted}
     return Metadata(
         model=reader.get("model", str),
         inputs=_tensors(reader, "inputs", symbols),
-        outputs=_tensors(reader, "outputs", symbols),
+        outputs=_tensors(reader, "outputs", every),
         sizes=tuple(symbols.values()),
         arena_bytes=reader.open_size("arena_bytes", symbols),
         isa=reader.get("isa", str),
@@ -144,6 +169,7 @@ def metadata_from_json(value: object, where: str) -> Metadata:
         model_hash=reader.get("model_hash", str),
         checks=reader.strings("checks"),
         aliases=_aliases(reader, symbols),
+        counts=_counts(reader, counted, every),
     )
 
 
@@ -177,16 +203,37 @@ def _text(size: Size) -> int | str:
     return size if isinstance(size, int) else str(size)
 
 
-def _symbols(reader: _Reader) -> dict[str, Symbol]:
+def _counts(
+    reader: _Reader, counted: Mapping[str, Symbol], every: Mapping[str, Symbol]
+) -> tuple[tuple[Symbol, Size], ...]:
+    """The sizes that a run counts, and the largest that each can be."""
+    found = []
+    for i, (item, symbol) in enumerate(
+        zip(reader.get("counts", list), counted.values(), strict=False)
+    ):
+        limits = _Reader(item, reader.where, f"header counts[{i}]").sizes("limit", every)
+        if len(limits) != 1:
+            raise UserError(f"{reader.where}: header counts[{i}] must have one limit")
+        found.append((symbol, limits[0]))
+    return tuple(found)
+
+
+def _largest(specs: tuple[TensorSpec, ...], most: Mapping[str, Size]) -> tuple[TensorSpec, ...]:
+    if not most:
+        return specs
+    return tuple(replace(s, shape=tuple(at_most(one, most) for one in s.shape)) for s in specs)
+
+
+def _symbols(reader: _Reader, key: str) -> dict[str, Symbol]:
     """The open sizes by name."""
     found = {}
-    for i, item in enumerate(reader.get("sizes", list)):
-        part = _Reader(item, reader.where, f"header sizes[{i}]")
+    for i, item in enumerate(reader.get(key, list)):
+        part = _Reader(item, reader.where, f"header {key}[{i}]")
         ends = part.size("least", MOST), part.size("most", MOST)
         try:
             symbol = Symbol(part.get("name", str), *ends)
         except UserError as error:
-            raise UserError(f"{reader.where}: header sizes[{i}]: {error}") from error
+            raise UserError(f"{reader.where}: header {key}[{i}]: {error}") from error
         found[symbol.name] = symbol
     return found
 
@@ -201,7 +248,7 @@ def _tensors(reader: _Reader, key: str, symbols: Mapping[str, Symbol]) -> tuple[
             raise UserError(f"{reader.where}: header {key}[{i}]: {error}") from error
         dims = part.sizes("shape", symbols)
         spec = TensorSpec(part.get("name", str), dtype, dims)
-        if bounds(math.prod(d or 1 for d in dims) * dtype.size)[0] > MAX_BYTES:
+        if math.prod(max(bounds(d)[0], 1) for d in dims) * dtype.size > MAX_BYTES:
             raise UserError(
                 f"{reader.where}: header {key}[{i}]: {spec.type_text} has too many bytes"
             )

@@ -49,7 +49,7 @@ def _check_signature(artifact: Artifact, code: LoadedCode) -> None:
     meta = artifact.metadata
     header = abi.signature(
         meta.inputs,
-        meta.outputs,
+        meta.written,
         artifact.constants.nbytes,
         meta.arena_bytes,
         [symbol.name for symbol in meta.sizes],
@@ -79,7 +79,7 @@ def make_caller(native: NativeModel, artifact: Artifact) -> Caller:
     if meta.sizes:
         return _sized_caller(native, artifact)
     inputs = [(i, spec, spec.dtype.numpy, spec.shape) for i, spec in enumerate(meta.inputs)]
-    outputs = [(i, output_allocator(s.shape, s.dtype.numpy)) for i, s in enumerate(meta.outputs)]
+    outputs = [(i, output_allocator(s.shape, s.dtype.numpy)) for i, s in enumerate(meta.written)]
     entry, constants = native.entry, native.constants_pointer
     ndarray, slot, offset = np.ndarray, ctypes.c_void_p.from_address, DATA_POINTER_OFFSET
     arena_bytes, no_sizes = native.sizes.of(()).arena_bytes, abi.pointer(None)

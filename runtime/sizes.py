@@ -44,7 +44,7 @@ class CallSizes:
         self._metadata = metadata
         self._arena_bytes = arena_bytes
         self._kept: dict[tuple[Shape, ...], SizedCall] = {}
-        self._arguments, self._results = metadata.arguments, metadata.results
+        self._arguments, self._results = metadata.arguments, metadata.buffers
         self._fixed = None if metadata.sizes else self._make({})
 
     def of(self, shapes: Sequence[Shape], rooms: Shape = ()) -> SizedCall:

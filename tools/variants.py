@@ -16,6 +16,7 @@ from ..base.target import GemmTile
 from ..graph_ir.inspect.compare import Difference, difference
 from ..graph_ir.ir.format import Format
 from ..graph_ir.ir.graph import Graph, GraphTensor, Op, subgraphs_of
+from ..graph_ir.ir.known_sizes import known
 from ..graph_ir.ir.logical_tensor import LogicalTensor
 from ..graph_ir.ir.schedule import Schedule
 from ..graph_ir.lowering.registry import LOWERINGS, get_func
@@ -28,7 +29,6 @@ from ..graph_ir.passes.decompose import decompose
 from ..graph_ir.passes.pack_weights import pack_weights
 from ..graph_ir.passes.propagate_layouts import LAYOUT_DECISIONS, propagate_layouts
 from ..graph_ir.rewriting.groups import is_view
-from ..graph_ir.rewriting.known_sizes import known
 from ..graph_ir.schedule.added import kernels_for
 from ..graph_ir.schedule.context import LowerContext
 from ..graph_ir.schedule.convolution_forms import ranked_forms

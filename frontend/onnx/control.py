@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 from onnx import GraphProto
 
+from ...base.dims import Size
 from ...base.dtypes import BOOL, S64
 from ...graph_ir.ir.graph import Graph, GraphTensor
 from ...graph_ir.rewriting.trip_count import MOST_UNROLLED
@@ -110,11 +111,11 @@ def _while(
 ) -> list[GraphTensor]:
     most, going = length
     names, outer = [x.name for x in body.input], Captured(node, [body])
-    limit: GraphTensor | int | None = None
+    limit: GraphTensor | Size | None = None
     if isinstance(most, GraphTensor):
         limit = node.reshaped(node.converted(most, S64), ())
     elif most is not None:
-        limit = int(most.reshape(()))
+        limit = node.integer(0, "the number of rounds")
     first = None if going is None else _truth(node, node.scope.as_tensor(going))
 
     def step(

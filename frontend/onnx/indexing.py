@@ -7,7 +7,9 @@ from typing import Any, cast
 import numpy as np
 
 from ...base.dtypes import S32, S64
+from ...base.size_limits import at_least
 from ...graph_ir.ir.graph import GraphTensor, Op
+from ..correspondence.compositions.counted import distinct, is_set, nonzero, rows_where, stacked
 from ..correspondence.compositions.indexing import positions
 from ..correspondence.compositions.movement import select_index
 from ..correspondence.reading import Pair
@@ -27,7 +29,8 @@ def _read_gather(node: NodeContext, _: str) -> Value:
     if known.dtype.kind not in "iu":
         raise node.rule("indices must be integers", known.dtype.name)
     size = dims[axis]
-    if known.size and not (-size <= known.min() and known.max() < size):
+    needed = max(-int(known.min()), int(known.max()) + 1) if known.size else 0
+    if not at_least(size, needed):
         raise node.rule(f"indices must be in [{-size}, {size})", f"{known.min()}..{known.max()}")
     if known.ndim:
         return node.make("gather", x, node.tensor(1), axis=axis)
@@ -127,14 +130,17 @@ def _reverse_sequence(node: NodeContext) -> Value:
 
 
 def _compress(node: NodeContext) -> Value:
-    """The slices whose condition is true, which must be known: their number is part of the result's shape."""
+    """The slices whose condition is true."""
     x = node.tensor(0)
-    kept = np.flatnonzero(node.array(1, "a condition"))
     axis = 0
     if node.given("axis"):
         axis = node.axis(node.attr_int("axis"), x.details.rank)
     else:
         x = node.reshaped(x, (x.details.elements,))
+    if node.known(1) is None:
+        mask = is_set(node, node.tensor(1))
+        return rows_where(node, x, mask, axis, node.counted_name(0, axis))
+    kept = np.flatnonzero(node.array(1, "a condition"))
     if kept.size and kept[-1] >= x.details.plain_dims[axis]:
         raise node.rule(
             f"the condition must not be longer than axis {axis} of {x.details}", str(kept[-1] + 1)
@@ -143,13 +149,22 @@ def _compress(node: NodeContext) -> Value:
 
 
 def _non_zero(node: NodeContext) -> Value:
-    """Indices of non-zero elements: their number is known only for values known at import."""
+    """Indices of non-zero elements."""
+    if node.known(0) is None:
+        return stacked(node, nonzero(node, node.tensor(0), node.counted_name(0, 1)), 0)
     found = np.nonzero(np.atleast_1d(node.array(0, "a value to look through")))
     return np.ascontiguousarray(np.stack(found)).astype(np.int64)
 
 
 def _unique(node: NodeContext) -> list[Value]:
-    """The distinct elements or slices, sorted or in order of appearance, if known at import."""
+    """The distinct elements or, of values known at import, slices, sorted or in order of appearance."""
+    if node.known(0) is None:
+        details = node.details(0)
+        if node.given("axis") and details.rank != 1:
+            raise node.unsupported("distinct slices of a value that depends on the model's inputs")
+        flat = node.reshaped(node.tensor(0), (details.elements,))
+        found = distinct(node, flat, bool(node.attr_int("sorted")), node.counted_name(0, 0))
+        return [found.values, found.first, found.inverse, found.counts]
     x = node.array(0, "a value to look through")
     axis = node.axis(node.attr_int("axis"), x.ndim) if node.given("axis") else None
     values, first, inverse, counts = np.unique(

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from onnx import AttributeProto, GraphProto, NodeProto, defs, helper
 
+from ...base.dims import Size
 from ...base.errors import UnsupportedError
 from ...base.records import dataclass
 from ...graph_ir.ir.graph import Array, Graph, GraphTensor
@@ -130,6 +131,19 @@ class NodeContext(ScopedReader[str, int]):
         if not self.has(index):
             raise self.rule(f"input {index} must be given", f"{self.count} inputs")
         return str(self.node.input[index])
+
+    def counted(self, number: GraphTensor, most: Size, name: str = "") -> Size:
+        """A number that a run computes as a size. UnsupportedError in a branch or loop that only a run decides on."""
+        if self.scope.checks is None:
+            raise self.unsupported("a result whose size depends on data, inside a branch or loop,")
+        return super().counted(number, most, name)
+
+    def counted_name(self, index: int, axis: int) -> str:
+        """What the file calls the size of an axis of output `index`, which a run counts; empty where it has no name."""
+        name = self.node.output[index] if self.wants(index) else ""
+        written = self.scope.written_shapes.get(name, ())
+        found = written[axis] if axis < len(written) else ""
+        return found if isinstance(found, str) else ""
 
     # Attributes.
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any
 
 import numpy as np
 
+from ...base.dims import Dim, symbols_of
 from ...base.errors import InternalError, UserError
 from ...base.run_checks import without_checks
 from .contents import Token, attribute_tokens, digest
 from .format import Format
+from .known_sizes import known
 from .logical_tensor import LogicalTensor
 from .op import Array, GraphTensor, Op
 from .registry import lookup
@@ -70,6 +72,7 @@ class Graph:
 
         It is an output like others for all passes; no other output may be appended after it.
         """
+        self.make_counts()
         self.attrs["checks"] = (*self.checks, message)
         return self.make_output(holds, self.unique_name("check"))
 
@@ -83,6 +86,32 @@ class Graph:
     def checks(self) -> tuple[str, ...]:
         """The messages of the conditions, which are the last outputs."""
         return tuple(self.attrs.get("checks", ()))
+
+    def make_counts(self) -> None:
+        """Append an output for each size that is counted and has none: callers of the native code need them.
+
+        They follow the results, which must all have been appended, and are hidden like checks.
+        """
+        for op in self.counted:
+            if not any(user.op_name == "output" for _, user in op.outputs[0].uses):
+                self.attrs["counts"] = self.count_outputs + 1
+                self.make_output(op.outputs[0], self.unique_name("count"))
+
+    @property
+    def counted(self) -> list[Op]:
+        """The `count` ops, which make numbers sizes."""
+        return [op for op in self.ops if op.op_name == "count"]
+
+    @property
+    def count_outputs(self) -> int:
+        """How many of the outputs before the checks are sizes that were counted."""
+        return int(self.attrs.get("counts", 0))
+
+    @property
+    def results(self) -> list[Op]:
+        """The outputs that callers see."""
+        outputs = self.outputs
+        return outputs[: len(outputs) - self.count_outputs - len(self.checks)]
 
     def unique_name(self, wanted: str) -> str:
         """`wanted`, or with a number appended if an op of that name exists; the name is then taken."""
@@ -120,6 +149,19 @@ class Graph:
                 mapping[old_output] = new_output
         return twin
 
+    def at_sizes(self, sizes: Mapping[str, int]) -> Graph:
+        """A copy with numbers for the open sizes that have one, by name: formats and schedules are the same."""
+        twin = Graph(self.name, dict(self.attrs))
+        mapping: dict[GraphTensor, GraphTensor] = {}
+        for op in self.ops:
+            attrs = {key: known(value, sizes) for key, value in op.attrs.items()}
+            new = twin.make(op.op_name, [mapping[x] for x in op.inputs], attrs, op.name)
+            new.schedule = op.schedule
+            for old, made in zip(op.outputs, new.outputs, strict=True):
+                made.details = known(old.details, sizes)
+                mapping[old] = made
+        return twin
+
     def remove(self, doomed: Iterable[Op]) -> None:
         """Delete unused ops; InternalError if another op still uses one."""
         gone = {id(op): op for op in doomed}
@@ -146,6 +188,7 @@ class Graph:
         cycle.
         """
         rest = [op for op in self.ops if op.op_name not in ("input", "output")]
+        first = {op.attr("size")[0]: op for op in self.counted}
         open_: set[int] = set()  # ops whose inputs are being placed; meeting one again is a cycle
         done: set[int] = set()
         ordered: list[Op] = []
@@ -153,7 +196,10 @@ class Graph:
             stack = [root]
             while stack:
                 op = stack[-1]
-                needed = [x.producer_owner for x in op.inputs if id(x.producer_owner) not in done]
+                before = [x.producer_owner for x in op.inputs]
+                if first:
+                    before += [first[one] for one in sizes_in(op) if first.get(one, op) is not op]
+                needed = [one for one in before if id(one) not in done]
                 if id(op) in done or not needed:
                     stack.pop()
                     if id(op) not in done:
@@ -178,7 +224,8 @@ class Graph:
     def evaluate(self, inputs: Sequence[Array]) -> list[Array]:
         """Run every op's NumPy reference: results of the `output` ops, in order. UserError where a check fails."""
         results = [value for op, value in self.walk_reference(inputs) if op.op_name == "output"]
-        return without_checks(self.name, results, self.checks)
+        values = without_checks(self.name, results, self.checks)
+        return values[: len(values) - self.count_outputs]
 
     def walk_reference(self, inputs: Sequence[Array]) -> Iterator[tuple[Op, Array]]:
         """Run the references op by op, yielding (op, value of its last output; of its input for an output op).
@@ -188,6 +235,7 @@ class Graph:
         """
         fed = iter(self._checked(inputs))
         values: dict[int, Array] = {}
+        sizes: dict[str, int] = {}
         left = {id(y): len(y.uses) for op in self.ops for y in op.outputs}
         for op in self.ops:
             arrays = [values[id(x)] for x in op.inputs]
@@ -198,7 +246,10 @@ class Graph:
             if op.op_name == "output":
                 results = arrays
             else:
-                results = [next(fed)] if op.op_name == "input" else op.reference(arrays)
+                at = op if not sizes else _at_sizes(op, arrays, sizes)
+                results = [next(fed)] if op.op_name == "input" else at.reference(arrays)
+                if op.op_name == "count":
+                    sizes[str(op.attr("size")[0])] = int(results[0][0])
                 pairs = zip(op.outputs, results, strict=True)
                 values.update((id(y), result) for y, result in pairs if left[id(y)])
             yield op, results[-1]
@@ -243,6 +294,28 @@ class Graph:
             yield f"{op.op_name}({wires}) {op.schedule or ''}".encode()
             yield from attribute_tokens([y.details for y in op.outputs])
             yield from attribute_tokens(op.attrs)
+
+
+def sizes_in(op: Op) -> Iterator[Dim]:
+    """The open sizes in the types of an op's results and in its attributes, those of its subgraphs too."""
+    held = [one for y in op.outputs for one in y.details.plain_dims]
+    held += [one for value in op.attrs.values() if isinstance(value, tuple) for one in value]
+    for symbol in symbols_of(held):
+        yield Dim({(symbol,): 1})
+    for graph in subgraphs_of(op):
+        for inner in graph.ops:
+            yield from sizes_in(inner)
+
+
+def _at_sizes(op: Op, arrays: Sequence[Array], sizes: Mapping[str, int]) -> Op:
+    """The op with numbers for open sizes, alone in a graph."""
+    graph = Graph("op")
+    given = [
+        LogicalTensor(x.details.dtype, a.shape) for x, a in zip(op.inputs, arrays, strict=True)
+    ]
+    inputs = [graph.make_input(details) for details in given]
+    attrs = {key: known(value, sizes) for key, value in op.attrs.items()}
+    return graph.make(op.op_name, inputs, attrs, op.name)
 
 
 def subgraphs_of(op: Op) -> list[Graph]:

@@ -55,6 +55,11 @@ class LogicalTensor:
         return math.prod(self.plain_dims)
 
     @property
+    def is_empty(self) -> bool:
+        """Whether it has no elements, as far as is known."""
+        return 0 in self.plain_dims
+
+    @property
     def size_bytes(self) -> Any:
         """Bytes in memory, padding included."""
         return math.prod(self.physical_dims) * self.dtype.size

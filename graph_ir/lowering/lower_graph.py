@@ -9,26 +9,28 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
 
-from ...base.dims import Symbol, UndecidedSize, is_known, symbols_of
+from ...base.dims import Size, Symbol, UndecidedSize, is_known, symbols_of
 from ...base.dtypes import U8
 from ...base.errors import InternalError
 from ...base.records import dataclass
+from ...base.size_limits import at_most
 from ...tensor_ir import builder as t
-from ...tensor_ir.nodes import Block, Buffer, Function, Invoke, Module, Slice, Var
+from ...tensor_ir.nodes import Block, Buffer, Function, Invoke, Let, Module, Slice, Stmt, Var
 from ...tensor_ir.sizes import shape_of
 from ...tensor_ir.visitor import walk_statements
 from ..ir.contents import attribute_tokens
 from ..ir.graph import Array, Graph, GraphTensor, Op, subgraphs_of
 from ..ir.schedule import Schedule
 from ..ops.control import Case, ControlOp, While
+from ..ops.counted import Count
 from ..ops.movement import Slice as SliceOp
-from ..passes.plan_memory import MEMORY_PLAN, plan_memory, workspace_of
+from ..passes.plan_memory import MEMORY_PLAN, largest_counts, plan_memory, workspace_of
 from ..rewriting.groups import is_view, storage_root
 from ..schedule.context import LowerContext
 from .constant_section import ConstantSection
@@ -110,7 +112,7 @@ class _Program:
     ) -> tuple[Function, list[KernelCall]]:
         """The function that runs a graph, and its calls."""
         storage = _Storage(graph, self.constants)
-        invokes: list[Invoke] = []
+        invokes: list[Stmt] = []
         calls: list[KernelCall] = []
         needed = dict.fromkeys(x for x in storage.params if isinstance(x, Var))
         steps = [op for op in graph.ops if op.kind not in ("source", "sink") and not is_view(op)]
@@ -120,11 +122,14 @@ class _Program:
             except UndecidedSize as error:
                 raise op.undecided(error) from error
             invokes.append(Invoke(kernel.name, (*arguments, *sizes_of(kernel))))
+            invokes.extend(storage.counted(op))
             needed.update(dict.fromkeys(sizes_of(kernel)))
             _LOG.debug("%s runs as %s: %s", op.name, kernel.name, kernel.note)
             calls.append(KernelCall(op.name, kernel.name, kernel.note, op.get_gflop()))
             if on_op:
                 on_op(done + 1, len(steps))
+        for let in (one for one in invokes if isinstance(one, Let)):
+            needed.pop(let.var, None)
         buffers = (x for x in storage.params if not isinstance(x, Var))
         return Function(name, (*buffers, *needed), Block(tuple(invokes)), graph.name), calls
 
@@ -213,10 +218,11 @@ class _Storage:
         self._constant_offsets = constants.offsets
         self._constants = constants.buffer
         self._params: dict[GraphTensor, Buffer] = {}
+        most = largest_counts(graph)
         for op in graph.inputs:
-            self._params[op.outputs[0]] = _param("x", len(self._params), op.outputs[0])
+            self._params[op.outputs[0]] = _param("x", len(self._params), op.outputs[0], {})
         for number, op in enumerate(graph.outputs):
-            self._params[storage_root(op.inputs[0])] = _param("y", number, op.inputs[0])
+            self._params[storage_root(op.inputs[0])] = _param("y", number, op.inputs[0], most)
         self._arena = Buffer("arena", U8, shape_of((self._plan.arena_bytes,)))
         sizes = [Var(t.SIZE_PREFIX + symbol.name) for symbol in graph_symbols(graph)]
         self.params: tuple[Buffer | Var, ...] = (
@@ -225,6 +231,12 @@ class _Storage:
             self._arena,
             *sizes,
         )
+
+    def counted(self, op: Op) -> Iterator[Let]:
+        """What makes the number that an op has counted a size of all that follows."""
+        if isinstance(op, Count):
+            value = t.load(self._params[op.outputs[0]], (0,))
+            yield Let(Var(t.SIZE_PREFIX + op.symbol.name), value)
 
     def arguments(self, op: Op) -> tuple[Slice, ...]:
         """The arguments of an op's function: every operand once; for a control op all operands, constants and
@@ -275,8 +287,9 @@ def graph_symbols(graph: Graph) -> tuple[Symbol, ...]:
     return symbols_of((*sizes, *graph.attrs.get("lengths", ())))
 
 
-def _param(prefix: str, number: int, tensor: GraphTensor) -> Buffer:
-    shape = shape_of(tensor.details.physical_dims)
+def _param(prefix: str, number: int, tensor: GraphTensor, most: Mapping[str, Size]) -> Buffer:
+    """A buffer of the caller's, with room for the largest that sizes can be which are counted."""
+    shape = shape_of(at_most(one, most) for one in tensor.details.physical_dims)
     return Buffer(f"{prefix}{number}", tensor.details.dtype, shape)
 
 

@@ -16,6 +16,7 @@ from ..ir.class_table import ClassTable
 from ..ir.op import Op
 from ..ir.op_kinds import FusibleOp
 from ..ir.registry import is_own
+from ..ops.counted import Count, TrueIndices
 from ..ops.cumulative import Cumulative
 from ..ops.fused import Fused
 from ..ops.grouped_matmul import GroupedMatmul
@@ -50,6 +51,8 @@ LOWERINGS = ClassTable[LowerOp](
         GroupedMatmul: on_demand(".grouped_matmul:lower_grouped_matmul", __package__),
         KernelCall: on_demand(".kernel_call:lower_kernel_call", __package__),
         MatrixOp: on_demand(".linear_algebra:lower_matrix_op", __package__),
+        Count: on_demand(".counted:lower_count", __package__),
+        TrueIndices: on_demand(".counted:lower_true_indices", __package__),
         Cumulative: on_demand(".scan:lower_scan", __package__),
         Scatter: on_demand(".scatter:lower_scatter", __package__),
         SortRows: on_demand(".sort_rows:lower_sort_rows", __package__),

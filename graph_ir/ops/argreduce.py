@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ...base.dims import bounds, is_known
 from ...base.dtypes import S32, S64
 from ..ir.attributes import BoolAttr
 from ..ir.axis_attributes import AxisAttr
@@ -60,11 +61,14 @@ class _ArgReduce(CompositeOp):
             hit = make("or", hit, make("isnan", x))
         shape = [1] * x.details.rank
         shape[axis] = size
-        narrow = S32 if size <= MOST_NARROW else S64
-        positions = graph.make_constant(
-            np.arange(size, dtype=narrow.numpy).reshape(shape), f"{self.name}.positions"
-        )
-        nowhere = make.scalar(-1 if self.last else size, narrow)
+        narrow = S32 if bounds(size)[1] <= MOST_NARROW else S64
+        if is_known(size):
+            steps = np.arange(size, dtype=narrow.numpy).reshape(shape)
+            positions = graph.make_constant(steps, f"{self.name}.positions")
+        else:
+            positions = make("reshape", make("count_up", size=(size,)), shape=tuple(shape))
+            positions = make.to(positions, narrow)
+        nowhere = make.scalar(-1 if self.last else bounds(size)[1], narrow)
         found_positions = make("select", hit, positions, nowhere)
         search = "reduce_max" if self.last else "reduce_min"
         found = make(search, found_positions, axes=(axis,), keep_dims=self.keep_dims)

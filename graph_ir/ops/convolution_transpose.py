@@ -151,7 +151,7 @@ class ConvolutionTranspose(Windowed, CompositeOp):
         x, w = self.inputs
         sizes = self.outputs[0].details.plain_dims[2:]
         window, _ = self._geometry(x.details.plain_dims, w.details.plain_dims)
-        if not x.details.elements:
+        if x.details.is_empty:
             zero = make.scalar(0, x.details.dtype)
             return [make("broadcast", zero, shape=self.outputs[0].details.plain_dims)]
         taps, strides = _without_overlap(x.details.plain_dims[2:], sizes, window)

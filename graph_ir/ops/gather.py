@@ -35,7 +35,7 @@ class Gather(Movement):
         if indices.dtype.kind not in ("int", "uint"):
             raise self.rule("indices must be integers", str(indices.dtype), "insert a cast")
         axis = self.axis
-        if not x.plain_dims[axis] and indices.elements:
+        if x.plain_dims[axis] == 0 and not indices.is_empty:
             raise self.rule(
                 f"axis {axis} must have elements to gather", f"{x} and {indices.elements} indices"
             )

@@ -43,7 +43,7 @@ class GatherElements(Movement):
                 "indices must have x's rank and no longer axis than x has, the gathered one aside",
                 f"{x} and {indices}",
             )
-        if not x.plain_dims[axis] and indices.elements:
+        if x.plain_dims[axis] == 0 and not indices.is_empty:
             raise self.rule(
                 f"axis {axis} must have elements to gather", f"{x} and {indices.elements} indices"
             )

@@ -70,7 +70,7 @@ class MatmulCore(TunableOp):
         """Whether it does if its rows are so many, as the same rows of several matrices are."""
         if not is_known(*self.sizes[1:]) and not self._may_be_open(rows):
             return False
-        if not all(x.details.elements for x in self.inputs):
+        if any(x.details.is_empty for x in self.inputs):
             return False
         if self._is_row_of_dot_products or self.weighs_rows:
             return False

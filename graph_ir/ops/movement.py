@@ -181,7 +181,8 @@ class Slice(Movement):
         bounds = list(zip(self.starts, self.steps, self.sizes, strict=True))
         for axis, (start, step, size) in enumerate(bounds):
             last = start + step * (size - 1)
-            inside = size == 0 or (0 <= start < dims[axis] and 0 <= last < dims[axis])
+            low, high = (start, last) if step > 0 else (last, start)
+            inside = size == 0 or (low >= 0 and high < dims[axis])
             if size < 0 or step == 0 or not inside:
                 raise self.rule(
                     f"the slice of axis {axis} must lie in its {dims[axis]} elements",

@@ -284,7 +284,7 @@ class LocalResponseNorm(CompositeOp):
         """The sum of the squares around, then a power."""
         make = Composer(graph, self)
         x = make.widened(self.inputs[0])
-        if not x.details.elements:
+        if x.details.is_empty:
             return [self.inputs[0]]
         total = self._windows(make, x) if self.size > MOST_SLICES else self._slices(make, x)
         alpha, beta, k = self.alpha / self.size, self.beta, self.k

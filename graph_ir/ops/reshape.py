@@ -41,7 +41,7 @@ class Reshape(Movement):
     def computation(self) -> Computation:
         """Each group of axes that is split or merged is linearised and split again."""
         source, result = self.inputs[0].details.plain_dims, self.outputs[0].details.plain_dims
-        groups = list(reshape_groups(source, result)) if math.prod(source) else []
+        groups = list(reshape_groups(source, result)) if 0 not in source else []
 
         def element(reads: Sequence[Read], index: Index) -> Expr:
             position: list[Expr] = [t.as_expr(0)] * len(source)

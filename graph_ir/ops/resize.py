@@ -88,7 +88,7 @@ class Resize(CompositeOp):
             raise self.rule(
                 "input dtype of linear and cubic must be a float", str(x.dtype), "insert a cast"
             )
-        if not all(at_least(size, 1) for size in self.shape) or not x.elements:
+        if not all(at_least(size, 1) for size in self.shape) or x.is_empty:
             raise self.rule("the input and the result must have elements", f"{x} and {self.shape}")
         if self.scales is not None and any(not 0 < scale < math.inf for scale in self.scales):
             raise self.rule("scales must be positive", str(list(self.scales)))

@@ -79,7 +79,7 @@ class ScatterElements(CompositeOp):
         make = Composer(graph, self)
         data, indices, updates = self.inputs
         dims, shape = data.details.plain_dims, indices.details.plain_dims
-        if not data.details.elements or not indices.details.elements:
+        if data.details.is_empty or indices.details.is_empty:
             return [make("copy", data)]
         wide, size = make.to(indices, S64), make.scalar(dims[self.axis], S64)
         nothing = make.scalar(0, S64)

@@ -72,7 +72,7 @@ class TopK(CompositeOp):
         rank = x.details.rank
         perm = tuple(i for i in range(rank) if i != axis) + (axis,)
         rows = x if axis == rank - 1 else make("transpose", x, perm=perm)
-        if not self.outputs[0].details.elements:
+        if self.outputs[0].details.is_empty:
             return [
                 make("cast", self._first(make, x, axis), dtype=d.details.dtype.name)
                 for d in self.outputs

@@ -46,17 +46,13 @@ def alias_outputs(graph: Graph, aliases: Mapping[str, str]) -> None:
 
 
 def _named(graph: Graph, name: str, source: str) -> tuple[Op, Op]:
-    outputs = {str(op.attr("temp.result")): op for op in graph.outputs[: _results(graph)]}
+    outputs = {str(op.attr("temp.result")): op for op in graph.results}
     inputs = {op.name: op for op in graph.inputs}
     for what, wanted, known in (("output", name, outputs), ("input", source, inputs)):
         if wanted not in known:
             some = ", ".join(f"'{one}'" for one in [*known][:20])
             raise UserError(f"alias {name}={source}: there is no {what} '{wanted}', only {some}")
     return outputs[name], inputs[source]
-
-
-def _results(graph: Graph) -> int:
-    return len(graph.outputs) - len(graph.checks)
 
 
 def _update(graph: Graph, given: Op, output: Op) -> None:

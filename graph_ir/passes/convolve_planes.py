@@ -36,9 +36,9 @@ def convolve_planes(graph: Graph, ctx: LowerContext) -> bool:
 def _over_two_axes(ctx: LowerContext, graph: Graph, op: Op) -> GraphTensor | None:
     assert isinstance(op, Convolution)
     out, window = op.outputs[0].details, op.window
-    if window.rank != 3 or op.groups > 1 or not out.dtype.is_float or not out.elements:
+    if window.rank != 3 or op.groups > 1 or not out.dtype.is_float or out.is_empty:
         return None
-    if not op.inputs[0].details.elements or wanted_by_name(op, ctx) is not None:
+    if op.inputs[0].details.is_empty or wanted_by_name(op, ctx) is not None:
         return None
     make = Composer(graph, op)
     planes = _depths_as_channels(make, op)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ...base.dims import is_known
 from ...base.mapped_file import release
 from ..ir.graph import Array, Graph, GraphTensor, Op
 from ..ir.reference import narrow
@@ -121,6 +122,8 @@ def _step(op: Op, others: list[GraphTensor], result: GraphTensor) -> tuple[Any, 
 def _per_channel(value: Array, dims: tuple[int, ...]) -> Array | None:
     """The per-channel values of a constant that is uniform along all other axes; None for any other constant."""
     shape = (1,) * (len(dims) - value.ndim) + value.shape
-    if not 1 < len(dims) == len(shape) or any(size != 1 for i, size in enumerate(shape) if i != 1):
+    if not 1 < len(dims) == len(shape) or not is_known(dims[1]):
+        return None
+    if any(size != 1 for i, size in enumerate(shape) if i != 1):
         return None
     return np.broadcast_to(value.reshape(-1), (dims[1],))

@@ -25,9 +25,11 @@ import numpy as np
 
 from ...base.dims import Size, factored, is_known, typical
 from ...base.records import dataclass
+from ...base.size_limits import at_most
 from ..ir.graph import Graph, GraphTensor, Op, subgraphs_of
 from ..ir.note import Note
 from ..ops.control import ControlOp, While
+from ..ops.counted import Count
 from ..rewriting.groups import is_elementwise, is_view, storage_root
 from ..rewriting.loop_state import in_place_state
 from ..schedule.context import LowerContext
@@ -93,6 +95,9 @@ def plan_memory(graph: Graph, ctx: LowerContext) -> bool:
     offsets: dict[GraphTensor, Size] = {}
     workspaces: dict[Op, Size] = {}
     begin: Size = 0
+    most = largest_counts(graph)
+    if most:
+        lives = [replace(life, size=_aligned(at_most(life.size, most))) for life in lives]
     for units, blocks in _by_units(lives).items():
         arena = _Arena(len(blocks))
         for life, size in sorted(blocks, key=lambda block: (-block[1], block[0].begin)):
@@ -104,6 +109,11 @@ def plan_memory(graph: Graph, ctx: LowerContext) -> bool:
     plan = MemoryPlan(offsets, begin, _peak(lives), tuple(lives), workspaces)
     MEMORY_PLAN.set(graph, plan)
     return False
+
+
+def largest_counts(graph: Graph) -> dict[str, Size]:
+    """The largest value of each size that a run counts, by name."""
+    return {op.symbol.name: op.limit for op in graph.ops if isinstance(op, Count)}
 
 
 def _by_units(lives: Iterable[Life]) -> dict[Size, list[tuple[Life, int]]]:

@@ -66,7 +66,7 @@ def _merge(graph: Graph, op: Op) -> GraphTensor | None:
 def _reshape_instead(graph: Graph, op: Op) -> GraphTensor | None:
     """A broadcast that only adds axes of size 1: reshape."""
     x, y = op.inputs[0].details, op.outputs[0].details
-    if x.elements != y.elements or not x.elements:
+    if x.elements != y.elements or x.is_empty:
         return None
     return _reshape(graph, op, op.inputs[0])
 
@@ -119,7 +119,7 @@ def _simplify_transpose(graph: Graph, op: Op) -> GraphTensor | None:
 def _merge_slices(graph: Graph, op: Op) -> GraphTensor | None:
     """slice(slice(x)): one slice."""
     inner = op.inputs[0].producer_owner
-    if not isinstance(inner, Slice) or not op.outputs[0].details.elements:
+    if not isinstance(inner, Slice) or op.outputs[0].details.is_empty:
         return None
     first, second = _starts_and_steps(inner), _starts_and_steps(op)
     pairs = list(zip(first, second, strict=True))
@@ -135,7 +135,7 @@ def _split_before_slice(graph: Graph, op: Op) -> GraphTensor | None:
     Heads of Q, K and V that one product made: what reads the slice transposed then reads the product's result.
     """
     inner = op.inputs[0].producer_owner
-    if not isinstance(inner, Slice) or not op.outputs[0].details.elements:
+    if not isinstance(inner, Slice) or op.outputs[0].details.is_empty:
         return None
     source, dims = (x.details.plain_dims for x in (*inner.inputs, *op.outputs))
     sizes, pairs = inner.outputs[0].details.plain_dims, _starts_and_steps(inner)

@@ -59,7 +59,7 @@ def _in_regions(graph: Graph, op: Op) -> GraphTensor | None:
     window = op.window
     if not is_known(*x[2:]):
         return None  # which elements see nothing but padding depends on the sizes
-    if not out.elements or not any(window.before) and not any(e > 0 for e in window.ends(x[2:])):
+    if out.is_empty or not any(window.before) and not any(e > 0 for e in window.ends(x[2:])):
         return None
     if not _is_finite(op.inputs[1]):
         return None
@@ -126,7 +126,7 @@ def _cut_window(graph: Graph, op: Op) -> GraphTensor | None:
     sizes, counts = x.plain_dims[lead:], out.plain_dims[lead:]
     if not window.is_padded or not all(isinstance(n, int) for n in (*sizes, *counts)):
         return None
-    if not out.elements:
+    if out.is_empty:
         return None
     make = Composer(graph, op)
     cuts = []

@@ -105,7 +105,7 @@ def ranked_forms(op: Convolution, ctx: LowerContext) -> list[tuple[ConvolutionFo
 def possible_forms(op: Convolution, ctx: LowerContext) -> list[tuple[ConvolutionForm, float]]:
     """The forms that can run a convolution, each with its predicted cycles; empty if no template can."""
     kernels = convolution_kernels(op, ctx)
-    if not kernels or not op.outputs[0].details.elements:
+    if not kernels or op.outputs[0].details.is_empty:
         return []
     geometry = geometry_of(op)
     if not geometry.terms:

@@ -58,7 +58,7 @@ def transpose_tiles_of(group: KernelGroup, target: Target) -> TransposeTiles | N
     x = op.inputs[0].details
     if x.format.is_blocked or y.details.format.is_blocked:
         return None
-    if not is_known(*x.plain_dims) or not x.elements:
+    if not is_known(*x.plain_dims) or x.is_empty:
         return None
     perm = op.perm if isinstance(op, Transpose) else tuple(range(x.rank))
     source = tuple(x.format.order.index(perm[axis]) for axis in y.details.format.order)

@@ -45,7 +45,7 @@ def joined_loops(
     nests, begin = [], 0
     for number, part in enumerate(join.parts):
         size = part.details.plain_dims[join.axis]
-        if size:
+        if size != 0:
             extents = (*dims[:place], size, *dims[place + 1 :])
             index = tuple(Var(f"i{axis}") for axis in range(len(dims)))
             stored = (*index[:place], t.add(index[place], begin), *index[place + 1 :])

@@ -212,7 +212,7 @@ class _Printer:
         if isinstance(value, int):
             return str(value)
         if isinstance(value, Dim):
-            return f"<{value}>"
+            return f"<{self.size(value)}>"
         if isinstance(value, float):
             return repr(value) if self.annotate else _fixed(value)
         if isinstance(value, str):

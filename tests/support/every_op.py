@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from graphc.base.dims import Symbol, size
 from graphc.base.dtypes import BOOL, F32, S8, S32, S64, U8, DType
 from graphc.graph_ir.ir.format import parse_format
 from graphc.graph_ir.ir.graph import Graph
@@ -59,6 +60,9 @@ EXAMPLES: dict[str, tuple[list[tuple[DType, tuple[int, ...]]], dict[str, Any]]] 
     "convolution": ([*X, (F32, (6, 2, 3))], {"groups": 2, "before": (1,), "dilations": (2,)}),
     "convolution_transpose": ([*X, (F32, (4, 3, 2))], {"strides": (2,), "output_padding": (1,)}),
     "copy": (X, {}),
+    "count": ([(S64, (1,))], {"size": (size(Symbol("K", 0, 5)),), "most": (5,)}),
+    "counted_rows": (X, {"size": (1,)}),
+    "true_indices": ([(BOOL, (4,))], {}),
     "count_up": ([], {"size": (5,), "start": 3, "step": -2}),
     "open_sizes": ([], {"values": (5, 7)}),
     "dequantize": ([(U8, SHAPE), (F32, (4, 1)), (U8, (4, 1))], {}),

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from ....base.dims import Dim, Size
 from ....base.dtypes import BOOL, S64
 from ....base.records import dataclass
 from ....graph_ir.ir.graph import Graph
@@ -13,6 +14,7 @@ from ....graph_ir.ir.graph import GraphTensor as Tensor
 from ....graph_ir.ir.logical_tensor import LogicalTensor
 from ...op_builder import OpBuilder, Value
 from ..scoped import NotKnownError
+from .indexing import open_size
 
 
 def finished(graph: Graph, inputs: Sequence[Tensor], results: Sequence[Tensor]) -> Graph:
@@ -116,14 +118,14 @@ class CountedLoop:
     """
 
     node: OpBuilder
-    limit: Tensor | int | None
+    limit: Tensor | Size | None
     going: Tensor | None = None
     backwards: Sequence[bool] = ()
 
     def make(self, state: Sequence[Tensor], fixed: Sequence[Tensor], step: Step) -> list[Tensor]:
-        """The final state, then the collected rows [iterations, ...].
+        """The final state, then the collected rows [iterations, ...], whose number a run may count.
 
-        UnsupportedError if an iteration changes the type of the state, or an unknown number of rows is collected.
+        UnsupportedError if an iteration changes the type of the state, or rows of a loop without limit are collected.
         """
         node = self.node
         heads = [node.constant(0, S64), self.going or node.constant(True, BOOL), *state]
@@ -146,26 +148,32 @@ class CountedLoop:
             if self.limit is None:
                 return [own[1]]
             build = OpBuilder(graph, node.type, node.name)
-            most = same[-1] if limits else build.constant(self.limit, S64)
+            most = same[-1] if isinstance(self.limit, Tensor) else open_size(build, self.limit)
             return [build.helper("and", build.helper("lt", own[0], most), own[1])]
 
-        return while_loop(node, heads, [*fixed, *limits], condition, body)[2:]
+        trips, _, *results = while_loop(node, heads, [*fixed, *limits], condition, body)
+        if (
+            self.going is None
+            or len(results) == len(state)
+            or not isinstance(self.limit, (int, Dim))
+        ):
+            return results
+        size = node.counted(trips, self.limit)
+        rows = (node.helper("counted_rows", x, size=(size,)) for x in results[len(state) :])
+        return [*results[: len(state)], *rows]
 
     def _buffer(self, row: LogicalTensor) -> Tensor:
         """Zeros for all rows."""
-        if not isinstance(self.limit, int) or self.going is not None:
-            what = (
-                "a result with a row of each round, where their number depends on the model's inputs and so the "
-                "result's shape does,"
-            )
+        if not isinstance(self.limit, (int, Dim)):
+            what = "a result with a row of each round, where nothing limits their number when compiling,"
             raise NotKnownError(str(self.node.unsupported(what)))
         zero = self.node.constant(0, row.dtype)
         dims = (max(self.limit, 0), *row.plain_dims)
         return self.node.helper("broadcast", zero, shape=dims)
 
     def _from_the_end(self, build: OpBuilder, number: Tensor) -> Tensor:
-        assert isinstance(self.limit, int)
-        return build.helper("sub", build.constant(self.limit - 1, S64), number)
+        assert isinstance(self.limit, (int, Dim))
+        return build.helper("sub", open_size(build, self.limit - 1), number)
 
 
 def truth(node: OpBuilder, x: Value) -> Value:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ....base.dims import Dim, Size
+from ....base.dims import Dim, Size, is_known
 from ....base.dtypes import S64
 from ....graph_ir.ir.graph import GraphTensor as Tensor
 from ...op_builder import OpBuilder
@@ -44,6 +44,13 @@ def open_size(node: OpBuilder, size: Size) -> Tensor:
     return node.reshaped(node.helper("open_sizes", values=(size,)), ())
 
 
+def size_list(node: OpBuilder, sizes: Sequence[Size]) -> Tensor:
+    """Sizes as s64[count]."""
+    if is_known(*sizes):
+        return node.constant(list(sizes), S64)
+    return node.helper("open_sizes", values=tuple(sizes))
+
+
 def one_hot(
     node: OpBuilder, indices: Tensor, on: Tensor, off: Tensor, depth: int, at: int = -1
 ) -> Tensor:
@@ -67,7 +74,7 @@ def wrapped(node: OpBuilder, indices: Tensor, dims: Sequence[int]) -> Tensor:
     """Tuples of indices (the last axis) as s64, negative ones counted from the back of `dims`."""
     wide = node.converted(indices, S64)
     below = node.helper("lt", wide, node.constant(0, S64))
-    from_back = node.helper("add", wide, node.constant(list(dims), S64))
+    from_back = node.helper("add", wide, size_list(node, dims))
     return node.helper("select", below, from_back, wide)
 
 
@@ -84,7 +91,7 @@ def tuple_depth(node: OpBuilder, indices: Tensor, rank: int) -> int:
 def row_major(node: OpBuilder, tuples: Tensor, dims: Sequence[int], run: int = 1) -> Tensor:
     """Offsets, counted in `run` elements, of tuples of indices into `dims`: [...] of [..., axes]."""
     steps = [math.prod(dims[i + 1 :]) * run for i in range(len(dims))]
-    scaled = node.helper("mul", node.converted(tuples, S64), node.constant(steps, S64))
+    scaled = node.helper("mul", node.converted(tuples, S64), size_list(node, steps))
     return node.helper("reduce_sum", scaled, axes=(-1,), keep_dims=False)
 
 
@@ -93,7 +100,7 @@ def inside_or_nowhere(
 ) -> Tensor:
     """The offsets of tuples that lie in `dims`, else -1, which a scatter leaves out."""
     low = node.helper("ge", tuples, node.constant(0, S64))
-    high = node.helper("lt", tuples, node.constant(list(dims), S64))
+    high = node.helper("lt", tuples, size_list(node, dims))
     inside = node.helper("reduce_all", node.helper("and", low, high), axes=(-1,), keep_dims=False)
     return node.helper("select", inside, offsets, node.constant(-1, S64))
 
@@ -124,7 +131,7 @@ def scatter_nd(
     wanted, run = (*tuples.details.plain_dims[:-1], *dims[depth:]), math.prod(dims[depth:])
     if updates.details.plain_dims != wanted:
         raise node.rule(f"updates must have shape {list(wanted)}", str(updates.details))
-    if not updates.details.elements:
+    if 0 in wanted:
         return x
     offsets = row_major(node, tuples, dims[:depth], run)
     if check_bounds:
@@ -143,8 +150,10 @@ def batched_gather(node: OpBuilder, x: Tensor, indices: Tensor, axis: int, share
     moved = node.transposed(x, [*range(shared), axis, *between, *range(axis + 1, len(dims))])
     count, size, rest = math.prod(dims[:shared]), dims[axis], moved.details.plain_dims[shared + 1 :]
     flat = node.reshaped(moved, (count * size, *rest))
-    starts = (np.arange(count) * size).reshape(*dims[:shared], *(1,) * (len(picked) - shared))
-    rows = node.helper("add", node.converted(indices, S64), node.constant(starts, S64))
+    behind = (1,) * (len(picked) - shared)
+    starts = node.helper("mul", positions(node, count, 0, 1), open_size(node, size))
+    starts = node.reshaped(starts, (*dims[:shared], *behind))
+    rows = node.helper("add", node.converted(indices, S64), starts)
     y = node.make("gather", flat, rows, axis=0)
     # [shared, picked, between, behind] -> [shared, between, picked, behind]
     own, steps = len(picked) - shared, len(between)

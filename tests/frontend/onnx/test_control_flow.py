@@ -208,7 +208,7 @@ def test_what_each_round_gives_is_collected(most: int, kinds: set[str]) -> None:
 def test_collecting_needs_a_number_of_rounds_that_is_known() -> None:
     with pytest.raises(
         UnsupportedError,
-        match="Loop 'rounds': a result with a row of each round, where their number",
+        match="Loop 'rounds': a result with a row of each round, where nothing limits",
     ):
         load(collect(None, collecting()))
 

@@ -46,6 +46,9 @@ WEIGHTS = {name: often / len(family) for family, often in _FAMILIES for name in 
 NOT_MADE = {
     "count_up": "a size that is open says how long it is",
     "open_sizes": "sizes of random graphs are numbers",
+    "true_indices": "how many there are decides sizes",
+    "count": "sizes of random graphs are numbers",
+    "counted_rows": "sizes of random graphs are numbers",
     "input": "made with the tensors that recipes read",
     "constant": "made with the tensors that recipes read",
     "output": "made for what nothing reads",

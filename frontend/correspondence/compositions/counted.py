@@ -1,0 +1,111 @@
+"""Results whose number of rows depends on data: indices of elements, chosen and distinct rows, boxes that are kept."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ....base.dims import Size
+from ....base.dtypes import BOOL, S64
+from ....base.records import dataclass
+from ....graph_ir.ir.graph import GraphTensor as Tensor
+from ...op_builder import OpBuilder, like
+from .indexing import open_size, positions
+
+
+def is_set(node: OpBuilder, x: Tensor) -> Tensor:
+    """Where x is not 0, as bool."""
+    return x if x.details.dtype == BOOL else node.helper("ne", x, like(node, 0, x))
+
+
+def first_rows(node: OpBuilder, x: Tensor, number: Size) -> Tensor:
+    """The first `number` of what lies along axis 0."""
+    return node.helper("counted_rows", x, size=(number,))
+
+
+def true_indices(node: OpBuilder, mask: Tensor, name: str = "") -> Tensor:
+    """Where a list of bool is true: s64[K], K a size called like `name`."""
+    (most,) = mask.details.plain_dims
+    op = node.graph.make("true_indices", [mask], {}, f"{node.name}.true_indices")
+    return first_rows(node, op.outputs[0], node.counted(op.outputs[1], most, name))
+
+
+def nonzero(node: OpBuilder, x: Tensor, name: str = "") -> list[Tensor]:
+    """For each axis of x, where its elements are not 0, in the order of memory: s64[K] each."""
+    dims = x.details.plain_dims or (1,)
+    flat = true_indices(node, node.reshaped(is_set(node, x), (math.prod(dims),)), name)
+    found: list[Tensor] = []
+    for axis in reversed(range(len(dims))):
+        whole = open_size(node, dims[axis])
+        found.append(flat if axis == 0 else node.helper("mod", flat, whole))
+        flat = flat if axis == 0 else node.helper("div", flat, whole)
+    return found[::-1]
+
+
+def stacked(node: OpBuilder, lists: list[Tensor], axis: int) -> Tensor:
+    """Lists of one size side by side along a new axis."""
+    (number,) = lists[0].details.plain_dims
+    shape = (1, number) if axis == 0 else (number, 1)
+    rows = [node.reshaped(one, shape) for one in lists]
+    return rows[0] if len(rows) == 1 else node.make("concat", *rows, axis=axis)
+
+
+def rows_where(node: OpBuilder, x: Tensor, mask: Tensor, axis: int, name: str = "") -> Tensor:
+    """What lies along an axis where a list of bool, at most as long, is true."""
+    return node.make("gather", x, true_indices(node, mask, name), axis=axis)
+
+
+@dataclass(frozen=True)
+class Distinct:
+    """The distinct elements of a list: their values, the first position of each, the number among them
+    of each element, and how often each occurs."""
+
+    values: Tensor
+    first: Tensor
+    inverse: Tensor
+    counts: Tensor
+
+
+def distinct(node: OpBuilder, x: Tensor, in_order: bool, name: str = "") -> Distinct:
+    """Of a list, in ascending order or, not `in_order`, as they first appear."""
+    (size,) = x.details.plain_dims
+    values, places = node.graph.make(
+        "top_k", [x], {"k": size, "axis": 0, "largest": False}, f"{node.name}.top_k"
+    ).outputs
+    changes = node.helper(
+        "ne", node.sliced(values, 0, 1, size - 1), node.sliced(values, 0, 0, size - 1)
+    )
+    begins = node.helper("concat", node.constant([True], BOOL), changes, axis=0)
+    group = _numbers(node, begins)
+    if in_order:
+        starts = true_indices(node, begins, name)
+        first, inverse = node.helper("gather", places, starts, axis=0), _placed(node, places, group)
+    else:
+        of_group = node.graph.make("true_indices", [begins], {}, f"{node.name}.starts").outputs[0]
+        start = node.helper("gather", of_group, group, axis=0)
+        origin = _placed(node, places, node.helper("gather", places, start, axis=0))
+        is_first = node.helper("eq", origin, positions(node, size, 0, 1))
+        first = true_indices(node, is_first, name)
+        inverse = node.helper("gather", _numbers(node, is_first), origin, axis=0)
+    zeros = node.constant(np.zeros(size), S64)
+    each = node.constant(np.ones(size), S64)
+    counts = node.helper("scatter", inverse, zeros, each, reduction="add", run=1)
+    return Distinct(
+        node.helper("gather", x, first, axis=0),
+        first,
+        inverse,
+        first_rows(node, counts, first.details.plain_dims[0]),
+    )
+
+
+def _numbers(node: OpBuilder, begins: Tensor) -> Tensor:
+    """How many of a list of bool are true before and at each, less one."""
+    total = node.helper("cum_sum", node.converted(begins, S64), axis=0)
+    return node.helper("sub", total, node.constant(1, S64))
+
+
+def _placed(node: OpBuilder, places: Tensor, values: Tensor) -> Tensor:
+    """`values` at these places of a list as long."""
+    zeros = node.constant(np.zeros(values.details.plain_dims), S64)
+    return node.helper("scatter", places, zeros, values, reduction="none", run=1)

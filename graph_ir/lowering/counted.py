@@ -1,0 +1,39 @@
+"""The loops of ops whose results have sizes that depend on data."""
+
+from __future__ import annotations
+
+from ...base.dtypes import S64
+from ...tensor_ir import builder as t
+from ...tensor_ir.nodes import Buffer, Module
+from ...tensor_ir.sizes import shape_of
+from ..ops.counted import Count, TrueIndices
+from ..schedule.context import LowerContext
+
+
+def lower_true_indices(op: TrueIndices, ctx: LowerContext) -> Module:
+    """Each index is written where the next true one belongs, which is never behind it."""
+    (size,) = shape_of(op.inputs[0].details.physical_dims)
+    x = Buffer("x", op.inputs[0].details.dtype, (size,))
+    indices, total = Buffer("y", S64, (size,)), Buffer("total", S64, (1,))
+    b = t.LoopBuilder(buffer.name for buffer in (x, indices, total))
+    found = b.allocate("found", S64, (1,))
+    b.store(found, (0,), t.as_expr(0))
+    with b.loop("i", 0, size) as i:
+        at = b.let("at", b.load(found, (0,)))
+        b.store(indices, (at,), i)
+        b.store(found, (0,), t.add(at, t.cast(b.load(x, (i,)), S64)))
+    last = b.let("last", b.load(found, (0,)))
+    b.store(total, (0,), last)
+    with b.loop("rest", last, size, "vector") as rest:
+        b.store(indices, (rest,), t.as_expr(0))
+    name = f"true_indices__{ctx.target.isa}"
+    return Module((b.function(name, (x, indices, total), op.name),))
+
+
+def lower_count(op: Count, ctx: LowerContext) -> Module:
+    """One number, within its ends."""
+    x, y = Buffer("x", S64, (1,)), Buffer("y", S64, (1,))
+    b = t.LoopBuilder(("x", "y"))
+    most = t.as_expr(op.limit)
+    b.store(y, (0,), t.minimum(t.maximum(b.load(x, (0,)), t.ZERO), most))
+    return Module((b.function(f"count__{ctx.target.isa}", (x, y), op.name),))

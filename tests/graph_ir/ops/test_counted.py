@@ -1,0 +1,123 @@
+"""Sizes that a run counts: what follows has them, memory is planned for the largest."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import graphc
+from graphc import Graph
+from graphc.base.dims import Size, Symbol, size
+from graphc.base.dtypes import F32
+from graphc.base.errors import UserError
+from graphc.base.size_limits import at_most
+from graphc.graph_ir.ir.logical_tensor import LogicalTensor
+from graphc.graph_ir.rewriting.known_sizes import with_sizes
+from graphc.graph_ir.text.parser import parse_graph
+from graphc.graph_ir.text.printer import print_graph
+from graphc.runtime.executor import CompiledModel
+
+N, K = size(Symbol("N", 1, 40)), size(Symbol("K", 0, 40))
+
+
+def positive_rows(rows: Size, most: Size) -> Graph:
+    """The rows of x whose first element is positive, times a matrix, the sum of all, and a row for each."""
+    graph = Graph("positive")
+    x = graph.make_input(LogicalTensor(F32, (rows, 6)), "x")
+    w = graph.make_constant(np.arange(30, dtype=np.float32).reshape(6, 5), "w")
+    attrs = {"starts": (0, 0), "sizes": (rows, 1)}
+    first = graph.make("slice", [x], attrs).outputs
+    flat = graph.make("reshape", first, {"shape": (rows,)}).outputs[0]
+    mask = graph.make("gt", [flat, graph.make_constant(np.float32(0))]).outputs
+    indices, total = graph.make("true_indices", mask).outputs
+    graph.make("count", [total], {"size": (K,), "most": (most,)})
+    kept = graph.make("counted_rows", [indices], {"size": (K,)}).outputs[0]
+    chosen = graph.make("gather", [x, kept], {"axis": 0}, "chosen").outputs[0]
+    graph.make_output(graph.make("matmul_core", [chosen, w]).outputs[0], "y")
+    graph.make_output(graph.make("reduce_sum", [chosen], {"axes": (0,)}).outputs[0], "sum")
+    both = graph.make("concat", [x, chosen], {"axis": 0}).outputs[0]
+    graph.make_output(graph.make("relu", [both]).outputs[0], "both")
+    graph.make_output(graph.make("count_up", [], {"size": (K,)}).outputs[0], "numbers")
+    graph.make_counts()
+    return graph
+
+
+def expected(x: np.ndarray) -> list[np.ndarray]:
+    chosen = x[x[:, 0] > 0]
+    w = np.arange(30, dtype=np.float32).reshape(6, 5)
+    both = np.maximum(np.concatenate([x, chosen]), 0)
+    return [chosen @ w, chosen.sum(0), both, np.arange(len(chosen))]
+
+
+@pytest.fixture(scope="module")
+def model() -> CompiledModel:
+    return graphc.compile(positive_rows(N, N), threads=2)
+
+
+def runs(rng: np.random.Generator, *counts: int) -> list[np.ndarray]:
+    """Arrays with none, some and all of their rows positive."""
+    found = []
+    for rows in counts:
+        for share in (0, 0.5, 1):
+            x = rng.standard_normal((rows, 6)).astype(np.float32)
+            x[:, 0] = np.where(rng.random(rows) < share, 1, -1)
+            found.append(x)
+    return found
+
+
+def test_results_have_the_size_that_was_counted(
+    model: CompiledModel, rng: np.random.Generator
+) -> None:
+    assert str(model.outputs[0]) == "y: f32[K,5]" and len(model.outputs) == 4
+    for x in runs(rng, 1, 2, 7, 40):
+        for got, wanted in zip(model(x), expected(x), strict=True):
+            assert got.shape == wanted.shape
+            np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_fixed_models_count_too(rng: np.random.Generator) -> None:
+    graph = positive_rows(7, 7)
+    alone = graphc.compile(graph, threads=1)
+    for x in runs(rng, 7):
+        for got, wanted, known in zip(alone(x), expected(x), graph.evaluate([x]), strict=True):
+            np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-5)
+            np.testing.assert_allclose(known, wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_texts_files_and_references_know_them(
+    model: CompiledModel, rng: np.random.Generator, tmp_path: Path
+) -> None:
+    graph = positive_rows(N, N)
+    text = print_graph(graph, full=True)
+    assert "<K=0..40>" in text and print_graph(parse_graph(text), full=True) == text
+    model.save(tmp_path / "m.gcm")
+    loaded = graphc.load(tmp_path / "m.gcm")
+    (x,) = runs(rng, 5)[1:2]
+    reference = with_sizes(graph, {"N": 5}).evaluate([x])
+    for got, again, known in zip(model(x), loaded(x), reference, strict=True):
+        assert np.array_equal(got, again) and got.shape == known.shape
+        np.testing.assert_allclose(got, known, rtol=1e-5, atol=1e-5)
+
+
+def test_a_count_comes_before_what_has_its_size() -> None:
+    """Also where no tensor leads from one to the other."""
+    graph = positive_rows(N, N)
+    graph.ops.sort(key=lambda op: op.op_name != "count_up")
+    graph.sort()
+    names = [op.op_name for op in graph.ops]
+    assert names.index("count") < names.index("count_up")
+
+
+def test_arrays_cannot_be_bound(model: CompiledModel) -> None:
+    with pytest.raises(UserError, match="results whose sizes it counts"):
+        model.bind({"x": np.zeros((3, 6), np.float32)}, [])
+
+
+def test_the_largest_that_expressions_can_be() -> None:
+    most = {"K": N}
+    assert at_most(K * 3 + 1, most) == N * 3 + 1
+    assert at_most(N * 2 - K, most) == N * 2
+    assert at_most((K + 1) * K, most) == (N + 1) * N
+    assert at_most(7, most) == 7
