@@ -4,7 +4,8 @@ import math
 
 import pytest
 
-from graphc.base.contraction import f32_kernel
+from graphc.base.contraction import f32_kernel, microkernel
+from graphc.base.dtypes import BF16, F16
 from graphc.base.target import GemmTile, Target
 from graphc.graph_ir.schedule.matmul_tile import (
     candidate_blockings,
@@ -96,3 +97,10 @@ def test_few_rows_are_not_shared_but_the_panels_are() -> None:
     product = f32(1, 32, 1024, 1024, Target("avx512", l2_bytes=1 << 20), 2)
     blocking = pick_blocking(product, best_tile(product))
     assert (blocking.m_block, blocking.n_groups) == (32, 2)
+
+
+@pytest.mark.parametrize("dtype", [BF16, F16], ids=str)
+def test_vectors_that_are_converted_when_loaded_serve_more_rows(dtype) -> None:
+    """Conversions share a port with multiply-adds: with 4x3, one for every two of them."""
+    tile = pick_tile(128, 768, AVX2, microkernel(dtype, dtype, AVX2))
+    assert tile.rows == 6 > pick_tile(128, 768, AVX2, f32_kernel(AVX2)).rows
