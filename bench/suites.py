@@ -96,7 +96,12 @@ def suite(name: str, only: str = "") -> Iterator[Case | OpenCase | TorchCase]:
 
     KeyError for a name that is not in `SUITES`.
     """
-    return (make() for label, make in SUITES[name]().items() if only in label)
+    return (make() for make in makers(name, only).values())
+
+
+def makers(name: str, only: str = "") -> dict[str, Maker | OpenMaker | TorchMaker]:
+    """What builds each case of a suite whose name contains `only`. KeyError as above."""
+    return {label: make for label, make in SUITES[name]().items() if only in label}
 
 
 def _gemm() -> dict[str, Maker]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..base.records import dataclass
 from ..codegen.host import cpu_name
 from ..driver.versions import versions
-from .engines import EAGER, F32, FIXED, Row, geometric_mean
+from .engines import EAGER, F32, FIXED, Roof, Row, geometric_mean
+from .measure import Timing
 from .roofline import COMPUTE
 
 if TYPE_CHECKING:
@@ -46,13 +47,22 @@ def table(rows: Sequence[Row], threads: int) -> Table:
         result.add_row("geomean", *[""] * (len(engines) + len(headings) - 1), f"{mean:.2f}")
     if any(row.has_reference and row.wrong for row in rows):
         result.caption = columns.caption
-    if shares := sorted(row.to_fixed for row in rows if row.to_fixed is not None):
-        percentile = shares[math.ceil(0.9 * len(shares)) - 1]
-        result.caption = (
-            "own: time relative to graphc's model of that size, "
-            f"{percentile:.2f} at the 90th percentile, {shares[-1]:.2f} at worst"
-        )
+    if any(row.to_fixed is not None for row in rows):
+        result.caption = _open_caption(rows)
     return result
+
+
+def _open_caption(rows: Sequence[Row]) -> str:
+    """How open sizes compare with graphc's own models of one size, and where they are worst."""
+    found = sorted((row.to_fixed, row.name) for row in rows if row.to_fixed is not None)
+    (percentile, _), (most, worst) = found[math.ceil(0.9 * len(found)) - 1], found[-1]
+    text = (
+        "own: time relative to graphc's model of that size, "
+        f"{percentile:.2f} at the 90th percentile, {most:.2f} at worst ({worst})"
+    )
+    if ratios := [(row.ratio, row.name) for row in rows if row.ratio is not None]:
+        text += "; least ratio {:.2f} ({})".format(*min(ratios))
+    return text
 
 
 @dataclass(frozen=True)
@@ -165,3 +175,15 @@ def to_json(rows: Sequence[Row], threads: int) -> dict[str, Any]:
             for row in rows
         ],
     }  # fmt: skip
+
+
+def row_of(facts: Mapping[str, Any]) -> Row:
+    """A row from its plain values in `to_json`. KeyError or TypeError for others."""
+    timings = {
+        name: Timing(x["median"], x["min"], x["calls"]) for name, x in facts["engines"].items()
+    }
+    return Row(
+        facts["case"], facts["gflop"], facts["peak_gflops"], timings, facts["deviation"],
+        frozenset(facts["wrong"]), facts["refused"], facts["roof"] and Roof(**facts["roof"]),
+        facts["same_bits"],
+    )  # fmt: skip

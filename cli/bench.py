@@ -7,8 +7,7 @@ import json
 import math
 import os
 import sys
-from collections.abc import Callable, Iterator
-from itertools import chain
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -77,6 +76,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="write the table as JSON to FILE or stdout",
     )
+    parser.add_argument(
+        "--resume", metavar="FILE", type=Path,
+        help="time a suite in pieces: finished cases are kept in FILE, and are not timed again",
+    )  # fmt: skip
+    parser.add_argument(
+        "--minutes", type=float, default=math.inf, help="begin no case of a suite after so long"
+    )
     parser.add_argument("-q", "--quiet", action="store_true", help="no progress")
 
 
@@ -84,6 +90,7 @@ def run(args: argparse.Namespace) -> int:
     """Time every case; 1 if an engine disagrees with graphc."""
     from ..bench.engines import Setting
     from ..bench.measure import load_warning, pin_to
+    from ..bench.pieces import Pieces
     from ..runtime.threadpool import resolve_threads
 
     if (args.model is None) == (args.suite is None):
@@ -102,14 +109,17 @@ def run(args: argparse.Namespace) -> int:
     pin_to(threads)
     peers = [name for name in args.vs.split(",") if name]
     setting = Setting(peers, args.target, threads, args.rounds, args.seconds)
-    rows: list[Row] = []
     if args.ablate:
         return _ablate(args, threads)
+    pieces = Pieces(args.resume, args.minutes, threads)
     with progress(args.quiet or args.json == "-") as report:
-        for case in _cases(args):
-            rows += _compare(case, setting, report)
-    _write(rows, args, threads)
-    return 0 if all(row.agree for row in rows) else 1
+        for label, make in _makers(args).items():
+            if pieces.begins(label):
+                pieces.keep(label, _compare(make(), setting, report))
+    _write(pieces.rows, args, threads)
+    if pieces.left:
+        print(f"graphc: not timed for lack of time: {', '.join(pieces.left)}", file=sys.stderr)
+    return 0 if all(row.agree for row in pieces.rows) else 1
 
 
 def _compare(case: Case | OpenCase | TorchCase, setting: Setting, report: OnStep) -> list[Row]:
@@ -135,7 +145,7 @@ def _ablate(args: argparse.Namespace, threads: int) -> int:
     with progress(args.quiet or args.json == "-") as report:
         rows = {
             case.name: ablate(case, args.target, threads, args.rounds, args.seconds, report)
-            for case in map(_of_one_size, _cases(args))
+            for case in (_of_one_size(make()) for make in _makers(args).values())
         }
     _output(lambda: ablation_json(rows), lambda: ablation_table(rows), args.json)
     return 0
@@ -149,18 +159,16 @@ def _of_one_size(case: Case | OpenCase | TorchCase) -> Case:
     return case
 
 
-def _cases(args: argparse.Namespace) -> Iterator[Case | OpenCase | TorchCase]:
-    """Yield cases one at a time, so that only one network is in memory."""
-    if args.suite:
-        from ..bench.suites import suite
+def _makers(args: argparse.Namespace) -> Mapping[str, Callable[[], Case | OpenCase | TorchCase]]:
+    """What builds each case, so that only one network is in memory."""
+    if not args.suite:
+        return {"": lambda: _model_case(args)}
+    from ..bench.suites import makers
 
-        cases = suite(args.suite, args.only or "")
-        first = next(cases, None)
-        if first is None:
-            raise UserError(f"suite '{args.suite}' has no case with '{args.only}' in its name")
-        yield from chain([first], cases)
-    else:
-        yield _model_case(args)
+    found = makers(args.suite, args.only or "")
+    if not found:
+        raise UserError(f"suite '{args.suite}' has no case with '{args.only}' in its name")
+    return found
 
 
 def _model_case(args: argparse.Namespace) -> Case | OpenCase:
