@@ -43,6 +43,9 @@ from .parallel_calls import ParallelCalls
 from .symbols import comment, symbol
 
 LOCAL_ALIGNMENT = 64
+SHARED_LOCAL_BYTES = 4 << 10
+"""Locals from this size on share memory with those of the other arm of an `If`; LLVM keeps small ones in registers."""
+
 MAX_LOCAL_BYTES = 4 << 20
 """Largest stack frame of one function: half of a worker's stack."""
 
@@ -94,6 +97,10 @@ class _Body:
         checks = BoundsChecks(self._stream, emitter.helpers, function) if module.checked else None
         self._expressions = emitter.expressions(self._stream, checks)
         self._names = self._expressions.names
+        self._taken: list[tuple[int, str]] = []
+        self._free: list[
+            tuple[int, str]
+        ] = []  # large locals of the arm of an `If` that does not run
         self._polls = Polls(self._stream, emitter.helpers)
         self._calls_others = calls_others(function) or (module.checked and has_tasks(function))
         self._parallel = ParallelCalls(
@@ -162,7 +169,15 @@ class _Body:
 
     def _allocate(self, s: Allocate) -> None:
         count = s.buffer.elements
-        self._local_bytes += count * s.buffer.dtype.size
+        nbytes = count * s.buffer.dtype.size
+        if nbytes >= SHARED_LOCAL_BYTES:
+            fits = [slot for slot in self._free if slot[0] >= nbytes]
+            if fits:
+                self._free.remove(fits[0])
+                self._taken.append(fits[0])
+                self._names[s.buffer.name] = fits[0][1]
+                return
+        self._local_bytes += nbytes
         if self._local_bytes > MAX_LOCAL_BYTES:
             raise InternalError(
                 f"function '{self._function.name}': locals up to '{s.buffer.name}' take {self._local_bytes} bytes of "
@@ -172,6 +187,8 @@ class _Body:
         kind = f"[{count} x {memory_type(s.buffer.dtype)}]"
         self._stream.allocate(name, kind, LOCAL_ALIGNMENT)
         self._names[s.buffer.name] = name
+        if nbytes >= SHARED_LOCAL_BYTES:
+            self._taken.append((nbytes, name))
 
     def _for(self, s: For) -> None:
         trips = _trip_count(s)
@@ -218,12 +235,15 @@ class _Body:
         then, exit_ = stream.fresh_label("then"), stream.fresh_label("fi")
         otherwise = stream.fresh_label("else") if s.otherwise else exit_
         stream.end_block(f"br i1 {condition}, label %{then}, label %{otherwise}")
+        free, before = list(self._free), len(self._taken)
         for label, arm in ((then, s.then), (otherwise, s.otherwise)):
             if arm is not None:
                 with stream.scope(conditional=True), self._bindings():
                     stream.begin_block(label)
                     self._statement(arm)
                     stream.end_block(f"br label %{exit_}")
+            self._free = list(dict.fromkeys([*free, *self._taken[before:]]))  # only one arm runs
+        self._free = free
         stream.begin_block(exit_)
 
     def _while(self, s: While) -> None:

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-from ...tensor_ir.nodes import Buffer, Function, LoopKind
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ...base.dims import is_known
+from ...tensor_ir import builder as t
+from ...tensor_ir.names import identifier
+from ...tensor_ir.nodes import Block, Buffer, Function, If, LoopKind
+from ..ir.graph import GraphTensor
 from ..ir.group_values import parameters
 from ..ir.schedule import Schedule
 from ..ops.winograd import WinogradConvolution
 from ..rewriting.kernel_group import KernelGroup
 from ..schedule.context import LowerContext
-from ..schedule.convolution_sizes import winograd_geometry
-from ..schedule.winograd import winograd_blocking
-from ..schedule.winograd_tile import worth_threads
+from ..schedule.convolution_geometry import ConvolutionGeometry
+from ..schedule.convolution_sizes import winograd_geometry, with_sizes_of
+from ..schedule.winograd import few_blocking, winograd_blocking
+from ..schedule.winograd_tile import WinogradBlocking, worth_threads
+from ..templates.local_sizes import LocalSizes, localized
 from ..templates.winograd import Image, WinogradProblem, WinogradTemplate
+from ..templates.winograd_open import OpenWinogradTemplate
 from .matmul import epilogue_names, epilogue_value, flat
 from .notes import group_note
 
@@ -23,23 +34,42 @@ def winograd_function(
     (output,) = group.outputs
     buffers = parameters(group.inputs, group.outputs)
     memory = {x: flat(b) if x in (*op.inputs, output) else b for x, b in buffers.items()}
-    g = winograd_geometry(op)
+    g, x = winograd_geometry(op), op.inputs[0]
     blocking = winograd_blocking(schedule, op.form, ctx.target)
-    x, u = op.inputs
-    problem = WinogradProblem(
-        g.batch, _image(memory[x], g.image, g.channels), memory[u],
-        _image(memory[output], g.result, g.outputs), *g.before,
-    )  # fmt: skip
     epilogue = None if output is op.outputs[0] else epilogue_value(op.outputs[0], output, memory)
     post = epilogue_names(op, group.ops)
     tile = f"{blocking.tile.rows}x{blocking.tile.columns(ctx.target)}"
-    name = f"f32_winograd_{op.form.name}{post}_{g}_{tile}__{ctx.target.isa}"
+    whole = with_sizes_of(g, op)
+    name = identifier(f"f32_winograd_{op.form.name}{post}_{whole}_{tile}__{ctx.target.isa}", 160)
     kind: LoopKind = (
         "parallel" if ctx.options.threads > 1 and worth_threads(g, ctx.target) else "serial"
     )
-    template = WinogradTemplate(problem, blocking, ctx.target, kind, epilogue)
-    return template.function(name, tuple(memory.values()), group_note(group, schedule))
+    if is_known(whole.batch, *whole.image):
+        operands = [memory[x], memory[op.u], memory[output]]
+        template = WinogradTemplate(_problem(g, operands), blocking, ctx.target, kind, epilogue)
+        return template.function(name, tuple(memory.values()), group_note(group, schedule))
+
+    def opened(form: WinogradBlocking, u: GraphTensor) -> OpenWinogradTemplate:
+        sizes = LocalSizes((whole.batch, *whole.image, *whole.result))
+        problem = _problem(localized(whole, sizes), [memory[x], memory[u], memory[output]])
+        return OpenWinogradTemplate(
+            problem, form, ctx.target, kind, epilogue, images=whole.batch,
+            result=whole.result, sizes=sizes, threads=ctx.options.threads,
+        )  # fmt: skip
+
+    made = opened(blocking, op.u).function(
+        name, tuple(memory.values()), group_note(group, schedule)
+    )
+    few = few_blocking(op, blocking, ctx)
+    if few is None or op.u_few is None:
+        return made
+    other = opened(few, op.u_few).function("", made.params, "")
+    pixels = t.as_expr(math.prod((whole.batch, *whole.result)))
+    body = If(t.compare("gt", pixels, op.few), made.body, other.body)  # the smaller locals last
+    return replace(made, body=Block((body,)))
 
 
-def _image(buffer: Buffer, size: tuple[int, int], channels: int) -> Image:
-    return Image(buffer, *size, channels)
+def _problem(g: ConvolutionGeometry, operands: Sequence[Buffer]) -> WinogradProblem:
+    x, u, y = operands
+    image, result = Image(x, *g.image, g.channels), Image(y, *g.result, g.outputs)
+    return WinogradProblem(g.batch, image, u, result, *g.before)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...base.dtypes import F32
+from ...base.size_limits import at_least
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Expr
 from ..ir.attributes import AttributeOwner, IntAttr
@@ -16,7 +17,7 @@ from ..ir.computation import Computation, Index, Read, Reduction
 from ..ir.graph import Array
 from ..ir.logical_tensor import LogicalTensor
 from ..ir.op_kinds import FusibleOp, TunableOp
-from ..ir.operands import Operand
+from ..ir.operands import Operand, OptionalOperand
 from ..ir.reference import narrow
 from ..ir.registry import register
 from .winograd_form import FORMS, WinogradForm
@@ -99,11 +100,14 @@ class WinogradConvolution(TunableOp):
     u f32[points, C, O] as of `winograd_weights`. Padding is zeros. Rounding errors are larger than those of the direct
     form, see `winograd_form`. A tile with a result that is not finite is convolved directly, with weights recovered
     from u: there may be an infinity or NaN in the image, which the transforms would spread, or they overflow.
+    Where sizes are open, `u_few` holds the weights of the other form, which runs for up to `few` pixels of results.
     """
 
     x = Operand("f32[N, C, H, W]")
     u = Operand("f32[points, C, O] as of winograd_weights")
+    u_few = OptionalOperand("u of the other form, for few results")
     results = _ResultsAttr("results of a tile along each axis, 2 or 4")
+    few = IntAttr("pixels of all results up to which u_few is the weights", default=0, least=0)
     before = IntsAttr("rows and columns of padding in front", default=0, least=0, count=_two)
     after = IntsAttr("rows and columns of padding behind", default=0, least=0, count=_two)
 
@@ -113,6 +117,14 @@ class WinogradConvolution(TunableOp):
         return FORMS[self.results]
 
     @property
+    def few_form(self) -> WinogradForm | None:
+        """The form that runs for few results, if it is another one."""
+        if self.u_few is None:
+            return None
+        points = self.u_few.details.plain_dims[0]
+        return next(form for form in FORMS.values() if form.products == points)
+
+    @property
     def padding(self) -> tuple[tuple[int, int], tuple[int, int]]:
         """(before, after), each for rows and columns."""
         (top, left), (bottom, right) = self.before, self.after
@@ -120,24 +132,30 @@ class WinogradConvolution(TunableOp):
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
         """[N, O, H', W']."""
-        x, u = inputs
+        x, u, *_ = inputs
         if x.dtype != F32 or x.rank != 4:
             raise self.rule("x must be f32[N, C, H, W]", str(x))
         if (
             u.dtype != F32 or u.rank != 3 or u.plain_dims[:2] != (self.form.products, x.plain_dims[1])
         ):  # fmt: skip
             raise self.rule(f"u must be f32[{self.form.products}, C, O]", f"{u} for x {x}")
+        for other in inputs[2:]:
+            points = [form.products for form in FORMS.values() if form is not self.form]
+            if other.dtype != F32 or other.plain_dims not in [
+                (p, *u.plain_dims[1:]) for p in points
+            ]:
+                raise self.rule(f"u_few must be f32[{points[0]}, C, O]", f"{other} for u {u}")
         before, after = self.before, self.after
         positions = tuple(
             n + b + a - 2 for n, b, a in zip(x.plain_dims[2:], before, after, strict=True)
         )
-        if min(positions) < 1 or min(x.plain_dims[2:]) < 1:
+        if not all(at_least(size, 1) for size in (*positions, *x.plain_dims[2:])):
             raise self.rule("the 3 x 3 window must fit into the padded image", str(x))
         return [LogicalTensor(F32, (x.plain_dims[0], u.plain_dims[2], *positions))]
 
     def reference(self, inputs: list[Array]) -> list[Array]:
         """The transforms and products in float64, rounded once; direct where these are not finite."""
-        x, u = (array.astype(np.float64) for array in inputs)
+        x, u = (array.astype(np.float64) for array in inputs[:2])
         matrices = self.form.input_matrix(), self.form.output_matrix()
         with np.errstate(all="ignore"):
             y = narrow(self._evaluate(x, u, *matrices), F32)
@@ -189,5 +207,5 @@ class WinogradConvolution(TunableOp):
 
     def get_gflop(self) -> float:
         """Those of the direct form, two per multiply-add, so that rates can be compared."""
-        x, _ = (i.details.plain_dims for i in self.inputs)
+        x = self.x.details.plain_dims
         return 2.0 * self.outputs[0].details.typical.elements * x[1] * 9 / 1e9

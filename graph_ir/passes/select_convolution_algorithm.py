@@ -13,6 +13,7 @@ from ..rewriting.rewrite import rewrite
 from ..rewriting.values import constant_value
 from ..schedule.context import LowerContext
 from ..schedule.convolution_forms import asked_forms, padded, ranked_forms
+from ..schedule.forms_by_size import FormsBySize, forms_by_size
 from ..schedule.integer_gain import best_form_cycles
 
 
@@ -39,11 +40,30 @@ def _best_form(ctx: LowerContext, graph: Graph, op: Op) -> GraphTensor | None:
     ranked = ranked_forms(op, ctx) if asked is None else asked
     if not ranked:
         return None
+    if asked is None and not op.inputs[0].details.is_known:
+        forms = forms_by_size(op, ctx)
+        if forms is not None:
+            return _of_open_sizes(graph, op, forms)
+        ranked = [pair for pair in ranked if not pair[0].name.startswith("winograd")]
     (form, cycles), *others = ranked
     result = form.build(Composer(graph, op), op)
     text = f"{form.name}{'' if asked is None else ', asked for'}, {cycles:.3g} predicted cycles"
     for other, more in others:
         text += f"; {other.name} {more:.3g} ({more / cycles:.2f} times)"
+    record(graph, "form", [op.name], [result.producer_owner.name], text)
+    return result
+
+
+def _of_open_sizes(graph: Graph, op: Convolution, forms: FormsBySize) -> GraphTensor:
+    """A Winograd convolution, with the weights of another form for few results where that is better for them."""
+    make = Composer(graph, op)
+    result = forms.many.build(make, op)
+    text = f"{forms.many.name}, best at every size"
+    if forms.below is not None:
+        winograd, below = result.producer_owner, forms.below.build(make, op).producer_owner
+        attrs = {**winograd.attrs, "few": forms.few}
+        result = make("winograd_convolution", *winograd.inputs, below.inputs[1], **attrs)
+        text = f"{forms.many.name}; {forms.below.name} for up to {forms.few} pixels of results"
     record(graph, "form", [op.name], [result.producer_owner.name], text)
     return result
 

@@ -83,17 +83,20 @@ class ConvolutionForm:
         return is_named and len(settings) == len(asked.settings.keys() & _DECIDED)
 
 
-def ranked_forms(op: Convolution, ctx: LowerContext) -> list[tuple[ConvolutionForm, float]]:
+def ranked_forms(
+    op: Convolution, ctx: LowerContext, sizes: ConvolutionGeometry | None = None
+) -> list[tuple[ConvolutionForm, float]]:
     """The forms worth trying for a convolution, each with its predicted cycles, best first; empty if there is none.
 
-    A form requested by the options precedes all others: that of blocked layouts, or a Winograd form.
+    A form requested by the options precedes all others: that of blocked layouts, or a Winograd form. `sizes`: those to
+    rank for, if not the typical ones.
     """
     asked = ctx.options.winograd
     unwanted = {f"winograd-{x}" for x in WINOGRAD if asked not in ("auto", x)}
     outputs = op.outputs[0].details.plain_dims[1] // op.groups
     found = [
         (form, cycles)
-        for form, cycles in possible_forms(op, ctx)
+        for form, cycles in possible_forms(op, ctx, sizes)
         if form.name not in unwanted and outputs >= form.least_outputs
     ]
     first = f"winograd-{asked}"
@@ -102,20 +105,19 @@ def ranked_forms(op: Convolution, ctx: LowerContext) -> list[tuple[ConvolutionFo
     return sorted(found, key=lambda pair: (pair[0].name != first, pair[0].price * pair[1]))
 
 
-def possible_forms(op: Convolution, ctx: LowerContext) -> list[tuple[ConvolutionForm, float]]:
+def possible_forms(
+    op: Convolution, ctx: LowerContext, sizes: ConvolutionGeometry | None = None
+) -> list[tuple[ConvolutionForm, float]]:
     """The forms that can run a convolution, each with its predicted cycles; empty if no template can."""
     kernels = convolution_kernels(op, ctx)
     if not kernels or op.outputs[0].details.is_empty:
         return []
-    geometry = geometry_of(op)
+    geometry = sizes or geometry_of(op)
     if not geometry.terms:
         return []
     found = []
     reorder = _reorder_cycles(op, ctx.target)
-    fixed = op.inputs[0].details.is_known
     for form in FORMS:
-        if not fixed and form.name.startswith("winograd"):
-            continue  # its buffers hold all images
         if op.window.rank > form.spatial_axes:
             continue
         if form.constant_weights and not _are_known_and_moderate(op.inputs[1]):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from ...base.dims import evaluate, is_known, symbols_of
 from ..ir.op import Op
@@ -42,20 +44,38 @@ def typical_images(op: Op) -> tuple[tuple[int, ...], tuple[int, ...], bool]:
 
 def with_sizes_of(geometry: ConvolutionGeometry, op: Op) -> ConvolutionGeometry:
     """The geometry with the sizes of images that an op has, which may be open."""
-    x, y = (tensor.details.plain_dims for tensor in (op.inputs[0], op.outputs[0]))
+    return with_images_of(
+        geometry, op.inputs[0].details.plain_dims, op.outputs[0].details.plain_dims
+    )
+
+
+def with_images_of(
+    geometry: ConvolutionGeometry, x: Sequence[Any], y: Sequence[Any]
+) -> ConvolutionGeometry:
+    """The geometry with the images of input and output dims."""
     return replace(geometry, batch=x[0], image=_pair(x[2:]), result=_pair(y[2:]))
 
 
 def winograd_geometry(op: WinogradConvolution) -> ConvolutionGeometry:
-    """The numbers of the convolution that a Winograd convolution computes."""
-    x, u = (i.details.plain_dims for i in op.inputs)
-    rows, columns = op.outputs[0].details.plain_dims[2:]
+    """The numbers of the convolution that a Winograd convolution computes; of open sizes as `geometry_of`."""
+    u = op.inputs[1].details.plain_dims
+    x, y, is_open = typical_images(op)
     before, _ = op.padding
     return ConvolutionGeometry(
-        x[0], 1, x[1], u[2], (x[2], x[3]), (rows, columns), (3, 3), before=before
+        x[0], 1, x[1], u[2], _pair(x[2:]), _pair(y[2:]), (3, 3), before=before, is_open=is_open
     )
 
 
-def _pair(sizes: tuple[int, ...], missing: int = 1) -> tuple[int, int]:
+def few_geometry(op: WinogradConvolution) -> ConvolutionGeometry:
+    """The numbers of one with about `few` pixels of results, of typical images as many as that are."""
+    g = winograd_geometry(op)
+    rows, columns = g.result
+    if rows * columns <= op.few:
+        return replace(g, batch=op.few // (rows * columns))
+    size = max(1, math.isqrt(op.few))
+    return replace(g, batch=1, image=(size, size), result=(size, size))
+
+
+def _pair(sizes: Sequence[Any], missing: int = 1) -> tuple[Any, Any]:
     *outer, last = sizes
     return (math.prod(outer) if outer else missing), last

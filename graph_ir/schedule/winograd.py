@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 
 from ...base.contraction import f32_kernel, f32_tiles
 from ...base.dtypes import F32
-from ...base.target import Target
+from ...base.target import GemmTile, Target
 from ..ir.format import Format, channels_last, plain
 from ..ir.schedule import Parameter, Schedule
 from ..ops.winograd import WinogradConvolution
@@ -14,7 +15,8 @@ from ..ops.winograd_form import WinogradForm
 from ..rewriting.kernel_group import KernelGroup
 from .asked import wanted_by_name
 from .context import LowerContext
-from .convolution_sizes import winograd_geometry
+from .convolution_geometry import ConvolutionGeometry
+from .convolution_sizes import few_geometry, winograd_geometry
 from .format_choice import FormatChoice
 from .register_tile import tile_fault, tile_of
 from .space import ScheduleSpace
@@ -22,6 +24,7 @@ from .winograd_tile import (
     WinogradBlocking,
     blocking_cycles,
     candidate_blockings,
+    plane_strides,
     ranked_tiles,
 )
 
@@ -34,7 +37,8 @@ def winograd_formats(op: WinogradConvolution, ctx: LowerContext) -> list[FormatC
 
     A choice costs the time its tile loses against the best one, as bytes that could be moved meanwhile.
     """
-    last = channels_last(4)
+    last, few = channels_last(4), few_tile(op, ctx)
+    others = () if few is None else (panel_format(few.columns(ctx.target)),)
     ranked = ranked_tiles(winograd_geometry(op), op.form, ctx.target)
     best = ranked[0][1]
     asked = wanted_by_name(op, ctx)
@@ -42,12 +46,44 @@ def winograd_formats(op: WinogradConvolution, ctx: LowerContext) -> list[FormatC
     ranked = [pair for pair in ranked if pair[0].vectors == vectors] or ranked
     return [
         FormatChoice(
-            (last, panel_format(tile.columns(ctx.target))),
+            (last, panel_format(tile.columns(ctx.target)), *others),
             (last,),
             (cycles - best) * ctx.target.machine.shared_bytes_per_cycle,
         )
         for tile, cycles in ranked
     ]
+
+
+def few_tile(op: WinogradConvolution, ctx: LowerContext) -> GemmTile | None:
+    """The register tile of the form for few results, if there is one."""
+    if op.few_form is None:
+        return None
+    return ranked_tiles(few_geometry(op), op.few_form, ctx.target)[0][0]
+
+
+def few_blocking(
+    op: WinogradConvolution, many: WinogradBlocking, ctx: LowerContext
+) -> WinogradBlocking | None:
+    """How few results are computed, if in another form; V and M must fit where those of `many` lie."""
+    form, tile, g = op.few_form, few_tile(op, ctx), few_geometry(op)
+    if form is None or tile is None:
+        return None
+
+    def fits(b: WinogradBlocking) -> bool:
+        return all(own <= most for own, most in zip(_planes(b, g, ctx), room, strict=True))
+
+    threads, room = ctx.options.threads, _planes(many, g, ctx)
+    found = candidate_blockings(g, form, tile, ctx.target, threads)
+    halves = [replace(b, block=-(-b.block // 2**i)) for b in found for i in range(10)]
+    fitting = [b for b in halves if fits(b)] or [replace(found[-1], block=1, chunk=1)]
+    return min(fitting, key=lambda b: blocking_cycles(b, g, ctx.target, threads))
+
+
+def _planes(b: WinogradBlocking, g: ConvolutionGeometry, ctx: LowerContext) -> tuple[int, int]:
+    """Elements of V and M."""
+    widths = g.channels, b.chunk * b.tile.columns(ctx.target)
+    v, m = (b.form.products * plane_strides(b.block, columns)[1] for columns in widths)
+    return v, m
 
 
 def panel_format(columns: int) -> Format:

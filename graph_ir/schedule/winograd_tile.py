@@ -37,6 +37,16 @@ class WinogradBlocking:
         return 4 * self.form.products * self.block * columns
 
 
+def plane_strides(tiles: int, columns: int) -> tuple[int, int]:
+    """Elements from a row to the next, and from a matrix [tiles, columns] to that of the next point.
+
+    Odd numbers of cache lines, so that power-of-2 sizes do not map to one set.
+    """
+    line = 16  # f32 in a cache line
+    row = (-(-columns // line) | 1) * line
+    return row, (tiles * row // line | 1) * line
+
+
 def tile_count(g: ConvolutionGeometry, form: WinogradForm) -> int:
     """Tiles of all images, including partial ones at the edges."""
     return g.batch * math.prod(-(-size // form.results) for size in g.result)

@@ -12,28 +12,41 @@ F(4 x 4) needs 36 multiply-adds per channel for 16 results, where the direct for
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from ...base.contraction import f32_kernel
+from ...base.dims import bounds, ceil_quotient, is_known
 from ...base.dtypes import F32
 from ...base.records import dataclass
 from ...base.target import Target
 from ...tensor_ir import builder as t
-from ...tensor_ir.nodes import Buffer, Expr, Function, LoopKind, PrefetchHint, Slice, Var
+from ...tensor_ir.nodes import (
+    Brgemm,
+    Buffer,
+    Expr,
+    Function,
+    LoopKind,
+    PrefetchHint,
+    Slice,
+    Var,
+)
 from ..schedule.matmul_tile import rows_for
-from ..schedule.winograd_tile import WinogradBlocking
+from ..schedule.winograd_tile import WinogradBlocking, plane_strides
 from .matmul import EpilogueValue
 
 
 @dataclass(frozen=True)
 class Image:
-    """An image per batch index, channels last, in a flat buffer: [batch][height][width][channels]."""
+    """An image per batch index, channels last, in a flat buffer: [batch][height][width][channels].
+
+    Height and width may be known when the model runs (`winograd_open`).
+    """
 
     buffer: Buffer
-    height: int
-    width: int
+    height: Any
+    width: Any
     channels: int
 
     def offset(self, batch: Expr, row: Expr, column: Expr) -> Expr:
@@ -49,7 +62,7 @@ class WinogradProblem:
     `u` holds the transformed weights [points, channels / panel of y][channels of x][panel of y].
     """
 
-    batch: int
+    batch: Any
     x: Image
     u: Buffer
     y: Image
@@ -75,9 +88,8 @@ class WinogradTemplate:
         self.kind = kind
         self.epilogue = epilogue
         self.panel = blocking.tile.columns(target)
-        m = self.form.results
-        self.tiles = (-(-problem.y.height // m), -(-problem.y.width // m))
-        self.total = problem.batch * math.prod(self.tiles)
+        m, y = self.form.results, problem.y
+        self.tiles = tuple(map(t.as_expr, (ceil_quotient(y.height, m), ceil_quotient(y.width, m))))
         self.panels = -(-problem.y.channels // self.panel)
         self.group_panels = -(-self.panels // blocking.groups)
         u_bytes = self.form.products * problem.x.channels * problem.y.channels * F32.size
@@ -91,34 +103,40 @@ class WinogradTemplate:
         """The whole convolution as a function."""
         for param in params:
             self.b.names.reserve(param.name)
-        full, rest = divmod(self.total, self.blocking.block)
         with (
-            self.b.loop("block", 0, full + bool(rest), self.kind) as block,
+            self.b.loop("block", 0, self._blocks(), self.kind) as block,
             self.b.loop("group", 0, -(-self.panels // self.group_panels), self.kind) as group,
         ):
-            self._task(block, group, full, rest)
+            self._task(block, group)
         return self.b.function(name, params, note)
 
-    def _task(self, block: Var, group: Var, full: int, rest: int) -> None:
+    def _total(self) -> int:
+        m, y = self.form.results, self.problem.y
+        return int(self.problem.batch * -(-y.height // m) * -(-y.width // m))
+
+    def _blocks(self) -> int | Expr:
+        """How many blocks of tiles there are."""
+        return -(-self._total() // self.blocking.block)
+
+    def _range(self, block: Var) -> tuple[Expr, Expr]:
+        """(first tile of a block, how many it has)."""
+        size = self.blocking.block
+        first = self.b.let("first", t.mul(block, size))
+        return first, self.b.let("count", t.minimum(t.sub(self._total(), first), size))
+
+    def _task(self, block: Var, group: Var) -> None:
         """A block of tiles and a group of panels, from input image to result."""
         b, size, p = self.b, self.blocking.block, self.problem
         v = _Planes.allocate(b, "v", self.form.products, size, p.x.channels)
         m = _Planes.allocate(b, "m", self.form.products, size, self.chunk * self.panel)
-        first = b.let("first", t.mul(block, size))
-        count = b.let("count", t.minimum(t.sub(self.total, first), size))
+        first, count = self._range(block)
         with b.loop("tile", 0, count) as tile:
             self._load_tile(t.add(first, tile), tile, v)
         begin = t.mul(group, self.group_panels)
         end = t.minimum(t.add(begin, self.group_panels), self.panels)
         with b.loop("chunk", begin, end, step=self.chunk) as chunk:
             last = b.let("last", t.minimum(t.add(chunk, self.chunk), end))
-            if rest and full:
-                with b.when(t.compare("lt", block, full)):
-                    self._products(chunk, last, size, v, m)
-                with b.otherwise():
-                    self._products(chunk, last, rest, v, m)
-            else:
-                self._products(chunk, last, size if full else rest, v, m)
+            self._block_products(block, chunk, last, count, v, m)
             start = b.let("start", t.mul(chunk, self.panel))
             columns = b.let(
                 "columns", t.sub(t.minimum(t.mul(last, self.panel), p.y.channels), start)
@@ -138,7 +156,7 @@ class WinogradTemplate:
         column = b.let("column", t.sub(t.mul(tx, self.form.results), self.problem.left))
         inside = [t.compare("ge", row, 0), t.compare("le", row, x.height - n)]
         inside += [t.compare("ge", column, 0), t.compare("le", column, x.width - n)]
-        if x.height < n or x.width < n:
+        if bounds(x.height)[1] < n or bounds(x.width)[1] < n:
             self._transform_input(batch, row, column, tile, v, clip=True)
             return
         with b.when(_all(inside)):
@@ -174,7 +192,21 @@ class WinogradTemplate:
 
     # V x U -> M
 
-    def _products(self, begin: Expr, end: Expr, count: int, v: _Planes, m: _Planes) -> None:
+    def _block_products(
+        self, block: Var, begin: Expr, end: Expr, count: Expr, v: _Planes, m: _Planes
+    ) -> None:
+        """The products of a block of `count` tiles, which is the number of a whole one or of the last."""
+        b, size = self.b, self.blocking.block
+        full, rest = divmod(self._total(), size)
+        if not (rest and full):
+            self._products(begin, end, size if full else rest, v, m)
+            return
+        with b.when(t.compare("lt", block, full)):
+            self._products(begin, end, size, v, m)
+        with b.otherwise():
+            self._products(begin, end, rest, v, m)
+
+    def _products(self, begin: Expr, end: Expr, count: int | Expr, v: _Planes, m: _Planes) -> None:
         """M[point] = V[point] x U[point] for the panels [begin, end); the last of all may be narrower."""
         b = self.b
         full, rest = divmod(self.problem.y.channels, self.panel)
@@ -186,27 +218,31 @@ class WinogradTemplate:
                     self._product(point, t.as_expr(full), begin, rest, count, v, m)
 
     def _product(
-        self, point: Expr, panel: Expr, begin: Expr, n: int, count: int, v: _Planes, m: _Planes
-    ) -> None:
-        k, zero = self.problem.x.channels, t.as_expr(0)
+        self, point: Expr, panel: Expr, begin: Expr, n: int, count: int | Expr, v: _Planes, m: _Planes,
+    ) -> None:  # fmt: skip
+        """M[point] = V[point] x U[point] for one panel."""
+        assert isinstance(count, int)
+        self.b.emit(self._tiles_product(point, panel, begin, n, t.ZERO, count, v, m))
+
+    def _tiles_product(
+        self, point: Expr, panel: Expr, begin: Expr, n: int, first: Expr, count: int, v: _Planes, m: _Planes,
+    ) -> Brgemm:  # fmt: skip
+        """The product of `count` tiles from `first` on."""
+        k, u = self.problem.x.channels, self.problem.u
         number = t.add(t.mul(point, self.panels), panel)
         column = t.mul(t.sub(panel, begin), self.panel)
         place, size = t.mul(number, k * self.panel), k * self.panel
-        prefetch = (PrefetchHint(Slice(self.problem.u, (t.add(place, size),)), size),)
-        self.b.brgemm(
-            Slice(m.buffer, (m.place(point, zero, column),)),
-            Slice(v.buffer, (v.place(point, zero, zero),)),
-            Slice(self.problem.u, (place,)),
-            (count, n, k),
-            a_row=v.row,
-            b_row=self.panel,
-            c_row=m.row,
-            n_padded=self.panel,
-            tile_rows=min(
-                self.total, rows_for(n, self.blocking.tile, self.target, f32_kernel(self.target))
-            ),
-            prefetch=prefetch if self.is_far else (),
-        )
+        prefetch = (PrefetchHint(Slice(u, (t.add(place, size),)), size),)
+        return Brgemm(
+            Slice(m.buffer, (m.place(point, first, column),)),
+            Slice(v.buffer, (v.place(point, first, t.ZERO),)),
+            Slice(u, (place,)), count, n, k, 1, 0, v.row, 1, 0, self.panel, m.row, False, self.panel,
+            None, self._tile_rows(n), prefetch if self.is_far else (), 1,
+        )  # fmt: skip
+
+    def _tile_rows(self, columns: int) -> int:
+        """The height of register tiles; the same for any number of tiles, as it says how sums are split."""
+        return rows_for(columns, self.blocking.tile, self.target, f32_kernel(self.target))
 
     # M -> image
 
@@ -236,7 +272,8 @@ class WinogradTemplate:
                     b.store(odd, (0,), self._madd(0.0, value, t.load(odd, (0,))))
                 for j, value in enumerate(results):
                     exists = t.compare("lt", t.add(column, j), y.width)
-                    with self._if(exists, bool(y.width % size) and j > 0):
+                    ends_inside = not is_known(y.width) or bool(y.width % size)
+                    with self._if(exists, ends_inside and j > 0):
                         index = (batch, t.add(start, o), t.add(row, down), t.add(column, j))
                         self._store(index, value)
         return b.let("odd", t.load(odd, (0,)))
@@ -369,11 +406,7 @@ class _Planes:
 
     @staticmethod
     def allocate(b: t.LoopBuilder, name: str, points: int, tiles: int, columns: int) -> _Planes:
-        line = 16  # f32 in a cache line
-        row = (
-            -(-columns // line) | 1
-        ) * line  # odd numbers of lines, so that power-of-2 sizes do not map to one set
-        plane = (tiles * row // line | 1) * line
+        row, plane = plane_strides(tiles, columns)
         return _Planes(b.allocate(name, F32, (points * plane,)), plane, row)
 
     def place(self, point: Expr | int, tile: Expr, column: Expr) -> Expr:
@@ -390,7 +423,7 @@ class _Line:
     exists: Expr
 
     @staticmethod
-    def make(b: t.LoopBuilder, at: Expr, size: int, clip: bool) -> _Line:
+    def make(b: t.LoopBuilder, at: Expr, size: Any, clip: bool) -> _Line:
         if not clip:
             return _Line(at, t.const(True))
         index = b.let("at", t.minimum(t.maximum(at, 0), size - 1))

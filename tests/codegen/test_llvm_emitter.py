@@ -223,6 +223,26 @@ def test_what_a_pass_should_have_removed_is_named() -> None:
         emit_module(Module((Function("f", (a,), Block((product,))),)), TARGET)
 
 
+def test_large_locals_of_both_arms_of_an_if_share_memory() -> None:
+    """The second arm takes the place of the first one's local if its own fits there."""
+    many, few = (
+        Buffer(name, S64, (size,), "local") for name, size in (("many", 600), ("few", 512))
+    )
+    b = t.LoopBuilder()
+    with b.loop("i", 0, 4) as i:
+        with b.when(t.compare("lt", i, 2)):
+            b.emit(Allocate(many))
+            b.store(many, (599,), i)
+            b.store(OUT, (i,), b.load(many, (599,)))
+        with b.otherwise():
+            b.emit(Allocate(few))
+            b.store(few, (511,), t.mul(i, 10))
+            b.store(OUT, (i,), b.load(few, (511,)))
+    function = b.function("f", (OUT,))
+    assert emit_module(Module((function,)), TARGET).count("alloca") == 1
+    native(function).check("f", [out()])
+
+
 def test_locals_beyond_the_stack_are_refused() -> None:
     local = Buffer("big", U8, (MAX_LOCAL_BYTES + 1,), "local")
     with pytest.raises(

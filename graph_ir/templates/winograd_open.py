@@ -1,0 +1,74 @@
+"""Winograd convolutions of a number of images, or of heights and widths, that are known when they run.
+
+The loop nest of `winograd`: tiles are counted by expressions, blocks of them are about equal and at most as large as
+the schedule says, and each block is cut into register tiles as the rows of an open product are (`row_tiles`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...base.dims import Size, ceil_quotient
+from ...tensor_ir import builder as t
+from ...tensor_ir.nodes import Expr, Function, Var
+from .local_sizes import LocalSizes
+from .row_tiles import row_tiles
+from .winograd import WinogradTemplate
+
+
+class OpenWinogradTemplate(WinogradTemplate):
+    """`problem` is in terms of `sizes`; `images` and `result` are those of the model, of which `sizes` are made."""
+
+    def __init__(
+        self,
+        *args: Any,
+        images: Size,
+        result: tuple[Size, Size],
+        sizes: LocalSizes,
+        threads: int,
+    ) -> None:
+        super().__init__(*args)
+        self.images, self.result, self.sizes = images, result, sizes
+        self.threads = threads if self.kind == "parallel" else 1
+
+    def function(self, *args: Any) -> Function:
+        """The whole convolution as a function."""
+        for name in ("at", "whole", "left", "upper", "lower", "part"):
+            self.b.names.reserve(name)  # of `row_tiles`
+        return super().function(*args)
+
+    def _all_tiles(self) -> Expr:
+        m, (rows, columns) = self.form.results, self.result
+        return t.as_expr(self.images * ceil_quotient(rows, m) * ceil_quotient(columns, m))
+
+    def _blocks(self) -> Expr:
+        """Blocks of equal size, as few as there may be; as many as threads, or a multiple, where there are several."""
+        total, most = self._all_tiles(), self.blocking.block
+        blocks = t.floordiv(t.add(total, most - 1), most)
+        if self.threads > 1:
+            even = t.floordiv(t.add(blocks, self.threads - 1), self.threads)
+            blocks = t.minimum(total, t.mul(even, self.threads))
+        return blocks
+
+    def _range(self, block: Var) -> tuple[Expr, Expr]:
+        """From a share of all tiles to the next, which differ by one tile at most."""
+        b = self.b
+        for let in self.sizes.lets:
+            b.emit(let)
+        total, blocks = b.let("total", self._all_tiles()), b.let("blocks", self._blocks())
+        first = b.let("first", t.floordiv(t.mul(block, total), blocks))
+        end = t.floordiv(t.mul(t.add(block, 1), total), blocks)
+        return first, b.let("count", t.sub(end, first))
+
+    def _block_products(
+        self, block: Var, begin: Expr, end: Expr, count: Expr, *planes: Any
+    ) -> None:
+        self._products(begin, end, count, *planes)
+
+    def _product(
+        self, point: Expr, panel: Expr, begin: Expr, n: int, count: int | Expr, *planes: Any
+    ) -> None:
+        def tile(at: Expr, rows: int) -> Any:
+            return self._tiles_product(point, panel, begin, n, at, rows, *planes)
+
+        self.b.emit(row_tiles(t.as_expr(count), self._tile_rows(n), tile))
