@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from graphc import cli
 from graphc.base.errors import UserError
 from graphc.bench import measure, suites
+from graphc.bench.cases import Case
 from graphc.bench.engines import Roof, Row
 from graphc.bench.measure import Timing
 from graphc.bench.pieces import Pieces
@@ -42,8 +44,12 @@ def test_the_command_goes_on_where_an_earlier_one_ended(
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     made: list[str] = []
 
-    def maker(name: str):
-        return lambda: made.append(name) or dense(1, (8, 8)).case()
+    def maker(name: str) -> Callable[[], Case]:
+        def make() -> Case:
+            made.append(name)
+            return dense(1, (8, 8)).case()
+
+        return make
 
     monkeypatch.setitem(suites.SUITES, "tiny", lambda: {n: maker(n) for n in ("a", "b")})
     path = tmp_path / "rows.json"
