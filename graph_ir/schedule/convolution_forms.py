@@ -116,7 +116,7 @@ def possible_forms(
     if not geometry.terms:
         return []
     found = []
-    reorder = _reorder_cycles(op, ctx.target)
+    reorder = _reorder_cycles(op, geometry, ctx.target)
     for form in FORMS:
         if op.window.rank > form.spatial_axes:
             continue
@@ -129,7 +129,7 @@ def possible_forms(
     return found
 
 
-def _reorder_cycles(op: Convolution, target: Target) -> float:
+def _reorder_cycles(op: Convolution, g: ConvolutionGeometry, target: Target) -> float:
     """To put the channels of the result first again, where nothing but elementwise ops comes after it: what a model
     returns is plain."""
     seen: set[Op] = set()
@@ -140,7 +140,8 @@ def _reorder_cycles(op: Convolution, target: Target) -> float:
             return 0.0
         seen |= users
         pending += users
-    return 2.0 * op.outputs[0].details.typical.size_bytes / target.machine.image_bytes_per_cycle
+    moved = g.batch * g.groups * g.outputs * math.prod(g.result) * op.outputs[0].details.dtype.size
+    return 2.0 * moved / target.machine.image_bytes_per_cycle
 
 
 def _are_known_and_moderate(weights: GraphTensor) -> bool:
