@@ -50,7 +50,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--alias", action="append", default=[], metavar="OUTPUT=INPUT",
-        help="write an output into the memory of an input: a cache that the model extends grows in place",
+        help="write an output into the memory of an input: a cache that the model extends grows in place "
+        "(auto: every output where that can be)",
     )  # fmt: skip
     parser.add_argument("--emit", choices=STAGES, help="print a stage (to FILE with -o)")
     add_schedule_arguments(parser)
@@ -106,7 +107,8 @@ def _compile(args: argparse.Namespace, texts: ModelTexts) -> Outcome:
 
     cache = None if args.no_cache else default_cache()
     request = compile_request(args, texts, args.dump_ir)
-    alias = dict(pairs("--alias", args.alias, "OUTPUT=INPUT"))
+    named = args.alias != ["auto"]
+    alias = dict(pairs("--alias", args.alias, "OUTPUT=INPUT")) if named else "auto"
     request = replace(request, jobs=resolve_jobs(args.jobs), cache=cache, alias=alias)
     with progress(args.quiet or args.json) as report:
         return compile_as_requested(request, report)

@@ -60,7 +60,7 @@ def compile(
     optimized: bool = False,
     max_memory: str | None = None,
     precision: str = "f32",
-    alias: Mapping[str, str] | None = None,
+    alias: Mapping[str, str] | str | None = None,
 ) -> CompiledModel:
     """Compile a model for this machine and load it.
 
@@ -78,6 +78,7 @@ def compile(
     (rows of activations quantised when they are known, weights per output) or "int4" (weights in groups of 32).
     `alias`: outputs that are written into the memory of an input: {"present": "past"}. A cache that the model extends
     grows in place: its input is the filled part of a larger array (`buffer[:, :, :length]`), its output a longer view.
+    "auto" finds all such outputs.
     UserError, UnsupportedError.
     """
     resolved = target_for(target) if isinstance(target, str) else target

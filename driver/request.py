@@ -17,7 +17,7 @@ from ..base.target import Target
 from ..frontend import load as load_graph
 from ..graph_ir.ir.graph import Graph
 from ..graph_ir.ir.schedule import Schedule
-from ..graph_ir.passes.alias_outputs import alias_outputs
+from ..graph_ir.passes.alias_outputs import AUTO, alias_outputs, find_aliases
 from ..graph_ir.schedule.context import LowerContext
 from ..runtime.threadpool import available_cpus
 from .compile_cache import CompileCache
@@ -33,7 +33,7 @@ class CompileRequest:
     `inputs`, `constants` and `attrs` are those of `frontend.load`. `tuned` and `asked` are those of `LowerContext`:
     what was measured by problem, and what the user asked for by op. `jobs`: processes that compile kernels. `cache`:
     the cache to use; None disables caching. `optimized`: the graph is as the passes leave it, and no pass runs.
-    `alias`: the input in whose memory an output is to be, by the output's name.
+    `alias`: the input in whose memory an output is to be, by the output's name; "auto": those where that can be.
     """
 
     model: Model
@@ -47,7 +47,7 @@ class CompileRequest:
     jobs: int = 1
     cache: CompileCache | None = None
     optimized: bool = False
-    alias: Mapping[str, str] = field(default_factory=dict)
+    alias: Mapping[str, str] | str = field(default_factory=dict)
 
     @cached_property
     def source(self) -> Graph:
@@ -56,7 +56,12 @@ class CompileRequest:
         if not self.alias:
             return graph
         graph = graph.copy()  # the caller's stays as it is
-        alias_outputs(graph, self.alias)
+        alias = find_aliases(graph) if self.alias == AUTO else self.alias
+        if not isinstance(alias, Mapping):
+            raise UserError(
+                f"alias must map names of outputs to names of inputs, or be '{AUTO}', got {alias!r}"
+            )
+        alias_outputs(graph, alias)
         return graph
 
     @property

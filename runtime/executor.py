@@ -16,10 +16,12 @@ from ..base.run_checks import without_checks
 from .arguments import arrange_inputs, check_apart, check_buffer, select_outputs
 from .artifact import Artifact
 from .counted import counted
+from .growing import AliasedArrays
 from .loader import check_cpu
 from .memory import data_address
 from .metadata import TensorSpec
 from .native import Caller, NativeModel, make_caller
+from .sizes import SizedCall
 
 
 class CompiledModel:
@@ -79,41 +81,37 @@ class CompiledModel:
     def bind(
         self,
         inputs: Mapping[str, Any],
-        outputs: Sequence[np.ndarray],
+        outputs: Sequence[np.ndarray | None],
         rt: ctypes.c_void_p | None = None,
     ) -> Callable[[], int]:
         """Return a function without arguments that runs the model on these buffers, without checking anything.
 
         Each run reads what the input arrays hold then and overwrites the output arrays; checks of the model are not
         made. All must be dense arrays of the exact type that share no memory. One bound call must not run in two
-        threads at once; bind once per thread.
+        threads at once; bind once per thread. Of outputs in the memory of inputs, what `outputs` has is not looked at
+        (None will do): each run writes the rows behind those that the input has, or the part that it replaces.
         `rt` runs the parallel loops in place of the model's own pool (see runtime/abi.py); the caller keeps it alive.
         """
         native, model = self._native, self.artifact.metadata.model
         if native is None:
             raise _closed(model)
-        if self.artifact.metadata.aliases:
-            raise UserError(
-                f"model '{model}' writes outputs to the memory of inputs, which grow with each run; call it"
-            )
         if self.artifact.metadata.counts:
             raise UserError(
                 f"model '{model}' has results whose sizes it counts, so that arrays for them cannot be bound; call it"
             )
         values = self._arrange((), inputs)
-        at = native.sizes.of([getattr(value, "shape", ()) for value in values])
+        aliased = AliasedArrays(self.artifact.metadata)
+        arrays, rooms = aliased.accept(values) if aliased.count else (values, ())
+        at = native.sizes.of([getattr(value, "shape", ()) for value in arrays], rooms)
         if not isinstance(outputs, Sequence):
             raise UserError(
                 f"model '{model}': outputs must be a sequence of arrays, got {type(outputs).__name__}"
             )
-        sources = [check_buffer("input", s, v) for s, v in zip(at.inputs, values, strict=True)]
         if len(outputs) != len(self.outputs):
             raise UserError(
                 f"model '{model}' has {len(self.outputs)} outputs, got {len(outputs)} output buffers"
             )
-        results = [check_buffer("output", s, v) for s, v in zip(at.outputs, outputs, strict=False)]
-        results += [np.empty(spec.shape, bool) for spec in at.outputs[len(results) :]]
-        check_apart(self.artifact.metadata.outputs, sources, results)
+        sources, results = _bound_arrays(aliased, at, values, outputs)
         frame = native.frames.new(at.arena_bytes, is_bound=True)
         frame.inputs[:] = [data_address(a) for a in sources]
         frame.outputs[:] = [data_address(a) for a in results]
@@ -177,6 +175,25 @@ class CompiledModel:
         if not arrays and keys and keys() == self._name_set:  # the usual case, ten times as fast
             return [named[name] for name in self._names]
         return arrange_inputs(self.artifact.metadata.model, self.inputs, arrays, named)
+
+
+def _bound_arrays(
+    aliased: AliasedArrays, at: SizedCall, values: Sequence[Any], outputs: Sequence[Any]
+) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """The arrays that native code reads and writes on every call. UserError for what it cannot use in place."""
+    sources = [
+        value if aliased.holds(number) else check_buffer("input", spec, value)
+        for number, (spec, value) in enumerate(zip(at.inputs, values, strict=True))
+    ]
+    own = aliased.bound(sources, at.outputs)
+    results = [
+        own[number] if number in own else check_buffer("output", spec, value)
+        for number, (spec, value) in enumerate(zip(at.outputs, outputs, strict=False))
+    ]
+    results += [np.empty(spec.shape, bool) for spec in at.outputs[len(results) :]]
+    others = [number for number in range(len(results)) if number not in own]
+    check_apart([at.outputs[i] for i in others], sources, [results[i] for i in others])
+    return sources, results
 
 
 def _checked(call: Caller, artifact: Artifact) -> Caller:

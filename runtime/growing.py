@@ -52,6 +52,26 @@ class AliasedArrays:
         self._by_input: Mapping[int, Alias] = {a.input: a for a in meta.aliases}
         self._by_output: Mapping[int, Alias] = {a.output: a for a in meta.aliases}
 
+    @property
+    def count(self) -> int:
+        """How many outputs lie in inputs."""
+        return len(self._by_output)
+
+    def holds(self, number: int) -> bool:
+        """Whether an output lies in the memory of this input."""
+        return number in self._by_input
+
+    def bound(
+        self, arrays: Sequence[np.ndarray], specs: Sequence[TensorSpec]
+    ) -> dict[int, np.ndarray]:
+        """The outputs that lie in these inputs, by number. UserError where a cache is full."""
+        return {
+            number: _longer(arrays[alias.input], specs[number])
+            if alias.grows
+            else arrays[alias.input]
+            for number, alias in self._by_output.items()
+        }
+
     def accept(self, values: Sequence[Any]) -> tuple[list[np.ndarray], tuple[int, ...]]:
         """The arrays to pass, and the rows of the buffer of each that grows, in the order of the aliases."""
         arrays, rooms = [], {}
@@ -74,16 +94,8 @@ class AliasedArrays:
         allocators: Sequence[Callable[[], np.ndarray]],
     ) -> list[np.ndarray]:
         """New arrays, and views of the inputs. UserError where a cache is full."""
-        found = []
-        for number, (spec, allocate) in enumerate(zip(specs, allocators, strict=True)):
-            alias = self._by_output.get(number)
-            if alias is None:
-                found.append(allocate())
-            elif alias.grows:
-                found.append(_longer(arrays[alias.input], spec))
-            else:
-                found.append(arrays[alias.input])
-        return found
+        own = self.bound(arrays, specs)
+        return [own[i] if i in own else allocate() for i, allocate in enumerate(allocators)]
 
 
 def _writable(spec: TensorSpec, value: Any) -> np.ndarray:

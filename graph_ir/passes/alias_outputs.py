@@ -23,6 +23,43 @@ from ..ir.note import Note
 ALIASES: Note[tuple[Alias, ...]] = Note("aliases", tuple)
 
 
+AUTO = "auto"
+"""In place of names: every output that can lie in the memory of an input."""
+
+
+def find_aliases(graph: Graph) -> dict[str, str]:
+    """The input in whose memory each output can lie: which it extends along an open axis, or replaces a part of.
+
+    UserError where there is none.
+    """
+    found: dict[str, str] = {}
+    for output in graph.results:
+        made = output.inputs[0].producer_owner
+        given = made.inputs[0].producer_owner if made.inputs else made
+        if given.op_name != "input" or given.name in found.values():
+            continue
+        if _grows(made) or _is_replaced(made):
+            found[str(output.attr("temp.result"))] = given.name
+    if not found:
+        raise UserError(
+            f"graph '{graph.name}': no output is an input with new rows behind its own along an open axis, "
+            "or with a part replaced; leave the alias out to have all outputs in memory of their own"
+        )
+    return found
+
+
+def _grows(op: Op) -> bool:
+    """Whether an op appends to its first operand along an axis of one open size."""
+    if op.op_name != "concat" or len(op.inputs) != 2:
+        return False
+    return lone_symbol(op.inputs[0].details.plain_dims[int(op.attr("axis"))]) is not None
+
+
+def _is_replaced(op: Op) -> bool:
+    """Whether an op replaces a part of its first operand, which nothing else reads."""
+    return op.op_name == "update_slice" and len(op.inputs[0].uses) == 1
+
+
 def alias_outputs(graph: Graph, aliases: Mapping[str, str]) -> None:
     """Write each output of `aliases` into the memory of the input it is mapped to. UserError where that cannot be."""
     found, lengths = [], dict[Size, None]()
@@ -59,7 +96,7 @@ def _update(graph: Graph, given: Op, output: Op) -> None:
     """Turn the update of an input of the same type into one in place."""
     update = output.inputs[0].producer_owner
     x = given.outputs[0]
-    if update.op_name != "update_slice" or update.inputs[0] is not x or len(x.uses) > 1:
+    if not _is_replaced(update) or update.inputs[0] is not x:
         raise _refused(
             given, output, "be the input with a part replaced, and nothing else may read it"
         )

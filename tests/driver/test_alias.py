@@ -14,7 +14,9 @@ from graphc import CompiledModel, Graph
 from graphc.base.dims import Symbol, size
 from graphc.base.dtypes import F32, S64
 from graphc.base.errors import UserError
+from graphc.frontend import load
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
+from graphc.graph_ir.passes.alias_outputs import find_aliases
 from support.decoder_step import feeds, step
 from support.onnx_models import Array
 
@@ -144,8 +146,28 @@ def test_a_buffer_that_must_not_be_written(growing: CompiledModel) -> None:
         UserError, match="input 'pk' is read-only: an output is written to its memory"
     ):
         growing(pk=k, pv=buffer()[:, :, :20], **token(20))
-    with pytest.raises(UserError, match="grow with each run; call it"):
-        growing.bind({"pk": k, "pv": k, **token(20)}, [])
+    with pytest.raises(UserError, match="input 'pk' is read-only"):
+        growing.bind({"pk": k, "pv": k, **token(20)}, [None, None, None])
+
+
+def test_a_bound_call_writes_behind_its_cache(growing: CompiledModel) -> None:
+    """As a call does, each time that it runs."""
+    called, bound = (buffer(), buffer()), (buffer(), buffer())
+    given = token(20)
+    wanted, *_ = growing(pk=called[0][:, :, :20], pv=called[1][:, :, :20], **given)
+    y = np.empty_like(wanted)
+    run = growing.bind(
+        {"pk": bound[0][:, :, :20], "pv": bound[1][:, :, :20], **given}, [y, None, None]
+    )
+    for _ in range(2):
+        assert run() == 0
+        assert np.array_equal(y, wanted) and np.array_equal(called, bound)
+        bound[0][:, :, 20:] = bound[1][:, :, 20:] = 7
+    with pytest.raises(UserError, match="output 'y' shares memory"):
+        growing.bind(
+            {"pk": bound[0][:, :, :20], "pv": bound[1][:, :, :20], **given},
+            [given["x"], None, None],
+        )
 
 
 def replaced(rows: int) -> Graph:
@@ -161,7 +183,7 @@ def replaced(rows: int) -> Graph:
 
 
 def test_a_cache_that_keeps_its_size() -> None:
-    model = graphc.compile(replaced(6), alias={"kept": "cache"})
+    model = graphc.compile(replaced(6), alias="auto")
     cache, new = (
         np.arange(-18, 18, dtype=np.float32).reshape(2, 6, 3),
         np.ones((2, 2, 3), np.float32),
@@ -171,6 +193,22 @@ def test_a_cache_that_keeps_its_size() -> None:
     y, kept = model(cache, new, np.array(3))
     assert kept is cache and np.array_equal(cache, wanted)
     assert np.array_equal(y, np.maximum(wanted, 0))
+    at = np.array(0)
+    run = model.bind({"cache": cache, "new": new, "at": at}, [y, None])
+    for at[...] in (1, 4):
+        run()
+    assert (cache[:, 1:] == 1).all() and np.array_equal(y, np.maximum(cache, 0))
+
+
+def test_outputs_that_can_lie_in_inputs_are_found() -> None:
+    assert find_aliases(appended()) == {"present": "past"}
+    assert find_aliases(replaced(6)) == {"kept": "cache"}
+    assert find_aliases(load(step(), RANGE)) == ALIAS
+    read_only = appended((1, 0))
+    with pytest.raises(UserError, match="no output is an input with new rows behind its own"):
+        graphc.compile(read_only, alias="auto")
+    with pytest.raises(UserError, match="alias must map names of outputs"):
+        graphc.compile(read_only, alias="all")
 
 
 def read_twice() -> Graph:
