@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--open", action="store_true",
-        help="leave a size of every graph open, and compare with models of several sizes bit for bit",
+        help="leave a size of every graph open, from 0 on if it can be, and compare with models of several sizes",
     )  # fmt: skip
     parser.add_argument(
         "--resume", metavar="FILE", help="go on where this file says, and keep the counts in it"

@@ -21,7 +21,12 @@ HELP = "Measure the largest error of every f32 function over all 2**32 inputs, a
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
-    parser.add_argument("ops", nargs="*", metavar="OP", help="ops to measure (default: all)")
+    parser.add_argument(
+        "ops",
+        nargs="*",
+        metavar="OP",
+        help="ops to measure, or one form of an op as it is printed (default: all)",
+    )
     parser.add_argument(
         "--stride", type=int, default=1, help="every n-th bit pattern only (default 1: all)"
     )
@@ -38,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
     from ..codegen.host import host_supports
     from ..tools.ulp_sweep import CASES, CHUNK, PATTERNS, chunks, sweep
 
-    known = {case.op for case in CASES}
+    known = {name for case in CASES for name in (case.op, case.name)}
     if unknown := [op for op in args.ops if op not in known]:
         raise UserError(f"op '{unknown[0]}' has no bound; known are {', '.join(sorted(known))}")
     if args.stride < 1:
@@ -46,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
     isas = [isa for isa in args.targets.split(",") if host_supports(isa)]
     steps = -(-PATTERNS // (CHUNK * args.stride))
     exceeded = False
-    for case in [case for case in CASES if not args.ops or case.op in args.ops]:
+    for case in [case for case in CASES if not args.ops or {case.op, case.name} & set(args.ops)]:
         start = time.perf_counter()
         with progress(args.json) as report:
             found = sweep(case, isas, _reported(chunks(args.stride), case.name, steps, report))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ...base.contraction import Microkernel
 from ...base.target import Target
 from ...tensor_ir.names import identifier
@@ -55,7 +57,7 @@ def pool_function(
     (output,), (x,) = group.outputs, op.inputs
     buffers = parameters(group.inputs, group.outputs)
     memory = {z: flat(b) if z in (x, output) else b for z, b in buffers.items()}
-    g = with_sizes_of(pool_geometry(op), op)
+    g = replace(with_sizes_of(pool_geometry(op), op), groups=x.details.plain_dims[1])
     sizes = LocalSizes((g.batch, *g.image, *g.result))
     local = localized(g, sizes)
     problem = WindowProblem(local, memory[x], memory[output], op.combine, op.fill)

@@ -95,9 +95,11 @@ def dot_kernel(op: DepthwiseConvolution, target: Target) -> Microkernel | None:
 
 def pools_by_channel(op: WindowReduce) -> bool:
     """Whether the template of channel windows runs a pool: floats, or the extremes of integers of up to 32 bits;
-    channels last, one or two spatial axes."""
+    channels last, their number known, one or two spatial axes."""
     x, y = op.inputs[0].details, op.outputs[0].details
     spatial = x.rank - 2
+    if not is_known(*x.plain_dims[1:2]):
+        return False
     is_extreme = (
         op.combine in ("min", "max") and x.dtype.kind in ("int", "uint") and x.dtype.bits <= 32
     )

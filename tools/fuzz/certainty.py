@@ -39,7 +39,7 @@ MOVING = frozenset((
 DECIDING = frozenset((
     "arg_max", "arg_min", "bitcast", "byte_table", "ceil", "eq", "floor", "ge", "gt", "isinf", "isnan", "le", "lt",
     "max_pool_indices", "mod", "ne", "quantize", "round", "round_saturate", "sign",
-    "top_k", "trunc",
+    "top_k", "tree_ensemble", "trunc",
 ))  # fmt: skip
 """A small change of an operand may change the result by any amount; of exact operands the result is exact."""
 

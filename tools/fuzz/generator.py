@@ -32,7 +32,7 @@ def _recipes(ops: frozenset[str] | None) -> tuple[tuple[str, ...], tuple[float, 
 
 
 def _finished(scope: Scope) -> tuple[Graph, list[Array]]:
-    """Outputs for what nothing reads, now and then for more; inputs that nothing reads are gone."""
+    """Outputs for what nothing reads, now and then for more; then conditions. Inputs that nothing reads are gone."""
     graph = scope.graph
     made = [op for op in graph.ops if op.kind != "source"]
     if not made:
@@ -44,6 +44,8 @@ def _finished(scope: Scope) -> tuple[Graph, list[Array]]:
         graph.make_output(tensor, f"y{len(graph.outputs)}")
     if scope.chance(0.2):
         graph.make_output(scope.random.choice(scope.tensors), f"y{len(graph.outputs)}")
+    for condition, message in scope.conditions:
+        graph.make_check(condition, message)
     kept = [bool(op.outputs[0].uses) for op in graph.inputs]
     arrays = [array for array, keep in zip(scope.arrays, kept, strict=True) if keep]
     graph.remove([op for op in graph.ops if op.kind == "source" and not op.outputs[0].uses])

@@ -24,14 +24,14 @@ SIZES = (1, 2, 3, 5, 12, 13, 17, 64)
 MOST_SIZES = 4
 
 
-def opened(graph: Graph) -> tuple[Graph, int] | None:
-    """(the graph with an open size, the size that it had); None where no size can be left open."""
+def opened(graph: Graph, least: int = 1) -> tuple[Graph, int] | None:
+    """(the graph with a size of `least` or more, the size that it had); None where no size can be left open."""
     count = Counter(
         one for op in graph.inputs for one in op.outputs[0].details.plain_dims if one > 1
     )
     for number, _ in count.most_common():
         try:
-            found = _rebuilt(graph, number)
+            found = _rebuilt(graph, number, size(Symbol(OPENED, least)))
             again = with_sizes(found, {OPENED: number})
         except (UserError, UnsupportedError):
             continue
@@ -42,12 +42,12 @@ def opened(graph: Graph) -> tuple[Graph, int] | None:
     return None
 
 
-def sizes_to_try(number: int) -> list[int]:
-    """The size itself, its neighbours, and others, which it chooses."""
-    near = [number, number + 1, number - 1]
+def sizes_to_try(number: int, least: int = 1) -> list[int]:
+    """The size itself, 0 if it may be that, its neighbours, and others, which it chooses."""
+    near = [number, *range(least, 1), number + 1, number - 1]
     start = number % len(SIZES)
     others = [*SIZES[start:], *SIZES[:start]]
-    return [one for one in dict.fromkeys([*near, *others]) if one >= 1][:MOST_SIZES]
+    return [one for one in dict.fromkeys([*near, *others]) if one >= least][:MOST_SIZES]
 
 
 def arrays_at(graph: Graph, arrays: list[Array]) -> list[Array]:
@@ -58,9 +58,8 @@ def arrays_at(graph: Graph, arrays: list[Array]) -> list[Array]:
     ]
 
 
-def _rebuilt(graph: Graph, number: int) -> Graph:
+def _rebuilt(graph: Graph, number: int, symbol: Size) -> Graph:
     """The graph with a symbol for a size. UserError, UnsupportedError where that is none."""
-    symbol = size(Symbol(OPENED))
     twin = Graph(graph.name, dict(graph.attrs))
     mapping: dict[GraphTensor, GraphTensor] = {}
     for op in graph.ops:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ...base.dtypes import BOOL, DType
+from ...base.dtypes import BOOL, DType, from_numpy
 from ...base.errors import UserError
 from ...graph_ir.ir.graph import Array, Graph, GraphTensor
 from ...graph_ir.ir.logical_tensor import LogicalTensor
@@ -31,7 +31,8 @@ class Scope:
     """The graph, its values, and what may be added to it.
 
     `tensors` are those recipes read from, `arrays` the values of graph inputs in their order. A `closed` scope is a
-    subgraph, whose inputs are given: what recipes want besides is a constant.
+    subgraph, whose inputs are given: what recipes want besides is a constant. `conditions`: what must hold of a run,
+    with the message otherwise.
     """
 
     def __init__(self, plan: Plan, seed: str) -> None:
@@ -44,6 +45,7 @@ class Scope:
         self.arrays: list[Array] = []
         self.fill = self.weighted(plan.fills)
         self.closed = False
+        self.conditions: list[tuple[GraphTensor, str]] = []
 
     def subgraph(self, inputs: Sequence[GraphTensor], name: str) -> Scope:
         """A closed scope whose graph takes these tensors."""
@@ -103,8 +105,12 @@ class Scope:
             tensor = self.constant(random_array(self.rng, dtype, dims, fill or self.fill))
             self.tensors.append(tensor)
             return tensor
-        tensor = self.graph.make_input(LogicalTensor(dtype, dims), f"x{len(self.arrays)}")
-        array = random_array(self.rng, dtype, dims, fill or self.fill)
+        return self.given(random_array(self.rng, dtype, dims, fill or self.fill))
+
+    def given(self, array: Array) -> GraphTensor:
+        """A new input of the graph, with this value; only of a scope that is not closed."""
+        details = LogicalTensor(from_numpy(array.dtype), array.shape)
+        tensor = self.graph.make_input(details, f"x{len(self.arrays)}")
         self.arrays.append(array)
         self.values[tensor] = array
         self.tensors.append(tensor)
@@ -161,9 +167,7 @@ class Scope:
         array = self.rng.integers(low, max(high, low) + 1, dims).astype(dtype.numpy)
         if self.closed or self.chance(0.4):
             return self.constant(array, "indices")
-        tensor = self.input(dtype, dims)
-        self.values[tensor] = self.arrays[-1] = array
-        return tensor
+        return self.given(array)
 
     # --- ops -------------------------------------------------------------------------------------------------------
 

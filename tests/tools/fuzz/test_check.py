@@ -11,6 +11,7 @@ import pytest
 from graphc.base.errors import InternalError, UnsupportedError
 from graphc.graph_ir.ir.graph import Array
 from graphc.graph_ir.ops.elementwise_unary import UNARY
+from graphc.runtime import executor
 from graphc.tools.error_bound import Expected
 from graphc.tools.fuzz import check as checking
 from graphc.tools.fuzz.case import Case, Setting, random_case
@@ -74,6 +75,21 @@ def test_a_wrong_reference_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     outcome = check(tanh_case())
     assert (outcome.kind, outcome.stage) == (WRONG, "run")
     assert "result 0 is rough, and has 0.46" in outcome.message
+
+
+def test_conditions_of_a_run_end_it_or_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = tanh_case().graph
+    x = graph.inputs[0].outputs[0]
+    within = graph.make("lt", [x, graph.make_constant(np.float32(0.5))]).outputs[0]
+    graph.make_check(graph.make("reduce_all", [within]).outputs[0], "x must be small")
+    graph.sort()
+    for value in (0.25, 0.5):
+        case = Case(graph, [np.full((2, 3), value, np.float32)], Setting(routes=("gcm",)))
+        assert check(case).kind == RIGHT, check(case)
+    monkeypatch.setattr(executor, "without_checks", lambda model, results, checks: results)
+    outcome = check(case)
+    assert (outcome.kind, outcome.stage) == (WRONG, "conditions")
+    assert outcome.message == "a call ends with '', not with 'model 'g': x must be small'"
 
 
 @pytest.mark.parametrize(

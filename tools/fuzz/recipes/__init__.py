@@ -16,6 +16,7 @@ from . import (
     products,
     quantization,
     reductions,
+    trees,
     windows,
 )
 
@@ -31,7 +32,8 @@ _FAMILIES: tuple[tuple[dict[str, Recipe], int], ...] = (
     (windows.RECIPES, 11),
     (normalization.RECIPES, 6),
     (indexing.RECIPES, 6),
-    (control.RECIPES, 3),
+    (control.RECIPES, 5),
+    (trees.RECIPES, 1),
     (fusion.RECIPES, 14),
     (linear_algebra.RECIPES, 2),
 )
@@ -60,8 +62,7 @@ NOT_MADE = {
     "repeat": "made of resize, whose recipes resize to multiples too",
     "sort_rows": "made by the pass sort_long_rows, of top_k along long axes",
     "reorder": "made by the pass propagate_layouts; graphs that are read have plain layouts",
-    "tree_ensemble": "its nodes must form trees: tests of ONNX's trees grow random ones",
-    "masked_trees": "made by the pass mask_trees, of tree_ensemble whose nodes form trees",
+    "masked_trees": "made by the pass mask_trees, of trees",
     "matmul_nbits": "made by the pass pack_weights, of products with dequantised constants",
     "update_in_place": "made by the pass of that name: whoever runs it must see to the memory",
     "direct_convolution": "a form of convolution that the pass select_convolution_algorithm chooses",

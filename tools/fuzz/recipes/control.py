@@ -11,7 +11,7 @@ from ....base.dtypes import S64
 from ....base.errors import UserError
 from ....graph_ir.ir.graph import Graph, GraphTensor
 from ....graph_ir.ir.logical_tensor import LogicalTensor
-from ..scope import Scope
+from ..scope import NUMBER, Scope
 from . import elementwise, movement, products, reductions
 
 _INNER = {
@@ -59,6 +59,16 @@ def loop(scope: Scope) -> None:
     scope.make("while", inputs, **attrs)
 
 
+def check(scope: Scope) -> None:
+    """A condition on a tensor, which mostly holds; a run where it does not ends with its message."""
+    x = scope.any(NUMBER)
+    most = float(scope.value(x).astype(np.float64).max(initial=0))
+    limit = scope.number(x, most if scope.chance(0.7) else most - 1)
+    within = scope.one("le", x, limit)
+    message = f"condition {len(scope.conditions)} must hold"
+    scope.conditions.append((scope.one("reduce_all", within), message))
+
+
 def _last(scope: Scope, details: LogicalTensor, otherwise: GraphTensor) -> GraphTensor:
     found = [t for t in scope.tensors if t.details == details]
     return found[-1] if found else otherwise
@@ -71,4 +81,8 @@ def _finished(scope: Scope, results: Sequence[GraphTensor]) -> Graph:
     return scope.graph
 
 
-RECIPES: dict[str, Callable[[Scope], None]] = {"case": case, "while": loop}
+RECIPES: dict[str, Callable[[Scope], None]] = {
+    "case": case,
+    "while": loop,
+    "check of a run": check,
+}
