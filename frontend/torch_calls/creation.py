@@ -41,14 +41,14 @@ def _arange(node: Call) -> Value:
         return node.converted(steps, node.dtype() or S64)
     start, end, step = (node.number(n, d) for n, d in (("start", 0), ("end", 0), ("step", 1)))
     dtype = node.dtype()
+    if dtype == S64:  # numbers are cut before anything is computed
+        start, end, step = int(start), int(end), int(step)
     span = (end - start) / step if step else -1.0
     if not 0 <= span <= MAX_ARANGE:
         raise node.rule(
             f"there must be 0 to {MAX_ARANGE} elements", f"from {start} to {end} by {step}"
         )
     count = int(span) + (span != int(span))
-    if dtype is not None and not dtype.is_float:  # steps are cut before they are added
-        start, step = int(start), int(step)
     values = [start + i * step for i in range(count)]
     if dtype is None:
         return node.constant(

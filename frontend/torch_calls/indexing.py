@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...base.dtypes import S64
+from ...base.dtypes import BOOL, S64, U8
 from ...graph_ir.ir.graph import GraphTensor
 from ...graph_ir.ops.reduce import identity
 from ..correspondence.compositions.assignment import assign_ranges
@@ -55,12 +55,20 @@ Scatter = Callable[[GraphTensor, GraphTensor, str], GraphTensor]
 """What `scatter_elements` makes of a tensor, values for some of its elements, and a reduction."""
 
 
+_OF_BOOLS = {"sum": "amax", "prod": "amin", "amax": "amax", "amin": "amin"}
+"""What reductions of bools are of the bytes 0 and 1."""
+
+
 def combined(node: Call, x: GraphTensor, values: GraphTensor, word: str, scatter: Scatter) -> Value:
     """Elements of x combined with values as PyTorch's `reduce` says; without x's own, if `include_self` is false."""
     with_self, dtype = node.attr_bool("include_self", True), x.details.dtype
     reduction = next((ours for ours, theirs in SCATTER_REDUCTIONS.items() if theirs == word), "add")
     if word == "none":
         return scatter(x, values, word)
+    if dtype == BOOL and word in _OF_BOOLS:
+        x, values = (node.converted(y, U8) for y in (x, values))
+        found = combined(node, x, values, _OF_BOOLS[word], scatter)
+        return node.converted(found, BOOL)  # type: ignore[arg-type]
     into = (
         x
         if with_self

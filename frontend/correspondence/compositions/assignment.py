@@ -176,7 +176,8 @@ def put(
         return _put_masked(node, x, items[0], values, adds)
     picks = picks_of(node, x, items)
     indices, values = flat_indices(node, x, picks), broadcast_to(node, values, picks.dims)
-    return node.make("scatter", indices, x, values, reduction="add" if adds else "none")
+    added = "or" if x.details.dtype == BOOL else "add"
+    return node.make("scatter", indices, x, values, reduction=added if adds else "none")
 
 
 def _number_of(node: OpBuilder, mask: Tensor, most: int) -> Tensor:

@@ -59,6 +59,13 @@ CALLS: dict[str, tuple[Any, ...]] = {
     "index_reduce prod": (reduced("prod", True), X, SORTED),
     "histogram": (lambda x: torch.histc(x, 4, -1, 3), SORTED),
     "histogram of its own bounds": (lambda x: torch.histc(x, 3), SORTED),
+    "bools scattered": (
+        lambda x, i, y: [x.scatter_reduce(0, i, y, word) for word in ("sum", "prod", "amax", "amin")]
+        + [x.scatter_add(0, i, y), x.scatter_reduce(0, i, y, "amin", include_self=False),
+           x.index_put((i[0],), y[:1], accumulate=True)],
+        MASK, torch.tensor([[0, 2, 1, 0], [0, 1, 1, 2]]), ~MASK[:2],
+    ),
+    "steps cut to integers": (lambda x: x + torch.arange(0.1, -7.9, -4.0, dtype=torch.int64), ROWS[:2]),
     "groups of rows": (
         lambda x, w, ends: aten._grouped_mm(x.bfloat16(), w.bfloat16(), ends).float(), torch.ones(6, 16) / 4,
         torch.arange(3 * 16 * 72).reshape(3, 16, 72) % 5 - 2.0, torch.tensor([2, 2, 6], dtype=torch.int32),
