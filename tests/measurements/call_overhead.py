@@ -21,7 +21,11 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+import graphc
+from graphc.base.dims import Symbol, size
 from graphc.base.dtypes import F32
+from graphc.graph_ir.ir.graph import Graph
+from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.runtime.executor import CompiledModel
 from graphc.runtime.loader import LoadedCode
 from graphc.runtime.metadata import TensorSpec
@@ -82,6 +86,22 @@ def measure_calls(inputs: int) -> dict[str, float]:
     }
 
 
+def measure_open_sizes() -> dict[str, float]:
+    """Nanoseconds of a call of a model with an open size: always the same one, two in turn, and bound."""
+    graph = Graph("open")
+    x = graph.make_input(LogicalTensor(F32, (size(Symbol("N")), 1)), "x")
+    graph.make_output(graph.make("relu", [x]).outputs[0])
+    model = graphc.compile(graph, threads=1)
+    one, two = (np.ones((n, 1), np.float32) for n in (1, 2))
+    bound = model.bind({"x": one}, [np.empty((1, 1), np.float32)])
+    turn = nanoseconds(lambda: (model(one), model(two))) / 2
+    return {
+        "open size, checked": nanoseconds(lambda: model(one)),
+        "open sizes in turn, checked": turn,
+        "open size, bound": nanoseconds(bound),
+    }
+
+
 def measure_loops(threads: int) -> dict[str, float]:
     """Nanoseconds to open, run and close an empty loop of `tasks` tasks."""
     pool, code = ThreadPool(threads, support_code()), LoadedCode(compile_ir(LOOPS_IR))
@@ -110,6 +130,8 @@ def main() -> None:
     for inputs in (1, 2, 8):
         for name, nanos in measure_calls(inputs).items():
             print(f"{inputs} in, {inputs} out  {name:32}{nanos:9.0f} ns")
+    for name, nanos in measure_open_sizes().items():
+        print(f"1 in, 1 out  {name:32}{nanos:9.0f} ns")
     for name, nanos in measure_loops(threads).items():
         print(f"{threads} threads     {name:32}{nanos:9.0f} ns")
 

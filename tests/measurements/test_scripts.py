@@ -11,8 +11,9 @@ SCRIPTS = {
     "conversions.py": (("--help",), "NETWORK"),
     "damage.py": (("--count", "2"), "ge "),
     "kills.py": (("--help",), "--kills"),
+    "open_batches.py": (("--help",), "network"),
     "onnx_cases.py": (("--help",), "--native"),
-    "steadiness.py": (("--cycles", "20", "--calls", "1000"), "KiB"),
+    "steadiness.py": (("--cycles", "20", "--calls", "1000", "--sizes", "100"), "trimmed"),
 }
 
 
