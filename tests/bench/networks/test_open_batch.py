@@ -1,8 +1,8 @@
 """Networks compiled for any batch have the bits of those compiled for one: 1, 2, odd, and around a register tile.
 
-All networks of the suites take minutes this way (`tests/measurements/open_batches.py`); here are the example and one with
-residual sums, without Winograd convolutions: of images as small as its, they are best for some batches only, and then not
-offered for an open one.
+All networks of the suites take minutes this way (`tests/measurements/open_batches.py`); here are the example and one
+with residual sums, without Winograd convolutions: of images as small as its, they are best for some batches only, and
+then not offered for an open one.
 """
 
 from __future__ import annotations
