@@ -104,7 +104,7 @@ def _check_kind(path: Path) -> None:
     mode = found.st_mode
     if stat.S_ISREG(mode) and not found.st_size:
         raise UserError(
-            f"'{path}' is empty, or a file of the system without a size; give a model file"
+            f"a model file must not be empty, but '{path}' is, or is a file of the system without a size"
         )
     if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
         kinds = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}

@@ -18,7 +18,7 @@ from ..base.records import dataclass
 from ..base.symbols import Limit
 from ..base.whole_file import whole_file
 from ..graph_ir.ir.graph import Array, Graph
-from .model_text import is_stablehlo
+from .model_text import is_stablehlo, unreadable
 from .shape_spec import InputSpec, check_inputs
 
 HEAD_BYTES = 1 << 16
@@ -67,11 +67,20 @@ def _no_options(graph: Graph, files: list[Path]) -> tuple[str, ...]:
     return ()
 
 
+_PLACE = re.compile(r"'?(?:(?: line |:)(\d+))?(?:(?: column |:)(\d+))?: ", re.ASCII)
+
+
 def _file_last(sentence: str, source: Any) -> str:
-    """A sentence of a reader, who says which file it is about first, with what is wrong first."""
-    start = f"'{source}': "
-    is_about = isinstance(source, Path) and sentence.startswith(start)
-    return f"{sentence.removeprefix(start)} (in '{source}')" if is_about else sentence
+    """A sentence of a reader, who says which file and line it is about first, with what is wrong first."""
+    start = sentence.removeprefix("'")
+    if not isinstance(source, Path) or not start.startswith(str(source)):
+        return sentence
+    found = _PLACE.match(start, len(str(source)))
+    if found is None:
+        return sentence
+    line, column = found.groups()
+    place = f", line {line}" * bool(line) + f", column {column}" * bool(column)
+    return f"{start[found.end() :]} (in '{source}'{place})"
 
 
 @dataclass(frozen=True)
@@ -159,7 +168,7 @@ def write_text(
         with whole_file(output) as stream:
             stream.write(text.encode())
     except OSError as error:
-        raise UserError(f"'{output}' cannot be written: {error.strerror or error}") from error
+        raise UserError(f"cannot write '{output}' ({error.strerror or error})") from error
     return files
 
 
@@ -253,7 +262,7 @@ def _read_graph(source: Any, how: Reading) -> Graph:
     try:
         graph = parse_graph(source.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"cannot read '{source}' ({error})") from error
+        raise unreadable(source, error) from error
     check_inputs(graph, how.inputs)
     return graph
 

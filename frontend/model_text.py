@@ -45,7 +45,19 @@ def read_bytes(source: str | os.PathLike[str] | bytes, label: str, what: str) ->
             raise UserError(f"{path}: a {what} must not exceed {MAX_BYTES >> 30} GiB")
         return path.read_bytes(), str(path)
     except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror})") from error
+        raise unreadable(path, error) from error
+
+
+def unreadable(path: str | os.PathLike[str], error: Exception, remedy: str = "") -> UserError:
+    """What is said of a file that cannot be opened, with what to do about one that is not there."""
+    if isinstance(error, FileNotFoundError):
+        return UserError(f"there is no file '{path}'" + (f"; {remedy}" if remedy else ""))
+    if isinstance(error, IsADirectoryError):
+        return UserError(
+            f"a model must be a file, but '{path}' is a directory; give the file in it"
+        )
+    reason = getattr(error, "strerror", None) or str(error)
+    return UserError(f"cannot read '{path}' ({reason})")
 
 
 def decoded(data: bytes, label: str, what: str) -> str:

@@ -75,7 +75,7 @@ def write_container(
                 file.write(bytes(offsets[name] - file.tell()))
                 file.write(data)
     except OSError as error:
-        raise UserError(f"{path}: cannot be written, {error.strerror}") from error
+        raise UserError(f"cannot write '{path}' ({error.strerror})") from error
 
 
 def _lay_out(
@@ -153,7 +153,7 @@ def _open(path: Path, mapped: bool, opener: Opener | None) -> memoryview:
             memory = aligned_empty((size,), np.dtype(np.uint8), large_alignment(size))
             return memory.data[: file.readinto(memory.data)]
     except OSError as error:
-        raise UserError(f"{path}: cannot be read, {error.strerror}") from error
+        raise UserError(f"cannot read '{path}' ({error.strerror})") from error
 
 
 def _check_prelude(view: memoryview, where: str) -> int:

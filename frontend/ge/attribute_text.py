@@ -69,7 +69,9 @@ def _value(text: str, at: int, where: str) -> tuple[Any, int]:
         if text.startswith("{", at):
             stack.append([])
             if len(stack) > MAX_DEPTH:
-                raise UserError(f"{where}: lists must not be nested more than {MAX_DEPTH} deep")
+                raise UserError(
+                    f"{where}: lists must not be nested more than {MAX_DEPTH} deep, got {_cut(text, at)}"
+                )
             at += 1
             if not text.startswith("}", at):
                 continue

@@ -140,7 +140,8 @@ def _window(text: str) -> Attribute:
     columns: dict[str, list[int]] = {}
     for field, value in _FIELD.findall(text):
         if field not in _WINDOW_FIELDS:
-            raise UserError(f"a window has no field '{field}'")
+            known = ", ".join(_WINDOW_FIELDS)
+            raise UserError(f"the fields of a window must be of {known}, got '{field}'")
         entries = [_integers(part) for part in value.split("x")]
         names = _WINDOW_FIELDS[field]
         if any(len(entry) != len(names) for entry in entries):
@@ -148,7 +149,9 @@ def _window(text: str) -> Attribute:
         columns.update((name, [e[i] for e in entries]) for i, name in enumerate(names))
     counts = {len(column) for column in columns.values()}
     if len(counts) > 1 or (counts and "size" not in columns):
-        raise UserError("the fields of a window must have an entry for each axis of size=")
+        raise UserError(
+            f"the fields of a window must have an entry for each axis of size=, got {text[:80]}"
+        )
     rows = zip(*columns.values(), strict=True)
     return tuple(WindowDimension(**dict(zip(columns, row, strict=True))) for row in rows)
 

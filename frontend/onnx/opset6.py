@@ -22,7 +22,9 @@ def in_opset_7(node: NodeProto, scope: Scope) -> NodeProto:
     given = {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
     who = f"{node.op_type} '{node_name(node)}'"
     if node.op_type in _TRAINS and not given.get("is_test"):
-        raise UnsupportedError(f"{who}: training mode is not supported")
+        raise UnsupportedError(
+            f"{who}: training mode is not supported; export the model for inference"
+        )
     for name in _OTHERS.get(node.op_type, ()):
         if name in given:
             raise UnsupportedError(f"{who}: attribute '{name}' of opset 6 is not supported")

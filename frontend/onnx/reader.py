@@ -14,6 +14,7 @@ from onnx import ModelProto
 from ...base.errors import UnsupportedError, UserError
 from ...base.mapped_file import map_file
 from ...base.records import dataclass
+from ..model_text import unreadable
 from .nesting import every_graph
 from .weights import split_weights
 
@@ -50,32 +51,30 @@ def read_model(source: str | os.PathLike[str] | bytes | ModelProto) -> ModelSour
 def read_file(path: Path) -> memoryview:
     """The bytes of a model file, mapped. UserError if there is no readable file."""
     try:
-        if path.is_dir():
-            raise UserError(f"'{path}' is a directory; give the model file in it")
         return map_file(path) if path.is_file() else memoryview(path.read_bytes())
-    except FileNotFoundError as error:
-        raise UserError(f"'{path}' does not exist") from error
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
-        reason = getattr(error, "strerror", None) or str(error)
-        raise UserError(f"'{path}' cannot be read: {reason}") from error
+        raise unreadable(path, error) from error
 
 
 def _parse(data: memoryview, label: str, folder: Path | None) -> ModelSource:
     if not data:
-        raise UserError(f"{label} is empty, so it is not an ONNX model")
+        raise UserError(f"an ONNX model must not be empty, got 0 bytes of {label}")
     structure, weights = split_weights(data)
     try:
         return ModelSource(ModelProto.FromString(bytes(structure)), label, folder, weights)
     except (DecodeError, ValueError) as error:
         raise UserError(
-            f"{label} is not an ONNX model, or is truncated: its {len(data)} bytes cannot be decoded"
+            f"the {len(data)} bytes of {label} cannot be decoded as an ONNX model: "
+            "they are of another format, or truncated"
         ) from error
 
 
 def _check_envelope(source: ModelSource) -> None:
     model, label = source.model, source.label
     if not model.HasField("graph") or not model.ir_version:
-        raise UserError(f"{label} is not an ONNX model, or is truncated: it has no graph")
+        raise UserError(
+            f"an ONNX model must have a graph, but {label} has none: it is of another format, or truncated"
+        )
     _check_texts(model, label)
     if not model.graph.output:
         raise UserError(f"{label}: a graph must have outputs, but '{model.graph.name}' has none")

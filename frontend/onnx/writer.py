@@ -64,7 +64,7 @@ def write_onnx(graph: Graph, path: str | os.PathLike[str]) -> list[Path]:
         with whole_file(target) as stream:
             stream.write(model.SerializeToString(deterministic=True))
     except OSError as error:
-        raise UserError(f"'{target}' cannot be written: {error.strerror or error}") from error
+        raise UserError(f"cannot write '{target}' ({error.strerror or error})") from error
     return files
 
 

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from ...base.errors import UserError
+from ..model_text import unreadable
 from ..shape_spec import check_size
 from .program import (
     COMPLEX_SUFFIXES,
@@ -38,13 +39,13 @@ def parse_param(data: bytes, label: str) -> Program:
     lines = data.split(b"\n")
     if lines[0].strip() != MAGIC.encode():
         raise UserError(
-            f"{label} is not a PNNX .param file: its first line must be {MAGIC}, got {_shown(lines[0])}"
+            f"{label}: the first line of a PNNX .param file must be {MAGIC}, got {_shown(lines[0])}"
         )
     counts = lines[1].split() if len(lines) > 1 else []
     if len(counts) != 2 or not all(_COUNT.fullmatch(c.decode("ascii", "replace")) for c in counts):
         got = _shown(lines[1]) if len(lines) > 1 else "no second line"
         raise UserError(
-            f"{label} line 2: it must hold two numbers, of operators and operands, got {got}"
+            f"{label} line 2: the second line must hold two numbers, of operators and operands, got {got}"
         )
     operators = []
     for number, line in enumerate(lines[2:], 3):
@@ -60,14 +61,9 @@ def parse_param(data: bytes, label: str) -> Program:
 
 def _read_bytes(path: Path) -> bytes:
     try:
-        if path.is_dir():
-            raise UserError(f"'{path}' is a directory; give the .param file in it")
         return path.read_bytes()
-    except FileNotFoundError as error:
-        raise UserError(f"'{path}' does not exist") from error
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
-        reason = getattr(error, "strerror", None) or str(error)
-        raise UserError(f"'{path}' cannot be read: {reason}") from error
+        raise unreadable(path, error) from error
 
 
 def _shown(line: bytes) -> str:
@@ -176,7 +172,8 @@ def _check_whole(operators: list[Operator], announced: int, label: str) -> None:
         op.type.startswith("pnnx.") for op in operators
     ):
         raise UserError(
-            f"{label} is ncnn's own .param file, not PNNX's; give the .pnnx.param file of the same model"
+            f"{label}: a .param file must be PNNX's, but this is ncnn's own; "
+            "give the .pnnx.param file of the same model"
         )
     if not any(op.type == "pnnx.Output" for op in operators):
         raise UserError(

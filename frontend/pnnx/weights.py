@@ -13,6 +13,7 @@ import numpy as np
 from ...base.dtypes import BOOL
 from ...base.errors import UnsupportedError, UserError
 from ...graph_ir.ir.graph import Array
+from ..model_text import unreadable
 from .program import TensorType
 
 MAPPED_BYTES = 1 << 20
@@ -113,22 +114,22 @@ def _entries_of(path: Path) -> dict[str, zipfile.ZipInfo]:
         with zipfile.ZipFile(path) as archive:
             infos = archive.infolist()
     except FileNotFoundError as error:
-        raise UserError(
-            f"'{path}' does not exist; the weights must lie beside the .param file"
-        ) from error
+        raise unreadable(path, error, "the weights must lie beside the .param file") from error
     except _ZIP_ERRORS as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise UserError(f"'{path}' is not a readable archive of weights: {reason}") from error
+        raise UserError(
+            f"the weights must be an archive, but '{path}' cannot be read as one ({reason})"
+        ) from error
     entries: dict[str, zipfile.ZipInfo] = {}
     for info in infos:
         # Nothing is ever unpacked; such names indicate an archive made to attack programs that do.
         if ".." in info.filename.replace("\\", "/").split("/"):
             raise UserError(
-                f"'{path}': an entry must not lead out of its folder, got '{info.filename}'"
+                f"an entry of '{path}' must not lead out of its folder, got '{info.filename}'"
             )
         if info.filename in entries:
             raise UserError(
-                f"'{path}': entries must have distinct names, but '{info.filename}' is there twice"
+                f"entries of '{path}' must have distinct names, but '{info.filename}' is there twice"
             )
         entries[info.filename] = info
     return entries

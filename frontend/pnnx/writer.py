@@ -46,7 +46,7 @@ def write_files(
         with whole_file(param) as stream:
             stream.write(_text(operators).encode())
     except OSError as error:
-        raise UserError(f"'{param}' cannot be written: {error.strerror or error}") from error
+        raise UserError(f"cannot write '{param}' ({error.strerror or error})") from error
 
 
 def export_graph(graph: Graph) -> tuple[list[Operator], dict[str, Array]]:

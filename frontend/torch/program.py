@@ -20,7 +20,7 @@ def open_program(source: Any) -> Any:
         return source
     name = "a .pt2 file" if isinstance(source, bytes) else f"'{source}'"
     if not isinstance(source, bytes) and not Path(source).is_file():
-        raise UserError(f"{name} does not exist")
+        raise UserError(f"there is no file {name}")
     try:
         import torch
     except ImportError as error:

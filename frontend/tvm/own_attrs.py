@@ -22,9 +22,10 @@ def own_op(node: Node) -> tuple[str, dict[str, Any]] | None:
     try:
         attrs = json.loads(node.attrs[ATTRS_KEY])
     except (ValueError, RecursionError) as error:
-        raise UserError(f"attribute '{ATTRS_KEY}' must be JSON") from error
+        shown = node.attrs[ATTRS_KEY][:40]
+        raise UserError(f"attribute '{ATTRS_KEY}' must be JSON, got {shown!r}") from error
     if not isinstance(attrs, dict):
-        raise UserError(f"attribute '{ATTRS_KEY}' must be a JSON object")
+        raise UserError(f"attribute '{ATTRS_KEY}' must be a JSON object, got {str(attrs)[:40]}")
     if node.attrs[OP_KEY] not in names():
         raise UnsupportedError(
             f"node '{node.name}': op '{node.attrs[OP_KEY]}' is not in the registry"

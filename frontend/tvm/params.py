@@ -16,6 +16,7 @@ from ...base.dtypes import BF16
 from ...base.errors import InternalError, UnsupportedError, UserError
 from ...base.whole_file import whole_file
 from ...graph_ir.ir.graph import Array
+from ..model_text import unreadable
 
 _LIST_MAGIC = 0xF7E58D4F05049CB7
 _ARRAY_MAGIC = 0xDD5E40F096B4A13F
@@ -51,7 +52,7 @@ def read_params(source: str | os.PathLike[str] | bytes) -> dict[str, Array]:
             )
         mapped: Any = np.memmap(path, np.uint8, "r")
     except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror})") from error
+        raise unreadable(path, error) from error
     return _Reader(memoryview(mapped), str(path)).read()
 
 

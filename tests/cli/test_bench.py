@@ -108,7 +108,7 @@ def test_engines_that_disagree_are_exit_code_1(
         ([], "bench takes a model file or --suite, one of the two"),
         (["{model}", "--suite", "tiny"], "bench takes a model file or --suite, one of the two"),
         (["--suite", "torch", "--ablate"], "bench --ablate times models, not the modules of the suite torch"),
-        (["nope.onnx"], "'nope.onnx' does not exist"),
+        (["nope.onnx"], "there is no file 'nope.onnx'"),
         (["--suite", "tiny", "--only", "zzz"], "suite 'tiny' has no case with 'zzz' in its name"),
         (["{model}", "--vs", "abacus"], "peer 'abacus' is not known; known are ort, openvino"),
         (["{model}", "--rounds", "0"], "bench needs at least 1 round and a time above 0, got 0 and 0.01 s"),

@@ -163,7 +163,7 @@ KNOWN = ", ".join(SWITCHES)
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["nope.onnx"], "'nope.onnx' does not exist"),
+        (["nope.onnx"], "there is no file 'nope.onnx'"),
         ([MODEL, "-X", "no-magic"], f"switch 'magic' is not known; known are {KNOWN}"),
         ([MODEL, "-X", "fuse"], f"-X must be no-SWITCH, got 'fuse'; switches are {KNOWN}"),
         ([MODEL, "--threads", "0"], "threads must be a whole number from 1 to 1024, got 0"),
@@ -178,7 +178,7 @@ KNOWN = ", ".join(SWITCHES)
         ([MODEL, "--input", "x=@{model}"], "input 'x': '{model}' is not a .npy file of numbers"),
         ([MODEL, "--input", "x=@{archive}"], "input 'x': '{archive}' holds several arrays; give a .npy file of one"),
         ([MODEL, "-q", "--dump-ir", "{model}"], "cannot make '{model}' (File exists)"),
-        ([MODEL, "-q", "-o", "{folder}/no/m.gcm"], "{folder}/no/m.gcm: cannot be written, No such file or directory"),
+        ([MODEL, "-q", "-o", "{folder}/no/m.gcm"], "cannot write '{folder}/no/m.gcm' (No such file or directory)"),
         ([MODEL, "--emit", "llvm", "-o", "{folder}"], "cannot write '{folder}' (Is a directory)"),
     ],
 )  # fmt: skip
@@ -233,8 +233,8 @@ def test_garbage(data: bytes, tmp_path: Path, capsys: Capture) -> None:
     path = tmp_path / "bad.onnx"
     path.write_bytes(data)
     code, sentence = error_of(capsys, str(path), "-o", str(tmp_path / "m.gcm"))
-    wrong = "not an ONNX model" if data else "empty"
-    assert code == 2 and sentence.startswith(f"'{path}' is ") and wrong in sentence
+    wrong = "cannot be decoded as an ONNX model" if data else "a model file must not be empty"
+    assert code == 2 and f"'{path}'" in sentence and wrong in sentence
     assert not (tmp_path / "m.gcm").exists()
 
 

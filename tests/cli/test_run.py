@@ -124,7 +124,7 @@ def test_wrong_arrays(
 
 def test_not_an_artifact(tmp_path: Path, capsys: Capture) -> None:
     missing = str(tmp_path / "no.gcm")
-    assert error_of(capsys, missing) == f"{missing}: cannot be read, No such file or directory"
+    assert error_of(capsys, missing) == f"cannot read '{missing}' (No such file or directory)"
     (tmp_path / "bad.gcm").write_bytes(b"x" * 1000)
     sentence = error_of(capsys, str(tmp_path / "bad.gcm"))
     assert sentence.startswith("bad.gcm: is not a graphc artifact; ")

@@ -99,7 +99,7 @@ def test_a_wrong_kernel_is_exit_code_1(
 
 def test_bad_input(tmp_path: Path, capsys: Capture) -> None:
     for words, sentence in (
-        (["nope.onnx"], "'nope.onnx' does not exist"),
+        (["nope.onnx"], "there is no file 'nope.onnx'"),
         ([tiny(tmp_path), "-i", "z=random"], "--input names 'z', which is not an input of the model; its inputs are x"),
         ([tiny(tmp_path), "-X", "magic"], "-X must be no-SWITCH, got 'magic'; switches are fold, "),
     ):  # fmt: skip

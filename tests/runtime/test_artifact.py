@@ -370,11 +370,11 @@ def test_section_table_lies(tmp_path: Path, offset: int, size: int, message: str
 
 def test_no_such_file(tmp_path: Path) -> None:
     path = tmp_path / "none.gcm"
-    assert failure(path) == f"{path}: cannot be read, No such file or directory"
+    assert failure(path) == f"cannot read '{path}' (No such file or directory)"
 
 
 def test_a_folder_is_no_artifact(tmp_path: Path) -> None:
-    assert failure(tmp_path) == f"{tmp_path}: cannot be read, Is a directory"
+    assert failure(tmp_path) == f"cannot read '{tmp_path}' (Is a directory)"
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes on this system")
@@ -392,7 +392,7 @@ def test_pipes_and_files_shorter_than_their_size_are_no_artifacts(tmp_path: Path
 def test_saving_where_the_system_refuses(tmp_path: Path, name: str, why: str) -> None:
     with pytest.raises(UserError) as caught:
         add_artifact().save(tmp_path / name)
-    assert str(caught.value) == f"{tmp_path / name}: cannot be written, {why}"
+    assert str(caught.value) == f"cannot write '{tmp_path / name}' ({why})"
 
 
 def test_saving_onto_a_folder_or_device(tmp_path: Path) -> None:
@@ -417,7 +417,7 @@ def test_a_failed_save_leaves_the_old_file_and_nothing_else(
     monkeypatch.setattr(os, failing, full)
     with pytest.raises(UserError) as caught:
         replace(add_artifact(), constants=np.zeros(9, np.uint8)).save(path)
-    assert str(caught.value) == f"{path}: cannot be written, No space left on device"
+    assert str(caught.value) == f"cannot write '{path}' (No space left on device)"
     assert path.read_bytes() == before
     assert os.listdir(tmp_path) == ["m.gcm"]
 

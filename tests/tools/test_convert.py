@@ -133,7 +133,7 @@ def test_files_that_cannot_be_written(tmp_path: Path) -> None:
         assert str(error.value) == (
             f"format '{target}' is only read, it cannot be written"
             if target == "torch"
-            else f"'{output}' cannot be written: No such file or directory"
+            else f"cannot write '{output}' (No such file or directory)"
         )
 
 

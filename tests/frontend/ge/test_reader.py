@@ -182,7 +182,7 @@ def test_a_dump_in_markdown() -> None:
         (f"  %y : [#users=1] = Node[type=T] (attrs = {{a: {'9' * 1000000}}})\n",
          f"T 'y': numbers must fit in 64 bits, got '{'9' * 40}'..."),
         (f"  %y : [#users=1] = Node[type=T] (attrs = {{a: {'{' * 100000}}})\n",
-         "T 'y': lists must not be nested more than 64 deep"),
+         "T 'y': lists must not be nested more than 64 deep, got '" + "{" * 40 + "'..."),
         ("  %y : [#users=1] = Node[type=T] (attrs = {a: {1 2}})\n",
          "T 'y': ', ' or '}' must follow a list item, got ' 2}'"),
         ("  %y : [#users=1] = Node[type=If] (attrs = {a: %g2})\n",
@@ -208,9 +208,7 @@ def test_messages_about_the_file(tmp_path: Path) -> None:
     (tmp_path / "x.txt").write_bytes(b'graph("g"):\n\xff')
     with pytest.raises(UserError, match=r"x\.txt line 2: a readable dump must be UTF-8 text$"):
         read_ge(tmp_path / "x.txt")
-    with pytest.raises(
-        UserError, match=r"none\.txt: cannot be read \(No such file or directory\)$"
-    ):
+    with pytest.raises(UserError, match=r"^there is no file '.*none\.txt'$"):
         read_ge(tmp_path / "none.txt")
 
 

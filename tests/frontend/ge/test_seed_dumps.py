@@ -69,6 +69,6 @@ def test_what_the_text_leaves_out_is_asked_for_at_once():
     with pytest.raises(UserError) as error:
         load(ROUTER, {"input_1": "f32[256,7168]"})
     assert str(error.value) == (
-        f"{ROUTER}: a readable dump does not hold dtype and shape of 'input_0', 'input_2'; "
-        "say --input 'input_0=f32[...]' --input 'input_2=f32[...]'"
+        "a readable dump does not hold dtype and shape of 'input_0', 'input_2'; "
+        f"say --input 'input_0=f32[...]' --input 'input_2=f32[...]' (in '{ROUTER}')"
     )

@@ -47,7 +47,7 @@ def message(text: str) -> str:
         (X + "y = negate(x), k=z", "5:20: expected an integer, got 'z'"),
         (X + "y = negate(x), largest=1", "5:26: expected true or false, got '1'"),
         (X + "y = negate(x), window={size=3 pad=1_1x0_0}",
-         "5:25: the fields of a window must have an entry for each axis of size="),
+         "5:25: the fields of a window must have an entry for each axis of size=, got {size=3 pad=1_1x0_0}"),
         (X + "y = negate(x), window={size=3 pad=1}", "5:25: a window's pad must be such as 1_1x0_1, got 1"),
         (X + "y = negate(x), dimensions={0,a}", "5:29: expected a list of integers such as {0,2}, got '{0,a}'"),
         (X + "y = negate(x), padding=1", "5:26: expected padding such as 0_1x0_1, got '1'"),
@@ -57,7 +57,9 @@ def message(text: str) -> str:
         (X + "y = negate(x), direction=1", "5:28: expected a word, got '1'"),
         ("x = f32[2,] parameter(0)", "4:7: a size must be an integer, '<=' or '?', got ''"),
         ("x = f32[2]{0:Q} parameter(0)", "4:7: 'Q' must be the properties of a layout"),
-        (X + "y = negate(x), window={length=3}", "5:25: a window has no field 'length'"),
+        (X + "y = negate(x), window={length=3}",
+         "5:25: the fields of a window must be of size, stride, pad, lhs_dilate, rhs_dilate, rhs_reversal, "
+         "got 'length'"),
         (X + "y = negate(x), loose=[(]", "5:26: brackets must match, got ']' in '[(]'"),
         (X + "y = negate(x) /* open", "5:17: a comment must end with '*/', got the end of the text"),
         (X + 'y = negate(x), s="open', '5:20: a string must end with ", got the end of the text'),
@@ -197,9 +199,9 @@ def test_files_and_specs(tmp_path: Path) -> None:
     missing, binary = tmp_path / "no.hlo", tmp_path / "b.hlo"
     binary.write_bytes(b"HloModule m\xff")
     for wrong, expected in (
-        (missing, f"{missing}: cannot be read (No such file or directory)"),
+        (missing, f"there is no file '{missing}'"),
         (binary, f"{binary} line 1: a file of HLO must be UTF-8 text"),
-        (tmp_path, f"{tmp_path}: cannot be read (Is a directory)"),
+        (tmp_path, f"a model must be a file, but '{tmp_path}' is a directory; give the file in it"),
     ):
         with pytest.raises(UserError) as caught:
             load_hlo(wrong)

@@ -37,18 +37,20 @@ def test_files(tmp_path: Path) -> None:
     empty.touch()
     garbage.write_bytes(b"\x08\xff not a model " * 20)
     cut.write_bytes(relu()[:-10])
-    assert message(UserError, missing) == f"'{missing}' does not exist"
-    assert message(UserError, tmp_path) == f"'{tmp_path}' is a directory; give the model file in it"
+    assert message(UserError, missing) == f"there is no file '{missing}'"
+    assert message(UserError, tmp_path) == (
+        f"a model must be a file, but '{tmp_path}' is a directory; give the file in it"
+    )
     assert message(UserError, empty) == (
-        f"'{empty}' is empty, or a file of the system without a size; give a model file"
+        f"a model file must not be empty, but '{empty}' is, or is a file of the system without a size"
     )
     for path in (garbage, cut):
         assert message(UserError, path) == (
-            f"'{path}' is not an ONNX model, or is truncated: "
-            f"its {path.stat().st_size} bytes cannot be decoded"
+            f"the {path.stat().st_size} bytes of '{path}' cannot be decoded as an ONNX model: "
+            "they are of another format, or truncated"
         )
-    assert message(UserError, b"") == "model is empty, so it is not an ONNX model"
-    assert message(UserError, "a\0b") == r"'a\x00b' cannot be read: embedded null byte"
+    assert message(UserError, b"") == "an ONNX model must not be empty, got 0 bytes of model"
+    assert message(UserError, "a\0b") == r"cannot read 'a\x00b' (embedded null byte)"
 
 
 def test_every_truncation_is_refused() -> None:
@@ -73,7 +75,9 @@ def test_every_flipped_byte_is_refused_or_read() -> None:
 def test_a_message_of_another_kind() -> None:
     tensor = helper.make_tensor("t", TensorProto.FLOAT, [1], [1.0]).SerializeToString()
     text = message(UserError, tensor)
-    assert text.startswith("model is not an ONNX model, or is truncated: ")
+    assert text.endswith(
+        " of model cannot be decoded as an ONNX model: they are of another format, or truncated"
+    )
 
 
 def cyclic() -> ModelProto:
@@ -220,7 +224,7 @@ UNSUPPORTED: dict[str, tuple[Callable[[], ModelProto], str]] = {
     ),
     "training in opset 6": (
         lambda: model([node("Dropout", "x", name="n")], X, opset=6),
-        "Dropout 'n': training mode is not supported",
+        "Dropout 'n': training mode is not supported; export the model for inference",
     ),
     "an attribute of opset 6": (
         lambda: model([node("Upsample", "x", name="n", width_scale=2.0)], X, opset=6),

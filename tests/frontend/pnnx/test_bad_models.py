@@ -27,17 +27,19 @@ def message_of(path: Path, *, inputs: dict[str, str] | None = None) -> str:
 
 
 HEADS = [
-    ("", "{path} is empty, or a file of the system without a size; give a model file"),
-    ("\x00\x01binary rubbish in a file that is long", "{path} is not a PNNX .param file: its first line must be "
-     "7767517, got '\\x00\\x01binary rubbish in a fi'..."),
-    ("7767517", "{path} line 2: it must hold two numbers, of operators and operands, got no second line"),
-    ("7767517\nten 3\n", "{path} line 2: it must hold two numbers, of operators and operands, got 'ten 3'"),
+    ("", "a model file must not be empty, but {path} is, or is a file of the system without a size"),
+    ("\x00\x01binary rubbish in a file that is long", "the first line of a PNNX .param file must be 7767517, got "
+     "'\\x00\\x01binary rubbish in a fi'... (in {path})"),
+    ("7767517", "the second line must hold two numbers, of operators and operands, "
+     "got no second line (in {path}, line 2)"),
+    ("7767517\nten 3\n", "the second line must hold two numbers, of operators and operands, "
+     "got 'ten 3' (in {path}, line 2)"),
     ("7767517\n0 0\n", "a model must have a pnnx.Output, but there is none; line 2 announces 0 operators and "
      "0 are there: is the file truncated? (in {path})"),
     (f"7767517\n3 2\n{INPUT}\n", "a model must have a pnnx.Output, but there is none; line 2 announces 3 "
      "operators and 1 are there: is the file truncated? (in {path})"),
     ("7767517\n3 3\nInput data 0 1 data 0=224 1=224 2=3\nConvolution c 1 1 data y 0=64 1=3\n",
-     "{path} is ncnn's own .param file, not PNNX's; give the .pnnx.param file of the same model"),
+     "a .param file must be PNNX's, but this is ncnn's own; give the .pnnx.param file of the same model (in {path})"),
 ]  # fmt: skip
 
 
@@ -89,21 +91,21 @@ LINES = [
 @pytest.mark.parametrize(("line", "number", "message"), LINES, ids=[m for _, _, m in LINES])
 def test_lines_that_are_wrong(line: str, number: int, message: str, tmp_path: Path) -> None:
     path = write_model(tmp_path, [INPUT, line, OUTPUT])
-    assert message_of(path) == f"'{path}' line {number}: {message}"
+    assert message_of(path) == f"{message} (in '{path}', line {number})"
 
 
 def test_lines_that_are_no_text(tmp_path: Path) -> None:
     path = tmp_path / "m.param"
     path.write_bytes(b"7767517\n1 1\npnnx.Input \xff 0 1 x\n")
-    assert message_of(path) == f"'{path}' line 3: the line must be UTF-8 text"
+    assert message_of(path) == f"the line must be UTF-8 text (in '{path}', line 3)"
 
 
 def test_a_cycle_through_two_lines(tmp_path: Path) -> None:
     lines = [INPUT, "torch.add a 2 1 x z y", "F.relu b 1 1 y z", OUTPUT]
     path = write_model(tmp_path, lines)
     assert message_of(path) == (
-        f"'{path}' line 4: torch.add 'a' reads operand 'z', which is produced only on line 5; lines must be in "
-        "order, and a graph acyclic"
+        "torch.add 'a' reads operand 'z', which is produced only on line 5; lines must be in order, and a graph "
+        f"acyclic (in '{path}', line 4)"
     )
 
 
@@ -127,10 +129,10 @@ def test_all_that_is_not_supported_is_listed_at_once(tmp_path: Path) -> None:
 
 
 def test_missing_files(tmp_path: Path) -> None:
-    assert message_of(tmp_path / "no.param") == f"'{tmp_path}/no.param' does not exist"
+    assert message_of(tmp_path / "no.param") == f"there is no file '{tmp_path}/no.param'"
     (tmp_path / "d.param").mkdir()
     assert message_of(tmp_path / "d.param") == (
-        f"'{tmp_path}/d.param' is a directory; give the .param file in it"
+        f"a model must be a file, but '{tmp_path}/d.param' is a directory; give the file in it"
     )
 
 
@@ -146,16 +148,15 @@ def linear(tmp_path: Path) -> Path:
 
 
 def refused_archive(path: Path) -> str:
-    start = f"'{path}' line 4: nn.Linear 'l': "
-    message = message_of(path).removeprefix(f"'{path}' line 4: ").removeprefix("nn.Linear 'l': ")
-    assert message_of(path).startswith(start.split("nn.")[0])
-    return message.replace(str(path.parent), "DIR")
+    message, place = message_of(path).removeprefix("nn.Linear 'l': "), f" (in '{path}', line 4)"
+    assert message.endswith(place)
+    return message.removesuffix(place).replace(str(path.parent), "DIR")
 
 
 def test_the_archive_is_missing(linear: Path) -> None:
     linear.with_suffix(".bin").unlink()
     assert refused_archive(linear) == (
-        "'DIR/m.pnnx.bin' does not exist; the weights must lie beside the .param file"
+        "there is no file 'DIR/m.pnnx.bin'; the weights must lie beside the .param file"
     )
 
 
@@ -171,7 +172,7 @@ def test_the_archive_is_rubbish_or_cut(linear: Path) -> None:
     for data in (b"", b"rubbish" * 100, whole[:-30]):
         archive.write_bytes(data)
         assert refused_archive(linear) == (
-            "'DIR/m.pnnx.bin' is not a readable archive of weights: File is not a zip file"
+            "the weights must be an archive, but 'DIR/m.pnnx.bin' cannot be read as one (File is not a zip file)"
         )
 
 
@@ -198,14 +199,14 @@ def test_compressed_doubled_and_escaping_entries(linear: Path) -> None:
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("../../l.weight", WEIGHT.tobytes())
     assert refused_archive(linear) == (
-        "'DIR/m.pnnx.bin': an entry must not lead out of its folder, got '../../l.weight'"
+        "an entry of 'DIR/m.pnnx.bin' must not lead out of its folder, got '../../l.weight'"
     )
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("l.weight", WEIGHT.tobytes())
         archive.writestr("l.weighu", WEIGHT.tobytes())
     path.write_bytes(path.read_bytes().replace(b"l.weighu", b"l.weight"))
     assert refused_archive(linear) == (
-        "'DIR/m.pnnx.bin': entries must have distinct names, but 'l.weight' is there twice"
+        "entries of 'DIR/m.pnnx.bin' must have distinct names, but 'l.weight' is there twice"
     )
 
 

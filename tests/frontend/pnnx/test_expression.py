@@ -134,8 +134,8 @@ BAD = [
 def test_refused_expressions(text: str, message: str, tmp_path: Path) -> None:
     with pytest.raises(UserError) as error:
         load_operator(tmp_path, f"pnnx.Expression expr={text}", [X])
-    where = f"'{tmp_path}/m.pnnx.param' line 4: pnnx.Expression 'op': "
-    assert str(error.value) == where + message
+    place = f" (in '{tmp_path}/m.pnnx.param', line 4)"
+    assert str(error.value) == f"pnnx.Expression 'op': {message}{place}"
 
 
 def test_complex_numbers_give_two_results(tmp_path: Path) -> None:
@@ -165,6 +165,6 @@ def test_nesting_far_beyond_any_model(opening: str, tmp_path: Path) -> None:
     with pytest.raises(UserError) as error:
         load_operator(tmp_path, f"pnnx.Expression expr={text}", [X])
     assert str(error.value) == (
-        f"'{tmp_path}/m.pnnx.param' line 4: pnnx.Expression 'op': an expression must be nested at most 1000 deep, "
-        f"got '{text[:64]}...' ({len(text)} characters)"
+        "pnnx.Expression 'op': an expression must be nested at most 1000 deep, "
+        f"got '{text[:64]}...' ({len(text)} characters) (in '{tmp_path}/m.pnnx.param', line 4)"
     )

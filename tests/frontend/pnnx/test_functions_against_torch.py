@@ -244,8 +244,8 @@ def test_assignment_by_a_mask(tmp_path: Path) -> None:
     np.testing.assert_array_equal(y, np.where(mask, np.float32(1.5), X))
     with pytest.raises(UnsupportedError) as error:
         load_operator(tmp_path, "Tensor.index expr=[@0]", [X, mask])
-    assert str(error.value).endswith(
-        "picking by a mask, whose number of elements the data decides, is not supported"
+    assert "picking by a mask, whose number of elements the data decides, is not supported" in str(
+        error.value
     )
 
 

@@ -79,12 +79,14 @@ def test_refused_sequences(tmp_path: Path) -> None:
     line = "nn.GRU input_size=5 hidden_size=4 num_layers=1"
     with pytest.raises(UnsupportedError) as error:
         load_operator(tmp_path, line, [floats(1025, 1, 5)], weights_of(module))
-    assert str(error.value).endswith(
+    assert str(error.value).startswith(
         "nn.GRU 'op': a sequence of 1025 steps (1 to 1024 are) is not supported"
     )
     with pytest.raises(UserError) as user_error:
         load_operator(tmp_path, line, [floats(3, 2, 5), floats(1, 3, 4)], weights_of(module))
-    assert str(user_error.value).endswith("nn.GRU 'op': h0 must have shape [1,2,4], got f32[1,3,4]")
+    assert str(user_error.value).startswith(
+        "nn.GRU 'op': h0 must have shape [1,2,4], got f32[1,3,4]"
+    )
 
 
 def attention(**options: Any) -> tuple[Any, str]:

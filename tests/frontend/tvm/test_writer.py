@@ -124,8 +124,11 @@ def test_what_cannot_be_written_is_named_at_once():
     ("changes", "message"),
     [
         ({"x_op": "what"}, "graph json: node 'act0': op 'what' is not in the registry"),
-        ({"x_attrs": "{"}, "graph json: node 'act0': attribute 'x_attrs' must be JSON"),
-        ({"x_attrs": "[]"}, "graph json: node 'act0': attribute 'x_attrs' must be a JSON object"),
+        ({"x_attrs": "{"}, "graph json: node 'act0': attribute 'x_attrs' must be JSON, got '{'"),
+        (
+            {"x_attrs": "[]"},
+            "graph json: node 'act0': attribute 'x_attrs' must be a JSON object, got []",
+        ),
         (
             {"x_op": "constant"},
             "graph json: node 'act0': attribute 'x_op' must be an op that computes, got 'constant'",
