@@ -256,3 +256,17 @@ def test_other_output_fails_and_is_written_on_request(tmp_path: Path) -> None:
 def test_a_marker_without_a_block_to_run_is_an_error(text: str) -> None:
     with pytest.raises(ValueError, match="line"):
         examples(f"{MARKER}\n{text}")
+
+
+def test_tests_that_the_page_of_faults_names_exist() -> None:
+    """`driver/test_growth.py`, or `file.py::test_name`; `::test_name` is of the same file."""
+    tests = Path(__file__).parents[1]
+    faults = (
+        (tests.parent / "docs" / "testing.md").read_text().partition("## What an attack found")[2]
+    )
+    names = re.findall(r"`([a-z_0-9/]*\.py)?(?:::)?(test_[a-z_0-9]+)?`", faults)
+    assert len(names) > 20
+    file = ""
+    for path, name in names:
+        file = path or file
+        assert f"def {name}" in (tests / file).read_text(), (file, name)

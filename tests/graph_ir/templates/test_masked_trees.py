@@ -37,11 +37,13 @@ def test_a_tree_of_two_leaves_and_one_of_one(rows: int, threads: int) -> None:
         name: Buffer(name, kinds[array.dtype.kind], array.shape)
         for name, array in (lists | masks).items()
     }
+    ways, threshold, values, roots = (named[name] for name in lists)
     walked = Forest(
-        given, *(named[name] for name in lists), out, depths=(1,), targets=(0,), lanes=2, feature_bits=1,
+        given, ways, threshold, values, roots, out, depths=(1,), targets=(0,), lanes=2, feature_bits=1,
         planes=2, reduction="add",
     )  # fmt: skip
-    forest = MaskedForest(walked, *(named[name] for name in masks), (2,), 8, 8)
+    feature, bound, mask, begins, leaves = (named[name] for name in masks)
+    forest = MaskedForest(walked, feature, bound, mask, begins, leaves, (2,), 8, 8)
     function = masked_function("trees", [given, *named.values(), out], forest, threads, "test")
     result = np.empty((rows, 1), np.float32)
     arrays = [x, *lists.values(), *masks.values(), result]
