@@ -35,5 +35,5 @@ def _unit(net: Net, x: str, channels: int, stride: int) -> str:
 def _shuffled(net: Net, x: str) -> str:
     """Channels shuffled so that every group of the next layer reads from every group of the previous one."""
     _, channels, height, width = net.shape(x)
-    x = net.reshape(x, (1, GROUPS, channels // GROUPS, height, width))
-    return net.reshape(net.transpose(x, (0, 2, 1, 3, 4)), (1, channels, height, width))
+    x = net.reshape(x, (1, GROUPS, channels // GROUPS, height, width), keep=1)
+    return net.reshape(net.transpose(x, (0, 2, 1, 3, 4)), (1, channels, height, width), keep=1)

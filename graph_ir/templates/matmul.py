@@ -312,9 +312,13 @@ class MatmulTemplate:
         if not is_known(p.k, p.n):
             return ()
         far = p.k * p.n * p.b.buffer.dtype.size > self.target.l2_bytes // 2
-        if not (far and p.b.panel and rows >= self.blocking.tile.rows):
+        if not (far and p.b.panel and rows >= self._least_prefetching()):
             return ()
         return (PrefetchHint(Slice(b.buffer, (t.add(b.indices[0], p.b.row),)), k * p.b.panel),)
+
+    def _least_prefetching(self) -> int:
+        """The rows of a product from which on it has time to fetch the next panel."""
+        return self.blocking.tile.rows
 
     def _epilogue(self, row: Expr, column: Expr) -> Epilogue:
         assert self.epilogue is not None

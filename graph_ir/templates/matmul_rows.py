@@ -211,6 +211,10 @@ class RowsTemplate(MatmulTemplate):
         multiply = super()._brgemm
         return self._tiles(block, lambda part: multiply(part, *place))
 
+    def _least_prefetching(self) -> int:
+        """Half a tile: between one and two tiles of rows are cut into two lower ones, of which each is a product."""
+        return -(-self.blocking.tile.rows // 2)
+
     def _tiles(self, block: RowBlock, multiply: Callable[[RowBlock], Stmt]) -> Stmt:
         """One microkernel for each register tile of a block."""
         height, number = self.blocking.tile.rows, t.as_expr(block.count)
