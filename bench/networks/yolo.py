@@ -61,7 +61,7 @@ def _boxes(net: Net, x: str, stride: int) -> str:
     anchors, values = ANCHORS[stride], 5 + CLASSES
     x = net.conv(x, len(anchors) * values)
     *_, height, width = net.shape(x)
-    x = net.reshape(x, (1, len(anchors), values, height, width))
+    x = net.reshape(x, (1, len(anchors), values, height, width), keep=1)
     x = net.act(net.transpose(x, (0, 1, 3, 4, 2)), "Sigmoid")
     lead = net.shape(x)[:-1]
     sizes = net.constant(np.array([2, 2, values - 4], np.int64))
@@ -75,7 +75,7 @@ def _boxes(net: Net, x: str, stride: int) -> str:
     centre = net.pair("Add", centre, net.constant((grid - np.float32(0.5)) * np.float32(stride)))
     size = net.pair("Mul", net.pair("Mul", size, size), net.constant(_scaled(anchors)))
     boxes = net.concat([centre, size, rest], axis=4)
-    return net.reshape(boxes, (1, len(anchors) * height * width, values))
+    return net.reshape(boxes, (1, len(anchors) * height * width, values), keep=1)
 
 
 def _scaled(anchors: tuple[tuple[int, int], ...]) -> np.ndarray:
