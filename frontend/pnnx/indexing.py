@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
-from ...base.dtypes import S32, S64
+from ...base.dtypes import BOOL, S32, S64
+from ...base.size_limits import broadcast_sizes
 from ...graph_ir.ir.graph import GraphTensor, Op
 from ...graph_ir.ir.logical_tensor import LogicalTensor
-from ..correspondence.compositions.assignment import pick, put
+from ...graph_ir.rewriting.values import constant_value
+from ..correspondence.compositions.assignment import masked_select, pick, put
+from ..correspondence.compositions.counted import nonzero, rows_where, stacked
+from ..correspondence.compositions.movement import broadcast_to
 from ..correspondence.reading import Pair
 from ..torch_calls.indexing import SCATTER_REDUCTIONS
 from .export import WORDS, Exporter
 from .expression import evaluate_expression, parse_expression
-from .scope import Node, Value
+from .scope import Handler, Node, Value
 
 # Advanced indexing: x[:, i, j].
 
@@ -41,7 +47,39 @@ def _items(node: Node) -> list[GraphTensor | None]:
 
 
 def _read_index(node: Node, _: str) -> Value:
-    return pick(node, node.tensor_of(), _items(node))
+    items = [index for item in _items(node) for index in _counted(node, item)]
+    return pick(node, node.tensor_of(), items)
+
+
+def _counted(node: Node, item: GraphTensor | None) -> Sequence[GraphTensor | None]:
+    """A mask that only a run knows as the indices where it is true, whose number is an open size."""
+    is_mask = item is not None and item.details.dtype == BOOL and constant_value(item) is None
+    return nonzero(node, item) if item is not None and is_mask else (item,)
+
+
+def _read_masked_select(node: Node) -> Value:
+    x, mask = node.tensor_of(), node.tensor_of("mask", BOOL)
+    if constant_value(mask) is not None:
+        return masked_select(node, x, mask)
+    dims = broadcast_sizes(x.details.plain_dims, mask.details.plain_dims)
+    both = (broadcast_to(node, y, dims) for y in (x, mask))
+    flat, kept = (node.reshaped(y, (math.prod(dims),)) for y in both)
+    return rows_where(node, flat, kept, 0)
+
+
+def _read_nonzero(node: Node) -> Value:
+    return stacked(node, nonzero(node, node.tensor_of()), 1)
+
+
+HANDLERS: dict[str, Handler] = {
+    f"{prefix}{name}": handler
+    for prefix in ("torch.", "Tensor.", "aten::")
+    for name, handler in (
+        ("masked_select", Handler(_read_masked_select, ("input", "mask"))),
+        ("nonzero", Handler(_read_nonzero)),
+    )
+}
+"""Operators whose results have as many rows as the data decide."""
 
 
 def _read_index_put(node: Node, _: str) -> Value:

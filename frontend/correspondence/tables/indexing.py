@@ -38,7 +38,6 @@ ROWS = (
         " indices_7?) by index",
         aten="index/_unsafe_index(self, indices) by index",
     ),
-    Means(assignment.masked_select, pnnx="torch./Tensor./aten::masked_select(input, mask)"),
     Op(
         "gather_elements",
         onnx="GatherElements(data, indices | axis) by elements",

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graphc.base.errors import UnsupportedError
+from graphc import compile
 from graphc.frontend import load
 from graphc.graph_ir.ir.graph import Array
-from support.pnnx_models import annotation, load_operator, run_operator, write_model
+from support.pnnx_models import annotation, run_operator, write_model
 from support.tolerance import assert_close
 
 torch = pytest.importorskip("torch")
@@ -242,11 +242,6 @@ def test_assignment_by_a_mask(tmp_path: Path) -> None:
     mask = X > 0
     (y,) = run_operator(tmp_path, "Tensor.index_put values=1.5", [X, mask])
     np.testing.assert_array_equal(y, np.where(mask, np.float32(1.5), X))
-    with pytest.raises(UnsupportedError) as error:
-        load_operator(tmp_path, "Tensor.index expr=[@0]", [X, mask])
-    assert "picking by a mask, whose number of elements the data decides, is not supported" in str(
-        error.value
-    )
 
 
 def test_lists_masks_and_bytes(tmp_path: Path) -> None:
@@ -270,3 +265,19 @@ def test_lists_masks_and_bytes(tmp_path: Path) -> None:
     for found in (selected, indexed):
         np.testing.assert_array_equal(found, X[0, 0][mask])
     np.testing.assert_array_equal(back, (np.rint(X[0, 0] * 4) / 4).reshape(2, 2))
+
+
+def test_results_of_as_many_rows_as_a_mask_keeps(tmp_path: Path) -> None:
+    lines = [
+        "pnnx.Input x 0 1 x #x=(6,4)f32", "pnnx.Input r 0 1 r #r=(6)bool",
+        "torch.gt g 1 1 x m other=0.5", "torch.masked_select s 2 1 x m y",
+        "aten::nonzero n 1 1 m n", "Tensor.index i 2 1 x r p expr=[@0]", "torch.sum t 1 1 y t",
+        "pnnx.Output a 1 0 y", "pnnx.Output b 1 0 n", "pnnx.Output c 1 0 p", "pnnx.Output d 1 0 t",
+    ]  # fmt: skip
+    with compile(write_model(tmp_path, lines), threads=1) as model:
+        for x, rows in ((X[0], X[0, :, 0] > 0), (np.zeros_like(X[0]), np.zeros(6, bool))):
+            kept, places, picked, total = model(x, rows)
+            np.testing.assert_array_equal(kept, x[x > 0.5])
+            np.testing.assert_array_equal(places, np.argwhere(x > 0.5))
+            np.testing.assert_array_equal(picked, x[rows])
+            assert_close(total, x[x > 0.5].sum(), 8)
