@@ -89,16 +89,13 @@ class CompiledModel:
         Each run reads what the input arrays hold then and overwrites the output arrays; checks of the model are not
         made. All must be dense arrays of the exact type that share no memory. One bound call must not run in two
         threads at once; bind once per thread. Of outputs in the memory of inputs, what `outputs` has is not looked at
-        (None will do): each run writes the rows behind those that the input has, or the part that it replaces.
+        (None will do): each run writes the rows behind those that the input has, or the part that it replaces. Results
+        whose sizes a run counts need arrays of the largest sizes, of which it fills the first elements.
         `rt` runs the parallel loops in place of the model's own pool (see runtime/abi.py); the caller keeps it alive.
         """
         native, model = self._native, self.artifact.metadata.model
         if native is None:
             raise _closed(model)
-        if self.artifact.metadata.counts:
-            raise UserError(
-                f"model '{model}' has results whose sizes it counts, so that arrays for them cannot be bound; call it"
-            )
         values = self._arrange((), inputs)
         aliased = AliasedArrays(self.artifact.metadata)
         arrays, rooms = aliased.accept(values) if aliased.count else (values, ())
@@ -127,6 +124,16 @@ class CompiledModel:
         )
         call.keep_alive = (native, frame, at, sources, results)  # type: ignore[attr-defined]
         return call
+
+    def allocate(self, inputs: Mapping[str, Any]) -> list[np.ndarray]:
+        """New arrays for `bind` to take as outputs with these inputs."""
+        if self._native is None:
+            raise _closed(self.artifact.metadata.model)
+        values = self._arrange((), inputs)
+        aliased = AliasedArrays(self.artifact.metadata)
+        arrays, rooms = aliased.accept(values) if aliased.count else (values, ())
+        at = self._native.sizes.of([np.shape(value) for value in arrays], rooms)
+        return [allocate() for allocate in at.allocators[: len(self.outputs)]]
 
     @property
     def pool_address(self) -> int | None:
@@ -190,7 +197,7 @@ def _bound_arrays(
         own[number] if number in own else check_buffer("output", spec, value)
         for number, (spec, value) in enumerate(zip(at.outputs, outputs, strict=False))
     ]
-    results += [np.empty(spec.shape, bool) for spec in at.outputs[len(results) :]]
+    results += [np.empty(spec.shape, spec.dtype.numpy) for spec in at.outputs[len(results) :]]
     others = [number for number in range(len(results)) if number not in own]
     check_apart([at.outputs[i] for i in others], sources, [results[i] for i in others])
     return sources, results

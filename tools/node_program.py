@@ -15,7 +15,7 @@ import numpy as np
 from ..base.aligned_memory import aligned_empty
 from ..base.dims import Size, evaluate
 from ..base.dtypes import S64, U8
-from ..base.errors import InternalError
+from ..base.errors import InternalError, UnsupportedError
 from ..codegen.aot import compile_to_object
 from ..codegen.module import emit_module
 from ..driver.artifact import input_specs, output_specs, support_object
@@ -51,6 +51,12 @@ class NodeProgram:
         self.ctx = replace(ctx, options=replace(ctx.options, disabled=disabled))
         self.source = source
         self.graph = source.copy()
+        if source.counted:
+            size = source.counted[0].attr("size")[0]
+            raise UnsupportedError(
+                f"model '{source.name}': running ops one by one is not supported where a run counts sizes ('{size}'); "
+                "profile and verify run such models"
+            )
         if not optimized:
             graph_pipeline.run(self.graph, self.ctx)
         self.lowered = lower_graph(self.graph, self.ctx)

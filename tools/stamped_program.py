@@ -37,15 +37,15 @@ class StampedProgram:
         self._stamped = CompiledModel(stamped_artifact(compilation), threads)
         self.stamps = np.zeros(len(compilation.lowered.calls) + 1, np.int64)
         self.sizes = call_sizes(compilation.artifact.metadata, inputs)
-        specs = [spec.at(self.sizes) for spec in self._plain.outputs]
-        results = [np.zeros(spec.shape, spec.dtype.numpy) for spec in specs]
+        results = [np.zeros_like(array) for array in self._plain.allocate(inputs)]
         self.results = results
         self.plain: Callable[[], int] = self._plain.bind(inputs, results)
-        self.stamped: Callable[[], int] = self._stamped.bind(inputs, [*results, self.stamps])
+        whole = [*results, *self._stamped.allocate(inputs)[len(results) : -1], self.stamps]
+        self.stamped: Callable[[], int] = self._stamped.bind(inputs, whole)
         self.trace = self._trace(self._stamped.pool_address)
         self.traced: Callable[[], int] | None = None
         if self.trace is not None:
-            self.traced = self._stamped.bind(inputs, [*results, self.stamps], self.trace.rt)
+            self.traced = self._stamped.bind(inputs, whole, self.trace.rt)
 
     @staticmethod
     def _trace(pool: int | None) -> TaskTrace | None:
@@ -62,14 +62,15 @@ class StampedProgram:
 
 
 def stamped_artifact(compilation: Compilation) -> Artifact:
-    """The artifact of a compilation with one more output, `STAMPS`."""
+    """The artifact of a compilation with one more output, `STAMPS`; callers see all of them."""
     artifact = compilation.artifact
     calls = len(compilation.lowered.calls)
     name = f"y{len(artifact.metadata.outputs)}"
     module = with_output(compilation.module, Buffer(name, S64, (calls + 1,)))
     code = compile_to_object(emit_module(module, compilation.target, name), compilation.target)
-    outputs = (*artifact.metadata.outputs, TensorSpec(STAMPS, S64, (calls + 1,)))
-    return replace(artifact, object_code=code, metadata=replace(artifact.metadata, outputs=outputs))
+    outputs = (*artifact.metadata.written, TensorSpec(STAMPS, S64, (calls + 1,)))
+    metadata = replace(artifact.metadata, outputs=outputs, counts=(), checks=())
+    return replace(artifact, object_code=code, metadata=metadata)
 
 
 def with_output(module: Module, output: Buffer) -> Module:

@@ -22,6 +22,7 @@ from ..graph_ir.ir.schedule import Schedule
 from ..graph_ir.lowering.registry import LOWERINGS, get_func
 from ..graph_ir.ops.compose import Composer
 from ..graph_ir.ops.convolution import Convolution
+from ..graph_ir.ops.counted import Count, TrueIndices
 from ..graph_ir.ops.kernel_call import call_kernel
 from ..graph_ir.ops.matmul import MatmulCore
 from ..graph_ir.passes import pipeline
@@ -94,13 +95,16 @@ def model_variants(
     seen: set[object] = set()
     variants: list[Variant] = []
     has_products = False
+    sizes = _with_counts(graph, sizes)
     for call in _kernel_calls(graph, ctx):
         variants += op_variants(call, ctx, sizes=sizes)
     for work in _scopes(graph, ctx):
         chosen = _chosen_layouts(work, ctx)
         for op in work.ops:
             key = (op.op_name, repr(op.attrs), tuple(str(x.details) for x in op.inputs))
-            if op.kind in ("source", "sink", "control") or _runs_by_kernel_only(op, ctx):
+            if op.kind in ("source", "sink", "control") or isinstance(op, (Count, TrueIndices)):
+                continue
+            if _runs_by_kernel_only(op, ctx):
                 continue
             if key not in seen:
                 seen.add(key)
@@ -193,6 +197,14 @@ def _chosen_layouts(graph: Graph, ctx: LowerContext) -> Mapping[str, int]:
     copy = graph.copy()
     propagate_layouts(copy, ctx)
     return {decision.op_name: decision.chosen for decision in LAYOUT_DECISIONS.of(copy)}
+
+
+def _with_counts(graph: Graph, sizes: Mapping[str, int]) -> dict[str, int]:
+    """Sizes, and the largest of those that a run counts."""
+    found = dict(sizes)
+    for op in graph.counted:
+        found[str(op.attr("size")[0])] = int(known(op.attr("most")[0], found))
+    return found
 
 
 def op_variants(

@@ -11,7 +11,6 @@ import graphc
 from graphc import Graph
 from graphc.base.dims import Size, Symbol, size
 from graphc.base.dtypes import F32
-from graphc.base.errors import UserError
 from graphc.base.size_limits import at_most
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.rewriting.known_sizes import with_sizes
@@ -110,9 +109,17 @@ def test_a_count_comes_before_what_has_its_size() -> None:
     assert names.index("count") < names.index("count_up")
 
 
-def test_arrays_cannot_be_bound(model: CompiledModel) -> None:
-    with pytest.raises(UserError, match="results whose sizes it counts"):
-        model.bind({"x": np.zeros((3, 6), np.float32)}, [])
+def test_bound_arrays_have_the_largest_sizes(
+    model: CompiledModel, rng: np.random.Generator
+) -> None:
+    (x,) = runs(rng, 9)[1:2]
+    outputs = model.allocate({"x": x})
+    assert [y.shape for y in outputs] == [(9, 5), (6,), (18, 6), (9,)]
+    assert model.bind({"x": x}, outputs)() == 0
+    for whole, wanted in zip(outputs, expected(x), strict=True):
+        np.testing.assert_allclose(
+            whole.reshape(-1)[: wanted.size], wanted.reshape(-1), rtol=1e-5, atol=1e-5
+        )
 
 
 def test_the_largest_that_expressions_can_be() -> None:
