@@ -5,12 +5,12 @@ last axis    chains of neighbouring blocks run side by side, so that no addition
              then y = partial + what came before the block
 other axes   for i: for columns, in vectors: sum[column] += x[i, column]; y[i, column] = sum[column]
 
-The order of the additions follows from the sizes alone.
+The order of the additions follows from the sizes alone; an open number of steps on the last axis is one after another.
 """
 
 from __future__ import annotations
 
-from ...base.dims import Size
+from ...base.dims import Dim, Size
 from ...base.dtypes import DType
 from ...base.records import dataclass
 from ...tensor_ir import builder as t
@@ -29,11 +29,11 @@ COLUMNS = 512
 
 @dataclass(frozen=True)
 class Scan:
-    """Sizes in elements, of which `outer` may be open, the operation (`add` or `mul`), whether it leaves out element i,
-    and whether it runs from the back."""
+    """Sizes in elements, of which `outer` and `n` may be open, the operation (`add` or `mul`), whether it leaves out
+    element i, and whether it runs from the back."""
 
     outer: Size
-    n: int
+    n: Size
     inner: int
     combine: str
     exclusive: bool
@@ -67,6 +67,9 @@ class _Row:
     def run(self) -> None:
         """Emit all of the row."""
         b, n = self.b, self.scan.n
+        if isinstance(n, Dim):
+            self._one_by_one(n)
+            return
         block = max(1, min(BLOCK, n // CHAINS))
         total = b.allocate("total", self.dtype, (1,))
         b.store(total, (0,), self.scan.identity)
@@ -81,6 +84,19 @@ class _Row:
         if last:
             with b.block():
                 self._group(total, t.as_expr(n - last), 1, last)
+
+    def _one_by_one(self, n: Size) -> None:
+        """An open number of steps, one after the other."""
+        b = self.b
+        total = b.allocate("total", self.dtype, (1,))
+        b.store(total, (0,), self.scan.identity)
+        with b.loop("i", 0, n) as i:
+            at = b.let("at", t.add(self.first, t.sub(t.sub(n, 1), i) if self.scan.reverse else i))
+            old = b.let("old", b.load(total, (0,)))
+            value = t.cast(b.load(self.x, (at,)), self.dtype)
+            new = b.let("new", t.binary(self.scan.combine, old, value))
+            b.store(self.y, (at,), narrow(old if self.scan.exclusive else new, self.y.dtype))
+            b.store(total, (0,), new)
 
     def _group(self, total: Buffer, begin: Expr, chains: int, block: int) -> None:
         """`chains` blocks from step `begin` on; partial values wait in the order of memory."""

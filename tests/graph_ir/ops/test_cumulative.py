@@ -1,7 +1,12 @@
 import numpy as np
 import pytest
 
+import graphc
+from graphc import Graph
+from graphc.base.dims import Symbol, size
+from graphc.base.dtypes import S32
 from graphc.base.errors import UserError
+from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from support.check_op import NUMBERS, check_op, make_op, random_array
 
 
@@ -38,3 +43,21 @@ def test_small_axes(shape, exclusive):
 def test_rejects_bools():
     with pytest.raises(UserError, match=r"^cum_sum 'x': input dtype must be a float or an integer"):
         make_op("cum_sum", [random_array("bool", (2,))])
+
+
+@pytest.mark.parametrize("axis", [1, 2])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_an_open_number_of_steps(axis: int, reverse: bool, rng: np.random.Generator) -> None:
+    """As positions are counted from the mask of a sentence; integers have the bits of fixed sizes."""
+    graph = Graph("positions")
+    x = graph.make_input(LogicalTensor(S32, (size(Symbol("B")), size(Symbol("S")), 3)), "x")
+    x = x if axis == 1 else graph.make("transpose", [x], {"perm": (0, 2, 1)}).outputs[0]
+    attrs = {"axis": axis, "reverse": reverse, "exclusive": reverse}
+    graph.make_output(graph.make("cum_sum", [x], attrs).outputs[0], "y")
+    model = graphc.compile(graph, threads=1)
+    for b, s in ((1, 1), (2, 9), (3, 40)):
+        values = rng.integers(-9, 9, (b, s, 3)).astype(np.int32)
+        given = values if axis == 1 else values.transpose(0, 2, 1)
+        turned = np.flip(given, axis) if reverse else given
+        total = np.cumsum(turned, axis, dtype=np.int32) - turned * reverse
+        assert np.array_equal(model(values), np.flip(total, axis) if reverse else total)
