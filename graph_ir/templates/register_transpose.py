@@ -34,6 +34,21 @@ def transposed(rows: Sequence[Expr], dtype: DType, bind: Bind) -> list[Expr]:
     return [columns[i] for i in range(lanes)]
 
 
+def interleaved(rows: Sequence[Expr], bind: Bind) -> list[Expr]:
+    """The columns of a power of two of rows, one behind the other, in as many vectors: lane 0 of each, lane 1, ..."""
+    if len(rows) == 1:
+        return list(rows)
+    lanes = rows[0].lanes
+    low = tuple(lane + source for lane in range(lanes // 2) for source in (0, lanes))
+    high = tuple(lanes // 2 + lane for lane in low)
+    evens, odds = interleaved(rows[::2], bind), interleaved(rows[1::2], bind)
+    return [
+        bind(Shuffle(even, odd, pattern))
+        for even, odd in zip(evens, odds, strict=True)
+        for pattern in (low, high)
+    ]
+
+
 def _interleaved(rows: Sequence[Expr], unit: int, lanes: int, width: int, bind: Bind) -> list[Expr]:
     """Within each part of `width` lanes: column j of the rows' parts, `unit` elements of it being together already."""
     if len(rows) == 1:

@@ -12,7 +12,7 @@ from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Block, Buffer, Expr, Function, Load, Stmt, Store, Var
 from ..schedule.transpose import TransposeTiles
 from .loops import loop_nest
-from .register_transpose import transposed
+from .register_transpose import interleaved, transposed
 
 
 def transpose_tiles(
@@ -92,6 +92,12 @@ class _Tiles:
             with b.block():
                 self._tile(b, part, rows, min(self.shape.lanes, columns - first))
 
+    @property
+    def _is_narrow(self) -> bool:
+        """Whether the rows of a tile lie one behind the other in the result, and fill whole vectors."""
+        is_dense = self.out_strides[self.shape.along] == self.columns
+        return is_dense and self.columns < self.shape.lanes and self.columns.bit_count() == 1
+
     def _tile(self, b: t.LoopBuilder, at: tuple[Expr, Expr], rows: int, columns: int) -> None:
         """One register tile; at edges only `rows` lanes are read and `columns` written."""
         lanes, stride = self.shape.lanes, self.shape.strides[-1]
@@ -104,6 +110,10 @@ class _Tiles:
         loads = [
             bind(Load(self.x, (t.add(at[0], i * stride),), lanes, read)) for i in range(columns)
         ]
+        if rows == lanes and self._is_narrow:
+            for i, vector in enumerate(interleaved(loads, bind)):
+                b.emit(Store(self.y, (t.add(at[1], i * lanes),), vector))
+            return
         filled = [*loads, *[loads[-1]] * (lanes - columns)]
         turned = transposed(filled, self.x.dtype, bind)
         written = columns if columns < lanes else None

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from graphc.base.dtypes import F32, F64, S64, U8, U16, DType
-from graphc.graph_ir.templates.register_transpose import transposed
+from graphc.graph_ir.templates.register_transpose import interleaved, transposed
 from graphc.tensor_ir import builder as t
 from graphc.tensor_ir import interpreter
 from graphc.tensor_ir.nodes import Buffer, Load, Module, Shuffle, Store
@@ -31,3 +31,18 @@ def test_rows_become_columns(dtype: DType, lanes: int) -> None:
     np.testing.assert_array_equal(result.reshape(lanes, lanes), value.reshape(lanes, lanes).T)
     shuffles = sum(isinstance(node, Shuffle) for node in walk(module))
     assert shuffles == lanes * (lanes.bit_length() - 1), "log2(lanes) for each vector"
+
+
+@pytest.mark.parametrize("count", [1, 2, 4, 8])
+def test_columns_of_few_rows_follow_each_other(count: int) -> None:
+    lanes = 8
+    x, y = Buffer("x", F32, (count * lanes,)), Buffer("y", F32, (count * lanes,))
+    b = t.LoopBuilder(("x", "y"))
+    rows = [b.let("row", Load(x, (t.as_expr(i * lanes),), lanes)) for i in range(count)]
+    for i, vector in enumerate(interleaved(rows, lambda value: b.let("v", value))):
+        b.emit(Store(y, (t.as_expr(i * lanes),), vector))
+    module = Module((b.function("weave", (x, y)),))
+    value = np.arange(count * lanes).astype(np.float32)
+    result = np.zeros_like(value)
+    interpreter.run(module, "weave", [value, result])
+    np.testing.assert_array_equal(result, value.reshape(count, lanes).T.reshape(-1))

@@ -20,7 +20,7 @@ from support.lowered import context
 
 ISAS = [isa for isa in ("avx512", "avx2", "generic") if host_supports(isa)]
 PLACES: tuple[Place, ...] = ("start", "end")
-SHAPES = ((33, 70), (3, 40), (40, 3), (2, 17, 5), (5, 1, 19, 4), (2, 3, 4, 5, 6))
+SHAPES = ((33, 70), (3, 40), (40, 3), (2, 17, 5), (5, 1, 19, 4), (2, 3, 4, 5, 6), (2, 35), (4, 34))
 
 
 def transposes(dtype: DType) -> tuple[Graph, list[Array]]:
