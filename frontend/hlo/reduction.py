@@ -5,6 +5,7 @@ HLO leaves the order of combination open, so log2(n) steps that apply the body t
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -16,6 +17,7 @@ from ...graph_ir.ir.graph import GraphTensor
 from .bodies import is_arg_extreme, single_opcode
 from .elementwise import LOGICAL, combine
 from .movement import pad
+from .scanning import RUNNING
 from .scope import Handler, Step
 from .syntax import Computation, PadRange, WindowDimension
 from .windows import Windows, has_gaps, positions_of, windows_of
@@ -178,21 +180,14 @@ def _pooled(body: _Body, windows: Windows) -> GraphTensor | None:
     step, (x,), (initial,) = body.step, body.arrays, body.initial
     opcode = single_opcode(body.computation)
     op_name = _POOLS.get(opcode)
-    is_bool, is_large = (
-        x.details.dtype.kind == "bool",
-        math.prod(w.size for w in windows) > _MOST_POOLED,
-    )
-    if (
-        not op_name
-        or is_bool
-        or has_gaps(windows)
-        or not windows
-        or not x.details.elements
-        or is_large
-    ):
+    if not op_name or x.details.dtype.kind == "bool" or not windows or not x.details.elements:
         return None
     if not _is(step, initial, _REDUCTIONS[opcode][1]):
         return None
+    running = _running(step, x, RUNNING.get(opcode), windows)
+    is_large = math.prod(w.size for w in windows) > _MOST_POOLED
+    if running is not None or is_large or has_gaps(windows):
+        return running
     first = next((i for i, w in enumerate(windows) if w != WindowDimension(1)), len(windows) - 1)
     fields = {
         "kernel": "size", "strides": "stride", "dilations": "window_dilation", "before": "low", "after": "high",
@@ -201,6 +196,23 @@ def _pooled(body: _Body, windows: Windows) -> GraphTensor | None:
         key: tuple(getattr(w, field) for w in windows[first:]) for key, field in fields.items()
     }
     return step.make(op_name, x, **attrs)
+
+
+def _running(
+    step: Step, x: GraphTensor, op_name: str | None, windows: Windows
+) -> GraphTensor | None:
+    """A running sum or product: the one window is as long as its axis and begins in the padding; None for others."""
+    axes = [axis for axis, window in enumerate(windows) if window != WindowDimension(1)]
+    if op_name is None or len(axes) != 1:
+        return None
+    axis, size = axes[0], x.details.plain_dims[axes[0]]
+    for exclusive, reverse in itertools.product((False, True), repeat=2):
+        pads = (size - 1 + exclusive, -int(exclusive))
+        low, high = pads[::-1] if reverse else pads
+        if windows[axis] == WindowDimension(size, low=low, high=high):
+            attrs = {"axis": axis, "exclusive": exclusive, "reverse": reverse}
+            return step.make(op_name, x, **attrs)
+    return None
 
 
 def _windowed(

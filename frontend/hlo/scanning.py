@@ -15,7 +15,8 @@ from .shapes import HLO_NAMES, Shape
 from .syntax import Computation
 from .values import shape_of
 
-_RUNNING = {"add": "cum_sum", "multiply": "cum_prod"}
+RUNNING = {"add": "cum_sum", "multiply": "cum_prod"}
+"""Opcode of a body, and the op of its running result along an axis."""
 
 
 def _scan(step: Step) -> Any:
@@ -62,12 +63,12 @@ def _running(step: Step, body: Computation, x: GraphTensor, start: GraphTensor, 
         x.details.plain_dims[axis],
     )
     forms = [f"tuple({y},{y})" for y in (f"{opcode}(p0,p1)", f"{opcode}(p1,p0)")]
-    if opcode not in _RUNNING or describe(body) not in forms or x.details.dtype.kind == "bool":
+    if opcode not in RUNNING or describe(body) not in forms or x.details.dtype.kind == "bool":
         return None
     if not length or start.details.dtype != x.details.dtype:
         return None
     is_reverse = step.attribute("is_reverse", False)
-    sums = step.make(_RUNNING[opcode], x, axis=axis, reverse=is_reverse)
+    sums = step.make(RUNNING[opcode], x, axis=axis, reverse=is_reverse)
     dims = x.details.plain_dims
     wide = step.reshaped(start, (*dims[:axis], 1, *dims[axis + 1 :]))
     rows = combine(step, opcode, sums, wide)

@@ -38,6 +38,7 @@ def lower_masked_trees(op: MaskedTrees, ctx: LowerContext) -> Module:
         flat[op.leaves],
         op.pieces,
         LEAVES,
+        op.few,
         ctx.target.lanes(F32),
     )
     function = masked_function(

@@ -123,6 +123,7 @@ class MaskedTrees(TreeEnsemble):
     mask = Operand("s32[slots]")
     begins = Operand("s32[pieces + 1]")
     leaves = Operand("[pieces, 32] or [pieces, count, 32], as values")
+    few = IntAttr("rows behind the last vector are walked if they are fewer", default=4, least=1)
     pieces = IntsAttr(
         "how many pieces each result has; one number where each tree says all results"
     )

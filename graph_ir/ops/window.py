@@ -156,6 +156,11 @@ def window_of(
     count = len(kernel)
     if any(k < 1 for k in kernel):
         raise op.rule("kernel must be 1 or more", str(list(kernel)))
+    if ceil_mode:
+        kernel = [
+            _cropped(op, axis, k, size)
+            for axis, (k, size) in enumerate(zip(kernel, sizes, strict=True))
+        ]
     window = Window(tuple(kernel), op.strides, op.dilations, op.before, op.after, ceil_mode)
     for axis, size in enumerate(sizes):
         if not at_least(size, 1):
@@ -167,3 +172,11 @@ def window_of(
                 f"{extent} elements in {before} + {size} + {after}",
             )
     return window
+
+
+def _cropped(op: Windowed, axis: int, kernel: int, size: Size) -> int:
+    """The elements that the only window of `ceil_mode` has inside, if it is larger than the padded input."""
+    if not isinstance(size, int) or op.dilations[axis] != 1:
+        return kernel
+    room = size + op.before[axis] + op.after[axis]
+    return room if 0 < room < kernel < room + op.strides[axis] else kernel

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from ...base.dtypes import F32
@@ -14,9 +16,11 @@ from ..rewriting.rewrite import rewrite
 from ..rewriting.values import constant_values
 from ..schedule.context import LowerContext
 
-FEWEST_ROWS = 4
 _STEP, _SLOT, _PIECE = 4.7, 0.08, 0.5
 """Cycles per row of a step of one tree, of a condition, and of a piece's leaves, in vectors of 16 lanes."""
+_LONE_STEP, _LONE_SLOT, _LONE_PIECE = 90, 3.4, 20
+"""Cycles of a step of 16 trees of one row, and of a condition and a piece's leaves for one vector."""
+_MOST_FEW = 16
 _MOST_FEATURES = 512
 _MOST_NODES = 1 << 23
 
@@ -38,16 +42,19 @@ def _masked(graph: Graph, op: Op) -> GraphTensor | None:
     assert isinstance(op, TreeEnsemble)
     lists = constant_values(op.inputs[1:])
     rows, columns = op.x.details.plain_dims
-    too_few = isinstance(rows, int) and rows < FEWEST_ROWS
-    if lists is None or too_few or columns > _MOST_FEATURES or op.values.details.dtype != F32:
+    if lists is None or columns > _MOST_FEATURES or op.values.details.dtype != F32:
         return None
     forest = _unfolded(op, lists)
     if forest is None:
         return None
     pieces = _Pieces(forest)
+    if not pieces.fits or not len(pieces.piece):
+        return None
     walked = _STEP * GROUP * sum(op.depths)
     cost = _SLOT * len(pieces.piece) + _PIECE * len(pieces.first)
-    if not pieces.fits or not len(pieces.piece) or cost > walked:
+    vector = _LONE_SLOT * len(pieces.piece) + _LONE_PIECE * len(pieces.first)
+    few = min(math.ceil(vector / (_LONE_STEP * sum(op.depths))), _MOST_FEW)
+    if cost > walked or (isinstance(rows, int) and rows < few):
         return None
     results = 1 if op.targets[0] < 0 else op.count
     counts = np.bincount(forest.targets[pieces.tree], minlength=results)
@@ -60,7 +67,7 @@ def _masked(graph: Graph, op: Op) -> GraphTensor | None:
         pieces.leaves(),
     ]
     make = Composer(graph, op)
-    attrs = {**op.attrs, "pieces": counts.tolist()}
+    attrs = {**op.attrs, "pieces": counts.tolist(), "few": few}
     made = make("masked_trees", *op.inputs, *map(make.constant, lists), **attrs)
     text = f"about {cost:.0f} cycles per row, {walked:.0f} if the trees were walked"
     record(graph, "form", [op.name], [made.producer_owner.name], text)

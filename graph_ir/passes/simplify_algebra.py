@@ -171,6 +171,15 @@ def _drop_choice(graph: Graph, op: Op) -> GraphTensor | None:
     return kept if (x is y or value is not None) and _same_type(kept, op) else None
 
 
+def _any_element(graph: Graph, op: Op) -> GraphTensor | None:
+    """gather and gather_elements of a constant whose elements are one number: that number."""
+    value, dims = uniform_value(op.inputs[0]), op.outputs[0].details.plain_dims
+    if value is None:
+        return None
+    number = graph.make_constant(np.asarray(value), f"{op.name}.value")
+    return graph.make("broadcast", [number], {"shape": dims}, f"{op.name}.broadcast").outputs[0]
+
+
 def _drop_cast(graph: Graph, op: Op) -> GraphTensor | None:
     """cast(x) to its own type: x; cast(cast(x)): one cast, where the first loses nothing."""
     x = op.inputs[0]
@@ -231,4 +240,6 @@ RULES: dict[str, tuple[Rule, ...]] = {
     **dict.fromkeys(_INVOLUTIONS, (_drop_undone,)),
     "select": (_drop_choice,),
     "cast": (_drop_cast,),
+    "gather": (_any_element,),
+    "gather_elements": (_any_element,),
 }

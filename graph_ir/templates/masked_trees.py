@@ -20,9 +20,6 @@ from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Buffer, Expr, Function, Var
 from .tree_ensemble import Forest, inside, walk_rows
 
-FEW = 4
-"""Rows from which on a vector of them, most of whose lanes idle, costs less than walks."""
-
 _TILE = 4  # vectors of rows whose masks stay in registers
 _PARTS = 8  # partial sums of a row, added at the end: long sums keep their digits
 _MOST_BYTES = (
@@ -32,7 +29,10 @@ _MOST_BYTES = (
 
 @dataclass(frozen=True)
 class MaskedForest:
-    """The operands: `walked` is the same trees; `leaves` is flat; `lanes` rows form a vector of f32."""
+    """The operands: `walked` is the same trees; `leaves` is flat; `lanes` rows form a vector of f32.
+
+    Fewer than `few` rows behind the last whole vector are walked.
+    """
 
     walked: Forest
     feature: Buffer
@@ -42,6 +42,7 @@ class MaskedForest:
     leaves: Buffer
     pieces: Sequence[int]
     leaves_of_piece: int
+    few: int
     lanes: int
 
 
@@ -49,26 +50,33 @@ def masked_function(
     name: str, params: Sequence[Buffer], forest: MaskedForest, threads: int, note: str
 ) -> Function:
     """The function with these parameters."""
-    walked, lanes = forest.walked, forest.lanes
+    walked = forest.walked
     rows, count = walked.out.shape
     b = t.LoopBuilder(buffer.name for buffer in params)
-    size, tail = t.as_expr(rows), t.mod(t.as_expr(rows), lanes)
-    is_few = t.compare("lt", tail, FEW)
-    few = rows % lanes if isinstance(rows, int) else None
-    last = t.select(is_few, tail, 0) if few is None else t.as_expr(few if few < FEW else 0)
+    size, last = t.as_expr(rows), _walked_rows(forest, rows)
     masked = t.sub(size, last)
     block = _rows_of_block(forest, rows, count, threads)
-    whole = t.floordiv(masked, block)
+    whole, rest = t.floordiv(masked, block), t.mod(masked, block)
     is_parallel = threads > 1 and not (isinstance(rows, int) and rows < 2 * block)
     with b.loop("block", 0, whole, "parallel" if is_parallel else "serial") as number:
         _Block(b, forest, t.mul(number, block), t.as_expr(block), block).emit()
-    if few is None or (rows - (few if few < FEW else 0)) % block:
-        rest = t.mod(masked, block)
+    if rest != t.ZERO:
         with b.when(t.compare("gt", rest, 0)):
             _Block(b, forest, t.mul(whole, block), rest, block).emit()
-    if few is None or 0 < few < FEW:
-        walk_rows(b, walked, masked, last, FEW)
+    if last != t.ZERO:
+        walk_rows(b, walked, masked, last, forest.few)
     return b.function(name, params, note)
+
+
+def _walked_rows(forest: MaskedForest, rows: int | Expr) -> Expr:
+    """The rows behind the last whole vector if they are few, else 0."""
+    if isinstance(rows, int):
+        tail = rows % forest.lanes
+        return t.as_expr(tail if tail < forest.few else 0)
+    if forest.few <= 1:
+        return t.ZERO
+    left = t.mod(t.as_expr(rows), forest.lanes)
+    return t.select(t.compare("lt", left, forest.few), left, 0)
 
 
 def _rows_of_block(forest: MaskedForest, rows: int | Expr, count: int, threads: int) -> int:

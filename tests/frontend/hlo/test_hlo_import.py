@@ -92,6 +92,12 @@ def windows(x: np.ndarray, size: int, stride: int = 1) -> np.ndarray:
          lambda x, v: windows(x, 5, 3).sum(-1) + v),
         (["f32[5]"], "f32[5]", "reduce-window(p0, f32[] constant(0)), window={size=5 pad=4_0}, to_apply=add_f32",
          np.cumsum),
+        (["f32[2,5]"], "f32[2,5]",
+         "reduce-window(p0, f32[] constant(0)), window={size=1x5 pad=0_0x5_-1}, to_apply=add_f32",
+         lambda x: np.cumsum(x, 1) - x),
+        (["f32[2,5]"], "f32[2,5]",
+         "reduce-window(p0, f32[] constant(0)), window={size=1x5 pad=0_0x0_4}, to_apply=add_f32",
+         lambda x: np.cumsum(x[:, ::-1], 1)[:, ::-1]),
         (["f32[7,4]", "s32[2,2]"], "f32[2,2,4]",
          "gather(p0, p1), offset_dims={2}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=2, "
          "slice_sizes={1,4}", lambda x, i: x[np.clip(i, 0, 6)]),
@@ -112,6 +118,18 @@ def windows(x: np.ndarray, size: int, stride: int = 1) -> np.ndarray:
 )  # fmt: skip
 def test_operations(shapes: list[str], result: str, operation: str, expected: Any) -> None:
     check(shapes, result, operation, expected, ADD)
+
+
+@pytest.mark.parametrize(
+    ("pads", "attrs"), [("4_0", {}), ("5_-1", {"exclusive": True}), ("-1_5", {"exclusive": True, "reverse": True})]
+)  # fmt: skip
+def test_a_window_as_long_as_its_axis_is_a_running_sum(pads: str, attrs: dict[str, Any]) -> None:
+    """As graphc and JAX write them."""
+    window = f"window={{size=5 pad={pads}}}, to_apply=add_f32"
+    text = one_op(["f32[5]"], "f32[5]", f"reduce-window(p0, f32[] constant(0)), {window}", ADD)
+    graph = import_hlo(parse_hlo(text))
+    (running,) = (op for op in graph.ops if op.op_name == "cum_sum")
+    assert {key: value for key, value in running.attrs.items() if key != "axis"} == attrs
 
 
 def test_integer_division_is_that_of_xla() -> None:

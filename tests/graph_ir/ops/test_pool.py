@@ -79,6 +79,20 @@ def test_native_is_the_reference(op_name):
         check_native(op_name, [integers(SIZES[i % 2], seed=i)], attrs)
 
 
+@pytest.mark.parametrize("op_name", REDUCTIONS)
+def test_a_window_of_ceil_mode_may_be_larger_than_the_input(op_name):
+    """Exports of EfficientNet have windows of 2,560 over images of 2."""
+    x = integers((2, 3, 4))
+    attrs = {"kernel": (2560, 9), "strides": (2560, 9), "before": (0, 2), "after": (0, 2)}
+    attrs |= {"dilations": (1, 1), "ceil_mode": True}
+    expected = slow_pool(x, REDUCTIONS[op_name], **attrs).astype(np.float32)
+    (result,) = make_op(op_name, [x], attrs).reference([x])
+    np.testing.assert_array_equal(result, expected)
+    check_native(op_name, [x], attrs)
+    with pytest.raises(UserError, match="the window must fit into the padded input"):
+        make_op(op_name, [x], attrs | {"strides": (2557, 9)})
+
+
 def test_average_over_padding():
     for i, attrs in enumerate(GRID):
         x = integers(SIZES[i % 2], seed=i)

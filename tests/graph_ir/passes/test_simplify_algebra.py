@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from graphc.base.dtypes import ALL, DType
+from graphc.base.dtypes import ALL, DType, by_name
 from graphc.graph_ir.ir.graph import Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.passes.simplify_algebra import simplify_algebra
@@ -182,6 +182,19 @@ def test_constants_are_seen_through_movements() -> None:
         return (z=%x)
         """,
     )
+
+
+def test_any_element_of_one_number_is_that_number() -> None:
+    """Exports of RoBERTa gather token types, which are all 0."""
+    graph = Graph("g")
+    indices = graph.make_input(LogicalTensor(by_name("s64"), (2, 3)), "indices")
+    zeros = graph.make_constant(np.zeros((2, 9), np.float32))
+    names = ("gather", "gather_elements")
+    found = [graph.make(name, [zeros, indices], {"axis": 1}).outputs[0] for name in names]
+    for value in found:
+        graph.make_output(value)
+    run_pass(simplify_algebra, graph, inputs=[np.arange(6).reshape(2, 3)])
+    assert set(names).isdisjoint(op.op_name for op in graph.ops)
 
 
 def test_shared_values_stay() -> None:

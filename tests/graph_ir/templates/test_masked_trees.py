@@ -43,7 +43,7 @@ def test_a_tree_of_two_leaves_and_one_of_one(rows: int, threads: int) -> None:
         planes=2, reduction="add",
     )  # fmt: skip
     feature, bound, mask, begins, leaves = (named[name] for name in masks)
-    forest = MaskedForest(walked, feature, bound, mask, begins, leaves, (2,), 8, 8)
+    forest = MaskedForest(walked, feature, bound, mask, begins, leaves, (2,), 8, 4, 8)
     function = masked_function("trees", [given, *named.values(), out], forest, threads, "test")
     result = np.empty((rows, 1), np.float32)
     arrays = [x, *lists.values(), *masks.values(), result]
