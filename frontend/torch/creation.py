@@ -8,9 +8,11 @@ from ...graph_ir.ir.graph import GraphTensor
 from ..correspondence.compositions.arithmetic import filled
 from ..correspondence.reading import Pair
 from ..torch_calls.call import Value
+from ..torch_calls.creation import MAX_ARANGE
 from ..torch_calls.op_table import CALLS, READS
 from ..torch_calls.promotion import number_dtype
 from .node import Node, Read
+from .tensors import array_of, dtype_of
 
 
 def _read_scalar(node: Node) -> Value:
@@ -25,6 +27,19 @@ def _read_full(node: Node) -> Value:
         return filled(node, sizes, value, node.dtype() or number_dtype(value))
     x = node.tensor(value, node.dtype())
     return node.make("broadcast", x, shape=sizes)
+
+
+def _read_linspace(node: Node) -> Value:
+    """PyTorch itself computes the numbers: its own decomposition of this cuts others to integers than its kernel."""
+    import torch
+
+    ends = [node.number(name, 0) for name in ("start", "end")]
+    word, count = node.argument("dtype"), node.attr_int("steps")
+    if count > MAX_ARANGE:
+        raise node.rule(f"there must be at most {MAX_ARANGE} elements", str(count))
+    dtype = getattr(torch, str(word).removeprefix("torch.")) if node.dtype() else None
+    made = torch.linspace(*ends, count, dtype=dtype)
+    return node.constant(array_of(made, node.name), dtype_of(made, node.name))
 
 
 def _read_view(node: Node, op_name: str) -> Value:
@@ -71,6 +86,7 @@ PAIRS = {"view": Pair(_read_view)}
 HANDLERS: dict[str, Read] = {
     "scalar_tensor": _read_scalar,
     "full": _read_full,
+    "linspace": _read_linspace,
     "empty_strided": _read_memory,
     "_to_copy": CALLS["to"].run,
     "sym_size": _sizes,

@@ -11,6 +11,8 @@ of the loads, each of which depends on the last one.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -23,6 +25,16 @@ _TOGETHER = 4  # walks that are interleaved: of rows, or of groups where few row
 _Walk = tuple[Expr, Expr]  # a group of trees, and a row
 _SHARED = 64  # rows of a block that threads take, of an open number
 _MOST_SUMS = 1 << 13  # partial sums of a block of rows: 32 KB of f32, next to the nodes of a group
+
+
+@dataclass(frozen=True)
+class _Run:
+    """Groups from `begin` to `end`, as many at a time as there are `depths`: the steps of each; for result `target`."""
+
+    begin: int
+    end: int
+    depths: tuple[int, ...]
+    target: int
 
 
 @dataclass(frozen=True)
@@ -79,7 +91,7 @@ def _rows_of_block(rows: int | Expr, most: int, threads: int) -> int:
     if not isinstance(rows, int):
         return min(most, _SHARED) if threads > 1 else most
     share = -(-rows // (2 * threads)) if threads > 1 else rows
-    return min(rows, most, max(_TOGETHER, share))
+    return max(1, min(rows, most, max(_TOGETHER, share)))
 
 
 class _Block:
@@ -113,48 +125,45 @@ class _Block:
                     b.store(total, (0,), t.binary(forest.reduction, b.load(total, (0,)), value))
                 b.store(forest.out, (t.add(self.first, r), c), b.load(total, (0,)))
 
-    def _runs(self, together: int) -> list[tuple[int, int, int, int, int]]:
-        """(first group, end, groups walked together, steps, target): groups of one target follow each other."""
-        kinds, chunks, begin = (
-            list(zip(self.forest.depths, self.forest.targets, strict=True)),
-            [],
-            0,
-        )
+    def _runs(self, together: int) -> list[_Run]:
+        """All groups, as many walked together as may be; runs of the same kind are one loop."""
+        kinds = list(zip(self.forest.depths, self.forest.targets, strict=True))
+        found: list[_Run] = []
+        begin = 0
         while begin < len(kinds):
-            end = begin + 1
-            while end < min(begin + together, len(kinds)) and kinds[end][1] == kinds[begin][1]:
+            end, target = begin + 1, kinds[begin][1]
+            while end < min(begin + together, len(kinds)) and kinds[end][1] == target:
                 end += 1
-            depth = max(depth for depth, _ in kinds[begin:end])
-            chunks.append((begin, end, end - begin, depth, kinds[begin][1]))
+            run = _Run(begin, end, tuple(depth for depth, _ in kinds[begin:end]), target)
+            if found and (found[-1].depths, found[-1].target) == (run.depths, run.target):
+                run = replace(run, begin=found.pop().begin)
+            found.append(run)
             begin = end
-        runs = chunks[:1]
-        for chunk in chunks[1:]:
-            if chunk[2:] == runs[-1][2:]:
-                runs[-1] = (runs[-1][0], *chunk[1:])
-            else:
-                runs.append(chunk)
-        return runs
+        return found
 
     def _walk_all(self, sums: Buffer) -> None:
         """Several rows through one group at a time, then each row left through several groups."""
         whole = t.sub(self.size, t.mod(self.size, _TOGETHER))
-        for begin, end, _, depth, target in self._runs(1):
+        for run in self._runs(1):
             with (
-                self.b.loop("group", begin, end) as group,
+                self.b.loop("group", run.begin, run.end) as group,
                 self.b.loop("r", 0, whole, step=_TOGETHER) as r,
             ):
                 walks: list[_Walk] = [(group, t.add(r, i)) for i in range(_TOGETHER)]
-                self._walk(sums, walks, depth, target)
-        for begin, end, count, depth, target in self._runs(_TOGETHER):
+                self._walk(sums, walks, run.depths * _TOGETHER, run.target)
+        for run in self._runs(_TOGETHER):
+            count = len(run.depths)
             with (
-                self.b.loop("group", begin, end, step=count) as group,
+                self.b.loop("group", run.begin, run.end, step=count) as group,
                 self.b.loop("r", whole, self.size) as r,
             ):
                 walks = [(t.add(group, i), r) for i in range(count)]
-                self._walk(sums, walks, depth, target)
+                self._walk(sums, walks, run.depths, run.target)
 
-    def _walk(self, sums: Buffer, walks: Sequence[_Walk], depth: int, target: int) -> None:
-        """Groups of trees and a row for each, side by side."""
+    def _walk(
+        self, sums: Buffer, walks: Sequence[_Walk], depths: Sequence[int], target: int
+    ) -> None:
+        """Groups of trees and a row for each, side by side until they end."""
         b, forest = self.b, self.forest
         with b.block():
             nodes = [b.allocate("node", S32, (forest.lanes,)) for _ in walks]
@@ -162,9 +171,11 @@ class _Block:
                 for node, (group, _) in zip(nodes, walks, strict=True):
                     at = t.add(t.mul(group, forest.lanes), lane)
                     b.store(node, (lane,), b.load(forest.roots, (at,)))
-            with b.loop("step", 0, depth), b.loop("lane", 0, forest.lanes, "vector") as lane:
-                for node, (_, row) in zip(nodes, walks, strict=True):
-                    b.store(node, (lane,), self._next(b.load(node, (lane,)), row))
+            for first, end in pairwise(sorted({0, *depths})):
+                with b.loop("step", first, end), b.loop("lane", 0, forest.lanes, "vector") as lane:
+                    for node, (_, row), depth in zip(nodes, walks, depths, strict=True):
+                        if depth >= end:
+                            b.store(node, (lane,), self._next(b.load(node, (lane,)), row))
             with b.loop("lane", 0, forest.lanes, "vector") as lane:
                 for node, (_, row) in zip(nodes, walks, strict=True):
                     self._collect(sums, b.load(node, (lane,)), row, lane, target)

@@ -66,6 +66,10 @@ CALLS: dict[str, tuple[Any, ...]] = {
         MASK, torch.tensor([[0, 2, 1, 0], [0, 1, 1, 2]]), ~MASK[:2],
     ),
     "steps cut to integers": (lambda x: x + torch.arange(0.1, -7.9, -4.0, dtype=torch.int64), ROWS[:2]),
+    "numbers between two, cut to integers": (
+        lambda x: [torch.linspace(36, -48, 37, dtype=torch.int64) + x.sum().long(), torch.linspace(-1, 2, 5) * x.sum()],
+        SORTED * 0,
+    ),
     "groups of rows": (
         lambda x, w, ends: aten._grouped_mm(x.bfloat16(), w.bfloat16(), ends).float(), torch.ones(6, 16) / 4,
         torch.arange(3 * 16 * 72).reshape(3, 16, 72) % 5 - 2.0, torch.tensor([2, 2, 6], dtype=torch.int32),

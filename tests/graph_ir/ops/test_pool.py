@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
@@ -83,8 +84,8 @@ def test_native_is_the_reference(op_name):
 def test_a_window_of_ceil_mode_may_be_larger_than_the_input(op_name):
     """Exports of EfficientNet have windows of 2,560 over images of 2."""
     x = integers((2, 3, 4))
-    attrs = {"kernel": (2560, 9), "strides": (2560, 9), "before": (0, 2), "after": (0, 2)}
-    attrs |= {"dilations": (1, 1), "ceil_mode": True}
+    attrs: dict[str, Any] = {"kernel": (2560, 9), "strides": (2560, 9), "dilations": (1, 1)}
+    attrs |= {"before": (0, 2), "after": (0, 2), "ceil_mode": True}
     expected = slow_pool(x, REDUCTIONS[op_name], **attrs).astype(np.float32)
     (result,) = make_op(op_name, [x], attrs).reference([x])
     np.testing.assert_array_equal(result, expected)
