@@ -281,5 +281,16 @@ gemm bias 128x768x3072: Gemm(f32[128, 768], weight(f32[3072, 768]), constant(f32
 
 def op_lines() -> dict[str, str]:
     """The calls by name, in order."""
-    lines = OP_CASES.strip().replace("\n    ", " ").splitlines()
-    return dict(line.split(": ", 1) for line in lines if not line.startswith("#"))
+    return {name: call for family in op_families().values() for name, call in family.items()}
+
+
+def op_families() -> dict[str, dict[str, str]]:
+    """The same of each family, by what it is called."""
+    found: dict[str, dict[str, str]] = {}
+    for line in OP_CASES.strip().replace("\n    ", " ").splitlines():
+        if line.startswith("#"):
+            family = found.setdefault(line[2:].partition(":")[0].rstrip("."), {})
+        else:
+            name, call = line.split(": ", 1)
+            family[name] = call
+    return found

@@ -3,6 +3,10 @@
     for suite in gemm mlp mha tiny conv networks transformers quantized; do for threads in 1 2; do
         python -m gc bench --suite $suite --vs ort,openvino --threads $threads --json $suite-$threads.json
     done; done
+    for threads in 1 2; do
+        python -m gc bench --suite ops --vs ort,openvino --threads $threads --json ops-$threads.json
+    done
+    python -m gc bench --suite ops --vs ort,openvino --threads 1 --target avx2 --json ops-avx2.json
     python -m graphc.bench.readme_tables FOLDER
 
 prints a Markdown table for each suite found in FOLDER.
@@ -11,9 +15,13 @@ prints a Markdown table for each suite found in FOLDER.
 from __future__ import annotations
 
 import json
+import math
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
+
+from .op_cases import op_families
 
 SUITES = ("gemm", "mlp", "mha", "tiny", "networks", "transformers", "conv", "quantized")
 HEAD = "| {} | graphc, ms | best peer, ms | ratio | % of peak | ratio, 2 threads |\n|---|--:|--:|--:|--:|--:|"
@@ -63,8 +71,47 @@ def table(suite: str, one: dict[str, Any], two: dict[str, Any]) -> str:
     return "\n".join([*lines, f"| geometric mean | | | {means} |"])
 
 
+OPS = {"ops-1": "", "ops-2": "2 threads", "ops-avx2": "AVX2 code"}
+"""The files of the suite `ops`, and what the ratio in each column is of, beside one thread."""
+
+
+def ops_table(results: Iterable[dict[str, Any]]) -> str:
+    """The suite `ops` by families: their geometric means, by the fastest calls, and their worst cases."""
+    columns = [_ops_ratios(result["rows"]) for result in results]
+    heads = [f"{head or 'ratio'} | worst" for head in OPS.values()]
+    lines = [f"| operators | cases | {' | '.join(heads)} |", "|---|--:|" + "--:|---|" * len(OPS)]
+    families = {name: list(calls) for name, calls in op_families().items()}
+    everything = [name for names in families.values() for name in names]
+    for family, names in (*families.items(), ("all", everything)):
+        cells = [_mean_and_worst(ratios, names, family == "all") for ratios in columns]
+        lines.append(f"| {family} | {len(names)} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _ops_ratios(rows: Iterable[dict[str, Any]]) -> dict[str, float]:
+    """Each case's best peer over graphc, of the fastest calls; without those that no peer runs."""
+    found = {}
+    for row in rows:
+        fastest = {name: engine["min"] for name, engine in row["engines"].items()}
+        ours = fastest.pop("graphc")
+        right = [seconds for name, seconds in fastest.items() if name not in row["wrong"]]
+        if right:
+            found[row["case"]] = min(right) / ours
+    return found
+
+
+def _mean_and_worst(ratios: dict[str, float], names: Iterable[str], is_bold: bool) -> str:
+    known = {name: ratios[name] for name in names if name in ratios}
+    mean = f"{math.exp(sum(map(math.log, known.values())) / len(known)):.2f}"
+    worst = min(known, key=lambda name: known[name])
+    return f"{f'**{mean}**' if is_bold else mean} | {known[worst]:.2f} ({worst})"
+
+
 def main(folder: Path) -> None:
     """Print the tables of a folder."""
+    paths = [folder / f"{name}.json" for name in OPS]
+    if all(path.exists() for path in paths):
+        print(ops_table(json.loads(path.read_text()) for path in paths), end="\n\n")
     for suite in SUITES:
         paths = [folder / f"{suite}-{threads}.json" for threads in (1, 2)]
         if all(path.exists() for path in paths):
