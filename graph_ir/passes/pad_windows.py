@@ -37,6 +37,7 @@ def _without_padding(ctx: LowerContext, graph: Graph, op: Op) -> GraphTensor | N
     stored.details = stored.details.with_format(x.details.format)
     gone = ("before", "after", "ceil_mode")
     attrs = {key: value for key, value in op.attrs.items() if key not in gone}
+    attrs["kernel"] = op.window.kernel  # one of ceil_mode may be larger than the padded input
     result = make(op.op_name, stored, **attrs)
     result.details = op.outputs[0].details
     return result

@@ -41,6 +41,9 @@ def grouped_matmul_function(
     p = problem
     groups, width = p.groups, p.width
     b = t.LoopBuilder(x.name for x in (p.a, p.b, p.ends, p.c))
+    if not groups:
+        with b.loop("i", 0, p.c.shape[0], "vector") as i:
+            b.store(p.c, (i,), 0.0)
     kind = "parallel" if tasks > 1 else "serial"
     with b.loop("task", 0, groups * p.panels, kind) as task:  # type: ignore[arg-type]
         group = b.let("group", t.mod(task, groups))

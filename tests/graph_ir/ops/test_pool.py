@@ -90,6 +90,7 @@ def test_a_window_of_ceil_mode_may_be_larger_than_the_input(op_name):
     (result,) = make_op(op_name, [x], attrs).reference([x])
     np.testing.assert_array_equal(result, expected)
     check_native(op_name, [x], attrs)
+    check_native(op_name, [integers((2, 3, 1))], attrs | {"kernel": (3, 2), "before": (0, 0)})
     with pytest.raises(UserError, match="the window must fit into the padded input"):
         make_op(op_name, [x], attrs | {"strides": (2557, 9)})
 
