@@ -11,7 +11,7 @@ from graphc.graph_ir.ir.graph import Array, Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.tools.fuzz.guarded import guarded, guarded_copy
 
-CASES = (
+CASES: tuple[tuple[int, tuple[int, ...], list[int]], ...] = (
     (31, (3, 2, 5, 64), [17, 17, 29]),
     (8, (2, 1, 7, 20), [8, 8]),
     (5, (3, 2, 1, 1), [-3, 4, 2]),
