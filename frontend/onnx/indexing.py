@@ -158,10 +158,8 @@ def _non_zero(node: NodeContext) -> Value:
 
 def _unique(node: NodeContext) -> list[Value]:
     """The distinct elements or, of values known at import, slices, sorted or in order of appearance."""
-    if node.known(0) is None:
-        details = node.details(0)
-        if node.given("axis") and details.rank != 1:
-            raise node.unsupported("distinct slices of a value that depends on the model's inputs")
+    details = node.details(0)
+    if node.known(0) is None and (details.rank == 1 or not node.given("axis")):
         flat = node.reshaped(node.tensor(0), (details.elements,))
         found = distinct(node, flat, bool(node.attr_int("sorted")), node.counted_name(0, 0))
         return [found.values, found.first, found.inverse, found.counts]

@@ -39,6 +39,7 @@ CHOSEN = (
     "test_Conv1d",
     "test_operator_clip",
     "test_expand_shape_model1",
+    "test_unique_sorted_with_axis",
 )
 
 

@@ -43,8 +43,7 @@ class Evaluated:
     def __init__(self, graph: graphc.Graph) -> None:
         self.graph = graph
         self.inputs = graph.inputs
-        results = graph.outputs[: len(graph.outputs) - len(graph.checks)]
-        self.outputs = [SimpleNamespace(name=op.attr("temp.result")) for op in results]
+        self.outputs = [SimpleNamespace(name=op.attr("temp.result")) for op in graph.results]
 
     def run(self, names: None, feeds: dict[str, Any]) -> list[Any]:
         """All outputs."""
