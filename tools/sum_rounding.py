@@ -33,6 +33,9 @@ DEVIATIONS = 6.0
 BLOCKS = 16
 """Number of partial sums of a product that are measured."""
 
+ANYTHING = 1e300
+"""The error of a result of which rounding leaves nothing."""
+
 LANES = 8
 """Least number of independent partial sums where the order of summation is free."""
 
@@ -128,7 +131,8 @@ def _of_root(terms: int, dtype: DType, y: Array) -> Array:
 
 
 def _of_logarithm(op: FusibleOp, x: Array, shape: tuple[int, ...], worst: float) -> Array:
-    """log(s) moves by the rounding of s relative to s, which is large where terms of both signs cancel."""
+    """log(s) moves by the rounding of s relative to s, which is large where terms of both signs cancel; it may be
+    anything where that leaves the sign of s open."""
     assert isinstance(op, Reduce)
     wide = x.astype(np.float64)
     total, squares, sizes = (
@@ -136,7 +140,8 @@ def _of_logarithm(op: FusibleOp, x: Array, shape: tuple[int, ...], worst: float)
         for terms in (wide, np.square(wide), np.abs(wide))
     )
     sums = np.sqrt(squares / 2 + np.square(total) / 3 + np.square(sizes / LANES) / 3)
-    return np.asarray(worst * sums / np.abs(total))
+    moved = worst * sums / np.abs(total)
+    return np.where(moved < 1, moved, ANYTHING)
 
 
 def unit_roundoff(dtype: DType) -> float:

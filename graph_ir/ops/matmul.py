@@ -107,14 +107,19 @@ class MatmulCore(TunableOp):
 
         So it is with the values of attention for one query, as many as there are keys.
         """
+        return self.inputs[1].producer_owner.op_name != "constant" and self.could_weigh_rows
+
+    @property
+    def could_weigh_rows(self) -> bool:
+        """The same of a matrix that may be a constant, which ops inside a group do not see of what they read."""
         m, n, _ = self.sizes
         w = self.inputs[1]
         if m != 1 or self.transpose_a or self.transpose_b or w.details.dtype != F32:
             return False
-        computed = w.details.format.is_plain and w.producer_owner.op_name != "constant"
         used = math.prod(self.outputs[0].details.plain_dims[:-2])
         own = math.prod(w.details.plain_dims[:-2])
-        return computed and bounds(n)[1] <= MOST_WEIGHED and bool(used <= MOST_USES * own)
+        is_short = w.details.format.is_plain and bounds(n)[1] <= MOST_WEIGHED
+        return is_short and bool(used <= MOST_USES * own)
 
     @property
     def contraction(self) -> Contraction:

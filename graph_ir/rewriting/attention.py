@@ -45,6 +45,8 @@ def _is_product(op: Op) -> bool:
     """A tuned product of floats whose rows are plain; its right-hand side may be packed in panels."""
     if not isinstance(op, MatmulCore) or not op.is_tuned or not op.contraction.result.is_float:
         return False
+    if op.could_weigh_rows:
+        return False
     return is_known(*op.sizes) and op.inputs[0].details.format.is_plain
 
 

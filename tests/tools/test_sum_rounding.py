@@ -7,9 +7,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from graphc.base.dtypes import F16
+from graphc.base.dtypes import F16, F64
 from graphc.tools.error_bound import expected_outputs
-from graphc.tools.sum_rounding import DEVIATIONS, sum_noise, unit_roundoff
+from graphc.tools.sum_rounding import ANYTHING, DEVIATIONS, sum_noise, unit_roundoff
 from support.lowered import build
 
 RNG = np.random.default_rng(9)
@@ -102,6 +102,17 @@ def test_roots_of_squares_that_underflow_are_within_the_bound(name: str, size: f
     assert expected.error(right).ok, expected.error(right)
     if size > 1e-20:
         assert not expected.error(right * np.float32(1.00001)).ok
+
+
+def test_the_logarithm_of_a_sum_of_open_sign_may_be_anything() -> None:
+    """Terms cancel but for rounding: another order of them gives the logarithm of a negative number."""
+    graph = build({"x": (2, 40)}, lambda make, x: make("reduce_log_sum", x["x"], axes=(1,)), F64)
+    x = RNG.standard_normal((2, 40))
+    x[0, -1] -= x[0].sum()
+    x[1] = np.abs(x[1])
+    (expected,) = expected_outputs(graph, [x])
+    assert expected.bound[0] >= ANYTHING
+    assert expected.bound[1] < 1e-13
 
 
 def test_results_that_underflow_move_what_follows() -> None:

@@ -23,6 +23,7 @@ from ...graph_ir.text.printer import print_graph
 from ...runtime.artifact import Artifact
 from ...runtime.executor import CompiledModel
 from ..error_bound import Expected, expected_outputs
+from ..sum_rounding import ANYTHING
 from .case import Case
 from .certainty import Certainty, certainties
 from .format_route import reread
@@ -210,10 +211,11 @@ def compare(
 
 def _without_poles(result: Array, wanted: Expected) -> Array:
     """The expected value in place of what is not finite where rounding alone is left of it: terms that cancel may add
-    up to 0, and a power of that is infinite."""
+    up to 0, and a power of that is infinite; or to either sign, of which a logarithm may be anything."""
     value = wanted.value.astype(np.float64)
     lost = np.isfinite(value) & (wanted.bound >= np.abs(value)) & (value != 0)
-    return np.where(lost & ~np.isfinite(result.astype(np.float64)), wanted.value, result)
+    lost &= ~np.isfinite(result.astype(np.float64))
+    return np.where(lost | (wanted.bound >= ANYTHING), wanted.value, result)
 
 
 def _same_bits(one: Sequence[Array], other: Sequence[Array]) -> None:

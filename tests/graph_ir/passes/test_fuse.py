@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+from graphc.base.dtypes import F32
+from graphc.driver.compiler import compile as compile_model
 from graphc.graph_ir.ir.graph import Graph, GraphTensor
+from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.passes.fuse import fuse
 from graphc.graph_ir.passes.propagate_layouts import propagate_layouts
 from support.golden import Golden
@@ -342,3 +346,17 @@ def test_rows_padded_at_their_ends_are_stored_before_they_are_reduced() -> None:
         "f32_pad_4x6__avx2",
         "f32_reduce_max_sub_4x6__avx2",
     ]
+
+
+def test_weights_of_one_row_of_a_plain_constant_are_no_attention() -> None:
+    """Ops inside a group do not see that what they read is a constant, and would weigh its rows in a reduction."""
+    graph = Graph("attention")
+    q, k = (graph.make_input(LogicalTensor(F32, (1, 3)), name) for name in "qk")
+    values = graph.make_constant(np.arange(15, dtype=np.float32).reshape(1, 15), "values")
+    scores = graph.make("matmul_core", (q, k), {"transpose_b": True}).outputs[0]
+    weights = graph.make("softmax", (scores,)).outputs[0]
+    graph.make_output(graph.make("matmul_core", (weights, values)).outputs[0], "y")
+    off = ("simplify", "blocked-layouts")
+    with compile_model(graph, disabled=off, cache=False) as model:
+        (y,) = model.run(None, {"q": np.ones((1, 3), np.float32), "k": np.ones((1, 3), np.float32)})
+    assert np.array_equal(y, np.arange(15, dtype=np.float32)[None])
