@@ -160,9 +160,10 @@ def _write_max_pool(e: Exporter, op: Op, type_name: str) -> str:
         user for _, user in op.inputs[0].uses if user.op_name == other and user.attrs == op.attrs
     ]
     values, indices = (twins[:1], [op]) if wants_indices else ([op], twins[:1])
-    if wants_indices and op.attr("before") != op.attr("after"):
-        raise InexpressibleError("max_pool_indices with unequal borders")
     operand, params, _ = _window(e, op, -math.inf)
+    if indices and operand != e.operand(op.inputs[0]):  # indices would be those of the padded image
+        borders = f"{list(op.attr('before'))} and {list(op.attr('after'))}"
+        raise InexpressibleError(f"max_pool_indices with borders {borders}")
     params |= {"dilation": op.attr("dilations"), "return_indices": bool(indices)}
     results = [LogicalTensor(op.inputs[0].details.dtype, op.outputs[0].details.plain_dims)]
     results += [y.details for twin in indices for y in twin.outputs]

@@ -336,6 +336,8 @@ def test_places_of_a_pool_share_its_operator(tmp_path: Path) -> None:
 WINDOWS_WITHOUT_A_FORM = [
     ("max_pool", (1, 1, 2, 5), {"kernel": (2,), "strides": (1,)},
      "max_pool of f32[1,1,2,5] over 1 axes"),
+    ("max_pool_indices", (1, 2, 5), {"kernel": (3,), "before": (2,), "after": (2,)},
+     "max_pool_indices with borders [2] and [2]"),
     ("avg_pool", (1, 2, 5), {"kernel": (2,), "before": (1,), "after": (0,)},
      "avg_pool with borders [1] and [0]"),
     ("avg_pool", (1, 2, 5), {"kernel": (2,), "dilations": (2,)}, "avg_pool with dilations [2]"),
