@@ -1,23 +1,20 @@
 """Generates the README's tables from the output of `python -m gc bench --json`.
 
-    for suite in gemm mlp mha tiny conv networks transformers quantized; do for threads in 1 2; do
-        python -m gc bench --suite $suite --vs ort,openvino --threads $threads --json $suite-$threads.json
-    done; done
-    for threads in 1 2; do
-        python -m gc bench --suite ops --vs ort,openvino --threads $threads --json ops-$threads.json
-    done
-    python -m gc bench --suite ops --vs ort,openvino --threads 1 --target avx2 --json ops-avx2.json
-    python -m graphc.bench.readme_tables FOLDER
+    python -m graphc.bench.readme_tables FOLDER --measure quantized
 
-prints a Markdown table for each suite found in FOLDER.
+times a suite with one thread and with two beside ONNX Runtime and OpenVINO (`ops` on AVX2 code too), keeps the results
+in FOLDER as `quantized-1.json` and so on, and prints the Markdown table of each suite that FOLDER has all results of.
+Several suites may be named. What FOLDER has is not timed again: an interrupted run goes on where it was.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import math
+import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +22,13 @@ from .op_cases import op_families
 
 SUITES = ("gemm", "mlp", "mha", "tiny", "networks", "transformers", "conv", "quantized")
 HEAD = "| {} | graphc, ms | best peer, ms | ratio | % of peak | ratio, 2 threads |\n|---|--:|--:|--:|--:|--:|"
+
+QUANTIZED_TEXT = """\
+Models that ONNX Runtime's tool has quantised to 8 bits, and products and BERT also in bf16 and with 4-bit weights
+(`bench --suite quantized`). `4-bit`: activations stay f32, so engines that round them are marked; `4-bit-s8`: they
+may be rounded to 8 bits. `to own f32` is the time of the f32 model in graphc over that of this one. Results are
+compared with exact integer arithmetic, or with sums in f32: an engine whose results are farther from it than rounding
+allows counts as wrong and is left out of the ratio."""
 
 QUANTIZED_HEAD = (
     "| quantized | graphc, ms | best right peer, ms | ratio | to own f32 | % of roof | ratio, 2 threads | wrong |\n"
@@ -41,7 +45,7 @@ def best_peer(row: dict[str, Any]) -> float:
 def quantized_table(one: dict[str, Any], two: dict[str, Any]) -> str:
     """The rows of the suite `quantized`: beside the peers, the f32 model."""
     ratios = {row["case"]: row["ratio"] for row in two["rows"]}
-    lines = [QUANTIZED_HEAD]
+    lines = [QUANTIZED_TEXT, "", QUANTIZED_HEAD]
     for row in one["rows"]:
         ours, wrong = row["engines"]["graphc"]["median"], ", ".join(row["wrong"])
         best, ratio = (
@@ -107,18 +111,59 @@ def _mean_and_worst(ratios: dict[str, float], names: Iterable[str], is_bold: boo
     return f"{f'**{mean}**' if is_bold else mean} | {known[worst]:.2f} ({worst})"
 
 
-def main(folder: Path) -> None:
-    """Print the tables of a folder."""
-    paths = [folder / f"{name}.json" for name in OPS]
-    if all(path.exists() for path in paths):
-        print(ops_table(json.loads(path.read_text()) for path in paths), end="\n\n")
-    for suite in SUITES:
-        paths = [folder / f"{suite}-{threads}.json" for threads in (1, 2)]
+def commands(suite: str) -> dict[str, list[str]]:
+    """By the name of its result, the arguments of each `bench` that a suite's table is made of."""
+    common = ["bench", "--suite", suite, "--vs", "ort,openvino", "--threads"]
+    found = {f"{suite}-{threads}": [*common, str(threads)] for threads in (1, 2)}
+    if suite == "ops":
+        found["ops-avx2"] = [*common, "1", "--target", "avx2"]
+    return found
+
+
+def measure(folder: Path, suite: str) -> None:
+    """Make the results of a suite that the folder lacks; half of one is in a file that `--resume` goes on from."""
+    for name, arguments in commands(suite).items():
+        path, begun = folder / f"{name}.json", folder / f"{name}.begun"
+        if not path.exists():
+            files = ["--resume", str(begun), "--json", str(path)]
+            done = subprocess.run([sys.executable, "-m", "graphc", *arguments, *files])
+            if not path.exists():
+                sys.exit(done.returncode)
+            begun.unlink()
+
+
+def tables(folder: Path) -> list[str]:
+    """The table of each suite that the folder has all results of."""
+    found = []
+    for suite in ("ops", *SUITES):
+        paths = [folder / f"{name}.json" for name in commands(suite)]
         if all(path.exists() for path in paths):
-            one, two = (json.loads(path.read_text()) for path in paths)
-            is_quantized = suite == "quantized"
-            print(quantized_table(one, two) if is_quantized else table(suite, one, two), end="\n\n")
+            results = [json.loads(path.read_text()) for path in paths]
+            found.append(_table_of(suite, results))
+    return found
+
+
+def _table_of(suite: str, results: Sequence[dict[str, Any]]) -> str:
+    if suite == "ops":
+        return ops_table(results)
+    one, two = results
+    return quantized_table(one, two) if suite == "quantized" else table(suite, one, two)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Time what is asked for and print the tables of a folder."""
+    parser = argparse.ArgumentParser(prog="python -m graphc.bench.readme_tables")
+    parser.add_argument("folder", type=Path)
+    parser.add_argument(
+        "--measure", nargs="+", choices=("ops", *SUITES), default=(), metavar="SUITE"
+    )
+    args = parser.parse_args(arguments)
+    for suite in args.measure:
+        args.folder.mkdir(parents=True, exist_ok=True)
+        measure(args.folder, suite)
+    for text in tables(args.folder):
+        print(text, end="\n\n")
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main()
