@@ -52,6 +52,8 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ["GRAPHC_VERIFY"] = "1"
     os.environ["GRAPHC_JOBS"] = "1"  # the suite itself takes every CPU
     isa.pretend(config.getoption("--isa"))
+    # OpenVINO's telemetry forks, of which JAX warns wherever a test has started it.
+    sys.modules["openvino_telemetry"] = None  # type: ignore[assignment]
     share_objects()
     if config.getoption("--check-bounds"):
         checked_models.turn_on()
@@ -89,10 +91,14 @@ def golden(request: pytest.FixtureRequest) -> Golden:
 
 @pytest.fixture(autouse=True)
 def seed(request: pytest.FixtureRequest) -> int:
-    """A seed that depends on the test's name only; Python's and NumPy's global generators start from it."""
+    """A seed that depends on the test's name only; Python's and NumPy's global generators and those of the test's
+    module start from it, so that a test draws the same numbers whichever tests ran before it."""
     value = zlib.crc32(request.node.nodeid.encode())
     random.seed(value)
     np.random.seed(value)
+    for shared in vars(request.module).values():
+        if isinstance(shared, np.random.Generator):
+            shared.bit_generator.state = np.random.default_rng(value).bit_generator.state
     return value
 
 

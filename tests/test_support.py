@@ -17,6 +17,9 @@ from support.process import run_cli, run_python
 from support.shared_objects import shared
 from support.tolerance import assert_close
 
+SHARED = np.random.default_rng(0)
+"""Every test finds it at the test's own seed."""
+
 
 @pytest.mark.parametrize("at", ["start", "end"])
 @pytest.mark.parametrize("dtype", ALL, ids=str)
@@ -157,6 +160,8 @@ def test_a_feature_this_cpu_lacks_skips() -> None:
 def test_seeds_depend_on_the_test_only(seed: int, rng: np.random.Generator) -> None:
     assert rng.integers(1 << 30) == np.random.default_rng(seed).integers(1 << 30)
     assert np.random.randint(1 << 30) == np.random.RandomState(seed).randint(1 << 30)
+
+    assert SHARED.integers(1 << 30) == np.random.default_rng(seed).integers(1 << 30)
 
 
 def test_processes_give_their_code_and_text() -> None:

@@ -198,8 +198,17 @@ def _bound(exact: Array, noise: Array, disturbed: list[Array]) -> Array:
     for walk in disturbed:
         off = np.abs(walk.astype(np.float64) - wide)
         drift = np.maximum(drift, np.where(np.isfinite(off), off, 0.0))
-    typical = math.sqrt(float(np.mean(np.square(drift)))) if drift.size else 0.0
-    return np.asarray(noise + DEVIATIONS * np.maximum(drift, typical))
+    return np.asarray(noise + DEVIATIONS * np.maximum(drift, _typical(drift)))
+
+
+def _typical(drift: Array) -> float:
+    """Root mean square. An element that may be anything (its square overflows) says nothing of the others."""
+    squares = np.square(drift)
+    return (
+        math.sqrt(float(np.mean(np.where(np.isfinite(squares), squares, 0.0))))
+        if drift.size
+        else 0.0
+    )
 
 
 def _noises(op: Op, inputs: list[Array], outputs: list[Array]) -> list[Array]:
