@@ -46,7 +46,7 @@ def _within(symbol: Symbol, limit: Limit, limits: Mapping[str, Limit]) -> Size:
 def at_most(value: Size, limits: Mapping[str, Size]) -> Size:
     """A size that is at least the expression, without the symbols of `limits`: for the largest that these can be.
 
-    What they are subtracted in counts as 0 there, as they may be.
+    What they are subtracted in counts as 0 there, as they may be. No limit has a symbol of another.
     """
     if not isinstance(value, Dim) or not any(s.name in limits for s in value.symbols):
         return value
@@ -58,7 +58,7 @@ def at_most(value: Size, limits: Mapping[str, Size]) -> Size:
         whole = Dim({monomial: factor})
         if factor > 0 or not any(s.name in limits for s in whole.symbols):
             total = total + term
-    return at_most(total, limits)
+    return total
 
 
 def _atom_at_most(atom: Atom, limits: Mapping[str, Size]) -> Size:

@@ -59,8 +59,8 @@ class Case:
 
     def exact(self) -> bytes:
         """The model that says what is right: where activations may be rounded or operands are, the f32 one."""
-        is_light = self.noise > LEAST_NOISE and self.origin is not None
-        return self.origin if is_light and self.origin is not None else self.onnx()
+        is_noisy = self.noise > LEAST_NOISE
+        return self.origin if is_noisy and self.origin is not None else self.onnx()
 
     def onnx(self) -> bytes:
         """The model for other engines. UserError if they cannot read it."""

@@ -98,9 +98,8 @@ class _Body:
         self._expressions = emitter.expressions(self._stream, checks)
         self._names = self._expressions.names
         self._taken: list[tuple[int, str]] = []
-        self._free: list[
-            tuple[int, str]
-        ] = []  # large locals of the arm of an `If` that does not run
+        # Large locals of the arm of an `If` that does not run.
+        self._free: list[tuple[int, str]] = []
         self._polls = Polls(self._stream, emitter.helpers)
         self._calls_others = calls_others(function) or (module.checked and has_tasks(function))
         self._parallel = ParallelCalls(

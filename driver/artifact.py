@@ -15,7 +15,7 @@ from ..graph_ir.ir.graph import Graph, Op
 from ..graph_ir.lowering.lower_graph import LoweredModel, graph_symbols, total_gflop
 from ..graph_ir.ops.counted import Count
 from ..graph_ir.passes.alias_outputs import ALIASES
-from ..graph_ir.passes.plan_memory import MEMORY_PLAN
+from ..graph_ir.passes.plan_memory import MEMORY_PLAN, largest_counts
 from ..graph_ir.passes.propagate_layouts import LAYOUT_DECISIONS
 from ..graph_ir.text.printer import print_graph
 from ..runtime.artifact import Artifact
@@ -35,6 +35,7 @@ def make_artifact(
 ) -> Artifact:
     """The artifact of a lowered program and its object code. The same request gives the same bytes."""
     source, target = request.source, request.target
+    most = largest_counts(source)
     metadata = Metadata(
         model=source.name,
         inputs=input_specs(source),
@@ -50,7 +51,7 @@ def make_artifact(
         checks=source.checks,
         sizes=graph_symbols(source),
         aliases=ALIASES.of(source),
-        counts=tuple((op.symbol, op.limit) for op in _counts(source)),
+        counts=tuple((op.symbol, most[op.symbol.name]) for op in _counts(source)),
     )
     text = print_graph(graph, full=True, stored=lowered.offsets)
     return Artifact(metadata, lowered.constants, object_code, support, text)

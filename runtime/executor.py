@@ -93,13 +93,8 @@ class CompiledModel:
         whose sizes a run counts need arrays of the largest sizes, of which it fills the first elements.
         `rt` runs the parallel loops in place of the model's own pool (see runtime/abi.py); the caller keeps it alive.
         """
-        native, model = self._native, self.artifact.metadata.model
-        if native is None:
-            raise _closed(model)
-        values = self._arrange((), inputs)
-        aliased = AliasedArrays(self.artifact.metadata)
-        arrays, rooms = aliased.accept(values) if aliased.count else (values, ())
-        at = native.sizes.of([getattr(value, "shape", ()) for value in arrays], rooms)
+        native, model = self._loaded(), self.artifact.metadata.model
+        values, aliased, at = self._sized(native, inputs)
         if not isinstance(outputs, Sequence):
             raise UserError(
                 f"model '{model}': outputs must be a sequence of arrays, got {type(outputs).__name__}"
@@ -127,30 +122,22 @@ class CompiledModel:
 
     def allocate(self, inputs: Mapping[str, Any]) -> list[np.ndarray]:
         """New arrays for `bind` to take as outputs with these inputs."""
-        if self._native is None:
-            raise _closed(self.artifact.metadata.model)
-        values = self._arrange((), inputs)
-        aliased = AliasedArrays(self.artifact.metadata)
-        arrays, rooms = aliased.accept(values) if aliased.count else (values, ())
-        at = self._native.sizes.of([np.shape(value) for value in arrays], rooms)
+        _, _, at = self._sized(self._loaded(), inputs)
         return [allocate() for allocate in at.allocators[: len(self.outputs)]]
 
     @property
     def pool_address(self) -> int | None:
         """The `rt` of the model's thread pool; None where its loops run serially. UserError once closed."""
-        if self._native is None:
-            raise _closed(self.artifact.metadata.model)
-        return self._native.rt.value
+        return self._loaded().rt.value
 
     def trim(self) -> None:
         """Give back the scratch memory that no call uses; the next call takes what it needs.
 
         A model with open sizes otherwise keeps as much as its largest call needed.
         """
-        if self._native is None:
-            raise _closed(self.artifact.metadata.model)
-        self._native.frames.clear()
-        self._native.sizes.forget()
+        native = self._loaded()
+        native.frames.clear()
+        native.sizes.forget()
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a `.gcm` file, atomically. UserError when the system refuses it."""
@@ -176,6 +163,24 @@ class CompiledModel:
         state = "" if self._native is not None else ", closed"
         types = f"({', '.join(map(repr, self.inputs))}) -> ({', '.join(map(repr, self.outputs))})"
         return f"<CompiledModel '{self.artifact.metadata.model}' {types}, {self.artifact.metadata.isa}{state}>"
+
+    def _loaded(self) -> NativeModel:
+        if self._native is None:
+            raise _closed(self.artifact.metadata.model)
+        return self._native
+
+    def _sized(
+        self, native: NativeModel, inputs: Mapping[str, Any]
+    ) -> tuple[list[Any], AliasedArrays, SizedCall]:
+        """The inputs in order, what they share with outputs, and the sizes of a call with them."""
+        values = self._arrange((), inputs)
+        aliased = AliasedArrays(self.artifact.metadata)
+        arrays, rooms = aliased.accept(values) if aliased.count else (values, ())
+        return (
+            values,
+            aliased,
+            native.sizes.of(tuple(getattr(a, "shape", ()) for a in arrays), rooms),
+        )
 
     def _arrange(self, arrays: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
         keys = getattr(named, "keys", None)  # what is no mapping has none, and is refused below

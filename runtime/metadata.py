@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import field, replace
 from typing import Any, TypeVar
 
@@ -63,8 +63,8 @@ class Metadata:
     them. `threads` is the thread count it was compiled for (a hint). `versions` names graphc, llvmlite and LLVM;
     `stats` is what the compiler counted, plain JSON values. `checks`: the last outputs are conditions that must hold,
     else a run raises these messages; callers do not see them. `aliases`: outputs in the memory of inputs; `inputs` and
-    `outputs` have the shapes of those buffers. `counts`: sizes that a run counts, each with the largest that it can be;
-    their numbers are outputs, the last but for `checks`, which callers do not see either.
+    `outputs` have the shapes of those buffers. `counts`: sizes that a run counts, each with the largest that it can be
+    (of open sizes); their numbers are outputs, the last but for `checks`, which callers do not see either.
     """
 
     model: str
@@ -96,13 +96,16 @@ class Metadata:
     @property
     def buffers(self) -> tuple[TensorSpec, ...]:
         """The results with the largest sizes that a run can count: what it must have room for."""
-        most = {symbol.name: limit for symbol, limit in self.counts}
-        return _largest(self.results, most)
+        return self._largest(self.results)
 
     @property
     def written(self) -> tuple[TensorSpec, ...]:
         """The outputs likewise."""
-        return _largest(self.outputs, {symbol.name: limit for symbol, limit in self.counts})
+        return self._largest(self.outputs)
+
+    def _largest(self, specs: tuple[TensorSpec, ...]) -> tuple[TensorSpec, ...]:
+        most = {symbol.name: limit for symbol, limit in self.counts}
+        return tuple(replace(s, shape=tuple(at_most(one, most) for one in s.shape)) for s in specs)
 
     @property
     def hidden(self) -> int:
@@ -151,9 +154,9 @@ class Metadata:
 def metadata_from_json(value: object, where: str) -> Metadata:
     """Read `Metadata` back from JSON. UserError naming the file `where` and the key that is missing or wrong."""
     reader = _Reader(value, where, "header")
-    symbols = _symbols(reader, "sizes")
-    counted = _symbols(reader, "counts")
-    every = {**symbols, **counted}
+    symbols = _symbols(reader)
+    counts = _counts(reader, symbols)
+    every = symbols | {symbol.name: symbol for symbol, _ in counts}
     return Metadata(
         model=reader.get("model", str),
         inputs=_tensors(reader, "inputs", symbols),
@@ -169,7 +172,7 @@ def metadata_from_json(value: object, where: str) -> Metadata:
         model_hash=reader.get("model_hash", str),
         checks=reader.strings("checks"),
         aliases=_aliases(reader, symbols),
-        counts=_counts(reader, counted, every),
+        counts=counts,
     )
 
 
@@ -194,7 +197,7 @@ def _aliases(reader: _Reader, symbols: Mapping[str, Symbol]) -> tuple[Alias, ...
         sizes, axis = part.sizes("sizes", symbols), part.get("axis", int)
         rank = len(reader.get("inputs", list)[places[0]]["shape"])
         if len(sizes) != 2 or not -1 <= axis < rank:
-            raise UserError(f"{reader.where}: header aliases[{i}] must have an axis and two sizes")
+            raise part.error("there must be an axis and two sizes")
         found.append(Alias(places[0], places[1], axis, *sizes))
     return tuple(found)
 
@@ -203,39 +206,38 @@ def _text(size: Size) -> int | str:
     return size if isinstance(size, int) else str(size)
 
 
-def _counts(
-    reader: _Reader, counted: Mapping[str, Symbol], every: Mapping[str, Symbol]
-) -> tuple[tuple[Symbol, Size], ...]:
+def _counts(reader: _Reader, symbols: Mapping[str, Symbol]) -> tuple[tuple[Symbol, Size], ...]:
     """The sizes that a run counts, and the largest that each can be."""
-    found = []
-    for i, (item, symbol) in enumerate(
-        zip(reader.get("counts", list), counted.values(), strict=False)
-    ):
-        limits = _Reader(item, reader.where, f"header counts[{i}]").sizes("limit", every)
+    found: dict[str, tuple[Symbol, Size]] = {}
+    for i, item in enumerate(reader.get("counts", list)):
+        part = _Reader(item, reader.where, f"header counts[{i}]")
+        limits = part.sizes("limit", symbols)
         if len(limits) != 1:
-            raise UserError(f"{reader.where}: header counts[{i}] must have one limit")
-        found.append((symbol, limits[0]))
-    return tuple(found)
+            raise part.error("there must be one limit")
+        symbol = _new_symbol(part, [*symbols, *found])
+        found[symbol.name] = (symbol, limits[0])
+    return tuple(found.values())
 
 
-def _largest(specs: tuple[TensorSpec, ...], most: Mapping[str, Size]) -> tuple[TensorSpec, ...]:
-    if not most:
-        return specs
-    return tuple(replace(s, shape=tuple(at_most(one, most) for one in s.shape)) for s in specs)
-
-
-def _symbols(reader: _Reader, key: str) -> dict[str, Symbol]:
+def _symbols(reader: _Reader) -> dict[str, Symbol]:
     """The open sizes by name."""
-    found = {}
-    for i, item in enumerate(reader.get(key, list)):
-        part = _Reader(item, reader.where, f"header {key}[{i}]")
-        ends = part.size("least", MOST), part.size("most", MOST)
-        try:
-            symbol = Symbol(part.get("name", str), *ends)
-        except UserError as error:
-            raise UserError(f"{reader.where}: header {key}[{i}]: {error}") from error
+    found: dict[str, Symbol] = {}
+    for i, item in enumerate(reader.get("sizes", list)):
+        symbol = _new_symbol(_Reader(item, reader.where, f"header sizes[{i}]"), found)
         found[symbol.name] = symbol
     return found
+
+
+def _new_symbol(part: _Reader, known: Collection[str]) -> Symbol:
+    """The size that an object describes, with a name that no other has."""
+    ends = part.size("least", MOST), part.size("most", MOST)
+    try:
+        symbol = Symbol(part.get("name", str), *ends)
+    except UserError as error:
+        raise part.error(str(error)) from error
+    if symbol.name in known:
+        raise part.error(f"the name '{symbol.name}' is that of another size")
+    return symbol
 
 
 def _tensors(reader: _Reader, key: str, symbols: Mapping[str, Symbol]) -> tuple[TensorSpec, ...]:
@@ -245,13 +247,11 @@ def _tensors(reader: _Reader, key: str, symbols: Mapping[str, Symbol]) -> tuple[
         try:
             dtype = by_name(part.get("dtype", str))
         except UserError as error:
-            raise UserError(f"{reader.where}: header {key}[{i}]: {error}") from error
+            raise part.error(str(error)) from error
         dims = part.sizes("shape", symbols)
         spec = TensorSpec(part.get("name", str), dtype, dims)
         if math.prod(max(bounds(d)[0], 1) for d in dims) * dtype.size > MAX_BYTES:
-            raise UserError(
-                f"{reader.where}: header {key}[{i}]: {spec.type_text} has too many bytes"
-            )
+            raise part.error(f"{spec.type_text} has too many bytes")
         specs.append(spec)
     names = [spec.name for spec in specs]
     if len(set(names)) != len(names):
@@ -314,6 +314,9 @@ class _Reader:
         if not all(isinstance(v, str) for v in values):
             raise self._wrong(key, "a list of strings", values)
         return tuple(values)
+
+    def error(self, text: str) -> UserError:
+        return UserError(f"{self.where}: {self._place}: {text}")
 
     def _wrong(self, key: str, expected: str, value: object) -> UserError:
         shown = repr(value)

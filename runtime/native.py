@@ -127,10 +127,8 @@ def _sized_caller(native: NativeModel, artifact: Artifact) -> Caller:
     ndarray, slot, offset = np.ndarray, ctypes.c_void_p.from_address, DATA_POINTER_OFFSET
 
     def call(arrays: Sequence[Any]) -> list[np.ndarray]:
-        kept, shapes = (
-            [],
-            [],
-        )  # the arrays that are passed: converted ones must outlive the native call
+        kept = []  # the arrays that are passed: converted ones must outlive the native call
+        shapes = []
         for i, spec, dtype in inputs:
             array = arrays[i]
             if (
@@ -169,7 +167,7 @@ def _aliased_caller(native: NativeModel, artifact: Artifact) -> Caller:
 
     def call(values: Sequence[Any]) -> list[np.ndarray]:
         arrays, rooms = aliased.accept(values)
-        at = native.sizes.of([array.shape for array in arrays], rooms)
+        at = native.sizes.of(tuple(array.shape for array in arrays), rooms)
         results = aliased.results(arrays, at.outputs, at.allocators)
         _run(native, model, at, arrays, results)
         return results

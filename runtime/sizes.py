@@ -47,11 +47,11 @@ class CallSizes:
         self._arguments, self._results = metadata.arguments, metadata.buffers
         self._fixed = None if metadata.sizes else self._make({})
 
-    def of(self, shapes: Sequence[Shape], rooms: Shape = ()) -> SizedCall:
+    def of(self, shapes: tuple[Shape, ...], rooms: Shape = ()) -> SizedCall:
         """The call with inputs of these shapes, and buffers with so many rows. UserError where they do not fit."""
         if self._fixed is not None:
             return self._fixed
-        key = (*shapes, rooms) if rooms else shapes if type(shapes) is tuple else tuple(shapes)
+        key = (*shapes, rooms) if rooms else shapes
         found = self._kept.get(key)
         if found is None:
             values = values_of(self._arguments, shapes)

@@ -113,7 +113,11 @@ def plan_memory(graph: Graph, ctx: LowerContext) -> bool:
 
 def largest_counts(graph: Graph) -> dict[str, Size]:
     """The largest value of each size that a run counts, by name."""
-    return {op.symbol.name: op.limit for op in graph.ops if isinstance(op, Count)}
+    found: dict[str, Size] = {}
+    for op in graph.ops:
+        if isinstance(op, Count):
+            found[op.symbol.name] = at_most(op.limit, found)
+    return found
 
 
 def _by_units(lives: Iterable[Life]) -> dict[Size, list[tuple[Life, int]]]:

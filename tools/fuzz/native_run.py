@@ -38,7 +38,7 @@ def run_guarded(
     native, artifact = model.native, model.artifact
     meta = artifact.metadata
     inputs = [guarded_copy(array, at) for array in arrays]
-    sized = native.sizes.of([array.shape for array in arrays])
+    sized = native.sizes.of(tuple(array.shape for array in arrays))
     outputs = [guarded(spec.shape, spec.dtype, at) for spec in sized.outputs]
     constants = guarded_copy(artifact.constants, _aligned(artifact.constants.nbytes, at))
     arena = guarded(sized.arena_bytes, np.uint8, _aligned(sized.arena_bytes, at))

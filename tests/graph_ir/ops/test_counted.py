@@ -10,9 +10,10 @@ import pytest
 import graphc
 from graphc import Graph
 from graphc.base.dims import Size, Symbol, size
-from graphc.base.dtypes import F32
+from graphc.base.dtypes import F32, S64
 from graphc.base.size_limits import at_most
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
+from graphc.graph_ir.passes.plan_memory import largest_counts
 from graphc.graph_ir.rewriting.known_sizes import with_sizes
 from graphc.graph_ir.text.parser import parse_graph
 from graphc.graph_ir.text.printer import print_graph
@@ -120,6 +121,19 @@ def test_bound_arrays_have_the_largest_sizes(
         np.testing.assert_allclose(
             whole.reshape(-1)[: wanted.size], wanted.reshape(-1), rtol=1e-5, atol=1e-5
         )
+
+
+def test_each_count_may_be_limited_by_the_one_before() -> None:
+    """However many there are, what is planned for has sizes of the inputs only."""
+    graph = Graph("chain")
+    x = graph.make_input(LogicalTensor(S64, (N,)), "x")
+    number = graph.make("slice", [x], {"starts": (0,), "sizes": (1,)}).outputs[0]
+    most = N
+    for i in range(1500):
+        count = size(Symbol(f"K{i}", 0, 40))
+        number = graph.make("count", [number], {"size": (count,), "most": (most,)}).outputs[0]
+        most = count + 1 if i % 500 == 0 else count
+    assert set(largest_counts(graph).values()) == {N, N + 1, N + 2, N + 3}
 
 
 def test_the_largest_that_expressions_can_be() -> None:
