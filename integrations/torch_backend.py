@@ -15,7 +15,7 @@ from ..base.dims import Size, evaluate
 from ..base.errors import UnsupportedError, UserError
 from ..driver.compiler import compile as compile_model
 from ..frontend.torch.sizes import Sizes
-from .torch_pieces import compile_open, compile_pieces, log
+from .torch_pieces import compile_open, compile_pieces, log, read_open
 
 _OPTIONS = (
     "strict",
@@ -190,8 +190,9 @@ class _Code:
         constants = {i: args[i] for i in frozen}
         compiler = partial(compile_model, **settings)
         if is_open:
-            layouts = _open_layouts(module)  # before the work of compiling, as it may refuse
-            pieces = compile_open(module, constants, compiler)
+            found = read_open(module, constants)
+            layouts = _open_layouts(module, found.sizes)  # before the work of compiling
+            pieces = compile_open(module, found, compiler)
         else:
             fixed = _with_examples(module, args) if varying else module
             layouts = _layouts(fixed)
@@ -203,12 +204,12 @@ class _Code:
 
     def fits(self, args: Sequence[Any]) -> bool:
         """Whether open sizes are in their ranges."""
-        return all(size.least <= args[i] <= size.most for i, size in self._sizes)
+        return self._sizes(args) is not None
 
     def call(self, args: Sequence[Any]) -> list[Any]:
         """The results, in the strides that PyTorch's own operators would give them."""
         results = self._pieces(args)
-        values = {size.name: args[i] for i, size in self._sizes}
+        values = self._sizes(args) if self._layouts else {}
         for i, strides in self._layouts:
             wanted = tuple(evaluate(step, values) for step in strides)
             if results[i].stride() != wanted:
@@ -248,10 +249,10 @@ def _layouts(module: Any) -> Layouts:
     ]
 
 
-def _open_layouts(module: Any) -> Layouts:
+def _open_layouts(module: Any, sizes: Sizes) -> Layouts:
     """The strides of all results, as expressions. UnsupportedError where one is none."""
     (output,) = [node for node in module.graph.nodes if node.op == "output"]
-    layouts, sizes = [], Sizes()
+    layouts = []
     for i, node in enumerate(output.args[0]):
         example: Any = getattr(node, "meta", {}).get("val")
         if not hasattr(example, "stride"):

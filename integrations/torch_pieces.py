@@ -7,7 +7,7 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ..base.dims import Dim, Symbol, evaluate
+from ..base.dims import Dim, evaluate, factored, size, symbols_of
 from ..base.errors import UnsupportedError
 from ..base.records import dataclass
 from ..base.size_limits import within_limits
@@ -41,22 +41,50 @@ class Refusal:
 class Pieces:
     """A graph ready to run: `call(args)` gives its results in a list.
 
-    `ops` is how many calls were compiled, `sizes` says which arguments are open sizes.
+    `ops` is how many calls were compiled; `sizes` tells the values of open sizes from arguments, by name: None where
+    they are out of range.
     """
 
     call: Callable[[Sequence[Any]], list[Any]]
     ops: int
     refused: tuple[Refusal, ...] = ()
-    sizes: tuple[tuple[int, Symbol], ...] = ()
+    sizes: Callable[[Sequence[Any]], Mapping[str, int] | None] = lambda args: {}
 
 
-def compile_open(module: Any, frozen: Mapping[int, Any], compile_graph: Compile) -> Pieces:
-    """Compile a GraphModule whose symbolic sizes stay open, as a whole. UnsupportedError where that cannot be."""
+def read_open(module: Any, frozen: Mapping[int, Any]) -> FxGraph:
+    """Read a GraphModule whose symbolic sizes stay open, as a whole. UnsupportedError where that cannot be."""
     found = within_limits(lambda limits: read_fx(module, "torch", frozen, limits, MOST_OPEN), {})
     if found.refused:
         raise UnsupportedError(next(iter(found.refused.values())))
+    return found
+
+
+def compile_open(module: Any, found: FxGraph, compile_graph: Compile) -> Pieces:
+    """Compile what `read_open` gave of a module. UnsupportedError where that cannot be."""
     count = sum(node.op == "call_function" for node in module.graph.nodes)
-    return Pieces(_runner(found, compile_graph), count, (), found.sizes)
+    sizes = _reader_of_sizes(found)
+    return Pieces(_runner(found, compile_graph, sizes), count, (), sizes)
+
+
+def _reader_of_sizes(found: FxGraph) -> Callable[[Sequence[Any]], Mapping[str, int] | None]:
+    """The values of symbols by name, from arguments that are symbols or multiples of them; see `Pieces.sizes`."""
+    rows = []
+    for position, value in found.opened:
+        (symbol, *others) = symbols_of([value])
+        factor, _ = factored(value)
+        if others or value != size(symbol) * factor:
+            raise UnsupportedError(f"argument {position} must be one open size, got {value}")
+        rows.append((position, symbol.name, factor, symbol.least, symbol.most))
+
+    def read(args: Sequence[Any]) -> Mapping[str, int] | None:
+        values: dict[str, int] = {}
+        for position, name, factor, least, most in rows:
+            number, rest = divmod(args[position], factor)
+            if rest or not least <= number <= most or values.setdefault(name, number) != number:
+                return None
+        return values
+
+    return read
 
 
 def compile_pieces(
@@ -88,8 +116,10 @@ def _say(text: str) -> None:
         logging.lastResort.handle(record)
 
 
-def _runner(found: FxGraph, compile_graph: Compile) -> Callable[[Sequence[Any]], list[Any]]:
-    """A function of all arguments; results that are not tensors are known."""
+def _runner(
+    found: FxGraph, compile_graph: Compile, sizes: Callable[[Sequence[Any]], Any] = lambda args: {}
+) -> Callable[[Sequence[Any]], list[Any]]:
+    """A function of all arguments; results that are not tensors are known, or follow from the values of `sizes`."""
     if not found.graph.outputs:
         return lambda args: [value[0] for value in found.results if isinstance(value, tuple)]
     model, inputs, results = compile_graph(found.graph), found.inputs, found.results
@@ -100,7 +130,7 @@ def _runner(found: FxGraph, compile_graph: Compile) -> Callable[[Sequence[Any]],
         return [tensors[r] if isinstance(r, int) else r[0] for r in results]
 
     def call_open(args: Sequence[Any]) -> list[Any]:
-        values = {symbol.name: args[i] for i, symbol in found.sizes}
+        values = sizes(args)
         return [evaluate(y, values) if isinstance(y, Dim) else y for y in call(args)]
 
     if is_open:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ...base.dims import MOST, Limit, Symbol, lone_symbol
+from ...base.dims import MOST, Dim, Limit, Size
 from ...base.errors import UnsupportedError
 from ...base.records import dataclass
 from ...graph_ir.ir.graph import Graph, GraphTensor
@@ -18,13 +18,14 @@ from .tensors import array_of, details_of
 class FxGraph:
     """What was read. `inputs`: positions of the placeholders that are inputs of `graph`. `results`: for each result the
     position among the outputs of `graph`, or a Python value in a tuple. `refused`: calls that are not supported.
-    `sizes`: positions of the placeholders that are open sizes, and what they are called."""
+    `opened`: positions of the placeholders that are open sizes, and what they are; `sizes` knows their symbols."""
 
     graph: Graph
     inputs: tuple[int, ...]
     results: tuple[int | tuple[Any], ...]
     refused: Mapping[Any, str]
-    sizes: tuple[tuple[int, Symbol], ...] = ()
+    opened: tuple[tuple[int, Size], ...]
+    sizes: Sizes
 
 
 def read_fx(
@@ -48,9 +49,9 @@ def read_fx(
             continue
         example = node.meta["val"]
         if not hasattr(example, "shape"):
-            values[node] = sizes.of(example)
-            if symbol := lone_symbol(values[node]):
-                opened.append((position, symbol))
+            values[node] = value = sizes.of(example)
+            if isinstance(value, Dim):
+                opened.append((position, value))
             continue
         details = details_of(example, f"input '{node.name}'", sizes)
         if details is None:
@@ -63,7 +64,7 @@ def read_fx(
     refused = read_nodes(graph, [n for n in nodes if n.op == "call_function"], values, sizes)
     (output,) = [n for n in nodes if n.op == "output"]
     results = () if refused else tuple(_result(graph, x, values) for x in _flat(output.args[0]))
-    return FxGraph(graph, tuple(inputs), results, refused, tuple(opened))
+    return FxGraph(graph, tuple(inputs), results, refused, tuple(opened), sizes)
 
 
 def _constant(graph: Graph, value: Any, name: str) -> Any:

@@ -14,7 +14,7 @@ from ..torch_calls.arithmetic import FUNCTIONS, Function
 from ..torch_calls.call import Value
 from .node import Examples, Node, Read
 from .op_table import HANDLERS
-from .sizes import Sizes
+from .sizes import Sizes, quotient, remainder
 from .tensors import details_of
 
 Values = dict[Any, Any]
@@ -31,6 +31,9 @@ _ON_NUMBERS = {
 }  # fmt: skip
 """Functions of Python that compute sizes."""
 
+_ROUNDED = {operator.floordiv: quotient, operator.mod: remainder}
+"""What they are of open sizes, where a remainder is dropped on purpose."""
+
 _ON_SIZES = ("sym_max", "sym_min")
 """Functions of PyTorch that do."""
 
@@ -40,7 +43,7 @@ def reader_of(target: Any) -> Read | None:
     if target is operator.getitem:
         return lambda node: node.bound["0"][node.bound["1"]]
     if target in _ON_NUMBERS:
-        return _on_numbers(FUNCTIONS[_ON_NUMBERS[target]], target)
+        return _on_numbers(FUNCTIONS[_ON_NUMBERS[target]], _ROUNDED.get(target, target))
     if getattr(target, "__name__", "") in _ON_SIZES:
         name = target.__name__[4:]
         return _on_numbers(FUNCTIONS[name], {"max": max, "min": min}[name])

@@ -2,11 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import operator
+from collections.abc import Callable, Mapping
+from functools import reduce
 from typing import Any
 
-from ...base.dims import MOST, Limit, Size, Symbol, size
+from ...base.dims import MOST, Limit, Size, Symbol, bounds, floor_quotient, size
 from ...base.size_limits import limited
+
+
+def quotient(value: Size, divisor: Size) -> Size:
+    """Rounded down. UndecidedSize for an open divisor that leaves a remainder."""
+    is_number = isinstance(divisor, int) and divisor > 0
+    return floor_quotient(value, divisor) if is_number else value // divisor
+
+
+def remainder(value: Size, divisor: Size) -> Size:
+    """What `quotient` leaves."""
+    return value - quotient(value, divisor) * divisor
+
+
+def _greatest(one: Size, other: Size) -> Size:
+    """The larger of two, which may be equal. UndecidedSize where it depends on open sizes which it is."""
+    return other if bounds(other - one)[0] >= 0 else max(one, other)
+
+
+_RULES: dict[str, Callable[..., Size]] = {
+    "Add": lambda *terms: reduce(operator.add, terms),
+    "Mul": lambda *factors: reduce(operator.mul, factors),
+    "Pow": lambda base, power: reduce(operator.mul, [base] * power, 1),
+    **dict.fromkeys(("FloorDiv", "CleanDiv"), quotient),
+    **dict.fromkeys(("Mod", "PythonMod"), remainder),
+    "Max": _greatest,
+}  # fmt: skip
+"""What expressions of sizes are made of, by the names of their classes in sympy and PyTorch."""
 
 
 class Sizes:
@@ -37,26 +66,18 @@ class Sizes:
         self._known[key] = limited(value, self.limits)
 
     def of(self, dim: Any) -> Size | None:
-        """A size of a tensor's; None where it is no polynomial of sizes of inputs."""
-        if isinstance(dim, int):
-            return dim
-        expression = dim.node.expr
-        if expression.is_number:
-            return int(expression)
-        if not expression.is_polynomial():
-            return None
-        total: Size = 0
-        symbols = sorted(expression.free_symbols, key=str)
-        for powers, factor in expression.as_poly(*symbols).terms():
-            term: Size = int(factor)
-            for symbol, power in zip(symbols, powers, strict=True):
-                value = self._value(symbol, dim.node.shape_env)
-                if value is None:
-                    return None
-                for _ in range(power):
-                    term = term * value
-            total = total + term
-        return total
+        """A size of a tensor's; None where it is no expression of sizes of inputs."""
+        return dim if isinstance(dim, int) else self._expression(dim.node.expr, dim.node.shape_env)
+
+    def _expression(self, found: Any, environment: Any) -> Size | None:
+        if found.is_Symbol:
+            return self._value(found, environment)
+        if found.is_Integer:
+            return int(found)
+        rule = _RULES.get(found.func.__name__)
+        parts = [self._expression(part, environment) for part in found.args]
+        known = [part for part in parts if part is not None]
+        return rule(*known) if rule and len(known) == len(parts) else None
 
     def _value(self, symbol: Any, environment: Any) -> Size | None:
         """The size of a symbol; None for one that the data decides."""

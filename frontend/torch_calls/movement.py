@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from ...base.dims import ceil_quotient, is_known
+from ...base.size_limits import at_least
 from ...graph_ir.ir.graph import GraphTensor
 from ..correspondence.compositions.movement import reshape, slice_ranges, split, unstack
 from .builder import Builder
@@ -142,7 +144,7 @@ def _read_split(node: Call) -> tuple[Value, ...]:
     total = x.details.plain_dims[axis]
     kind = next(name for name in _SIZES if name in node.type)
     sizes = _SIZES[kind](node, total)
-    if len(sizes) != node.count or sum(sizes) != total or min(sizes, default=0) < 0:
+    if len(sizes) != node.count or sum(sizes) != total or any(one < 0 for one in sizes):
         shown = str(list(sizes[:8]))[:-1] + (", ...]" if len(sizes) > 8 else "]")
         raise node.rule(f"{node.count} outputs must share the {total} elements", f"sizes {shown}")
     return tuple(unstack(node, x, axis) if kind == "unbind" else split(node, x, axis, sizes))
@@ -152,6 +154,10 @@ def _equal_sizes(node: Call, total: int, each: int) -> list[int]:
     """Parts of `each` elements, the last one smaller; parts beyond the line's outputs are not listed."""
     if each < 1:
         raise node.rule("the size of a part must be 1 or more", str(each))
+    if not is_known(total, each):  # as many parts for every size
+        rest = total - (node.count - 1) * each
+        if at_least(rest, 1) and at_least(each, rest):
+            return [each] * (node.count - 1) + [rest]
     most = min(-(-total // each), node.count + 1) if total else 1
     return [max(0, min(each, total - i * each)) for i in range(most)]
 
@@ -162,7 +168,7 @@ def _chunk_sizes(node: Call, total: int) -> Sequence[int]:
         raise node.rule("chunks must be 1 or more", str(chunks))
     if not total:
         return [0] * min(chunks, node.count + 1)
-    return _equal_sizes(node, total, -(-total // chunks))
+    return _equal_sizes(node, total, ceil_quotient(total, chunks))
 
 
 def _split_sizes(node: Call, total: int) -> Sequence[int]:

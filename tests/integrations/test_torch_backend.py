@@ -107,14 +107,44 @@ def test_sizes_marked_with_a_range(compiles: list[Any]) -> None:
 def test_sizes_that_cannot_be_open_have_code_of_their_own(
     compiles: list[Any], caplog: pytest.LogCaptureFixture
 ) -> None:
-    fast = torch.compile(torch.nn.MaxPool2d(2), backend=graphc.torch.backend, dynamic=True)
+    def padded(x: Any) -> Any:
+        return torch.nn.functional.pad(x, (0, -x.shape[1] % 4))
+
+    fast = torch.compile(padded, backend=graphc.torch.backend, dynamic=True)
     with caplog.at_level(logging.INFO, "graphc.torch"):
-        for size in (4, 6):
-            x = torch.randn(1, 3, size, 8)
-            check([fast(x)], [torch.nn.functional.max_pool2d(x, 2)])
+        for size in (5, 7):
+            x = torch.randn(3, size)
+            check([fast(x)], [padded(x)])
     (message,) = [r.getMessage() for r in caplog.records if r.name == "graphc.torch"]
     assert message.startswith("each combination of sizes is compiled by itself: ")
-    assert compiles == [["f32[1,3,4,8]"], ["f32[1,3,6,8]"]]
+    assert compiles == [["f32[3,5]"], ["f32[3,7]"]]
+
+
+def test_halves_of_open_sizes(compiles: list[Any]) -> None:
+    """Windows in steps of 2, halves, every second element and their strides."""
+    narrow = torch.nn.Conv2d(3, 4, 3, stride=2, padding=1)
+
+    def halved(x: Any) -> Any:
+        y = torch.nn.functional.max_pool2d(narrow(x), 3, 2, 1)
+        a, b = x.chunk(2, 3)
+        n = x.shape[2] // 2
+        return y.transpose(2, 3), torch.cat([b, a], 3), x[:, :, :n] + n, x[:, :, ::2]
+
+    fast = torch.compile(halved, backend=graphc.torch.backend, dynamic=True)
+    for height, width in ((8, 11), (13, 6), (31, 24)):
+        x = torch.randn(1, 3, height, width)
+        check(fast(x), halved(x))
+    assert len(compiles) == 1
+
+
+def test_open_sizes_that_must_be_multiples(compiles: list[Any]) -> None:
+    """What is halved and doubled again is added to the input, so that its length is even."""
+    down, up = torch.nn.Conv1d(2, 2, 2, stride=2), torch.nn.ConvTranspose1d(2, 2, 2, stride=2)
+    fast = torch.compile(lambda x: (up(down(x)) + x).mT, backend=graphc.torch.backend, dynamic=True)
+    for length in (8, 14, 22):
+        x = torch.randn(1, 2, length)
+        check([fast(x)], [(up(down(x)) + x).mT])
+    assert len(compiles) == 1
 
 
 def test_operators_of_users_and_their_decompositions() -> None:

@@ -9,7 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from ....base.dims import MOST, Limit, NeedsLimit, Size, bounds, is_known, lone_symbol
+from ....base.dims import (
+    MOST,
+    Limit,
+    NeedsLimit,
+    Size,
+    bounds,
+    ceil_quotient,
+    is_known,
+    lone_symbol,
+)
 from ....base.dtypes import BOOL
 from ....base.records import dataclass
 from ....base.size_limits import broadcast_sizes
@@ -236,13 +245,13 @@ def _stretch(taken: range | Stretch) -> Stretch:
 
 def _open_slice(node: OpBuilder, begin: Size, end: Size, step: int, dim: Size) -> Stretch:
     """A slice where a size is open. UndecidedSize where it depends on that size what is cut off."""
-    if step != 1:
+    if step < 1:
         raise node.unsupported(f"a slice in steps of {step} of the open size {dim}")
     first, last = (at if at >= 0 else max(at + dim, 0) for at in (begin, end))
     first, last = (
         dim if at == dim or bounds(at)[0] >= MOST else _cut(at, dim) for at in (first, last)
     )
-    return Stretch(first, max(last - first, 0))
+    return Stretch(first, ceil_quotient(max(last - first, 0), step), step)
 
 
 def _cut(at: Size, dim: Size) -> Size:
