@@ -25,9 +25,8 @@ HEAD_BYTES = 1 << 16
 """Bytes at the beginning of a file by which formats are told apart."""
 
 _BYTE_ORDER_MARK = rb"\A(?:\xef\xbb\xbf)?"
-_GE_BEGIN = re.compile(
-    rb'(?:\A(?:\xef\xbb\xbf)?|\n(?:```|~~~)[^\n]*\n)\s*graph\("'
-)  # the file, or a Markdown fence
+# The file, or a Markdown fence.
+_GE_BEGIN = re.compile(rb'(?:\A(?:\xef\xbb\xbf)?|\n(?:```|~~~)[^\n]*\n)\s*graph\("')
 _HLO_BEGIN = re.compile(
     _BYTE_ORDER_MARK + rb"(?:\s++|/\*(?:[^*]++|\*(?!/))*+\*/|//[^\n]*+\n)*+HloModule\b"
 )

@@ -141,9 +141,8 @@ def _reader_of_state(positions: Sequence[int]) -> Callable[[Sequence[Any]], Any]
 
     if not positions:
         return lambda args: ()
-    pick = itemgetter(
-        positions[0], *positions
-    )  # the first one twice, as one alone would be no tuple
+    # The first one twice, as one alone would be no tuple.
+    pick = itemgetter(positions[0], *positions)
     address, version = torch._C.TensorBase.data_ptr, torch._C.TensorBase._version.__get__
 
     def state(args: Sequence[Any]) -> Any:

@@ -68,9 +68,8 @@ def _handle_signals(
             if bound is None:
                 raised.append(error)
             else:
-                at_end = _raise_here(
-                    type(error)
-                )  # kept: the frame of the call refers to this generator
+                # Kept: the frame of the call refers to this generator.
+                at_end = _raise_here(type(error))
                 bound.ended = ctypes.cast(at_end, ctypes.c_void_p)
 
 

@@ -63,9 +63,8 @@ ZERO, ONE = Const(0, S64), Const(1, S64)
 def const(value: int | float | bool, dtype: DType = S64, lanes: int = 1) -> Expr:
     """A literal of `dtype`, in every lane."""
     if dtype.is_float:
-        literal = Const(
-            math.nan if value != value else float(value), dtype
-        )  # one NaN, so that it equals itself
+        # One NaN, so that it equals itself.
+        literal = Const(math.nan if value != value else float(value), dtype)
     else:
         literal = Const(bool(value) if dtype.kind == "bool" else int(value), dtype)
     return literal if lanes == 1 else Broadcast(literal, lanes)

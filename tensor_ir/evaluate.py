@@ -214,10 +214,11 @@ def _select(e: Select) -> Evaluate:
     if e.lanes == 1:
 
         def select(env: Env) -> Any:
+            # Both are evaluated, so that an invalid access in either is found.
             arms = (
                 otherwise(env),
                 then(env),
-            )  # both are evaluated, so that an invalid access in either is found
+            )
             return arms[bool(condition(env))]
 
         return select

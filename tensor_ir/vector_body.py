@@ -288,9 +288,8 @@ class BodyVectorizer:
     def _if(self, s: If) -> Stmt:
         condition = self.expr(s.condition)
         if condition.lanes != 1:
-            raise NotVectorizable(
-                "a branch varies"
-            )  # its accesses may be in bounds only where it is taken
+            # Its accesses may be in bounds only where it is taken.
+            raise NotVectorizable("a branch varies")
         otherwise = None if s.otherwise is None else self.stmt(s.otherwise)
         return If(condition, self.stmt(s.then), otherwise)
 

@@ -60,9 +60,8 @@ def _noise(op: Op, inputs: list[Array], y: Array) -> Array:
         return _of_groups(op, inputs, unit)
     assert isinstance(op, FusibleOp)
     if isinstance(op, WinogradConvolution):
-        scale = op.error_scale(
-            *inputs
-        )  # with all terms positive: the worst-case base of relative errors
+        # With all terms positive: the worst-case base of relative errors.
+        scale = op.error_scale(*inputs)
         return np.asarray(unit * math.sqrt(inputs[0].shape[1] + 24) * scale)
     if isinstance(op, MatmulNBits):
         return _of_packed(op, inputs, unit)

@@ -49,9 +49,8 @@ def load_onnx(
     parsed = read_model(source)
     opset_of(parsed)
     implied = implied_values(parsed.model.graph)
-    ordered_nodes(
-        parsed.model.graph, parsed.label
-    )  # before inlining, so that messages are about the file
+    # Before inlining, so that messages are about the file.
+    ordered_nodes(parsed.model.graph, parsed.label)
     parsed = inline_functions(parsed)
     graph_proto = parsed.model.graph
     _check_supported(ordered_nodes(graph_proto, parsed.label), parsed.label)

@@ -16,9 +16,8 @@ from .param_value import print_float, print_param_value, to_f32
 from .program import SUFFIX_DTYPES, WORD_DTYPES, Operator, TensorType
 
 _SUFFIXES = {dtype.name: suffix for suffix, dtype in SUFFIX_DTYPES.items()}
-_NOT_IN_NAMES = re.compile(
-    r"[\s=@#$]|(?<![^/\\])\.\.(?![^/\\])"
-)  # `..`: weights are files of an archive
+# `..`: weights are files of an archive.
+_NOT_IN_NAMES = re.compile(r"[\s=@#$]|(?<![^/\\])\.\.(?![^/\\])")
 _MOST_LITERAL = 2**31 - 1  # the tool keeps integers in 32 bits; the largest means "to the end"
 
 LITERAL_OPERANDS = {

@@ -65,9 +65,8 @@ def _write_archive(stream: IO[bytes], weights: dict[str, Array]) -> None:
         for name, array in weights.items():
             little = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
             info = zipfile.ZipInfo(name, _EPOCH)
-            info.file_size = (
-                little.nbytes
-            )  # known in advance: no data descriptor, which the tool cannot read
+            # Known in advance: no data descriptor, which the tool cannot read.
+            info.file_size = little.nbytes
             with archive.open(info, "w") as entry:
                 entry.write(little.reshape(-1).view(np.uint8).data)
 

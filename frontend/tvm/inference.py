@@ -75,9 +75,8 @@ def _choices(call: Call, key: str, kind: str) -> Choices:
             parts = [result.plain_dims for result in call.results]
             yield from _sections(parts) if all(len(part) == len(dims) for part in parts) else ()
     elif key == "src_layout" and len(dims) == 5:
-        yield next(
-            _layouts(key, dims, (1,) * 4)
-        )  # what goes on with a blocked image takes it as NCHW
+        # What goes on with a blocked image takes it as NCHW.
+        yield next(_layouts(key, dims, (1,) * 4))
 
 
 def _permutations(key: str, dims: Sequence[int], target: Sequence[int]) -> Choices:

@@ -33,9 +33,8 @@ def split_name(func_name: str, known: Collection[str]) -> list[str] | str:
 
 def _split(text: str, known: Collection[str]) -> list[str] | None:
     """A reading of the whole text, found from the back: choice[i] is the first operator of text[i:]."""
-    bare = {
-        name.strip("_"): name for name in known
-    }  # old names such as __add_scalar__ bring their own underscores
+    # Old names such as __add_scalar__ bring their own underscores.
+    bare = {name.strip("_"): name for name in known}
     sizes = sorted({len(name) for name in bare}, reverse=True)
     choice: dict[int, tuple[str, int]] = {}
     for start in range(len(text) - 1, -1, -1):

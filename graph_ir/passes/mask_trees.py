@@ -21,8 +21,11 @@ _STEP, _SLOT, _PIECE = 4.7, 0.08, 0.5
 _LONE_STEP, _LONE_SLOT, _LONE_PIECE = 90, 3.4, 20
 """Cycles of a step of 16 trees of one row, and of a condition and a piece's leaves for one vector."""
 _MOST_FEW = 16
+"""Rows behind the last whole vector that may be walked."""
 _MOST_FEATURES = 512
+"""Of which a block of rows is transposed into the first cache."""
 _MOST_NODES = 1 << 23
+"""Of all trees without sharing: what compiling may unfold."""
 
 
 def mask_trees(graph: Graph, ctx: LowerContext) -> bool:

@@ -9,9 +9,8 @@ Every combination of the tunable ops' choices is tried per connected region, up 
 best combination in which all activations have one layout, which is then refined one op at a time. A combination costs
 the bytes of the reorders it inserts, one per (tensor, format), plus each op's own cost of its choice; reorders of
 constants and of what is computed of constants only, which are done at compile time, and reorders that move no bytes are
-free. Costs of blocked choices are
-multiplied by 0.9. Choices `on_request` are not tried unless the options ask for them. Ops that follow
-(`groups.follows_layout`) take the layout of their inputs; all others are plain.
+free. Costs of blocked choices are multiplied by 0.9. Choices `on_request` are not tried unless the options ask for
+them. Ops that follow (`groups.follows_layout`) take the layout of their inputs; all others are plain.
 """
 
 from __future__ import annotations

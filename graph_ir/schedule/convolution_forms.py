@@ -227,9 +227,8 @@ def _im2col_cycles(
     product = product_cycles(g.outputs, pixels, tile, target, kernel)
     copied = g.terms * pixels * kernel.a.size
     copies = (1 if g.is_product else 3) * copied / machine.copy_bytes_per_cycle
-    stored = (
-        0.0 if g.is_product else 2.0 * machine.band_cycles
-    )  # separate kernels: the padding and im2col
+    # Separate kernels: the padding and im2col.
+    stored = 0.0 if g.is_product else 2.0 * machine.band_cycles
     steps = math.ceil(g.terms / kernel.k_group)
     weights = g.outputs * g.terms * kernel.a.size
     streamed = weights / machine.strided_bytes_per_cycle if weights > target.l2_bytes else 0.0

@@ -60,9 +60,8 @@ def _row_block_cycles(rows: int, product: Product, blocking: MatmulBlocking, pac
     if kernel.converts_a:
         extra += rows * k * (kernel.a.size + a_size) / machine.l2_bytes_per_cycle
     far = a_size * rows * blocking.k_block > target.l2_bytes * 3 // 4
-    traffic = (
-        a_size * rows * k * math.ceil(n / columns) / _rate(far, machine)
-    )  # each panel reads A's block
+    # Each panel reads A's block.
+    traffic = a_size * rows * k * math.ceil(n / columns) / _rate(far, machine)
     if packed:
         traffic += b_bytes / _rate(b_bytes > target.l2_bytes // 2, machine)
     elif rows <= 4 * tile.rows:  # read in place

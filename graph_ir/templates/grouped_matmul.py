@@ -44,8 +44,7 @@ def grouped_matmul_function(
     if not groups:
         with b.loop("i", 0, p.c.shape[0], "vector") as i:
             b.store(p.c, (i,), 0.0)
-    kind = "parallel" if tasks > 1 else "serial"
-    with b.loop("task", 0, groups * p.panels, kind) as task:  # type: ignore[arg-type]
+    with b.loop("task", 0, groups * p.panels, "parallel" if tasks > 1 else "serial") as task:
         group = b.let("group", t.mod(task, groups))
         panel = b.let("panel", t.floordiv(task, groups))
         low = _largest_end(b, p, group)

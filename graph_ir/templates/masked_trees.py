@@ -22,9 +22,8 @@ from .tree_ensemble import Forest, inside, walk_rows
 
 _TILE = 4  # vectors of rows whose masks stay in registers
 _PARTS = 8  # partial sums of a row, added at the end: long sums keep their digits
-_MOST_BYTES = (
-    40 << 10
-)  # of a block's features and sums, next to the slots of a piece in the first cache
+# Of a block's features and sums, next to the slots of a piece in the first cache.
+_MOST_BYTES = 40 << 10
 
 
 @dataclass(frozen=True)

@@ -93,9 +93,8 @@ class WinogradTemplate:
         self.panels = -(-problem.y.channels // self.panel)
         self.group_panels = -(-self.panels // blocking.groups)
         u_bytes = self.form.products * problem.x.channels * problem.y.channels * F32.size
-        self.is_far = (
-            u_bytes > target.l2_bytes // 2
-        )  # the next panel of U is not in L2 yet: prefetch it
+        # The next panel of U is not in L2 yet: prefetch it.
+        self.is_far = u_bytes > target.l2_bytes // 2
         self.chunk = min(blocking.chunk, self.group_panels)
         self.b = t.LoopBuilder([problem.x.buffer.name, problem.u.name, problem.y.buffer.name])
 

@@ -32,11 +32,12 @@ def run(body: str, shape: str = "avx2", sizes: tuple[int, int] = (40, 40)) -> tu
     rt = Runtime()
     arrays = [np.arange(size, dtype=np.int64) for size in sizes]
     native.call("f", arrays, ctypes.addressof(rt))
+    # Before the code and its texts are gone.
     return (
         rt.stopped,
         (rt.fault or b"").decode(),
         rt.fault_index,
-    )  # before the code and its texts are gone
+    )
 
 
 @pytest.mark.parametrize("shape", SHAPES)

@@ -39,9 +39,8 @@ def test_numpy_fma_rounds_once(bits: int, dtype: type, rng: np.random.Generator)
 
 def test_numpy_fma_resolves_the_double_rounding_that_f64_alone_gets_wrong() -> None:
     a, b = np.float32(1 + 2.0**-12), np.float32(1 + 2.0**-12)
-    c = np.float32(
-        2.0**-60
-    )  # the product is halfway between two f32; c decides, and is lost in f64
+    # The product is halfway between two f32; c decides, and is lost in f64.
+    c = np.float32(2.0**-60)
     product = np.float64(a) * np.float64(b)
     assert np.float32(product + np.float64(c)) == np.float32(1 + 2.0**-11)
     assert NumpyVectorOps().fma(a, b, c) == np.nextafter(np.float32(1 + 2.0**-11), np.float32(2))

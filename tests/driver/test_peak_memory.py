@@ -54,9 +54,8 @@ def test_weights_are_held_once() -> None:
     finally:
         tracemalloc.stop()
     size = len(lowered.constants)
-    assert (
-        packed < 1.1 * size + OTHER
-    )  # not the weights that were scaled, nor those that were packed
+    # Not the weights that were scaled, nor those that were packed.
+    assert packed < 1.1 * size + OTHER
     assert left < 1.1 * size + OTHER
 
 

@@ -62,9 +62,8 @@ def test_every_stage_of_a_model_means_the_same(isa: str, rng: np.random.Generato
 def test_text(golden: Golden) -> None:
     after = pipeline.run(parse_module(MODEL), Target("avx2"))
     kept = tuple(function for function in after.functions if not function.name.startswith("gemm__"))
-    golden(
-        print_module(Module(kept, after.entry))
-    )  # the text of tiles is that of expand_brgemm's test
+    # The text of tiles is that of expand_brgemm's test.
+    golden(print_module(Module(kept, after.entry)))
 
 
 @pytest.mark.parametrize("program", PROGRAMS)

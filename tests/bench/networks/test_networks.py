@@ -62,9 +62,8 @@ def test_small_networks_agree_with_numpy(name: str) -> None:
 @pytest.mark.parametrize("name", SMALL)
 def test_models_are_valid(name: str) -> None:
     model = onnx.load_from_string(small(name).case().model)
-    onnx.checker.check_model(
-        model, full_check=True
-    )  # the shapes a `Net` keeps are those ONNX infers
+    # The shapes a `Net` keeps are those ONNX infers.
+    onnx.checker.check_model(model, full_check=True)
 
 
 @pytest.mark.parametrize("name", GIGA_MACS)

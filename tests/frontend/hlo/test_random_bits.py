@@ -36,9 +36,8 @@ def test_each_call_of_the_cipher_gives_two_neighbours_of_an_even_axis() -> None:
     state, even = bits(start, "u32[3,4]")
     np.testing.assert_array_equal(even, words.reshape(3, 2, 2).reshape(3, 4))
     assert int(state[1]) == 106
-    state, odd = bits(
-        start, "u32[3,3]"
-    )  # the first axis is halved, rounded up, and the last row dropped
+    # The first axis is halved, rounded up, and the last row dropped.
+    state, odd = bits(start, "u32[3,3]")
     np.testing.assert_array_equal(odd, words.reshape(2, 3, 2).swapaxes(1, 2).reshape(4, 3)[:3])
     assert int(state[1]) == 106
 

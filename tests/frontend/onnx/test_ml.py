@@ -320,9 +320,8 @@ def test_what_is_refused() -> None:
         load(ml("TreeEnsembleClassifier", {"x": narrow}, "l y", classlabels_int64s=[0, 1], **attrs))
 
 
-@pytest.mark.filterwarnings(
-    "ignore::FutureWarning"
-)  # scikit-learn will not give SVMs probabilities any more
+# Scikit-learn will not give SVMs probabilities any more.
+@pytest.mark.filterwarnings("ignore::FutureWarning")
 def test_pipelines_of_scikit_learn() -> None:
     skl2onnx = pytest.importorskip("skl2onnx")
     runtime = pytest.importorskip("onnxruntime")

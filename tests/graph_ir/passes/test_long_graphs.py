@@ -62,9 +62,8 @@ def test_chains_that_begin_with_no_convolution_are_left_at_once() -> None:
     graph.make_output(y)
     context = LowerContext(Target("generic"))
     lines = lines_run(lambda: fold_batch_norm(graph, context))
-    assert (
-        max(lines.values()) < 1500 * 600
-    )  # and no function calls itself as often as there are ops
+    # And no function calls itself as often as there are ops.
+    assert max(lines.values()) < 1500 * 600
 
 
 def test_groups_have_an_end() -> None:

@@ -42,9 +42,8 @@ def test_products_share_the_floats() -> None:
     return (output=%a, output_1=%y)
     """
     graph = graph_of(HEAD + products)
-    assert (
-        run_pass(repeat_widening, graph) and casts(graph) == 2
-    )  # one for the product, one for relu
+    # One for the product, one for relu.
+    assert run_pass(repeat_widening, graph) and casts(graph) == 2
 
 
 def test_rows_are_read_together() -> None:

@@ -49,6 +49,5 @@ def test_equal_levels_share_a_kernel() -> None:
     xs = [graph.make_input(LogicalTensor(U8, (2, 3))) for _ in range(4 * MOST_PARTS)]
     graph.make_output(graph.make("concat", xs, {"axis": 1}).outputs[0])
     pipeline.run(graph, context())
-    assert (
-        len(lower_graph(graph, context()).module.functions) == 3
-    )  # one for each level, and the caller
+    # One for each level, and the caller.
+    assert len(lower_graph(graph, context()).module.functions) == 3

@@ -31,9 +31,8 @@ def test_attention_is_one_kernel(
     lowered = check_interpreted(
         attention(*sizes, mask=mask, transpose=transpose), context(threads=2), exact=False
     )
-    one_query = (
-        sizes[2] == 1
-    )  # reads keys and values where they lie: a reduction, a softmax, a reduction
+    # Reads keys and values where they lie: a reduction, a softmax, a reduction.
+    one_query = sizes[2] == 1
     assert len(lowered.calls) == (3 if one_query else 1)
 
 

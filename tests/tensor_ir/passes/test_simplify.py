@@ -276,9 +276,8 @@ def value_of(e: Expr, n: int) -> bytes:
     with np.errstate(all="ignore"):
         result = np.asarray(compile_expr(e)(env), e.dtype.numpy)
     if e.dtype.is_float:
-        result = np.where(
-            np.isnan(result), e.dtype.numpy.type(np.nan), result
-        )  # any NaN is as good as another
+        # Any NaN is as good as another.
+        result = np.where(np.isnan(result), e.dtype.numpy.type(np.nan), result)
     return result.tobytes()
 
 
