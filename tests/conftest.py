@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import os
 import random
 import sys
 import zlib
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,7 @@ if importlib.util.find_spec("graphc") is None:
     pytest.exit("graphc is not installed here; run: pip install -e '.[test]'", returncode=4)
 
 import graphc
+from graphc.base.collector import paused_collector
 from support import checked_models, isa
 from support.golden import Golden
 from support.shared_objects import share_objects
@@ -57,6 +60,19 @@ def pytest_configure(config: pytest.Config) -> None:
     share_objects()
     if config.getoption("--check-bounds"):
         checked_models.turn_on()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Collected tests and the modules they import stay until the end: the collector never searches them.
+
+    It took an eighth of the CPU time of the suite. What tests leave is searched less often, as it is mostly nothing.
+    """
+    with paused_collector():
+        result = yield
+    gc.freeze()
+    gc.set_threshold(5_000, 10, 10)
+    return result
 
 
 def pytest_report_header() -> str:

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Iterator
 
 import pytest
 
 from graphc.base.collector import loading_modules, paused_collector
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_frozen() -> Iterator[None]:
+    """As in a process that froze nothing: the suite freezes what it has collected."""
+    gc.unfreeze()
+    yield
+    gc.freeze()
 
 
 def test_it_is_off_inside_and_on_again_after_errors() -> None:
