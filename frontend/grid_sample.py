@@ -56,16 +56,16 @@ def sample_at(
     rows: GraphTensor,
     start: GraphTensor,
     sizes: Sequence[int],
-    places: Sequence[GraphTensor],
+    coordinates: Sequence[GraphTensor],
 ) -> GraphTensor:
     """[..., C]: the image at points between its pixels, linearly between neighbours; 0 outside.
 
-    `rows` [pixels of all images, C]; each point, coordinates `places` [...] per axis in pixels, lies in the image whose
+    `rows` [pixels of all images, C]; each point, at `coordinates` [...] per axis in pixels, lies in the image whose
     first row is `start` (s64, broadcasts).
     """
-    dtype = places[0].details.dtype
+    dtype = coordinates[0].details.dtype
     how = Sampling("linear", "zeros", align_corners=True)
-    pairs = zip(places, sizes, strict=True)
+    pairs = zip(coordinates, sizes, strict=True)
     taps = [_Axis(build, size, how, dtype).neighbours(place) for place, size in pairs]
     return _summed(build, rows, start, sizes, taps, dtype)
 

@@ -193,12 +193,14 @@ def _aliases(reader: _Reader, symbols: Mapping[str, Symbol]) -> tuple[Alias, ...
     counts = [len(reader.get(key, list)) for key in ("inputs", "outputs")]
     for i, item in enumerate(reader.get("aliases", list)):
         part = _Reader(item, reader.where, f"header aliases[{i}]")
-        places = [part.size(key, n - 1) for key, n in zip(("input", "output"), counts, strict=True)]
+        numbers = [
+            part.size(key, n - 1) for key, n in zip(("input", "output"), counts, strict=True)
+        ]
         sizes, axis = part.sizes("sizes", symbols), part.get("axis", int)
-        rank = len(reader.get("inputs", list)[places[0]]["shape"])
+        rank = len(reader.get("inputs", list)[numbers[0]]["shape"])
         if len(sizes) != 2 or not -1 <= axis < rank:
             raise part.error("there must be an axis and two sizes")
-        found.append(Alias(places[0], places[1], axis, *sizes))
+        found.append(Alias(numbers[0], numbers[1], axis, *sizes))
     return tuple(found)
 
 

@@ -113,19 +113,19 @@ def _observed(
     phase: str,
 ) -> Iterator[tuple[str, Array]]:
     """Every value of every batch."""
-    tapped, places = source.copy(), MODEL_VALUES.of(source)
+    tapped, tensor_names = source.copy(), MODEL_VALUES.of(source)
     inputs = {op.name for op in source.inputs}
     tensors = {y.name: y for op in tapped.ops for y in op.outputs}
-    computed = [name for name in values if places.get(name, name) not in inputs]
+    computed = [name for name in values if tensor_names.get(name, name) not in inputs]
     for op in list(tapped.outputs):
         tapped.remove([op])
     for number, name in enumerate(computed):
-        tapped.make_output(tensors[places.get(name, name)], f"tap{number}")
+        tapped.make_output(tensors[tensor_names.get(name, name)], f"tap{number}")
     model = compile_model(tapped) if computed else None
     for done, batch in enumerate(batches):
         report(phase, done, len(batches))
         yield from (
-            (name, batch[places.get(name, name)]) for name in values if name not in computed
+            (name, batch[tensor_names.get(name, name)]) for name in values if name not in computed
         )
         results = model.run(None, batch) if model is not None else []
         yield from zip(computed, results, strict=True)

@@ -201,7 +201,7 @@ def _pooled(body: _Body, windows: Windows) -> GraphTensor | None:
 def _running(
     step: Step, x: GraphTensor, op_name: str | None, windows: Windows
 ) -> GraphTensor | None:
-    """A running sum or product: the one window is as long as its axis and begins in the padding; None for others."""
+    """A prefix sum or product: the one window is as long as its axis and begins in the padding; None for others."""
     axes = [axis for axis, window in enumerate(windows) if window != WindowDimension(1)]
     if op_name is None or len(axes) != 1:
         return None

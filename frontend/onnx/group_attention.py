@@ -113,10 +113,10 @@ def _rotated(node: NodeContext, x: GraphTensor, start: Size | GraphTensor) -> Gr
     """X [B, heads, L, size] with its heads turned."""
     if not node.has(7) or not node.has(8):
         raise node.rule("cos_cache and sin_cache must be given for do_rotary", "none")
-    places = node.converted(node.tensor(9), S64) if node.has(9) else None
-    if places is None:
-        places = positions(node, x.details.plain_dims[2], 1, 2, start)
-    cos, sin = (angles_at(node, node.tensor(i), places) for i in (7, 8))
+    at = node.converted(node.tensor(9), S64) if node.has(9) else None
+    if at is None:
+        at = positions(node, x.details.plain_dims[2], 1, 2, start)
+    cos, sin = (angles_at(node, node.tensor(i), at) for i in (7, 8))
     apart = node.transposed(x, (0, 2, 1, 3))
     y = rotary(node, apart, cos, sin, bool(node.attr_int("rotary_interleaved", 0)))
     return node.transposed(y, (0, 2, 1, 3))

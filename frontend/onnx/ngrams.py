@@ -11,12 +11,12 @@ from .scope import Handler, NodeContext
 
 
 def _pools(node: NodeContext) -> list[tuple[int, Array, Array]]:
-    """Length, n-grams [count, length] and their places in the result, for each length that counts."""
+    """Length, n-grams [count, length] and their indices in the result, for each length that counts."""
     if node.attr_texts("pool_strings"):
         raise node.unsupported("n-grams of texts")
     pool = np.array(node.attr_ints("pool_int64s", None) or (), np.int64)
     starts = (*(node.attr_ints("ngram_counts", None) or ()), pool.size)
-    places = np.array(node.attr_ints("ngram_indexes", None) or (), np.int64)
+    indices = np.array(node.attr_ints("ngram_indexes", None) or (), np.int64)
     found, used = [], 0
     for length, (first, last) in enumerate(zip(starts, starts[1:], strict=False), start=1):
         if not 0 <= first <= last <= pool.size or (last - first) % length:
@@ -26,20 +26,20 @@ def _pools(node: NodeContext) -> list[tuple[int, Array, Array]]:
             grams = pool[first:last].reshape(count, length)
             found.append((length, grams, np.arange(used, used + count)))
         used += count
-    if used != places.size:
-        raise node.rule("ngram_indexes must name each n-gram", f"{places.size} of {used}")
+    if used != indices.size:
+        raise node.rule("ngram_indexes must name each n-gram", f"{indices.size} of {used}")
     return found
 
 
 def _occurrences(node: NodeContext, x: GraphTensor, grams: Array, skip: int) -> GraphTensor | None:
     """How often each n-gram occurs in rows, f32[rows, count]; None where rows are too short."""
     length, step = grams.shape[1], skip + 1
-    places = x.details.plain_dims[1] - (length - 1) * step
-    if places < 1:
+    windows = x.details.plain_dims[1] - (length - 1) * step
+    if windows < 1:
         return None
     rows, found = x.details.plain_dims[0], None
     for i in range(length):
-        part = node.reshaped(node.sliced(x, 1, i * step, places), (rows, places, 1))
+        part = node.reshaped(node.sliced(x, 1, i * step, windows), (rows, windows, 1))
         same = node.helper("eq", part, node.constant(grams[:, i], S64))
         found = same if found is None else node.helper("and", found, same)
     assert found is not None
@@ -52,9 +52,9 @@ def _counts(node: NodeContext) -> Value:
     if len(dims) not in (1, 2):
         raise node.rule("there must be 1 or 2 axes", str(x.details))
     rows = node.reshaped(x, (1, *dims)) if len(dims) == 1 else x
-    places = np.array(node.attr_ints("ngram_indexes", None) or (), np.int64)
-    width, mode = int(places.max(initial=-1)) + 1, node.attr_text("mode")
-    weights = np.ones(places.size, np.float32)
+    indices = np.array(node.attr_ints("ngram_indexes", None) or (), np.int64)
+    width, mode = int(indices.max(initial=-1)) + 1, node.attr_text("mode")
+    weights = np.ones(indices.size, np.float32)
     if mode != "TF" and node.given("weights"):
         weights = np.array(node.attr_floats("weights"), np.float32)
     total = node.constant(np.zeros((rows.details.plain_dims[0], width)), F32)
@@ -63,7 +63,7 @@ def _counts(node: NodeContext) -> Value:
         for count in (_occurrences(node, rows, grams, skip) for skip in skips):
             if count is not None:
                 spread = np.zeros((len(which), width), np.float32)
-                spread[np.arange(len(which)), places[which]] = (
+                spread[np.arange(len(which)), indices[which]] = (
                     1 if mode == "IDF" else weights[which]
                 )
                 total = node.helper(
@@ -71,7 +71,7 @@ def _counts(node: NodeContext) -> Value:
                 )
     if mode == "IDF":
         own = np.zeros(width, np.float32)
-        own[places] = weights
+        own[indices] = weights
         least = node.helper("min", total, node.constant(1.0, F32))
         total = node.helper("mul", least, node.constant(own, F32))
     return node.reshaped(total, (*dims[:-1], width))

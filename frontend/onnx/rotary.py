@@ -11,11 +11,11 @@ from ..op_builder import OpBuilder, Value
 from .scope import Handler, NodeContext
 
 
-def angles_at(node: OpBuilder, table: GraphTensor, places: GraphTensor) -> GraphTensor:
+def angles_at(node: OpBuilder, table: GraphTensor, at: GraphTensor) -> GraphTensor:
     """Rows of a table [positions, angles] for positions [B, L]."""
     if table.details.rank != 2:
         raise node.rule("tables of angles must have 2 axes", str(table.details))
-    return node.helper("gather", table, places, axis=0)
+    return node.helper("gather", table, at, axis=0)
 
 
 def _heads_apart(node: NodeContext, x: GraphTensor, size: int) -> GraphTensor:
@@ -74,10 +74,10 @@ def _read_microsoft(node: NodeContext) -> Value:
     turned = node.attr_int("rotary_embedding_dim", 0)
     tables = node.tensor(2), node.tensor(3)
     _check_angles(node, tables[0], turned)
-    places = node.converted(node.tensor(1), S64)
-    if places.details.rank == 1:
-        places = positions(node, _length(node), 1, 2, node.reshaped(places, (1, 1)))
-    cos, sin = (angles_at(node, table, places) for table in tables)
+    at = node.converted(node.tensor(1), S64)
+    if at.details.rank == 1:
+        at = positions(node, _length(node), 1, 2, node.reshaped(at, (1, 1)))
+    cos, sin = (angles_at(node, table, at) for table in tables)
     return _turned(node, cos, sin, _head_size(node, 2 * cos.details.plain_dims[-1]))
 
 

@@ -102,16 +102,16 @@ def _rows(node: NodeContext, table: GraphTensor, at: GraphTensor) -> GraphTensor
 
 
 def _embedded(
-    node: NodeContext, rows: Callable[[int, GraphTensor], GraphTensor], places: int | None
+    node: NodeContext, rows: Callable[[int, GraphTensor], GraphTensor], position_input: int | None
 ) -> GraphTensor:
-    """Embeddings added: of words (input 2), positions (3; as input `places` says) and segments (4).
+    """Embeddings added: of words (input 2), positions (3; as that input says, or counted) and segments (4).
 
     `rows(index, at)` are the rows `at` of the table that is input `index`.
     """
     ids = node.tensor(0)
     length = ids.details.plain_dims[1]
-    if places is not None and node.has(places):
-        at = node.tensor(places)
+    if position_input is not None and node.has(position_input):
+        at = node.tensor(position_input)
     else:
         at = node.reshaped(positions(node, length, 0, 1), (length,))
     total = node.helper("add", rows(2, ids), rows(3, at))

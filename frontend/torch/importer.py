@@ -55,9 +55,9 @@ def _listed(refused: Mapping[Any, str]) -> str:
     for node, reason in refused.items():
         lines.setdefault(reason.replace(f" '{node.name}'", ""), []).append(source_line(node))
     told = []
-    for reason, places in [*lines.items()][:_MOST_REASONS]:
-        first = f", first at {places[0]}" if places[0] else ""
-        told.append(f"{reason} ({len(places)}x{first})")
+    for reason, lines_of in [*lines.items()][:_MOST_REASONS]:
+        first = f", first at {lines_of[0]}" if lines_of[0] else ""
+        told.append(f"{reason} ({len(lines_of)}x{first})")
     left = len(lines) - len(told)
     return "; ".join(told) + (f"; and {left} more" if left else "")
 

@@ -47,20 +47,20 @@ def _read_view(node: Node) -> Value:
     ):  # fmt: skip
         stored = node.reshaped(flat, [sizes[axis] for axis in order])
         return node.reshaped(node.transposed(stored, [order.index(axis) for axis in axes]), sizes)
-    places = _places(node, sizes, strides, start, flat.details.elements)
-    return node.make("gather", flat, node.constant(places, S64), axis=0)
+    indices = _indices(node, sizes, strides, start, flat.details.elements)
+    return node.make("gather", flat, node.constant(indices, S64), axis=0)
 
 
-def _places(
+def _indices(
     node: Node, sizes: Sequence[int], strides: Sequence[int], start: int, count: int
 ) -> np.ndarray:
     """The position in memory of every element of a view."""
     node.check_array(sizes)
     grids = np.ix_(*(np.arange(n) * s for n, s in zip(sizes, strides, strict=True)))
-    places: np.ndarray = sum(grids, np.full((1,) * len(sizes), start, np.int64))
-    if places.size and not 0 <= places.min() <= places.max() < count:
+    indices: np.ndarray = sum(grids, np.full((1,) * len(sizes), start, np.int64))
+    if indices.size and not 0 <= indices.min() <= indices.max() < count:
         raise node.unsupported("a view of memory outside of its tensor")
-    return places
+    return indices
 
 
 def _read_assignment(node: Node) -> Value:
@@ -68,8 +68,8 @@ def _read_assignment(node: Node) -> Value:
     x, source = node.tensor_of(), node.tensor_of("src")
     sizes, strides, start = _wanted(node)
     flat, order = _in_memory(node, x, node.strides("self"))
-    places = _places(node, sizes, strides, start, flat.details.elements)
-    changed = node.make("scatter", node.constant(places, S64), flat, source, run=1)
+    indices = _indices(node, sizes, strides, start, flat.details.elements)
+    changed = node.make("scatter", node.constant(indices, S64), flat, source, run=1)
     dims = x.details.plain_dims
     stored = node.reshaped(changed, [dims[axis] for axis in order])
     return node.transposed(stored, [order.index(axis) for axis in range(len(dims))])

@@ -290,7 +290,7 @@ def _grow_backward(group: list[Op], taken: set[Op], by_rows: bool) -> None:
 
 
 def _asks_within_rows(op: Op) -> bool:
-    """Whether lanes of one row come from different places. A loop would ask for each element, in each of its passes
+    """Whether lanes of one row come from different addresses. A loop would ask for each element, in each of its passes
     over the row; stored, the row is copied part by part."""
     last = op.outputs[0].details.rank - 1
     if op.op_name == "concat":

@@ -62,7 +62,7 @@ def key_of(b: t.LoopBuilder, value: Expr, kind: KeyKind, largest: bool) -> Expr:
 
 
 def _float_key(b: t.LoopBuilder, value: Expr, kind: KeyKind) -> Expr:
-    """The bits; those of negative numbers complemented but for the sign, which is then turned round for all."""
+    """The bits; those of negative numbers complemented but for the sign, which is then inverted for all."""
     number = b.let("number", value)
     signed, bits = (S32, 32) if kind.dtype == U32 else (S64, 64)
     zero = t.compare("eq", number, 0.0)

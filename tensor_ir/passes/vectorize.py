@@ -225,10 +225,10 @@ class _VectorLoop:
         steps.append(self._chunks(begin, grouped, lanes, copies, trips))
         if copies > 1:
             few = self._chunks(begin, whole, lanes, 1, trips)
-            places = [t.add(grouped, number * lanes) for number in range(copies - 1)]
+            starts = [t.add(grouped, number * lanes) for number in range(copies - 1)]
             rest = [
                 If(t.compare("lt", at, whole), self._chunk(at, 0, lanes, None, number, trips))
-                for number, at in enumerate(places)
+                for number, at in enumerate(starts)
             ]
             steps.append(If(t.compare("gt", grouped, begin), Block(tuple(rest)), few))
         last = Var(self.names.fresh(s.var.name))

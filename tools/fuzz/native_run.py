@@ -47,10 +47,10 @@ def run_guarded(
         output.reshape(-1).view(np.uint8)[...] = FILL
     sources = (ctypes.c_void_p * len(inputs))(*(data_address(a) for a in inputs))
     targets = (ctypes.c_void_p * len(outputs))(*(data_address(a) for a in outputs))
-    places = [*(abi.pointer(x) for x in (sources, targets)), sized.pointer]
+    pointers = [*(abi.pointer(x) for x in (sources, targets)), sized.pointer]
     memory = [abi.pointer(data_address(a)) for a in (constants, arena)]
     runtime = WatchedRuntime(None if is_serial else native.rt.value)
-    code = native.entry(*places, *memory, runtime.pointer)
+    code = native.entry(*pointers, *memory, runtime.pointer)
     if code != 0:
         raise runtime.error(meta.model, code)
     for spec, array, after in zip(meta.inputs, arrays, inputs, strict=True):

@@ -70,7 +70,7 @@ class Distinct:
 def distinct(node: OpBuilder, x: Tensor, in_order: bool, name: str = "") -> Distinct:
     """Of a list, in ascending order or, not `in_order`, as they first appear."""
     (size,) = x.details.plain_dims
-    values, places = node.graph.make(
+    values, indices = node.graph.make(
         "top_k", [x], {"k": size, "axis": 0, "largest": False}, f"{node.name}.top_k"
     ).outputs
     changes = node.helper(
@@ -80,11 +80,14 @@ def distinct(node: OpBuilder, x: Tensor, in_order: bool, name: str = "") -> Dist
     group = _numbers(node, begins)
     if in_order:
         starts = true_indices(node, begins, name)
-        first, inverse = node.helper("gather", places, starts, axis=0), _placed(node, places, group)
+        first, inverse = (
+            node.helper("gather", indices, starts, axis=0),
+            _placed(node, indices, group),
+        )
     else:
         of_group = node.graph.make("true_indices", [begins], {}, f"{node.name}.starts").outputs[0]
         start = node.helper("gather", of_group, group, axis=0)
-        origin = _placed(node, places, node.helper("gather", places, start, axis=0))
+        origin = _placed(node, indices, node.helper("gather", indices, start, axis=0))
         is_first = node.helper("eq", origin, positions(node, size, 0, 1))
         first = true_indices(node, is_first, name)
         inverse = node.helper("gather", _numbers(node, is_first), origin, axis=0)
@@ -105,7 +108,7 @@ def _numbers(node: OpBuilder, begins: Tensor) -> Tensor:
     return node.helper("sub", total, node.constant(1, S64))
 
 
-def _placed(node: OpBuilder, places: Tensor, values: Tensor) -> Tensor:
-    """`values` at these places of a list as long."""
+def _placed(node: OpBuilder, indices: Tensor, values: Tensor) -> Tensor:
+    """`values` at these indices of a list as long."""
     zeros = node.constant(np.zeros(values.details.plain_dims), S64)
-    return node.helper("scatter", places, zeros, values, reduction="none", run=1)
+    return node.helper("scatter", indices, zeros, values, reduction="none", run=1)

@@ -48,17 +48,17 @@ def deformable_convolution(
     elements, points = math.prod(kernel), math.prod(out)
     own = node.reshaped(node.converted(offset, wide), (n, many, elements, len(sizes), points))
     own = node.transposed(own, (3, 0, 4, 1, 2))  # [axes, N, points, offset groups, elements]
-    places = []
+    coordinates = []
     for axis in range(len(sizes)):
         moved = node.reshaped(node.sliced(own, 0, axis, 1), (n, points, many, elements))
         regular = _regular(axis, out, kernel, how)
-        places.append(node.helper("add", moved, node.constant(regular, wide)))
+        coordinates.append(node.helper("add", moved, node.constant(regular, wide)))
     rows = node.reshaped(x, (n, many, c // many, math.prod(sizes)))
     rows = node.reshaped(
         node.transposed(rows, (0, 1, 3, 2)), (n * many * math.prod(sizes), c // many)
     )
     first = np.arange(n * many).reshape(n, 1, many, 1) * math.prod(sizes)
-    read = sample_at(node, rows, node.constant(first, S64), sizes, places)
+    read = sample_at(node, rows, node.constant(first, S64), sizes, coordinates)
     if mask is not None:
         factors = node.reshaped(node.converted(mask, wide), (n, many, elements, points))
         factors = node.transposed(factors, (0, 3, 1, 2))
