@@ -208,7 +208,7 @@ class _Code:
     def call(self, args: Sequence[Any]) -> list[Any]:
         """The results, in the strides that PyTorch's own operators would give them."""
         results = self._pieces(args)
-        values = self._sizes(args) if self._layouts else {}
+        values = (self._sizes(args) or {}) if self._layouts else {}
         for i, strides in self._layouts:
             wanted = tuple(evaluate(step, values) for step in strides)
             if results[i].stride() != wanted:

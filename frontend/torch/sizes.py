@@ -13,8 +13,9 @@ from ...base.size_limits import limited
 
 def quotient(value: Size, divisor: Size) -> Size:
     """Rounded down. UndecidedSize for an open divisor that leaves a remainder."""
-    is_number = isinstance(divisor, int) and divisor > 0
-    return floor_quotient(value, divisor) if is_number else value // divisor
+    if isinstance(divisor, int) and divisor > 0:
+        return floor_quotient(value, divisor)
+    return value // divisor
 
 
 def remainder(value: Size, divisor: Size) -> Size:

@@ -150,7 +150,7 @@ def _read_split(node: Call) -> tuple[Value, ...]:
     return tuple(unstack(node, x, axis) if kind == "unbind" else split(node, x, axis, sizes))
 
 
-def _equal_sizes(node: Call, total: int, each: int) -> list[int]:
+def _equal_sizes(node: Call, total: Any, each: Any) -> list[Any]:
     """Parts of `each` elements, the last one smaller; parts beyond the line's outputs are not listed."""
     if each < 1:
         raise node.rule("the size of a part must be 1 or more", str(each))
