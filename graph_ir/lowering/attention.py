@@ -5,22 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from ...base.contraction import Microkernel
+from ...base.dims import bounds, is_known, symbols_of
 from ...base.dtypes import DType
 from ...tensor_ir import builder as t
-from ...tensor_ir.nodes import Buffer, Expr, Function, Let, Load, Stmt, Store
+from ...tensor_ir.names import identifier
+from ...tensor_ir.nodes import Block, Buffer, Expr, Function, If, Let, Load, Stmt, Store
 from ..ir.computation import Index
 from ..ir.graph import GraphTensor, Op
 from ..ir.group_values import parameters
 from ..ir.schedule import Schedule
-from ..ops.matmul import MatmulCore
-from ..rewriting.attention import before_narrowing, softmax_scores
+from ..ops.matmul import MOST_FEW, MatmulCore
+from ..rewriting.attention import before_narrowing, has_open_sizes, softmax_scores
 from ..rewriting.groups import reduces_rows
 from ..rewriting.kernel_group import KernelGroup
 from ..schedule.attention import AttentionBlocking, attention_blocking
 from ..schedule.context import LowerContext
+from ..schedule.matmul_tile import pick_tile
 from ..templates.attention import AttentionProblem, AttentionTemplate, RowWork
+from ..templates.attention_open import OpenAttention, at_size
 from ..templates.matmul import EpilogueValue
 from ..templates.online_attention import OnlineAttention
+from ..templates.open_tasks import Sharing
 from ..templates.operand import Operand
 from ..templates.row_panel import RowEmitter, RowGroup
 from .matmul import epilogue_value, flat, operand_of
@@ -39,8 +45,10 @@ def attention_function(group: KernelGroup, schedule: Schedule, ctx: LowerContext
     blocking = attention_blocking(schedule, first, ctx.target)
     sizes = "x".join(map(str, (*problem.batch, problem.rows, problem.columns, problem.depth)))
     is_online = schedule.word("softmax") == "online"
+    is_open = has_open_sizes(first, second)
     kind = "online_attention" if is_online else "attention"
-    name = f"{blocking.kernel.a}_{kind}_{sizes}_{_tiles_text(blocking, ctx)}"
+    tiles = _tiles_text(blocking, ctx)
+    name = identifier(f"{blocking.kernel.a}_{kind}_{sizes}_{tiles}", 120)
     in_memory = {x: b for x, b in memory.items() if x is not output}
     plain_result = output is second.outputs[0] or _is_transpose(output)
     result = _stored_as(
@@ -53,12 +61,42 @@ def attention_function(group: KernelGroup, schedule: Schedule, ctx: LowerContext
         long_scores = _scores_epilogue(first, softmax_scores(second.inputs[0]), in_memory, sums)
         online = OnlineAttention(problem, blocking, ctx.target)
         return online.function(name, params, note, long_scores, result)
-    scores, row_group = split_row_work(ops, first, second)
+    scores, row_group = split_row_work(ops, first, second, has_epilogue=not is_open)
     row_group, divisor = _division_put_off(row_group)
-    template = AttentionTemplate(problem, blocking, ctx.target)
     epilogue = _scores_epilogue(first, scores, in_memory, sums)
-    row_work = _row_work(row_group, scores, in_memory, template, divisor)
-    return template.function(name, params, note, epilogue, row_work, result, divisor is not None)
+
+    def nest(template: AttentionTemplate) -> Stmt:
+        row_work = _row_work(row_group, scores, in_memory, template, divisor)
+        return template.nest(epilogue, row_work, result, divisor is not None)
+
+    if not is_open:
+        body = nest(AttentionTemplate(problem, blocking, ctx.target))
+        return Function(name, params, Block((body,)), note)
+    sharing = Sharing(ctx.options.threads, ctx.target.machine.parallel_multiply_adds)
+    body = nest(OpenAttention(problem, blocking, ctx.target, sharing))
+    for rows, template in _few(problem, blocking.kernel, ctx).items():
+        body = If(t.compare("eq", t.as_expr(problem.rows), rows), nest(template), body)
+    return Function(name, params, Block((body,)), note)
+
+
+def _few(
+    problem: AttentionProblem, kernel: Microkernel, ctx: LowerContext
+) -> dict[int, AttentionTemplate]:
+    """Attention of a few rows as it is compiled for that many, where their number says how many columns there are."""
+    found: dict[int, AttentionTemplate] = {}
+    low, high = bounds(problem.rows)
+    if is_known(problem.rows):
+        return found
+    (symbol,) = symbols_of([problem.rows])[:1]
+    for rows in range(max(low, 2), min(high, MOST_FEW) + 1):
+        sizes = at_size(problem, symbol.name, rows)
+        if is_known(sizes.rows, sizes.columns) and sizes.rows == rows:
+            first, second = (
+                pick_tile(rows, n, ctx.target, kernel) for n in (sizes.columns, sizes.width)
+            )
+            own = AttentionBlocking(rows, sizes.columns, (first, second), kernel, False, False)
+            found[rows] = AttentionTemplate(sizes, own, ctx.target)
+    return found
 
 
 def _stored_as(value: EpilogueValue | None, sums: DType, dtype: DType) -> EpilogueValue | None:
@@ -107,10 +145,13 @@ def _division_put_off(group: RowGroup) -> tuple[RowGroup, GraphTensor | None]:
     return replace(group, ops=rest, output=powers), total
 
 
-def split_row_work(ops: Sequence[Op], first: Op, second: Op) -> tuple[GraphTensor, RowGroup]:
+def split_row_work(
+    ops: Sequence[Op], first: Op, second: Op, has_epilogue: bool = True
+) -> tuple[GraphTensor, RowGroup]:
     """(scores, the row group): where the first product's epilogue ends and the row operations begin.
 
-    The epilogue takes the elementwise ops before any reduction, if only one tensor leaves them.
+    The epilogue takes the elementwise ops before any reduction, if only one tensor leaves them; without it, they are
+    row operations too.
     """
     between = ops[ops.index(first) + 1 : ops.index(second)]
     late: set[Op] = set()
@@ -120,8 +161,9 @@ def split_row_work(ops: Sequence[Op], first: Op, second: Op) -> tuple[GraphTenso
     leaving = {x for op in between if op in late for x in op.inputs if x.producer_owner not in late}
     early = {y for op in (first, *between) if op not in late for y in op.outputs}
     candidates = leaving & early
-    scores = candidates.pop() if len(candidates) == 1 else first.outputs[0]
-    body = tuple(op for op in between if op in late or len(candidates) > 0)
+    has_epilogue = has_epilogue and len(candidates) == 1
+    scores = candidates.pop() if has_epilogue else first.outputs[0]
+    body = tuple(op for op in between if op in late or not has_epilogue)
     reductions = tuple(op for op in body if reduces_rows(op))
     return scores, RowGroup(body, scores.details.plain_dims, reductions, second.inputs[0])
 

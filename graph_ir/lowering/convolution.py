@@ -30,7 +30,8 @@ from ..templates.convolution_band import ImageOperand
 from ..templates.convolution_open import OpenConvolutionTemplate
 from ..templates.local_sizes import LocalSizes, localized
 from ..templates.matmul import EpilogueValue, MatmulProblem, MatmulTemplate
-from ..templates.matmul_rows import RowsTemplate, Sharing
+from ..templates.matmul_rows import RowsTemplate
+from ..templates.open_tasks import Sharing
 from ..templates.operand import Operand
 from .matmul import epilogue_names, epilogue_value, flat
 from .notes import group_note

@@ -28,7 +28,8 @@ from ..schedule.matmul_tile import (
 from ..schedule.product import Product
 from ..templates.matmul import EpilogueValue, MatmulProblem, MatmulTemplate
 from ..templates.matmul_blocked import BlockedTemplate
-from ..templates.matmul_rows import FewRowsTemplate, RowsTemplate, Sharing
+from ..templates.matmul_rows import FewRowsTemplate, RowsTemplate
+from ..templates.open_tasks import Sharing
 from ..templates.operand import Operand
 from .notes import group_note
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...base.dims import is_known
 from ..ir.graph import Graph, GraphTensor, Op
 from ..ops.matmul import MatmulCore
-from ..rewriting.attention import softmax_scores
+from ..rewriting.attention import attention_group, softmax_scores
 from ..rewriting.rewrite import rewrite
 from ..schedule.context import LowerContext
 
@@ -17,8 +17,8 @@ def defer_division(graph: Graph, ctx: LowerContext) -> bool:
     ->
     %m = matmul_core(%e, %v); %y = div(%m, reduce_sum(%e))
 
-    The template of attention with numbers for sizes does the same: fewer divisions, and the same bits at any size. It
-    does not run one query, whose values are weighed by a reduction.
+    The template of attention does the same: fewer divisions, and the same bits at any size. Left to this pass is what
+    that template does not run with open sizes but with numbers for them: more keys than a thread's stack holds.
     Requires: softmaxes decomposed. Ensures: topological order.
     """
     if not ctx.options.enabled("fuse"):
@@ -29,6 +29,8 @@ def defer_division(graph: Graph, ctx: LowerContext) -> bool:
 def _defer(graph: Graph, op: Op) -> GraphTensor | None:
     assert isinstance(op, MatmulCore)
     weights, values = op.inputs
+    if attention_group(op):
+        return None
     if is_known(op.sizes[2]) or op.transpose_a or op.weighs_rows or len(weights.uses) > 1:
         return None
     if softmax_scores(weights) is None or weights.producer_owner.op_name != "div":

@@ -8,6 +8,7 @@ from functools import partial
 import numpy as np
 
 from ...base.contraction import microkernel
+from ...base.dims import is_known
 from ...base.dtypes import F32, S8, U8
 from ..ir.graph import Array, Graph, GraphTensor, Op
 from ..ops.compose import Composer
@@ -48,7 +49,7 @@ def pack_weights(graph: Graph, ctx: LowerContext) -> bool:
 def _pack(ctx: LowerContext, graph: Graph, op: Op) -> GraphTensor | None:
     assert isinstance(op, MatmulCore)
     a, b = op.inputs
-    if not all(isinstance(size, int) for size in a.details.plain_dims):
+    if not is_known(*a.details.plain_dims, *b.details.plain_dims):
         return None  # how many rows share a word decides where it is unpacked
     m, n, k = math.prod(a.details.plain_dims[:-1]), *op.sizes[1:]
     if b.details.rank != 2 or a.details.dtype != F32 or op.transpose_a or not m:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...base.dims import is_known
+from ...base.dims import Size, bounds, is_known
 from ..ir.graph import GraphTensor, Op
 from ..ops.matmul import MatmulCore
 from .groups import is_elementwise, reduces_rows
@@ -34,8 +34,11 @@ def attention_group(second: Op) -> list[Op] | None:
         return None  # one microkernel runs both
     if groups - {1} and first.attr("transpose_a"):
         return None
-    if packed_bytes(first, second) > PACKED_BYTES and not is_online([*between, second]):
-        return None
+    if not has_open_sizes(first, second):
+        if packed_bytes(first, second) > PACKED_BYTES and not is_online([*between, second]):
+            return None
+    elif bounds(packed_bytes(first, second))[1] > PACKED_BYTES:
+        return None  # the number of keys would decide how sums are rounded
     group = [first, *sorted(between, key=lambda op: op.logical_op_id), second]
     last = _transpose_after(second)
     return [*group, last] if last is not None else group
@@ -47,7 +50,17 @@ def _is_product(op: Op) -> bool:
         return False
     if op.could_weigh_rows:
         return False
-    return is_known(*op.sizes) and op.inputs[0].details.format.is_plain
+    types = op.contraction
+    any_size = (
+        min(types.a.bits, types.b.bits) >= 32
+    )  # what is narrower is converted in blocks of known sizes
+    return op.inputs[0].details.format.is_plain and (any_size or is_known(*op.sizes))
+
+
+def has_open_sizes(first: Op, second: Op) -> bool:
+    """Whether rows or columns are known when the kernel runs."""
+    assert isinstance(first, MatmulCore) and isinstance(second, MatmulCore)
+    return not is_known(*first.sizes, *second.sizes)
 
 
 def panel_groups(products: Sequence[Op]) -> set[int]:
@@ -58,11 +71,12 @@ def panel_groups(products: Sequence[Op]) -> set[int]:
     }
 
 
-def packed_bytes(first: Op, second: Op) -> int:
+def packed_bytes(first: Op, second: Op) -> Size:
     """Bytes of the keys and values of one head."""
     assert isinstance(first, MatmulCore) and isinstance(second, MatmulCore)
     size = first.contraction.accumulator.size
-    return sum(size * n * k for _, n, k in (first.sizes, second.sizes))
+    (_, columns, depth), (_, width, _) = first.sizes, second.sizes
+    return columns * (size * (depth + width))
 
 
 def is_online(ops: Sequence[Op]) -> bool:

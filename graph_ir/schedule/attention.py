@@ -6,17 +6,27 @@ import math
 from functools import cached_property
 
 from ...base.contraction import Microkernel, microkernels
+from ...base.dims import bounds, typical_all
 from ...base.records import dataclass
 from ...base.target import GemmTile, Target
 from ..ir.schedule import Parameter, Schedule
 from ..ops.matmul import MatmulCore
-from ..rewriting.attention import PACKED_BYTES, is_online, packed_bytes, panel_groups
+from ..rewriting.attention import (
+    PACKED_BYTES,
+    has_open_sizes,
+    is_online,
+    packed_bytes,
+    panel_groups,
+)
 from ..rewriting.kernel_group import KernelGroup
 from .context import LowerContext
 from .matmul import USE_MEANING, kernel_of
-from .matmul_tile import pick_tile
+from .matmul_tile import MOST_TILE_ROWS, pick_tile
 from .register_tile import MOST_ACCUMULATORS, tile_of
 from .space import ScheduleSpace
+
+OPEN = ("heads", "none")
+"""What is a task, and what is fetched ahead, where rows or columns are known when the kernel runs."""
 
 COLUMNS = 256
 """Columns of a block of online attention. Fewer would scale the result more often; more leave room in L2 for fewer rows
@@ -58,14 +68,14 @@ class AttentionSpace(ScheduleSpace):
     algorithm = "attention"
     meanings = {
         "softmax": "whole rows of scores, or online: block by block",
-        "rows": "rows of scores at a time",
+        "rows": "rows of scores at a time; of an open number of columns more, where there are fewer than `columns`",
         "columns": "columns of scores at a time",
         "mr1": "rows of a register tile of the scores",
         "nv1": "vectors of a register tile of the scores",
         "mr2": "rows of a register tile of the result",
         "nv2": "vectors of a register tile of the result",
         "split": "heads or rows, what is a task: blocks of rows pack keys and values each",
-        "prefetch": "head or none, what is fetched ahead",
+        "prefetch": "head or none, what is fetched ahead; none with open sizes",
         "use": USE_MEANING,
     }
     words = ("softmax", "split", "prefetch", "use")
@@ -79,12 +89,14 @@ class AttentionSpace(ScheduleSpace):
     def __init__(self, group: KernelGroup, ctx: LowerContext) -> None:
         self.first, self.second = (op for op in group.ops if isinstance(op, MatmulCore))
         self.ctx = ctx
-        self.rows, self.columns, depth = self.first.sizes
-        self.width = self.second.sizes[1]
-        self.fits_stack = packed_bytes(self.first, self.second) <= PACKED_BYTES
-        self.may_be_online = is_online(group.ops)
-        batch = math.prod(self.second.outputs[0].details.plain_dims[:-2])
-        sizes = f"b{batch}m{self.rows}n{self.columns}k{depth}w{self.width}"
+        self.is_open = has_open_sizes(self.first, self.second)
+        rows, columns, depth = self.first.sizes
+        self.rows, self.columns = bounds(rows)[1], bounds(columns)[1]
+        self.typical, self.width = typical_all((rows, columns)), self.second.sizes[1]
+        self.fits_stack = bounds(packed_bytes(self.first, self.second))[1] <= PACKED_BYTES
+        self.may_be_online = not self.is_open and is_online(group.ops)
+        batch = math.prod(self.second.outputs[0].details.typical.plain_dims[:-2])
+        sizes = f"b{batch}m{self.typical[0]}n{self.typical[1]}k{depth}w{self.width}"
         types = self.first.contraction
         super().__init__(self.second.name, f"{self.algorithm} {sizes} {types.a}")
         known = microkernels(types.a, types.b, ctx.target)
@@ -117,6 +129,8 @@ class AttentionSpace(ScheduleSpace):
             return []
         pick = self._whole_pick()
         rows = pick.number("rows")
+        if self.is_open:
+            return [self._whole(size) for size in (rows, max(rows // 2, 1))]
         sizes = (rows, rows // 2, rows // 4, rows * 2, self.rows)
         kept = dict.fromkeys(size for size in sizes if 0 < size <= min(self.rows, 4 * rows))
         shared = self._whole(min(rows, _shares(self.rows, self.ctx.options.threads)))
@@ -153,6 +167,8 @@ class AttentionSpace(ScheduleSpace):
             return f"softmax=whole needs keys and values of at most {PACKED_BYTES >> 20} MiB"
         elif schedule.number("columns") != self.columns:
             return f"columns must be all {self.columns} with softmax=whole"
+        elif self.is_open and (schedule.word("split"), schedule.word("prefetch")) != OPEN:
+            return "split must be heads and prefetch none where sizes are open"
         return self._fault_of_sizes(schedule)
 
     def _fault_of_sizes(self, schedule: Schedule) -> str:
@@ -180,8 +196,8 @@ class AttentionSpace(ScheduleSpace):
     def _whole(self, rows: int) -> Schedule:
         return Schedule.of(
             self.algorithm, softmax="whole", rows=rows, columns=self.columns,
-            **self._tiles(rows, self.columns), split="heads", prefetch="head",
-            use=self.kernel.instruction,
+            **self._tiles(rows, self.columns), split="heads",
+            prefetch="none" if self.is_open else "head", use=self.kernel.instruction,
         )  # fmt: skip
 
     def _online(self, columns: int) -> Schedule:
@@ -197,13 +213,16 @@ class AttentionSpace(ScheduleSpace):
     def _tiles(self, rows: int, columns: int) -> dict[str, int]:
         settings: dict[str, int] = {}
         widths, kernel = self.fixed(), self.kernel
+        if self.is_open:
+            rows, columns = self.typical
         for number, n in ((1, columns), (2, self.width)):
             width = widths.get(f"nv{number}")
             tile = pick_tile(rows, n, self.ctx.target, kernel)
             if isinstance(width, int):
                 known = (x for x in kernel.tiles if x.vectors == width)
                 tile = next(known, GemmTile(1, width))
-            settings |= {f"mr{number}": tile.rows, f"nv{number}": tile.vectors}
+            height = min(tile.rows, MOST_TILE_ROWS) if self.is_open else tile.rows
+            settings |= {f"mr{number}": height, f"nv{number}": tile.vectors}
         return settings
 
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from ...base.dtypes import DType
 from ...base.records import dataclass
@@ -28,7 +29,6 @@ from ...tensor_ir.nodes import (
     Epilogue,
     Expr,
     For,
-    Function,
     If,
     Let,
     LoopKind,
@@ -52,11 +52,14 @@ in place, and store its divisor if rows are divided after the second product: pa
 
 @dataclass(frozen=True)
 class AttentionProblem:
-    """Sizes: C[rows, width] = work(A[rows, depth] x B[depth, columns]) x D[columns, width], per batch index."""
+    """Sizes: C[rows, width] = work(A[rows, depth] x B[depth, columns]) x D[columns, width], per batch index.
 
-    batch: tuple[int, ...]
-    rows: int
-    columns: int
+    The batch, rows and columns may be expressions of sizes that are known when the model runs (`attention_open`).
+    """
+
+    batch: tuple[Any, ...]
+    rows: Any
+    columns: Any
     depth: int
     width: int
     a: Operand
@@ -73,30 +76,31 @@ class AttentionTemplate:
     ) -> None:
         self.problem = p = problem
         self.target = target
-        self.block, self.tiles = blocking.rows, blocking.tiles
-        self.blocking = blocking
-        self.kernel = blocking.kernel
+        self.tiles, self.blocking, self.kernel = blocking.tiles, blocking, blocking.kernel
         self.sums = self.kernel.accumulator
-        self.panel = Buffer("panel", self.sums, (self.block * p.columns,), "local")
+        self.block, self.row_stride, elements = self._panel_sizes()
+        self.panel = Buffer("panel", self.sums, (elements,), "local")
         self.batch_vars = tuple(Var(f"b{axis}") for axis in range(len(p.batch)))
         self.divisors = Buffer("divisors", self.sums, (self.block,), "local")
         self.per_row: dict[int, Buffer] = {}
+
+    def _panel_sizes(self) -> tuple[int, int | Expr, int]:
+        """(rows of a block at most, elements from a row of scores to the next, elements of the panel)."""
+        rows, columns = self.blocking.rows, self.problem.columns
+        return rows, columns, rows * columns
 
     def row_values(self, number: int, dtype: DType) -> Buffer:
         """A local of one element per row of the panel, the same for the same number."""
         local = Buffer(f"row_values{number}", dtype, (self.block,), "local")
         return self.per_row.setdefault(number, local)
 
-    def function(
+    def nest(
         self,
-        name: str,
-        params: tuple[Buffer, ...],
-        note: str,
         scores: EpilogueValue | None,
         row_work: RowWork,
         result: EpilogueValue | None,
         divides: bool,
-    ) -> Function:
+    ) -> Stmt:
         """The whole computation; `scores` and `result` are the epilogues of the two products.
 
         With `divides`, `row_work` leaves each row's divisor in `divisors`, and the second product's rows are divided:
@@ -127,7 +131,7 @@ class AttentionTemplate:
         else:
             loops = [For(var, t.as_expr(0), t.as_expr(full), Block(tuple(whole)))] if full else []
             inner = Block((*right, *locals_, *loops, *last))
-        return Function(name, params, Block((nested(self.batch_vars, p.batch, inner, kind),)), note)
+        return nested(self.batch_vars, p.batch, inner, kind)
 
     def _packed(
         self, operand: Operand, k: int, n: int, tile: GemmTile, name: str, body: list[Stmt]
@@ -222,9 +226,9 @@ class AttentionTemplate:
             hints.append(PrefetchHint(Slice(matrix.buffer, (offset,)), part))
         return tuple(hints)
 
-    def _rows(self, row: Expr, rows: int, row_work: RowWork) -> list[Stmt]:
+    def _rows(self, row: Expr, rows: int | Expr, row_work: RowWork) -> list[Stmt]:
         var = Var("pr")
-        start = t.mul(var, self.problem.columns)
+        start = t.mul(var, self.row_stride)
         index = (*self.batch_vars, t.add(row, var))
         parts = row_work(index, lambda column: (t.add(start, column),), (var,))
         return [For(var, t.as_expr(0), t.as_expr(rows), Block(tuple(part))) for part in parts]
@@ -257,7 +261,7 @@ def scoped(before: list[Stmt], products: list[Stmt]) -> list[Stmt]:
     return [Block((*before, *products))] if before else products
 
 
-def over_panels(n: int, columns: int, product: Callable[[Expr, Expr, int], Brgemm]) -> list[Stmt]:
+def over_panels(n: int, columns: int, product: Callable[[Expr, Expr, int], Stmt]) -> list[Stmt]:
     """One product per panel of `columns`, the last one narrower."""
     full, rest = divmod(n, columns)
     var = Var("nb")

@@ -15,7 +15,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ...base.dims import bounds, is_known
-from ...base.records import dataclass
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import (
     Allocate,
@@ -23,7 +22,6 @@ from ...tensor_ir.nodes import (
     Brgemm,
     Buffer,
     Expr,
-    For,
     Function,
     If,
     Let,
@@ -34,6 +32,7 @@ from ...tensor_ir.nodes import (
 )
 from ...tensor_ir.sizes import number_or_expr
 from .matmul import EpilogueValue, MatmulTemplate, RowBlock
+from .open_tasks import Sharing, batch_indices, ceil_div, shared_tasks
 from .operand import offset_of
 from .packing import loop, pack_open
 from .row_tiles import row_tiles
@@ -43,14 +42,6 @@ MOST_TILE_ROWS = 12
 
 LEAST_TILES = 2
 """Register tiles in a block of rows below which threads share the panels instead."""
-
-
-@dataclass(frozen=True)
-class Sharing:
-    """How threads share a product: `threads` of them from `least` multiply-adds on."""
-
-    threads: int
-    least: int
 
 
 class FewRowsTemplate(MatmulTemplate):
@@ -104,25 +95,22 @@ class RowsTemplate(MatmulTemplate):
         task = Var("task")
         if self.kind == "serial" or self.sharing.threads == 1:
             return loop(task, total, self._task(task, blocks, groups), "serial")
-        chunk, each = Var("chunk"), Var("each")
-        chunks = t.select(self._pays(), total, 1)
-        end = t.minimum(t.mul(t.add(chunk, 1), each), total)
-        tasks = For(task, t.mul(chunk, each), end, self._task(task, blocks, groups))
-        return loop(chunk, chunks, Block((Let(each, _ceil(total, chunks)), tasks)), "parallel")
+        return shared_tasks(task, total, self._pays(), self._task(task, blocks, groups))
 
     def _pays(self) -> Expr:
         """Whether there is work for several threads."""
         p = self.problem
-        return t.compare("ge", t.as_expr(math.prod(p.batch) * p.m * p.n * p.k), self.sharing.least)
+        return self.sharing.pays(math.prod(p.batch) * p.m * p.n * p.k)
 
     def _task(self, task: Var, all_blocks: Expr, all_groups: Expr) -> Stmt:
         """A block of rows of one product of the batch times a group of panels."""
-        n, rows = t.as_expr(self.problem.n), t.as_expr(self.problem.m)
-        full, panels = t.floordiv(n, self.columns), _ceil(n, t.as_expr(self.columns))
+        p = self.problem
+        n, rows = t.as_expr(p.n), t.as_expr(p.m)
+        full, panels = t.floordiv(n, self.columns), ceil_div(n, t.as_expr(self.columns))
         names = ("blocks", "groups", "within", "first", "count", "size", "begin", "end")
         blocks, groups, within, first, count, size, begin, end = map(Var, names)
         alone = self.sharing.threads == 1
-        share = panels if alone else _ceil(panels, groups)
+        share = panels if alone else ceil_div(panels, groups)
         is_last: Expr | None = None if alone else t.compare("ge", t.add(begin, share), panels)
         if self.open_rest is not None:
             has_rest = t.compare("gt", self.open_rest, 0)
@@ -131,9 +119,9 @@ class RowsTemplate(MatmulTemplate):
         steps: list[Stmt] = [
             Let(blocks, all_blocks),
             Let(groups, all_groups),
-            *self._batch_indices(t.floordiv(task, t.mul(groups, blocks))),
+            *batch_indices(self.batch_vars, p.batch, t.floordiv(task, t.mul(groups, blocks))),
             Let(within, t.mod(task, t.mul(groups, blocks))),
-            Let(size, _ceil(rows, blocks)),
+            Let(size, ceil_div(rows, blocks)),
             Let(first, t.mul(t.mod(within, blocks), size)),
             Let(count, t.minimum(size, t.sub(rows, first))),
             Let(begin, t.ZERO if alone else t.mul(t.floordiv(within, blocks), share)),
@@ -142,27 +130,18 @@ class RowsTemplate(MatmulTemplate):
         ]
         return Block(tuple(steps))
 
-    def _batch_indices(self, number: Expr) -> list[Stmt]:
-        """The index of each batch axis of the product of this number."""
-        found: list[Stmt] = []
-        for var, size in reversed(list(zip(self.batch_vars, self.problem.batch, strict=True))):
-            last = var is self.batch_vars[0]
-            found.append(Let(var, number if last else t.mod(number, t.as_expr(size))))
-            number = t.floordiv(number, t.as_expr(size))
-        return found
-
     def _shares(self) -> tuple[Expr, Expr]:
         """(blocks of rows, groups of panels): the smaller operand is the one that all threads read."""
         p, threads = self.problem, self.sharing.threads
         rows = t.as_expr(p.m)
-        blocks = _ceil(rows, t.as_expr(self.m_block))
+        blocks = ceil_div(rows, t.as_expr(self.m_block))
         if threads == 1:
             return blocks, t.ONE
         n = t.as_expr(p.n)
-        panels = _ceil(n, t.as_expr(self.columns))
+        panels = ceil_div(n, t.as_expr(self.columns))
         few = t.compare("lt", rows, t.maximum(n, threads * LEAST_TILES * self.blocking.tile.rows))
         groups = t.select(self._pays(), t.select(few, t.minimum(panels, threads), t.ONE), t.ONE)
-        even = t.mul(_ceil(blocks, t.as_expr(threads)), threads)
+        even = t.mul(ceil_div(blocks, t.as_expr(threads)), threads)
         return t.select(self._pays(), t.select(few, blocks, even), blocks), groups
 
     def _narrow_panel(self, block: RowBlock, starts: Sequence[int]) -> Stmt:
@@ -219,10 +198,3 @@ class RowsTemplate(MatmulTemplate):
         """One microkernel for each register tile of a block."""
         height, number = self.blocking.tile.rows, t.as_expr(block.count)
         return row_tiles(number, height, lambda at, count: multiply(block.part(at, count)))
-
-
-def _ceil(value: Expr, divisor: Expr) -> Expr:
-    """value / divisor, rounded up, of numbers from 1."""
-    if divisor == t.ONE:
-        return value
-    return t.floordiv(t.sub(t.add(value, divisor), 1), divisor)

@@ -14,6 +14,8 @@ from ...tensor_ir.nodes import (
     Buffer,
     Expr,
     For,
+    If,
+    Let,
     Load,
     LoopKind,
     Stmt,
@@ -99,6 +101,33 @@ def pack_open(
     return [
         loop(z, k * columns, zero, "vector"),
         loop(i, k, loop(j, n, copy, "vector"), "serial"),
+    ]
+
+
+def pack_open_panels(
+    source: Operand, start: Expr, local: Buffer, k: int, n: Expr, columns: int
+) -> list[Stmt]:
+    """Copy a k x n matrix, n being known when it runs, into panels of `columns`; the rest of the last one is zero."""
+    full, rest, panel, i, j = map(Var, ("full", "rest", "pp", "pk", "pj"))
+
+    def copy(first: Expr, width: int | Expr) -> Stmt:
+        column = t.add(t.mul(first, columns), j)
+        offset = t.add(t.mul(i, source.row), t.mul(column, source.col))
+        value = t.cast(t.load(source.buffer, (t.add(start, offset),)), local.dtype)
+        place = t.add(t.mul(first, k * columns), t.add(t.mul(i, columns), j))
+        return loop(j, width, Store(local, (place,), value), "vector")
+
+    z = Var("pz")
+    last = t.mul(full, k * columns)
+    zero = Store(local, (t.add(z, last),), t.const(0, local.dtype))
+    has_rest = t.compare("gt", rest, 0)
+    # Row by row, as `pack_panels` does.
+    row = Block((loop(panel, full, copy(panel, columns), "serial"), copy(full, rest)))
+    return [
+        Let(full, t.floordiv(n, columns)),
+        Let(rest, t.mod(n, columns)),
+        If(has_rest, loop(z, k * columns, zero, "vector")),
+        loop(i, k, row, "serial"),
     ]
 
 

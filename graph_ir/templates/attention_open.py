@@ -1,0 +1,183 @@
+"""Attention whose numbers of queries and keys are known when it runs: the loop nest of `attention`, cut by expressions.
+
+    for each batch and head (parallel; how many is computed):
+      pack the keys into local panels, the last one padded with zeros
+      for each block of as many rows as fit the panel of scores:
+        panel = A x B                              in register tiles of every height, rows padded to whole panels of B
+        for each row: row work on the columns there are
+        C = panel x D, whose rows are read in place
+
+The panel of scores has a fixed size, so that there are many rows of few columns or few of many. Elementwise ops before
+the first reduction are part of the row work: no epilogue asks which columns there are. A few rows, whose sums have
+another order when compiled for that many, are the nests of such attention, chosen by the number of rows.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from ...base.dims import Size, bounds, is_known, substitute
+from ...base.target import Target
+from ...tensor_ir import builder as t
+from ...tensor_ir.nodes import Allocate, Block, Brgemm, Buffer, Expr, Let, Slice, Stmt, Var
+from ...tensor_ir.sizes import number_or_expr
+from ..schedule.attention import AttentionBlocking
+from ..schedule.product import worth_threads
+from .attention import AttentionProblem, AttentionTemplate, RowWork, over_panels
+from .matmul import EpilogueValue
+from .open_tasks import Sharing, batch_indices, ceil_div, shared_tasks
+from .operand import Operand, offset_of
+from .packing import loop, pack_open_panels, panel_elements
+from .row_tiles import row_tiles
+
+MOST_ROWS = 512
+"""Rows of a block, for which values are kept, that all have room in the panel if their columns are few."""
+
+
+class OpenAttention(AttentionTemplate):
+    """Builds the loop nest of one problem over plain operands, or right-hand sides of known sizes in panels."""
+
+    def __init__(
+        self,
+        problem: AttentionProblem,
+        blocking: AttentionBlocking,
+        target: Target,
+        sharing: Sharing,
+    ) -> None:
+        super().__init__(problem, blocking, target)
+        self.sharing = sharing
+
+    def _panel_sizes(self) -> tuple[int, int | Expr, int]:
+        rows, width = self.blocking.rows, self.tiles[0].columns(self.target, self.sums)
+        elements = rows * -(-self.blocking.columns // width) * width
+        most = min(bounds(self.problem.rows)[1], max(rows, MOST_ROWS))
+        return most, Var("row_stride"), elements
+
+    def nest(
+        self,
+        scores: EpilogueValue | None,
+        row_work: RowWork,
+        result: EpilogueValue | None,
+        divides: bool,
+    ) -> Stmt:
+        """The whole computation, without an epilogue of the first product: a loop over heads."""
+        assert scores is None
+        p, task = self.problem, Var("task")
+        body = Block(
+            (
+                *batch_indices(self.batch_vars, p.batch, task),
+                *self._head(row_work, result, divides),
+            )
+        )
+        heads = math.prod(p.batch)
+        adds = heads * p.rows * p.columns * (p.depth + p.width)
+        if self.sharing.threads == 1 or not worth_threads(bounds(adds)[1], self.target):
+            return loop(task, t.as_expr(heads), body, "serial")
+        return shared_tasks(task, t.as_expr(heads), self.sharing.pays(adds), body)
+
+    def _head(self, row_work: RowWork, result: EpilogueValue | None, divides: bool) -> list[Stmt]:
+        """All blocks of rows of one head, whose keys are packed once."""
+        p, (rows, stride) = self.problem, map(t.as_expr, (self.problem.rows, self.row_stride))
+        width = self.tiles[0].columns(self.target, self.sums)
+        right: list[Stmt] = []
+        b, d = self._keys(right), self._values(right)
+        block, panels, blocks, size, first, count = map(
+            Var, ("mb", "panels", "blocks", "size", "first", "count")
+        )
+        finish = self._divided(result, first) if divides else result
+        steps = (
+            Let(first, t.mul(block, size)),
+            Let(count, t.minimum(size, t.sub(rows, first))),
+            *self._open_scores(first, count, b, panels),
+            *self._rows(first, count, row_work),
+            *self._open_result(first, count, d, finish),
+        )
+        most = t.minimum(t.floordiv(t.as_expr(self.panel.elements), stride), self.block)
+        assert isinstance(self.row_stride, Var)
+        return [
+            *right,
+            *map(Allocate, (self.panel, self.divisors, *self.per_row.values())),
+            Let(panels, ceil_div(t.as_expr(p.columns), t.as_expr(width))),
+            Let(self.row_stride, t.mul(t.maximum(panels, 1), width)),
+            Let(blocks, ceil_div(rows, most)),
+            Let(size, ceil_div(rows, t.maximum(blocks, 1))),
+            loop(block, blocks, Block(steps), "serial"),
+        ]
+
+    def _keys(self, body: list[Stmt]) -> Operand:
+        """The keys in panels, of which the last one is whole."""
+        p, columns = self.problem, self.tiles[0].columns(self.target, self.sums)
+        if is_known(p.columns):
+            return self._packed(p.b, p.depth, p.columns, self.tiles[0], "keys", body)
+        size = panel_elements(p.depth, columns, self.kernel)
+        panels = -(-self.blocking.columns // columns)
+        local = Buffer("keys", self.kernel.copied_b, (panels * size,), "local")
+        start = offset_of(p.b, self.batch_vars, t.ZERO)
+        copy = pack_open_panels(p.b, start, local, p.depth, t.as_expr(p.columns), columns)
+        body += [Allocate(local), *copy]
+        return Operand(local, (0,) * len(self.batch_vars), size, 1, columns)
+
+    def _values(self, body: list[Stmt]) -> Operand:
+        """The values where they lie, if rows of them do; else in panels."""
+        p = self.problem
+        if p.d.col == 1 and not p.d.panel:
+            return p.d
+        return self._packed(p.d, p.columns, p.width, self.tiles[1], "values", body)
+
+    def _open_scores(self, row: Expr, count: Expr, b: Operand, panels: Expr) -> list[Stmt]:
+        p, height, panel = self.problem, self.tiles[0].rows, Var("nb")
+        a_row, a_col = map(number_or_expr, (p.a.row, p.a.col))
+        place = Slice(b.buffer, (offset_of(b, self.batch_vars, t.mul(panel, b.row)),))
+
+        def tile(at: Expr, rows: int) -> Stmt:
+            into = t.add(t.mul(at, self.row_stride), t.mul(panel, b.panel))
+            start = offset_of(p.a, self.batch_vars, t.mul(t.add(row, at), p.a.row))
+            return Brgemm(
+                Slice(self.panel, (into,)), Slice(p.a.buffer, (start,)), place, rows, b.panel,
+                p.depth, 1, 0, a_row, a_col, 0, b.panel, self.row_stride, False, b.panel, None, height,
+            )  # fmt: skip
+
+        return [loop(panel, panels, row_tiles(count, height, tile), "serial")]
+
+    def _open_result(
+        self, row: Expr, count: Expr, d: Operand, result: EpilogueValue | None
+    ) -> list[Stmt]:
+        p, height = self.problem, self.tiles[1].rows
+        columns = self.tiles[1].columns(self.target, self.sums)
+        depth, c_row = number_or_expr(p.columns), number_or_expr(p.c.row)
+
+        def product(panel: Expr, column: Expr, n: int) -> Stmt:
+            begin = t.mul(panel, d.row) if d.panel else column
+            b = Slice(d.buffer, (offset_of(d, self.batch_vars, begin),))
+            b_row, padded = (d.panel, d.panel) if d.panel else (number_or_expr(d.row), n)
+
+            def tile(at: Expr, rows: int) -> Stmt:
+                first = t.add(row, at)
+                place = offset_of(p.c, self.batch_vars, t.add(t.mul(first, p.c.row), column))
+                a = Slice(self.panel, (t.mul(at, self.row_stride),))
+                return Brgemm(
+                    Slice(p.c.buffer, (place,)), a, b, rows, n, depth, 1, 0, self.row_stride, 1, 0,
+                    b_row, c_row, False, padded, self._epilogue(result, first, column), height,
+                )  # fmt: skip
+
+            return row_tiles(count, height, tile)
+
+        return over_panels(p.width, columns, product)
+
+
+def at_size(problem: AttentionProblem, name: str, number: int) -> AttentionProblem:
+    """The problem for one number of an open size; its buffers keep the shapes they have."""
+    known = {name: number}
+
+    def of(value: Size) -> Size:
+        return substitute(value, known)
+
+    def operand(one: Operand) -> Operand:
+        strides = tuple(map(of, one.batch_strides))
+        return replace(one, batch_strides=strides, row=of(one.row), col=of(one.col))
+
+    return AttentionProblem(
+        tuple(map(of, problem.batch)), of(problem.rows), of(problem.columns), problem.depth, problem.width,
+        *map(operand, (problem.a, problem.b, problem.d, problem.c)),
+    )  # fmt: skip
