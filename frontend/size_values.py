@@ -59,9 +59,7 @@ def _value(op: Op, arrays: list[Array]) -> list[Array]:
         total = combine.reduce(arrays[0], axis=op.attr("axes"))
         return [np.asarray(total, object).reshape(op.outputs[0].details.plain_dims)]
     row = ROWS.get(op.op_name)
-    if row is None or (
-        op.op_name == "div" and op.attrs.get("rounding") not in (None, "floor", "trunc")
-    ):
+    if row is None:
         raise _NoExpressionError
     return [np.asarray(np.frompyfunc(row, len(arrays), 1)(*arrays))]
 

@@ -98,6 +98,17 @@ def _returns(function: ast.FunctionDef) -> Iterator[int]:
             pending.extend(ast.iter_child_nodes(node))
 
 
+def own_defaults(root: Path) -> list[str]:
+    """`op.attrs.get(...)`: a default beside that of the op's schema. What formats call nodes has no schema."""
+    found = []
+    for path in _sources(root):
+        file, lines = path.relative_to(root).as_posix(), path.read_text(encoding="utf-8")
+        for number, line in enumerate(lines.splitlines(), 1):
+            if not file.startswith("tests/") and "op.attrs.get(" in line:
+                found.append(f"{file}:{number}")
+    return found
+
+
 def _sources(root: Path) -> Iterator[Path]:
     for path in sorted(root.glob("**/*.py")):
         parts = path.relative_to(root).parts
@@ -115,6 +126,12 @@ def test_names_say_what_is_inside() -> None:
 
 def test_every_pass_op_and_kernel_has_its_test_file() -> None:
     assert untested(ROOT) == []
+
+
+def test_defaults_of_attributes_are_in_schemas(tmp_path: Path) -> None:
+    assert own_defaults(ROOT) == []
+    (tmp_path / "planted.py").write_text("def f(op):\n    return op.attrs.get('axis', 0)\n")
+    assert own_defaults(tmp_path) == ["planted.py:2"]
 
 
 def test_no_test_ends_early() -> None:

@@ -221,7 +221,7 @@ def _plain_indices(graph: Graph, op: Op) -> bool:
 
 def _exact_window(graph: Graph, op: Op) -> bool:
     """`ceil_mode` where no window is cut off."""
-    if not op.attrs.get("ceil_mode"):
+    if "ceil_mode" not in op.attrs or not op.attr("ceil_mode"):
         return False
     plain = graph.make(op.op_name, op.inputs, {**op.attrs, "ceil_mode": False}, op.name)
     if plain.outputs[0].details != op.outputs[0].details:
