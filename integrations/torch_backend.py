@@ -11,6 +11,7 @@ from functools import partial
 from operator import itemgetter
 from typing import Any
 
+from ..base.collector import paused_collector
 from ..base.dims import Size, evaluate
 from ..base.errors import UnsupportedError, UserError
 from ..driver.compiler import compile as compile_model
@@ -33,6 +34,7 @@ _OF_TORCH = ("strict", "report", "decompositions")
 """Options that `graphc.compile` lacks."""
 
 
+@paused_collector()
 def backend(
     module: Any, examples: Sequence[Any], *, mode: str | None = None, options: Any = None
 ) -> Callable[..., Any]:
@@ -122,6 +124,7 @@ class _Graph:
             found = self._codes[key] = self._compiled(args)
         return found
 
+    @paused_collector()
     def _compiled(self, args: Sequence[Any], is_open: bool = False) -> _Code:
         varying = bool(self._varying)
         return _Code(self._module, args, self._frozen, self._options, is_open, varying)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,7 +10,7 @@ from ...base.dims import MOST, Dim, Limit, Size
 from ...base.errors import UnsupportedError
 from ...base.records import dataclass
 from ...graph_ir.ir.graph import Graph, GraphTensor
-from .fx_reader import Values, read_nodes
+from .fx_reader import MISSING, Values, read_nodes
 from .sizes import Sizes
 from .tensors import array_of, details_of
 
@@ -38,7 +39,7 @@ def read_fx(
     """Read a GraphModule whose nodes have examples (`meta["val"]`).
 
     `frozen`: tensors and numbers that placeholders always stand for, by position. Symbolic sizes stay open, up to
-    `most`, or by name up to `limits`. UnsupportedError where an input is not supported; NeedsLimit where a limit would
+    `most`, or by name up to `limits`. UnsupportedError for a result of no type of graphs; NeedsLimit where one would
     help.
     """
     graph, values, inputs, sizes, opened = Graph(name), {}, [], Sizes(limits, most), []
@@ -53,11 +54,9 @@ def read_fx(
             if isinstance(value, Dim):
                 opened.append((position, value))
             continue
-        details = details_of(example, f"input '{node.name}'", sizes)
-        if details is None:
-            raise UnsupportedError(f"input '{node.name}': its sizes are not supported")
-        values[node] = graph.make_input(details, node.name)
-        inputs.append(position)
+        values[node] = _input(graph, node, sizes)
+        if values[node] is not MISSING:
+            inputs.append(position)
     for node in nodes:
         if node.op == "get_attr":
             values[node] = _constant(graph, _attribute(module, node.target), node.name)
@@ -67,8 +66,20 @@ def read_fx(
     return FxGraph(graph, tuple(inputs), results, refused, tuple(opened), sizes)
 
 
+def _input(graph: Graph, node: Any, sizes: Sizes) -> Any:
+    """MISSING for a type that no tensor of a graph has: then calls that take it are refused."""
+    with contextlib.suppress(UnsupportedError):
+        details = details_of(node.meta["val"], node.name, sizes)
+        return MISSING if details is None else graph.make_input(details, node.name)
+    return MISSING
+
+
 def _constant(graph: Graph, value: Any, name: str) -> Any:
-    return graph.make_constant(array_of(value, name), name) if hasattr(value, "shape") else value
+    if not hasattr(value, "shape"):
+        return value
+    with contextlib.suppress(UnsupportedError):
+        return graph.make_constant(array_of(value, name), name)
+    return MISSING
 
 
 def _attribute(module: Any, target: str) -> Any:
@@ -83,6 +94,8 @@ def _flat(results: Any) -> list[Any]:
 
 def _result(graph: Graph, node: Any, values: Values) -> int | tuple[Any]:
     value = values[node] if hasattr(node, "op") else node
+    if value is MISSING:
+        raise UnsupportedError(f"a result of the type of '{node.name}' is not supported")
     if not isinstance(value, GraphTensor):
         return (value,)
     graph.make_output(value, node.name)

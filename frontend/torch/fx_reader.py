@@ -75,12 +75,12 @@ def read_nodes(graph: Graph, nodes: Iterable[Any], values: Values, sizes: Sizes)
     refused = {}
     for node in nodes:
         try:
-            is_known = all(values[x] is not MISSING for x in node.all_input_nodes)
-            values[node] = (
-                _read(graph, node, values, sizes) if is_known else _stand_in(graph, node, sizes)
-            )
-            if reader_of(node.target) is None:
-                refused[node] = f"{type_of(node.target)} is not supported"
+            for x in node.all_input_nodes:
+                if values[x] is MISSING:
+                    raise UnsupportedError(
+                        f"{type_of(node.target)} of {_type_text(x)} is not supported"
+                    )
+            values[node] = _read(graph, node, values, sizes)
         except NeedsLimit:
             raise
         except (
@@ -90,6 +90,12 @@ def read_nodes(graph: Graph, nodes: Iterable[Any], values: Values, sizes: Sizes)
             refused[node] = str(error)
             values[node] = _stand_in(graph, node, sizes)
     return refused
+
+
+def _type_text(fx: Any) -> str:
+    """What PyTorch says that a node gives: `complex64`."""
+    value = fx.meta.get("val")
+    return str(getattr(value, "dtype", type(value).__name__)).removeprefix("torch.")
 
 
 def _stand_in(graph: Graph, fx: Any, sizes: Sizes) -> Any:

@@ -49,18 +49,27 @@ def decomposed(program: Any, own: Mapping[Any, Any] = MappingProxyType({})) -> A
         return program
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return program.run_decompositions({**decomposition_table(), **own})
+        return program.run_decompositions({**_table_of_programs(), **own})
 
 
 @cache
 def decomposition_table() -> dict[Any, Any]:
-    """PyTorch's decompositions of operators that graphc does not read."""
-    import torch
+    """PyTorch's decompositions of operators that graphc does not read, but composites, which tracing takes apart."""
     from torch._decomp import global_decomposition_table
 
-    core = dict(torch.export.default_decompositions().items())
-    known = global_decomposition_table["post_autograd"] | core
-    return {target: rule for target, rule in known.items() if reader_of(target) is None}
+    return _unread(global_decomposition_table["post_autograd"])
+
+
+@cache
+def _table_of_programs() -> dict[Any, Any]:
+    """The same with composites, which programs keep. Some 0.1 s."""
+    import torch
+
+    return decomposition_table() | _unread(dict(torch.export.default_decompositions().items()))
+
+
+def _unread(table: Mapping[Any, Any]) -> dict[Any, Any]:
+    return {target: rule for target, rule in table.items() if reader_of(target) is None}
 
 
 def _mutates(target: Any) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import gc
 import io
 import logging
 from collections.abc import Iterator
@@ -145,6 +146,46 @@ def test_open_sizes_that_must_be_multiples(compiles: list[Any]) -> None:
         x = torch.randn(1, 2, length)
         check([fast(x)], [(up(down(x)) + x).mT])
     assert len(compiles) == 1
+
+
+def test_complex_numbers_are_left_to_pytorch() -> None:
+    """Inputs, constants and results of such calls, and calls of them that are read for other types."""
+
+    class Turned(Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = torch.nn.Linear(8, 8)
+            self.register_buffer("turn", torch.polar(torch.ones(4), torch.arange(4.0)))
+
+        def forward(self, x: Any, z: Any) -> Any:
+            turned = torch.view_as_complex(self.linear(x).view(-1, 4, 2)) * self.turn
+            return self.linear(torch.view_as_real(turned).flatten(1)), turned.abs() + 1, z
+
+    model, args = Turned().eval(), (torch.randn(3, 8), torch.randn(2, dtype=torch.complex64))
+    check(compiled(model)(*args), model(*args))
+    found = graphc.torch.explain(model, *args)
+    assert {(r.op, r.reason) for r in found.refused} >= {
+        ("view_as_complex", "view_as_complex is not supported"),
+        ("abs", "abs of complex64 is not supported"),
+    }
+
+
+def test_tracing_lists_no_composites_and_collects_no_garbage(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each took a tenth of the time in which graphc's part of a first result was ready."""
+    monkeypatch.delattr(torch.export, "default_decompositions")
+    collecting = []
+
+    def activation(x: Any) -> Any:
+        collecting.append(gc.isenabled())
+        return torch.where(x > 0, x, -x)
+
+    rules = {torch.ops.aten.celu.default: activation}
+    x = torch.randn(3, 4)
+    fast = compiled(torch.nn.CELU(), strict=True, decompositions=rules)
+    check([fast(x)], [x.abs()])
+    assert collecting and not any(collecting)
 
 
 def test_operators_of_users_and_their_decompositions() -> None:
