@@ -108,6 +108,7 @@ def _dot(group: int) -> Meaning:
 
 _UNARY_MATH: dict[str, Meaning] = {
     "exp": np.exp,
+    "exp_nonpositive": np.exp,
     "expm1": np.expm1,
     "log": np.log,
     "log1p": np.log1p,
@@ -142,7 +143,7 @@ _REDUCTIONS: dict[str, Meaning] = {
     "reduce_or": np.bitwise_or.reduce,
 }
 
-_OWN = ("sigmoid", "silu", "gelu", "gelu_tanh", "mish", "softplus")
+_OWN = ("exp_nonpositive", "sigmoid", "silu", "gelu", "gelu_tanh", "mish", "softplus")
 """Functions of `codegen.math` that are in no library."""
 
 INTRINSICS: dict[str, Intrinsic] = {

@@ -17,6 +17,7 @@ from .cosh import cosh
 from .erf import erf
 from .exp import exp
 from .exp_f64 import exp_f64
+from .exp_nonpositive import exp_nonpositive
 from .expm1 import expm1
 from .gelu import gelu
 from .gelu_tanh import gelu_tanh
@@ -34,6 +35,7 @@ from .tanh import tanh
 
 MATH: dict[str, Callable[..., Value]] = {
     "exp": exp,
+    "exp_nonpositive": exp_nonpositive,
     "expm1": expm1,
     "log": log,
     "log1p": log1p,

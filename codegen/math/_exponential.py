@@ -25,6 +25,7 @@ LN2_HIGH = 0.693145751953125  # 15 bits: times any n here, exact
 LN2_LOW = math.log(2) - LN2_HIGH
 # Adding it rounds to an integer that stands in the low mantissa bits, raised by two exponent biases.
 ROUND = 1.5 * 2.0**23 + 254
+_RAISED_ROUND = 1.5 * 2.0**23 + 127 + 64  # the same, by one bias and 64
 
 
 @dataclass(frozen=True)
@@ -40,14 +41,6 @@ class PowerOfTwo:
         if self.factors is None:
             return self.ops.scalef(value, self.n)
         return self.ops.mul(self.ops.mul(value, self.factors[0]), self.factors[1])
-
-    def where(self, mask: Value) -> PowerOfTwo:
-        """1 where the mask is not set."""
-        ops = self.ops
-        if self.factors is None:
-            return PowerOfTwo(ops, ops.select(mask, self.n, ops.const(0.0)), None)
-        first, second = (ops.select(mask, factor, ops.const(1.0)) for factor in self.factors)
-        return PowerOfTwo(ops, self.n, (first, second))
 
 
 def power_of_two(ops: VectorOps, shifted: Value, n: Value) -> PowerOfTwo:
@@ -70,6 +63,15 @@ def reduce_exponent(ops: VectorOps, x: Value) -> tuple[Value, PowerOfTwo]:
     return ops.fma(n, ops.const(-LN2_LOW), r), power_of_two(ops, shifted, n)
 
 
+def reduce_below(ops: VectorOps, x: Value) -> tuple[Value, Value, Value]:
+    """(r, n, 2**(n + 64)) with x = n ln 2 + r as `reduce_exponent` has it, for -130 <= x <= 0."""
+    shifted = ops.fma(x, ops.const(LOG2_E), ops.const(_RAISED_ROUND))
+    n = ops.sub(shifted, ops.const(_RAISED_ROUND))
+    r = ops.fma(n, ops.const(-LN2_HIGH), x)
+    raised = ops.from_bits(ops.shift_left(ops.to_bits(shifted), 23))
+    return ops.fma(n, ops.const(-LN2_LOW), r), n, raised
+
+
 def exp_fraction(ops: VectorOps, r: Value) -> Value:
     """e ** r for |r| <= ln(2) / 2, rounded once after a polynomial of 2**-27."""
     return horner(ops, r, _COEFFICIENTS)
@@ -78,3 +80,8 @@ def exp_fraction(ops: VectorOps, r: Value) -> Value:
 def exp_excess(ops: VectorOps, r: Value) -> Value:
     """e ** r - 1 for |r| <= ln(2) / 2, to multiply by e ** r with one rounding: fma(value, excess, value)."""
     return ops.mul(r, horner(ops, r, _COEFFICIENTS[1:]))
+
+
+def exp_beyond_one(ops: VectorOps, r: Value) -> Value:
+    """The same, rounded once to within 0.6 ULP: r, which is exact in it, and the square's small share."""
+    return ops.fma(ops.mul(r, r), horner(ops, r, _COEFFICIENTS[2:]), r)

@@ -1,25 +1,44 @@
-"""x times a sigmoid of something odd in x: the final steps shared by sigmoid, silu and gelu_tanh."""
+"""The sigmoid of what was reduced to 2**n and a fraction: the final steps shared by sigmoid, silu and gelu_tanh."""
 
 from __future__ import annotations
 
 import math
 
 from ..vector_ops import Value, VectorOps
-from ._exponential import PowerOfTwo
+from ._exponential import LN2_HIGH, LN2_LOW, LOG2_E, exp_beyond_one
+
+_SCALE = 2.0**-64
+# Adding it rounds to an integer n that stands in the low mantissa bits; shifted up, they are those of 2**(n - 64).
+SCALED_ROUND = 1.5 * 2.0**23 + 127 - 64
+_RAISED = 2.0**40  # a sigmoid of -110 times it is a normal f32
 
 
-def gated(
-    ops: VectorOps, x: Value, sides: tuple[Value, Value], excess: Value, power: PowerOfTwo
-) -> Value:
-    """sides[0] * e / (1 + e) where x < 0, else sides[1] / (1 + e), for e = (1 + excess) * 2**n <= 1.
+def sigmoid_of(ops: VectorOps, r: Value, shifted: Value, times: float = 1.0) -> Value:
+    """`times` / (1 + e) for e = e**r * 2**n, -30 <= n <= 160; `shifted` is n + SCALED_ROUND.
 
-    The power is multiplied in last: what is too small for a normal f32 is rounded once, and e alone may well be.
+    Numerator and denominator are held 2**64 times smaller: nothing overflows, and the division rounds a result that is
+    too small for a normal f32 once.
     """
-    negative = ops.compare("lt", x, ops.const(0.0))
-    numerator = ops.select(negative, ops.fma(sides[0], excess, sides[0]), sides[1])
-    e = power.times(ops.add(excess, ops.const(1.0)))
-    quotient = ops.div(numerator, ops.add(e, ops.const(1.0)))
-    return power.where(negative).times(quotient)
+    power = ops.from_bits(ops.shift_left(ops.to_bits(shifted), 23))
+    whole = ops.add(power, ops.const(_SCALE))
+    return ops.div(ops.const(times * _SCALE), ops.fma(exp_beyond_one(ops, r), power, whole))
+
+
+def reduce_negated(ops: VectorOps, x: Value) -> tuple[Value, Value]:
+    """(r, n + SCALED_ROUND) with -x = n ln 2 + r, n integer and |r| <= ln(2) / 2, for -110 <= x <= 20."""
+    shifted = ops.fma(x, ops.const(-LOG2_E), ops.const(SCALED_ROUND))
+    n = ops.sub(shifted, ops.const(SCALED_ROUND))
+    r = ops.fma(n, ops.const(-LN2_HIGH), ops.neg(x))
+    return ops.fma(n, ops.const(-LN2_LOW), r), shifted
+
+
+def gated(ops: VectorOps, x: Value, low: Value, r: Value, shifted: Value, highest: float) -> Value:
+    """X times `sigmoid_of(r, shifted)`: `low`, which is x or what it is raised to where that rounds to 0, times it; x
+    itself above `highest`, where the sigmoid rounds to 1; NaN at -inf, as the product is."""
+    raised = ops.mul(low, sigmoid_of(ops, r, shifted, _RAISED))
+    product = ops.mul(raised, ops.const(1 / _RAISED))
+    whole = ops.compare("gt", x, ops.const(highest))
+    return nan_at_minus_infinity(ops, x, ops.select(whole, x, product))
 
 
 def nan_at_minus_infinity(ops: VectorOps, x: Value, result: Value) -> Value:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..vector_ops import Value, VectorOps
 from ._exponential import exp_fraction, reduce_exponent
 
-_LOWEST = -104.0  # e**x rounds to 0 from here down
+LOWEST = -104.0  # e**x rounds to 0 from here down
 _HIGHEST = 89.0  # overflows from below here up
 
 
@@ -16,6 +16,6 @@ def exp(ops: VectorOps, x: Value) -> Value:
     gives e**r; 2**n is multiplied in as two powers of two, each normal, which handles overflow, underflow and NaN
     without a test. 18 instructions with FMA, 13 with an instruction that multiplies by 2**n; both give the same bits.
     """
-    x = ops.max(ops.const(_LOWEST), ops.min(ops.const(_HIGHEST), x))
+    x = ops.max(ops.const(LOWEST), ops.min(ops.const(_HIGHEST), x))
     r, power = reduce_exponent(ops, x)
     return power.times(exp_fraction(ops, r))

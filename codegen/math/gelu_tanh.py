@@ -7,10 +7,11 @@ import math
 import numpy as np
 
 from ..vector_ops import Value, VectorOps
-from ._exponential import LN2_HIGH, LN2_LOW, LOG2_E, ROUND, exp_excess, power_of_two
-from ._gate import gated, nan_at_minus_infinity
+from ._exponential import LN2_HIGH, LN2_LOW, LOG2_E
+from ._gate import SCALED_ROUND, gated
 
 _LOWEST = -10.8  # rounds to 0 from here down
+_HIGHEST = 5.5  # rounds to x from here up
 # Twice the argument of tanh is x (_LINEAR + _CUBIC x**2), both in two parts. The first of 20 bits: its difference to
 # any sum below 16 is exact.
 _LINEAR = round(math.sqrt(8 / math.pi) * 2**20) / 2**20
@@ -26,7 +27,8 @@ def gelu_tanh(ops: VectorOps, x: Value) -> Value:
     -104: the factor in brackets is held in two parts, and the reduction of y subtracts before it rounds. Without FMA
     the lower part is lost, and the error grows to 300 ULP where the result is next to 0.
     """
-    low = ops.max(ops.const(_LOWEST), ops.neg(ops.abs(x)))
+    raised = ops.max(ops.const(_LOWEST), x)
+    low = ops.min(ops.const(_HIGHEST), raised)
     square = ops.mul(low, low)
     square_low = ops.fma(low, low, ops.neg(square))
     factor = ops.fma(square, ops.const(_CUBIC), ops.const(_LINEAR))
@@ -34,9 +36,8 @@ def gelu_tanh(ops: VectorOps, x: Value) -> Value:
     rest = ops.fma(square_low, ops.const(_CUBIC), ops.add(rest, ops.const(_LINEAR_LOW)))
     rest = ops.fma(square, ops.const(_CUBIC_LOW), rest)
 
-    shifted = ops.fma(ops.mul(low, factor), ops.const(LOG2_E), ops.const(ROUND))
-    n = ops.sub(shifted, ops.const(ROUND))
-    r = ops.fma(low, factor, ops.mul(n, ops.const(-LN2_HIGH)))
-    r = ops.fma(n, ops.const(-LN2_LOW), ops.fma(low, rest, r))
-    gate = gated(ops, x, (low, x), exp_excess(ops, r), power_of_two(ops, shifted, n))
-    return nan_at_minus_infinity(ops, x, gate)
+    shifted = ops.fma(ops.mul(low, factor), ops.const(-LOG2_E), ops.const(SCALED_ROUND))
+    n = ops.sub(shifted, ops.const(SCALED_ROUND))
+    r = ops.fma(ops.neg(low), factor, ops.mul(n, ops.const(-LN2_HIGH)))
+    r = ops.fma(n, ops.const(-LN2_LOW), ops.fma(ops.neg(low), rest, r))
+    return gated(ops, x, raised, r, shifted, _HIGHEST)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from ..vector_ops import Value, VectorOps
-from ._exponential import exp_excess, reduce_exponent
-from ._gate import gated, nan_at_minus_infinity
+from ._gate import gated, reduce_negated
 
 _LOWEST = -110.0  # x e**x rounds to 0 from here down
+_HIGHEST = 18.0  # the sigmoid rounds to 1 from below here up
 
 
 def silu(ops: VectorOps, x: Value) -> Value:
     """X times its sigmoid for every f32, error <= 3 ULP; NaN at -inf, as the product is.
 
-    Method: that of sigmoid, x multiplied in before the power of two: the result is a normal f32 where e**x is not.
+    Method: that of sigmoid, whose result is held 2**40 times larger until x is multiplied in: the product may be a
+    normal f32 where the sigmoid is not.
     """
-    low = ops.max(ops.const(_LOWEST), ops.neg(ops.abs(x)))
-    r, power = reduce_exponent(ops, low)
-    return nan_at_minus_infinity(ops, x, gated(ops, x, (low, x), exp_excess(ops, r), power))
+    low = ops.max(ops.const(_LOWEST), x)
+    return gated(ops, x, low, *reduce_negated(ops, ops.min(ops.const(_HIGHEST), low)), _HIGHEST)

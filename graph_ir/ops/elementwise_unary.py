@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from ...base.dtypes import BOOL, by_name
+from ...base.dtypes import BOOL, F32, by_name
 from ...tensor_ir import builder as t
 from ...tensor_ir.intrinsics import INTRINSICS
 from ...tensor_ir.nodes import Expr
-from .elementwise import BITS, FLOAT, INTEGER, NUMBER, Row, define
+from ..ir.computation import Computation, Pointwise
+from .elementwise import BITS, FLOAT, INTEGER, NUMBER, Elementwise, Row, define
 
 TRANSCENDENTAL = {
     "exp": "e to the power x.",
@@ -100,6 +101,25 @@ def _call(name: str) -> Callable[[Expr], Expr]:
     return lambda x: t.call(name, x)
 
 
+class _Exponential(Elementwise):
+    """exp: cheaper where the largest element was subtracted, so that it cannot overflow."""
+
+    def computation(self) -> Computation:
+        """The row's expression, or the function for arguments that are not positive."""
+        (x,) = self.inputs
+        if self._is_nonpositive() and x.details.dtype == F32:
+            return Pointwise(lambda reads, index: t.call("exp_nonpositive", reads[0](index)))
+        return super().computation()
+
+    def _is_nonpositive(self) -> bool:
+        shifted = self.inputs[0].producer_owner
+        if shifted.op_name != "sub":
+            return False
+        x, subtracted = shifted.inputs
+        largest = subtracted.producer_owner
+        return largest.op_name == "reduce_max" and largest.inputs[0] is x
+
+
 ROWS = (
     *(Row(name, text, _call(name), INTRINSICS[name].meaning, FLOAT) for name, text in TRANSCENDENTAL.items()),
     Row("neg", "-x; unsigned values wrap.", lambda x: t.sub(0, x) if x.dtype.kind == "uint" else t.unary("neg", x),
@@ -127,5 +147,5 @@ ROWS = (
         result=BOOL),
 )  # fmt: skip
 
-UNARY = {row.name: define(row) for row in ROWS}
+UNARY = {row.name: define(row, _Exponential if row.name == "exp" else Elementwise) for row in ROWS}
 """The class of each op of this family."""

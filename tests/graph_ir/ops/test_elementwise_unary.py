@@ -3,8 +3,15 @@ import math
 import numpy as np
 import pytest
 
+from graphc import Graph
+from graphc.base.dtypes import F32, F64, DType
 from graphc.base.errors import UserError
+from graphc.graph_ir.ir.computation import Pointwise
+from graphc.graph_ir.ir.logical_tensor import LogicalTensor
+from graphc.graph_ir.ops.elementwise import Elementwise
 from graphc.graph_ir.ops.elementwise_unary import TRANSCENDENTAL, UNARY
+from graphc.tensor_ir import builder as t
+from graphc.tensor_ir.nodes import Call, Var
 from support.check_op import (
     ALL,
     FLOATS,
@@ -149,3 +156,28 @@ def test_rejects_wrong_inputs_and_attributes():
 def test_every_dtype_has_an_accepting_op(dtype):
     check_op("not" if dtype == "bool" else "abs", [random_array(dtype, (4,))])
     assert dtype == "bool" or dtype in NUMBERS
+
+
+@pytest.mark.parametrize(
+    ("dtype", "same", "called"),
+    [
+        (F32, True, "exp_nonpositive"),
+        (F64, True, "exp"),
+        (F32, False, "exp"),  # the largest element of something else may be the smaller one
+    ],
+)
+def test_exp_of_what_the_largest_was_subtracted_from_cannot_overflow(
+    dtype: DType, same: bool, called: str
+) -> None:
+    graph = Graph("g")
+    x, y = (graph.make_input(LogicalTensor(dtype, (2, 3)), name) for name in "xy")
+    attrs = {"axes": (1,), "keep_dims": True}
+    largest = graph.make("reduce_max", [x if same else y], attrs).outputs
+    shifted = graph.make("sub", [x, *largest]).outputs
+    op = graph.make("exp", shifted)
+    assert isinstance(op, Elementwise)
+    computed = op.computation()
+    assert isinstance(computed, Pointwise)
+    zero = t.as_expr(0)
+    value = computed.element([lambda _: Var("x", dtype)], (zero, zero))
+    assert isinstance(value, Call) and value.name == called
