@@ -1,12 +1,36 @@
-"""Register tiles over a number of rows that is known when a kernel runs: there is code for every height of a tile."""
+"""Register tiles over a number of rows that is known when a kernel runs: there is code for every height of a tile.
+
+What is done to the sums of a product, its epilogue, is code for each row and vector of a tile. Lower tiles share it:
+their sums wait in memory for one loop over the rows there are, which makes half of the code.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from ...tensor_ir import builder as t
-from ...tensor_ir.nodes import Block, Expr, For, If, Let, Stmt, Var
+from ...tensor_ir.nodes import (
+    Allocate,
+    Block,
+    Brgemm,
+    Buffer,
+    Epilogue,
+    Expr,
+    For,
+    If,
+    Let,
+    Load,
+    PrefetchHint,
+    Slice,
+    Stmt,
+    Store,
+    Var,
+)
 from .packing import loop
+
+AT_ONCE = 2
+"""Rows of a tile whose sums do not wait: writing and reading them would be much of the time that so few take."""
 
 Tile = Callable[[Expr, int], Stmt]
 """(first row, number of rows) -> the tile."""
@@ -14,24 +38,75 @@ Tile = Callable[[Expr, int], Stmt]
 
 def row_tiles(number: Expr, height: int, tile: Tile) -> Block:
     """Whole tiles of `height` rows, then what is left in one, or in two of nearly equal height."""
-    at, whole, left, upper, lower, part = map(
-        Var, ("at", "whole", "left", "upper", "lower", "part")
-    )
+    at, whole, left, upper, part = map(Var, ("at", "whole", "left", "upper", "part"))
     tiles = t.floordiv(number, height)
     is_even = t.compare("eq", t.mod(number, height), 0)
     with_left = t.mul(t.maximum(t.sub(tiles, 1), 0), height)
-    half = t.select(t.compare("gt", left, height), t.floordiv(t.add(left, 1), 2), left)
+    are_two = t.compare("gt", left, height)
+    half = t.select(are_two, t.floordiv(t.add(left, 1), 2), left)
     rows = t.minimum(upper, t.sub(left, t.mul(part, upper)))
-    start = t.add(whole, t.mul(part, upper))
-    by_height = _by_height(lower, height, lambda count: tile(start, count))
+    share = lambda at, count: _fetching_half(tile(at, count), part, are_two)  # noqa: E731
+    rest = _rest(t.add(whole, t.mul(part, upper)), rows, height, share)
     return Block(
         (
             Let(whole, t.select(is_even, number, with_left)),
             For(at, t.ZERO, whole, tile(at, height), "serial", height),
             Let(left, t.sub(number, whole)),
             Let(upper, half),
-            loop(part, 2, Block((Let(lower, rows), by_height)), "serial"),
+            loop(part, 2, rest, "serial"),
         )
+    )
+
+
+def _fetching_half(tile: Stmt, part: Expr, are_two: Expr) -> Stmt:
+    """A tile that fetches ahead only its half of what a product does, if it is one of two: memory is as busy with both.
+
+    One alone fetches both halves, and of two each asks twice for its own, which costs a slot for a load.
+    """
+    if not isinstance(tile, Brgemm):
+        return tile
+    hints: list[PrefetchHint] = []
+    for one in tile.prefetch:
+        half, (at,) = -(-one.elements // 2), one.address.indices
+        for other in (t.mul(part, half), t.select(are_two, t.mul(part, half), half)):
+            hints.append(PrefetchHint(Slice(one.address.buffer, (t.add(at, other),)), half))
+    return replace(tile, prefetch=tuple(hints))
+
+
+def _rest(start: Expr, rows: Expr, height: int, tile: Tile) -> Block:
+    """The tile of `rows`, up to `height` of them or none, from row `start` on."""
+    lower, first = Var("lower"), Var("first_left")
+    lets = (Let(lower, rows), Let(first, start))
+    whole = tile(first, height)
+    if not isinstance(whole, Brgemm) or whole.epilogue is None:
+        return Block((*lets, _by_height(lower, height, lambda count: tile(first, count))))
+    sums = Buffer("left_sums", whole.accumulator, (height * whole.n_padded,), "local")
+    # Sums of the blocks of k before are in C already.
+    kept = (whole.c, whole.c_row) if whole.accumulate else (Slice(sums, (t.ZERO,)), whole.n_padded)
+
+    def product(count: int) -> Stmt:
+        one = tile(first, count)
+        assert isinstance(one, Brgemm)
+        return one if count <= AT_ONCE else replace(one, c=kept[0], c_row=kept[1], epilogue=None)
+
+    allocated = () if whole.accumulate else (Allocate(sums),)
+    finish = If(t.compare("gt", lower, AT_ONCE), _epilogue(whole, whole.epilogue, lower, *kept))
+    return Block((*lets, *allocated, _by_height(lower, height, product), finish))
+
+
+def _epilogue(
+    product: Brgemm, epilogue: Epilogue, rows: Expr, sums: Slice, stride: int | Expr
+) -> Stmt:
+    """The epilogue of `rows` rows of a product whose sums wait in memory."""
+    i, j = epilogue.row, epilogue.col
+    waiting, place = (
+        t.add(one.indices[0], t.add(t.mul(i, step), j))
+        for one, step in ((sums, stride), (product.c, product.c_row))
+    )
+    load = Let(epilogue.acc, Load(sums.buffer, (waiting,)))
+    store = Store(product.c.buffer, (place,), epilogue.value)
+    return loop(
+        i, rows, loop(j, product.n, Block((load, *epilogue.lets, store)), "vector"), "serial"
     )
 
 

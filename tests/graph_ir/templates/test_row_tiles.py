@@ -3,12 +3,29 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
-from graphc.base.dtypes import S64
+from graphc.base.dtypes import F32, S64
 from graphc.graph_ir.templates.row_tiles import row_tiles
 from graphc.tensor_ir import builder as t
 from graphc.tensor_ir import interpreter
-from graphc.tensor_ir.nodes import Block, Buffer, Expr, For, Function, Module, Stmt, Store, Var
+from graphc.tensor_ir.evaluate import compile_expr
+from graphc.tensor_ir.nodes import (
+    Block,
+    Brgemm,
+    Buffer,
+    Epilogue,
+    Expr,
+    For,
+    Function,
+    Module,
+    PrefetchHint,
+    Slice,
+    Stmt,
+    Store,
+    Var,
+)
+from graphc.tensor_ir.visitor import walk
 
 
 def test_each_row_is_in_one_tile_of_at_most_the_height() -> None:
@@ -29,3 +46,37 @@ def test_each_row_is_in_one_tile_of_at_most_the_height() -> None:
         assert not heights[number:].any()
         rest = number % 5
         assert (heights[: max(number - rest - 5, 0)] == 5).all()
+
+
+def products(height: int, accumulate: bool) -> list[Brgemm]:
+    """The products of the tiles of a matrix of four columns, with an epilogue and a hint of 70 elements."""
+    a, b, c = (Buffer(name, F32, (400,)) for name in "abc")
+
+    def tile(first: Expr, count: int) -> Stmt:
+        row, col, acc = Var("er"), Var("ec"), Var("acc", F32)
+        return Brgemm(
+            Slice(c, (t.mul(first, 4),)), Slice(a, (first,)), Slice(b, (t.ZERO,)), count, 4, 1, 1,
+            0, 1, 1, 0, 4, 4, accumulate, 4, Epilogue(row, col, acc, t.add(acc, 1.0)), height,
+            (PrefetchHint(Slice(b, (t.as_expr(100),)), 70),),
+        )  # fmt: skip
+
+    return [x for x in walk(row_tiles(Var("size_rows"), height, tile)) if isinstance(x, Brgemm)]
+
+
+@pytest.mark.parametrize("accumulate", [False, True])
+def test_low_tiles_share_one_epilogue(accumulate: bool) -> None:
+    """Sums of several blocks of k wait in C, where those of the blocks before are."""
+    whole, *rest = products(6, accumulate)
+    assert whole.epilogue and len(rest) == 6
+    assert sorted(one.m for one in rest if one.epilogue) == [1, 2]
+    waiting = {one.c.buffer.name for one in rest if not one.epilogue}
+    assert waiting == ({"c"} if accumulate else {"left_sums"})
+
+
+@pytest.mark.parametrize(("number", "elements"), [(9, {100, 135}), (4, {100, 135})])
+def test_two_low_tiles_fetch_a_half_each(number: int, elements: set[int]) -> None:
+    """Together they fetch what one alone does."""
+    _, *rest = products(6, False)
+    values = [{"part": part, "left": number} for part in range(2 if number > 6 else 1)]
+    found = {compile_expr(x.address.indices[0])(v) for x in rest[0].prefetch for v in values}
+    assert found == elements and {x.elements for x in rest[0].prefetch} == {35}
